@@ -1,5 +1,5 @@
-// Package answers holds what the HTTP handlers share: it compresses answers by gzip, serves files of the binary, and records the
-// answer of a handler that is called without a network.
+// Package answers holds shared parts of the HTTP handlers: gzip compression of answers, static
+// files of the binary, and a recorder for handlers that are called without a network.
 package answers
 
 import (
@@ -11,13 +11,14 @@ import (
 	"sync"
 )
 
-// least is the size in bytes from which an answer is worth compressing: about what one packet holds.
+// least is the minimum size in bytes of a compressed answer. A smaller answer fits into one packet
+// anyway.
 const least = 1400
 
 //nolint:gochecknoglobals // A pool is for a process.
 var gzips = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 
-// AcceptsGzip reports whether a client accepts gzip: its headers name it, and not with the weight 0.
+// AcceptsGzip reports whether the request headers accept gzip with a weight above 0.
 func AcceptsGzip(header http.Header) bool {
 	for _, list := range header.Values("Accept-Encoding") {
 		for part := range strings.SplitSeq(list, ",") {
@@ -32,8 +33,9 @@ func AcceptsGzip(header http.Header) bool {
 	return false
 }
 
-// Writer compresses a large answer that is text. It holds the beginning back until the size is known. An answer that is flushed before
-// that is sent as it is, because streams must not wait. Use NewWriter, and Close at the end.
+// Writer compresses large text answers. It buffers the beginning until the size is known. An answer
+// that is flushed before that is sent uncompressed, because streams must not wait. Call NewWriter,
+// and Close at the end.
 type Writer struct {
 	http.ResponseWriter
 
@@ -43,20 +45,20 @@ type Writer struct {
 	gzip   *gzip.Writer
 }
 
-// NewWriter returns a writer to the client below.
+// NewWriter returns a writer that writes to below.
 func NewWriter(below http.ResponseWriter) *Writer { return &Writer{ResponseWriter: below} }
 
-// Unwrap returns the writer below, for http.ResponseController.
+// Unwrap returns the underlying writer, for http.ResponseController.
 func (w *Writer) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// WriteHeader keeps the status until it is known which headers go with it.
+// WriteHeader stores the status until the headers are known.
 func (w *Writer) WriteHeader(status int) {
 	if w.status == 0 {
 		w.status = status
 	}
 }
 
-// Write writes a part of the body.
+// Write writes a part of the body, buffered until the size is known.
 func (w *Writer) Write(part []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	switch {
@@ -74,12 +76,12 @@ func (w *Writer) Write(part []byte) (int, error) {
 	return w.Write(part)
 }
 
-// begin sends the headers and what was held back.
+// begin sends the headers and the buffered part.
 func (w *Writer) begin(compress bool) error {
 	if w.plain = !compress; compress {
 		w.Header().Set("Content-Encoding", "gzip")
 		w.Header().Del("Content-Length")
-		w.gzip, _ = gzips.Get().(*gzip.Writer) // The pool holds nothing else.
+		w.gzip, _ = gzips.Get().(*gzip.Writer) // The pool holds no other type.
 		w.gzip.Reset(w.ResponseWriter)
 	}
 	if w.status != 0 {
@@ -94,10 +96,10 @@ func (w *Writer) begin(compress bool) error {
 	return err
 }
 
-// Flush sends what there is.
+// Flush sends the buffered part uncompressed.
 func (w *Writer) Flush() {
 	if w.gzip == nil && !w.plain {
-		_ = w.begin(false) // A client that has gone is noticed by the next write.
+		_ = w.begin(false) // The next write reports a closed connection.
 	}
 	if w.gzip != nil {
 		_ = w.gzip.Flush()
@@ -105,7 +107,7 @@ func (w *Writer) Flush() {
 	_ = http.NewResponseController(w.ResponseWriter).Flush()
 }
 
-// Close sends the rest. It closes no connection.
+// Close sends the rest. It does not close the connection.
 func (w *Writer) Close() error {
 	if w.gzip == nil {
 		if w.plain || w.status == 0 {
@@ -119,7 +121,7 @@ func (w *Writer) Close() error {
 	return err
 }
 
-// compressible reports whether an answer is text that is not yet encoded.
+// compressible reports whether an answer is text without a content encoding.
 func compressible(header http.Header) bool {
 	media, _, err := mime.ParseMediaType(header.Get("Content-Type"))
 	texts := []string{"application/json", "application/problem+json", "application/yaml", "application/x-ndjson", "text/html", "text/javascript"}

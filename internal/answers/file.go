@@ -12,20 +12,26 @@ import (
 	"time"
 )
 
-// File is a file in the binary. It is an [http.Handler]. Use NewFile.
+// File is an [http.Handler] for a file in the binary. Call NewFile.
 type File struct {
 	media      string
 	body       []byte
 	compressed bool // body is gzip
-	size       int  // in the binary
+	size       int  // bytes in the binary
 	tag        string
 }
 
-// NewFile returns a file by its name, which tells what it holds; where it ends with .gz, the body is compressed, and the rest of the name
-// tells.
+// NewFile returns a file. The media type follows from the extension of the name. With the extension
+// .gz the body is compressed, and the extension before it decides.
 func NewFile(name string, body []byte) File {
 	plain, compressed := strings.CutSuffix(name, ".gz")
-	f := File{media: mediaOf(plain), body: body, compressed: compressed, size: len(body), tag: fmt.Sprintf(`"%x"`, sha256.Sum256(body))}
+	f := File{
+		media:      mediaOf(plain),
+		body:       body,
+		compressed: compressed,
+		size:       len(body),
+		tag:        fmt.Sprintf(`"%x"`, sha256.Sum256(body)),
+	}
 	if !compressed && len(body) >= least {
 		f.body, f.compressed = pack(body), true
 	}
@@ -36,7 +42,7 @@ func NewFile(name string, body []byte) File {
 func pack(body []byte) []byte {
 	var packed bytes.Buffer
 	w := gzip.NewWriter(&packed)
-	_, _ = w.Write(body) // A buffer takes everything.
+	_, _ = w.Write(body) // A buffer never fails.
 	_ = w.Close()        // As above.
 	return packed.Bytes()
 }
@@ -56,10 +62,10 @@ func mediaOf(name string) string {
 	}
 }
 
-// Size returns how many bytes the file takes in the binary.
+// Size returns the size of the file in the binary, in bytes.
 func (f File) Size() int { return f.size }
 
-// ServeHTTP answers with the file, or with nothing where the browser has it already.
+// ServeHTTP serves the file, or 304 if the browser's cached copy is current.
 func (f File) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-cache") // Kept, and asked for by its tag: a new release shows at once.
@@ -79,7 +85,7 @@ func (f File) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// plain writes a compressed file for clients that cannot read it so.
+// plain decompresses the file for a client without gzip.
 func (f File) plain(w http.ResponseWriter) {
 	text, err := gzip.NewReader(bytes.NewReader(f.body))
 	if err != nil {

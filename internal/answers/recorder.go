@@ -5,7 +5,8 @@ import (
 	"net/http"
 )
 
-// Recorder keeps the answer of a handler that is called without a network. The zero value is ready.
+// Recorder records the answer of a handler that is called without a network. The zero value is
+// ready to use.
 type Recorder struct {
 	Body bytes.Buffer
 
@@ -39,10 +40,10 @@ func (a *Recorder) Write(part []byte) (int, error) {
 	return a.Body.Write(part)
 }
 
-// Flush implements http.Flusher: streams that end by themselves are read as a whole.
+// Flush implements http.Flusher. It does nothing, because a recorded stream is read as a whole.
 func (a *Recorder) Flush() {}
 
-// Status returns the status of the answer: 200 where the handler said nothing.
+// Status returns the status of the answer; 200 if the handler set none.
 func (a *Recorder) Status() int {
 	if a.status == 0 {
 		return http.StatusOK

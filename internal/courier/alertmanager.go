@@ -9,31 +9,34 @@ import (
 	"rubato/internal/secrets"
 )
 
-// alertmanagerRequest fills in the alert, and the path of the API.
+// alertmanagerRequest sets the alert and the path of the API.
 func alertmanagerRequest(r *egress.Request, p *notices.Delivery, _ *secrets.Set) error {
 	r.URL = alertsURL(r.URL)
 	return encode(r, alertsOf(p))
 }
 
 const (
-	// alertLife is how long an Alertmanager shows an episode of which it hears no more. An alert without an end is over for it after
-	// minutes, which its senders prevent by sending again; a notice is sent once.
+	// alertLife is how long Alertmanager shows an open episode. It must be set, because
+	// Alertmanager resolves an alert without an end after minutes unless it is sent again, and a
+	// notice is sent once.
 	alertLife = 30 * 24 * time.Hour
-	// alertMargin is for how long a reminder may be late.
+	// alertMargin is the tolerated delay of a reminder.
 	alertMargin = 6 * time.Hour
 )
 
-// alert is an alert of Alertmanager's API v2. Its labels are its identity, so they are the same for all notices of an episode. The endpoint's
-// name is none of them, because it may change meanwhile, and the endpoint's labels are those from when the episode opened.
+// alert is an alert of Alertmanager's API v2. Its labels are its identity, so they must be equal
+// for all notices of an episode. The endpoint's name is an annotation, because it may change. The
+// endpoint's labels are those at the opening of the episode.
 type alert struct {
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
-	Generator   string            `json:"generatorURL,omitempty"` //nolint:tagliatelle // The receiver names it. The endpoint in the console.
+	Generator   string            `json:"generatorURL,omitempty"`
 	StartsAt    time.Time         `json:"startsAt"`
 	EndsAt      time.Time         `json:"endsAt"`
 }
 
-// alertsURL returns where an Alertmanager takes alerts, by its address, which may have a query for whoever stands before it.
+// alertsURL returns the URL of the alerts API for the address of an Alertmanager. A query is kept,
+// because a proxy in front may need it.
 func alertsURL(address string) string {
 	address, _, _ = strings.Cut(address, "#")
 	address, query, asks := strings.Cut(address, "?")

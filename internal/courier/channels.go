@@ -11,63 +11,72 @@ import (
 	"rubato/internal/secrets"
 )
 
-// Secrets returns what a tenant keeps.
+// Secrets reads the secrets of tenants.
 type Secrets interface {
 	// At returns the secrets of a tenant at a version or a later one.
 	At(ctx context.Context, tenant [16]byte, version int64) (*secrets.Set, error)
 }
 
-// Caller makes calls past the guard.
+// Caller sends HTTP requests through the egress guard.
 type Caller interface {
-	// Do makes a call and returns the answer, whatever its status.
+	// Do sends a request and returns the response, whatever its status.
 	Do(ctx context.Context, r egress.Request) (egress.Response, error)
 }
 
-// Allowances say what a tenant may call besides what everybody may.
+// Allowances holds the egress allow lists of tenants, in addition to the common one.
 type Allowances interface {
-	// Of returns it, or nil.
+	// Of returns the allowance of a tenant, or nil.
 	Of(tenant [16]byte) *egress.Allowance
 }
 
-// Tests notes tests of rules.
+// Tests records tests of rules.
 type Tests interface {
-	// BeginNoticeTest notes the test of a rule in the log of changes, and returns what is sent for it.
+	// BeginNoticeTest records the test of a rule in the audit log, and returns the notice to send.
 	BeginNoticeTest(ctx context.Context, by auditlog.Actor, r notices.Rule) (*notices.Delivery, error)
 }
 
-// ChannelsConfig is what channels are made of.
+// ChannelsConfig holds the dependencies of the channels.
 type ChannelsConfig struct {
 	Secrets    Secrets
 	Caller     Caller
 	Allowances Allowances
-	Mail       Mail   // how mail goes out; the zero value: it does not
-	Tokens     Tokens // of Mail.Grant; nil where that is not set
-	Tests      Tests  // nil where nothing is tested
-	// PublicURL is where people reach the console, without a slash at the end; empty: notices have no links.
+	// Mail is the mail server. Its zero value disables mail.
+	Mail Mail
+	// Tokens fetches the access tokens of Mail.Grant; nil if no grant is set.
+	Tokens Tokens
+	// Tests is nil if rules cannot be tested.
+	Tests Tests
+	// PublicURL is the base URL of the console, without a trailing slash; empty: notices have no
+	// links.
 	PublicURL string
 }
 
-// Channels are the ways by which notices go out. They are safe for concurrent use. They implement notices.Sender.
+// Channels sends notices by webhook, Slack, Alertmanager and mail. It is safe for concurrent use,
+// and implements notices.Sender.
 type Channels struct {
 	tests  Tests
 	public string
 	byKind map[notices.ChannelKind]channel
 }
 
-// channel delivers notices in one way. Each kind has a file of its own.
+// channel sends notices by one protocol. Each kind has a file of its own.
 type channel interface {
 	// send makes one attempt to deliver a notice, until ctx ends.
 	send(ctx context.Context, p *notices.Delivery) notices.Result
 }
 
-// NewChannels returns channels.
+// NewChannels returns the channels of every kind.
 func NewChannels(c ChannelsConfig) *Channels {
-	return &Channels{tests: c.Tests, public: c.PublicURL, byKind: map[notices.ChannelKind]channel{
-		notices.Webhook:      post{c, webhookRequest},
-		notices.Slack:        post{c, slackRequest},
-		notices.Alertmanager: post{c, alertmanagerRequest},
-		notices.Email:        mailer{c.Mail, c.Tokens},
-	}}
+	return &Channels{
+		tests:  c.Tests,
+		public: c.PublicURL,
+		byKind: map[notices.ChannelKind]channel{
+			notices.Webhook:      post{c, webhookRequest},
+			notices.Slack:        post{c, slackRequest},
+			notices.Alertmanager: post{c, alertmanagerRequest},
+			notices.Email:        mailer{c.Mail, c.Tokens},
+		},
+	}
 }
 
 // Test implements notices.Sender.
@@ -84,7 +93,7 @@ func (c *Channels) Test(ctx context.Context, by auditlog.Actor, r notices.Rule) 
 	return result, nil
 }
 
-// send sends a parcel once, by its channel.
+// send makes one attempt to deliver a notice by its channel.
 func (c *Channels) send(ctx context.Context, p *notices.Delivery) notices.Result {
 	by, known := c.byKind[p.Channel.Kind]
 	if !known {
@@ -96,7 +105,7 @@ func (c *Channels) send(ctx context.Context, p *notices.Delivery) notices.Result
 
 func failed(err error) notices.Result { return notices.Result{Error: shorten(err.Error())} }
 
-// maxError is how much of an error is kept.
+// maxError is the maximum length of a stored error, in characters.
 const maxError = 500
 
 func shorten(text string) string {

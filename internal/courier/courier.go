@@ -16,54 +16,60 @@ import (
 )
 
 const (
-	// refreshPeriod is how soon a change of rules is in force. The store counts on it to be a good deal less than ten seconds.
+	// refreshPeriod is the delay until a change of rules takes effect. The store relies on it being
+	// well below ten seconds.
 	refreshPeriod = 2 * time.Second
-	// claimPeriod is how often notices that are due are looked for.
+	// claimPeriod is the poll interval for due notices.
 	claimPeriod = time.Second
-	// watchPeriod is how often episodes are looked after.
+	// watchPeriod is the poll interval for episodes.
 	watchPeriod = 5 * time.Second
 
-	// claimPause is the least time between two claims while notices are being sent.
+	// claimPause is the minimum time between two claims while notices are in flight.
 	claimPause = 100 * time.Millisecond
 
-	// How many notices are on their way at once, and as many of a rule, and of a tenant, as make it full. So receivers that hang keep no more
-	// waiting than those of their rule.
+	// slots bounds the notices in flight; ruleFull and tenantFull bound them per rule and per
+	// tenant. Because of these bulkheads, a hanging receiver delays only the notices of its own
+	// rule.
 	slots      = 48
 	ruleFull   = 4
 	tenantFull = 16
 
-	// sendTimeout bounds one attempt: a good deal less than notices.Lock, so that its record comes in time.
+	// sendTimeout bounds one attempt. It is well below notices.Lock, so that the result is recorded
+	// while the claim holds.
 	sendTimeout = 15 * time.Second
 	stepTimeout = 10 * time.Second
 )
 
-// Outbox is where notices wait.
+// Outbox is the queue of notices.
 type Outbox interface {
-	// Claim takes notices that are due, as many as there is room for, for as long as lock; after it anybody may take them again.
+	// Claim locks due notices within the given capacity for the duration of lock. After that time
+	// other processes may claim them.
 	Claim(ctx context.Context, room notices.Capacity, lock time.Duration) ([]*notices.Delivery, error)
-	// End ends a notice, unless somebody else has claimed it since; it reports whether it did.
+	// End stores the final state of a notice. It returns false if another process has claimed the
+	// notice since, because the fence no longer matches.
 	End(ctx context.Context, p *notices.Delivery, state notices.State, r notices.Result) (bool, error)
-	// Postpone lets a notice be sent after a time, likewise. held says that a maintenance window keeps it.
+	// Postpone reschedules a notice after a time, with the same fence. held marks a notice that a
+	// maintenance window holds back.
 	Postpone(ctx context.Context, p *notices.Delivery, wait time.Duration, held bool, r notices.Result) (bool, error)
-	// Backlog returns how many notices wait, and for how long the oldest of them has.
+	// Backlog returns the number of undelivered notices and the age of the oldest.
 	Backlog(ctx context.Context) (waiting int, oldest time.Duration, err error)
 }
 
-// Keeper looks after rules and episodes.
+// Keeper maintains rules and episodes.
 type Keeper interface {
-	// Refresh brings what the finishes of this process know of rules up to date.
+	// Refresh reloads the rule cache that finishes in this process read.
 	Refresh(ctx context.Context) error
-	// Watch opens and closes the episodes of which no run tells, and writes reminders.
+	// Watch opens and closes the episodes that no run reports, and writes reminders.
 	Watch(ctx context.Context) error
 }
 
-// Store is everything that a [Courier] works on.
+// Store is everything that a [Courier] reads and writes.
 type Store interface {
 	Outbox
 	Keeper
 }
 
-// Config is what a courier is made of. Every field is required.
+// Config holds the dependencies of a courier. Every field is required.
 type Config struct {
 	Store      Store
 	Channels   *Channels
@@ -71,7 +77,7 @@ type Config struct {
 	Registerer prometheus.Registerer
 }
 
-// Courier delivers notices. Use New, then Run once.
+// Courier delivers notices. Call Run once on the result of New.
 type Courier struct {
 	store    Store
 	channels *Channels
@@ -81,16 +87,21 @@ type Courier struct {
 	loops    *loop.Runner
 }
 
-// New returns a courier that does nothing until Run.
+// New returns a courier. It does nothing until Run.
 func New(c Config) *Courier {
 	logger := c.Logger.With("component", "courier")
 	return &Courier{
-		store: c.Store, channels: c.Channels, logger: logger, metrics: newMetrics(c.Registerer), inFlight: newInFlight(),
-		loops: loop.NewRunner(logger, c.Registerer),
+		store:    c.Store,
+		channels: c.Channels,
+		logger:   logger,
+		metrics:  newMetrics(c.Registerer),
+		inFlight: newInFlight(),
+		loops:    loop.NewRunner(logger, c.Registerer),
 	}
 }
 
-// Run delivers until ctx ends. Nothing that it meets ends it.
+// Run delivers notices until ctx ends, and returns after the sends in flight have ended. Errors and
+// panics of a step do not stop it.
 func (c *Courier) Run(ctx context.Context) {
 	group := new(errgroup.Group)
 	for _, l := range []struct {
@@ -111,7 +122,8 @@ func (c *Courier) Run(ctx context.Context) {
 	c.inFlight.sends.Wait()
 }
 
-// repeat takes a step now and then. Of steps that fail in a row the first is told.
+// repeat runs a step periodically. It logs the first of consecutive failures, so that an outage
+// does not flood the log.
 func (c *Courier) repeat(ctx context.Context, name string, period time.Duration, step func(context.Context) error) {
 	for failing := false; ; {
 		err := c.contain(ctx, name, step)
@@ -125,7 +137,7 @@ func (c *Courier) repeat(ctx context.Context, name string, period time.Duration,
 	}
 }
 
-// contain takes one step, and keeps its panic from the others.
+// contain runs one step and recovers its panic, so that the other steps go on.
 func (c *Courier) contain(ctx context.Context, name string, step func(context.Context) error) (err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -137,7 +149,7 @@ func (c *Courier) contain(ctx context.Context, name string, step func(context.Co
 	return step(ctx)
 }
 
-// watch looks after episodes, and tells how much waits.
+// watch updates the episodes, and then the backlog metrics.
 func (c *Courier) watch(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stepTimeout)
 	defer cancel()
@@ -152,7 +164,7 @@ func (c *Courier) watch(ctx context.Context) error {
 	return nil
 }
 
-// deliver sends what is due, as there is room, until nothing is left or on its way.
+// deliver claims and sends due notices until the outbox has none left and none are in flight.
 func (c *Courier) deliver(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := c.inFlight.fault(); err != nil {
@@ -170,7 +182,7 @@ func (c *Courier) deliver(ctx context.Context) error {
 				})
 			})
 		}
-		if len(list) > 0 { // Others may have something as well, of which less is on its way.
+		if len(list) > 0 { // Other rules may have due notices too, with fewer in flight.
 			continue
 		}
 		if !c.inFlight.await(ctx) {
@@ -180,7 +192,7 @@ func (c *Courier) deliver(ctx context.Context) error {
 	return nil
 }
 
-// claim claims what there is room for.
+// claim claims as many notices as the in-flight bounds allow.
 func (c *Courier) claim(ctx context.Context) ([]*notices.Delivery, error) {
 	room := c.inFlight.room()
 	if room.Limit == 0 {
@@ -189,7 +201,8 @@ func (c *Courier) claim(ctx context.Context) ([]*notices.Delivery, error) {
 	return c.store.Claim(ctx, room, notices.Lock)
 }
 
-// handle does with a parcel what is to be done. What was sent is recorded although ctx ends meanwhile.
+// handle sends one notice, or ends or postpones it without sending. The result of a send is
+// recorded even if ctx ends meanwhile, so that a delivered notice is not sent twice.
 func (c *Courier) handle(ctx context.Context, p *notices.Delivery) error {
 	switch verdict, why := p.Judge(); verdict {
 	case notices.Mute:
@@ -212,7 +225,7 @@ func (c *Courier) handle(ctx context.Context, p *notices.Delivery) error {
 	r := c.channels.send(sending, p)
 	cancel()
 	failpoint.Hit(failpoint.Noticed)
-	if ctx.Err() != nil && !r.Delivered() { // We stopped it ourselves: whoever is next sends it.
+	if ctx.Err() != nil && !r.Delivered() { // The shutdown aborted the attempt; another process sends it after the lock expires.
 		return nil
 	}
 	c.metrics.took(time.Since(began))

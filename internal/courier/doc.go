@@ -1,9 +1,12 @@
-// Package courier delivers notices: it claims them from the outbox, sends them by the channel of their rule, and records what came of it.
+// Package courier delivers notices. It claims them from the transactional outbox, sends them by the
+// channel of their rule, and records the result.
 //
-// Every worker process has a courier. A claim is a lock with a fence, as the claim of an endpoint is: what a process held that died is
-// sent by the next one when the lock is over, under the same ID, so that a receiver that has it already can tell. So a notice arrives at
-// least once, and an episode has one, whoever sends it. What cannot be delivered waits longer and longer, and is given up at last: a
-// dead letter, which an operator can send again.
+// Every worker process runs a courier. A claim is a lock with a fencing token, like the claim of an
+// endpoint. If a process dies, another one sends its notices after the lock expires, under the same
+// ID, so that a receiver can drop the duplicate. Delivery is therefore at least once. A failed
+// delivery is retried with exponential backoff, and becomes a dead letter after the last attempt.
+// An operator can send a dead letter again.
 //
-// The courier also looks after episodes, one program at a time, and keeps the book that finishes go by up to date.
+// The courier also opens and closes episodes, under a lock that one process holds at a time. It
+// refreshes the rule cache that finishes read.
 package courier

@@ -9,28 +9,39 @@ import (
 	"rubato/internal/notices"
 )
 
-// inFlight is what is on its way to receivers.
+// inFlight counts the notices that are being sent, in total, per rule and per tenant. It is safe
+// for concurrent use.
 type inFlight struct {
 	sends sync.WaitGroup
-	ended chan struct{} // told when a notice has been handled
+	// ended has one buffered signal that a notice was handled.
+	ended chan struct{}
 
-	mu      sync.Mutex
+	mu      sync.Mutex // guards the fields below
 	all     int
 	rules   map[[16]byte]int
 	tenants map[[16]byte]int
-	faults  []error // of what was handled since they were asked for
+	// faults holds the errors since the last call of fault.
+	faults []error
 }
 
 func newInFlight() *inFlight {
-	return &inFlight{ended: make(chan struct{}, 1), rules: map[[16]byte]int{}, tenants: map[[16]byte]int{}}
+	return &inFlight{
+		ended:   make(chan struct{}, 1),
+		rules:   map[[16]byte]int{},
+		tenants: map[[16]byte]int{},
+	}
 }
 
-// room returns how much more can be sent.
+// room returns the capacity for more notices.
 func (f *inFlight) room() notices.Capacity {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return notices.Capacity{
-		Limit: slots - f.all, PerRule: ruleFull, PerTenant: tenantFull, FullRules: full(f.rules, ruleFull), FullTenants: full(f.tenants, tenantFull),
+		Limit:       slots - f.all,
+		PerRule:     ruleFull,
+		PerTenant:   tenantFull,
+		FullRules:   full(f.rules, ruleFull),
+		FullTenants: full(f.tenants, tenantFull),
 	}
 }
 
@@ -43,7 +54,7 @@ func full(counts map[[16]byte]int, limit int) (ids [][16]byte) {
 	return ids
 }
 
-// begin counts a notice that is on its way.
+// begin counts a notice in.
 func (f *inFlight) begin(p *notices.Delivery) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -52,7 +63,7 @@ func (f *inFlight) begin(p *notices.Delivery) {
 	f.tenants[p.TenantID]++
 }
 
-// end counts it no longer.
+// end counts a notice out, and signals that capacity was freed.
 func (f *inFlight) end(p *notices.Delivery, err error) {
 	f.mu.Lock()
 	f.all--
@@ -64,7 +75,7 @@ func (f *inFlight) end(p *notices.Delivery, err error) {
 	f.mu.Unlock()
 	select {
 	case f.ended <- struct{}{}:
-	default: // It has been told.
+	default: // A signal is pending already.
 	}
 }
 
@@ -74,7 +85,7 @@ func drop(counts map[[16]byte]int, id [16]byte) {
 	}
 }
 
-// fault returns what went wrong since it was last asked.
+// fault returns the errors of notices since its last call, joined.
 func (f *inFlight) fault() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -83,7 +94,8 @@ func (f *inFlight) fault() error {
 	return errors.Join(faults...)
 }
 
-// await waits for a moment in which there may be more to send or more room. It reports whether anything is on its way.
+// await waits until a notice has ended, at most claimPeriod, so that another claim is worthwhile.
+// It returns false if no notice is in flight or ctx has ended.
 func (f *inFlight) await(ctx context.Context) bool {
 	f.mu.Lock()
 	idle := f.all == 0
@@ -94,7 +106,7 @@ func (f *inFlight) await(ctx context.Context) bool {
 	return pause(ctx, claimPeriod, f.ended)
 }
 
-// pause waits for a time, or less where it is told. It reports whether ctx goes on.
+// pause waits for a duration or a signal. It returns false if ctx has ended.
 func pause(ctx context.Context, d time.Duration, told <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

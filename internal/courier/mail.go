@@ -20,49 +20,62 @@ import (
 	"rubato/internal/oauth2"
 )
 
-// ErrNoMail is why no mail goes out where the operator has named no server.
+// ErrNoMail is the error of mail delivery without a configured mail server.
 var ErrNoMail = errors.New("this installation sends no mail: its operator must set RUBATO_SMTP_ADDRESS and RUBATO_SMTP_FROM")
 
-// Security says how the connection to the mail server is kept from others.
+// Security is the transport security of the connection to the mail server.
 type Security string
 
-// The ways.
+// The kinds of transport security.
 const (
-	StartTLS Security = "starttls" // in the clear, then TLS, before anything is said; refused where the server has none
-	TLS      Security = "tls"      // from the first byte
-	Clear    Security = "none"     // not at all
+	// StartTLS upgrades to TLS before any command is sent. A server without STARTTLS is refused.
+	StartTLS Security = "starttls"
+	// TLS is implicit TLS.
+	TLS Security = "tls"
+	// Clear is plain text.
+	Clear Security = "none"
 )
 
-// Mail is the mail server of the installation. The operator names it, so the egress guard does not check it.
+// Mail configures the mail server of the installation. The egress guard does not check it, because
+// the operator sets it.
 type Mail struct {
-	Address  string // host:port; empty: no mail goes out
-	Hello    string // name in EHLO; empty: see Mail.hello
-	From     string // address, or name and address as in "Rubato <rubato@example.com>"
-	Username string // empty: no AUTH
-	Password string // empty where Grant gets tokens
+	// Address is host:port; empty: mail is disabled.
+	Address string
+	// Hello is the name in EHLO; empty: see mailer.hello.
+	Hello string
+	// From is an address, or a name and address such as "Rubato <rubato@example.com>".
+	From string
+	// Username is empty to skip AUTH.
+	Username string
+	// Password is empty if Grant is used.
+	Password string
 	Security Security
-	Domains  []string     // to which mail may go, in lower case; nil: to all
-	Session  *tls.Config  // how the TLS session is checked; nil: by the roots of the system
-	Grant    oauth2.Grant // of the access tokens that XOAUTH2 presents; no TokenURL: AUTH takes the password
+	// Domains are the allowed recipient domains in lower case; nil: all.
+	Domains []string
+	// Session is the TLS configuration; nil: the system's roots.
+	Session *tls.Config
+	// Grant fetches the access tokens of XOAUTH2. Without a TokenURL, AUTH uses the password.
+	Grant oauth2.Grant
 }
 
-// Tokens gets the access tokens of XOAUTH2.
+// Tokens provides the access tokens of XOAUTH2.
 type Tokens interface {
-	// Token returns a token of a grant, which may be one that it has kept.
+	// Token returns a token of a grant, possibly a cached one.
 	Token(ctx context.Context, g oauth2.Grant) (string, error)
-	// Reject forgets a token because a server has refused it.
+	// Reject drops a cached token after a server refused it.
 	Reject(g oauth2.Grant, token string)
 }
 
-// mailer sends notices by mail. It implements channel.
+// mailer sends notices by SMTP. It implements channel.
 type mailer struct {
 	Mail
 
 	tokens Tokens
 }
 
-// send implements channel: one message to the recipients of the rule. A recipient that the server refuses for good is noted in the result;
-// the message is not sent again for its sake, because the others would get it twice.
+// send implements channel. It sends one message to all recipients of the rule. A permanently
+// refused recipient is recorded in the note and not retried, because the other recipients would get
+// the message twice.
 func (m mailer) send(ctx context.Context, p *notices.Delivery) notices.Result {
 	note, err := m.deliver(ctx, p)
 	if err != nil {
@@ -102,7 +115,8 @@ func (m mailer) deliver(ctx context.Context, p *notices.Delivery) (note string, 
 	return shortfall(len(p.Channel.To), len(to), taken, refusal), nil
 }
 
-// connect returns a session with the mail server after EHLO and TLS. It is bounded by ctx. The caller must call end.
+// connect dials the mail server and returns the session after EHLO and TLS. The deadline is that of
+// ctx. The caller must call end.
 func (m mailer) connect(ctx context.Context, from *mail.Address) (client *smtp.Client, end func(), err error) {
 	host, _, err := net.SplitHostPort(m.Address)
 	if err != nil {
@@ -122,7 +136,7 @@ func (m mailer) connect(ctx context.Context, from *mail.Address) (client *smtp.C
 		end()
 		return nil, nil, mailError("greeting", err)
 	}
-	client.SkipSMTPUTF8(true) // Addresses are ASCII. A relay could not pass the message on to a server without SMTPUTF8.
+	client.SkipSMTPUTF8(true) // Addresses are ASCII, and a relay could not pass SMTPUTF8 on to a server without it.
 	if err = m.hello(client, host, from); err != nil {
 		end()
 		return nil, nil, err
@@ -130,8 +144,9 @@ func (m mailer) connect(ctx context.Context, from *mail.Address) (client *smtp.C
 	return client, end, nil
 }
 
-// hello sends EHLO, and changes to TLS where the settings ask for STARTTLS. Strict relays refuse an EHLO without a domain name, so where no
-// name is set it is the host's name if that has a dot, else the domain of the sender.
+// hello sends EHLO and upgrades by STARTTLS if configured. Strict relays refuse an EHLO without a
+// domain name. Without a configured name it is the host's name if that has a dot, otherwise the
+// sender's domain.
 func (m mailer) hello(client *smtp.Client, host string, from *mail.Address) error {
 	name := m.Hello
 	if name == "" {
@@ -154,7 +169,8 @@ func (m mailer) hello(client *smtp.Client, host string, from *mail.Address) erro
 	return nil
 }
 
-// allowed returns the recipients to whose domains mail may go as things stand: the rule may be older than the word of the operator.
+// allowed filters the recipients by the operator's domains. It checks at each delivery, because the
+// domains may have changed after the rule was stored.
 func (m Mail) allowed(recipients []string) (to []string, err error) {
 	for _, address := range recipients {
 		if notices.JudgeRecipient(address, true, m.Domains) == nil {
@@ -167,7 +183,7 @@ func (m Mail) allowed(recipients []string) (to []string, err error) {
 	return to, nil
 }
 
-// shortfall tells who of all recipients got nothing, and why; empty: nobody.
+// shortfall describes the recipients that got no message and the reason; empty: all got it.
 func shortfall(all, allowed, taken int, refusal error) string {
 	var words []string
 	if n := all - allowed; n > 0 {
@@ -188,7 +204,8 @@ func (m Mail) session(host string) *tls.Config {
 	return session
 }
 
-// authenticate signs in by XOAUTH2 where a grant is set, else with the password by PLAIN or LOGIN, as the server offers.
+// authenticate uses XOAUTH2 if a grant is set, otherwise the password by PLAIN or LOGIN, as the
+// server offers.
 func (m mailer) authenticate(ctx context.Context, client *smtp.Client) error {
 	if m.Username == "" {
 		return nil
@@ -225,8 +242,8 @@ func (m mailer) authenticate(ctx context.Context, client *smtp.Client) error {
 	return nil
 }
 
-// transfer gives the server the message, for the recipients that it accepts. A recipient that it refuses for good does not keep the message
-// from the others.
+// transfer sends the message to the accepted recipients. refusal is the last permanent refusal of a
+// recipient; the message still goes to the others.
 func transfer(client *smtp.Client, from *mail.Address, to []string, letter *gomail.Msg) (taken int, refusal, err error) {
 	if err := client.Mail("<" + from.Address + ">"); err != nil {
 		return 0, nil, mailError("MAIL", err)
@@ -256,11 +273,12 @@ func transfer(client *smtp.Client, from *mail.Address, to []string, letter *goma
 	if err := w.Close(); err != nil {
 		return 0, nil, mailError("DATA", err)
 	}
-	_ = client.Quit() // The message is the server's already.
+	_ = client.Quit() // The server has accepted the message already.
 	return taken, refusal, nil
 }
 
-// mailError names the step that failed. Of the server's answer only the code is kept, because its text may be anything.
+// mailError names the failed step and the status code. The server's text is dropped, because it is
+// untrusted.
 func mailError(step string, err error) error {
 	if answer, answered := errors.AsType[*textproto.Error](err); answered {
 		return fmt.Errorf("the mail server answered %s with %d", step, answer.Code)
@@ -268,7 +286,8 @@ func mailError(step string, err error) error {
 	return fmt.Errorf("the connection to the mail server broke at %s", step)
 }
 
-// message returns the mail. Notices of one episode share a thread. The Message-ID is the notice's, so that a server can drop a duplicate.
+// message builds the mail. Notices of one episode share a thread. The Message-ID is the ID of the
+// notice, so that a server can drop a duplicate.
 func message(p *notices.Delivery, from *mail.Address, to []string) (*gomail.Msg, error) {
 	m := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
 	m.FromMailAddress(from)

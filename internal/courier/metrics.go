@@ -10,20 +10,22 @@ import (
 	"rubato/internal/telemetry"
 )
 
-// result is what came of an attempt to deliver a notice.
+// result is the result of an attempt to deliver a notice.
 type result string
 
-// The results beside the states in which a notice ends.
+// The results in addition to the final states of notices.
 const (
-	retried result = "retried" // it failed, and is tried again
-	held    result = "held"    // a maintenance window keeps it
+	// retried: the attempt failed and will be repeated.
+	retried result = "retried"
+	// held: a maintenance window holds the notice back.
+	held result = "held"
 )
 
 func results() []result {
 	return []result{result(notices.Delivered), result(notices.Dead), result(notices.Muted), retried, held}
 }
 
-// metrics counts what the courier does.
+// metrics holds the metrics of the courier.
 type metrics struct {
 	deliveries *prometheus.CounterVec
 	seconds    prometheus.Histogram
@@ -60,7 +62,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 }
 
 func (m *metrics) count(channel notices.ChannelKind, r result) {
-	if channel == "" { // Of a rule that is gone nobody knows the channel: the first one stands for it.
+	if channel == "" { // The channel of a deleted rule is unknown; the first one stands in.
 		channel = notices.Webhook
 	}
 	m.deliveries.WithLabelValues(string(channel), string(r)).Inc()

@@ -17,7 +17,8 @@ import (
 // post sends notices as a POST of JSON. It implements channel.
 type post struct {
 	cfg ChannelsConfig
-	// complete fills in what differs by kind, in a request that has the URL and the headers of the rule.
+	// complete adds the body and the headers of the kind to a request that has the URL and headers
+	// of the rule.
 	complete func(r *egress.Request, p *notices.Delivery, set *secrets.Set) error
 }
 
@@ -40,9 +41,14 @@ func (c post) send(ctx context.Context, p *notices.Delivery) notices.Result {
 	return judge(answer, err)
 }
 
-// request returns a call of the rule's receiver, without a body.
+// request returns a request to the rule's receiver, without a body.
 func request(p *notices.Delivery, set *secrets.Set) (egress.Request, error) {
-	r := egress.Request{Method: http.MethodPost, URL: p.Channel.URL, Header: http.Header{}, Meta: http.Header{"Content-Type": {"application/json"}}}
+	r := egress.Request{
+		Method: http.MethodPost,
+		URL:    p.Channel.URL,
+		Header: http.Header{},
+		Meta:   http.Header{"Content-Type": {"application/json"}},
+	}
 	if name := p.Channel.URLSecret; name != "" {
 		value, err := set.Secret(name)
 		if err != nil {
@@ -60,7 +66,7 @@ func request(p *notices.Delivery, set *secrets.Set) (egress.Request, error) {
 	return r, nil
 }
 
-// encode makes a value the body of a request.
+// encode sets the JSON body of a request.
 func encode(r *egress.Request, body any) (err error) {
 	if r.Body, err = json.Marshal(body); err != nil {
 		return fmt.Errorf("encoding the notice: %w", err)
@@ -68,8 +74,8 @@ func encode(r *egress.Request, body any) (err error) {
 	return nil
 }
 
-// judge says what came of a call. Nothing of what a receiver answers is kept but the status: it may be anything. Nor is the address that
-// was called, which may be a secret.
+// judge returns the result of a request. Only the status of the answer is kept, because its content
+// is untrusted. The URL is removed from errors, because it may be a secret.
 func judge(answer egress.Response, err error) notices.Result {
 	r := notices.Result{StatusCode: answer.StatusCode}
 	switch {

@@ -9,22 +9,22 @@ import (
 	"rubato/internal/secrets"
 )
 
-// slackRequest fills in the message for Slack.
+// slackRequest sets the message for Slack.
 func slackRequest(r *egress.Request, p *notices.Delivery, _ *secrets.Set) error {
 	return encode(r, slackOf(p))
 }
 
-// chatEscapes are the three characters that mean something to Slack, and the one that calls for people elsewhere: what nobody sees stands behind
-// it.
+// chatEscapes escapes the three control characters of Slack's markup. It also puts a zero-width
+// space behind @, because other chat systems notify people by it.
 //
 //nolint:gochecknoglobals // It never changes.
 var chatEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "@", "@\u200b")
 
-// maxChat is how long a message may be, in units of UTF-16: Discord refuses longer ones.
+// maxChat is the maximum length of a message in UTF-16 units. Discord refuses longer ones.
 const maxChat = 2000
 
-// slackOf returns what Slack and those that understand its messages get. It is escaped, so that neither the name of an endpoint nor what its
-// target answered calls for a whole channel or shows a link as another one.
+// slackOf returns the message for Slack and compatible receivers. It is escaped, because the name
+// of an endpoint or an error could otherwise notify a channel or disguise a link.
 func slackOf(p *notices.Delivery) map[string]string {
 	icon := map[notices.Kind]string{
 		notices.Opened: ":red_circle:", notices.Reminder: ":large_orange_circle:", notices.Recovered: ":large_green_circle:",
@@ -36,7 +36,7 @@ func slackOf(p *notices.Delivery) map[string]string {
 	return map[string]string{"text": chatText(icon + " " + p.Subject() + "\n" + strings.Join(p.Lines(), "\n"))}
 }
 
-// chatText escapes a text, and cuts it between two of its characters where it is too long.
+// chatText escapes a text and truncates it to maxChat, between two characters.
 func chatText(text string) string {
 	if whole := chatEscapes.Replace(text); units(whole) <= maxChat {
 		return whole
@@ -53,7 +53,7 @@ func chatText(text string) string {
 	return cut.String() + "…"
 }
 
-// units returns how long a text is in UTF-16.
+// units returns the length of a text in UTF-16 units.
 func units(text string) (n int) {
 	for _, r := range text {
 		n += utf16.RuneLen(r)

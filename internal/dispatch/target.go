@@ -27,7 +27,7 @@ type Target struct {
 	URL      string           // with the parameters of the query
 	Host     string           // the server that URL leads to, as egress counts requests; empty where only a run knows
 	Header   http.Header      // as configured; nil: nothing is
-	Shape    *endpoints.Shape // what a run fills in; nil: nothing, every run sends the same
+	Shape    *endpoints.RequestTemplate // what a run fills in; nil: nothing, every run sends the same
 	Success  endpoints.SuccessRule
 	Rules    *success.Set // beside Success; nil: none
 	Redact   *redact.Set  // of what is stored; nil: nothing but what always is
@@ -55,7 +55,7 @@ func NewTarget(tenant [16]byte, spec *endpoints.Spec) (Target, error) {
 		}
 	}
 	// Where a stored template cannot be parsed, its runs say so.
-	if t.Shape, _ = endpoints.ParseShape(spec); t.Shape != nil {
+	if t.Shape, _ = endpoints.ParseRequest(spec); t.Shape != nil {
 		t.Secrets = t.Shape.Secrets()
 	}
 	if spec.Conditional {

@@ -8,31 +8,35 @@ import (
 	"rubato/internal/governor"
 )
 
-// Advice is what the planner wants changed at an endpoint. Whoever gives it can change nothing else: the two hints, and a pause that ends
-// within [MaxPlannerPause].
+// Advice is a change that the planner requests for an endpoint. It is limited to the two hints and
+// a pause of at most [MaxPlannerPause].
 type Advice struct {
-	Clear       bool          // forgets both hints, before the others are set
-	Interval    *HintRequest  // nil: no other interval
-	OneShot     *HintRequest  // nil: no single run
-	Pause       time.Duration // 0: no pause
+	// Clear drops both hints before the others are set.
+	Clear bool
+	// Interval is nil for no interval hint.
+	Interval *HintRequest
+	// OneShot is nil for no one-shot hint.
+	OneShot *HintRequest
+	// Pause is 0 for no pause.
+	Pause       time.Duration
 	PauseReason string
 }
 
-// ApplyAdvice does what an advice says, in the name of an author, and replans; see [Service] for who else changes endpoints. It refuses all of it
-// with an [errs.Conflict] where the endpoint is archived, or paused by whomever: what a person holds back the planner does not touch. Bad
-// parts are an [errs.Invalid], and change nothing.
+// ApplyAdvice applies an advice in the name of an author, and replans. It is all or nothing. The
+// error is an [errs.Conflict] if the endpoint is archived or paused, because the planner must not
+// override a pause, and an [errs.Invalid] if a part is not valid.
 func (e *Endpoint) ApplyAdvice(now time.Time, by Actor, author string, a Advice) (*Recorded, error) {
 	if e.Archived() {
 		return nil, errs.New(errs.Conflict, "endpoint_archived", "the endpoint is archived and cannot be changed")
 	}
 	if e.PausedAt(now) {
-		return nil, errs.New(errs.Conflict, "endpoint_paused", "the endpoint is paused; whoever paused it resumes it")
+		return nil, errs.New(errs.Conflict, "endpoint_paused", "the endpoint is paused; resume it first")
 	}
 	before := *e
 	if err := e.take(now, author, a); err != nil {
 		return nil, err
 	}
-	planned, err := e.follow(now, &before, CauseHint, by)
+	planned, err := e.replanAfter(now, &before, CauseHint, by)
 	if planned != nil {
 		planned.Author = author
 	}
@@ -70,17 +74,22 @@ func (e *Endpoint) take(now time.Time, author string, a Advice) error {
 	return nil
 }
 
-// CheckPlannerPause returns what is wrong with a pause that the planner asks for.
+// CheckPlannerPause returns the faults of a pause that the planner requests, as an [errs.Invalid].
 func CheckPlannerPause(span time.Duration, reason string) error {
 	var bad []errs.Field
 	if span < time.Second || span > MaxPlannerPause {
-		bad = append(bad, errs.Field{Field: "forMs", Code: "out_of_range", Message: "must be 1000 (a second) to 3600000 (an hour); only a person pauses for longer"})
+		bad = append(bad, errs.Field{
+			Field:   "forMs",
+			Code:    "out_of_range",
+			Message: "must be 1000 (a second) to 3600000 (an hour); only a person pauses for longer",
+		})
 	}
 	return errs.InvalidFields(append(bad, checkReason(reason)...))
 }
 
-// Tempo returns how far apart the due times of an endpoint are as things stand at an instant: that of its hint, its interval with the
-// backoff, or the distance of the next two occurrences of its cron, each within the clamps. A cron that does not fire twice more has none: 0.
+// Tempo returns the time between due times at an instant, within the clamps. It is the interval of
+// the hint, the baseline interval with backoff, or the distance of the next two occurrences of the
+// cron. It is 0 for a cron that does not fire twice more.
 func (e *Endpoint) Tempo(now time.Time) (time.Duration, error) {
 	in, err := e.input(now, governor.CauseReplan)
 	if err != nil {
@@ -89,11 +98,12 @@ func (e *Endpoint) Tempo(now time.Time) (time.Duration, error) {
 	return governor.Tempo(in), nil
 }
 
-// Usual returns how far apart the due times of an endpoint are with neither hint nor backoff: what its user asked for, within the clamps.
+// Usual returns the time between due times without hint and backoff: the configured tempo, within
+// the clamps.
 func (e *Endpoint) Usual(now time.Time) (time.Duration, error) {
-	calm := *e
-	calm.State.IntervalHint, calm.State.FailureCount = nil, 0
-	every, err := calm.Tempo(now)
+	plain := *e
+	plain.State.IntervalHint, plain.State.FailureCount = nil, 0
+	every, err := plain.Tempo(now)
 	if err != nil {
 		return 0, fmt.Errorf("finding how often endpoint %s is to run: %w", e.ID, err)
 	}

@@ -14,8 +14,9 @@ import (
 	"rubato/internal/success"
 )
 
-// ParseAnswers parses what an answer must satisfy beside its status, and what of it is hidden; each is nil where there is nothing. The patterns
-// of both share one budget, since each run takes what all of them take. Every bad field is named.
+// ParseAnswers parses the success rules and the redaction rules; each set is nil if it is empty.
+// The patterns of both share one budget, because each run pays for all of them. Every bad field is
+// named.
 func (s Spec) ParseAnswers() (*success.Set, *redact.Set, []errs.Field) {
 	var budget pattern.Budget
 	rules, bad := s.parseRules(&budget)
@@ -27,14 +28,23 @@ func (s Spec) parseRules(budget *pattern.Budget) (*success.Set, []errs.Field) {
 	rules := make([]success.Rule, len(s.SuccessRules))
 	for i, r := range s.SuccessRules {
 		rules[i] = success.Rule{
-			Type: r.Type, Header: r.Header, JSONPath: r.JSONPath, Op: r.Op, Value: r.Value,
-			Expression: r.Expression, MaxLatencyMs: r.MaxLatencyMs,
+			Type:         r.Type,
+			Header:       r.Header,
+			JSONPath:     r.JSONPath,
+			Op:           r.Op,
+			Value:        r.Value,
+			Expression:   r.Expression,
+			MaxLatencyMs: r.MaxLatencyMs,
 		}
 	}
 	set, problems := success.Parse(rules, budget)
 	bad := make([]errs.Field, 0, len(problems))
 	for _, p := range problems {
-		bad = append(bad, errs.Field{Field: element("successRules", p.Index, p.Field), Code: p.Code, Message: p.Message})
+		bad = append(bad, errs.Field{
+			Field:   element("successRules", p.Index, p.Field),
+			Code:    p.Code,
+			Message: p.Message,
+		})
 	}
 	return set, bad
 }
@@ -42,17 +52,26 @@ func (s Spec) parseRules(budget *pattern.Budget) (*success.Set, []errs.Field) {
 func (s Spec) parseRedact(budget *pattern.Budget) (*redact.Set, []errs.Field) {
 	rules := make([]redact.Rule, len(s.Redact))
 	for i, r := range s.Redact {
-		rules[i] = redact.Rule{Header: r.Header, JSONPath: r.JSONPath, Pattern: r.Pattern, Replacement: r.Replacement}
+		rules[i] = redact.Rule{
+			Header:      r.Header,
+			JSONPath:    r.JSONPath,
+			Pattern:     r.Pattern,
+			Replacement: r.Replacement,
+		}
 	}
 	set, problems := redact.Parse(rules, budget)
 	bad := make([]errs.Field, 0, len(problems))
 	for _, p := range problems {
-		bad = append(bad, errs.Field{Field: element("redact", p.Index, p.Field), Code: p.Code, Message: p.Message})
+		bad = append(bad, errs.Field{
+			Field:   element("redact", p.Index, p.Field),
+			Code:    p.Code,
+			Message: p.Message,
+		})
 	}
 	return set, bad
 }
 
-// element returns the name of a field of an element of a list.
+// element returns the path of a field of a list element.
 func element(list string, index int, field string) string {
 	name := fmt.Sprintf("%s[%d]", list, index)
 	if field == "" {
@@ -61,7 +80,7 @@ func element(list string, index int, field string) string {
 	return name + "." + field
 }
 
-// answers checks how answers are judged and kept.
+// answers checks the rules that judge and redact answers.
 func answers(s Spec) []errs.Field {
 	rules, _, bad := s.ParseAnswers()
 	if s.MaxResponseKB == 0 {
@@ -75,7 +94,7 @@ func answers(s Spec) []errs.Field {
 	return append(bad, conditional(s)...)
 }
 
-// conditional checks what makes requests conditional.
+// conditional checks the fields that a conditional request depends on.
 func conditional(s Spec) []errs.Field {
 	if !s.Conditional {
 		return nil
@@ -83,22 +102,26 @@ func conditional(s Spec) []errs.Field {
 	var bad []errs.Field
 	if s.Method != "GET" && s.Method != "HEAD" {
 		bad = append(bad, errs.Field{
-			Field: "conditional", Code: "method_invalid", Message: "must be false for " + s.Method + ": only GET and HEAD ask whether something changed",
+			Field:   "conditional",
+			Code:    "method_invalid",
+			Message: "must be false for " + s.Method + ": only GET and HEAD ask whether something changed",
 		})
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
 		switch textproto.CanonicalMIMEHeaderKey(name) {
 		case "If-None-Match", "If-Modified-Since", "If-Match", "If-Unmodified-Since", "If-Range":
 			bad = append(bad, errs.Field{
-				Field: "headers." + name, Code: "ambiguous", Message: "must be absent where conditional is true: Rubato writes the conditions of the request",
+				Field:   "headers." + name,
+				Code:    "ambiguous",
+				Message: "must be absent where conditional is true: Rubato writes the conditions of the request",
 			})
 		}
 	}
 	return bad
 }
 
-// RequestDigest returns a fingerprint of what requests ask for: what a target said about an answer to one request says nothing about
-// another one. It is never 0.
+// RequestDigest returns a hash of the request, which is never 0. Validators such as an ETag hold
+// only for requests with the same hash.
 func (s Spec) RequestDigest() uint64 {
 	h := fnv.New64a()
 	err := json.NewEncoder(h).Encode(struct {

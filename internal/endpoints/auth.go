@@ -12,34 +12,64 @@ import (
 	"rubato/internal/template"
 )
 
-// authField is a text of an [Auth].
+// authField is a text field of an [Auth].
 type authField struct {
 	name, value string
-	secret      bool // it must hold a reference to a secret
-	literal     bool // it must hold no template
+	// secret requires a reference to a secret.
+	secret bool
+	// literal forbids templates.
+	literal bool
 }
 
-// texts returns every text of it but the scopes.
+// texts returns all text fields except the scopes.
 func (a *Auth) texts() []authField {
 	return []authField{
 		{name: "username", value: a.Username},
-		{name: "password", value: a.Password, secret: true},
-		{name: "token", value: a.Token, secret: true},
-		{name: "header", value: a.Header, literal: true},
-		{name: "value", value: a.Value, secret: true},
-		{name: "tokenUrl", value: a.TokenURL, literal: true},
+		{
+			name:   "password",
+			value:  a.Password,
+			secret: true,
+		},
+		{
+			name:   "token",
+			value:  a.Token,
+			secret: true,
+		},
+		{
+			name:    "header",
+			value:   a.Header,
+			literal: true,
+		},
+		{
+			name:   "value",
+			value:  a.Value,
+			secret: true,
+		},
+		{
+			name:    "tokenUrl",
+			value:   a.TokenURL,
+			literal: true,
+		},
 		{name: "clientId", value: a.ClientID},
-		{name: "clientSecret", value: a.ClientSecret, secret: true},
-		{name: "audience", value: a.Audience, literal: true},
+		{
+			name:   "clientSecret",
+			value:  a.ClientSecret,
+			secret: true,
+		},
+		{
+			name:    "audience",
+			value:   a.Audience,
+			literal: true,
+		},
 	}
 }
 
-// templated returns the texts that may hold templates.
+// templated returns the text fields that may hold templates.
 func (a *Auth) templated() []authField {
 	return slices.DeleteFunc(a.texts(), func(f authField) bool { return f.literal })
 }
 
-// needs returns the fields of its type; nil where there is no such type. Those of may are not required.
+// needs returns the required and the optional fields of the type; nil for an unknown type.
 func (a *Auth) needs() (must, may []string) {
 	switch a.Type {
 	case AuthBasic:
@@ -55,7 +85,7 @@ func (a *Auth) needs() (must, may []string) {
 	}
 }
 
-// header returns the name of the header that proves who is calling.
+// header returns the name of the header that carries the credentials.
 func (a *Auth) header() string {
 	if a.Type == AuthAPIKey {
 		return http.CanonicalHeaderKey(a.Header)
@@ -63,7 +93,7 @@ func (a *Auth) header() string {
 	return "Authorization"
 }
 
-// checkAuth returns what is wrong with the auth of a spec.
+// checkAuth returns the faults of the auth of a spec.
 func (v *Validator) checkAuth(s *Spec) []errs.Field {
 	a := s.Auth
 	if a == nil {
@@ -71,7 +101,11 @@ func (v *Validator) checkAuth(s *Spec) []errs.Field {
 	}
 	must, may := a.needs()
 	if must == nil {
-		return []errs.Field{{Field: "auth.type", Code: "invalid_value", Message: "must be one of basic, bearer, apiKey, oauth2"}}
+		return []errs.Field{{
+			Field:   "auth.type",
+			Code:    "invalid_value",
+			Message: "must be one of basic, bearer, apiKey, oauth2",
+		}}
 	}
 	var bad []errs.Field
 	for _, f := range a.texts() {
@@ -81,19 +115,21 @@ func (v *Validator) checkAuth(s *Spec) []errs.Field {
 		}
 	}
 	for _, fault := range slices.Concat(a.checkScopes(), v.checkAuthTarget(a)) {
-		if !slices.ContainsFunc(bad, func(f errs.Field) bool { return f.Field == fault.Field }) { // One fault of a field is enough.
+		if !slices.ContainsFunc(bad, func(f errs.Field) bool { return f.Field == fault.Field }) { // One fault per field is enough.
 			bad = append(bad, fault)
 		}
 	}
 	if own := s.headerNamed(a.header()); s.Headers[own] != "" {
 		bad = append(bad, errs.Field{
-			Field: "headers." + own, Code: "auth_conflict", Message: "is set by auth as well; leave one of the two out",
+			Field:   "headers." + own,
+			Code:    "auth_conflict",
+			Message: "is set by auth as well; leave one of the two out",
 		})
 	}
 	return bad
 }
 
-// checkText judges one text of an auth by itself.
+// checkText checks one text field of an auth by itself.
 func (a *Auth) checkText(f authField, labels map[string]string, must, may []string) errs.Field {
 	options := template.Options{Field: template.Header, Labels: labels}
 	switch {
@@ -120,7 +156,8 @@ func (a *Auth) checkText(f authField, labels map[string]string, must, may []stri
 const secretRequired = `must hold a reference to a secret, such as {{secret "api-token"}}, so that it is never stored in the clear; ` +
 	`store the secret first: PUT /v1/secrets/api-token, or rubato secrets set api-token`
 
-// namesSecret reports whether a text names a secret, or cannot be read: then its faults are told.
+// namesSecret reports whether a text refers to a secret. It also returns true for an unparsable
+// text, because its syntax faults are reported instead.
 func namesSecret(text string, o template.Options) bool {
 	parsed, faults := template.Parse(text, o)
 	return len(faults) > 0 || parsed != nil && len(parsed.Secrets()) > 0
@@ -135,18 +172,27 @@ func literals(text string, o template.Options) string {
 	return parsed.Sample("")
 }
 
-// unknown tells what to do about a field that the type does not have. A patch that leaves it out leaves it as it was.
+// unknown describes a field that the type does not have. It mentions null, because a patch that
+// omits a field keeps it.
 func (a *Auth) unknown() string {
-	return fmt.Sprintf("is nothing that %s knows; leave it out, or set it to null to clear it", a.Type)
+	return fmt.Sprintf("is not a field of %s; leave it out, or set it to null to clear it", a.Type)
 }
 
 func (a *Auth) checkScopes() []errs.Field {
 	var bad []errs.Field
 	if len(a.Scopes) > 0 && a.Type != AuthOAuth2 {
-		bad = append(bad, errs.Field{Field: "auth.scopes", Code: "auth_field", Message: a.unknown()})
+		bad = append(bad, errs.Field{
+			Field:   "auth.scopes",
+			Code:    "auth_field",
+			Message: a.unknown(),
+		})
 	}
 	if len(a.Scopes) > 32 {
-		bad = append(bad, errs.Field{Field: "auth.scopes", Code: "too_many", Message: "must have at most 32 entries"})
+		bad = append(bad, errs.Field{
+			Field:   "auth.scopes",
+			Code:    "too_many",
+			Message: "must have at most 32 entries",
+		})
 	}
 	for i, scope := range a.Scopes {
 		if scope == "" || len(scope) > 255 || strings.ContainsFunc(scope, notScope) {
@@ -161,24 +207,32 @@ func (a *Auth) checkScopes() []errs.Field {
 
 func notScope(r rune) bool { return r <= ' ' || r > '~' || r == '"' || r == '\\' }
 
-// checkAuthTarget judges where credentials go.
+// checkAuthTarget checks the destination of the credentials.
 func (v *Validator) checkAuthTarget(a *Auth) []errs.Field {
 	switch a.Type {
 	case AuthAPIKey:
 		if f := v.targets.CheckHeader(a.Header, ""); f != nil {
-			return []errs.Field{{Field: "auth.header", Code: f.Code, Message: f.Message}}
+			return []errs.Field{{
+				Field:   "auth.header",
+				Code:    f.Code,
+				Message: f.Message,
+			}}
 		}
 	case AuthOAuth2:
 		if f := v.targets.CheckURL(a.TokenURL); f != nil {
-			return []errs.Field{{Field: "auth.tokenUrl", Code: f.Code, Message: f.Message}}
+			return []errs.Field{{
+				Field:   "auth.tokenUrl",
+				Code:    f.Code,
+				Message: f.Message,
+			}}
 		}
 	case AuthBasic, AuthBearer:
 	}
 	return nil
 }
 
-// renderAuth fills in what proves who is calling.
-func (s *Shape) renderAuth(r *renderer, out *Request) {
+// renderAuth renders the credentials into the request.
+func (s *RequestTemplate) renderAuth(r *renderer, out *Request) {
 	a := s.spec.Auth
 	if a == nil {
 		return
@@ -198,20 +252,27 @@ func (s *Shape) renderAuth(r *renderer, out *Request) {
 		out.Header[a.header()] = text("value", a.Value)
 	case AuthOAuth2:
 		out.OAuth2 = &Grant{
-			TokenURL: a.TokenURL, ClientID: text("clientId", a.ClientID), ClientSecret: text("clientSecret", a.ClientSecret),
-			Audience: a.Audience, Scopes: a.Scopes,
+			TokenURL:     a.TokenURL,
+			ClientID:     text("clientId", a.ClientID),
+			ClientSecret: text("clientSecret", a.ClientSecret),
+			Audience:     a.Audience,
+			Scopes:       a.Scopes,
 		}
 	}
 }
 
-// authWarnings names what is legal but probably not meant.
+// authWarnings warns about credentials that are sent without TLS.
 func (s Spec) authWarnings() []errs.Field {
 	if s.Auth == nil {
 		return nil
 	}
 	for field, target := range map[string]string{"url": s.URL, "auth.tokenUrl": s.Auth.TokenURL} {
 		if strings.HasPrefix(strings.ToLower(target), "http://") {
-			return []errs.Field{{Field: field, Code: "credentials_in_clear", Message: "is called without TLS, so everybody on the way can read the credentials; use https"}}
+			return []errs.Field{{
+				Field:   field,
+				Code:    "credentials_in_clear",
+				Message: "is called without TLS, so the credentials can be read on the network; use https",
+			}}
 		}
 	}
 	return nil

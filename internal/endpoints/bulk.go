@@ -8,21 +8,24 @@ import (
 	"rubato/internal/errs"
 )
 
-// BulkStore keeps many endpoints at once. Every method is one transaction, scoped by tenant.
+// BulkStore reads and writes many endpoints at once. Every method is one transaction, scoped by
+// tenant.
 type BulkStore interface {
-	// Find returns the endpoints in service that have one of the IDs or keys, in no order, and the database's time.
+	// Find returns the endpoints in service that match one of the IDs or keys, unordered, and the
+	// database's time.
 	Find(ctx context.Context, tenant [16]byte, ids []ID, keys []string) ([]*Endpoint, time.Time, error)
-	// KnownSecrets returns which of the secrets a tenant has.
+	// KnownSecrets returns the names of the given secrets that exist for a tenant.
 	KnownSecrets(ctx context.Context, tenant [16]byte, names []string) ([]string, error)
-	// CreateMany stores the endpoints that create returns for the database's time, each with the decision that plans its first
-	// run. It leaves out those whose key somebody has taken, and returns their IDs. The audit log tells of the act for each.
+	// CreateMany stores the endpoints that create returns for the database's time, each with the
+	// decision that plans its first run. It skips endpoints whose key is already in use, and
+	// returns their IDs. Each creation is recorded in the audit log.
 	CreateMany(ctx context.Context, act auditlog.Act, create func(now time.Time) ([]New, error)) (taken []ID, err error)
-	// ChangeMany is [Store].Change for many. An endpoint whose change returns keep false stays as it is; one that is no longer in
-	// service is not offered.
+	// ChangeMany is [Store].Change for many endpoints. If change returns keep false, that endpoint
+	// stays as it is. Archived endpoints are skipped.
 	ChangeMany(ctx context.Context, act auditlog.Act, ids []ID, change func(e *Endpoint, now time.Time) (planned *Recorded, keep bool)) error
 }
 
-// New is an endpoint that is to be stored, and the decision that plans its first run.
+// New is an endpoint to store, and the decision that plans its first run.
 type New struct {
 	Endpoint *Endpoint
 	Planned  Recorded
@@ -34,12 +37,13 @@ type Bulk struct {
 	validate *Validator
 }
 
-// NewBulk returns a Bulk over a store, with targets to judge URLs and headers.
+// NewBulk returns a Bulk over a store. targets judges URLs and headers.
 func NewBulk(store BulkStore, targets Targets) *Bulk {
 	return &Bulk{store: store, validate: NewValidator(targets)}
 }
 
-// UnknownSecrets is [UnknownSecrets] of what a spec refers to and a tenant does not have.
+// UnknownSecrets checks the references of a spec against the secrets of a tenant; see
+// [UnknownSecrets].
 func (b *Bulk) UnknownSecrets(ctx context.Context, by Actor, spec Spec) error {
 	list := spec.References()
 	if len(list) == 0 {
@@ -52,28 +56,33 @@ func (b *Bulk) UnknownSecrets(ctx context.Context, by Actor, spec Spec) error {
 	return UnknownSecrets(list, known)
 }
 
-// Upsert asks for one endpoint to be as it says: the one in service that has the ID, else the one that has the key, else a new one.
+// Upsert is the request to create or replace one endpoint. It selects the endpoint in service by
+// ID, then by key. If neither matches, it creates a new one.
 type Upsert struct {
-	ID  ID     // zero: not named by ID
-	Key string // empty: not named by key
-	// Want returns what the endpoint is to be. stored is what is there, nil where there is nothing. It may be called several times,
-	// also under the endpoint's lock, so it depends on stored alone. Its error fails this one alone; the spec beside it is what could be
-	// read of what is asked for.
+	// ID is zero if the endpoint is not selected by ID.
+	ID ID
+	// Key is empty if the endpoint is not selected by key.
+	Key string
+	// Want returns the requested spec. stored is the current endpoint, or nil. It may be called
+	// several times, also under the endpoint's lock, so it must depend on stored alone. An error
+	// fails only this upsert; the spec beside it is the readable part of the request.
 	Want func(stored *Endpoint) (Spec, error)
 }
 
-// Mode says how upserts are carried out.
+// Mode controls how upserts are carried out.
 type Mode struct {
-	DryRun bool // check and plan, and write nothing
-	Spread bool // give new endpoints with an interval a phase of their own, rather than a first run at once
-	// DryRunKeys is what the dry runs before this one would have left, where they belong together; nil: they do not.
+	// DryRun checks and plans without writing.
+	DryRun bool
+	// Spread gives new interval endpoints a phase of their own instead of an immediate first run.
+	Spread bool
+	// DryRunKeys carries the keys over the dry runs of one import; nil: a dry run of its own.
 	DryRunKeys *DryRunKeys
 }
 
-// Done is what became of an upsert.
+// Done is the result of an upsert.
 type Done string
 
-// What may become of an upsert. The empty one is what was not reached before an error.
+// The results of an upsert. The empty one marks an upsert that was not reached because of an error.
 const (
 	Created   Done = "created"
 	Updated   Done = "updated"
@@ -81,12 +90,16 @@ const (
 	Failed    Done = "failed"
 )
 
-// Outcome is the answer to an upsert.
+// Outcome is the result of an upsert with its details.
 type Outcome struct {
-	Done     Done
-	Endpoint *Endpoint // as it is, or would be in a dry run; nil where there is none
-	Changes  []string  // fields that differ from what was stored, where it was updated
+	Done Done
+	// Endpoint is the stored endpoint, or the one that a dry run would store; nil if there is none.
+	Endpoint *Endpoint
+	// Changes lists the changed fields of an update.
+	Changes  []string
 	Warnings []errs.Field
-	Err      error // why it failed
-	tries    int
+	// Err is the cause of a failed upsert.
+	Err error
+	// tries counts the rounds that a concurrent change has spoiled.
+	tries int
 }

@@ -9,16 +9,17 @@ import (
 	"rubato/internal/errs"
 )
 
-// refer notes the references of an upsert, to be looked up with those of the others.
-func (r *round) refer(i int, spec Spec) {
+// refer collects the secret references of an upsert, so that one query looks up those of the whole
+// batch.
+func (r *upsertBatch) refer(i int, spec Spec) {
 	if list := spec.References(); len(list) > 0 {
 		r.references[i] = list
 	}
 }
 
-// checkSecrets fails the upserts whose noted references lead to secrets that do not exist, as the store would, and names these beside
-// whatever else is wrong.
-func (r *round) checkSecrets(ctx context.Context) error {
+// checkSecrets fails the upserts that refer to unknown secrets, as the store would. It adds these
+// fields to the other faults of the upsert.
+func (r *upsertBatch) checkSecrets(ctx context.Context) error {
 	names := secretsOf(slices.Concat(slices.Collect(maps.Values(r.references))...))
 	if len(names) == 0 {
 		return nil
@@ -40,7 +41,8 @@ func (r *round) checkSecrets(ctx context.Context) error {
 	return nil
 }
 
-// alsoNaming returns an error about bad fields that names more of them, but for those that it names already; any other as it is.
+// alsoNaming returns a copy of an error with more bad fields, without duplicates. An error without
+// fields is returned as it is.
 func alsoNaming(err error, more []errs.Field) error {
 	e, ok := errors.AsType[*errs.Error](err)
 	if !ok || len(e.Fields) == 0 {

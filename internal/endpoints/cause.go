@@ -5,13 +5,15 @@ import (
 	"rubato/internal/governor"
 )
 
-// Cause says what led to a decision, as the ledger keeps it.
+// Cause is the reason for a decision, as the ledger stores it.
 type Cause string
 
-// The causes. A change by somebody is called as its action in the audit log is.
+// The causes. A change by a caller has the name of its action in the audit log.
 const (
-	CauseFinish Cause = Cause(governor.CauseFinish) // a run ended
-	CauseReplan Cause = Cause(governor.CauseReplan) // a change that its caller has not named yet; the ledger never keeps it
+	// CauseFinish: a run ended.
+	CauseFinish Cause = Cause(governor.CauseFinish)
+	// CauseReplan is the cause of a change before its caller names it. The ledger never stores it.
+	CauseReplan Cause = Cause(governor.CauseReplan)
 
 	CauseRegister      Cause = Cause(auditlog.Register)
 	CauseEdit          Cause = Cause(auditlog.Edit)
@@ -20,8 +22,11 @@ const (
 	CauseHint          Cause = Cause(auditlog.Hint)
 	CauseRunNow        Cause = Cause(auditlog.RunNow)
 	CauseResetFailures Cause = Cause(auditlog.ResetFailures)
-	CauseArchive       Cause = Cause(auditlog.Archive) // the end of an endpoint, which is no decision and is not kept
-	CauseStop          Cause = Cause(auditlog.Stop)    // the target wants no more calls
+	// CauseArchive marks the end of an endpoint. It is no decision and is not stored.
+	CauseArchive Cause = Cause(auditlog.Archive)
+	// CauseStop: the target asked for no more calls.
+	CauseStop Cause = Cause(auditlog.Stop)
 
-	CauseQuarantine Cause = "quarantine" // the stored configuration cannot be used; see [Endpoint.Quarantine]
+	// CauseQuarantine: the stored configuration is unusable; see [Endpoint.Quarantine].
+	CauseQuarantine Cause = "quarantine"
 )

@@ -14,18 +14,20 @@ import (
 	"time"
 )
 
-// Document returns the spec as the JSON document that the API, the database and exports share, made of maps, slices and scalars.
-// The json tags of [Spec] name the members and say which leave out an empty value. Durations are whole milliseconds and instants RFC
-// 3339 text in UTC. [ReadSpec] is the inverse for a spec that went through [Spec.Normalize].
+// Document returns the spec as the JSON document that the API, the database and exports share, made
+// of maps, slices and scalars. The json tags of [Spec] name the members and mark those that omit an
+// empty value. Durations are whole milliseconds, instants RFC 3339 text in UTC. [ReadSpec] is the
+// inverse for a normalized spec.
 func (s *Spec) Document() map[string]any {
 	return show(reflect.ValueOf(s).Elem()).(map[string]any) //nolint:forcetypeassert // A struct is shown as a map.
 }
 
-// MarshalJSON writes the document.
+// MarshalJSON implements [json.Marshaler] by Document.
 func (s Spec) MarshalJSON() ([]byte, error) { return json.Marshal(s.Document()) }
 
-// UnmarshalJSON reads a document that was written by [Spec.MarshalJSON], as [ReadSpec] does. It is for stored documents, which workers
-// read often: it takes a third of the time, and cannot tell a zero that was given from a member that is absent.
+// UnmarshalJSON decodes a document that [Spec.MarshalJSON] wrote, as [ReadSpec] does. It is for
+// stored documents, because workers decode them often: it takes a third of the time of ReadSpec. It
+// does not distinguish a given zero from an absent member.
 func (s *Spec) UnmarshalJSON(text []byte) error {
 	type plain Spec // Without this method.
 	*s = Defaults()
@@ -35,7 +37,7 @@ func (s *Spec) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// eachDuration changes every duration of a struct.
+// eachDuration replaces every duration of a struct by the result of change.
 func eachDuration(v reflect.Value, change func(time.Duration) int64) {
 	for i := range v.NumField() {
 		switch f := v.Field(i); {
@@ -47,30 +49,36 @@ func eachDuration(v reflect.Value, change func(time.Duration) int64) {
 	}
 }
 
-// ReadSpec reads the members of a document that a spec knows, and passes over the others. An absent or null member has the default
-// of [Defaults]. It does not judge: a value that the domain cannot hold becomes one that [Validator.Check] refuses, as does a zero
-// of a field whose zero tag says so, because zero means there that nothing was given. For each member of another JSON type the
-// error holds a [json.UnmarshalTypeError] with its path; the spec beside it has the rest.
+// ReadSpec reads the known members of a document and ignores the others. An absent or null member
+// gets its default of [Defaults]. ReadSpec does not validate. A value that the domain cannot hold
+// becomes one that [Validator.Check] refuses. So does a given zero of a field with the tag
+// zero:"refused", because zero means "not given" there. For each member of another JSON type the
+// error holds a [json.UnmarshalTypeError] with its path; the spec has the other members.
 func ReadSpec(document map[string]any) (Spec, error) {
 	s := Defaults()
 	return s, read("", document, reflect.ValueOf(&s).Elem())
 }
 
-// field is a field of a struct as documents have it.
+// field describes a struct field in documents.
 type field struct {
 	name      string
 	index     int
-	omitempty bool // an empty value is left out
-	refused   bool // a zero that is given becomes a value that no check lets pass
+	omitempty bool // documents omit an empty value
+	refused   bool // a given zero becomes a value that the validator refuses
 }
 
-// fieldOf reads the tags of a field.
+// fieldOf parses the tags of a struct field.
 func fieldOf(f reflect.StructField) field {
 	name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-	return field{name: name, index: f.Index[0], omitempty: options != "", refused: f.Tag.Get("zero") == "refused"}
+	return field{
+		name:      name,
+		index:     f.Index[0],
+		omitempty: options != "",
+		refused:   f.Tag.Get("zero") == "refused",
+	}
 }
 
-// known holds the fields of each struct, by its [reflect.Type].
+// known caches the fields of each struct by its [reflect.Type].
 var known sync.Map
 
 func fieldsOf(t reflect.Type) []field {
@@ -85,7 +93,7 @@ func fieldsOf(t reflect.Type) []field {
 	return list
 }
 
-// empty reports whether documents leave the field out when it has a value.
+// empty reports whether documents omit the field for a value.
 func (f field) empty(v reflect.Value) bool {
 	if k := v.Kind(); k == reflect.Map || k == reflect.Slice {
 		return v.Len() == 0
@@ -93,7 +101,7 @@ func (f field) empty(v reflect.Value) bool {
 	return f.omitempty && zero(v)
 }
 
-// zero reports whether a value is the zero of its type. The zero instant is one in any zone.
+// zero reports whether a value is the zero of its type. The zero instant is zero in every zone.
 func zero(v reflect.Value) bool {
 	if t, ok := reflect.TypeAssert[time.Time](v); ok {
 		return t.IsZero()
@@ -101,7 +109,7 @@ func zero(v reflect.Value) bool {
 	return v.IsZero()
 }
 
-// show returns a value as a document has it.
+// show returns the document form of a value.
 func show(v reflect.Value) any {
 	switch v.Type() {
 	case reflect.TypeFor[time.Duration]():
@@ -143,7 +151,7 @@ func show(v reflect.Value) any {
 	}
 }
 
-// read sets a value from a part of a document, and leaves it as it is for null.
+// read decodes a part of a document into a value. Null leaves the value as it is.
 func read(path string, from any, into reflect.Value) error {
 	if from == nil {
 		return nil
@@ -193,7 +201,8 @@ func readScalar(path string, from any, into reflect.Value) error {
 	return wrongType(path, from, into)
 }
 
-// readFields reads every field that is given, also where one before it has the wrong type.
+// readFields decodes every given field, and continues after a field of the wrong type, so that the
+// error names all of them.
 func readFields(path string, members map[string]any, into reflect.Value) error {
 	var faults []error
 	for _, f := range fieldsOf(into.Type()) {
@@ -211,12 +220,12 @@ func readFields(path string, members map[string]any, into reflect.Value) error {
 	return errors.Join(faults...)
 }
 
-// impossible sets a value that is not zero and that no check lets pass.
+// impossible sets a non-zero value that the validator always refuses.
 func impossible(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.String:
 		v.SetString(" ")
-	case reflect.Struct: // An instant: another one of its year.
+	case reflect.Struct: // An instant: another one in the year of the zero instant.
 		v.Set(reflect.ValueOf(time.Time{}.Add(time.Millisecond)))
 	default:
 		v.SetInt(-1)
@@ -256,7 +265,7 @@ func readInstant(path, text string, into reflect.Value) error {
 	return nil
 }
 
-// readAny reads a scalar of any type. A number is the nearest one of 64 bits of floating point.
+// readAny decodes a scalar of any type. A number becomes the nearest float64.
 func readAny(path string, from any, into reflect.Value) error {
 	switch v := from.(type) {
 	case json.Number:
@@ -290,7 +299,7 @@ func readInteger(path string, from any, into reflect.Value) error {
 	return nil
 }
 
-// Milliseconds returns a number of milliseconds as a duration, at the nearer end where there is no such duration.
+// Milliseconds converts milliseconds to a duration. It saturates on overflow.
 func Milliseconds(n int64) time.Duration {
 	const most = int64(math.MaxInt64 / time.Millisecond)
 	switch {
@@ -310,7 +319,7 @@ func within(path, name string) string {
 	return path + "." + name
 }
 
-// wrongType words that a member has a JSON type that its field cannot hold.
+// wrongType returns the error for a member whose JSON type does not fit its field.
 func wrongType(path string, from any, into reflect.Value) error {
 	kind := "object"
 	switch from.(type) {
@@ -323,5 +332,9 @@ func wrongType(path string, from any, into reflect.Value) error {
 	case []any:
 		kind = "array"
 	}
-	return &json.UnmarshalTypeError{Value: kind, Type: into.Type(), Field: path}
+	return &json.UnmarshalTypeError{
+		Value: kind,
+		Type:  into.Type(),
+		Field: path,
+	}
 }

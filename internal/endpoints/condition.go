@@ -6,18 +6,23 @@ import (
 	"rubato/internal/errs"
 )
 
-// Condition is what must be so of what is stored under a key or a name, for something else to be stored there (RFC 9110 section 13). The zero
-// value asks for nothing.
+// Condition is the precondition of a write under a key or a name (RFC 9110 section 13). The zero
+// value always holds.
 type Condition struct {
-	Absent  bool  // there is nothing
-	Present bool  // there is something
-	Version int64 // it has this version; 0: any
-	Not     int64 // it does not have this version; 0: any
+	// Absent requires that nothing is stored.
+	Absent bool
+	// Present requires that something is stored.
+	Present bool
+	// Version is the required version; 0: any.
+	Version int64
+	// Not is the excluded version; 0: none.
+	Not int64
 }
 
 const codeExists = "endpoint_exists"
 
-// Endpoint returns an [errs.Precondition] where the endpoint, nil for none, is not as asked.
+// Endpoint returns an [errs.Precondition] if the stored endpoint, nil for none, violates the
+// condition.
 func (c Condition) Endpoint(stored *Endpoint) error {
 	var version int64
 	if stored != nil {
@@ -26,8 +31,9 @@ func (c Condition) Endpoint(stored *Endpoint) error {
 	return c.Check("endpoint", codeExists, version)
 }
 
-// Check returns an [errs.Precondition] where what is stored, of a kind and at a version, is not as asked. Version 0 says that there is nothing;
-// taken is the code for what is there and should not be.
+// Check returns an [errs.Precondition] if the stored object of a kind violates the condition.
+// Version 0 means that nothing is stored. taken is the error code for an object that should be
+// absent.
 func (c Condition) Check(kind, taken string, version int64) error {
 	switch {
 	case c.Absent && version != 0:

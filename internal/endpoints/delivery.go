@@ -2,10 +2,11 @@ package endpoints
 
 import "rubato/internal/success"
 
-// AuthType names a way to prove to a target who is calling.
+// AuthType is the authentication scheme of the requests to a target.
 type AuthType string
 
-// The ways: RFC 7617, RFC 6750, a header of the target's own, and the client credentials grant of RFC 6749 section 4.4.
+// The schemes: RFC 7617, RFC 6750, a header of the target's own, and the client credentials grant
+// of RFC 6749 section 4.4.
 const (
 	AuthBasic  AuthType = "basic"
 	AuthBearer AuthType = "bearer"
@@ -13,8 +14,8 @@ const (
 	AuthOAuth2 AuthType = "oauth2"
 )
 
-// Auth says how calls prove who is calling. Which fields a type needs, and which it knows nothing of, is checked with the spec. Those
-// that hold a secret hold a reference to it, never the secret.
+// Auth holds the credentials of requests. The validator checks which fields a type requires and
+// forbids. Secret fields hold a reference to a secret, never its value.
 type Auth struct {
 	Type         AuthType `json:"type"`
 	Username     string   `json:"username,omitzero" zero:"refused"`     // basic
@@ -29,43 +30,55 @@ type Auth struct {
 	Audience     string   `json:"audience,omitzero" zero:"refused"`     // oauth2
 }
 
-// TLS says whom calls over https trust, and as whom they come. Certificates and keys are PEM.
+// TLS configures the TLS sessions of a target: trusted CAs and the client certificate. Certificates
+// and keys are PEM.
 type TLS struct {
-	CACertificates    string `json:"caCertificates,omitzero" zero:"refused"` // trusted instead of the system's
+	// CACertificates replaces the system's trusted CAs.
+	CACertificates    string `json:"caCertificates,omitzero" zero:"refused"`
 	ClientCertificate string `json:"clientCertificate,omitzero" zero:"refused"`
-	ClientKey         string `json:"clientKey,omitzero" zero:"refused"` // a reference to a secret
-	ServerName        string `json:"serverName,omitzero" zero:"refused"`
-	MinVersion        string `json:"minVersion,omitzero"` // "1.2" or "1.3"
-	SkipVerify        bool   `json:"skipVerify,omitzero"` // only where the operator allows it
+	// ClientKey is a reference to a secret.
+	ClientKey  string `json:"clientKey,omitzero" zero:"refused"`
+	ServerName string `json:"serverName,omitzero" zero:"refused"`
+	// MinVersion is "1.2" or "1.3".
+	MinVersion string `json:"minVersion,omitzero"`
+	// SkipVerify is refused unless the operator permits it.
+	SkipVerify bool `json:"skipVerify,omitzero"`
 }
 
-// AnswerRule is one thing that an answer must satisfy to count as success. Which fields a type uses is checked with the spec.
+// AnswerRule is one condition that an answer must meet to count as success. The validator checks
+// which fields a type uses.
 type AnswerRule struct {
 	Type         success.Type `json:"type"`
 	Header       string       `json:"header,omitzero" zero:"refused"`     // header: its name
 	JSONPath     string       `json:"jsonPath,omitzero" zero:"refused"`   // json: RFC 9535
 	Op           success.Op   `json:"op,omitzero"`                        // header, body, json
-	Value        any          `json:"value,omitempty"`                    // header, body, json: what to compare with: a string, number or boolean, or nil
+	Value        any          `json:"value,omitempty"`                    // header, body, json: string, number, boolean or nil
 	Expression   string       `json:"expression,omitzero" zero:"refused"` // cel
 	MaxLatencyMs int64        `json:"maxLatencyMs,omitzero"`              // latency
 }
 
-// RedactRule hides a part of an answer before it is stored: exactly one of a header, a place in a JSON body, and whatever a pattern
-// finds.
+// RedactRule hides a part of an answer before it is stored. Exactly one of Header, JSONPath and
+// Pattern is set.
 type RedactRule struct {
-	Header      string `json:"header,omitzero" zero:"refused"`
-	JSONPath    string `json:"jsonPath,omitzero" zero:"refused"`
-	Pattern     string `json:"pattern,omitzero" zero:"refused"` // RE2
-	Replacement string `json:"replacement,omitzero"`            // of what the pattern finds; empty: ***
+	Header   string `json:"header,omitzero" zero:"refused"`
+	JSONPath string `json:"jsonPath,omitzero" zero:"refused"`
+	// Pattern is an RE2 expression.
+	Pattern string `json:"pattern,omitzero" zero:"refused"`
+	// Replacement replaces each match of Pattern; empty: ***.
+	Replacement string `json:"replacement,omitzero"`
 }
 
-// Authority says what the planner may do with an endpoint's tempo.
+// Authority is what the planner may do with the tempo of an endpoint.
 type Authority string
 
-// The authorities, each more than the one before it.
+// The authorities, in ascending order.
 const (
-	PlannerOff     Authority = "off"     // it leaves the endpoint alone
-	PlannerObserve Authority = "observe" // it records what it would have done
-	PlannerSuggest Authority = "suggest" // what it proposes waits for a person
-	PlannerAct     Authority = "act"     // what it proposes is in force at once, inside the clamps
+	// PlannerOff: the planner ignores the endpoint.
+	PlannerOff Authority = "off"
+	// PlannerObserve: the planner records the changes that it would make.
+	PlannerObserve Authority = "observe"
+	// PlannerSuggest: each proposal waits for the approval of a person.
+	PlannerSuggest Authority = "suggest"
+	// PlannerAct: proposals take effect at once, within the clamps.
+	PlannerAct Authority = "act"
 )

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Diff returns the names, as the API has them, of the fields that differ between two specs that went through [Spec.Normalize]; nil
-// where they are the same.
+// Diff returns the API names of the fields that differ between two normalized specs; nil if they
+// are equal.
 func (s Spec) Diff(other Spec) []string {
 	a, b := reflect.ValueOf(s), reflect.ValueOf(other)
 	var names []string
@@ -18,7 +18,8 @@ func (s Spec) Diff(other Spec) []string {
 	return names
 }
 
-// same compares two values of one field: instants as instants, and a map that is absent as an empty one.
+// same compares two values of one field. Instants compare as instants, and a nil map equals an
+// empty one.
 func same(a, b reflect.Value) bool {
 	if t, ok := reflect.TypeAssert[time.Time](a); ok {
 		u, _ := reflect.TypeAssert[time.Time](b) // Both have the type of the field.

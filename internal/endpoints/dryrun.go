@@ -2,33 +2,40 @@ package endpoints
 
 import "time"
 
-// DryRunKeys is what dry runs would have left of keys: who has another one by now, and which ones new endpoints took. Nothing of a nil one
-// is known. It is for one caller at a time.
+// DryRunKeys is the state of keys after the dry runs so far: the endpoints with a changed key, and
+// the keys of new endpoints. A nil one is empty. It is not safe for concurrent use.
 type DryRunKeys struct {
-	keys  map[ID]string   // of endpoints that would have another key than is stored, or none
-	whose map[string]ID   // the same by key
-	fresh map[string]bool // keys of endpoints that would have been created
+	// keys holds the keys of endpoints whose key would differ from the stored one; empty: none.
+	keys map[ID]string
+	// holders is the inverse of keys.
+	holders map[string]ID
+	// fresh holds the keys of endpoints that would be created.
+	fresh map[string]bool
 }
 
-// NewDryRunKeys returns what nothing before a dry run leaves.
+// NewDryRunKeys returns an empty state.
 func NewDryRunKeys() *DryRunKeys {
-	return &DryRunKeys{keys: map[ID]string{}, whose: map[string]ID{}, fresh: map[string]bool{}}
+	return &DryRunKeys{
+		keys:    map[ID]string{},
+		holders: map[string]ID{},
+		fresh:   map[string]bool{},
+	}
 }
 
-// holders returns the endpoints that would have one of the keys, and do not have it in the store.
-func (f *DryRunKeys) holders(keys []string) (ids []ID) {
+// holdersOf returns the endpoints that would have one of the keys without having it in the store.
+func (f *DryRunKeys) holdersOf(keys []string) (ids []ID) {
 	if f == nil {
 		return nil
 	}
 	for _, key := range keys {
-		if id, found := f.whose[key]; found {
+		if id, found := f.holders[key]; found {
 			ids = append(ids, id)
 		}
 	}
 	return ids
 }
 
-// apply gives stored endpoints the keys that they would have.
+// apply replaces the keys of stored endpoints by their keys after the dry runs.
 func (f *DryRunKeys) apply(stored []*Endpoint) {
 	if f == nil {
 		return
@@ -40,25 +47,25 @@ func (f *DryRunKeys) apply(stored []*Endpoint) {
 	}
 }
 
-// takes reports whether an endpoint that would have been created has a key.
+// takes reports whether a dry run would have created an endpoint with a key.
 func (f *DryRunKeys) takes(key string) bool { return f != nil && f.fresh[key] }
 
-// move notes that an endpoint would have another key, or none.
+// move records that an endpoint would have another key, or none.
 func (f *DryRunKeys) move(id ID, old, key string) {
 	if old == key {
 		return
 	}
-	if f.whose[old] == id {
-		delete(f.whose, old)
+	if f.holders[old] == id {
+		delete(f.holders, old)
 	}
 	f.keys[id] = key
 	if key != "" {
-		f.whose[key] = id
+		f.holders[key] = id
 	}
 }
 
-// note keeps what the upserts of a dry run would have left of keys, for those after them.
-func (r *round) note() {
+// rememberKeys records the keys that this dry run would have left, for later upserts.
+func (r *upsertBatch) rememberKeys() {
 	for i, key := range r.keys {
 		switch out := r.out[i]; out.Done {
 		case Created:
@@ -70,15 +77,15 @@ func (r *round) note() {
 	}
 }
 
-// foresee fills in the outcome of a dry run.
-func (r *round) foresee(i int, spec Spec, now time.Time) {
+// simulate fills in the outcome of a dry run.
+func (r *upsertBatch) simulate(i int, spec Spec, now time.Time) {
 	out := &r.out[i]
 	if out.Done = Created; len(out.Changes) > 0 {
 		out.Done = Updated
 	}
 	r.keys[i] = spec.Key
-	would := *out.Endpoint
-	would.Spec, would.Cron = spec, nil
-	out.Warnings = append(would.Warnings(now), would.plannerWarnings(now)...)
+	changed := *out.Endpoint
+	changed.Spec, changed.Cron = spec, nil
+	out.Warnings = append(changed.Warnings(now), changed.plannerWarnings(now)...)
 	r.refer(i, spec)
 }

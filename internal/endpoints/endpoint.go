@@ -1,9 +1,10 @@
-// Package endpoints knows the registered HTTP target: what may be configured, what state it is in, and everything that a user
-// or the planner may do to it. Whatever changes the next due time goes through [Endpoint.Replan] or [Endpoint.AfterRun], and
-// through them through the governor.
+// Package endpoints is the domain model of registered HTTP targets: configuration, state, and every
+// operation of users and the planner on them. A change of the next due time goes through
+// [Endpoint.Replan] or [Endpoint.AfterRun], because only these two ask the governor.
 //
-// The package reads no clock and no random source but for [NewID]: the database's time comes in as an argument. The database is
-// authoritative; an Endpoint in memory is what a transaction saw.
+// The package reads neither a clock nor a random source, except for [NewID]: callers pass the
+// database's time. The database is authoritative. An Endpoint in memory is a snapshot that one
+// transaction read.
 package endpoints
 
 import (
@@ -13,56 +14,78 @@ import (
 	"rubato/internal/schedule"
 )
 
-// Endpoint is a registered target: its configuration and where its schedule stands.
+// Endpoint is a registered target: its configuration and the state of its schedule.
 type Endpoint struct {
-	ID         ID
-	TenantID   [16]byte
-	Version    int64 // counts the edits; the ETag
-	CreatedAt  time.Time
-	UpdatedAt  time.Time
-	ArchivedAt time.Time // zero: not archived
+	ID ID
+	// TenantID scopes every query, because IDs alone do not prove ownership.
+	TenantID [16]byte
+	// Version counts the edits. It is the ETag of the API.
+	Version   int64
+	CreatedAt time.Time
+	UpdatedAt time.Time
+	// ArchivedAt is zero for an endpoint in service.
+	ArchivedAt time.Time
 	Spec       Spec
 	State      State
-	// Unrecorded is due times that the change or finish at hand found to have passed without a run: whoever stores what it left
-	// also records them, in the same transaction.
+	// Unrecorded holds the due times that passed without a run, as the current change or finish
+	// found them. The store inserts them in the transaction that stores the state, so that no due
+	// time is lost.
 	Unrecorded []Skip
-	// Held is what the change at hand forbids the planner: stored like Unrecorded, in the same transaction. A kind may be there twice.
+	// Held holds the kinds of change that the current operation forbids the planner. It is stored
+	// like Unrecorded. A kind may occur twice.
 	Held []Hold
-	// Cron is the parsed baseline of Spec, for callers that keep it between decisions; nil: parsed when needed.
+	// Cron caches the parsed baseline of Spec for callers that keep it between decisions. If it is
+	// nil, the baseline is parsed when needed.
 	Cron *schedule.Cron
-	// Fault is an [errs.Unreadable] if a part of the stored configuration cannot be decoded; Spec lacks that part then. Only lists,
-	// bulk look-ups and [Service.Archive] meet such an endpoint, because every other read returns the fault as its error.
+	// Fault is an [errs.Unreadable] if a part of the stored configuration cannot be decoded; Spec
+	// lacks that part then. Only lists, bulk look-ups and [Service.Archive] return such an
+	// endpoint, because every other read returns the fault as its error.
 	Fault error
 }
 
-// State is where an endpoint's schedule stands. Zero instants mean "none".
+// State is the state of an endpoint's schedule. A zero instant means "none".
 type State struct {
-	Due          Due
-	Anchor       time.Time // the grid point that the schedule counts from; zero: never run
-	LastSlot     time.Time // the last due time that was served
-	FailureCount int       // failed due times in a row
-	PausedUntil  time.Time // [governor.Indefinite]: until somebody resumes
-	PauseReason  string
-	OneOffs      OneOffs
-	RetryAfter   time.Time // what the target asked for when it last answered
+	Due Due
+	// Anchor is the grid point that the schedule counts from; zero: the endpoint never ran.
+	Anchor time.Time
+	// LastSlot is the last due time that was served.
+	LastSlot time.Time
+	// FailureCount is the number of due times that failed in a row. The backoff follows from it.
+	FailureCount int
+	// PausedUntil is [governor.Indefinite] for a pause that only a resume ends.
+	PausedUntil time.Time
+	PauseReason string
+	OneOffs     OneOffs
+	// RetryAfter is the wait that the last answer of the target asked for.
+	RetryAfter   time.Time
 	IntervalHint *Hint
 	OneShotHint  *Hint
-	Running      *Running  // the live run; nil: none
-	LastRun      *LastRun  // nil: never ran
-	LastCall     time.Time // the start of the last run that was not skipped, cut to milliseconds: the minimum counts from it
-	// AccountedUntil is the instant up to which every due time has a run or is recorded as skipped; zero: up to LastSlot.
+	// Running is the live run; nil: none.
+	Running *Running
+	// LastRun is nil for an endpoint that never ran.
+	LastRun *LastRun
+	// LastCall is the start of the last run that was not skipped, cut to milliseconds. The minimum
+	// interval counts from it.
+	LastCall time.Time
+	// AccountedUntil is a low-water mark: every due time up to it has a run or is recorded as
+	// skipped. Zero: LastSlot is the mark.
 	AccountedUntil time.Time
 }
 
-// Hinted reports whether hints may be in force: one that is there and has expired counts until a decision forgets it.
+// Hinted reports whether the state holds a hint. An expired hint counts until a decision drops it.
 func (s State) Hinted() bool { return s.IntervalHint != nil || s.OneShotHint != nil }
 
 // Due is a planned run.
 type Due struct {
-	At      time.Time // when to send it
-	Slot    time.Time // the due time that it stands for; earlier than At for a retry or a late catch-up
-	Attempt int       // counted from 1
-	// InfraAttempt is how many runs of the due time infrastructure lost that were tried again beside the attempts of the retry policy.
+	// At is the instant at which the request is sent.
+	At time.Time
+	// Slot is the due time that the run serves. It is earlier than At for a retry or a late
+	// catch-up.
+	Slot time.Time
+	// Attempt counts from 1.
+	Attempt int
+	// InfraAttempt is the number of runs of this due time that infrastructure lost and that were
+	// repeated. They do not count against the retry policy.
 	InfraAttempt int
 	Source       governor.Source
 }
@@ -70,15 +93,19 @@ type Due struct {
 // first reports whether this is the first run of its due time.
 func (d Due) first() bool { return d.Attempt <= 1 && d.InfraAttempt == 0 }
 
-// Hint is a proposal to the governor, by the planner or a person: another interval, or one run at an instant.
+// Hint is a proposal to the governor by the planner or a person: another interval, or one run at an
+// instant.
 type Hint struct {
-	Interval  time.Duration // of an interval hint
-	At        time.Time     // of a one-shot hint
+	// Interval is set for an interval hint.
+	Interval time.Duration
+	// At is set for a one-shot hint.
+	At        time.Time
 	ExpiresAt time.Time
 	Reason    string
 	Author    string
 	CreatedAt time.Time
-	// OutageSince makes an interval hint one for an outage that began then: see [governor.IntervalHint]. Zero: an ordinary hint.
+	// OutageSince is the start of an outage that the interval hint is about; see
+	// [governor.IntervalHint]. Zero: an ordinary hint.
 	OutageSince time.Time
 }
 
@@ -100,7 +127,7 @@ type LastRun struct {
 	FinishedAt   time.Time
 }
 
-// Statuses of package runs, which cannot be asked from here.
+// Statuses of package runs, repeated here because this package cannot import it.
 const (
 	failed   = "failed"
 	timedOut = "timed_out"
@@ -110,8 +137,9 @@ const (
 // failed reports whether the run counts as a failure of the target.
 func (r LastRun) failed() bool { return r.Status == failed || r.Status == timedOut }
 
-// Archived reports whether the endpoint is out of service for good.
+// Archived reports whether the endpoint is permanently out of service.
 func (e *Endpoint) Archived() bool { return !e.ArchivedAt.IsZero() }
 
-// PausedAt reports whether the endpoint is paused at an instant. A pause that ends exactly now is over.
+// PausedAt reports whether the endpoint is paused at an instant. A pause that ends exactly at now
+// is over.
 func (e *Endpoint) PausedAt(now time.Time) bool { return e.State.PausedUntil.After(now) }

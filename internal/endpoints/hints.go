@@ -9,29 +9,37 @@ import (
 	"rubato/internal/governor"
 )
 
-// MaxHintLife is the longest that a hint holds, whoever writes it: what nobody renews ends.
+// MaxHintLife is the maximum lifetime of a hint of any author. It is short, so that a hint without
+// a renewal ends by itself.
 const MaxHintLife = 24 * time.Hour
 
 const (
 	minHintSpan  = time.Second
-	maxSpan      = 366 * 24 * time.Hour // of a hint's interval, and how far ahead hints and pauses reach
+	maxSpan      = 366 * 24 * time.Hour // bound of a hint's interval, and of how far ahead hints and pauses reach
 	requiredLife = "say how long the hint holds: exactly one of ttlMs and expiresAt"
 )
 
-// HintRequest is a hint as it is asked for. Exactly one of TTL and ExpiresAt says how long it holds; a one-shot names its instant
-// by exactly one of At and In.
+// HintRequest is the request for a hint. Exactly one of TTL and ExpiresAt gives its lifetime. A
+// one-shot hint gives its instant by exactly one of At and In.
 type HintRequest struct {
-	Interval  time.Duration  // of an interval hint
-	At        time.Time      // of a one-shot hint; zero: not given
-	In        *time.Duration // of a one-shot hint, counted from now; nil: not given
-	TTL       *time.Duration // nil: not given
-	ExpiresAt time.Time      // zero: not given
+	// Interval is set for an interval hint.
+	Interval time.Duration
+	// At is the instant of a one-shot hint; zero: not given.
+	At time.Time
+	// In is the delay of a one-shot hint from now; nil: not given.
+	In *time.Duration
+	// TTL is the lifetime from now; nil: not given.
+	TTL *time.Duration
+	// ExpiresAt is the end of the lifetime; zero: not given.
+	ExpiresAt time.Time
 	Reason    string
-	// OutageSince makes an interval hint one for an outage that began then; zero: an ordinary hint. Only the planner asks for it.
+	// OutageSince is the start of an outage that the interval hint is about; zero: an ordinary
+	// hint. Only the planner sets it.
 	OutageSince time.Time
 }
 
-// SetIntervalHint proposes another interval, in place of an earlier interval hint. It is in force when the call returns.
+// SetIntervalHint proposes another interval and replaces an earlier interval hint. The hint is in
+// force when the call returns. The fields returned are warnings.
 func (s *Service) SetIntervalHint(ctx context.Context, by Actor, id ID, r HintRequest) (*Endpoint, []errs.Field, error) {
 	return s.hint(ctx, by, id, func(e *Endpoint, now time.Time) ([]errs.Field, error) {
 		h, err := r.interval(now)
@@ -41,7 +49,8 @@ func (s *Service) SetIntervalHint(ctx context.Context, by Actor, id ID, r HintRe
 	})
 }
 
-// SetOneShotHint proposes one run at an instant, in place of an earlier one-shot hint. It is in force when the call returns.
+// SetOneShotHint proposes one run at an instant and replaces an earlier one-shot hint. The hint is
+// in force when the call returns. The fields returned are warnings.
 func (s *Service) SetOneShotHint(ctx context.Context, by Actor, id ID, r HintRequest) (*Endpoint, []errs.Field, error) {
 	return s.hint(ctx, by, id, func(e *Endpoint, now time.Time) ([]errs.Field, error) {
 		h, err := r.oneShot(now)
@@ -58,26 +67,31 @@ func (s *Service) SetOneShotHint(ctx context.Context, by Actor, id ID, r HintReq
 	})
 }
 
-// CheckInterval returns what SetIntervalHint would refuse at an instant, and writes nothing.
+// CheckInterval returns the error that SetIntervalHint would return at now. It stores nothing.
 func (r HintRequest) CheckInterval(now time.Time) error {
 	_, err := r.interval(now)
 	return err
 }
 
-// CheckOneShot returns what SetOneShotHint would refuse at an instant, and writes nothing.
+// CheckOneShot returns the error that SetOneShotHint would return at now. It stores nothing.
 func (r HintRequest) CheckOneShot(now time.Time) error {
 	_, err := r.oneShot(now)
 	return err
 }
 
-// ClearHints forgets both hints, and names each that was in force, its author and its end. The baseline is in force when the call
-// returns, and the planner does not write again what was its own before [HoldLife] is over.
+// ClearHints removes both hints, and names each one that was in force, its author and its end. The
+// baseline is in force when the call returns. The planner must not repeat a removed hint of its own
+// for [HoldLife].
 func (s *Service) ClearHints(ctx context.Context, by Actor, id ID) (*Endpoint, []errs.Field, error) {
 	var warnings []errs.Field
 	e, err := s.change(ctx, by, id, CauseHint, func(e *Endpoint, now time.Time) error {
 		removed := e.clear(now, by, func(string, *Hint) bool { return true })
 		if len(removed) == 0 {
-			removed = []errs.Field{{Field: "hints", Code: "nothing_in_force", Message: "no hint was in force, so nothing was removed"}}
+			removed = []errs.Field{{
+				Field:   "hints",
+				Code:    "nothing_in_force",
+				Message: "no hint was in force, so nothing was removed",
+			}}
 		}
 		warnings = append(e.Warnings(now), removed...)
 		return nil
@@ -85,7 +99,7 @@ func (s *Service) ClearHints(ctx context.Context, by Actor, id ID) (*Endpoint, [
 	return e, warnings, err
 }
 
-// hint sets a hint, and adds what set warns of to the endpoint's own warnings.
+// hint sets a hint, and adds the warnings of set to those of the endpoint.
 func (s *Service) hint(ctx context.Context, by Actor, id ID, set func(*Endpoint, time.Time) ([]errs.Field, error)) (*Endpoint, []errs.Field, error) {
 	var warnings []errs.Field
 	e, err := s.change(ctx, by, id, CauseHint, func(e *Endpoint, now time.Time) error {
@@ -96,15 +110,20 @@ func (s *Service) hint(ctx context.Context, by Actor, id ID, set func(*Endpoint,
 	return e, warnings, err
 }
 
-// clampWarnings tells what a clamp will make of an interval hint.
+// clampWarnings warns if a clamp changes an interval hint.
 func (s Spec) clampWarnings(h Hint) []errs.Field {
 	if governor.Clamp(h.Interval, s.MinInterval, s.MaxInterval) == h.Interval {
 		return nil
 	}
-	return []errs.Field{{Field: "intervalMs", Code: "hint_clamped", Message: "lies outside minIntervalMs and maxIntervalMs; the clamp decides instead"}}
+	return []errs.Field{{
+		Field:   "intervalMs",
+		Code:    "hint_clamped",
+		Message: "lies outside minIntervalMs and maxIntervalMs; the clamp decides instead",
+	}}
 }
 
-// oneShotWarnings tells that a clamp moves the run that a one-shot hint asks for. While a run is live its end decides: assume that it ends now.
+// oneShotWarnings warns if a clamp moves the run of a one-shot hint. During a live run it assumes
+// that the run ends now, because the finish decides.
 func (e *Endpoint) oneShotWarnings(now time.Time) ([]errs.Field, error) {
 	probe := *e
 	var decided Recorded
@@ -123,7 +142,8 @@ func (e *Endpoint) oneShotWarnings(now time.Time) ([]errs.Field, error) {
 	}}, nil
 }
 
-// usedWarnings tells that a one-shot hint asks for what has been: a run never comes of it.
+// usedWarnings warns if a one-shot hint lies before the last served due time, because it never
+// causes a run then.
 func (e *Endpoint) usedWarnings(h Hint) []errs.Field {
 	served := e.State.LastSlot
 	if live := e.State.Running; live != nil {
@@ -138,14 +158,15 @@ func (e *Endpoint) usedWarnings(h Hint) []errs.Field {
 	}}
 }
 
-// clampsOneShot reports whether a one-shot hint had won before a clamp took its place.
+// clampsOneShot reports whether a clamp overrode a one-shot hint.
 func (r Recorded) clampsOneShot() bool {
 	clamped := r.Decision.Source == governor.SourceClampedMin || r.Decision.Source == governor.SourceClampedMax
 	return clamped && slices.ContainsFunc(r.Decision.Steps, func(s governor.Step) bool { return s.Rule == governor.RuleAIOneShot })
 }
 
-// endWarnings tells that a hint ends before the run that it asks for. That one stays as it was planned, unless another decision comes first,
-// such as one at the end of a run: a hint counts when something is decided, not when it is due.
+// endWarnings warns if a hint expires before the run that it asks for. That run stays planned
+// unless another decision comes first, because a hint counts at the decision and not at the due
+// time.
 func (h Hint) endWarnings(due time.Time) []errs.Field {
 	if due.Before(h.ExpiresAt) {
 		return nil
@@ -159,7 +180,11 @@ func (h Hint) endWarnings(due time.Time) []errs.Field {
 func (r HintRequest) interval(now time.Time) (Hint, error) {
 	h, bad := r.life(now)
 	if r.Interval < minHintSpan || r.Interval > maxSpan {
-		bad = append(bad, errs.Field{Field: "intervalMs", Code: "out_of_range", Message: "must be 1000 (a second) to 31622400000 (366 days)"})
+		bad = append(bad, errs.Field{
+			Field:   "intervalMs",
+			Code:    "out_of_range",
+			Message: "must be 1000 (a second) to 31622400000 (366 days)",
+		})
 	}
 	h.Interval, h.OutageSince = r.Interval, r.OutageSince.UTC()
 	return h, errs.InvalidFields(bad)
@@ -172,40 +197,76 @@ func (r HintRequest) oneShot(now time.Time) (Hint, error) {
 	return h, errs.InvalidFields(append(bad, wrong...))
 }
 
-// life returns a hint that holds from now for as long as was asked.
+// life returns a hint with the requested lifetime from now.
 func (r HintRequest) life(now time.Time) (Hint, []errs.Field) {
-	h := Hint{ExpiresAt: r.ExpiresAt.UTC().Truncate(time.Millisecond), Reason: r.Reason, CreatedAt: now}
+	h := Hint{
+		ExpiresAt: r.ExpiresAt.UTC().Truncate(time.Millisecond),
+		Reason:    r.Reason,
+		CreatedAt: now,
+	}
 	bad := checkReason(r.Reason)
 	switch {
 	case r.TTL != nil && !r.ExpiresAt.IsZero():
-		return h, append(bad, errs.Field{Field: "expiresAt", Code: "ambiguous", Message: requiredLife})
+		return h, append(bad, errs.Field{
+			Field:   "expiresAt",
+			Code:    "ambiguous",
+			Message: requiredLife,
+		})
 	case r.TTL != nil:
 		if *r.TTL <= 0 || *r.TTL > MaxHintLife {
-			return h, append(bad, errs.Field{Field: "ttlMs", Code: "out_of_range", Message: "must be 1 to 86400000 (24 hours)"})
+			return h, append(bad, errs.Field{
+				Field:   "ttlMs",
+				Code:    "out_of_range",
+				Message: "must be 1 to 86400000 (24 hours)",
+			})
 		}
 		h.ExpiresAt = now.Add(*r.TTL)
 	case r.ExpiresAt.IsZero():
-		return h, append(bad, errs.Field{Field: "ttlMs", Code: "required", Message: requiredLife})
+		return h, append(bad, errs.Field{
+			Field:   "ttlMs",
+			Code:    "required",
+			Message: requiredLife,
+		})
 	case !h.ExpiresAt.After(now) || h.ExpiresAt.After(now.Add(MaxHintLife)):
-		return h, append(bad, errs.Field{Field: "expiresAt", Code: "out_of_range", Message: "must lie in the future, at most 24 hours from now"})
+		return h, append(bad, errs.Field{
+			Field:   "expiresAt",
+			Code:    "out_of_range",
+			Message: "must lie in the future, at most 24 hours from now",
+		})
 	}
 	return h, bad
 }
 
-// instant returns when a one-shot asks to run.
+// instant returns the instant of a one-shot hint.
 func (r HintRequest) instant(now time.Time) (time.Time, []errs.Field) {
 	switch {
 	case r.In != nil && !r.At.IsZero():
-		return time.Time{}, []errs.Field{{Field: "at", Code: "ambiguous", Message: "name the instant once: exactly one of at and inMs"}}
+		return time.Time{}, []errs.Field{{
+			Field:   "at",
+			Code:    "ambiguous",
+			Message: "name the instant once: exactly one of at and inMs",
+		}}
 	case r.In != nil:
 		if *r.In < 0 || *r.In > maxSpan {
-			return time.Time{}, []errs.Field{{Field: "inMs", Code: "out_of_range", Message: "must be 0 to 31622400000 (366 days)"}}
+			return time.Time{}, []errs.Field{{
+				Field:   "inMs",
+				Code:    "out_of_range",
+				Message: "must be 0 to 31622400000 (366 days)",
+			}}
 		}
 		return now.Add(*r.In), nil
 	case r.At.IsZero():
-		return time.Time{}, []errs.Field{{Field: "at", Code: "required", Message: "name the instant: exactly one of at and inMs"}}
+		return time.Time{}, []errs.Field{{
+			Field:   "at",
+			Code:    "required",
+			Message: "name the instant: exactly one of at and inMs",
+		}}
 	case r.At.Before(now.Add(-time.Minute)) || r.At.After(now.Add(maxSpan)):
-		return time.Time{}, []errs.Field{{Field: "at", Code: "out_of_range", Message: "must not lie in the past, and at most 366 days from now"}}
+		return time.Time{}, []errs.Field{{
+			Field:   "at",
+			Code:    "out_of_range",
+			Message: "must not lie in the past, and at most 366 days from now",
+		}}
 	default:
 		return r.At.UTC().Truncate(time.Millisecond), nil
 	}

@@ -8,13 +8,14 @@ import (
 	"rubato/internal/errs"
 )
 
-// PlannerAuthor is how the author of every hint of the planner begins; the name of its advisor follows.
+// PlannerAuthor is the prefix of the author of every planner hint. The name of its advisor follows.
 const PlannerAuthor = "planner:"
 
-// HoldLife is how long the word of a person stands against the planner: what was cleared, undone or rejected is not written again before.
+// HoldLife is how long the planner must not repeat a change that a person cleared, undid or
+// rejected.
 const HoldLife = 4 * time.Hour
 
-// The kinds of what the planner writes.
+// The kinds of change that the planner can make.
 const (
 	HoldInterval = "interval"
 	HoldOneShot  = "one-shot"
@@ -25,24 +26,30 @@ const (
 type Hold struct {
 	Kind  string
 	Until time.Time
-	By    string // the name of the key that cleared, undid or rejected
+	// By is the name of the API key that cleared, undid or rejected the change.
+	By string
 }
 
-// Hold forbids the planner a kind of change from an instant on.
+// Hold forbids the planner a kind of change for [HoldLife] from now.
 func (e *Endpoint) Hold(kind string, now time.Time, by Actor) {
-	e.Held = append(e.Held, Hold{Kind: kind, Until: now.Add(HoldLife), By: by.Name})
+	e.Held = append(e.Held, Hold{
+		Kind:  kind,
+		Until: now.Add(HoldLife),
+		By:    by.Name,
+	})
 }
 
 // ByPlanner reports whether the planner wrote the hint.
 func (h *Hint) ByPlanner() bool { return strings.HasPrefix(h.Author, PlannerAuthor) }
 
-// pausedByPlanner reports whether a pause that holds at an instant is the planner's.
+// pausedByPlanner reports whether the pause in force at now was set by the planner.
 func (e *Endpoint) pausedByPlanner(now time.Time) bool {
 	return e.PausedAt(now) && strings.HasPrefix(e.State.PauseReason, PlannerAuthor)
 }
 
-// clear removes the interval hint and the one-shot hint where which selects them, forbids the planner to write its own again, and
-// returns what was removed and whose it was.
+// clear removes the hints that the predicate selects. If a removed hint is the planner's, the
+// planner may not write one of that kind for [HoldLife]. The result names each removed hint and its
+// author.
 func (e *Endpoint) clear(now time.Time, by Actor, which func(kind string, h *Hint) bool) (removed []errs.Field) {
 	for _, at := range []struct {
 		kind, field string
@@ -61,17 +68,21 @@ func (e *Endpoint) clear(now time.Time, by Actor, which func(kind string, h *Hin
 			e.Hold(at.kind, now, by)
 			text += heldWords(now)
 		}
-		removed = append(removed, errs.Field{Field: at.field, Code: "hint_removed", Message: text})
+		removed = append(removed, errs.Field{
+			Field:   at.field,
+			Code:    "hint_removed",
+			Message: text,
+		})
 	}
 	return removed
 }
 
-// heldWords tells for how long the planner leaves alone what was removed.
+// heldWords describes until when the planner must not repeat a removed change.
 func heldWords(now time.Time) string {
 	return "; the planner writes no other before " + now.Add(HoldLife).UTC().Format(time.RFC3339)
 }
 
-// words tell what a hint asks for.
+// words describes the request of a hint.
 func (h *Hint) words() string {
 	what := "once at " + h.At.UTC().Format(time.RFC3339)
 	if h.Interval > 0 {
@@ -84,8 +95,8 @@ func (h *Hint) words() string {
 	return what
 }
 
-// Undo takes back what the planner has in force at the endpoint of some kinds, and forbids it to write them again for [HoldLife]. It
-// returns what was removed and whose it was; nothing where all of it has ended. What persons wrote stays.
+// Undo removes the planner's changes of some kinds that are in force, and forbids the planner to
+// repeat them for [HoldLife]. removed names each of them and its author. Changes by persons stay.
 func (e *Endpoint) Undo(now time.Time, by Actor, kinds []string) (planned *Recorded, removed []errs.Field, err error) {
 	if e.Archived() {
 		return nil, nil, errs.New(errs.Conflict, "endpoint_archived", "the endpoint is archived and cannot be changed")
@@ -99,15 +110,19 @@ func (e *Endpoint) Undo(now time.Time, by Actor, kinds []string) (planned *Recor
 	removed = e.clear(now, by, func(kind string, h *Hint) bool { return wanted[kind] && h.ByPlanner() })
 	if wanted[HoldPause] && e.pausedByPlanner(now) {
 		removed = append(removed, errs.Field{
-			Field: "pausedUntil", Code: "pause_removed", Message: "ended the pause until " + e.State.PausedUntil.UTC().Format(time.RFC3339) + " of " + e.State.PauseReason + heldWords(now),
+			Field:   "pausedUntil",
+			Code:    "pause_removed",
+			Message: "ended the pause until " + e.State.PausedUntil.UTC().Format(time.RFC3339) + " of " + e.State.PauseReason + heldWords(now),
 		})
 		e.State.PausedUntil, e.State.PauseReason = time.Time{}, ""
 	}
 	if len(removed) == 0 {
 		removed = append(removed, errs.Field{
-			Field: "hints", Code: "nothing_in_force", Message: "what the analysis wrote has ended, so nothing was removed" + heldWords(now),
+			Field:   "hints",
+			Code:    "nothing_in_force",
+			Message: "what the analysis wrote has ended, so nothing was removed" + heldWords(now),
 		})
 	}
-	planned, err = e.follow(now, &before, CauseHint, by)
+	planned, err = e.replanAfter(now, &before, CauseHint, by)
 	return planned, removed, err
 }

@@ -6,7 +6,8 @@ import (
 	"rubato/internal/ids"
 )
 
-// ID names an endpoint for ever. It is a UUIDv7, so endpoints sort by when they were registered.
+// ID identifies an endpoint permanently. It is a UUIDv7, so that endpoints sort by the time of
+// their registration.
 type ID [16]byte
 
 var idKind = ids.Kind{Prefix: "ep_", Noun: "endpoint"}
@@ -14,12 +15,12 @@ var idKind = ids.Kind{Prefix: "ep_", Noun: "endpoint"}
 // NewID returns a fresh ID.
 func NewID() ID { return ID(uuid.Must(uuid.NewV7())) }
 
-// ParseID reads the form that String writes. A text that no ID has names nothing: the error is an [errs.NotFound]. What is no text
-// at all is an [errs.Malformed].
+// ParseID parses the form that String writes. The error is an [errs.Malformed] for input that is
+// not text, and an [errs.NotFound] for any other input that is no ID.
 func ParseID(s string) (ID, error) {
 	id, err := idKind.Parse(s)
 	return id, err
 }
 
-// String returns the ID as users see it: ep_ and the UUID in its canonical form.
+// String returns the ID in its API form: ep_ and the UUID in canonical form.
 func (id ID) String() string { return idKind.String(id) }

@@ -152,10 +152,10 @@ func TestALossIsRepeatedWithinItsBounds(t *testing.T) {
 		}
 		now := f.StartedAt.Add(duration("took", 0, time.Minute))
 		without := e
-		calm := f
-		calm.Interrupted = false
+		plain := f
+		plain.Interrupted = false
 		decided, err := e.AfterRun(now, f)
-		next, nextErr := without.AfterRun(now, calm)
+		next, nextErr := without.AfterRun(now, plain)
 		if err != nil || nextErr != nil {
 			rt.Fatal(err, nextErr)
 		}

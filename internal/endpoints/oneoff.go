@@ -16,15 +16,15 @@ import (
 	"rubato/internal/governor"
 )
 
-// DefaultMaxWaiting is how many one-off runs of an endpoint may wait at once unless the operator says otherwise.
+// DefaultMaxWaiting is the default bound of the queue of one-off runs of an endpoint.
 const DefaultMaxWaiting = 1000
 
-// OneOffKeyLife is how long an idempotency key of a one-off run names it.
+// OneOffKeyLife is the lifetime of the idempotency key of a one-off run.
 const OneOffKeyLife = 24 * time.Hour
 
 const maxOneOffKey = 255 // characters
 
-// Priority orders the one-off runs of an endpoint that wait: higher first, and then the older.
+// Priority orders the queue of one-off runs of an endpoint: higher first, then older first.
 type Priority int16
 
 // The priorities.
@@ -46,25 +46,33 @@ func ParsePriority(name string) (p Priority, known bool) {
 	return p, known
 }
 
-// OneOffRequest is a one-off run as it is asked for. Its zero value is a run of the endpoint as it is configured.
+// OneOffRequest is the request for a one-off run. Its zero value runs the endpoint as it is
+// configured.
 type OneOffRequest struct {
 	Override Override
-	Deadline *time.Duration // from now until when an attempt may start; nil: no end
-	Priority string         // empty: normal
-	Key      *string        // two requests with the same key within [OneOffKeyLife] are one run; nil: none
+	// Deadline bounds from now when an attempt may start; nil: no bound.
+	Deadline *time.Duration
+	// Priority is empty for normal.
+	Priority string
+	// Key is an idempotency key: requests with the same key within [OneOffKeyLife] cause one run;
+	// nil: none.
+	Key *string
 }
 
-// Override is what the request of a one-off run has in place of the endpoint's.
+// Override replaces parts of the endpoint's request for one run.
 type Override struct {
-	Body    *string           `json:"body,omitempty"`    // nil: the endpoint's
-	Headers map[string]string `json:"headers,omitempty"` // added to the endpoint's, or in place of those with the same name
-	Query   map[string]string `json:"query,omitempty"`   // likewise
+	// Body is nil to keep that of the endpoint.
+	Body *string `json:"body,omitempty"`
+	// Headers are merged into those of the endpoint, and win on equal names.
+	Headers map[string]string `json:"headers,omitempty"`
+	// Query is merged like Headers.
+	Query map[string]string `json:"query,omitempty"`
 }
 
 // Empty reports whether the override changes nothing.
 func (o Override) Empty() bool { return o.Body == nil && len(o.Headers) == 0 && len(o.Query) == 0 }
 
-// Apply returns the spec of a run with the override. The spec given is not changed.
+// Apply returns a copy of the spec with the override applied.
 func (o Override) Apply(s Spec) Spec {
 	if o.Body != nil {
 		s.Body = *o.Body
@@ -84,7 +92,7 @@ func (o Override) Apply(s Spec) Spec {
 	return s
 }
 
-// changes reports whether a field of a spec, by its path, comes from the override.
+// changes reports whether the override sets the field of a spec with this path.
 func (o Override) changes(field string) bool {
 	if field == "body" {
 		return o.Body != nil
@@ -98,30 +106,37 @@ func (o Override) changes(field string) bool {
 	return false
 }
 
-// References returns the secrets that the override names for the run of a spec.
+// References returns the secrets that the override refers to when it is applied to a spec.
 func (o Override) References(s Spec) []Reference {
 	merged := o.Apply(s)
 	return slices.DeleteFunc(merged.References(), func(r Reference) bool { return !o.changes(r.Field) })
 }
 
-// OneOff is a one-off run that waits, or is in flight.
+// OneOff is a one-off run in the queue or in flight.
 type OneOff struct {
-	Slot    time.Time // the due time that the run stands for, unique for its endpoint
-	At      time.Time // when the next attempt may start: Slot for the first
-	Attempt int       // the next one, counted from 1
+	// Slot is the due time of the run, unique for its endpoint.
+	Slot time.Time
+	// At is the earliest start of the next attempt; Slot for the first.
+	At time.Time
+	// Attempt is the number of the next attempt, counted from 1.
+	Attempt int
 	// InfraAttempt counts the runs that infrastructure lost before.
 	InfraAttempt int
 
 	Priority Priority
-	Deadline time.Time // no attempt starts after it; zero: no end
+	// Deadline is the latest start of an attempt; zero: none.
+	Deadline time.Time
 
-	// Known of a new item only.
-	Override    Override
-	Key         *string // nil: none
-	Fingerprint []byte  // of what was asked for
+	// The following fields are set for a new item only.
+	Override Override
+	// Key is the idempotency key; nil: none.
+	Key *string
+	// Fingerprint identifies the request of the item.
+	Fingerprint []byte
 }
 
-// Fingerprint identifies what was asked for: a key stands for one run, and for no other.
+// Fingerprint returns a hash of the request. An idempotency key stands for one fingerprint only, so
+// that a reused key is detected.
 func (r OneOffRequest) Fingerprint() []byte {
 	raw, err := json.Marshal(struct {
 		Override
@@ -135,45 +150,54 @@ func (r OneOffRequest) Fingerprint() []byte {
 	return sum[:]
 }
 
-// OneOffs is where the one-off runs of an endpoint stand, and what the change or finish at hand did to them: whoever stores what it left
-// also stores that, in the same transaction.
+// OneOffs is the queue of one-off runs of an endpoint, and the effect of the current change or
+// finish on it. The store writes that effect in the same transaction as the state.
 type OneOffs struct {
-	Next     *OneOff   // whose turn is next; nil: none waits
-	InFlight *OneOff   // the one in flight; nil: none, or it was withdrawn during its run
-	Waiting  int       // how many wait, Next among them
-	LastSlot time.Time // the newest slot of all; zero: there is none
+	// Next is the head of the queue; nil: the queue is empty.
+	Next *OneOff
+	// InFlight is the live item; nil: none, or it was withdrawn during its run.
+	InFlight *OneOff
+	// Waiting is the length of the queue, including Next.
+	Waiting int
+	// LastSlot is the newest slot of all items; zero: none.
+	LastSlot time.Time
 
-	Added     *OneOff // is new
-	Retried   *OneOff // waits for another attempt
-	Ended     *OneOff // has had its last attempt
-	Withdrawn bool    // all of them are taken back
+	// Added is the item that was enqueued.
+	Added *OneOff
+	// Retried is the item that was queued for another attempt.
+	Retried *OneOff
+	// Ended is the item that finished its last attempt.
+	Ended *OneOff
+	// Withdrawn means that all items were removed.
+	Withdrawn bool
 }
 
-// first reports whether the first attempt of an item waits, which goes before everything else.
+// first reports whether the next attempt is the first one. It takes precedence over every other due
+// time.
 func (o *OneOff) first() bool { return o != nil && o.Attempt == 1 && o.InfraAttempt == 0 }
 
-// add queues an item.
+// add enqueues an item.
 func (q *OneOffs) add(item OneOff, now time.Time) {
 	q.Added, q.LastSlot = &item, item.Slot
 	q.Waiting++
 	q.Next = firstOf(q.Next, &item, now)
 }
 
-// NextSlot returns the slot of an item that is added now: one millisecond has one item.
+// NextSlot returns the slot of an item that is enqueued now. Slots are unique per millisecond.
 func (q *OneOffs) NextSlot(now time.Time) time.Time {
 	return laterOf(now, q.LastSlot.Add(time.Millisecond))
 }
 
-// behind reports whether an item was added that waits behind the one whose first attempt is planned.
+// behind reports whether the new item waits behind a planned first attempt.
 func (q *OneOffs) behind() bool { return q.Added != nil && q.Next != q.Added && q.Next.first() }
 
-// withdraw takes back every item. The run that is in flight goes on, and is its last attempt.
+// withdraw empties the queue. A run in flight continues, and gets no further attempt.
 func (q *OneOffs) withdraw() {
 	*q = OneOffs{Withdrawn: q.Withdrawn || q.Waiting > 0 || q.InFlight != nil}
 }
 
-// firstOf returns the item of two whose turn comes first, by the order of OneOffGetMany: the earlier instant at which it may start, then the
-// higher priority, then the older slot. Nil is none.
+// firstOf returns the one of two items that runs first, in the order of the SQL query
+// OneOffGetMany: earlier start, then higher priority, then older slot. Nil is no item.
 func firstOf(a, b *OneOff, now time.Time) *OneOff {
 	switch {
 	case a == nil:
@@ -188,15 +212,19 @@ func firstOf(a, b *OneOff, now time.Time) *OneOff {
 	return a
 }
 
-// Queued is what came of the request for a one-off run.
+// Queued is the result of a request for a one-off run.
 type Queued struct {
-	Slot     time.Time // the due time of the run
-	Waiting  int       // how many one-off runs of the endpoint wait, this one among them; not known of one that was asked for before
-	Repeated bool      // an earlier request with the same key asked for it
+	// Slot is the due time of the run.
+	Slot time.Time
+	// Waiting is the length of the queue including this run. It is unknown for a repeated request.
+	Waiting int
+	// Repeated means that an earlier request with the same key created the run.
+	Repeated bool
 }
 
-// RunNow queues a one-off run, whatever governor and pause say: the endpoint runs it as soon as it runs nothing else. Where it returns,
-// the run is stored. The error is an [errs.Exhausted] where as many wait as may, and an [errs.Conflict] where the key stands for another request.
+// RunNow enqueues a one-off run, regardless of the governor and of a pause. The run is stored when
+// RunNow returns, and starts as soon as the endpoint is idle. The error is an [errs.Exhausted] if
+// the queue is full, and an [errs.Conflict] if the key was used for a different request.
 func (s *Service) RunNow(ctx context.Context, by Actor, id ID, r OneOffRequest) (Queued, error) {
 	for range keyTries {
 		if r.Key != nil {
@@ -218,12 +246,13 @@ const (
 	keyTaken = "one_off_key_taken"
 )
 
-// ErrOneOffKeyTaken is what [Store.Change] returns where the key of a new one-off run stands for another run: nothing was stored.
+// ErrOneOffKeyTaken returns the error of [Store.Change] for a key that already names another run.
+// Nothing was stored then.
 func ErrOneOffKeyTaken() error {
 	return errs.New(errs.Conflict, keyTaken, "the idempotencyKey names another run")
 }
 
-// keyed returns the run that the key of a request stands for.
+// keyed returns the run that was stored under the idempotency key of a request.
 func (s *Service) keyed(ctx context.Context, tenant [16]byte, id ID, r OneOffRequest) (q Queued, known bool, err error) {
 	slot, fingerprint, err := s.keys.OneOffKey(ctx, tenant, id, *r.Key)
 	switch {
@@ -255,9 +284,15 @@ func (s *Service) enqueue(ctx context.Context, by Actor, id ID, r OneOffRequest)
 	return queued, err
 }
 
-// oneOff returns the item of a request, or what is wrong with the request.
+// oneOff returns the queue item of a request, or an error that names its bad fields.
 func (s *Service) oneOff(e *Endpoint, now time.Time, r OneOffRequest) (OneOff, error) {
-	item := OneOff{Slot: e.State.OneOffs.NextSlot(now), Attempt: 1, Override: r.Override, Key: r.Key, Fingerprint: r.Fingerprint()}
+	item := OneOff{
+		Slot:        e.State.OneOffs.NextSlot(now),
+		Attempt:     1,
+		Override:    r.Override,
+		Key:         r.Key,
+		Fingerprint: r.Fingerprint(),
+	}
 	item.At = item.Slot
 	bad := r.check()
 	item.Priority, _ = ParsePriority(r.Priority)
@@ -267,7 +302,7 @@ func (s *Service) oneOff(e *Endpoint, now time.Time, r OneOffRequest) (OneOff, e
 	if !r.Override.Empty() {
 		err := s.validate.For(e.TenantID).Check(e.ID, r.Override.Apply(e.Spec))
 		for _, f := range errs.FieldsOf(err) {
-			if r.Override.changes(f.Field) { // What is wrong with the endpoint itself is not this request's.
+			if r.Override.changes(f.Field) { // A fault of the endpoint itself is no fault of this request.
 				bad = append(bad, f)
 			}
 		}
@@ -275,31 +310,53 @@ func (s *Service) oneOff(e *Endpoint, now time.Time, r OneOffRequest) (OneOff, e
 	return item, errs.InvalidFields(bad)
 }
 
-// Check returns what is wrong with a request whatever its endpoint is, as an [errs.Invalid].
+// Check returns the faults of a request that do not depend on its endpoint, as an [errs.Invalid].
 func (r OneOffRequest) Check() error { return errs.InvalidFields(r.check()) }
 
 func (r OneOffRequest) check() (bad []errs.Field) {
 	if _, known := ParsePriority(r.Priority); !known {
-		bad = append(bad, errs.Field{Field: "priority", Code: "invalid_value", Message: "must be low, normal, high or critical"})
+		bad = append(bad, errs.Field{
+			Field:   "priority",
+			Code:    "invalid_value",
+			Message: "must be low, normal, high or critical",
+		})
 	}
 	if r.Deadline != nil && (*r.Deadline < time.Millisecond || *r.Deadline > maxSpan) {
-		bad = append(bad, errs.Field{Field: "deadlineMs", Code: "out_of_range", Message: "must be 1 to 31622400000 (366 days); leave it out for a run that may wait for any time"})
+		bad = append(bad, errs.Field{
+			Field:   "deadlineMs",
+			Code:    "out_of_range",
+			Message: "must be 1 to 31622400000 (366 days); leave it out for a run that may wait for any time",
+		})
 	}
 	if key := r.Key; key != nil && (*key == "" || len([]rune(*key)) > maxOneOffKey || !isText(*key)) {
-		bad = append(bad, errs.Field{Field: "idempotencyKey", Code: "invalid_value", Message: "must hold 1 to 255 characters without control characters"})
+		bad = append(bad, errs.Field{
+			Field:   "idempotencyKey",
+			Code:    "invalid_value",
+			Message: "must hold 1 to 255 characters without control characters",
+		})
 	}
 	return bad
 }
 
-// planOneOff plans the one-off run whose turn is next, if it comes before what was decided. A first attempt always does: whoever asks for a
-// run now does not wait for a schedule.
+// planOneOff plans the head of the queue if it comes before the decided due time. A first attempt
+// always does, because a requested run does not wait for the schedule.
 func (e *Endpoint) planOneOff(decided *Recorded) {
 	next := e.State.OneOffs.Next
 	if next == nil || !next.first() && !next.At.Before(decided.Due.At) {
 		return
 	}
-	steps := []governor.Step{{Rule: RuleManual, At: next.At, Why: "a one-off run was asked for"}}
-	due := Due{At: next.At, Slot: next.Slot, Attempt: next.Attempt, InfraAttempt: next.InfraAttempt, Source: governor.SourceManual}
+	steps := []governor.Step{{
+		Rule: RuleManual,
+		At:   next.At,
+		Why:  "a one-off run was asked for",
+	}}
+	due := Due{
+		At:           next.At,
+		Slot:         next.Slot,
+		Attempt:      next.Attempt,
+		InfraAttempt: next.InfraAttempt,
+		Source:       governor.SourceManual,
+	}
 	switch {
 	case next.InfraAttempt > 0:
 		steps = append(steps, infraStep(due, ""))
@@ -307,12 +364,17 @@ func (e *Endpoint) planOneOff(decided *Recorded) {
 		steps = append(steps, e.retryStep(due))
 	}
 	decided.Due = due
-	decided.Decision = governor.Decision{At: next.At, Slot: next.Slot, Source: governor.SourceManual, Steps: steps}
+	decided.Decision = governor.Decision{
+		At:     next.At,
+		Slot:   next.Slot,
+		Source: governor.SourceManual,
+		Steps:  steps,
+	}
 	e.State.Due = decided.Due
 }
 
-// endOneOff takes the end of a one-off run into the queue: the item waits for another attempt where the retry policy or the
-// budget of losses allows one, else it is done. It reports whether there is another attempt.
+// endOneOff finishes a one-off run. It enqueues another attempt if the retry policy or the budget
+// of losses allows one; otherwise the item is done. It reports whether there is another attempt.
 func (e *Endpoint) endOneOff(now time.Time, run Finished) (again bool) {
 	q := &e.State.OneOffs
 	own := q.InFlight
@@ -320,7 +382,7 @@ func (e *Endpoint) endOneOff(now time.Time, run Finished) (again bool) {
 	if own == nil { // Withdrawn during its run.
 		return false
 	}
-	due, again := e.afterLoss(now, run)
+	due, again := e.lossRetry(now, run)
 	if !again {
 		due, again = e.attempt(now, run)
 	}

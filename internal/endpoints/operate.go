@@ -7,21 +7,24 @@ import (
 	"rubato/internal/errs"
 )
 
-// maxReason is the length of a reason, in characters, that the ledger keeps.
+// maxReason is the maximum length of a reason in characters.
 const maxReason = 500
 
-// MaxPlannerPause is the longest that the planner may pause an endpoint: to hold it back longer takes a person.
+// MaxPlannerPause is the maximum pause by the planner. Only a person may pause for longer.
 const MaxPlannerPause = time.Hour
 
-// PauseRequest is a pause as it is asked for. At most one of Until and For says when it ends; without them somebody has to resume.
+// PauseRequest is the request for a pause. At most one of Until and For gives its end. Without
+// both, the pause lasts until a person resumes the endpoint.
 type PauseRequest struct {
-	Until  time.Time      // zero: not given
-	For    *time.Duration // from now; nil: not given
+	// Until is zero if it is not given.
+	Until time.Time
+	// For is the length from now; nil: not given.
+	For    *time.Duration
 	Reason string
 }
 
-// Pause stops an endpoint for as long as was asked. When it returns, no run starts any more; one that is live goes on. It withdraws
-// the one-off runs that wait, and records each as skipped.
+// Pause pauses an endpoint. No run starts after it returns; a live run continues. It withdraws the
+// queued one-off runs and records each as skipped.
 func (s *Service) Pause(ctx context.Context, by Actor, id ID, r PauseRequest) (*Endpoint, error) {
 	return s.change(ctx, by, id, CausePause, func(e *Endpoint, now time.Time) error {
 		until, err := r.end(now)
@@ -34,13 +37,13 @@ func (s *Service) Pause(ctx context.Context, by Actor, id ID, r PauseRequest) (*
 	})
 }
 
-// Check returns what Pause would refuse at an instant, and writes nothing.
+// Check returns the error that Pause would return at now. It stores nothing.
 func (r PauseRequest) Check(now time.Time) error {
 	_, err := r.end(now)
 	return err
 }
 
-// end returns the instant at which a pause ends that begins now.
+// end returns the end of a pause that begins now.
 func (r PauseRequest) end(now time.Time) (time.Time, error) {
 	until, bad := r.instant(now)
 	return until, errs.InvalidFields(append(bad, checkReason(r.Reason)...))
@@ -50,23 +53,35 @@ func (r PauseRequest) instant(now time.Time) (time.Time, []errs.Field) {
 	until := r.Until.UTC().Truncate(time.Millisecond)
 	switch {
 	case r.For != nil && !r.Until.IsZero():
-		return until, []errs.Field{{Field: "forMs", Code: "ambiguous", Message: "say when the pause ends once: at most one of until and forMs"}}
+		return until, []errs.Field{{
+			Field:   "forMs",
+			Code:    "ambiguous",
+			Message: "say when the pause ends once: at most one of until and forMs",
+		}}
 	case r.For != nil:
 		if *r.For < time.Millisecond || *r.For > maxSpan {
-			return until, []errs.Field{{Field: "forMs", Code: "out_of_range", Message: "must be 1 to 31622400000 (366 days); leave it out to pause until somebody resumes"}}
+			return until, []errs.Field{{
+				Field:   "forMs",
+				Code:    "out_of_range",
+				Message: "must be 1 to 31622400000 (366 days); leave it out to pause until a resume",
+			}}
 		}
 		return wholeMilliseconds(now.Add(*r.For)), nil
 	case r.Until.IsZero():
 		return indefinitely, nil
 	case !until.After(now) || until.After(indefinitely):
-		return until, []errs.Field{{Field: "until", Code: "out_of_range", Message: "must lie in the future and before the year 2199; leave it out to pause until somebody resumes"}}
+		return until, []errs.Field{{
+			Field:   "until",
+			Code:    "out_of_range",
+			Message: "must lie in the future and before the year 2199; leave it out to pause until a resume",
+		}}
 	default:
 		return until, nil
 	}
 }
 
-// Resume ends a pause at once. Resuming an endpoint that is not paused changes nothing but the ledger. A pause of the planner's that was
-// ended so is not repeated before [HoldLife] is over.
+// Resume ends a pause at once. For an endpoint that is not paused it only adds a decision to the
+// ledger. If the planner set the pause, the planner must not pause again for [HoldLife].
 func (s *Service) Resume(ctx context.Context, by Actor, id ID) (*Endpoint, error) {
 	return s.change(ctx, by, id, CauseResume, func(e *Endpoint, now time.Time) error {
 		if e.pausedByPlanner(now) {
@@ -86,15 +101,24 @@ func (s *Service) ResetFailures(ctx context.Context, by Actor, id ID) (*Endpoint
 	})
 }
 
-// CheckReason returns what is wrong with the reason that somebody gives for an operation, as an [errs.Invalid] about the field reason.
+// CheckReason returns the faults of the reason of an operation, as an [errs.Invalid] about the
+// field reason.
 func CheckReason(reason string) error { return errs.InvalidFields(checkReason(reason)) }
 
 func checkReason(reason string) []errs.Field {
 	switch {
 	case len([]rune(reason)) > maxReason:
-		return []errs.Field{{Field: "reason", Code: "too_long", Message: "must be at most 500 characters long"}}
+		return []errs.Field{{
+			Field:   "reason",
+			Code:    "too_long",
+			Message: "must be at most 500 characters long",
+		}}
 	case !isProse(reason):
-		return []errs.Field{{Field: "reason", Code: "invalid_characters", Message: "must hold readable text without control characters"}}
+		return []errs.Field{{
+			Field:   "reason",
+			Code:    "invalid_characters",
+			Message: "must hold readable text without control characters",
+		}}
 	default:
 		return nil
 	}

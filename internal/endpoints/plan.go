@@ -14,89 +14,122 @@ const (
 	RuleQuarantine governor.Rule = "quarantine"
 )
 
-// Misses reports whether a run that starts this late after it was planned must not be sent any more. Only occurrences of a cron are missed.
+// Misses reports whether a run that starts this late must not be sent any more. Only occurrences of
+// a cron can be missed.
 func (s *Spec) Misses(source governor.Source, late time.Duration) bool {
 	return s.BaselineCron != "" && s.CatchUp.Misses(source, late)
 }
 
-// Recorded is a decision as the ledger keeps it: the answer and the input that it was a function of.
+// Recorded is a decision as the ledger stores it: the result, and the input that it is a function
+// of.
 type Recorded struct {
-	At       time.Time // when it was made, in database time
-	Cause    Cause
-	Author   string // who asked; empty for the system, [Target] for the target's own word
+	// At is the instant of the decision in database time.
+	At    time.Time
+	Cause Cause
+	// Author is the name of the caller. It is empty for the system, and [Target] for an answer of
+	// the target.
+	Author   string
 	Due      Due
 	Decision governor.Decision
-	Input    governor.Input // its cron is not kept: it follows from the spec of Version
-	Version  int64
+	// Input lacks the cron, because the cron follows from the spec of Version.
+	Input   governor.Input
+	Version int64
 }
 
-// end returns what holds for an archived endpoint. It is no decision of the governor and is not stored: the audit log tells who archived it.
+// end returns the final entry of an archived endpoint. It is not stored, because the audit log
+// records the archiving and its author.
 func (e *Endpoint) end() Recorded {
 	d := governor.Decision{
 		At: indefinitely, Source: governor.SourcePaused,
-		Steps: []governor.Step{{Rule: governor.RulePaused, At: indefinitely, Why: "archived: it never runs again"}},
+		Steps: []governor.Step{{
+			Rule: governor.RulePaused,
+			At:   indefinitely,
+			Why:  "archived: it never runs again",
+		}},
 	}
-	return Recorded{At: e.ArchivedAt, Cause: CauseArchive, Due: Due{At: d.At, Source: d.Source}, Decision: d, Version: e.Version}
+	return Recorded{
+		At:       e.ArchivedAt,
+		Cause:    CauseArchive,
+		Due:      Due{At: d.At, Source: d.Source},
+		Decision: d,
+		Version:  e.Version,
+	}
 }
 
-// Replan decides the next due time afresh after a change outside a run, and plans it. A one-off run that waits stays
-// planned, because it bypasses the governor.
+// Replan decides and plans the next due time after a change outside a run. A queued one-off run
+// stays planned, because it bypasses the governor.
 func (e *Endpoint) Replan(now time.Time) (Recorded, error) {
 	return e.plan(now, governor.CauseReplan)
 }
 
-// Finished is what the schedule needs to know of a run that just ended.
+// Finished is the outcome of a run, as far as the schedule depends on it.
 type Finished struct {
 	Slot    time.Time
 	Attempt int
-	// InfraAttempt counts the runs of the due time that were lost before this one and tried again beside the retry policy.
+	// InfraAttempt counts the earlier runs of the due time that infrastructure lost and that were
+	// repeated.
 	InfraAttempt int
-	Source       governor.Source // what set its due time
-	StartedAt    time.Time
-	FinishedAt   time.Time
-	Status       string
-	Verdict      Verdict
-	Retryable    bool // the failure is of a class that trying again may mend
-	MaybeSent    bool // a byte of the request may have reached the target
-	RetryAfter   time.Time
-	Unanswered   bool // the target said nothing, so what it asked for before still stands
+	// Source is the rule that set the due time.
+	Source     governor.Source
+	StartedAt  time.Time
+	FinishedAt time.Time
+	Status     string
+	Verdict    Verdict
+	// Retryable reports a failure of a class that another attempt may mend.
+	Retryable bool
+	// MaybeSent reports that a byte of the request may have reached the target.
+	MaybeSent  bool
+	RetryAfter time.Time
+	// Unanswered means that the target sent no answer, so that its earlier RetryAfter still holds.
+	Unanswered bool
 
-	Interrupted bool   // infrastructure ended it; see repeatLoss
-	Reason      string // why it has its status, as a code for the trace
+	// Interrupted means that infrastructure ended the run; see retryLoss.
+	Interrupted bool
+	// Reason is the reason code of the status, for the trace.
+	Reason string
 }
 
 // first reports whether the run was the first of its due time.
 func (f Finished) first() bool { return f.Attempt <= 1 && f.InfraAttempt == 0 }
 
-// manual reports whether the run happened because somebody asked for it.
+// manual reports whether the run is a one-off run.
 func (f Finished) manual() bool { return f.Source == governor.SourceManual }
 
-// Verdict is what a run says about its target.
+// Verdict is the effect of a run on the failure count.
 type Verdict int
 
 // The verdicts.
 const (
-	Neutral Verdict = iota // nothing: infrastructure or a user ended it
+	// Neutral leaves the failure count as it is, because infrastructure or a user ended the run.
+	Neutral Verdict = iota
 	Success
 	Failure
 )
 
-// AfterRun takes a run that just ended into the state and plans what follows: the same due time again where infrastructure lost its run or
-// the retry policy allows another attempt, else what the governor decides. It also forgets the hints and the one-off item that it consumed, and
-// finds the due times that passed without a run.
+// AfterRun applies a finished run to the state and plans the next one. It repeats the due time if
+// infrastructure lost the run, or if the retry policy allows another attempt. Otherwise the
+// governor decides. AfterRun also drops the hints and the one-off item that the run consumed, and
+// collects the due times that passed without a run.
 func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 	before := *e
 	s := &e.State
 	var err error
 	s.Running = nil
-	// Neither goes back, even where the database's clock was set back and somebody asked for a run meanwhile: behind them lie due times
-	// that were served, and none is served twice.
+	// LastSlot and Anchor never move back, even if the database's clock was set back and a one-off
+	// run was requested meanwhile. The due times behind them were served, and no due time is served
+	// twice.
 	s.LastSlot = laterOf(s.LastSlot, run.Slot)
 	s.LastRun = &LastRun{
-		Slot: run.Slot, Attempt: run.Attempt, InfraAttempt: run.InfraAttempt, Status: run.Status,
-		StartedAt: run.StartedAt, FinishedAt: run.FinishedAt,
+		Slot:         run.Slot,
+		Attempt:      run.Attempt,
+		InfraAttempt: run.InfraAttempt,
+		Status:       run.Status,
+		StartedAt:    run.StartedAt,
+		FinishedAt:   run.FinishedAt,
 	}
-	if run.Status != skipped { // Else nothing was sent. Rounding up would move an interval as long as its minimum by a millisecond a run.
+	// A skipped run sent nothing, so LastCall stays. LastCall is cut down, because rounding up would
+	// shift an interval as long as its minimum by a millisecond per run.
+	if run.Status != skipped {
 		s.LastCall = run.StartedAt.Truncate(time.Millisecond)
 	}
 	s.Anchor = laterOf(s.Anchor, e.anchorAfter(run))
@@ -124,18 +157,19 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 	if err != nil {
 		return Recorded{}, err
 	}
-	if due, lost := e.repeatLoss(now, run, decided.Due.At); lost {
-		e.tryAgain(&decided, due, infraStep(due, run.Reason))
+	if due, lost := e.retryLoss(now, run, decided.Due.At); lost {
+		e.planRetry(&decided, due, infraStep(due, run.Reason))
 	} else if due, retry := e.retry(now, run, decided.Due.At); retry {
-		s.FailureCount = failures // only the last attempt of a due time says that the due time failed
-		e.tryAgain(&decided, due, e.retryStep(due))
+		s.FailureCount = failures // Only the last attempt of a due time decides whether the due time failed.
+		e.planRetry(&decided, due, e.retryStep(due))
 	}
 	e.account(now, &before, &run, &decided)
 	return decided, nil
 }
 
-// anchorAfter returns the grid point that the schedule counts from after a run. Another attempt is later than its slot by intent, and so
-// is a run that catches up. One that was skipped did not call anybody.
+// anchorAfter returns the grid point that the schedule counts from after a run. It is the slot for
+// a further attempt, a catch-up run and a skipped run, because their start says nothing about the
+// grid.
 func (e *Endpoint) anchorAfter(run Finished) time.Time {
 	planned := run.Slot
 	if e.State.Due.Slot.Equal(run.Slot) {
@@ -151,7 +185,8 @@ func (e *Endpoint) plan(now time.Time, cause governor.Cause) (Recorded, error) {
 	return e.decide(now, cause, time.Time{})
 }
 
-// decide asks the governor and plans its answer. asked is the wait that the target named where it was cut, for the trace; zero: none was.
+// decide asks the governor and plans its result. asked is the wait that the target requested if it
+// was cut, for the trace; zero: it was not cut.
 func (e *Endpoint) decide(now time.Time, cause governor.Cause, asked time.Time) (Recorded, error) {
 	in, err := e.input(now, cause)
 	if err != nil {
@@ -159,13 +194,25 @@ func (e *Endpoint) decide(now time.Time, cause governor.Cause, asked time.Time) 
 	}
 	in.RetryAsked = asked
 	d := governor.Decide(in)
-	e.State.Due = Due{At: d.At, Slot: d.Slot, Attempt: 1, Source: d.Source}
-	decided := Recorded{At: now, Cause: Cause(cause), Due: e.State.Due, Decision: d, Input: in, Version: e.Version}
+	e.State.Due = Due{
+		At:      d.At,
+		Slot:    d.Slot,
+		Attempt: 1,
+		Source:  d.Source,
+	}
+	decided := Recorded{
+		At:       now,
+		Cause:    Cause(cause),
+		Due:      e.State.Due,
+		Decision: d,
+		Input:    in,
+		Version:  e.Version,
+	}
 	e.planOneOff(&decided)
 	return decided, nil
 }
 
-// input gathers what the governor's decision is a function of.
+// input builds the input of the governor. A decision is a pure function of it.
 func (e *Endpoint) input(now time.Time, cause governor.Cause) (governor.Input, error) {
 	cron := e.Cron
 	if cron == nil {
@@ -177,27 +224,47 @@ func (e *Endpoint) input(now time.Time, cause governor.Cause) (governor.Input, e
 	}
 	s := e.State
 	in := governor.Input{
-		EndpointID: e.ID, Now: now, Cause: cause, Anchor: s.Anchor, StartAt: e.Spec.StartAt,
-		Baseline: governor.Baseline{Interval: e.Spec.BaselineInterval}, CatchUp: e.Spec.CatchUp, Failures: s.FailureCount,
-		Min: e.Spec.MinInterval, Max: e.Spec.MaxInterval, LastStart: governor.LastStart(s.LastCall, s.Anchor, e.Spec.MinInterval), LastSlot: s.LastSlot,
-		RetryAfter: s.RetryAfter, PausedUntil: s.PausedUntil, Accounted: e.accounted(now), Jitter: e.Spec.Jitter,
+		EndpointID:  e.ID,
+		Now:         now,
+		Cause:       cause,
+		Anchor:      s.Anchor,
+		StartAt:     e.Spec.StartAt,
+		Baseline:    governor.Baseline{Interval: e.Spec.BaselineInterval},
+		CatchUp:     e.Spec.CatchUp,
+		Failures:    s.FailureCount,
+		Min:         e.Spec.MinInterval,
+		Max:         e.Spec.MaxInterval,
+		LastStart:   governor.LastStart(s.LastCall, s.Anchor, e.Spec.MinInterval),
+		LastSlot:    s.LastSlot,
+		RetryAfter:  s.RetryAfter,
+		PausedUntil: s.PausedUntil,
+		Accounted:   e.accounted(now),
+		Jitter:      e.Spec.Jitter,
 	}
 	if cron != nil { // A nil *Cron in the interface would not be a nil interface.
 		in.Baseline.Cron = cron
 	}
 	if h := s.IntervalHint; h != nil {
 		in.IntervalHint = &governor.IntervalHint{
-			Interval: h.Interval, ExpiresAt: h.ExpiresAt, Reason: h.Reason, OutageSince: h.OutageSince,
+			Interval:    h.Interval,
+			ExpiresAt:   h.ExpiresAt,
+			Reason:      h.Reason,
+			OutageSince: h.OutageSince,
 		}
 	}
 	if h := s.OneShotHint; h != nil {
-		in.OneShot = &governor.OneShotHint{At: h.At, ExpiresAt: h.ExpiresAt, Reason: h.Reason}
+		in.OneShot = &governor.OneShotHint{
+			At:        h.At,
+			ExpiresAt: h.ExpiresAt,
+			Reason:    h.Reason,
+		}
 	}
 	return in, nil
 }
 
-// accounted returns up to where the occurrences of a cron are out of question for a decision. Where its first due time has come and waits, for
-// want of a worker, say, a change is no reason to give that up. Nothing is owed for what a pause held back before the first run.
+// accounted returns the low-water mark below which occurrences of a cron no longer count for a
+// decision. If the first due time has come and still waits, for example for a worker, a change
+// keeps it. Due times that a pause held back before the first run are not caught up.
 func (e *Endpoint) accounted(now time.Time) time.Time {
 	var until time.Time
 	if s := e.State; s.Anchor.IsZero() {

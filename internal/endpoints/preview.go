@@ -10,17 +10,18 @@ import (
 type Planned struct {
 	At     time.Time
 	Source governor.Source
-	Note   string // what a clock change does to it, in words; empty where none does
+	// Note describes the effect of a clock change on the due time; empty: none.
+	Note string
 }
 
-// Preview returns the next n due times, at most, were each run to succeed at once. It is empty for an endpoint that is archived,
-// or paused until somebody resumes. The endpoint is left as it is.
+// Preview returns at most the next n due times on the assumption that each run succeeds at once. It
+// is empty for an endpoint that is archived or indefinitely paused. The endpoint is not changed.
 func (e *Endpoint) Preview(now time.Time, n int) ([]Planned, error) {
 	if e.Archived() {
 		return nil, nil
 	}
 	probe := *e
-	if probe.State.Running != nil { // What follows is decided at its finish: assume that it ends now.
+	if probe.State.Running != nil { // The finish of the live run decides, so assume that it ends now.
 		if _, err := probe.endNow(now); err != nil {
 			return nil, err
 		}
@@ -37,12 +38,17 @@ func (e *Endpoint) Preview(now time.Time, n int) ([]Planned, error) {
 			next.Note = cron.Note(due.Slot)
 		}
 		list = append(list, next)
-		if due.Source == governor.SourceManual { // The ones behind it are not known here.
+		if due.Source == governor.SourceManual { // The rest of the queue is not loaded.
 			probe.State.OneOffs = OneOffs{InFlight: probe.State.OneOffs.Next}
 		}
 		at := laterOf(now, due.At)
 		if _, err := probe.AfterRun(at, Finished{
-			Slot: due.Slot, Attempt: due.Attempt, InfraAttempt: due.InfraAttempt, StartedAt: at, Verdict: Success, Source: due.Source,
+			Slot:         due.Slot,
+			Attempt:      due.Attempt,
+			InfraAttempt: due.InfraAttempt,
+			StartedAt:    at,
+			Verdict:      Success,
+			Source:       due.Source,
 		}); err != nil {
 			return nil, err
 		}
@@ -50,7 +56,7 @@ func (e *Endpoint) Preview(now time.Time, n int) ([]Planned, error) {
 	return list, nil
 }
 
-// endNow ends the live run with a success. Only what was copied to see what would follow calls it.
+// endNow ends the live run with a success. Call it on a copy only.
 func (e *Endpoint) endNow(now time.Time) (Recorded, error) {
 	run := *e.liveRun()
 	run.Verdict = Success

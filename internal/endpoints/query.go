@@ -10,32 +10,52 @@ import (
 	"rubato/internal/template"
 )
 
-// checkQuery returns what is wrong with the parameters by themselves.
+// checkQuery checks the names and values of the query parameters.
 func checkQuery(s *Spec) []errs.Field {
 	var bad []errs.Field
 	for _, name := range slices.Sorted(maps.Keys(s.Query)) {
 		field, value := "query."+name, s.Query[name]
 		switch {
 		case name == "" || len(name) > 255 || !isText(name):
-			bad = append(bad, errs.Field{Field: field, Code: "invalid_characters", Message: "must have a name of 1 to 255 bytes of readable text"})
+			bad = append(bad, errs.Field{
+				Field:   field,
+				Code:    "invalid_characters",
+				Message: "must have a name of 1 to 255 bytes of readable text",
+			})
 		case template.Is(name):
-			bad = append(bad, errs.Field{Field: field, Code: codeTemplate, Message: "must have a literal name; templates may stand in its value"})
+			bad = append(bad, errs.Field{
+				Field:   field,
+				Code:    codeTemplate,
+				Message: "must have a literal name; templates may stand in its value",
+			})
 		case len(value) > maxURLBytes:
-			bad = append(bad, errs.Field{Field: field, Code: "too_long", Message: fmt.Sprintf("must be at most %d bytes long", maxURLBytes)})
+			bad = append(bad, errs.Field{
+				Field:   field,
+				Code:    "too_long",
+				Message: fmt.Sprintf("must be at most %d bytes long", maxURLBytes),
+			})
 		case !utf8.ValidString(value):
-			bad = append(bad, errs.Field{Field: field, Code: "invalid_characters", Message: "must be valid UTF-8"})
+			bad = append(bad, errs.Field{
+				Field:   field,
+				Code:    "invalid_characters",
+				Message: "must be valid UTF-8",
+			})
 		}
 	}
 	return bad
 }
 
-// checkTarget judges the URL as it would be sent, with something short in place of every value.
-func (v *Validator) checkTarget(s *Spec, shape *Shape) []errs.Field {
+// checkTarget checks the final URL, with a short sample in place of every template value.
+func (v *Validator) checkTarget(s *Spec, shape *RequestTemplate) []errs.Field {
 	if s.URL == "" {
 		return nil
 	}
 	if len(s.URL) > maxURLBytes {
-		return []errs.Field{{Field: "url", Code: "too_long", Message: fmt.Sprintf("must be at most %d bytes long", maxURLBytes)}}
+		return []errs.Field{{
+			Field:   "url",
+			Code:    "too_long",
+			Message: fmt.Sprintf("must be at most %d bytes long", maxURLBytes),
+		}}
 	}
 	target, query := s.URL, s.Query
 	if shape != nil {
@@ -45,25 +65,36 @@ func (v *Validator) checkTarget(s *Spec, shape *Shape) []errs.Field {
 		}
 	}
 	if f := v.targets.CheckURL(target); f != nil {
-		return []errs.Field{{Field: "url", Code: f.Code, Message: f.Message}}
+		return []errs.Field{{
+			Field:   "url",
+			Code:    f.Code,
+			Message: f.Message,
+		}}
 	}
 	if len(withQuery(target, query)) > maxURLBytes {
-		return []errs.Field{{Field: "query", Code: "too_long", Message: fmt.Sprintf("must leave the URL at most %d bytes long", maxURLBytes)}}
+		return []errs.Field{{
+			Field:   "query",
+			Code:    "too_long",
+			Message: fmt.Sprintf("must leave the URL at most %d bytes long", maxURLBytes),
+		}}
 	}
 	return nil
 }
 
-// checkRedirects refuses what would hand a secret to whomever the target names: headers stay behind, a body does not.
-func checkRedirects(s *Spec, shape *Shape) []errs.Field {
+// checkRedirects refuses redirects for a body with a secret. A redirect to another host drops the
+// secret headers but carries the body.
+func checkRedirects(s *Spec, shape *RequestTemplate) []errs.Field {
 	if s.FollowRedirects == 0 || shape == nil || shape.body == nil || len(shape.body.Secrets()) == 0 {
 		return nil
 	}
 	return []errs.Field{{
-		Field: "followRedirects", Code: "redirect_leaks", Message: "must be 0 where the body holds a secret: a redirect would carry it to another host",
+		Field:   "followRedirects",
+		Code:    "redirect_leaks",
+		Message: "must be 0 where the body holds a secret: a redirect would carry it to another host",
 	}}
 }
 
-// sampleOf returns a text with something in place of every value.
+// sampleOf returns a text with a sample in place of every template value.
 func sampleOf(parsed *template.Template, literal string) string {
 	if parsed == nil {
 		return literal

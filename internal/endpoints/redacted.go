@@ -7,14 +7,14 @@ import (
 	"rubato/internal/governor"
 )
 
-// Object returns the endpoint as the audit log names it.
+// Object returns the reference to the endpoint in the audit log.
 func (e *Endpoint) Object() auditlog.Object {
 	return auditlog.Object{Kind: auditlog.Endpoint, ID: e.ID.String()}
 }
 
-// Redacted returns what users can change of the endpoint, by the names of the API, as the audit log keeps it: without what is absent,
-// with the values of secret headers and parameters hidden, and with a digest in place of the body. Elsewhere a spec holds no secrets,
-// only references to them.
+// Redacted returns the endpoint's changeable fields for the audit log, by their API names and
+// without empty ones. Values of secret headers and parameters are masked, and the body is replaced
+// by a digest. The rest of a spec holds no secrets, only references.
 func (e *Endpoint) Redacted() map[string]any {
 	s := &e.Spec
 	doc := s.Document()
@@ -32,7 +32,7 @@ func (e *Endpoint) Redacted() map[string]any {
 	return auditlog.Without(doc, "", int64(0), nil)
 }
 
-// redactedState adds what is done to an endpoint beside its configuration.
+// redactedState adds the changeable state to the document.
 func (e *Endpoint) redactedState(doc map[string]any) {
 	s := e.State
 	doc["archivedAt"], doc["runNowAt"] = instant(e.ArchivedAt), instant(s.OneOffs.LastSlot)
@@ -54,7 +54,7 @@ func (e *Endpoint) redactedState(doc map[string]any) {
 	}
 }
 
-// instant returns an instant as JSON writes it, nil where there is none.
+// instant returns an instant in its JSON form; nil for the zero instant.
 func instant(t time.Time) any {
 	if t.IsZero() {
 		return nil

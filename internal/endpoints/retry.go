@@ -9,38 +9,46 @@ import (
 	"rubato/internal/governor"
 )
 
-// retry plans another attempt of the due time that run stood for, where the policy allows one: attempts are left, the failure is
-// of a class that trying again may mend, a request that may have arrived may arrive twice, and the attempt would come before the
-// next due time. The minimum interval holds between attempts as well. A paused endpoint is not tried again.
+// retry plans another attempt of a due time if the retry policy allows one and the attempt comes
+// before the next due time. A one-off run is retried by endOneOff instead.
 func (e *Endpoint) retry(now time.Time, run Finished, next time.Time) (Due, bool) {
 	due, may := e.attempt(now, run)
 	return due, may && !run.manual() && due.At.Before(next)
 }
 
-// attempt returns the next attempt of the due time that a run stood for, where the policy allows one, whatever is due before it. The wait
-// of a one-off run ends at its own time: it gives way to due times and does not fall to them.
+// attempt returns the next attempt of a due time if the retry policy allows one. It requires that
+// attempts are left, that the failure is retryable, and that a request that may have arrived may
+// arrive twice. The minimum interval also holds between attempts. A paused endpoint gets no retry.
+// The next due time is not compared, because a one-off run outlives due times.
 func (e *Endpoint) attempt(now time.Time, run Finished) (Due, bool) {
 	policy := e.Spec.Retry
 	if !run.Retryable || run.Attempt >= policy.MaxAttempts || e.PausedAt(now) {
 		return Due{}, false
 	}
-	if run.MaybeSent && !e.Spec.bearsRepetition() {
+	if run.MaybeSent && !e.Spec.allowsDuplicate() {
 		return Due{}, false
 	}
 	at := e.afterMinimum(laterOf(now.Add(policy.wait(e.ID, run)), e.State.RetryAfter))
-	// What set the due time set it for every attempt: that this is a further one, its number and the step retry tell.
-	return Due{At: at, Slot: run.Slot, Attempt: run.Attempt + 1, InfraAttempt: run.InfraAttempt, Source: run.Source}, true
+	// Source stays that of the due time for every attempt. The attempt number and the retry step
+	// mark the retry.
+	return Due{
+		At:           at,
+		Slot:         run.Slot,
+		Attempt:      run.Attempt + 1,
+		InfraAttempt: run.InfraAttempt,
+		Source:       run.Source,
+	}, true
 }
 
-// keepTrying decides the next due time afresh after a change, and keeps the attempt that waits, if any, as far as the policy still has it: a
-// new hint or an edit is no reason to give a due time up.
-func (e *Endpoint) keepTrying(now time.Time, before *Endpoint) (Recorded, error) {
-	waiting, may := e.waitingAttempt(now, before)
+// replanKeepingRetry plans the next due time after a change. It keeps a queued retry that the
+// policy still allows, because a hint or an edit is no reason to give up a due time.
+func (e *Endpoint) replanKeepingRetry(now time.Time, before *Endpoint) (Recorded, error) {
+	waiting, may := e.queuedRetry(now, before)
 	if !may {
 		return e.Replan(now)
 	}
 	failures := e.State.FailureCount
-	if e.State.LastRun.failed() { // It counts once there is no further attempt, and the next due time is where that would put it.
+	if e.State.LastRun.failed() { // Without a retry the failure would count, and the next due time follows from the count.
 		e.State.FailureCount++
 	}
 	decided, err := e.Replan(now)
@@ -55,21 +63,21 @@ func (e *Endpoint) keepTrying(now time.Time, before *Endpoint) (Recorded, error)
 	if before.State.waitsForInfra() {
 		step = infraStep(waiting, "")
 	}
-	e.tryAgain(&decided, waiting, step)
+	e.planRetry(&decided, waiting, step)
 	return decided, nil
 }
 
-// waitingAttempt returns the further attempt of a due time that was planned before a change, where the policy has it after the change. An
-// infrastructure attempt is one.
-// Whether the request of the attempt before it may have arrived is not known any more: the policy before the change permitted another.
-func (e *Endpoint) waitingAttempt(now time.Time, before *Endpoint) (Due, bool) {
+// queuedRetry returns the retry that was planned before a change, if the policy still allows it
+// after the change. A repetition after a loss is one too. The policy before the change stands in
+// for MaybeSent, because the state does not store whether the earlier request may have arrived.
+func (e *Endpoint) queuedRetry(now time.Time, before *Endpoint) (Due, bool) {
 	waiting, s := before.State.Due, e.State
 	if waiting.first() || waiting.Attempt > e.Spec.Retry.MaxAttempts || s.LastRun == nil || waiting.Source == governor.SourceManual || s.OneOffs.Next.first() || e.PausedAt(now) {
 		return Due{}, false
 	}
-	bears := Spec.bearsRepetition
+	bears := Spec.allowsDuplicate
 	if before.State.waitsForInfra() {
-		bears = Spec.bearsLoss
+		bears = Spec.allowsRepeatAfterLoss
 	}
 	if bears(before.Spec) && !bears(e.Spec) {
 		return Due{}, false
@@ -78,28 +86,38 @@ func (e *Endpoint) waitingAttempt(now time.Time, before *Endpoint) (Due, bool) {
 	return waiting, true
 }
 
-// tryAgain plans another attempt in place of what was decided, for the reason that a step names.
-func (e *Endpoint) tryAgain(decided *Recorded, due Due, step governor.Step) {
+// planRetry replaces a decision by another attempt, and appends the step that explains it.
+func (e *Endpoint) planRetry(decided *Recorded, due Due, step governor.Step) {
 	e.State.Due, decided.Due = due, due
-	decided.Decision = governor.Decision{At: due.At, Slot: due.Slot, Source: due.Source, Steps: append(decided.Decision.Steps, step)}
+	decided.Decision = governor.Decision{
+		At:     due.At,
+		Slot:   due.Slot,
+		Source: due.Source,
+		Steps:  append(decided.Decision.Steps, step),
+	}
 }
 
-// retryStep explains an attempt of the retry policy.
+// retryStep returns the trace step of a retry.
 func (e *Endpoint) retryStep(due Due) governor.Step {
 	why := fmt.Sprintf("attempt %d of %d for the same due time", due.Attempt, e.Spec.Retry.MaxAttempts)
-	return governor.Step{Rule: RuleRetry, At: due.At, Why: why}
+	return governor.Step{
+		Rule: RuleRetry,
+		At:   due.At,
+		Why:  why,
+	}
 }
 
-// afterMinimum moves an instant to where the minimum lets another run start.
+// afterMinimum moves an instant to the earliest one that the minimum interval permits.
 func (e *Endpoint) afterMinimum(at time.Time) time.Time {
 	return governor.AfterMinimum(at, e.State.LastCall, e.Spec.MinInterval)
 }
 
-// bearsRepetition reports whether a request that may have arrived may arrive twice.
-func (s Spec) bearsRepetition() bool { return s.IdempotentMethod() || s.Idempotent }
+// allowsDuplicate reports whether a request that may have arrived may be sent again by the retry
+// policy.
+func (s Spec) allowsDuplicate() bool { return s.IdempotentMethod() || s.Idempotent }
 
-// wait returns the time before the next attempt: full jitter (a share of the doubled and capped backoff), drawn from a hash of
-// the endpoint, the due time and the attempt, so that it is stable.
+// wait returns the time before the next attempt: exponential backoff with full jitter. The jitter
+// is a hash of endpoint, due time and attempt, so that the result is deterministic.
 func (r Retry) wait(id ID, run Finished) time.Duration {
 	bound := r.Backoff
 	for range run.Attempt - 1 {
@@ -109,7 +127,8 @@ func (r Retry) wait(id ID, run Finished) time.Duration {
 	return share(id, run.Slot, uint64(run.Attempt), bound) //nolint:gosec // Counted from 1.
 }
 
-// share returns a part of a bound in whole milliseconds, drawn from a hash of the endpoint, the due time and the attempt.
+// share returns a part of a bound in whole milliseconds. It is a hash of endpoint, due time and
+// attempt.
 func share(id ID, slot time.Time, attempt uint64, bound time.Duration) time.Duration {
 	h := fnv.New64a()
 	h.Write(id[:])

@@ -9,70 +9,88 @@ import (
 	"rubato/internal/governor"
 )
 
-// Store keeps endpoints. Every method is one transaction, scoped by tenant: another tenant's endpoint is [errs.NotFound].
+// Store keeps endpoints. Every method is one transaction, scoped by tenant: the endpoint of another
+// tenant is [errs.NotFound].
 type Store interface {
-	// Create stores the endpoint that create returns for the database's time, with the decision that plans its first run.
-	// The error is an [errs.Conflict] where the tenant already has the key. The audit log tells of the act.
+	// Create stores the endpoint that create returns for the database's time, and the decision that
+	// plans its first run. The error is an [errs.Conflict] if the tenant already has the key. The
+	// act is recorded in the audit log.
 	Create(ctx context.Context, act auditlog.Act, create func(now time.Time) (*Endpoint, Recorded, error)) error
 	// Get returns one endpoint and the database's time.
 	Get(ctx context.Context, tenant [16]byte, id ID) (*Endpoint, time.Time, error)
 	// List returns the endpoints that a filter selects, by descending ID, and the database's time.
 	List(ctx context.Context, f Filter) ([]*Endpoint, time.Time, error)
-	// Change locks an endpoint against starts and finishes, lets change edit it at the database's time, and stores what
-	// it left. With a decision, every claim of the endpoint is revoked and the new due time is in force when Change
-	// returns; without one the change only records itself. The audit log tells of the act.
+	// Change locks an endpoint against starts and finishes, calls change with the database's time,
+	// and stores the result. If change returns a decision, every claim of the endpoint is revoked,
+	// and the new due time is in force when Change returns. Without a decision only the change is
+	// stored. The act is recorded in the audit log.
 	Change(ctx context.Context, act auditlog.Act, id ID, change func(e *Endpoint, now time.Time) (*Recorded, error)) (*Endpoint, error)
-	// LastDecision returns the decision that set the due time now in force.
+	// LastDecision returns the decision that set the current due time.
 	LastDecision(ctx context.Context, tenant [16]byte, id ID) (Recorded, error)
 }
 
-// OneOffKeys keeps the idempotency keys of one-off runs.
+// OneOffKeys looks up the idempotency keys of one-off runs.
 type OneOffKeys interface {
-	// OneOffKey returns the slot of the one-off run that a key of an endpoint stands for, and the fingerprint of its request; zero: there is none.
+	// OneOffKey returns the slot of the one-off run that was stored under an idempotency key, and
+	// the fingerprint of its request. The slot is zero if the key is unused.
 	OneOffKey(ctx context.Context, tenant [16]byte, id ID, key string) (slot time.Time, fingerprint []byte, err error)
 }
 
 // Filter selects endpoints of one tenant. Zero fields do not filter.
 type Filter struct {
 	TenantID [16]byte
-	Labels   map[string]string // all of them must match
-	Key      string
-	Name     string // exact
+	// Labels must all match.
+	Labels map[string]string
+	Key    string
+	// Name must match exactly.
+	Name string
 
-	NamePrefix string // how the name begins
+	// NamePrefix matches names that begin with it.
+	NamePrefix string
 
-	State  string // active, paused or archived; empty: all but archived
-	Before ID     // only endpoints whose ID sorts below: the cursor of a list
-	Limit  int    // at most so many; must be positive
+	// State is active, paused or archived. Empty selects all but archived endpoints.
+	State string
+	// Before is the cursor of a list: only endpoints whose ID sorts below it are returned.
+	Before ID
+	// Limit is the maximum number of results. It must be positive.
+	Limit int
 }
 
-// Actor is who asks; the ledger keeps the name.
+// Actor identifies the caller. The ledger stores its name.
 type Actor = auditlog.Actor
 
-// Service is what may be done to endpoints. It is safe for concurrent use.
+// Service implements the operations on endpoints. It is safe for concurrent use.
 type Service struct {
-	store      Store
-	keys       OneOffKeys
-	validate   *Validator
-	maxWaiting int // one-off runs of an endpoint
+	store    Store
+	keys     OneOffKeys
+	validate *Validator
+	// maxWaiting bounds the queue of one-off runs of an endpoint.
+	maxWaiting int
 }
 
-// NewService returns a service over a store, with targets to judge URLs and headers.
+// NewService returns a service over a store. targets judges URLs and headers.
 func NewService(store interface {
 	Store
 	OneOffKeys
 }, targets Targets,
 ) *Service {
-	return &Service{store: store, keys: store, validate: NewValidator(targets), maxWaiting: DefaultMaxWaiting}
+	return &Service{
+		store:      store,
+		keys:       store,
+		validate:   NewValidator(targets),
+		maxWaiting: DefaultMaxWaiting,
+	}
 }
 
-// LimitWaiting makes n the most one-off runs of an endpoint that may wait at once. It is called before the service is used.
+// LimitWaiting bounds the queue of one-off runs per endpoint to n. Call it before the service is
+// used.
 func (s *Service) LimitWaiting(n int) { s.maxWaiting = n }
 
 // Check validates a spec without storing it; see [Validator.Check].
 func (s *Service) Check(spec Spec) error { return s.validate.Check(ID{}, spec.Normalize()) }
 
-// Register validates and stores a new endpoint, and plans its first run. When it returns, workers may claim it.
+// Register validates and stores a new endpoint, and plans its first run. Workers may claim it when
+// Register returns. The fields returned are warnings.
 func (s *Service) Register(ctx context.Context, by Actor, spec Spec) (*Endpoint, []errs.Field, error) {
 	id := NewID()
 	spec = spec.Normalize()
@@ -82,7 +100,14 @@ func (s *Service) Register(ctx context.Context, by Actor, spec Spec) (*Endpoint,
 	var stored *Endpoint
 	var warnings []errs.Field
 	err := s.store.Create(ctx, auditlog.Act{By: by, Action: auditlog.Register}, func(now time.Time) (*Endpoint, Recorded, error) {
-		stored = &Endpoint{ID: id, TenantID: by.TenantID, Version: 1, CreatedAt: now, UpdatedAt: now, Spec: spec}
+		stored = &Endpoint{
+			ID:        id,
+			TenantID:  by.TenantID,
+			Version:   1,
+			CreatedAt: now,
+			UpdatedAt: now,
+			Spec:      spec,
+		}
 		planned, err := stored.Replan(now)
 		planned.Cause, planned.Author = CauseRegister, by.Name
 		warnings = append(stored.Warnings(now), stored.plannerWarnings(now)...)
@@ -94,16 +119,21 @@ func (s *Service) Register(ctx context.Context, by Actor, spec Spec) (*Endpoint,
 	return stored, warnings, nil
 }
 
-// Draft returns a spec as an endpoint that is not stored, of version 0. The error is that of Register, but for what only the store knows.
+// Draft returns a spec as an endpoint of version 0 that is not stored. It refuses the same specs as
+// Register, except for checks that need the store.
 func (s *Service) Draft(by Actor, spec Spec) (*Endpoint, error) {
-	e := &Endpoint{ID: NewID(), TenantID: by.TenantID, Spec: spec.Normalize()}
+	e := &Endpoint{
+		ID:       NewID(),
+		TenantID: by.TenantID,
+		Spec:     spec.Normalize(),
+	}
 	if err := s.validate.For(by.TenantID).Check(e.ID, e.Spec); err != nil {
 		return nil, err
 	}
 	return e, nil
 }
 
-// Get returns one endpoint, archived or not, and the database's time.
+// Get returns one endpoint, also an archived one, and the database's time.
 func (s *Service) Get(ctx context.Context, by Actor, id ID) (*Endpoint, time.Time, error) {
 	return s.store.Get(ctx, by.TenantID, id)
 }
@@ -113,8 +143,9 @@ func (s *Service) List(ctx context.Context, f Filter) ([]*Endpoint, time.Time, e
 	return s.store.List(ctx, f)
 }
 
-// Edit replaces the spec by what edit makes of the stored one, and replans. The same spec again is no other version. A version other than
-// 0 must be the stored one, else the error is an [errs.Precondition].
+// Edit replaces the spec by the result of edit on the stored one, and replans. An unchanged spec
+// creates no new version. If version is neither 0 nor the stored one, the error is an
+// [errs.Precondition].
 func (s *Service) Edit(ctx context.Context, by Actor, id ID, version int64, edit func(Spec) (Spec, error)) (*Endpoint, []errs.Field, error) {
 	var warnings []errs.Field
 	e, err := s.change(ctx, by, id, CauseEdit, func(e *Endpoint, now time.Time) error {
@@ -138,7 +169,8 @@ func (s *Service) Edit(ctx context.Context, by Actor, id ID, version int64, edit
 	return e, warnings, err
 }
 
-// Revise puts another spec in force. What the target asked for is forgotten where another one is called from now on: that never asked.
+// Revise puts another spec in force. If the origin of the URL changes, it drops RetryAfter, because
+// the new target never asked for that wait.
 func (e *Endpoint) Revise(spec Spec, now time.Time) {
 	if spec.origin() != e.Spec.origin() {
 		e.State.RetryAfter = time.Time{}
@@ -147,8 +179,9 @@ func (e *Endpoint) Revise(spec Spec, now time.Time) {
 	e.Version++
 }
 
-// Archive takes an endpoint out of service for good; its history stays. A version other than 0 must be the stored one, else the error is an
-// [errs.Precondition]; what is archived already stays so without an error, whatever the version.
+// Archive takes an endpoint permanently out of service; its history stays. If version is neither 0
+// nor the stored one, the error is an [errs.Precondition]. Archiving is idempotent: a second call
+// succeeds whatever the version.
 func (s *Service) Archive(ctx context.Context, by Actor, id ID, version int64) error {
 	_, err := s.store.Change(ctx, auditlog.Act{By: by, Action: auditlog.Archive}, id, func(e *Endpoint, now time.Time) (*Recorded, error) {
 		if !e.Archived() {
@@ -165,7 +198,8 @@ func (s *Service) Archive(ctx context.Context, by Actor, id ID, version int64) e
 	return err
 }
 
-// change edits an endpoint in service and replans it, unless a run is live: its finish replans.
+// change edits an endpoint in service and replans it. During a live run it does not replan, because
+// the finish of the run does.
 func (s *Service) change(ctx context.Context, by Actor, id ID, cause Cause, edit func(*Endpoint, time.Time) error) (*Endpoint, error) {
 	return s.store.Change(ctx, auditlog.Act{By: by, Action: auditlog.Action(cause)}, id, func(e *Endpoint, now time.Time) (*Recorded, error) {
 		if e.Archived() {
@@ -175,13 +209,14 @@ func (s *Service) change(ctx context.Context, by Actor, id ID, cause Cause, edit
 		if err := edit(e, now); err != nil {
 			return nil, err
 		}
-		return e.follow(now, &before, cause, by)
+		return e.replanAfter(now, &before, cause, by)
 	})
 }
 
-// follow replans an endpoint that was changed from what it was before, and finds the due times that passed until then. While a run is
-// live the change only records itself, and the decision is nil: the finish of the run decides.
-func (e *Endpoint) follow(now time.Time, before *Endpoint, cause Cause, by Actor) (*Recorded, error) {
+// replanAfter replans an endpoint after a change, and accounts for the due times that passed before
+// it. During a live run the decision is nil: the change only stores itself, because the finish of
+// the run decides.
+func (e *Endpoint) replanAfter(now time.Time, before *Endpoint, cause Cause, by Actor) (*Recorded, error) {
 	if run := before.liveRun(); run != nil {
 		e.account(now, before, run, nil)
 		return nil, nil //nolint:nilnil // No decision is no error.
@@ -189,7 +224,7 @@ func (e *Endpoint) follow(now time.Time, before *Endpoint, cause Cause, by Actor
 	if e.State.OneOffs.behind() {
 		return nil, nil //nolint:nilnil // Likewise: what is planned, and may be claimed, comes first.
 	}
-	planned, err := e.keepTrying(now, before)
+	planned, err := e.replanKeepingRetry(now, before)
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +233,8 @@ func (e *Endpoint) follow(now time.Time, before *Endpoint, cause Cause, by Actor
 	return &planned, nil
 }
 
-// Explain returns the decision now in force. Of an archived endpoint that is its end: what was planned before holds no more.
+// Explain returns the decision in force. For an archived endpoint it returns the archiving, because
+// earlier plans no longer hold.
 func (s *Service) Explain(ctx context.Context, by Actor, id ID) (Recorded, error) {
 	e, _, err := s.store.Get(ctx, by.TenantID, id)
 	if err != nil {
@@ -210,7 +246,8 @@ func (s *Service) Explain(ctx context.Context, by Actor, id ID) (Recorded, error
 	return s.store.LastDecision(ctx, by.TenantID, id)
 }
 
-// Preview returns the next n due times of an endpoint, were each of them to succeed at once.
+// Preview returns the next n due times of an endpoint on the assumption that each run succeeds at
+// once.
 func (s *Service) Preview(ctx context.Context, by Actor, id ID, n int) ([]Planned, error) {
 	e, now, err := s.store.Get(ctx, by.TenantID, id)
 	if err != nil {
@@ -219,5 +256,5 @@ func (s *Service) Preview(ctx context.Context, by Actor, id ID, n int) ([]Planne
 	return e.Preview(now, n)
 }
 
-// indefinitely is what a pause without an end means.
+// indefinitely is the end of a pause that only a resume ends.
 var indefinitely = governor.Indefinite

@@ -6,30 +6,41 @@ import (
 	"rubato/internal/governor"
 )
 
-// SkipReason says why due times passed without a run. It is the reason code of the row that records them.
+// SkipReason is the reason why due times passed without a run. It is the reason code of the
+// recorded row.
 type SkipReason string
 
 // The reasons.
 const (
-	OverlapSkipped SkipReason = "overlap_skipped" // the endpoint's own run was still live
-	PauseSkipped   SkipReason = "pause_skipped"   // the endpoint was paused
-	MisfireSkipped SkipReason = "misfire_skipped" // nobody ran it in time: no worker, no database, or a change that came first
+	// OverlapSkipped: the endpoint's own run was still live.
+	OverlapSkipped SkipReason = "overlap_skipped"
+	// PauseSkipped: the endpoint was paused.
+	PauseSkipped SkipReason = "pause_skipped"
+	// MisfireSkipped: no worker started the run in time, because of an outage or because a change
+	// came first.
+	MisfireSkipped SkipReason = "misfire_skipped"
 )
 
-// Skip is due times of an endpoint, one after the other, that passed without a run.
+// Skip is a sequence of due times of an endpoint that passed without a run.
 type Skip struct {
-	From, To time.Time // the first and the last of them
-	Count    int64     // exact; of a cron with clamps and more than 20,000 due times since its last run at least so many
-	Reason   SkipReason
-	Source   governor.Source // what set the first of them
+	// From is the first of the due times, To the last.
+	From, To time.Time
+	// Count is exact, except for a cron with clamps and more than 20,000 due times since its last
+	// run: then it is a lower bound.
+	Count  int64
+	Reason SkipReason
+	// Source is the rule that set the first due time.
+	Source governor.Source
 }
 
-// account finds the due times that passed up to now while the endpoint stood as before, and that no run stands for or will stand for.
-// It leaves them in Unrecorded and moves AccountedUntil on. Run is the one that is live or has just ended; nil: none. Decided is what
-// was decided at now; nil: nothing, because a run is live or the endpoint is archived.
+// account collects the due times between the low-water mark AccountedUntil and now that no run
+// serves or will serve. It stores them in Unrecorded and advances AccountedUntil. before is the
+// endpoint as it stood in that time. run is the live run or the one that just ended; nil: none.
+// decided is nil if no decision was made, because a run is live or the endpoint is archived.
 //
-// A run that is planned at once because due times have passed stands for the last of them. One that somebody asked for stands for
-// none of them. A schedule that cannot be used has no due times; the one that takes its place answers for them.
+// A run that is planned at once because due times passed serves the last of them. A one-off run
+// serves none of them. An unusable schedule has no due times; the schedule that replaces it
+// accounts for the time.
 func (e *Endpoint) account(now time.Time, before *Endpoint, run *Finished, decided *Recorded) {
 	e.Unrecorded = nil
 	since := before.accountedUntil()
@@ -38,7 +49,11 @@ func (e *Endpoint) account(now time.Time, before *Endpoint, run *Finished, decid
 		return
 	}
 	until, accounted, atOnce := e.extent(now, decided)
-	p := passage{before: *before, since: since, until: until}
+	p := skipCollector{
+		before: *before,
+		since:  since,
+		until:  until,
+	}
 	if err := p.collect(now, run, decided); err != nil {
 		return
 	}
@@ -56,8 +71,8 @@ func (e *Endpoint) account(now time.Time, before *Endpoint, run *Finished, decid
 	e.Unrecorded = p.merged()
 }
 
-// extent returns up to which instant due times are looked for, up to which they are accounted for afterwards, and whether a run is planned
-// at once that stands for the last of them.
+// extent returns the instant up to which account looks for due times, and the new low-water mark.
+// atOnce reports whether a run is planned now that serves the last of them.
 func (e *Endpoint) extent(now time.Time, decided *Recorded) (until, accounted time.Time, atOnce bool) {
 	if decided == nil || decided.Due.Source == governor.SourceManual || !decided.Due.first() || decided.Due.Slot.After(now) {
 		return now, now, false
@@ -69,8 +84,10 @@ func (e *Endpoint) extent(now time.Time, decided *Recorded) (until, accounted ti
 	return now, accounted, true
 }
 
-// standForNow decides again that a run at once stands for the instant of the decision. The last occurrence of its cron is not what passed
-// last: a change or the end of a hint came between, or it is on record already. A due time is one run or one record.
+// standForNow decides again, so that an immediate run serves the instant of the decision. It is
+// needed if the last occurrence of the cron is not the due time that passed last, because of a
+// change or an expired hint, or if it is already recorded. Each due time has either one run or one
+// record.
 func (e *Endpoint) standForNow(now time.Time, decided *Recorded) {
 	decided.Input.OnRecord = now
 	decided.Decision = governor.Decide(decided.Input)
@@ -78,22 +95,30 @@ func (e *Endpoint) standForNow(now time.Time, decided *Recorded) {
 	e.State.Due = decided.Due
 }
 
-// accountedUntil returns the instant up to which every due time is accounted for. Rows that an earlier release wrote have none.
+// accountedUntil returns the low-water mark of accounted due times. Rows that an earlier release
+// wrote have none, so it falls back to LastSlot and CreatedAt.
 func (e *Endpoint) accountedUntil() time.Time {
 	return laterOf(laterOf(e.State.AccountedUntil, e.State.LastSlot), e.CreatedAt.Add(-time.Millisecond))
 }
 
-// liveRun returns what the account needs to know of the live run; nil: none is live.
+// liveRun returns the live run in the form that account takes; nil: none is live.
 func (e *Endpoint) liveRun() *Finished {
 	r := e.State.Running
 	if r == nil {
 		return nil
 	}
-	return &Finished{Slot: r.Slot, Attempt: r.Attempt, InfraAttempt: r.InfraAttempt, Source: e.State.Due.Source, StartedAt: r.StartedAt}
+	return &Finished{
+		Slot:         r.Slot,
+		Attempt:      r.Attempt,
+		InfraAttempt: r.InfraAttempt,
+		Source:       e.State.Due.Source,
+		StartedAt:    r.StartedAt,
+	}
 }
 
-// defers reports whether the account waits for a later decision, which may yet catch up on everything that passed: while a run is
-// live or a pause holds, nobody knows how that will end.
+// defers reports whether a later decision must account for the due times. With catch-up of all
+// occurrences, that is so during a live run and during a pause, because the later decision may
+// still run them.
 func (e *Endpoint) defers(now time.Time, before *Endpoint, decided *Recorded) bool {
 	if !e.catchesUp() || !before.catchesUp() || e.Archived() || !e.Spec.sameCron(before.Spec) {
 		return false
@@ -109,25 +134,28 @@ func (s Spec) sameCron(other Spec) bool {
 	return s.BaselineCron == other.BaselineCron && s.Timezone == other.Timezone && s.DST == other.DST
 }
 
-// passage gathers the due times of an endpoint that passed in (since, until].
-type passage struct {
-	before Endpoint // a copy, which keeps that of every finish off the heap
+// skipCollector gathers the due times of an endpoint that passed in (since, until].
+type skipCollector struct {
+	// before is a copy. It keeps the endpoint of every finish off the heap.
+	before Endpoint
 	since  time.Time
 	until  time.Time
 	found  []Skip
 }
 
-// collect finds what passed while nothing ran, and then what passed under a run.
-func (p *passage) collect(now time.Time, run *Finished, decided *Recorded) error {
+// collect finds the due times that passed while nothing ran, and then those that passed during a
+// run.
+func (p *skipCollector) collect(now time.Time, run *Finished, decided *Recorded) error {
 	if run == nil {
 		return p.wait(p.until, false)
 	}
-	begun := p.since // Attempts of one due time are one run in this: the time between them is under way too.
-	moved := begun   // from when the due times follow the run
+	// Attempts of one due time count as one run here, so the time between them overlaps too.
+	begun := p.since
+	moved := begun // the instant from which due times follow the run
 	if run.first() {
 		begun = laterOf(run.StartedAt.Truncate(time.Millisecond), run.Slot)
 		moved = begun
-		if run.Status == skipped { // It called nobody: what follows counts from when it was due, not from its start.
+		if run.Status == skipped { // A skipped run sent nothing, so the grid counts from its due time.
 			moved = run.Slot
 		}
 		if err := p.wait(earlierOf(p.until, moved), true); err != nil {
@@ -136,7 +164,7 @@ func (p *passage) collect(now time.Time, run *Finished, decided *Recorded) error
 	}
 	in, err := p.before.input(now, governor.CauseFinish)
 	in.Anchor = p.before.anchorAfter(*run)
-	if decided != nil { // What the decision found to have passed: the run itself may have changed the tempo.
+	if decided != nil { // The decision's input holds the tempo that the run itself may have changed.
 		in = decided.Input
 	}
 	p.idle(in, governor.Span{After: laterOf(p.since, moved), Until: earlierOf(p.until, begun)})
@@ -144,14 +172,15 @@ func (p *passage) collect(now time.Time, run *Finished, decided *Recorded) error
 	return err
 }
 
-// wait finds what passed up to an instant while nothing ran. The due time that was planned is among it unless it is served.
-func (p *passage) wait(until time.Time, served bool) error {
+// wait collects the due times up to an instant during which nothing ran. It includes the planned
+// due time unless a run served it.
+func (p *skipCollector) wait(until time.Time, served bool) error {
 	s := p.before.State
 	in, err := p.before.input(laterOf(p.since, p.before.CreatedAt), governor.CauseFinish)
 	if err != nil {
 		return err
 	}
-	from := laterOf(p.since, s.RetryAfter.Add(-time.Millisecond)) // What the target asked for has moved the due times before it.
+	from := laterOf(p.since, s.RetryAfter.Add(-time.Millisecond)) // RetryAfter moved all due times before it.
 	if s.Due.Source == governor.SourceManual {
 		p.idle(in, governor.Span{After: from, Until: until})
 		return nil
@@ -163,43 +192,56 @@ func (p *passage) wait(until time.Time, served bool) error {
 		return nil
 	}
 	if due.After(p.since) && !served {
-		p.found = append(p.found, Skip{From: due, To: due, Count: 1, Reason: MisfireSkipped, Source: s.Due.Source})
+		p.found = append(p.found, Skip{
+			From:   due,
+			To:     due,
+			Count:  1,
+			Reason: MisfireSkipped,
+			Source: s.Due.Source,
+		})
 	}
 	in.Anchor, in.Now = due, due
 	p.take(in, governor.Span{After: laterOf(p.since, due), Until: until}, MisfireSkipped)
 	return nil
 }
 
-// idle adds the due times within a span in which nothing ran: those in the pause, and those that nobody got to.
-func (p *passage) idle(in governor.Input, within governor.Span) {
+// idle collects the due times within a span in which nothing ran: first those in the pause, then
+// the misfires.
+func (p *skipCollector) idle(in governor.Input, within governor.Span) {
 	resumed := p.resumed()
 	p.take(in, governor.Span{After: within.After, Until: earlierOf(within.Until, resumed)}, PauseSkipped)
 	p.take(in, governor.Span{After: laterOf(within.After, resumed), Until: within.Until}, MisfireSkipped)
 }
 
 // resumed returns the last instant of the pause.
-func (p *passage) resumed() time.Time { return p.before.State.PausedUntil.Add(-time.Millisecond) }
+func (p *skipCollector) resumed() time.Time { return p.before.State.PausedUntil.Add(-time.Millisecond) }
 
-// take adds the due times that follow the anchor of the input and lie within a span.
-func (p *passage) take(in governor.Input, within governor.Span, reason SkipReason) {
+// take collects the due times within a span that follow the anchor of the input.
+func (p *skipCollector) take(in governor.Input, within governor.Span, reason SkipReason) {
 	if !within.Until.After(within.After) {
 		return
 	}
 	for _, s := range governor.DueTimes(in, within) {
-		p.found = append(p.found, Skip{From: s.From, To: s.To, Count: s.Count, Reason: reason, Source: s.Source})
+		p.found = append(p.found, Skip{
+			From:   s.From,
+			To:     s.To,
+			Count:  s.Count,
+			Reason: reason,
+			Source: s.Source,
+		})
 	}
 }
 
-// last returns the last due time that was found; zero: none was.
-func (p *passage) last() time.Time {
+// last returns the last collected due time; zero: none.
+func (p *skipCollector) last() time.Time {
 	if len(p.found) == 0 {
 		return time.Time{}
 	}
 	return p.found[len(p.found)-1].To
 }
 
-// merged returns what was found, with what follows each other for one reason as one.
-func (p *passage) merged() []Skip {
+// merged returns the collected skips, with adjacent ones of the same reason merged.
+func (p *skipCollector) merged() []Skip {
 	var list []Skip
 	for _, s := range p.found {
 		if n := len(list); n > 0 && list[n-1].Reason == s.Reason {

@@ -7,64 +7,88 @@ import (
 	"rubato/internal/schedule"
 )
 
-// Spec is everything that a user configures of an endpoint, and the one place that lists its fields. The json tag is the name in the
-// documents of the API, the database, exports and the audit log. The zero tag says what a given zero means: see [ReadSpec]. The
-// validate tag holds the bounds that concern one field alone; the rules between fields are in validate.go. The database repeats
-// what must never be in the function endpoint_is_sound.
+// Spec is the configuration of an endpoint, and the one place that lists its fields.
+//
+// Tags: json is the name of the field in the API, the database, exports and the audit log. zero
+// says how [ReadSpec] reads a given zero. validate holds the bounds of one field; the rules between
+// fields are in validate.go. The SQL function endpoint_is_sound repeats the invariants, so that a
+// write past the API cannot break them.
 type Spec struct {
-	Name        string            `json:"name"        validate:"required,max=255,text"`
-	Key         string            `json:"key,omitzero" zero:"refused"         validate:"omitempty,max=100,slug"` // the user's own, unique per tenant
+	Name string `json:"name"        validate:"required,max=255,text"`
+	// Key is the user's own identifier, unique per tenant.
+	Key         string            `json:"key,omitzero" zero:"refused"         validate:"omitempty,max=100,slug"`
 	Description string            `json:"description,omitzero" validate:"max=4000,prose"`
 	Labels      map[string]string `json:"labels,omitempty"      validate:"max=32,dive,keys,min=1,max=63,text,endkeys,max=255,text"`
-	RunbookURL  string            `json:"runbookUrl,omitzero" zero:"refused" validate:"omitempty,max=2048,text,http_url"` // shown with failures
+	// RunbookURL is shown with failures.
+	RunbookURL string `json:"runbookUrl,omitzero" zero:"refused" validate:"omitempty,max=2048,text,http_url"`
 
 	URL     string            `json:"url"     validate:"required"`
 	Method  string            `json:"method"  validate:"oneof=GET HEAD POST PUT PATCH DELETE OPTIONS"`
 	Headers map[string]string `json:"headers,omitempty" validate:"max=64"`
 	Body    string            `json:"body,omitzero"    validate:"maxbytes=262144"`
-	Query   map[string]string `json:"query,omitempty"   validate:"max=64"` // added to the URL
-	Auth    *Auth             `json:"auth,omitempty"`                      // nil: none
-	TLS     *TLS              `json:"tls,omitempty"`                       // nil: the system's roots, TLS 1.2 or later
-	Sign    bool              `json:"sign"`                                // requests carry a signature by Standard Webhooks
+	// Query holds parameters that are added to the URL.
+	Query map[string]string `json:"query,omitempty"   validate:"max=64"`
+	// Auth is nil for requests without credentials.
+	Auth *Auth `json:"auth,omitempty"`
+	// TLS is nil for the system's roots and TLS 1.2 or later.
+	TLS *TLS `json:"tls,omitempty"`
+	// Sign adds a signature by Standard Webhooks to each request.
+	Sign bool `json:"sign"`
 
-	BaselineCron     string           `json:"baselineCron,omitzero" zero:"refused"       validate:"max=255"` // exactly one of it and BaselineInterval
-	BaselineInterval time.Duration    `json:"baselineIntervalMs,omitzero" zero:"refused" validate:"omitempty,min=1s,max=8784h"`
-	Timezone         string           `json:"timezone,omitzero" zero:"refused"` // IANA; of the cron
-	DST              DST              `json:"dst"`
-	StartAt          time.Time        `json:"startAt,omitzero" zero:"refused"` // holds back the first run; zero: at once
-	CatchUp          governor.CatchUp `json:"catchUp"  validate:"oneof=once skip all"`
+	// Exactly one of BaselineCron and BaselineInterval is set.
+	BaselineCron     string        `json:"baselineCron,omitzero" zero:"refused"       validate:"max=255"`
+	BaselineInterval time.Duration `json:"baselineIntervalMs,omitzero" zero:"refused" validate:"omitempty,min=1s,max=8784h"`
+	// Timezone is the IANA name of the cron's zone.
+	Timezone string `json:"timezone,omitzero" zero:"refused"`
+	DST      DST    `json:"dst"`
+	// StartAt delays the first run; zero: no delay.
+	StartAt time.Time        `json:"startAt,omitzero" zero:"refused"`
+	CatchUp governor.CatchUp `json:"catchUp"  validate:"oneof=once skip all"`
 
-	MinInterval time.Duration `json:"minIntervalMs,omitzero" zero:"refused" validate:"omitempty,min=1s,max=8784h"` // zero: none
-	MaxInterval time.Duration `json:"maxIntervalMs,omitzero" zero:"refused" validate:"omitempty,min=1s,max=8784h"` // zero: none
+	// MinInterval is the lower clamp on the time between runs; zero: none.
+	MinInterval time.Duration `json:"minIntervalMs,omitzero" zero:"refused" validate:"omitempty,min=1s,max=8784h"`
+	// MaxInterval is the upper clamp on the time between runs; zero: none.
+	MaxInterval time.Duration `json:"maxIntervalMs,omitzero" zero:"refused" validate:"omitempty,min=1s,max=8784h"`
 	Jitter      time.Duration `json:"jitterMs"      validate:"min=0s,max=24h"`
 
-	Timeout          time.Duration `json:"timeoutMs,omitzero" zero:"refused"          validate:"min=1ms,max=30m"` // of one request, answer included
-	MaxExecutionTime time.Duration `json:"maxExecutionTimeMs" validate:"min=1s,max=30m"`                          // deadline of an execution
-	MaxResponseKB    int           `json:"maxResponseKb"      validate:"min=0,max=1024"`                          // how much of an answer is read and kept
-	FollowRedirects  int           `json:"followRedirects"    validate:"min=0,max=10"`
-	Success          string        `json:"success"            validate:"max=255"` // statuses, such as "2xx,304"
-	Retry            Retry         `json:"retry"`
-	Idempotent       bool          `json:"idempotent"` // the request may be sent again although it may have arrived
+	// Timeout is the deadline of one request, including its answer.
+	Timeout time.Duration `json:"timeoutMs,omitzero" zero:"refused"          validate:"min=1ms,max=30m"`
+	// MaxExecutionTime is the deadline of an execution.
+	MaxExecutionTime time.Duration `json:"maxExecutionTimeMs" validate:"min=1s,max=30m"`
+	// MaxResponseKB is the number of KiB of an answer that are read and stored.
+	MaxResponseKB   int `json:"maxResponseKb"      validate:"min=0,max=1024"`
+	FollowRedirects int `json:"followRedirects"    validate:"min=0,max=10"`
+	// Success lists status codes and classes, such as "2xx,304".
+	Success string `json:"success"            validate:"max=255"`
+	Retry   Retry  `json:"retry"`
+	// Idempotent permits sending the request again although it may have arrived.
+	Idempotent bool `json:"idempotent"`
 
-	SuccessRules   []AnswerRule `json:"successRules,omitempty"   validate:"max=16"` // beside Success, all of them
-	ResponseTailKB int          `json:"responseTailKb" validate:"min=0,max=64"`     // how much of an answer's end is kept beside its head
+	// SuccessRules must all hold, in addition to Success.
+	SuccessRules []AnswerRule `json:"successRules,omitempty"   validate:"max=16"`
+	// ResponseTailKB is the number of KiB that are stored from the end of an answer, in addition to
+	// its head.
+	ResponseTailKB int          `json:"responseTailKb" validate:"min=0,max=64"`
 	Redact         []RedactRule `json:"redact,omitempty"         validate:"max=32"`
-	Conditional    bool         `json:"conditional"` // ask only for what changed, by the validators of the last answer
+	// Conditional sends the validators of the last answer (ETag, Last-Modified), so that an
+	// unchanged target answers 304.
+	Conditional bool `json:"conditional"`
 
 	Planner Authority `json:"planner" validate:"oneof=off observe suggest act"`
 }
 
-// DST says what a cron does with local times that a clock change skips or repeats.
+// DST is the policy of a cron for local times that a clock change skips or repeats.
 type DST struct {
 	Gap     schedule.GapPolicy     `json:"gap"     validate:"oneof=run skip"`
 	Overlap schedule.OverlapPolicy `json:"overlap" validate:"oneof=once both"`
 }
 
-// Retry says how often one due time is tried, and how long to wait in between.
+// Retry is the retry policy of one due time: the number of attempts and the backoff between them.
 type Retry struct {
-	MaxAttempts int           `json:"maxAttempts"  validate:"min=1,max=10"`
-	Backoff     time.Duration `json:"backoffMs"    validate:"min=1ms,max=1h"` // bound of the first wait; doubles
-	MaxBackoff  time.Duration `json:"maxBackoffMs" validate:"min=1ms,max=24h"`
+	MaxAttempts int `json:"maxAttempts"  validate:"min=1,max=10"`
+	// Backoff bounds the first wait. The bound doubles per attempt up to MaxBackoff.
+	Backoff    time.Duration `json:"backoffMs"    validate:"min=1ms,max=1h"`
+	MaxBackoff time.Duration `json:"maxBackoffMs" validate:"min=1ms,max=24h"`
 }
 
 const (
@@ -72,8 +96,8 @@ const (
 	defaultTimeout       = 30 * time.Second
 )
 
-// Defaults returns a Spec with the documented default of every field that has one, except Timeout, whose default depends on
-// MaxExecutionTime: see [Spec.Normalize].
+// Defaults returns a Spec with the documented default of every field that has one. Timeout is the
+// exception, because its default depends on MaxExecutionTime; see [Spec.Normalize].
 func Defaults() Spec {
 	return Spec{
 		Method:           "GET",
@@ -83,13 +107,17 @@ func Defaults() Spec {
 		MaxExecutionTime: defaultExecutionTime,
 		MaxResponseKB:    100,
 		Success:          "2xx",
-		Retry:            Retry{MaxAttempts: 1, Backoff: time.Second, MaxBackoff: time.Minute},
-		Planner:          PlannerObserve,
+		Retry: Retry{
+			MaxAttempts: 1,
+			Backoff:     time.Second,
+			MaxBackoff:  time.Minute,
+		},
+		Planner: PlannerObserve,
 	}
 }
 
-// Normalize returns the spec as it is stored: the dependent default filled in, instants in UTC and whole milliseconds. It does
-// not validate.
+// Normalize returns the spec in its stored form: the default of Timeout filled in, instants in UTC
+// and whole milliseconds. It does not validate.
 func (s Spec) Normalize() Spec {
 	if s.Timeout == 0 {
 		s.Timeout = min(defaultTimeout, s.MaxExecutionTime)
@@ -100,7 +128,8 @@ func (s Spec) Normalize() Spec {
 	return s
 }
 
-// SafeMethod reports whether the method is safe by RFC 9110 section 9.2.1: it asks for nothing but an answer.
+// SafeMethod reports whether the method is safe by RFC 9110 section 9.2.1, which means that it only
+// reads.
 func (s Spec) SafeMethod() bool {
 	switch s.Method {
 	case "GET", "HEAD", "OPTIONS":
@@ -120,7 +149,8 @@ func (s Spec) IdempotentMethod() bool {
 	}
 }
 
-// ParseCron parses the cron baseline for one endpoint; nil for an interval. The error is an [errs.Invalid] that names fields.
+// ParseCron parses the cron baseline for one endpoint. It returns nil for an interval. The error is
+// an [errs.Invalid] that names the bad fields.
 func (s Spec) ParseCron(id ID) (*schedule.Cron, error) {
 	if s.BaselineCron == "" {
 		return nil, nil //nolint:nilnil // No cron is no error: the interval is the baseline.
@@ -129,5 +159,11 @@ func (s Spec) ParseCron(id ID) (*schedule.Cron, error) {
 }
 
 func (s Spec) cron(id ID) schedule.Spec {
-	return schedule.Spec{Expression: s.BaselineCron, Zone: s.Timezone, Gap: s.DST.Gap, Overlap: s.DST.Overlap, ID: id}
+	return schedule.Spec{
+		Expression: s.BaselineCron,
+		Zone:       s.Timezone,
+		Gap:        s.DST.Gap,
+		Overlap:    s.DST.Overlap,
+		ID:         id,
+	}
 }

@@ -7,9 +7,10 @@ import (
 	"rubato/internal/governor"
 )
 
-// spread gives a new endpoint with an interval a grid of its own, so that many that are registered together do not run together. Its
-// phase follows from the key, or from the ID where it has none: whoever registers it again gets the same one. The governor counts from
-// the grid point before the first run as it would from a run. A cron keeps its grid, and a startAt is what the user asked for.
+// spread gives a new interval endpoint a phase of its own, so that endpoints that are registered
+// together do not run together. The phase is a hash of the key, or of the ID if there is no key, so
+// that a repeated registration gets the same phase. The anchor is the grid point before the first
+// run. A cron keeps its grid, and an endpoint with StartAt keeps its start.
 func (e *Endpoint) spread(now time.Time) {
 	if e.Spec.BaselineInterval == 0 || !e.Spec.StartAt.IsZero() {
 		return
@@ -20,7 +21,7 @@ func (e *Endpoint) spread(now time.Time) {
 	e.State.Anchor = now.Truncate(time.Millisecond).Add(-late)
 }
 
-// phase returns a number that is the same whenever the endpoint is registered, and far apart for keys that are alike.
+// phase returns a stable hash of the endpoint's identity. Similar keys get distant values.
 func (e *Endpoint) phase() uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write(e.TenantID[:]) // A hash never fails.
@@ -29,7 +30,7 @@ func (e *Endpoint) phase() uint64 {
 	} else {
 		_, _ = h.Write(e.ID[:])
 	}
-	x := h.Sum64() // FNV leaves the last bytes of alike keys in few bits; mixing brings them to all.
+	x := h.Sum64() // FNV spreads the last bytes of similar keys over few bits, so the finalizer mixes them into all bits.
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31

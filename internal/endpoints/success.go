@@ -7,18 +7,19 @@ import (
 	"unique"
 )
 
-// SuccessRule is the set of status codes that count as success. A worker keeps a rule for every endpoint that it knows, and most say the same, so
-// they share it. Only what [ParseSuccess] returned can be asked.
+// SuccessRule is the set of status codes that count as success. Equal rules share memory, because a
+// worker caches one per endpoint and most are equal. Its zero value is not usable; call
+// [ParseSuccess].
 type SuccessRule struct {
 	codes unique.Handle[statusSet]
 }
 
-// statusSet has a bit for each status code.
+// statusSet is a bit set of status codes.
 type statusSet [maxStatus/64 + 1]uint64
 
 const maxStatus = 599
 
-// ParseSuccess reads a comma-separated list of status codes and classes, such as "2xx,304".
+// ParseSuccess parses a comma-separated list of status codes and classes, such as "2xx,304".
 func ParseSuccess(text string) (SuccessRule, error) {
 	var codes statusSet
 	for part := range strings.SplitSeq(text, ",") {

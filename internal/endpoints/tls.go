@@ -12,24 +12,33 @@ import (
 	"rubato/internal/errs"
 )
 
-// keyReference is a client key as it may be written: a reference to a secret and nothing around it, so that no key is ever stored here.
+// keyReference matches a client key: one reference to a secret and nothing else, so that no private
+// key is stored in a spec.
 var keyReference = regexp.MustCompile(`^\{\{\s*secret\s+"[a-z0-9][a-z0-9._-]{0,99}"\s*\}\}$`)
 
-// hostName is a name that a certificate may have: labels of a name, or an address.
+// hostName matches the names of certificates: DNS names and IP addresses.
 var hostName = regexp.MustCompile(`^([A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?\.)*[A-Za-z0-9_]([A-Za-z0-9_-]{0,61}[A-Za-z0-9_])?$|^[0-9A-Fa-f:.]+$`)
 
-// session checks how the TLS session of the endpoint differs.
+// session checks the TLS settings of a spec.
 func (v *Validator) session(s Spec) []errs.Field {
 	if s.TLS == nil {
 		return nil
 	}
 	var bad []errs.Field
 	complain := func(field, code, message string) {
-		bad = append(bad, errs.Field{Field: "tls." + field, Code: code, Message: message})
+		bad = append(bad, errs.Field{
+			Field:   "tls." + field,
+			Code:    code,
+			Message: message,
+		})
 	}
 	t := s.TLS
 	if strings.HasPrefix(strings.ToLower(s.URL), "http://") {
-		bad = append(bad, errs.Field{Field: "tls", Code: "tls_without_https", Message: "must be absent where the url begins with http://"})
+		bad = append(bad, errs.Field{
+			Field:   "tls",
+			Code:    "tls_without_https",
+			Message: "must be absent where the url begins with http://",
+		})
 	}
 	t.identities(complain)
 	if t.ServerName != "" && !hostName.MatchString(t.ServerName) {
@@ -44,7 +53,7 @@ func (v *Validator) session(s Spec) []errs.Field {
 	return bad
 }
 
-// identities checks whom a session trusts, and as whom it comes.
+// identities checks the trusted CAs and the client certificate.
 func (t *TLS) identities(complain func(field, code, message string)) {
 	if _, err := certificates(t.CACertificates); t.CACertificates != "" && err != nil {
 		complain("caCertificates", "pem_invalid", "must be certificates in PEM: "+err.Error())
@@ -60,7 +69,7 @@ func (t *TLS) identities(complain func(field, code, message string)) {
 	}
 }
 
-// certificates reads PEM that holds certificates, one at least, and nothing else.
+// certificates parses PEM that holds at least one certificate and nothing else.
 func certificates(text string) ([]*x509.Certificate, error) {
 	var list []*x509.Certificate
 	rest := []byte(text)
@@ -84,7 +93,7 @@ func certificates(text string) ([]*x509.Certificate, error) {
 	return list, nil
 }
 
-// tlsWarnings names certificates that are over, or will be soon.
+// tlsWarnings warns about certificates outside their validity, and about disabled verification.
 func (s Spec) tlsWarnings(now time.Time) (list []errs.Field) {
 	if s.TLS == nil {
 		return nil
@@ -92,18 +101,26 @@ func (s Spec) tlsWarnings(now time.Time) (list []errs.Field) {
 	for _, each := range []struct{ field, text string }{
 		{"tls.caCertificates", s.TLS.CACertificates}, {"tls.clientCertificate", s.TLS.ClientCertificate},
 	} {
-		found, _ := certificates(each.text) // What cannot be read was refused.
+		found, _ := certificates(each.text) // The validator refused unreadable certificates.
 		if message := expiry(found, now); message != "" {
-			list = append(list, errs.Field{Field: each.field, Code: "certificate_expired", Message: message})
+			list = append(list, errs.Field{
+				Field:   each.field,
+				Code:    "certificate_expired",
+				Message: message,
+			})
 		}
 	}
 	if s.TLS.SkipVerify {
-		list = append(list, errs.Field{Field: "tls.skipVerify", Code: "not_verified", Message: "whoever answers in the target's place is trusted, and is sent what the target would be"})
+		list = append(list, errs.Field{
+			Field:   "tls.skipVerify",
+			Code:    "not_verified",
+			Message: "the target's certificate is not verified, so an attacker in its place can read and answer the requests",
+		})
 	}
 	return list
 }
 
-// expiry says what is wrong with the time of the first certificate that is not good now.
+// expiry describes the first certificate that is not valid now; empty: all are valid.
 func expiry(list []*x509.Certificate, now time.Time) string {
 	for i, c := range list {
 		switch {
@@ -116,7 +133,7 @@ func expiry(list []*x509.Certificate, now time.Time) string {
 	return ""
 }
 
-// Version returns the least version of TLS that may be agreed on, as the standard library numbers it.
+// Version returns the minimum TLS version as a constant of crypto/tls.
 func (t *TLS) Version() uint16 {
 	if t.MinVersion == "1.3" {
 		return tls.VersionTLS13

@@ -11,14 +11,17 @@ import (
 )
 
 const (
-	// changeBatch is how many endpoints are changed at once: no run of anybody starts meanwhile, so it takes milliseconds.
+	// changeBatch is the number of endpoints that one transaction changes. It is small, because
+	// their runs cannot start while their rows are locked.
 	changeBatch = 100
-	// maxRounds is how often an upsert looks again after others have created or archived the endpoint between its look and its write.
+	// maxRounds bounds the retries of an upsert after concurrent changes between its read and its
+	// write.
 	maxRounds = 4
 )
 
-// Upsert carries out upserts in their order, as if one after the other, and returns an outcome for each. What cannot be done fails
-// alone. The error is about the database: then outcomes without [Done] were not carried out.
+// Upsert carries out upserts as if one after the other, and returns an outcome for each. An invalid
+// upsert fails alone. The error reports a database failure: outcomes without a [Done] were not
+// carried out then.
 func (b *Bulk) Upsert(ctx context.Context, by Actor, list []Upsert, mode Mode) ([]Outcome, error) {
 	out := make([]Outcome, len(list))
 	pending := make([]int, len(list))
@@ -29,7 +32,15 @@ func (b *Bulk) Upsert(ctx context.Context, by Actor, list []Upsert, mode Mode) (
 		mode.DryRunKeys = NewDryRunKeys()
 	}
 	for len(pending) > 0 {
-		r := &round{bulk: b, by: by, mode: mode, list: list, out: out, references: map[int][]Reference{}, keys: map[int]string{}}
+		r := &upsertBatch{
+			bulk:       b,
+			by:         by,
+			mode:       mode,
+			list:       list,
+			out:        out,
+			references: map[int][]Reference{},
+			keys:       map[int]string{},
+		}
 		n, err := r.plan(ctx, pending)
 		if err != nil {
 			return out, err
@@ -38,7 +49,7 @@ func (b *Bulk) Upsert(ctx context.Context, by Actor, list []Upsert, mode Mode) (
 			return out, err
 		}
 		if mode.DryRun {
-			r.note()
+			r.rememberKeys()
 		} else if err := r.write(ctx); err != nil {
 			return out, err
 		}
@@ -47,8 +58,9 @@ func (b *Bulk) Upsert(ctx context.Context, by Actor, list []Upsert, mode Mode) (
 	return out, nil
 }
 
-// round is a group of upserts that do not depend on each other.
-type round struct {
+// upsertBatch is a group of upserts that do not depend on each other, so that one transaction can
+// carry them out.
+type upsertBatch struct {
 	bulk *Bulk
 	by   Actor
 	mode Mode
@@ -57,18 +69,21 @@ type round struct {
 
 	creates []int
 	changes []int
-	found   map[int]*Endpoint // what an upsert replaces
+	// found holds the stored endpoints by the index of the upsert.
+	found map[int]*Endpoint
 
-	references map[int][]Reference // to secrets, of what is wrong, and of what a dry run would write
-	keys       map[int]string      // of what a dry run would write
+	// references holds the secret references of invalid upserts and of a dry run.
+	references map[int][]Reference
+	// keys holds the keys of a dry run.
+	keys map[int]string
 }
 
-// plan looks up what is stored and decides about the first of the pending upserts, as many as do not depend on each other. It
-// returns how many.
-func (r *round) plan(ctx context.Context, pending []int) (int, error) {
+// plan reads the stored endpoints and decides about the longest prefix of pending upserts that do
+// not depend on each other. It returns the length of that prefix.
+func (r *upsertBatch) plan(ctx context.Context, pending []int) (int, error) {
 	pending = r.distinct(pending)
 	ids, keys := r.names(pending)
-	ids = append(ids, r.mode.DryRunKeys.holders(keys)...)
+	ids = append(ids, r.mode.DryRunKeys.holdersOf(keys)...)
 	stored, now, err := r.bulk.store.Find(ctx, r.by.TenantID, ids, keys)
 	if err != nil {
 		return 0, err
@@ -85,7 +100,7 @@ func (r *round) plan(ctx context.Context, pending []int) (int, error) {
 		if e == nil && r.list[i].Key != "" {
 			e = byKey[r.list[i].Key]
 		}
-		if e != nil && used[e.ID] { // It was named before in another way: that one first.
+		if e != nil && used[e.ID] { // An earlier upsert selected it by other means and must run first.
 			return n, nil
 		}
 		if e != nil {
@@ -93,7 +108,7 @@ func (r *round) plan(ctx context.Context, pending []int) (int, error) {
 			r.found[i] = e
 		}
 		if other := byKey[r.list[i].Key]; e != nil && other != e && r.taken(r.list[i].Key, other) {
-			if other != nil && used[other.ID] { // It may let go of the key: that one first.
+			if other != nil && used[other.ID] { // An earlier upsert may free the key and must run first.
 				return n, nil
 			}
 			r.refuse(i, errs.New(errs.Conflict, "key_taken", "another endpoint has this key; choose another, or edit that endpoint"))
@@ -104,13 +119,13 @@ func (r *round) plan(ctx context.Context, pending []int) (int, error) {
 	return len(pending), nil
 }
 
-// taken reports whether somebody has a key: other in the store, or one that a dry run would have created.
-func (r *round) taken(key string, other *Endpoint) bool {
+// taken reports whether a key is in use, by another stored endpoint or by one of a dry run.
+func (r *upsertBatch) taken(key string, other *Endpoint) bool {
 	return key != "" && (other != nil || r.mode.DryRunKeys.takes(key))
 }
 
-// names returns the IDs and keys that upserts name.
-func (r *round) names(pending []int) (ids []ID, keys []string) {
+// names returns the IDs and keys of the pending upserts.
+func (r *upsertBatch) names(pending []int) (ids []ID, keys []string) {
 	for _, i := range pending {
 		if u := r.list[i]; u.ID != (ID{}) {
 			ids = append(ids, u.ID)
@@ -122,8 +137,8 @@ func (r *round) names(pending []int) (ids []ID, keys []string) {
 	return ids, keys
 }
 
-// distinct returns the first of the pending upserts up to one that names what another of them names.
-func (r *round) distinct(pending []int) []int {
+// distinct returns the longest prefix of pending upserts whose IDs and keys are distinct.
+func (r *upsertBatch) distinct(pending []int) []int {
 	ids, keys := map[ID]bool{{}: false}, map[string]bool{}
 	for n, i := range pending {
 		u := r.list[i]
@@ -135,16 +150,28 @@ func (r *round) distinct(pending []int) []int {
 	return pending
 }
 
-// decide sorts one upsert by what there is to do for it.
-func (r *round) decide(i int, now time.Time) {
+// decide sorts one upsert into creates, changes or done.
+func (r *upsertBatch) decide(i int, now time.Time) {
 	out, stored := &r.out[i], r.found[i]
 	spec, err := r.want(i, stored)
 	switch {
 	case err != nil:
-		*out = Outcome{Done: Failed, Endpoint: stored, Err: err, tries: out.tries}
+		*out = Outcome{
+			Done:     Failed,
+			Endpoint: stored,
+			Err:      err,
+			tries:    out.tries,
+		}
 		r.refer(i, spec)
 	case stored == nil:
-		out.Endpoint = &Endpoint{ID: NewID(), TenantID: r.by.TenantID, Version: 1, CreatedAt: now, UpdatedAt: now, Spec: spec}
+		out.Endpoint = &Endpoint{
+			ID:        NewID(),
+			TenantID:  r.by.TenantID,
+			Version:   1,
+			CreatedAt: now,
+			UpdatedAt: now,
+			Spec:      spec,
+		}
 		r.creates = append(r.creates, i)
 	default:
 		out.Endpoint, out.Changes = stored, stored.Spec.Diff(spec)
@@ -155,13 +182,13 @@ func (r *round) decide(i int, now time.Time) {
 		r.changes = append(r.changes, i)
 	}
 	if r.mode.DryRun && err == nil {
-		r.foresee(i, spec, now)
+		r.simulate(i, spec, now)
 	}
 }
 
-// want returns the spec that an upsert asks for, with an error where it is not valid.
-func (r *round) want(i int, stored *Endpoint) (Spec, error) {
-	if stored != nil && stored.Fault != nil { // The audit log could not say what was replaced.
+// want returns the requested spec of an upsert, and an error if it is not valid.
+func (r *upsertBatch) want(i int, stored *Endpoint) (Spec, error) {
+	if stored != nil && stored.Fault != nil { // The audit log could not record the replaced configuration.
 		return Spec{}, stored.Fault
 	}
 	spec, err := r.list[i].Want(stored)
@@ -176,16 +203,17 @@ func (r *round) want(i int, stored *Endpoint) (Spec, error) {
 	return spec, r.bulk.validate.For(r.by.TenantID).Check(id, spec)
 }
 
-// write carries out what was planned.
-func (r *round) write(ctx context.Context) error {
-	slices.SortStableFunc(r.creates, func(i, j int) int { // The order in which the store takes keys.
+// write stores the creates and the changes.
+func (r *upsertBatch) write(ctx context.Context) error {
+	// Keys are taken in sorted order, because concurrent transactions could deadlock otherwise.
+	slices.SortStableFunc(r.creates, func(i, j int) int {
 		return strings.Compare(r.out[i].Endpoint.Spec.Key, r.out[j].Endpoint.Spec.Key)
 	})
-	if err := isolate(ctx, r.creates, r.create, r.refuse); err != nil {
+	if err := bisect(ctx, r.creates, r.create, r.refuse); err != nil {
 		return err
 	}
 	for chunk := range slices.Chunk(r.changes, changeBatch) {
-		if err := isolate(ctx, chunk, r.change, r.refuse); err != nil {
+		if err := bisect(ctx, chunk, r.change, r.refuse); err != nil {
 			return err
 		}
 	}
@@ -193,7 +221,7 @@ func (r *round) write(ctx context.Context) error {
 }
 
 // create stores new endpoints in one transaction.
-func (r *round) create(ctx context.Context, list []int) error {
+func (r *upsertBatch) create(ctx context.Context, list []int) error {
 	taken, err := r.bulk.store.CreateMany(ctx, auditlog.Act{By: r.by, Action: auditlog.Register}, func(now time.Time) ([]New, error) {
 		all := make([]New, 0, len(list))
 		for _, i := range list {
@@ -223,8 +251,9 @@ func (r *round) create(ctx context.Context, list []int) error {
 	return nil
 }
 
-// change edits stored endpoints in one transaction. What the lock shows may differ from what was found, so it is decided again.
-func (r *round) change(ctx context.Context, list []int) error {
+// change edits stored endpoints in one transaction. It decides again under the lock, because an
+// endpoint may have changed since the read.
+func (r *upsertBatch) change(ctx context.Context, list []int) error {
 	byID := make(map[ID]int, len(list))
 	ids := make([]ID, len(list))
 	for n, i := range list {
@@ -247,30 +276,46 @@ func (r *round) change(ctx context.Context, list []int) error {
 	return nil
 }
 
-// edit brings one endpoint to what is wanted of it.
-func (r *round) edit(i int, e *Endpoint, now time.Time) (Outcome, *Recorded) {
+// edit applies one upsert to its locked endpoint.
+func (r *upsertBatch) edit(i int, e *Endpoint, now time.Time) (Outcome, *Recorded) {
 	spec, err := r.want(i, e)
 	if err != nil {
-		return Outcome{Done: Failed, Endpoint: e, Err: err}, nil
+		return Outcome{
+			Done:     Failed,
+			Endpoint: e,
+			Err:      err,
+		}, nil
 	}
-	out := Outcome{Done: Updated, Endpoint: e, Changes: e.Spec.Diff(spec)}
+	out := Outcome{
+		Done:     Updated,
+		Endpoint: e,
+		Changes:  e.Spec.Diff(spec),
+	}
 	if len(out.Changes) == 0 {
-		return Outcome{Done: Unchanged, Endpoint: e, Warnings: e.Warnings(now)}, nil
+		return Outcome{
+			Done:     Unchanged,
+			Endpoint: e,
+			Warnings: e.Warnings(now),
+		}, nil
 	}
 	before := *e
 	e.Revise(spec, now)
 	out.Warnings = append(e.Warnings(now), e.plannerWarnings(now)...)
-	planned, err := e.follow(now, &before, CauseEdit, r.by)
+	planned, err := e.replanAfter(now, &before, CauseEdit, r.by)
 	if err != nil {
-		return Outcome{Done: Failed, Endpoint: e, Err: err}, nil
+		return Outcome{
+			Done:     Failed,
+			Endpoint: e,
+			Err:      err,
+		}, nil
 	}
 	return out, planned
 }
 
-func (r *round) refuse(i int, err error) { r.out[i] = Outcome{Done: Failed, Err: err} }
+func (r *upsertBatch) refuse(i int, err error) { r.out[i] = Outcome{Done: Failed, Err: err} }
 
-// again returns those of the upserts that others came in between of, to look at afresh.
-func (r *round) again(carried []int) []int {
+// again returns the upserts that a concurrent change has spoiled, for another round.
+func (r *upsertBatch) again(carried []int) []int {
 	var left []int
 	for _, i := range carried {
 		out := &r.out[i]
@@ -288,8 +333,9 @@ func (r *round) again(carried []int) []int {
 	return left
 }
 
-// isolate applies something to a list at once. Where the store refuses, it halves the list until it has found what it refuses.
-func isolate(ctx context.Context, list []int, apply func(context.Context, []int) error, refuse func(int, error)) error {
+// bisect applies a function to a list at once. If the store refuses the list, it halves the list
+// recursively, until each refused item is found.
+func bisect(ctx context.Context, list []int, apply func(context.Context, []int) error, refuse func(int, error)) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -302,8 +348,8 @@ func isolate(ctx context.Context, list []int, apply func(context.Context, []int)
 		return nil
 	}
 	half := len(list) / 2
-	if err := isolate(ctx, list[:half], apply, refuse); err != nil {
+	if err := bisect(ctx, list[:half], apply, refuse); err != nil {
 		return err
 	}
-	return isolate(ctx, list[half:], apply, refuse)
+	return bisect(ctx, list[half:], apply, refuse)
 }

@@ -18,19 +18,20 @@ import (
 	"rubato/internal/schedule"
 )
 
-// Targets judges what may be called. A nil answer means that it may.
+// Targets decides which URLs and headers are allowed. Nil means allowed.
 type Targets interface {
-	// CheckURL judges a URL by its text; addresses are judged again when they are dialled.
+	// CheckURL checks a URL by its text. The resolved address is checked again when it is dialled.
 	CheckURL(url string) *errs.Field
-	// CheckHeader judges one header that a user wants sent.
+	// CheckHeader checks one header of a request.
 	CheckHeader(name, value string) *errs.Field
 }
 
-// Permissions are what a [Targets] may know besides. One that does not know them permits to nobody what needs permission.
+// Permissions is an optional interface of [Targets]. Without it, permissions are denied to every
+// tenant.
 type Permissions interface {
-	// PermitsSkipVerify reports whether endpoints may trust whoever answers.
+	// PermitsSkipVerify reports whether endpoints may disable the verification of certificates.
 	PermitsSkipVerify() bool
-	// For returns the judgement for one tenant, who may be allowed more than others.
+	// For returns the targets of one tenant, because tenants may have allowances of their own.
 	For(tenant [16]byte) Targets
 }
 
@@ -40,12 +41,12 @@ type Validator struct {
 	targets Targets
 }
 
-// NewValidator returns a validator that asks targets about URLs and headers.
+// NewValidator returns a validator that checks URLs and headers by targets.
 func NewValidator(targets Targets) *Validator {
 	return &Validator{fields: newFields(), targets: targets}
 }
 
-// newFields returns the library's part of a validator, which knows the bounds that concern one field alone.
+// newFields returns the library's validator for the bounds of single fields.
 func newFields() *validator.Validate {
 	v := validator.New(validator.WithRequiredStructEnabled())
 	v.RegisterTagNameFunc(func(f reflect.StructField) string { return fieldOf(f).name })
@@ -62,14 +63,14 @@ func newFields() *validator.Validate {
 
 var anyFields = sync.OnceValue(newFields)
 
-// CheckLabels returns what is wrong with labels that an endpoint should have, or be found by, in the order of their names.
+// CheckLabels returns the faults of labels of an endpoint or a filter, sorted by name.
 func CheckLabels(labels map[string]string) []errs.Field {
 	bad := complaintsOf(anyFields().StructPartial(Spec{Labels: labels}, "Labels"))
-	slices.SortFunc(bad, func(a, b errs.Field) int { return strings.Compare(a.Field, b.Field) }) // A map has no order, and answers should have one.
+	slices.SortFunc(bad, func(a, b errs.Field) int { return strings.Compare(a.Field, b.Field) }) // Map order is random.
 	return bad
 }
 
-// For returns the validator of what one tenant registers.
+// For returns the validator for the specs of one tenant.
 func (v *Validator) For(tenant [16]byte) *Validator {
 	if permissions, ok := v.targets.(Permissions); ok {
 		return &Validator{fields: v.fields, targets: permissions.For(tenant)}
@@ -77,8 +78,8 @@ func (v *Validator) For(tenant [16]byte) *Validator {
 	return v
 }
 
-// Check returns nil where the spec may be stored for the endpoint id, else an [errs.Invalid] error that names every bad field and
-// what would be right.
+// Check returns nil if the spec may be stored for the endpoint id. Otherwise the error is an
+// [errs.Invalid] that names every bad field and the right form.
 func (v *Validator) Check(id ID, s Spec) error {
 	bad := v.single(s)
 	named := map[string]bool{}
@@ -86,19 +87,19 @@ func (v *Validator) Check(id ID, s Spec) error {
 		named[f.Field] = true
 	}
 	for _, f := range slices.Concat(v.request(s), v.session(s), timing(id, s), answers(s)) {
-		if !named[f.Field] { // A field that is bad by itself needs no second complaint from a rule between fields.
+		if !named[f.Field] { // One fault per field is enough.
 			bad = append(bad, f)
 		}
 	}
 	return errs.InvalidFields(bad)
 }
 
-// single checks the bounds that concern one field alone.
+// single checks the bounds of single fields.
 func (v *Validator) single(s Spec) []errs.Field {
 	return complaintsOf(v.fields.Struct(s))
 }
 
-// complaintsOf words what the library found in a struct.
+// complaintsOf converts the library's errors of a struct.
 func complaintsOf(err error) []errs.Field {
 	if err == nil {
 		return nil
@@ -111,39 +112,51 @@ func complaintsOf(err error) []errs.Field {
 	return bad
 }
 
-// request checks what will be sent.
+// request checks the request: target, query, headers, authentication and body.
 func (v *Validator) request(s Spec) []errs.Field {
-	shape, bad := ParseShape(&s)
+	shape, bad := ParseRequest(&s)
 	broken := map[string]bool{}
 	for _, f := range bad {
 		broken[f.Field] = true
 	}
 	more := slices.Concat(v.checkTarget(&s, shape), checkQuery(&s), v.checkAuth(&s), v.headers(s, shape), checkRedirects(&s, shape))
 	for _, f := range more {
-		if !broken[f.Field] { // What cannot be parsed is judged no further.
+		if !broken[f.Field] { // An unparsable field gets no further checks.
 			bad = append(bad, f)
 		}
 	}
 	if s.Body != "" && s.Method == "HEAD" {
-		bad = append(bad, errs.Field{Field: "body", Code: "body_not_allowed", Message: "a HEAD request has no body; leave it out or use another method"})
+		bad = append(bad, errs.Field{
+			Field:   "body",
+			Code:    "body_not_allowed",
+			Message: "a HEAD request has no body; leave it out or use another method",
+		})
 	}
 	if _, err := ParseSuccess(s.Success); err != nil {
-		bad = append(bad, errs.Field{Field: "success", Code: "invalid_value", Message: err.Error() + `; write for example "2xx,304"`})
+		bad = append(bad, errs.Field{
+			Field:   "success",
+			Code:    "invalid_value",
+			Message: err.Error() + `; write for example "2xx,304"`,
+		})
 	}
 	return bad
 }
 
-// headers checks the headers, with something short in place of the values of templates.
-func (v *Validator) headers(s Spec, shape *Shape) []errs.Field {
+// headers checks the headers, with a short sample in place of template values.
+func (v *Validator) headers(s Spec, shape *RequestTemplate) []errs.Field {
 	var bad []errs.Field
 	seen := map[string]string{}
-	for _, name := range slices.Sorted(maps.Keys(s.Headers)) { // A map has no order, and answers should have one.
+	for _, name := range slices.Sorted(maps.Keys(s.Headers)) { // Sorted, because map order is random.
 		value := s.Headers[name]
 		if shape != nil && len(value) <= maxHeaderBytes {
 			value = sampleOf(shape.headers[name], value)
 		}
 		if f := v.targets.CheckHeader(name, value); f != nil {
-			bad = append(bad, errs.Field{Field: "headers." + name, Code: f.Code, Message: f.Message})
+			bad = append(bad, errs.Field{
+				Field:   "headers." + name,
+				Code:    f.Code,
+				Message: f.Message,
+			})
 		}
 		lower := strings.ToLower(name)
 		if other, twice := seen[lower]; twice {
@@ -157,14 +170,22 @@ func (v *Validator) headers(s Spec, shape *Shape) []errs.Field {
 	return bad
 }
 
-// timing checks the rules between the fields that decide when an endpoint runs.
+// timing checks the rules between the fields of the schedule.
 func timing(id ID, s Spec) []errs.Field {
 	var bad []errs.Field
 	switch {
 	case s.BaselineCron == "" && s.BaselineInterval == 0:
-		bad = append(bad, errs.Field{Field: "baselineIntervalMs", Code: "schedule_required", Message: "give a baseline: exactly one of baselineCron and baselineIntervalMs"})
+		bad = append(bad, errs.Field{
+			Field:   "baselineIntervalMs",
+			Code:    "schedule_required",
+			Message: "give a baseline: exactly one of baselineCron and baselineIntervalMs",
+		})
 	case s.BaselineCron != "" && s.BaselineInterval != 0:
-		bad = append(bad, errs.Field{Field: "baselineCron", Code: "schedule_ambiguous", Message: "give exactly one of baselineCron and baselineIntervalMs; leave the other out, or set it to null to clear it"})
+		bad = append(bad, errs.Field{
+			Field:   "baselineCron",
+			Code:    "schedule_ambiguous",
+			Message: "give exactly one of baselineCron and baselineIntervalMs; leave the other out, or set it to null to clear it",
+		})
 	}
 	bad = append(bad, cronFields(id, s)...)
 	if s.MinInterval > 0 && s.MaxInterval > 0 && s.MinInterval > s.MaxInterval {
@@ -186,13 +207,17 @@ func timing(id ID, s Spec) []errs.Field {
 		})
 	}
 	if !s.StartAt.IsZero() && (s.StartAt.Year() < 2020 || s.StartAt.Year() >= 2199) {
-		bad = append(bad, errs.Field{Field: "startAt", Code: "out_of_range", Message: "must lie in the years 2020 to 2198"})
+		bad = append(bad, errs.Field{
+			Field:   "startAt",
+			Code:    "out_of_range",
+			Message: "must lie in the years 2020 to 2198",
+		})
 	}
 	return bad
 }
 
-// cronFields checks expression and zone; the zone also where the baseline is an interval, so that a typing error cannot wait for
-// the day on which somebody adds a cron.
+// cronFields checks expression and zone. The zone is also checked for an interval, so that a typing
+// error does not surface only when a cron is added later.
 func cronFields(id ID, s Spec) []errs.Field {
 	if s.BaselineCron == "" {
 		return errs.FieldsOf(schedule.CheckClock(s.cron(id)))
@@ -200,7 +225,7 @@ func cronFields(id ID, s Spec) []errs.Field {
 	return errs.FieldsOf(schedule.Check(s.cron(id)))
 }
 
-// complaint words one failed bound: the code, and what would be right.
+// complaint converts one violated bound to an error code and the right form.
 func complaint(e validator.FieldError) errs.Field {
 	path := pathOf(e)
 	f := errs.Field{Field: path}
@@ -229,7 +254,7 @@ func complaint(e validator.FieldError) errs.Field {
 	return f
 }
 
-// pathOf returns the JSON path of a bad field, with the keys of maps after a dot like any other name.
+// pathOf returns the JSON path of a bad field. Map keys follow a dot like other names.
 func pathOf(e validator.FieldError) string {
 	_, path, _ := strings.Cut(e.Namespace(), ".") // drops the type's name
 	if name, key, found := strings.Cut(path, "["); found {
@@ -238,7 +263,7 @@ func pathOf(e validator.FieldError) string {
 	return path
 }
 
-// bound words a broken min or max by the kind of the field.
+// bound describes a violated min or max by the kind of the field.
 func bound(e validator.FieldError) (code, message string) {
 	word := "at least "
 	if e.Tag() == "max" {
@@ -260,29 +285,30 @@ func bound(e validator.FieldError) (code, message string) {
 	}
 }
 
-// unreadable says what is right where a text is not.
+// unreadable describes the right form of a text field.
 const unreadable = "must hold readable text: valid UTF-8, something that can be seen, no control characters and none that turn the direction of text"
 
 var slug = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]*$`)
 
-// isText reports whether s is one line of readable text, with something to see where it is not empty. Characters that are not shown are
-// refused, because those that turn the direction of text let one name look like another. Two exceptions are spaces of other scripts, and the
-// joiners that words of Persian and Indic scripts and many emoji are written with.
+// isText reports whether s is one line of readable text, with a visible character unless it is
+// empty. Invisible characters are refused, because those that change the direction of text let one
+// name look like another. Exceptions are the spaces of other scripts, and the joiners of Persian
+// and Indic scripts and of emoji.
 func isText(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, hidden) && (s == "" || strings.ContainsFunc(s, visible))
 }
 
-// hidden reports whether r is no part of a line of text.
+// hidden reports whether r is not allowed in a line of text.
 func hidden(r rune) bool {
 	const nonJoiner, joiner = '\u200c', '\u200d'
 	return !unicode.IsPrint(r) && !unicode.Is(unicode.Zs, r) && r != nonJoiner && r != joiner
 }
 
-// visible reports whether a reader sees r by itself.
+// visible reports whether r is visible by itself.
 func visible(r rune) bool { return unicode.IsPrint(r) && !unicode.IsMark(r) && r != ' ' }
 
-// isProse reports whether s is readable text of any number of lines. The marks and isolates of right-to-left scripts belong to prose; what
-// embeds or overrides a direction does not.
+// isProse reports whether s is readable text of any number of lines. The marks and isolates of
+// right-to-left scripts are allowed. Embeddings and overrides of direction are refused.
 func isProse(s string) bool {
 	const firstEmbedding, lastOverride = '\u202a', '\u202e'
 	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool {
@@ -291,7 +317,7 @@ func isProse(s string) bool {
 	})
 }
 
-// must panics on what only a fault in this file can cause.
+// must panics on an error that only a bug in this package can cause.
 func must(err error) {
 	if err != nil {
 		panic(err)

@@ -2,13 +2,18 @@ package endpoints
 
 import "time"
 
-// Version is the configuration of an endpoint from one change to the next.
+// Version is one version of the configuration of an endpoint.
 type Version struct {
 	Number    int64
 	ChangedAt time.Time
-	ChangedBy string   // the name of the key; empty: written before versions were kept
-	AuditID   [16]byte // of the entry of the audit log; zero: written before versions were kept
-	Spec      Spec
-	// Changes is the names of the fields that differ from the version before; nil if that is not kept, or if there is none.
+	// ChangedBy is the name of the API key. It is empty for a version that is older than the
+	// version history.
+	ChangedBy string
+	// AuditID is the ID of the audit entry. It is zero for a version that is older than the version
+	// history.
+	AuditID [16]byte
+	Spec    Spec
+	// Changes lists the names of the fields that differ from the version before; nil if that
+	// version is unknown or does not exist.
 	Changes []string
 }

@@ -6,23 +6,23 @@ import (
 	"rubato/internal/governor"
 )
 
-// boundedWait returns the instant that the target asked to wait for, cut to the longest wait of the endpoint.
+// boundedWait returns the Retry-After instant of a run, cut to the longest wait of the endpoint.
 func (e *Endpoint) boundedWait(run Finished) (time.Time, error) {
 	if !run.AsksForLong() {
 		return run.RetryAfter, nil
 	}
-	calm := *e
-	calm.Spec.MinInterval, calm.Spec.MaxInterval = 0, 0
-	usual, err := calm.Usual(run.FinishedAt)
+	plain := *e
+	plain.Spec.MinInterval, plain.Spec.MaxInterval = 0, 0
+	usual, err := plain.Usual(run.FinishedAt)
 	return governor.CapRetryAfter(run.RetryAfter, run.FinishedAt, usual, e.Spec.MaxInterval), err
 }
 
-// AsksForLong reports whether the target asked to wait for so long that it is worth a notice.
+// AsksForLong reports whether the target's Retry-After is long enough for a notice.
 func (f Finished) AsksForLong() bool {
 	return governor.ExceedsRetryAfterCap(f.RetryAfter, f.FinishedAt)
 }
 
-// cut returns the instant that the target asked for where the wait that came of it is shorter; zero where it is not.
+// cut returns the Retry-After instant if boundedWait shortened it, else zero.
 func (f Finished) cut(wait time.Time) time.Time {
 	if f.Unanswered || !f.RetryAfter.After(wait) {
 		return time.Time{}

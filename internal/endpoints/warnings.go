@@ -12,10 +12,11 @@ import (
 	"rubato/internal/governor"
 )
 
-// zoneNotice is how far ahead a clock change is worth a warning.
+// zoneNotice is how far ahead a clock change causes a warning.
 const zoneNotice = 366 * 24 * time.Hour
 
-// Warnings names what is legal but probably not meant, at an instant of database time.
+// Warnings returns the settings that are valid but probably unintended, at an instant of database
+// time.
 func (e *Endpoint) Warnings(now time.Time) []errs.Field {
 	list := append(e.Spec.cronWarnings(), e.Spec.intervalWarnings()...)
 	list = append(list, e.Spec.tlsWarnings(now)...)
@@ -23,7 +24,9 @@ func (e *Endpoint) Warnings(now time.Time) []errs.Field {
 	list = append(list, e.Spec.headerWarnings()...)
 	if s := e.State; s.IntervalHint.fresh(now) && s.OneShotHint.fresh(now) {
 		list = append(list, errs.Field{
-			Field: "hints", Code: "both_hints_live", Message: "an interval hint and a one-shot hint are live at once: the earlier of the two wins",
+			Field:   "hints",
+			Code:    "both_hints_live",
+			Message: "an interval hint and a one-shot hint are live at once: the earlier of the two wins",
 		})
 	}
 	list = append(list, e.Spec.maxWarnings()...)
@@ -32,14 +35,16 @@ func (e *Endpoint) Warnings(now time.Time) []errs.Field {
 		list = append(list, e.Spec.jitterWarnings(cron.Next(next).Sub(next))...)
 		if change, found := cron.NextTransition(now, zoneNotice); found {
 			list = append(list, errs.Field{
-				Field: "timezone", Code: "clock_change", Message: fmt.Sprintf("on %s: %s", change.At.Format(time.DateOnly), change.Note),
+				Field:   "timezone",
+				Code:    "clock_change",
+				Message: fmt.Sprintf("on %s: %s", change.At.Format(time.DateOnly), change.Note),
 			})
 		}
 	}
 	return list
 }
 
-// plannerWarnings says how far the planner may move the tempo of an endpoint on which it acts.
+// plannerWarnings reports the bounds of the tempo that the planner may set.
 func (e *Endpoint) plannerWarnings(now time.Time) []errs.Field {
 	if e.Spec.Planner != PlannerAct {
 		return nil
@@ -54,12 +59,14 @@ func (e *Endpoint) plannerWarnings(now time.Time) []errs.Field {
 		advice = "never faster than the baseline, because minIntervalMs is not set"
 	}
 	return []errs.Field{{
-		Field: "planner", Code: "planner_bounds", Message: fmt.Sprintf("act: the planner may run it every %s to every %s; %s", fastest, slowest, advice),
+		Field:   "planner",
+		Code:    "planner_bounds",
+		Message: fmt.Sprintf("act: the planner may run it every %s to every %s; %s", fastest, slowest, advice),
 	}}
 }
 
-// headerWarnings names headers that look like secrets and are none: they are hidden from answers and from the log of changes, and lie in the
-// database, its backups and its replicas as they are.
+// headerWarnings warns about headers that look like secrets but are literals. They are masked in
+// answers and in the audit log, but the database, its backups and replicas hold them in clear.
 func (s Spec) headerWarnings() (list []errs.Field) {
 	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
 		if value := s.Headers[name]; auditlog.Secret(name) && value != "" && !strings.Contains(value, "{{") {
@@ -72,46 +79,56 @@ func (s Spec) headerWarnings() (list []errs.Field) {
 	return list
 }
 
-// fresh reports whether there is a hint that counts. One that expires exactly now does not.
+// fresh reports whether the hint exists and has not expired. A hint that expires exactly now does
+// not count.
 func (h *Hint) fresh(now time.Time) bool { return h != nil && h.ExpiresAt.After(now) }
 
-// cronWarnings names clamps that will move a cron off its grid.
+// cronWarnings warns about clamps that move a cron off its grid.
 func (s Spec) cronWarnings() (list []errs.Field) {
 	if s.BaselineCron == "" {
 		return nil
 	}
 	if s.MinInterval > 0 {
 		list = append(list, errs.Field{
-			Field: "minIntervalMs", Code: "clamp_moves_cron", Message: "moves runs off the cron's own times whenever two of them are closer than this",
+			Field:   "minIntervalMs",
+			Code:    "clamp_moves_cron",
+			Message: "moves runs off the cron's own times whenever two of them are closer than this",
 		})
 	}
 	if s.MaxInterval > 0 {
 		list = append(list, errs.Field{
-			Field: "maxIntervalMs", Code: "clamp_moves_cron", Message: "adds runs off the cron's own times whenever two of them are further apart than this",
+			Field:   "maxIntervalMs",
+			Code:    "clamp_moves_cron",
+			Message: "adds runs off the cron's own times whenever two of them are further apart than this",
 		})
 	}
 	return list
 }
 
-// intervalWarnings names what stands against an interval.
+// intervalWarnings warns about settings that conflict with an interval.
 func (s Spec) intervalWarnings() (list []errs.Field) {
 	if s.BaselineInterval == 0 {
 		return nil
 	}
 	if governor.Clamp(s.BaselineInterval, s.MinInterval, s.MaxInterval) != s.BaselineInterval {
 		list = append(list, errs.Field{
-			Field: "baselineIntervalMs", Code: "baseline_outside_clamps", Message: "lies outside minIntervalMs and maxIntervalMs, so a clamp always decides instead",
+			Field:   "baselineIntervalMs",
+			Code:    "baseline_outside_clamps",
+			Message: "lies outside minIntervalMs and maxIntervalMs, so a clamp always decides instead",
 		})
 	}
 	if s.Timeout > s.BaselineInterval {
 		list = append(list, errs.Field{
-			Field: "timeoutMs", Code: "timeout_exceeds_interval", Message: "is longer than baselineIntervalMs: a slow answer makes the next run late",
+			Field:   "timeoutMs",
+			Code:    "timeout_exceeds_interval",
+			Message: "is longer than baselineIntervalMs: a slow answer makes the next run late",
 		})
 	}
 	return append(list, s.jitterWarnings(s.BaselineInterval)...)
 }
 
-// jitterWarnings names a jitter that reaches past the due time which follows, so far from the one before. The minimum keeps more room.
+// jitterWarnings warns about a jitter that exceeds the gap between due times. The minimum interval
+// widens that gap.
 func (s Spec) jitterWarnings(gap time.Duration) []errs.Field {
 	if s.Jitter <= max(gap, s.MinInterval) {
 		return nil
@@ -122,12 +139,14 @@ func (s Spec) jitterWarnings(gap time.Duration) []errs.Field {
 	}}
 }
 
-// maxWarnings names what the maximum keeps from having its way.
+// maxWarnings warns about a jitter that the maximum interval cuts off.
 func (s Spec) maxWarnings() []errs.Field {
 	if s.MaxInterval == 0 || s.Jitter <= s.MaxInterval {
 		return nil
 	}
 	return []errs.Field{{
-		Field: "jitterMs", Code: "jitter_exceeds_max", Message: "is longer than maxIntervalMs, which cuts it off: the runs that it should spread come together",
+		Field:   "jitterMs",
+		Code:    "jitter_exceeds_max",
+		Message: "is longer than maxIntervalMs, which cuts it off: the runs that it should spread come together",
 	}}
 }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// The labels that every alert has, apart from severity, which a rule may set.
+// The labels that every alert has, except for severity, which is optional.
 const (
 	AlertName     = "alertname"
 	AlertRule     = "rule"
@@ -24,7 +24,8 @@ var (
 	alertUnusable = regexp.MustCompile(`[^A-Za-z0-9_]`)
 )
 
-// AlertLabel returns the name that a label of an endpoint has on alerts. Prometheus permits letters, digits and underscores, the first no digit.
+// AlertLabel returns the label name of an endpoint's label on alerts. Prometheus permits letters,
+// digits and underscores, and no leading digit.
 func AlertLabel(name string) string {
 	name = alertUnusable.ReplaceAllString(name, "_")
 	if name != "" && name[0] >= '0' && name[0] <= '9' {
@@ -33,7 +34,7 @@ func AlertLabel(name string) string {
 	return name
 }
 
-// checkAlert complains of what a channel says of alerts.
+// checkAlert checks the alert fields of a channel.
 func (c Channel) checkAlert(bad *complaints) {
 	if c.Kind != Alertmanager {
 		c.refuseAlert(bad)
@@ -62,7 +63,7 @@ func (c Channel) checkAlert(bad *complaints) {
 	}
 }
 
-// refuseAlert complains of fields of alerts in a channel of another kind.
+// refuseAlert refuses alert fields in a channel of another kind.
 func (c Channel) refuseAlert(bad *complaints) {
 	if c.Severity != "" {
 		bad.complain("channel.severity", "not_for_channel", "must be left out unless the channel is alertmanager")

@@ -15,44 +15,57 @@ import (
 
 const (
 	maxRecipients = 20
-	maxAddress    = 254 // characters of an address of e-mail
+	maxAddress    = 254 // characters of an e-mail address
 )
 
-// ChannelKind is how a notice goes out.
+// ChannelKind is the protocol of a channel.
 type ChannelKind string
 
 // The kinds of channels.
 const (
-	Webhook      ChannelKind = "webhook"      // a POST of JSON, signed by Standard Webhooks
-	Slack        ChannelKind = "slack"        // a POST of {"text": ...}, which Slack, Mattermost, Discord and others understand
-	Email        ChannelKind = "email"        // by the mail server of the installation
-	Alertmanager ChannelKind = "alertmanager" // to the API v2 of an Alertmanager
+	// Webhook is a POST of JSON, signed by Standard Webhooks.
+	Webhook ChannelKind = "webhook"
+	// Slack is a POST of {"text": ...}, which Slack, Mattermost, Discord and others accept.
+	Slack ChannelKind = "slack"
+	// Email uses the mail server of the installation.
+	Email ChannelKind = "email"
+	// Alertmanager uses the API v2 of an Alertmanager.
+	Alertmanager ChannelKind = "alertmanager"
 )
 
 // ChannelKinds returns every kind of channel.
 func ChannelKinds() []ChannelKind { return []ChannelKind{Webhook, Slack, Email, Alertmanager} }
 
-// Channel says where notices go. It holds no secret: it names those of the tenant that it needs.
+// Channel is the destination of notices. It refers to the tenant's secrets by name and holds no
+// secret value.
 type Channel struct {
-	Kind        ChannelKind `json:"kind"`
-	URL         string      `json:"url,omitempty"`         // of webhook, slack, alertmanager; empty: a secret holds it
-	URLSecret   string      `json:"urlSecret,omitempty"`   // the secret that is the URL, such as an incoming webhook of Slack; empty: none
-	TokenSecret string      `json:"tokenSecret,omitempty"` // the secret that is sent as a bearer token; empty: none
-	To          []string    `json:"to,omitempty"`          // of email
-	Severity    string      `json:"severity,omitempty"`    // of alertmanager: the label of that name; empty: none
-	AlertLabels []string    `json:"alertLabels,omitempty"` // of alertmanager: the labels of the endpoint that the alert gets
+	Kind ChannelKind `json:"kind"`
+	// URL is set for webhook, slack and alertmanager; empty: a secret holds it.
+	URL string `json:"url,omitempty"`
+	// URLSecret names the secret that holds the URL, such as an incoming webhook of Slack; empty:
+	// none.
+	URLSecret string `json:"urlSecret,omitempty"`
+	// TokenSecret names the secret that is sent as a bearer token; empty: none.
+	TokenSecret string `json:"tokenSecret,omitempty"`
+	// To holds the recipients of email.
+	To []string `json:"to,omitempty"`
+	// Severity is the severity label of alerts; empty: none.
+	Severity string `json:"severity,omitempty"`
+	// AlertLabels names the labels of the endpoint that are copied to alerts.
+	AlertLabels []string `json:"alertLabels,omitempty"`
 }
 
-// keepsState reports whether a program reads what goes out, which may keep open what it was told until it is told the end.
+// keepsState reports whether the receiver is a program, which keeps an episode open until it
+// receives the end.
 func (k ChannelKind) keepsState() bool { return k == Webhook || k == Alertmanager }
 
-// sameReceiver reports whether two channels lead to one receiver, as far as can be told, where an alert keeps its labels.
+// sameReceiver reports whether two channels lead to the same receiver with the same alert identity.
 func (c Channel) sameReceiver(other Channel) bool {
 	return c.Kind == other.Kind && c.URL == other.URL && c.URLSecret == other.URLSecret &&
 		c.Severity == other.Severity && slices.Equal(c.AlertLabels, other.AlertLabels)
 }
 
-// Secrets returns the names of the secrets that the channel needs.
+// Secrets returns the names of the secrets that the channel refers to.
 func (c Channel) Secrets() []string {
 	var names []string
 	for _, name := range []string{c.URLSecret, c.TokenSecret} {
@@ -63,18 +76,19 @@ func (c Channel) Secrets() []string {
 	return names
 }
 
-// Permissions says what channels may reach.
+// Permissions decides which destinations channels may use.
 type Permissions interface {
-	// CheckURL returns what is wrong with a URL, or nil; Field is left empty.
+	// CheckURL returns the fault of a URL, or nil; Field is left empty.
 	CheckURL(url string) *errs.Field
-	// CheckRecipient returns what is wrong with an address of e-mail, or nil; Field is left empty.
+	// CheckRecipient returns the fault of an e-mail address, or nil; Field is left empty.
 	CheckRecipient(address string) *errs.Field
 }
 
-// address is a URL of which the log hides what follows the host, and yet knows that it has changed.
+// address is a URL that is printed with its path masked. It compares by its full value, so that the
+// audit log detects a change.
 type address string
 
-// String returns the URL with a mask.
+// String returns the URL with its path and query masked.
 func (a address) String() string {
 	u, err := url.Parse(string(a))
 	if err != nil {
@@ -87,10 +101,10 @@ func (a address) String() string {
 	return shown
 }
 
-// MarshalJSON returns what String does.
+// MarshalJSON returns the JSON form of String.
 func (a address) MarshalJSON() ([]byte, error) { return json.Marshal(a.String()) }
 
-// redacted returns the channel as the audit log keeps it.
+// redacted returns the channel in its form for the audit log.
 func (c Channel) redacted() map[string]any {
 	doc := map[string]any{"kind": string(c.Kind)}
 	if c.URL != "" {
@@ -166,7 +180,8 @@ func (c Channel) checkEmail(bad *complaints, by Permissions) {
 	}
 }
 
-// checkAddress returns what is wrong with an address: it must be one alone, as it is written into the envelope.
+// checkAddress returns the fault of a recipient. Only a bare address is valid, because it is
+// written into the SMTP envelope.
 func checkAddress(address string, by Permissions) *errs.Field {
 	parsed, err := mail.ParseAddress(address)
 	if err != nil || parsed.Address != address || !short(address, maxAddress) || strings.ContainsAny(address, " \t\"<>(),;") || !ascii(address) {
@@ -179,7 +194,8 @@ func ascii(text string) bool {
 	return !slices.ContainsFunc([]byte(text), func(b byte) bool { return b >= 0x80 })
 }
 
-// JudgeRecipient returns what is wrong with an address where mail goes out at all, and to which domains: to all where there are none.
+// JudgeRecipient returns the fault of an address. mail reports whether a mail server is configured;
+// domains are the allowed domains, none for all.
 func JudgeRecipient(address string, mail bool, domains []string) *errs.Field {
 	switch domain := strings.ToLower(address[strings.LastIndexByte(address, '@')+1:]); {
 	case !mail:

@@ -1,13 +1,16 @@
-// Package notices knows what somebody is told when something breaks, and when: rules, the episodes that they open and close, notices of
-// them, and maintenance windows. It keeps nothing, sends nothing and reads no clock.
+// Package notices decides when a failure is reported, and to which receiver: rules, the episodes
+// that they open and close, notices, and maintenance windows. It stores nothing, sends nothing and
+// reads no clock.
 //
 // # One notice per episode
 //
-// A rule is about an event of endpoints: failures in a row, a late start, a lost run, a pause that no person asked for, a suggestion of the
-// planner that waits. When that is so of an endpoint, an episode opens, of which one is open at most for a rule and an endpoint. The
-// notice of it is written in the same transaction, into an outbox that workers deliver. While the episode is open nothing more is said
-// but reminders, where the rule wants them. When it closes, that is told once.
+// A rule watches an event of endpoints: consecutive failures, a late start, a lost run, an
+// automatic pause, a suggestion of the planner. When the event occurs at an endpoint, an episode
+// opens. A rule has at most one open episode per endpoint. The transaction that opens it writes a
+// notice into a transactional outbox, and workers deliver it. An open episode causes no more
+// notices, except for reminders if the rule wants them. Closing it causes one more notice.
 //
-// The database is authoritative: which episode is open is a row, and that there is one is an index. What a program remembers of rules, a
-// [RuleCache], decides only whether the database is asked at all, so that a run that no rule is about costs nothing.
+// The database is authoritative: an open episode is a row, and a unique index prevents a second
+// one. The [RuleCache] in memory only decides whether the database is asked, so that a run without
+// a matching rule costs nothing.
 package notices

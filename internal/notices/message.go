@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Subject returns one line that says what a notice is about.
+// Subject returns a summary of the notice on one line.
 func (p *Delivery) Subject() string {
 	name := `"` + p.EndpointName + `"`
 	if p.Test {
@@ -24,7 +24,7 @@ func (p *Delivery) Subject() string {
 	return name + " " + p.words()
 }
 
-// words says what is wrong.
+// words describes the problem.
 func (p *Delivery) words() string {
 	d := p.Detail
 	switch p.Event {
@@ -42,7 +42,7 @@ func (p *Delivery) words() string {
 	return "needs a look"
 }
 
-// overWords says that it is over.
+// overWords describes the recovery.
 func (p *Delivery) overWords() string {
 	after := " after " + span(p.ClosedAt.Sub(p.OpenedAt))
 	switch p.Event {
@@ -60,7 +60,7 @@ func (p *Delivery) overWords() string {
 	return "is well again" + after
 }
 
-// causeWords says why nobody looks any more.
+// causeWords describes why the episode ended without a recovery.
 func (p *Delivery) causeWords() string {
 	switch p.Cause {
 	case RuleDeleted:
@@ -70,10 +70,10 @@ func (p *Delivery) causeWords() string {
 	case EndpointArchived:
 		return "the endpoint was archived"
 	}
-	return "nobody looks any more"
+	return "it is no longer watched"
 }
 
-// Lines returns what else is known, a fact a line.
+// Lines returns the details of the notice, one fact per line.
 func (p *Delivery) Lines() []string {
 	d := p.Detail
 	var lines []string
@@ -119,7 +119,7 @@ func count(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// span writes a length of time for people.
+// span formats a duration for people.
 func span(d time.Duration) string {
 	switch d = max(d, 0); {
 	case d < time.Second:

@@ -12,7 +12,8 @@ import (
 	"rubato/internal/errs"
 )
 
-// ID names a notice for ever: it is what receivers know it by, however often it is sent. IDs sort by when notices were written.
+// ID identifies a notice permanently, and is the same for every attempt, so that receivers can drop
+// duplicates. IDs sort by creation time.
 type ID [16]byte
 
 const idPrefix = "ntc_"
@@ -20,8 +21,8 @@ const idPrefix = "ntc_"
 // String returns the ID as users see it: ntc_ and the UUID in its canonical form.
 func (id ID) String() string { return idPrefix + uuid.UUID(id).String() }
 
-// ParseID reads the form that String writes. A text that no ID has names nothing: the error is an [errs.NotFound]. What is no text at all
-// is an [errs.Malformed].
+// ParseID parses the form that String writes. The error is an [errs.Malformed] for input that is
+// not text, and an [errs.NotFound] for any other input that is no ID.
 func ParseID(s string) (ID, error) {
 	const example = "; a notice id looks like ntc_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"
 	raw, found := strings.CutPrefix(s, idPrefix)
@@ -36,21 +37,25 @@ func ParseID(s string) (ID, error) {
 	}
 }
 
-// EpisodeID names an episode for ever.
+// EpisodeID identifies an episode permanently.
 type EpisodeID [16]byte
 
 // String returns the ID as users see it: epi_ and the UUID in its canonical form.
 func (id EpisodeID) String() string { return "epi_" + uuid.UUID(id).String() }
 
-// Kind is what a notice says of its episode.
+// Kind is the kind of a notice.
 type Kind string
 
 // The kinds of notices.
 const (
-	Opened    Kind = "opened"    // it began
-	Reminder  Kind = "reminder"  // it goes on
-	Recovered Kind = "recovered" // it is over
-	Withdrawn Kind = "withdrawn" // whether it is over is not known: nobody looks any more
+	// Opened: the episode began.
+	Opened Kind = "opened"
+	// Reminder: the episode goes on.
+	Reminder Kind = "reminder"
+	// Recovered: the episode is over.
+	Recovered Kind = "recovered"
+	// Withdrawn: the episode is no longer watched, and its outcome is unknown.
+	Withdrawn Kind = "withdrawn"
 )
 
 // Kinds returns every kind of notice.
@@ -59,7 +64,7 @@ func Kinds() []Kind { return []Kind{Opened, Reminder, Recovered, Withdrawn} }
 // Ends reports whether it is the last notice of its episode.
 func (k Kind) Ends() bool { return k == Recovered || k == Withdrawn }
 
-// Cause is why an episode ended that did not recover.
+// Cause is the reason of an end without recovery.
 type Cause string
 
 // The causes.
@@ -72,73 +77,92 @@ const (
 // Causes returns every cause.
 func Causes() []Cause { return []Cause{RuleChanged, RuleDeleted, EndpointArchived} }
 
-// State is what became of a notice.
+// State is the delivery state of a notice.
 type State string
 
-// The states. A notice that was given up can be sent again; else what is not waiting stays as it is.
+// The states. Only a dead notice can be sent again; the other final states never change.
 const (
-	Waiting   State = "waiting"   // to be sent, or sent again
-	Delivered State = "delivered" // the receiver took it
-	Dead      State = "dead"      // given up
-	Muted     State = "muted"     // nobody is told: a maintenance window held it until it was over, or its rule is gone
+	// Waiting: the notice is queued for its first or next attempt.
+	Waiting State = "waiting"
+	// Delivered: the receiver accepted the notice.
+	Delivered State = "delivered"
+	// Dead: the notice is a dead letter.
+	Dead State = "dead"
+	// Muted: the notice was dropped, because of a maintenance window or a deleted rule.
+	Muted State = "muted"
 )
 
-// Detail is what is known of an episode when it opens. Zero fields do not apply.
+// Detail holds the facts at the opening of an episode. Zero fields do not apply.
 type Detail struct {
-	Failures     int    `json:"failures,omitempty"` // in a row
-	RunID        string `json:"runId,omitempty"`
-	Status       string `json:"status,omitempty"` // of the run
-	ReasonCode   string `json:"reasonCode,omitempty"`
-	StatusCode   int    `json:"statusCode,omitempty"`
-	Error        string `json:"error,omitempty"`
-	LateMs       int64  `json:"lateMs,omitempty"`
-	Reason       string `json:"reason,omitempty"` // of a pause, or of a suggestion
+	// Failures is the number of consecutive failures.
+	Failures int    `json:"failures,omitempty"`
+	RunID    string `json:"runId,omitempty"`
+	// Status is that of the run.
+	Status     string `json:"status,omitempty"`
+	ReasonCode string `json:"reasonCode,omitempty"`
+	StatusCode int    `json:"statusCode,omitempty"`
+	Error      string `json:"error,omitempty"`
+	LateMs     int64  `json:"lateMs,omitempty"`
+	// Reason is that of a pause or a suggestion.
+	Reason       string `json:"reason,omitempty"`
 	SuggestionID string `json:"suggestionId,omitempty"`
 }
 
-// Episode is a time at which something was wrong with an endpoint by a rule.
+// Episode is a period in which a rule's condition held at an endpoint.
 type Episode struct {
-	EpisodeID    EpisodeID
-	Rule         string // its name
+	EpisodeID EpisodeID
+	// Rule is the name of the rule.
+	Rule         string
 	Event        Event
 	EndpointID   endpoints.ID
 	EndpointName string
 	OpenedAt     time.Time
-	ClosedAt     time.Time // zero: it is open
-	Detail       Detail
+	// ClosedAt is zero for an open episode.
+	ClosedAt time.Time
+	Detail   Detail
 }
 
-// Notice is one message about an episode, and what became of it.
+// Notice is one message about an episode, and its delivery state.
 type Notice struct {
 	Episode
 
-	ID         ID
-	Kind       Kind
-	Cause      Cause // of a notice that withdraws; else empty
-	Number     int   // of the reminder, from 1; else 0
-	CreatedAt  time.Time
-	NextAt     time.Time // when it is sent, or sent again; zero: it is not
-	State      State
-	Attempts   int
-	Held       bool // a maintenance window held it
-	EndedAt    time.Time
-	StatusCode int    // that the last attempt was answered with; zero: it was not
-	Error      string // why the last attempt failed, or who of several recipients got nothing
+	ID   ID
+	Kind Kind
+	// Cause is set for a withdrawn notice.
+	Cause Cause
+	// Number is that of a reminder, from 1; 0: no reminder.
+	Number    int
+	CreatedAt time.Time
+	// NextAt is the time of the next attempt; zero: none.
+	NextAt   time.Time
+	State    State
+	Attempts int
+	// Held means that a maintenance window held the notice back.
+	Held    bool
+	EndedAt time.Time
+	// StatusCode is the answer of the last attempt; zero: none.
+	StatusCode int
+	// Error is the failure of the last attempt, or describes the recipients that got no message.
+	Error string
 }
 
-// Filter selects notices of one tenant, the newest first. Zero fields do not filter.
+// Filter selects notices of one tenant, newest first. Zero fields do not filter.
 type Filter struct {
 	TenantID   [16]byte
 	EndpointID endpoints.ID
 	Rule       string
 	State      State
-	Before     ID  // only those that sort below: the cursor of a list
-	Limit      int // at most so many; must be positive
+	// Before is the cursor of a list: only IDs that sort below it are returned.
+	Before ID
+	// Limit is the maximum number of results. It must be positive.
+	Limit int
 }
 
-// PageFilter selects rules or windows of one tenant, by name.
+// PageFilter selects rules or windows of one tenant, sorted by name.
 type PageFilter struct {
 	TenantID [16]byte
-	After    string // only names that sort above: the cursor of a list
-	Limit    int    // at most so many; must be positive
+	// After is the cursor of a list: only names that sort above it are returned.
+	After string
+	// Limit is the maximum number of results. It must be positive.
+	Limit int
 }

@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// MaxRules is how many rules a tenant can have: every program remembers all of them.
+	// MaxRules is the maximum number of rules per tenant. It is low, because every process caches
+	// all rules.
 	MaxRules = 200
 
 	maxFailures = 1000
@@ -24,28 +25,35 @@ const (
 	maxRemind   = 30 * 24 * time.Hour
 )
 
-// Event is what a rule is about.
+// Event is the condition that a rule watches.
 type Event string
 
 // The events.
 const (
-	Failures   Event = "failures"   // so many runs in a row failed
-	Late       Event = "late"       // a run started later than it should have by so much, or has not started yet
-	Lost       Event = "lost"       // nobody knows what became of a run
-	Paused     Event = "paused"     // the endpoint was paused, and no person asked for it
-	Suggestion Event = "suggestion" // a suggestion of the planner waits for a person
+	// Failures: a number of consecutive runs failed.
+	Failures Event = "failures"
+	// Late: a run started too late, or has not started yet.
+	Late Event = "late"
+	// Lost: the outcome of a run is unknown.
+	Lost Event = "lost"
+	// Paused: the endpoint was paused automatically.
+	Paused Event = "paused"
+	// Suggestion: a suggestion of the planner waits for a decision.
+	Suggestion Event = "suggestion"
 )
 
 // Events returns every event.
 func Events() []Event { return []Event{Failures, Late, Lost, Paused, Suggestion} }
 
-// Scope says which endpoints of a tenant something is about: one, those that have all of some labels, or, where it is empty, all.
+// Scope selects endpoints of a tenant: one by ID, or all that match the labels. An empty scope
+// selects all.
 type Scope struct {
-	EndpointID endpoints.ID // zero: not one alone
+	// EndpointID is zero for a scope of many endpoints.
+	EndpointID endpoints.ID
 	Labels     map[string]string
 }
 
-// Covers reports whether an endpoint belongs to the scope.
+// Covers reports whether an endpoint is in the scope.
 func (s Scope) Covers(id endpoints.ID, labels map[string]string) bool {
 	if s.EndpointID != (endpoints.ID{}) && s.EndpointID != id {
 		return false
@@ -58,19 +66,23 @@ func (s Scope) Covers(id endpoints.ID, labels map[string]string) bool {
 	return true
 }
 
-// Spec is what a user says of a rule.
+// Spec is the configuration of a rule.
 type Spec struct {
-	Event    Event
-	Failures int           // in a row, of the event failures
-	Late     time.Duration // by which a start is late, of the event late
-	Scope    Scope
-	Recovery bool          // tell of the end of an episode too
-	Remind   time.Duration // how often an episode that goes on is told again; zero: never
-	Enabled  bool
-	Channel  Channel
+	Event Event
+	// Failures is the threshold of the event failures.
+	Failures int
+	// Late is the threshold of the event late.
+	Late  time.Duration
+	Scope Scope
+	// Recovery also sends the end of an episode.
+	Recovery bool
+	// Remind is the interval of reminders during an episode; zero: none.
+	Remind  time.Duration
+	Enabled bool
+	Channel Channel
 }
 
-// Rule says of what, and where, somebody is told.
+// Rule is a stored rule.
 type Rule struct {
 	Spec
 
@@ -79,12 +91,15 @@ type Rule struct {
 	Name      string
 	Version   int64
 	CreatedAt time.Time
-	CreatedBy string // name of the API key
+	// CreatedBy is the name of the API key.
+	CreatedBy string
 	UpdatedAt time.Time
-	UpdatedBy string // name of the API key
+	// UpdatedBy is the name of the API key.
+	UpdatedBy string
 }
 
-// Threshold returns from which size on an event is one for the rule: failures in a row, milliseconds that a start is late, else 1.
+// Threshold returns the size from which an event opens an episode: consecutive failures,
+// milliseconds of lateness, otherwise 1.
 func (s Spec) Threshold() int64 {
 	switch s.Event {
 	case Failures:
@@ -96,27 +111,33 @@ func (s Spec) Threshold() int64 {
 	return 1
 }
 
-// SameEpisodes reports whether episodes of one spec are episodes of the other too.
+// SameEpisodes reports whether both specs open the same episodes, so that a change from one to the
+// other keeps open ones.
 func (s Spec) SameEpisodes(other Spec) bool {
 	return s.Event == other.Event && s.Threshold() == other.Threshold() && s.Enabled == other.Enabled &&
 		s.Scope.EndpointID == other.Scope.EndpointID && maps.Equal(s.Scope.Labels, other.Scope.Labels)
 }
 
-// Closes reports whether a receiver must be told the end of what it was told, recovered or not: a program keeps it, and a rule tells of ends.
+// Closes reports whether the receiver must get the end of every episode, recovered or not. That is
+// so for a program that keeps state, if the rule sends recoveries.
 func Closes(kind ChannelKind, recovery bool) bool { return recovery && kind.keepsState() }
 
-// Closes reports whether the receiver of the rule must be told the end of what it was told, recovered or not.
+// Closes is the function [Closes] for the channel of the rule.
 func (s Spec) Closes() bool { return Closes(s.Channel.Kind, s.Recovery) }
 
-// Leaves reports whether a receiver that must be told the end is another one in the other spec.
-func (s Spec) Leaves(other Spec) bool { return s.Closes() && !s.Channel.sameReceiver(other.Channel) }
+// ChangesReceiver reports whether the other spec has a different receiver, and this one's must get
+// the end of open episodes.
+func (s Spec) ChangesReceiver(other Spec) bool {
+	return s.Closes() && !s.Channel.sameReceiver(other.Channel)
+}
 
-// Object returns the rule as the audit log names it.
+// Object returns the reference to the rule in the audit log.
 func (r Rule) Object() auditlog.Object {
 	return auditlog.Object{Kind: auditlog.NoticeRule, ID: r.Name}
 }
 
-// Redacted returns the rule as the audit log keeps it. A rule names secrets and holds none; what follows the path of an address may be one.
+// Redacted returns the rule in its form for the audit log. Secrets are references only. The path of
+// a URL is masked, because it may be a secret.
 func (r Rule) Redacted() map[string]any {
 	doc := map[string]any{
 		"event": string(r.Event), "threshold": r.Threshold(), "recovery": r.Recovery, "remindMs": r.Remind.Milliseconds(), "enabled": r.Enabled,
@@ -131,14 +152,18 @@ func (r Rule) Redacted() map[string]any {
 	return doc
 }
 
-// complaints gathers what is wrong with an input.
+// complaints collects the faults of an input.
 type complaints []errs.Field
 
 func (c *complaints) complain(field, code, message string) {
-	*c = append(*c, errs.Field{Field: field, Code: code, Message: message})
+	*c = append(*c, errs.Field{
+		Field:   field,
+		Code:    code,
+		Message: message,
+	})
 }
 
-// Check returns what is wrong with a rule of a name, as an [errs.Invalid] that names every bad field.
+// Check validates a rule and its name. The error is an [errs.Invalid] that names every bad field.
 func (s Spec) Check(name string, by Permissions) error {
 	var bad complaints
 	checkName(&bad, name)
@@ -148,7 +173,7 @@ func (s Spec) Check(name string, by Permissions) error {
 		bad.complain("remindMs", "out_of_range", "must be 60000 (a minute) to 2592000000 (30 days), or 0 for no reminders")
 	}
 	if s.Channel.Kind == Alertmanager && !s.Recovery {
-		bad.complain("recovery", "recovery_required", "must be true for an Alertmanager, which would show what it is told for ever otherwise")
+		bad.complain("recovery", "recovery_required", "must be true for an Alertmanager, because it would otherwise show the alert for ever")
 	}
 	s.Channel.check(&bad, by)
 	return errs.InvalidFields(bad)
@@ -186,7 +211,7 @@ func checkScope(bad *complaints, s Scope) {
 	*bad = append(*bad, endpoints.CheckLabels(s.Labels)...)
 }
 
-// short reports whether a text is one line of at most so many characters.
+// short reports whether a text is one line with a maximum number of characters.
 func short(text string, most int) bool {
 	return utf8.ValidString(text) && utf8.RuneCountInString(text) <= most && !containsControl(text)
 }

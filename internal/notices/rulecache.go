@@ -2,55 +2,58 @@ package notices
 
 import "rubato/internal/endpoints"
 
-// RuleCache is the rules in force and the episodes that runs may end, as a program remembers them. It never changes and is safe for concurrent
-// use. A nil RuleCache holds nothing.
+// RuleCache is a snapshot of the enabled rules and of the open episodes that a run may close. It is
+// immutable after it was filled, and safe for concurrent use. A nil RuleCache is empty.
 //
-// It may be some seconds old. So it decides only whether the database is asked: there an episode is opened or closed by the rules as they
-// are. What a book that is too old passes over is found by whoever looks after episodes.
+// It may be some seconds stale. Therefore it only decides whether the database is asked; the
+// database opens and closes episodes by its current rules. An event that a stale cache misses is
+// found by the periodic watch of episodes.
 type RuleCache struct {
-	rules map[[16]byte]map[Event][]cover // by tenant
+	rules map[[16]byte]map[Event][]condition // by tenant
 	open  map[open]bool
 }
 
-// cover is what a rule is about.
-type cover struct {
+// condition is the part of a rule that decides whether it matches.
+type condition struct {
 	threshold int64
 	scope     Scope
 }
 
-// open names the open episodes of an endpoint about an event.
+// open is the key of the open episodes of an endpoint about an event.
 type open struct {
 	endpoint [16]byte
 	event    Event
 }
 
-// NewRuleCache returns a book of rules.
+// NewRuleCache returns a cache of the enabled rules.
 func NewRuleCache(rules []Rule) *RuleCache {
-	b := &RuleCache{rules: map[[16]byte]map[Event][]cover{}, open: map[open]bool{}}
+	b := &RuleCache{rules: map[[16]byte]map[Event][]condition{}, open: map[open]bool{}}
 	for _, r := range rules {
 		if !r.Enabled {
 			continue
 		}
 		of := b.rules[r.TenantID]
 		if of == nil {
-			of = map[Event][]cover{}
+			of = map[Event][]condition{}
 			b.rules[r.TenantID] = of
 		}
-		of[r.Event] = append(of[r.Event], cover{threshold: r.Threshold(), scope: r.Scope})
+		of[r.Event] = append(of[r.Event], condition{threshold: r.Threshold(), scope: r.Scope})
 	}
 	return b
 }
 
-// AddOpen notes that episodes about an event are open for an endpoint. It is for whoever fills the book.
+// AddOpen records open episodes of an endpoint about an event. Call it only while the cache is
+// filled, before it is shared.
 func (b *RuleCache) AddOpen(endpoint [16]byte, event Event) { b.open[open{endpoint, event}] = true }
 
-// Empty reports whether no rule is in force.
+// Empty reports whether no rule is enabled.
 func (b *RuleCache) Empty() bool { return b == nil || len(b.rules) == 0 }
 
-// About reports whether a tenant has a rule about anything.
+// About reports whether a tenant has an enabled rule.
 func (b *RuleCache) About(tenant [16]byte) bool { return b != nil && b.rules[tenant] != nil }
 
-// Opens reports whether some rule is about an endpoint at this size of an event, and was not at the size before.
+// Opens reports whether the event crosses the threshold of a matching rule: size reaches it, and
+// before was below it.
 func (b *RuleCache) Opens(e *endpoints.Endpoint, event Event, before, size int64) bool {
 	if !b.About(e.TenantID) {
 		return false
@@ -63,7 +66,7 @@ func (b *RuleCache) Opens(e *endpoints.Endpoint, event Event, before, size int64
 	return false
 }
 
-// Open reports whether episodes about an event are known to be open for an endpoint.
+// Open reports whether the cache holds open episodes of an endpoint about an event.
 func (b *RuleCache) Open(endpoint [16]byte, event Event) bool {
 	return b != nil && b.open[open{endpoint, event}]
 }

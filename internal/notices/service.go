@@ -8,46 +8,53 @@ import (
 	"rubato/internal/errs"
 )
 
-// CodeTaken is the code of what refuses a rule or a window that was to be a new one.
+// CodeTaken is the error code for a new rule or window whose name is in use.
 const CodeTaken = "name_taken"
 
-// Rules keeps rules. Every method is one transaction, scoped by tenant: another tenant's rule is [errs.NotFound]. Writes are told of in
-// the audit log.
+// Rules stores rules. Every method is one transaction, scoped by tenant: another tenant's rule is
+// [errs.NotFound]. Writes are recorded in the audit log.
 type Rules interface {
-	// PutRule stores a rule under a name or replaces the one of that name, whose open episodes end where it is about something else now, or
-	// goes elsewhere from a receiver that keeps them: such a one is told, any other hears nothing. What goes on is told elsewhere then. One more
-	// than [MaxRules], an endpoint or a secret that the tenant does not have is refused; so is a rule where only is not met. An endpoint that was
-	// archived since may stay named.
+	// PutRule creates or replaces a rule. Open episodes end if the new rule no longer covers them,
+	// or if its receiver changed and the old one keeps state. Such a receiver gets a notice of the
+	// end; others get none. Episodes that go on use the new channel. PutRule refuses more than
+	// [MaxRules] rules, an unknown endpoint or secret, and a violated condition in only. A
+	// reference to an endpoint that was archived since is kept.
 	PutRule(ctx context.Context, by auditlog.Actor, name string, s Spec, only endpoints.Condition) (stored Rule, created bool, err error)
-	// Unknown returns the fields of a rule of a name that name what the tenant does not have: an endpoint or secrets. PutRule refuses it for them.
+	// Unknown returns the fields of a rule that refer to an endpoint or secrets that the tenant
+	// does not have. PutRule refuses the same fields.
 	Unknown(ctx context.Context, tenant [16]byte, name string, s Spec) ([]errs.Field, error)
 	// GetRule returns a rule.
 	GetRule(ctx context.Context, tenant [16]byte, name string) (Rule, error)
-	// ListRules returns the rules that a filter selects, by name.
+	// ListRules returns the rules that a filter selects, sorted by name.
 	ListRules(ctx context.Context, f PageFilter) ([]Rule, error)
-	// DeleteRule removes a rule, if it has a version; 0 is any. Its open episodes end; a receiver that keeps them is told, any other hears nothing.
+	// DeleteRule removes a rule if it has a version; 0: any. Its open episodes end. A receiver that
+	// keeps state gets a notice of the end; others get none.
 	DeleteRule(ctx context.Context, by auditlog.Actor, name string, version int64) error
 }
 
-// Windows keeps maintenance windows, under the same promises as [Rules].
+// Windows stores maintenance windows, with the same guarantees as [Rules].
 type Windows interface {
-	// PutWindow stores a window under a name or replaces the one of that name, whose version is always 1. It is refused where only is not met.
+	// PutWindow creates or replaces a window; its version is always 1. It is refused if the
+	// condition only does not hold.
 	PutWindow(ctx context.Context, by auditlog.Actor, name string, s WindowSpec, only endpoints.Condition) (stored Window, created bool, err error)
-	// ListWindows returns the windows that a filter selects, by name.
+	// ListWindows returns the windows that a filter selects, sorted by name.
 	ListWindows(ctx context.Context, f PageFilter) ([]Window, error)
-	// DeleteWindow removes a window. What it held is told if it still holds.
+	// DeleteWindow removes a window. Notices that it held back are sent if their episodes are still
+	// open.
 	DeleteWindow(ctx context.Context, by auditlog.Actor, name string) error
 }
 
-// Log shows what was told.
+// Log reads notices and resends dead ones.
 type Log interface {
-	// ListNotices returns the notices that a filter selects, the newest first. An endpoint that the tenant does not have is [errs.NotFound].
+	// ListNotices returns the notices that a filter selects, newest first. An unknown endpoint is
+	// [errs.NotFound].
 	ListNotices(ctx context.Context, f Filter) ([]Notice, error)
-	// RetryNotice lets a notice that was given up be sent again, under the same ID. Any other one is an [errs.Conflict].
+	// RetryNotice queues a dead notice again, under the same ID. For any other state the error is
+	// an [errs.Conflict].
 	RetryNotice(ctx context.Context, by auditlog.Actor, id ID) (Notice, error)
 }
 
-// Store is everything that a [Service] keeps.
+// Store is the storage of a [Service].
 type Store interface {
 	Rules
 	Windows
@@ -56,11 +63,11 @@ type Store interface {
 
 // Sender sends the test of a rule.
 type Sender interface {
-	// Test sends a notice that says it is a test, once, to where the rule says.
+	// Test sends a notice that is marked as a test, once, by the channel of the rule.
 	Test(ctx context.Context, by auditlog.Actor, r Rule) (Result, error)
 }
 
-// Service is what may be done to rules, windows and notices. It is safe for concurrent use.
+// Service implements the operations on rules, windows and notices. It is safe for concurrent use.
 type Service struct {
 	Store
 
@@ -68,12 +75,16 @@ type Service struct {
 	sender Sender
 }
 
-// NewService returns a service over a store, which asks permit what the channels of a tenant may reach.
+// NewService returns a service over a store. permit returns the permissions of a tenant's channels.
 func NewService(store Store, permit func(tenant [16]byte) Permissions, sender Sender) *Service {
-	return &Service{Store: store, permit: permit, sender: sender}
+	return &Service{
+		Store:  store,
+		permit: permit,
+		sender: sender,
+	}
 }
 
-// PutRule stores a rule or replaces it. See [Rules].
+// PutRule creates or replaces a rule after validating it. See [Rules].
 func (s *Service) PutRule(
 	ctx context.Context, by auditlog.Actor, name string, spec Spec, only endpoints.Condition,
 ) (stored Rule, created bool, err error) {
@@ -83,12 +94,12 @@ func (s *Service) PutRule(
 	return s.Store.PutRule(ctx, by, name, spec, only)
 }
 
-// CheckRule returns what PutRule would refuse without asking the store.
+// CheckRule validates a rule without access to the store.
 func (s *Service) CheckRule(by auditlog.Actor, name string, spec Spec) error {
 	return spec.Check(name, s.permit(by.TenantID))
 }
 
-// PutWindow stores a maintenance window or replaces it. See [Windows].
+// PutWindow creates or replaces a maintenance window after validating it. See [Windows].
 func (s *Service) PutWindow(
 	ctx context.Context, by auditlog.Actor, name string, spec WindowSpec, only endpoints.Condition,
 ) (stored Window, created bool, err error) {
@@ -98,7 +109,7 @@ func (s *Service) PutWindow(
 	return s.Store.PutWindow(ctx, by, name, spec, only)
 }
 
-// TestRule sends a test to where a rule says, and returns what came of it.
+// TestRule sends a test by the channel of a rule, and returns the result.
 func (s *Service) TestRule(ctx context.Context, by auditlog.Actor, name string) (Result, error) {
 	r, err := s.GetRule(ctx, by.TenantID, name)
 	if err != nil {

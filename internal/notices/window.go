@@ -8,7 +8,7 @@ import (
 	"rubato/internal/errs"
 )
 
-// MaxWindows is how many maintenance windows a tenant can have.
+// MaxWindows is the maximum number of maintenance windows per tenant.
 const MaxWindows = 500
 
 const (
@@ -16,26 +16,28 @@ const (
 	maxReason = 500 // characters
 )
 
-// Window is a time at which nobody is told of endpoints. What opens in it is told at its end where it goes on, and not at all where it is
-// over by then.
+// Window is a stored maintenance window. It holds notices back. An episode that opens in the window
+// and is still open at its end is reported then; one that has ended is not reported.
 type Window struct {
 	WindowSpec
 
 	TenantID  [16]byte
 	Name      string
 	CreatedAt time.Time
-	CreatedBy string // name of the API key
+	// CreatedBy is the name of the API key.
+	CreatedBy string
 }
 
-// WindowSpec is what a user says of a maintenance window.
+// WindowSpec is the configuration of a maintenance window.
 type WindowSpec struct {
 	Scope    Scope
 	StartsAt time.Time
-	EndsAt   time.Time // not a part of it
-	Reason   string
+	// EndsAt is exclusive.
+	EndsAt time.Time
+	Reason string
 }
 
-// Check returns what is wrong with a window of a name, as an [errs.Invalid] that names every bad field.
+// Check validates a window and its name. The error is an [errs.Invalid] that names every bad field.
 func (s WindowSpec) Check(name string) error {
 	var bad complaints
 	checkName(&bad, name)
@@ -55,12 +57,12 @@ func (s WindowSpec) Check(name string) error {
 	return errs.InvalidFields(bad)
 }
 
-// Object returns the window as the audit log names it.
+// Object returns the reference to the window in the audit log.
 func (w Window) Object() auditlog.Object {
 	return auditlog.Object{Kind: auditlog.MaintenanceWindow, ID: w.Name}
 }
 
-// Redacted returns the window as the audit log keeps it.
+// Redacted returns the window in its form for the audit log.
 func (w Window) Redacted() map[string]any {
 	doc := map[string]any{
 		"startsAt": w.StartsAt.UTC().Format(time.RFC3339Nano), "endsAt": w.EndsAt.UTC().Format(time.RFC3339Nano), "reason": w.Reason,

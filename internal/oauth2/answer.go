@@ -14,19 +14,19 @@ import (
 
 const (
 	maxAnswer    = 64 << 10
-	maxToken     = 7 << 10          // what fits a header beside "Bearer "
-	assumedLife  = 5 * time.Minute  // of a token whose server does not say
-	longestLife  = 24 * time.Hour   // however long the server says: keys get rotated, and clocks are wrong
-	shortestLife = 10 * time.Second // below which a token is not renewed ahead, only replaced
+	maxToken     = 7 << 10          // bytes; fits into a header after "Bearer "
+	assumedLife  = 5 * time.Minute  // life of a token whose server does not state it
+	longestLife  = 24 * time.Hour   // upper bound, because keys are rotated and clocks are wrong
+	shortestLife = 10 * time.Second // a token with a shorter life is replaced only after its expiry
 )
 
-// issued is a token as a server gave it.
+// issued is a token and its life, as the server answered.
 type issued struct {
 	token string
 	life  time.Duration
 }
 
-// answer is what a token server says, good or bad.
+// answer is the JSON document of a token server.
 type answer struct {
 	AccessToken string          `json:"access_token"` //nolint:tagliatelle // RFC 6749.
 	TokenType   string          `json:"token_type"`   //nolint:tagliatelle // RFC 6749.
@@ -34,11 +34,13 @@ type answer struct {
 	Error       string          `json:"error"`
 }
 
-// refusal is an answer that holds no token.
+// refusal is an answer without a token.
 type refusal struct {
 	status int
-	code   string        // one of RFC 6749; empty: none
-	wait   time.Duration // that the server asks for; zero: none
+	// code is an error code of RFC 6749; empty: none.
+	code string
+	// wait is the requested wait by Retry-After; zero: none.
+	wait time.Duration
 }
 
 func (r *refusal) Error() string {
@@ -48,18 +50,18 @@ func (r *refusal) Error() string {
 	return fmt.Sprintf("the token server answered %d", r.status)
 }
 
-// blames reports whether the answer may be about how the client proved who it is.
+// blames reports whether the server may have refused the client authentication.
 func (r *refusal) blames() bool {
 	return r.status == http.StatusUnauthorized || r.status == http.StatusBadRequest && (r.code == "invalid_client" || r.code == "invalid_request")
 }
 
-// read takes a token out of an answer. The error is a [*refusal] where the server gave none.
+// read parses a token response. The error is a [*refusal] if it holds no token.
 func read(a egress.Response, now time.Time) (issued, error) {
 	var got answer
 	fault := json.Unmarshal(a.Body, &got)
 	if a.StatusCode != http.StatusOK {
 		r := &refusal{status: a.StatusCode}
-		if fault == nil && slices.Contains(codes(), got.Error) { // Nothing else of the server's is shown.
+		if fault == nil && slices.Contains(codes(), got.Error) { // Other text of the server is untrusted.
 			r.code = got.Error
 		}
 		if at, asked := egress.RetryAfter(a.Header, now); asked {
@@ -78,16 +80,16 @@ func read(a egress.Response, now time.Time) (issued, error) {
 	return issued{token: got.AccessToken, life: lifeOf(got.ExpiresIn)}, nil
 }
 
-// lifeOf reads expires_in, seconds as a number; some servers write it as a string.
+// lifeOf parses expires_in: seconds as a number, or as a string, which some servers write.
 func lifeOf(raw json.RawMessage) time.Duration {
 	var seconds float64
 	if err := json.Unmarshal([]byte(strings.Trim(string(raw), `"`)), &seconds); err != nil || seconds <= 0 {
 		return assumedLife
 	}
-	return time.Duration(min(max(seconds, 1), longestLife.Seconds()) * float64(time.Second)) // Good for one request at least.
+	return time.Duration(min(max(seconds, 1), longestLife.Seconds()) * float64(time.Second)) // At least one request.
 }
 
-// codes returns the errors of RFC 6749 section 5.2.
+// codes returns the error codes of RFC 6749 section 5.2.
 func codes() []string {
 	return []string{"invalid_request", "invalid_client", "invalid_grant", "unauthorized_client", "unsupported_grant_type", "invalid_scope"}
 }

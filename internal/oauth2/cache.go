@@ -12,53 +12,67 @@ import (
 )
 
 const (
-	fetchTimeout = 10 * time.Second // of one request for a token
-	maxGrants    = 10_000           // that are kept
-	renewAt      = 0.8              // of the life of a token, less up to renewSpread: so that programs do not all come at once
-	renewSpread  = 0.1
-	firstWait    = time.Second // after a failure; doubles up to longestWait
+	fetchTimeout = 10 * time.Second // deadline of one token request
+	maxGrants    = 10_000           // capacity of the cache; the least recently used grant is evicted
+	renewAt      = 0.8              // share of a token's life after which it is renewed
+	renewSpread  = 0.1              // jitter that is subtracted from renewAt, so that processes do not renew at once
+	firstWait    = time.Second      // backoff after a failure; doubles up to longestWait
 	longestWait  = time.Minute
-	rejectWait   = 10 * time.Second // between tokens that are replaced because a target refused them
+	rejectWait   = 10 * time.Second // minimum time between tokens that are replaced because a target refused them
 )
 
-// Caller makes outbound calls.
+// Caller sends outbound HTTP requests.
 type Caller interface {
 	Do(ctx context.Context, r egress.Request) (egress.Response, error)
 }
 
-// Cache gets and keeps tokens. It is safe for concurrent use. Use New, and Close at the end.
+// Cache fetches and caches tokens. It is safe for concurrent use. Call New, and Close at the end.
 type Cache struct {
-	caller  Caller
-	ctx     context.Context //nolint:containedctx // Of the requests in the background, which belong to no call; Close ends it.
+	caller Caller
+	// ctx is the context of background requests, which belong to no call. Close cancels it.
+	ctx     context.Context
 	end     context.CancelFunc
 	flights sync.WaitGroup
 
-	mu     sync.Mutex
+	mu     sync.Mutex // guards the fields below, and every entry
 	grants map[key]*entry
 	closed bool
 }
 
-// entry is what is known of one grant. The cache's mutex guards it.
+// entry is the cached state of one grant. The mutex of the cache guards it.
 type entry struct {
-	token     string
-	renewal   time.Time     // from when on it is renewed
-	expiry    time.Time     // from when on it is no good
-	flight    chan struct{} // closed when the request that is under way has ended; nil: none is
-	failure   error         // of the last request; nil: it succeeded
-	failures  int           // in a row
-	notBefore time.Time     // no request before, after failures
-	inBody    bool          // where the server wants the credentials
-	rejected  time.Time     // when a token was last forgotten because a target refused it
-	used      time.Time
+	token string
+	// renewal is the instant from which the token is renewed in the background.
+	renewal time.Time
+	// expiry is the instant from which the token is not used.
+	expiry time.Time
+	// flight is closed at the end of the request in flight; nil: none is in flight.
+	flight chan struct{}
+	// failure is the error of the last request; nil: it succeeded.
+	failure error
+	// failures counts the consecutive failures.
+	failures int
+	// notBefore is the end of the backoff.
+	notBefore time.Time
+	// inBody is the location of the credentials that the server accepted.
+	inBody bool
+	// rejected is when a target last refused a token.
+	rejected time.Time
+	used     time.Time
 }
 
-// New returns an empty cache. It starts nothing until somebody asks for a token.
+// New returns an empty cache. It starts no goroutine until a token is requested.
 func New(caller Caller) *Cache {
 	ctx, end := context.WithCancel(context.Background())
-	return &Cache{caller: caller, ctx: ctx, end: end, grants: map[key]*entry{}}
+	return &Cache{
+		caller: caller,
+		ctx:    ctx,
+		end:    end,
+		grants: map[key]*entry{},
+	}
 }
 
-// Close ends the requests that are under way and waits for them.
+// Close cancels the requests in flight and waits for them.
 func (c *Cache) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -67,8 +81,8 @@ func (c *Cache) Close() {
 	c.flights.Wait()
 }
 
-// Token returns a token of a grant, and gets one where there is none. It waits until ctx ends at most. Its error shows neither secrets
-// nor what the server wrote, beside the codes of the RFC.
+// Token returns a token of a grant, from the cache or from the token server. It waits until ctx
+// ends at most. The error contains no secret, and of the server's answer only the codes of the RFC.
 func (c *Cache) Token(ctx context.Context, g Grant) (string, error) {
 	for {
 		token, flight, err := c.look(g)
@@ -91,7 +105,8 @@ var (
 	errLate   = errors.New("getting an access token: the token server did not answer in time")
 )
 
-// look returns the token that is there, or else the request to wait for, or else the failure to live with.
+// look returns a cached token, or else the request in flight to wait for, or else the failure that
+// the backoff still holds.
 func (c *Cache) look(g Grant) (token string, flight <-chan struct{}, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,7 +129,7 @@ func (c *Cache) look(g Grant) (token string, flight <-chan struct{}, err error) 
 	}
 }
 
-// entry returns what is known of a grant, and forgets the one that was not asked for longest where there are too many.
+// entry returns the state of a grant, and evicts the least recently used one if the cache is full.
 func (c *Cache) entry(k key, now time.Time) *entry {
 	e := c.grants[k]
 	if e == nil {
@@ -139,8 +154,9 @@ func (c *Cache) forget() {
 	delete(c.grants, oldest)
 }
 
-// Reject forgets a token that a target has refused, so that whoever asks next gets another one. A newer one stays, and so does one that
-// follows another that was refused within ten seconds: where a target refuses every token, the server is not to pay for it.
+// Reject drops a token that a target refused, so that the next caller gets a fresh one. A newer
+// token stays. So does one that replaced a refused token within ten seconds, because a target that
+// refuses every token must not flood the token server.
 func (c *Cache) Reject(g Grant, token string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -150,13 +166,14 @@ func (c *Cache) Reject(g Grant, token string) {
 	}
 }
 
-// fetch gets a token for an entry, whose flight is this.
+// fetch requests a token for an entry. It runs in the goroutine of the entry's flight.
 func (c *Cache) fetch(g Grant, e *entry) {
 	c.mu.Lock()
 	inBody := e.inBody
 	c.mu.Unlock()
 	got, err := c.ask(g, inBody)
-	if r, is := errors.AsType[*refusal](err); is && r.blames() { // Maybe the server wants the credentials in the other place.
+	// Some servers require the credentials in the other location.
+	if r, is := errors.AsType[*refusal](err); is && r.blames() {
 		if second, other := c.ask(g, !inBody); other == nil {
 			got, err, inBody = second, nil, !inBody
 		}
@@ -173,7 +190,8 @@ func (c *Cache) fetch(g Grant, e *entry) {
 	e.took(got, time.Now())
 }
 
-// ask asks the token server. A panic over its answer is returned as an error: it must not end the process.
+// ask sends one token request. It converts a panic into an error, so that an unexpected answer does
+// not end the process.
 func (c *Cache) ask(g Grant, inBody bool) (_ issued, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -187,19 +205,19 @@ func (c *Cache) ask(g Grant, inBody bool) (_ issued, err error) {
 	return read(got, time.Now())
 }
 
-// took takes in a token.
+// took stores a token.
 func (e *entry) took(got issued, now time.Time) {
 	e.token, e.failure, e.failures, e.notBefore = got.token, nil, 0, time.Time{}
 	e.expiry = now.Add(got.life)
 	e.renewal = e.expiry
 	if got.life >= shortestLife {
-		share := renewAt - renewSpread*rand.Float64() //nolint:gosec // It spreads load and guards nothing.
+		share := renewAt - renewSpread*rand.Float64() //nolint:gosec // Jitter needs no cryptographic randomness.
 		e.renewal = now.Add(time.Duration(share * float64(got.life)))
-		e.expiry = e.expiry.Add(-got.life / 20) // It has to last until the request arrives, on the server's clock.
+		e.expiry = e.expiry.Add(-got.life / 20) // The token must still be valid when the request arrives, by the server's clock.
 	}
 }
 
-// failed takes in a failure. A token that is still good stays in use.
+// failed stores a failure. A token that is still valid stays in use.
 func (e *entry) failed(err error, now time.Time) {
 	wait := min(firstWait<<min(e.failures, 10), longestWait)
 	if r, is := errors.AsType[*refusal](err); is && r.wait > 0 {

@@ -1,7 +1,9 @@
-// Package oauth2 gets tokens by the client credentials grant of OAuth 2 (RFC 6749 section 4.4), and keeps them until they are old.
+// Package oauth2 fetches access tokens by the client credentials grant of OAuth 2 (RFC 6749 section
+// 4.4) and caches them.
 //
-// A [Cache] holds one token for each [Grant]. Whoever needs one gets the token that is there. One that nears its end is renewed in the
-// background while it is still good, so most runs never wait for a token server. However many ask at once, one request is under way for
-// a grant at a time. After a failure the server is left alone for a while, longer after each further one; whoever asks in between gets
-// the failure at once. Tokens and secrets are kept in memory alone, and no error shows them.
+// A [Cache] holds one token per [Grant]. A token that nears its expiry is renewed in the background
+// while it is still valid, so that most runs never wait for a token server. Concurrent callers
+// share one request per grant. After a failure the cache waits with exponential backoff before the
+// next request, and callers in between get the failure at once. Tokens and secrets are kept in
+// memory only, and no error contains them.
 package oauth2

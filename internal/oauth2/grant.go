@@ -11,20 +11,23 @@ import (
 	"rubato/internal/egress"
 )
 
-// Grant asks for a token: whose, where, as whom and for what.
+// Grant identifies a token: tenant, token server, client and scope.
 type Grant struct {
-	TenantID     [16]byte // tokens are never shared between tenants
+	TenantID     [16]byte // part of the cache key, because tenants never share tokens
 	TokenURL     string
 	ClientID     string
 	ClientSecret string
-	Audience     string // empty: none is asked for
-	Scopes       []string
-	Allowance    *egress.Allowance // what the tenant may call besides what everybody may; nil: nothing
-	TLS          *egress.TLS       // how the TLS session with the server differs; nil: in nothing
+	// Audience is empty to request none.
+	Audience string
+	Scopes   []string
+	// Allowance is the egress allow list of the tenant; nil: none besides the common one.
+	Allowance *egress.Allowance
+	// TLS configures the TLS session with the token server; nil: the defaults.
+	TLS *egress.TLS
 }
 
-// key names a grant. A rotated secret makes another one, and so does another TLS session: a server that one endpoint trusts tells nothing
-// to those of another.
+// key is the cache key of a grant. A rotated secret changes it. So does another TLS configuration,
+// because a server that one endpoint trusts may not be trusted by another.
 type key [sha256.Size]byte
 
 func (g Grant) key() key {
@@ -36,14 +39,14 @@ func (g Grant) key() key {
 			strconv.Itoa(int(t.MinVersion)), strconv.FormatBool(t.SkipVerify))
 	}
 	for _, part := range parts {
-		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part)))) // So that no two lists look the same.
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part)))) // Length prefixes keep distinct lists distinct.
 		h.Write([]byte(part))
 	}
 	return key(h.Sum(nil))
 }
 
-// request returns the request for a token. Clients prove who they are by a header, which every server must know; inBody puts the
-// credentials into the body instead, for servers that do not.
+// request returns the token request. Credentials go into the Authorization header, which every
+// server must support. inBody puts them into the body instead, for servers that require it.
 func (g Grant) request(inBody bool) egress.Request {
 	form := url.Values{"grant_type": {"client_credentials"}}
 	if len(g.Scopes) > 0 {
@@ -61,7 +64,13 @@ func (g Grant) request(inBody bool) egress.Request {
 		r.SetBasicAuth(url.QueryEscape(g.ClientID), url.QueryEscape(g.ClientSecret)) // Encoded first: RFC 6749 section 2.3.1.
 	}
 	return egress.Request{
-		Method: http.MethodPost, URL: g.TokenURL, Header: header, Body: []byte(form.Encode()), Timeout: fetchTimeout, MaxBody: maxAnswer,
-		Allowance: g.Allowance, TLS: g.TLS,
+		Method:    http.MethodPost,
+		URL:       g.TokenURL,
+		Header:    header,
+		Body:      []byte(form.Encode()),
+		Timeout:   fetchTimeout,
+		MaxBody:   maxAnswer,
+		Allowance: g.Allowance,
+		TLS:       g.TLS,
 	}
 }

@@ -8,24 +8,25 @@ import (
 	"time"
 )
 
-// Sampler finds out what things are sealed under.
+// Sampler reads samples of sealed values.
 type Sampler interface {
-	// SampleSecrets returns one sealed value for each key that there are values sealed under.
+	// SampleSecrets returns one sealed value for each encryption key in use.
 	SampleSecrets(ctx context.Context) ([]Kept, error)
 }
 
-// checkLife is how long what a [Checker] found out is believed: rows change under it only where somebody uses another keyring.
+// checkLife is the lifetime of a cached result. The answer changes only after a restart with
+// another keyring.
 const checkLife = 10 * time.Second
 
-// errUnasked says that it is not known yet whether the keyring has every key.
+// errUnasked is the result before the first successful query.
 var errUnasked = errors.New("which keys secrets are encrypted under could not be read yet")
 
-// Checker finds out whether a keyring opens what is stored. It is safe for concurrent use.
+// Checker reports whether a keyring opens the stored values. It is safe for concurrent use.
 type Checker struct {
 	sampler Sampler
 	keyring *Keyring
 
-	mu    sync.Mutex
+	mu    sync.Mutex // guards the fields below
 	asked time.Time
 	fault error
 }
@@ -35,8 +36,9 @@ func NewChecker(sampler Sampler, keyring *Keyring) *Checker {
 	return &Checker{sampler: sampler, keyring: keyring}
 }
 
-// Check returns nil where the keyring has every key that values are sealed under. The error names the first key that is missing or is
-// another one. While nobody can be asked it says what it found last: that the database is away is for other checks to say.
+// Check returns nil if the keyring holds every key in use. The error names the first key that is
+// missing or differs. If the database cannot be queried, Check returns the last result, because
+// other checks report that outage.
 func (c *Checker) Check(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,7 +48,7 @@ func (c *Checker) Check(ctx context.Context) error {
 	samples, err := c.sampler.SampleSecrets(ctx)
 	switch {
 	case err != nil && c.asked.IsZero():
-		return errUnasked // Without its cause, which names the database and its user: everybody may read a check.
+		return errUnasked // Without the cause, because checks are public and the cause names the database and its user.
 	case err != nil:
 		return c.fault
 	}

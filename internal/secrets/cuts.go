@@ -5,18 +5,19 @@ import (
 	"slices"
 )
 
-// cuts says where a text may have been cut, so that only a part of a value is left there.
+// cuts is a set of places at which a text may have been cut, so that only a part of a value is
+// left.
 type cuts uint8
 
 const (
-	cutAtBegin  cuts = 1 << iota // there was more of it before
-	cutAtEnd                     // there was more of it behind
-	cutInQuotes                  // a quotation in it may have been cut, before its closing mark
+	cutAtBegin  cuts = 1 << iota // the text is the end of a longer one
+	cutAtEnd                     // the text is the beginning of a longer one
+	cutInQuotes                  // a quotation in the text may be cut before its closing mark
 )
 
-// begins returns where only the begin of a value stands in a text, of at least minMasked bytes: at the end of the text, and before each
-// quotation mark where quotes says so. It takes as many steps as both have bytes, whatever these are: a target chooses the one, and
-// perhaps a stranger the other.
+// begins returns the spans of proper prefixes of a value, of at least minMasked bytes, at the end
+// of the text. With quotes, it also finds those before each quotation mark. It is linear in the
+// lengths of both (Knuth-Morris-Pratt), because both may be chosen by an attacker.
 func begins(value, text []byte, quotes bool) (found []span) {
 	value = value[:min(len(value)-1, len(text))]
 	start := 0
@@ -26,7 +27,7 @@ func begins(value, text []byte, quotes bool) (found []span) {
 	if len(value) < minMasked || !bytes.Contains(text[start:], value[:minMasked]) {
 		return nil
 	}
-	borders, n := bordersOf(value), int32(0) // n bytes of the value stand before at.
+	borders, n := bordersOf(value), int32(0) // n is the length of the prefix that matches before at.
 	for at, c := range text[start:] {
 		if c == '"' && quotes && n >= minMasked {
 			found = append(found, spanOf(start+at-int(n), start+at))
@@ -44,7 +45,8 @@ func begins(value, text []byte, quotes bool) (found []span) {
 	return found
 }
 
-// bordersOf returns for each begin of a value how long the longest shorter begin is that it ends with, as Knuth, Morris and Pratt have it.
+// bordersOf returns the failure function of Knuth, Morris and Pratt: for each prefix of a value,
+// the length of its longest proper border.
 func bordersOf(value []byte) []int32 {
 	borders, n := make([]int32, len(value)), int32(0)
 	for i := 1; i < len(value); i++ {
@@ -59,7 +61,8 @@ func bordersOf(value []byte) []int32 {
 	return borders
 }
 
-// ending returns how many bytes of the end of a value a text begins with, but not of all of it; 0: less than minMasked.
+// ending returns the length of the longest proper suffix of a value that the text begins with; 0:
+// less than minMasked.
 func ending(value, text []byte) int {
 	text = text[:min(len(value)-1, len(text))]
 	if len(text) < minMasked || !bytes.Contains(value, text[:minMasked]) {

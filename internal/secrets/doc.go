@@ -1,7 +1,8 @@
-// Package secrets knows the named secrets of a tenant: how they are called, how they are encrypted at rest, who refers to them, and
-// what a run gets of them.
+// Package secrets manages the named secrets of a tenant: names, encryption at rest, references, and
+// the values that a run uses.
 //
-// A value comes in once and never goes out again, except into the request of a run. At rest it is sealed by a [Keyring]; in memory it
-// is a [Text], which no formatting verb, encoder or logger shows; a run reads it from the [Set] of its tenant. The package knows
+// A value is write-only: no API returns it, and only the requests of runs contain it. At rest it is
+// sealed by a [Keyring]. In memory it is a [Text], which formatting verbs, encoders and loggers
+// print as a placeholder. A run reads values from the [Set] of its tenant. The package depends on
 // neither the database nor the API.
 package secrets

@@ -9,28 +9,31 @@ import (
 )
 
 const (
-	// levels is how many times over a value may be escaped: a request that is quoted in an answer is escaped once more by the quotation, and
-	// the answer once more by whoever passes it on.
+	// levels is the maximum depth of escaping. A request that is quoted in an answer is escaped
+	// once more by the quotation, and once more by a proxy that wraps the answer.
 	levels = 3
-	// longestEscape is how many bytes an escape may have: those of a reference to a character, with its semicolon, and of \uXXXX twice.
+	// longestEscape is the maximum length of an escape in bytes: a character reference with its
+	// semicolon, or \uXXXX twice.
 	longestEscape = 12
 )
 
-// escapes is a way of writing characters that texts of some kind cannot hold as they are. Those who write differ in which characters they
-// write so, letters and digits aside, and in the case of digits; what they mean by it is the same.
+// escapes decodes one kind of escape sequences. Encoders differ in the characters that they escape,
+// besides letters and digits, and in the case of digits. Decoding covers all of them.
 type escapes struct {
 	mark byte
-	// read appends what an escape means, at its mark. size is how long the escape is; 0: this is none.
+	// read appends the decoded form of the escape at its mark. size is the length of the escape; 0:
+	// it is none.
 	read func(to, text []byte) (plain []byte, size int)
-	// begun reports whether a text, at a mark, is the begin of an escape and no more.
+	// begun reports whether the text, from a mark to its end, is an incomplete escape.
 	begun func(text []byte) bool
 }
 
-// dialect is ways of writing that are undone at once.
+// dialect is a set of escape kinds that are decoded together.
 type dialect []escapes
 
-// dialects returns how a value may be written: in one way, or in several, one over the other. All of them are undone at once then, since
-// which one comes when makes no difference to a value that holds nothing that looks like an escape; for one that does there is each alone.
+// dialects returns the sets to try: all kinds at once, and each kind alone. Decoding all at once
+// covers nested kinds, because their order makes no difference to a value without text that looks
+// like an escape. The single kinds cover the other values.
 func dialects() []dialect {
 	all := mixed()
 	return []dialect{all, all[:1], all[1:2], all[2:]}
@@ -40,7 +43,7 @@ func mixed() dialect {
 	return dialect{{'\\', readJSON, begunJSON}, {'%', readPercent, begunPercent}, {'&', readEntity, begunEntity}}
 }
 
-// of returns the way of writing that a mark belongs to, or nil.
+// of returns the escape kind of a mark, or nil.
 func (d dialect) of(mark byte) *escapes {
 	for i := range d {
 		if d[i].mark == mark {
@@ -50,11 +53,15 @@ func (d dialect) of(mark byte) *escapes {
 	return nil
 }
 
-// undo returns a view in which the escapes of one more level are undone, with a space for each plus, which is one in forms. undone is false
-// where there are no escapes, nor the begin of one at the end.
+// undo returns a view with one more level of escapes decoded, and with a space for each plus, as in
+// forms. undone is false if there is no escape and no incomplete one at the end.
 func (d dialect) undo(v view) (out view, undone bool) {
 	text := v.plain[:v.whole]
-	out = view{plain: make([]byte, 0, len(text)), from: make([]int32, 0, len(text)+1), whole: -1}
+	out = view{
+		plain: make([]byte, 0, len(text)),
+		from:  make([]int32, 0, len(text)+1),
+		whole: -1,
+	}
 	for at := 0; at < len(text); {
 		had, size := len(out.plain), 0
 		if e := d.of(text[at]); e != nil {
@@ -82,14 +89,14 @@ func (d dialect) undo(v view) (out view, undone bool) {
 	return out, undone || out.whole < len(out.plain)
 }
 
-// search is what is looked for in a text.
+// search holds the values and the cuts to look for.
 type search struct {
 	values []escapable
 	at     cuts
 }
 
-// find adds to what was found where values stand in a text with escapes. It undoes one level of them after the other, each in time
-// proportional to the text.
+// find appends the spans of escaped values. It decodes one level after the other, each in time
+// linear in the text.
 func (d dialect) find(found []span, text []byte, what search) []span {
 	if !d.speaks(text) {
 		return found
@@ -122,19 +129,24 @@ func (d dialect) speaks(text []byte) bool {
 	return false
 }
 
-// escapable is a value that may be written in another way than as it is.
+// escapable is a value that encoders may escape.
 type escapable struct {
 	value string
-	// plain is what the value reads as in views: with a space for each plus, and also without what looks like escapes in itself, as often as
-	// that takes.
-	plain            [][]byte
-	core, begin, end []byte // what is in it, in its begin and in its end, of minMasked bytes, however it is written
+	// plain holds the forms of the value in decoded views: with a space for each plus, and with the
+	// parts decoded that look like escapes themselves, level by level.
+	plain [][]byte
+	// core, begin and end are parts of the value, of its beginning and of its end, that no encoder
+	// escapes, of minMasked bytes.
+	core, begin, end []byte
 }
 
 func newEscapable(value string) escapable {
 	e := escapable{
-		value: value, plain: [][]byte{[]byte(strings.ReplaceAll(value, "+", " "))},
-		core: []byte(core(value)), begin: []byte(core(value[:minMasked])), end: []byte(core(value[len(value)-minMasked:])),
+		value: value,
+		plain: [][]byte{[]byte(strings.ReplaceAll(value, "+", " "))},
+		core:  []byte(core(value)),
+		begin: []byte(core(value[:minMasked])),
+		end:   []byte(core(value[len(value)-minMasked:])),
 	}
 	for all := mixed(); all.speaks(e.plain[0]) && len(e.plain) <= levels; {
 		last := e.plain[len(e.plain)-1]
@@ -147,8 +159,8 @@ func newEscapable(value string) escapable {
 	return e
 }
 
-// core returns the longest part of a value that nobody escapes: of letters and digits of ASCII, and of what stands in URLs as it is. It may
-// be empty.
+// core returns the longest part of a value that no encoder escapes: ASCII letters and digits, and
+// the unreserved characters of URLs. It may be empty.
 func core(value string) string {
 	longest := ""
 	for part := range strings.FieldsFuncSeq(value, func(r rune) bool {
@@ -182,7 +194,7 @@ func readJSON(to, text []byte) ([]byte, int) {
 	return utf8.AppendRune(to, r), 6
 }
 
-// readUnit reads \uXXXX.
+// readUnit decodes \uXXXX.
 func readUnit(text []byte) (rune, bool) {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return 0, false
@@ -190,7 +202,7 @@ func readUnit(text []byte) (rune, bool) {
 	return readHex(text[2:6])
 }
 
-// begunJSON takes the first half of a pair of surrogates for what is begun, too.
+// begunJSON also reports the first half of a surrogate pair as incomplete.
 func begunJSON(text []byte) bool {
 	if r, ok := readUnit(text); ok {
 		text = text[6:]
@@ -207,7 +219,7 @@ func begunUnit(text []byte) bool {
 	return text[1] == 'u' && ok && len(text) < 6
 }
 
-// readHex reads a number, which is 0 where there are no digits.
+// readHex parses hexadecimal digits. The number is 0 without digits.
 func readHex(digits []byte) (n rune, ok bool) {
 	for _, c := range digits {
 		switch {

@@ -13,7 +13,8 @@ import (
 	"strings"
 )
 
-// formsOf returns the forms of values that are long enough, the longest first.
+// formsOf returns the encoded forms of the values that have at least the shortest length, longest
+// first.
 func formsOf(shortest int, values []string) []string {
 	var list []string
 	for _, value := range values {
@@ -42,7 +43,7 @@ func forms(value string) []string {
 		escaped, strings.ReplaceAll(escaped, "+", "%20"), url.PathEscape(value))
 }
 
-// encoded returns a value in every kind of base64.
+// encoded returns a value in every variant of base64.
 func encoded(value string) []string {
 	return []string{
 		base64.StdEncoding.EncodeToString([]byte(value)), base64.RawStdEncoding.EncodeToString([]byte(value)),
@@ -50,11 +51,13 @@ func encoded(value string) []string {
 	}
 }
 
-// longValue is from where on a value is searched for inside base64 in few forms only: each of them takes eight times its memory.
+// longValue is the size in bytes from which fewer forms of a value are searched inside base64,
+// because each form takes eight times its memory.
 const longValue = 4 << 10
 
-// within returns what base64 of a longer text holds of a value that stands in it, as it is or as JSON, URLs or markup write it: for each of the
-// three places that its begin may have in a group of three bytes, the characters that depend on the value alone, at least ten.
+// within returns the base64 substrings of a longer text that contains a value, also in its JSON,
+// URL or markup form. Base64 encodes groups of three bytes, so there is one substring per offset of
+// the value. Each holds the characters that depend on the value alone, at least ten.
 func within(value string) []string {
 	forms := inside(value)
 	list := make([]string, 0, 6*len(forms))
@@ -69,7 +72,7 @@ func within(value string) []string {
 	return slices.Compact(list)
 }
 
-// inside returns the forms in which a value may stand in a text that is encoded as a whole.
+// inside returns the forms of a value in a text that is base64-encoded as a whole.
 func inside(value string) []string {
 	plain := plainJSON(value)
 	list := []string{value, plain}
@@ -88,10 +91,11 @@ func inside(value string) []string {
 
 var percent = regexp.MustCompile("%[0-9A-F]{2}")
 
-// lowerPercent returns a text with the digits of percent-encoding in lower case.
+// lowerPercent returns a text with lower-case digits in its percent-encoding.
 func lowerPercent(text string) string { return percent.ReplaceAllStringFunc(text, strings.ToLower) }
 
-// plainJSON returns a value in a JSON string as most write it: with what is markup in HTML as it is.
+// plainJSON returns the JSON string form of a value without HTML escaping, as most encoders write
+// it.
 func plainJSON(value string) string {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -100,7 +104,7 @@ func plainJSON(value string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSuffix(out.String(), "\n"), `"`), `"`)
 }
 
-// marked returns a value as XML writes it.
+// marked returns the XML form of a value.
 func marked(value string) string {
 	var out bytes.Buffer
 	_ = xml.EscapeText(&out, []byte(value)) // A buffer cannot fail.

@@ -15,19 +15,21 @@ import (
 // KeySize is the length of a key of a [Keyring] in bytes.
 const KeySize = 32
 
-// ErrUnreadable is in an error where a sealed value cannot be opened: its key is not in the keyring, or is another one.
+// ErrUnreadable is wrapped by errors about a sealed value whose key is missing from the keyring, or
+// differs.
 var ErrUnreadable = errors.New("it is encrypted under a key that this program does not have")
 
-// ErrNoKeys is returned where something is to be sealed and the keyring is empty.
+// ErrNoKeys is the error of sealing with an empty keyring.
 var ErrNoKeys = errors.New("there is no key to encrypt secrets under")
 
-// Key is a key that secrets are sealed under, and how it is called. The ID is stored beside what is sealed.
+// Key is an encryption key with its ID. The ID is stored next to each sealed value.
 type Key struct {
 	ID    string
-	Bytes Text // KeySize of them
+	Bytes Text // KeySize bytes
 }
 
-// Kind is a kind of sealed value. Values of one kind cannot be passed off as values of another.
+// Kind is the kind of a sealed value. Encryption is bound to it, so that a value of one kind cannot
+// replace one of another.
 type Kind string
 
 // The kinds of sealed values.
@@ -36,24 +38,27 @@ const (
 	Signing Kind = "signing key"
 )
 
-// Place is where a sealed value belongs: at another place it cannot be opened.
+// Place is the identity of a sealed value. Encryption is bound to it, so that the value cannot be
+// opened under another identity.
 type Place struct {
 	Tenant [16]byte
 	Kind   Kind
-	Name   string // of the secret, or ID of the signing key
+	// Name is that of the secret, or the ID of the signing key.
+	Name string
 }
 
-// Sealed is a value as it is stored: AES-256-GCM under a key that HKDF-SHA256 derives from a key of the keyring for its tenant and kind.
+// Sealed is a value in its stored form: AES-256-GCM, under a key that HKDF-SHA256 derives from a
+// keyring key for the tenant and the kind.
 type Sealed struct {
 	KeyID string
 	Data  []byte // nonce and ciphertext
 }
 
-// Keyring seals values under its newest key and opens those sealed under any of its keys. It never changes and is safe for concurrent
-// use. A nil Keyring is empty.
+// Keyring seals values under its newest key, and opens values sealed under any of its keys. It is
+// immutable and safe for concurrent use. A nil Keyring is empty.
 type Keyring struct{ keys []Key }
 
-// NewKeyring returns a keyring of keys, the newest first.
+// NewKeyring returns a keyring of keys, newest first.
 func NewKeyring(keys []Key) (*Keyring, error) {
 	for i, k := range keys {
 		if len(k.Bytes.Reveal()) != KeySize {
@@ -66,7 +71,7 @@ func NewKeyring(keys []Key) (*Keyring, error) {
 	return &Keyring{keys: slices.Clone(keys)}, nil
 }
 
-// Newest returns the ID of the key that seals; empty: there is none.
+// Newest returns the ID of the sealing key; empty: the keyring has none.
 func (r *Keyring) Newest() string {
 	if r == nil || len(r.keys) == 0 {
 		return ""
@@ -74,7 +79,7 @@ func (r *Keyring) Newest() string {
 	return r.keys[0].ID
 }
 
-// Seal encrypts a value for a place. The error is [ErrNoKeys] where the keyring is empty.
+// Seal encrypts a value for a place. The error is [ErrNoKeys] if the keyring is empty.
 func (r *Keyring) Seal(at Place, value string) (Sealed, error) {
 	if r.Newest() == "" {
 		return Sealed{}, ErrNoKeys
@@ -89,7 +94,8 @@ func (r *Keyring) Seal(at Place, value string) (Sealed, error) {
 	return Sealed{KeyID: key.ID, Data: box.Seal(nonce, nonce, []byte(value), at.bound(key.ID))}, nil
 }
 
-// Open decrypts what was sealed for a place. The error is an [ErrUnreadable] that names the key, never the value.
+// Open decrypts a value that was sealed for a place. The error is an [ErrUnreadable] that names the
+// key, never the value.
 func (r *Keyring) Open(at Place, s Sealed) (Text, error) {
 	if r == nil {
 		r = &Keyring{}
@@ -125,7 +131,8 @@ func (k Key) box(at Place) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// bound is what a sealed value is bound to beside its key. No part holds a NUL, so that no two places are written alike.
+// bound returns the additional data that a sealed value is authenticated with. No part holds a NUL,
+// so that distinct places have distinct encodings.
 func (p Place) bound(keyID string) []byte {
 	return []byte(string(p.Kind) + "\x00" + hex.EncodeToString(p.Tenant[:]) + "\x00" + keyID + "\x00" + p.Name)
 }

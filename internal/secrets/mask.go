@@ -7,23 +7,27 @@ import (
 )
 
 const (
-	// minMasked is how long a value must be to be masked, in bytes: a shorter one would be found everywhere by chance.
+	// minMasked is the minimum length of a masked value in bytes. Shorter values would match by
+	// chance everywhere.
 	minMasked = 8
-	// masked stands in place of a value.
+	// masked replaces a value.
 	masked = "[secret]"
 )
 
-// Mask hides values in what comes back from a target, which may echo what it was sent. It never changes and is safe for concurrent
-// use. A nil Mask hides nothing.
+// Mask hides secret values in the answers of targets, because a target may echo its request. It is
+// immutable and safe for concurrent use. A nil Mask hides nothing.
 type Mask struct {
-	values  [][]byte    // in every form that Go writes, the longest first
-	escaped []escapable // those of them that others may write with escapes
+	// values holds every form that Go's encoders write, longest first.
+	values [][]byte
+	// escaped holds the values that other encoders may write with escapes.
+	escaped []escapable
 }
 
-// NewMask returns a mask of values, each in the forms in which it may come back: as it is, and as JSON, URLs, forms, XML, HTML and base64
-// write it, whichever characters they escape beside letters and digits, up to three times over in any order. Base64 may be of a longer text,
-// in which the value stands as it is or as one of the others writes it. Values of less than 8 bytes are not masked. It returns nil where
-// nothing is left to mask.
+// NewMask returns a mask of values in the encoded forms in which they may come back. The forms are
+// plain text, JSON, URL, form, XML, HTML and base64, whichever characters besides letters and
+// digits are escaped, up to three levels deep in any order. Base64 may encode a longer text that
+// contains one of these forms. Values of less than 8 bytes are not masked. NewMask returns nil if
+// no value is left.
 func NewMask(values ...string) *Mask {
 	list := formsOf(minMasked, values)
 	if len(list) == 0 {
@@ -47,7 +51,8 @@ func NewMask(values ...string) *Mask {
 	return m
 }
 
-// NewEraser returns what hides values of any length in what was made of them. What it leaves may be unreadable where a value is short.
+// NewEraser returns a replacer that hides values of any length. The result may be unreadable,
+// because short values match by chance.
 func NewEraser(values ...string) *strings.Replacer {
 	forms := formsOf(1, values)
 	pairs := make([]string, 0, 2*len(forms))
@@ -57,7 +62,8 @@ func NewEraser(values ...string) *strings.Replacer {
 	return strings.NewReplacer(pairs...)
 }
 
-// Text returns a text without the values, and without the begin of one, of at least 8 bytes, where the text or a quotation in it was cut.
+// Text returns a text with the values hidden. Where the text or a quotation in it was cut, it also
+// hides a prefix of a value of at least 8 bytes.
 func (m *Mask) Text(text string) string {
 	if m == nil {
 		return text
@@ -65,8 +71,9 @@ func (m *Mask) Text(text string) string {
 	return string(m.hide([]byte(text), cutAtEnd|cutInQuotes))
 }
 
-// Body returns a body without the values, the same one where it holds none. cut says that the body goes on after its end: then the
-// begin of a value there, of at least 8 bytes, is hidden too.
+// Body returns a body with the values hidden, or the body itself if it holds none. cut means that
+// the body continues after its end; then a prefix of a value there, of at least 8 bytes, is hidden
+// too.
 func (m *Mask) Body(body []byte, cut bool) []byte {
 	switch {
 	case m == nil:
@@ -78,8 +85,8 @@ func (m *Mask) Body(body []byte, cut bool) []byte {
 	}
 }
 
-// Tail is [Mask.Body] for the end of a body that is cut and whose middle is missing: the end of a value at its beginning, of at least 8
-// bytes, is hidden too.
+// Tail is [Mask.Body] for the end of a body whose middle is missing. It also hides a suffix of a
+// value of at least 8 bytes at the beginning.
 func (m *Mask) Tail(tail []byte) []byte {
 	if m == nil {
 		return tail
@@ -87,7 +94,8 @@ func (m *Mask) Tail(tail []byte) []byte {
 	return m.hide(tail, cutAtBegin|cutAtEnd)
 }
 
-// hide returns a text without the values, and without what cuts left of them; the same one where it holds none.
+// hide returns a text with the values and their cut parts hidden, or the text itself if it holds
+// none.
 func (m *Mask) hide(text []byte, at cuts) []byte {
 	var found []span
 	for _, value := range m.values {
@@ -99,16 +107,17 @@ func (m *Mask) hide(text []byte, at cuts) []byte {
 			found = d.find(found, text, search{here, at})
 		}
 	}
-	for _, value := range m.values { // With what is found above: a value that is escaped may look like one that is cut.
+	for _, value := range m.values { // After the search above, because an escaped value may look like a cut one.
 		found = wholly(text).findCut(found, value, at)
 	}
 	return without(text, found)
 }
 
-// suspects returns the values that a text may hold with escapes. To undo escapes is slow, and few answers hold what was sent.
+// suspects returns the values that a text may hold with escapes. This filter is cheap; decoding
+// escapes is slow, and few answers echo the request.
 func (m *Mask) suspects(text []byte, at cuts) (here []escapable) {
 	for _, e := range m.escaped {
-		reach := min(len(text), widest*len(e.value)) // of a cut
+		reach := min(len(text), widest*len(e.value)) // the maximum length of a cut value
 		begins := text[len(text)-reach:]
 		if at&cutInQuotes != 0 {
 			begins = text
@@ -121,5 +130,5 @@ func (m *Mask) suspects(text []byte, at cuts) (here []escapable) {
 	return here
 }
 
-// widest is how many bytes a byte of a value may take when it is escaped as often as is undone.
+// widest is the maximum number of bytes that a byte of a value takes after all levels of escaping.
 const widest = 3 * longestEscape

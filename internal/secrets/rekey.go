@@ -5,26 +5,30 @@ import (
 	"fmt"
 )
 
-// Resealer seals again what is sealed under other keys than the newest.
+// Resealer re-encrypts values that are sealed under old keys.
 type Resealer interface {
-	// Reseal hands a batch of values that are sealed under another key than newest to reseal, one by one, and stores what it returns.
-	// A value whose reseal fails stays as it is, and is not handed out again by later calls on the same pass. more is false once
-	// every value was handed out.
+	// Reseal passes a batch of values that are sealed under another key than newest to reseal, one
+	// by one, and stores the results. If reseal fails, the value stays as it is, and later calls of
+	// the same pass skip it. more is false after the last value.
 	Reseal(ctx context.Context, pass *Pass, newest string, reseal func(Kept) (Sealed, error)) (more bool, err error)
 }
 
-// Pass is how far a rekeying has come.
+// Pass is the progress of a rekeying.
 type Pass struct {
-	Done   int      // values that are sealed under the newest key now
-	Failed []string // values that cannot be opened: what they are, and why
+	// Done counts the values that were re-encrypted.
+	Done int
+	// Failed describes the values that cannot be opened, and the cause of each.
+	Failed []string
 
-	AfterTenant  [16]byte // the place of the last secret
-	AfterName    string
-	AfterSigning [16]byte // the last signing key
+	// AfterTenant and AfterName are the cursor of secrets.
+	AfterTenant [16]byte
+	AfterName   string
+	// AfterSigning is the cursor of signing keys.
+	AfterSigning [16]byte
 }
 
-// Rekey seals everything under the newest key, batch by batch: it may be interrupted and repeated. Values stay what they are, so no
-// version changes.
+// Rekey re-encrypts all values under the newest key, in batches. It may be interrupted and
+// repeated. Versions stay, because the values do.
 func (r *Keyring) Rekey(ctx context.Context, store Resealer) (*Pass, error) {
 	pass := &Pass{}
 	newest := r.Newest()

@@ -12,61 +12,80 @@ import (
 )
 
 const (
-	// MaxPerTenant is how many secrets a tenant can have: a worker keeps all of them in memory.
+	// MaxPerTenant is the maximum number of secrets per tenant. Workers cache all of them in
+	// memory.
 	MaxPerTenant = 500
 
 	maxValue       = 64 << 10 // bytes
 	maxDescription = 1000     // characters
 )
 
-// Secret is what may be known of a secret: everything but its value. Zero instants mean "never".
+// Secret is the metadata of a secret, without its value. Zero instants mean "never".
 type Secret struct {
 	TenantID    [16]byte
 	Name        string
 	Description string
-	Version     int64 // counts its values
-	KeyID       string
-	CreatedAt   time.Time
-	CreatedBy   string // name of the API key
-	UpdatedAt   time.Time
-	UpdatedBy   string    // name of the API key
-	LastUsedAt  time.Time // to the minute
-	LastUsedBy  [16]byte  // the endpoint
-	Endpoints   int       // how many in service refer to it
-	Rules       int       // how many notice rules refer to it
+	// Version counts the values.
+	Version   int64
+	KeyID     string
+	CreatedAt time.Time
+	// CreatedBy is the name of the API key.
+	CreatedBy string
+	UpdatedAt time.Time
+	// UpdatedBy is the name of the API key.
+	UpdatedBy string
+	// LastUsedAt has a resolution of a minute.
+	LastUsedAt time.Time
+	// LastUsedBy is the ID of the endpoint.
+	LastUsedBy [16]byte
+	// Endpoints counts the endpoints in service that refer to the secret.
+	Endpoints int
+	// Rules counts the notice rules that refer to the secret.
+	Rules int
 }
 
-// Place returns where the value of the secret belongs.
-func (s Secret) Place() Place { return Place{Tenant: s.TenantID, Kind: Named, Name: s.Name} }
+// Place returns the place that the value is bound to.
+func (s Secret) Place() Place {
+	return Place{
+		Tenant: s.TenantID,
+		Kind:   Named,
+		Name:   s.Name,
+	}
+}
 
-// Object returns the secret as the audit log names it.
+// Object returns the reference to the secret in the audit log.
 func (s Secret) Object() auditlog.Object {
 	return auditlog.Object{Kind: auditlog.NamedSecret, ID: s.Name}
 }
 
-// Redacted returns the secret as the audit log keeps it: nothing in it depends on the value.
+// Redacted returns the secret in its form for the audit log. It does not depend on the value.
 func (s Secret) Redacted() map[string]any {
 	return auditlog.Without(map[string]any{"description": s.Description, "version": s.Version}, "")
 }
 
 var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,99}$`)
 
-// ValidName reports whether a secret can have a name: up to 100 lower-case letters, digits, dots, hyphens and underscores, the first a
-// letter or a digit.
+// ValidName reports whether name is valid for a secret: up to 100 lower-case letters, digits, dots,
+// hyphens and underscores, the first a letter or digit.
 func ValidName(name string) bool { return namePattern.MatchString(name) }
 
-// Request is a value for a secret, as it is asked for.
+// Request is the request to store a value.
 type Request struct {
-	Name        string
-	Value       Text
-	Description *string // nil: as it is
+	Name  string
+	Value Text
+	// Description is nil to keep the current one.
+	Description *string
 }
 
-// Check returns what Put would refuse, as an [errs.Invalid], and writes nothing.
+// Check validates the request as Put does. The error is an [errs.Invalid].
 func (r Request) Check() error {
 	var bad []errs.Field
 	complain := func(field, code, message string) {
-		bad = append(bad, errs.Field{Field: field, Code: code, Message: message})
+		bad = append(bad, errs.Field{
+			Field:   field,
+			Code:    code,
+			Message: message,
+		})
 	}
 	if !ValidName(r.Name) {
 		complain("name", "name_invalid", "must be up to 100 lower-case letters, digits, dots, hyphens and underscores, the first a letter or a digit")
@@ -88,9 +107,11 @@ func (r Request) Check() error {
 	return errs.InvalidFields(bad)
 }
 
-// Filter selects secrets of one tenant, by name.
+// Filter selects secrets of one tenant, sorted by name.
 type Filter struct {
 	TenantID [16]byte
-	After    string // only names that sort above: the cursor of a list
-	Limit    int    // at most so many; must be positive
+	// After is the cursor of a list: only names that sort above it are returned.
+	After string
+	// Limit is the maximum number of results. It must be positive.
+	Limit int
 }

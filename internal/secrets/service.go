@@ -10,28 +10,34 @@ import (
 	"rubato/internal/errs"
 )
 
-// Store keeps secrets, sealed. Every method is one transaction, scoped by tenant: another tenant's secret is [errs.NotFound]. Writes
-// are told of in the audit log. A run whose start is committed after a write has returned goes by what was written.
+// Store keeps sealed secrets. Every method is one transaction, scoped by tenant: another tenant's
+// secret is [errs.NotFound]. Writes are recorded in the audit log. A run whose start commits after
+// a write has returned uses the new value.
 type Store interface {
-	// PutSecret stores a sealed value under a name, as its first or its next version. One more than [MaxPerTenant] is an [errs.Conflict].
+	// PutSecret stores a sealed value under a name, as its first or next version. More than
+	// [MaxPerTenant] secrets are an [errs.Conflict].
 	PutSecret(ctx context.Context, by auditlog.Actor, w Write) (stored Secret, created bool, err error)
-	// GetSecret returns a secret.
+	// GetSecret returns the metadata of a secret.
 	GetSecret(ctx context.Context, tenant [16]byte, name string) (Secret, error)
-	// ListSecrets returns the secrets that a filter selects, by name.
+	// ListSecrets returns the secrets that a filter selects, sorted by name.
 	ListSecrets(ctx context.Context, f Filter) ([]Secret, error)
-	// DeleteSecret removes a secret, unless allow refuses it for what refers to it.
+	// DeleteSecret removes a secret, unless allow refuses it because of its uses.
 	DeleteSecret(ctx context.Context, by auditlog.Actor, name string, allow func(Uses) error) error
 }
 
-// Uses is what refers to a secret.
+// Uses counts the references to a secret.
 type Uses struct {
-	Endpoints int      // how many in service
-	Rules     int      // how many notice rules, by their channels
-	Notices   int64    // how many notices that wait to be sent where their rule went before it changed or was deleted
-	Some      []string // some of each, as people know them
+	// Endpoints counts the endpoints in service.
+	Endpoints int
+	// Rules counts the notice rules whose channel refers to the secret.
+	Rules int
+	// Notices counts the queued notices whose destination is that of a changed or deleted rule.
+	Notices int64
+	// Some names some of each, for error messages.
+	Some []string
 }
 
-// String says how many of what there are, as the subject of a sentence with its verb.
+// String describes the counts as the subject of a sentence, with its verb.
 func (u Uses) String() string {
 	var list []string
 	for _, of := range []struct {
@@ -54,37 +60,46 @@ func (u Uses) String() string {
 
 func (u Uses) all() int64 { return int64(u.Endpoints) + int64(u.Rules) + u.Notices }
 
-// Write is a sealed value on its way to the store.
+// Write is a sealed value for the store.
 type Write struct {
-	Name        string
-	Description *string // nil: as it is
+	Name string
+	// Description is nil to keep the current one.
+	Description *string
 	Sealed      Sealed
 }
 
-// Service is what may be done to secrets. It is safe for concurrent use.
+// Service implements the operations on secrets. It is safe for concurrent use.
 type Service struct {
 	store   Store
 	keyring *Keyring
 }
 
-// NewService returns a service over a store, which seals with a keyring.
+// NewService returns a service over a store. It seals values with the keyring.
 func NewService(store Store, keyring *Keyring) *Service {
 	return &Service{store: store, keyring: keyring}
 }
 
-// Put gives a secret a value, its first or its next. A server without keys answers an [errs.Unavailable].
+// Put stores a new value of a secret. Without encryption keys the error is an [errs.Unavailable].
 func (s *Service) Put(ctx context.Context, by auditlog.Actor, r Request) (stored Secret, created bool, err error) {
 	if err := r.Check(); err != nil {
 		return Secret{}, false, err
 	}
-	sealed, err := s.keyring.Seal(Place{Tenant: by.TenantID, Kind: Named, Name: r.Name}, r.Value.Reveal())
+	sealed, err := s.keyring.Seal(Place{
+		Tenant: by.TenantID,
+		Kind:   Named,
+		Name:   r.Name,
+	}, r.Value.Reveal())
 	if err != nil {
 		return Secret{}, false, Unsealed(err)
 	}
-	return s.store.PutSecret(ctx, by, Write{Name: r.Name, Description: r.Description, Sealed: sealed})
+	return s.store.PutSecret(ctx, by, Write{
+		Name:        r.Name,
+		Description: r.Description,
+		Sealed:      sealed,
+	})
 }
 
-// Unsealed tells a user why something could not be sealed.
+// Unsealed converts an error of sealing into one for users.
 func Unsealed(err error) error {
 	if !errors.Is(err, ErrNoKeys) {
 		return fmt.Errorf("sealing a secret: %w", err)
@@ -93,18 +108,19 @@ func Unsealed(err error) error {
 		"this server cannot keep secrets: its operator must set RUBATO_SECRET_KEYS, such as k1:<base64 of 32 random bytes>, for API servers and workers alike")
 }
 
-// Get returns a secret without its value.
+// Get returns the metadata of a secret.
 func (s *Service) Get(ctx context.Context, by auditlog.Actor, name string) (Secret, error) {
 	return s.store.GetSecret(ctx, by.TenantID, name)
 }
 
-// List returns secrets without their values, by name.
+// List returns the metadata of secrets, sorted by name.
 func (s *Service) List(ctx context.Context, f Filter) ([]Secret, error) {
 	return s.store.ListSecrets(ctx, f)
 }
 
-// Delete removes a secret. While endpoints, notice rules or notices that wait refer to it that is an [errs.Conflict] that names some of them, unless
-// force is set: then their runs and notices fail until the secret is there again.
+// Delete removes a secret. If endpoints, notice rules or queued notices refer to it, the error is
+// an [errs.Conflict] that names some of them. With force it is removed anyway, and their runs and
+// notices fail until the secret exists again.
 func (s *Service) Delete(ctx context.Context, by auditlog.Actor, name string, force bool) error {
 	return s.store.DeleteSecret(ctx, by, name, func(u Uses) error {
 		if force || u.all() == 0 {

@@ -6,30 +6,33 @@ import (
 	"time"
 )
 
-// ErrUnknown is in the error of [Set.Secret] where the tenant has no secret of that name.
+// ErrUnknown is wrapped by the error of [Set.Secret] for a name that the tenant does not have.
 var ErrUnknown = errors.New("there is no such secret")
 
-// Set is the secrets and the signing keys of one tenant at one version, in the clear. It never changes and is safe for concurrent use.
-// A nil Set holds nothing.
+// Set is the decrypted secrets and signing keys of one tenant at one version. It is immutable and
+// safe for concurrent use. A nil Set is empty.
 type Set struct {
 	version int64
 	values  map[string]Text
-	faults  map[string]error // why a secret that there is cannot be read
-	signing []signingKey     // the newest first
+	// faults holds the errors of secrets that exist but cannot be decrypted.
+	faults  map[string]error
+	signing []signingKey // newest first
 }
 
 type signingKey struct {
-	text      Text
-	fault     error     // why it cannot be read
-	expiresAt time.Time // zero: never
+	text Text
+	// fault is the error if the key cannot be decrypted.
+	fault error
+	// expiresAt is zero for a key without an end.
+	expiresAt time.Time
 }
 
-// NewSet returns a set of values by their names. It keeps the map.
+// NewSet returns a set of values by name. It takes ownership of the map.
 func NewSet(version int64, values map[string]Text) *Set {
 	return &Set{version: version, values: values}
 }
 
-// Version counts the changes of the tenant's secrets; zero where there never was one.
+// Version counts the changes of the tenant's secrets; zero: none so far.
 func (s *Set) Version() int64 {
 	if s == nil {
 		return 0
@@ -37,8 +40,8 @@ func (s *Set) Version() int64 {
 	return s.version
 }
 
-// Secret returns the value of a secret. The error names the secret; it is an [ErrUnknown] where there is none of that name, and
-// an [ErrUnreadable] where its value cannot be decrypted.
+// Secret returns the value of a secret. The error names the secret. It is an [ErrUnknown] for an
+// unknown name, and an [ErrUnreadable] if the value cannot be decrypted.
 func (s *Set) Secret(name string) (string, error) {
 	if s == nil {
 		return "", unknown(name)
@@ -54,8 +57,8 @@ func (s *Set) Secret(name string) (string, error) {
 
 func unknown(name string) error { return fmt.Errorf("secret %q: %w", name, ErrUnknown) }
 
-// SigningKeys returns the signing keys that are live at an instant, the newest first. The error is an [ErrUnreadable] where one of
-// them cannot be decrypted.
+// SigningKeys returns the signing keys that are live at an instant, newest first. The error is an
+// [ErrUnreadable] if one of them cannot be decrypted.
 func (s *Set) SigningKeys(at time.Time) ([]Text, error) {
 	if s == nil {
 		return nil, nil
@@ -73,24 +76,30 @@ func (s *Set) SigningKeys(at time.Time) ([]Text, error) {
 	return live, nil
 }
 
-// Contents is what a [Source] keeps for a tenant: everything sealed, at one version.
+// Contents is everything that a [Source] stores for a tenant, sealed, at one version.
 type Contents struct {
 	Version     int64
 	Secrets     []Kept
-	SigningKeys []Kept // the newest first
+	SigningKeys []Kept // newest first
 }
 
-// Kept is one sealed value and where it belongs.
+// Kept is a sealed value and its place.
 type Kept struct {
 	Place
 	Sealed
 
-	ExpiresAt time.Time // of a signing key; zero: never
+	// ExpiresAt is that of a signing key; zero: never.
+	ExpiresAt time.Time
 }
 
-// open decrypts contents. What cannot be read is told when it is asked for: the others are not worse for it.
+// open decrypts contents. An unreadable value is reported only when it is requested, so that the
+// others stay usable.
 func (r *Keyring) open(c Contents) *Set {
-	s := &Set{version: c.Version, values: make(map[string]Text, len(c.Secrets)), faults: map[string]error{}}
+	s := &Set{
+		version: c.Version,
+		values:  make(map[string]Text, len(c.Secrets)),
+		faults:  map[string]error{},
+	}
 	for _, k := range c.Secrets {
 		value, err := r.Open(k.Place, k.Sealed)
 		if err != nil {
@@ -104,7 +113,11 @@ func (r *Keyring) open(c Contents) *Set {
 		if err != nil {
 			err = fmt.Errorf("signing key %s: %w", k.Name, err)
 		}
-		s.signing = append(s.signing, signingKey{text: text, fault: err, expiresAt: k.ExpiresAt})
+		s.signing = append(s.signing, signingKey{
+			text:      text,
+			fault:     err,
+			expiresAt: k.ExpiresAt,
+		})
 	}
 	return s
 }

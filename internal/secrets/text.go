@@ -6,18 +6,21 @@ import (
 	"log/slog"
 )
 
-// hidden is what everything but [Text.Reveal] makes of a secret.
+// hidden is the printed form of every Text.
 const hidden = "[redacted]"
 
-// Text is a text that must not be shown: whatever formats, encodes or logs it gets "[redacted]". The zero value is an empty one.
+// Text is a string that formatting, encoding and logging print as "[redacted]". The zero value is
+// empty.
 type Text struct {
-	value *string // Not the text itself: of a Text in somebody's unexported field, fmt prints the fields and asks no method.
+	// value is a pointer, because fmt prints the fields of a Text in an unexported field without
+	// calling its methods.
+	value *string
 }
 
-// NewText returns a text that hides value.
+// NewText returns a Text of value.
 func NewText(value string) Text { return Text{value: &value} }
 
-// Reveal returns the value itself. Whoever calls it answers for where the value goes.
+// Reveal returns the value. The caller is responsible for keeping it out of logs and answers.
 func (t Text) Reveal() string {
 	if t.value == nil {
 		return ""

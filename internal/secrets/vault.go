@@ -9,18 +9,19 @@ import (
 )
 
 const (
-	// maxShelves is of how many tenants a vault remembers the secrets. One more, and it begins anew.
-	maxShelves = 1000
-	// stampPeriod is how often the uses of secrets are noted, and stampTimeout bounds one such note.
+	// maxTenants bounds the cache. On overflow it is emptied.
+	maxTenants = 1000
+	// stampPeriod is the interval at which the uses of secrets are written; stampTimeout bounds one
+	// write.
 	stampPeriod  = 30 * time.Second
 	stampTimeout = 5 * time.Second
 )
 
-// Source reads what is sealed, for a worker.
+// Source reads sealed secrets from the database.
 type Source interface {
-	// SealedSecrets returns everything that a tenant has, at one version.
+	// SealedSecrets returns all secrets and signing keys of a tenant at one version.
 	SealedSecrets(ctx context.Context, tenant [16]byte) (Contents, error)
-	// StampSecrets notes that secrets were used.
+	// StampSecrets records the last use of secrets.
 	StampSecrets(ctx context.Context, uses []Use) error
 }
 
@@ -31,19 +32,23 @@ type Use struct {
 	Endpoint [16]byte
 }
 
-// Vault remembers the secrets of tenants in the clear, each set as long as its version is current. It is safe for concurrent use.
+// Vault caches the decrypted secrets of tenants. A set is valid as long as its version is current.
+// Vault is safe for concurrent use.
 type Vault struct {
 	source  Source
 	keyring *Keyring
 	logger  *slog.Logger
 
-	mu      sync.Mutex
-	shelves map[[16]byte]*shelf
-	uses    map[useOf][16]byte // since the last note
+	mu      sync.Mutex // guards the fields below
+	entries map[[16]byte]*vaultEntry
+	// uses holds the last user of each secret since the last write.
+	uses map[useOf][16]byte
 }
 
-type shelf struct {
-	mu  sync.Mutex // held while the set is read: who needs it meanwhile waits for it
+// vaultEntry is the cached set of one tenant.
+type vaultEntry struct {
+	// mu is held while the set is read, so that concurrent callers share one query.
+	mu  sync.Mutex
 	set *Set
 }
 
@@ -52,17 +57,20 @@ type useOf struct {
 	name   string
 }
 
-// NewVault returns a vault that reads a source with a keyring.
+// NewVault returns a vault over a source. The keyring opens its values.
 func NewVault(source Source, keyring *Keyring, logger *slog.Logger) *Vault {
 	return &Vault{
-		source: source, keyring: keyring, logger: logger.With("component", "secrets"),
-		shelves: map[[16]byte]*shelf{}, uses: map[useOf][16]byte{},
+		source:  source,
+		keyring: keyring,
+		logger:  logger.With("component", "secrets"),
+		entries: map[[16]byte]*vaultEntry{},
+		uses:    map[useOf][16]byte{},
 	}
 }
 
-// At returns the secrets of a tenant at a version or a later one. It asks the source once for each version.
+// At returns the secrets of a tenant at a version or a later one. A cache hit needs no query.
 func (v *Vault) At(ctx context.Context, tenant [16]byte, version int64) (*Set, error) {
-	s := v.shelf(tenant)
+	s := v.entry(tenant)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.set != nil && s.set.version >= version {
@@ -76,21 +84,22 @@ func (v *Vault) At(ctx context.Context, tenant [16]byte, version int64) (*Set, e
 	return s.set, nil
 }
 
-func (v *Vault) shelf(tenant [16]byte) *shelf {
+func (v *Vault) entry(tenant [16]byte) *vaultEntry {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	s := v.shelves[tenant]
+	s := v.entries[tenant]
 	if s == nil {
-		if len(v.shelves) == maxShelves {
-			clear(v.shelves)
+		if len(v.entries) == maxTenants {
+			clear(v.entries)
 		}
-		s = &shelf{}
-		v.shelves[tenant] = s
+		s = &vaultEntry{}
+		v.entries[tenant] = s
 	}
 	return s
 }
 
-// Used notes that a run of an endpoint used secrets. It only remembers; [Vault.Run] tells the source.
+// Used records that a run of an endpoint used secrets. It only updates memory; [Vault.Run] writes
+// the uses.
 func (v *Vault) Used(tenant [16]byte, names []string, endpoint [16]byte) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -99,7 +108,7 @@ func (v *Vault) Used(tenant [16]byte, names []string, endpoint [16]byte) {
 	}
 }
 
-// Run tells the source of uses every half minute until ctx ends, and once more then.
+// Run writes the uses to the source every half minute until ctx ends, and once more then.
 func (v *Vault) Run(ctx context.Context) {
 	ticker := time.NewTicker(stampPeriod)
 	defer ticker.Stop()
@@ -114,12 +123,17 @@ func (v *Vault) Run(ctx context.Context) {
 	}
 }
 
-// stamp tells the source of the uses so far. What cannot be told is forgotten: the next use is soon.
+// stamp writes the uses since the last call. After an error they are dropped, because the next use
+// follows soon.
 func (v *Vault) stamp(ctx context.Context) {
 	v.mu.Lock()
 	uses := make([]Use, 0, len(v.uses))
 	for of, endpoint := range v.uses {
-		uses = append(uses, Use{Tenant: of.tenant, Name: of.name, Endpoint: endpoint})
+		uses = append(uses, Use{
+			Tenant:   of.tenant,
+			Name:     of.name,
+			Endpoint: endpoint,
+		})
 	}
 	clear(v.uses)
 	v.mu.Unlock()

@@ -6,14 +6,15 @@ import (
 	"slices"
 )
 
-// span is a part of a text.
+// span is a range of a text.
 type span struct{ begin, end int32 }
 
 func spanOf(begin, end int) span {
 	return span{int32(begin), int32(end)} //nolint:gosec // Bodies have a megabyte at most.
 }
 
-// without returns a text with the mask in place of what was found in it, the same one where that is nothing. Of what overlaps one mask is left.
+// without returns a text with the mask in place of the found spans, or the text itself if there are
+// none. Overlapping spans get one mask.
 func without(text []byte, found []span) []byte {
 	if len(found) == 0 {
 		return text
@@ -29,18 +30,21 @@ func without(text []byte, found []span) []byte {
 	return append(out, text[kept:]...)
 }
 
-// view is a text as it reads when escapes in it are undone.
+// view is a text with its escapes decoded.
 type view struct {
 	plain []byte
-	from  []int32 // where in the text each byte of plain comes from, the end of the text included; nil: plain is the text
-	whole int     // how much of plain is there in full: what follows is the begin of an escape that was cut
+	// from maps each byte of plain, and its end, to an offset in the text; nil: plain is the text.
+	from []int32
+	// whole is the length of the completely decoded part of plain. An escape that was cut follows
+	// it.
+	whole int
 }
 
-// wholly returns the view of a text in which nothing is undone.
+// wholly returns the view of a text without decoding.
 func wholly(text []byte) view { return view{plain: text, whole: len(text)} }
 
-// origin returns the part of the text that a part of plain comes from. What is before the end of plain or of what is whole of it reaches
-// to the end of the text.
+// origin returns the span of the text that a range of plain was decoded from. A range that reaches
+// the end of plain or of its whole part extends to the end of the text.
 func (v view) origin(begin, end int) span {
 	switch {
 	case v.from == nil:
@@ -52,7 +56,7 @@ func (v view) origin(begin, end int) span {
 	}
 }
 
-// find adds to what was found where a value stands in the text.
+// find appends the spans of a value.
 func (v view) find(found []span, value []byte) []span {
 	for begin := 0; ; {
 		n := bytes.Index(v.plain[begin:], value)
@@ -64,7 +68,7 @@ func (v view) find(found []span, value []byte) []span {
 	}
 }
 
-// findCut adds to what was found where the text was cut and holds a part of a value, of at least minMasked bytes.
+// findCut appends the spans in which a cut left a part of a value, of at least minMasked bytes.
 func (v view) findCut(found []span, value []byte, at cuts) []span {
 	if at&(cutAtEnd|cutInQuotes) != 0 {
 		found = v.findBegins(found, value, at&cutInQuotes != 0)
@@ -88,8 +92,8 @@ func (v view) findBegins(found []span, value []byte, quotes bool) []span {
 	return found
 }
 
-// findEnd looks for the end of a value at the begin of the text, where the end of an escape may stand before it that was cut; of one that was
-// escaped itself more is left.
+// findEnd looks for the end of a value at the beginning of the text. The end of a cut escape may
+// precede it, which is longer if the escape was escaped itself.
 func (v view) findEnd(found []span, value []byte) []span {
 	for rest := range min(2*longestEscape, len(v.plain)) {
 		if n := ending(value, v.plain[rest:]); n > 0 {

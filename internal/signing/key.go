@@ -11,13 +11,14 @@ import (
 	"rubato/internal/secrets"
 )
 
-// MaxLive is how many keys of a tenant can be live at once: the one that receivers know, and the one that they are about to.
+// MaxLive is the maximum number of live keys per tenant. Two allow a rotation: the old key and the
+// new one.
 const MaxLive = 2
 
-// maxOverlap is how long an older key can be told to stay live.
+// maxOverlap is the maximum time that an older key stays live after a rotation.
 const maxOverlap = 90 * 24 * time.Hour
 
-// KeyID names a signing key for ever. It is a UUIDv7, so keys sort by when they were made.
+// KeyID identifies a signing key permanently. It is a UUIDv7, so that keys sort by creation time.
 type KeyID [16]byte
 
 var idKind = ids.Kind{Prefix: "sgk_", Noun: "signing key"}
@@ -25,36 +26,42 @@ var idKind = ids.Kind{Prefix: "sgk_", Noun: "signing key"}
 // NewKeyID returns a fresh ID.
 func NewKeyID() KeyID { return KeyID(uuid.Must(uuid.NewV7())) }
 
-// ParseKeyID reads the form that String writes. A text that no ID has names nothing: the error is an [errs.NotFound]. What is no text
-// at all is an [errs.Malformed].
+// ParseKeyID parses the form that String writes. The error is an [errs.Malformed] for input that is
+// not text, and an [errs.NotFound] for any other input that is no ID.
 func ParseKeyID(s string) (KeyID, error) {
 	id, err := idKind.Parse(s)
 	return id, err
 }
 
-// String returns the ID as users see it: sgk_ and the UUID in its canonical form.
+// String returns the ID in its API form: sgk_ and the UUID in canonical form.
 func (id KeyID) String() string { return idKind.String(id) }
 
-// Key is what may be known of a signing key: everything but the key itself.
+// Key is the metadata of a signing key, without the key itself.
 type Key struct {
 	ID        KeyID
 	TenantID  [16]byte
 	CreatedAt time.Time
-	CreatedBy string    // name of the API key
-	ExpiresAt time.Time // zero: never
+	// CreatedBy is the name of the API key.
+	CreatedBy string
+	// ExpiresAt is zero for a key without an end.
+	ExpiresAt time.Time
 }
 
-// Place returns where the sealed key belongs.
+// Place returns the place that the sealed key is bound to.
 func (k Key) Place() secrets.Place {
-	return secrets.Place{Tenant: k.TenantID, Kind: secrets.Signing, Name: k.ID.String()}
+	return secrets.Place{
+		Tenant: k.TenantID,
+		Kind:   secrets.Signing,
+		Name:   k.ID.String(),
+	}
 }
 
-// Object returns the key as the audit log names it.
+// Object returns the reference to the key in the audit log.
 func (k Key) Object() auditlog.Object {
 	return auditlog.Object{Kind: auditlog.SigningKey, ID: k.ID.String()}
 }
 
-// Redacted returns the key as the audit log keeps it: nothing in it depends on the key itself.
+// Redacted returns the key in its form for the audit log. It does not depend on the key itself.
 func (k Key) Redacted() map[string]any {
 	doc := map[string]any{}
 	if !k.ExpiresAt.IsZero() {
@@ -63,13 +70,15 @@ func (k Key) Redacted() map[string]any {
 	return doc
 }
 
-// Request is a signing key as it is asked for.
+// Request is the request for a new signing key.
 type Request struct {
-	ExpiresAt time.Time      // zero: never
-	Overlap   *time.Duration // how long the older keys stay live; nil: as long as they do
+	// ExpiresAt is zero for a key without an end.
+	ExpiresAt time.Time
+	// Overlap is how long the older keys stay live; nil: until they expire or are deleted.
+	Overlap *time.Duration
 }
 
-// Check returns what Create would refuse at an instant, as an [errs.Invalid], and writes nothing.
+// Check validates the request as Create does. The error is an [errs.Invalid].
 func (r Request) Check(now time.Time) error {
 	var bad []errs.Field
 	if !r.ExpiresAt.IsZero() && (!r.ExpiresAt.After(now) || r.ExpiresAt.Year() >= 2200) {
@@ -79,7 +88,11 @@ func (r Request) Check(now time.Time) error {
 		})
 	}
 	if r.Overlap != nil && (*r.Overlap < 0 || *r.Overlap > maxOverlap) {
-		bad = append(bad, errs.Field{Field: "overlapMs", Code: "out_of_range", Message: "must be 0 to 7776000000 (90 days)"})
+		bad = append(bad, errs.Field{
+			Field:   "overlapMs",
+			Code:    "out_of_range",
+			Message: "must be 0 to 7776000000 (90 days)",
+		})
 	}
 	return errs.InvalidFields(bad)
 }

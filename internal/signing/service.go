@@ -9,42 +9,46 @@ import (
 	"rubato/internal/secrets"
 )
 
-// Store keeps signing keys, sealed. Every method is one transaction, scoped by tenant: another tenant's key is [errs.NotFound]. Writes
-// are told of in the audit log. A run whose start is committed after a write has returned goes by what was written.
+// Store keeps sealed signing keys. Every method is one transaction, scoped by tenant: another
+// tenant's key is [errs.NotFound]. Writes are recorded in the audit log. A run whose start commits
+// after a write has returned uses the new keys.
 type Store interface {
-	// CreateSigningKey stores the key that create returns for the database's time and the keys that are live then.
+	// CreateSigningKey stores the key that create returns for the database's time and the live
+	// keys.
 	CreateSigningKey(ctx context.Context, by auditlog.Actor, create func(now time.Time, live []Key) (Write, error)) error
-	// ListSigningKeys returns the live keys of a tenant, the newest first.
+	// ListSigningKeys returns the live keys of a tenant, newest first.
 	ListSigningKeys(ctx context.Context, tenant [16]byte) ([]Key, error)
 	// DeleteSigningKey removes a key.
 	DeleteSigningKey(ctx context.Context, by auditlog.Actor, id KeyID) error
 }
 
-// Write is a sealed key on its way to the store.
+// Write is a sealed key for the store.
 type Write struct {
-	Key          Key
-	Sealed       secrets.Sealed
-	OverlapUntil time.Time // when the older keys end; zero: when they would have
+	Key    Key
+	Sealed secrets.Sealed
+	// OverlapUntil is the end of the older keys; zero: they keep their own.
+	OverlapUntil time.Time
 }
 
-// Ends reports whether the write lets an older key end earlier than it would.
+// Ends reports whether the write shortens the life of an older key.
 func (w Write) Ends(older Key) bool {
 	return !w.OverlapUntil.IsZero() && (older.ExpiresAt.IsZero() || w.OverlapUntil.Before(older.ExpiresAt))
 }
 
-// Service is what may be done to signing keys. It is safe for concurrent use.
+// Service implements the operations on signing keys. It is safe for concurrent use.
 type Service struct {
 	store   Store
 	keyring *secrets.Keyring
 }
 
-// NewService returns a service over a store, which seals with a keyring.
+// NewService returns a service over a store. It seals keys with the keyring.
 func NewService(store Store, keyring *secrets.Keyring) *Service {
 	return &Service{store: store, keyring: keyring}
 }
 
-// Create makes a signing key, which it returns; nobody can read it again. From now on requests are signed under it and under the one
-// before it. A third key is an [errs.Conflict]. A server without secret keys answers an [errs.Unavailable].
+// Create makes a signing key and returns it; it cannot be read again. From then on requests carry a
+// signature under it and under the one before it. A third live key is an [errs.Conflict]. Without
+// encryption keys the error is an [errs.Unavailable].
 func (s *Service) Create(ctx context.Context, by auditlog.Actor, r Request) (made Key, text secrets.Text, err error) {
 	text = NewText()
 	err = s.store.CreateSigningKey(ctx, by, func(now time.Time, live []Key) (Write, error) {
@@ -55,7 +59,12 @@ func (s *Service) Create(ctx context.Context, by auditlog.Actor, r Request) (mad
 			return Write{}, errs.New(errs.Conflict, "too_many_signing_keys",
 				"two signing keys are live already; delete the one that no receiver knows any more, or give an overlapMs of 0 to end both")
 		}
-		made = Key{ID: NewKeyID(), TenantID: by.TenantID, CreatedAt: now, CreatedBy: by.Name}
+		made = Key{
+			ID:        NewKeyID(),
+			TenantID:  by.TenantID,
+			CreatedAt: now,
+			CreatedBy: by.Name,
+		}
 		if !r.ExpiresAt.IsZero() {
 			made.ExpiresAt = r.ExpiresAt.UTC().Truncate(time.Millisecond)
 		}
@@ -72,12 +81,12 @@ func (s *Service) Create(ctx context.Context, by auditlog.Actor, r Request) (mad
 	return made, text, err
 }
 
-// List returns the live signing keys, the newest first.
+// List returns the live signing keys, newest first.
 func (s *Service) List(ctx context.Context, by auditlog.Actor) ([]Key, error) {
 	return s.store.ListSigningKeys(ctx, by.TenantID)
 }
 
-// Delete removes a signing key. Nothing that starts after it has returned is signed under it.
+// Delete removes a signing key. Runs that start after Delete has returned are not signed under it.
 func (s *Service) Delete(ctx context.Context, by auditlog.Actor, id KeyID) error {
 	return s.store.DeleteSigningKey(ctx, by, id)
 }

@@ -22,32 +22,38 @@ const (
 )
 
 const (
-	keyPrefix = "whsec_" // how a key is written, before its base64
+	keyPrefix = "whsec_" // prefix of the base64 form of a key
 	keyBytes  = 32
 	scheme    = "v1," // HMAC-SHA256
 )
 
-// ErrNoKey is returned where a request is to be signed and no key is live.
+// ErrNoKey is the error of signing without a live key.
 var ErrNoKey = errors.New("there is no signing key in force: make one with POST /v1/signing-keys")
 
-// errMalformed is returned for a key that NewText has not made.
+// errMalformed is the error for a key that was not made by NewText.
 var errMalformed = errors.New("a signing key is not whsec_ and base64")
 
-// NewText returns a fresh key as receivers are given it: whsec_ and the base64 of 32 random bytes.
+// NewText returns a fresh key in the form that receivers use: whsec_ and the base64 of 32 random
+// bytes.
 func NewText() secrets.Text {
 	raw := make([]byte, keyBytes)
 	_, _ = rand.Read(raw) // It never fails.
 	return secrets.NewText(keyPrefix + base64.StdEncoding.EncodeToString(raw))
 }
 
-// Message is what is signed.
+// Message is the signed content.
 type Message struct {
-	ID   string    // the same for one message for ever: a receiver that knows it has seen the message
-	At   time.Time // when it is sent; receivers refuse old ones. To the second
-	Body []byte    // as it is sent
+	// ID is the same for every delivery of a message, so that receivers can drop duplicates.
+	ID string
+	// At is the time of sending, with a resolution of a second. Receivers refuse old timestamps
+	// against replay.
+	At time.Time
+	// Body is the exact body of the request.
+	Body []byte
 }
 
-// Sign returns the headers that prove a message under every one of the keys, so that a receiver may know any of them.
+// Sign returns the headers with a signature under each key, so that a receiver may verify by any
+// one of them during a rotation.
 func Sign(m Message, keys []secrets.Text) (http.Header, error) {
 	if len(keys) == 0 {
 		return nil, ErrNoKey
@@ -58,12 +64,16 @@ func Sign(m Message, keys []secrets.Text) (http.Header, error) {
 		encoded, found := strings.CutPrefix(key.Reveal(), keyPrefix)
 		raw, err := base64.StdEncoding.DecodeString(encoded)
 		if !found || err != nil || len(raw) == 0 {
-			return nil, errMalformed // What cannot be decoded may be a part of the key, so it is not told.
+			return nil, errMalformed // Without the cause, because it may contain a part of the key.
 		}
 		mac := hmac.New(sha256.New, raw)
 		_, _ = mac.Write([]byte(m.ID + "." + at + "."))
 		_, _ = mac.Write(m.Body)
 		signatures = append(signatures, scheme+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
 	}
-	return http.Header{HeaderID: {m.ID}, HeaderTimestamp: {at}, HeaderSignature: {strings.Join(signatures, " ")}}, nil
+	return http.Header{
+		HeaderID:        {m.ID},
+		HeaderTimestamp: {at},
+		HeaderSignature: {strings.Join(signatures, " ")},
+	}, nil
 }

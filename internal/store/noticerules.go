@@ -165,7 +165,7 @@ func (s *Notices) put(ctx context.Context, tx pgx.Tx, by auditlog.Actor, name st
 // turn ends the open episodes of a rule that says something else from now on. Where it only goes elsewhere, what goes on is told there, and
 // where it only reminds more often, it is told again sooner.
 func (s *Notices) turn(ctx context.Context, tx pgx.Tx, before notices.Rule, spec notices.Spec) error {
-	same, leaves := before.SameEpisodes(spec), before.Leaves(spec)
+	same, leaves := before.SameEpisodes(spec), before.ChangesReceiver(spec)
 	now, err := s.db.decisionTime(ctx, tx)
 	if err != nil {
 		return fmt.Errorf("reading the database's time: %w", err)

@@ -16,12 +16,14 @@ import (
 
 const (
 	maxExpression = 4096 // bytes
-	// costLimit bounds an evaluation, in the units of the library: about one for a step and a tenth for a byte that is looked at. A pattern
-	// over a body of a megabyte fits; loops over loops of a large body do not.
+	// costLimit bounds one evaluation in the cost units of the library: about one per step and a
+	// tenth per byte. A pattern over a body of a megabyte fits. Nested loops over a large body do
+	// not.
 	costLimit = 1_000_000
 )
 
-// environment declares what expressions see. Making it takes milliseconds, so it is made when the first expression is met.
+// environment declares the variables of expressions. It is created on first use, because that takes
+// milliseconds.
 var environment = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewEnv(
 		cel.Variable("status", cel.IntType),
@@ -35,49 +37,83 @@ var environment = sync.OnceValues(func() (*cel.Env, error) {
 	)
 })
 
-// celCheck is an expression that must be true.
+// celCheck is an expression that must evaluate to true.
 type celCheck struct {
 	text    string
 	program cel.Program
-	uses    map[string]bool // the variables that it names
+	// uses holds the names of the variables in the expression.
+	uses map[string]bool
 }
 
 func compileCEL(text string, budget *pattern.Budget) (check, []Problem) {
 	switch {
 	case strings.TrimSpace(text) == "":
-		return nil, []Problem{{Field: "expression", Code: "required", Message: "must be an expression that is true or false, such as json.items.size() > 0"}}
+		return nil, []Problem{{
+			Field:   "expression",
+			Code:    "required",
+			Message: "must be an expression that is true or false, such as json.items.size() > 0",
+		}}
 	case len(text) > maxExpression:
-		return nil, []Problem{{Field: "expression", Code: "too_long", Message: fmt.Sprintf("must be at most %d bytes long", maxExpression)}}
+		return nil, []Problem{{
+			Field:   "expression",
+			Code:    "too_long",
+			Message: fmt.Sprintf("must be at most %d bytes long", maxExpression),
+		}}
 	}
 	env, err := environment()
 	if err != nil {
-		return nil, []Problem{{Field: "expression", Code: "cel_invalid", Message: "cannot be read: " + err.Error()}}
+		return nil, []Problem{{
+			Field:   "expression",
+			Code:    "cel_invalid",
+			Message: "cannot be read: " + err.Error(),
+		}}
 	}
 	compiled, issues := env.Compile(text)
 	if issues.Err() != nil {
-		return nil, []Problem{{Field: "expression", Code: "cel_invalid", Message: "must be an expression of CEL over status, headers, body, json and latencyMs: " + issue(issues)}}
+		return nil, []Problem{{
+			Field:   "expression",
+			Code:    "cel_invalid",
+			Message: "must be an expression of CEL over status, headers, body, json and latencyMs: " + issue(issues),
+		}}
 	}
 	if kind := compiled.OutputType(); !kind.IsExactType(cel.BoolType) && !kind.IsExactType(cel.DynType) {
-		return nil, []Problem{{Field: "expression", Code: "cel_invalid", Message: fmt.Sprintf("must be true or false, not of type %s", kind)}}
+		return nil, []Problem{{
+			Field:   "expression",
+			Code:    "cel_invalid",
+			Message: fmt.Sprintf("must be true or false, not of type %s", kind),
+		}}
 	}
 	steps, message := compilePatterns(compiled.NativeRep().Expr(), budget)
 	if message != "" {
-		return nil, []Problem{{Field: "expression", Code: "cel_invalid", Message: message}}
+		return nil, []Problem{{
+			Field:   "expression",
+			Code:    "cel_invalid",
+			Message: message,
+		}}
 	}
-	// Each pattern is compiled once: a loop would do it again for each element, which its price does not tell.
+	// Patterns are compiled once here, because a loop would compile them per element, and that
+	// cost would not be charged.
 	program, err := env.Program(compiled, cel.CostLimit(costLimit), cel.CostTracking(prices{steps}), cel.OptimizeRegex(interpreter.MatchesRegexOptimization))
 	if err != nil {
-		return nil, []Problem{{Field: "expression", Code: "cel_invalid", Message: "cannot be used: " + err.Error()}}
+		return nil, []Problem{{
+			Field:   "expression",
+			Code:    "cel_invalid",
+			Message: "cannot be used: " + err.Error(),
+		}}
 	}
-	c := celCheck{text: text, program: program, uses: map[string]bool{}}
+	c := celCheck{
+		text:    text,
+		program: program,
+		uses:    map[string]bool{},
+	}
 	for _, reference := range compiled.NativeRep().ReferenceMap() {
 		c.uses[reference.Name] = true
 	}
 	return c, nil
 }
 
-// compilePatterns takes what the patterns of an expression take from the budget, and returns their steps, or what is wrong with one. One that
-// comes from the answer is refused: nobody has seen how large it is.
+// compilePatterns compiles the patterns of an expression, charges them to the budget, and returns
+// their steps or a fault. A pattern from the answer is refused, because its size is unbounded.
 func compilePatterns(expression ast.Expr, budget *pattern.Budget) (steps map[string]uint64, message string) {
 	steps = map[string]uint64{}
 	ast.PostOrderVisit(expression, ast.NewExprVisitor(func(e ast.Expr) {
@@ -101,7 +137,7 @@ func compilePatterns(expression ast.Expr, budget *pattern.Budget) (steps map[str
 	return steps, message
 }
 
-// issue returns the first complaint of the compiler on one line.
+// issue returns the compiler's first error on one line.
 func issue(issues *cel.Issues) string {
 	first := issues.Errors()[0]
 	return fmt.Sprintf("%s (column %d)", cut(strings.Join(strings.Fields(first.Message), " "), maxFound), first.Location.Column()+1)
@@ -120,7 +156,7 @@ func (c celCheck) holds(a *Answer) (bool, string) {
 		return false, why
 	}
 	result, details, err := c.program.Eval(input)
-	if cost := details.ActualCost(); cost != nil { // The library bounds one expression, the budget all of them.
+	if cost := details.ActualCost(); cost != nil { // The library bounds one expression; the budget bounds all of them.
 		if fault := a.Budget.Spend(int(min(*cost, costLimit))); fault != nil {
 			return false, fault.Error()
 		}
@@ -137,8 +173,8 @@ func (c celCheck) holds(a *Answer) (bool, string) {
 	}
 }
 
-// input gathers the variables that the expression names: others cost nothing, and a body that is no JSON concerns only those who look
-// into it.
+// input returns the variables that the expression uses. Others are not computed, so that they cost
+// nothing, and a body that is not JSON fails only expressions that use it.
 func (c celCheck) input(a *Answer) (input map[string]any, why string) {
 	input = map[string]any{"status": int64(a.Status), "latencyMs": a.Latency.Milliseconds()}
 	if c.uses["headers"] {

@@ -12,13 +12,17 @@ import (
 	"rubato/internal/pattern"
 )
 
-// comparison is an operator with what it compares with.
+// comparison is an operator and its operand.
 type comparison struct {
-	op          Op
-	value       any              // of Equals and NotEquals: a string, number, bool or nil
-	number      json.Number      // the value, where it is a number
-	re          *pattern.Pattern // of Matches
-	literalText string           // the value in words; empty for Exists
+	op Op
+	// value is the operand of Equals and NotEquals: a string, number, bool or nil.
+	value any
+	// number is the operand if it is a number.
+	number json.Number
+	// re is the operand of Matches.
+	re *pattern.Pattern
+	// literalText is the operand as text; empty for Exists.
+	literalText string
 }
 
 func (c comparison) String() string {
@@ -29,7 +33,8 @@ func (c comparison) String() string {
 	return strings.TrimSuffix(words[c.op]+" "+c.literalText, " ")
 }
 
-// text compares a text that is there. A number in it counts as a number where the rule compares numbers.
+// text compares an existing text. If the rule compares numbers, a numeric text is compared as a
+// number.
 func (c comparison) text(found string, b *budget.Budget) bool {
 	switch c.op {
 	case Exists:
@@ -49,7 +54,7 @@ func (c comparison) text(found string, b *budget.Budget) bool {
 	return c.numbers(number)
 }
 
-// json compares a value of a JSON document that is there. Values of different kinds are not equal, and none is less than the other.
+// json compares an existing JSON value. Values of different types are neither equal nor ordered.
 func (c comparison) json(found any, b *budget.Budget) bool {
 	switch c.op {
 	case Exists:
@@ -70,7 +75,7 @@ func (c comparison) json(found any, b *budget.Budget) bool {
 	}
 }
 
-// numbers compares a number that was found.
+// numbers compares a number.
 func (c comparison) numbers(found json.Number) bool {
 	if c.number == "" {
 		return c.op == NotEquals
@@ -92,10 +97,11 @@ func (c comparison) numbers(found json.Number) bool {
 	}
 }
 
-// decimalText is a number as people and programs write it; JSON has no plus in front, and digits on both sides of the point.
+// decimalText matches a decimal number in a text. In contrast to JSON it permits a plus sign and a
+// point without digits on one side.
 var decimalText = regexp.MustCompile(`^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?$`)
 
-// parseNumber reads a number in a text.
+// parseNumber parses a number in a text.
 func parseNumber(text string) (json.Number, bool) {
 	if !decimalText.MatchString(text) {
 		return "", false
@@ -103,9 +109,10 @@ func parseNumber(text string) (json.Number, bool) {
 	return json.Number(strings.TrimPrefix(text, "+")), true
 }
 
-// subject is a text of an answer that rules look at.
+// subject selects the text of an answer that a rule compares.
 type subject interface {
-	// find returns the text; where there is none, why says so. whole reports whether it is all of it.
+	// find returns the text, or the reason why there is none. whole reports whether the text is
+	// complete.
 	find(a *Answer) (text string, whole bool, why string)
 	String() string
 }
@@ -164,47 +171,58 @@ func (c textCheck) holds(a *Answer) (bool, string) {
 	}
 }
 
-// maxRepeats bounds the texts that a pattern is looked for in, in bodies: a path may name a long text as often as it has room for.
+// maxRepeats bounds the texts of a body that a pattern is matched against, as a multiple of its
+// length, because a path may select a long text many times.
 const maxRepeats = 4
 
-// compareSteps is what comparing a value takes of a budget.
+// compareSteps is the cost of one comparison in steps of the budget.
 const compareSteps = 2
 
-// jsonCheck is a rule about places in the JSON of a body. Every place that the path names must satisfy it.
+// jsonCheck is a rule about values in a JSON body. Every value that the path selects must satisfy
+// it.
 type jsonCheck struct {
 	comparison
 
 	paths *pathChecks
-	at    int // among those of its path
+	at    int // index among the rules of its path
 }
 
-// pathChecks are the rules of an endpoint about one path, which is looked for once for all of them.
+// pathChecks groups the rules of an endpoint about one path, so that the path is evaluated once.
 type pathChecks struct {
 	path *jsonpath.Path
 	list []comparison
 }
 
-// verdict is what a rule found. Words are only made of what is shown, so it holds a value of the document.
+// verdict is the result of a rule. It holds the value instead of a text, because text is needed
+// only for the broken rule that is shown.
 type verdict struct {
 	ok   bool
-	why  string // where it could not be told
-	seen any    // where it is not ok: the first value that breaks the rule
-	left int    // bytes of texts that a pattern may still be looked for in
+	why  string // why the rule could not be evaluated
+	seen any    // the first value that breaks the rule
+	left int    // bytes of text that a pattern may still be matched against
 }
 
 func (r Rule) json(budget *pattern.Budget) (check, []Problem) {
 	c, bad := r.comparison(false, budget)
 	if r.JSONPath == "" {
-		return nil, append(bad, Problem{Field: "jsonPath", Code: "required", Message: "must name a place, such as $.status"})
+		return nil, append(bad, Problem{
+			Field:   "jsonPath",
+			Code:    "required",
+			Message: "must name a place, such as $.status",
+		})
 	}
 	path, err := jsonpath.Parse(r.JSONPath)
 	if err != nil {
-		return nil, append(bad, Problem{Field: "jsonPath", Code: "jsonpath_invalid", Message: err.Error()})
+		return nil, append(bad, Problem{
+			Field:   "jsonPath",
+			Code:    "jsonpath_invalid",
+			Message: err.Error(),
+		})
 	}
 	return &jsonCheck{comparison: c, paths: &pathChecks{path: path, list: []comparison{c}}}, bad
 }
 
-// join makes rules about equal paths share one search.
+// join groups the rules about equal paths.
 func (s *Set) join() {
 	known := map[string]*pathChecks{}
 	for _, c := range s.checks {
@@ -244,7 +262,7 @@ func (c *jsonCheck) holds(a *Answer) (bool, string) {
 	}
 }
 
-// judge looks for the path, and judges what it names by all rules until each of them is broken.
+// judge evaluates the path, and applies all rules to the selected values until each rule is broken.
 func (p *pathChecks) judge(doc *jsonpath.Document, a *Answer) []verdict {
 	list, found, open := make([]verdict, len(p.list)), false, len(p.list)
 	for i := range list {
@@ -270,7 +288,7 @@ func (p *pathChecks) judge(doc *jsonpath.Document, a *Answer) []verdict {
 	return list
 }
 
-// take judges one more value, and returns whether the rule still holds.
+// take applies the rule to one more value, and reports whether it still holds.
 func (v *verdict) take(c comparison, value any, b *budget.Budget) bool {
 	if text, is := value.(string); is && c.op == Matches {
 		if v.left -= len(text); v.left < 0 {
@@ -284,7 +302,8 @@ func (v *verdict) take(c comparison, value any, b *budget.Budget) bool {
 	return v.ok
 }
 
-// shownJSON returns a value as JSON, of containers only their kind and size, since they may be large.
+// shownJSON returns a value as JSON. Containers are shown by type and size only, because they may
+// be large.
 func shownJSON(value any) string {
 	switch v := value.(type) {
 	case []any:
@@ -298,7 +317,7 @@ func shownJSON(value any) string {
 	}
 }
 
-// latencyCheck is the longest time that an exchange may take.
+// latencyCheck is the maximum duration of an exchange.
 type latencyCheck time.Duration
 
 func (c latencyCheck) String() string {

@@ -7,13 +7,14 @@ import (
 	"cel.dev/cel-go/common/types/traits"
 )
 
-// smallCall is how many bytes and elements a call may look at for the price of the library.
+// smallCall is the number of bytes and elements that a call may process for the library's price.
 const smallCall = 64
 
-// prices charges calls by the size of what they look at. The library does so only where it knows the types of the arguments beforehand, which
-// it never does for values out of JSON: there it takes joining two texts of a megabyte for one step. Of a pattern it sees the text that it is
-// written in; what looking for it takes depends on its steps.
-type prices struct{ steps map[string]uint64 } // of the patterns of the expression, by what they are written as
+// prices charges calls by the size of their arguments. The library does so only for statically
+// known types, which values of JSON never have: it charges one step for the concatenation of two
+// megabytes. It charges a pattern by the length of its source, but the cost of matching depends on
+// its steps. steps holds them by the source of the pattern.
+type prices struct{ steps map[string]uint64 }
 
 // CallCost implements the library's estimator. Nil means the library's own price.
 func (p prices) CallCost(function, _ string, args []ref.Val, _ ref.Val) *uint64 {
@@ -31,8 +32,8 @@ func (p prices) CallCost(function, _ string, args []ref.Val, _ ref.Val) *uint64 
 	return &cost
 }
 
-// matches is what looking for a pattern costs: each of its steps may be taken for each byte. The evaluation is over where it is a pattern that
-// was not compiled with the expression.
+// matches returns the cost of matching a pattern: its steps times the bytes of the text. A pattern
+// that was not compiled with the expression costs the whole limit, which ends the evaluation.
 func (p prices) matches(in, wanted ref.Val) *uint64 {
 	cost := uint64(costLimit + 1)
 	if text, is := wanted.(types.String); is {
@@ -43,7 +44,7 @@ func (p prices) matches(in, wanted ref.Val) *uint64 {
 	return &cost
 }
 
-// sizeOf returns the size of a value: bytes of a text, and ten for each element of a list or map.
+// sizeOf returns the size of a value: the bytes of a text, and ten per element of a list or map.
 func sizeOf(value ref.Val) uint64 {
 	switch v := value.(type) {
 	case types.String:

@@ -12,29 +12,34 @@ import (
 )
 
 const (
-	maxFound = 200  // bytes of what was found that a verdict shows
+	maxFound = 200  // bytes of the found value in a verdict
 	maxWords = 1000 // bytes of a verdict
 )
 
-// Answer is what rules look at. It is not safe for concurrent use.
+// Answer is the input of rules. It is not safe for concurrent use.
 type Answer struct {
-	Status    int
-	Header    map[string][]string // by canonical names, as net/http has them
-	Body      []byte              // decompressed; the first bytes of it where it is truncated
-	Truncated bool                // there was more of the body than was read
-	Latency   time.Duration       // of the whole exchange
-	Budget    *budget.Budget      // what judging it may take; nil: without a bound
+	Status int
+	// Header is keyed by canonical names, as in net/http.
+	Header map[string][]string
+	// Body is decompressed. If Truncated is set it is only the beginning.
+	Body []byte
+	// Truncated means that the body is longer than the part that was read.
+	Truncated bool
+	// Latency is the duration of the whole exchange.
+	Latency time.Duration
+	// Budget bounds the cost of judging; nil: unbounded.
+	Budget *budget.Budget
 
 	doc      *jsonpath.Document
 	fail     error
-	was      bool  // JSON, before parts of it were hidden
-	stopped  error // why it could not be judged: the error of its budget
+	was      bool  // the body was JSON before parts of it were hidden
+	stopped  error // the budget's error that ended the parsing
 	body     *string
-	plain    any // the document as expressions see it; nil: not yet
+	plain    any // the document in the form of expressions; nil: not converted yet
 	verdicts map[*pathChecks][]verdict
 }
 
-// text returns the body as a text, made once.
+// text returns the body as a string, converted once.
 func (a *Answer) text() string {
 	if a.body == nil {
 		a.body = new(string(a.Body))
@@ -42,17 +47,23 @@ func (a *Answer) text() string {
 	return *a.body
 }
 
-// Shown returns the answer as people may see it, with a header and a body in which parts are hidden.
+// Shown returns the answer with a redacted header and body, for the explanation of a verdict.
 func (a *Answer) Shown(header map[string][]string, body []byte) *Answer {
 	return &Answer{
-		Status: a.Status, Header: header, Body: body, Truncated: a.Truncated, Latency: a.Latency,
-		Budget: a.Budget.Renewed(), was: a.doc != nil, stopped: a.stopped,
+		Status:    a.Status,
+		Header:    header,
+		Body:      body,
+		Truncated: a.Truncated,
+		Latency:   a.Latency,
+		Budget:    a.Budget.Renewed(),
+		was:       a.doc != nil,
+		stopped:   a.stopped,
 	}
 }
 
 var errTruncated = errors.New("it is longer than what is read of it (maxResponseKb)")
 
-// document returns the body as JSON, read once.
+// document returns the body as JSON, parsed once.
 func (a *Answer) document() (*jsonpath.Document, error) {
 	if a.doc == nil && a.fail == nil {
 		if a.Truncated {
@@ -64,8 +75,8 @@ func (a *Answer) document() (*jsonpath.Document, error) {
 	return a.doc, a.fail
 }
 
-// Judge returns the index of the first rule that the answer breaks, or -1 where it satisfies all of them. A rule that the budget does not
-// allow to judge counts as broken.
+// Judge returns the index of the first broken rule, or -1 if the answer satisfies all rules. A rule
+// that exceeds the budget counts as broken.
 func (s *Set) Judge(a *Answer) int {
 	if s == nil {
 		return -1
@@ -79,8 +90,8 @@ func (s *Set) Judge(a *Answer) int {
 	return -1
 }
 
-// JudgeUnchanged is [Set.Judge] for an answer that says that nothing changed since the last one that satisfied the rules: how long it took is
-// all that there is to judge.
+// JudgeUnchanged is [Set.Judge] for a 304 answer. Only the latency is judged, because the last full
+// answer satisfied the other rules.
 func (s *Set) JudgeUnchanged(a *Answer) int {
 	if s == nil {
 		return -1
@@ -95,8 +106,8 @@ func (s *Set) JudgeUnchanged(a *Answer) int {
 	return -1
 }
 
-// Explain says in words that are safe to show which rule is broken and what was found instead, by the answer as it may be shown: the one
-// that was judged, or what is left of it when its secrets are hidden.
+// Explain describes the broken rule and the value that was found. The text is safe to show, because
+// shown is the answer after redaction.
 func (s *Set) Explain(broken int, shown *Answer) string {
 	var found string
 	c := s.checks[broken]
@@ -110,7 +121,8 @@ func (s *Set) Explain(broken int, shown *Answer) string {
 	return cut(fmt.Sprintf("successRules[%d] does not hold (%s): %s", broken, c, found), maxWords)
 }
 
-// shorten quotes a text that a target sent, up to a bound, so that it cannot act on whoever reads it.
+// shorten quotes a text of the target up to a bound, so that control characters in it have no
+// effect.
 func shorten(text string) string {
 	short := cut(text, maxFound)
 	quoted := strconv.Quote(short)
@@ -120,7 +132,7 @@ func shorten(text string) string {
 	return quoted
 }
 
-// cut returns the beginning of a text, at most so many bytes, without half a character.
+// cut returns the beginning of a text, at most limit bytes, without splitting a character.
 func cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text

@@ -1,6 +1,6 @@
-// Package success judges whether an answer satisfies the rules that a user wrote for it: about its headers, its body, places in its
-// JSON, an expression over all of it, and how long it took. It is pure, and bounded: whatever rules and answer hold, a judgement ends soon
-// and takes little memory.
+// Package success judges whether an answer satisfies the rules of a user: about headers, body,
+// values in JSON, latency, or a CEL expression. It is pure. Time and memory of a judgement are
+// bounded for any rules and any answer.
 package success
 
 import (
@@ -19,7 +19,7 @@ const (
 	maxLatency = 30 * time.Minute
 )
 
-// Type says what a rule looks at.
+// Type is the subject of a rule.
 type Type string
 
 // The types.
@@ -31,7 +31,7 @@ const (
 	Latency Type = "latency"
 )
 
-// Op says how a rule compares.
+// Op is the comparison of a rule.
 type Op string
 
 // The comparisons.
@@ -46,41 +46,45 @@ const (
 	GreaterOrEqual Op = "greaterOrEqual"
 )
 
-// Rule is one thing that an answer must satisfy, as a user writes it.
+// Rule is one condition on an answer, as the user configured it.
 type Rule struct {
-	Type         Type
-	Header       string // header: its name, in any case
-	JSONPath     string // json
-	Op           Op     // header, body, json; empty: Equals where there is a value, else Exists
-	Value        any    // header, body, json: a string, number, bool or nil
+	Type     Type
+	Header   string // header: its name, in any case
+	JSONPath string // json
+	// Op is for header, body and json. Empty means Equals if Value is set, else Exists.
+	Op Op
+	// Value is for header, body and json: a string, number, bool or nil.
+	Value        any
 	Expression   string // cel
 	MaxLatencyMs int64  // latency: 1 to 30 minutes
 }
 
-// Problem is what is wrong with one field of a rule.
+// Problem is a fault in one field of a rule.
 type Problem struct {
-	Index   int    // of the rule
-	Field   string // of the rule, by its name in the API; empty: the rule as a whole
-	Code    string
-	Message string // what would be right
+	Index int // of the rule
+	// Field is the API name of the field; empty: the rule as a whole.
+	Field string
+	Code  string
+	// Message states the right form.
+	Message string
 }
 
-// check is a rule that was parsed. It reports whether the answer satisfies it; the words say what was found, or why it could not be
-// told.
+// check is a parsed rule. It judges an answer and describes the value that was found, or why the
+// rule could not be evaluated.
 type check interface {
-	// holds judges an answer. found is words for people, of any length and unescaped.
+	// holds judges an answer. found is unescaped text of any length.
 	holds(a *Answer) (ok bool, found string)
-	// looksAtBody reports whether it matters to the rule what the body is.
+	// looksAtBody reports whether the result depends on the body.
 	looksAtBody() bool
-	// String returns the rule in words.
+	// String describes the rule.
 	String() string
 }
 
-// Set is rules that were parsed. It is safe for concurrent use.
+// Set is a list of parsed rules. It is safe for concurrent use.
 type Set struct{ checks []check }
 
-// Parse reads rules. A nil Set of no rules is satisfied by every answer. Their patterns must fit into what is left of the budget. Every field that is
-// bad is a problem.
+// Parse parses rules. The nil Set of no rules accepts every answer. The patterns are charged to the
+// budget. Every bad field yields a problem.
 func Parse(rules []Rule, budget *pattern.Budget) (*Set, []Problem) {
 	if len(rules) == 0 {
 		return nil, nil
@@ -102,7 +106,7 @@ func Parse(rules []Rule, budget *pattern.Budget) (*Set, []Problem) {
 	return set, nil
 }
 
-// LookAtBody returns the indexes of the rules that look at the body.
+// LookAtBody returns the indexes of the rules that depend on the body.
 func (s *Set) LookAtBody() []int {
 	if s == nil {
 		return nil
@@ -132,12 +136,16 @@ func (r Rule) parse(budget *pattern.Budget) (check, []Problem) {
 	case Latency:
 		parsed, problems = r.latency()
 	default:
-		problems = []Problem{{Field: "type", Code: "invalid_value", Message: "must be one of header, body, json, cel, latency"}}
+		problems = []Problem{{
+			Field:   "type",
+			Code:    "invalid_value",
+			Message: "must be one of header, body, json, cel, latency",
+		}}
 	}
 	return parsed, append(bad, problems...)
 }
 
-// strangers complains about fields that the type does not use.
+// strangers returns the faults of fields that the type does not use.
 func (r Rule) strangers() []Problem {
 	compares := r.Type == Header || r.Type == Body || r.Type == JSON
 	var bad []Problem
@@ -154,29 +162,45 @@ func (r Rule) strangers() []Problem {
 		{"maxLatencyMs", r.MaxLatencyMs != 0, r.Type == Latency},
 	} {
 		if f.given && !f.used {
-			bad = append(bad, Problem{Field: f.name, Code: "not_used", Message: fmt.Sprintf("must be absent: a rule of type %s does not use it", r.Type)})
+			bad = append(bad, Problem{
+				Field:   f.name,
+				Code:    "not_used",
+				Message: fmt.Sprintf("must be absent: a rule of type %s does not use it", r.Type),
+			})
 		}
 	}
 	return bad
 }
 
-// headerName is a token by RFC 9110.
+// headerName matches a token of RFC 9110.
 var headerName = regexp.MustCompile("^[0-9A-Za-z!#$%&'*+.^_`|~-]+$")
 
 func (r Rule) header(budget *pattern.Budget) (check, []Problem) {
 	name := r.Header
 	if name == "" {
-		return nil, []Problem{{Field: "header", Code: "required", Message: "must name a header"}}
+		return nil, []Problem{{
+			Field:   "header",
+			Code:    "required",
+			Message: "must name a header",
+		}}
 	}
 	if len(name) > 256 || !headerName.MatchString(name) {
-		return nil, []Problem{{Field: "header", Code: "header_invalid", Message: "must be the name of a header: ASCII letters, digits and !#$%&'*+-.^_`|~ only, at most 256 bytes"}}
+		return nil, []Problem{{
+			Field:   "header",
+			Code:    "header_invalid",
+			Message: "must be the name of a header: ASCII letters, digits and !#$%&'*+-.^_`|~ only, at most 256 bytes",
+		}}
 	}
 	return r.textual(headerSubject(textproto.CanonicalMIMEHeaderKey(name)), budget)
 }
 
 func (r Rule) latency() (check, []Problem) {
 	if r.MaxLatencyMs < 1 || r.MaxLatencyMs > maxLatency.Milliseconds() {
-		return nil, []Problem{{Field: "maxLatencyMs", Code: "out_of_range", Message: "must be from 1 to 1800000 (milliseconds)"}}
+		return nil, []Problem{{
+			Field:   "maxLatencyMs",
+			Code:    "out_of_range",
+			Message: "must be from 1 to 1800000 (milliseconds)",
+		}}
 	}
 	return latencyCheck(r.MaxLatencyMs) * latencyCheck(time.Millisecond), nil
 }
@@ -193,13 +217,18 @@ func (r Rule) op() Op {
 	}
 }
 
-// comparison reads what the rule compares with. text says that only texts are compared, so that null and booleans make no sense.
+// comparison parses the operand. text means that only texts are compared, so that null and booleans
+// are refused.
 func (r Rule) comparison(text bool, budget *pattern.Budget) (comparison, []Problem) {
 	c := comparison{op: r.op()}
 	switch c.op {
 	case Exists:
 		if r.Value != nil {
-			return c, []Problem{{Field: "value", Code: "not_used", Message: "must be absent: exists compares with nothing"}}
+			return c, []Problem{{
+				Field:   "value",
+				Code:    "not_used",
+				Message: "must be absent: exists compares with nothing",
+			}}
 		}
 	case Equals, NotEquals:
 		return c.literal(r.Value, text)
@@ -208,25 +237,45 @@ func (r Rule) comparison(text bool, budget *pattern.Budget) (comparison, []Probl
 	case Less, LessOrEqual, Greater, GreaterOrEqual:
 		number := numberOf(r.Value)
 		if number == "" {
-			return c, []Problem{{Field: "value", Code: "invalid_value", Message: fmt.Sprintf("must be a number: %s compares numbers", c.op)}}
+			return c, []Problem{{
+				Field:   "value",
+				Code:    "invalid_value",
+				Message: fmt.Sprintf("must be a number: %s compares numbers", c.op),
+			}}
 		}
 		c.number, c.literalText = number, literal(r.Value)
 	default:
-		return c, []Problem{{Field: "op", Code: "invalid_value", Message: "must be one of exists, equals, notEquals, matches, less, lessOrEqual, greater, greaterOrEqual"}}
+		return c, []Problem{{
+			Field:   "op",
+			Code:    "invalid_value",
+			Message: "must be one of exists, equals, notEquals, matches, less, lessOrEqual, greater, greaterOrEqual",
+		}}
 	}
 	return c, nil
 }
 
 func (c comparison) literal(value any, text bool) (comparison, []Problem) {
-	wrong := []Problem{{Field: "value", Code: "invalid_value", Message: "must be a text, a number, true, false or null"}}
+	wrong := []Problem{{
+		Field:   "value",
+		Code:    "invalid_value",
+		Message: "must be a text, a number, true, false or null",
+	}}
 	switch v := value.(type) {
 	case string:
 		if len(v) > maxLiteral {
-			return c, []Problem{{Field: "value", Code: "too_long", Message: fmt.Sprintf("must be at most %d bytes long", maxLiteral)}}
+			return c, []Problem{{
+				Field:   "value",
+				Code:    "too_long",
+				Message: fmt.Sprintf("must be at most %d bytes long", maxLiteral),
+			}}
 		}
 	case nil, bool:
 		if text {
-			return c, []Problem{{Field: "value", Code: "invalid_value", Message: "must be a text or a number"}}
+			return c, []Problem{{
+				Field:   "value",
+				Code:    "invalid_value",
+				Message: "must be a text or a number",
+			}}
 		}
 	default:
 		if c.number = numberOf(value); c.number == "" {
@@ -240,17 +289,25 @@ func (c comparison) literal(value any, text bool) (comparison, []Problem) {
 func (c comparison) pattern(value any, budget *pattern.Budget) (comparison, []Problem) {
 	text, ok := value.(string)
 	if !ok || text == "" {
-		return c, []Problem{{Field: "value", Code: "invalid_value", Message: "must be a regular expression (RE2)"}}
+		return c, []Problem{{
+			Field:   "value",
+			Code:    "invalid_value",
+			Message: "must be a regular expression (RE2)",
+		}}
 	}
 	compiled, err := budget.Compile(text)
 	if err != nil {
-		return c, []Problem{{Field: "value", Code: "invalid_value", Message: err.Error()}}
+		return c, []Problem{{
+			Field:   "value",
+			Code:    "invalid_value",
+			Message: err.Error(),
+		}}
 	}
 	c.re, c.literalText = compiled, strconv.Quote(text)
 	return c, nil
 }
 
-// numberOf returns a number as JSON writes it; empty where it is none.
+// numberOf returns the JSON form of a number; empty for any other value.
 func numberOf(value any) json.Number {
 	switch v := value.(type) {
 	case json.Number:
@@ -262,7 +319,7 @@ func numberOf(value any) json.Number {
 	}
 }
 
-// literal returns a value of a rule as JSON writes it.
+// literal returns the JSON form of a rule's value.
 func literal(value any) string {
 	raw, err := json.Marshal(value)
 	if err != nil {

@@ -9,7 +9,8 @@ import (
 	"rubato/internal/schedule"
 )
 
-// directives returns what a date layout may hold, as the standard library writes it.
+// directives returns the supported directives of date layouts, with their form in the standard
+// library.
 func directives() map[byte]string {
 	return map[byte]string{
 		'Y': "2006", 'm': "01", 'd': "02", 'H': "15", 'M': "04", 'S': "05", 'L': ".000", 'j': "002",
@@ -17,7 +18,7 @@ func directives() map[byte]string {
 	}
 }
 
-// layout is a parsed date layout: literals, and directives between them.
+// layout is a parsed date layout: literals and directives.
 type layout struct {
 	pieces []piece
 	zone   *time.Location
@@ -28,7 +29,7 @@ type piece struct {
 	format  string // empty: none
 }
 
-// dateFilter writes an instant by a layout, in UTC or another zone.
+// dateFilter formats an instant by a layout, in UTC or another zone.
 func dateFilter(args []token, of kind) (filter, error) {
 	if of != instant {
 		return filter{}, errNoInstant
@@ -38,21 +39,25 @@ func dateFilter(args []token, of kind) (filter, error) {
 		return filter{}, err
 	}
 	return filter{kind: text, apply: func(v value) (value, error) {
-		if v.kind != instant || !v.known { // A default that came before, or nothing to write.
-			return value{kind: text, text: v.text, known: v.known}, nil
+		if v.kind != instant || !v.known { // The value of a default filter, or an unknown one.
+			return value{
+				kind:  text,
+				text:  v.text,
+				known: v.known,
+			}, nil
 		}
 		return textOf(l.format(v.at)), nil
 	}}, nil
 }
 
-// parseLayout reads a layout such as "%Y-%m-%d", and a zone.
+// parseLayout parses a layout such as "%Y-%m-%d", and an optional zone.
 func parseLayout(args []token) (layout, error) {
 	if len(args) == 0 || len(args) > 2 || args[0].kind != tokenString || args[0].text == "" {
 		return layout{}, errors.New(`takes a layout, and maybe a zone: date "%Y-%m-%d" "Europe/Berlin"`)
 	}
 	l := layout{zone: time.UTC}
 	if len(args) == 2 {
-		zone, err := schedule.LoadZone(args[1].text) // It knows no names that mean something else on another machine.
+		zone, err := schedule.LoadZone(args[1].text) // It refuses names whose meaning depends on the machine.
 		if err != nil {
 			return layout{}, fmt.Errorf("knows no zone %s; use a name of the IANA database such as \"Europe/Berlin\"", quote(args[1].text))
 		}
@@ -85,7 +90,7 @@ func firstOf(s string) string {
 	return ""
 }
 
-// format writes an instant.
+// format formats an instant.
 func (l layout) format(at time.Time) string {
 	at = at.In(l.zone)
 	var out strings.Builder

@@ -14,17 +14,18 @@ import (
 	"unicode/utf8"
 )
 
-// filter makes another value of a value.
+// filter transforms a value.
 type filter struct {
-	name  string
-	kind  kind // of what it makes; of default: of what it is given
+	name string
+	// kind is the kind of its result. For the filter default it is the kind of its input.
+	kind  kind
 	apply func(value) (value, error)
 }
 
-// recipe makes a filter of its arguments. Its error says what would be right.
+// recipe builds a filter from its arguments. Its error states the right form.
 type recipe func(args []token, of kind) (filter, error)
 
-// recipes returns every filter.
+// recipes returns every filter by name.
 func recipes() map[string]recipe {
 	return map[string]recipe{
 		"upper":     simple(func(s string) (string, error) { return strings.ToUpper(s), nil }),
@@ -43,7 +44,7 @@ func filterNames() string {
 	return strings.Join(slices.Sorted(maps.Keys(recipes())), ", ")
 }
 
-// makeFilter returns a filter by its name. fault says what is wrong, and what would be right.
+// makeFilter returns a filter by its name. fault describes the error and the right form.
 func makeFilter(name string, args []token, of kind) (f filter, fault string) {
 	build, known := recipes()[name]
 	if !known {
@@ -59,10 +60,10 @@ func makeFilter(name string, args []token, of kind) (f filter, fault string) {
 
 var errNoArguments = errors.New("takes no arguments")
 
-// simple makes text of text.
+// simple returns a recipe for a filter from text to text.
 func simple(apply func(string) (string, error)) recipe { return escaping(text, apply) }
 
-// escaping makes something of a kind of text.
+// escaping returns a recipe for a filter from text to a given kind.
 func escaping(to kind, apply func(string) (string, error)) recipe {
 	return func(args []token, _ kind) (filter, error) {
 		if len(args) > 0 {
@@ -70,28 +71,40 @@ func escaping(to kind, apply func(string) (string, error)) recipe {
 		}
 		return filter{kind: to, apply: func(v value) (value, error) {
 			s, err := apply(v.String())
-			return value{kind: to, text: s, known: v.known}, err
+			return value{
+				kind:  to,
+				text:  s,
+				known: v.known,
+			}, err
 		}}, nil
 	}
 }
 
-// jsonFilter writes a value as a JSON document: a number stays one, and what is not known is null.
+// jsonFilter encodes a value as JSON. A number stays a number, and an unknown value is null.
 func jsonFilter(args []token, _ kind) (filter, error) {
 	if len(args) > 0 {
 		return filter{}, errNoArguments
 	}
 	return filter{kind: rawJSON, apply: func(v value) (value, error) {
 		s, err := jsonDocument(v)
-		return value{kind: rawJSON, text: s, known: true}, err
+		return value{
+			kind:  rawJSON,
+			text:  s,
+			known: true,
+		}, err
 	}}, nil
 }
 
-// defaultFilter replaces what is not known, or empty.
+// defaultFilter replaces an unknown or empty value.
 func defaultFilter(args []token, of kind) (filter, error) {
 	if len(args) != 1 {
 		return filter{}, errors.New(`takes one argument, the value in place of one that is missing: default "none"`)
 	}
-	instead := value{kind: text, text: args[0].text, known: true}
+	instead := value{
+		kind:  text,
+		text:  args[0].text,
+		known: true,
+	}
 	if args[0].kind == tokenName {
 		if n, err := strconv.ParseInt(args[0].text, 10, 64); err == nil {
 			instead = numberOf(n, true)
@@ -107,7 +120,7 @@ func defaultFilter(args []token, of kind) (filter, error) {
 	}}, nil
 }
 
-// clockFilter makes a number of an instant.
+// clockFilter returns a recipe for a filter from an instant to a number.
 func clockFilter(count func(time.Time) int64) recipe {
 	return func(args []token, of kind) (filter, error) {
 		if len(args) > 0 {
@@ -117,7 +130,7 @@ func clockFilter(count func(time.Time) int64) recipe {
 			return filter{}, errNoInstant
 		}
 		return filter{kind: number, apply: func(v value) (value, error) {
-			if v.kind != instant { // A default that came before.
+			if v.kind != instant { // The value of a default filter.
 				return v, nil
 			}
 			return numberOf(count(v.at), v.known), nil
@@ -138,7 +151,7 @@ func jsonDocument(v value) (string, error) {
 	return jsonString(v.String())
 }
 
-// jsonString returns a text as a JSON string, in quotes.
+// jsonString returns a text as a JSON string with quotes.
 func jsonString(s string) (string, error) {
 	if !utf8.ValidString(s) {
 		return "", errors.New("is no text in UTF-8, which JSON needs; use base64")

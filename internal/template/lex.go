@@ -5,11 +5,13 @@ import (
 	"unicode/utf8"
 )
 
-// token is a word of an action.
+// token is a lexical token of an action.
 type token struct {
 	kind tokenKind
-	text string // of a string: what it stands for
-	at   int    // in the text
+	// text of a string token is its unescaped value.
+	text string
+	// at is the offset in the text.
+	at int
 }
 
 type tokenKind int
@@ -19,16 +21,17 @@ const (
 	tokenName                    // a name, or a number
 	tokenString                  // a string
 	tokenMark                    // one of . [ ] |
-	tokenBad                     // anything else; text says what is wrong
+	tokenBad                     // an error; text describes it
 )
 
-// lexer cuts actions into tokens.
+// lexer splits actions into tokens.
 type lexer struct {
 	text string
 	at   int
 }
 
-// next returns the next token of the action at hand. Past the end of the text it is a bad one, without moving on.
+// next returns the next token of the current action. At the end of the text it returns a bad token
+// and does not advance.
 func (l *lexer) next() token {
 	for l.at < len(l.text) && strings.IndexByte(" \t\r\n", l.text[l.at]) >= 0 {
 		l.at++
@@ -61,8 +64,8 @@ func (l *lexer) next() token {
 	}
 }
 
-// quoted reads a string in quotes of one kind. A backslash takes the next character as it is, except that n and t mean a line break and
-// a tab.
+// quoted reads a string literal. A backslash escapes the next character;
+// and \t are a line break and a tab.
 func (l *lexer) quoted(mark byte) token {
 	from := l.at
 	var out strings.Builder
@@ -87,7 +90,7 @@ func (l *lexer) quoted(mark byte) token {
 	return token{tokenBad, "the string is not closed; end it with " + string(rune(mark)), from}
 }
 
-// skip moves on to the end of the action, for one that cannot be read.
+// skip advances to the end of an unparsable action.
 func (l *lexer) skip() {
 	if at := strings.Index(l.text[l.at:], "}}"); at >= 0 {
 		l.at += at + 2
@@ -100,10 +103,10 @@ func isNameByte(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '_' || c == '-'
 }
 
-// position is where in a text something is.
+// position is a place in a text.
 type position struct{ line, column int }
 
-// positionOf returns the line and the column of a byte of a text.
+// positionOf returns the line and column of a byte offset.
 func positionOf(text string, at int) position {
 	before := text[:at]
 	line := strings.LastIndexByte(before, '\n') + 1

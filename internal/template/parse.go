@@ -7,12 +7,17 @@ import (
 	"strings"
 )
 
-// Parse reads a text. It returns nil where the text is no template, and otherwise the template or every fault that was found.
+// Parse parses a text. It returns nil for a text that is no template, otherwise the template or
+// every fault.
 func Parse(text string, o Options) (*Template, []*Error) {
 	if !Is(text) {
 		return nil, nil
 	}
-	p := &parser{lexer: lexer{text: text}, options: o, template: &Template{field: o.Field}}
+	p := &parser{
+		lexer:    lexer{text: text},
+		options:  o,
+		template: &Template{field: o.Field},
+	}
 	for p.part() {
 	}
 	if len(p.faults) == 0 {
@@ -24,17 +29,18 @@ func Parse(text string, o Options) (*Template, []*Error) {
 	return p.template, nil
 }
 
-// parser reads one text.
+// parser parses one text.
 type parser struct {
 	lexer
 	options  Options
 	template *Template
 	faults   []*Error
 	actions  int
-	began    int // where the action at hand begins
+	// began is the offset of the current action.
+	began int
 }
 
-// part reads a literal and the action after it, and reports whether there is more.
+// part parses a literal and the action after it, and reports whether more text follows.
 func (p *parser) part() bool {
 	rest := p.text[p.at:]
 	at := strings.Index(rest, Open)
@@ -61,7 +67,8 @@ func (p *parser) add(next part) {
 	p.template.parts = append(p.template.parts, next)
 }
 
-// action reads an action, whose opening is behind. It returns nil where it cannot be read, and goes on after it.
+// action parses an action after its opening braces. For an unparsable action it returns nil and
+// continues behind it.
 func (p *parser) action() *action {
 	a := &action{at: positionOf(p.text, p.began)}
 	next, ok := p.value(a)
@@ -78,7 +85,7 @@ func (p *parser) action() *action {
 		ok = false
 	}
 	if !ok {
-		p.at = next.at // What was read last may be, or hide, the end of the action.
+		p.at = next.at // The last token may be or contain the end of the action.
 		p.skip()
 		return nil
 	}
@@ -88,7 +95,7 @@ func (p *parser) action() *action {
 	return a
 }
 
-// labeled reports whether the label that an action names, if any, is there or has a default.
+// labeled reports whether the label of an action exists or has a default.
 func (p *parser) labeled(a *action) bool {
 	if a.label == "" || p.options.Labels[a.label] != "" || len(a.filters) > 0 && a.filters[0].name == "default" {
 		return true
@@ -97,13 +104,19 @@ func (p *parser) labeled(a *action) bool {
 	return false
 }
 
-// value reads what the action begins with, and returns the token after it.
+// value parses the value of an action, and returns the token after it.
 func (p *parser) value(a *action) (token, bool) {
 	first := p.next()
 	switch {
 	case first.kind == tokenString:
 		a.name = "a string"
-		a.value = func(*Values) (value, error) { return value{kind: text, text: first.text, known: true}, nil }
+		a.value = func(*Values) (value, error) {
+			return value{
+				kind:  text,
+				text:  first.text,
+				known: true,
+			}, nil
+		}
 		return p.next(), true
 	case first.kind == tokenName && first.text == "secret":
 		return p.secret(a)
@@ -118,7 +131,7 @@ func (p *parser) value(a *action) (token, bool) {
 	}
 }
 
-// secret reads the name of a secret.
+// secret parses the name of a secret.
 func (p *parser) secret(a *action) (token, bool) {
 	of := p.next()
 	if of.kind != tokenString || of.text == "" {
@@ -134,12 +147,16 @@ func (p *parser) secret(a *action) (token, bool) {
 		if err != nil {
 			return value{}, &vaultError{err}
 		}
-		return value{kind: text, text: found, known: true}, nil
+		return value{
+			kind:  text,
+			text:  found,
+			known: true,
+		}, nil
 	}
 	return p.next(), true
 }
 
-// path reads a name of the vocabulary.
+// path parses a name of the vocabulary.
 func (p *parser) path(a *action, first token) (token, bool) {
 	names := []string{first.text}
 	if !strings.Contains(known(), first.text+".") {
@@ -178,7 +195,7 @@ func labelOf(path []string) (string, bool) {
 	return path[2], true
 }
 
-// member reads one step of a path, whose mark is behind.
+// member parses one step of a path, after its mark.
 func (p *parser) member(opened token) (string, bool) {
 	of := p.next()
 	if opened.text == "." {
@@ -198,7 +215,7 @@ func (p *parser) member(opened token) (string, bool) {
 	return of.text, true
 }
 
-// filter reads a filter and its arguments, and returns the token after them.
+// filter parses a filter with its arguments, and returns the token after them.
 func (p *parser) filter(a *action) (token, bool) {
 	of := p.next()
 	if of.kind != tokenName {
@@ -234,10 +251,14 @@ func (p *parser) unexpected(got token, want string) {
 
 func (p *parser) fault(at int, format string, args ...any) {
 	place := positionOf(p.text, at)
-	p.faults = append(p.faults, &Error{Line: place.line, Column: place.column, Message: fmt.Sprintf(format, args...)})
+	p.faults = append(p.faults, &Error{
+		Line:    place.line,
+		Column:  place.column,
+		Message: fmt.Sprintf(format, args...),
+	})
 }
 
-// quote shows a piece of a template, whatever is in it.
+// quote quotes a piece of a template with any content.
 func quote(s string) string {
 	if len(s) > 64 {
 		s = strings.ToValidUTF8(s[:64], "") + "..."

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// placed finds where each action stands, and complains of those that could not be filled in without changing what the text says.
+// placed determines the place of each action, and refuses actions whose value could change the
+// structure of the text.
 func (p *parser) placed() {
 	switch p.options.Field {
 	case URL:
@@ -16,12 +17,17 @@ func (p *parser) placed() {
 	}
 }
 
-// refuse complains of an action.
+// refuse reports an action as a fault.
 func (p *parser) refuse(a *action, message string) {
-	p.faults = append(p.faults, &Error{Line: a.at.line, Column: a.at.column, Message: message})
+	p.faults = append(p.faults, &Error{
+		Line:    a.at.line,
+		Column:  a.at.column,
+		Message: message,
+	})
 }
 
-// placedInURL holds scheme, host, port and fragment literal, and secrets out of the path: paths are shown where a call fails.
+// placedInURL requires literal scheme, host, port and fragment, and refuses secrets in the path,
+// because error messages show the path.
 func (p *parser) placedInURL() {
 	before, filled := "", ""
 	for i := range p.template.parts {
@@ -49,7 +55,7 @@ func (p *parser) placedInURL() {
 	}
 }
 
-// regionOf returns what follows the beginning of a URL.
+// regionOf returns the part of a URL that follows a prefix.
 func regionOf(before string) place {
 	_, after, found := strings.Cut(before, "://")
 	switch {
@@ -62,8 +68,9 @@ func regionOf(before string) place {
 	}
 }
 
-// placedInJSON tells strings from the rest. Outside a string an action must be a whole value, so that whatever it yields leaves the
-// document what it is; and with its actions filled in, the text must be a document.
+// placedInJSON distinguishes strings from the rest. Outside a string an action must be a whole
+// value, so that no value changes the structure. The text must be valid JSON with samples in place
+// of its actions.
 func (p *parser) placedInJSON() {
 	var scan jsonScan
 	var filled strings.Builder
@@ -92,12 +99,12 @@ func (p *parser) placedInJSON() {
 	}
 }
 
-// jsonScan reads JSON as far as strings are concerned.
+// jsonScan is a JSON scanner that tracks only strings.
 type jsonScan struct {
-	inside  bool // a string
-	escaped bool // behind a backslash
-	hex     int  // digits of an escape that are still to come
-	last    byte // that is no space and in no string; zero: none yet
+	inside  bool // inside a string
+	escaped bool // after a backslash
+	hex     int  // remaining digits of an escape
+	last    byte // last byte outside strings that is no space; zero: none
 }
 
 func (s *jsonScan) read(text string) {
@@ -128,7 +135,8 @@ const jsonSpace = " \t\r\n"
 // opens reports whether a value may begin here.
 func (s *jsonScan) opens() bool { return s.last == 0 || strings.IndexByte("[:,", s.last) >= 0 }
 
-// closes reports whether a value ends where parts go on. The name of a member is none: it has to be a string.
+// closes reports whether a value ends before the given parts. The name of a member is refused,
+// because it must be a string.
 func closes(parts []part) bool {
 	if len(parts) == 0 {
 		return true

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Render returns the text with the values of a run filled in, at most limit bytes of it. The error is an [*Error] with the place of
-// the action that cannot be filled in; it shows no value.
+// Render returns the text with the values of a run, of at most limit bytes. The error is an
+// [*Error] with the place of the failed action. It contains no value.
 func (t *Template) Render(v *Values, limit int) (string, error) {
 	var out strings.Builder
 	out.Grow(min(limit, t.size+64*len(t.parts)))
@@ -35,22 +35,28 @@ func (t *Template) Render(v *Values, limit int) (string, error) {
 	return out.String(), nil
 }
 
-// fail places an error, and names the value that it is about, unless it does so itself.
+// fail returns an error with the place and the name of its value, unless the error names the value
+// itself.
 func (a *action) fail(err error) *Error {
 	message := a.name + " " + err.Error()
 	if own, is := errors.AsType[*vaultError](err); is {
 		message = own.Error()
 	}
-	return &Error{Line: a.at.line, Column: a.at.column, Message: message, Err: err}
+	return &Error{
+		Line:    a.at.line,
+		Column:  a.at.column,
+		Message: message,
+		Err:     err,
+	}
 }
 
-// vaultError is what [Secrets] says: it names the secret.
+// vaultError is an error of [Secrets], which names the secret.
 type vaultError struct{ err error }
 
 func (e *vaultError) Error() string { return e.err.Error() }
 func (e *vaultError) Unwrap() error { return e.err }
 
-// written returns what stands in place of an action.
+// written returns the text that replaces an action.
 func (t *Template) written(p part, v *Values) (string, error) {
 	got, err := p.action.evaluate(v)
 	if err != nil {
@@ -86,7 +92,7 @@ func (t *Template) written(p part, v *Values) (string, error) {
 	return got.String(), nil
 }
 
-// evaluate returns the value of an action behind its filters.
+// evaluate returns the value of an action after its filters.
 func (a *action) evaluate(v *Values) (value, error) {
 	got, err := a.value(v)
 	for i := 0; err == nil; i++ {
@@ -103,7 +109,7 @@ func (a *action) evaluate(v *Values) (value, error) {
 
 func isControl(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
 
-// percentEncode escapes everything but the unreserved characters of RFC 3986.
+// percentEncode escapes all bytes except the unreserved characters of RFC 3986.
 func percentEncode(s string) string {
 	const digits = "0123456789ABCDEF"
 	var out strings.Builder
@@ -121,7 +127,7 @@ func unreserved(c byte) bool {
 	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.IndexByte("-._~", c) >= 0
 }
 
-// traverses reports whether the path of a URL has a part that names the folder itself or the one above.
+// traverses reports whether the path of a URL contains a "." or ".." segment.
 func traverses(url string) bool {
 	_, path, _ := strings.Cut(url, "://")
 	if at := strings.IndexAny(path, "?#"); at >= 0 {

@@ -6,47 +6,55 @@ import (
 	"strings"
 )
 
-// Field is what a text is, which decides how the values in it are escaped.
+// Field is the kind of a text. It determines how values are escaped.
 type Field int
 
 // The fields.
 const (
-	Text   Field = iota // values as they are
-	URL                 // percent-encoded; scheme, host and port must be literal, and so must a fragment
-	Header              // as they are; what no header may hold is refused
-	JSON                // in a string escaped for it; elsewhere written as a JSON value, null where there is none
-	Form                // application/x-www-form-urlencoded: percent-encoded
-	XML                 // with entities for what is markup
+	// Text: values are not escaped.
+	Text Field = iota
+	// URL: values are percent-encoded. Scheme, host, port and fragment must be literal.
+	URL
+	// Header: values are not escaped; characters that a header must not hold are refused.
+	Header
+	// JSON: values are escaped inside a string, and encoded as a JSON value elsewhere; an unknown
+	// value is null.
+	JSON
+	// Form is application/x-www-form-urlencoded: values are percent-encoded.
+	Form
+	// XML: markup characters become entities.
+	XML
 )
 
-// Open is what begins an action. A text without it is no template.
+// Open begins an action. A text without it is no template.
 const Open = "{{"
 
-// The bounds of a template, beside the one on what it yields.
+// Bounds of a template, in addition to the one on its output.
 const (
-	maxActions = 1000     // of a text
-	maxFilters = 8        // of an action
+	maxActions = 1000     // per text
+	maxFilters = 8        // per action
 	maxValue   = 64 << 10 // bytes of a value, before and after each filter
-	maxErrors  = 10       // that are told of one text
+	maxErrors  = 10       // reported per text
 )
 
-// Options say what a text may speak of.
+// Options is the context of a text.
 type Options struct {
 	Field Field
-	// Labels are those of the endpoint. A label that is not among them needs a default.
+	// Labels are those of the endpoint. An unknown label requires a default.
 	Labels map[string]string
 }
 
-// Template is a parsed text. It never changes and is safe for concurrent use.
+// Template is a parsed text. It is immutable and safe for concurrent use.
 type Template struct {
 	field Field
 	parts []part
 	size  int // bytes of its literals
 
-	guarded bool // values stand in the path of a URL
+	// guarded means that values stand in the path of a URL.
+	guarded bool
 }
 
-// part is a literal and the action that follows it; the last one may have none.
+// part is a literal and the action that follows it; the last part may have none.
 type part struct {
 	literal string
 	action  *action
@@ -55,31 +63,37 @@ type part struct {
 
 // action is one {{...}}.
 type action struct {
-	at      position
-	name    string // as errors show it
+	at position
+	// name is the name of the value in errors.
+	name    string
 	value   func(*Values) (value, error)
 	kind    kind
 	filters []filter
-	secret  string // the secret that it names; empty: none
-	label   string // likewise the label
-	last    bool   // it speaks of the last run
+	// secret is the referenced secret; empty: none.
+	secret string
+	// label is the referenced label; empty: none.
+	label string
+	// last means that the action uses the previous run.
+	last bool
 }
 
-// place is where in its field an action stands.
+// place is the place of an action in its field.
 type place int
 
 const (
 	plain    place = iota
-	inString       // of JSON
-	inPath         // of a URL
+	inString       // inside a JSON string
+	inPath         // in the path of a URL
 	inQuery
 )
 
-// Error is a fault of a template, or of a value that cannot stand where it should. Its text shows no value.
+// Error is a fault of a template, or of a value that is not allowed in its place. Its text contains
+// no value.
 type Error struct {
 	Line, Column int // from 1; columns count characters
 	Message      string
-	Err          error // the cause, where there is one
+	// Err is the cause, if any.
+	Err error
 }
 
 // Error implements error.
@@ -93,7 +107,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // Is reports whether a text is a template.
 func Is(text string) bool { return strings.Contains(text, Open) }
 
-// Secrets returns the names of the secrets that the template uses, sorted, each once.
+// Secrets returns the names of the referenced secrets, sorted and unique.
 func (t *Template) Secrets() []string {
 	var names []string
 	for _, p := range t.parts {
@@ -105,12 +119,13 @@ func (t *Template) Secrets() []string {
 	return slices.Compact(names)
 }
 
-// UsesLast reports whether the template speaks of the run before.
+// UsesLast reports whether the template uses the previous run.
 func (t *Template) UsesLast() bool {
 	return slices.ContainsFunc(t.parts, func(p part) bool { return p.action != nil && p.action.last })
 }
 
-// Sole returns the name of the secret of which the text consists, as it is; empty where it is anything else.
+// Sole returns the name of the secret if the text is one unfiltered reference to it, else an empty
+// string.
 func (t *Template) Sole() string {
 	if len(t.parts) != 1 || t.parts[0].literal != "" || len(t.parts[0].action.filters) > 0 {
 		return ""
@@ -118,7 +133,7 @@ func (t *Template) Sole() string {
 	return t.parts[0].action.secret
 }
 
-// Sample returns the text with something in place of every action.
+// Sample returns the text with a sample in place of every action.
 func (t *Template) Sample(something string) string {
 	var out strings.Builder
 	for _, p := range t.parts {

@@ -7,17 +7,20 @@ import (
 	"time"
 )
 
-// Values are what one run has to tell. Instants are UTC; zero ones are not known. They are not safe for concurrent use.
+// Values holds the values of one run. Instants are UTC; zero means unknown. It is not safe for
+// concurrent use.
 type Values struct {
 	Run      Run
 	Endpoint Endpoint
 	Last     Last
-	Secrets  Secrets // nil: there are none
+	// Secrets is nil if there are none.
+	Secrets Secrets
 
 	made []string // see Made
 }
 
-// Made returns what filters made of secrets in the texts that were rendered with v so far. It must not be shown or stored either.
+// Made returns the texts that filters derived from secrets so far. Like secrets, they must not be
+// shown or stored.
 func (v *Values) Made() []string { return v.made }
 
 // Run is the run that sends the request.
@@ -33,16 +36,17 @@ type Endpoint struct {
 	Labels        map[string]string
 }
 
-// Last is the run of the endpoint that finished last. The zero value says that there was none.
+// Last is the previous finished run of the endpoint. The zero value means that there is none.
 type Last struct {
-	Status     string
-	StatusCode int // of its answer; zero: none came
+	Status string
+	// StatusCode is that of its answer; zero: none.
+	StatusCode int
 	FinishedAt time.Time
 }
 
-// Secrets knows the values of secrets.
+// Secrets looks up the values of secrets.
 type Secrets interface {
-	// Secret returns the value of a secret. Its error names the secret and shows no value.
+	// Secret returns the value of a secret. Its error names the secret and contains no value.
 	Secret(name string) (string, error)
 }
 
@@ -57,26 +61,44 @@ const (
 	encoded // percent-encoded text
 )
 
-// value is what an action yields.
+// value is the result of an action.
 type value struct {
-	kind  kind
-	text  string // of an instant: empty
+	kind kind
+	// text is empty for an instant.
+	text  string
 	at    time.Time
 	known bool
 }
 
-func textOf(s string) value { return value{kind: text, text: s, known: s != ""} }
+func textOf(s string) value {
+	return value{
+		kind:  text,
+		text:  s,
+		known: s != "",
+	}
+}
 
 func numberOf(n int64, known bool) value {
 	if !known {
 		return value{kind: number}
 	}
-	return value{kind: number, text: strconv.FormatInt(n, 10), known: true}
+	return value{
+		kind:  number,
+		text:  strconv.FormatInt(n, 10),
+		known: true,
+	}
 }
 
-func instantOf(t time.Time) value { return value{kind: instant, at: t.UTC(), known: !t.IsZero()} }
+func instantOf(t time.Time) value {
+	return value{
+		kind:  instant,
+		at:    t.UTC(),
+		known: !t.IsZero(),
+	}
+}
 
-// String returns the value as text; an unknown one is empty. Instants are written by RFC 3339, with milliseconds.
+// String returns the value as text; an unknown value is empty. Instants have the form of RFC 3339
+// with milliseconds.
 func (v value) String() string {
 	if v.kind == instant && v.known {
 		return v.at.Format("2006-01-02T15:04:05.000Z")
@@ -91,7 +113,7 @@ type word struct {
 	of   func(*Values) value
 }
 
-// vocabulary returns every name that has a value of its own; labels and secrets are beside it.
+// vocabulary returns every name with a fixed meaning. Labels and secrets come in addition.
 func vocabulary() []word {
 	return []word{
 		{"run.id", text, func(v *Values) value { return textOf(v.Run.ID) }},
@@ -116,7 +138,7 @@ func lookUp(name string) (word, bool) {
 	return words[at], true
 }
 
-// known lists the vocabulary for people.
+// known lists the vocabulary for error messages.
 func known() string {
 	words := vocabulary()
 	names := make([]string, 0, len(words))

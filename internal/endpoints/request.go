@@ -13,7 +13,7 @@ import (
 	"rubato/internal/template"
 )
 
-// The bounds of what templates yield: those of the fields that they stand in.
+// Bounds of rendered values, in bytes. They equal the bounds of the literal fields.
 const (
 	maxURLBytes    = 2048
 	maxHeaderBytes = 8 << 10
@@ -21,48 +21,64 @@ const (
 	maxKeyBytes    = 64 << 10 // of a client key
 )
 
-// Shape is the request of an endpoint at one version, parsed: what a run fills in, and how it proves who is calling. It never changes
-// and is safe for concurrent use.
-type Shape struct {
-	spec      *Spec
-	url       *template.Template // nil: literal; likewise the others
+// RequestTemplate is the parsed request of an endpoint at one version, including its
+// authentication. It is immutable and safe for concurrent use.
+type RequestTemplate struct {
+	spec *Spec
+	// url is nil for a literal URL; likewise the other templates.
+	url       *template.Template
 	query     map[string]*template.Template
 	headers   map[string]*template.Template
 	body      *template.Template
 	clientKey *template.Template
-	auth      map[string]*template.Template // by the name of the field
-	fault     error                         // why nothing can be sent
+	// auth holds the templates of Auth by the name of the field.
+	auth map[string]*template.Template
+	// fault is the error that every Render returns if a template is invalid.
+	fault error
 
-	secrets     []string // that it names, sorted, each once
-	credentials []string // see Credentials
-	last        bool     // it speaks of the run before
+	// secrets holds the names of the referenced secrets, sorted and unique.
+	secrets []string
+	// credentials is the result of Credentials.
+	credentials []string
+	// last reports whether a template uses the previous run.
+	last bool
 }
 
-// Request is what a run sends, with its values filled in.
+// Request is a rendered request.
 type Request struct {
-	URL       string
-	Header    map[string]string // the headers that a run fills in, those of auth included
-	Body      string
-	ClientKey string // PEM; empty: none
-	OAuth2    *Grant // a token is to be got first; nil: none
-	// Sensitive are texts in it that were made of secrets and are not those themselves. They must not be shown or stored.
+	URL string
+	// Header holds the rendered headers, including that of the authentication.
+	Header map[string]string
+	Body   string
+	// ClientKey is PEM; empty: none.
+	ClientKey string
+	// OAuth2 is the grant to fetch a token with before the request is sent; nil: none.
+	OAuth2 *Grant
+	// Sensitive holds texts that were derived from secrets, such as encoded credentials. They must
+	// not be shown or stored.
 	Sensitive []string
 }
 
-// Grant asks for a token by the client credentials grant.
+// Grant is a client credentials grant.
 type Grant struct {
 	TokenURL, ClientID, ClientSecret, Audience string
 	Scopes                                     []string
 }
 
-// ParseShape parses what a run fills in. It returns nil where there is nothing; then every run sends the same request, to [Spec.Target].
-// Bad fields are named with the places of their faults, and what would be right.
-func ParseShape(s *Spec) (*Shape, []errs.Field) {
+// ParseRequest parses the templates of a spec. It returns nil if there are none, because every run
+// then sends the same request to [Spec.Target]. The bad fields have the place of each fault and the
+// right form.
+func ParseRequest(s *Spec) (*RequestTemplate, []errs.Field) {
 	if !s.shaped() {
 		return nil, nil
 	}
-	p := &shapeParser{spec: s}
-	shape := &Shape{spec: s, query: map[string]*template.Template{}, headers: map[string]*template.Template{}, auth: map[string]*template.Template{}}
+	p := &templateParser{spec: s}
+	shape := &RequestTemplate{
+		spec:    s,
+		query:   map[string]*template.Template{},
+		headers: map[string]*template.Template{},
+		auth:    map[string]*template.Template{},
+	}
 	shape.url = p.parse("url", s.URL, template.URL)
 	for _, name := range slices.Sorted(maps.Keys(s.Query)) {
 		shape.query[name] = p.parse("query."+name, s.Query[name], template.Text)
@@ -89,14 +105,14 @@ func ParseShape(s *Spec) (*Shape, []errs.Field) {
 	if len(p.bad) > 0 {
 		shape.fault = fmt.Errorf("%s: %s", p.bad[0].Field, p.bad[0].Message)
 	}
-	shape.survey()
+	shape.index()
 	return shape, p.bad
 }
 
-// codeTemplate is the code of a field whose template is wrong.
+// codeTemplate is the error code of a field with an invalid template.
 const codeTemplate = "template_invalid"
 
-// shaped reports whether a run has anything to fill in.
+// shaped reports whether the request has templates or authentication.
 func (s *Spec) shaped() bool {
 	if s.Auth != nil || template.Is(s.URL) || template.Is(s.Body) || s.TLS != nil && template.Is(s.TLS.ClientKey) {
 		return true
@@ -111,21 +127,26 @@ func (s *Spec) shaped() bool {
 	return false
 }
 
-// shapeParser parses the fields of a spec.
-type shapeParser struct {
+// templateParser parses the templates of a spec and collects their faults.
+type templateParser struct {
 	spec *Spec
 	bad  []errs.Field
 }
 
-func (p *shapeParser) parse(field, text string, of template.Field) *template.Template {
+func (p *templateParser) parse(field, text string, of template.Field) *template.Template {
 	parsed, faults := template.Parse(text, template.Options{Field: of, Labels: p.spec.Labels})
 	for _, fault := range faults {
-		p.bad = append(p.bad, errs.Field{Field: field, Code: codeTemplate, Message: "at " + fault.Error()})
+		p.bad = append(p.bad, errs.Field{
+			Field:   field,
+			Code:    codeTemplate,
+			Message: "at " + fault.Error(),
+		})
 	}
 	return parsed
 }
 
-// bodyField returns what the body is: what its Content-Type says, or JSON where there is none and it begins like a document.
+// bodyField returns the kind of escaping for the body. It follows from the Content-Type; without
+// one, a body that begins like a JSON document is JSON.
 func (s *Spec) bodyField() template.Field {
 	declared := s.Headers[s.headerNamed("Content-Type")]
 	kind, _, _ := mime.ParseMediaType(declared)
@@ -148,7 +169,8 @@ func beginsLikeJSON(body string) bool {
 	return strings.HasPrefix(body, "[") || strings.HasPrefix(body, "{") && !strings.HasPrefix(body, template.Open)
 }
 
-// headerNamed returns how the user wrote the name of a header; the name itself where there is none.
+// headerNamed returns a header's name in the user's spelling; without such a header it returns
+// name.
 func (s *Spec) headerNamed(name string) string {
 	for given := range s.Headers {
 		if strings.EqualFold(given, name) {
@@ -158,11 +180,11 @@ func (s *Spec) headerNamed(name string) string {
 	return name
 }
 
-// Target returns the URL with the parameters of the query added, by their names in order. It is for specs that hold no templates in
-// either.
+// Target returns the URL with the query parameters appended in the order of their names. It is for
+// specs without templates in both.
 func (s *Spec) Target() string { return withQuery(s.URL, s.Query) }
 
-// origin returns whom the URL names: scheme, host and port, which are literal.
+// origin returns scheme, host and port of the URL. They are always literal.
 func (s *Spec) origin() string {
 	scheme, rest, _ := strings.Cut(strings.ToLower(s.URL), "://")
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
@@ -172,7 +194,7 @@ func (s *Spec) origin() string {
 	return scheme + "://" + strings.TrimSuffix(rest, usual[scheme])
 }
 
-// withQuery adds parameters to a URL, in front of its fragment.
+// withQuery appends parameters to a URL, before its fragment.
 func withQuery(target string, query map[string]string) string {
 	if len(query) == 0 {
 		return target
@@ -200,8 +222,9 @@ func withQuery(target string, query map[string]string) string {
 	return out.String()
 }
 
-// Render fills in the values of a run. The error names the field and the place, and shows no value.
-func (s *Shape) Render(v *template.Values) (Request, error) {
+// Render renders the request with the values of a run. The error names the field and the place, and
+// contains no value.
+func (s *RequestTemplate) Render(v *template.Values) (Request, error) {
 	if s.fault != nil {
 		return Request{}, s.fault
 	}
@@ -230,7 +253,7 @@ func (s *Shape) Render(v *template.Values) (Request, error) {
 	return out, nil
 }
 
-// renderer fills in one field after the other, until one fails.
+// renderer renders the fields one by one, and stops at the first error.
 type renderer struct {
 	values *template.Values
 	err    error
@@ -247,7 +270,7 @@ func (r *renderer) render(field string, parsed *template.Template, literal strin
 	return text
 }
 
-// header fills in the value of a header. Spaces around it would not arrive.
+// header renders the value of a header. Surrounding spaces are refused, because HTTP strips them.
 func (r *renderer) header(field string, parsed *template.Template, literal string) string {
 	text := r.render(field, parsed, literal, maxHeaderBytes)
 	if r.err == nil && strings.Trim(text, " \t") != text {
@@ -256,16 +279,16 @@ func (r *renderer) header(field string, parsed *template.Template, literal strin
 	return text
 }
 
-// Reference is a place of a spec that names a secret.
+// Reference is a field of a spec that refers to a secret.
 type Reference struct {
 	Field  string
 	Secret string
 }
 
-// References returns the secrets that the spec names, by the fields that name them, in order. Of a spec that breaks rules it returns
-// what can be read.
+// References returns the secrets that the spec refers to, sorted by field. For an invalid spec it
+// returns the readable references.
 func (s *Spec) References() []Reference {
-	shape, _ := ParseShape(s)
+	shape, _ := ParseRequest(s)
 	if shape == nil {
 		return nil
 	}
@@ -281,7 +304,7 @@ func (s *Spec) References() []Reference {
 	return list
 }
 
-// secretsOf returns the secrets that are referred to, sorted, each once.
+// secretsOf returns the referenced secrets, sorted and unique.
 func secretsOf(list []Reference) []string {
 	names := make([]string, 0, len(list))
 	for _, r := range list {
@@ -291,8 +314,8 @@ func secretsOf(list []Reference) []string {
 	return slices.Compact(names)
 }
 
-// UnknownSecrets returns what is wrong with references to secrets that are not among those known, as an [errs.Invalid] that names every
-// one of them; nil where nothing is.
+// UnknownSecrets returns an [errs.Invalid] that names every reference to a secret outside known;
+// nil if all are known.
 func UnknownSecrets(list []Reference, known []string) error {
 	var bad []errs.Field
 	for _, r := range list {
@@ -306,8 +329,8 @@ func UnknownSecrets(list []Reference, known []string) error {
 	return errs.InvalidFields(bad)
 }
 
-// fields returns every template, by its field.
-func (s *Shape) fields() map[string]*template.Template {
+// fields returns every template by its field.
+func (s *RequestTemplate) fields() map[string]*template.Template {
 	all := map[string]*template.Template{"url": s.url, "body": s.body, "tls.clientKey": s.clientKey}
 	for prefix, list := range map[string]map[string]*template.Template{"query.": s.query, "headers.": s.headers, "auth.": s.auth} {
 		for name, parsed := range list {
@@ -318,8 +341,8 @@ func (s *Shape) fields() map[string]*template.Template {
 	return all
 }
 
-// survey notes what the templates need, so that no run has to look.
-func (s *Shape) survey() {
+// index collects the secrets and credentials of all templates once, so that runs need no search.
+func (s *RequestTemplate) index() {
 	for _, parsed := range s.fields() {
 		s.secrets = append(s.secrets, parsed.Secrets()...)
 		s.last = s.last || parsed.UsesLast()
@@ -337,12 +360,13 @@ func (s *Shape) survey() {
 	s.secrets, s.credentials = slices.Compact(s.secrets), slices.Compact(s.credentials)
 }
 
-// Secrets returns the names of the secrets that a run needs, sorted, each once. It must not be changed.
-func (s *Shape) Secrets() []string { return s.secrets }
+// Secrets returns the names of the secrets that a run needs, sorted and unique. Callers must not
+// modify it.
+func (s *RequestTemplate) Secrets() []string { return s.secrets }
 
-// UsesLast reports whether a run needs to know of the one before.
-func (s *Shape) UsesLast() bool { return s.last }
+// UsesLast reports whether rendering needs the previous run.
+func (s *RequestTemplate) UsesLast() bool { return s.last }
 
-// Credentials returns the names of the headers that hold secrets, in their canonical form: they are not for other hosts. It must not
-// be changed.
-func (s *Shape) Credentials() []string { return s.credentials }
+// Credentials returns the canonical names of the headers that hold secrets, so that a redirect to
+// another host drops them. Callers must not modify it.
+func (s *RequestTemplate) Credentials() []string { return s.credentials }

@@ -147,7 +147,7 @@ func render(t *testing.T, edit func(*endpoints.Spec)) (endpoints.Request, error)
 	t.Helper()
 	s := valid()
 	edit(&s)
-	shape, bad := endpoints.ParseShape(&s)
+	shape, bad := endpoints.ParseRequest(&s)
 	require.Empty(t, bad)
 	require.NotNil(t, shape)
 	return shape.Render(values())
@@ -166,7 +166,7 @@ func TestParametersAreAddedInOrder(t *testing.T) {
 	} {
 		s := endpoints.Spec{URL: given, Query: query}
 		require.Equal(t, want, s.Target())
-		shape, bad := endpoints.ParseShape(&s)
+		shape, bad := endpoints.ParseRequest(&s)
 		require.Nil(t, shape, "every run sends the same")
 		require.Empty(t, bad)
 	}
@@ -242,7 +242,7 @@ func TestAShapeTellsWhatItNeeds(t *testing.T) {
 	s.Query = map[string]string{"q": `{{secret "a"}}`}
 	s.Auth = &endpoints.Auth{Type: "apiKey", Header: "x-odd", Value: `{{secret "b"}}`}
 	s.TLS = &endpoints.TLS{ClientKey: `{{secret "key"}}`}
-	shape, bad := endpoints.ParseShape(&s)
+	shape, bad := endpoints.ParseRequest(&s)
 	require.Empty(t, bad)
 	require.Equal(t, []string{"a", "b", "key"}, shape.Secrets())
 	require.True(t, shape.UsesLast())
@@ -284,7 +284,7 @@ func FuzzShape(f *testing.F) {
 		if endpoints.NewValidator(targets{}).Check(endpoints.ID{1}, s) != nil {
 			return
 		}
-		shape, _ := endpoints.ParseShape(&s)
+		shape, _ := endpoints.ParseRequest(&s)
 		if shape == nil {
 			return
 		}
