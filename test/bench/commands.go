@@ -30,19 +30,25 @@ func (h hostFlags) contest(s *session) (bench.Contest, error) {
 	}
 	return bench.Contest{
 		Host: bench.Host{
-			Program: program, Dir: h.Dir, Settings: h.Set, Profiles: h.Profile, Progress: s.progress(),
+			Program:  program,
+			Dir:      h.Dir,
+			Settings: h.Set,
+			Profiles: h.Profile,
+			Progress: s.progress(),
 		},
-		Rounds: max(1, h.Rounds), Callers: max(1, h.Callers), Alone: h.Alone,
+		Rounds:  max(1, h.Rounds),
+		Callers: max(1, h.Callers),
+		Alone:   h.Alone,
 	}, nil
 }
 
-// progress returns the progress display, on standard error.
+// progress returns the progress display on standard error.
 func (s *session) progress() *bench.Progress {
 	file, is := s.stderr.(*os.File)
 	return &bench.Progress{Out: s.stderr, Terminal: is && isatty.IsTerminal(file.Fd())}
 }
 
-// burstCmd is `bench burst`.
+// burstCmd implements `bench burst`.
 type burstCmd struct {
 	hostFlags
 
@@ -56,14 +62,18 @@ func (cmd *burstCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	report, err := bench.Burst{Contest: c, Endpoints: cmd.Endpoints, Workers: cmd.Workers}.Run(ctx)
+	report, err := bench.Burst{
+		Contest:   c,
+		Endpoints: cmd.Endpoints,
+		Workers:   cmd.Workers,
+	}.Run(ctx)
 	if err != nil {
 		return err
 	}
 	return s.report(report)
 }
 
-// steadyCmd is `bench steady`.
+// steadyCmd implements `bench steady`.
 type steadyCmd struct {
 	hostFlags
 
@@ -94,13 +104,25 @@ func (cmd *steadyCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	steady := bench.Steady{Contest: c, Rate: max(1, cmd.Rate), For: cmd.For, Every: cmd.Every, Workers: cmd.Workers, Find: cmd.Find}
+	steady := bench.Steady{
+		Contest: c,
+		Rate:    max(1, cmd.Rate),
+		For:     cmd.For,
+		Every:   cmd.Every,
+		Workers: cmd.Workers,
+		Find:    cmd.Find,
+	}
 	run := steady.Run
 	switch {
 	case cmd.Snapshot > 0:
 		run = bench.Snapshot{Steady: steady, Age: cmd.Snapshot}.Run
 	case cmd.Gap > 0:
-		run = bench.Gap{Contest: c, Endpoints: cmd.Gap, Every: time.Second, For: cmd.For}.Run
+		run = bench.Gap{
+			Contest:   c,
+			Endpoints: cmd.Gap,
+			Every:     time.Second,
+			For:       cmd.For,
+		}.Run
 	}
 	report, err := run(ctx)
 	if err != nil {
@@ -109,7 +131,7 @@ func (cmd *steadyCmd) Run(ctx context.Context, s *session) error {
 	return s.report(report)
 }
 
-// scaleCmd is `bench scale`.
+// scaleCmd implements `bench scale`.
 type scaleCmd struct {
 	hostFlags
 
@@ -134,7 +156,13 @@ func (cmd *scaleCmd) Run(ctx context.Context, s *session) error {
 		scale.Workers = cmd.Workers
 	}
 	if cmd.Claims {
-		scale.Claims = bench.Claims{Registered: cmd.Registered, Claimed: cmd.Claimed, Claimers: cmd.Claimers, Rounds: cmd.Rounds, For: cmd.For}
+		scale.Claims = bench.Claims{
+			Registered: cmd.Registered,
+			Claimed:    cmd.Claimed,
+			Claimers:   cmd.Claimers,
+			Rounds:     cmd.Rounds,
+			For:        cmd.For,
+		}
 	}
 	report, err := scale.Run(ctx)
 	if err != nil {
@@ -155,11 +183,16 @@ type loadFlags struct {
 
 func (f loadFlags) load() bench.Load {
 	return bench.Load{
-		Rate: max(1, f.Rate), For: f.For, RunNow: f.RunNow, Operate: f.Operate, Register: max(1, f.Register), Conns: max(1, f.Conns),
+		Rate:     max(1, f.Rate),
+		For:      f.For,
+		RunNow:   f.RunNow,
+		Operate:  f.Operate,
+		Register: max(1, f.Register),
+		Conns:    max(1, f.Conns),
 	}
 }
 
-// apiCmd is `bench api`.
+// apiCmd implements `bench api`.
 type apiCmd struct {
 	hostFlags
 	loadFlags
@@ -178,7 +211,7 @@ func (cmd *apiCmd) Run(ctx context.Context, s *session) error {
 	return s.report(report)
 }
 
-// mixedCmd is `bench mixed`.
+// mixedCmd implements `bench mixed`.
 type mixedCmd struct {
 	hostFlags
 	loadFlags
@@ -197,8 +230,13 @@ func (cmd *mixedCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	report, err := bench.Mixed{
-		Contest: c, Load: cmd.load(), Hanging: cmd.Hanging, Backlog: cmd.Backlog, Registered: max(1, cmd.Registered),
-		InFlight: cmd.InFlight, IdleFor: cmd.IdleFor,
+		Contest:    c,
+		Load:       cmd.load(),
+		Hanging:    cmd.Hanging,
+		Backlog:    cmd.Backlog,
+		Registered: max(1, cmd.Registered),
+		InFlight:   cmd.InFlight,
+		IdleFor:    cmd.IdleFor,
 	}.Run(ctx)
 	if err != nil {
 		return err
@@ -206,7 +244,7 @@ func (cmd *mixedCmd) Run(ctx context.Context, s *session) error {
 	return s.report(report)
 }
 
-// soakCmd is `bench soak`.
+// soakCmd implements `bench soak`.
 type soakCmd struct {
 	hostFlags
 
@@ -225,7 +263,12 @@ func (cmd *soakCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	report, err := bench.Soak{
-		Contest: c, Rate: max(1, cmd.Rate), Operate: cmd.Operate, Hanging: cmd.Hanging, For: cmd.For, Sample: max(time.Second, cmd.Sample),
+		Contest: c,
+		Rate:    max(1, cmd.Rate),
+		Operate: cmd.Operate,
+		Hanging: cmd.Hanging,
+		For:     cmd.For,
+		Sample:  max(time.Second, cmd.Sample),
 		Workers: max(1, cmd.Workers),
 	}.Run(ctx)
 	if err != nil {

@@ -1,11 +1,13 @@
-// Command bench measures Rubato on the machine that it runs on, beside a bare client, an ideal pipeline and a peer:
+// Command bench measures Rubato on the local machine, next to a bare client, an ideal pipeline and
+// a peer:
 //
 //	go run ./test/bench burst -o json
 //
-// The code of the measurements is in internal/bench; the folder river is the program of the peer. The tests run the commands
-// small, so that they keep working: they look at the report, never at a speed. RUBATO_BENCH=long also runs the longest of them.
+// The measurements are in internal/bench; the folder river holds the program of the peer. The tests
+// run each command with a small load and check the report, never a speed. RUBATO_BENCH=long also
+// runs the longest commands.
 //
-// Exit codes: 0 done; 1 failed; 2 the command line or a setting is wrong.
+// Exit codes: 0 success; 1 failure; 2 wrong arguments or settings.
 package main
 
 import (
@@ -38,11 +40,11 @@ type cli struct {
 	Soak   soakCmd   `cmd:"" help:"Work for a long time: whether memory, connections or tables grow."`
 }
 
-// session is the streams and the output format of a command.
+// session holds the streams and the output format of a command.
 type session struct {
 	stdout io.Writer
 	stderr io.Writer
-	json   bool // print JSON, not tables
+	json   bool // print JSON instead of tables
 }
 
 func main() {
@@ -52,11 +54,18 @@ func main() {
 	os.Exit(code)
 }
 
-// execute runs a command line, or a process of a bench, and returns the exit code. A process comes first because its memory must
-// be that of the daemon: nothing of the command line is allocated for it.
+// execute runs a command line, or a process of a bench, and returns the exit code. It checks for a
+// process first, before the command line allocates, because the memory of that process must be that
+// of the daemon.
 func execute(ctx context.Context, args []string) int {
 	if len(args) == 2 && args[0] == bench.Process {
-		role := bench.Role{Name: args[1], Environ: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+		role := bench.Role{
+			Name:    args[1],
+			Environ: os.Environ(),
+			Stdin:   os.Stdin,
+			Stdout:  os.Stdout,
+			Stderr:  os.Stderr,
+		}
 		return exitCode(role.Run(ctx))
 	}
 	s := &session{stdout: os.Stdout, stderr: os.Stderr}
@@ -83,7 +92,7 @@ func execute(ctx context.Context, args []string) int {
 	return exitCode(command.Run())
 }
 
-// exitCode prints an error and returns the exit code for it.
+// exitCode prints an error and returns its exit code.
 func exitCode(err error) int {
 	if err == nil {
 		return app.ExitOK
@@ -92,7 +101,7 @@ func exitCode(err error) int {
 	return app.ExitCode(err)
 }
 
-// readDuration reads a duration with its unit, days included.
+// readDuration parses a duration with its unit, including days.
 func readDuration(ctx *kong.DecodeContext, target reflect.Value) error {
 	var written string
 	if err := ctx.Scan.PopValueInto("duration", &written); err != nil {

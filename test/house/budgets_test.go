@@ -10,20 +10,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The budgets. Long code is not wrong, but it hides what is; who needs more takes an exception and says why.
+// The budgets. Long functions and files are hard to review. Code that needs more takes an exception
+// with a reason.
 const (
 	maxFunction     = 80 // lines
 	maxTestFunction = 120
 	maxFile         = 600
 	maxTestFile     = 600
-	maxParams       = 4 // beside a context and a transaction, which are handed down
-	maxMethods      = 5 // of an interface
+	maxParams       = 4 // besides a context and a transaction
+	maxMethods      = 5 // per interface
 
 	medianFunction, p95Function = 12, 50
 	medianFile, p95File         = 180, 400
 )
 
-// exceptions are what may break a budget, by budget and name, with the reason.
+// exceptions lists the code that may exceed a budget, by budget and name, with the reason.
 func exceptions() map[string]string {
 	return map[string]string{
 		"function governor_test.TestWorkedCases": "one table, one row for each case that the rules promise",
@@ -119,7 +120,7 @@ func TestExceptionsHaveReasons(t *testing.T) {
 	}
 }
 
-// params counts the parameters of a function beside a context and a transaction.
+// params counts the parameters of a function, without a context and a transaction.
 func params(fn *ast.FuncDecl) int {
 	n := 0
 	for _, field := range fn.Type.Params.List {
@@ -143,8 +144,8 @@ func types(f goFile) []*ast.TypeSpec {
 	return list
 }
 
-// exported returns the exported names that a declaration makes, and whether each of them is documented. The comment of a group
-// speaks for all of its constants and variables.
+// exported returns the exported names of a declaration, and whether each is documented. The comment
+// of a group documents all of its constants and variables.
 func exported(decl ast.Decl) map[string]bool {
 	names := map[string]bool{}
 	switch d := decl.(type) {
@@ -191,7 +192,7 @@ func receiverIsExported(fn *ast.FuncDecl) bool {
 	}
 }
 
-// quantile returns the value that a percentage of the numbers do not exceed.
+// quantile returns a percentile of the numbers.
 func quantile(numbers []int, percent int) int {
 	if len(numbers) == 0 {
 		return 0

@@ -24,12 +24,12 @@ var (
 	fence      = regexp.MustCompile("(?s)```.*?```")
 )
 
-// recordSections are what every decision record has, in this order.
+// recordSections are the sections of every decision record, in order.
 func recordSections() []string {
 	return []string{"## Context", "## Decision", "## Alternatives", "## Consequences", "## Verified by"}
 }
 
-// records returns the decision records by their path.
+// records returns the decision records by path.
 func records(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -42,7 +42,8 @@ func records(t *testing.T) map[string]string {
 	return found
 }
 
-// withoutGaps is the last number up to which records have no gaps. Later numbers may have some, because branches reserve them beforehand.
+// withoutGaps is the last number up to which records have no gaps. Later numbers may have gaps,
+// because branches reserve them in advance.
 const withoutGaps = 38
 
 func TestDecisionRecordsHaveOneForm(t *testing.T) {
@@ -76,7 +77,8 @@ func TestDecisionRecordsHaveOneForm(t *testing.T) {
 	}
 }
 
-// TestDecisionRecordsNameTestsThatExist keeps "Verified by" true: each line names a folder and tests in it.
+// TestDecisionRecordsNameTestsThatExist checks the "Verified by" sections: each line names a folder
+// and existing tests in it.
 func TestDecisionRecordsNameTestsThatExist(t *testing.T) {
 	t.Parallel()
 	tests := testNames(t)
@@ -133,13 +135,14 @@ func TestIndexOfDecisionRecordsIsComplete(t *testing.T) {
 	requireWritten(t, part{path: "docs/adr/README.md", begin: "<!-- index: begin -->", end: "<!-- index: end -->"}, b.String())
 }
 
-// isPicture reports whether a path leads to a picture, which is no text.
+// isPicture reports whether a path is that of an image, which has no text to check.
 func isPicture(to string) bool {
 	info, err := os.Stat(path.Join(root, to))
 	return err == nil && info.Mode().IsRegular() && path.Ext(to) == ".png"
 }
 
-// TestLinksLeadSomewhere follows every relative link of every document to its file and heading.
+// TestLinksLeadSomewhere checks that every relative link of every document leads to an existing
+// file and heading.
 func TestLinksLeadSomewhere(t *testing.T) {
 	t.Parallel()
 	files := textFiles(t)
@@ -177,7 +180,7 @@ func isFolder(files map[string][]byte, dir string) bool {
 	return false
 }
 
-// anchors returns the names under which the headings of a page are linked to.
+// anchors returns the anchors of the headings of a page.
 func anchors(page string) []string {
 	var list []string
 	for _, found := range heading.FindAllStringSubmatch(fence.ReplaceAllString(page, ""), -1) {
@@ -187,7 +190,8 @@ func anchors(page string) []string {
 	return list
 }
 
-// TestReadmeNamesTheTestCommand holds the README, the checks of every change and the contributors' page to one command.
+// TestReadmeNamesTheTestCommand checks that the README, the CI checks and the contributors' page
+// name the same command.
 func TestReadmeNamesTheTestCommand(t *testing.T) {
 	t.Parallel()
 	files := textFiles(t)

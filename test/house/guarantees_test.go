@@ -9,10 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// proofs is the last cell of a row of the guarantees: folders, each with the tests in it.
+// proofs matches the last cell of a row of the guarantees: folders, each with its tests.
 var proofs = regexp.MustCompile("`([a-z0-9/_-]+)`: ((?:`[A-Za-z0-9_]+`(?:, )?)+)")
 
-// TestEveryGuaranteeIsTested keeps the page of guarantees true: each line of its tables names tests, and all of them exist.
+// TestEveryGuaranteeIsTested checks that each line of the tables of guarantees names tests, and
+// that all of them exist.
 func TestEveryGuaranteeIsTested(t *testing.T) {
 	t.Parallel()
 	tests, rows := testNames(t), 0

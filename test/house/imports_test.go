@@ -16,17 +16,19 @@ import (
 
 const module = "rubato/"
 
-// rule says which packages of ours a package may import, and why its borders run there. Paths are relative to the module.
+// rule lists the packages of this module that a package may import, and the reason for its borders.
+// Paths are relative to the module.
 type rule struct {
 	pkg    string
 	may    []string
 	reason string
 }
 
-// importRules is the second half of the import rules; .golangci.yml holds the first. What is not in here does not exist.
+// importRules is the second half of the import rules; .golangci.yml holds the first. A package
+// without a rule is refused.
 func importRules() []rule { return append(programRules(), packageRules()...) }
 
-// programRules is about what programs are made of.
+// programRules are the rules of the programs.
 func programRules() []rule {
 	return []rule{
 		{"api", nil, "the contract is text; everybody may read it"},
@@ -71,7 +73,7 @@ func programRules() []rule {
 	}
 }
 
-// packageRules is about the parts.
+// packageRules are the rules of the packages.
 func packageRules() []rule {
 	return []rule{
 		{
@@ -182,7 +184,7 @@ func packageRules() []rule {
 	}
 }
 
-// owners says which packages may use a library that the others must not know.
+// owners lists the packages that may use a library which is forbidden to the others.
 func owners() []rule {
 	return []rule{
 		{"github.com/labstack/echo/", []string{"internal/httpapi", "internal/httpapi/api"}, "the HTTP framework is a detail of the REST API"},
@@ -215,7 +217,7 @@ func owners() []rule {
 	}
 }
 
-// listed is what the go command tells about a package.
+// listed is the output of the go command about a package.
 type listed struct {
 	ImportPath string
 	Dir        string
@@ -223,7 +225,7 @@ type listed struct {
 	Standard   bool
 }
 
-// packages returns the packages that go list finds for patterns, run in the root of the module.
+// packages returns the packages that go list finds for patterns in the root of the module.
 func packages(t *testing.T, args ...string) []listed {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list", "-json=ImportPath,Dir,Imports,Standard"}, args...)...)
@@ -242,7 +244,7 @@ func packages(t *testing.T, args ...string) []listed {
 	}
 }
 
-// ours returns the imports of a package that are of this module, relative to it.
+// ours returns a package's imports from this module, as relative paths.
 func (p listed) ours() []string {
 	var list []string
 	for _, path := range p.Imports {
@@ -263,7 +265,7 @@ func TestPackagesImportWhatTheyMay(t *testing.T) {
 	}
 	for _, p := range packages(t, "./...") {
 		name := strings.TrimPrefix(p.ImportPath, module)
-		if strings.HasPrefix(name, "test/") { // Tests of the whole may use all of it.
+		if strings.HasPrefix(name, "test/") { // Tests of the whole may import everything.
 			continue
 		}
 		r, known := rules[name]
@@ -288,13 +290,14 @@ func TestPackagesImportWhatTheyMay(t *testing.T) {
 	}
 }
 
-// TestLintKnowsTheImportRules holds the linter's half of the rules to this one, so that an editor complains as the tests do.
+// TestLintKnowsTheImportRules checks that the linter's half of the rules equals this one, so that
+// an editor reports what the tests do.
 func TestLintKnowsTheImportRules(t *testing.T) {
 	t.Parallel()
 	requireWritten(t, part{path: ".golangci.yml", begin: "# import rules: begin", end: "# import rules: end"}, lintRules())
 }
 
-// lintRules returns the rules as depguard reads them.
+// lintRules returns the rules in the form of depguard.
 func lintRules() string {
 	var b strings.Builder
 	for _, r := range importRules() {
@@ -314,13 +317,14 @@ func lintRules() string {
 	return b.String()
 }
 
-// TestArchitectureShowsTheImportRules keeps the picture in the architecture document true.
+// TestArchitectureShowsTheImportRules checks that the table in the architecture document is
+// current.
 func TestArchitectureShowsTheImportRules(t *testing.T) {
 	t.Parallel()
 	requireWritten(t, part{path: "docs/architecture.md", begin: "<!-- import rules: begin -->", end: "<!-- import rules: end -->"}, importTable())
 }
 
-// importTable returns the rules as a table in Markdown.
+// importTable returns the rules as a Markdown table.
 func importTable() string {
 	var b strings.Builder
 	b.WriteString("| package | may import | because |\n| --- | --- | --- |\n")
@@ -338,7 +342,7 @@ func TestLibrariesStayWithTheirOwners(t *testing.T) {
 	t.Parallel()
 	for _, p := range packages(t, "./...") {
 		name := strings.TrimPrefix(p.ImportPath, module)
-		if strings.HasSuffix(name, "test") { // Helpers of tests are test code.
+		if strings.HasSuffix(name, "test") { // Test helpers are test code.
 			continue
 		}
 		for _, path := range p.Imports {
@@ -351,7 +355,7 @@ func TestLibrariesStayWithTheirOwners(t *testing.T) {
 	}
 }
 
-// TestProgramsLinkNoTestCode keeps the bench and other code of tests out of the programs that users run.
+// TestProgramsLinkNoTestCode checks that no program for users links the bench or other test code.
 func TestProgramsLinkNoTestCode(t *testing.T) {
 	t.Parallel()
 	linked := packages(t, "-deps", "./cmd/...")

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// logKeys are the keys of log attributes, with what they mean. A fact has the same key wherever it is logged, so that one search finds it
-// everywhere.
+// logKeys are the keys of log attributes, with their meaning. A fact has the same key wherever it
+// is logged, so that one search finds all entries.
 func logKeys() map[string]string {
 	return map[string]string{
 		"after":                "how long a program waited before it gave something up",
@@ -75,7 +75,7 @@ func logKeys() map[string]string {
 	}
 }
 
-// loggerName is what a logger is called, so that what is logged can be found.
+// loggerName matches the names of loggers, so that log calls can be found.
 var loggerName = regexp.MustCompile(`^([a-z]+L|[lL])ogger$`)
 
 func TestLogKeysAreOfOneVocabulary(t *testing.T) {
@@ -103,7 +103,7 @@ func TestLogKeysAreOfOneVocabulary(t *testing.T) {
 	}
 }
 
-// TestLoggersAreCalledSo keeps the vocabulary whole: what is logged is found by the name of the logger.
+// TestLoggersAreCalledSo checks the names of loggers, because log calls are found by them.
 func TestLoggersAreCalledSo(t *testing.T) {
 	t.Parallel()
 	for _, f := range goFiles(t) {
@@ -126,7 +126,7 @@ func TestLoggersAreCalledSo(t *testing.T) {
 	}
 }
 
-// logged returns what stands in a call where keys of log attributes do.
+// logged returns the arguments of a log call that are keys of attributes.
 func logged(call *ast.CallExpr) []ast.Expr {
 	sel, is := call.Fun.(*ast.SelectorExpr)
 	if !is {
@@ -145,7 +145,7 @@ func logged(call *ast.CallExpr) []ast.Expr {
 	var keys []ast.Expr
 	for n := first; logs && n < len(call.Args); n++ {
 		if inner, is := call.Args[n].(*ast.CallExpr); is && attribute(inner) {
-			continue // It is looked at by itself.
+			continue // The walk visits it separately.
 		}
 		keys = append(keys, call.Args[n])
 		n++
@@ -153,7 +153,7 @@ func logged(call *ast.CallExpr) []ast.Expr {
 	return keys
 }
 
-// attribute reports whether a call makes one attribute.
+// attribute reports whether a call creates one attribute.
 func attribute(call *ast.CallExpr) bool {
 	for _, kind := range []string{"String", "Int", "Int64", "Uint64", "Float64", "Bool", "Time", "Duration", "Any", "Group", "GroupAttrs"} {
 		if called(call, "slog", kind) {
@@ -163,7 +163,8 @@ func attribute(call *ast.CallExpr) bool {
 	return false
 }
 
-// nameOf returns the last name of an expression: of a variable, a field, a function that returns it, or what it adds attributes to.
+// nameOf returns the last name of an expression: a variable, a field, a function, or the receiver
+// of added attributes.
 func nameOf(of ast.Expr) string {
 	switch e := of.(type) {
 	case *ast.Ident:

@@ -13,7 +13,7 @@ import (
 	"rubato/internal/runs"
 )
 
-// TestTheLegalMovesAreWritten holds the tables of docs/state-machine.md against the data in Go.
+// TestTheLegalMovesAreWritten compares the tables of docs/state-machine.md with the data in Go.
 func TestTheLegalMovesAreWritten(t *testing.T) {
 	t.Parallel()
 	const path = "docs/state-machine.md"
@@ -21,7 +21,7 @@ func TestTheLegalMovesAreWritten(t *testing.T) {
 	requireWritten(t, part{path: path, begin: "<!-- statuses: begin -->", end: "<!-- statuses: end -->"}, statusTable())
 }
 
-// moveTable is the legal moves of an endpoint: what becomes of the token.
+// moveTable returns the legal moves of an endpoint and their effect on the token.
 func moveTable() string {
 	var b strings.Builder
 	b.WriteString("| from \\ to |")
@@ -57,7 +57,7 @@ func cell(from, to runs.State) string {
 	return strings.Join(tokens, ", ")
 }
 
-// statusTable is the legal moves of a run.
+// statusTable returns the legal moves of a run.
 func statusTable() string {
 	var b strings.Builder
 	b.WriteString("| from | to |\n| --- | --- |\n")
@@ -73,7 +73,8 @@ func statusTable() string {
 
 var writes = regexp.MustCompile(`UPDATE schedules|INSERT INTO schedules|DELETE\s+FROM schedules`)
 
-// TestEveryStatementThatMovesAScheduleIsDescribed finds the statements that write schedules.
+// TestEveryStatementThatMovesAScheduleIsDescribed checks that the document describes each statement
+// that writes schedules.
 func TestEveryStatementThatMovesAScheduleIsDescribed(t *testing.T) {
 	t.Parallel()
 	manual, err := os.ReadFile(filepath.Join("..", "..", "docs", "state-machine.md"))

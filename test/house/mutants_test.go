@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestBugsOfTheSimulationStillApply: a bug that the simulation is to catch says nothing once the code that it breaks has changed.
+// TestBugsOfTheSimulationStillApply checks that every mutant still applies, because a mutant of old
+// code tests nothing.
 func TestBugsOfTheSimulationStillApply(t *testing.T) {
 	t.Parallel()
 	files, bugs := textFiles(t), 0
@@ -28,7 +29,7 @@ func TestBugsOfTheSimulationStillApply(t *testing.T) {
 	require.Positive(t, bugs)
 }
 
-// replaced returns the lines that a hunk of a patch finds.
+// replaced returns the lines that a hunk of a patch must find.
 func replaced(hunk string) string {
 	var b strings.Builder
 	for line := range strings.Lines(hunk) {

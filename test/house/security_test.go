@@ -9,10 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// leastAttacks is how many attacks the page of security must answer.
+// leastAttacks is the minimum number of attacks on the security page.
 const leastAttacks = 80
 
-// TestEveryAttackIsTested keeps the page of security true: its attacks are numbered without a gap, and each names tests that exist.
+// TestEveryAttackIsTested checks that the attacks on the security page are numbered without a gap,
+// and that each names existing tests.
 func TestEveryAttackIsTested(t *testing.T) {
 	t.Parallel()
 	tests, rows := testNames(t), 0

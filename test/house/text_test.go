@@ -14,11 +14,11 @@ import (
 )
 
 var (
-	// machinePath is a path that exists on somebody's machine only.
+	// machinePath matches a path of a developer's machine.
 	machinePath = regexp.MustCompile(`(^|[\s"'(=:` + "`" + `])(/home/|/Users/|/work/|[A-Z]:\\Users\\)([A-Za-z0-9._-]+)`)
 	// nobody are those whose homes may be named: Homebrew's, and the made-up people of tests.
 	nobody = regexp.MustCompile(`^(linuxbrew|ada|someone)$`)
-	// loosePromise is a note to do something later that nobody can look up.
+	// loosePromise matches a note about later work without an issue number.
 	loosePromise = regexp.MustCompile(`(//|#|--|/\*).*\b(TODO|FIXME|XXX|HACK)\b`)
 	keptPromise  = regexp.MustCompile(`\bTODO\(#[0-9]+\)`)
 )
@@ -27,7 +27,7 @@ func TestTextsNameNoMachineAndPromiseNothingLoosely(t *testing.T) {
 	t.Parallel()
 	for path, text := range textFiles(t) {
 		if strings.HasPrefix(path, "test/house/") || strings.HasSuffix(path, ".sum") {
-			continue // This folder names what it looks for.
+			continue // This folder contains the patterns themselves.
 		}
 		for n, line := range strings.Split(string(text), "\n") {
 			if found := machinePath.FindStringSubmatch(line); found != nil && !nobody.MatchString(found[3]) {
@@ -40,10 +40,11 @@ func TestTextsNameNoMachineAndPromiseNothingLoosely(t *testing.T) {
 	}
 }
 
-// maxComment is the widest that a line of a comment may be, in characters.
+// maxComment is the maximum width of a comment line in characters.
 const maxComment = 150
 
-// misspelled are ways to write a word that are not ours, with ours. A line break within one does not hide it.
+// misspelled lists spellings that we do not use, with ours. They are also found across a line
+// break.
 func misspelled() map[string]*regexp.Regexp {
 	return map[string]*regexp.Regexp{
 		"canceled, canceling": regexp.MustCompile(`(?i)\bcancell(ed|ing)\b`),
@@ -51,7 +52,8 @@ func misspelled() map[string]*regexp.Regexp {
 	}
 }
 
-// TestProseIsSpelledOneWay looks at the comments of Go and SQL, and at the documents. Decisions on record stay as they were written.
+// TestProseIsSpelledOneWay checks the spelling of comments in Go and SQL, and of documents.
+// Decision records keep their text.
 func TestProseIsSpelledOneWay(t *testing.T) {
 	t.Parallel()
 	for _, f := range goFiles(t) {
@@ -78,7 +80,7 @@ func TestProseIsSpelledOneWay(t *testing.T) {
 	}
 }
 
-// requireSpelled complains of words in a piece of prose, which begins at a line of a file.
+// requireSpelled checks the spelling of a text that begins at a line of a file.
 func requireSpelled(t *testing.T, path string, line int, prose string) {
 	t.Helper()
 	for ours, other := range misspelled() {
@@ -105,13 +107,14 @@ func TestLinesOfCommentsFitAScreen(t *testing.T) {
 	}
 }
 
-// wait is a function of test code that may let time pass, and why nothing tells it to go on.
+// wait is a function of test code that may let time pass, and the reason why it has no signal to
+// wait for.
 type wait struct {
 	file, function string
 	reason         string
 }
 
-// waits are where tests may wait for time to pass.
+// waits lists the places where tests may let time pass.
 func waits() []wait {
 	return []wait{
 		{"internal/devpg/crash_test.go", "TestOwnerKilledAtAnyMomentOfAStart", "the moments at which it kills are times, since nothing tells of them"},
@@ -127,8 +130,8 @@ func waits() []wait {
 	}
 }
 
-// TestTestsDoNotSleep finds tests that wait for a time instead of for what should happen. Where a function runs a synctest bubble,
-// sleeping is free and exact.
+// TestTestsDoNotSleep finds tests that wait for a duration instead of a condition. In a synctest
+// bubble sleeping is allowed, because it is instantaneous and exact.
 func TestTestsDoNotSleep(t *testing.T) {
 	t.Parallel()
 	found := map[wait]bool{}
@@ -152,7 +155,8 @@ func TestTestsDoNotSleep(t *testing.T) {
 	}
 }
 
-// TestWaitsHaveOneLimit finds waits of testify, which end at a limit of their own: a busy machine needs longer than any fixed one.
+// TestWaitsHaveOneLimit finds testify's waits with a timeout of their own, because a busy machine
+// exceeds any fixed one.
 func TestWaitsHaveOneLimit(t *testing.T) {
 	t.Parallel()
 	for _, f := range goFiles(t) {
@@ -166,7 +170,7 @@ func TestWaitsHaveOneLimit(t *testing.T) {
 	}
 }
 
-// waitOf returns the entry of the table for what is declared in a file, or none.
+// waitOf returns the entry of the table for a declaration in a file, or none.
 func waitOf(f goFile, decl ast.Decl) wait {
 	if fn, is := decl.(*ast.FuncDecl); is {
 		for _, w := range waits() {
@@ -178,8 +182,8 @@ func waitOf(f goFile, decl ast.Decl) wait {
 	return wait{}
 }
 
-// pauses returns where a declaration does nothing but let time pass: it sleeps, or receives from a timer and from nothing beside it. A
-// declaration that runs a bubble has none.
+// pauses returns the places where a declaration only lets time pass: it sleeps, or receives from
+// nothing but a timer. A declaration that runs a bubble has none.
 func pauses(decl ast.Decl) []ast.Node {
 	var list []ast.Node
 	bubble, beside := false, map[ast.Node]bool{}
@@ -210,7 +214,7 @@ func pauses(decl ast.Decl) []ast.Node {
 	return list
 }
 
-// received returns the expression that a case of a select receives by, or nil.
+// received returns the expression that a select case receives from, or nil.
 func received(comm ast.Stmt) ast.Node {
 	switch s := comm.(type) {
 	case *ast.ExprStmt:
@@ -222,7 +226,8 @@ func received(comm ast.Stmt) ast.Node {
 	}
 }
 
-// TestDomainReadsNoClockAndNoRandomSource keeps decisions replayable: time and chance come in as arguments.
+// TestDomainReadsNoClockAndNoRandomSource checks that the domain gets time and randomness as
+// arguments, so that decisions can be replayed.
 func TestDomainReadsNoClockAndNoRandomSource(t *testing.T) {
 	t.Parallel()
 	pure := regexp.MustCompile(`^internal/(governor|schedule|endpoints|runs)/`)
@@ -251,7 +256,7 @@ func TestDomainReadsNoClockAndNoRandomSource(t *testing.T) {
 	}
 }
 
-// calls yields every call in a piece of source.
+// calls yields every call in a syntax tree.
 func calls(in ast.Node) iter.Seq[*ast.CallExpr] {
 	return func(yield func(*ast.CallExpr) bool) {
 		more := true
@@ -264,7 +269,7 @@ func calls(in ast.Node) iter.Seq[*ast.CallExpr] {
 	}
 }
 
-// called reports whether a call is of a function of a package, by the name under which files import it.
+// called reports whether a call is of a package's function, by the package's import name.
 func called(call *ast.CallExpr, pkg, name string) bool {
 	sel, is := call.Fun.(*ast.SelectorExpr)
 	if !is || sel.Sel.Name != name {

@@ -16,12 +16,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// root is the top of the module, as seen from this folder.
+// root is the module root, relative to this folder.
 const root = "../.."
 
 var update = flag.Bool("update", false, "rewrite the parts of documents that this package writes")
 
-// goFile is one parsed source file.
+// goFile is a parsed source file.
 type goFile struct {
 	path  string // relative to the module, with slashes
 	text  []string
@@ -30,24 +30,24 @@ type goFile struct {
 	ast   *ast.File
 }
 
-// test reports whether the file is test code: a test file, or a helper for them.
+// test reports whether the file is a test file or a test helper.
 func (f goFile) test() bool {
 	dir := filepath.Dir(f.path)
 	return strings.HasSuffix(f.path, "_test.go") || strings.HasSuffix(dir, "test") || strings.HasPrefix(dir, "test/") ||
 		strings.Contains(dir, "/testdata/")
 }
 
-// at returns the position of a node, to name it in a complaint.
+// at returns the position of a node for an error message.
 func (f goFile) at(n ast.Node) string {
 	return f.path + ":" + strings.TrimPrefix(f.fset.Position(n.Pos()).String(), f.path+":")
 }
 
-// height returns the number of lines that a node takes.
+// height returns the number of lines of a node.
 func (f goFile) height(n ast.Node) int {
 	return f.fset.Position(n.End()).Line - f.fset.Position(n.Pos()).Line + 1
 }
 
-// ignored reports whether a folder holds what .gitignore leaves out.
+// ignored reports whether .gitignore excludes a folder.
 func ignored(dir string) bool {
 	return slices.Contains([]string{".git", "bin", "dist", "rapid"}, filepath.Base(dir))
 }

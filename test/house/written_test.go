@@ -9,13 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// part is what a document holds between two lines that mark it.
+// part is the part of a document between two marker lines.
 type part struct {
 	path       string // relative to the module
-	begin, end string // the marks, without indentation
+	begin, end string // the markers, without indentation
 }
 
-// requireWritten requires that the part of a document is the text, or makes it so where the tests update.
+// requireWritten requires that the part of a document equals a text. With -update it writes the
+// text instead.
 func requireWritten(t *testing.T, p part, text string) {
 	t.Helper()
 	path := filepath.Join(root, filepath.FromSlash(p.path))

@@ -12,7 +12,8 @@ import (
 	"rubato/internal/runs"
 )
 
-// actions is everything that can happen, by name. One that cannot happen at the moment is skipped.
+// actions holds everything that can happen, by name. An action that is impossible at the moment is
+// skipped.
 func (w *world) actions() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"":              func(*rapid.T) { w.everyHolder() },
@@ -52,7 +53,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 	}
 }
 
-// pick draws one of those for which ok holds, or skips the action.
+// pick draws an element that satisfies ok, or skips the action.
 func pick[T any](t *rapid.T, name string, list []T, ok func(T) bool) T {
 	var fit []T
 	for _, one := range list {
@@ -70,7 +71,7 @@ func chance(t *rapid.T, percent int, name string) bool {
 	return rapid.IntRange(0, 99).Draw(t, name) >= 100-percent
 }
 
-// pass moves the time on, and lets everybody notice who is awake.
+// pass advances the time, and lets every running actor react to it.
 func (w *world) pass(d time.Duration) {
 	w.elapsed += d
 	w.note("%s pass", d)
@@ -88,7 +89,7 @@ func (w *world) advance(t *rapid.T) {
 	w.pass(d + time.Duration(rapid.IntRange(1, 999_999).Draw(t, "microseconds"))*time.Microsecond)
 }
 
-// work lets one healthy worker do everything that it has to do now.
+// work lets one healthy worker do all of its due work.
 func (w *world) work(t *rapid.T) {
 	p := pick(t, "healthy worker", w.workers, (*worker).reachable)
 	if chance(t, 60, "beats") {
@@ -118,14 +119,14 @@ func (w *world) claim(t *rapid.T) {
 	p := pick(t, "claimer", w.workers, (*worker).reachable)
 	c := w.claimCall(p, rapid.IntRange(1, 4).Draw(t, "limit"), w.floor(t))
 	w.send(c)
-	if chance(t, 10, "answer lost") { // Its claims run out.
+	if chance(t, 10, "answer lost") { // Its claims expire.
 		w.reach("claim unknown")
 		return
 	}
 	w.hear(c)
 }
 
-// floor draws where a claim begins.
+// floor draws the low-water mark of a claim.
 func (w *world) floor(t *rapid.T) time.Time {
 	if chance(t, 50, "from the oldest") {
 		return time.Time{}
@@ -145,10 +146,10 @@ func (w *world) start(t *rapid.T) {
 	c := w.startCall(p, list)
 	w.remember(c)
 	switch {
-	case p.cut: // The start does not arrive, and will be tried again.
+	case p.cut: // The start is lost, and retried later.
 		w.unheard(p, list)
 		return
-	case chance(t, 10, "stuck"): // Arrives later, as an echo; the worker has given up by then.
+	case chance(t, 10, "stuck"): // The start arrives later as an echo; the worker has given up by then.
 		w.do(w.releaseCall(p, list))
 		return
 	}
@@ -161,7 +162,7 @@ func (w *world) start(t *rapid.T) {
 	w.hear(c)
 }
 
-// transmit sends the request of an execution, or refuses to because too much time has passed.
+// transmit sends the request of an execution, or drops it after its send deadline.
 func (w *world) transmit(p *worker, e *execution) {
 	if e.request != nil {
 		return
@@ -242,7 +243,7 @@ func (w *world) finish(t *rapid.T) {
 	c := w.finishCall(p, batch, keepOf(t))
 	w.remember(c)
 	w.send(c)
-	if chance(t, 20, "answer lost") { // It will be tried again, and found late.
+	if chance(t, 20, "answer lost") { // The finish is retried, and the record is found then.
 		w.reach("finish unknown")
 		return
 	}
@@ -275,7 +276,8 @@ func (w *world) beat(t *rapid.T) {
 	w.do(w.beatCall(pick(t, "beating", w.workers, (*worker).reachable), "active"))
 }
 
-// everyHolder holds what is true of workers between steps: a live run whose holder is well is never settled.
+// everyHolder checks an invariant of workers between steps: a live run of a healthy holder is never
+// settled.
 func (w *world) everyHolder() {
 	for _, p := range w.workers {
 		for _, e := range p.running {
@@ -289,7 +291,7 @@ func (w *world) everyHolder() {
 	}
 }
 
-// echo says something to the database again, as a network does that has held it back.
+// echo repeats a call to the database, like a network that delivers a duplicate late.
 func (w *world) echo(t *rapid.T) {
 	if len(w.sent) == 0 {
 		t.Skip("nothing to say again")

@@ -7,20 +7,22 @@ import (
 	"rubato/internal/errs"
 )
 
-// call is one thing that an actor asks of the database. It can be said more than once, as a network can say it.
+// call is a call of an actor to the database. It can be repeated, because a network can deliver
+// duplicates.
 type call struct {
 	name   string
 	run    func(ctx context.Context, s *stores) error
-	judge  func(c *changes) // whether it did what it may, seen from the mirror before it
-	answer func()           // the actor takes in the answer
-	legal  []errs.Code      // refusals that are no fault
+	judge  func(c *changes) // checks the effect against the mirror before the call
+	answer func()           // passes the answer to the actor
+	legal  []errs.Code      // refusals that are allowed
 	err    error
 }
 
-// callTime is what a call takes, so that no two things happen at once.
+// callTime is the duration of a call, so that no two events are simultaneous.
 const callTime = 1100 * time.Microsecond
 
-// callLimit bounds a call, with room for a machine that does much else: nothing that is right waits for long.
+// callLimit is the timeout of a call. It is generous, because the machine may be busy and no
+// correct call blocks for long.
 const callLimit = 2 * time.Minute
 
 func (c *call) exec(ctx context.Context, s *stores) {
@@ -29,14 +31,14 @@ func (c *call) exec(ctx context.Context, s *stores) {
 	c.err = c.run(ctx, s)
 }
 
-// do makes a call and lets its actor take in the answer.
+// do makes a call and passes the answer to its actor.
 func (w *world) do(c *call) {
 	w.t.Helper()
 	w.send(c)
 	w.hear(c)
 }
 
-// send makes a call whose answer nobody hears yet, and judges what it did.
+// send makes a call without passing the answer on, and judges its effect.
 func (w *world) send(c *call) {
 	w.t.Helper()
 	w.elapsed += callTime
@@ -46,14 +48,14 @@ func (w *world) send(c *call) {
 	w.settle(c, found[freeName])
 }
 
-// hear lets the actor take in the answer of a call.
+// hear passes the answer of a call to its actor.
 func (w *world) hear(c *call) {
 	if c.err == nil && c.answer != nil {
 		c.answer()
 	}
 }
 
-// settle judges one call and moves the mirror on.
+// settle judges one call and updates the mirror.
 func (w *world) settle(c *call, did *changes) {
 	w.t.Helper()
 	w.note("%s%s", c.name, outcome(c.err))
@@ -84,7 +86,7 @@ func (c *call) refused() bool {
 	return false
 }
 
-// remember keeps a call for the echo to say again.
+// remember keeps a call, so that echo can repeat it.
 func (w *world) remember(c *call) {
 	again := *c
 	again.answer = nil

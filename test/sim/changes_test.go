@@ -96,27 +96,28 @@ type (
 	}
 )
 
-// change is what a statement did to one row. Before is nil for an insert, after for a delete.
+// change is the effect of a statement on one row. Before is nil for an insert, after for a delete.
 type change[T any] struct {
 	before, after *T
-	indexed       string // the columns that changed and that an index knows; only of rows of schedules
+	// indexed names the changed columns that an index depends on; for rows of schedules only.
+	indexed string
 }
 
-// changes is what one call did, by table, in the order in which it did it. A row of the table schedules holds two parts, which are
-// judged apart: the plan and the run in flight.
+// changes holds the effects of one call by table, in order. A row of schedules has two parts that
+// are judged separately: the plan and the run in flight.
 type changes struct {
 	rows      []change[row]
 	schedules []change[schedule]
 	live      []change[liveRun]
 	history   []change[pastRun]
-	skips     []*pastRun // rows of the same table that are no runs
+	skips     []*pastRun // rows of the same table that record skips
 	hints     []change[hint]
 	decisions []change[decision]
 	workers   []change[workerRow]
 	oneOffs   []change[oneOff]
 }
 
-// drain reads what was changed since the last time, by the name of the connection.
+// drain reads the changes since the last call, by the name of the connection.
 func (b *bench) drain() (map[string]*changes, error) {
 	rows, err := b.conn.Query(b.world.ctx, "SELECT seq, app, tab, old::text, new::text, indexed FROM sim_changes WHERE seq > $1 ORDER BY seq", b.seen)
 	if err != nil {
@@ -182,7 +183,7 @@ func decode[T any](list *[]change[T], before, after *string) error {
 
 func rowOf[T any](text *string) (*T, error) {
 	if text == nil {
-		return nil, nil //nolint:nilnil // No row is an answer.
+		return nil, nil //nolint:nilnil // The row may be missing.
 	}
 	row := new(T)
 	if err := json.Unmarshal([]byte(*text), row); err != nil {
@@ -191,7 +192,7 @@ func rowOf[T any](text *string) (*T, error) {
 	return row, nil
 }
 
-// mirror is the state of the database as the log of changes tells it.
+// mirror is the state of the database, derived from the log of changes.
 type mirror struct {
 	schedules map[endpoints.ID]*schedule
 	live      map[endpoints.ID]*liveRun
@@ -203,7 +204,7 @@ type mirror struct {
 	started   map[endpoints.ID]*liveRun  // the last start
 	called    map[endpoints.ID]time.Time // the start of the last run that was not skipped
 	succeeded map[slotKey]runs.ID
-	skipped   map[endpoints.ID][]*pastRun // in the order in which they were recorded
+	skipped   map[endpoints.ID][]*pastRun // in recording order
 	born      map[endpoints.ID]time.Time
 }
 
@@ -212,7 +213,7 @@ type slotKey struct {
 	slot     int64
 }
 
-// ledger is what the last decision about an endpoint said.
+// ledger is the last decision about an endpoint.
 type ledger struct {
 	at     time.Time
 	source string
@@ -227,7 +228,7 @@ func newMirror() *mirror {
 	}
 }
 
-// apply takes in what a call changed.
+// apply applies the changes of a call to the mirror.
 func (m *mirror) apply(c *changes) {
 	for _, s := range c.schedules {
 		put(m.schedules, s, func(s *schedule) endpoints.ID { return endpoints.ID(s.EndpointID) })

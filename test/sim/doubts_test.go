@@ -9,13 +9,13 @@ import (
 	"rubato/internal/runs"
 )
 
-// unheard keeps claims whose start was answered by nothing, to be started again.
+// unheard keeps claims whose start got no answer, to be started again.
 func (w *world) unheard(by *worker, list []claims.Claim) {
 	by.queue = append(by.queue, list...)
 	by.doubts = append(by.doubts, list...)
 }
 
-// starts are what a worker asks for when it starts claims.
+// starts returns the requests to start claims.
 func (p *worker) starts(list []claims.Claim) []dispatch.Start {
 	starts := make([]dispatch.Start, len(list))
 	for i, c := range list {
@@ -30,7 +30,8 @@ func toldOf(told []dispatch.Started, id runs.ID) bool {
 	return slices.ContainsFunc(told, func(s dispatch.Started) bool { return s.RunID == id })
 }
 
-// refused gives back claims that did not start, and ends the runs of those that did although nobody heard of it: nothing was sent.
+// refused gives back claims that did not start. It ends the runs of claims that did start without
+// an answer, because nothing was sent.
 func (w *world) refused(by *worker, list []dispatch.Start) {
 	if len(list) == 0 {
 		return

@@ -10,10 +10,10 @@ import (
 	"rubato/internal/runs"
 )
 
-// fault does something bad to a worker, or to the sweeper.
+// fault injects a fault into a worker or the sweeper.
 func (w *world) fault(t *rapid.T) {
 	kind := rapid.SampledFrom([]string{"kill", "freeze", "freeze", "cut", "cut", "drain", "blind"}).Draw(t, "fault")
-	if kind == "blind" { // The sweeper loses the database for a moment: silence is no signal any more.
+	if kind == "blind" { // The sweeper loses the database for a moment, so that silence is no signal any more.
 		w.sweeper.watching = w.elapsed
 		return
 	}
@@ -32,7 +32,7 @@ func (w *world) fault(t *rapid.T) {
 	}
 }
 
-// kill ends a process with everything that only it knew; its connections break. Another one takes its place.
+// kill ends a process with its memory and its connections. Another one replaces it.
 func (w *world) kill(p *worker) {
 	for _, e := range p.running {
 		w.wire.close(e.request, w.elapsed)
@@ -40,7 +40,8 @@ func (w *world) kill(p *worker) {
 	w.workers[slices.Index(w.workers, p)] = w.newWorker()
 }
 
-// drainWorker stops a worker in order: it gives back what it has not started, gives up what runs, writes that down and says goodbye.
+// drainWorker shuts a worker down gracefully: it gives back unstarted claims, gives up live runs
+// and records that, and signs off.
 func (w *world) drainWorker(p *worker) {
 	if len(p.queue) > 0 {
 		w.refused(p, p.starts(p.queue))
@@ -55,7 +56,8 @@ func (w *world) drainWorker(p *worker) {
 	w.workers[slices.Index(w.workers, p)] = w.newWorker()
 }
 
-// rollOut replaces the worker of a run, and then the one that takes the run up, until the budget of losses is used up.
+// rollOut replaces the worker of a run, and the one that takes the run over, until the budget of
+// losses is spent.
 func (w *world) rollOut(t *rapid.T) {
 	if !chance(t, 70, "roll-out") {
 		t.Skip("no roll-out")

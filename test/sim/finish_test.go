@@ -10,7 +10,7 @@ import (
 	"rubato/internal/runs"
 )
 
-// judgeStart is the move from claimed to live. It writes the columns of the run and nothing else.
+// judgeStart judges the move from claimed to live. It writes only the columns of the run.
 func (w *world) judgeStart(by *worker, seen int, starts []dispatch.Start, told []dispatch.Started, c *changes) {
 	w.t.Helper()
 	w.only("a start", c, "live_runs")
@@ -31,8 +31,8 @@ func (w *world) judgeStart(by *worker, seen int, starts []dispatch.Start, told [
 	}
 }
 
-// judgeLock holds that a start is HOT: the lock of the claim goes on as the lock of the run, because due_at is indexed. A start that is
-// late by more than 2 s extends it.
+// judgeLock checks that a start is a HOT update: the lock of the claim stays the lock of the run,
+// because due_at is indexed. A start that is late by more than 2 s extends it.
 func (w *world) judgeLock(asked *dispatch.Start, l change[liveRun]) {
 	w.t.Helper()
 	run, s := runName(runs.ID(l.after.RunID)), w.mirror.schedules[endpoints.ID(l.after.EndpointID)]
@@ -56,7 +56,7 @@ func startOf(starts []dispatch.Start, id runs.ID) *dispatch.Start {
 	return nil
 }
 
-// judgeStarted judges one start that was made.
+// judgeStarted judges one successful start.
 func (w *world) judgeStarted(by *worker, seen int, asked *dispatch.Start, l *liveRun) {
 	w.t.Helper()
 	id, run, now := endpoints.ID(l.EndpointID), runs.ID(l.RunID), w.now()
@@ -91,8 +91,8 @@ func (w *world) judgeStarted(by *worker, seen int, asked *dispatch.Start, l *liv
 	}
 }
 
-// keepsMinimum holds the gap between two starts above the minimum, however late the first of them was and whatever was skipped between
-// them. Due times are whole milliseconds.
+// keepsMinimum checks the minimum gap between two starts, however late the first was and whatever
+// was skipped between them. Due times are whole milliseconds.
 func (w *world) keepsMinimum(id endpoints.ID, l *liveRun) {
 	w.t.Helper()
 	last, s := w.mirror.called[id], w.mirror.schedules[id]
@@ -104,7 +104,7 @@ func (w *world) keepsMinimum(id endpoints.ID, l *liveRun) {
 	w.ensure(gap >= spec.MinInterval-time.Millisecond, "two starts of %s are %s apart, its minimum is %s", short(id), gap, spec.MinInterval) // I12
 }
 
-// judgeKeeps holds the bound on the due times that stay claimed after a finish.
+// judgeKeeps checks the bound on the due times that stay claimed after a finish.
 func (w *world) judgeKeeps(keep dispatch.Keep, c *changes) {
 	w.t.Helper()
 	kept := 0
@@ -119,7 +119,7 @@ func (w *world) judgeKeeps(keep dispatch.Keep, c *changes) {
 	}
 }
 
-// judgeFinish is the move from live to over. Late answers change nothing.
+// judgeFinish judges the move from live to finished. Late answers must change nothing.
 func (w *world) judgeFinish(f dispatch.Finish, done dispatch.Finished, c *changes) {
 	w.t.Helper()
 	w.only("a finish", c, "live_runs", "runs", "schedules", "hints", "skips", "items")
@@ -178,7 +178,8 @@ func repeated(done dispatch.Finished, id runs.ID) bool {
 	return slices.Contains(done.Repeated, id)
 }
 
-// repeatedEndpoint reports whether a run of an endpoint is among those that an earlier attempt of a finish had recorded.
+// repeatedEndpoint reports whether an earlier attempt of a finish had already recorded a run of the
+// endpoint.
 func repeatedEndpoint(f dispatch.Finish, done dispatch.Finished, id [16]byte) bool {
 	return slices.ContainsFunc(f.Runs, func(run runs.Run) bool { return run.EndpointID == id && repeated(done, run.ID) })
 }
@@ -192,7 +193,7 @@ func runOf(list []runs.Run, id runs.ID) *runs.Run {
 	return nil
 }
 
-// judgeEnd judges the end of one run: its row in the history, and the plan that follows.
+// judgeEnd judges the end of one run: its row in the history, and the next plan.
 func (w *world) judgeEnd(run runs.Run, keeps bool, c *changes) {
 	w.t.Helper()
 	id := endpoints.ID(run.EndpointID)
@@ -230,7 +231,7 @@ func (w *world) judgeEnd(run runs.Run, keeps bool, c *changes) {
 	w.judgeNext(run, before, after, past, c)
 }
 
-// judgeNext derives what must follow a run, on its own, and compares.
+// judgeNext derives the plan after a run independently, and compares it.
 func (w *world) judgeNext(run runs.Run, before, after *schedule, past *pastRun, c *changes) {
 	w.t.Helper()
 	id, spec := endpoints.ID(run.EndpointID), w.specOf(endpoints.ID(run.EndpointID), before.Version)
@@ -239,7 +240,7 @@ func (w *world) judgeNext(run runs.Run, before, after *schedule, past *pastRun, 
 		want.LastCall = run.StartedAt.Truncate(time.Millisecond)
 	}
 	want.Anchor, want.LastSlot = later(before.Anchor, anchorAfter(spec, run, before)), later(before.LastSlot, run.ScheduledFor)
-	if run.Outcome.StatusCode != 0 { // Else the target has not taken back what it asked for.
+	if run.Outcome.StatusCode != 0 { // Without an answer the earlier Retry-After still holds.
 		want.RetryAfter = cutWait(spec, run)
 	}
 	switch run.Outcome.Status {
@@ -307,8 +308,9 @@ func (w *world) judgeNext(run runs.Run, before, after *schedule, past *pastRun, 
 	w.standsForLast(in, after, c)
 }
 
-// cutWait is the instant that the target asked to wait for, at most an hour, 32 intervals or the maximum after the end of the run. The
-// waits of the targets here are short; a cut comes about when the database's clock is set forward between the start and the answer.
+// cutWait returns the Retry-After instant, cut to an hour, 32 intervals or the maximum after the
+// end of the run. The waits of the simulated targets are short, so a cut happens only if the
+// database's clock is set forward between start and answer.
 func cutWait(spec endpoints.Spec, run runs.Run) time.Time {
 	if run.Outcome.RetryAfter.Sub(run.FinishedAt) <= time.Hour+time.Second { // An hour may look up to a second longer.
 		return run.Outcome.RetryAfter
@@ -321,7 +323,8 @@ func cutWait(spec endpoints.Spec, run runs.Run) time.Time {
 	return run.Outcome.RetryAfter
 }
 
-// anchorAfter is the grid point that the schedule counts from: the due time, or the actual start where that was more than 1 s late.
+// anchorAfter returns the grid point that the schedule counts from: the due time, or the actual
+// start if it was late by more than 1 s.
 func anchorAfter(spec endpoints.Spec, run runs.Run, before *schedule) time.Time {
 	byPlan := !triesOf(run).first() || run.Outcome.Status == runs.Skipped || spec.BaselineCron != "" && spec.CatchUp == governor.CatchUpAll
 	if byPlan || run.StartedAt.Sub(before.PlannedAt) <= time.Second {
@@ -347,7 +350,7 @@ func (w *world) judgeRetry(run runs.Run, spec endpoints.Spec, before, after *sch
 	w.ensure(after.FailureCount == before.FailureCount, "an attempt that is tried again counted as a failure")
 }
 
-// mustRetry reports whether the policy leaves no choice but to try again, however the wait was drawn.
+// mustRetry reports whether the policy requires another attempt for any jitter.
 func mustRetry(run runs.Run, spec endpoints.Spec, s *schedule, now time.Time, next governor.Decision) bool {
 	if !run.Outcome.Retryable() || run.Attempt >= spec.Retry.MaxAttempts || s.PausedUntil.After(now) || !s.ManualAt.IsZero() {
 		return false
@@ -358,7 +361,8 @@ func mustRetry(run runs.Run, spec endpoints.Spec, s *schedule, now time.Time, ne
 	return notBefore(spec, s, now.Add(spec.Retry.MaxBackoff)).Before(next.At)
 }
 
-// notBefore moves an instant to where another attempt may come: when the target asked for it, and the minimum after the last start.
+// notBefore moves an instant to the earliest next attempt: Retry-After, and the minimum after the
+// last start.
 func notBefore(spec endpoints.Spec, s *schedule, at time.Time) time.Time {
 	at = later(at, s.RetryAfter)
 	if spec.MinInterval > 0 {

@@ -9,7 +9,8 @@ import (
 	"rubato/internal/runs"
 )
 
-// tries says which run of its due time one is: the attempt of the retry policy, and how many runs infrastructure lost before it.
+// tries identifies a run of its due time: the attempt of the retry policy, and the number of runs
+// that infrastructure lost before it.
 type tries struct{ attempt, infra int }
 
 func (n tries) first() bool { return n.attempt <= 1 && n.infra == 0 }
@@ -20,10 +21,10 @@ func (r *pastRun) tries() tries  { return tries{r.Attempt, r.InfraAttempt} }
 
 func triesOf(run runs.Run) tries { return tries{run.Attempt, run.InfraAttempt} }
 
-// lossBudget is how many runs of a due time are tried again because infrastructure lost them.
+// lossBudget is the maximum number of repetitions of a due time after losses.
 const lossBudget = 3
 
-// wasLost reports whether a run ended by no fault of its target.
+// wasLost reports whether a run ended without fault of its target.
 func wasLost(run runs.Run) bool {
 	switch run.Outcome.Reason {
 	case runs.WorkerLost, runs.LockLost, runs.Shutdown, runs.StartExpired:
@@ -33,12 +34,12 @@ func wasLost(run runs.Run) bool {
 	}
 }
 
-// bearsLoss reports whether a request that may have arrived may be sent again without a policy that asks for it.
+// bearsLoss reports whether a request that may have arrived may be repeated without a retry policy.
 func bearsLoss(spec endpoints.Spec) bool {
 	return spec.Idempotent || spec.Method == http.MethodGet || spec.Method == http.MethodHead || spec.Method == http.MethodOptions
 }
 
-// lossWait returns the bounds of the wait before the infrastructure attempt that follows a run.
+// lossWait returns the bounds of the wait before the repetition after a loss.
 func lossWait(run runs.Run) (least, most time.Duration) {
 	switch run.InfraAttempt {
 	case 0:
@@ -50,7 +51,7 @@ func lossWait(run runs.Run) (least, most time.Duration) {
 	}
 }
 
-// judgeRepeat judges an infrastructure attempt.
+// judgeRepeat judges a repetition after a loss.
 func (w *world) judgeRepeat(run runs.Run, spec endpoints.Spec, before, after *schedule, next governor.Decision) {
 	w.t.Helper()
 	w.reach("infrastructure attempt")
@@ -66,7 +67,7 @@ func (w *world) judgeRepeat(run runs.Run, spec endpoints.Spec, before, after *sc
 	w.ensure(after.FailureCount == before.FailureCount, "a run that was lost counted as a failure")
 }
 
-// mustRepeat reports whether a run that was lost has to be tried again, however the wait was drawn.
+// mustRepeat reports whether a lost run must be repeated for any jitter.
 func mustRepeat(run runs.Run, spec endpoints.Spec, s *schedule, now time.Time, next governor.Decision) bool {
 	if !wasLost(run) || run.InfraAttempt >= lossBudget || s.PausedUntil.After(now) || !s.ManualAt.IsZero() {
 		return false

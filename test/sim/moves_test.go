@@ -11,7 +11,7 @@ import (
 	"rubato/internal/runs"
 )
 
-// lawful holds what every call must hold, whoever makes it.
+// lawful checks the invariants of every call.
 func (w *world) lawful(c *changes) {
 	w.t.Helper()
 	w.legalRows(c)
@@ -39,14 +39,14 @@ func (w *world) lawful(c *changes) {
 	}
 }
 
-// nothing fails the case where a call changed a row although it must not have.
+// nothing fails the case if a call that must change nothing changed a row.
 func (w *world) nothing(name string, c *changes) {
 	w.t.Helper()
 	n := len(c.rows) + len(c.schedules) + len(c.live) + len(c.history) + len(c.skips) + len(c.hints) + len(c.decisions) + len(c.workers)
 	w.ensure(n == 0, "%s changed %d rows", name, n)
 }
 
-// only fails the case where a call changed rows of tables that it has no business with.
+// only fails the case if a call changed rows outside the given tables.
 func (w *world) only(name string, c *changes, tables ...string) {
 	w.t.Helper()
 	counts := map[string]int{
@@ -61,7 +61,7 @@ func (w *world) only(name string, c *changes, tables ...string) {
 	}
 }
 
-// consistent holds what is true between calls.
+// consistent checks the invariants between calls.
 func (w *world) consistent() {
 	w.t.Helper()
 	for id, l := range w.mirror.live {
@@ -81,7 +81,7 @@ func (w *world) consistent() {
 	}
 }
 
-// judgeClaim is the move from planned to claimed.
+// judgeClaim judges the move from planned to claimed.
 func (w *world) judgeClaim(by *worker, r claims.Request, list []claims.Claim, c *changes) {
 	w.t.Helper()
 	now := w.now()
@@ -113,7 +113,7 @@ func (w *world) judgeClaim(by *worker, r claims.Request, list []claims.Claim, c 
 	}
 }
 
-// noneLeft holds that a claim which had room left nothing that it could have taken.
+// noneLeft checks that a claim with room left took every claimable endpoint.
 func (w *world) noneLeft(r claims.Request, c *changes, now time.Time) {
 	w.t.Helper()
 	taken := map[uuid.UUID]bool{}
@@ -131,7 +131,7 @@ func (w *world) noneLeft(r claims.Request, c *changes, now time.Time) {
 	}
 }
 
-// judgeRelease is the move from claimed back to planned.
+// judgeRelease judges the move from claimed back to planned.
 func (w *world) judgeRelease(by *worker, list []claims.Claim, c *changes) {
 	w.t.Helper()
 	w.only("a release", c, "schedules")
@@ -155,7 +155,7 @@ func names(list []claims.Claim, s *schedule) bool {
 	return false
 }
 
-// judgeHeartbeat moves locks on and nothing else.
+// judgeHeartbeat checks that a heartbeat only extends locks.
 func (w *world) judgeHeartbeat(by *worker, held []claims.Held, kept [][16]byte, c *changes) {
 	w.t.Helper()
 	w.only("a heartbeat", c, "live_runs")
@@ -175,7 +175,7 @@ func (w *world) judgeHeartbeat(by *worker, held []claims.Held, kept [][16]byte, 
 	}
 }
 
-// judgeTakeOver frees the claims of silent workers.
+// judgeTakeOver judges the release of the claims of silent workers.
 func (w *world) judgeTakeOver(silent time.Duration, freed int, c *changes) {
 	w.t.Helper()
 	w.only("a take-over", c, "schedules", "workers")
@@ -191,7 +191,8 @@ func (w *world) judgeTakeOver(silent time.Duration, freed int, c *changes) {
 	}
 }
 
-// judgeChange is what a user does: a replan that revokes every claim, or a record while a run is live.
+// judgeChange judges a change by a user: a replan that revokes every claim, or a record during a
+// live run.
 func (w *world) judgeChange(id endpoints.ID, cause string, c *changes) {
 	w.t.Helper()
 	switch cause {
@@ -232,8 +233,8 @@ func (w *world) judgeChange(id endpoints.ID, cause string, c *changes) {
 	w.judgePassed(id, c)
 }
 
-// behind reports whether a request for a run now waits behind the first attempt of another one-off run, which leaves the plan as it is. A
-// repeated attempt whose time has come since the plan was made is planned afresh instead.
+// behind reports whether a requested run waits behind the first attempt of another one-off run, so
+// that the plan stays. A queued retry that came due since is planned again instead.
 func (w *world) behind(id endpoints.ID, cause string, before *schedule, c *changes) bool {
 	if cause != "run_now" || before.Source != "manual" || !before.tries().first() {
 		return false
@@ -242,7 +243,7 @@ func (w *world) behind(id endpoints.ID, cause string, before *schedule, c *chang
 	return next.tries().first() && !next.Slot.Equal(c.oneOffs[0].after.Slot)
 }
 
-// replay decides again on the input that a decision recorded, and on what the rows say that it was.
+// replay repeats a decision from its recorded input, and compares that input with the rows.
 func (w *world) replay(id endpoints.ID, d *decision, c *changes) {
 	w.t.Helper()
 	before, s := c.schedules[0].before, c.schedules[0].after
@@ -282,8 +283,9 @@ func (w *world) replay(id endpoints.ID, d *decision, c *changes) {
 	}
 }
 
-// earliest returns the due time before which an attempt that waits must come: the governed one, or that of the one-off run whose turn is next. The
-// first attempt of a one-off run comes before every other attempt, so there is none before the zero time.
+// earliest returns the due time that a queued retry must precede: that of the governor, or that of
+// the next one-off run. The first attempt of a one-off run precedes every retry, so the bound is
+// the zero time then.
 func earliest(governed time.Time, next *oneOff) time.Time {
 	switch {
 	case next == nil:
@@ -295,7 +297,7 @@ func earliest(governed time.Time, next *oneOff) time.Time {
 	}
 }
 
-// judgeKept judges an attempt that waited before a change and waits after it, because it comes before the next due time.
+// judgeKept judges a queued retry that a change kept, because it precedes the next due time.
 func (w *world) judgeKept(spec endpoints.Spec, before, after *schedule, next time.Time) {
 	w.t.Helper()
 	w.reach("change while an attempt waits")

@@ -41,8 +41,8 @@ func (w *world) queueAfter(id endpoints.ID, c *changes) map[int64]*oneOff {
 	return queue
 }
 
-// nextOneOff returns the item whose turn is next: those that may start before those that wait for another attempt, the higher priority first,
-// and then the older. The item of the run in flight takes no turn.
+// nextOneOff returns the head of the queue: startable items before those that wait for a retry,
+// then higher priority, then older. The item in flight is not in the queue.
 func nextOneOff(queue map[int64]*oneOff, own time.Time, now time.Time) *oneOff {
 	var list []*oneOff
 	for _, o := range queue {
@@ -58,8 +58,8 @@ func nextOneOff(queue map[int64]*oneOff, own time.Time, now time.Time) *oneOff {
 	})
 }
 
-// judgeOneOffPlan holds that a plan is for the one-off item whose turn is next, where it goes before what the governor says. It reports
-// whether it is.
+// judgeOneOffPlan checks that the plan is the head of the one-off queue if that precedes the
+// governor's due time. It reports whether it does.
 func (w *world) judgeOneOffPlan(next *oneOff, after *schedule, governed time.Time) bool {
 	w.t.Helper()
 	id := after.EndpointID
@@ -76,7 +76,8 @@ func (w *world) judgeOneOffPlan(next *oneOff, after *schedule, governed time.Tim
 	return true
 }
 
-// judgeOwnItem judges what became of the item of a one-off run that ended, and reports whether it waits for another attempt.
+// judgeOwnItem judges the item of a finished one-off run, and reports whether it waits for another
+// attempt.
 func (w *world) judgeOwnItem(run runs.Run, spec endpoints.Spec, s *schedule, c *changes) (again bool) {
 	w.t.Helper()
 	key := slotKey{endpoints.ID(run.EndpointID), run.ScheduledFor.UnixMilli()}
@@ -135,7 +136,8 @@ func runOfItem(o change[oneOff]) slotKey {
 	return o.before.key()
 }
 
-// judgeWithdrawal holds that a pause and the end of an endpoint withdraw each item, and record each but the one in flight.
+// judgeWithdrawal checks that a pause and an archiving withdraw every item, and record each except
+// the one in flight.
 func (w *world) judgeWithdrawal(id endpoints.ID, c *changes) {
 	w.t.Helper()
 	w.ensure(len(w.queueAfter(id, c)) == 0, "items of %s are left", short(id))
@@ -157,7 +159,7 @@ func (w *world) judgeWithdrawal(id endpoints.ID, c *changes) {
 	}
 }
 
-// judgeAdded holds that a request for a run now adds one item, which nothing else has the slot of.
+// judgeAdded checks that a request adds one item with a unique slot.
 func (w *world) judgeAdded(id endpoints.ID, c *changes) {
 	w.t.Helper()
 	w.ensure(len(c.oneOffs) == 1 && c.oneOffs[0].before == nil, "a request for a run of %s made %d changes of items", short(id), len(c.oneOffs))

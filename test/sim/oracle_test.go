@@ -9,7 +9,7 @@ import (
 	"rubato/internal/governor"
 )
 
-// hintsAfter returns the hints of an endpoint once a call is over.
+// hintsAfter returns the hints of an endpoint after a call.
 func (w *world) hintsAfter(id endpoints.ID, c *changes) map[string]*hint {
 	probe := newMirror()
 	probe.hints[id] = map[string]*hint{}
@@ -20,7 +20,7 @@ func (w *world) hintsAfter(id endpoints.ID, c *changes) map[string]*hint {
 	return probe.hints[id]
 }
 
-// inputOf gathers what a decision is a function of from rows.
+// inputOf builds the input of a decision from rows.
 func inputOf(id endpoints.ID, spec endpoints.Spec, s *schedule, hints map[string]*hint, now time.Time, cause governor.Cause) governor.Input {
 	in := governor.Input{
 		EndpointID: id, Now: now, Cause: cause, Anchor: s.Anchor, StartAt: spec.StartAt, CatchUp: spec.CatchUp,
@@ -46,8 +46,8 @@ func inputOf(id endpoints.ID, spec endpoints.Spec, s *schedule, hints map[string
 	return in
 }
 
-// recordedInput reads the input that the ledger keeps. What it leaves out follows from the version, and the reasons of hints from
-// their rows.
+// recordedInput reads the input from the ledger. The cron follows from the version, and the reasons
+// of hints from their rows.
 func recordedInput(id endpoints.ID, spec endpoints.Spec, raw []byte, hints map[string]*hint) (governor.Input, error) {
 	var kept struct {
 		Now          time.Time      `json:"now"`
@@ -97,7 +97,7 @@ func reasonOf(h *hint) string {
 	return h.Reason
 }
 
-// sameSteps compares a trace with one that was stored.
+// sameSteps compares a trace with a stored one.
 func sameSteps(steps []governor.Step, stored []byte) bool {
 	var kept []governor.Step
 	if stored == nil || json.Unmarshal(stored, &kept) != nil || len(kept) != len(steps) {
@@ -111,7 +111,8 @@ func sameSteps(steps []governor.Step, stored []byte) bool {
 	return true
 }
 
-// sane judges a plan by what its rules promise, without asking the governor. Jitter moves a candidate by less than its bound.
+// sane checks a plan against the guarantees of the rules, without asking the governor. Jitter moves
+// a candidate by less than its bound.
 func (w *world) sane(in governor.Input, s *schedule) {
 	w.t.Helper()
 	id, at := endpoints.ID(s.EndpointID), s.PlannedAt
@@ -141,7 +142,7 @@ func (w *world) sane(in governor.Input, s *schedule) {
 	}
 }
 
-// expected is the due time of an interval endpoint that is not paused, by the rules, without jitter.
+// expected computes the due time of an unpaused interval endpoint by the rules, without jitter.
 func expected(in governor.Input) time.Time {
 	every := in.Baseline.Interval
 	for range min(in.Failures, 5) {
@@ -181,8 +182,9 @@ func expected(in governor.Input) time.Time {
 	return at
 }
 
-// decide asks the governor what the row should say. A run at once for what a cron missed stands for the last occurrence, unless the row says
-// that it stands for the instant of the decision: then that occurrence is on record, or something else passed after it.
+// decide asks the governor for the decision that the row should hold. An immediate run for missed
+// occurrences of a cron serves the last one. If the row says that it serves the instant of the
+// decision, that occurrence is recorded already, or another due time passed after it.
 func decide(in governor.Input, s *schedule) governor.Decision {
 	next := governor.Decide(in)
 	once := in.Baseline.Cron != nil && in.CatchUp == governor.CatchUpOnce
@@ -193,8 +195,8 @@ func decide(in governor.Input, s *schedule) governor.Decision {
 	return next
 }
 
-// standsForLast holds that a run at once stands for the last occurrence that its cron missed, where nothing but that cron decides and no
-// record has it.
+// standsForLast checks that an immediate run serves the last missed occurrence of its cron, if only
+// that cron decides and the occurrence has no record.
 func (w *world) standsForLast(in governor.Input, s *schedule, c *changes) {
 	w.t.Helper()
 	id := endpoints.ID(s.EndpointID)

@@ -9,12 +9,13 @@ import (
 	"rubato/internal/dispatch"
 )
 
-// quiet ends a case now and then by letting everything be well: then no run stays live and no endpoint stays overdue.
+// quiet ends some cases with a period without faults. Afterwards no run may be live and no endpoint
+// overdue.
 func (w *world) quiet(t *rapid.T) {
 	if !chance(t, 30, "quiet end") {
 		return
 	}
-	if w.offset < w.ahead { // What was locked under a clock that ran ahead is locked until then.
+	if w.offset < w.ahead { // Locks that were granted under a fast clock hold until then.
 		w.offset = w.ahead
 		w.jumps++
 		w.sweeper.watching, w.sweeper.stepped = w.elapsed, w.elapsed
@@ -41,7 +42,7 @@ func (w *world) quiet(t *rapid.T) {
 	w.fail("after %s of quiet a run is still live, or an endpoint overdue", 18*25*time.Second)
 }
 
-// serve lets a worker run whatever is due, with a target that answers at once.
+// serve lets a worker run all due endpoints, with a target that answers at once.
 func (w *world) serve(p *worker) {
 	w.do(w.beatCall(p, "active"))
 	w.do(w.claimCall(p, 10, time.Time{}))
@@ -61,7 +62,7 @@ func (w *world) serve(p *worker) {
 	}
 }
 
-// calm reports whether nothing is live and nothing that nobody holds is overdue.
+// calm reports whether no run is live and no unclaimed endpoint is overdue.
 func (w *world) calm() bool {
 	for _, s := range w.mirror.schedules {
 		if !s.PlannedAt.After(w.now()) {

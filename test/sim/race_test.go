@@ -15,8 +15,8 @@ import (
 	"rubato/internal/runs"
 )
 
-// race lets two calls meet: the first has done everything but commit when the second begins. What the second does then, waiting or
-// passing, decides the order of their commits, and in that order both are judged.
+// race overlaps two calls: the second begins when the first has done everything except the commit.
+// Locks and skipping decide the order of their commits, and both are judged in that order.
 func (w *world) race(t *rapid.T) {
 	first := w.contender(t, "first")
 	second := w.contender(t, "second")
@@ -26,8 +26,8 @@ func (w *world) race(t *rapid.T) {
 	w.meet(first, second)
 }
 
-// twin lets the finish of a run meet a second copy of its start, which the network held back: it waits for the row, and
-// must not take its place.
+// twin overlaps the finish of a run with a delayed duplicate of its start. The duplicate waits for
+// the row, and must not take its place.
 func (w *world) twin(t *rapid.T) {
 	p := pick(t, "finisher", w.workers, func(p *worker) bool { return p.reachable() && len(p.results) > 0 })
 	owner := p.results[0].owner
@@ -37,7 +37,7 @@ func (w *world) twin(t *rapid.T) {
 	w.reach("twin")
 }
 
-// twinStart lets a start meet a second copy of itself: one of them makes the run, and the other one changes nothing.
+// twinStart overlaps a start with its duplicate: one makes the run, and the other changes nothing.
 func (w *world) twinStart(t *rapid.T) {
 	p := pick(t, "starter", w.workers, func(p *worker) bool {
 		return p.reachable() && slices.ContainsFunc(p.queue, func(c claims.Claim) bool { return !c.PlannedAt.After(p.now(w)) })
@@ -52,7 +52,7 @@ func (w *world) twinStart(t *rapid.T) {
 	w.reach("twin of a start")
 }
 
-// stale says what a holder would say, under a token that is not in force: it must change nothing.
+// stale makes a holder's calls with an outdated fencing token: they must change nothing.
 func (w *world) stale(t *rapid.T) {
 	p := pick(t, "holder", w.workers, func(p *worker) bool { return len(p.running)+len(p.queue) > 0 })
 	old := *p
@@ -75,7 +75,8 @@ func (w *world) stale(t *rapid.T) {
 	w.reach("stale")
 }
 
-// foreign lets a worker say what only the holder may say, under a token that is in force: it must change nothing.
+// foreign makes a holder's calls from another worker with the current fencing token: they must
+// change nothing.
 func (w *world) foreign(t *rapid.T) {
 	p := pick(t, "holder", w.workers, func(p *worker) bool { return len(p.running)+len(p.queue) > 0 })
 	other := *pick(t, "other worker", w.workers, func(other *worker) bool { return other != p })
@@ -89,8 +90,8 @@ func (w *world) foreign(t *rapid.T) {
 	w.reach("foreign")
 }
 
-// misplaced starts a claim of one endpoint at the place of another one, whose token is the same by chance: the place alone decides
-// nothing.
+// misplaced starts a claim at the tuple position of another endpoint with the same token by chance.
+// The position alone must decide nothing.
 func (w *world) misplaced(t *rapid.T) {
 	due := func(c claims.Claim) bool { return !c.PlannedAt.After(w.now()) }
 	p := pick(t, "holder", w.workers, func(p *worker) bool { return len(p.targets) > 1 && slices.ContainsFunc(p.queue, due) })
@@ -106,7 +107,8 @@ func (w *world) misplaced(t *rapid.T) {
 	w.reach("misplaced")
 }
 
-// restart starts a run that is in flight again, at the place where its row lies now. After a vacuum that may be the place of its claim.
+// restart starts a live run again, at the current tuple position of its row. After a vacuum that
+// may be the position of its claim.
 func (w *world) restart(t *rapid.T) {
 	p := pick(t, "holder", w.workers, func(p *worker) bool { return len(p.running) > 0 })
 	c := pick(t, "running", p.running, func(*execution) bool { return true }).claim
@@ -132,7 +134,7 @@ func (w *world) refuse(why string, calls ...*call) {
 	}
 }
 
-// lateCall is a finish of which every answer is late.
+// lateCall is a finish in which every answer is late.
 func (w *world) lateCall(by *worker) *call {
 	c := w.finishCall(by, batchOf(by.results), dispatch.Keep{Within: horizon, Most: 3})
 	c.judge = func(did *changes) { w.nothing("a finish under an old token", did) }
@@ -173,7 +175,7 @@ func (w *world) meet(first, second *call) {
 	}
 }
 
-// contender draws a call that may meet another.
+// contender draws a call that may overlap another.
 func (w *world) contender(t *rapid.T, name string) *call {
 	well := func(p *worker) bool { return p.reachable() }
 	switch rapid.SampledFrom([]string{"claim", "start", "start", "finish", "finish", "heartbeat", "settle", "take over", "change", "change"}).Draw(t, name) {
@@ -205,7 +207,7 @@ func (w *world) contender(t *rapid.T, name string) *call {
 	}
 }
 
-// shutGate closes the gate, so that what the held stores write waits at its commit.
+// shutGate closes the gate, so that the held stores block at their commit.
 func (w *world) shutGate() {
 	_, err := w.gate.Exec(w.ctx, "SELECT pg_advisory_lock(7001, 1)")
 	w.ensure(err == nil, "shutting the gate: %v", err)
@@ -216,7 +218,7 @@ func (w *world) openGate() {
 	w.ensure(err == nil, "opening the gate: %v", err)
 }
 
-// await waits until a call is over, or stands still on a lock, and tells which.
+// await waits until a call has ended or blocks on a lock, and returns which.
 func (w *world) await(done <-chan struct{}, app string) (waits bool) {
 	for began := time.Now(); time.Since(began) < callLimit; {
 		select {

@@ -10,10 +10,11 @@ import (
 	"rubato/internal/runs"
 )
 
-// instruments adds to the schema a log of changes and a gate. The log holds every row that a statement changes. The gate keeps a
-// transaction at its commit: the connections of one name pass only while it is open. A row of schedules is logged by the part that the
-// statement writes, also where the values stay: columns of the run, columns of the plan, and due_at, which both parts share. With each
-// change of a row go the names of the changed columns that an index depends on, because an update without such columns is HOT.
+// instruments adds a log of changes and a gate to the schema. The log holds every row that a
+// statement changes. The gate blocks a transaction at its commit: connections of one name pass only
+// while it is open. A row of schedules is logged by the written part, also if the values are equal:
+// columns of the run, columns of the plan, and due_at, which both share. Each change holds the
+// changed columns that an index depends on, because an update without such columns is HOT.
 const instruments = `
 CREATE UNLOGGED TABLE sim_changes (
     seq bigint GENERATED ALWAYS AS IDENTITY, app text, tab text, old json, new json, indexed text
@@ -81,8 +82,8 @@ type row struct {
 
 func (r *row) running() bool { return r != nil && r.RunID != nil }
 
-// plan returns the part of a row that says what is next, or nil for a row that waits only for the end of its run. While a run is in
-// flight due_at is the end of its lock and no part of the plan.
+// plan returns the planning part of a row, or nil if the row only waits for the end of its run.
+// During a run, due_at is the end of its lock and not part of the plan.
 func (r *row) plan() *schedule {
 	if r == nil || r.Archived {
 		return nil
@@ -117,8 +118,9 @@ func (r *row) live() *liveRun {
 	return l
 }
 
-// split derives what a change of a row did to its plan and to its run. The lock belongs to the run while one is in flight and to the
-// plan otherwise. A statement that writes the lock beside other columns of the same part makes one change of that part.
+// split derives the effects of a row's change on its plan and on its run. The lock belongs to the
+// run while one is in flight, otherwise to the plan. A statement that writes the lock and other
+// columns of the same part makes one change of that part.
 func (c *changes) split(written string, r change[row]) {
 	plan := written == "schedules" || written == "schedules/plan"
 	run := written == "schedules" || written == "schedules/run"
@@ -134,7 +136,7 @@ func (c *changes) split(written string, r change[row]) {
 	}
 }
 
-// part adds a change of a part that exists, unless the same update has been logged as one already.
+// part adds a change of an existing part, unless the same update is already logged.
 func part[T any](list []change[T], one change[T]) []change[T] {
 	if one.before == nil && one.after == nil {
 		return list
@@ -145,7 +147,7 @@ func part[T any](list []change[T], one change[T]) []change[T] {
 	return append(list, one)
 }
 
-// legalRows holds that no row is ever in a state that the order of claim, start and end does not lead to.
+// legalRows checks that no row is in a state outside the order of claim, start and end.
 func (w *world) legalRows(c *changes) {
 	w.t.Helper()
 	for _, r := range c.rows {

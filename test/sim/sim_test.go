@@ -1,6 +1,7 @@
-// Package sim drives the whole life of runs on a real Postgres under a time of its own: workers that obey the holder's rules, a
-// sweeper, users and a target act in an order that chance draws, with every fault that the promises name, and after every call the
-// rows that it changed are judged against a model of the legal moves.
+// Package sim is a simulation of the whole life of runs on a real Postgres with a simulated time.
+// Workers that obey the holder's rules, a sweeper, users and a target act in a random order, with
+// every fault that the guarantees cover. After every call, the changed rows are judged against a
+// model of the legal moves.
 package sim
 
 import (
@@ -15,11 +16,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The size of a run where the flags of rapid do not say: over 10,000 steps.
+// The size of a simulation without flags of rapid: over 10,000 steps.
 const (
 	defaultChecks = "200"
 	defaultSteps  = "100"
-	// defaultSeed makes a run repeatable, so that it fails for a change of the code and not by chance. 0 draws a new seed, as `make sim` does.
+	// defaultSeed makes a simulation reproducible, so that it fails because of a code change and
+	// not by chance. 0 draws a new seed, as `make sim` does.
 	defaultSeed = "1"
 )
 
@@ -58,7 +60,7 @@ func TestEveryMoveIsLegal(t *testing.T) {
 		w.quiet(t)
 	})
 	t.Logf("%d steps in %d cases reached:%s", steps, b.cases, table(b.reached))
-	if steps < 10_000 || t.Failed() { // A short run proves nothing about what is rare.
+	if steps < 10_000 || t.Failed() { // A short simulation cannot reach rare states.
 		return
 	}
 	expected := often()
@@ -72,7 +74,8 @@ func TestEveryMoveIsLegal(t *testing.T) {
 	}
 }
 
-// often names the states that every run of full size must reach: a simulation that stops reaching a state proves nothing about it.
+// often names the states that every full simulation must reach, because a simulation that stops
+// reaching a state no longer tests it.
 func often() []string {
 	return []string{
 		"start", "HOT start", "late start", "request", "start refused", "start expired", "start of another attempt",
@@ -86,7 +89,8 @@ func often() []string {
 	}
 }
 
-// seldom names the states that only a long run must reach, because a run of 200 cases misses one of them now and then.
+// seldom names the states that only a long simulation must reach, because 200 cases miss some of
+// them occasionally.
 func seldom() []string {
 	return []string{
 		"archived under its run", "start unknown", "budget of losses used up", "change while an infrastructure attempt waits", "change while the first occurrence waits",

@@ -20,12 +20,13 @@ func skipsOf(id endpoints.ID, c *changes) []*pastRun {
 	return list
 }
 
-// decided is the instant of a decision: now in whole milliseconds, rounded up.
+// decided returns the instant of a decision: now, rounded up to whole milliseconds.
 func (w *world) decided() time.Time {
 	return w.now().Add(999 * time.Microsecond).Truncate(time.Millisecond)
 }
 
-// judgeSkips holds what every record of skipped due times must hold: each of them stands in one record, and none that ran does.
+// judgeSkips checks the records of skipped due times: each due time is in exactly one record, and
+// none that ran is in any.
 func (w *world) judgeSkips(id endpoints.ID, before, after *schedule, c *changes) {
 	w.t.Helper()
 	var since time.Time
@@ -51,7 +52,7 @@ func (w *world) judgeSkips(id endpoints.ID, before, after *schedule, c *changes)
 	}
 }
 
-// ran reports whether a run stands for a due time within a skip. What somebody asked for stands for none.
+// ran reports whether a run serves a due time within a skip. A one-off run serves none.
 func (w *world) ran(id endpoints.ID, s *pastRun, c *changes) bool {
 	list := slices.Collect(maps.Values(w.mirror.history))
 	for _, r := range c.history {
@@ -68,7 +69,7 @@ func (w *world) ran(id endpoints.ID, s *pastRun, c *changes) bool {
 	return false
 }
 
-// covered reports whether a due time is recorded as skipped by a call or was before.
+// covered reports whether a due time is recorded as skipped, by this call or before.
 func (w *world) covered(id endpoints.ID, at time.Time, c *changes) bool {
 	for _, s := range append(skipsOf(id, c), w.mirror.skipped[id]...) {
 		if !at.Before(s.SkippedFrom) && !at.After(s.Slot) {
@@ -78,7 +79,8 @@ func (w *world) covered(id endpoints.ID, at time.Time, c *changes) bool {
 	return false
 }
 
-// judgePassed holds that a due time which a change drops after it has passed leaves a record, unless a run at once stands for it.
+// judgePassed checks that a passed due time that a change drops is recorded, unless an immediate
+// run serves it.
 func (w *world) judgePassed(id endpoints.ID, c *changes) {
 	w.t.Helper()
 	before, after := c.schedules[0].before, c.schedules[0].after
@@ -93,7 +95,8 @@ func (w *world) judgePassed(id endpoints.ID, c *changes) {
 	w.reach("due time dropped")
 }
 
-// judgeOverrun holds that the first due time which passed before the end of a run leaves a record, unless a run at once stands for it.
+// judgeOverrun checks that the first due time that passed before the end of a run is recorded,
+// unless an immediate run serves it.
 func (w *world) judgeOverrun(in governor.Input, before, after *schedule, c *changes) {
 	w.t.Helper()
 	id := endpoints.ID(after.EndpointID)
@@ -109,7 +112,7 @@ func (w *world) judgeOverrun(in governor.Input, before, after *schedule, c *chan
 	w.reach("due time passed under a run")
 }
 
-// following returns the due time after a point that a schedule counts from.
+// following returns the due time after an anchor of a schedule.
 func following(in governor.Input, anchor time.Time) time.Time {
 	every := in.Baseline.Interval
 	for range min(in.Failures, 5) {

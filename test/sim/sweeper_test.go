@@ -12,15 +12,16 @@ import (
 	"rubato/internal/zombie"
 )
 
-// sweeper is what all sweepers together know: what was listed as lost, and since when the database was reached without a gap.
+// sweeper is the shared state of all sweepers: the listed lost runs, and the start of the
+// uninterrupted connection to the database.
 type sweeper struct {
 	listed   []runs.Run
-	signal   zombie.Signal // by which they were listed
+	signal   zombie.Signal // of the listed runs
 	watching time.Duration
 	stepped  time.Duration // when the database's clock was set last; longer ago than anything: never
 }
 
-// believes returns what may be believed now.
+// believes returns the currently valid signals.
 func (w *world) believes() zombie.Signal {
 	return zombie.Signal{
 		StaleAfter: staleAfter, TrustSilence: w.elapsed-w.sweeper.watching >= settlePeriod,
@@ -62,7 +63,7 @@ func (w *world) listCall() *call {
 	}
 }
 
-// judgeLost holds that a run is lost only on a positive signal.
+// judgeLost checks that a run is declared lost only on a positive signal.
 func (w *world) judgeLost(run runs.Run, signal zombie.Signal) {
 	w.t.Helper()
 	now, l := w.now(), w.mirror.live[run.EndpointID]
@@ -113,7 +114,7 @@ func (w *world) sweep(t *rapid.T) {
 	w.do(c)
 }
 
-// doubt settles a run that was listed so long ago that all of it may have changed since.
+// doubt settles a run from a list that is old enough to be outdated.
 func (w *world) doubt(t *rapid.T) {
 	p := pick(t, "holder", w.workers, func(p *worker) bool { return len(p.running) > 0 })
 	e := p.running[0]

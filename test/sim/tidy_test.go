@@ -11,7 +11,7 @@ import (
 
 func (w *world) clamp(*rapid.T) { w.do(w.clampCall()) }
 
-// clampCall brings back what lies further ahead than it can.
+// clampCall shortens locks that lie further ahead than any granted one can.
 func (w *world) clampCall() *call {
 	return &call{
 		name: "clamp",
@@ -26,7 +26,7 @@ func (w *world) clampCall() *call {
 	}
 }
 
-// judgeClamp holds that only what lies ahead is brought back, to where it would end if it were granted now.
+// judgeClamp checks that only such locks are shortened, to the end of a lock that is granted now.
 func (w *world) judgeClamp(c *changes) {
 	w.t.Helper()
 	now := w.now()
@@ -51,7 +51,7 @@ func (w *world) judgeClamp(c *changes) {
 	}
 }
 
-// tidy is what a sweeper does beside settling: it frees stuck claims and marks silent workers as gone.
+// tidy does the sweeper's other work: it frees stuck claims and marks silent workers as gone.
 func (w *world) tidy(*rapid.T) {
 	w.do(&call{
 		name: "freeing of stuck claims",

@@ -13,7 +13,7 @@ import (
 	"rubato/internal/store"
 )
 
-// user is who changes endpoints.
+// user is the author of changes of endpoints.
 var user = endpoints.Actor{TenantID: store.DefaultTenant, Name: "user"}
 
 func (w *world) register(t *rapid.T) {
@@ -57,7 +57,7 @@ func drawSpec(t *rapid.T) endpoints.Spec {
 	return s
 }
 
-// change lets a user do something to an endpoint.
+// change lets a user change an endpoint.
 func (w *world) change(t *rapid.T) {
 	w.do(w.changeCall(t))
 }
@@ -88,13 +88,13 @@ func (w *world) idAt(n uint32) endpoints.ID {
 	return id
 }
 
-// changes returns the call by which a user does one thing to an endpoint.
+// changes returns the call for a change of an endpoint by a user.
 func (w *world) changes(t *rapid.T, id endpoints.ID, cause string) *call {
 	run, ledger := w.operation(t, id, cause)
 	c := &call{name: fmt.Sprintf("%s of %s", cause, short(id)), legal: []errs.Code{errs.Conflict, errs.Invalid}}
 	c.run = run
 	c.judge = func(did *changes) {
-		if ledger == "archive" && w.mirror.schedules[id] == nil { // Twice is no error.
+		if ledger == "archive" && w.mirror.schedules[id] == nil { // A repeated archiving is no error.
 			w.nothing("archiving again", did)
 			return
 		}
@@ -108,7 +108,7 @@ func (w *world) changes(t *rapid.T, id endpoints.ID, cause string) *call {
 	return c
 }
 
-// operation draws the details of a change, and returns it with the cause that the ledger keeps.
+// operation draws the details of a change, and returns it with its cause in the ledger.
 func (w *world) operation(t *rapid.T, id endpoints.ID, cause string) (func(context.Context, *stores) error, string) {
 	switch cause {
 	case "pause":
@@ -158,7 +158,7 @@ func (w *world) draw(t *rapid.T, name string, from, to int) time.Duration {
 	return time.Duration(rapid.IntRange(from, to).Draw(t, name)) * time.Second
 }
 
-// judgeWish holds that what a user asked for is written, whatever else is going on.
+// judgeWish checks that the requested change is stored, whatever happens concurrently.
 func (w *world) judgeWish(id endpoints.ID, cause string, c *changes) {
 	w.t.Helper()
 	if len(c.schedules) != 1 || c.schedules[0].after == nil {
@@ -188,7 +188,7 @@ func (w *world) judgeWish(id endpoints.ID, cause string, c *changes) {
 	}
 }
 
-// explain holds that the last decision in the ledger is the one in force.
+// explain checks that the last decision in the ledger is the one in force.
 func (w *world) explain(t *rapid.T) {
 	if w.jumps > 0 { // The ledger is ordered by the database's time.
 		t.Skip("the ledger is out of order")

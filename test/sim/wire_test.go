@@ -8,7 +8,7 @@ import (
 	"rubato/internal/runs"
 )
 
-// request is one request as the target saw it. Instants are readings of the monotonic clock.
+// request is a request as the target received it. Instants are readings of the monotonic clock.
 type request struct {
 	run      runs.ID
 	endpoint endpoints.ID
@@ -23,7 +23,7 @@ type request struct {
 
 const forever = time.Duration(math.MaxInt64)
 
-// wire is the log of a target that keeps every request.
+// wire is the log of all requests at a target.
 type wire struct {
 	requests map[runs.ID]*request
 	last     map[endpoints.ID]*request
@@ -34,7 +34,7 @@ func newWire() wire {
 	return wire{requests: map[runs.ID]*request{}, last: map[endpoints.ID]*request{}, open: map[endpoints.ID][]*request{}}
 }
 
-// arrive takes in a request and holds what the wire must show.
+// arrive logs a request and checks the invariants of the log.
 func (w *world) arrive(r *request) {
 	w.t.Helper()
 	w.ensure(w.wire.requests[r.run] == nil, "run %s was sent twice", runName(r.run)) // I5

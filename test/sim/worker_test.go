@@ -15,12 +15,12 @@ import (
 	"rubato/internal/runs"
 )
 
-// slots is how many requests a worker has under way at once.
+// slots is the number of concurrent requests of a worker.
 const slots = 4
 
-// worker is a worker process as a step function. It obeys the holder's rules: a start that was not sent within a second is not
-// sent; a run whose lock is over on its own clock, less a margin, is canceled and writes nothing; a finished answer is kept until it
-// is written.
+// worker is a worker process as a step function. It obeys the holder's rules. A start that was not
+// sent within a second is dropped. A run whose lock is over on the worker's own clock, less a
+// margin, is canceled and writes nothing. A finished answer is kept until it is recorded.
 type worker struct {
 	id      uuid.UUID
 	sampled int  // the jumps of the database's clock that its own view of the time has seen
@@ -30,19 +30,19 @@ type worker struct {
 	cut     bool // from the database
 
 	queue   []claims.Claim
-	doubts  []claims.Claim // whose starts were answered by nothing
+	doubts  []claims.Claim // starts without an answer
 	targets map[[16]byte]*dispatch.Target
 	running []*execution
 	results []result
 }
 
-// result is an answer on its way into the history.
+// result is an answer that waits to be recorded.
 type result struct {
 	run   runs.Run
 	owner *execution
 }
 
-// execution is a started run in the hands of its worker. Instants are readings of the monotonic clock.
+// execution is a started run in its worker. Instants are readings of the monotonic clock.
 type execution struct {
 	claim    claims.Claim
 	started  dispatch.Started
@@ -65,10 +65,11 @@ func (w *world) newWorker() *worker {
 	return me
 }
 
-// now is what a worker takes the database's time to be.
+// now returns the worker's estimate of the database's time.
 func (p *worker) now(w *world) time.Time { return epoch.Add(w.elapsed + p.ahead) }
 
-// awake reports whether the process gets to do anything, reachable whether the database hears it.
+// awake reports whether the process runs; reachable reports whether it is connected to the
+// database.
 func (p *worker) awake() bool     { return !p.frozen }
 func (p *worker) reachable() bool { return !p.frozen && !p.cut }
 
@@ -85,7 +86,7 @@ func (w *world) beatCall(by *worker, state dispatch.State) *call {
 	}
 }
 
-// claimCall claims what comes due from an instant on; zero: from the oldest on.
+// claimCall claims due endpoints from a low-water mark on; zero: from the oldest on.
 func (w *world) claimCall(by *worker, limit int, from time.Time) *call {
 	r := claims.Request{Worker: by.id, Limit: limit, Horizon: horizon, LockTTL: lockTTL, From: from}
 	var list []claims.Claim
@@ -105,7 +106,8 @@ func (w *world) claimCall(by *worker, limit int, from time.Time) *call {
 	}
 }
 
-// take puts claims into the queue with what they call, and gives back those whose target cannot be had.
+// take enqueues claims with their configuration, and gives back those whose configuration cannot be
+// read.
 func (w *world) take(by *worker, list []claims.Claim) {
 	if len(list) == 0 {
 		return
@@ -144,7 +146,7 @@ func (w *world) releaseCall(by *worker, list []claims.Claim) *call {
 	}
 }
 
-// due takes what has come due out of the queue, as far as slots are free.
+// due dequeues due claims into free slots.
 func (w *world) due(by *worker) []claims.Claim {
 	var list, rest []claims.Claim
 	free := slots - len(by.running) - len(by.results)
@@ -184,7 +186,8 @@ func (w *world) startCall(by *worker, list []claims.Claim) *call {
 	}
 }
 
-// launch begins an execution. The request leaves in a step of its own, so that a freeze can come between.
+// launch begins an execution. The request is sent in a separate step, so that a freeze can happen
+// between them.
 func (w *world) launch(by *worker, c claims.Claim, s dispatch.Started, asked time.Duration) {
 	w.bases[s.RunID] = s.Basis
 	e := &execution{claim: c, started: s, spec: *by.targets[c.EndpointID].Spec, asked: asked, jumps: w.jumps, seen: by.sampled}
@@ -195,7 +198,7 @@ func (w *world) launch(by *worker, c claims.Claim, s dispatch.Started, asked tim
 	by.running = append(by.running, e)
 }
 
-// end hands the outcome of an execution to the finisher.
+// end passes the outcome of an execution to the finisher.
 func (w *world) end(by *worker, e *execution, o runs.Outcome) {
 	w.wire.close(e.request, w.elapsed)
 	w.forget(by, e)
@@ -244,7 +247,7 @@ func (w *world) heartbeatCall(by *worker) *call {
 	}
 }
 
-// loseLock cancels a request. Whoever settled the run has written its record.
+// loseLock cancels a request. The process that settled the run has written its record.
 func (w *world) loseLock(by *worker, e *execution) {
 	w.note("%s lost the lock of run %s", short(by.id), runName(e.started.RunID))
 	w.wire.close(e.request, w.elapsed)
@@ -274,8 +277,8 @@ func (w *world) finishCall(by *worker, batch []runs.Run, keep dispatch.Keep) *ca
 	}
 }
 
-// watch lets a process notice what its monotonic clock says: locks and deadlines that are over. One that was frozen sees all of it
-// at once when it wakes.
+// watch lets a process react to its monotonic clock: ended locks and deadlines. A frozen process
+// sees all of them when it resumes.
 func (w *world) watch(by *worker) {
 	if !by.awake() {
 		return

@@ -21,7 +21,7 @@ import (
 	"rubato/internal/store"
 )
 
-// The numbers that programs run with by default.
+// The default settings of the programs.
 const (
 	lockTTL      = time.Minute
 	horizon      = 10 * time.Second
@@ -36,16 +36,17 @@ const (
 	startSlack   = 50 * time.Millisecond // by which a start may be early
 )
 
-// epoch is when every case begins, in database time. Nothing depends on the day on which the test runs.
+// epoch is the database time at which every case begins. The date of the test has no effect.
 var epoch = time.Date(2031, time.March, 3, 12, 0, 0, 0, time.UTC)
 
-// The names under which the two pools of stores connect. What the held one writes waits at its commit while the gate is shut.
+// The names of the connections of the two pools of stores. The held one blocks at its commit while
+// the gate is shut.
 const (
 	freeName = "sim-free"
 	heldName = "sim-held"
 )
 
-// stores is every store over one pool.
+// stores holds every store over one pool.
 type stores struct {
 	claims     *store.Claims
 	executions *store.Executions
@@ -53,7 +54,7 @@ type stores struct {
 	service    *endpoints.Service
 }
 
-// bench is what all cases share: the database and its connections.
+// bench is shared by all cases: the database and its connections.
 type bench struct {
 	free, held *stores
 	conn       *pgx.Conn // reads the log of changes, and clears the tables
@@ -102,8 +103,9 @@ func (b *bench) open(t *testing.T, url, name string) *stores {
 	}
 }
 
-// registrar gives new endpoints the next ID of the case, in place of a random one, so that a case can be replayed. Versions begin at
-// a number of the case's own: configurations are cached by ID and version.
+// registrar assigns the next ID of the case to new endpoints instead of a random one, so that a
+// case can be replayed. Versions begin at a number per case, because configurations are cached by
+// ID and version.
 type registrar struct {
 	*store.Endpoints
 	bench *bench
@@ -131,7 +133,7 @@ type anyTarget struct{}
 func (anyTarget) CheckURL(string) *errs.Field            { return nil }
 func (anyTarget) CheckHeader(string, string) *errs.Field { return nil }
 
-// world is one case: the actors, their time, and what is known of the database.
+// world is one case: the actors, their time, and the observed state of the database.
 type world struct {
 	*bench
 	t   *rapid.T
@@ -154,7 +156,7 @@ type world struct {
 	trail   []string
 }
 
-// intent is what users have asked for, as far as later steps are judged by it.
+// intent is the users' latest requests, as far as later steps are judged by them.
 type intent struct {
 	paused time.Duration // when the last pause returned
 	specs  map[int64]endpoints.Spec
@@ -191,7 +193,7 @@ func (b *bench) clear() {
 // now is the database's time.
 func (w *world) now() time.Time { return epoch.Add(w.elapsed + w.offset) }
 
-// nextID returns an ID that follows from the case alone.
+// nextID returns an ID that depends on the case alone.
 func (w *world) nextID() endpoints.ID {
 	w.ids++
 	id := uuid.UUID{0x01, 0x93, 0x46, 0x6f, 0x2a, 0x10, 0x7c, 0x3e, 0x9d, 0x41}
@@ -199,7 +201,7 @@ func (w *world) nextID() endpoints.ID {
 	return endpoints.ID(id)
 }
 
-// fail ends the case with what broke and what led to it.
+// fail ends the case with the violation and the steps that led to it.
 func (w *world) fail(format string, args ...any) {
 	w.t.Helper()
 	for _, line := range w.trail {
@@ -208,7 +210,7 @@ func (w *world) fail(format string, args ...any) {
 	w.t.Fatalf("at %s: %s", w.clock(), fmt.Sprintf(format, args...))
 }
 
-// ensure fails the case unless what holds.
+// ensure fails the case unless a condition holds.
 func (w *world) ensure(holds bool, format string, args ...any) {
 	w.t.Helper()
 	if !holds {
@@ -224,7 +226,7 @@ func (w *world) clock() string {
 	return fmt.Sprintf("%s (database %s)", w.elapsed, w.now().Format("15:04:05.000000"))
 }
 
-// reach counts that something happened which the simulation must not miss for ever.
+// reach counts a state that the simulation must not stop reaching.
 func (w *world) reach(what string) { w.reached[what]++ }
 
 func short(id [16]byte) string { return fmt.Sprintf("%x", id[14:]) }

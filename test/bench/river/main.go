@@ -1,8 +1,10 @@
-// Command river does the work of `go run ./test/bench` with River, a job queue on the same Postgres: the peer that Rubato is measured beside.
-// It is a module of its own, so that Rubato does not depend on it.
+// Command river does the work of `go run ./test/bench` with River, a job queue on the same
+// Postgres. It is the peer that Rubato is compared with. It is a separate module, so that Rubato
+// does not depend on River.
 //
-// Its first line of standard input is the task, as JSON; it runs until standard input ends. In the mode "fill" it makes River's tables
-// and inserts the jobs, each scheduled at its due time; in the mode "work" it works them.
+// The first line of standard input is the task as JSON; the command ends with standard input. In
+// the mode "fill" it creates River's tables and inserts the jobs, each scheduled at its due time.
+// In the mode "work" it works them.
 package main
 
 import (
@@ -24,26 +26,28 @@ import (
 )
 
 const (
-	// maxWorkers is how many jobs one client works at once, and with it how many it may fetch at once: large fetches are cheap ones.
+	// maxWorkers is the concurrency of one client, and with it the batch size of a fetch. Large
+	// batches are cheap per job.
 	maxWorkers = 1000
-	// fetchCooldown and fetchPoll are how soon after a fetch the next one may follow, and how often one is made anyway.
+	// fetchCooldown is the minimum time between fetches, and fetchPoll the maximum.
 	fetchCooldown = 5 * time.Millisecond
 	fetchPoll     = 20 * time.Millisecond
-	// maxConns bounds the connections to Postgres. River uses few: one fetches, some complete.
+	// maxConns bounds the connection pool. River uses few connections: one fetches, some complete.
 	maxConns = 20
-	// fillBatch is how many jobs one statement inserts.
+	// fillBatch is the number of jobs per insert statement.
 	fillBatch = 5000
 )
 
-// task is what the bench wants done.
+// task is the request of the bench.
 type task struct {
-	Mode     string        `json:"mode"`
-	Database string        `json:"database"`
-	Target   string        `json:"target"` // the jobs' URL without their number
-	Callers  int           `json:"callers"`
-	Jobs     int           `json:"jobs"`
-	Due      time.Time     `json:"due"`
-	Span     time.Duration `json:"span"`
+	Mode     string `json:"mode"`
+	Database string `json:"database"`
+	// Target is the jobs' URL without their number.
+	Target  string        `json:"target"`
+	Callers int           `json:"callers"`
+	Jobs    int           `json:"jobs"`
+	Due     time.Time     `json:"due"`
+	Span    time.Duration `json:"span"`
 }
 
 // dueOf returns the due time of a job.
@@ -51,24 +55,24 @@ func (t task) dueOf(n int) time.Time {
 	return t.Due.Add(t.Span * time.Duration(n) / time.Duration(t.Jobs)).Truncate(time.Millisecond)
 }
 
-// callArgs is a job: one call.
+// callArgs is a job: one HTTP request.
 type callArgs struct {
 	N   int       `json:"n"`
 	URL string    `json:"url"`
 	Due time.Time `json:"due"`
 }
 
-// Kind names the job for River.
+// Kind implements River's job interface.
 func (callArgs) Kind() string { return "call" }
 
-// callWorker makes the calls.
+// callWorker sends the requests.
 type callWorker struct {
 	river.WorkerDefaults[callArgs]
 
 	client *http.Client
 }
 
-// Work makes the call of a job.
+// Work sends the request of a job.
 func (w *callWorker) Work(ctx context.Context, job *river.Job[callArgs]) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, job.Args.URL, http.NoBody)
 	if err != nil {
@@ -122,10 +126,10 @@ func run(ctx context.Context) error {
 	return err
 }
 
-// ready tells the bench to go on.
+// ready signals the bench to go on.
 func ready() { fmt.Println("{}") }
 
-// fill makes River's tables and inserts the jobs.
+// fill creates River's tables and inserts the jobs.
 func fill(ctx context.Context, pool *pgxpool.Pool, t task) error {
 	migrator, err := rivermigrate.New(riverpgxv5.New(pool), nil)
 	if err != nil {
@@ -142,7 +146,11 @@ func fill(ctx context.Context, pool *pgxpool.Pool, t task) error {
 		var batch []river.InsertManyParams
 		for n := from; n < min(from+fillBatch, t.Jobs); n++ {
 			batch = append(batch, river.InsertManyParams{
-				Args:       callArgs{N: n, URL: t.Target + strconv.Itoa(n), Due: t.dueOf(n)},
+				Args: callArgs{
+					N:   n,
+					URL: t.Target + strconv.Itoa(n),
+					Due: t.dueOf(n),
+				},
 				InsertOpts: &river.InsertOpts{ScheduledAt: t.dueOf(n)},
 			})
 		}
@@ -154,11 +162,14 @@ func fill(ctx context.Context, pool *pgxpool.Pool, t task) error {
 	return nil
 }
 
-// work works the jobs until the bench has seen enough.
+// work works the jobs until standard input ends.
 func work(ctx context.Context, pool *pgxpool.Pool, t task, stop <-chan struct{}) error {
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &callWorker{client: &http.Client{Transport: &http.Transport{
-		MaxIdleConns: t.Callers, MaxIdleConnsPerHost: t.Callers, MaxConnsPerHost: t.Callers, DisableCompression: true,
+		MaxIdleConns:        t.Callers,
+		MaxIdleConnsPerHost: t.Callers,
+		MaxConnsPerHost:     t.Callers,
+		DisableCompression:  true,
 	}}})
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
 		Queues:            map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: maxWorkers}},

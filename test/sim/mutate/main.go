@@ -1,10 +1,10 @@
-// Command mutate tests the simulation: it seeds one bug after the other into a copy of the tree, runs the simulation on it, and
-// tells which bugs were caught. Each bug is a patch in test/sim/mutants whose first line says what it breaks. Run it from the top of
-// the module:
+// Command mutate is a mutation test of the simulation: it seeds one bug after the other into a copy
+// of the tree, runs the simulation on it, and reports which bugs were caught. Each bug is a patch
+// in test/sim/mutants with a description in its first line. Run it in the module root:
 //
 //	go run ./test/sim/mutate [-run REGEXP] [-checks N]
 //
-// Its exit code is 1 where a bug was missed or a patch is out of date.
+// The exit code is 1 if a bug was missed or a patch no longer applies.
 package main
 
 import (
@@ -26,7 +26,7 @@ import (
 
 const (
 	mutants = "test/sim/mutants"
-	// cleanChecks is how many cases the tree must pass before any bug is seeded.
+	// cleanChecks is the number of cases that the unchanged tree must pass first.
 	cleanChecks = 200
 )
 
@@ -42,11 +42,12 @@ func main() {
 	}
 	if err != nil || missed > 0 {
 		stop()
-		os.Exit(1) //nolint:gocritic // The deferred call was made by hand.
+		os.Exit(1) //nolint:gocritic // The deferred call was made above.
 	}
 }
 
-// mutateAll tries every patch whose name matches and prints a row for each. It returns how many were not caught.
+// mutateAll tries every patch with a matching name and prints a row for each. It returns the number
+// of bugs that were not caught.
 func mutateAll(ctx context.Context, pattern string, checks int) (missed int, err error) {
 	match, err := regexp.Compile(pattern)
 	if err != nil {
@@ -96,11 +97,11 @@ const (
 	broken   verdict = "DOES NOT BUILD"
 )
 
-// result is what became of one bug.
+// result is the result of one bug.
 type result struct {
 	verdict verdict
-	cases   int    // after how many the simulation failed
-	why     string // what it said
+	cases   int    // number of cases until the simulation failed
+	why     string // first line of the failure
 	took    time.Duration
 	output  string
 }
@@ -115,7 +116,7 @@ type mutator struct {
 	dir string
 }
 
-// try seeds one bug, runs the simulation, and takes the bug out again.
+// try applies one patch, runs the simulation, and reverts the patch.
 func (m mutator) try(ctx context.Context, path string, checks int) result {
 	patch, err := filepath.Abs(path)
 	if err != nil {
@@ -133,12 +134,17 @@ func (m mutator) try(ctx context.Context, path string, checks int) result {
 
 var failure = regexp.MustCompile(`(?:failed|panic) after (\d+) tests: (?:at [^:]+:\d+:[^:]+: )?(.*)`)
 
-// simulate runs the simulation once. Failures are not made smaller: that they are there is enough.
+// simulate runs the simulation once. It disables shrinking, because the existence of a failure is
+// enough.
 func (m mutator) simulate(ctx context.Context, checks int) result {
 	began := time.Now()
 	out, err := m.command(ctx, "go", "test", "./test/sim", "-run", "^TestEveryMoveIsLegal$", "-count=1", "-timeout=10m",
 		"-rapid.nofailfile", "-rapid.shrinktime=1ns", "-rapid.checks="+strconv.Itoa(checks))
-	r := result{verdict: survived, took: time.Since(began), output: out}
+	r := result{
+		verdict: survived,
+		took:    time.Since(began),
+		output:  out,
+	}
 	if err == nil {
 		return r
 	}
@@ -148,13 +154,13 @@ func (m mutator) simulate(ctx context.Context, checks int) result {
 	}
 	r.verdict = caught
 	if found := failure.FindStringSubmatch(out); found != nil {
-		r.cases, _ = strconv.Atoi(found[1]) // The expression lets only digits through.
+		r.cases, _ = strconv.Atoi(found[1]) // The expression matches only digits.
 		r.why = strings.TrimSpace(found[2])
 	}
 	return r
 }
 
-// command runs a program in the copy. The copy lies in no repository, and must not look like it does.
+// command runs a program in the copy. Git must not discover a repository around the copy.
 func (m mutator) command(ctx context.Context, name string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = m.dir
@@ -168,7 +174,7 @@ func firstLine(text string) string {
 	return line
 }
 
-// copyTree copies what builds: every file outside folders that are hidden or hold binaries.
+// copyTree copies the files that the build needs: all except those in hidden or binary folders.
 func copyTree(from, to string) error {
 	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {

@@ -7,26 +7,34 @@ import (
 	"time"
 )
 
-// API measures what people and programs wait for who use the API: registrations, runs at once, and operations beside a loaded worker. It
-// is the part of [Mixed] that is about them, by itself.
+// API measures the latency of the API next to a loaded worker: registrations, one-off runs, and
+// operations on endpoints. It is the API part of [Mixed].
 type API struct {
 	Contest
 	Load
 }
 
-// Load is what the API is asked to do.
+// Load is the load on the API.
 type Load struct {
-	Rate     int           // calls a second that a worker makes meanwhile, and that must not be disturbed
-	For      time.Duration // how long they are watched
-	Operate  int           // things done to endpoints over the API, a second; 0: none
-	RunNow   int           // runs that are asked for at once, one after the other
-	Register int           // endpoints that are registered one by one
-	Conns    int           // over so many connections
+	// Rate is the number of calls per second that a worker makes meanwhile, and that the API load
+	// must not slow down.
+	Rate int
+	// For is how long both are measured.
+	For time.Duration
+	// Operate is the number of operations per second; 0: none.
+	Operate int
+	// RunNow is the number of one-off runs, requested sequentially.
+	RunNow int
+	// Register is the number of endpoints to register one by one.
+	Register int
+	// Conns is the number of connections.
+	Conns int
 }
 
-// APIReport is what [API] found out.
+// APIReport is the result of [API].
 type APIReport struct {
-	RunNowMs      Spread        `json:"runNowMs"` // from the call to the request at the sink, one after the other
+	// RunNowMs is the time from the API call to the request at the sink.
+	RunNowMs      Spread        `json:"runNowMs"`
 	Registrations Registrations `json:"registrations"`
 	Operations    Operations    `json:"operations"`
 }
@@ -56,7 +64,7 @@ func (a API) Run(ctx context.Context) (_ Report, err error) {
 	return r, err
 }
 
-// api goes through the parts that are about the API.
+// api measures the parts about the API.
 func (x Load) api(ctx context.Context, l *lab) (out APIReport, err error) {
 	if x.Operate > 0 {
 		if out.Operations, err = x.operations(ctx, l); err != nil {
@@ -66,9 +74,9 @@ func (x Load) api(ctx context.Context, l *lab) (out APIReport, err error) {
 	return out, x.calls(ctx, l, &out)
 }
 
-// medianAPI returns the median of each number.
+// medianAPI returns the medians over the rounds.
 func medianAPI(rounds []APIReport) APIReport {
-	out := rounds[0] // For what is equal in every round.
+	out := rounds[0] // keeps the fields that are equal in every round
 	run, took, operations := make([]Spread, len(rounds)), make([]Spread, len(rounds)), make([]Operations, len(rounds))
 	for i, r := range rounds {
 		run[i], took[i], operations[i] = r.RunNowMs, r.Registrations.Milli, r.Operations
@@ -78,7 +86,7 @@ func medianAPI(rounds []APIReport) APIReport {
 	return out
 }
 
-// spreads returns what took how long.
+// spreads returns the spreads of the report by name.
 func (a APIReport) spreads() map[string]Spread {
 	return map[string]Spread{
 		"register": a.Registrations.Milli, "run now, to the request": a.RunNowMs,
@@ -87,7 +95,7 @@ func (a APIReport) spreads() map[string]Spread {
 	}
 }
 
-// facts returns what is one number.
+// facts returns the single numbers of the report.
 func (a APIReport) facts() [][]string {
 	return [][]string{
 		{"registrations", fmt.Sprintf("%d connections", a.Registrations.Conns), fmt.Sprintf("%.0f/s", a.Registrations.PerSecond)},
@@ -101,11 +109,15 @@ func (a APIReport) facts() [][]string {
 func (a APIReport) tables() []Table {
 	return []Table{
 		spreadTable("how long it takes, ms", a.spreads()),
-		{Title: "and", Header: []string{"WHAT", "WITH", "FIGURE"}, Rows: a.facts()},
+		{
+			Title:  "and",
+			Header: []string{"WHAT", "WITH", "FIGURE"},
+			Rows:   a.facts(),
+		},
 	}
 }
 
-// Registrations tells how fast endpoints are registered one by one.
+// Registrations is the result of registering endpoints one by one.
 type Registrations struct {
 	Conns     int     `json:"connections"`
 	PerSecond float64 `json:"perSecond"`

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// bareFrom is the process of the bare client: it makes every call at once when they are due, with no database at all. Nothing that
-// calls over net/http is faster.
+// bareFrom is the process of the bare client. It sends every request at its due time without a
+// database, so its throughput is the ceiling for any program on net/http.
 func bareFrom(ctx context.Context, text []byte, tell func(news) error) error {
 	t, err := taskOf[task](text)
 	if err != nil {
@@ -28,7 +28,11 @@ func bareFrom(ctx context.Context, text []byte, tell func(news) error) error {
 	for range t.Callers {
 		group.Go(func() error {
 			for n := int(next.Add(1)) - 1; n < t.Jobs; n = int(next.Add(1)) - 1 {
-				if _, err := client.call(calls, job{n: n, url: t.Target + strconv.Itoa(n), due: t.dueOf(n)}); err != nil {
+				if _, err := client.call(calls, job{
+					n:   n,
+					url: t.Target + strconv.Itoa(n),
+					due: t.dueOf(n),
+				}); err != nil {
 					return err
 				}
 			}
@@ -38,6 +42,6 @@ func bareFrom(ctx context.Context, text []byte, tell func(news) error) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	<-ctx.Done() // The accounts of a process are read while it is there.
+	<-ctx.Done() // Wait, because /proc loses the accounts of a process when it exits.
 	return nil
 }

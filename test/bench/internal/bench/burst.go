@@ -6,17 +6,21 @@ import (
 	"fmt"
 )
 
-// Contest says what a bench of several contenders is made of.
+// Contest configures a comparison of several contenders.
 type Contest struct {
 	Host
 
-	Rounds  int    // each contender runs once in each; the medians are reported
-	Callers int    // connections that the ceilings call over
-	Alone   bool   // leave the contenders out
-	River   string // path of the program that runs River; empty: it is left out
+	// Rounds is the number of runs of each contender; medians are reported.
+	Rounds int
+	// Callers is the number of connections of the ceilings.
+	Callers int
+	// Alone leaves the other contenders out.
+	Alone bool
+	// River is the path of the program that runs River; empty: it is left out.
+	River string
 }
 
-// Burst lets many endpoints come due at one instant.
+// Burst measures endpoints that all come due at one instant.
 type Burst struct {
 	Contest
 
@@ -24,7 +28,7 @@ type Burst struct {
 	Workers   int
 }
 
-// Run measures.
+// Run measures a burst in every round.
 func (b Burst) Run(ctx context.Context) (_ Report, err error) {
 	l, err := openLab(ctx, b.Host)
 	if err != nil {
@@ -32,7 +36,11 @@ func (b Burst) Run(ctx context.Context) (_ Report, err error) {
 	}
 	defer func() { err = errors.Join(err, l.close(context.WithoutCancel(ctx))) }()
 	r, err := b.hold(ctx, l, workload{Jobs: b.Endpoints}, func(ctx context.Context, fenced int) (Measure, error) {
-		return l.burstBeside(ctx, start{endpoints: b.Endpoints, workers: b.Workers, fenced: fenced}, beside{})
+		return l.burstBeside(ctx, start{
+			endpoints: b.Endpoints,
+			workers:   b.Workers,
+			fenced:    fenced,
+		}, beside{})
 	})
 	if err != nil {
 		return Report{}, err
@@ -41,10 +49,10 @@ func (b Burst) Run(ctx context.Context) (_ Report, err error) {
 	return r, nil
 }
 
-// own lets an installation of the product do a round: its workers, or where callers is not 0 a fenced pipeline with so many.
+// own runs a round with Rubato: with workers, or with a fenced pipeline if callers is not 0.
 type own func(ctx context.Context, callers int) (Measure, error)
 
-// contenders returns who takes part in a round, and why others do not.
+// contenders returns the contenders of a round, and notes about those that are left out.
 func (c Contest) contenders(ctx context.Context, l *lab, w workload, product own) ([]contender, []string) {
 	list := []contender{{contenderRubato, func(ctx context.Context) (Measure, error) { return product(ctx, 0) }}}
 	var notes []string
@@ -54,7 +62,7 @@ func (c Contest) contenders(ctx context.Context, l *lab, w workload, product own
 	add := func(r rival) {
 		list = append(list, contender{r.name, func(ctx context.Context) (Measure, error) { return r.perform(ctx, l, w) }})
 	}
-	if w.Span == 0 { // The bare client knows no due times.
+	if w.Span == 0 { // The bare client ignores due times.
 		add(bareClient(c.Callers))
 	}
 	add(idealPipeline(c.Callers))
@@ -67,7 +75,7 @@ func (c Contest) contenders(ctx context.Context, l *lab, w workload, product own
 	return list, notes
 }
 
-// hold lets every contender have its turn with a workload in every round.
+// hold runs every contender with a workload in every round.
 func (c Contest) hold(ctx context.Context, l *lab, w workload, product own) (Report, error) {
 	list, notes := c.contenders(ctx, l, w, product)
 	rounds := map[string][]Measure{}
@@ -90,17 +98,17 @@ func (c Contest) hold(ctx context.Context, l *lab, w workload, product own) (Rep
 	return r, err
 }
 
-// config tells what numbers were measured with.
+// config describes the configuration of the measurement.
 func (c Contest) config(l *lab) map[string]any {
 	return map[string]any{"rounds": c.Rounds, "callers": c.Callers, "settings": l.Settings, "postgres": serverSettings()}
 }
 
-// burst lets endpoints of Rubato come due at one instant.
+// burst measures a burst on Rubato.
 func (l *lab) burst(ctx context.Context, n, workers int) (Measure, error) {
 	return l.burstBeside(ctx, start{endpoints: n, workers: workers}, beside{})
 }
 
-// burstBeside lets endpoints come due at one instant, and something else happen beside.
+// burstBeside measures a burst on Rubato while other load runs.
 func (l *lab) burstBeside(ctx context.Context, s start, other beside) (Measure, error) {
 	return persistently(l, s.contender(), func(stretch int) (_ Measure, err error) {
 		in, err := l.install(ctx, nil)

@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// job is one call to be made.
+// job is one request to send.
 type job struct {
 	n   int
 	url string
 	due time.Time
 
-	*holding // of the fenced pipeline
+	*holding // set in the fenced pipeline
 }
 
-// runID is what a target knows the run of a job by.
+// runID identifies the run of a job to a target.
 func (j job) runID() string {
 	if j.holding != nil {
 		return j.run.RunID.String()
@@ -27,34 +27,42 @@ func (j job) runID() string {
 	return "job-" + strconv.Itoa(j.n)
 }
 
-// caller calls jobs over kept connections and does nothing else: no guard, no limits, no phases.
+// caller sends the requests of jobs over kept-alive connections. It has no egress guard, limits or
+// trace.
 type caller struct {
 	transport *http.Transport
-	keeps     bool // bodies of answers
+	// keeps keeps the bodies of answers.
+	keeps bool
 }
 
-// answer is what a target said.
+// answer is the answer of a target.
 type answer struct {
 	status int
-	body   []byte // nil where the caller keeps none
+	body   []byte // nil unless the caller keeps bodies
 }
 
 func newCaller(conns int) *caller {
 	return &caller{transport: &http.Transport{
-		MaxIdleConns: conns, MaxIdleConnsPerHost: conns, MaxConnsPerHost: conns, DisableCompression: true,
+		MaxIdleConns:        conns,
+		MaxIdleConnsPerHost: conns,
+		MaxConnsPerHost:     conns,
+		DisableCompression:  true,
 	}}
 }
 
 func (c *caller) close() { c.transport.CloseIdleConnections() }
 
-// call makes the call of a job, with the headers from which the sink learns what came.
+// call sends the request of a job, with the headers that the sink identifies it by.
 func (c *caller) call(ctx context.Context, j job) (a answer, err error) {
 	target, err := url.Parse(j.url)
 	if err != nil {
 		return a, fmt.Errorf("reading the URL of %s: %w", j.runID(), err)
 	}
 	req := (&http.Request{
-		Method: http.MethodGet, URL: target, Host: target.Host, Header: http.Header{
+		Method: http.MethodGet,
+		URL:    target,
+		Host:   target.Host,
+		Header: http.Header{
 			"Rubato-Run-Id":        {j.runID()},
 			"Rubato-Scheduled-For": {j.due.UTC().Format("2006-01-02T15:04:05.000Z")},
 		},
@@ -76,7 +84,7 @@ func (c *caller) call(ctx context.Context, j job) (a answer, err error) {
 	return a, nil
 }
 
-// await waits until an instant of this machine's clock, and reports whether ctx lasted as long.
+// await waits until an instant of the local clock. It returns false if ctx has ended before.
 func await(ctx context.Context, at time.Time) bool {
 	for {
 		left := time.Until(at)

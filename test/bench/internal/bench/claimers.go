@@ -14,25 +14,36 @@ import (
 	"rubato/internal/store"
 )
 
-// claimLimit is how many endpoints one claim asks for.
+// claimLimit is the batch size of one claim.
 const claimLimit = 200
 
 // claims measures the claim statement under a load.
 func (in *installation) claims(ctx context.Context, p *ClaimPoint, span time.Duration) (err error) {
-	db, err := store.Open(ctx, store.Config{URL: in.db.url(), MaxConns: int32(p.Claimers) + 1, ApplicationName: "bench"}) //nolint:gosec // A handful.
+	db, err := store.Open(ctx, store.Config{
+		URL:             in.db.url(),
+		MaxConns:        int32(p.Claimers) + 1,
+		ApplicationName: "bench",
+	}) //nolint:gosec // A handful.
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	if _, err := in.db.pool.Exec(ctx, "VACUUM schedules"); err != nil { // Each load begins with a tidy table.
+	if _, err := in.db.pool.Exec(ctx, "VACUUM schedules"); err != nil { // Each load begins without dead tuples.
 		return fmt.Errorf("tidying the schedules: %w", err)
 	}
 	list := make([]*claimer, p.Claimers)
 	var filling errgroup.Group
 	for n := range list {
-		list[n] = &claimer{db: in.db, store: store.NewClaims(db), rules: claims.Request{
-			Worker: uuid.New(), Limit: claimLimit, Horizon: in.settings.Worker.Horizon, LockTTL: in.settings.Worker.LockTTL,
-		}}
+		list[n] = &claimer{
+			db:    in.db,
+			store: store.NewClaims(db),
+			rules: claims.Request{
+				Worker:  uuid.New(),
+				Limit:   claimLimit,
+				Horizon: in.settings.Worker.Horizon,
+				LockTTL: in.settings.Worker.LockTTL,
+			},
+		}
 		filling.Go(func() error { return list[n].fill(ctx, p.Claimed/p.Claimers) })
 	}
 	if err := filling.Wait(); err != nil {
@@ -73,19 +84,20 @@ func (in *installation) claims(ctx context.Context, p *ClaimPoint, span time.Dur
 	return nil
 }
 
-// holdSnapshot keeps a snapshot of now until it is released: no version of a row that it can see may be removed.
+// holdSnapshot opens a snapshot. Until it is released, vacuum cannot remove any row version that it
+// can see.
 func (d *database) holdSnapshot(ctx context.Context) (release func() error, err error) {
 	tx, err := d.pool.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {
 		return nil, fmt.Errorf("opening a snapshot: %w", err)
 	}
-	if _, err := tx.Exec(ctx, "SELECT FROM schedules LIMIT 1"); err != nil { // The first statement takes it.
+	if _, err := tx.Exec(ctx, "SELECT FROM schedules LIMIT 1"); err != nil { // The first statement takes the snapshot.
 		return nil, errors.Join(fmt.Errorf("opening a snapshot: %w", err), tx.Rollback(ctx))
 	}
 	return func() error { return tx.Rollback(context.WithoutCancel(ctx)) }, nil
 }
 
-// claimer claims, and gives back what it has held longest.
+// claimer claims endpoints in a loop, and hands back the oldest ones.
 type claimer struct {
 	db    *database
 	store *store.Claims
@@ -136,7 +148,8 @@ func (c *claimer) claim(ctx context.Context) error {
 	return nil
 }
 
-// handBack gives what was claimed first a new due time, behind all the others, as the ends of those runs would.
+// handBack gives the oldest claimed endpoints a new due time behind all others, as the finishes of
+// their runs would.
 func (c *claimer) handBack(ctx context.Context, n int) error {
 	n = min(n, len(c.held))
 	ids, tokens := make([][16]byte, n), make([]int64, n)

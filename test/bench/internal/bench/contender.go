@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// The contenders, in the order in which a round goes through them.
+// The contenders, in the order of a round.
 const (
 	contenderBare   = "bareClient"
 	contenderIdeal  = "idealPipeline"
@@ -20,42 +20,51 @@ func contenders() []string {
 	return []string{contenderBare, contenderIdeal, contenderFenced, contenderRubato, contenderRiver}
 }
 
-// contender does a round in its own way.
+// contender runs a round.
 type contender struct {
 	name    string
 	perform func(ctx context.Context) (Measure, error)
 }
 
-// rival is a contender other than Rubato: a process that does a workload from a table of its own.
+// rival is a contender other than Rubato: a process with a table of its own.
 type rival struct {
 	name    string
-	records records // of no table: it keeps none
+	records records // empty for a rival without a table
 	callers int
-	prepare time.Duration // what its database needs beside the jobs
-	lead    time.Duration // how long before the first due time it starts
-	fill    func(ctx context.Context, d *database, t task) error
-	start   func(ctx context.Context, l *lab, t task) (*process, error)
+	// prepare is the time to prepare its database besides the jobs.
+	prepare time.Duration
+	// lead is how long before the first due time it starts.
+	lead  time.Duration
+	fill  func(ctx context.Context, d *database, t task) error
+	start func(ctx context.Context, l *lab, t task) (*process, error)
 }
 
 func bareClient(callers int) rival {
 	return rival{
-		name: contenderBare, callers: callers, lead: time.Second,
-		start: func(ctx context.Context, l *lab, t task) (*process, error) { return l.start(ctx, roleBare, t, nil) },
+		name:    contenderBare,
+		callers: callers,
+		lead:    time.Second,
+		start:   func(ctx context.Context, l *lab, t task) (*process, error) { return l.start(ctx, roleBare, t, nil) },
 	}
 }
 
 func idealPipeline(callers int) rival {
 	return rival{
-		name: contenderIdeal, records: records{"ideal_runs", "planned_at >= $1 AND planned_at < $2"},
-		callers: callers, prepare: time.Second, lead: pipelineAhead + time.Second, fill: fillIdeal,
-		start: func(ctx context.Context, l *lab, t task) (*process, error) { return l.start(ctx, roleIdeal, t, nil) },
+		name:    contenderIdeal,
+		records: records{"ideal_runs", "planned_at >= $1 AND planned_at < $2"},
+		callers: callers,
+		prepare: time.Second,
+		lead:    pipelineAhead + time.Second,
+		fill:    fillIdeal,
+		start:   func(ctx context.Context, l *lab, t task) (*process, error) { return l.start(ctx, roleIdeal, t, nil) },
 	}
 }
 
-// fillRate is how many jobs a second can be prepared at least; a round whose preparation is slower is repeated with a longer lead.
+// fillRate is the minimum number of jobs that are prepared per second. If the preparation is
+// slower, the round is repeated with a longer lead.
 const fillRate = 10_000
 
-// perform lets a rival do a workload whose first due time is yet to be chosen.
+// perform runs a rival with a workload, and chooses the first due time.
 func (r rival) perform(ctx context.Context, l *lab, w workload) (Measure, error) {
 	lead := r.prepare + r.lead + time.Duration(w.Jobs)*time.Second/fillRate
 	return persistently(l, r.name, func(stretch int) (Measure, error) {
@@ -64,7 +73,7 @@ func (r rival) perform(ctx context.Context, l *lab, w workload) (Measure, error)
 	})
 }
 
-// persistently tries again when the preparation took longer than was foreseen, and has it stretch the time that it foresees.
+// persistently repeats a round with a longer lead if its preparation took too long.
 func persistently[T any](l *lab, name string, try func(stretch int) (T, error)) (T, error) {
 	const most = 4
 	for stretch := 1; ; stretch *= 2 {
@@ -77,13 +86,22 @@ func persistently[T any](l *lab, name string, try func(stretch int) (T, error)) 
 }
 
 func (r rival) attempt(ctx context.Context, l *lab, w workload) (_ Measure, err error) {
-	t := task{workload: w, Target: l.sink.target(groupPlain, 0), Callers: r.callers}
-	t.Target = t.Target[:len(t.Target)-1] // Without the number.
-	watched := watch{
-		name: r.name, group: groupPlain, work: w, parts: l.parts(), patience: patienceFor(w),
-		ready: w.Due.Add(-r.lead / 2), begin: w.Due.Add(-r.lead / 2),
+	t := task{
+		workload: w,
+		Target:   l.sink.target(groupPlain, 0),
+		Callers:  r.callers,
 	}
-	if w.Span > 0 { // What goes on evenly has no begin and no end of its own.
+	t.Target = t.Target[:len(t.Target)-1] // without the number
+	watched := watch{
+		name:     r.name,
+		group:    groupPlain,
+		work:     w,
+		parts:    l.parts(),
+		patience: patienceFor(w),
+		ready:    w.Due.Add(-r.lead / 2),
+		begin:    w.Due.Add(-r.lead / 2),
+	}
+	if w.Span > 0 { // A steady load has no start and end of its own.
 		watched.begin, watched.until = w.Due, w.end()
 	}
 	if r.records.table == "" {
@@ -115,7 +133,8 @@ func (r rival) attempt(ctx context.Context, l *lab, w workload) (_ Measure, err 
 	return l.watch(ctx, watched)
 }
 
-// patienceFor returns how long after its last due time a workload must be done: at 200 runs a second, which any contender exceeds.
+// patienceFor returns the timeout of a workload after its last due time. It assumes 200 runs per
+// second, which every contender exceeds.
 func patienceFor(w workload) time.Duration {
 	return 20*time.Second + time.Duration(w.Jobs)*time.Second/200
 }

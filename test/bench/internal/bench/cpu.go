@@ -11,17 +11,20 @@ import (
 	"time"
 )
 
-// tickLength is the unit of CPU time in /proc: USER_HZ is 100 on every architecture of Linux that Go runs on.
+// tickLength is the unit of CPU time in /proc. USER_HZ is 100 on every Linux architecture that Go
+// supports.
 const tickLength = 10 * time.Millisecond
 
-// errNoProc means that the machine keeps no accounts that could be read.
+// errNoProc is the error on systems without /proc.
 var errNoProc = errors.New("CPU time and memory of processes can be read on Linux only")
 
 // procStat is a line of /proc/PID/stat.
 type procStat struct {
 	pid, parent int
-	own         time.Duration // CPU time of the process
-	dead        time.Duration // and of its children that are gone
+	// own is the CPU time of the process.
+	own time.Duration
+	// dead is the CPU time of its exited children.
+	dead time.Duration
 }
 
 func readStat(pid int) (procStat, error) {
@@ -29,7 +32,7 @@ func readStat(pid int) (procStat, error) {
 	if err != nil {
 		return procStat{}, err
 	}
-	// The name of the program stands in parentheses and may hold anything, parentheses included.
+	// The program name stands in parentheses, and may contain parentheses itself.
 	after := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
 	const state, parent, utime, stime, cutime, cstime = 0, 1, 11, 12, 13, 14
 	if len(after) <= cstime {
@@ -46,7 +49,7 @@ func readStat(pid int) (procStat, error) {
 	}, nil
 }
 
-// cpuOf returns the CPU time that a process and everything below it has used since it began, processes that have ended included.
+// cpuOf returns the CPU time of a process and its descendants, including exited ones.
 func cpuOf(root int) (time.Duration, error) {
 	stats, err := everyStat()
 	if err != nil {
@@ -68,7 +71,7 @@ func cpuOf(root int) (time.Duration, error) {
 	return total, nil
 }
 
-// everyStat returns every process of the machine by its number.
+// everyStat returns all processes of the machine by PID.
 func everyStat() (map[int]procStat, error) {
 	names, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil || len(names) == 0 {
@@ -80,14 +83,14 @@ func everyStat() (map[int]procStat, error) {
 		if err != nil {
 			continue
 		}
-		if s, err := readStat(pid); err == nil { // One that has ended meanwhile is in its parent's account.
+		if s, err := readStat(pid); err == nil { // An exited process is in the account of its parent.
 			stats[pid] = s
 		}
 	}
 	return stats, nil
 }
 
-// peakMemory returns the most memory that a process has had resident, in bytes.
+// peakMemory returns the peak resident memory of a process in bytes.
 func peakMemory(pid int) (int64, error) { return statusField(pid, "VmHWM:") }
 
 // statusField returns a size from /proc/PID/status in bytes.
@@ -108,7 +111,7 @@ func statusField(pid int, name string) (int64, error) {
 	return 0, fmt.Errorf("reading the memory of process %d: it has no %s", pid, name)
 }
 
-// usage is the CPU time that the parts of an installation have used.
+// usage is the CPU time of the parts of an installation.
 type usage struct {
 	worker, postgres, sink time.Duration
 }
@@ -117,14 +120,14 @@ func (u usage) minus(before usage) usage {
 	return usage{u.worker - before.worker, u.postgres - before.postgres, u.sink - before.sink}
 }
 
-// parts names the processes of an installation.
+// parts holds the processes of an installation.
 type parts struct {
 	workers  []*process // the workers, or the contender
-	postgres int        // 0: none takes part
+	postgres int        // PID of the postmaster; 0: none
 	sink     int
 }
 
-// usage reads the accounts of every part.
+// usage reads the CPU time of every part.
 func (p parts) usage() (u usage, err error) {
 	for _, w := range p.workers {
 		spent, err := cpuOf(w.pid())

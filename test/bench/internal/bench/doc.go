@@ -1,13 +1,17 @@
-// Package bench measures Rubato on the machine that it runs on, beside what that machine could do at best.
+// Package bench measures Rubato on the local machine, next to the best that the machine can do.
 //
-// A bench starts everything that it needs: a private Postgres that is durable (fsync on, synchronous commit), the API server and
-// the workers as processes of their own, and a sink that answers every request and notes when it came. It registers endpoints over
-// the API, as a user would, lets them come due, and reads what happened from three sources that the programs under test do not
-// control: the sink's clock, the commit timestamps of Postgres, and the accounts of CPU time that the kernel keeps.
+// A bench starts its own processes: a durable private Postgres (fsync on, synchronous commit), the
+// API server and the workers, and a sink that answers every request and records its arrival time.
+// It registers endpoints over the API like a user, and lets them come due. The results come from
+// three sources outside the programs under test: the sink's clock, the commit timestamps of
+// Postgres, and the kernel's CPU accounts.
 //
-// In the same round, on the same Postgres with the same settings and against the same sink, it lets the contenders do the same
-// work: the bare client (no database at all), the ideal pipeline (the least that a durable scheduler can do) and the fenced one (the same
-// with the statements that Rubato's promises need) are ceilings, River is a peer. Rounds are interleaved, and what is reported is the median.
+// Each round runs the other contenders with the same work, on the same Postgres settings and
+// against the same sink. The bare client has no database. The ideal pipeline is the minimum of a
+// durable scheduler. The fenced pipeline adds the statements that Rubato's guarantees need. These
+// three are ceilings; River is a peer. Rounds are interleaved, and medians are reported, because
+// the speed of a machine drifts.
 //
-// Every process is this same program, started again with the name of a [Role]; one that loses its parent ends by itself.
+// Every process is this same program, started with the name of a [Role]. A process that loses its
+// parent exits by itself.
 package bench

@@ -14,8 +14,9 @@ import (
 	"rubato/internal/store"
 )
 
-// fenced is the ledger of Rubato itself: the same pipeline with every statement that the promises need. What a worker is slower than that, it
-// is by its own doing. It claims every run: endpoints whose next due time lies close by, which stay with a worker, do not stay with it.
+// fenced is the ledger of Rubato itself: the ideal pipeline plus every statement that the
+// guarantees need. The difference between it and a worker is the worker's own overhead. It claims
+// every run, also of endpoints that a worker would keep because their next due time is near.
 type fenced struct {
 	claims     *store.Claims
 	executions *store.Executions
@@ -23,7 +24,7 @@ type fenced struct {
 	lockTTL    time.Duration
 }
 
-// holding is what a job of this ledger goes by.
+// holding is the claim of a job of this ledger.
 type holding struct {
 	claim  claims.Claim
 	target *dispatch.Target
@@ -40,13 +41,29 @@ func fencedFrom(ctx context.Context, text []byte, r Role) error {
 	if err != nil {
 		return err
 	}
-	db, err := store.Open(ctx, store.Config{URL: settings.Database.URL, MaxConns: 4, ApplicationName: contenderFenced, Slots: settings.Worker.Slots})
+	db, err := store.Open(ctx, store.Config{
+		URL:             settings.Database.URL,
+		MaxConns:        4,
+		ApplicationName: contenderFenced,
+		Slots:           settings.Worker.Slots,
+	})
 	if err != nil {
 		return err
 	}
 	defer db.Close()
-	l := fenced{claims: store.NewClaims(db), executions: store.NewExecutions(db), worker: uuid.New(), lockTTL: settings.Worker.LockTTL}
-	if err := l.executions.Beat(ctx, dispatch.Presence{ID: l.worker, Name: contenderFenced, Version: "bench", State: dispatch.Active, Slots: t.Callers}); err != nil {
+	l := fenced{
+		claims:     store.NewClaims(db),
+		executions: store.NewExecutions(db),
+		worker:     uuid.New(),
+		lockTTL:    settings.Worker.LockTTL,
+	}
+	if err := l.executions.Beat(ctx, dispatch.Presence{
+		ID:      l.worker,
+		Name:    contenderFenced,
+		Version: "bench",
+		State:   dispatch.Active,
+		Slots:   t.Callers,
+	}); err != nil {
 		return fmt.Errorf("registering the worker: %w", err)
 	}
 	p := newPipeline(l, t.Callers)
@@ -59,7 +76,12 @@ func fencedFrom(ctx context.Context, text []byte, r Role) error {
 }
 
 func (l fenced) claim(ctx context.Context) ([]job, error) {
-	list, _, err := l.claims.ClaimDue(ctx, claims.Request{Worker: l.worker, Limit: pipelineBatch, Horizon: pipelineAhead, LockTTL: l.lockTTL})
+	list, _, err := l.claims.ClaimDue(ctx, claims.Request{
+		Worker:  l.worker,
+		Limit:   pipelineBatch,
+		Horizon: pipelineAhead,
+		LockTTL: l.lockTTL,
+	})
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
@@ -73,7 +95,11 @@ func (l fenced) claim(ctx context.Context) ([]job, error) {
 		if target == nil {
 			return nil, fmt.Errorf("endpoint %x has no configuration that can be used", c.EndpointID)
 		}
-		batch[i] = job{url: target.URL, due: c.PlannedAt, holding: &holding{claim: c, target: target}}
+		batch[i] = job{
+			url:     target.URL,
+			due:     c.PlannedAt,
+			holding: &holding{claim: c, target: target},
+		}
 	}
 	return batch, nil
 }
@@ -83,10 +109,19 @@ func (l fenced) start(ctx context.Context, batch []job) ([]job, error) {
 	list, asked := make([]dispatch.Start, len(batch)), make(map[runs.ID]job, len(batch))
 	for i, j := range batch {
 		id := runs.NewID(j.claim.Slot, j.claim.EndpointID, j.claim.Attempt, j.claim.InfraAttempt)
-		list[i] = dispatch.Start{Claim: j.claim, TenantID: j.target.TenantID, RunID: id, Execution: j.target.Spec.MaxExecutionTime}
+		list[i] = dispatch.Start{
+			Claim:     j.claim,
+			TenantID:  j.target.TenantID,
+			RunID:     id,
+			Execution: j.target.Spec.MaxExecutionTime,
+		}
 		asked[id] = j
 	}
-	started, err := l.executions.Start(ctx, dispatch.Starting{Worker: l.worker, List: list, LockTTL: l.lockTTL})
+	started, err := l.executions.Start(ctx, dispatch.Starting{
+		Worker:  l.worker,
+		List:    list,
+		LockTTL: l.lockTTL,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -108,11 +143,32 @@ func (l fenced) record(ctx context.Context, batch []outcome) error {
 			now = o.finished
 		}
 		list[i] = runs.Run{
-			ID: o.run.RunID, EndpointID: o.claim.EndpointID, TenantID: o.target.TenantID, ScheduledFor: o.claim.Slot, Attempt: o.claim.Attempt,
-			Source: o.claim.Source, ClaimToken: o.claim.Token, WorkerID: l.worker, StartedAt: o.started, FinishedAt: o.finished,
-			Outcome: runs.Outcome{Status: runs.Succeeded, Reason: runs.HTTPStatus, MaybeSent: true, StatusCode: o.status, Body: o.body, ResponseBytes: int64(len(o.body))},
+			ID:           o.run.RunID,
+			EndpointID:   o.claim.EndpointID,
+			TenantID:     o.target.TenantID,
+			ScheduledFor: o.claim.Slot,
+			Attempt:      o.claim.Attempt,
+			Source:       o.claim.Source,
+			ClaimToken:   o.claim.Token,
+			WorkerID:     l.worker,
+			StartedAt:    o.started,
+			FinishedAt:   o.finished,
+			Outcome: runs.Outcome{
+				Status:        runs.Succeeded,
+				Reason:        runs.HTTPStatus,
+				MaybeSent:     true,
+				StatusCode:    o.status,
+				Body:          o.body,
+				ResponseBytes: int64(len(o.body)),
+			},
 		}
 	}
-	_, err := l.executions.Finish(ctx, dispatch.Finish{Worker: l.worker, Runs: list, Bases: bases, Now: now, LockTTL: l.lockTTL})
+	_, err := l.executions.Finish(ctx, dispatch.Finish{
+		Worker:  l.worker,
+		Runs:    list,
+		Bases:   bases,
+		Now:     now,
+		LockTTL: l.lockTTL,
+	})
 	return err
 }

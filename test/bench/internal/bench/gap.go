@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Gap watches how even the gaps between the calls of endpoints are.
+// Gap measures the regularity of the calls of interval endpoints.
 type Gap struct {
 	Contest
 
@@ -17,14 +17,19 @@ type Gap struct {
 	For       time.Duration
 }
 
-// Run measures. Only Rubato takes part: the ceilings and the peer know no intervals.
+// Run measures the gaps. Only Rubato takes part, because ceilings and peer have no intervals.
 func (g Gap) Run(ctx context.Context) (_ Report, err error) {
 	l, err := openLab(ctx, g.Host)
 	if err != nil {
 		return Report{}, err
 	}
 	defer func() { err = errors.Join(err, l.close(context.WithoutCancel(ctx))) }()
-	s := Steady{Rate: max(1, int(float64(g.Endpoints)/g.Every.Seconds())), For: g.For, Every: g.Every, Workers: 1}
+	s := Steady{
+		Rate:    max(1, int(float64(g.Endpoints)/g.Every.Seconds())),
+		For:     g.For,
+		Every:   g.Every,
+		Workers: 1,
+	}
 	g.Alone = true
 	var spreads []Spread
 	r, err := g.hold(ctx, l, s.workload(), func(ctx context.Context, _ int) (Measure, error) {
@@ -36,7 +41,8 @@ func (g Gap) Run(ctx context.Context) (_ Report, err error) {
 	return r, err
 }
 
-// gapErrors returns by how much the time between two calls of an endpoint that follow each other differs from its interval.
+// gapErrors returns the deviation of each gap between two consecutive calls from the interval of
+// the endpoint.
 func (list arrivals) gapErrors(group byte, every time.Duration) []time.Duration {
 	sorted := slices.DeleteFunc(slices.Clone(list), func(a arrival) bool { return a.Group != group })
 	slices.SortFunc(sorted, func(a, b arrival) int { return cmp.Or(cmp.Compare(a.N, b.N), cmp.Compare(a.At, b.At)) })
@@ -49,7 +55,7 @@ func (list arrivals) gapErrors(group byte, every time.Duration) []time.Duration 
 	return errs
 }
 
-// medianSpread returns the median of each number.
+// medianSpread returns the medians over the rounds.
 func medianSpread(list []Spread) Spread {
 	return Spread{
 		P50: median(list, func(s Spread) float64 { return s.P50 }),

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// idealSchema is all that the ideal pipeline keeps: a row per job, rewritten in place, for which fillfactor leaves room, and a row
-// per run.
+// idealSchema is the schema of the ideal pipeline: a row per job and a row per run. Job rows are
+// updated in place (HOT), for which fillfactor reserves space.
 const idealSchema = `
 CREATE TABLE ideal_jobs (
     id         integer PRIMARY KEY,
@@ -42,7 +42,7 @@ UPDATE ideal_jobs SET due_at = planned_at + interval '1 year', planned_at = plan
 INSERT INTO ideal_runs SELECT * FROM unnest($1::int[], $2::timestamptz[], $3::smallint[], $4::timestamptz[], $5::timestamptz[])`
 )
 
-// fillIdeal makes the table of the ideal pipeline and a row for each job.
+// fillIdeal creates the tables of the ideal pipeline and a row per job.
 func fillIdeal(ctx context.Context, d *database, t task) error {
 	if _, err := d.pool.Exec(ctx, idealSchema); err != nil {
 		return fmt.Errorf("making the table of the ideal pipeline: %w", err)
@@ -57,8 +57,8 @@ func fillIdeal(ctx context.Context, d *database, t task) error {
 	return nil
 }
 
-// ideal is the ledger of the least that a durable scheduler on Postgres can do. It fences nothing, notices no dead worker, decides nothing and
-// guards no address: what is slower than a pipeline with this ledger pays for those.
+// ideal is the ledger of a minimal durable scheduler on Postgres. It has no fencing, no recovery of
+// dead workers, no governor and no egress guard. The difference to it is the price of these.
 type ideal struct{ pool *pgxpool.Pool }
 
 // idealFrom is the process of the ideal pipeline.
@@ -97,7 +97,7 @@ func (l ideal) claim(ctx context.Context) ([]job, error) {
 	return batch, nil
 }
 
-// record writes a batch in one transaction, sent in one piece.
+// record writes a batch in one transaction and one round trip.
 func (l ideal) record(ctx context.Context, batch []outcome) error {
 	ids, statuses := make([]int32, len(batch)), make([]int16, len(batch))
 	planned, started, finished := make([]time.Time, len(batch)), make([]time.Time, len(batch)), make([]time.Time, len(batch))

@@ -13,15 +13,16 @@ import (
 )
 
 const (
-	// importLines is how many lines go into one import; the API takes up to 100,000.
+	// importLines is the number of lines per import; the API accepts up to 100,000.
 	importLines = 20_000
-	// importTimeout bounds one import: at a tenth of the lines a second that a busy machine has shown.
+	// importTimeout bounds one import. It assumes a tenth of the throughput that a busy machine has
+	// shown.
 	importTimeout = 5 * time.Minute
 )
 
-// load registers the endpoints that specOf describes, n in all, by import: it is how endpoints come into a bench wherever registering
-// them is not what is measured. It returns how long that took. Every description must say when its endpoint runs first: import
-// spreads the first runs of those that do not.
+// load registers n endpoints by import, and returns how long that took. It is for measurements that
+// are not about registration. specOf must set the first run of every endpoint, because import
+// spreads first runs otherwise.
 func (r *registrar) load(ctx context.Context, n int, specOf func(n int) client.EndpointSpec) (time.Duration, error) {
 	begun := time.Now()
 	for from := 0; from < n; from += importLines {
@@ -33,13 +34,13 @@ func (r *registrar) load(ctx context.Context, n int, specOf func(n int) client.E
 	return time.Since(begun), nil
 }
 
-// importPart imports the endpoints from one number to before another.
+// importPart imports the endpoints in a range of numbers, the end excluded.
 func (r *registrar) importPart(ctx context.Context, from, to int, specOf func(n int) client.EndpointSpec) error {
 	ctx, cancel := context.WithTimeout(ctx, importTimeout)
 	defer cancel()
 	body, lines := io.Pipe()
 	go func() { lines.CloseWithError(writeLines(lines, from, to, specOf)) }()
-	defer func() { _ = body.Close() }() // Ends the writer where the request ended first.
+	defer func() { _ = body.Close() }() // Ends the writer if the request ended first.
 	res, err := r.bulk.ImportEndpointsWithBody(ctx, nil, "application/x-ndjson", body)
 	if err != nil {
 		return err
@@ -48,7 +49,7 @@ func (r *registrar) importPart(ctx context.Context, from, to int, specOf func(n 
 	return readResults(res.Body, to-from)
 }
 
-// writeLines writes a line for each endpoint from one number to before another.
+// writeLines writes a line per endpoint in a range of numbers, the end excluded.
 func writeLines(to io.Writer, from, end int, specOf func(n int) client.EndpointSpec) error {
 	out := bufio.NewWriterSize(to, 64<<10)
 	encoder := json.NewEncoder(out)
@@ -60,7 +61,7 @@ func writeLines(to io.Writer, from, end int, specOf func(n int) client.EndpointS
 	return out.Flush()
 }
 
-// importAnswer is a line of the answer to an import: a result, or at the end the summary.
+// importAnswer is a line of an import's answer: a result, or the final summary.
 type importAnswer struct {
 	Line   int             `json:"line"`
 	Status string          `json:"status"`
@@ -72,7 +73,7 @@ type importAnswer struct {
 	} `json:"summary"`
 }
 
-// readResults reads the answer to an import and requires that it created as many endpoints as were sent.
+// readResults reads an import's answer, and requires that every endpoint was created.
 func readResults(body io.Reader, sent int) error {
 	results := json.NewDecoder(body)
 	for {

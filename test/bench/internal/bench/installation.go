@@ -16,20 +16,20 @@ import (
 	"rubato/internal/store"
 )
 
-// once is the interval of endpoints that must not come due a second time while they are watched.
+// once is an interval that is too long for a second run during a measurement.
 const once = 300 * 24 * time.Hour
 
-// installation is Rubato on a database of its own: an API server and workers.
+// installation is Rubato with its own database: an API server and workers.
 type installation struct {
 	db       *database
 	settings config.Config
 	environ  []string
 	api      *process
 	workers  []*process
-	name     string // of the contender that they are
+	name     string // of the contender
 }
 
-// install makes a database, prepares it and starts the API server.
+// install creates a database, migrates it and starts the API server.
 func (l *lab) install(ctx context.Context, more map[string]string) (_ *installation, err error) {
 	db, err := l.newDatabase(ctx)
 	if err != nil {
@@ -52,7 +52,7 @@ func (l *lab) install(ctx context.Context, more map[string]string) (_ *installat
 	return in, err
 }
 
-// registrar returns who registers endpoints.
+// registrar returns a client that registers endpoints.
 func (in *installation) registrar(conns int) (*registrar, error) {
 	return newRegistrar(in.api.news.Serves.API, adminKey, conns, in.db.lab.Progress)
 }
@@ -77,7 +77,7 @@ func (in *installation) startWorkers(ctx context.Context, n int) error {
 	return nil
 }
 
-// startFenced starts a fenced pipeline in the place of workers.
+// startFenced starts a fenced pipeline instead of workers.
 func (in *installation) startFenced(ctx context.Context, callers int) error {
 	p, err := in.db.lab.start(ctx, roleFenced, task{Callers: callers}, in.environ)
 	if err != nil {
@@ -87,8 +87,8 @@ func (in *installation) startFenced(ctx context.Context, callers int) error {
 	return nil
 }
 
-// failures counts the runs of a workload that did not succeed, by status and reason. A machine that is too busy shows here: a worker
-// does not send what it could not send in time.
+// failures counts the failed runs of a workload by status and reason. An overloaded machine shows
+// here, because a worker does not send a request after its deadline.
 func (d *database) failures(ctx context.Context, w workload) (map[string]int, error) {
 	rows, err := d.pool.Query(ctx, `
 		SELECT status || ' ' || reason_code, count(*)::int FROM runs
@@ -106,14 +106,15 @@ func (d *database) failures(ctx context.Context, w workload) (map[string]int, er
 	return counts, nil
 }
 
-// parts names the processes whose CPU time counts. The API server has nothing to do while runs are watched.
+// parts returns the processes whose CPU time counts. The API server is idle while runs are
+// measured, so it is left out.
 func (in *installation) parts() parts {
 	p := in.db.lab.parts()
 	p.workers = in.workers
 	return p
 }
 
-// close stops everything and drops the database.
+// close stops all processes and drops the database.
 func (in *installation) close(ctx context.Context) error {
 	var stopping errgroup.Group
 	for _, p := range in.workers {
@@ -125,10 +126,10 @@ func (in *installation) close(ctx context.Context) error {
 	return errors.Join(stopping.Wait(), in.db.drop(ctx))
 }
 
-// profile takes a CPU profile of each worker for a span, and the allocations until then.
+// profile takes a CPU profile of each worker over a span, and an allocation profile at its end.
 func (in *installation) profile(ctx context.Context, name string, span time.Duration) error {
 	dir := in.db.lab.Profiles
-	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // Profiles are no secret.
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // Profiles are not secret.
 		return fmt.Errorf("making the directory for profiles: %w", err)
 	}
 	var group errgroup.Group
@@ -150,17 +151,20 @@ func (in *installation) profile(ctx context.Context, name string, span time.Dura
 	return group.Wait()
 }
 
-// endpoint describes an endpoint on the sink that comes due first at an instant.
+// endpoint returns an endpoint on the sink with a first due time.
 func (l *lab) endpoint(group byte, n int, every time.Duration, first time.Time) client.EndpointSpec {
 	return client.EndpointSpec{
-		Name: fmt.Sprintf("bench %c %d", group, n), URL: l.sink.target(group, n), BaselineIntervalMs: new(every.Milliseconds()), StartAt: &first,
+		Name:               fmt.Sprintf("bench %c %d", group, n),
+		URL:                l.sink.target(group, n),
+		BaselineIntervalMs: new(every.Milliseconds()),
+		StartAt:            &first,
 	}
 }
 
-// errImpatient means that something did not happen in time.
+// errImpatient is the error of a timeout while waiting for a condition.
 var errImpatient = errors.New("it did not happen in time")
 
-// poll asks until it is answered yes; the error is [errImpatient] when patience ends first.
+// poll calls a condition until it holds. The error is [errImpatient] after the timeout.
 func poll(ctx context.Context, patience time.Duration, ask func() (bool, error)) error {
 	const pause = 25 * time.Millisecond
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errImpatient)

@@ -17,35 +17,39 @@ import (
 	"rubato/internal/devpg"
 )
 
-// Host is where and how a bench runs, whatever it measures.
+// Host configures the environment of every bench.
 type Host struct {
-	Program  string   // path of this program, which every process is started from
-	Dir      string   // where the data of Postgres goes; empty: among temporary files
-	Settings []string // NAME=value settings of the product that workers and API get beside the bench's own
-	Profiles string   // directory for the workers' CPU profiles; empty: none are taken
+	// Program is the path of this program, which all processes are started from.
+	Program string
+	// Dir is the parent of Postgres's data directory; empty: the directory for temporary files.
+	Dir string
+	// Settings are additional NAME=value settings of workers and API server.
+	Settings []string
+	// Profiles is the directory for CPU profiles of the workers; empty: none.
+	Profiles string
 	Progress *Progress
 }
 
-// lab is what everything that is measured shares: one Postgres and one sink.
+// lab is the environment that all measurements of a bench share: one Postgres and one sink.
 type lab struct {
 	Host
 	cluster   *devpg.Cluster
-	admin     *pgxpool.Pool // of the database postgres
+	admin     *pgxpool.Pool // to the database postgres
 	sink      remoteSink
 	databases int
 	dir       string
 }
 
-// serverSettings are those of the private Postgres beside its defaults. Everything that is measured runs under them. Durability is
-// left as Postgres has it: fsync and synchronous commit are on.
+// serverSettings are the settings of the private Postgres that differ from the defaults. They hold
+// for every contender. Durability stays at the defaults: fsync and synchronous commit are on.
 func serverSettings() map[string]string {
 	return map[string]string{
 		"fsync":                  "on",
 		"synchronous_commit":     "on",
 		"full_page_writes":       "on",
 		"shared_buffers":         "512MB",
-		"max_wal_size":           "4GB", // no checkpoint for lack of log in the middle of a round
-		"track_commit_timestamp": "on",  // tells when the last record was committed
+		"max_wal_size":           "4GB", // prevents checkpoints during a round
+		"track_commit_timestamp": "on",  // dates the commit of the last record
 	}
 }
 
@@ -60,11 +64,15 @@ func openLab(ctx context.Context, h Host) (_ *lab, err error) {
 	if l.dir, err = os.MkdirTemp(h.Dir, "rubato-bench-"); err != nil {
 		return nil, fmt.Errorf("making a directory for the data: %w", err)
 	}
-	if err := os.Chmod(l.dir, 0o711); err != nil { //nolint:gosec // The account that Postgres runs as must be able to enter.
+	if err := os.Chmod(l.dir, 0o711); err != nil { //nolint:gosec // Postgres runs as another user and must enter.
 		return nil, fmt.Errorf("opening the directory for the data: %w", err)
 	}
 	h.Progress.Say("starting a durable Postgres in %s", l.dir)
-	l.cluster, err = devpg.Start(ctx, devpg.Config{Dir: filepath.Join(l.dir, "postgres"), Durable: true, Settings: serverSettings()})
+	l.cluster, err = devpg.Start(ctx, devpg.Config{
+		Dir:      filepath.Join(l.dir, "postgres"),
+		Durable:  true,
+		Settings: serverSettings(),
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -79,12 +87,18 @@ func openLab(ctx context.Context, h Host) (_ *lab, err error) {
 	return l, nil
 }
 
-// start starts a process with a role. env are settings.
+// start starts a process in a role with settings.
 func (l *lab) start(ctx context.Context, role string, task any, env []string) (*process, error) {
-	return startProcess(ctx, command{name: role, path: l.Program, args: []string{Process, role}, env: env, task: task})
+	return startProcess(ctx, command{
+		name: role,
+		path: l.Program,
+		args: []string{Process, role},
+		env:  env,
+		task: task,
+	})
 }
 
-// close ends everything and removes the data.
+// close stops all processes and removes the data.
 func (l *lab) close(ctx context.Context) error {
 	var errs []error
 	if l.sink.process != nil {
@@ -104,14 +118,14 @@ func (l *lab) close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// database is one database of the lab, for one round of one contender.
+// database is the database of one contender in one round.
 type database struct {
 	lab  *lab
 	name string
-	pool *pgxpool.Pool // the bench's own look at it
+	pool *pgxpool.Pool // connections of the bench itself
 }
 
-// newDatabase makes an empty database.
+// newDatabase creates an empty database.
 func (l *lab) newDatabase(ctx context.Context) (*database, error) {
 	l.databases++
 	d := &database{lab: l, name: fmt.Sprintf("round_%d", l.databases)}
@@ -128,8 +142,8 @@ func (l *lab) newDatabase(ctx context.Context) (*database, error) {
 
 func (d *database) url() string { return d.lab.cluster.URLFor(d.name) }
 
-// settle brings a database that was just filled to rest: statistics are fresh, and nothing waits to be written. What is measured
-// begins from the same state, and does not pay for its preparation.
+// settle vacuums, analyzes and checkpoints a freshly filled database, so that every measurement
+// starts from the same state and does not pay for its preparation.
 func (d *database) settle(ctx context.Context) error {
 	for _, sql := range []string{"VACUUM (ANALYZE)", "CHECKPOINT"} {
 		if _, err := d.pool.Exec(ctx, sql); err != nil {
@@ -139,7 +153,8 @@ func (d *database) settle(ctx context.Context) error {
 	return nil
 }
 
-// drop removes the database: the next round must find the disk and the caches as this one did.
+// drop removes the database, so that the next round finds the disk and the caches in the same
+// state.
 func (d *database) drop(ctx context.Context) error {
 	d.pool.Close()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startPatience)
@@ -150,13 +165,13 @@ func (d *database) drop(ctx context.Context) error {
 	return nil
 }
 
-// records says where a contender writes what it has done.
+// records locates the committed results of a contender.
 type records struct {
 	table string
-	where string // which of its rows are of the workload, from $1 on and before $2
+	where string // condition on the rows of the workload: due from $1 and before $2
 }
 
-// count returns how many records are committed.
+// count returns the number of committed results.
 func (d *database) count(ctx context.Context, r records, w workload) (n int, err error) {
 	err = d.pool.QueryRow(ctx, "SELECT count(*) FROM "+r.table+" WHERE "+r.where, w.Due, w.end()).Scan(&n)
 	if err != nil {
@@ -165,7 +180,7 @@ func (d *database) count(ctx context.Context, r records, w workload) (n int, err
 	return n, nil
 }
 
-// lastCommit returns when the last record was committed, the zero time where there is none.
+// lastCommit returns the time of the last commit; zero: none.
 func (d *database) lastCommit(ctx context.Context, r records, w workload) (time.Time, error) {
 	var at *time.Time
 	err := d.pool.QueryRow(ctx, "SELECT max(pg_xact_commit_timestamp(xmin)) FROM "+r.table+" WHERE "+r.where, w.Due, w.end()).Scan(&at)
@@ -178,7 +193,7 @@ func (d *database) lastCommit(ctx context.Context, r records, w workload) (time.
 	return *at, nil
 }
 
-// Machine says what numbers were measured on.
+// Machine describes the hardware of a measurement.
 type Machine struct {
 	CPU       string `json:"cpu"`
 	Cores     int    `json:"cores"`
@@ -189,19 +204,23 @@ type Machine struct {
 }
 
 func (l *lab) machine(ctx context.Context) (Machine, error) {
-	m := Machine{Cores: runtime.NumCPU(), System: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version()}
+	m := Machine{
+		Cores:  runtime.NumCPU(),
+		System: runtime.GOOS + "/" + runtime.GOARCH,
+		Go:     runtime.Version(),
+	}
 	if err := l.admin.QueryRow(ctx, "SHOW server_version").Scan(&m.Postgres); err != nil {
 		return m, fmt.Errorf("asking for the version of Postgres: %w", err)
 	}
 	m.CPU = firstLine("/proc/cpuinfo", "model name")
 	if total := firstLine("/proc/meminfo", "MemTotal"); total != "" {
-		_, _ = fmt.Sscan(total, &m.MemoryMiB) // Nothing is told where nothing can be read.
+		_, _ = fmt.Sscan(total, &m.MemoryMiB) // Stays zero if it is unreadable.
 		m.MemoryMiB >>= 10
 	}
 	return m, nil
 }
 
-// firstLine returns what follows a name and a colon in a file of /proc, empty where there is none.
+// firstLine returns the value of a field in a /proc file; empty if it is missing.
 func firstLine(file, name string) string {
 	text, _ := os.ReadFile(file)
 	for line := range strings.Lines(string(text)) {
@@ -217,9 +236,9 @@ func (l *lab) environ(d *database, more map[string]string) []string {
 	env := map[string]string{
 		"DATABASE_URL": d.url(), "RUBATO_ADMIN_LISTEN": loopback, "RUBATO_LISTEN": loopback,
 		"RUBATO_EGRESS_ALLOW": "127.0.0.0/8", "RUBATO_LOG_LEVEL": "warn", "RUBATO_LOG_FORMAT": "text",
-		"RUBATO_SHUTDOWN_GRACE": "2s", // what hangs at the end is of no interest
-		"RUBATO_API_RATE":       "0",  // everything is registered with one key
-		// One host stands for all the targets of a bench, and slots are to be their only bound.
+		"RUBATO_SHUTDOWN_GRACE": "2s", // requests that hang at the end do not matter
+		"RUBATO_API_RATE":       "0",  // no limit, because one key registers everything
+		// All targets of a bench are on one host, so the slots must be the only bound.
 		"RUBATO_EGRESS_MAX_PER_HOST": "10000",
 	}
 	maps.Copy(env, more)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Spread tells how durations spread, in milliseconds.
+// Spread holds percentiles of durations, in milliseconds.
 type Spread struct {
 	P50 float64 `json:"p50"`
 	P90 float64 `json:"p90"`
@@ -13,31 +13,37 @@ type Spread struct {
 	Max float64 `json:"max"`
 }
 
-// spreadOf returns how durations spread; it sorts them.
+// spreadOf returns the percentiles of durations. It sorts the slice.
 func spreadOf(list []time.Duration) Spread {
 	if len(list) == 0 {
 		return Spread{}
 	}
 	slices.Sort(list)
 	at := func(percent int) float64 { return milliseconds(list[min(len(list)-1, len(list)*percent/100)]) }
-	return Spread{P50: at(50), P90: at(90), P99: at(99), Max: milliseconds(list[len(list)-1])}
+	return Spread{
+		P50: at(50),
+		P90: at(90),
+		P99: at(99),
+		Max: milliseconds(list[len(list)-1]),
+	}
 }
 
-// milliseconds keeps microseconds and drops what is finer: no clock between two processes is.
+// milliseconds truncates to microseconds, because clocks of two processes are not comparable below
+// that.
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
 
-// histogramBounds are the upper bounds of the bars of a histogram, in milliseconds.
+// histogramBounds are the upper bounds of the histogram buckets, in milliseconds.
 func histogramBounds() []float64 {
 	return []float64{0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000}
 }
 
-// Bar is how many durations lie below a bound and above the bound before.
+// Bar is a histogram bucket: the number of durations below its bound and above the previous one.
 type Bar struct {
-	BelowMs float64 `json:"belowMs"` // 0: no bound, everything longer
+	BelowMs float64 `json:"belowMs"` // 0: unbounded
 	Count   int     `json:"count"`
 }
 
-// histogramOf returns the bars that hold anything.
+// histogramOf returns the non-empty buckets.
 func histogramOf(list []time.Duration) []Bar {
 	bounds := histogramBounds()
 	counts := make([]int, len(bounds)+1)
@@ -59,10 +65,10 @@ func histogramOf(list []time.Duration) []Bar {
 	return bars
 }
 
-// arrivals is what reached the sink while something was measured.
+// arrivals are the requests that reached the sink during a measurement.
 type arrivals []arrival
 
-// of returns the arrivals of a group whose due time lies in a span; the end is not part of it.
+// of returns the arrivals of a group with a due time in a span, the end excluded.
 func (list arrivals) of(group byte, from, to time.Time) arrivals {
 	var chosen arrivals
 	for _, a := range list {
@@ -73,7 +79,7 @@ func (list arrivals) of(group byte, from, to time.Time) arrivals {
 	return chosen
 }
 
-// lags returns how late each one came.
+// lags returns the delay of each arrival after its due time.
 func (list arrivals) lags() []time.Duration {
 	lags := make([]time.Duration, len(list))
 	for i, a := range list {
@@ -82,7 +88,7 @@ func (list arrivals) lags() []time.Duration {
 	return lags
 }
 
-// early counts those that came before their due time.
+// early counts the arrivals before their due time.
 func (list arrivals) early() (n int) {
 	for _, a := range list {
 		if a.At < a.Due {
@@ -92,7 +98,7 @@ func (list arrivals) early() (n int) {
 	return n
 }
 
-// duplicates counts the requests beyond the first one of each run.
+// duplicates counts the additional requests of runs that arrived more than once.
 func (list arrivals) duplicates() int {
 	seen := make(map[uint64]struct{}, len(list))
 	for _, a := range list {
@@ -101,7 +107,7 @@ func (list arrivals) duplicates() int {
 	return len(list) - len(seen)
 }
 
-// last returns when the last one came.
+// last returns the time of the last arrival.
 func (list arrivals) last() time.Time {
 	var at int64
 	for _, a := range list {

@@ -6,35 +6,35 @@ import (
 	"time"
 )
 
-// Measure is what one contender did in one round, or the median of several.
+// Measure is the result of a contender in one round, or the median over several.
 type Measure struct {
-	RunsPerSecond float64 `json:"runsPerSecond"` // from the first due time to the commit of the last record
+	RunsPerSecond float64 `json:"runsPerSecond"` // throughput from the first due time to the last commit
 	StartLagMs    Spread  `json:"startLagMs"`    // from the due time to the request at the sink, by the sink's clock
 	CPU           CPU     `json:"cpuSecondsPer1000"`
 	PeakMemoryMiB float64 `json:"peakMemoryMiB"` // of the largest worker, or of the contender
-	Completed     int     `json:"completed"`     // runs that succeeded and whose record is committed
+	Completed     int     `json:"completed"`     // successful runs with a committed record
 	Missing       int     `json:"missing"`       // due times without a request
-	// Failures are the runs that did not succeed, by status and reason. Each was tried again or is missing.
+	// Failures counts the failed runs by status and reason. Each was retried or is missing.
 	Failures    map[string]int `json:"failures,omitempty"`
 	EarlyStarts int            `json:"earlyStarts"` // requests before their due time
-	Duplicates  int            `json:"duplicates"`  // requests beyond the first of a run
-	Seconds     float64        `json:"seconds"`     // the span that RunsPerSecond is of
+	Duplicates  int            `json:"duplicates"`  // additional requests of a run
+	Seconds     float64        `json:"seconds"`     // duration that RunsPerSecond is computed over
 	StartLag    []Bar          `json:"startLagHistogram,omitempty"`
 }
 
-// CPU is how many seconds of CPU time a thousand runs took.
+// CPU is the CPU time per thousand runs, in seconds.
 type CPU struct {
-	Worker   float64 `json:"worker"`   // all workers together, or the contender
-	Postgres float64 `json:"postgres"` // every process of it
+	Worker   float64 `json:"worker"`   // all workers, or the contender
+	Postgres float64 `json:"postgres"` // all its processes
 	Sink     float64 `json:"sink"`
 }
 
-// observation is what a measure is made of.
+// observation is the raw data of a measure.
 type observation struct {
-	from, to  time.Time // the span of due times
-	finished  time.Time // when the last record was committed
+	from, to  time.Time // span of due times
+	finished  time.Time // last commit
 	came      arrivals  // in the span
-	expected  int       // due times in the span
+	expected  int       // number of due times in the span
 	completed int
 	used      usage
 	peak      float64
@@ -44,8 +44,13 @@ func (o observation) measure() Measure {
 	lags := o.came.lags()
 	span := o.finished.Sub(o.from).Seconds()
 	m := Measure{
-		Completed: o.completed, EarlyStarts: o.came.early(), Duplicates: o.came.duplicates(), Seconds: span, PeakMemoryMiB: o.peak,
-		StartLag: histogramOf(lags), StartLagMs: spreadOf(lags),
+		Completed:     o.completed,
+		EarlyStarts:   o.came.early(),
+		Duplicates:    o.came.duplicates(),
+		Seconds:       span,
+		PeakMemoryMiB: o.peak,
+		StartLag:      histogramOf(lags),
+		StartLagMs:    spreadOf(lags),
 	}
 	m.Missing = o.expected - (len(o.came) - m.Duplicates)
 	if span > 0 {
@@ -53,12 +58,17 @@ func (o observation) measure() Measure {
 	}
 	if o.completed > 0 {
 		per := 1000 / float64(o.completed)
-		m.CPU = CPU{Worker: o.used.worker.Seconds() * per, Postgres: o.used.postgres.Seconds() * per, Sink: o.used.sink.Seconds() * per}
+		m.CPU = CPU{
+			Worker:   o.used.worker.Seconds() * per,
+			Postgres: o.used.postgres.Seconds() * per,
+			Sink:     o.used.sink.Seconds() * per,
+		}
 	}
 	return m
 }
 
-// medianOf returns the median of each number. Faults add up instead: one early start in three rounds is one too many.
+// medianOf returns the medians over rounds. Faults are summed instead, because one early start in
+// any round is a fault.
 func medianOf(rounds []Measure) Measure {
 	number := func(of func(Measure) float64) float64 { return median(rounds, of) }
 	m := Measure{
@@ -93,7 +103,7 @@ func medianOf(rounds []Measure) Measure {
 	return m
 }
 
-// sumOf adds the histograms of rounds up.
+// sumOf sums the histograms of rounds.
 func sumOf(rounds []Measure) []Bar {
 	counts := map[float64]int{}
 	for _, r := range rounds {
@@ -105,7 +115,7 @@ func sumOf(rounds []Measure) []Bar {
 	for below, count := range counts {
 		bars = append(bars, Bar{BelowMs: below, Count: count})
 	}
-	unbounded := func(b Bar) int { // The bar without a bound comes last.
+	unbounded := func(b Bar) int { // sorts the unbounded bucket last
 		if b.BelowMs == 0 {
 			return 1
 		}
@@ -117,7 +127,8 @@ func sumOf(rounds []Measure) []Bar {
 	return bars
 }
 
-// median returns the middle one of the numbers of rounds; of an even count the lower of the two in the middle, which was seen.
+// median returns the middle number of the rounds. For an even count it is the lower of the two,
+// because that value was measured.
 func median[T any](rounds []T, of func(T) float64) float64 {
 	if len(rounds) == 0 {
 		return 0

@@ -9,19 +9,25 @@ import (
 	"rubato/client"
 )
 
-// Mixed watches what shares a worker and must not disturb each other, and what the rest of the product costs.
+// Mixed measures the isolation of loads that share a worker, and the cost of the other parts of the
+// product.
 type Mixed struct {
 	Contest
 	Load
 
-	Hanging    int           // endpoints that hang until their timeout
-	Backlog    int           // due endpoints of one tenant while another has one
-	Registered int           // endpoints of an installation that has nothing to do
-	InFlight   int           // requests under way in its worker when memory is read
-	IdleFor    time.Duration // how long it is watched doing nothing
+	// Hanging is the number of endpoints that hang until their timeout.
+	Hanging int
+	// Backlog is the number of due endpoints of one tenant while another tenant has one.
+	Backlog int
+	// Registered is the number of endpoints of an idle installation.
+	Registered int
+	// InFlight is the number of requests in flight in its worker when memory is read.
+	InFlight int
+	// IdleFor is how long the idle installation is measured.
+	IdleFor time.Duration
 }
 
-// MixedReport is what [Mixed] found out.
+// MixedReport is the result of [Mixed].
 type MixedReport struct {
 	APIReport
 
@@ -31,7 +37,7 @@ type MixedReport struct {
 	Memory    Memory    `json:"memory"`
 }
 
-// Isolation compares the lag of calls with and without neighbours that hang.
+// Isolation compares the lag of calls with and without hanging neighbours.
 type Isolation struct {
 	Hanging  int     `json:"hanging"`
 	Without  Spread  `json:"withoutMs"`
@@ -40,31 +46,34 @@ type Isolation struct {
 	RatioP99 float64 `json:"ratioP99"`
 }
 
-// Tenants tells how long the one due endpoint of a tenant waits while another tenant has many, and what that costs the other.
+// Tenants measures fair sharing: the wait of a tenant's only due endpoint behind another tenant's
+// backlog, and its cost for that tenant.
 type Tenants struct {
 	Backlog int     `json:"backlog"`
 	LagMs   float64 `json:"lagMs"`
-	// How fast the backlog is worked off where its tenant is the only one, so that nobody is ranked; beside the other's one endpoint;
-	// and beside as many of the other's, both tenants' runs counted, where all is claimed in shares.
+	// The throughput of the backlog: without another tenant, so that no ranking is needed; next to
+	// one endpoint of another tenant; and next to an equal backlog, both counted, where every claim
+	// is shared.
 	AlonePerSecond  float64 `json:"alonePerSecond"`
 	BesidePerSecond float64 `json:"besidePerSecond"`
 	SharedPerSecond float64 `json:"sharedPerSecond"`
-	Ratio           float64 `json:"ratio"`       // beside, against alone
-	SharedRatio     float64 `json:"sharedRatio"` // shared, against alone
+	Ratio           float64 `json:"ratio"`       // beside divided by alone
+	SharedRatio     float64 `json:"sharedRatio"` // shared divided by alone
 }
 
-// Idle tells what an installation costs that has nothing to do.
+// Idle is the cost of an idle installation.
 type Idle struct {
 	Registered int     `json:"registered"`
 	Percent    float64 `json:"percentOfCore"` // worker and Postgres
 	Worker     float64 `json:"workerPercent"`
 	Postgres   float64 `json:"postgresPercent"`
-	// Transactions is how many the worker and the API server begin in a second to find out that there is nothing to do.
+	// Transactions is the number of transactions per second that worker and API server begin while
+	// idle.
 	Transactions float64 `json:"transactionsPerSecond"`
 	MemoryMiB    float64 `json:"memoryMiB"` // of the worker, at the end
 }
 
-// Memory tells what a worker's memory peaks at.
+// Memory is the peak memory of a worker.
 type Memory struct {
 	Registered int     `json:"registered"`
 	InFlight   int     `json:"inFlight"`
@@ -97,7 +106,7 @@ func (x Mixed) Run(ctx context.Context) (_ Report, err error) {
 	return r, err
 }
 
-// round goes through the parts once. It also returns the measure of the calls without neighbours.
+// round measures all parts once. It also returns the measure of the calls without neighbours.
 func (x Mixed) round(ctx context.Context, l *lab) (out MixedReport, alone Measure, err error) {
 	if alone, err = x.isolation(ctx, l, &out.Isolation); err != nil {
 		return out, alone, fmt.Errorf("isolation: %w", err)
@@ -114,15 +123,21 @@ func (x Mixed) round(ctx context.Context, l *lab) (out MixedReport, alone Measur
 	return out, alone, nil
 }
 
-// The times of endpoints that hang: they take their slots nearly all the time, and fail all the time without being called more rarely.
+// The timing of hanging endpoints. They hold their slots nearly all the time, and their failures do
+// not slow them down.
 const (
 	hangTimeout  = 5 * time.Second
 	hangInterval = 6 * time.Second
 )
 
-// isolation watches calls alone and then beside endpoints that hang.
+// isolation measures calls alone, and then next to hanging endpoints.
 func (x Mixed) isolation(ctx context.Context, l *lab, out *Isolation) (alone Measure, err error) {
-	s := Steady{Rate: x.Rate, For: x.For, Every: beyondHorizon, Workers: 1}
+	s := Steady{
+		Rate:    x.Rate,
+		For:     x.For,
+		Every:   beyondHorizon,
+		Workers: 1,
+	}
 	l.Progress.Say("isolation: %d calls a second alone", x.Rate)
 	if alone, err = l.steady(ctx, s); err != nil {
 		return alone, err
@@ -137,13 +152,16 @@ func (x Mixed) isolation(ctx context.Context, l *lab, out *Isolation) (alone Mea
 	}
 	l.Progress.Say("  lag p50 %.2f ms, p99 %.2f ms", beside.StartLagMs.P50, beside.StartLagMs.P99)
 	*out = Isolation{
-		Hanging: x.Hanging, Without: alone.StartLagMs, With: beside.StartLagMs,
-		RatioP50: ratio(beside.StartLagMs.P50, alone.StartLagMs.P50), RatioP99: ratio(beside.StartLagMs.P99, alone.StartLagMs.P99),
+		Hanging:  x.Hanging,
+		Without:  alone.StartLagMs,
+		With:     beside.StartLagMs,
+		RatioP50: ratio(beside.StartLagMs.P50, alone.StartLagMs.P50),
+		RatioP99: ratio(beside.StartLagMs.P99, alone.StartLagMs.P99),
 	}
 	return alone, nil
 }
 
-// ratio returns a/b, 0 where there is no b.
+// ratio returns a/b; 0 if b is 0.
 func ratio(a, b float64) float64 {
 	if b == 0 {
 		return 0
@@ -151,7 +169,7 @@ func ratio(a, b float64) float64 {
 	return a / b
 }
 
-// hang registers endpoints that hang until their timeout, the first time at an instant.
+// hang registers endpoints that hang until their timeout, with a first due time.
 func (in *installation) hang(ctx context.Context, n int, first time.Time) error {
 	r, err := in.registrar(registerConns)
 	if err != nil {
@@ -165,7 +183,8 @@ func (in *installation) hang(ctx context.Context, n int, first time.Time) error 
 	return err
 }
 
-// tenants lets many endpoints of one tenant come due at one instant: alone, with one of another, and with as many of another.
+// tenants measures a burst of one tenant: alone, with one endpoint of another tenant, and with an
+// equal burst of another tenant.
 func (x Mixed) tenants(ctx context.Context, l *lab) (Tenants, error) {
 	l.Progress.Say("tenants: %d due endpoints of one", x.Backlog)
 	out := Tenants{Backlog: x.Backlog}
@@ -192,7 +211,8 @@ func (x Mixed) tenants(ctx context.Context, l *lab) (Tenants, error) {
 	return out, nil
 }
 
-// another returns what lets n endpoints of a second tenant come due with those of the first. seen gets what came of them, if anything.
+// another returns a hook that adds n endpoints of a second tenant to a burst. seen gets their
+// arrivals, if set.
 func another(n int, seen func(arrivals)) beside {
 	return beside{
 		extra: func(ctx context.Context, in *installation, w workload) error {
@@ -212,7 +232,7 @@ func another(n int, seen func(arrivals)) beside {
 	}
 }
 
-// registerForAnother makes a second tenant and registers endpoints of it.
+// registerForAnother creates a second tenant and registers its endpoints.
 func (in *installation) registerForAnother(ctx context.Context, n int, due time.Time) error {
 	const key = "a-key-of-another-tenant"
 	_, err := in.db.pool.Exec(ctx, `
@@ -230,7 +250,7 @@ func (in *installation) registerForAnother(ctx context.Context, n int, due time.
 	return err
 }
 
-// medianMixed returns the median of each number.
+// medianMixed returns the medians over the rounds.
 func medianMixed(rounds []MixedReport) MixedReport {
 	spread := func(of func(MixedReport) Spread) Spread {
 		list := make([]Spread, len(rounds))
@@ -240,7 +260,7 @@ func medianMixed(rounds []MixedReport) MixedReport {
 		return medianSpread(list)
 	}
 	number := func(of func(MixedReport) float64) float64 { return median(rounds, of) }
-	out := rounds[0] // For what is equal in every round.
+	out := rounds[0] // keeps the fields that are equal in every round
 	out.Isolation.Without = spread(func(r MixedReport) Spread { return r.Isolation.Without })
 	out.Isolation.With = spread(func(r MixedReport) Spread { return r.Isolation.With })
 	out.Isolation.RatioP50 = number(func(r MixedReport) float64 { return r.Isolation.RatioP50 })
@@ -260,7 +280,7 @@ func medianMixed(rounds []MixedReport) MixedReport {
 	return out
 }
 
-// medianTenants returns the median of each number.
+// medianTenants returns the medians over the rounds.
 func medianTenants(rounds []MixedReport) Tenants {
 	number := func(of func(Tenants) float64) float64 {
 		return median(rounds, func(r MixedReport) float64 { return of(r.Tenants) })
@@ -274,7 +294,7 @@ func medianTenants(rounds []MixedReport) Tenants {
 	}
 }
 
-// tables show the figures that have one number or two.
+// tables returns the figures of one or two numbers.
 func (m MixedReport) tables() []Table {
 	facts := append([][]string{
 		{"another tenant's endpoint beside a backlog", fmt.Sprint(m.Tenants.Backlog), figure(m.Tenants.LagMs) + " ms late"},
@@ -288,6 +308,10 @@ func (m MixedReport) tables() []Table {
 	spreads["call, alone"], spreads["call, beside hanging ones"] = m.Isolation.Without, m.Isolation.With
 	return []Table{
 		spreadTable("how long it takes, ms", spreads),
-		{Title: "and", Header: []string{"WHAT", "WITH", "FIGURE"}, Rows: facts},
+		{
+			Title:  "and",
+			Header: []string{"WHAT", "WITH", "FIGURE"},
+			Rows:   facts,
+		},
 	}
 }

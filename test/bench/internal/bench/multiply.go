@@ -10,16 +10,18 @@ import (
 	"rubato/client"
 )
 
-// When the endpoints that [installation.multiply] makes are due, as an expression of n, their number from 1, and $1, how many there are.
+// SQL expressions for the due times of the copies of [installation.multiply]. n is the number of
+// the copy from 1, $1 the number of copies.
 const (
-	// overdue spreads them over the past, 1 ms apart and in another order than they lie on disk.
+	// overdue spreads due times over the past, 1 ms apart, in an order that differs from the one on
+	// disk.
 	overdue = "now() - ((n::bigint * 7919) % $1::int + 1) * interval '1 ms'"
-	// faraway spreads them over a day that is a month ahead: none comes due.
+	// faraway spreads due times over a day in a month, so that no endpoint comes due.
 	faraway = "now() + interval '30 days' + (n * 86400000.0 / $1::int) * interval '1 ms'"
 )
 
-// multiply fills in endpoints by SQL: a million by the API would take longer than what is measured. They are copies of one that is
-// registered, columns that do not exist yet included.
+// multiply copies a registered endpoint by SQL, because the API would need longer for a million
+// than the measurement takes. It copies all columns, including future ones.
 func (in *installation) multiply(ctx context.Context, n int, due string) error {
 	r, err := in.registrar(1)
 	if err != nil {
@@ -29,7 +31,7 @@ func (in *installation) multiply(ctx context.Context, n int, due string) error {
 	if _, err := r.register(ctx, 1, func(int) client.EndpointSpec { return in.db.lab.endpoint(groupOther, 0, once, far) }); err != nil {
 		return err
 	}
-	// The made-up IDs follow one another, as those of endpoints do that are registered one after the other.
+	// The IDs are consecutive, like those of endpoints that are registered one after the other.
 	const id = `('00000000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid`
 	statements := []string{
 		`INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, spec)
@@ -45,7 +47,8 @@ func (in *installation) multiply(ctx context.Context, n int, due string) error {
 				return err
 			}
 		}
-		// What was inserted is told to the statistics up to a second later: autovacuum would then read all of it again while it is measured.
+		// Statistics of the insert arrive up to a second later; autovacuum would then read the
+		// table during the measurement.
 		_, err := c.Exec(ctx, "SELECT pg_stat_force_next_flush()")
 		return err
 	}); err != nil {

@@ -13,36 +13,43 @@ import (
 	"rubato/client"
 )
 
-// Operations tells how fast the API answers what is done to endpoints while a worker makes calls.
+// Operations is the latency of API operations on endpoints while a worker makes calls.
 type Operations struct {
 	PerSecond int    `json:"perSecond"`
 	RunMs     Spread `json:"runMs"`
 	PauseMs   Spread `json:"pauseMs"`
 	ResumeMs  Spread `json:"resumeMs"`
 	HintMs    Spread `json:"hintMs"`
-	RunSentMs Spread `json:"runSentMs"` // from the call for a run to its request at the sink
-	LagMs     Spread `json:"lagMs"`     // of the calls of the worker meanwhile
-	Asked     int    `json:"asked"`     // calls that were to be made
-	Left      int    `json:"left"`      // of them not made, because the API had not answered so many before
-	Refused   int    `json:"refused"`   // answered by an error, or by nothing in time
-	Unsent    int    `json:"unsent"`    // runs that were asked for and whose request did not come
+	RunSentMs Spread `json:"runSentMs"` // from the API call to the request at the sink
+	LagMs     Spread `json:"lagMs"`     // of the worker's calls meanwhile
+	Asked     int    `json:"asked"`     // planned calls
+	Left      int    `json:"left"`      // calls that were skipped, because too many earlier ones were unanswered
+	Refused   int    `json:"refused"`   // answered by an error or a timeout
+	Unsent    int    `json:"unsent"`    // accepted runs without a request at the sink
 }
 
 const (
-	// operated is how many endpoints are operated on in turn: enough that two operations of one endpoint never meet.
+	// operated is the number of endpoints that are operated on in turn. It is large enough that
+	// operations on one endpoint never overlap.
 	operated = 200
-	// maxUnanswered is how many calls may wait for their answers. An API that is slower than the rate would let them grow without end;
-	// what is beyond is left, and counted.
+	// maxUnanswered bounds the calls in flight. Without it they would grow without end if the API
+	// is slower than the rate; further calls are skipped and counted.
 	maxUnanswered = 256
-	// operateTimeout bounds one call: more than any limit by which the API answers that it cannot.
+	// operateTimeout bounds one call. It exceeds every limit after which the API answers with an
+	// error.
 	operateTimeout = 25 * time.Second
 )
 
-// operations does things to endpoints at a rate, beside calls at another.
+// operations operates on endpoints at a rate, next to calls at another rate.
 func (x Load) operations(ctx context.Context, l *lab) (Operations, error) {
 	l.Progress.Say("operations: %d a second beside %d calls a second", x.Operate, x.Rate)
 	var o *operator
-	s := Steady{Rate: x.Rate, For: x.For, Every: beyondHorizon, Workers: 1}
+	s := Steady{
+		Rate:    x.Rate,
+		For:     x.For,
+		Every:   beyondHorizon,
+		Workers: 1,
+	}
 	s.extra = func(ctx context.Context, in *installation, _ workload) (err error) {
 		o, err = in.operator(ctx, x.Operate)
 		return err
@@ -60,23 +67,23 @@ func (x Load) operations(ctx context.Context, l *lab) (Operations, error) {
 	return out, nil
 }
 
-// operator does things to endpoints over the API.
+// operator operates on endpoints over the API.
 type operator struct {
 	api  *client.Client
 	ids  []string
-	rate int // a second
+	rate int // per second
 
 	mu      sync.Mutex
-	took    [4][]time.Duration // by what was done
-	runs    [][]time.Time      // when a run of each endpoint was asked for, of those that were granted
+	took    [4][]time.Duration // by operation
+	runs    [][]time.Time      // times of accepted run requests, by endpoint
 	asked   int
 	left    int
 	refused int
-	first   error           // the first refusal
-	toSend  []time.Duration // from each call for a run to its request
+	first   error           // first refusal
+	toSend  []time.Duration // from each run request to its request at the sink
 }
 
-// operator registers endpoints that do nothing by themselves.
+// operator registers endpoints without due times of their own.
 func (in *installation) operator(ctx context.Context, rate int) (*operator, error) {
 	r, err := in.registrar(registerConns)
 	if err != nil {
@@ -84,11 +91,17 @@ func (in *installation) operator(ctx context.Context, rate int) (*operator, erro
 	}
 	far := time.Now().Add(once)
 	made, err := r.register(ctx, operated, func(i int) client.EndpointSpec { return in.db.lab.endpoint(groupOther, i, once, far) })
-	return &operator{api: r.api, ids: made.ids, rate: rate, runs: make([][]time.Time, len(made.ids))}, err
+	return &operator{
+		api:  r.api,
+		ids:  made.ids,
+		rate: rate,
+		runs: make([][]time.Time, len(made.ids)),
+	}, err
 }
 
-// run does n things, each at its time, however long the one before takes. It ends an answer's time after the last of them at the latest,
-// whatever the API does; the error is one only where it answered nothing at all.
+// run starts n operations on schedule, independent of the duration of earlier ones (open loop). It
+// returns at the latest operateTimeout after the last start. The error is set only if the API
+// answered no call at all.
 func (o *operator) run(ctx context.Context, n int) error {
 	var group errgroup.Group
 	group.SetLimit(maxUnanswered)
@@ -111,8 +124,8 @@ func (o *operator) run(ctx context.Context, n int) error {
 	return ctx.Err()
 }
 
-// once does one thing: a run, a pause, a resume and a hint of each endpoint in turn. What is run, what is paused and what gets a hint at
-// one time are different endpoints: a pause takes back a request for a run.
+// once performs one operation: a run, pause, resume or hint in turn. At any time these go to
+// different endpoints, because a pause withdraws a requested run.
 func (o *operator) once(ctx context.Context, i int) {
 	what, turn := i%len(o.took), i/len(o.took)
 	n := (turn + []int{0, len(o.ids) / 3, len(o.ids) / 3, 2 * len(o.ids) / 3}[what]) % len(o.ids)
@@ -134,7 +147,7 @@ func (o *operator) once(ctx context.Context, i int) {
 	}
 }
 
-// call makes one call and reads its answer.
+// call makes one API call and reads its answer.
 func (o *operator) call(ctx context.Context, what int, id string) error {
 	ctx, cancel := context.WithTimeout(ctx, operateTimeout)
 	defer cancel()
@@ -156,7 +169,8 @@ func (o *operator) call(ctx context.Context, what int, id string) error {
 	return readAnswer(res, new(struct{}))
 }
 
-// sent finds, among everything that came, the request of each run that was asked for: the first of its endpoint after the call.
+// sent finds the request of each requested run among the arrivals: the first of its endpoint after
+// the call.
 func (o *operator) sent(list arrivals) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -181,12 +195,20 @@ func (o *operator) report() Operations {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return Operations{
-		PerSecond: o.rate, RunMs: spreadOf(o.took[0]), PauseMs: spreadOf(o.took[1]), ResumeMs: spreadOf(o.took[2]), HintMs: spreadOf(o.took[3]),
-		RunSentMs: spreadOf(o.toSend), Asked: o.asked, Left: o.left, Refused: o.refused, Unsent: len(o.took[0]) - len(o.toSend),
+		PerSecond: o.rate,
+		RunMs:     spreadOf(o.took[0]),
+		PauseMs:   spreadOf(o.took[1]),
+		ResumeMs:  spreadOf(o.took[2]),
+		HintMs:    spreadOf(o.took[3]),
+		RunSentMs: spreadOf(o.toSend),
+		Asked:     o.asked,
+		Left:      o.left,
+		Refused:   o.refused,
+		Unsent:    len(o.took[0]) - len(o.toSend),
 	}
 }
 
-// medianOperations returns the median of each number, and of what went wrong the sum.
+// medianOperations returns the medians over the rounds, and the sums of the faults.
 func medianOperations(rounds []Operations) Operations {
 	spread := func(of func(Operations) Spread) Spread {
 		list := make([]Spread, len(rounds))
@@ -200,10 +222,16 @@ func medianOperations(rounds []Operations) Operations {
 		sum.Asked, sum.Left, sum.Refused, sum.Unsent = sum.Asked+r.Asked, sum.Left+r.Left, sum.Refused+r.Refused, sum.Unsent+r.Unsent
 	}
 	return Operations{
-		PerSecond: rounds[0].PerSecond, Asked: sum.Asked, Left: sum.Left, Refused: sum.Refused, Unsent: sum.Unsent,
+		PerSecond: rounds[0].PerSecond,
+		Asked:     sum.Asked,
+		Left:      sum.Left,
+		Refused:   sum.Refused,
+		Unsent:    sum.Unsent,
 		RunSentMs: spread(func(o Operations) Spread { return o.RunSentMs }),
-		RunMs:     spread(func(o Operations) Spread { return o.RunMs }), PauseMs: spread(func(o Operations) Spread { return o.PauseMs }),
-		ResumeMs: spread(func(o Operations) Spread { return o.ResumeMs }), HintMs: spread(func(o Operations) Spread { return o.HintMs }),
-		LagMs: spread(func(o Operations) Spread { return o.LagMs }),
+		RunMs:     spread(func(o Operations) Spread { return o.RunMs }),
+		PauseMs:   spread(func(o Operations) Spread { return o.PauseMs }),
+		ResumeMs:  spread(func(o Operations) Spread { return o.ResumeMs }),
+		HintMs:    spread(func(o Operations) Spread { return o.HintMs }),
+		LagMs:     spread(func(o Operations) Spread { return o.LagMs }),
 	}
 }

@@ -9,35 +9,36 @@ import (
 )
 
 const (
-	// pipelineBatch is how many rows one statement claims or records: trials show no gain from more.
+	// pipelineBatch is the batch size of claims and of records. Larger batches showed no gain.
 	pipelineBatch = 500
-	// pipelineAhead is how far ahead of their due time rows are claimed.
+	// pipelineAhead is how long before their due time rows are claimed.
 	pipelineAhead = time.Second
-	// pipelineIdle is how long the claimer rests when it found less than it could take.
+	// pipelineIdle is the poll interval after a claim that was not full.
 	pipelineIdle = 50 * time.Millisecond
-	// pipelineStart is how long a job that is due may wait for others to be started with.
+	// pipelineStart is the maximum time that a due job waits for its start batch to fill.
 	pipelineStart = 2 * time.Millisecond
-	// pipelineGather is how long a result may wait for others to be recorded with.
+	// pipelineGather is the maximum time that a result waits for its record batch to fill.
 	pipelineGather = 5 * time.Millisecond
-	// pipelineWriters is how many statements of a kind write at once: while one waits for the disk, the next is being written.
+	// pipelineWriters is the number of concurrent writers per kind of statement, so that one can
+	// send while another waits for the disk.
 	pipelineWriters = 3
 )
 
-// ledger is where a pipeline keeps its jobs, and what came of them.
+// ledger is the storage of a pipeline: jobs and their results.
 type ledger interface {
-	// claim takes jobs that are due soon, and nobody else does.
+	// claim takes jobs that are due soon, exclusively.
 	claim(ctx context.Context) ([]job, error)
-	// record writes what came of jobs, and when they are due again.
+	// record stores results, and the next due times of their jobs.
 	record(ctx context.Context, batch []outcome) error
 }
 
-// starter is a ledger that wants to be asked before jobs are called.
+// starter is a ledger that must confirm jobs before they are called.
 type starter interface {
-	// start returns which of the jobs that have come due may be called.
+	// start returns the due jobs that may be called.
 	start(ctx context.Context, batch []job) ([]job, error)
 }
 
-// outcome is how a call ended.
+// outcome is the result of a call.
 type outcome struct {
 	job
 
@@ -46,20 +47,25 @@ type outcome struct {
 	started, finished time.Time
 }
 
-// pipeline claims due jobs in batches, calls each at its due time, and records the results in batches.
+// pipeline claims due jobs in batches, calls each at its due time, and records the results in
+// batches.
 type pipeline struct {
 	ledger  ledger
 	callers int
 	client  *caller
 	claimed chan []job
 	due     chan job
-	ready   chan job // what is due and started; the same as due where nobody asks for starts
+	ready   chan job // started due jobs; the same channel as due for a ledger without starts
 	results chan outcome
 }
 
 func newPipeline(l ledger, callers int) *pipeline {
 	p := &pipeline{
-		ledger: l, callers: callers, client: newCaller(callers), claimed: make(chan []job, 4), ready: make(chan job, callers),
+		ledger:  l,
+		callers: callers,
+		client:  newCaller(callers),
+		claimed: make(chan []job, 4),
+		ready:   make(chan job, callers),
 		results: make(chan outcome, 4*pipelineBatch),
 	}
 	p.due = p.ready
@@ -69,7 +75,8 @@ func newPipeline(l ledger, callers int) *pipeline {
 	return p
 }
 
-// run works until ctx ends. It does not drain: when it is stopped, everything has been recorded.
+// run works until ctx ends. It does not drain, because a bench stops it only after every result is
+// recorded.
 func (p *pipeline) run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.claimLoop(ctx) })
@@ -86,7 +93,7 @@ func (p *pipeline) run(ctx context.Context) error {
 	return group.Wait()
 }
 
-// claimLoop claims as long as the batches before are taken.
+// claimLoop claims while the earlier batches are taken.
 func (p *pipeline) claimLoop(ctx context.Context) error {
 	for {
 		batch, err := p.ledger.claim(ctx)
@@ -107,7 +114,7 @@ func (p *pipeline) claimLoop(ctx context.Context) error {
 	}
 }
 
-// waitLoop hands each job on when it is due.
+// waitLoop passes each job on at its due time.
 func (p *pipeline) waitLoop(ctx context.Context) error {
 	for {
 		select {
@@ -138,8 +145,13 @@ func (p *pipeline) callLoop(ctx context.Context) error {
 				return err
 			}
 			select {
-			case p.results <- outcome{job: j, answer: answer, started: started, finished: time.Now()}:
-			case <-ctx.Done(): // Nobody may record any more.
+			case p.results <- outcome{
+				job:      j,
+				answer:   answer,
+				started:  started,
+				finished: time.Now(),
+			}:
+			case <-ctx.Done(): // The recorders may have ended.
 				return ctx.Err()
 			}
 		case <-ctx.Done():
@@ -148,7 +160,7 @@ func (p *pipeline) callLoop(ctx context.Context) error {
 	}
 }
 
-// startLoop starts what is due by now.
+// startLoop starts the due jobs in batches.
 func (p *pipeline) startLoop(ctx context.Context, l starter) error {
 	for {
 		batch, err := gather(ctx, p.due, pipelineStart)
@@ -168,7 +180,7 @@ func (p *pipeline) startLoop(ctx context.Context, l starter) error {
 	}
 }
 
-// recordLoop records what it can gather within a moment.
+// recordLoop records results in batches.
 func (p *pipeline) recordLoop(ctx context.Context) error {
 	for {
 		batch, err := gather(ctx, p.results, pipelineGather)
@@ -181,7 +193,7 @@ func (p *pipeline) recordLoop(ctx context.Context) error {
 	}
 }
 
-// gather returns what comes within a moment after the first.
+// gather collects a batch: the first element, and those that follow within a short time.
 func gather[T any](ctx context.Context, from <-chan T, moment time.Duration) ([]T, error) {
 	var batch []T
 	select {

@@ -15,36 +15,41 @@ import (
 )
 
 const (
-	// startPatience is how long a process may take until it is ready; on a loaded machine seconds, otherwise a tenth of one.
+	// startPatience is the start timeout of a process. On an idle machine a start takes a tenth of
+	// a second, on a loaded one seconds.
 	startPatience = 30 * time.Second
-	// stopPatience is how long one may take to drain before it is killed.
+	// stopPatience is the drain timeout before a process is killed.
 	stopPatience = 15 * time.Second
-	// logTail is how many of its last log lines a process is asked for when it fails.
+	// logTail is the number of log lines in the error of a failed process.
 	logTail = 20
 )
 
-// process is a running part of a bench.
+// process is a running process of a bench.
 type process struct {
-	name  string
-	cmd   *exec.Cmd
-	hold  io.Closer // its standard input: closing it ends the process
-	news  news      // what it said first
+	name string
+	cmd  *exec.Cmd
+	// hold is its standard input. Closing it ends the process.
+	hold io.Closer
+	// news is its first line of output.
+	news  news
 	ended chan struct{}
 
-	mu  sync.Mutex
-	log []string // its last lines
+	mu sync.Mutex
+	// log holds its last lines.
+	log []string
 }
 
-// command says what process to start.
+// command describes a process to start.
 type command struct {
-	name string   // for people
+	name string   // shown in errors
 	path string   // of the program
-	args []string // its arguments
-	env  []string // beside PATH and HOME
+	args []string // without the program
+	env  []string // in addition to PATH and HOME
 	task any      // sent as one line of JSON
 }
 
-// startProcess starts a process and waits until it tells that it is ready. It runs until it is stopped, or until this process ends.
+// startProcess starts a process and waits until it reports that it is ready. The process runs until
+// it is stopped or this process ends.
 func startProcess(ctx context.Context, c command) (*process, error) {
 	p := &process{name: c.name, ended: make(chan struct{})}
 	p.cmd = exec.Command(c.path, c.args...) //nolint:gosec,noctx // It is this program or one that was just built; it ends with its standard input.
@@ -68,7 +73,7 @@ func startProcess(ctx context.Context, c command) (*process, error) {
 	heard := make(chan news, 1)
 	go p.watch(out, log, heard)
 	if err := json.NewEncoder(in).Encode(c.task); err != nil {
-		return nil, errors.Join(fmt.Errorf("giving the %s its task: %w", c.name, err), p.await(ctx, heard), p.stop()) // What it said last tells why.
+		return nil, errors.Join(fmt.Errorf("giving the %s its task: %w", c.name, err), p.await(ctx, heard), p.stop()) // Its last output explains the failure.
 	}
 	if err := p.await(ctx, heard); err != nil {
 		return nil, errors.Join(err, p.stop())
@@ -76,7 +81,7 @@ func startProcess(ctx context.Context, c command) (*process, error) {
 	return p, nil
 }
 
-// await waits for the first news.
+// await waits for the first line of output.
 func (p *process) await(ctx context.Context, heard <-chan news) error {
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
@@ -90,7 +95,7 @@ func (p *process) await(ctx context.Context, heard <-chan news) error {
 	}
 }
 
-// watch reads what the process writes until it ends.
+// watch reads the output of the process until it ends.
 func (p *process) watch(out, log io.Reader, heard chan<- news) {
 	defer close(p.ended)
 	var readers sync.WaitGroup
@@ -101,7 +106,7 @@ func (p *process) watch(out, log io.Reader, heard chan<- news) {
 		if json.Unmarshal(lines.Bytes(), &n) == nil {
 			select {
 			case heard <- n:
-			default: // Only the first one is asked for.
+			default: // Only the first line is needed.
 			}
 		}
 	}
@@ -117,7 +122,7 @@ func (p *process) keepLog(log io.Reader) {
 		p.log = p.log[max(0, len(p.log)-logTail):]
 		p.mu.Unlock()
 	}
-	_, _ = io.Copy(io.Discard, log) // After a line that is too long.
+	_, _ = io.Copy(io.Discard, log) // Continue after a line that is too long.
 }
 
 func (p *process) tail() string {
@@ -128,7 +133,7 @@ func (p *process) tail() string {
 
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
-// alive returns an error once the process has ended, which it must not do while it is measured.
+// alive returns an error if the process has ended, because it must not end during a measurement.
 func (p *process) alive() error {
 	select {
 	case <-p.ended:
@@ -138,9 +143,9 @@ func (p *process) alive() error {
 	}
 }
 
-// stop ends the process and waits until it is gone.
+// stop ends the process and waits for it.
 func (p *process) stop() error {
-	_ = p.hold.Close() // Closed already where it was stopped before.
+	_ = p.hold.Close() // Closed already if it was stopped before.
 	select {
 	case <-p.ended:
 		return nil

@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Progress tells people how far a bench is: bars on a terminal, short lines elsewhere.
+// Progress shows the progress of a bench: bars on a terminal, otherwise short lines.
 type Progress struct {
-	Out      io.Writer // nil: nobody listens
+	Out      io.Writer // nil: no output
 	Terminal bool
 
 	begun time.Time
 	shown bool // a bar stands on the current line
 }
 
-// barWidth is how many characters a full bar takes.
+// barWidth is the width of a full bar in characters.
 const barWidth = 30
 
 // Say writes a line.
@@ -31,7 +31,7 @@ func (p *Progress) Say(format string, args ...any) {
 	_, _ = fmt.Fprintf(p.Out, "%6.1fs  %s\n", time.Since(p.begun).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// bar shows how much of something is done, on a terminal only.
+// bar shows the completed share of a task, on a terminal only.
 func (p *Progress) bar(what string, done, total int) {
 	if p == nil || p.Out == nil || !p.Terminal || total <= 0 {
 		return
@@ -41,7 +41,7 @@ func (p *Progress) bar(what string, done, total int) {
 	p.shown = true
 }
 
-// clear takes a bar away.
+// clear erases the bar.
 func (p *Progress) clear() {
 	if p.shown {
 		_, _ = fmt.Fprint(p.Out, "\r\x1b[K")

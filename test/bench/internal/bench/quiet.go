@@ -9,7 +9,7 @@ import (
 	"rubato/client"
 )
 
-// calls measures what people wait for: runs that are asked for, and registrations.
+// calls measures the latencies of one-off runs and registrations.
 func (x Load) calls(ctx context.Context, l *lab, out *APIReport) (err error) {
 	in, err := l.install(ctx, nil)
 	if err != nil {
@@ -33,7 +33,11 @@ func (x Load) calls(ctx context.Context, l *lab, out *APIReport) (err error) {
 	if err != nil {
 		return err
 	}
-	out.Registrations = Registrations{Conns: x.Conns, PerSecond: float64(len(done.ids)) / done.span.Seconds(), Milli: spreadOf(done.took)}
+	out.Registrations = Registrations{
+		Conns:     x.Conns,
+		PerSecond: float64(len(done.ids)) / done.span.Seconds(),
+		Milli:     spreadOf(done.took),
+	}
 	l.Progress.Say("  %.0f a second, p99 %.1f ms; now run %d at once, one after the other", out.Registrations.PerSecond,
 		out.Registrations.Milli.P99, x.RunNow)
 	if out.RunNowMs, err = in.runNow(ctx, r, done.ids[:x.RunNow]); err != nil {
@@ -43,7 +47,8 @@ func (x Load) calls(ctx context.Context, l *lab, out *APIReport) (err error) {
 	return nil
 }
 
-// runNow asks for runs of endpoints, the next one when the request of the one before has come.
+// runNow requests one-off runs sequentially: each after the request of the previous one has
+// arrived.
 func (in *installation) runNow(ctx context.Context, r *registrar, ids []string) (Spread, error) {
 	l := in.db.lab
 	if _, err := l.sink.take(ctx); err != nil {
@@ -80,10 +85,11 @@ func (in *installation) runNow(ctx context.Context, r *registrar, ids []string) 
 	return spreadOf(took), nil
 }
 
-// idleSettle is how long a worker has to come to rest after its start.
+// idleSettle is how long a worker may take to become idle after its start.
 const idleSettle = 3 * time.Second
 
-// quiet measures an installation with many endpoints of which none is due, and then the memory of its worker with requests under way.
+// quiet measures an idle installation with many endpoints, and then the memory of its worker with
+// requests in flight.
 func (x Mixed) quiet(ctx context.Context, l *lab, out *MixedReport) (err error) {
 	out.Idle.Registered, out.Memory = x.Registered, Memory{Registered: x.Registered, InFlight: x.InFlight}
 	l.Progress.Say("idle: filling in %d endpoints", x.Registered)
@@ -122,7 +128,7 @@ func (x Mixed) quiet(ctx context.Context, l *lab, out *MixedReport) (err error) 
 	return err
 }
 
-// idle lets nothing happen and tells what that costs.
+// idle measures the cost of an idle installation.
 func (in *installation) idle(ctx context.Context, span time.Duration, out *Idle) error {
 	if !await(ctx, time.Now().Add(idleSettle)) {
 		return ctx.Err()
@@ -156,7 +162,8 @@ func (in *installation) idle(ctx context.Context, span time.Duration, out *Idle)
 	return err
 }
 
-// transactions returns how many transactions of a database have ended, other than by the backends that report theirs late.
+// transactions returns the number of completed transactions of a database, without those of
+// backends that report late.
 func (d *database) transactions(ctx context.Context) (n int64, err error) {
 	err = d.lab.admin.QueryRow(ctx, "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = $1", d.name).Scan(&n)
 	if err != nil {

@@ -16,24 +16,30 @@ import (
 )
 
 const (
-	// adminKey opens the API of a bench, which nobody else can reach for long.
+	// adminKey is the API key of a bench. It is not secret, because the installation is local and
+	// short-lived.
 	adminKey = "an-admin-key-of-the-bench"
-	// registerConns is how many connections register endpoints one by one when it is not registering that is measured.
+	// registerConns is the number of connections for registrations that are not measured.
 	registerConns = 32
-	// apiTimeout bounds one call of the API.
+	// apiTimeout is the timeout of one API call.
 	apiTimeout = 30 * time.Second
 )
 
 // registrar registers endpoints over the API.
 type registrar struct {
-	api      *client.Client
-	bulk     *client.Client // for what takes longer than one call
+	api *client.Client
+	// bulk is the client for calls that exceed apiTimeout.
+	bulk     *client.Client
 	conns    int
 	progress *Progress
 }
 
 func newRegistrar(url, key string, conns int, p *Progress) (*registrar, error) {
-	transport := &http.Transport{MaxIdleConns: conns, MaxIdleConnsPerHost: conns, MaxConnsPerHost: conns}
+	transport := &http.Transport{
+		MaxIdleConns:        conns,
+		MaxIdleConnsPerHost: conns,
+		MaxConnsPerHost:     conns,
+	}
 	authorize := func(_ context.Context, r *http.Request) error {
 		r.Header.Set("Authorization", "Bearer "+key)
 		return nil
@@ -53,14 +59,14 @@ func newRegistrar(url, key string, conns int, p *Progress) (*registrar, error) {
 	return r, nil
 }
 
-// registered is what registering took and gave.
+// registered is the result of registering endpoints.
 type registered struct {
 	ids  []string        // in the order of the specifications
-	took []time.Duration // each call
-	span time.Duration   // all of them
+	took []time.Duration // latency of each call
+	span time.Duration   // of all calls
 }
 
-// register registers the endpoints that specOf describes, n in all, one by one.
+// register registers n endpoints one by one. specOf returns their specifications.
 func (r *registrar) register(ctx context.Context, n int, specOf func(n int) client.EndpointSpec) (registered, error) {
 	out := registered{ids: make([]string, n), took: make([]time.Duration, n)}
 	var next, done atomic.Int64
@@ -101,7 +107,7 @@ func (r *registrar) create(ctx context.Context, spec client.EndpointSpec) (strin
 	return e.ID, readAnswer(res, &e)
 }
 
-// readAnswer reads an answer of the API to its end, so that its connection is used again.
+// readAnswer reads an answer to its end, so that its connection returns to the pool.
 func readAnswer(res *http.Response, v any) error {
 	defer func() { _ = res.Body.Close() }()
 	text, err := io.ReadAll(res.Body)

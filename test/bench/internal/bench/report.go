@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Report is what a bench found out. Its own numbers are Rubato's; the contenders' stand beside them.
+// Report is the result of a bench: Rubato's numbers, next to those of the contenders.
 type Report struct {
 	Command string `json:"command"`
 
@@ -16,9 +16,9 @@ type Report struct {
 
 	Ceilings   Ceilings             `json:"ceilings"`
 	Peers      Peers                `json:"peers"`
-	Contenders map[string]Measure   `json:"contenders"`           // medians, Rubato included
-	Rounds     map[string][]Measure `json:"rounds"`               // what the medians are of
-	GapErrorMs *Spread              `json:"gapErrorMs,omitempty"` // how far the time between two calls of an endpoint is from its interval
+	Contenders map[string]Measure   `json:"contenders"`           // medians, including Rubato
+	Rounds     map[string][]Measure `json:"rounds"`               // the single rounds
+	GapErrorMs *Spread              `json:"gapErrorMs,omitempty"` // deviation of the time between two calls from the interval
 	Search     *Search              `json:"search,omitempty"`
 	Scale      []ScalePoint         `json:"scale,omitempty"`
 	Claims     []ClaimPoint         `json:"claims,omitempty"`
@@ -28,25 +28,29 @@ type Report struct {
 	Snapshot   *SnapshotReport      `json:"snapshot,omitempty"`
 	Config     map[string]any       `json:"config"`
 	Machine    Machine              `json:"machine"`
-	Notes      []string             `json:"notes,omitempty"` // what was left out, and why
+	Notes      []string             `json:"notes,omitempty"` // omitted contenders, and the reason
 }
 
-// Ceilings are what the machine can do at best.
+// Ceilings are the best throughputs of the machine.
 type Ceilings struct {
-	BareClient    float64 `json:"bareClientPerSecond,omitempty"`    // requests without any database
-	IdealPipeline float64 `json:"idealPipelinePerSecond,omitempty"` // durable, in batches, and nothing else
-	// FencedPipeline is the ideal one with the statements that the promises need.
+	BareClient    float64 `json:"bareClientPerSecond,omitempty"`    // requests without a database
+	IdealPipeline float64 `json:"idealPipelinePerSecond,omitempty"` // durable and batched, without further guarantees
+	// FencedPipeline is the ideal pipeline with the statements that the guarantees need.
 	FencedPipeline float64 `json:"fencedPipelinePerSecond,omitempty"`
 }
 
-// Peers are what others do with the same work.
+// Peers are other schedulers with the same work.
 type Peers struct {
 	River float64 `json:"riverPerSecond,omitempty"`
 }
 
-// reportOf sums rounds up.
+// reportOf summarizes rounds.
 func reportOf(rounds map[string][]Measure, machine Machine) Report {
-	r := Report{Contenders: map[string]Measure{}, Rounds: rounds, Machine: machine}
+	r := Report{
+		Contenders: map[string]Measure{},
+		Rounds:     rounds,
+		Machine:    machine,
+	}
 	for name, list := range rounds {
 		r.Contenders[name] = medianOf(list)
 	}
@@ -58,14 +62,14 @@ func reportOf(rounds map[string][]Measure, machine Machine) Report {
 	return r
 }
 
-// Table is a part of a report for people.
+// Table is a table of a printed report.
 type Table struct {
 	Title  string
 	Header []string
 	Rows   [][]string
 }
 
-// Tables returns the report for people.
+// Tables returns the report as tables.
 func (r Report) Tables() []Table {
 	var tables []Table
 	if contest := r.contest(); len(contest.Rows) > 0 {
@@ -98,7 +102,7 @@ func (r Report) Tables() []Table {
 	return tables
 }
 
-// contest shows the contenders.
+// contest returns the table of the contenders.
 func (r Report) contest() Table {
 	t := Table{Title: r.Command, Header: append([]string{""}, measureHeader()...)}
 	for _, name := range contenders() {
@@ -135,7 +139,7 @@ func measureHeader() []string {
 	return []string{"RUNS/S", "LAG P50", "P99", "MAX ms", "CPU s/1000: WORKER", "POSTGRES", "SINK", "MEMORY MiB", "EARLY", "TWICE", "MISSING", "FAILED"}
 }
 
-// failed tells what failed, and why.
+// failed describes failures and their causes.
 func (m Measure) failed() string {
 	if len(m.Failures) == 0 {
 		return "0"
@@ -156,7 +160,7 @@ func (m Measure) row() []string {
 	}
 }
 
-// spreadTable shows spreads by name.
+// spreadTable returns a table of spreads by name.
 func spreadTable(title string, spreads map[string]Spread) Table {
 	t := Table{Title: title, Header: []string{"", "P50", "P90", "P99", "MAX"}}
 	for _, name := range slices.Sorted(maps.Keys(spreads)) {
@@ -177,5 +181,5 @@ func (s Search) table() Table {
 	return t
 }
 
-// figure writes a number of milliseconds.
+// figure formats milliseconds.
 func figure(ms float64) string { return fmt.Sprintf("%.2f", ms) }

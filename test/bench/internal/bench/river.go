@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// riverSource is where the program that runs River lies in the source tree.
+// riverSource is the source directory of the program that runs River.
 const riverSource = "test/bench/river"
 
-// riverLead is how long before the first due time River starts: it moves jobs that come due within 5 s to its queue every 5 s, and
-// elects a leader for that first.
+// riverLead is how long before the first due time River starts. River first elects a leader, and
+// moves jobs that are due within 5 s to its queue every 5 s.
 const riverLead = 14 * time.Second
 
-// river returns River as a contender, or why it is left out.
+// river returns River as a contender, or the reason for leaving it out.
 func (l *lab) river(ctx context.Context, callers int) (_ rival, absent string) {
 	program, err := l.buildRiver(ctx)
 	if err != nil {
@@ -26,11 +26,18 @@ func (l *lab) river(ctx context.Context, callers int) (_ rival, absent string) {
 	}
 	start := func(ctx context.Context, t task, mode string) (*process, error) {
 		t.Mode = mode
-		return startProcess(ctx, command{name: "river", path: program, task: t})
+		return startProcess(ctx, command{
+			name: "river",
+			path: program,
+			task: t,
+		})
 	}
 	return rival{
-		name: contenderRiver, records: records{"river_job", "state = 'completed' AND scheduled_at >= $1 AND scheduled_at < $2"},
-		callers: callers, prepare: 5 * time.Second, lead: riverLead,
+		name:    contenderRiver,
+		records: records{"river_job", "state = 'completed' AND scheduled_at >= $1 AND scheduled_at < $2"},
+		callers: callers,
+		prepare: 5 * time.Second,
+		lead:    riverLead,
 		fill: func(ctx context.Context, _ *database, t task) error {
 			p, err := start(ctx, t, "fill")
 			if err != nil {
@@ -42,14 +49,15 @@ func (l *lab) river(ctx context.Context, callers int) (_ rival, absent string) {
 	}, ""
 }
 
-// buildRiver builds the program that runs River. It is a module of its own: what the product needs is not to be more than it needs.
+// buildRiver builds the program that runs River. It is a separate module, so that Rubato does not
+// depend on River.
 func (l *lab) buildRiver(ctx context.Context) (string, error) {
 	source, err := findUp(riverSource)
 	if err != nil {
 		return "", err
 	}
 	program := filepath.Join(l.dir, "river")
-	build := exec.CommandContext(ctx, "go", "build", "-o", program, ".") //nolint:gosec // The path is ours.
+	build := exec.CommandContext(ctx, "go", "build", "-o", program, ".") //nolint:gosec // The path is not user input.
 	build.Dir = source
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building it failed: %w: %s", err, firstLineOf(string(out)))
@@ -57,7 +65,7 @@ func (l *lab) buildRiver(ctx context.Context) (string, error) {
 	return program, nil
 }
 
-// findUp returns a directory of the source tree that the working directory is in.
+// findUp returns a directory of the source tree, searched upwards from the working directory.
 func findUp(name string) (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"rubato/internal/config"
 )
 
-// Process is the first of the two arguments with which a bench starts the program that it is part of as one of its own processes. The second
+// Process is the first argument of a process that a bench starts from its own program. The second
 // is the name of a [Role].
 const Process = "bench-process"
 
@@ -28,24 +28,24 @@ const (
 	roleBare   = "bare"
 )
 
-// news is a line that a process writes to its standard output for the bench that started it.
+// news is a line of JSON that a process writes to standard output for its bench.
 type news struct {
 	Serves  app.Addresses `json:"serves,omitzero"`
-	Target  string        `json:"target,omitempty"`  // of a sink: where requests go
-	Control string        `json:"control,omitempty"` // of a sink: where questions go
+	Target  string        `json:"target,omitempty"`  // of a sink: base URL of requests
+	Control string        `json:"control,omitempty"` // of a sink: base URL of the control API
 }
 
-// Role is a process of a bench: it does one part, and ends when its standard input does, which is when the bench wants it to or is
-// gone itself.
+// Role is a process of a bench. It ends with its standard input, which closes when the bench stops
+// it or exits itself.
 type Role struct {
 	Name    string
 	Environ []string
-	Stdin   io.Reader // its first line is the part's task as JSON; programs of the product have none
-	Stdout  io.Writer // news, one JSON object a line
+	Stdin   io.Reader // the task as one line of JSON, except for programs of the product
+	Stdout  io.Writer // news, one JSON object per line
 	Stderr  io.Writer // the log
 }
 
-// Run plays the role.
+// Run runs the role.
 func (r Role) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -78,7 +78,7 @@ func (r Role) play(ctx context.Context, task []byte) error {
 	}
 }
 
-// program runs a program of the product, as its daemon does.
+// program runs a program of the product like its daemon.
 func (r Role) program(ctx context.Context) error {
 	settings, err := config.Load(r.Environ, config.Program{Required: []string{config.DatabaseURL}})
 	if err != nil {
@@ -87,9 +87,17 @@ func (r Role) program(ctx context.Context) error {
 	logger := app.NewLogger(r.Stderr, settings.Log)
 	started := func(a app.Addresses) { r.report(logger, a) }
 	if r.Name == roleAPI {
-		return apiserver.API{Settings: settings, Logger: logger, Started: started}.Run(ctx)
+		return apiserver.API{
+			Settings: settings,
+			Logger:   logger,
+			Started:  started,
+		}.Run(ctx)
 	}
-	return app.Worker{Settings: settings, Logger: logger, Started: started}.Run(ctx)
+	return app.Worker{
+		Settings: settings,
+		Logger:   logger,
+		Started:  started,
+	}.Run(ctx)
 }
 
 func (r Role) report(logger *slog.Logger, a app.Addresses) {

@@ -12,15 +12,15 @@ import (
 	"time"
 )
 
-// sampler looks at an installation again and again.
+// sampler samples an installation periodically.
 type sampler struct {
 	in     *installation
-	names  []string // in the order in which they were seen first
+	names  []string // in the order of their first sample
 	units  map[string]string
 	series map[string][]float64
 }
 
-// run looks every so often for a while. A look that takes too long delays the next ones, which then come late and are not left out.
+// run samples at an interval for a duration. A slow sample delays the next ones; none is skipped.
 func (s *sampler) run(ctx context.Context, every, span time.Duration) error {
 	s.units, s.series = map[string]string{}, map[string][]float64{}
 	from := time.Now()
@@ -36,7 +36,7 @@ func (s *sampler) run(ctx context.Context, every, span time.Duration) error {
 	return nil
 }
 
-// look takes a sample of everything.
+// look takes one sample of every quantity.
 func (s *sampler) look(ctx context.Context) error {
 	if err := s.process(ctx, "API server", s.in.api); err != nil {
 		return err
@@ -57,7 +57,8 @@ func (s *sampler) add(name, unit string, value float64) {
 	s.series[name] = append(s.series[name], value)
 }
 
-// process samples a process of the product, which it has collect its garbage first: what is left then is what it holds.
+// process samples a process of the product after a garbage collection, so that only live memory
+// counts.
 func (s *sampler) process(ctx context.Context, name string, p *process) error {
 	text, err := fetch(ctx, "GET", p.news.Serves.Admin+"/debug/pprof/heap?gc=1&debug=1")
 	if err != nil {
@@ -91,7 +92,7 @@ func (s *sampler) process(ctx context.Context, name string, p *process) error {
 	return nil
 }
 
-// numberAfter returns the number that a line with a beginning goes on with.
+// numberAfter returns the number that follows a prefix of a line.
 func numberAfter(text []byte, beginning string) (float64, error) {
 	lines := bufio.NewScanner(bytes.NewReader(text))
 	lines.Buffer(nil, len(text)+1)
@@ -103,7 +104,7 @@ func numberAfter(text []byte, beginning string) (float64, error) {
 	return 0, fmt.Errorf("the profile has no %q", beginning)
 }
 
-// database samples connections and the table that every run rewrites.
+// database samples the connections and the table that every run updates.
 func (s *sampler) database(ctx context.Context) error {
 	var connections float64
 	if err := s.in.db.pool.QueryRow(ctx, `SELECT count(*) FROM pg_stat_activity
@@ -123,7 +124,7 @@ func (s *sampler) database(ctx context.Context) error {
 	return nil
 }
 
-// report fits a line through each series.
+// report fits a trend to each series.
 func (s *sampler) report(every time.Duration) *SoakReport {
 	r := &SoakReport{}
 	for _, name := range s.names {

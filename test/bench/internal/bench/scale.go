@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// Scale watches how throughput and claims behave as there are more workers and more endpoints.
+// Scale measures how throughput and claims scale with workers and endpoints.
 type Scale struct {
 	Contest
 
-	Endpoints int   // of the burst that each number of workers runs
-	Workers   []int // empty: no bursts
+	Endpoints int   // of each burst
+	Workers   []int // one burst per number; empty: no bursts
 	Claims    Claims
 }
 
@@ -23,7 +23,7 @@ type ScalePoint struct {
 	Measure
 }
 
-// Run measures. Only Rubato takes part.
+// Run measures the bursts and the claims. Only Rubato takes part.
 func (s Scale) Run(ctx context.Context) (_ Report, err error) {
 	l, err := openLab(ctx, s.Host)
 	if err != nil {
@@ -46,7 +46,11 @@ func (s Scale) Run(ctx context.Context) (_ Report, err error) {
 	if err != nil {
 		return Report{}, err
 	}
-	r := Report{Command: "scale", Machine: machine, Config: s.config(l)}
+	r := Report{
+		Command: "scale",
+		Machine: machine,
+		Config:  s.config(l),
+	}
 	r.Config["endpoints"], r.Config["workers"], r.Config["registered"] = s.Endpoints, s.Workers, s.Claims.Registered
 	for _, workers := range s.Workers {
 		r.Scale = append(r.Scale, ScalePoint{Workers: workers, Measure: medianOf(rounds[workers])})
@@ -58,29 +62,30 @@ func (s Scale) Run(ctx context.Context) (_ Report, err error) {
 	return r, err
 }
 
-// Claims says how the claim statement is measured: by claimers that do nothing but claim, and give each claim a new due time as the
-// end of its run would.
+// Claims configures the measurement of the claim statement. Claimers only claim, and give each
+// endpoint a new due time like the finish of its run would.
 type Claims struct {
-	Registered []int         // how many endpoints there are; empty: claims are not measured
-	Claimed    []int         // how many of them are claimed and not finished
-	Claimers   []int         // how many claim at once
-	Rounds     int           // how often each is measured
-	For        time.Duration // how long each is measured
+	Registered []int         // numbers of endpoints; empty: claims are not measured
+	Claimed    []int         // numbers of endpoints that stay claimed
+	Claimers   []int         // numbers of concurrent claimers
+	Rounds     int           // of each measurement
+	For        time.Duration // duration of each measurement
 }
 
-// ClaimPoint is the claim statement under one load.
+// ClaimPoint is the result of the claim statement under one load.
 type ClaimPoint struct {
 	Registered int    `json:"registered"`
 	Claimed    int    `json:"claimed"`
 	Claimers   int    `json:"claimers"`
-	Snapshot   bool   `json:"snapshot"` // an old snapshot was held open meanwhile, as a backup does
+	Snapshot   bool   `json:"snapshot"` // an old snapshot was open meanwhile, as during a backup
 	Statements int    `json:"statements"`
 	Milli      Spread `json:"ms"`
-	// CPUMs is the CPU time of Postgres for one claim and its handing back, milliseconds. Other load on the machine disturbs it least.
+	// CPUMs is the CPU time of Postgres per claim and hand-back, in milliseconds. It is the figure
+	// that other load on the machine disturbs least.
 	CPUMs float64 `json:"postgresCpuMs"`
 }
 
-// measure goes through every load. Those that would claim more than half of what there is are left out.
+// measure measures every load. It skips loads that would claim more than half of the endpoints.
 func (c Claims) measure(ctx context.Context, l *lab) ([]ClaimPoint, error) {
 	var points []ClaimPoint
 	for _, registered := range c.Registered {
@@ -109,7 +114,12 @@ func (c Claims) measureSize(ctx context.Context, l *lab, registered int) (points
 				if claimed > registered/2 {
 					continue
 				}
-				point := ClaimPoint{Registered: registered, Claimed: claimed, Claimers: claimers, Snapshot: snapshot}
+				point := ClaimPoint{
+					Registered: registered,
+					Claimed:    claimed,
+					Claimers:   claimers,
+					Snapshot:   snapshot,
+				}
 				if err := c.measurePoint(ctx, in, &point); err != nil {
 					return nil, err
 				}
@@ -121,7 +131,7 @@ func (c Claims) measureSize(ctx context.Context, l *lab, registered int) (points
 	return points, nil
 }
 
-// measurePoint measures one load in every round, and keeps the median of each number.
+// measurePoint measures one load in every round, and returns the medians.
 func (c Claims) measurePoint(ctx context.Context, in *installation, p *ClaimPoint) error {
 	rounds := make([]ClaimPoint, max(1, c.Rounds))
 	for n := range rounds {

@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// The groups of paths that a sink answers: what a path begins with says how, and lets arrivals be told apart.
+// The groups of paths of a sink. The first letter of a path selects the behaviour, and separates
+// the arrivals.
 const (
 	groupPlain = 'p' // answered at once
 	groupHang  = 'h' // never answered
@@ -26,29 +27,31 @@ const (
 // path returns the path of an endpoint of a group.
 func path(group byte, n int) string { return "/" + string(group) + "/" + strconv.Itoa(n) }
 
-// arrival is one request that reached the sink.
+// arrival is a request that reached the sink.
 type arrival struct {
 	Group byte
-	N     uint32 // which endpoint or job
-	Run   uint64 // hash of the run's ID: equal for two requests of one run
-	At    int64  // when its first line had been read, Unix nanoseconds
-	Due   int64  // Rubato-Scheduled-For, Unix nanoseconds; 0: the request named none
+	N     uint32 // number of the endpoint or job
+	Run   uint64 // hash of the run's ID, equal for duplicates
+	At    int64  // when its first line was read, Unix nanoseconds
+	Due   int64  // Rubato-Scheduled-For, Unix nanoseconds; 0: no such header
 }
 
-// lag is how long after its due time the request came.
+// lag returns the delay of the request after its due time.
 func (a arrival) lag() time.Duration { return time.Duration(a.At - a.Due) }
 
-// sink is a target that answers at once and remembers what came. It speaks HTTP/1.1 by itself, because it shares the machine with
-// what is measured: it takes a fraction of what net/http would, and notes the time closer to the wire.
+// sink is a target that answers at once and records arrivals. It implements HTTP/1.1 itself,
+// because it shares the machine with the programs under test: it needs a fraction of the CPU time
+// of net/http, and takes the time closer to the wire.
 type sink struct {
 	count atomic.Int64
 
 	mu    sync.Mutex
-	conns map[*sinkConn]struct{} // those that are open
-	kept  []arrival              // of connections that are closed
+	conns map[*sinkConn]struct{} // open connections
+	kept  []arrival              // of closed connections
 }
 
-// sinkConn is one connection. Its arrivals are its own, so that connections do not wait for one another.
+// sinkConn is one connection. It has its own list of arrivals, so that connections do not contend
+// for a lock.
 type sinkConn struct {
 	net.Conn
 
@@ -96,7 +99,7 @@ func (s *sink) serveConn(ctx context.Context, c *sinkConn) {
 		c.mu.Unlock()
 		s.count.Add(1)
 		if a.Group == groupHang {
-			_, _ = in.ReadByte() // Until the caller gives up.
+			_, _ = in.ReadByte() // until the client closes the connection
 			return
 		}
 		if _, err := c.Write(sinkAnswer); err != nil {
@@ -105,7 +108,7 @@ func (s *sink) serveConn(ctx context.Context, c *sinkConn) {
 	}
 }
 
-// take returns every arrival since the last call and forgets them.
+// take returns the arrivals since the last call.
 func (s *sink) take() []arrival {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,7 +134,8 @@ var (
 
 var errNotHTTP = errors.New("no HTTP request")
 
-// readArrival reads one request, body included. Header names are compared as Go's client writes them.
+// readArrival reads one request with its body. Header names must be spelled as Go's client writes
+// them.
 func readArrival(in *bufio.Reader) (arrival, error) {
 	line, err := in.ReadSlice('\n')
 	if err != nil {
@@ -164,7 +168,7 @@ func readArrival(in *bufio.Reader) (arrival, error) {
 	}
 }
 
-// number reads the digits at the begin of a text.
+// number parses the leading digits of a text.
 func number(text []byte) (n uint32) {
 	for _, digit := range text {
 		if digit < '0' || digit > '9' {

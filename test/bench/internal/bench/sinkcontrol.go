@@ -18,7 +18,8 @@ import (
 
 const loopback = "127.0.0.1:0"
 
-// serveSink is the process of the sink: one listener for requests, one for the bench.
+// serveSink is the process of the sink. It has one listener for requests and one for the control
+// API.
 func serveSink(ctx context.Context, tell func(news) error) error {
 	var lc net.ListenConfig
 	target, err := lc.Listen(ctx, "tcp", loopback)
@@ -47,7 +48,7 @@ func serveSink(ctx context.Context, tell func(news) error) error {
 	return group.Wait()
 }
 
-// control answers the bench's questions.
+// control implements the control API of the bench.
 func (s *sink) control() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /count", func(w http.ResponseWriter, _ *http.Request) {
@@ -58,14 +59,14 @@ func (s *sink) control() http.Handler {
 		var record []byte
 		for _, a := range s.take() {
 			record = a.append(record[:0])
-			_, _ = out.Write(record) // Whoever is not there any more does not need it.
+			_, _ = out.Write(record) // A closed connection needs no answer.
 		}
 		_ = out.Flush()
 	})
 	return mux
 }
 
-// arrivalSize is the length of an arrival on the wire between sink and bench.
+// arrivalSize is the encoded size of an arrival in bytes.
 const arrivalSize = 1 + 4 + 8 + 8 + 8
 
 func (a arrival) append(to []byte) []byte {
@@ -86,7 +87,7 @@ func arrivalFrom(b []byte) arrival {
 	}
 }
 
-// remoteSink is the sink's process as the bench sees it.
+// remoteSink is the bench's client of the sink process.
 type remoteSink struct {
 	*process
 }
@@ -94,7 +95,7 @@ type remoteSink struct {
 // target returns the URL of an endpoint of a group.
 func (s remoteSink) target(group byte, n int) string { return s.news.Target + path(group, n) }
 
-// count returns how many requests have come since the last take.
+// count returns the number of arrivals since the last take.
 func (s remoteSink) count(ctx context.Context) (int, error) {
 	text, err := s.ask(ctx, http.MethodGet, "/count")
 	if err != nil {
@@ -107,7 +108,7 @@ func (s remoteSink) count(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// take returns what came since the last take.
+// take returns the arrivals since the last call.
 func (s remoteSink) take(ctx context.Context) ([]arrival, error) {
 	text, err := s.ask(ctx, http.MethodPost, "/take")
 	if err != nil {

@@ -9,32 +9,35 @@ import (
 	"time"
 )
 
-// Snapshot compares a steady load before and beside an old snapshot: a transaction that is left open, as by a backup or a
-// forgotten session. Postgres keeps every row version that the snapshot can see, so dead versions pile up.
+// Snapshot compares a steady load before and during an old snapshot: an open transaction, as of a
+// backup or a forgotten session. Postgres keeps every row version that the snapshot can see, so
+// that dead tuples pile up (bloat).
 type Snapshot struct {
 	Steady
 
-	// Age is the age of the snapshot when the second measurement begins. The load goes on meanwhile.
+	// Age is the age of the snapshot at the beginning of the second measurement. The load goes on
+	// meanwhile.
 	Age time.Duration
 }
 
-// SnapshotReport holds both measurements. They are of the same workers and the same database, one after the other.
+// SnapshotReport holds both measurements. They use the same workers and the same database, one
+// after the other.
 type SnapshotReport struct {
 	AgeSeconds float64       `json:"ageSeconds"`
 	Without    SnapshotPoint `json:"without"`
 	With       SnapshotPoint `json:"with"`
 }
 
-// SnapshotPoint is a steady load with or without the snapshot, the median of the rounds.
+// SnapshotPoint is a steady load with or without the snapshot: the median over the rounds.
 type SnapshotPoint struct {
 	Measure
 
-	// ExpiredClaims counts the claims whose lock ran out before the start. With the snapshot it counts from its first moment on.
-	// Rounds add up.
+	// ExpiredClaims counts the claims with a lock that ended before the start. With the snapshot,
+	// it counts from the beginning of the snapshot. Rounds are summed.
 	ExpiredClaims int `json:"expiredClaims"`
 }
 
-// Run measures. Only Rubato takes part.
+// Run measures both loads. Only Rubato takes part.
 func (s Snapshot) Run(ctx context.Context) (_ Report, err error) {
 	l, err := openLab(ctx, s.Host)
 	if err != nil {
@@ -57,7 +60,8 @@ func (s Snapshot) Run(ctx context.Context) (_ Report, err error) {
 	return r, err
 }
 
-// compare measures one installation before the snapshot is taken, and again when the snapshot has reached its age.
+// compare measures one installation before the snapshot is taken, and again when the snapshot has
+// reached its age.
 func (s Snapshot) compare(ctx context.Context, l *lab, stretch int) (out SnapshotReport, err error) {
 	in, err := l.install(ctx, nil)
 	if err != nil {
@@ -65,9 +69,16 @@ func (s Snapshot) compare(ctx context.Context, l *lab, stretch int) (out Snapsho
 	}
 	defer func() { err = errors.Join(err, in.close(ctx)) }()
 	w := s.workload()
-	// As many endpoints as the interval needs, even if it is longer than --for: the load must not pause between the measurements.
+	// The endpoints fill the whole interval, even if it is longer than --for, because the load must
+	// not pause between the measurements.
 	endpoints := max(1, int(float64(s.Rate)*s.Every.Seconds()))
-	if err := in.begin(ctx, start{work: &w, endpoints: endpoints, every: s.Every, workers: s.Workers, stretch: stretch}); err != nil {
+	if err := in.begin(ctx, start{
+		work:      &w,
+		endpoints: endpoints,
+		every:     s.Every,
+		workers:   s.Workers,
+		stretch:   stretch,
+	}); err != nil {
 		return out, err
 	}
 	if out.Without, err = in.point(ctx, w); err != nil {
@@ -94,14 +105,15 @@ func (s Snapshot) compare(ctx context.Context, l *lab, stretch int) (out Snapsho
 	return out, nil
 }
 
-// again returns the first due time of the second measurement: whole intervals after the first, so that the same endpoints come due
-// in the same order, and at least the snapshot's age after now.
+// again returns the first due time of the second measurement. It lies whole intervals after the
+// first, so that the endpoints come due in the same order, and at least the snapshot's age after
+// now.
 func (s Snapshot) again(first, now time.Time) time.Time {
 	ahead := now.Add(s.Age + 2*time.Second).Sub(first)
 	return first.Add((ahead + s.Every - 1).Truncate(s.Every))
 }
 
-// point measures one window. Its count of expired claims is that since the workers began.
+// point measures one window. Its count of expired claims starts with the workers.
 func (in *installation) point(ctx context.Context, w workload) (p SnapshotPoint, err error) {
 	watched := in.watch(w)
 	watched.ready = w.Due // Workers already claim, so the first claim of the window needs no preparation.
@@ -112,7 +124,7 @@ func (in *installation) point(ctx context.Context, w workload) (p SnapshotPoint,
 	return p, err
 }
 
-// expiredClaims reads from the workers' metrics how many claims expired.
+// expiredClaims reads the number of expired claims from the workers' metrics.
 func (in *installation) expiredClaims(ctx context.Context) (total int, err error) {
 	for _, w := range in.workers {
 		text, err := fetch(ctx, "GET", w.news.Serves.Admin+"/metrics")
@@ -139,7 +151,7 @@ func counterIn(text []byte, name string) (int, error) {
 	return 0, fmt.Errorf("read metrics of a worker: %s is missing", name)
 }
 
-// table shows both measurements.
+// table returns both measurements as a table.
 func (r SnapshotReport) table() Table {
 	age := time.Duration(r.AgeSeconds * float64(time.Second))
 	t := Table{

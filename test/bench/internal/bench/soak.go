@@ -10,28 +10,28 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Soak lets an installation work for a long time and watches what must not grow: memory, goroutines, connections, files, and the tables
-// that every run rewrites.
+// Soak loads an installation for a long time and detects leaks: growth of memory, goroutines,
+// connections, file descriptors, and bloat of the tables that every run updates.
 type Soak struct {
 	Contest
 
-	Rate    int           // calls a second
-	Operate int           // things done to endpoints over the API meanwhile, a second; 0: none
-	For     time.Duration // how long
-	Sample  time.Duration // from one look to the next
+	Rate    int           // calls per second
+	Operate int           // API operations on endpoints per second; 0: none
+	For     time.Duration // duration of the soak
+	Sample  time.Duration // sample interval
 	Workers int
-	Hanging int // endpoints that hang until their timeout meanwhile
+	Hanging int // number of endpoints that hang until their timeout
 }
 
-// SoakReport is what [Soak] found out.
+// SoakReport is the result of [Soak].
 type SoakReport struct {
 	Seconds float64 `json:"seconds"`
 	Samples int     `json:"samples"`
 	Trends  []Trend `json:"trends"`
-	Grows   bool    `json:"grows"` // one of them does
+	Grows   bool    `json:"grows"` // whether any trend grows
 }
 
-// Run watches once: rounds of something that lasts are longer, not more.
+// Run soaks once. A longer soak replaces several rounds.
 func (s Soak) Run(ctx context.Context) (_ Report, err error) {
 	l, err := openLab(ctx, s.Host)
 	if err != nil {
@@ -55,11 +55,16 @@ func (s Soak) Run(ctx context.Context) (_ Report, err error) {
 	return r, err
 }
 
-// soak lets everything happen.
+// soak runs the load and the sampler.
 func (s Soak) soak(ctx context.Context, l *lab) (*sampler, Measure, error) {
 	var o *operator
 	var samples *sampler
-	calls := Steady{Rate: s.Rate, For: s.For, Every: beyondHorizon, Workers: s.Workers}
+	calls := Steady{
+		Rate:    s.Rate,
+		For:     s.For,
+		Every:   beyondHorizon,
+		Workers: s.Workers,
+	}
 	calls.extra = func(ctx context.Context, in *installation, w workload) (err error) {
 		samples = &sampler{in: in}
 		if s.Hanging > 0 {
@@ -84,7 +89,7 @@ func (s Soak) soak(ctx context.Context, l *lab) (*sampler, Measure, error) {
 	return samples, m, err
 }
 
-// table shows the trends.
+// table returns the trends as a table.
 func (r SoakReport) table() Table {
 	t := Table{
 		Title:  fmt.Sprintf("what %s of work left behind, in %d looks", time.Duration(r.Seconds*float64(time.Second)), r.Samples),

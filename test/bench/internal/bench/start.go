@@ -8,18 +8,18 @@ import (
 	"rubato/client"
 )
 
-// start says what an installation begins with.
+// start configures the start of an installation under a workload.
 type start struct {
 	work      *workload // gets its first due time
-	endpoints int       // one for each of the first due times
+	endpoints int       // one per first due time
 	every     time.Duration
 	workers   int
-	fenced    int                                                           // callers of a fenced pipeline in the place of workers; 0: there is none
-	stretch   int                                                           // how much of the foreseen time there is
-	extra     func(ctx context.Context, in *installation, w workload) error // prepares what happens beside it; nil: nothing does
+	fenced    int                                                           // callers of a fenced pipeline instead of workers; 0: workers
+	stretch   int                                                           // factor of the estimated lead
+	extra     func(ctx context.Context, in *installation, w workload) error // prepares additional load; nil: none
 }
 
-// contender names who works in an installation.
+// contender names the contender of the installation.
 func (s start) contender() string {
 	if s.fenced > 0 {
 		return contenderFenced
@@ -27,7 +27,7 @@ func (s start) contender() string {
 	return contenderRubato
 }
 
-// begin registers endpoints whose due times are those of a workload, and starts the workers, warmed up.
+// begin registers the endpoints of a workload, and starts and warms up the workers.
 func (in *installation) begin(ctx context.Context, s start) error {
 	rate, err := in.probe(ctx)
 	if err != nil {
@@ -57,11 +57,12 @@ func (in *installation) begin(ctx context.Context, s start) error {
 	return in.warmed(ctx, warm)
 }
 
-// warmMargin lies between a warm-up at a rate and what is watched, in which the last of it can be late.
+// warmMargin separates the warm-up of a steady load from the measurement, because its last calls
+// may be late.
 const warmMargin = time.Second
 
-// warmup returns what is done before anything is watched, so that it finds connections, caches and plans as they are in a program that
-// has run for a while: in the same way, a burst by a burst and a rate at that rate.
+// warmup returns the warm-up workload, which fills connection pools, caches and plans as in a
+// long-running process. Its kind is that of the measured load: a burst, or the same rate.
 func (s start) warmup() workload {
 	w := workload{Jobs: warmups(s.endpoints)}
 	if s.work.Span > 0 {
@@ -70,10 +71,10 @@ func (s start) warmup() workload {
 	return w
 }
 
-// warmups returns how many come before so many that are watched.
+// warmups returns the number of warm-up endpoints for a number of measured ones.
 func warmups(watched int) int { return max(200, watched/20) }
 
-// warmed waits until a warm-up is over.
+// warmed waits for the end of a warm-up.
 func (in *installation) warmed(ctx context.Context, warm workload) error {
 	err := poll(ctx, max(0, time.Until(warm.end()))+startPatience, func() (bool, error) {
 		came, err := in.db.lab.sink.count(ctx)
@@ -104,20 +105,22 @@ func (in *installation) fill(ctx context.Context, s start, warm workload) error 
 	return in.db.settle(ctx)
 }
 
-// startTime is how long workers may take to start and to run what warms them up.
+// startTime is the estimated time to start and warm up workers.
 const startTime = 4 * time.Second
 
-// loadRate is how many endpoints are imported in a second at least; where it takes longer, everything is repeated with a longer lead.
+// loadRate is the minimum number of endpoints imported per second. If the import is slower, the
+// round is repeated with a longer lead.
 const loadRate = 2000
 
-// lead returns how long before the first due time endpoints must begin to be registered: as long as that takes at a rate, half as much
-// again, and the time that workers need before the first claim. The rate was measured with few endpoints and over new connections, so
-// it may be far too low.
+// lead returns how long before the first due time the registration must begin: one and a half times
+// the estimated duration, plus the start time of workers. The rate was measured with few endpoints
+// and new connections, so it may be far too low.
 func (in *installation) lead(n int, rate float64) time.Duration {
 	return time.Duration(1.5*float64(n)/max(rate, loadRate)*float64(time.Second)) + in.settings.Worker.Horizon + startTime
 }
 
-// probe registers a few endpoints that never come due, and returns how many can be registered in a second.
+// probe registers a few endpoints that never come due, and returns the rate of registrations per
+// second.
 func (in *installation) probe(ctx context.Context) (rate float64, err error) {
 	const few = 200
 	r, err := in.registrar(registerConns)
@@ -129,33 +132,40 @@ func (in *installation) probe(ctx context.Context) (rate float64, err error) {
 	return few / took.Seconds(), err
 }
 
-// opens returns when accounts of a workload are opened: the worker looks a horizon ahead, so before that.
+// opens returns when the measurement of a workload begins. That is before the first claim, which
+// looks a horizon ahead.
 func (in *installation) opens(w workload) time.Time {
 	return w.Due.Add(-in.settings.Worker.Horizon - time.Second)
 }
 
-// watch returns how to watch a workload.
+// watch returns the observation of a workload.
 func (in *installation) watch(w workload) watch {
 	done := records{"runs", "status = 'succeeded' AND scheduled_for >= $1 AND scheduled_for < $2"}
 	first := in.opens(w)
 	out := watch{
-		name: in.name, group: groupPlain, work: w, ready: first, begin: first, parts: in.parts(), patience: patienceFor(w),
+		name:     in.name,
+		group:    groupPlain,
+		work:     w,
+		ready:    first,
+		begin:    first,
+		parts:    in.parts(),
+		patience: patienceFor(w),
 		done:     func(ctx context.Context) (int, error) { return in.db.count(ctx, done, w) },
 		failures: func(ctx context.Context) (map[string]int, error) { return in.db.failures(ctx, w) },
 		finished: func(ctx context.Context) (time.Time, error) { return in.db.lastCommit(ctx, done, w) },
 	}
-	if w.Span > 0 { // What goes on evenly has no begin and no end of its own.
+	if w.Span > 0 { // A steady load has no start and end of its own.
 		out.begin, out.until = w.Due, w.end()
 	}
-	if in.db.lab.Profiles != "" && in.name == contenderRubato { // The other has no server to ask.
+	if in.db.lab.Profiles != "" && in.name == contenderRubato { // The fenced pipeline has no profile server.
 		out.during = func(ctx context.Context) error { return in.profile(ctx, in.db.name, profileSpan(w)) }
 	}
 	return out
 }
 
-// profileSpan returns how long a workload is profiled: as long as it will take at the speed that is aimed at.
+// profileSpan returns the duration of the profile: that of the workload at the target speed.
 func profileSpan(w workload) time.Duration {
-	const aim = 8000 // runs a second, in a burst
+	const aim = 8000 // runs per second, in a burst
 	if w.Span == 0 {
 		return time.Duration(w.Jobs) * time.Second / aim
 	}

@@ -7,37 +7,38 @@ import (
 	"time"
 )
 
-// Steady calls at a rate for a while, each call at a due time that is known beforehand.
+// Steady measures calls at a constant rate, with due times that are known in advance.
 type Steady struct {
 	Contest
 
-	Rate int           // calls a second
-	For  time.Duration // how long it is watched
-	// Every is the interval of the endpoints. One that is longer than the horizon lets every run be claimed, a shorter one lets
-	// workers keep their endpoints.
+	Rate int           // calls per second
+	For  time.Duration // duration of the measurement
+	// Every is the interval of the endpoints. An interval beyond the claim horizon requires a claim
+	// per run; with a shorter one, workers keep their endpoints.
 	Every   time.Duration
 	Workers int
-	Find    bool // look for the highest rate whose lag stays below FindLag, from Rate upwards
+	Find    bool // search the highest rate with a lag below FindLag, from Rate upwards
 	fenced  int  // see start
 
 	beside
 }
 
-// beyondHorizon is an interval that the horizon does not reach: every run is claimed anew.
+// beyondHorizon is an interval beyond the claim horizon, so that every run needs a claim.
 const beyondHorizon = 12 * time.Second
 
-// beside is what happens beside a workload.
+// beside is additional load during a workload.
 type beside struct {
-	extra func(ctx context.Context, in *installation, w workload) error // prepares it, before the workers start; nil: nothing does
-	// during is called at the first due time, and ends before the installation does; nil: nothing is.
+	extra func(ctx context.Context, in *installation, w workload) error // prepares it before the workers start; nil: none
+	// during is called at the first due time, and ends before the installation does; nil: none.
 	during func(ctx context.Context) error
-	seen   func(arrivals) // gets everything that came; nil: nobody asks
+	// seen gets all arrivals; nil: not needed.
+	seen func(arrivals)
 }
 
-// FindLag is the lag that 99 of 100 calls keep at the highest rate.
+// FindLag is the limit of the p99 lag at the highest rate.
 const FindLag = 50 * time.Millisecond
 
-// Run measures.
+// Run measures the rate, or searches the highest one.
 func (s Steady) Run(ctx context.Context) (_ Report, err error) {
 	l, err := openLab(ctx, s.Host)
 	if err != nil {
@@ -63,20 +64,27 @@ func (s Steady) Run(ctx context.Context) (_ Report, err error) {
 	return r, nil
 }
 
-// workload returns the due times that are watched.
+// workload returns the measured due times.
 func (s Steady) workload() workload {
 	jobs := int(float64(s.Rate) * s.For.Seconds())
 	return workload{Jobs: jobs, Span: time.Second * time.Duration(jobs) / time.Duration(s.Rate)}
 }
 
-// endpoints returns how many endpoints make the rate: fewer than an interval needs where none comes due twice.
+// endpoints returns the number of endpoints that produce the rate. It is lower than the interval
+// needs if no endpoint comes due twice.
 func (s Steady) endpoints() int {
 	return int(float64(s.Rate) * min(s.Every, s.For).Seconds())
 }
 
-// steady lets endpoints of Rubato come due one after another.
+// steady measures a steady load on Rubato.
 func (l *lab) steady(ctx context.Context, s Steady) (Measure, error) {
-	begin := start{endpoints: s.endpoints(), every: s.Every, workers: s.Workers, fenced: s.fenced, extra: s.extra}
+	begin := start{
+		endpoints: s.endpoints(),
+		every:     s.Every,
+		workers:   s.Workers,
+		fenced:    s.fenced,
+		extra:     s.extra,
+	}
 	return persistently(l, begin.contender(), func(stretch int) (_ Measure, err error) {
 		in, err := l.install(ctx, nil)
 		if err != nil {
@@ -97,21 +105,21 @@ func (l *lab) steady(ctx context.Context, s Steady) (Measure, error) {
 	})
 }
 
-// Search is how the highest rate was found.
+// Search is the search for the highest rate.
 type Search struct {
-	HighestRate int     `json:"highestRate"` // calls a second whose p99 lag stays below the limit; 0: even the first rate was too high
+	HighestRate int     `json:"highestRate"` // calls per second with a p99 lag below the limit; 0: even the first rate was too high
 	LimitMs     float64 `json:"limitMs"`
 	Trials      []Trial `json:"trials"`
 }
 
-// Trial is one rate that was tried.
+// Trial is one tried rate.
 type Trial struct {
 	Rate  int     `json:"rate"`
 	P99Ms float64 `json:"p99Ms"`
-	Kept  bool    `json:"kept"` // every call came, and 99 of 100 within the limit
+	Kept  bool    `json:"kept"` // no call was missing, and the p99 lag was below the limit
 }
 
-// find doubles the rate until the lag is too long, and then halves the distance twice.
+// find doubles the rate until the lag exceeds the limit, and then bisects twice.
 func (s Steady) find(ctx context.Context, l *lab) (*Search, error) {
 	const halvings = 2
 	out := &Search{LimitMs: milliseconds(FindLag)}
@@ -124,7 +132,11 @@ func (s Steady) find(ctx context.Context, l *lab) (*Search, error) {
 		}
 		kept := m.Missing == 0 && m.StartLagMs.P99 <= out.LimitMs
 		l.Progress.Say("  lag p99 %.1f ms, %d missing", m.StartLagMs.P99, m.Missing)
-		out.Trials = append(out.Trials, Trial{Rate: rate, P99Ms: m.StartLagMs.P99, Kept: kept})
+		out.Trials = append(out.Trials, Trial{
+			Rate:  rate,
+			P99Ms: m.StartLagMs.P99,
+			Kept:  kept,
+		})
 		return kept, nil
 	}
 	low, high := 0, s.Rate

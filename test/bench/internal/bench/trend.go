@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Trend is how a quantity behaved while it was sampled.
+// Trend is the development of a sampled quantity.
 type Trend struct {
 	Name   string  `json:"name"`
 	Unit   string  `json:"unit"`
@@ -14,24 +14,26 @@ type Trend struct {
 	Median float64 `json:"median"`
 	Last   float64 `json:"last"`
 	Max    float64 `json:"max"`
-	// PerHour is the slope of the line of least squares.
+	// PerHour is the slope of the least-squares line.
 	PerHour float64 `json:"perHour"`
 	Grows   bool    `json:"grows"` // see [trendOf]
 }
 
 const (
-	// warmupShare is the part of the samples that is left out: caches, pools and tables come to their size in it.
+	// warmupShare is the share of samples that is ignored, because caches, pools and tables reach
+	// their size in it.
 	warmupShare = 0.2
-	// confidence is how many standard errors a slope must be above nothing: 1 in 200 flat quantities is further by chance.
+	// confidence is the number of standard errors that a slope must exceed. By chance, 1 in 200
+	// flat quantities does.
 	confidence = 2.6
-	// negligible is a rise over the whole time that nobody minds, as a part of the median; trifle is one in any case: a MiB, or a single
-	// goroutine.
+	// negligible is the ignored rise over the whole time as a share of the median; trifle is the
+	// absolute one: a MiB, or a single goroutine.
 	negligible = 0.05
 	trifle     = 1
 )
 
-// trendOf fits a line through samples that were taken at even distances. The quantity grows when the line rises for more than chance
-// explains, and over the time that is looked at by more than one and by more than a twentieth of the median.
+// trendOf fits a line through equidistant samples. The quantity grows if the slope is significant,
+// and if the rise over the whole time exceeds both one and a twentieth of the median.
 func trendOf(name, unit string, samples []float64, every time.Duration) Trend {
 	samples = samples[int(warmupShare*float64(len(samples))):]
 	t := Trend{Name: name, Unit: unit}
@@ -50,8 +52,8 @@ func trendOf(name, unit string, samples []float64, every time.Duration) Trend {
 	return t
 }
 
-// line returns the slope of the line of least squares for each step from one sample to the next, and its standard error. They are not
-// known of less than three samples.
+// line returns the slope of the least-squares line per sample, and its standard error. Both are
+// unknown for less than three samples.
 func line(samples []float64) (slope, deviation float64, known bool) {
 	n := float64(len(samples))
 	if n < 3 {

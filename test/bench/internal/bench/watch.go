@@ -7,31 +7,34 @@ import (
 	"time"
 )
 
-// errTooLate means that the preparation took longer than was foreseen: what should have come due while it was watched came due before.
+// errTooLate means that the preparation took too long, so that due times passed before the
+// measurement.
 var errTooLate = errors.New("the preparation outlasted the lead")
 
-// watch says what is to be watched, and how it is known to be over.
+// watch configures the observation of a workload, and detects its end.
 type watch struct {
 	name  string // for progress and profiles
 	group byte   // of the arrivals that count
 	work  workload
-	ready time.Time // by when the preparation must be over: before the first claim
-	begin time.Time // when accounts are opened
-	until time.Time // when accounts are closed; zero: when everything is done
+	ready time.Time // deadline of the preparation, before the first claim
+	begin time.Time // when the accounts open
+	until time.Time // when the accounts close; zero: when all runs are done
 	parts parts
-	// patience is how long after the last due time everything must be done; what is not counts as missing.
+	// patience is the timeout after the last due time. Runs that are not done by then count as
+	// missing.
 	patience time.Duration
-	// done counts the runs whose record is committed; finished tells when the last one was.
+	// done counts the runs with a committed record; finished returns the time of the last commit.
 	done     func(ctx context.Context) (int, error)
 	finished func(ctx context.Context) (time.Time, error)
-	// failures counts the runs that did not succeed by their reason; nil: the contender ends with the first one.
+	// failures counts the failed runs by reason; nil: the contender ends at the first failure.
 	failures func(ctx context.Context) (map[string]int, error)
-	// during is called at the first due time, beside the watching; nil: nothing is.
+	// during is called at the first due time, in parallel; nil: none.
 	during func(ctx context.Context) error
-	seen   func(arrivals) // gets everything that came; nil: nobody asks
+	// seen gets all arrivals; nil: not needed.
+	seen func(arrivals)
 }
 
-// parts names the processes that every installation and contender shares.
+// parts returns the processes that all installations and contenders share.
 func (l *lab) parts() parts {
 	p := parts{sink: l.sink.pid()}
 	if pid, err := l.cluster.Pid(); err == nil {
@@ -40,12 +43,12 @@ func (l *lab) parts() parts {
 	return p
 }
 
-// watch lets a workload happen and returns what it was like.
+// watch observes a workload and returns its measure.
 func (l *lab) watch(ctx context.Context, w watch) (Measure, error) {
 	if time.Now().After(w.ready) {
 		return Measure{}, errTooLate
 	}
-	if _, err := l.sink.take(ctx); err != nil { // What came before does not count.
+	if _, err := l.sink.take(ctx); err != nil { // Earlier arrivals do not count.
 		return Measure{}, err
 	}
 	if !await(ctx, w.begin) {
@@ -57,7 +60,11 @@ func (l *lab) watch(ctx context.Context, w watch) (Measure, error) {
 	}
 	beside := make(chan error, 1)
 	go func() { beside <- w.beside(ctx) }()
-	o := observation{from: w.work.Due, to: w.work.end(), expected: w.work.Jobs}
+	o := observation{
+		from:     w.work.Due,
+		to:       w.work.end(),
+		expected: w.work.Jobs,
+	}
 	o.used, o.completed, err = l.pass(ctx, w)
 	if err := errors.Join(err, <-beside); err != nil {
 		return Measure{}, fmt.Errorf("watching %s: %w", w.name, err)
@@ -77,7 +84,7 @@ func (l *lab) watch(ctx context.Context, w watch) (Measure, error) {
 	if w.seen != nil {
 		w.seen(came)
 	}
-	if o.finished.IsZero() && len(o.came) > 0 { // Nothing is recorded: it is over when the last request has come.
+	if o.finished.IsZero() && len(o.came) > 0 { // Without records, the end is the last request.
 		o.finished = o.came.last()
 	}
 	m := o.measure()
@@ -96,7 +103,8 @@ func (w watch) beside(ctx context.Context) error {
 	return w.during(ctx)
 }
 
-// pass waits until everything is done, or patience is over, and returns the accounts and how much is done.
+// pass waits until all runs are done or the timeout ends, and returns the accounts and the number
+// of done runs.
 func (l *lab) pass(ctx context.Context, w watch) (used usage, completed int, err error) {
 	if !w.until.IsZero() {
 		if !await(ctx, w.until) {
@@ -127,7 +135,7 @@ func (l *lab) pass(ctx context.Context, w watch) (used usage, completed int, err
 			return n >= w.work.Jobs, errors.Join(err, still.sees(n))
 		})
 	}
-	if err != nil && !errors.Is(err, errImpatient) { // The measure tells what is missing.
+	if err != nil && !errors.Is(err, errImpatient) { // The measure counts the missing runs.
 		return used, 0, err
 	}
 	if w.until.IsZero() {
@@ -139,18 +147,18 @@ func (l *lab) pass(ctx context.Context, w watch) (used usage, completed int, err
 	return used, completed, err
 }
 
-// stillTime is how long nothing may happen before what has not happened is taken for missing: longer than a run that hangs and is
-// tried again.
+// stillTime is how long a count must be unchanged to be final. It exceeds the duration of a run
+// that hangs and is retried.
 const stillTime = 20 * time.Second
 
-// stillness notices that a count has come to its end.
+// stillness detects that a count no longer changes.
 type stillness struct {
-	from  time.Time // before it nothing has to happen
+	from  time.Time // the count may be unchanged before it
 	count int
-	since time.Time // when the count was seen first
+	since time.Time // when the count was first seen
 }
 
-// sees takes in a count. The error is [errImpatient] when it has been the same for too long.
+// sees takes in a count. The error is [errImpatient] if the count was unchanged for stillTime.
 func (s *stillness) sees(count int) error {
 	now := time.Now()
 	if count != s.count || now.Before(s.from) || s.since.IsZero() {

@@ -2,33 +2,33 @@ package bench
 
 import "time"
 
-// workload is what every contender does in a round: jobs, each at a due time of its own.
+// workload is the work of every contender in a round: jobs with a due time each.
 type workload struct {
 	Jobs int           `json:"jobs"`
-	Due  time.Time     `json:"due"`  // of the first one
-	Span time.Duration `json:"span"` // over which due times are spread evenly, in nanoseconds; 0: all are due at once
+	Due  time.Time     `json:"due"`  // of the first job
+	Span time.Duration `json:"span"` // nanoseconds that due times are spread over evenly; 0: all at once
 }
 
-// dueOf returns the due time of a job, in whole milliseconds as all due times are.
+// dueOf returns the due time of a job, in whole milliseconds like all due times.
 func (w workload) dueOf(n int) time.Time {
 	return w.Due.Add(w.Span * time.Duration(n) / time.Duration(w.Jobs)).Truncate(time.Millisecond)
 }
 
-// end returns the first instant after every due time.
+// end returns the first instant after all due times.
 func (w workload) end() time.Time {
 	return w.dueOf(w.Jobs - 1).Add(time.Millisecond)
 }
 
-// soon returns the first whole second that lies at least a lead ahead.
+// soon returns the first whole second after a lead.
 func soon(lead time.Duration) time.Time {
 	return time.Now().Add(lead + time.Second).Truncate(time.Second)
 }
 
-// task is what the process of a contender is told.
+// task is the task of a contender's process.
 type task struct {
 	workload
 
-	Mode     string `json:"mode,omitempty"` // of a program that can also prepare: fill or work
+	Mode     string `json:"mode,omitempty"` // fill or work, for a program that can also prepare
 	Database string `json:"database"`
 	Target   string `json:"target"` // the jobs' URL without their number
 	Callers  int    `json:"callers"`
