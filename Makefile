@@ -73,7 +73,7 @@ generate: ## Write the generated code again: SQL, pages, REST server, REST clien
 	cd client && go tool -modfile=../tools/go.mod oapi-codegen -config oapi-codegen.yaml ../api/openapi.yaml
 
 .PHONY: docs
-docs: ## Write the generated parts of documents and of the linter's settings again
+docs: ## Write the generated parts of documents again
 	go test ./test/house -update
 
 .PHONY: sbom

@@ -3,7 +3,6 @@ package house
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os/exec"
 	"path"
@@ -24,8 +23,7 @@ type rule struct {
 	reason string
 }
 
-// importRules is the second half of the import rules; .golangci.yml holds the first. A package
-// without a rule is refused.
+// importRules are the only place of the import rules. A package without a rule is refused.
 func importRules() []rule { return append(programRules(), packageRules()...) }
 
 // programRules are the rules of the programs.
@@ -209,6 +207,7 @@ func owners() []rule {
 		{"github.com/chromedp/", nil, "a program must not carry test code"},
 		{"github.com/sashabaranov/go-openai", []string{"internal/planner/openai"}, "its errors repeat what services write; one place strips them"},
 		{module + "internal/planner/openai/openaitest", nil, "a program must not carry test code"},
+		{"github.com/google/go-cmp", nil, "a program must not carry test code"},
 		{"github.com/stretchr/testify", nil, "a program must not carry test code"},
 		{"pgregory.net/rapid", nil, "a program must not carry test code"},
 		{module + "internal/devpg/devpgtest", nil, "a program must not carry test code"},
@@ -288,54 +287,6 @@ func TestPackagesImportWhatTheyMay(t *testing.T) {
 	for name := range rules {
 		t.Errorf("importRules names %s, which does not exist", name)
 	}
-}
-
-// TestLintKnowsTheImportRules checks that the linter's half of the rules equals this one, so that
-// an editor reports what the tests do.
-func TestLintKnowsTheImportRules(t *testing.T) {
-	t.Parallel()
-	requireWritten(t, part{path: ".golangci.yml", begin: "# import rules: begin", end: "# import rules: end"}, lintRules())
-}
-
-// lintRules returns the rules in the form of depguard.
-func lintRules() string {
-	var b strings.Builder
-	for _, r := range importRules() {
-		if !strings.HasPrefix(r.pkg, "internal/") && !strings.HasPrefix(r.pkg, "cmd/") {
-			continue
-		}
-		fmt.Fprintf(&b, "        %s:\n", strings.ReplaceAll(r.pkg, "/", "-"))
-		fmt.Fprintf(&b, "          list-mode: lax\n          files: [\"**/%s/*.go\", \"!$test\"]\n", r.pkg)
-		if len(r.may) > 0 {
-			b.WriteString("          allow:\n")
-		}
-		for _, path := range r.may {
-			fmt.Fprintf(&b, "            - %s%s$\n", module, path)
-		}
-		fmt.Fprintf(&b, "          deny: [{pkg: rubato, desc: %q}]\n", r.reason)
-	}
-	return b.String()
-}
-
-// TestArchitectureShowsTheImportRules checks that the table in the architecture document is
-// current.
-func TestArchitectureShowsTheImportRules(t *testing.T) {
-	t.Parallel()
-	requireWritten(t, part{path: "docs/architecture.md", begin: "<!-- import rules: begin -->", end: "<!-- import rules: end -->"}, importTable())
-}
-
-// importTable returns the rules as a Markdown table.
-func importTable() string {
-	var b strings.Builder
-	b.WriteString("| package | may import | because |\n| --- | --- | --- |\n")
-	for _, r := range importRules() {
-		may := "nothing of ours"
-		if len(r.may) > 0 {
-			may = "`" + strings.Join(r.may, "` `") + "`"
-		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", r.pkg, strings.ReplaceAll(may, "internal/", ""), r.reason)
-	}
-	return b.String()
 }
 
 func TestLibrariesStayWithTheirOwners(t *testing.T) {
