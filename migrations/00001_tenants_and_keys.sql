@@ -6,10 +6,11 @@ CREATE TABLE tenants (
     id              uuid PRIMARY KEY,
     name            text NOT NULL CHECK (length(name) BETWEEN 1 AND 255),
     created_at      timestamptz NOT NULL DEFAULT now(),
-    -- The tenant's own egress allow list of prefixes and hosts, beside the list of the installation. Only an
-    -- operator's command writes it; the API does not.
+    -- The tenant's own egress allow list of prefixes and hosts, beside the list of the
+    -- installation. Only an operator's command writes it; the API does not.
     egress_allow    text[] NOT NULL DEFAULT '{}' CHECK (cardinality(egress_allow) <= 100),
-    -- Counts the changes of the tenant's secrets and signing keys, so that a worker can invalidate its cache.
+    -- Counts the changes of the tenant's secrets and signing keys, so that a worker can invalidate
+    -- its cache.
     secrets_version bigint NOT NULL DEFAULT 0
 );
 
@@ -32,8 +33,9 @@ CREATE TABLE api_keys (
 );
 CREATE INDEX api_keys_tenant ON api_keys (tenant_id, id DESC);
 
--- Secrets that an API key had before a rotation. A secret is accepted until valid_until. Its hash is kept for good,
--- because a key from the environment must not become valid again at the next start.
+-- Secrets that an API key had before a rotation. A secret is accepted until valid_until. Its hash
+-- is kept for good, because a key from the environment must not become valid again at the next
+-- start.
 CREATE TABLE retired_secrets (
     -- SHA-256 of the whole secret.
     hash        bytea PRIMARY KEY CHECK (length(hash) = 32),
@@ -42,8 +44,8 @@ CREATE TABLE retired_secrets (
 );
 CREATE INDEX retired_secrets_key ON retired_secrets (key_id);
 
--- Responses to requests with an Idempotency-Key. A row is reserved before the request is executed, marked as executed
--- in the transaction of the request, and completed with the response afterwards.
+-- Responses to requests with an Idempotency-Key. A row is reserved before the request is executed,
+-- marked as executed in the transaction of the request, and completed with the response afterwards.
 CREATE TABLE idempotency_keys (
     tenant_id    uuid NOT NULL REFERENCES tenants (id),
     route        text NOT NULL CHECK (length(route) <= 200),

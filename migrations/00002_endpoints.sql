@@ -2,10 +2,10 @@
 
 -- +goose Up
 
--- endpoint_is_sound refuses documents that a worker could not handle, whichever program writes them. All other rules
--- are checked by internal/endpoints. JSON paths compare by type, so a text in place of a number is refused too. The
--- checks are one function, because Postgres parses a check constraint again for every statement, and a function body
--- once per connection.
+-- endpoint_is_sound refuses documents that a worker could not handle, whichever program writes
+-- them. All other rules are checked by internal/endpoints. JSON paths compare by type, so a text in
+-- place of a number is refused too. The checks are one function, because Postgres parses a check
+-- constraint again for every statement, and a function body once per connection.
 -- +goose StatementBegin
 CREATE FUNCTION endpoint_is_sound(spec jsonb) RETURNS boolean
     LANGUAGE plpgsql IMMUTABLE AS
@@ -53,8 +53,9 @@ END
 $$;
 -- +goose StatementEnd
 
--- The configuration is one JSON document, in the form of the API. Generated columns hold the members that statements
--- filter, join or sort by. A new member of the document needs no migration unless SQL refers to it.
+-- The configuration is one JSON document, in the form of the API. Generated columns hold the
+-- members that statements filter, join or sort by. A new member of the document needs no migration
+-- unless SQL refers to it.
 CREATE TABLE endpoints (
     id                    uuid PRIMARY KEY,
     tenant_id             uuid NOT NULL REFERENCES tenants (id),
@@ -68,7 +69,8 @@ CREATE TABLE endpoints (
     labels                jsonb NOT NULL GENERATED ALWAYS AS (coalesce(spec -> 'labels', '{}')) STORED,
     planner               text NOT NULL GENERATED ALWAYS AS (spec ->> 'planner') STORED,
     max_execution_time_ms integer NOT NULL GENERATED ALWAYS AS ((spec -> 'maxExecutionTimeMs')::integer) STORED,
-    -- True if runs start after their due times by design, because of jitter or catch-up. Their lag does not count.
+    -- True if runs start after their due times by design, because of jitter or catch-up. Their lag
+    -- does not count.
     late_by_intent        boolean NOT NULL GENERATED ALWAYS AS
         ((spec -> 'jitterMs')::bigint > 0 OR spec ->> 'catchUp' = 'all' AND spec ? 'baselineCron') STORED,
     CONSTRAINT endpoints_sound CHECK (version > 0 AND endpoint_is_sound(spec))
@@ -82,9 +84,9 @@ CREATE INDEX endpoints_name ON endpoints (tenant_id, name text_pattern_ops, id D
 -- The default of 100 values is too few to estimate how many names start with a prefix.
 ALTER TABLE endpoints ALTER COLUMN name SET STATISTICS 1000;
 
--- Every version of an endpoint's configuration. The statement that inserts the audit log entry of a change inserts the
--- version too. Retention drops a replaced version together with audit log entries of the same age. The current version
--- is kept.
+-- Every version of an endpoint's configuration. The statement that inserts the audit log entry of a
+-- change inserts the version too. Retention drops a replaced version together with audit log
+-- entries of the same age. The current version is kept.
 CREATE TABLE endpoint_versions (
     -- No foreign key, because rows are copied from endpoints, and endpoints are never deleted.
     endpoint_id uuid NOT NULL,
@@ -104,7 +106,8 @@ CREATE INDEX endpoint_versions_replaced ON endpoint_versions (replaced_at) WHERE
 -- The HTTP validators of the last successful response, for endpoints with conditional requests.
 CREATE TABLE validators (
     endpoint_id   uuid PRIMARY KEY REFERENCES endpoints (id),
-    -- The fingerprint of the request. Validators are ignored for another request, so an edit need not delete them.
+    -- The fingerprint of the request. Validators are ignored for another request, so an edit need
+    -- not delete them.
     request       bigint NOT NULL,
     -- Empty: the response had none.
     etag          text NOT NULL CHECK (length(etag) <= 1024),

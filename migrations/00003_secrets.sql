@@ -1,4 +1,5 @@
--- Named secrets and signing keys. Values are encrypted. The database never holds a plain value or an encryption key.
+-- Named secrets and signing keys. Values are encrypted. The database never holds a plain value or
+-- an encryption key.
 
 -- +goose Up
 
@@ -22,8 +23,8 @@ CREATE TABLE secrets (
     PRIMARY KEY (tenant_id, name)
 );
 
--- References from endpoints in service to secrets, written in the transaction that writes the endpoint. A reference may
--- outlive its secret, because a secret can be deleted by force.
+-- References from endpoints in service to secrets, written in the transaction that writes the
+-- endpoint. A reference may outlive its secret, because a secret can be deleted by force.
 CREATE TABLE secret_references (
     tenant_id   uuid NOT NULL REFERENCES tenants (id),
     name        text NOT NULL,

@@ -1,9 +1,10 @@
--- Schedules: the state of each endpoint in service, with its claim, its run in flight, and the hints and decisions that
--- determine its due time.
+-- Schedules: the state of each endpoint in service, with its claim, its run in flight, and the
+-- hints and decisions that determine its due time.
 
 -- +goose Up
 
--- refuse_move is the trigger function for illegal state transitions. internal/runs lists the legal ones.
+-- refuse_move is the trigger function for illegal state transitions. internal/runs lists the legal
+-- ones.
 -- +goose StatementBegin
 CREATE FUNCTION refuse_move() RETURNS trigger
     LANGUAGE plpgsql AS
@@ -15,15 +16,16 @@ END
 $$;
 -- +goose StatementEnd
 
--- One row per endpoint in service. This is the hot row: claim, start and finish rewrite it, so it is apart from the
--- configuration. Half of each page is free (fillfactor), so that a start is a HOT update on the page of its claim.
--- Fixed-width columns come first, because Postgres then reads them at constant offsets.
+-- One row per endpoint in service. This is the hot row: claim, start and finish rewrite it, so it
+-- is apart from the configuration. Half of each page is free (fillfactor), so that a start is a HOT
+-- update on the page of its claim. Fixed-width columns come first, because Postgres then reads them
+-- at constant offsets.
 CREATE TABLE schedules (
     endpoint_id         uuid PRIMARY KEY REFERENCES endpoints (id),
     tenant_id           uuid,
 
-    -- The instant from which the row can be claimed. While claimed_by is set, it is the end of the lock: the claim may
-    -- be taken over after it, and a lost run may be settled.
+    -- The instant from which the row can be claimed. While claimed_by is set, it is the end of the
+    -- lock: the claim may be taken over after it, and a lost run may be settled.
     due_at              timestamptz NOT NULL CHECK (due_at >= '2020-01-01' AND due_at < '2200-01-01'),
     -- When the request is to be sent. It is after the slot for retries and because of jitter.
     planned_at          timestamptz NOT NULL CHECK (planned_at >= '2020-01-01' AND planned_at < '2200-01-01'),
@@ -32,9 +34,11 @@ CREATE TABLE schedules (
 
     -- The fencing token. It only grows; every claim, release and finish raises it.
     claim_token         bigint NOT NULL CHECK (claim_token >= 0),
-    -- Raised by changes during a run, which leave the token as it is. The optimistic finish compares it.
+    -- Raised by changes during a run, which leave the token as it is. The optimistic finish
+    -- compares it.
     revision            bigint NOT NULL DEFAULT 0,
-    -- The version of the endpoint. A worker compares it with the version of its cached configuration.
+    -- The version of the endpoint. A worker compares it with the version of its cached
+    -- configuration.
     version             bigint NOT NULL,
     -- The duration of a full lock: execution limit plus margin.
     lock_ms             integer NOT NULL CHECK (lock_ms BETWEEN 1000 AND 1805000),
@@ -44,7 +48,8 @@ CREATE TABLE schedules (
     failure_count       integer NOT NULL CHECK (failure_count >= 0),
     -- True if a hint may be in force. A start then reads the hints, because its finish needs them.
     hinted              boolean NOT NULL DEFAULT false,
-    -- True if the endpoint was archived during the run in flight. The finish of that run deletes the row.
+    -- True if the endpoint was archived during the run in flight. The finish of that run deletes
+    -- the row.
     archived            boolean NOT NULL DEFAULT false,
     -- The governor's rule that set the due time.
     source              text NOT NULL CHECK (source IN ('paused', 'ai-oneshot', 'ai-interval', 'baseline-cron', 'baseline-interval',
@@ -59,7 +64,8 @@ CREATE TABLE schedules (
     started_at          timestamptz,
     -- When the execution limit of the run is reached.
     deadline_at         timestamptz,
-    -- A request to cancel the run. The worker that holds the lock cancels the HTTP request and finishes the run.
+    -- A request to cancel the run. The worker that holds the lock cancels the HTTP request and
+    -- finishes the run.
     cancel_requested_at timestamptz,
     cancel_requested_by text,
     cancel_reason       text,
@@ -70,7 +76,7 @@ CREATE TABLE schedules (
     accounted_until     timestamptz,
     paused_until        timestamptz,
     pause_reason        text,
-    -- The slot of the one-off run whose turn is next. Null: no one-off run waits.
+    -- The slot of the next one-off run. Null: no one-off run waits.
     manual_at           timestamptz,
     -- The Retry-After of the last response, as an instant.
     retry_after         timestamptz,
@@ -81,7 +87,8 @@ CREATE TABLE schedules (
     last_status         text,
     last_started_at     timestamptz,
     last_finished_at    timestamptz,
-    -- Start of the last run that was not skipped, truncated to milliseconds. The minimum interval counts from it.
+    -- Start of the last run that was not skipped, truncated to milliseconds. The minimum interval
+    -- counts from it.
     last_call_at        timestamptz,
 
     CONSTRAINT schedules_run_check CHECK ((run_id IS NULL) = (started_at IS NULL) AND (run_id IS NULL) = (deadline_at IS NULL)
@@ -92,14 +99,15 @@ CREATE TABLE schedules (
         AND (cancel_requested_at IS NULL OR run_id IS NOT NULL))
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.1);
 
--- A start must be a HOT update. Therefore it changes no column and no predicate of the indexes below, except if it
--- extends the lock.
+-- A start must be a HOT update. Therefore it changes no column and no predicate of the indexes
+-- below, except if it extends the lock.
 
 -- Claims scan this index from its low end.
 CREATE INDEX schedules_waiting ON schedules (due_at) WHERE claimed_by IS NULL;
 -- Fair-share claims scan this index, one tenant after the other.
 CREATE INDEX schedules_tenant_due ON schedules (tenant_id, due_at) WHERE claimed_by IS NULL;
--- Sweeps, takeovers and lists of live runs scan this index. It holds a few thousand entries at most.
+-- Sweeps, takeovers and lists of live runs scan this index. It holds a few thousand entries at
+-- most.
 CREATE INDEX schedules_held ON schedules (due_at) WHERE claimed_by IS NOT NULL;
 -- Workers poll this index for cancellations. Polls are cheap because it is nearly always empty.
 CREATE INDEX schedules_cancel ON schedules (claimed_by) WHERE cancel_requested_at IS NOT NULL;
@@ -114,8 +122,9 @@ FROM schedules
 WHERE claimed_by IS NOT NULL
   AND run_id IS NOT NULL;
 
--- The triggers refuse illegal state transitions. Their conditions are false for every legal one, so the function is
--- not called then. They are AFTER triggers, because a BEFORE UPDATE trigger would lock each row first.
+-- The triggers refuse illegal state transitions. Their conditions are false for every legal one, so
+-- the function is not called then. They are AFTER triggers, because a BEFORE UPDATE trigger would
+-- lock each row first.
 CREATE TRIGGER schedules_legal_insert AFTER INSERT ON schedules
     FOR EACH ROW WHEN (NEW.claimed_by IS NOT NULL OR NEW.run_id IS NOT NULL)
     EXECUTE FUNCTION refuse_move('a schedule');
@@ -152,14 +161,16 @@ CREATE TRIGGER schedules_name_tenant
 EXECUTE FUNCTION schedule_name_tenant();
 
 
--- Hints: proposals to the governor. At most one of each kind is in force for an endpoint; all others are history.
+-- Hints: proposals to the governor. At most one of each kind is in force for an endpoint; all
+-- others are history.
 CREATE TABLE hints (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     endpoint_id  uuid NOT NULL REFERENCES endpoints (id),
     kind         text NOT NULL CHECK (kind IN ('interval', 'one-shot')),
     interval_ms  bigint CHECK (interval_ms BETWEEN 1000 AND 31622400000),
     run_at       timestamptz CHECK (run_at >= '2020-01-01' AND run_at < '2200-01-01'),
-    -- Start of the outage that an interval hint was made for. Null: the hint was not made for an outage.
+    -- Start of the outage that an interval hint was made for. Null: the hint was not made for an
+    -- outage.
     outage_since timestamptz,
     expires_at   timestamptz NOT NULL CHECK (expires_at >= '2020-01-01' AND expires_at < '2200-01-01'),
     reason       text NOT NULL CHECK (length(reason) <= 500),
@@ -173,8 +184,8 @@ CREATE TABLE hints (
 CREATE UNIQUE INDEX hints_current ON hints (endpoint_id, kind) WHERE ended_at IS NULL;
 CREATE INDEX hints_endpoint ON hints (endpoint_id, id DESC);
 
--- Decisions of the governor outside a finish. Together with the decisions stored in runs they are the ledger that
--- explains every due time.
+-- Decisions of the governor outside a finish. Together with the decisions stored in runs they are
+-- the ledger that explains every due time.
 CREATE TABLE decisions (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     endpoint_id uuid NOT NULL REFERENCES endpoints (id),

@@ -2,7 +2,8 @@
 
 -- +goose Up
 
--- One row per requested run. The items of an endpoint wait until its schedule is free, and run one at a time.
+-- One row per requested run. The items of an endpoint wait until its schedule is free, and run one
+-- at a time.
 CREATE TABLE one_off_items (
     endpoint_id   uuid NOT NULL,
     -- The due time of the run. The run ID derives from endpoint, slot and attempts.
@@ -27,7 +28,8 @@ CREATE TABLE one_off_items (
 );
 CREATE INDEX one_off_items_tenant ON one_off_items (tenant_id, run_id);
 
--- Idempotency keys of one-off runs. A request with a known key returns the run of the first request.
+-- Idempotency keys of one-off runs. A request with a known key returns the run of the first
+-- request.
 CREATE TABLE one_off_keys (
     endpoint_id uuid NOT NULL,
     key         text NOT NULL CHECK (length(key) BETWEEN 1 AND 255),

@@ -1,9 +1,10 @@
--- The run history. Its tables are partitioned by day (UTC) of the due time, so that retention drops whole partitions.
+-- The run history. Its tables are partitioned by day (UTC) of the due time, so that retention drops
+-- whole partitions.
 
 -- +goose Up
 
--- One row per finished run. A row is inserted once and never changes. Consecutive due times without a run share one
--- row, that of the last due time, with attempt 0.
+-- One row per finished run. A row is inserted once and never changes. Consecutive due times without
+-- a run share one row, that of the last due time, with attempt 0.
 CREATE TABLE runs (
     -- UUIDv8 of due time, endpoint and attempts, so the order of IDs is that of due times.
     id             uuid NOT NULL,
@@ -29,8 +30,9 @@ CREATE TABLE runs (
     wait_us        integer NOT NULL CHECK (wait_us >= 0),
     transfer_us    integer NOT NULL CHECK (transfer_us >= 0),
     response_bytes bigint NOT NULL CHECK (response_bytes >= 0),
-    -- A hash of the stored response body, so that a reader can compare responses without the bodies, also after
-    -- retention dropped them. The worker computes it. Null: the response had no body.
+    -- A hash of the stored response body, so that a reader can compare responses without the
+    -- bodies, also after retention dropped them. The worker computes it. Null: the response had no
+    -- body.
     body_digest    bigint,
     truncated      boolean NOT NULL,
     error          text,
@@ -47,7 +49,8 @@ CREATE TABLE runs (
     version        bigint NOT NULL,
     -- The failure count after the run.
     failure_count  integer NOT NULL,
-    -- A run ID is unique without the tenant. The tenant leads the key, so that lists of a tenant's runs use it too.
+    -- A run ID is unique without the tenant. The tenant leads the key, so that lists of a tenant's
+    -- runs use it too.
     PRIMARY KEY (tenant_id, id, scheduled_for),
     CONSTRAINT runs_skipped_check CHECK ((attempt = 0) = (skipped_from IS NOT NULL)),
     CONSTRAINT runs_skipped_range_check CHECK (
@@ -56,12 +59,13 @@ CREATE TABLE runs (
         )
 ) PARTITION BY RANGE (scheduled_for);
 CREATE INDEX runs_endpoint ON runs (endpoint_id, id DESC);
--- Partial indexes for lists by status. Succeeded runs are not in them: most runs succeed, so a list finds those at
--- once, and inserting them stays cheap.
+-- Partial indexes for lists by status. Succeeded runs are not in them: most runs succeed, so a list
+-- finds those at once, and inserting them stays cheap.
 CREATE INDEX runs_unsuccessful ON runs (tenant_id, status, id DESC) WHERE status <> 'succeeded';
 CREATE INDEX runs_endpoint_unsuccessful ON runs (endpoint_id, status, id DESC) WHERE status <> 'succeeded';
 
--- Stored response bodies, apart from the history because they are larger and have a shorter retention.
+-- Stored response bodies, apart from the history because they are larger and have a shorter
+-- retention.
 CREATE TABLE run_bodies (
     run_id        uuid NOT NULL,
     scheduled_for timestamptz NOT NULL,
@@ -83,14 +87,16 @@ CREATE TABLE run_events (
 ) PARTITION BY RANGE (scheduled_for);
 CREATE INDEX run_events_run ON run_events (run_id);
 
--- A run never changes, and is deleted only with its partition. Postgres copies the row trigger to new partitions.
+-- A run never changes, and is deleted only with its partition. Postgres copies the row trigger to
+-- new partitions.
 CREATE TRIGGER runs_immutable AFTER UPDATE OR DELETE ON runs
     FOR EACH ROW EXECUTE FUNCTION refuse_move('a run');
 CREATE TRIGGER runs_kept BEFORE TRUNCATE ON runs
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_move('the runs');
 
--- run_lags adds the start lag to runs: the time from due time to start. It is null for runs that are late by design:
--- retries, one-off runs, and runs of endpoints with jitter or catch-up. All statements that report lag read this view.
+-- run_lags adds the start lag to runs: the time from due time to start. It is null for runs that
+-- are late by design: retries, one-off runs, and runs of endpoints with jitter or catch-up. All
+-- statements that report lag read this view.
 CREATE VIEW run_lags AS
 SELECT r.id, r.tenant_id, r.endpoint_id, r.attempt, r.scheduled_for, r.started_at, r.finished_at, r.status, r.status_code,
        r.dns_us, r.connect_us, r.tls_us, r.wait_us, r.transfer_us,
@@ -99,8 +105,8 @@ SELECT r.id, r.tenant_id, r.endpoint_id, r.attempt, r.scheduled_for, r.started_a
             THEN r.started_at - r.scheduled_for END AS lag
 FROM runs r;
 
--- history_create_day creates the missing partitions of a day in the three tables of the history. It attaches a finished
--- table, because that does not block inserts into other partitions.
+-- history_create_day creates the missing partitions of a day in the three tables of the history. It
+-- attaches a finished table, because that does not block inserts into other partitions.
 -- +goose StatementBegin
 CREATE FUNCTION history_create_day(day date) RETURNS void
     LANGUAGE plpgsql AS
@@ -122,7 +128,8 @@ END
 $$;
 -- +goose StatementEnd
 
--- history_drop_before drops the partitions of one table whose days are before the given day, and returns their number.
+-- history_drop_before drops the partitions of one table for days before the given day, and returns
+-- their number.
 -- +goose StatementBegin
 CREATE FUNCTION history_drop_before(parent text, day date) RETURNS integer
     LANGUAGE plpgsql AS

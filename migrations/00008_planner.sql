@@ -1,10 +1,11 @@
--- The planner: its queue of analyses, their results, and its token budget. Workers do not use these tables; the planner
--- reads the run history and the outbox of finished runs.
+-- The planner: its queue of analyses, their results, and its token budget. Workers do not use these
+-- tables; the planner reads the run history and the outbox of finished runs.
 
 -- +goose Up
 
--- The queue and the lock of analyses, one row per known endpoint. A row can be claimed from due_at on. A claim moves
--- due_at to the end of its lock, so that another planner takes over the claims of a dead one.
+-- The queue and the lock of analyses, one row per known endpoint. A row can be claimed from due_at
+-- on. A claim moves due_at to the end of its lock, so that another planner takes over the claims of
+-- a dead one.
 CREATE TABLE planner_state (
     endpoint_id   uuid PRIMARY KEY REFERENCES endpoints (id),
     -- infinity: the row is parked.
@@ -30,7 +31,8 @@ CREATE TABLE planner_state (
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
 CREATE INDEX planner_state_due ON planner_state (due_at) WHERE due_at < 'infinity';
 
--- The cursor of the planners' common scan, in one row. The planner that locks the row continues the scan.
+-- The cursor of the planners' common scan, in one row. The planner that locks the row continues the
+-- scan.
 CREATE TABLE planner_watch (
     one    boolean PRIMARY KEY DEFAULT true CHECK (one),
     -- Rows of run_news below this transaction ID have been read.
@@ -72,7 +74,8 @@ CREATE INDEX planner_sessions_tenant ON planner_sessions (tenant_id, id DESC);
 CREATE INDEX planner_sessions_endpoint ON planner_sessions (endpoint_id, id DESC);
 CREATE INDEX planner_sessions_outcome ON planner_sessions (tenant_id, outcome, id DESC) WHERE outcome <> 'unchanged';
 
--- Suggestions that a user approves or rejects. A pending suggestion past expires_at counts as expired.
+-- Suggestions that a user approves or rejects. A pending suggestion past expires_at counts as
+-- expired.
 CREATE TABLE planner_suggestions (
     -- UUIDv7, so the order of IDs is that of time.
     id          uuid PRIMARY KEY,
@@ -96,8 +99,8 @@ CREATE INDEX planner_suggestions_tenant ON planner_suggestions (tenant_id, id DE
 CREATE INDEX planner_suggestions_state ON planner_suggestions (tenant_id, state, id DESC);
 CREATE INDEX planner_suggestions_open ON planner_suggestions (tenant_id, expires_at) WHERE state = 'pending';
 
--- Holds: kinds of change that a user forbids the planner for a while, by clearing, undoing or rejecting one. They are
--- written under the lock of the schedule.
+-- Holds: kinds of change that a user forbids the planner for a while, by clearing, undoing or
+-- rejecting one. They are written under the lock of the schedule.
 CREATE TABLE planner_holds (
     endpoint_id uuid NOT NULL REFERENCES endpoints (id),
     kind        text NOT NULL CHECK (kind IN ('interval', 'one-shot', 'pause')),
@@ -107,7 +110,8 @@ CREATE TABLE planner_holds (
     PRIMARY KEY (endpoint_id, kind)
 );
 
--- Tokens per day of an endpoint, of a tenant (endpoint_id is zero), and of the installation (both IDs are zero).
+-- Tokens per day of an endpoint, of a tenant (endpoint_id is zero), and of the installation (both
+-- IDs are zero).
 CREATE TABLE planner_spend (
     day         date NOT NULL,
     tenant_id   uuid NOT NULL,

@@ -1,5 +1,5 @@
--- Notices: alert rules, their episodes, and a transactional outbox. The transaction that opens or closes an episode
--- inserts its notice, and workers deliver it.
+-- Notices: alert rules, their episodes, and a transactional outbox. The transaction that opens or
+-- closes an episode inserts its notice, and workers deliver it.
 
 -- +goose Up
 
@@ -27,7 +27,8 @@ CREATE TABLE notice_rules (
     created_by  text NOT NULL,
     updated_at  timestamptz NOT NULL,
     updated_by  text NOT NULL,
-    -- After a change of the rule, a scan of all endpoints finds conditions that were already true. It starts here.
+    -- After a change of the rule, a scan of all endpoints finds conditions that were already true.
+    -- It starts here.
     walk_from   timestamptz NOT NULL,
     -- The cursor of the scan. Null: the scan is complete.
     walked      uuid,
@@ -42,8 +43,8 @@ CREATE TABLE notice_book (
 );
 INSERT INTO notice_book (version) VALUES (0);
 
--- Episodes: the time during which the condition of a rule holds for an endpoint. At most one is open per endpoint and
--- rule.
+-- Episodes: the time during which the condition of a rule holds for an endpoint. At most one is
+-- open per endpoint and rule.
 CREATE TABLE notice_episodes (
     -- In the order of time.
     id          uuid PRIMARY KEY,
@@ -57,8 +58,8 @@ CREATE TABLE notice_episodes (
     opened_at   timestamptz NOT NULL,
     closed_at   timestamptz,
     detail      jsonb NOT NULL CHECK (jsonb_typeof(detail) = 'object'),
-    -- The labels of the endpoint when the episode opened. Alertmanager identifies an alert by its labels, so they must
-    -- not change while it is open.
+    -- The labels of the endpoint when the episode opened. Alertmanager identifies an alert by its
+    -- labels, so they must not change while it is open.
     labels      jsonb CHECK (jsonb_typeof(labels) = 'object'),
     -- infinity: no reminder is due.
     remind_at   timestamptz NOT NULL,
@@ -71,8 +72,8 @@ CREATE INDEX notice_episodes_closed ON notice_episodes (closed_at) WHERE closed_
 CREATE INDEX notice_episodes_endpoint ON notice_episodes (tenant_id, endpoint_id);
 CREATE INDEX notice_episodes_rule ON notice_episodes (tenant_id, rule);
 
--- The outbox. A claim moves due_at to the end of its lock, so another worker sends the notices of a dead one, under the
--- same ID. Delivery is at least once; receivers deduplicate by ID.
+-- The outbox. A claim moves due_at to the end of its lock, so another worker sends the notices of a
+-- dead one, under the same ID. Delivery is at least once; receivers deduplicate by ID.
 CREATE TABLE notices (
     -- In the order of time.
     id          uuid PRIMARY KEY,
@@ -84,7 +85,8 @@ CREATE TABLE notices (
     number      integer NOT NULL CHECK (number >= 0),
     -- Why a notice of kind withdrawn was sent. A receiver closes its alert on it.
     cause       text,
-    -- A copy of the rule's channel, if the rule was deleted or got another channel. Null: the channel of the rule.
+    -- A copy of the rule's channel, if the rule was deleted or got another channel. Null: the
+    -- channel of the rule.
     channel     jsonb CHECK (jsonb_typeof(channel) = 'object'),
     created_at  timestamptz NOT NULL,
     -- The instant from which the notice can be claimed, or the end of the lock of its claim.

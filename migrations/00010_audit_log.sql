@@ -2,9 +2,9 @@
 
 -- +goose Up
 
--- audit_log_id returns a new ID of an entry: a UUIDv8 of the instant in microseconds and random bits. The order of IDs
--- is that of time, so a range of time is a range of IDs. It is one SQL expression, because Postgres inlines that into
--- the plan of the calling statement.
+-- audit_log_id returns a new ID of an entry: a UUIDv8 of the instant in microseconds and random
+-- bits. The order of IDs is that of time, so a range of time is a range of IDs. It is one SQL
+-- expression, because Postgres inlines that into the plan of the calling statement.
 -- +goose StatementBegin
 CREATE FUNCTION audit_log_id(at timestamptz) RETURNS uuid
     LANGUAGE sql VOLATILE AS
@@ -28,7 +28,8 @@ CREATE TABLE audit_log (
     action         text NOT NULL CHECK (action ~ '^[a-z][a-z_]{0,49}$'),
     object_kind    text NOT NULL CHECK (object_kind ~ '^[a-z][a-z_]{0,49}$'),
     object_id      text NOT NULL CHECK (length(object_id) BETWEEN 1 AND 100),
-    -- The changed members before and after the change, with secrets redacted. Null: the object did not exist.
+    -- The changed members before and after the change, with secrets redacted. Null: the object did
+    -- not exist.
     before         jsonb,
     after          jsonb,
     -- Empty: the change was not made by a request.
@@ -38,7 +39,8 @@ CREATE TABLE audit_log (
 CREATE INDEX audit_log_tenant ON audit_log (tenant_id, id DESC);
 CREATE INDEX audit_log_object ON audit_log (tenant_id, object_id, id DESC);
 CREATE INDEX audit_log_key ON audit_log (tenant_id, key_id, id DESC);
--- Partial indexes for lists by action and by kind. Frequent values are not in them, because a list finds those at once.
+-- Partial indexes for lists by action and by kind. Frequent values are not in them, because a list
+-- finds those at once.
 CREATE INDEX audit_log_action ON audit_log (tenant_id, action, id DESC) WHERE action NOT IN ('register', 'edit', 'hint');
 CREATE INDEX audit_log_kind ON audit_log (tenant_id, object_kind, id DESC) WHERE object_kind <> 'endpoint';
 
@@ -55,8 +57,8 @@ $$;
 CREATE TRIGGER audit_log_append_only BEFORE UPDATE OR TRUNCATE ON audit_log
     FOR EACH STATEMENT EXECUTE FUNCTION audit_log_keep();
 
--- audit_log_keep_young refuses to delete an entry, unless it is older than the instant that audit_log_drop_before has
--- set for its transaction.
+-- audit_log_keep_young refuses to delete an entry, unless it is older than the instant that
+-- audit_log_drop_before has set for its transaction.
 -- +goose StatementBegin
 CREATE FUNCTION audit_log_keep_young() RETURNS trigger
     LANGUAGE plpgsql AS
@@ -72,8 +74,9 @@ $$;
 CREATE TRIGGER audit_log_keep_young BEFORE DELETE ON audit_log
     FOR EACH ROW EXECUTE FUNCTION audit_log_keep_young();
 
--- audit_log_drop_before deletes up to max_rows of the oldest entries before an instant, and returns their number. It
--- scans the primary key from its start and reads no entry that it keeps, because IDs are in the order of time.
+-- audit_log_drop_before deletes up to max_rows of the oldest entries before an instant, and returns
+-- their number. It scans the primary key from its start and reads no entry that it keeps, because
+-- IDs are in the order of time.
 -- +goose StatementBegin
 CREATE FUNCTION audit_log_drop_before(before timestamptz, max_rows integer) RETURNS integer
     LANGUAGE plpgsql AS

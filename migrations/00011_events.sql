@@ -1,10 +1,11 @@
--- The feed of events. Rows are kept for a day, because they serve live readers only. The column txid orders rows by
--- commit: once all transactions below a number have ended, no further row appears below it.
+-- The feed of events. Rows are kept for a day, because they serve live readers only. The column
+-- txid orders rows by commit: once all transactions below a number have ended, no further row
+-- appears below it.
 
 -- +goose Up
 
--- Finished runs. A row holds up to 50 runs of one tenant and one transaction, so that it fits its page. That is cheaper
--- than one more index on the history.
+-- Finished runs. A row holds up to 50 runs of one tenant and one transaction, so that it fits its
+-- page. That is cheaper than one more index on the history.
 CREATE TABLE run_news (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     txid         bigint NOT NULL DEFAULT (pg_current_xact_id()::text::bigint),

@@ -2,8 +2,8 @@
 
 -- +goose Up
 
--- A session belongs to the secret that opened it, not to the API key. It ends when that secret is revoked, expires or is
--- rotated. Only hashes are stored.
+-- A session belongs to the secret that opened it, not to the API key. It ends when that secret is
+-- revoked, expires or is rotated. Only hashes are stored.
 CREATE TABLE console_sessions (
     -- SHA-256 of the cookie.
     hash       bytea PRIMARY KEY CHECK (length(hash) = 32),

@@ -1,12 +1,13 @@
-// Package migrations holds the schema: versioned SQL with an up and a down part each, embedded into every program.
+// Package migrations embeds the schema into every program: SQL files by subject, each with an up and a
+// down part.
 //
-// The schema is the last line of defence of every rule: its checks repeat what the API validates, so that no path around the API
-// can store what workers could not handle.
+// The schema is the last line of defence. Its constraints repeat the validation of the API, so that a
+// write past the API cannot store rows that workers could not handle.
 package migrations
 
 import "embed"
 
-// FS holds the migrations in goose's format.
+// FS contains the migrations in the format of goose.
 //
 //go:embed *.sql
 var FS embed.FS

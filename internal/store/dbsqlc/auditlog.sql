@@ -1,6 +1,6 @@
 -- name: AuditInsert :exec
--- Notes a change, in the transaction that makes it. If it made a new version of an endpoint, which was written before, it keeps that
--- version as well.
+-- Inserts an audit log entry in the transaction of the change. If that transaction wrote a new
+-- version of an endpoint before, the version is stored too.
 WITH entry AS (
     INSERT INTO audit_log (id, tenant_id, at, key_id, actor, action, object_kind, object_id, before, after, request_id, remote_address)
     SELECT audit_log_id(instant.at), @tenant_id, instant.at, sqlc.narg('key_id'), @actor, @action, @object_kind, @object_id,
@@ -23,8 +23,9 @@ FROM made
 ON CONFLICT DO NOTHING;
 
 -- name: AuditInsertMany :exec
--- Notes what one act changed of many objects, in the transaction that makes the changes. An empty text in place of an object means that
--- it was not there. Of endpoints it keeps the new versions, which were written before.
+-- Inserts the audit log entries of one change of many objects, in the transaction of the change. An
+-- empty text in place of an object stands for null: the object did not exist. New versions of
+-- endpoints, which were written before, are stored too.
 WITH entry AS (
     INSERT INTO audit_log (id, tenant_id, at, key_id, actor, action, object_kind, object_id, before, after, request_id, remote_address)
     SELECT audit_log_id(instant.at), @tenant_id, instant.at, sqlc.narg('key_id'), @actor, @action, n.kind, n.id,
@@ -49,7 +50,8 @@ FROM made
 ON CONFLICT DO NOTHING;
 
 -- name: AuditList :many
--- A range of time is a range of identities, so every filter follows an index that is in the order of the list.
+-- Returns entries, newest first. A range of time is a range of IDs, so every filter uses an index
+-- in the order of the list.
 SELECT *
 FROM audit_log
 WHERE tenant_id = @tenant_id
@@ -63,11 +65,11 @@ ORDER BY id DESC
 LIMIT sqlc.arg('max_rows');
 
 -- name: AuditDropBefore :one
--- Removes the oldest entries from before an instant, a bounded number of them at a time.
+-- Deletes the oldest entries before an instant, at most 1000 per call.
 SELECT audit_log_drop_before(sqlc.arg('before')::timestamptz, 1000)::int AS dropped;
 
 -- name: EndpointVersionList :many
--- The versions of an endpoint that are kept, the newest first, below a version.
+-- Returns the stored versions of an endpoint below a version, newest first.
 SELECT version, spec, changed_at, changed_by, audit_id
 FROM endpoint_versions
 WHERE endpoint_id = @endpoint_id
@@ -77,7 +79,7 @@ ORDER BY version DESC
 LIMIT sqlc.arg('max_rows');
 
 -- name: EndpointVersionDropBefore :execrows
--- Removes versions that were replaced before an instant, a bounded number of them at a time.
+-- Deletes versions that were replaced before an instant, at most 1000 per call.
 DELETE
 FROM endpoint_versions
 WHERE (endpoint_id, version) IN (SELECT v.endpoint_id, v.version

@@ -15,7 +15,7 @@ const auditDropBefore = `-- name: AuditDropBefore :one
 SELECT audit_log_drop_before($1::timestamptz, 1000)::int AS dropped
 `
 
-// Removes the oldest entries from before an instant, a bounded number of them at a time.
+// Deletes the oldest entries before an instant, at most 1000 per call.
 func (q *Queries) AuditDropBefore(ctx context.Context, db DBTX, before time.Time) (int32, error) {
 	row := db.QueryRow(ctx, auditDropBefore, before)
 	var dropped int32
@@ -61,8 +61,8 @@ type AuditInsertParams struct {
 	EndpointID    *UUID
 }
 
-// Notes a change, in the transaction that makes it. If it made a new version of an endpoint, which was written before, it keeps that
-// version as well.
+// Inserts an audit log entry in the transaction of the change. If that transaction wrote a new
+// version of an endpoint before, the version is stored too.
 func (q *Queries) AuditInsert(ctx context.Context, db DBTX, arg AuditInsertParams) error {
 	_, err := db.Exec(ctx, auditInsert,
 		arg.TenantID,
@@ -120,8 +120,9 @@ type AuditInsertManyParams struct {
 	Afters        []string
 }
 
-// Notes what one act changed of many objects, in the transaction that makes the changes. An empty text in place of an object means that
-// it was not there. Of endpoints it keeps the new versions, which were written before.
+// Inserts the audit log entries of one change of many objects, in the transaction of the change. An
+// empty text in place of an object stands for null: the object did not exist. New versions of
+// endpoints, which were written before, are stored too.
 func (q *Queries) AuditInsertMany(ctx context.Context, db DBTX, arg AuditInsertManyParams) error {
 	_, err := db.Exec(ctx, auditInsertMany,
 		arg.TenantID,
@@ -164,7 +165,8 @@ type AuditListParams struct {
 	MaxRows    int32
 }
 
-// A range of time is a range of identities, so every filter follows an index that is in the order of the list.
+// Returns entries, newest first. A range of time is a range of IDs, so every filter uses an index
+// in the order of the list.
 func (q *Queries) AuditList(ctx context.Context, db DBTX, arg AuditListParams) ([]*AuditLog, error) {
 	rows, err := db.Query(ctx, auditList,
 		arg.TenantID,
@@ -216,7 +218,7 @@ WHERE (endpoint_id, version) IN (SELECT v.endpoint_id, v.version
                                  LIMIT 1000)
 `
 
-// Removes versions that were replaced before an instant, a bounded number of them at a time.
+// Deletes versions that were replaced before an instant, at most 1000 per call.
 func (q *Queries) EndpointVersionDropBefore(ctx context.Context, db DBTX, before time.Time) (int64, error) {
 	result, err := db.Exec(ctx, endpointVersionDropBefore, before)
 	if err != nil {
@@ -250,7 +252,7 @@ type EndpointVersionListRow struct {
 	AuditID   *UUID
 }
 
-// The versions of an endpoint that are kept, the newest first, below a version.
+// Returns the stored versions of an endpoint below a version, newest first.
 func (q *Queries) EndpointVersionList(ctx context.Context, db DBTX, arg EndpointVersionListParams) ([]*EndpointVersionListRow, error) {
 	rows, err := db.Query(ctx, endpointVersionList,
 		arg.EndpointID,

@@ -1,5 +1,5 @@
 -- name: EndpointFindByIDs :many
--- Those that are in service.
+-- Returns the endpoints in service among the given IDs.
 SELECT *
 FROM endpoints
 WHERE id = ANY (sqlc.arg('ids')::uuid[])
@@ -7,7 +7,7 @@ WHERE id = ANY (sqlc.arg('ids')::uuid[])
   AND archived_at IS NULL;
 
 -- name: EndpointFindByKeys :many
--- Those that are in service.
+-- Returns the endpoints in service among the given keys.
 SELECT *
 FROM endpoints
 WHERE tenant_id = @tenant_id
@@ -15,8 +15,8 @@ WHERE tenant_id = @tenant_id
   AND archived_at IS NULL;
 
 -- name: EndpointInsertMany :many
--- Adds endpoints, and leaves out those whose key somebody else has taken. They come sorted by key, so that two batches that wait for
--- each other's keys do so in one order.
+-- Inserts endpoints, except those with a key that exists already. The caller sorts them by key, so
+-- that two batches cannot deadlock on each other's keys.
 INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, spec)
 SELECT unnest(sqlc.arg('ids')::uuid[]), sqlc.arg('tenant_id')::uuid, 1, sqlc.arg('now')::timestamptz, sqlc.arg('now')::timestamptz,
        unnest(sqlc.arg('specs')::text[])::jsonb
@@ -24,7 +24,7 @@ ON CONFLICT (tenant_id, key) WHERE archived_at IS NULL DO NOTHING
 RETURNING id;
 
 -- name: EndpointUpdateMany :execrows
--- Replaces the documents of endpoints that still have the version which the change was based on.
+-- Replaces the documents of endpoints that still have the version on which the change is based.
 UPDATE endpoints e
 SET version = n.old_version + 1, updated_at = sqlc.arg('now')::timestamptz, spec = n.spec::jsonb
 FROM (SELECT unnest(sqlc.arg('ids')::uuid[]) AS id, unnest(sqlc.arg('old_versions')::bigint[]) AS old_version,
@@ -32,7 +32,7 @@ FROM (SELECT unnest(sqlc.arg('ids')::uuid[]) AS id, unnest(sqlc.arg('old_version
 WHERE e.id = n.id AND e.tenant_id = sqlc.arg('tenant_id')::uuid AND e.version = n.old_version AND e.archived_at IS NULL;
 
 -- name: ScheduleInsertMany :exec
--- An instant of the year 1 means none.
+-- Inserts schedules. An instant of the year 1 stands for null.
 INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, version, lock_ms, attempt, source, anchor, failure_count)
 SELECT n.endpoint_id, sqlc.arg('tenant_id')::uuid, n.planned_at, n.planned_at, n.slot, 0, 1, n.lock_ms, 1, n.source, nullif(n.anchor, '0001-01-01 00:00:00+00'), 0
 FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('planned_at')::timestamptz[]) AS planned_at,
@@ -40,7 +40,7 @@ FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sql
              unnest(sqlc.arg('source')::text[]) AS source, unnest(sqlc.arg('anchor')::timestamptz[]) AS anchor) n;
 
 -- name: ScheduleReplanMany :execrows
--- Puts new plans in force after edits, and revokes every claim. An instant of the year 1 means none.
+-- Stores new plans after edits and revokes every claim. An instant of the year 1 stands for null.
 UPDATE schedules s
 SET due_at = n.planned_at, planned_at = n.planned_at, slot = n.slot, attempt = n.attempt, infra_attempt = n.infra_attempt, source = n.source, version = n.version,
     lock_ms = n.lock_ms, accounted_until = n.accounted_until, retry_after = nullif(n.retry_after, '0001-01-01 00:00:00+00'), claim_token = s.claim_token + 1, claimed_by = NULL, claimed_at = NULL
@@ -53,7 +53,8 @@ FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sql
 WHERE s.endpoint_id = n.endpoint_id;
 
 -- name: ScheduleRecordMany :execrows
--- Records edits of endpoints that have a live run: its finish will replan. An instant of the year 1 means none.
+-- Records edits of endpoints with a live run, because the finish of the run replans. An instant of
+-- the year 1 stands for null.
 UPDATE schedules s
 SET version = n.version, lock_ms = n.lock_ms, accounted_until = n.accounted_until, retry_after = nullif(n.retry_after, '0001-01-01 00:00:00+00'),
     revision = s.revision + 1

@@ -57,7 +57,7 @@ type EndpointFindByIDsParams struct {
 	TenantID UUID
 }
 
-// Those that are in service.
+// Returns the endpoints in service among the given IDs.
 func (q *Queries) EndpointFindByIDs(ctx context.Context, db DBTX, arg EndpointFindByIDsParams) ([]*Endpoint, error) {
 	rows, err := db.Query(ctx, endpointFindByIDs, arg.Ids, arg.TenantID)
 	if err != nil {
@@ -105,7 +105,7 @@ type EndpointFindByKeysParams struct {
 	Keys     []string
 }
 
-// Those that are in service.
+// Returns the endpoints in service among the given keys.
 func (q *Queries) EndpointFindByKeys(ctx context.Context, db DBTX, arg EndpointFindByKeysParams) ([]*Endpoint, error) {
 	rows, err := db.Query(ctx, endpointFindByKeys, arg.TenantID, arg.Keys)
 	if err != nil {
@@ -155,8 +155,8 @@ type EndpointInsertManyParams struct {
 	Specs    []string
 }
 
-// Adds endpoints, and leaves out those whose key somebody else has taken. They come sorted by key, so that two batches that wait for
-// each other's keys do so in one order.
+// Inserts endpoints, except those with a key that exists already. The caller sorts them by key, so
+// that two batches cannot deadlock on each other's keys.
 func (q *Queries) EndpointInsertMany(ctx context.Context, db DBTX, arg EndpointInsertManyParams) ([]UUID, error) {
 	rows, err := db.Query(ctx, endpointInsertMany,
 		arg.Ids,
@@ -198,7 +198,7 @@ type EndpointUpdateManyParams struct {
 	Specs       []string
 }
 
-// Replaces the documents of endpoints that still have the version which the change was based on.
+// Replaces the documents of endpoints that still have the version on which the change is based.
 func (q *Queries) EndpointUpdateMany(ctx context.Context, db DBTX, arg EndpointUpdateManyParams) (int64, error) {
 	result, err := db.Exec(ctx, endpointUpdateMany,
 		arg.Now,
@@ -231,7 +231,7 @@ type ScheduleInsertManyParams struct {
 	Anchor      []time.Time
 }
 
-// An instant of the year 1 means none.
+// Inserts schedules. An instant of the year 1 stands for null.
 func (q *Queries) ScheduleInsertMany(ctx context.Context, db DBTX, arg ScheduleInsertManyParams) error {
 	_, err := db.Exec(ctx, scheduleInsertMany,
 		arg.TenantID,
@@ -263,7 +263,8 @@ type ScheduleRecordManyParams struct {
 	RetryAfter     []time.Time
 }
 
-// Records edits of endpoints that have a live run: its finish will replan. An instant of the year 1 means none.
+// Records edits of endpoints with a live run, because the finish of the run replans. An instant of
+// the year 1 stands for null.
 func (q *Queries) ScheduleRecordMany(ctx context.Context, db DBTX, arg ScheduleRecordManyParams) (int64, error) {
 	result, err := db.Exec(ctx, scheduleRecordMany,
 		arg.EndpointIds,
@@ -304,7 +305,7 @@ type ScheduleReplanManyParams struct {
 	RetryAfter     []time.Time
 }
 
-// Puts new plans in force after edits, and revokes every claim. An instant of the year 1 means none.
+// Stores new plans after edits and revokes every claim. An instant of the year 1 stands for null.
 func (q *Queries) ScheduleReplanMany(ctx context.Context, db DBTX, arg ScheduleReplanManyParams) (int64, error) {
 	result, err := db.Exec(ctx, scheduleReplanMany,
 		arg.EndpointIds,

@@ -14,7 +14,7 @@ const cancelNotify = `-- name: CancelNotify :exec
 SELECT pg_notify('rubato_cancel', $1::uuid::text)
 `
 
-// Tells a worker, when the transaction commits, that one of its runs is to be canceled.
+// Notifies a worker at commit that one of its runs is to be canceled.
 func (q *Queries) CancelNotify(ctx context.Context, db DBTX, workerID UUID) error {
 	_, err := db.Exec(ctx, cancelNotify, workerID)
 	return err
@@ -38,8 +38,8 @@ type RunCancelParams struct {
 	Token      int64
 }
 
-// Asks for the end of a live run, by run and token, unless somebody has asked already: the first request stays. It ends nothing by
-// itself; the worker that holds the run does, through an ordinary finish.
+// Requests the cancellation of a live run, by run and token. An earlier request is kept. The run
+// goes on until the worker that holds it cancels it and finishes it as usual.
 func (q *Queries) RunCancel(ctx context.Context, db DBTX, arg RunCancelParams) (time.Time, error) {
 	row := db.QueryRow(ctx, runCancel,
 		arg.Now,
@@ -67,7 +67,7 @@ type RunListCanceledRow struct {
 	Reason     string
 }
 
-// The live runs of a worker that somebody asked to cancel.
+// Returns the live runs of a worker with a request to cancel.
 func (q *Queries) RunListCanceled(ctx context.Context, db DBTX, workerID UUID) ([]*RunListCanceledRow, error) {
 	rows, err := db.Query(ctx, runListCanceled, workerID)
 	if err != nil {
@@ -105,7 +105,8 @@ type RunLockLiveParams struct {
 	TenantID UUID
 }
 
-// Keeps a live run of a tenant as it is until the transaction ends: its finish and its settlement wait.
+// Locks the row of a tenant's live run until the transaction ends, so that finish and settlement
+// wait.
 func (q *Queries) RunLockLive(ctx context.Context, db DBTX, arg RunLockLiveParams) (*LiveRun, error) {
 	row := db.QueryRow(ctx, runLockLive, arg.RunID, arg.TenantID)
 	var i LiveRun

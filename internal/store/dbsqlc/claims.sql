@@ -1,9 +1,11 @@
 -- name: ScheduleClaimDue :many
--- Claims the endpoints that come due within the horizon, oldest first, for one worker. A claim whose lock has run out and which was never
--- started is taken over; a running row is not, because its run has to be settled first. Every claim raises the token, which revokes the
--- claim before it. Rows that another transaction holds are skipped. Rows are addressed by their place (ctid): under an old snapshot a
--- lookup by key would visit every dead version of the row. A statement that executes after its deadline claims nothing, because its
--- caller has given up. The scan starts at from_at, a low-water mark on due_at, or at the bottom of the index.
+-- Claims the endpoints that come due within the horizon, oldest first, for one worker. An expired
+-- claim that was not started is taken over. A running row is not claimed, because its run has to be
+-- settled first. Every claim raises the token, which revokes the claim before it. Rows that another
+-- transaction holds are skipped. Rows are addressed by ctid, because under an old snapshot a lookup
+-- by key would visit every dead version of the row. If the statement executes after its deadline,
+-- it claims no row, because its caller has given up. The scan starts at from_at, a low-water mark
+-- on due_at, or at the low end of the index.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
 ), expired AS MATERIALIZED (
@@ -39,9 +41,10 @@ RETURNING s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s
     (s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM expired)))::boolean AS expired;
 
 -- name: ScheduleClaimShares :many
--- Takes the endpoints of some tenants that come due within the horizon, the oldest of each, up to a share; nothing that is claimed already.
--- Otherwise it does what ScheduleClaimDue does. Tenant and time are compared as one value, so that only the index by tenant serves: the
--- planner could take the one by time, and read what is due of all.
+-- Claims the oldest endpoints of each given tenant that come due within the horizon, up to a quota
+-- per tenant. It takes over no expired claim. Otherwise it works like ScheduleClaimDue. Tenant and
+-- due time are compared as one row value, so that only the index by tenant matches. The index by
+-- time would read the due endpoints of all tenants.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
 ), due AS MATERIALIZED (
@@ -67,7 +70,8 @@ RETURNING s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s
     (SELECT now FROM clock)::timestamptz AS claimed_at, s.due_at AS locked_until, false AS expired;
 
 -- name: ScheduleDueTenants :many
--- Which tenants have endpoints that come due within the horizon and are not claimed: one look into the index for each tenant there is.
+-- Returns the tenants with unclaimed endpoints that come due within the horizon. It costs one index
+-- lookup per tenant.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
 )
@@ -83,10 +87,11 @@ FROM tenants t
 ORDER BY t.id;
 
 -- name: ScheduleRelease :execrows
--- Gives back claims that were not started: claimable at their planned time, under a higher token, so that a start of the same claim
--- that arrives late does not start. One with a rest does not come due for so long; what it is planned for stays. A claim that was revoked
--- or started meanwhile is left alone. ANY (ARRAY[...]) in the place of an equality leaves the planner one way: looking rows up by key. It
--- could otherwise begin at the table, which is cheap as long as that is empty, and the plan is kept.
+-- Releases claims that were not started. They can be claimed again at their planned time. The token
+-- is raised, so that a late start of the same claim is refused. A claim with rest_ms comes due only
+-- after that rest; its planned time stays. A claim that was revoked or started meanwhile is left
+-- alone. ANY (ARRAY[...]) in place of an equality forces a lookup by key. Otherwise the planner
+-- could choose a sequential scan while the table is empty, and the plan is cached.
 WITH given AS (
     SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('tokens')::bigint[]) AS token,
            unnest(sqlc.arg('rest_ms')::bigint[]) AS rest_ms
@@ -103,9 +108,10 @@ WHERE s.endpoint_id = ANY (ARRAY[given.endpoint_id])
   AND s.run_id IS NULL;
 
 -- name: RunExtendLocks :many
--- Extends the locks of runs that are still this worker's, by endpoint, run and token, and returns them as kept. A lock that has run out in
--- database time is not revived: it is returned as not kept, because no other process owns its run until a sweep settles it. A run that does
--- not come back was settled.
+-- Extends the locks of runs that this worker still holds, by endpoint, run and token, and returns
+-- them as kept. A lock that has expired in database time is not revived. It is returned as not
+-- kept, because no other process owns its run until a sweep settles it. A run that is not returned
+-- was settled.
 WITH held AS (
     SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('run_ids')::uuid[]) AS run_id,
            unnest(sqlc.arg('tokens')::bigint[]) AS token

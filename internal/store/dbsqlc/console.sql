@@ -1,5 +1,5 @@
 -- name: ConsoleSessionInsert :exec
--- Opens a session, and forgets some of those that are over: the table stays as small as the number of people who are signed in.
+-- Inserts a session, and deletes up to 100 expired ones, so that the table stays small.
 WITH over AS (
     DELETE FROM console_sessions
     WHERE hash IN (SELECT s.hash FROM console_sessions s WHERE s.expires_at <= now() ORDER BY s.expires_at LIMIT 100 FOR UPDATE SKIP LOCKED)
@@ -16,12 +16,12 @@ WHERE hash = @hash AND expires_at > coalesce(sqlc.narg('now')::timestamptz, now(
 DELETE FROM console_sessions WHERE hash = @hash;
 
 -- name: ConsoleEndpointCount :one
--- Endpoints in service, counted up to max_rows.
+-- Counts the endpoints in service, up to max_rows.
 SELECT count(*)::bigint
 FROM (SELECT 1 FROM endpoints WHERE tenant_id = @tenant_id AND archived_at IS NULL LIMIT sqlc.arg('max_rows')::int) AS counted;
 
 -- name: ConsoleBuckets :many
--- What became of the newest runs of a tenant, by stretches of time; at most max_rows of them are looked at.
+-- Returns the outcomes of a tenant's newest runs by time bucket, from max_rows runs at most.
 WITH newest AS MATERIALIZED (
     SELECT r.finished_at, r.status, r.lag
     FROM run_lags r
@@ -43,10 +43,11 @@ GROUP BY 1
 ORDER BY 1;
 
 -- name: ConsoleIncidents :many
--- The runs of a tenant that did not go well, by endpoint, status and reason, each with the last of them to end and how many there were.
--- Lost runs come first, because an endpoint that fails all the time must not hide them. lost: all lost runs that were looked at. Of each
--- way not to go well the newest max_rows runs are looked at, which an index finds among all that went well: a flood of one hides no other. cut: there
--- may be more of one way than that.
+-- Returns the unsuccessful runs of a tenant, grouped by endpoint, status and reason, each with the
+-- last run to end and the number of runs. Lost runs come first, so that an endpoint that always
+-- fails does not hide them. lost is the number of lost runs read. Of each status the newest
+-- max_rows runs are read from a partial index, so that many runs of one status hide no other. cut
+-- is true if a status may have more runs than that.
 WITH newest AS MATERIALIZED (
     SELECT r.id, r.scheduled_for, r.endpoint_id, r.status, r.reason_code, r.finished_at
     FROM unnest(ARRAY['failed', 'timed_out', 'lost']) AS way (status)
@@ -54,9 +55,9 @@ WITH newest AS MATERIALIZED (
                                  FROM runs h
                                  WHERE h.tenant_id = @tenant_id
                                    AND h.status = way.status
-                                   AND h.status <> 'succeeded' -- as the index says it
+                                   AND h.status <> 'succeeded' -- matches the predicate of the partial index
                                    AND h.id >= sqlc.arg('from_id')::uuid
-                                   AND h.scheduled_for >= sqlc.arg('from_at')::timestamptz -- leaves out whole days
+                                   AND h.scheduled_for >= sqlc.arg('from_at')::timestamptz -- prunes partitions
                                  ORDER BY h.id DESC
                                  LIMIT sqlc.arg('max_rows')::int) AS r
 ), last AS MATERIALIZED (
@@ -77,7 +78,7 @@ FROM last l
 ORDER BY r.status = 'lost' DESC, r.finished_at DESC, r.id DESC;
 
 -- name: ConsoleSparks :many
--- The newest runs of each of some endpoints.
+-- Returns the newest runs of each given endpoint.
 SELECT r.endpoint_id, r.status, r.scheduled_for, r.started_at, r.finished_at
 FROM unnest(sqlc.arg('endpoint_ids')::uuid[]) AS wanted (id)
          CROSS JOIN LATERAL (SELECT h.endpoint_id, h.status, h.scheduled_for, h.started_at, h.finished_at, h.id
@@ -89,7 +90,7 @@ FROM unnest(sqlc.arg('endpoint_ids')::uuid[]) AS wanted (id)
 ORDER BY r.endpoint_id, r.id;
 
 -- name: ConsoleDecisions :many
--- The newest decisions about an endpoint that were no finish.
+-- Returns the newest decisions about an endpoint outside a finish.
 SELECT d.decided_at, d.cause, d.author, d.next_run_at, d.next_source, d.input
 FROM decisions d
          JOIN endpoints e ON e.id = d.endpoint_id
@@ -98,7 +99,7 @@ ORDER BY d.id DESC
 LIMIT sqlc.arg('max_rows')::int;
 
 -- name: ConsoleHints :many
--- The newest hints of an endpoint, those that are over too.
+-- Returns the newest hints of an endpoint, ended ones included.
 SELECT h.kind, h.interval_ms, h.run_at, h.created_at, h.expires_at, h.ended_at, h.reason, h.author
 FROM hints h
          JOIN endpoints e ON e.id = h.endpoint_id
@@ -107,8 +108,8 @@ ORDER BY h.id DESC
 LIMIT sqlc.arg('max_rows')::int;
 
 -- name: ConsoleProof :one
--- What the history says about the guarantees, over the newest max_rows runs of a tenant. A live lock that was broken or a due time that
--- succeeded twice would show here.
+-- Checks the guarantees over the newest max_rows runs of a tenant. It counts early starts, due
+-- times that succeeded twice, overlapping runs and lost runs.
 WITH newest AS MATERIALIZED (
     SELECT r.endpoint_id, r.scheduled_for, r.attempt, r.started_at, r.finished_at, r.status, r.lag
     FROM run_lags r
@@ -134,13 +135,13 @@ SELECT count(*)::bigint AS runs,
 FROM seen s;
 
 -- name: ConsoleStuck :one
--- Live runs of a tenant whose lock has been over for longer than the sweeper takes.
+-- Counts the live runs of a tenant with locks that expired longer ago than a settlement takes.
 SELECT count(*)::bigint
 FROM live_runs
 WHERE tenant_id = @tenant_id AND locked_until < sqlc.arg('now')::timestamptz - interval '105 seconds';
 
 -- name: ConsoleSkipped :one
--- Due times of the newest rows of a tenant that passed without a run.
+-- Counts the skipped due times among the newest rows of a tenant.
 SELECT coalesce(sum(coalesce(n.skipped_count, 1)), 0)::bigint AS due_times
 FROM (SELECT r.attempt, r.skipped_count
       FROM runs r
@@ -153,7 +154,7 @@ WHERE n.attempt = 0;
 SELECT id, name FROM endpoints WHERE id = ANY (sqlc.arg('ids')::uuid[]) AND tenant_id = @tenant_id;
 
 -- name: ConsoleGrounds :one
--- What the next decision about an endpoint counts from, beside what the API tells of it.
+-- Returns the inputs of the next decision that the API does not return.
 SELECT s.anchor, s.retry_after
 FROM endpoints e JOIN schedules s ON s.endpoint_id = e.id
 WHERE e.id = @endpoint_id AND e.tenant_id = @tenant_id;

@@ -50,7 +50,7 @@ type ConsoleBucketsRow struct {
 	LagP99Ms  float64
 }
 
-// What became of the newest runs of a tenant, by stretches of time; at most max_rows of them are looked at.
+// Returns the outcomes of a tenant's newest runs by time bucket, from max_rows runs at most.
 func (q *Queries) ConsoleBuckets(ctx context.Context, db DBTX, arg ConsoleBucketsParams) ([]*ConsoleBucketsRow, error) {
 	rows, err := db.Query(ctx, consoleBuckets,
 		arg.StepMs,
@@ -109,7 +109,7 @@ type ConsoleDecisionsRow struct {
 	Input      json.RawMessage
 }
 
-// The newest decisions about an endpoint that were no finish.
+// Returns the newest decisions about an endpoint outside a finish.
 func (q *Queries) ConsoleDecisions(ctx context.Context, db DBTX, arg ConsoleDecisionsParams) ([]*ConsoleDecisionsRow, error) {
 	rows, err := db.Query(ctx, consoleDecisions,
 		arg.EndpointID,
@@ -152,7 +152,7 @@ type ConsoleEndpointCountParams struct {
 	MaxRows  int32
 }
 
-// Endpoints in service, counted up to max_rows.
+// Counts the endpoints in service, up to max_rows.
 func (q *Queries) ConsoleEndpointCount(ctx context.Context, db DBTX, arg ConsoleEndpointCountParams) (int64, error) {
 	row := db.QueryRow(ctx, consoleEndpointCount, arg.TenantID, arg.MaxRows)
 	var column_1 int64
@@ -176,7 +176,7 @@ type ConsoleGroundsRow struct {
 	RetryAfter *time.Time
 }
 
-// What the next decision about an endpoint counts from, beside what the API tells of it.
+// Returns the inputs of the next decision that the API does not return.
 func (q *Queries) ConsoleGrounds(ctx context.Context, db DBTX, arg ConsoleGroundsParams) (*ConsoleGroundsRow, error) {
 	row := db.QueryRow(ctx, consoleGrounds, arg.EndpointID, arg.TenantID)
 	var i ConsoleGroundsRow
@@ -211,7 +211,7 @@ type ConsoleHintsRow struct {
 	Author     string
 }
 
-// The newest hints of an endpoint, those that are over too.
+// Returns the newest hints of an endpoint, ended ones included.
 func (q *Queries) ConsoleHints(ctx context.Context, db DBTX, arg ConsoleHintsParams) ([]*ConsoleHintsRow, error) {
 	rows, err := db.Query(ctx, consoleHints,
 		arg.EndpointID,
@@ -254,9 +254,9 @@ WITH newest AS MATERIALIZED (
                                  FROM runs h
                                  WHERE h.tenant_id = $2
                                    AND h.status = way.status
-                                   AND h.status <> 'succeeded' -- as the index says it
+                                   AND h.status <> 'succeeded' -- matches the predicate of the partial index
                                    AND h.id >= $3::uuid
-                                   AND h.scheduled_for >= $4::timestamptz -- leaves out whole days
+                                   AND h.scheduled_for >= $4::timestamptz -- prunes partitions
                                  ORDER BY h.id DESC
                                  LIMIT $1::int) AS r
 ), last AS MATERIALIZED (
@@ -299,10 +299,11 @@ type ConsoleIncidentsRow struct {
 	Cut        bool
 }
 
-// The runs of a tenant that did not go well, by endpoint, status and reason, each with the last of them to end and how many there were.
-// Lost runs come first, because an endpoint that fails all the time must not hide them. lost: all lost runs that were looked at. Of each
-// way not to go well the newest max_rows runs are looked at, which an index finds among all that went well: a flood of one hides no other. cut: there
-// may be more of one way than that.
+// Returns the unsuccessful runs of a tenant, grouped by endpoint, status and reason, each with the
+// last run to end and the number of runs. Lost runs come first, so that an endpoint that always
+// fails does not hide them. lost is the number of lost runs read. Of each status the newest
+// max_rows runs are read from a partial index, so that many runs of one status hide no other. cut
+// is true if a status may have more runs than that.
 func (q *Queries) ConsoleIncidents(ctx context.Context, db DBTX, arg ConsoleIncidentsParams) ([]*ConsoleIncidentsRow, error) {
 	rows, err := db.Query(ctx, consoleIncidents,
 		arg.MaxRows,
@@ -418,8 +419,8 @@ type ConsoleProofRow struct {
 	LagP99Ms    float64
 }
 
-// What the history says about the guarantees, over the newest max_rows runs of a tenant. A live lock that was broken or a due time that
-// succeeded twice would show here.
+// Checks the guarantees over the newest max_rows runs of a tenant. It counts early starts, due
+// times that succeeded twice, overlapping runs and lost runs.
 func (q *Queries) ConsoleProof(ctx context.Context, db DBTX, arg ConsoleProofParams) (*ConsoleProofRow, error) {
 	row := db.QueryRow(ctx, consoleProof, arg.FromAt, arg.TenantID, arg.MaxRows)
 	var i ConsoleProofRow
@@ -478,7 +479,7 @@ type ConsoleSessionInsertParams struct {
 	TtlMs   int64
 }
 
-// Opens a session, and forgets some of those that are over: the table stays as small as the number of people who are signed in.
+// Inserts a session, and deletes up to 100 expired ones, so that the table stays small.
 func (q *Queries) ConsoleSessionInsert(ctx context.Context, db DBTX, arg ConsoleSessionInsertParams) error {
 	_, err := db.Exec(ctx, consoleSessionInsert, arg.Hash, arg.KeyHash, arg.TtlMs)
 	return err
@@ -500,7 +501,7 @@ type ConsoleSkippedParams struct {
 	MaxRows  int32
 }
 
-// Due times of the newest rows of a tenant that passed without a run.
+// Counts the skipped due times among the newest rows of a tenant.
 func (q *Queries) ConsoleSkipped(ctx context.Context, db DBTX, arg ConsoleSkippedParams) (int64, error) {
 	row := db.QueryRow(ctx, consoleSkipped, arg.TenantID, arg.FromAt, arg.MaxRows)
 	var due_times int64
@@ -535,7 +536,7 @@ type ConsoleSparksRow struct {
 	FinishedAt   time.Time
 }
 
-// The newest runs of each of some endpoints.
+// Returns the newest runs of each given endpoint.
 func (q *Queries) ConsoleSparks(ctx context.Context, db DBTX, arg ConsoleSparksParams) ([]*ConsoleSparksRow, error) {
 	rows, err := db.Query(ctx, consoleSparks,
 		arg.EndpointIds,
@@ -578,7 +579,7 @@ type ConsoleStuckParams struct {
 	Now      time.Time
 }
 
-// Live runs of a tenant whose lock has been over for longer than the sweeper takes.
+// Counts the live runs of a tenant with locks that expired longer ago than a settlement takes.
 func (q *Queries) ConsoleStuck(ctx context.Context, db DBTX, arg ConsoleStuckParams) (int64, error) {
 	row := db.QueryRow(ctx, consoleStuck, arg.TenantID, arg.Now)
 	var column_1 int64

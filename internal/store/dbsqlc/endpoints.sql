@@ -1,7 +1,7 @@
 -- name: DecisionTime :one
--- The instant of a decision: database time in whole milliseconds, as every due time is. It is rounded up, so that a run which is
--- planned at once never stands for the due time of one that has come already. One that has started ahead of its due time is passed over
--- by whoever decides (passRuns).
+-- Returns the instant of a decision: database time in whole milliseconds, because every due time
+-- has that resolution. It is rounded up, so that a run planned for now never gets a due time that
+-- has already passed. The caller skips due times with runs that started early (passRuns).
 SELECT date_trunc('milliseconds', coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) + interval '999 us')::timestamptz AS now;
 
 -- name: EndpointInsert :exec
@@ -24,8 +24,9 @@ FROM endpoints
 WHERE id = @id AND tenant_id = @tenant_id;
 
 -- name: EndpointFind :many
--- EndpointGet where none may be found. Its plan is kept, and indexes of tenants look as good as the key while there are no endpoints: IS TRUE
--- keeps them from being asked for the tenant, and the order, which only the key has, from being asked for the endpoint.
+-- Returns the endpoint or no row. Its plan is cached, and while the table is empty, indexes by
+-- tenant look as cheap as the primary key. IS TRUE keeps the planner from matching the tenant, and
+-- the order, which only the primary key has, makes it use that key.
 SELECT *
 FROM endpoints
 WHERE id = ANY (ARRAY [@id::uuid]) AND (tenant_id = @tenant_id) IS TRUE
@@ -49,7 +50,8 @@ ORDER BY e.id DESC
 LIMIT sqlc.arg('max_rows')::int;
 
 -- name: EndpointListPaused :many
--- EndpointList for what is paused: it begins at the few schedules that are.
+-- Works like EndpointList for paused endpoints. It starts at the index of paused schedules, which
+-- is small.
 SELECT e.*
 FROM schedules s
          JOIN endpoints e ON e.id = s.endpoint_id
@@ -66,7 +68,7 @@ ORDER BY s.endpoint_id DESC
 LIMIT sqlc.arg('max_rows')::int;
 
 -- name: ScheduleGetMany :many
--- The schedules of endpoints that are in service.
+-- Returns the schedules of endpoints in service.
 SELECT *
 FROM schedules
 WHERE endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
@@ -77,7 +79,8 @@ INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_t
 VALUES (@endpoint_id, @tenant_id::uuid, @planned_at, @planned_at, @slot, 0, @version, @lock_ms, @attempt, @source, 0);
 
 -- name: ScheduleReplan :execrows
--- Puts a new plan in force, revokes every claim and ends the run that the plan follows. A change of a running endpoint records itself instead.
+-- Stores a new plan, revokes the claim and ends the run that the plan follows. For a running
+-- endpoint ScheduleRecord is used instead.
 UPDATE schedules
 SET due_at = @planned_at, planned_at = @planned_at, slot = @slot, attempt = @attempt, infra_attempt = @infra_attempt, source = @source, version = @version,
     lock_ms = @lock_ms, failure_count = @failure_count, paused_until = @paused_until, pause_reason = @pause_reason,
@@ -86,7 +89,8 @@ SET due_at = @planned_at, planned_at = @planned_at, slot = @slot, attempt = @att
 WHERE endpoint_id = @endpoint_id;
 
 -- name: ScheduleRecord :execrows
--- Records a change during a run: its finish will replan. The revision voids what the start read for it.
+-- Records a change during a run, because the finish of the run replans. The new revision
+-- invalidates the state that the start has read.
 UPDATE schedules
 SET version = @version, lock_ms = @lock_ms, failure_count = @failure_count, paused_until = @paused_until,
     pause_reason = @pause_reason, manual_at = @manual_at, retry_after = @retry_after, accounted_until = @accounted_until,
@@ -94,8 +98,9 @@ SET version = @version, lock_ms = @lock_ms, failure_count = @failure_count, paus
 WHERE endpoint_id = @endpoint_id;
 
 -- name: ScheduleDelete :exec
--- Takes an endpoint out of service. Its row is locked. While a run is in flight the row stays until the end of the run, because it is what
--- its finish, its cancellation and its settlement refer to.
+-- Deletes the schedule of an endpoint that goes out of service. The caller has locked the row.
+-- While a run is in flight, the row stays until the end of the run, because finish, cancellation
+-- and settlement refer to it.
 WITH running AS (
     UPDATE schedules r SET archived = true, revision = r.revision + 1 WHERE r.endpoint_id = @endpoint_id AND r.run_id IS NOT NULL AND NOT r.archived
 )
@@ -104,16 +109,18 @@ FROM schedules s
 WHERE s.endpoint_id = @endpoint_id AND s.run_id IS NULL;
 
 -- name: ScheduleNotify :exec
--- Tells workers, when the transaction commits, that something came due at an instant (Unix milliseconds).
+-- Notifies workers at commit that an endpoint comes due at an instant, in Unix milliseconds.
 SELECT pg_notify('rubato_due', sqlc.arg('due_ms')::bigint::text);
 
 -- name: ScheduleWake :exec
--- The same by itself, after the commit of what came due. It need not be durable: whoever misses the message polls.
+-- Works like ScheduleNotify, in a transaction of its own after the commit of the change. It need
+-- not be durable, because a worker that misses the notification polls.
 SELECT set_config('synchronous_commit', 'off', true), pg_notify('rubato_due', sqlc.arg('due_ms')::bigint::text);
 
 -- name: ScheduleSyncVersion :execrows
--- Brings schedules to the version of their configuration, where somebody has raised that by hand: no worker could find what they call
--- otherwise. Their rows are locked. The plan stays until the next finish decides by the new configuration.
+-- Sets the version of schedules to that of their endpoint, if an operator has raised the version by
+-- hand. Otherwise no worker could find the configuration. The caller has locked the rows. The plan
+-- stays until the next finish, which decides by the new configuration.
 UPDATE schedules s
 SET version = e.version, lock_ms = e.max_execution_time_ms + 5000, claim_token = s.claim_token + 1, claimed_by = NULL, claimed_at = NULL,
     due_at = s.planned_at

@@ -15,9 +15,9 @@ const decisionTime = `-- name: DecisionTime :one
 SELECT date_trunc('milliseconds', coalesce($1::timestamptz, clock_timestamp()) + interval '999 us')::timestamptz AS now
 `
 
-// The instant of a decision: database time in whole milliseconds, as every due time is. It is rounded up, so that a run which is
-// planned at once never stands for the due time of one that has come already. One that has started ahead of its due time is passed over
-// by whoever decides (passRuns).
+// Returns the instant of a decision: database time in whole milliseconds, because every due time
+// has that resolution. It is rounded up, so that a run planned for now never gets a due time that
+// has already passed. The caller skips due times with runs that started early (passRuns).
 func (q *Queries) DecisionTime(ctx context.Context, db DBTX, now *time.Time) (time.Time, error) {
 	row := db.QueryRow(ctx, decisionTime, now)
 	var now_2 time.Time
@@ -37,8 +37,9 @@ type EndpointFindParams struct {
 	TenantID UUID
 }
 
-// EndpointGet where none may be found. Its plan is kept, and indexes of tenants look as good as the key while there are no endpoints: IS TRUE
-// keeps them from being asked for the tenant, and the order, which only the key has, from being asked for the endpoint.
+// Returns the endpoint or no row. Its plan is cached, and while the table is empty, indexes by
+// tenant look as cheap as the primary key. IS TRUE keeps the planner from matching the tenant, and
+// the order, which only the primary key has, makes it use that key.
 func (q *Queries) EndpointFind(ctx context.Context, db DBTX, arg EndpointFindParams) ([]*Endpoint, error) {
 	rows, err := db.Query(ctx, endpointFind, arg.ID, arg.TenantID)
 	if err != nil {
@@ -275,7 +276,8 @@ type EndpointListPausedParams struct {
 	MaxRows  int32
 }
 
-// EndpointList for what is paused: it begins at the few schedules that are.
+// Works like EndpointList for paused endpoints. It starts at the index of paused schedules, which
+// is small.
 func (q *Queries) EndpointListPaused(ctx context.Context, db DBTX, arg EndpointListPausedParams) ([]*Endpoint, error) {
 	rows, err := db.Query(ctx, endpointListPaused,
 		arg.Now,
@@ -360,8 +362,9 @@ FROM schedules s
 WHERE s.endpoint_id = $1 AND s.run_id IS NULL
 `
 
-// Takes an endpoint out of service. Its row is locked. While a run is in flight the row stays until the end of the run, because it is what
-// its finish, its cancellation and its settlement refer to.
+// Deletes the schedule of an endpoint that goes out of service. The caller has locked the row.
+// While a run is in flight, the row stays until the end of the run, because finish, cancellation
+// and settlement refer to it.
 func (q *Queries) ScheduleDelete(ctx context.Context, db DBTX, endpointID UUID) error {
 	_, err := db.Exec(ctx, scheduleDelete, endpointID)
 	return err
@@ -374,7 +377,7 @@ WHERE endpoint_id = ANY ($1::uuid[])
   AND NOT archived
 `
 
-// The schedules of endpoints that are in service.
+// Returns the schedules of endpoints in service.
 func (q *Queries) ScheduleGetMany(ctx context.Context, db DBTX, endpointIds []UUID) ([]*Schedule, error) {
 	rows, err := db.Query(ctx, scheduleGetMany, endpointIds)
 	if err != nil {
@@ -467,7 +470,7 @@ const scheduleNotify = `-- name: ScheduleNotify :exec
 SELECT pg_notify('rubato_due', $1::bigint::text)
 `
 
-// Tells workers, when the transaction commits, that something came due at an instant (Unix milliseconds).
+// Notifies workers at commit that an endpoint comes due at an instant, in Unix milliseconds.
 func (q *Queries) ScheduleNotify(ctx context.Context, db DBTX, dueMs int64) error {
 	_, err := db.Exec(ctx, scheduleNotify, dueMs)
 	return err
@@ -494,7 +497,8 @@ type ScheduleRecordParams struct {
 	EndpointID     UUID
 }
 
-// Records a change during a run: its finish will replan. The revision voids what the start read for it.
+// Records a change during a run, because the finish of the run replans. The new revision
+// invalidates the state that the start has read.
 func (q *Queries) ScheduleRecord(ctx context.Context, db DBTX, arg ScheduleRecordParams) (int64, error) {
 	result, err := db.Exec(ctx, scheduleRecord,
 		arg.Version,
@@ -541,7 +545,8 @@ type ScheduleReplanParams struct {
 	EndpointID     UUID
 }
 
-// Puts a new plan in force, revokes every claim and ends the run that the plan follows. A change of a running endpoint records itself instead.
+// Stores a new plan, revokes the claim and ends the run that the plan follows. For a running
+// endpoint ScheduleRecord is used instead.
 func (q *Queries) ScheduleReplan(ctx context.Context, db DBTX, arg ScheduleReplanParams) (int64, error) {
 	result, err := db.Exec(ctx, scheduleReplan,
 		arg.PlannedAt,
@@ -577,8 +582,9 @@ WHERE s.endpoint_id = ANY ($1::uuid[])
   AND s.run_id IS NULL
 `
 
-// Brings schedules to the version of their configuration, where somebody has raised that by hand: no worker could find what they call
-// otherwise. Their rows are locked. The plan stays until the next finish decides by the new configuration.
+// Sets the version of schedules to that of their endpoint, if an operator has raised the version by
+// hand. Otherwise no worker could find the configuration. The caller has locked the rows. The plan
+// stays until the next finish, which decides by the new configuration.
 func (q *Queries) ScheduleSyncVersion(ctx context.Context, db DBTX, endpointIds []UUID) (int64, error) {
 	result, err := db.Exec(ctx, scheduleSyncVersion, endpointIds)
 	if err != nil {
@@ -591,7 +597,8 @@ const scheduleWake = `-- name: ScheduleWake :exec
 SELECT set_config('synchronous_commit', 'off', true), pg_notify('rubato_due', $1::bigint::text)
 `
 
-// The same by itself, after the commit of what came due. It need not be durable: whoever misses the message polls.
+// Works like ScheduleNotify, in a transaction of its own after the commit of the change. It need
+// not be durable, because a worker that misses the notification polls.
 func (q *Queries) ScheduleWake(ctx context.Context, db DBTX, dueMs int64) error {
 	_, err := db.Exec(ctx, scheduleWake, dueMs)
 	return err

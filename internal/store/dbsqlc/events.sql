@@ -1,16 +1,18 @@
 -- name: EventInsertMany :exec
--- Tells those who watch, once the transaction has committed.
+-- Inserts events. Readers of the feed see them after the commit.
 INSERT INTO events (tenant_id, endpoint_id, at, kind, detail)
 SELECT unnest(sqlc.arg('tenant_ids')::uuid[]), unnest(sqlc.arg('endpoint_ids')::uuid[]), unnest(sqlc.arg('at')::timestamptz[]),
        unnest(sqlc.arg('kinds')::text[]), unnest(sqlc.arg('details')::text[])::jsonb;
 
 -- name: EventHead :one
--- What the snapshot of this transaction has seen to the end: every transaction below until is over, and none above last has begun.
+-- Returns the head of the feed by the snapshot of this transaction. Every transaction below until
+-- has ended, and none above last has begun.
 SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS until, pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS last,
        coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now;
 
 -- name: EventList :many
--- Changes between a place and the head, in the order of commits as far as they can be told apart.
+-- Returns the events between a position and the head, in the order of commits as far as it is
+-- known.
 SELECT id, txid, endpoint_id, at, kind, detail
 FROM events
 WHERE tenant_id = @tenant_id
@@ -23,7 +25,7 @@ ORDER BY txid, id
 LIMIT sqlc.arg('max_rows')::int;
 
 -- name: RunNewsList :many
--- Names of runs that finished, from a place to the head. A row may have been told in part.
+-- Returns finished runs from a position to the head. The first row may have been delivered in part.
 SELECT id, txid, at, run_ids, endpoint_ids
 FROM run_news
 WHERE tenant_id = @tenant_id
@@ -33,14 +35,16 @@ ORDER BY txid, id
 LIMIT sqlc.arg('max_rows')::int;
 
 -- name: RunFind :many
--- Runs of the history by their names, in no order. An ID carries its due time, so each is looked for on its day alone.
+-- Returns runs of the history by ID, unordered. A run ID contains its due time, so each lookup
+-- reads one partition.
 SELECT r.*
 FROM (SELECT unnest(sqlc.arg('ids')::uuid[]) AS id, unnest(sqlc.arg('scheduled_for')::timestamptz[]) AS scheduled_for) n
 JOIN runs r ON r.id = n.id AND r.scheduled_for = n.scheduled_for
 WHERE r.tenant_id = @tenant_id;
 
 -- name: EventDropBefore :execrows
--- Forgets what nobody may resume from any more, out of the oldest rows, a bounded number of them at a time.
+-- Deletes events before an instant, because no reader may resume from them any more. It reads the
+-- oldest 10000 rows per call.
 DELETE
 FROM events
 WHERE id IN (SELECT oldest.id
@@ -48,7 +52,7 @@ WHERE id IN (SELECT oldest.id
              WHERE oldest.at < sqlc.arg('before')::timestamptz);
 
 -- name: RunNewsDropBefore :execrows
--- The same of runs.
+-- Works like EventDropBefore for finished runs.
 DELETE
 FROM run_news
 WHERE id IN (SELECT oldest.id

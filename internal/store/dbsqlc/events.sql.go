@@ -19,7 +19,8 @@ WHERE id IN (SELECT oldest.id
              WHERE oldest.at < $1::timestamptz)
 `
 
-// Forgets what nobody may resume from any more, out of the oldest rows, a bounded number of them at a time.
+// Deletes events before an instant, because no reader may resume from them any more. It reads the
+// oldest 10000 rows per call.
 func (q *Queries) EventDropBefore(ctx context.Context, db DBTX, before time.Time) (int64, error) {
 	result, err := db.Exec(ctx, eventDropBefore, before)
 	if err != nil {
@@ -39,7 +40,8 @@ type EventHeadRow struct {
 	Now   time.Time
 }
 
-// What the snapshot of this transaction has seen to the end: every transaction below until is over, and none above last has begun.
+// Returns the head of the feed by the snapshot of this transaction. Every transaction below until
+// has ended, and none above last has begun.
 func (q *Queries) EventHead(ctx context.Context, db DBTX, now *time.Time) (*EventHeadRow, error) {
 	row := db.QueryRow(ctx, eventHead, now)
 	var i EventHeadRow
@@ -61,7 +63,7 @@ type EventInsertManyParams struct {
 	Details     []string
 }
 
-// Tells those who watch, once the transaction has committed.
+// Inserts events. Readers of the feed see them after the commit.
 func (q *Queries) EventInsertMany(ctx context.Context, db DBTX, arg EventInsertManyParams) error {
 	_, err := db.Exec(ctx, eventInsertMany,
 		arg.TenantIds,
@@ -105,7 +107,8 @@ type EventListRow struct {
 	Detail     json.RawMessage
 }
 
-// Changes between a place and the head, in the order of commits as far as they can be told apart.
+// Returns the events between a position and the head, in the order of commits as far as it is
+// known.
 func (q *Queries) EventList(ctx context.Context, db DBTX, arg EventListParams) ([]*EventListRow, error) {
 	rows, err := db.Query(ctx, eventList,
 		arg.TenantID,
@@ -154,7 +157,8 @@ type RunFindParams struct {
 	TenantID     UUID
 }
 
-// Runs of the history by their names, in no order. An ID carries its due time, so each is looked for on its day alone.
+// Returns runs of the history by ID, unordered. A run ID contains its due time, so each lookup
+// reads one partition.
 func (q *Queries) RunFind(ctx context.Context, db DBTX, arg RunFindParams) ([]*Run, error) {
 	rows, err := db.Query(ctx, runFind, arg.Ids, arg.ScheduledFor, arg.TenantID)
 	if err != nil {
@@ -215,7 +219,7 @@ WHERE id IN (SELECT oldest.id
              WHERE oldest.at < $1::timestamptz)
 `
 
-// The same of runs.
+// Works like EventDropBefore for finished runs.
 func (q *Queries) RunNewsDropBefore(ctx context.Context, db DBTX, before time.Time) (int64, error) {
 	result, err := db.Exec(ctx, runNewsDropBefore, before)
 	if err != nil {
@@ -250,7 +254,7 @@ type RunNewsListRow struct {
 	EndpointIds []UUID
 }
 
-// Names of runs that finished, from a place to the head. A row may have been told in part.
+// Returns finished runs from a position to the head. The first row may have been delivered in part.
 func (q *Queries) RunNewsList(ctx context.Context, db DBTX, arg RunNewsListParams) ([]*RunNewsListRow, error) {
 	rows, err := db.Query(ctx, runNewsList,
 		arg.TenantID,

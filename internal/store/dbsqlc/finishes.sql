@@ -1,6 +1,6 @@
 -- name: RunListOwn :many
--- Which of these runs the history holds as an earlier attempt of the same finish wrote them: by run, token, worker and outcome. What a
--- settlement wrote for the worker differs in the reason.
+-- Returns which of these runs an earlier try of the same finish has written, by run, token, worker
+-- and outcome. A settlement of the run has another reason, so it does not match.
 WITH done AS (
     SELECT unnest(sqlc.arg('tenant_ids')::uuid[]) AS tenant_id,
            unnest(sqlc.arg('run_ids')::uuid[]) AS run_id,
@@ -18,7 +18,8 @@ WHERE r.claim_token = done.token
   AND r.reason_code = done.reason;
 
 -- name: ScheduleListKept :many
--- The claims that the finish of a run left with its worker and that were not started and whose locks are not over: under the very token that followed the run's.
+-- Returns the claims that the finish of a run kept for its worker, if they are neither started nor
+-- expired. Such a claim has the token after that of the run.
 WITH done AS (
     SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('tokens')::bigint[]) AS token
 )
@@ -30,9 +31,10 @@ WHERE (s.claimed_by = sqlc.arg('worker_id')::uuid) IS TRUE
   AND s.run_id IS NULL;
 
 -- name: ScheduleLock :many
--- Locks rows in one order, so that two batches cannot wait for each other, and returns them as they are once they are locked: a row
--- that had to be waited for comes as the previous holder left it. What else belongs to the state of an endpoint is read in later
--- statements, whose snapshots see what that holder committed.
+-- Locks rows in the order of their keys, so that two batches cannot deadlock, and returns the
+-- locked versions. If a row was locked by another transaction, its newest version is returned.
+-- Related rows of an endpoint are read in later statements, because their snapshots see what the
+-- other transaction committed.
 SELECT *
 FROM schedules
 WHERE endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
@@ -40,10 +42,12 @@ ORDER BY endpoint_id
 FOR UPDATE;
 
 -- name: ScheduleFinish :many
--- Writes what the finishes decided, and ends the runs. A row whose next due time lies close by stays with its holder under a new token:
--- holder and lock are set together. An instant of the year 1 means none. It is a compare-and-set: a row that was rewritten since it was
--- read (by the start, or by ScheduleLock) has another place, token or revision, and does not come back. If the rows are not
--- locked, neither does a run whose instants lie outside the database's clock, because its worker's clock is slewed.
+-- Writes the decisions of the finishes and ends the runs. A row with a close next due time stays
+-- with its worker under a new token: claimed_by and lock are set together. An instant of the year 1
+-- stands for null. It is a compare-and-set: if a row was rewritten since it was read by the start
+-- or by ScheduleLock, its ctid, token or revision differs, and the row is not returned. If the rows
+-- are not locked, a run with instants outside the database's clock is not returned either, because
+-- the clock of its worker drifts.
 WITH next AS (
     SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id,
            unnest(sqlc.arg('planned_at')::timestamptz[]) AS planned_at,
@@ -115,7 +119,8 @@ WHERE s.ctid = next.place
 RETURNING s.endpoint_id, s.ctid AS place, s.claim_token, s.due_at, s.claimed_by;
 
 -- name: ScheduleDeleteArchived :exec
--- Removes the rows of endpoints that were archived during the run which ends now. The rows are locked.
+-- Deletes the rows of endpoints that were archived during the run that ends now. The caller has
+-- locked the rows.
 DELETE
 FROM schedules s
 WHERE s.endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])

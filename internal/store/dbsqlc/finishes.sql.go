@@ -45,8 +45,8 @@ type RunListOwnRow struct {
 	NextSource string
 }
 
-// Which of these runs the history holds as an earlier attempt of the same finish wrote them: by run, token, worker and outcome. What a
-// settlement wrote for the worker differs in the reason.
+// Returns which of these runs an earlier try of the same finish has written, by run, token, worker
+// and outcome. A settlement of the run has another reason, so it does not match.
 func (q *Queries) RunListOwn(ctx context.Context, db DBTX, arg RunListOwnParams) ([]*RunListOwnRow, error) {
 	rows, err := db.Query(ctx, runListOwn,
 		arg.WorkerID,
@@ -82,7 +82,8 @@ WHERE s.endpoint_id = ANY ($1::uuid[])
   AND s.archived
 `
 
-// Removes the rows of endpoints that were archived during the run which ends now. The rows are locked.
+// Deletes the rows of endpoints that were archived during the run that ends now. The caller has
+// locked the rows.
 func (q *Queries) ScheduleDeleteArchived(ctx context.Context, db DBTX, endpointIds []UUID) error {
 	_, err := db.Exec(ctx, scheduleDeleteArchived, endpointIds)
 	return err
@@ -199,10 +200,12 @@ type ScheduleFinishRow struct {
 	ClaimedBy  *UUID
 }
 
-// Writes what the finishes decided, and ends the runs. A row whose next due time lies close by stays with its holder under a new token:
-// holder and lock are set together. An instant of the year 1 means none. It is a compare-and-set: a row that was rewritten since it was
-// read (by the start, or by ScheduleLock) has another place, token or revision, and does not come back. If the rows are not
-// locked, neither does a run whose instants lie outside the database's clock, because its worker's clock is slewed.
+// Writes the decisions of the finishes and ends the runs. A row with a close next due time stays
+// with its worker under a new token: claimed_by and lock are set together. An instant of the year 1
+// stands for null. It is a compare-and-set: if a row was rewritten since it was read by the start
+// or by ScheduleLock, its ctid, token or revision differs, and the row is not returned. If the rows
+// are not locked, a run with instants outside the database's clock is not returned either, because
+// the clock of its worker drifts.
 func (q *Queries) ScheduleFinish(ctx context.Context, db DBTX, arg ScheduleFinishParams) ([]*ScheduleFinishRow, error) {
 	rows, err := db.Query(ctx, scheduleFinish,
 		arg.WorkerID,
@@ -291,7 +294,8 @@ type ScheduleListKeptRow struct {
 	LockedUntil  time.Time
 }
 
-// The claims that the finish of a run left with its worker and that were not started and whose locks are not over: under the very token that followed the run's.
+// Returns the claims that the finish of a run kept for its worker, if they are neither started nor
+// expired. Such a claim has the token after that of the run.
 func (q *Queries) ScheduleListKept(ctx context.Context, db DBTX, arg ScheduleListKeptParams) ([]*ScheduleListKeptRow, error) {
 	rows, err := db.Query(ctx, scheduleListKept,
 		arg.WorkerID,
@@ -337,9 +341,10 @@ ORDER BY endpoint_id
 FOR UPDATE
 `
 
-// Locks rows in one order, so that two batches cannot wait for each other, and returns them as they are once they are locked: a row
-// that had to be waited for comes as the previous holder left it. What else belongs to the state of an endpoint is read in later
-// statements, whose snapshots see what that holder committed.
+// Locks rows in the order of their keys, so that two batches cannot deadlock, and returns the
+// locked versions. If a row was locked by another transaction, its newest version is returned.
+// Related rows of an endpoint are read in later statements, because their snapshots see what the
+// other transaction committed.
 func (q *Queries) ScheduleLock(ctx context.Context, db DBTX, endpointIds []UUID) ([]*Schedule, error) {
 	rows, err := db.Query(ctx, scheduleLock, endpointIds)
 	if err != nil {

@@ -1,6 +1,7 @@
 -- name: ScheduleGauge :one
--- How many endpoints could be claimed at this moment, and for how long the one that was planned first has waited. It looks at the
--- heads of the indexes on due_at and no further than max_rows, so it stays cheap at any number of endpoints. A running row is not due.
+-- Counts the claimable endpoints, and returns how long the one planned first has waited. It reads
+-- at most max_rows entries from the low ends of the indexes on due_at, so its cost does not depend
+-- on the number of endpoints. A running row does not count.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
 ), due AS MATERIALIZED (
@@ -24,7 +25,7 @@ SELECT least(count(*), sqlc.arg('max_rows')::int)::bigint AS due,
 FROM due d;
 
 -- name: WorkerGauge :many
--- Workers by state. One that has not been heard of for a while is silent, unless it said goodbye.
+-- Counts workers by state. A worker without a recent heartbeat is silent, unless it has shut down.
 SELECT (CASE
             WHEN state <> 'inactive'
                 AND heartbeat_at < coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - sqlc.arg('silent_ms')::bigint * interval '1 ms'
@@ -35,9 +36,10 @@ FROM workers
 GROUP BY 1;
 
 -- name: SnapshotGauge :many
--- The transaction that has kept vacuum from removing dead rows for longest, and its session; no row where there is none. Autovacuum is
--- not kept by its own workers. Of the text of its query only the first word is read, because the rest may hold data of others. A role
--- without pg_read_all_stats sees its own transactions only.
+-- Returns the transaction that has held back vacuum for longest, with its session, or no row.
+-- Autovacuum workers are excluded, because they do not hold back vacuum. Only the first word of the
+-- query text is read, because the rest may contain data of users. A role without pg_read_all_stats
+-- sees only its own transactions.
 SELECT extract(EPOCH FROM clock_timestamp() - held.since)::float8 AS seconds,
        held.since::timestamptz AS since, held.pid::int AS pid, coalesce(held.usename, '')::text AS user_name,
        coalesce(held.application_name, '')::text AS application_name, coalesce(held.client, '')::text AS client,

@@ -44,8 +44,9 @@ type ScheduleGaugeRow struct {
 	OldestSeconds float64
 }
 
-// How many endpoints could be claimed at this moment, and for how long the one that was planned first has waited. It looks at the
-// heads of the indexes on due_at and no further than max_rows, so it stays cheap at any number of endpoints. A running row is not due.
+// Counts the claimable endpoints, and returns how long the one planned first has waited. It reads
+// at most max_rows entries from the low ends of the indexes on due_at, so its cost does not depend
+// on the number of endpoints. A running row does not count.
 func (q *Queries) ScheduleGauge(ctx context.Context, db DBTX, arg ScheduleGaugeParams) (*ScheduleGaugeRow, error) {
 	row := db.QueryRow(ctx, scheduleGauge, arg.MaxRows, arg.Now)
 	var i ScheduleGaugeRow
@@ -89,9 +90,10 @@ type SnapshotGaugeRow struct {
 	Prepared        string
 }
 
-// The transaction that has kept vacuum from removing dead rows for longest, and its session; no row where there is none. Autovacuum is
-// not kept by its own workers. Of the text of its query only the first word is read, because the rest may hold data of others. A role
-// without pg_read_all_stats sees its own transactions only.
+// Returns the transaction that has held back vacuum for longest, with its session, or no row.
+// Autovacuum workers are excluded, because they do not hold back vacuum. Only the first word of the
+// query text is read, because the rest may contain data of users. A role without pg_read_all_stats
+// sees only its own transactions.
 func (q *Queries) SnapshotGauge(ctx context.Context, db DBTX) ([]*SnapshotGaugeRow, error) {
 	rows, err := db.Query(ctx, snapshotGauge)
 	if err != nil {
@@ -145,7 +147,7 @@ type WorkerGaugeRow struct {
 	Workers int64
 }
 
-// Workers by state. One that has not been heard of for a while is silent, unless it said goodbye.
+// Counts workers by state. A worker without a recent heartbeat is silent, unless it has shut down.
 func (q *Queries) WorkerGauge(ctx context.Context, db DBTX, arg WorkerGaugeParams) ([]*WorkerGaugeRow, error) {
 	rows, err := db.Query(ctx, workerGauge, arg.Now, arg.SilentMs)
 	if err != nil {

@@ -1,6 +1,7 @@
 -- name: HintGetMany :many
--- The hints in force, expired ones included: the governor judges that. Their index has this order, so a plan that was made while there
--- were none does not read those that have ended.
+-- Returns the hints in force. It includes expired ones, because the governor judges expiry. The
+-- order is that of the index hints_current, so that a plan cached while the table was empty still
+-- uses that index.
 SELECT *
 FROM hints
 WHERE endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
@@ -28,8 +29,9 @@ ORDER BY id DESC
 LIMIT 1;
 
 -- name: DecisionDropBefore :one
--- Removes decisions from before an instant that a later one of their endpoint has followed, among the next ones after a place, and tells
--- how many of these are from before it and where the last of them stands. The last decision of an endpoint may be the one in force.
+-- Deletes decisions before an instant, in pages by ID. The last decision of an endpoint is kept,
+-- because it may be in force. The statement returns how many rows of the page are before the
+-- instant, and the last ID of them.
 WITH page AS MATERIALIZED (
     SELECT d.id, d.endpoint_id
     FROM (SELECT o.id, o.endpoint_id, o.decided_at FROM decisions o WHERE o.id > sqlc.arg('after')::bigint ORDER BY o.id LIMIT sqlc.arg('max_rows')::int) d
@@ -45,7 +47,7 @@ SELECT count(*) AS old, coalesce(max(p.id), 0)::bigint AS place, (SELECT count(*
 FROM page p;
 
 -- name: HintDropBefore :one
--- The same of hints that were over by then.
+-- Works like DecisionDropBefore for hints that ended before the instant.
 WITH page AS MATERIALIZED (
     SELECT h.id, h.over_at
     FROM (SELECT o.id, o.created_at, coalesce(o.ended_at, o.expires_at) AS over_at

@@ -39,8 +39,9 @@ type DecisionDropBeforeRow struct {
 	Dropped int64
 }
 
-// Removes decisions from before an instant that a later one of their endpoint has followed, among the next ones after a place, and tells
-// how many of these are from before it and where the last of them stands. The last decision of an endpoint may be the one in force.
+// Deletes decisions before an instant, in pages by ID. The last decision of an endpoint is kept,
+// because it may be in force. The statement returns how many rows of the page are before the
+// instant, and the last ID of them.
 func (q *Queries) DecisionDropBefore(ctx context.Context, db DBTX, arg DecisionDropBeforeParams) (*DecisionDropBeforeRow, error) {
 	row := db.QueryRow(ctx, decisionDropBefore, arg.After, arg.MaxRows, arg.Before)
 	var i DecisionDropBeforeRow
@@ -136,7 +137,7 @@ type HintDropBeforeRow struct {
 	Dropped int64
 }
 
-// The same of hints that were over by then.
+// Works like DecisionDropBefore for hints that ended before the instant.
 func (q *Queries) HintDropBefore(ctx context.Context, db DBTX, arg HintDropBeforeParams) (*HintDropBeforeRow, error) {
 	row := db.QueryRow(ctx, hintDropBefore, arg.After, arg.MaxRows, arg.Before)
 	var i HintDropBeforeRow
@@ -169,8 +170,9 @@ WHERE endpoint_id = ANY ($1::uuid[])
 ORDER BY endpoint_id, kind
 `
 
-// The hints in force, expired ones included: the governor judges that. Their index has this order, so a plan that was made while there
-// were none does not read those that have ended.
+// Returns the hints in force. It includes expired ones, because the governor judges expiry. The
+// order is that of the index hints_current, so that a plan cached while the table was empty still
+// uses that index.
 func (q *Queries) HintGetMany(ctx context.Context, db DBTX, endpointIds []UUID) ([]*Hint, error) {
 	rows, err := db.Query(ctx, hintGetMany, endpointIds)
 	if err != nil {

@@ -1,6 +1,7 @@
 -- name: IdempotencyReserve :one
--- Takes a key for an attempt: one that nobody used, one that is out of date, or one whose attempt neither committed anything nor is
--- still under way. It returns what stands, which is this attempt where the token is its own.
+-- Reserves a key for an attempt: a new key, an expired one, or one with an attempt that neither
+-- committed nor is in flight. It returns the row in force, which is this attempt's if the token
+-- matches.
 WITH taken AS (
     INSERT INTO idempotency_keys AS i (tenant_id, route, key_hash, fingerprint, token, locked_until, expires_at)
     VALUES (@tenant_id, @route, @key_hash, @fingerprint, @token,
@@ -30,7 +31,8 @@ WHERE tenant_id = @tenant_id
   AND NOT EXISTS (SELECT FROM taken);
 
 -- name: IdempotencyExecute :execrows
--- Marks, in the transaction that carries a request out, that it was. Another attempt's token changes nothing.
+-- Marks a request as executed, in the transaction that executes it. The token fences out other
+-- attempts.
 UPDATE idempotency_keys
 SET executed = true
 WHERE tenant_id = @tenant_id
@@ -39,7 +41,7 @@ WHERE tenant_id = @tenant_id
   AND token = @token;
 
 -- name: IdempotencyComplete :execrows
--- Keeps the answer of an attempt.
+-- Stores the response of an attempt.
 UPDATE idempotency_keys
 SET executed = true, status = sqlc.arg('status')::smallint, headers = @headers, body = @body, sealed = @sealed
 WHERE tenant_id = @tenant_id
@@ -48,7 +50,7 @@ WHERE tenant_id = @tenant_id
   AND token = @token;
 
 -- name: IdempotencyRelease :exec
--- Gives a key back that nothing was done under.
+-- Deletes a reserved key under which nothing was executed.
 DELETE FROM idempotency_keys
 WHERE tenant_id = @tenant_id
   AND route = @route
@@ -57,7 +59,7 @@ WHERE tenant_id = @tenant_id
   AND NOT executed;
 
 -- name: IdempotencyUnlock :exec
--- Says that an attempt is over, although its outcome is not known.
+-- Ends the lock of an attempt with an unknown outcome.
 UPDATE idempotency_keys
 SET locked_until = now()
 WHERE tenant_id = @tenant_id
@@ -66,7 +68,7 @@ WHERE tenant_id = @tenant_id
   AND token = @token;
 
 -- name: IdempotencySweep :execrows
--- Deletes some of what is out of date.
+-- Deletes expired keys, at most max_rows.
 DELETE FROM idempotency_keys
 WHERE (tenant_id, route, key_hash) IN (SELECT i.tenant_id, i.route, i.key_hash
                                        FROM idempotency_keys AS i

@@ -32,7 +32,7 @@ type IdempotencyCompleteParams struct {
 	Token    UUID
 }
 
-// Keeps the answer of an attempt.
+// Stores the response of an attempt.
 func (q *Queries) IdempotencyComplete(ctx context.Context, db DBTX, arg IdempotencyCompleteParams) (int64, error) {
 	result, err := db.Exec(ctx, idempotencyComplete,
 		arg.Status,
@@ -66,7 +66,8 @@ type IdempotencyExecuteParams struct {
 	Token    UUID
 }
 
-// Marks, in the transaction that carries a request out, that it was. Another attempt's token changes nothing.
+// Marks a request as executed, in the transaction that executes it. The token fences out other
+// attempts.
 func (q *Queries) IdempotencyExecute(ctx context.Context, db DBTX, arg IdempotencyExecuteParams) (int64, error) {
 	result, err := db.Exec(ctx, idempotencyExecute,
 		arg.TenantID,
@@ -96,7 +97,7 @@ type IdempotencyReleaseParams struct {
 	Token    UUID
 }
 
-// Gives a key back that nothing was done under.
+// Deletes a reserved key under which nothing was executed.
 func (q *Queries) IdempotencyRelease(ctx context.Context, db DBTX, arg IdempotencyReleaseParams) error {
 	_, err := db.Exec(ctx, idempotencyRelease,
 		arg.TenantID,
@@ -158,8 +159,9 @@ type IdempotencyReserveRow struct {
 	Locked      bool
 }
 
-// Takes a key for an attempt: one that nobody used, one that is out of date, or one whose attempt neither committed anything nor is
-// still under way. It returns what stands, which is this attempt where the token is its own.
+// Reserves a key for an attempt: a new key, an expired one, or one with an attempt that neither
+// committed nor is in flight. It returns the row in force, which is this attempt's if the token
+// matches.
 func (q *Queries) IdempotencyReserve(ctx context.Context, db DBTX, arg IdempotencyReserveParams) (*IdempotencyReserveRow, error) {
 	row := db.QueryRow(ctx, idempotencyReserve,
 		arg.TenantID,
@@ -194,7 +196,7 @@ WHERE (tenant_id, route, key_hash) IN (SELECT i.tenant_id, i.route, i.key_hash
                                        FOR UPDATE SKIP LOCKED)
 `
 
-// Deletes some of what is out of date.
+// Deletes expired keys, at most max_rows.
 func (q *Queries) IdempotencySweep(ctx context.Context, db DBTX, maxRows int32) (int64, error) {
 	result, err := db.Exec(ctx, idempotencySweep, maxRows)
 	if err != nil {
@@ -219,7 +221,7 @@ type IdempotencyUnlockParams struct {
 	Token    UUID
 }
 
-// Says that an attempt is over, although its outcome is not known.
+// Ends the lock of an attempt with an unknown outcome.
 func (q *Queries) IdempotencyUnlock(ctx context.Context, db DBTX, arg IdempotencyUnlockParams) error {
 	_, err := db.Exec(ctx, idempotencyUnlock,
 		arg.TenantID,

@@ -1,7 +1,7 @@
 -- name: KeyFind :one
--- Who a secret stands for: the current one of a key, or one that was rotated away and is still good. The use is noted at most once a
--- minute, and never by waiting for somebody else. left_ms is how long the secret stays good, at least 1 and at most an hour, so that
--- nobody believes it for longer.
+-- Returns the API key of a secret: its current secret, or a rotated one that is still valid. The
+-- use is recorded at most once a minute, and a locked row is skipped. left_ms is how long the
+-- secret stays valid, from 1 ms to an hour, which bounds how long a cache may keep the result.
 WITH found AS (
     SELECT k.id, k.tenant_id, k.name, k.scopes,
            least(k.expires_at, now() + interval '1 hour',
@@ -25,14 +25,15 @@ SELECT id, tenant_id, name, scopes, greatest(floor(extract(epoch FROM good_until
 FROM found;
 
 -- name: KeyEnsure :exec
--- Makes sure that a key exists; a key that was revoked stays revoked, and a secret that was rotated away stays away.
+-- Inserts a key if it does not exist. A revoked key stays revoked, and a rotated secret stays
+-- invalid.
 INSERT INTO api_keys (id, tenant_id, name, prefix, hash, scopes)
 SELECT @id, @tenant_id, @name, @prefix, @hash, sqlc.arg('scopes')::text[]
 WHERE NOT EXISTS (SELECT FROM retired_secrets AS r WHERE r.hash = @hash)
 ON CONFLICT (hash) DO NOTHING;
 
 -- name: KeysLock :exec
--- Lets one change of a tenant's keys at a time go on.
+-- Locks the keys of a tenant, so that changes of them are serialised.
 SELECT FROM tenants WHERE id = @tenant_id FOR NO KEY UPDATE;
 
 -- name: KeyInsert :exec
@@ -58,7 +59,8 @@ ORDER BY id DESC
 LIMIT sqlc.arg('max_rows');
 
 -- name: KeyCount :one
--- How many keys of a tenant are in force. Others cannot change that number while the tenant's keys are locked.
+-- Counts the active keys of a tenant. The number is stable while the caller holds the lock of
+-- KeysLock.
 SELECT count(*)
 FROM api_keys
 WHERE tenant_id = @tenant_id
@@ -66,7 +68,7 @@ WHERE tenant_id = @tenant_id
   AND (expires_at IS NULL OR expires_at > sqlc.arg('now')::timestamptz);
 
 -- name: KeyCountAdmins :one
--- How many keys with the scope admin are in force beside one.
+-- Counts the active keys with the scope admin, except one key.
 SELECT count(*)
 FROM api_keys
 WHERE tenant_id = @tenant_id
@@ -83,7 +85,8 @@ WHERE id = @id
   AND revoked_at IS NULL;
 
 -- name: SecretRetire :execrows
--- Keeps the current secret of a key as one that is good for a while yet, and lets no older one outlive it.
+-- Keeps the current secret of a key valid until an instant, and shortens older retired secrets to
+-- it.
 WITH older AS (
     UPDATE retired_secrets
     SET valid_until = least(valid_until, sqlc.arg('valid_until')::timestamptz)

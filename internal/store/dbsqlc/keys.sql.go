@@ -23,7 +23,8 @@ type KeyCountParams struct {
 	Now      time.Time
 }
 
-// How many keys of a tenant are in force. Others cannot change that number while the tenant's keys are locked.
+// Counts the active keys of a tenant. The number is stable while the caller holds the lock of
+// KeysLock.
 func (q *Queries) KeyCount(ctx context.Context, db DBTX, arg KeyCountParams) (int64, error) {
 	row := db.QueryRow(ctx, keyCount, arg.TenantID, arg.Now)
 	var count int64
@@ -47,7 +48,7 @@ type KeyCountAdminsParams struct {
 	Now      time.Time
 }
 
-// How many keys with the scope admin are in force beside one.
+// Counts the active keys with the scope admin, except one key.
 func (q *Queries) KeyCountAdmins(ctx context.Context, db DBTX, arg KeyCountAdminsParams) (int64, error) {
 	row := db.QueryRow(ctx, keyCountAdmins, arg.TenantID, arg.ID, arg.Now)
 	var count int64
@@ -71,7 +72,8 @@ type KeyEnsureParams struct {
 	Scopes   []string
 }
 
-// Makes sure that a key exists; a key that was revoked stays revoked, and a secret that was rotated away stays away.
+// Inserts a key if it does not exist. A revoked key stays revoked, and a rotated secret stays
+// invalid.
 func (q *Queries) KeyEnsure(ctx context.Context, db DBTX, arg KeyEnsureParams) error {
 	_, err := db.Exec(ctx, keyEnsure,
 		arg.ID,
@@ -116,9 +118,9 @@ type KeyFindRow struct {
 	LeftMs   int64
 }
 
-// Who a secret stands for: the current one of a key, or one that was rotated away and is still good. The use is noted at most once a
-// minute, and never by waiting for somebody else. left_ms is how long the secret stays good, at least 1 and at most an hour, so that
-// nobody believes it for longer.
+// Returns the API key of a secret: its current secret, or a rotated one that is still valid. The
+// use is recorded at most once a minute, and a locked row is skipped. left_ms is how long the
+// secret stays valid, from 1 ms to an hour, which bounds how long a cache may keep the result.
 func (q *Queries) KeyFind(ctx context.Context, db DBTX, hash []byte) (*KeyFindRow, error) {
 	row := db.QueryRow(ctx, keyFind, hash)
 	var i KeyFindRow
@@ -326,7 +328,7 @@ const keysLock = `-- name: KeysLock :exec
 SELECT FROM tenants WHERE id = $1 FOR NO KEY UPDATE
 `
 
-// Lets one change of a tenant's keys at a time go on.
+// Locks the keys of a tenant, so that changes of them are serialised.
 func (q *Queries) KeysLock(ctx context.Context, db DBTX, tenantID UUID) error {
 	_, err := db.Exec(ctx, keysLock, tenantID)
 	return err
@@ -349,7 +351,8 @@ type SecretRetireParams struct {
 	KeyID      UUID
 }
 
-// Keeps the current secret of a key as one that is good for a while yet, and lets no older one outlive it.
+// Keeps the current secret of a key valid until an instant, and shortens older retired secrets to
+// it.
 func (q *Queries) SecretRetire(ctx context.Context, db DBTX, arg SecretRetireParams) (int64, error) {
 	result, err := db.Exec(ctx, secretRetire, arg.ValidUntil, arg.KeyID)
 	if err != nil {

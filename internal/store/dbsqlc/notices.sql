@@ -1,12 +1,13 @@
 -- name: NoticeBookChange :one
--- Makes the rules of the installation another version. It lets one change of them at a time go on, and must come first in it.
+-- Raises the version of all rules. It comes first in a transaction that changes rules, because its
+-- row lock serialises such changes.
 UPDATE notice_book SET version = version + 1 RETURNING version;
 
 -- name: NoticeBookVersion :one
 SELECT version FROM notice_book;
 
 -- name: NoticeRuleListAll :many
--- Every rule in force, for the book.
+-- Returns all enabled rules, for the cache of rules.
 SELECT * FROM notice_rules WHERE enabled;
 
 -- name: NoticeRuleCount :one
@@ -24,7 +25,8 @@ ORDER BY name
 LIMIT sqlc.arg('max_rows');
 
 -- name: NoticeRulePut :one
--- Stores a rule, or replaces it under the same identity. Endpoints are looked through for what it says once every program goes by it.
+-- Inserts a rule, or replaces it and keeps its ID. The scan of endpoints for the changed rule
+-- starts at walk_from, because by then every program uses the new rules.
 INSERT INTO notice_rules (id, tenant_id, name, event, threshold, endpoint_id, labels, recovery, remind_ms, enabled, channel, version,
                           created_at, created_by, updated_at, updated_by, walk_from, walked)
 VALUES (audit_log_id(sqlc.arg('now')), sqlc.arg('tenant_id'), sqlc.arg('name'), sqlc.arg('event'), sqlc.arg('threshold'), sqlc.narg('endpoint_id'), sqlc.arg('labels'), sqlc.arg('recovery'), sqlc.arg('remind_ms'), sqlc.arg('enabled'), sqlc.arg('channel'), 1,
@@ -46,7 +48,7 @@ ON CONFLICT (tenant_id, name) DO UPDATE
 RETURNING *;
 
 -- name: NoticeRuleListNaming :many
--- The rules whose channels need a secret; a tenant has hundreds at most.
+-- Returns the rules with channels that refer to a secret. A tenant has a few hundred rules at most.
 SELECT name
 FROM notice_rules
 WHERE tenant_id = sqlc.arg('tenant_id')
@@ -54,7 +56,7 @@ WHERE tenant_id = sqlc.arg('tenant_id')
 ORDER BY name;
 
 -- name: NoticeCountNaming :one
--- How many notices wait to be sent where their rule went, by a channel that needs a secret.
+-- Counts the waiting notices with a channel of their own that refers to a secret.
 SELECT count(*)
 FROM notices
 WHERE tenant_id = sqlc.arg('tenant_id')
@@ -65,8 +67,8 @@ WHERE tenant_id = sqlc.arg('tenant_id')
 DELETE FROM notice_rules WHERE id = sqlc.arg('id') AND tenant_id = sqlc.arg('tenant_id');
 
 -- name: NoticeRuleEnd :many
--- Ends the open episodes of a rule that is gone or says something else now, and what of them nobody was told of yet. Episodes are locked in
--- the order in which finishes lock them; see NoticeClose.
+-- Closes the open episodes of a rule that was deleted or changed, and mutes their waiting notices.
+-- Episodes are locked in the same order as by finishes; see NoticeClose.
 WITH open AS (
     SELECT o.id
     FROM notice_episodes o
@@ -89,7 +91,8 @@ WITH open AS (
 SELECT id FROM ended;
 
 -- name: NoticeRemindSooner :exec
--- Lets the open episodes of a rule that reminds, or reminds more often, from now on be told of by then. In the order of NoticeRuleEnd.
+-- Moves the next reminder of open episodes forward after their rule got reminders or a shorter
+-- interval. It locks rows in the order of NoticeRuleEnd.
 WITH open AS (
     SELECT o.id
     FROM notice_episodes o
@@ -103,9 +106,11 @@ FROM open
 WHERE ep.id = open.id;
 
 -- name: NoticeWithdraw :exec
--- Writes the last notice of episodes that ended without one, where something of them may have arrived. It must be a statement after the one
--- that muted what waited: what that one muted first was claimed if its token is above 1. Who claimed it may still be sending it until its
--- lock is over, and the end must not arrive before the begin.
+-- Inserts the last notice of closed episodes, if the receiver may have got an earlier notice of
+-- them. It must be a statement after the one that muted the waiting notices: a muted notice had
+-- been claimed before if its token is above 1. The claiming worker may still be sending it until
+-- its lock ends. The new notice waits for that lock, because it must not arrive before the opening
+-- notice.
 INSERT INTO notices (id, tenant_id, episode_id, kind, number, created_at, due_at, state, attempts, claim_token, held, error, cause)
 SELECT audit_log_id(sqlc.arg('now')), ep.tenant_id, ep.id, 'withdrawn', 0, sqlc.arg('now'),
        greatest(sqlc.arg('now')::timestamptz, least(told.sending_until, sqlc.arg('now')::timestamptz + sqlc.arg('lock_ms')::bigint * interval '1 ms')),
@@ -121,8 +126,8 @@ WHERE ep.id = ANY (sqlc.arg('ids')::uuid[])
 ORDER BY ep.id;
 
 -- name: NoticeKeepChannel :exec
--- Lets ends of what a rule told go where it was told, because the rule is gone or goes elsewhere from now on; those that were given up, too,
--- since they can be sent again.
+-- Copies the channel of a rule to its waiting and dead closing notices, because the rule is deleted
+-- or gets another channel. Dead ones are included because a user can retry them.
 UPDATE notices n
 SET channel = sqlc.arg('channel')
 FROM notice_episodes ep
@@ -134,8 +139,9 @@ WHERE n.tenant_id = sqlc.arg('tenant_id')
   AND ep.rule_id = sqlc.arg('rule_id');
 
 -- name: NoticeMove :exec
--- Opens again what was ended because its rule goes elsewhere from now on, and writes the notice of it: a moment after the old receiver is
--- told, which may be the new one under another address.
+-- Opens closed episodes again after their rule got another channel, and inserts the opening notices
+-- for it. They are sent 5 s after the last notice to the old receiver, because both channels may
+-- lead to the same receiver.
 WITH moved AS (
     INSERT INTO notice_episodes (id, tenant_id, rule_id, rule, endpoint_id, event, opened_at, detail, remind_at, reminders, labels)
     SELECT audit_log_id(sqlc.arg('now')), old.tenant_id, r.id, r.name, old.endpoint_id, old.event, old.opened_at, old.detail,
@@ -156,8 +162,9 @@ FROM moved
          LEFT JOIN notices last ON last.episode_id = old.id AND last.kind = 'withdrawn';
 
 -- name: NoticeOpen :exec
--- Opens an episode, and writes the notice of it, for every rule that is about one of these events of endpoints, where none is open. Who
--- is second finds the first one's episode, whatever waits for whom: one order of rows.
+-- Opens an episode and inserts its notice for every rule that matches one of these events and has
+-- no open episode. Rows are inserted in one order, so that concurrent transactions cannot deadlock;
+-- the second one finds the episode of the first.
 WITH asked AS (
     SELECT unnest(sqlc.arg('events')::text[]) AS event,
            unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id,
@@ -183,8 +190,9 @@ SELECT audit_log_id(sqlc.arg('now')), opened.tenant_id, opened.id, 'opened', 0, 
 FROM opened;
 
 -- name: NoticeClose :exec
--- Closes the open episodes of endpoints whose rules an event is too small for by now, and writes the notice of it where the rule wants one.
--- Whoever changes more than one episode locks them in the order of their IDs, so that two of them cannot wait for each other.
+-- Closes open episodes if their events are now below the threshold of their rules, and inserts a
+-- recovery notice if the rule has recovery. Every statement that changes several episodes locks
+-- them in the order of their IDs, so that two transactions cannot deadlock.
 WITH asked AS (
     SELECT unnest(sqlc.arg('events')::text[]) AS event,
            unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id,
@@ -209,7 +217,8 @@ FROM closed
 WHERE closed.recovery;
 
 -- name: NoticeEpisodeListOpen :many
--- The episodes that a run on time, or one that is not lost, ends: for the book.
+-- Returns the open episodes of events late and lost, for the cache of rules, because a run on time
+-- or a finished run closes them.
 SELECT endpoint_id, event
 FROM notice_episodes
 WHERE closed_at IS NULL
@@ -217,11 +226,12 @@ WHERE closed_at IS NULL
 LIMIT sqlc.arg('max_rows');
 
 -- name: NoticeWatchHold :one
--- Lets one program at a time look after episodes, and tells whether there could be anything to look after.
+-- Takes the lock of the watch of episodes, which one program holds at a time, and reports whether
+-- any rule or episode exists.
 SELECT (EXISTS (SELECT 1 FROM notice_rules) OR EXISTS (SELECT 1 FROM notice_episodes))::boolean AS anything FROM notice_book FOR UPDATE SKIP LOCKED;
 
 -- name: NoticeWalkNext :one
--- A rule whose endpoints are still to be looked through, the one that has waited for longest.
+-- Returns the rule with an incomplete scan of endpoints that has waited longest.
 SELECT *
 FROM notice_rules
 WHERE walked IS NOT NULL
@@ -230,7 +240,7 @@ ORDER BY walk_from
 LIMIT 1;
 
 -- name: NoticeWalkEndpoints :many
--- The next endpoints of a tenant, how many of their runs failed in a row, and which run was the last.
+-- Returns the next endpoints of a tenant with their failure counts and the keys of their last runs.
 SELECT e.id, s.failure_count, s.last_slot, s.last_attempt, s.last_infra_attempt
 FROM endpoints e
          JOIN schedules s ON s.endpoint_id = e.id
@@ -240,7 +250,7 @@ ORDER BY e.id
 LIMIT sqlc.arg('max_rows');
 
 -- name: NoticeFailedRuns :many
--- The outcomes of runs by their keys, those that failed. Each is one look into the index of one day.
+-- Returns the failed ones of the given runs. Each costs one index lookup in one partition.
 SELECT r.endpoint_id, r.id, r.status, r.reason_code, r.status_code, r.error
 FROM (SELECT unnest(sqlc.arg('ids')::uuid[]) AS id, unnest(sqlc.arg('slots')::timestamptz[]) AS slot) asked
          JOIN runs r ON r.id = asked.id AND r.scheduled_for = asked.slot
@@ -248,12 +258,13 @@ WHERE r.tenant_id = sqlc.arg('tenant_id')
   AND r.status IN ('failed', 'timed_out', 'lost');
 
 -- name: NoticeWalkMove :execrows
--- Notes how far a rule's endpoints were looked through, unless it was changed meanwhile.
+-- Stores the cursor of a rule's scan, unless the rule was changed meanwhile.
 UPDATE notice_rules SET walked = sqlc.narg('walked') WHERE id = sqlc.arg('id') AND version = sqlc.arg('version');
 
 -- name: NoticeOverdue :many
--- Endpoints that should have started long ago by some rule about lateness, and have not: claimable by anybody, or held by a claim that was
--- over. What has an open episode already is left out. A run that somebody asked for while another one was under way waits for the end of that.
+-- Returns endpoints that are late by a rule and have no open episode for it: they are claimable, or
+-- their claim has expired without a start. Lateness counts from the end of the last run if that is
+-- after the planned time, because a one-off run waits for the run in flight.
 SELECT s.endpoint_id, greatest(s.planned_at, s.last_finished_at)::timestamptz AS since
 FROM schedules s
          JOIN endpoints e ON e.id = s.endpoint_id
@@ -273,8 +284,9 @@ ORDER BY s.due_at
 LIMIT sqlc.arg('max_rows');
 
 -- name: NoticeSettled :many
--- Open episodes that nothing keeps open any more though no run ended them: somebody reset the failures, resumed, decided or archived, or
--- the rule is gone. Those of an archived endpoint or of a rule that is gone did not recover.
+-- Returns open episodes if their condition ended without a run: failures were reset, the endpoint
+-- was resumed or archived, a suggestion was decided, or the rule was deleted or disabled. silent
+-- marks those that did not recover, because the endpoint or the rule is gone.
 SELECT ep.id, ep.endpoint_id, ep.event, (s.endpoint_id IS NULL OR r.id IS NULL OR NOT r.enabled)::boolean AS silent,
        (s.endpoint_id IS NULL)::boolean AS archived, coalesce(r.recovery, false)::boolean AS recovery, coalesce(r.channel ->> 'kind', '')::text AS channel_kind
 FROM notice_episodes ep
@@ -291,7 +303,8 @@ ORDER BY ep.id
 LIMIT sqlc.arg('max_rows');
 
 -- name: NoticeCloseSilently :many
--- Closes episodes of which nobody is told any more, and returns those that nobody closed before. In the same order.
+-- Closes episodes without a recovery notice, mutes their waiting notices, and returns the episodes
+-- that were still open. It locks rows in the order of NoticeClose.
 WITH open AS (
     SELECT o.id
     FROM notice_episodes o
@@ -314,9 +327,10 @@ WITH open AS (
 SELECT id FROM closed;
 
 -- name: NoticeRemind :execrows
--- Writes the reminders that are due. One whose notice before it has not gone out yet waits for that. It waits for nobody: an episode that a
--- finish is about to close is looked at again the next time. Where the rule reminds no more an Alertmanager gets a last one, without which it
--- would close the alert for want of those that it was promised.
+-- Inserts the due reminders. If an earlier notice of the episode still waits, the reminder waits
+-- too. Locked episodes are skipped, because a finish may be about to close them; the next pass
+-- looks again. If the rule no longer has reminders, an Alertmanager gets one last reminder, because
+-- it would otherwise close the alert at the promised time.
 WITH due AS (
     SELECT ep.id, r.remind_ms
     FROM notice_episodes ep
@@ -341,9 +355,9 @@ SELECT audit_log_id(sqlc.arg('now')), reminded.tenant_id, reminded.id, 'reminder
 FROM reminded;
 
 -- name: NoticeClaim :many
--- Takes notices that are due, under a token that fences what is written about them. A notice waits for those of its episode before it. Of
--- each rule and each tenant it takes some, so that nobody waits for a receiver of somebody else: it looks at those that are due first, and
--- passes over the rules and tenants of which enough is being sent.
+-- Claims due notices under a fencing token. A notice waits for earlier notices of its episode. The
+-- number per rule and per tenant is bounded, so that a slow receiver delays no other. The statement
+-- looks at the oldest look_rows notices, and skips rules and tenants with enough notices in flight.
 UPDATE notices n
 SET due_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) + sqlc.arg('lock_ms')::bigint * interval '1 ms',
     claim_token = n.claim_token + 1
@@ -362,7 +376,7 @@ WHERE n.id = ANY (ARRAY(
                       AND d.due_at <= coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
                       AND d.tenant_id <> ALL (sqlc.arg('full_tenants')::uuid[])
                       AND ep.rule_id <> ALL (sqlc.arg('full_rules')::uuid[])
-                      AND NOT EXISTS (SELECT 1 FROM notices b -- By its episode, not through all that wait.
+                      AND NOT EXISTS (SELECT 1 FROM notices b -- Looks up by episode, not through all waiting notices.
                                       WHERE b.episode_id = d.episode_id AND b.ended_at IS NULL
                                         AND (b.kind = 'recovered', b.number) < (d.kind = 'recovered', d.number))
                     ORDER BY d.due_at
@@ -376,10 +390,12 @@ WHERE n.id = ANY (ARRAY(
 RETURNING n.id, n.claim_token;
 
 -- name: NoticeListClaimed :many
--- What is to be told, and by which rule. Labels are those of the endpoint when the episode opened. A maintenance window that holds it is told by its end. Of an episode whose begin nobody was told,
--- nobody is told anything else; a last notice is written only of one that somebody may have been told of. A begin is behind where an end of an
--- episode before still goes where it goes, and an end is overtaken where somebody may have been told that it began again.
--- The later begin must have the same labels on its alert, because another alert does not stand for this one.
+-- Returns claimed notices with all data for their messages. Labels are those of the endpoint when
+-- the episode opened. held_until is the end of a matching maintenance window. untold: the opening
+-- notice was muted without an attempt, so the later notices of the episode are muted too. behind: a
+-- closing notice of an earlier episode is still queued for the same channel. overtaken: the opening
+-- notice of a later episode may have arrived, so this closing notice is obsolete. The later alert
+-- must have the same labels, because other labels make another alert.
 SELECT n.id, n.tenant_id, n.kind, n.number, n.created_at, n.attempts, n.claim_token, n.held, n.cause, n.channel AS own_channel,
        ep.id AS episode_id, ep.rule_id, ep.rule, ep.event, ep.endpoint_id, ep.opened_at, ep.closed_at, ep.detail,
        e.name AS endpoint_name, e.spec, coalesce(ep.labels, e.labels)::jsonb AS endpoint_labels, t.secrets_version,
@@ -416,7 +432,7 @@ WHERE n.id = ANY (sqlc.arg('ids')::uuid[])
 ORDER BY n.id;
 
 -- name: NoticeEnd :execrows
--- Ends a notice that its claim still holds.
+-- Ends a notice if its claim still holds.
 UPDATE notices
 SET state = sqlc.arg('state'), ended_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()), attempts = sqlc.arg('attempts'),
     status_code = sqlc.narg('status_code'), error = sqlc.arg('error'), claim_token = claim_token + 1
@@ -425,7 +441,7 @@ WHERE id = sqlc.arg('id')
   AND state = 'waiting';
 
 -- name: NoticePostpone :execrows
--- Lets a notice that its claim still holds be sent later.
+-- Postpones a notice if its claim still holds.
 UPDATE notices
 SET due_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) + sqlc.arg('wait_ms')::bigint * interval '1 ms', attempts = sqlc.arg('attempts'),
     status_code = sqlc.narg('status_code'), error = sqlc.arg('error'), held = held OR sqlc.arg('held')::boolean, claim_token = claim_token + 1
@@ -457,7 +473,7 @@ WHERE n.tenant_id = sqlc.arg('tenant_id')
   AND n.id = sqlc.arg('id');
 
 -- name: NoticeRetry :execrows
--- Lets a notice that was given up be sent again, under the same id.
+-- Queues a dead notice again under the same ID.
 UPDATE notices
 SET state = 'waiting', ended_at = NULL, attempts = 0, due_at = sqlc.arg('now'), claim_token = claim_token + 1
 WHERE tenant_id = sqlc.arg('tenant_id')
@@ -465,13 +481,14 @@ WHERE tenant_id = sqlc.arg('tenant_id')
   AND state = 'dead';
 
 -- name: NoticeBacklog :one
--- How much waits, counted up to max_rows, and for how long the oldest of it has, that apart which windows hold.
+-- Counts the waiting notices up to max_rows, and returns the age of the oldest one. The age
+-- excludes notices held by maintenance windows.
 SELECT count(*) AS waiting,
        coalesce(extract(epoch FROM max(coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - n.created_at) FILTER (WHERE NOT n.held)), 0)::double precision AS oldest_seconds
 FROM (SELECT w.created_at, w.held FROM notices w WHERE w.state = 'waiting' ORDER BY w.due_at LIMIT sqlc.arg('max_rows')) AS n;
 
 -- name: NoticeForget :execrows
--- Removes episodes that were over long ago, with their notices.
+-- Deletes old closed episodes with their notices, at most max_rows.
 DELETE FROM notice_episodes
 WHERE id = ANY (ARRAY(SELECT old.id FROM notice_episodes old WHERE old.closed_at < sqlc.arg('before') ORDER BY old.closed_at LIMIT sqlc.arg('max_rows')));
 
@@ -500,5 +517,5 @@ LIMIT sqlc.arg('max_rows');
 DELETE FROM maintenance_windows WHERE tenant_id = sqlc.arg('tenant_id') AND name = sqlc.arg('name');
 
 -- name: NoticeRelease :exec
--- Lets what windows hold of a tenant be looked at again, because a window was changed or deleted.
+-- Makes held notices of a tenant due, because a maintenance window was changed or deleted.
 UPDATE notices SET due_at = sqlc.arg('now') WHERE tenant_id = sqlc.arg('tenant_id') AND state = 'waiting' AND held AND due_at > sqlc.arg('now');

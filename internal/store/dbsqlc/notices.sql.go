@@ -27,7 +27,8 @@ type NoticeBacklogRow struct {
 	OldestSeconds float64
 }
 
-// How much waits, counted up to max_rows, and for how long the oldest of it has, that apart which windows hold.
+// Counts the waiting notices up to max_rows, and returns the age of the oldest one. The age
+// excludes notices held by maintenance windows.
 func (q *Queries) NoticeBacklog(ctx context.Context, db DBTX, arg NoticeBacklogParams) (*NoticeBacklogRow, error) {
 	row := db.QueryRow(ctx, noticeBacklog, arg.Now, arg.MaxRows)
 	var i NoticeBacklogRow
@@ -39,7 +40,8 @@ const noticeBookChange = `-- name: NoticeBookChange :one
 UPDATE notice_book SET version = version + 1 RETURNING version
 `
 
-// Makes the rules of the installation another version. It lets one change of them at a time go on, and must come first in it.
+// Raises the version of all rules. It comes first in a transaction that changes rules, because its
+// row lock serialises such changes.
 func (q *Queries) NoticeBookChange(ctx context.Context, db DBTX) (int64, error) {
 	row := db.QueryRow(ctx, noticeBookChange)
 	var version int64
@@ -77,7 +79,7 @@ WHERE n.id = ANY (ARRAY(
                       AND d.due_at <= coalesce($1::timestamptz, clock_timestamp())
                       AND d.tenant_id <> ALL ($3::uuid[])
                       AND ep.rule_id <> ALL ($4::uuid[])
-                      AND NOT EXISTS (SELECT 1 FROM notices b -- By its episode, not through all that wait.
+                      AND NOT EXISTS (SELECT 1 FROM notices b -- Looks up by episode, not through all waiting notices.
                                       WHERE b.episode_id = d.episode_id AND b.ended_at IS NULL
                                         AND (b.kind = 'recovered', b.number) < (d.kind = 'recovered', d.number))
                     ORDER BY d.due_at
@@ -107,9 +109,9 @@ type NoticeClaimRow struct {
 	ClaimToken int64
 }
 
-// Takes notices that are due, under a token that fences what is written about them. A notice waits for those of its episode before it. Of
-// each rule and each tenant it takes some, so that nobody waits for a receiver of somebody else: it looks at those that are due first, and
-// passes over the rules and tenants of which enough is being sent.
+// Claims due notices under a fencing token. A notice waits for earlier notices of its episode. The
+// number per rule and per tenant is bounded, so that a slow receiver delays no other. The statement
+// looks at the oldest look_rows notices, and skips rules and tenants with enough notices in flight.
 func (q *Queries) NoticeClaim(ctx context.Context, db DBTX, arg NoticeClaimParams) ([]*NoticeClaimRow, error) {
 	rows, err := db.Query(ctx, noticeClaim,
 		arg.Now,
@@ -171,8 +173,9 @@ type NoticeCloseParams struct {
 	Sizes       []int64
 }
 
-// Closes the open episodes of endpoints whose rules an event is too small for by now, and writes the notice of it where the rule wants one.
-// Whoever changes more than one episode locks them in the order of their IDs, so that two of them cannot wait for each other.
+// Closes open episodes if their events are now below the threshold of their rules, and inserts a
+// recovery notice if the rule has recovery. Every statement that changes several episodes locks
+// them in the order of their IDs, so that two transactions cannot deadlock.
 func (q *Queries) NoticeClose(ctx context.Context, db DBTX, arg NoticeCloseParams) error {
 	_, err := db.Exec(ctx, noticeClose,
 		arg.Now,
@@ -211,7 +214,8 @@ type NoticeCloseSilentlyParams struct {
 	Now time.Time
 }
 
-// Closes episodes of which nobody is told any more, and returns those that nobody closed before. In the same order.
+// Closes episodes without a recovery notice, mutes their waiting notices, and returns the episodes
+// that were still open. It locks rows in the order of NoticeClose.
 func (q *Queries) NoticeCloseSilently(ctx context.Context, db DBTX, arg NoticeCloseSilentlyParams) ([]UUID, error) {
 	rows, err := db.Query(ctx, noticeCloseSilently, arg.Ids, arg.Now)
 	if err != nil {
@@ -245,7 +249,7 @@ type NoticeCountNamingParams struct {
 	Secret   string
 }
 
-// How many notices wait to be sent where their rule went, by a channel that needs a secret.
+// Counts the waiting notices with a channel of their own that refers to a secret.
 func (q *Queries) NoticeCountNaming(ctx context.Context, db DBTX, arg NoticeCountNamingParams) (int64, error) {
 	row := db.QueryRow(ctx, noticeCountNaming, arg.TenantID, arg.Secret)
 	var count int64
@@ -272,7 +276,7 @@ type NoticeEndParams struct {
 	ClaimToken int64
 }
 
-// Ends a notice that its claim still holds.
+// Ends a notice if its claim still holds.
 func (q *Queries) NoticeEnd(ctx context.Context, db DBTX, arg NoticeEndParams) (int64, error) {
 	result, err := db.Exec(ctx, noticeEnd,
 		arg.State,
@@ -302,7 +306,8 @@ type NoticeEpisodeListOpenRow struct {
 	Event      string
 }
 
-// The episodes that a run on time, or one that is not lost, ends: for the book.
+// Returns the open episodes of events late and lost, for the cache of rules, because a run on time
+// or a finished run closes them.
 func (q *Queries) NoticeEpisodeListOpen(ctx context.Context, db DBTX, maxRows int32) ([]*NoticeEpisodeListOpenRow, error) {
 	rows, err := db.Query(ctx, noticeEpisodeListOpen, maxRows)
 	if err != nil {
@@ -346,7 +351,7 @@ type NoticeFailedRunsRow struct {
 	Error      *string
 }
 
-// The outcomes of runs by their keys, those that failed. Each is one look into the index of one day.
+// Returns the failed ones of the given runs. Each costs one index lookup in one partition.
 func (q *Queries) NoticeFailedRuns(ctx context.Context, db DBTX, arg NoticeFailedRunsParams) ([]*NoticeFailedRunsRow, error) {
 	rows, err := db.Query(ctx, noticeFailedRuns, arg.Ids, arg.Slots, arg.TenantID)
 	if err != nil {
@@ -384,7 +389,7 @@ type NoticeForgetParams struct {
 	MaxRows int32
 }
 
-// Removes episodes that were over long ago, with their notices.
+// Deletes old closed episodes with their notices, at most max_rows.
 func (q *Queries) NoticeForget(ctx context.Context, db DBTX, arg NoticeForgetParams) (int64, error) {
 	result, err := db.Exec(ctx, noticeForget, arg.Before, arg.MaxRows)
 	if err != nil {
@@ -477,8 +482,8 @@ type NoticeKeepChannelParams struct {
 	RuleID   UUID
 }
 
-// Lets ends of what a rule told go where it was told, because the rule is gone or goes elsewhere from now on; those that were given up, too,
-// since they can be sent again.
+// Copies the channel of a rule to its waiting and dead closing notices, because the rule is deleted
+// or gets another channel. Dead ones are included because a user can retry them.
 func (q *Queries) NoticeKeepChannel(ctx context.Context, db DBTX, arg NoticeKeepChannelParams) error {
 	_, err := db.Exec(ctx, noticeKeepChannel, arg.Channel, arg.TenantID, arg.RuleID)
 	return err
@@ -652,10 +657,12 @@ type NoticeListClaimedRow struct {
 	HeldUntil      time.Time
 }
 
-// What is to be told, and by which rule. Labels are those of the endpoint when the episode opened. A maintenance window that holds it is told by its end. Of an episode whose begin nobody was told,
-// nobody is told anything else; a last notice is written only of one that somebody may have been told of. A begin is behind where an end of an
-// episode before still goes where it goes, and an end is overtaken where somebody may have been told that it began again.
-// The later begin must have the same labels on its alert, because another alert does not stand for this one.
+// Returns claimed notices with all data for their messages. Labels are those of the endpoint when
+// the episode opened. held_until is the end of a matching maintenance window. untold: the opening
+// notice was muted without an attempt, so the later notices of the episode are muted too. behind: a
+// closing notice of an earlier episode is still queued for the same channel. overtaken: the opening
+// notice of a later episode may have arrived, so this closing notice is obsolete. The later alert
+// must have the same labels, because other labels make another alert.
 func (q *Queries) NoticeListClaimed(ctx context.Context, db DBTX, arg NoticeListClaimedParams) ([]*NoticeListClaimedRow, error) {
 	rows, err := db.Query(ctx, noticeListClaimed, arg.Now, arg.Ids)
 	if err != nil {
@@ -731,8 +738,9 @@ type NoticeMoveParams struct {
 	Ids []UUID
 }
 
-// Opens again what was ended because its rule goes elsewhere from now on, and writes the notice of it: a moment after the old receiver is
-// told, which may be the new one under another address.
+// Opens closed episodes again after their rule got another channel, and inserts the opening notices
+// for it. They are sent 5 s after the last notice to the old receiver, because both channels may
+// lead to the same receiver.
 func (q *Queries) NoticeMove(ctx context.Context, db DBTX, arg NoticeMoveParams) error {
 	_, err := db.Exec(ctx, noticeMove, arg.Now, arg.Ids)
 	return err
@@ -772,8 +780,9 @@ type NoticeOpenParams struct {
 	Details     []string
 }
 
-// Opens an episode, and writes the notice of it, for every rule that is about one of these events of endpoints, where none is open. Who
-// is second finds the first one's episode, whatever waits for whom: one order of rows.
+// Opens an episode and inserts its notice for every rule that matches one of these events and has
+// no open episode. Rows are inserted in one order, so that concurrent transactions cannot deadlock;
+// the second one finds the episode of the first.
 func (q *Queries) NoticeOpen(ctx context.Context, db DBTX, arg NoticeOpenParams) error {
 	_, err := db.Exec(ctx, noticeOpen,
 		arg.Now,
@@ -815,8 +824,9 @@ type NoticeOverdueRow struct {
 	Since      time.Time
 }
 
-// Endpoints that should have started long ago by some rule about lateness, and have not: claimable by anybody, or held by a claim that was
-// over. What has an open episode already is left out. A run that somebody asked for while another one was under way waits for the end of that.
+// Returns endpoints that are late by a rule and have no open episode for it: they are claimable, or
+// their claim has expired without a start. Lateness counts from the end of the last run if that is
+// after the planned time, because a one-off run waits for the run in flight.
 func (q *Queries) NoticeOverdue(ctx context.Context, db DBTX, arg NoticeOverdueParams) ([]*NoticeOverdueRow, error) {
 	rows, err := db.Query(ctx, noticeOverdue, arg.Now, arg.MaxRows)
 	if err != nil {
@@ -857,7 +867,7 @@ type NoticePostponeParams struct {
 	ClaimToken int64
 }
 
-// Lets a notice that its claim still holds be sent later.
+// Postpones a notice if its claim still holds.
 func (q *Queries) NoticePostpone(ctx context.Context, db DBTX, arg NoticePostponeParams) (int64, error) {
 	result, err := db.Exec(ctx, noticePostpone,
 		arg.Now,
@@ -884,7 +894,7 @@ type NoticeReleaseParams struct {
 	TenantID UUID
 }
 
-// Lets what windows hold of a tenant be looked at again, because a window was changed or deleted.
+// Makes held notices of a tenant due, because a maintenance window was changed or deleted.
 func (q *Queries) NoticeRelease(ctx context.Context, db DBTX, arg NoticeReleaseParams) error {
 	_, err := db.Exec(ctx, noticeRelease, arg.Now, arg.TenantID)
 	return err
@@ -920,9 +930,10 @@ type NoticeRemindParams struct {
 	MaxRows int32
 }
 
-// Writes the reminders that are due. One whose notice before it has not gone out yet waits for that. It waits for nobody: an episode that a
-// finish is about to close is looked at again the next time. Where the rule reminds no more an Alertmanager gets a last one, without which it
-// would close the alert for want of those that it was promised.
+// Inserts the due reminders. If an earlier notice of the episode still waits, the reminder waits
+// too. Locked episodes are skipped, because a finish may be about to close them; the next pass
+// looks again. If the rule no longer has reminders, an Alertmanager gets one last reminder, because
+// it would otherwise close the alert at the promised time.
 func (q *Queries) NoticeRemind(ctx context.Context, db DBTX, arg NoticeRemindParams) (int64, error) {
 	result, err := db.Exec(ctx, noticeRemind, arg.Now, arg.MaxRows)
 	if err != nil {
@@ -950,7 +961,8 @@ type NoticeRemindSoonerParams struct {
 	RuleID   UUID
 }
 
-// Lets the open episodes of a rule that reminds, or reminds more often, from now on be told of by then. In the order of NoticeRuleEnd.
+// Moves the next reminder of open episodes forward after their rule got reminders or a shorter
+// interval. It locks rows in the order of NoticeRuleEnd.
 func (q *Queries) NoticeRemindSooner(ctx context.Context, db DBTX, arg NoticeRemindSoonerParams) error {
 	_, err := db.Exec(ctx, noticeRemindSooner, arg.RemindAt, arg.RuleID)
 	return err
@@ -970,7 +982,7 @@ type NoticeRetryParams struct {
 	ID       UUID
 }
 
-// Lets a notice that was given up be sent again, under the same id.
+// Queues a dead notice again under the same ID.
 func (q *Queries) NoticeRetry(ctx context.Context, db DBTX, arg NoticeRetryParams) (int64, error) {
 	result, err := db.Exec(ctx, noticeRetry, arg.Now, arg.TenantID, arg.ID)
 	if err != nil {
@@ -1035,8 +1047,8 @@ type NoticeRuleEndParams struct {
 	Now    time.Time
 }
 
-// Ends the open episodes of a rule that is gone or says something else now, and what of them nobody was told of yet. Episodes are locked in
-// the order in which finishes lock them; see NoticeClose.
+// Closes the open episodes of a rule that was deleted or changed, and mutes their waiting notices.
+// Episodes are locked in the same order as by finishes; see NoticeClose.
 func (q *Queries) NoticeRuleEnd(ctx context.Context, db DBTX, arg NoticeRuleEndParams) ([]UUID, error) {
 	rows, err := db.Query(ctx, noticeRuleEnd, arg.RuleID, arg.Now)
 	if err != nil {
@@ -1150,7 +1162,7 @@ const noticeRuleListAll = `-- name: NoticeRuleListAll :many
 SELECT id, tenant_id, name, event, threshold, endpoint_id, labels, recovery, remind_ms, enabled, channel, version, created_at, created_by, updated_at, updated_by, walk_from, walked FROM notice_rules WHERE enabled
 `
 
-// Every rule in force, for the book.
+// Returns all enabled rules, for the cache of rules.
 func (q *Queries) NoticeRuleListAll(ctx context.Context, db DBTX) ([]*NoticeRule, error) {
 	rows, err := db.Query(ctx, noticeRuleListAll)
 	if err != nil {
@@ -1203,7 +1215,7 @@ type NoticeRuleListNamingParams struct {
 	Secret   string
 }
 
-// The rules whose channels need a secret; a tenant has hundreds at most.
+// Returns the rules with channels that refer to a secret. A tenant has a few hundred rules at most.
 func (q *Queries) NoticeRuleListNaming(ctx context.Context, db DBTX, arg NoticeRuleListNamingParams) ([]string, error) {
 	rows, err := db.Query(ctx, noticeRuleListNaming, arg.TenantID, arg.Secret)
 	if err != nil {
@@ -1263,7 +1275,8 @@ type NoticeRulePutParams struct {
 	Walked     *UUID
 }
 
-// Stores a rule, or replaces it under the same identity. Endpoints are looked through for what it says once every program goes by it.
+// Inserts a rule, or replaces it and keeps its ID. The scan of endpoints for the changed rule
+// starts at walk_from, because by then every program uses the new rules.
 func (q *Queries) NoticeRulePut(ctx context.Context, db DBTX, arg NoticeRulePutParams) (*NoticeRule, error) {
 	row := db.QueryRow(ctx, noticeRulePut,
 		arg.Now,
@@ -1337,8 +1350,9 @@ type NoticeSettledRow struct {
 	ChannelKind string
 }
 
-// Open episodes that nothing keeps open any more though no run ended them: somebody reset the failures, resumed, decided or archived, or
-// the rule is gone. Those of an archived endpoint or of a rule that is gone did not recover.
+// Returns open episodes if their condition ended without a run: failures were reset, the endpoint
+// was resumed or archived, a suggestion was decided, or the rule was deleted or disabled. silent
+// marks those that did not recover, because the endpoint or the rule is gone.
 func (q *Queries) NoticeSettled(ctx context.Context, db DBTX, arg NoticeSettledParams) ([]*NoticeSettledRow, error) {
 	rows, err := db.Query(ctx, noticeSettled, arg.Now, arg.MaxRows)
 	if err != nil {
@@ -1391,7 +1405,7 @@ type NoticeWalkEndpointsRow struct {
 	LastInfraAttempt int16
 }
 
-// The next endpoints of a tenant, how many of their runs failed in a row, and which run was the last.
+// Returns the next endpoints of a tenant with their failure counts and the keys of their last runs.
 func (q *Queries) NoticeWalkEndpoints(ctx context.Context, db DBTX, arg NoticeWalkEndpointsParams) ([]*NoticeWalkEndpointsRow, error) {
 	rows, err := db.Query(ctx, noticeWalkEndpoints, arg.TenantID, arg.After, arg.MaxRows)
 	if err != nil {
@@ -1428,7 +1442,7 @@ type NoticeWalkMoveParams struct {
 	Version int64
 }
 
-// Notes how far a rule's endpoints were looked through, unless it was changed meanwhile.
+// Stores the cursor of a rule's scan, unless the rule was changed meanwhile.
 func (q *Queries) NoticeWalkMove(ctx context.Context, db DBTX, arg NoticeWalkMoveParams) (int64, error) {
 	result, err := db.Exec(ctx, noticeWalkMove, arg.Walked, arg.ID, arg.Version)
 	if err != nil {
@@ -1446,7 +1460,7 @@ ORDER BY walk_from
 LIMIT 1
 `
 
-// A rule whose endpoints are still to be looked through, the one that has waited for longest.
+// Returns the rule with an incomplete scan of endpoints that has waited longest.
 func (q *Queries) NoticeWalkNext(ctx context.Context, db DBTX, now time.Time) (*NoticeRule, error) {
 	row := db.QueryRow(ctx, noticeWalkNext, now)
 	var i NoticeRule
@@ -1477,7 +1491,8 @@ const noticeWatchHold = `-- name: NoticeWatchHold :one
 SELECT (EXISTS (SELECT 1 FROM notice_rules) OR EXISTS (SELECT 1 FROM notice_episodes))::boolean AS anything FROM notice_book FOR UPDATE SKIP LOCKED
 `
 
-// Lets one program at a time look after episodes, and tells whether there could be anything to look after.
+// Takes the lock of the watch of episodes, which one program holds at a time, and reports whether
+// any rule or episode exists.
 func (q *Queries) NoticeWatchHold(ctx context.Context, db DBTX) (bool, error) {
 	row := db.QueryRow(ctx, noticeWatchHold)
 	var anything bool
@@ -1508,9 +1523,11 @@ type NoticeWithdrawParams struct {
 	Ids    []UUID
 }
 
-// Writes the last notice of episodes that ended without one, where something of them may have arrived. It must be a statement after the one
-// that muted what waited: what that one muted first was claimed if its token is above 1. Who claimed it may still be sending it until its
-// lock is over, and the end must not arrive before the begin.
+// Inserts the last notice of closed episodes, if the receiver may have got an earlier notice of
+// them. It must be a statement after the one that muted the waiting notices: a muted notice had
+// been claimed before if its token is above 1. The claiming worker may still be sending it until
+// its lock ends. The new notice waits for that lock, because it must not arrive before the opening
+// notice.
 func (q *Queries) NoticeWithdraw(ctx context.Context, db DBTX, arg NoticeWithdrawParams) error {
 	_, err := db.Exec(ctx, noticeWithdraw,
 		arg.Now,

@@ -1,6 +1,7 @@
 -- name: OneOffGetMany :many
--- The one-off items of endpoints that a decision needs: the one in flight, and the one whose turn is next. An item whose next attempt still
--- has to wait comes after those that could start. Each row has the count of all items of its endpoint and their newest slot.
+-- Returns the one-off items of endpoints that a decision needs: the item in flight and the next
+-- one. Items that have to wait for their next attempt come after items that can start. Each row has
+-- the number of all items of its endpoint and their newest slot.
 SELECT o.endpoint_id, o.slot, o.not_before, o.attempt, o.infra_attempt, o.priority, o.deadline_at, o.own, o.items, o.last_slot
 FROM (SELECT i.*,
              (s.run_id IS NOT NULL AND s.source = 'manual' AND s.slot = i.slot)::boolean AS own,
@@ -17,7 +18,8 @@ WHERE o.turn <= 2
 ORDER BY o.endpoint_id, o.turn;
 
 -- name: OneOffListWaiting :many
--- The one-off runs of a tenant that wait, the newest first. The one in flight is a live run.
+-- Returns the waiting one-off runs of a tenant, newest first. The run in flight is a live run and
+-- not returned.
 SELECT i.run_id, i.endpoint_id, i.tenant_id, i.slot, i.not_before, i.attempt, i.infra_attempt
 FROM one_off_items i
 WHERE i.tenant_id = @tenant_id
@@ -31,7 +33,7 @@ ORDER BY i.run_id DESC
 LIMIT sqlc.arg('max_rows')::int;
 
 -- name: OneOffGetRequests :many
--- What claimed one-off items call, by endpoint and slot.
+-- Returns the requests of claimed one-off items, by endpoint and slot.
 SELECT i.endpoint_id, i.slot, i.deadline_at, i.request
 FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('slots')::timestamptz[]) AS slot) w
          JOIN one_off_items i ON i.endpoint_id = ANY (ARRAY[w.endpoint_id]) AND i.slot = w.slot;
@@ -41,7 +43,8 @@ INSERT INTO one_off_items (endpoint_id, slot, tenant_id, run_id, not_before, att
 VALUES (@endpoint_id, @slot, @tenant_id, @run_id, @slot, 1, @priority, @deadline_at, @request, @requested_by);
 
 -- name: OneOffRequeue :exec
--- Lets an item wait for its next attempt. One that was withdrawn during its run is not there any more.
+-- Puts an item back into the queue for its next attempt. It affects no row if the item was
+-- withdrawn during its run.
 UPDATE one_off_items
 SET run_id = @run_id, not_before = @not_before, attempt = @attempt, infra_attempt = @infra_attempt
 WHERE endpoint_id = @endpoint_id AND slot = @slot;
@@ -52,7 +55,7 @@ FROM one_off_items
 WHERE endpoint_id = @endpoint_id AND slot = @slot;
 
 -- name: OneOffWithdraw :many
--- Deletes the items of an endpoint, and returns them. own is the one in flight.
+-- Deletes the items of an endpoint and returns them. own marks the item in flight.
 DELETE
 FROM one_off_items i
 WHERE i.endpoint_id = @endpoint_id
@@ -60,7 +63,7 @@ RETURNING i.slot, i.attempt, i.infra_attempt, i.requested_by,
     EXISTS (SELECT FROM schedules s WHERE s.endpoint_id = i.endpoint_id AND s.run_id IS NOT NULL AND s.source = 'manual' AND s.slot = i.slot) AS own;
 
 -- name: OneOffKeyGet :many
--- The run that a key stands for.
+-- Returns the run of an idempotency key.
 SELECT k.slot, k.fingerprint
 FROM one_off_keys k
          JOIN endpoints e ON e.id = k.endpoint_id AND e.tenant_id = @tenant_id
@@ -69,7 +72,7 @@ WHERE k.endpoint_id = @endpoint_id
   AND k.expires_at > coalesce(sqlc.narg('now')::timestamptz, clock_timestamp());
 
 -- name: OneOffKeyInsert :execrows
--- Takes a key for a run, unless another run has it.
+-- Reserves an idempotency key for a run. It affects no row if another run has the key.
 INSERT INTO one_off_keys AS k (endpoint_id, key, slot, fingerprint, expires_at)
 SELECT @endpoint_id, @key, @slot, @fingerprint, clock.now + sqlc.arg('keep_ms')::bigint * interval '1 ms'
 FROM (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now) clock
@@ -78,7 +81,7 @@ ON CONFLICT (endpoint_id, key) DO UPDATE
     WHERE k.expires_at <= coalesce(sqlc.narg('now')::timestamptz, clock_timestamp());
 
 -- name: OneOffKeySweep :execrows
--- Deletes some of the keys that are out of date.
+-- Deletes expired idempotency keys, at most max_rows.
 DELETE FROM one_off_keys
 WHERE (endpoint_id, key) IN (SELECT k.endpoint_id, k.key
                              FROM one_off_keys k

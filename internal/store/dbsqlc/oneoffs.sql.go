@@ -62,8 +62,9 @@ type OneOffGetManyRow struct {
 	LastSlot     time.Time
 }
 
-// The one-off items of endpoints that a decision needs: the one in flight, and the one whose turn is next. An item whose next attempt still
-// has to wait comes after those that could start. Each row has the count of all items of its endpoint and their newest slot.
+// Returns the one-off items of endpoints that a decision needs: the item in flight and the next
+// one. Items that have to wait for their next attempt come after items that can start. Each row has
+// the number of all items of its endpoint and their newest slot.
 func (q *Queries) OneOffGetMany(ctx context.Context, db DBTX, arg OneOffGetManyParams) ([]*OneOffGetManyRow, error) {
 	rows, err := db.Query(ctx, oneOffGetMany, arg.Now, arg.EndpointIds)
 	if err != nil {
@@ -113,7 +114,7 @@ type OneOffGetRequestsRow struct {
 	Request    json.RawMessage
 }
 
-// What claimed one-off items call, by endpoint and slot.
+// Returns the requests of claimed one-off items, by endpoint and slot.
 func (q *Queries) OneOffGetRequests(ctx context.Context, db DBTX, arg OneOffGetRequestsParams) ([]*OneOffGetRequestsRow, error) {
 	rows, err := db.Query(ctx, oneOffGetRequests, arg.EndpointIds, arg.Slots)
 	if err != nil {
@@ -190,7 +191,7 @@ type OneOffKeyGetRow struct {
 	Fingerprint []byte
 }
 
-// The run that a key stands for.
+// Returns the run of an idempotency key.
 func (q *Queries) OneOffKeyGet(ctx context.Context, db DBTX, arg OneOffKeyGetParams) ([]*OneOffKeyGetRow, error) {
 	rows, err := db.Query(ctx, oneOffKeyGet,
 		arg.TenantID,
@@ -234,7 +235,7 @@ type OneOffKeyInsertParams struct {
 	Now         *time.Time
 }
 
-// Takes a key for a run, unless another run has it.
+// Reserves an idempotency key for a run. It affects no row if another run has the key.
 func (q *Queries) OneOffKeyInsert(ctx context.Context, db DBTX, arg OneOffKeyInsertParams) (int64, error) {
 	result, err := db.Exec(ctx, oneOffKeyInsert,
 		arg.EndpointID,
@@ -265,7 +266,7 @@ type OneOffKeySweepParams struct {
 	MaxRows int32
 }
 
-// Deletes some of the keys that are out of date.
+// Deletes expired idempotency keys, at most max_rows.
 func (q *Queries) OneOffKeySweep(ctx context.Context, db DBTX, arg OneOffKeySweepParams) (int64, error) {
 	result, err := db.Exec(ctx, oneOffKeySweep, arg.Now, arg.MaxRows)
 	if err != nil {
@@ -308,7 +309,8 @@ type OneOffListWaitingRow struct {
 	InfraAttempt int16
 }
 
-// The one-off runs of a tenant that wait, the newest first. The one in flight is a live run.
+// Returns the waiting one-off runs of a tenant, newest first. The run in flight is a live run and
+// not returned.
 func (q *Queries) OneOffListWaiting(ctx context.Context, db DBTX, arg OneOffListWaitingParams) ([]*OneOffListWaitingRow, error) {
 	rows, err := db.Query(ctx, oneOffListWaiting,
 		arg.TenantID,
@@ -360,7 +362,8 @@ type OneOffRequeueParams struct {
 	Slot         time.Time
 }
 
-// Lets an item wait for its next attempt. One that was withdrawn during its run is not there any more.
+// Puts an item back into the queue for its next attempt. It affects no row if the item was
+// withdrawn during its run.
 func (q *Queries) OneOffRequeue(ctx context.Context, db DBTX, arg OneOffRequeueParams) error {
 	_, err := db.Exec(ctx, oneOffRequeue,
 		arg.RunID,
@@ -389,7 +392,7 @@ type OneOffWithdrawRow struct {
 	Own          bool
 }
 
-// Deletes the items of an endpoint, and returns them. own is the one in flight.
+// Deletes the items of an endpoint and returns them. own marks the item in flight.
 func (q *Queries) OneOffWithdraw(ctx context.Context, db DBTX, endpointID UUID) ([]*OneOffWithdrawRow, error) {
 	rows, err := db.Query(ctx, oneOffWithdraw, endpointID)
 	if err != nil {

@@ -1,11 +1,12 @@
 -- name: PlanByKey :exec
--- Makes the rest of the transaction find rows by key: for the thousand endpoints that a look comes across, what is guessed to be cheaper
--- is to read all of them.
+-- Makes the rest of the transaction look rows up by key. For the thousand endpoints of one scan,
+-- the planner would otherwise estimate a sequential scan to be cheaper.
 SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
        set_config('plan_cache_mode', 'force_custom_plan', true);
 
 -- name: PlannerWatchHold :one
--- Where the planners have got to, for the one of them that looks on; no row while another one does.
+-- Locks and returns the scan cursor of the planners. It returns no row while another planner holds
+-- it.
 SELECT txid, walked,
        pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS until,
        coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now
@@ -17,7 +18,8 @@ UPDATE planner_watch
 SET txid = @txid, walked = @walked;
 
 -- name: PlannerNews :many
--- Endpoints of runs that finished, tenant by tenant along the index that readers of events use; at most max_rows of each.
+-- Returns the endpoints of finished runs, at most max_rows per tenant. It scans the index that the
+-- event feed uses, one tenant after the other.
 SELECT n.txid, n.endpoint_ids
 FROM tenants t
          CROSS JOIN LATERAL (SELECT w.txid, w.endpoint_ids
@@ -27,7 +29,7 @@ FROM tenants t
                              LIMIT sqlc.arg('max_rows')::int) n;
 
 -- name: PlannerWalk :many
--- The next endpoints in service in the order of their IDs.
+-- Returns the next endpoints in service in the order of their IDs.
 SELECT endpoint_id
 FROM schedules
 WHERE endpoint_id > sqlc.arg('after')::uuid
@@ -35,14 +37,14 @@ ORDER BY endpoint_id
 LIMIT sqlc.arg('max_rows')::int;
 
 -- name: PlannerNewest :many
--- The endpoints that were registered last.
+-- Returns the endpoints that were registered last.
 SELECT endpoint_id
 FROM schedules
 ORDER BY endpoint_id DESC
 LIMIT sqlc.arg('max_rows')::int;
 
 -- name: PlannerEnrol :execrows
--- Makes known the endpoints among those named that the planner does not know. They are due at once.
+-- Adds the given endpoints that the planner does not know yet. They are due at once.
 INSERT INTO planner_state (endpoint_id, due_at, trigger, claim_token, not_before, seen_version, seen_failures, memory)
 SELECT s.endpoint_id, sqlc.arg('now')::timestamptz, 'never_analysed', 0, sqlc.arg('now')::timestamptz, s.version, 0, '{}'
 FROM schedules s
@@ -51,10 +53,11 @@ WHERE s.endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
 ON CONFLICT DO NOTHING;
 
 -- name: PlannerUrge :many
--- Makes due what changed among the endpoints named: the length of the failure streak in bits, or the status in which runs end. Who fails
--- is an hour ahead of those whose time has come, so that the most valuable goes first and nobody waits for ever. One that is being
--- analysed is urged for afterwards, none is due before it may be, and one that is left alone stays so. It returns whose failures began
--- or ended.
+-- Makes those of the given endpoints due that changed: the bit length of the failure count, or the
+-- status of their runs. A failing endpoint is queued one hour ahead, so that the most urgent
+-- analyses go first without starving the others. If an endpoint is claimed, it is due again after
+-- the claim. No endpoint is due before not_before, and a parked one stays parked. The statement
+-- returns the endpoints that started or stopped failing.
 WITH changed AS MATERIALIZED (
     SELECT c.endpoint_id, c.status, c.bits, p.seen_failures <> c.bits AS failing, (p.seen_failures = 0) <> (c.bits = 0) AS turned
     FROM (SELECT s.endpoint_id, s.last_status AS status,
@@ -85,9 +88,11 @@ FROM urged
 WHERE turned;
 
 -- name: PlannerUrgeGroups :execrows
--- Makes due who has one of the roles in the group of an endpoint among those named, at most so many groups and so many of each role. They
--- go behind those who fail themselves. What else they are due for stays the reason; those that are being analysed are urged for
--- afterwards, and none is due before it may be. An endpoint whose planner is off calls for nobody: nobody is told of it.
+-- Makes the endpoints due that have one of the roles in the group of a given endpoint. The numbers
+-- of groups, and of endpoints per role, are bounded. They are queued behind endpoints that fail
+-- themselves. Another reason for which an endpoint is due already is kept. A claimed endpoint is
+-- due again after its claim, and no endpoint is due before not_before. An endpoint with its planner
+-- off triggers no other, because analyses do not see it.
 WITH groups AS MATERIALIZED (
     SELECT e.tenant_id, e.labels ->> sqlc.arg('group_label')::text AS name
     FROM endpoints e
@@ -104,7 +109,7 @@ WITH groups AS MATERIALIZED (
                                  FROM (SELECT e.id, e.tenant_id, e.archived_at
                                        FROM endpoints e
                                        WHERE e.labels @> jsonb_build_object(sqlc.arg('group_label')::text, g.name, sqlc.arg('role_label')::text, r.role)
-                                       OFFSET 0) f -- By the index of labels, not through all endpoints of the tenant.
+                                       OFFSET 0) f -- Forces the index of labels instead of a scan of the tenant.
                                  WHERE f.tenant_id = g.tenant_id AND f.archived_at IS NULL
                                  LIMIT sqlc.arg('max_members')::int) m
     WHERE m.id <> ALL (sqlc.arg('endpoint_ids')::uuid[])
@@ -119,7 +124,7 @@ FROM helpers h
 WHERE p.endpoint_id = h.id AND p.parked IS NULL;
 
 -- name: PlannerGroup :many
--- The newest other endpoints of a group that an advisor may be told of, at most so many.
+-- Returns the newest other endpoints of a group that an advisor may see, at most max_rows.
 SELECT e.*
 FROM endpoints e
 WHERE e.tenant_id = @tenant_id
@@ -131,7 +136,8 @@ ORDER BY e.id DESC
 LIMIT sqlc.arg('max_rows')::int;
 
 -- name: PlannerUnpark :execrows
--- Takes up again what was left alone among the endpoints named: a pause that is over, a configuration that changed.
+-- Makes those of the given endpoints due again that were parked, if the pause is over or the
+-- configuration changed.
 UPDATE planner_state p
 SET parked = NULL, due_at = greatest(sqlc.arg('now')::timestamptz, p.not_before), trigger = 'time_reached'
 FROM schedules s
@@ -141,8 +147,8 @@ WHERE s.endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
     OR p.parked = 'off' AND p.seen_version <> s.version);
 
 -- name: PlannerClaim :many
--- Claims what is due, the most urgent first, at most so many: it raises the token, names the planner, and keeps others away until the lock
--- is over. Rows that another planner is taking at this moment are passed over.
+-- Claims due endpoints, the most urgent first, at most max_rows. A claim raises the token, records
+-- the planner, and locks the row until due_at. Rows that another planner is claiming are skipped.
 WITH due AS MATERIALIZED (
     SELECT p.endpoint_id
     FROM planner_state p
@@ -159,14 +165,15 @@ WHERE p.endpoint_id = due.endpoint_id AND e.id = p.endpoint_id
 RETURNING p.endpoint_id, e.tenant_id, p.claim_token, p.trigger, p.memory;
 
 -- name: PlannerRelease :execrows
--- Gives back claims, which are due at once for others.
+-- Releases claims. They are due at once, so that other planners can claim them.
 UPDATE planner_state p
 SET claimed_by = NULL, due_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
 FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('tokens')::bigint[]) AS token) r
 WHERE p.endpoint_id = r.endpoint_id AND p.claim_token = r.token AND p.claimed_by = sqlc.arg('planner_id')::uuid;
 
 -- name: PlannerHold :one
--- Locks the row of a claim that still holds, for the transaction that ends it. No row: the claim was lost, and nothing may be written.
+-- Locks the row of a claim for the transaction that ends it. It returns no row if the claim was
+-- lost; then the caller must not write.
 SELECT endpoint_id
 FROM planner_state
 WHERE endpoint_id = @endpoint_id AND claim_token = @claim_token AND claimed_by = sqlc.arg('planner_id')::uuid
@@ -174,7 +181,7 @@ WHERE endpoint_id = @endpoint_id AND claim_token = @claim_token AND claimed_by =
 FOR UPDATE;
 
 -- name: PlannerClose :execrows
--- Ends a claim. What was urged meanwhile is due as soon as it may be.
+-- Ends a claim. If a trigger fired during the claim, the endpoint is due again at not_before.
 UPDATE planner_state
 SET claimed_by = NULL, urged = NULL, parked = NULL, not_before = sqlc.arg('not_before')::timestamptz, memory = @memory, seen_version = @seen_version,
     last_session = coalesce(sqlc.narg('last_session')::uuid, last_session),
@@ -185,19 +192,19 @@ SET claimed_by = NULL, urged = NULL, parked = NULL, not_before = sqlc.arg('not_b
 WHERE endpoint_id = @endpoint_id AND claim_token = @claim_token;
 
 -- name: PlannerPark :execrows
--- Ends a claim of an endpoint that is to be left alone.
+-- Ends a claim of an endpoint that is paused or has its planner off.
 UPDATE planner_state
 SET claimed_by = NULL, urged = NULL, parked = sqlc.arg('parked')::text, due_at = 'infinity', seen_version = @seen_version
 WHERE endpoint_id = @endpoint_id AND claim_token = @claim_token AND claimed_by = sqlc.arg('planner_id')::uuid;
 
 -- name: PlannerForget :execrows
--- Forgets an endpoint that is out of service.
+-- Deletes the row of an endpoint that is out of service.
 DELETE
 FROM planner_state
 WHERE endpoint_id = @endpoint_id AND claim_token = @claim_token AND claimed_by = sqlc.arg('planner_id')::uuid;
 
 -- name: PlannerRuns :many
--- The newest runs of an endpoint, without what is wide.
+-- Returns the newest runs of an endpoint without their wide columns.
 SELECT id, started_at, finished_at, status, reason_code, status_code, source, response_bytes, body_digest,
        (dns_us::bigint + connect_us + tls_us + wait_us + transfer_us)::bigint AS latency_us
 FROM runs
@@ -229,13 +236,13 @@ ORDER BY id DESC
 LIMIT sqlc.arg('max_rows')::int;
 
 -- name: PlannerSessionDropBefore :execrows
--- Forgets the oldest sessions, a bounded number at a time.
+-- Deletes the oldest sessions, at most 1000 per call.
 DELETE
 FROM planner_sessions
 WHERE id = ANY (ARRAY(SELECT s.id FROM planner_sessions s WHERE s.id < sqlc.arg('before')::uuid ORDER BY s.id LIMIT 1000)::uuid[]);
 
 -- name: PlannerSuggestionInsert :exec
--- A new suggestion takes the place of one that still waits.
+-- Inserts a suggestion. It replaces a pending suggestion of the endpoint.
 WITH replaced AS (
     UPDATE planner_suggestions
     SET state = 'replaced', decided_at = sqlc.arg('created_at')::timestamptz
@@ -253,15 +260,17 @@ FROM planner_suggestions
 WHERE id = @id AND tenant_id = @tenant_id;
 
 -- name: PlannerSuggestionDecide :one
--- Decides a suggestion that waits. No row: there is none, it has been decided, or it has expired.
+-- Decides a pending suggestion. It returns no row if the suggestion does not exist, was decided, or
+-- has expired.
 UPDATE planner_suggestions
 SET state = sqlc.arg('state')::text, decided_at = sqlc.arg('now')::timestamptz, decided_by = sqlc.arg('decided_by')::text
 WHERE id = @id AND tenant_id = @tenant_id AND state = 'pending' AND expires_at > sqlc.arg('now')::timestamptz
 RETURNING *;
 
 -- name: PlannerSuggestionList :many
--- The suggestions of a tenant in some states as rows keep them, which were decided or replaced in their time, or were not: what waits at an
--- instant is judged by that. One that nobody decided in its time has expired, also where a newer one took its place since.
+-- Returns the suggestions of a tenant in the given states. open_at and over_at distinguish pending
+-- and expired suggestions, because rows do not store expiry. A suggestion without a decision in its
+-- time has expired, even if a newer one replaced it afterwards.
 SELECT *
 FROM planner_suggestions
 WHERE tenant_id = @tenant_id
@@ -274,13 +283,13 @@ ORDER BY id DESC
 LIMIT sqlc.arg('max_rows')::int;
 
 -- name: PlannerSuggestionDropBefore :execrows
--- Forgets the oldest suggestions, a bounded number at a time.
+-- Deletes the oldest suggestions, at most 1000 per call.
 DELETE
 FROM planner_suggestions
 WHERE id = ANY (ARRAY(SELECT s.id FROM planner_suggestions s WHERE s.id < sqlc.arg('before')::uuid ORDER BY s.id LIMIT 1000)::uuid[]);
 
 -- name: PlannerSpendReserve :execrows
--- Sets tokens aside for a day, unless that would exceed the limit; no row then.
+-- Reserves tokens of a day. It affects no row if the reservation would exceed the limit.
 INSERT INTO planner_spend AS p (day, tenant_id, endpoint_id, tokens)
 SELECT sqlc.arg('day')::text::date, sqlc.arg('tenant_id')::uuid, sqlc.arg('endpoint_id')::uuid, sqlc.arg('tokens')::bigint
 WHERE sqlc.arg('tokens')::bigint <= sqlc.arg('max_tokens')::bigint
@@ -288,8 +297,8 @@ ON CONFLICT (day, tenant_id, endpoint_id) DO UPDATE SET tokens = p.tokens + EXCL
 WHERE p.tokens + EXCLUDED.tokens <= sqlc.arg('max_tokens')::bigint;
 
 -- name: PlannerSpendSettle :exec
--- Corrects what was set aside to what was used, in all rows that it was taken from. They are locked in the order in which they are
--- reserved, the one that all share first: whoever reserves meanwhile waits instead of meeting this half way.
+-- Corrects a reservation to the used tokens, in every row that it was taken from. The rows are
+-- locked in the order of reservations, the shared row first, because another order could deadlock.
 WITH charged AS MATERIALIZED (
     SELECT s.day, s.tenant_id, s.endpoint_id
     FROM planner_spend s
@@ -305,13 +314,13 @@ FROM charged
 WHERE p.day = charged.day AND p.tenant_id = charged.tenant_id AND p.endpoint_id = charged.endpoint_id;
 
 -- name: PlannerSpendGet :one
--- What a tenant has spent on a day.
+-- Returns the tokens that a tenant has spent on a day.
 SELECT coalesce(sum(tokens), 0)::bigint AS tokens
 FROM planner_spend
 WHERE day = sqlc.arg('day')::text::date AND tenant_id = @tenant_id AND endpoint_id = '00000000-0000-0000-0000-000000000000';
 
 -- name: PlannerSpendTop :many
--- The endpoints of a tenant that spent most on a day.
+-- Returns the endpoints of a tenant that spent most tokens on a day.
 SELECT endpoint_id, tokens
 FROM planner_spend
 WHERE day = sqlc.arg('day')::text::date AND tenant_id = @tenant_id AND endpoint_id <> '00000000-0000-0000-0000-000000000000'
@@ -324,26 +333,27 @@ FROM planner_spend
 WHERE day < sqlc.arg('day')::text::date;
 
 -- name: PlannerHoldSet :exec
--- Forbids the planner kinds of changes of an endpoint. A later word replaces an earlier one.
+-- Forbids the planner some kinds of change of an endpoint. A new hold replaces an earlier one of
+-- the same kind.
 INSERT INTO planner_holds (endpoint_id, kind, until, held_by)
 SELECT sqlc.arg('endpoint_id')::uuid, unnest(sqlc.arg('kinds')::text[]), sqlc.arg('until')::timestamptz, sqlc.arg('held_by')::text
 ON CONFLICT (endpoint_id, kind) DO UPDATE SET until = EXCLUDED.until, held_by = EXCLUDED.held_by;
 
 -- name: PlannerHoldList :many
--- What persons forbid the planner at an endpoint, what is over included.
+-- Returns the holds of an endpoint, expired ones included.
 SELECT *
 FROM planner_holds
 WHERE endpoint_id = @endpoint_id;
 
 -- name: PlannerHoldDropBefore :execrows
--- Forgets words that no longer stand, a bounded number at a time.
+-- Deletes expired holds, at most 1000 per call.
 DELETE
 FROM planner_holds
 WHERE (endpoint_id, kind) IN (SELECT h.endpoint_id, h.kind FROM planner_holds h WHERE h.until < sqlc.arg('before')::timestamptz LIMIT 1000);
 
 -- name: PlannerCrowd :many
--- The newest answers of endpoints whose runs finished a moment ago, at most so many endpoints of the installation: whether targets are slow
--- one by one, or all at once.
+-- Returns the newest latencies of endpoints with recently finished runs, over all tenants and at
+-- most max_endpoints. They distinguish a slow target from a slow network.
 WITH recent AS MATERIALIZED (
     SELECT DISTINCT n.endpoint_id
     FROM (SELECT w.endpoint_ids FROM run_news w ORDER BY w.id DESC LIMIT sqlc.arg('max_news')::int) w

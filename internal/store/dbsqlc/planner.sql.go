@@ -16,8 +16,8 @@ SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 
        set_config('plan_cache_mode', 'force_custom_plan', true)
 `
 
-// Makes the rest of the transaction find rows by key: for the thousand endpoints that a look comes across, what is guessed to be cheaper
-// is to read all of them.
+// Makes the rest of the transaction look rows up by key. For the thousand endpoints of one scan,
+// the planner would otherwise estimate a sequential scan to be cheaper.
 func (q *Queries) PlanByKey(ctx context.Context, db DBTX) error {
 	_, err := db.Exec(ctx, planByKey)
 	return err
@@ -55,8 +55,8 @@ type PlannerClaimRow struct {
 	Memory     json.RawMessage
 }
 
-// Claims what is due, the most urgent first, at most so many: it raises the token, names the planner, and keeps others away until the lock
-// is over. Rows that another planner is taking at this moment are passed over.
+// Claims due endpoints, the most urgent first, at most max_rows. A claim raises the token, records
+// the planner, and locks the row until due_at. Rows that another planner is claiming are skipped.
 func (q *Queries) PlannerClaim(ctx context.Context, db DBTX, arg PlannerClaimParams) ([]*PlannerClaimRow, error) {
 	rows, err := db.Query(ctx, plannerClaim,
 		arg.PlannerID,
@@ -110,7 +110,7 @@ type PlannerCloseParams struct {
 	ClaimToken  int64
 }
 
-// Ends a claim. What was urged meanwhile is due as soon as it may be.
+// Ends a claim. If a trigger fired during the claim, the endpoint is due again at not_before.
 func (q *Queries) PlannerClose(ctx context.Context, db DBTX, arg PlannerCloseParams) (int64, error) {
 	result, err := db.Exec(ctx, plannerClose,
 		arg.NotBefore,
@@ -159,8 +159,8 @@ type PlannerCrowdRow struct {
 	Latencies []int64
 }
 
-// The newest answers of endpoints whose runs finished a moment ago, at most so many endpoints of the installation: whether targets are slow
-// one by one, or all at once.
+// Returns the newest latencies of endpoints with recently finished runs, over all tenants and at
+// most max_endpoints. They distinguish a slow target from a slow network.
 func (q *Queries) PlannerCrowd(ctx context.Context, db DBTX, arg PlannerCrowdParams) ([]*PlannerCrowdRow, error) {
 	rows, err := db.Query(ctx, plannerCrowd,
 		arg.Since,
@@ -200,7 +200,7 @@ type PlannerEnrolParams struct {
 	EndpointIds []UUID
 }
 
-// Makes known the endpoints among those named that the planner does not know. They are due at once.
+// Adds the given endpoints that the planner does not know yet. They are due at once.
 func (q *Queries) PlannerEnrol(ctx context.Context, db DBTX, arg PlannerEnrolParams) (int64, error) {
 	result, err := db.Exec(ctx, plannerEnrol, arg.Now, arg.EndpointIds)
 	if err != nil {
@@ -221,7 +221,7 @@ type PlannerForgetParams struct {
 	PlannerID  UUID
 }
 
-// Forgets an endpoint that is out of service.
+// Deletes the row of an endpoint that is out of service.
 func (q *Queries) PlannerForget(ctx context.Context, db DBTX, arg PlannerForgetParams) (int64, error) {
 	result, err := db.Exec(ctx, plannerForget, arg.EndpointID, arg.ClaimToken, arg.PlannerID)
 	if err != nil {
@@ -250,7 +250,7 @@ type PlannerGroupParams struct {
 	MaxRows    int32
 }
 
-// The newest other endpoints of a group that an advisor may be told of, at most so many.
+// Returns the newest other endpoints of a group that an advisor may see, at most max_rows.
 func (q *Queries) PlannerGroup(ctx context.Context, db DBTX, arg PlannerGroupParams) ([]*Endpoint, error) {
 	rows, err := db.Query(ctx, plannerGroup,
 		arg.TenantID,
@@ -306,7 +306,8 @@ type PlannerHoldParams struct {
 	Now        *time.Time
 }
 
-// Locks the row of a claim that still holds, for the transaction that ends it. No row: the claim was lost, and nothing may be written.
+// Locks the row of a claim for the transaction that ends it. It returns no row if the claim was
+// lost; then the caller must not write.
 func (q *Queries) PlannerHold(ctx context.Context, db DBTX, arg PlannerHoldParams) (UUID, error) {
 	row := db.QueryRow(ctx, plannerHold,
 		arg.EndpointID,
@@ -325,7 +326,7 @@ FROM planner_holds
 WHERE (endpoint_id, kind) IN (SELECT h.endpoint_id, h.kind FROM planner_holds h WHERE h.until < $1::timestamptz LIMIT 1000)
 `
 
-// Forgets words that no longer stand, a bounded number at a time.
+// Deletes expired holds, at most 1000 per call.
 func (q *Queries) PlannerHoldDropBefore(ctx context.Context, db DBTX, before time.Time) (int64, error) {
 	result, err := db.Exec(ctx, plannerHoldDropBefore, before)
 	if err != nil {
@@ -340,7 +341,7 @@ FROM planner_holds
 WHERE endpoint_id = $1
 `
 
-// What persons forbid the planner at an endpoint, what is over included.
+// Returns the holds of an endpoint, expired ones included.
 func (q *Queries) PlannerHoldList(ctx context.Context, db DBTX, endpointID UUID) ([]*PlannerHold, error) {
 	rows, err := db.Query(ctx, plannerHoldList, endpointID)
 	if err != nil {
@@ -379,7 +380,8 @@ type PlannerHoldSetParams struct {
 	HeldBy     string
 }
 
-// Forbids the planner kinds of changes of an endpoint. A later word replaces an earlier one.
+// Forbids the planner some kinds of change of an endpoint. A new hold replaces an earlier one of
+// the same kind.
 func (q *Queries) PlannerHoldSet(ctx context.Context, db DBTX, arg PlannerHoldSetParams) error {
 	_, err := db.Exec(ctx, plannerHoldSet,
 		arg.EndpointID,
@@ -397,7 +399,7 @@ ORDER BY endpoint_id DESC
 LIMIT $1::int
 `
 
-// The endpoints that were registered last.
+// Returns the endpoints that were registered last.
 func (q *Queries) PlannerNewest(ctx context.Context, db DBTX, maxRows int32) ([]UUID, error) {
 	rows, err := db.Query(ctx, plannerNewest, maxRows)
 	if err != nil {
@@ -439,7 +441,8 @@ type PlannerNewsRow struct {
 	EndpointIds []UUID
 }
 
-// Endpoints of runs that finished, tenant by tenant along the index that readers of events use; at most max_rows of each.
+// Returns the endpoints of finished runs, at most max_rows per tenant. It scans the index that the
+// event feed uses, one tenant after the other.
 func (q *Queries) PlannerNews(ctx context.Context, db DBTX, arg PlannerNewsParams) ([]*PlannerNewsRow, error) {
 	rows, err := db.Query(ctx, plannerNews, arg.FromTxid, arg.Until, arg.MaxRows)
 	if err != nil {
@@ -474,7 +477,7 @@ type PlannerParkParams struct {
 	PlannerID   UUID
 }
 
-// Ends a claim of an endpoint that is to be left alone.
+// Ends a claim of an endpoint that is paused or has its planner off.
 func (q *Queries) PlannerPark(ctx context.Context, db DBTX, arg PlannerParkParams) (int64, error) {
 	result, err := db.Exec(ctx, plannerPark,
 		arg.Parked,
@@ -503,7 +506,7 @@ type PlannerReleaseParams struct {
 	Tokens      []int64
 }
 
-// Gives back claims, which are due at once for others.
+// Releases claims. They are due at once, so that other planners can claim them.
 func (q *Queries) PlannerRelease(ctx context.Context, db DBTX, arg PlannerReleaseParams) (int64, error) {
 	result, err := db.Exec(ctx, plannerRelease,
 		arg.Now,
@@ -545,7 +548,7 @@ type PlannerRunsRow struct {
 	LatencyUs     int64
 }
 
-// The newest runs of an endpoint, without what is wide.
+// Returns the newest runs of an endpoint without their wide columns.
 func (q *Queries) PlannerRuns(ctx context.Context, db DBTX, arg PlannerRunsParams) ([]*PlannerRunsRow, error) {
 	rows, err := db.Query(ctx, plannerRuns, arg.EndpointID, arg.Since, arg.MaxRows)
 	if err != nil {
@@ -583,7 +586,7 @@ FROM planner_sessions
 WHERE id = ANY (ARRAY(SELECT s.id FROM planner_sessions s WHERE s.id < $1::uuid ORDER BY s.id LIMIT 1000)::uuid[])
 `
 
-// Forgets the oldest sessions, a bounded number at a time.
+// Deletes the oldest sessions, at most 1000 per call.
 func (q *Queries) PlannerSessionDropBefore(ctx context.Context, db DBTX, before UUID) (int64, error) {
 	result, err := db.Exec(ctx, plannerSessionDropBefore, before)
 	if err != nil {
@@ -788,7 +791,7 @@ type PlannerSpendGetParams struct {
 	TenantID UUID
 }
 
-// What a tenant has spent on a day.
+// Returns the tokens that a tenant has spent on a day.
 func (q *Queries) PlannerSpendGet(ctx context.Context, db DBTX, arg PlannerSpendGetParams) (int64, error) {
 	row := db.QueryRow(ctx, plannerSpendGet, arg.Day, arg.TenantID)
 	var tokens int64
@@ -812,7 +815,7 @@ type PlannerSpendReserveParams struct {
 	MaxTokens  int64
 }
 
-// Sets tokens aside for a day, unless that would exceed the limit; no row then.
+// Reserves tokens of a day. It affects no row if the reservation would exceed the limit.
 func (q *Queries) PlannerSpendReserve(ctx context.Context, db DBTX, arg PlannerSpendReserveParams) (int64, error) {
 	result, err := db.Exec(ctx, plannerSpendReserve,
 		arg.Day,
@@ -850,8 +853,8 @@ type PlannerSpendSettleParams struct {
 	EndpointID UUID
 }
 
-// Corrects what was set aside to what was used, in all rows that it was taken from. They are locked in the order in which they are
-// reserved, the one that all share first: whoever reserves meanwhile waits instead of meeting this half way.
+// Corrects a reservation to the used tokens, in every row that it was taken from. The rows are
+// locked in the order of reservations, the shared row first, because another order could deadlock.
 func (q *Queries) PlannerSpendSettle(ctx context.Context, db DBTX, arg PlannerSpendSettleParams) error {
 	_, err := db.Exec(ctx, plannerSpendSettle,
 		arg.More,
@@ -881,7 +884,7 @@ type PlannerSpendTopRow struct {
 	Tokens     int64
 }
 
-// The endpoints of a tenant that spent most on a day.
+// Returns the endpoints of a tenant that spent most tokens on a day.
 func (q *Queries) PlannerSpendTop(ctx context.Context, db DBTX, arg PlannerSpendTopParams) ([]*PlannerSpendTopRow, error) {
 	rows, err := db.Query(ctx, plannerSpendTop, arg.Day, arg.TenantID, arg.MaxRows)
 	if err != nil {
@@ -917,7 +920,8 @@ type PlannerSuggestionDecideParams struct {
 	TenantID  UUID
 }
 
-// Decides a suggestion that waits. No row: there is none, it has been decided, or it has expired.
+// Decides a pending suggestion. It returns no row if the suggestion does not exist, was decided, or
+// has expired.
 func (q *Queries) PlannerSuggestionDecide(ctx context.Context, db DBTX, arg PlannerSuggestionDecideParams) (*PlannerSuggestion, error) {
 	row := db.QueryRow(ctx, plannerSuggestionDecide,
 		arg.State,
@@ -951,7 +955,7 @@ FROM planner_suggestions
 WHERE id = ANY (ARRAY(SELECT s.id FROM planner_suggestions s WHERE s.id < $1::uuid ORDER BY s.id LIMIT 1000)::uuid[])
 `
 
-// Forgets the oldest suggestions, a bounded number at a time.
+// Deletes the oldest suggestions, at most 1000 per call.
 func (q *Queries) PlannerSuggestionDropBefore(ctx context.Context, db DBTX, before UUID) (int64, error) {
 	result, err := db.Exec(ctx, plannerSuggestionDropBefore, before)
 	if err != nil {
@@ -1018,7 +1022,7 @@ type PlannerSuggestionInsertParams struct {
 	ExpiresAt  time.Time
 }
 
-// A new suggestion takes the place of one that still waits.
+// Inserts a suggestion. It replaces a pending suggestion of the endpoint.
 func (q *Queries) PlannerSuggestionInsert(ctx context.Context, db DBTX, arg PlannerSuggestionInsertParams) error {
 	_, err := db.Exec(ctx, plannerSuggestionInsert,
 		arg.ID,
@@ -1058,8 +1062,9 @@ type PlannerSuggestionListParams struct {
 	MaxRows    int32
 }
 
-// The suggestions of a tenant in some states as rows keep them, which were decided or replaced in their time, or were not: what waits at an
-// instant is judged by that. One that nobody decided in its time has expired, also where a newer one took its place since.
+// Returns the suggestions of a tenant in the given states. open_at and over_at distinguish pending
+// and expired suggestions, because rows do not store expiry. A suggestion without a decision in its
+// time has expired, even if a newer one replaced it afterwards.
 func (q *Queries) PlannerSuggestionList(ctx context.Context, db DBTX, arg PlannerSuggestionListParams) ([]*PlannerSuggestion, error) {
 	rows, err := db.Query(ctx, plannerSuggestionList,
 		arg.TenantID,
@@ -1117,7 +1122,8 @@ type PlannerUnparkParams struct {
 	EndpointIds []UUID
 }
 
-// Takes up again what was left alone among the endpoints named: a pause that is over, a configuration that changed.
+// Makes those of the given endpoints due again that were parked, if the pause is over or the
+// configuration changed.
 func (q *Queries) PlannerUnpark(ctx context.Context, db DBTX, arg PlannerUnparkParams) (int64, error) {
 	result, err := db.Exec(ctx, plannerUnpark, arg.Now, arg.EndpointIds)
 	if err != nil {
@@ -1162,10 +1168,11 @@ type PlannerUrgeParams struct {
 	Now         time.Time
 }
 
-// Makes due what changed among the endpoints named: the length of the failure streak in bits, or the status in which runs end. Who fails
-// is an hour ahead of those whose time has come, so that the most valuable goes first and nobody waits for ever. One that is being
-// analysed is urged for afterwards, none is due before it may be, and one that is left alone stays so. It returns whose failures began
-// or ended.
+// Makes those of the given endpoints due that changed: the bit length of the failure count, or the
+// status of their runs. A failing endpoint is queued one hour ahead, so that the most urgent
+// analyses go first without starving the others. If an endpoint is claimed, it is due again after
+// the claim. No endpoint is due before not_before, and a parked one stays parked. The statement
+// returns the endpoints that started or stopped failing.
 func (q *Queries) PlannerUrge(ctx context.Context, db DBTX, arg PlannerUrgeParams) ([]UUID, error) {
 	rows, err := db.Query(ctx, plannerUrge, arg.EndpointIds, arg.Now)
 	if err != nil {
@@ -1203,7 +1210,7 @@ WITH groups AS MATERIALIZED (
                                  FROM (SELECT e.id, e.tenant_id, e.archived_at
                                        FROM endpoints e
                                        WHERE e.labels @> jsonb_build_object($2::text, g.name, $6::text, r.role)
-                                       OFFSET 0) f -- By the index of labels, not through all endpoints of the tenant.
+                                       OFFSET 0) f -- Forces the index of labels instead of a scan of the tenant.
                                  WHERE f.tenant_id = g.tenant_id AND f.archived_at IS NULL
                                  LIMIT $7::int) m
     WHERE m.id <> ALL ($3::uuid[])
@@ -1228,9 +1235,11 @@ type PlannerUrgeGroupsParams struct {
 	MaxMembers  int32
 }
 
-// Makes due who has one of the roles in the group of an endpoint among those named, at most so many groups and so many of each role. They
-// go behind those who fail themselves. What else they are due for stays the reason; those that are being analysed are urged for
-// afterwards, and none is due before it may be. An endpoint whose planner is off calls for nobody: nobody is told of it.
+// Makes the endpoints due that have one of the roles in the group of a given endpoint. The numbers
+// of groups, and of endpoints per role, are bounded. They are queued behind endpoints that fail
+// themselves. Another reason for which an endpoint is due already is kept. A claimed endpoint is
+// due again after its claim, and no endpoint is due before not_before. An endpoint with its planner
+// off triggers no other, because analyses do not see it.
 func (q *Queries) PlannerUrgeGroups(ctx context.Context, db DBTX, arg PlannerUrgeGroupsParams) (int64, error) {
 	result, err := db.Exec(ctx, plannerUrgeGroups,
 		arg.Now,
@@ -1260,7 +1269,7 @@ type PlannerWalkParams struct {
 	MaxRows int32
 }
 
-// The next endpoints in service in the order of their IDs.
+// Returns the next endpoints in service in the order of their IDs.
 func (q *Queries) PlannerWalk(ctx context.Context, db DBTX, arg PlannerWalkParams) ([]UUID, error) {
 	rows, err := db.Query(ctx, plannerWalk, arg.After, arg.MaxRows)
 	if err != nil {
@@ -1296,7 +1305,8 @@ type PlannerWatchHoldRow struct {
 	Now    time.Time
 }
 
-// Where the planners have got to, for the one of them that looks on; no row while another one does.
+// Locks and returns the scan cursor of the planners. It returns no row while another planner holds
+// it.
 func (q *Queries) PlannerWatchHold(ctx context.Context, db DBTX, now *time.Time) (*PlannerWatchHoldRow, error) {
 	row := db.QueryRow(ctx, plannerWatchHold, now)
 	var i PlannerWatchHoldRow

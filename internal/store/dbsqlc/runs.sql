@@ -1,6 +1,8 @@
 -- name: RunInsert :exec
--- Adds finished runs, and due times that were skipped, to the history. An instant of the year 1, an empty text, a status code of 0, a
--- count of 0 and a digest of 0 mean none. Those who watch are told of it at the commit: news name parts of two lists, from 1 on.
+-- Inserts finished runs and skipped due times into the history. An instant of the year 1, an empty
+-- text, and a status code, count or digest of 0 stand for null. Rows of run_news are inserted too,
+-- so that the feed sees the runs at commit. news_first and news_last are 1-based ranges of
+-- news_runs and news_endpoints.
 WITH told AS (
     INSERT INTO run_news (tenant_id, at, run_ids, endpoint_ids)
     SELECT news.tenant_id, coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()),
@@ -45,7 +47,7 @@ SELECT unnest(sqlc.arg('ids')::uuid[]),
        unnest(sqlc.arg('infra_attempts')::smallint[]);
 
 -- name: RunSlots :many
--- The due times of an endpoint's runs between two IDs, ascending.
+-- Returns the due times of an endpoint's runs between two IDs, ascending.
 SELECT scheduled_for
 FROM runs
 WHERE endpoint_id = @endpoint_id
@@ -55,7 +57,7 @@ ORDER BY id
 LIMIT 1000;
 
 -- name: RunBodyInsert :exec
--- An empty tail means none.
+-- Inserts response bodies. An empty tail stands for null.
 INSERT INTO run_bodies (run_id, scheduled_for, content_type, body, tail)
 SELECT unnest(sqlc.arg('run_ids')::uuid[]),
        unnest(sqlc.arg('scheduled_for')::timestamptz[]),
@@ -75,7 +77,8 @@ ORDER BY at
 LIMIT sqlc.arg('max_rows')::int;
 
 -- name: RunList :many
--- The bounds on scheduled_for let whole days be left out: an ID carries its due time.
+-- Returns finished runs, newest first. An ID contains its due time, so the bounds on scheduled_for
+-- prune partitions.
 SELECT *
 FROM runs
 WHERE tenant_id = @tenant_id
@@ -114,8 +117,8 @@ FROM live_runs
 WHERE run_id = @run_id AND tenant_id = @tenant_id;
 
 -- name: RunLastDecision :one
--- The newest run of an endpoint that decided a due time. A run's ID follows its due time, so the last to start is among the newest
--- few.
+-- Returns the newest run of an endpoint that decided a due time. IDs are ordered by due time, so
+-- the run that started last is among the newest 12.
 SELECT started_at, finished_at, version, next_run_at, next_source, next_steps
 FROM (SELECT r.started_at, r.finished_at, r.version, r.next_run_at, r.next_source, r.next_steps
       FROM runs r
@@ -129,7 +132,7 @@ LIMIT 1;
 SELECT history_create_day((sqlc.arg('day')::timestamptz AT TIME ZONE 'UTC')::date);
 
 -- name: LockWait :exec
--- Bounds how long the statements that follow in the same transaction wait for a lock.
+-- Sets the lock timeout of the following statements in the same transaction.
 SELECT set_config('lock_timeout', sqlc.arg('wait_ms')::bigint::text, true);
 
 -- name: HistoryDropBefore :one

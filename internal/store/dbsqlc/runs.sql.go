@@ -40,7 +40,7 @@ const lockWait = `-- name: LockWait :exec
 SELECT set_config('lock_timeout', $1::bigint::text, true)
 `
 
-// Bounds how long the statements that follow in the same transaction wait for a lock.
+// Sets the lock timeout of the following statements in the same transaction.
 func (q *Queries) LockWait(ctx context.Context, db DBTX, waitMs int64) error {
 	_, err := db.Exec(ctx, lockWait, waitMs)
 	return err
@@ -87,7 +87,7 @@ type RunBodyInsertParams struct {
 	Tails        [][]byte
 }
 
-// An empty tail means none.
+// Inserts response bodies. An empty tail stands for null.
 func (q *Queries) RunBodyInsert(ctx context.Context, db DBTX, arg RunBodyInsertParams) error {
 	_, err := db.Exec(ctx, runBodyInsert,
 		arg.RunIds,
@@ -334,8 +334,10 @@ type RunInsertParams struct {
 	NewsLast      []int32
 }
 
-// Adds finished runs, and due times that were skipped, to the history. An instant of the year 1, an empty text, a status code of 0, a
-// count of 0 and a digest of 0 mean none. Those who watch are told of it at the commit: news name parts of two lists, from 1 on.
+// Inserts finished runs and skipped due times into the history. An instant of the year 1, an empty
+// text, and a status code, count or digest of 0 stand for null. Rows of run_news are inserted too,
+// so that the feed sees the runs at commit. news_first and news_last are 1-based ranges of
+// news_runs and news_endpoints.
 func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) error {
 	_, err := db.Exec(ctx, runInsert,
 		arg.Ids,
@@ -399,8 +401,8 @@ type RunLastDecisionRow struct {
 	NextSteps  json.RawMessage
 }
 
-// The newest run of an endpoint that decided a due time. A run's ID follows its due time, so the last to start is among the newest
-// few.
+// Returns the newest run of an endpoint that decided a due time. IDs are ordered by due time, so
+// the run that started last is among the newest 12.
 func (q *Queries) RunLastDecision(ctx context.Context, db DBTX, endpointID UUID) (*RunLastDecisionRow, error) {
 	row := db.QueryRow(ctx, runLastDecision, endpointID)
 	var i RunLastDecisionRow
@@ -438,7 +440,8 @@ type RunListParams struct {
 	MaxRows    int32
 }
 
-// The bounds on scheduled_for let whole days be left out: an ID carries its due time.
+// Returns finished runs, newest first. An ID contains its due time, so the bounds on scheduled_for
+// prune partitions.
 func (q *Queries) RunList(ctx context.Context, db DBTX, arg RunListParams) ([]*Run, error) {
 	rows, err := db.Query(ctx, runList,
 		arg.TenantID,
@@ -580,7 +583,7 @@ type RunSlotsParams struct {
 	BeforeID   UUID
 }
 
-// The due times of an endpoint's runs between two IDs, ascending.
+// Returns the due times of an endpoint's runs between two IDs, ascending.
 func (q *Queries) RunSlots(ctx context.Context, db DBTX, arg RunSlotsParams) ([]time.Time, error) {
 	rows, err := db.Query(ctx, runSlots, arg.EndpointID, arg.FromID, arg.BeforeID)
 	if err != nil {

@@ -1,13 +1,14 @@
 -- name: SecretsChange :one
--- Makes a tenant's secrets and signing keys another version. It lets one change of them at a time go on, and must come first in it.
+-- Raises the version of a tenant's secrets and signing keys. It comes first in a transaction that
+-- changes them, because its row lock serialises such changes.
 UPDATE tenants
 SET secrets_version = secrets_version + 1
 WHERE id = @tenant_id
 RETURNING secrets_version;
 
 -- name: SecretsVersions :many
--- Which version the secrets of tenants have, for runs that start in the same transaction: after StartsShare, so that no change of them
--- has returned that is not seen here.
+-- Returns the versions of tenants' secrets for runs that start in the same transaction. It must
+-- follow SecretStartsShare, so that it sees every change that has returned.
 SELECT id, secrets_version
 FROM tenants
 WHERE id = ANY (sqlc.arg('tenant_ids')::uuid[]);
@@ -42,7 +43,7 @@ ORDER BY s.name
 LIMIT sqlc.arg('max_rows');
 
 -- name: SecretPut :exec
--- Stores the first value of a secret, or its next.
+-- Inserts a secret, or stores its next value.
 INSERT INTO secrets (tenant_id, name, description, version, sealed_under, sealed, created_at, created_by, updated_at, updated_by)
 VALUES (@tenant_id, @name, coalesce(sqlc.narg('description')::text, ''), 1, @sealed_under, @sealed, @now, @author, @now, @author)
 ON CONFLICT (tenant_id, name) DO UPDATE
@@ -57,11 +58,11 @@ ON CONFLICT (tenant_id, name) DO UPDATE
 DELETE FROM secrets WHERE tenant_id = @tenant_id AND name = @name;
 
 -- name: SecretLock :one
--- Keeps endpoints from coming to refer to a secret that is about to be deleted.
+-- Locks a secret that is about to be deleted, so that no endpoint can add a reference to it.
 SELECT name FROM secrets WHERE tenant_id = @tenant_id AND name = @name FOR UPDATE;
 
 -- name: SecretReferrers :many
--- Some of the endpoints that refer to a secret, by name.
+-- Returns some of the endpoints that refer to a secret, ordered by name.
 SELECT e.id, e.name
 FROM secret_references AS r
          JOIN endpoints AS e ON e.id = r.endpoint_id
@@ -71,7 +72,8 @@ ORDER BY e.name, e.id
 LIMIT sqlc.arg('max_rows');
 
 -- name: SecretsShare :many
--- Which of these secrets there are, kept from being deleted until what refers to them is stored.
+-- Returns which of these secrets exist, and locks them against deletion until the references are
+-- stored.
 SELECT name
 FROM secrets
 WHERE tenant_id = @tenant_id
@@ -80,7 +82,7 @@ ORDER BY name
 FOR KEY SHARE;
 
 -- name: SecretsKnown :many
--- Which of these secrets there are at the moment.
+-- Returns which of these secrets exist.
 SELECT name
 FROM secrets
 WHERE tenant_id = @tenant_id
@@ -94,7 +96,8 @@ INSERT INTO secret_references (tenant_id, name, endpoint_id)
 SELECT @tenant_id, unnest(sqlc.arg('names')::text[]), unnest(sqlc.arg('endpoint_ids')::uuid[]);
 
 -- name: SecretStamp :exec
--- Notes which endpoints last used secrets. It waits for nobody: what is locked is stamped by the next use.
+-- Records which endpoints used secrets last. Locked rows are skipped, because the next use records
+-- it too.
 WITH used AS (
     SELECT unnest(sqlc.arg('tenant_ids')::uuid[]) AS tenant_id,
            unnest(sqlc.arg('names')::text[]) AS name,
@@ -112,26 +115,27 @@ WHERE s.tenant_id = f.tenant_id
   AND s.name = f.name;
 
 -- name: SecretsSealed :many
--- Every secret of a tenant, sealed.
+-- Returns every secret of a tenant, encrypted.
 SELECT name, sealed_under, sealed FROM secrets WHERE tenant_id = @tenant_id;
 
 -- name: SecretsVersion :one
 SELECT secrets_version FROM tenants WHERE id = @tenant_id;
 
 -- name: SecretsSample :many
--- Of every key that secrets are sealed under, one secret: who can open it has the key.
+-- Returns one secret per encryption key, so that a program can check that it has the key.
 SELECT DISTINCT ON (sealed_under) tenant_id, name, sealed_under, sealed
 FROM secrets
 ORDER BY sealed_under, tenant_id, name;
 
 -- name: SigningKeysSample :many
--- Of every key that signing keys are sealed under, one signing key.
+-- Returns one signing key per encryption key.
 SELECT DISTINCT ON (sealed_under) id, tenant_id, sealed_under, sealed
 FROM signing_keys
 ORDER BY sealed_under, id;
 
 -- name: SecretsStale :many
--- Secrets that are sealed under another key than the newest, after a place in their order, locked.
+-- Returns and locks secrets that are not encrypted under the newest key, after a position in their
+-- order.
 SELECT tenant_id, name, sealed_under, sealed
 FROM secrets
 WHERE sealed_under <> @newest
@@ -165,7 +169,7 @@ INSERT INTO signing_keys (id, tenant_id, sealed_under, sealed, created_at, creat
 VALUES (@id, @tenant_id, @sealed_under, @sealed, @created_at, @created_by, @expires_at);
 
 -- name: SigningKeyList :many
--- The signing keys of a tenant that are live at an instant, the newest first.
+-- Returns the signing keys of a tenant that are valid at an instant, newest first.
 SELECT id, tenant_id, sealed_under, sealed, created_at, created_by, expires_at
 FROM signing_keys
 WHERE tenant_id = @tenant_id
@@ -173,14 +177,14 @@ WHERE tenant_id = @tenant_id
 ORDER BY id DESC;
 
 -- name: SigningKeysForget :exec
--- Removes the signing keys of a tenant that have expired: nothing is signed with them any more.
+-- Deletes the expired signing keys of a tenant, because they sign no request any more.
 DELETE
 FROM signing_keys
 WHERE tenant_id = @tenant_id
   AND expires_at <= sqlc.arg('now')::timestamptz;
 
 -- name: SigningKeyExpire :exec
--- Lets the older signing keys of a tenant end at an instant, unless they end before.
+-- Sets the expiry of the older signing keys of a tenant, unless they expire earlier.
 UPDATE signing_keys
 SET expires_at = least(expires_at, sqlc.arg('expires_at')::timestamptz)
 WHERE tenant_id = @tenant_id

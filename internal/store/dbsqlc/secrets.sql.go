@@ -173,7 +173,7 @@ type SecretLockParams struct {
 	Name     string
 }
 
-// Keeps endpoints from coming to refer to a secret that is about to be deleted.
+// Locks a secret that is about to be deleted, so that no endpoint can add a reference to it.
 func (q *Queries) SecretLock(ctx context.Context, db DBTX, arg SecretLockParams) (string, error) {
 	row := db.QueryRow(ctx, secretLock, arg.TenantID, arg.Name)
 	var name string
@@ -203,7 +203,7 @@ type SecretPutParams struct {
 	Author      string
 }
 
-// Stores the first value of a secret, or its next.
+// Inserts a secret, or stores its next value.
 func (q *Queries) SecretPut(ctx context.Context, db DBTX, arg SecretPutParams) error {
 	_, err := db.Exec(ctx, secretPut,
 		arg.TenantID,
@@ -263,7 +263,7 @@ type SecretReferrersRow struct {
 	Name string
 }
 
-// Some of the endpoints that refer to a secret, by name.
+// Returns some of the endpoints that refer to a secret, ordered by name.
 func (q *Queries) SecretReferrers(ctx context.Context, db DBTX, arg SecretReferrersParams) ([]*SecretReferrersRow, error) {
 	rows, err := db.Query(ctx, secretReferrers, arg.TenantID, arg.Name, arg.MaxRows)
 	if err != nil {
@@ -336,7 +336,8 @@ type SecretStampParams struct {
 	EndpointIds []UUID
 }
 
-// Notes which endpoints last used secrets. It waits for nobody: what is locked is stamped by the next use.
+// Records which endpoints used secrets last. Locked rows are skipped, because the next use records
+// it too.
 func (q *Queries) SecretStamp(ctx context.Context, db DBTX, arg SecretStampParams) error {
 	_, err := db.Exec(ctx, secretStamp,
 		arg.Now,
@@ -354,7 +355,8 @@ WHERE id = $1
 RETURNING secrets_version
 `
 
-// Makes a tenant's secrets and signing keys another version. It lets one change of them at a time go on, and must come first in it.
+// Raises the version of a tenant's secrets and signing keys. It comes first in a transaction that
+// changes them, because its row lock serialises such changes.
 func (q *Queries) SecretsChange(ctx context.Context, db DBTX, tenantID UUID) (int64, error) {
 	row := db.QueryRow(ctx, secretsChange, tenantID)
 	var secrets_version int64
@@ -374,7 +376,7 @@ type SecretsKnownParams struct {
 	Names    []string
 }
 
-// Which of these secrets there are at the moment.
+// Returns which of these secrets exist.
 func (q *Queries) SecretsKnown(ctx context.Context, db DBTX, arg SecretsKnownParams) ([]string, error) {
 	rows, err := db.Query(ctx, secretsKnown, arg.TenantID, arg.Names)
 	if err != nil {
@@ -408,7 +410,7 @@ type SecretsSampleRow struct {
 	Sealed      []byte
 }
 
-// Of every key that secrets are sealed under, one secret: who can open it has the key.
+// Returns one secret per encryption key, so that a program can check that it has the key.
 func (q *Queries) SecretsSample(ctx context.Context, db DBTX) ([]*SecretsSampleRow, error) {
 	rows, err := db.Query(ctx, secretsSample)
 	if err != nil {
@@ -444,7 +446,7 @@ type SecretsSealedRow struct {
 	Sealed      []byte
 }
 
-// Every secret of a tenant, sealed.
+// Returns every secret of a tenant, encrypted.
 func (q *Queries) SecretsSealed(ctx context.Context, db DBTX, tenantID UUID) ([]*SecretsSealedRow, error) {
 	rows, err := db.Query(ctx, secretsSealed, tenantID)
 	if err != nil {
@@ -479,7 +481,8 @@ type SecretsShareParams struct {
 	Names    []string
 }
 
-// Which of these secrets there are, kept from being deleted until what refers to them is stored.
+// Returns which of these secrets exist, and locks them against deletion until the references are
+// stored.
 func (q *Queries) SecretsShare(ctx context.Context, db DBTX, arg SecretsShareParams) ([]string, error) {
 	rows, err := db.Query(ctx, secretsShare, arg.TenantID, arg.Names)
 	if err != nil {
@@ -524,7 +527,8 @@ type SecretsStaleRow struct {
 	Sealed      []byte
 }
 
-// Secrets that are sealed under another key than the newest, after a place in their order, locked.
+// Returns and locks secrets that are not encrypted under the newest key, after a position in their
+// order.
 func (q *Queries) SecretsStale(ctx context.Context, db DBTX, arg SecretsStaleParams) ([]*SecretsStaleRow, error) {
 	rows, err := db.Query(ctx, secretsStale,
 		arg.Newest,
@@ -577,8 +581,8 @@ type SecretsVersionsRow struct {
 	SecretsVersion int64
 }
 
-// Which version the secrets of tenants have, for runs that start in the same transaction: after StartsShare, so that no change of them
-// has returned that is not seen here.
+// Returns the versions of tenants' secrets for runs that start in the same transaction. It must
+// follow SecretStartsShare, so that it sees every change that has returned.
 func (q *Queries) SecretsVersions(ctx context.Context, db DBTX, tenantIds []UUID) ([]*SecretsVersionsRow, error) {
 	rows, err := db.Query(ctx, secretsVersions, tenantIds)
 	if err != nil {
@@ -629,7 +633,7 @@ type SigningKeyExpireParams struct {
 	ID        UUID
 }
 
-// Lets the older signing keys of a tenant end at an instant, unless they end before.
+// Sets the expiry of the older signing keys of a tenant, unless they expire earlier.
 func (q *Queries) SigningKeyExpire(ctx context.Context, db DBTX, arg SigningKeyExpireParams) error {
 	_, err := db.Exec(ctx, signingKeyExpire, arg.ExpiresAt, arg.TenantID, arg.ID)
 	return err
@@ -676,7 +680,7 @@ type SigningKeyListParams struct {
 	Now      *time.Time
 }
 
-// The signing keys of a tenant that are live at an instant, the newest first.
+// Returns the signing keys of a tenant that are valid at an instant, newest first.
 func (q *Queries) SigningKeyList(ctx context.Context, db DBTX, arg SigningKeyListParams) ([]*SigningKey, error) {
 	rows, err := db.Query(ctx, signingKeyList, arg.TenantID, arg.Now)
 	if err != nil {
@@ -737,7 +741,7 @@ type SigningKeysForgetParams struct {
 	Now      time.Time
 }
 
-// Removes the signing keys of a tenant that have expired: nothing is signed with them any more.
+// Deletes the expired signing keys of a tenant, because they sign no request any more.
 func (q *Queries) SigningKeysForget(ctx context.Context, db DBTX, arg SigningKeysForgetParams) error {
 	_, err := db.Exec(ctx, signingKeysForget, arg.TenantID, arg.Now)
 	return err
@@ -756,7 +760,7 @@ type SigningKeysSampleRow struct {
 	Sealed      []byte
 }
 
-// Of every key that signing keys are sealed under, one signing key.
+// Returns one signing key per encryption key.
 func (q *Queries) SigningKeysSample(ctx context.Context, db DBTX) ([]*SigningKeysSampleRow, error) {
 	rows, err := db.Query(ctx, signingKeysSample)
 	if err != nil {

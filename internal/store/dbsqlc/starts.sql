@@ -1,21 +1,27 @@
 -- name: SecretStartsShare :exec
--- Taken by each batch of starts with secrets, for their tenants: a change of a tenant's secrets waits for the commit of such starts. It is a
--- statement of its own before the versions are read, because a statement's snapshot is older than any lock it waits for. Ascending order.
+-- Takes the shared lock of each tenant for a batch of starts with secrets, so that a change of a
+-- tenant's secrets waits for the commit of such starts. It is a statement of its own before the
+-- versions are read, because the snapshot of a statement is older than a lock that the statement
+-- waits for. Locks are taken in ascending order to avoid deadlocks.
 SELECT pg_advisory_xact_lock_shared(hashtext('rubato.secrets'), hashtext(tenant::text))
 FROM (SELECT unnest(sqlc.arg('tenant_ids')::uuid[]) AS tenant ORDER BY hashtext(unnest(sqlc.arg('tenant_ids')::uuid[])::text)) t;
 
 -- name: SecretStartsExclude :exec
--- Taken by a change of a tenant's secrets: no start with its secrets is in flight while it is held.
+-- Takes the exclusive lock for a change of a tenant's secrets. No start with secrets of the tenant
+-- is in flight while it is held.
 SELECT pg_advisory_xact_lock(hashtext('rubato.secrets'), hashtext(sqlc.arg('tenant_id')::uuid::text));
 
 -- name: ScheduleStart :many
--- Starts claims: the row's state becomes running. The row lock is the fence: READ COMMITTED evaluates the conditions again on the newest
--- version of a row that had to be waited for, so a start whose token a pause, an edit or another claim has raised is refused. A claim
--- that does not come back was revoked, has expired, or is more than 50 ms early because the clock was set back, and must not be sent. A
--- statement that executes after its deadline starts nothing. A start may be committed a little before its due time, so that the request
--- can leave at the due time itself; the run counts from there. The update is HOT: no indexed column changes, except that a start which is
--- late by more than 2 s extends its lock. Rows are addressed by their place, which the claim returned, because a lookup by key visits
--- every dead version of the row under an old snapshot. The rows that come back are what the finish decides by.
+-- Starts claims: the state of the row becomes running. The row lock is the fence. READ COMMITTED
+-- evaluates the conditions again on the newest version of a row that it waited for. Therefore a
+-- start is refused if a pause, an edit or another claim has raised the token. A claim that is not
+-- returned was revoked, has expired, or is more than 50 ms early because the clock was set back; it
+-- must not be sent. If the statement executes after its deadline, it starts no claim. A start may
+-- commit shortly before its due time, so that the request leaves exactly at it; the run counts from
+-- the due time. The update is HOT: it changes no indexed column, except that a start more than 2 s
+-- late extends its lock. Rows are addressed by the ctid that the claim returned, because under an
+-- old snapshot a lookup by key visits every dead version of the row. The returned rows are the
+-- input of the finish.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
 )
@@ -43,7 +49,8 @@ WHERE s.ctid = w.place
 RETURNING s.*;
 
 -- name: RunListOwnStarts :many
--- Which of these runs are running in the hands of this worker, under these tokens: for a worker that has lost the answer to a start.
+-- Returns which of these runs are running under this worker and these tokens. A worker needs it if
+-- it lost the response to a start.
 SELECT s.endpoint_id, s.run_id::uuid AS run_id, s.tenant_id::uuid AS tenant_id, s.started_at::timestamptz AS started_at, s.due_at AS locked_until
 FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id,
              unnest(sqlc.arg('run_ids')::uuid[]) AS run_id,
@@ -52,8 +59,9 @@ FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id,
 WHERE (s.claimed_by = sqlc.arg('worker_id')::uuid) IS TRUE;
 
 -- name: RunConfirm :one
--- Whether a running run may still be sent whose request had to wait: it is its holder's, and nothing has come to be since that a start would
--- refuse. A pause withdraws a run now that was asked for before it, and none that is asked for after it.
+-- Reports whether a delayed request of a running run may still be sent: its worker still holds the
+-- lock, and no change since the start would refuse a start now. A pause withdraws the one-off runs
+-- that were requested before it, but not later ones.
 SELECT EXISTS (
     SELECT
     FROM schedules s
@@ -68,8 +76,9 @@ SELECT EXISTS (
 );
 
 -- name: RunLastOf :many
--- What the runs that are starting may say of the ones before: the status and the end of the newest finished run of each endpoint, and
--- the status code of its answer. Its row is the newest of its endpoint in the part of its day, or close to it.
+-- Returns status and end of the newest finished run of each endpoint, with the status code of its
+-- response, for request templates. The row is the newest one of its endpoint in the partition of
+-- its day, or close to it.
 SELECT s.endpoint_id, coalesce(s.last_status, '')::text AS status, s.last_finished_at AS finished_at, coalesce(r.status_code, 0)::int AS status_code
 FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id) w
          CROSS JOIN LATERAL (SELECT f.endpoint_id, f.last_status, f.last_finished_at, f.last_slot, f.last_attempt, f.last_infra_attempt

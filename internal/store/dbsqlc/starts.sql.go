@@ -34,8 +34,9 @@ type RunConfirmParams struct {
 	Token      int64
 }
 
-// Whether a running run may still be sent whose request had to wait: it is its holder's, and nothing has come to be since that a start would
-// refuse. A pause withdraws a run now that was asked for before it, and none that is asked for after it.
+// Reports whether a delayed request of a running run may still be sent: its worker still holds the
+// lock, and no change since the start would refuse a start now. A pause withdraws the one-off runs
+// that were requested before it, but not later ones.
 func (q *Queries) RunConfirm(ctx context.Context, db DBTX, arg RunConfirmParams) (bool, error) {
 	row := db.QueryRow(ctx, runConfirm,
 		arg.Now,
@@ -69,8 +70,9 @@ type RunLastOfRow struct {
 	StatusCode int32
 }
 
-// What the runs that are starting may say of the ones before: the status and the end of the newest finished run of each endpoint, and
-// the status code of its answer. Its row is the newest of its endpoint in the part of its day, or close to it.
+// Returns status and end of the newest finished run of each endpoint, with the status code of its
+// response, for request templates. The row is the newest one of its endpoint in the partition of
+// its day, or close to it.
 func (q *Queries) RunLastOf(ctx context.Context, db DBTX, endpointIds []UUID) ([]*RunLastOfRow, error) {
 	rows, err := db.Query(ctx, runLastOf, endpointIds)
 	if err != nil {
@@ -120,7 +122,8 @@ type RunListOwnStartsRow struct {
 	LockedUntil time.Time
 }
 
-// Which of these runs are running in the hands of this worker, under these tokens: for a worker that has lost the answer to a start.
+// Returns which of these runs are running under this worker and these tokens. A worker needs it if
+// it lost the response to a start.
 func (q *Queries) RunListOwnStarts(ctx context.Context, db DBTX, arg RunListOwnStartsParams) ([]*RunListOwnStartsRow, error) {
 	rows, err := db.Query(ctx, runListOwnStarts,
 		arg.EndpointIds,
@@ -192,13 +195,16 @@ type ScheduleStartParams struct {
 	Now         *time.Time
 }
 
-// Starts claims: the row's state becomes running. The row lock is the fence: READ COMMITTED evaluates the conditions again on the newest
-// version of a row that had to be waited for, so a start whose token a pause, an edit or another claim has raised is refused. A claim
-// that does not come back was revoked, has expired, or is more than 50 ms early because the clock was set back, and must not be sent. A
-// statement that executes after its deadline starts nothing. A start may be committed a little before its due time, so that the request
-// can leave at the due time itself; the run counts from there. The update is HOT: no indexed column changes, except that a start which is
-// late by more than 2 s extends its lock. Rows are addressed by their place, which the claim returned, because a lookup by key visits
-// every dead version of the row under an old snapshot. The rows that come back are what the finish decides by.
+// Starts claims: the state of the row becomes running. The row lock is the fence. READ COMMITTED
+// evaluates the conditions again on the newest version of a row that it waited for. Therefore a
+// start is refused if a pause, an edit or another claim has raised the token. A claim that is not
+// returned was revoked, has expired, or is more than 50 ms early because the clock was set back; it
+// must not be sent. If the statement executes after its deadline, it starts no claim. A start may
+// commit shortly before its due time, so that the request leaves exactly at it; the run counts from
+// the due time. The update is HOT: it changes no indexed column, except that a start more than 2 s
+// late extends its lock. Rows are addressed by the ctid that the claim returned, because under an
+// old snapshot a lookup by key visits every dead version of the row. The returned rows are the
+// input of the finish.
 func (q *Queries) ScheduleStart(ctx context.Context, db DBTX, arg ScheduleStartParams) ([]*Schedule, error) {
 	rows, err := db.Query(ctx, scheduleStart,
 		arg.LockTtlMs,
@@ -271,7 +277,8 @@ const secretStartsExclude = `-- name: SecretStartsExclude :exec
 SELECT pg_advisory_xact_lock(hashtext('rubato.secrets'), hashtext($1::uuid::text))
 `
 
-// Taken by a change of a tenant's secrets: no start with its secrets is in flight while it is held.
+// Takes the exclusive lock for a change of a tenant's secrets. No start with secrets of the tenant
+// is in flight while it is held.
 func (q *Queries) SecretStartsExclude(ctx context.Context, db DBTX, tenantID UUID) error {
 	_, err := db.Exec(ctx, secretStartsExclude, tenantID)
 	return err
@@ -282,8 +289,10 @@ SELECT pg_advisory_xact_lock_shared(hashtext('rubato.secrets'), hashtext(tenant:
 FROM (SELECT unnest($1::uuid[]) AS tenant ORDER BY hashtext(unnest($1::uuid[])::text)) t
 `
 
-// Taken by each batch of starts with secrets, for their tenants: a change of a tenant's secrets waits for the commit of such starts. It is a
-// statement of its own before the versions are read, because a statement's snapshot is older than any lock it waits for. Ascending order.
+// Takes the shared lock of each tenant for a batch of starts with secrets, so that a change of a
+// tenant's secrets waits for the commit of such starts. It is a statement of its own before the
+// versions are read, because the snapshot of a statement is older than a lock that the statement
+// waits for. Locks are taken in ascending order to avoid deadlocks.
 func (q *Queries) SecretStartsShare(ctx context.Context, db DBTX, tenantIds []UUID) error {
 	_, err := db.Exec(ctx, secretStartsShare, tenantIds)
 	return err

@@ -1,6 +1,7 @@
 -- name: EndpointHealth :many
--- How the newest runs of an endpoint ended, by windows of due times, and how long answers took. Of a record of due times that began before a
--- window those count that lie in it, as far as they are evenly spread.
+-- Returns outcomes and latencies of an endpoint's newest runs, by window of due times. If a record
+-- of skipped due times began before a window, its share in the window is estimated as evenly
+-- spread.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
 ), sample AS MATERIALIZED (
@@ -10,7 +11,7 @@ WITH clock AS MATERIALIZED (
     WHERE r.endpoint_id = sqlc.arg('endpoint_id')::uuid
       AND r.tenant_id = sqlc.arg('tenant_id')::uuid
       AND r.id >= sqlc.arg('from_id')::uuid
-      AND r.scheduled_for >= sqlc.arg('from_at')::timestamptz -- leaves out whole days
+      AND r.scheduled_for >= sqlc.arg('from_at')::timestamptz -- prunes partitions
     ORDER BY r.id DESC
     LIMIT sqlc.arg('max_rows')::int
 )
@@ -31,9 +32,10 @@ GROUP BY w.window_ms
 ORDER BY w.window_ms;
 
 -- name: TenantGauge :one
--- How many endpoints of a tenant could be claimed at this moment, for how long the first has waited, and how many runs are live. What
--- nobody has claimed is found by its tenant, however much of others is due, and what claims held that are over at the head of the index on
--- due_at; neither look goes further than max_rows.
+-- Counts the claimable endpoints and the live runs of a tenant, and returns how long the first
+-- endpoint has waited. Unclaimed rows are found by the index by tenant, so due rows of other
+-- tenants cost nothing. Expired claims are read from the low end of the index on due_at. Each scan
+-- reads at most max_rows entries.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
 ), free AS MATERIALIZED (
@@ -67,8 +69,8 @@ SELECT (SELECT now FROM clock)::timestamptz AS at,
 FROM due d;
 
 -- name: TenantRuns :many
--- How the newest runs of a tenant ended, by status, and for all of them together, in the row without a status, how late they started
--- and how long answers took.
+-- Returns outcome counts, start lag and latency of a tenant's newest runs by status. The row with
+-- an empty status covers all of them.
 WITH sample AS MATERIALIZED (
     SELECT r.scheduled_for, r.status, r.status_code,
            (extract(EPOCH FROM r.lag) * 1000000)::bigint AS lag_us,
@@ -76,7 +78,7 @@ WITH sample AS MATERIALIZED (
     FROM run_lags r
     WHERE r.tenant_id = sqlc.arg('tenant_id')::uuid
       AND r.id >= sqlc.arg('from_id')::uuid
-      AND r.scheduled_for >= sqlc.arg('from_at')::timestamptz -- leaves out whole days
+      AND r.scheduled_for >= sqlc.arg('from_at')::timestamptz -- prunes partitions
     ORDER BY r.id DESC
     LIMIT sqlc.arg('max_rows')::int
 )
@@ -94,7 +96,8 @@ GROUP BY GROUPING SETS ((s.status), ())
 HAVING count(*) > 0;
 
 -- name: WorkerList :many
--- The newest workers. One that has not been heard of for a while is silent, unless it said goodbye.
+-- Returns the newest workers. A worker without a recent heartbeat is silent, unless it has shut
+-- down.
 SELECT id, name, version, slots, busy, started_at, heartbeat_at,
        (CASE
             WHEN state <> 'inactive'

@@ -20,7 +20,7 @@ WITH clock AS MATERIALIZED (
     WHERE r.endpoint_id = $3::uuid
       AND r.tenant_id = $4::uuid
       AND r.id >= $5::uuid
-      AND r.scheduled_for >= $6::timestamptz -- leaves out whole days
+      AND r.scheduled_for >= $6::timestamptz -- prunes partitions
     ORDER BY r.id DESC
     LIMIT $7::int
 )
@@ -62,8 +62,9 @@ type EndpointHealthRow struct {
 	P99Us     int64
 }
 
-// How the newest runs of an endpoint ended, by windows of due times, and how long answers took. Of a record of due times that began before a
-// window those count that lie in it, as far as they are evenly spread.
+// Returns outcomes and latencies of an endpoint's newest runs, by window of due times. If a record
+// of skipped due times began before a window, its share in the window is estimated as evenly
+// spread.
 func (q *Queries) EndpointHealth(ctx context.Context, db DBTX, arg EndpointHealthParams) ([]*EndpointHealthRow, error) {
 	rows, err := db.Query(ctx, endpointHealth,
 		arg.WindowsMs,
@@ -148,9 +149,10 @@ type TenantGaugeRow struct {
 	Running       int64
 }
 
-// How many endpoints of a tenant could be claimed at this moment, for how long the first has waited, and how many runs are live. What
-// nobody has claimed is found by its tenant, however much of others is due, and what claims held that are over at the head of the index on
-// due_at; neither look goes further than max_rows.
+// Counts the claimable endpoints and the live runs of a tenant, and returns how long the first
+// endpoint has waited. Unclaimed rows are found by the index by tenant, so due rows of other
+// tenants cost nothing. Expired claims are read from the low end of the index on due_at. Each scan
+// reads at most max_rows entries.
 func (q *Queries) TenantGauge(ctx context.Context, db DBTX, arg TenantGaugeParams) (*TenantGaugeRow, error) {
 	row := db.QueryRow(ctx, tenantGauge, arg.MaxRows, arg.TenantID, arg.Now)
 	var i TenantGaugeRow
@@ -171,7 +173,7 @@ WITH sample AS MATERIALIZED (
     FROM run_lags r
     WHERE r.tenant_id = $1::uuid
       AND r.id >= $2::uuid
-      AND r.scheduled_for >= $3::timestamptz -- leaves out whole days
+      AND r.scheduled_for >= $3::timestamptz -- prunes partitions
     ORDER BY r.id DESC
     LIMIT $4::int
 )
@@ -208,8 +210,8 @@ type TenantRunsRow struct {
 	P99Us    int64
 }
 
-// How the newest runs of a tenant ended, by status, and for all of them together, in the row without a status, how late they started
-// and how long answers took.
+// Returns outcome counts, start lag and latency of a tenant's newest runs by status. The row with
+// an empty status covers all of them.
 func (q *Queries) TenantRuns(ctx context.Context, db DBTX, arg TenantRunsParams) ([]*TenantRunsRow, error) {
 	rows, err := db.Query(ctx, tenantRuns,
 		arg.TenantID,
@@ -274,7 +276,8 @@ type WorkerListRow struct {
 	State       string
 }
 
-// The newest workers. One that has not been heard of for a while is silent, unless it said goodbye.
+// Returns the newest workers. A worker without a recent heartbeat is silent, unless it has shut
+// down.
 func (q *Queries) WorkerList(ctx context.Context, db DBTX, arg WorkerListParams) ([]*WorkerListRow, error) {
 	rows, err := db.Query(ctx, workerList, arg.Now, arg.SilentMs, arg.MaxRows)
 	if err != nil {

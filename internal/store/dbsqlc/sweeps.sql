@@ -1,13 +1,14 @@
 -- name: SweepLock :one
--- Tries to become the one sweeper of the database for as long as the transaction lasts. The sweeps work on other connections; a sweeper
--- that stands still, and so leaves this one idle, loses its turn.
+-- Tries to take the lock of the one sweeper of the database until the end of the transaction. The
+-- sweeps use other connections. If the sweeper hangs, this connection is idle, and the timeout
+-- frees the lock.
 SELECT pg_try_advisory_xact_lock(hashtext('rubato.sweeper')) AS alone,
        set_config('idle_in_transaction_session_timeout', sqlc.arg('idle_ms')::bigint::text, true)::text AS idle_limit;
 
 -- name: ScheduleClampLocks :execrows
--- Brings back the locks of claims that end later than any that could be granted now: they were granted by a clock that has been set
--- back since. 10 s more than that is left alone: it is longer than a sweep lasts, so a lock that was granted since this statement read
--- the clock is not one of them.
+-- Shortens the locks of claims that end later than a lock granted now could end. Such a lock was
+-- granted before the clock was set back. A margin of 10 s protects locks that were granted after
+-- this statement read the clock, because a sweep takes less time than that.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
 ), ahead AS MATERIALIZED (
@@ -26,8 +27,8 @@ FROM clock
 WHERE s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM ahead));
 
 -- name: RunClampLocks :execrows
--- The same for the locks and deadlines of live runs: each is counted again from now where it counts from an instant that is still to
--- come.
+-- Works like ScheduleClampLocks for locks and deadlines of live runs: an interval that starts in
+-- the future starts now instead.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
 )
@@ -44,7 +45,8 @@ WHERE s.claimed_by IS NOT NULL
    OR s.due_at > clock.now + sqlc.arg('lock_ttl_ms')::int * interval '1 ms' + interval '10 s');
 
 -- name: WorkerClampBeats :execrows
--- The same for workers: one that has died would else be heard of until the clock has come as far as it was.
+-- Works like ScheduleClampLocks for heartbeats. Otherwise a dead worker would look alive until the
+-- clock reaches its last heartbeat.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
 )
@@ -54,7 +56,8 @@ FROM clock
 WHERE w.heartbeat_at > clock.now + interval '10 s';
 
 -- name: ScheduleListStuck :many
--- Claims whose locks ran out long ago and which no worker has taken since. It walks the index of held rows from its oldest end.
+-- Returns claims with locks that expired long ago and were not taken over. It scans the index of
+-- held rows from its low end.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
 )
@@ -67,7 +70,7 @@ ORDER BY s.due_at
 LIMIT sqlc.arg('max_rows')::int;
 
 -- name: ScheduleFreeStuck :execrows
--- Frees such claims, if they still are. Their rows are locked.
+-- Frees stuck claims if they are still stuck. The caller has locked the rows.
 UPDATE schedules s
 SET claimed_by = NULL, claimed_at = NULL, due_at = s.planned_at, claim_token = s.claim_token + 1
 WHERE s.endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
@@ -76,10 +79,12 @@ WHERE s.endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
   AND s.run_id IS NULL;
 
 -- name: RunListLost :many
--- Live runs that nothing will ever update, each with the signal that says so. The lock ran out in database time, and the deadline has
--- passed by 5 s, which after a step of the clock proves nothing against a worker that beats; or, where it has not passed, the worker has
--- said goodbye or was never there, or it has been silent for stale_after and silence is believed, or the lock has been over for so long
--- that silence counts in any case.
+-- Returns lost live runs, each with the signal that proves the loss. In every case the lock has
+-- expired in database time. Signal deadline: the deadline passed more than 5 s ago; after a step of
+-- the clock that does not count against a worker with heartbeats. Otherwise the deadline has not
+-- passed, and one of these holds. Signal goodbye: the worker has shut down or never registered.
+-- Signal silence: no heartbeat for stale_after_ms, unless silence is distrusted. Signal valve: the
+-- lock expired so long ago that silence counts in any case.
 SELECT sqlc.embed(l),
        CASE WHEN l.deadline_at + interval '5 s' < clock.now THEN 'deadline'
             WHEN w.id IS NULL OR w.state = 'inactive' THEN 'goodbye'
@@ -103,7 +108,7 @@ ORDER BY l.locked_until
 LIMIT sqlc.arg('max_rows')::int;
 
 -- name: RunEvidence :one
--- What speaks for a live run being lost, for its story; LiveRunSettle decides.
+-- Returns the evidence that a live run is lost, for its event. RunLockLost decides.
 SELECT l.locked_until, l.deadline_at, l.deadline_at + interval '5 s' < clock.now AS overdue, w.state, w.heartbeat_at
 FROM live_runs l
          LEFT JOIN workers w ON w.id = l.worker_id,
@@ -111,8 +116,9 @@ FROM live_runs l
 WHERE l.endpoint_id = @endpoint_id AND l.run_id = @run_id;
 
 -- name: RunLockLost :many
--- Locks the row of a run that was found lost, by endpoint, run and token, if the whole condition still holds: no heartbeat has extended its
--- lock meanwhile, and its worker has given no sign of life. READ COMMITTED evaluates the condition on the newest version of the row.
+-- Locks the row of a lost run, by endpoint, run and token, if the whole condition still holds: no
+-- heartbeat has extended its lock meanwhile, and its worker is still silent. READ COMMITTED
+-- evaluates the condition on the newest version of the row.
 SELECT s.endpoint_id
 FROM schedules s
          CROSS JOIN (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now) clock
@@ -135,7 +141,7 @@ WHERE s.endpoint_id = sqlc.arg('endpoint_id')
 FOR UPDATE OF s;
 
 -- name: RunSurvey :one
--- How many runs are live, and how many of them silence alone would settle.
+-- Counts the live runs, and those that silence alone would settle.
 SELECT count(*) AS live,
        count(*) FILTER (WHERE l.locked_until < clock.now AND l.deadline_at + interval '5 s' >= clock.now AND w.state <> 'inactive'
            AND w.heartbeat_at + sqlc.arg('stale_after_ms')::bigint * interval '1 ms' < clock.now) AS silent
@@ -144,7 +150,8 @@ FROM live_runs l
      (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now) clock;
 
 -- name: WorkerRetire :execrows
--- Marks workers as gone that have been silent for long and left nothing live. One that lives on comes back by its next beat.
+-- Marks workers as inactive that have been silent for long and have no live run. A worker that is
+-- alive after all becomes active with its next heartbeat.
 UPDATE workers w
 SET state = 'inactive'
 WHERE w.state <> 'inactive'

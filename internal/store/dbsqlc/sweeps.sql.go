@@ -32,8 +32,8 @@ type RunClampLocksParams struct {
 	Now       *time.Time
 }
 
-// The same for the locks and deadlines of live runs: each is counted again from now where it counts from an instant that is still to
-// come.
+// Works like ScheduleClampLocks for locks and deadlines of live runs: an interval that starts in
+// the future starts now instead.
 func (q *Queries) RunClampLocks(ctx context.Context, db DBTX, arg RunClampLocksParams) (int64, error) {
 	result, err := db.Exec(ctx, runClampLocks, arg.LockTtlMs, arg.Now)
 	if err != nil {
@@ -64,7 +64,7 @@ type RunEvidenceRow struct {
 	HeartbeatAt *time.Time
 }
 
-// What speaks for a live run being lost, for its story; LiveRunSettle decides.
+// Returns the evidence that a live run is lost, for its event. RunLockLost decides.
 func (q *Queries) RunEvidence(ctx context.Context, db DBTX, arg RunEvidenceParams) (*RunEvidenceRow, error) {
 	row := db.QueryRow(ctx, runEvidence, arg.Now, arg.EndpointID, arg.RunID)
 	var i RunEvidenceRow
@@ -118,10 +118,12 @@ type RunListLostRow struct {
 	Signal  string
 }
 
-// Live runs that nothing will ever update, each with the signal that says so. The lock ran out in database time, and the deadline has
-// passed by 5 s, which after a step of the clock proves nothing against a worker that beats; or, where it has not passed, the worker has
-// said goodbye or was never there, or it has been silent for stale_after and silence is believed, or the lock has been over for so long
-// that silence counts in any case.
+// Returns lost live runs, each with the signal that proves the loss. In every case the lock has
+// expired in database time. Signal deadline: the deadline passed more than 5 s ago; after a step of
+// the clock that does not count against a worker with heartbeats. Otherwise the deadline has not
+// passed, and one of these holds. Signal goodbye: the worker has shut down or never registered.
+// Signal silence: no heartbeat for stale_after_ms, unless silence is distrusted. Signal valve: the
+// lock expired so long ago that silence counts in any case.
 func (q *Queries) RunListLost(ctx context.Context, db DBTX, arg RunListLostParams) ([]*RunListLostRow, error) {
 	rows, err := db.Query(ctx, runListLost,
 		arg.ValveMs,
@@ -203,8 +205,9 @@ type RunLockLostParams struct {
 	ValveMs           int64
 }
 
-// Locks the row of a run that was found lost, by endpoint, run and token, if the whole condition still holds: no heartbeat has extended its
-// lock meanwhile, and its worker has given no sign of life. READ COMMITTED evaluates the condition on the newest version of the row.
+// Locks the row of a lost run, by endpoint, run and token, if the whole condition still holds: no
+// heartbeat has extended its lock meanwhile, and its worker is still silent. READ COMMITTED
+// evaluates the condition on the newest version of the row.
 func (q *Queries) RunLockLost(ctx context.Context, db DBTX, arg RunLockLostParams) ([]UUID, error) {
 	rows, err := db.Query(ctx, runLockLost,
 		arg.Now,
@@ -253,7 +256,7 @@ type RunSurveyRow struct {
 	Silent int64
 }
 
-// How many runs are live, and how many of them silence alone would settle.
+// Counts the live runs, and those that silence alone would settle.
 func (q *Queries) RunSurvey(ctx context.Context, db DBTX, arg RunSurveyParams) (*RunSurveyRow, error) {
 	row := db.QueryRow(ctx, runSurvey, arg.StaleAfterMs, arg.Now)
 	var i RunSurveyRow
@@ -286,9 +289,9 @@ type ScheduleClampLocksParams struct {
 	MaxRows   int32
 }
 
-// Brings back the locks of claims that end later than any that could be granted now: they were granted by a clock that has been set
-// back since. 10 s more than that is left alone: it is longer than a sweep lasts, so a lock that was granted since this statement read
-// the clock is not one of them.
+// Shortens the locks of claims that end later than a lock granted now could end. Such a lock was
+// granted before the clock was set back. A margin of 10 s protects locks that were granted after
+// this statement read the clock, because a sweep takes less time than that.
 func (q *Queries) ScheduleClampLocks(ctx context.Context, db DBTX, arg ScheduleClampLocksParams) (int64, error) {
 	result, err := db.Exec(ctx, scheduleClampLocks, arg.LockTtlMs, arg.Now, arg.MaxRows)
 	if err != nil {
@@ -312,7 +315,7 @@ type ScheduleFreeStuckParams struct {
 	StuckMs     int64
 }
 
-// Frees such claims, if they still are. Their rows are locked.
+// Frees stuck claims if they are still stuck. The caller has locked the rows.
 func (q *Queries) ScheduleFreeStuck(ctx context.Context, db DBTX, arg ScheduleFreeStuckParams) (int64, error) {
 	result, err := db.Exec(ctx, scheduleFreeStuck, arg.EndpointIds, arg.Now, arg.StuckMs)
 	if err != nil {
@@ -340,7 +343,8 @@ type ScheduleListStuckParams struct {
 	Now     *time.Time
 }
 
-// Claims whose locks ran out long ago and which no worker has taken since. It walks the index of held rows from its oldest end.
+// Returns claims with locks that expired long ago and were not taken over. It scans the index of
+// held rows from its low end.
 func (q *Queries) ScheduleListStuck(ctx context.Context, db DBTX, arg ScheduleListStuckParams) ([]UUID, error) {
 	rows, err := db.Query(ctx, scheduleListStuck, arg.StuckMs, arg.MaxRows, arg.Now)
 	if err != nil {
@@ -371,8 +375,9 @@ type SweepLockRow struct {
 	IdleLimit string
 }
 
-// Tries to become the one sweeper of the database for as long as the transaction lasts. The sweeps work on other connections; a sweeper
-// that stands still, and so leaves this one idle, loses its turn.
+// Tries to take the lock of the one sweeper of the database until the end of the transaction. The
+// sweeps use other connections. If the sweeper hangs, this connection is idle, and the timeout
+// frees the lock.
 func (q *Queries) SweepLock(ctx context.Context, db DBTX, idleMs int64) (*SweepLockRow, error) {
 	row := db.QueryRow(ctx, sweepLock, idleMs)
 	var i SweepLockRow
@@ -390,7 +395,8 @@ FROM clock
 WHERE w.heartbeat_at > clock.now + interval '10 s'
 `
 
-// The same for workers: one that has died would else be heard of until the clock has come as far as it was.
+// Works like ScheduleClampLocks for heartbeats. Otherwise a dead worker would look alive until the
+// clock reaches its last heartbeat.
 func (q *Queries) WorkerClampBeats(ctx context.Context, db DBTX, now *time.Time) (int64, error) {
 	result, err := db.Exec(ctx, workerClampBeats, now)
 	if err != nil {
@@ -412,7 +418,8 @@ type WorkerRetireParams struct {
 	SilentMs int64
 }
 
-// Marks workers as gone that have been silent for long and left nothing live. One that lives on comes back by its next beat.
+// Marks workers as inactive that have been silent for long and have no live run. A worker that is
+// alive after all becomes active with its next heartbeat.
 func (q *Queries) WorkerRetire(ctx context.Context, db DBTX, arg WorkerRetireParams) (int64, error) {
 	result, err := db.Exec(ctx, workerRetire, arg.Now, arg.SilentMs)
 	if err != nil {

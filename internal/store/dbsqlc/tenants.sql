@@ -1,24 +1,25 @@
 -- name: TenantList :many
--- Every tenant, oldest first, with what it may call besides what everybody may.
+-- Returns every tenant with its egress allow list, oldest first.
 SELECT id, name, created_at, egress_allow
 FROM tenants
 ORDER BY created_at, id;
 
 -- name: TenantAllowed :many
--- The tenants that may call more than others. There are few, and every worker reads them every few seconds.
+-- Returns the tenants with an egress allow list. They are few, and every worker reads them every
+-- few seconds.
 SELECT id, egress_allow
 FROM tenants
 WHERE cardinality(egress_allow) > 0;
 
 -- name: TenantAllowedOf :one
--- What one tenant may call besides what everybody may. Until the transaction ends nobody else changes it.
+-- Returns the egress allow list of one tenant, and locks it until the transaction ends.
 SELECT egress_allow
 FROM tenants
 WHERE id = @id
 FOR NO KEY UPDATE;
 
 -- name: TenantAllow :exec
--- Replaces what a tenant may call besides what everybody may.
+-- Replaces the egress allow list of a tenant.
 UPDATE tenants
 SET egress_allow = @egress_allow
 WHERE id = @id;

@@ -21,7 +21,7 @@ type TenantAllowParams struct {
 	ID          UUID
 }
 
-// Replaces what a tenant may call besides what everybody may.
+// Replaces the egress allow list of a tenant.
 func (q *Queries) TenantAllow(ctx context.Context, db DBTX, arg TenantAllowParams) error {
 	_, err := db.Exec(ctx, tenantAllow, arg.EgressAllow, arg.ID)
 	return err
@@ -38,7 +38,8 @@ type TenantAllowedRow struct {
 	EgressAllow []string
 }
 
-// The tenants that may call more than others. There are few, and every worker reads them every few seconds.
+// Returns the tenants with an egress allow list. They are few, and every worker reads them every
+// few seconds.
 func (q *Queries) TenantAllowed(ctx context.Context, db DBTX) ([]*TenantAllowedRow, error) {
 	rows, err := db.Query(ctx, tenantAllowed)
 	if err != nil {
@@ -66,7 +67,7 @@ WHERE id = $1
 FOR NO KEY UPDATE
 `
 
-// What one tenant may call besides what everybody may. Until the transaction ends nobody else changes it.
+// Returns the egress allow list of one tenant, and locks it until the transaction ends.
 func (q *Queries) TenantAllowedOf(ctx context.Context, db DBTX, id UUID) ([]string, error) {
 	row := db.QueryRow(ctx, tenantAllowedOf, id)
 	var egress_allow []string
@@ -87,7 +88,7 @@ type TenantListRow struct {
 	EgressAllow []string
 }
 
-// Every tenant, oldest first, with what it may call besides what everybody may.
+// Returns every tenant with its egress allow list, oldest first.
 func (q *Queries) TenantList(ctx context.Context, db DBTX) ([]*TenantListRow, error) {
 	rows, err := db.Query(ctx, tenantList)
 	if err != nil {

@@ -1,14 +1,15 @@
 -- name: Begin :exec
--- The three of a transaction are statements like any other, so that they travel with others.
+-- Begins a transaction. Begin, Commit and Rollback are ordinary statements, so that they can be
+-- pipelined with others.
 BEGIN;
 
 -- name: KeepPlans :exec
--- Lets the rest of the transaction use plans that were made once, for what it looks up and for what the database looks up in its name.
+-- Makes the rest of the transaction use cached generic plans, also for foreign key checks.
 SET LOCAL plan_cache_mode = force_generic_plan;
 
 -- name: PlanForValues :exec
--- Makes the rest of the transaction plan each statement for the values at hand: a plan for any values of a list's filters could use no
--- index that depends on which of them are given.
+-- Makes the rest of the transaction plan each statement for its actual values, because a generic
+-- plan for the optional filters of a list cannot use the index for the filters that are set.
 SET LOCAL plan_cache_mode = force_custom_plan;
 
 -- name: Commit :execresult

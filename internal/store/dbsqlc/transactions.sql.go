@@ -15,7 +15,8 @@ const begin = `-- name: Begin :exec
 BEGIN
 `
 
-// The three of a transaction are statements like any other, so that they travel with others.
+// Begins a transaction. Begin, Commit and Rollback are ordinary statements, so that they can be
+// pipelined with others.
 func (q *Queries) Begin(ctx context.Context, db DBTX) error {
 	_, err := db.Exec(ctx, begin)
 	return err
@@ -33,7 +34,7 @@ const keepPlans = `-- name: KeepPlans :exec
 SET LOCAL plan_cache_mode = force_generic_plan
 `
 
-// Lets the rest of the transaction use plans that were made once, for what it looks up and for what the database looks up in its name.
+// Makes the rest of the transaction use cached generic plans, also for foreign key checks.
 func (q *Queries) KeepPlans(ctx context.Context, db DBTX) error {
 	_, err := db.Exec(ctx, keepPlans)
 	return err
@@ -43,8 +44,8 @@ const planForValues = `-- name: PlanForValues :exec
 SET LOCAL plan_cache_mode = force_custom_plan
 `
 
-// Makes the rest of the transaction plan each statement for the values at hand: a plan for any values of a list's filters could use no
-// index that depends on which of them are given.
+// Makes the rest of the transaction plan each statement for its actual values, because a generic
+// plan for the optional filters of a list cannot use the index for the filters that are set.
 func (q *Queries) PlanForValues(ctx context.Context, db DBTX) error {
 	_, err := db.Exec(ctx, planForValues)
 	return err

@@ -4,8 +4,8 @@ FROM validators
 WHERE endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[]);
 
 -- name: ValidatorPut :exec
--- Keeps what the last answers were identified by. Their finishes hold the locks of the endpoints' schedules, so writers of one row come one
--- after the other.
+-- Stores the validators of the last responses. The finishes of these runs hold the row locks of the
+-- schedules, so writes to one row are serialised.
 INSERT INTO validators (endpoint_id, request, etag, last_modified, updated_at)
 SELECT v.endpoint_id, v.request, v.etag, v.last_modified, coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
 FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id,

@@ -68,8 +68,8 @@ type ValidatorPutParams struct {
 	LastModified []string
 }
 
-// Keeps what the last answers were identified by. Their finishes hold the locks of the endpoints' schedules, so writers of one row come one
-// after the other.
+// Stores the validators of the last responses. The finishes of these runs hold the row locks of the
+// schedules, so writes to one row are serialised.
 func (q *Queries) ValidatorPut(ctx context.Context, db DBTX, arg ValidatorPutParams) error {
 	_, err := db.Exec(ctx, validatorPut,
 		arg.Now,

@@ -1,6 +1,6 @@
 -- name: WorkerBeat :exec
--- Registers a worker or stamps its row. A worker that was thought dead comes back by its next beat, whatever the clock said when its
--- claims were taken over.
+-- Inserts or updates the row of a worker. A worker that was thought dead becomes active with its
+-- next heartbeat, even if the clock was set back since its claims were taken over.
 INSERT INTO workers (id, name, version, state, slots, busy, max_slots, queued, started_at, heartbeat_at)
 VALUES (@id, @name, @version, @state, @slots, @busy, @max_slots, @queued, coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()),
         coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()))
@@ -9,21 +9,22 @@ ON CONFLICT (id) DO UPDATE SET state = excluded.state, slots = excluded.slots, b
                                freed_at = NULL;
 
 -- name: WorkerFleet :one
--- The sum of the active workers. A worker without a beat for 6 s does not count, because its claims are taken over after that.
+-- Returns the sums over the active workers. A worker without a heartbeat for 6 s does not count,
+-- because its claims are then taken over.
 SELECT count(*)::int AS workers, coalesce(sum(max_slots), 0)::int AS max_slots, coalesce(sum(queued), 0)::int AS queued
 FROM workers
 WHERE state = 'active'
   AND heartbeat_at >= coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - interval '6 s';
 
 -- name: WorkerForget :execrows
--- Removes the rows of workers that have been gone for so long that nothing refers to them any more.
+-- Deletes the rows of workers that ended so long ago that no row refers to them.
 DELETE
 FROM workers w
 WHERE w.heartbeat_at < coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - sqlc.arg('gone_ms')::bigint * interval '1 ms'
   AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.worker_id = w.id);
 
 -- name: WorkerListSilent :many
--- Workers that have not been heard of for a while and whose claims have not been taken over since.
+-- Returns silent workers with claims that have not been taken over since their last heartbeat.
 SELECT id
 FROM workers
 WHERE heartbeat_at < coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - sqlc.arg('silent_ms')::bigint * interval '1 ms'
@@ -32,15 +33,17 @@ ORDER BY heartbeat_at
 LIMIT 100;
 
 -- name: WorkerFree :execrows
--- Notes that the claims of a silent worker are taken over, if it is still silent.
+-- Records that the claims of a silent worker are taken over, if it is still silent.
 UPDATE workers
 SET freed_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
 WHERE id = @id
   AND heartbeat_at < coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - sqlc.arg('silent_ms')::bigint * interval '1 ms';
 
 -- name: ScheduleListClaimed :many
--- The claims of a silent or departed worker. The locks of its claims end within reach_ms, so this scans that range of the index of held
--- rows: an index on claimed_by would cost every claim and every finish. Claims whose locks have run out are claimable already.
+-- Returns the claims of a silent or stopped worker. Their locks end within reach_ms, so the
+-- statement scans that range of the index of held rows, because an index on claimed_by would make
+-- every claim and finish more expensive. Expired claims are excluded, because any worker can claim
+-- them.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
 )
@@ -52,7 +55,8 @@ WHERE s.due_at > (SELECT now FROM clock)
   AND s.run_id IS NULL;
 
 -- name: ScheduleTakeOver :execrows
--- Frees what it never started. It is safe although the worker may be alive: the token rises, so it cannot start them any more.
+-- Frees claims that a silent worker has not started. This is safe even if the worker is alive,
+-- because the raised token refuses its starts.
 UPDATE schedules s
 SET claimed_by = NULL, claimed_at = NULL, due_at = s.planned_at, claim_token = s.claim_token + 1
 WHERE s.endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
@@ -60,13 +64,16 @@ WHERE s.endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
   AND s.run_id IS NULL;
 
 -- name: SpillSmall :exec
--- The two of a probe for room on the disk: the rest of the transaction sorts and counts in 64 kB, and spills to the tablespace of the database
--- itself, wherever the role usually does.
+-- Limits work memory to 64 kB for the rest of the transaction. SpillProbe then has to spill to
+-- disk.
 SET LOCAL work_mem = '64kB';
 
 -- name: SpillHere :exec
+-- Makes the rest of the transaction spill to the tablespace of the database, whatever the role's
+-- setting.
 SET LOCAL temp_tablespaces = '';
 
 -- name: SpillProbe :one
--- Takes about 140 kB of new space on the disk of the database and gives it back, without WAL, dead rows or a change of the catalog.
+-- Checks for free disk space: it allocates and frees about 140 kB, without WAL, dead tuples or
+-- catalog changes.
 SELECT count(*) FROM generate_series(1, 10000);

@@ -28,8 +28,10 @@ type ScheduleListClaimedParams struct {
 	Now      *time.Time
 }
 
-// The claims of a silent or departed worker. The locks of its claims end within reach_ms, so this scans that range of the index of held
-// rows: an index on claimed_by would cost every claim and every finish. Claims whose locks have run out are claimable already.
+// Returns the claims of a silent or stopped worker. Their locks end within reach_ms, so the
+// statement scans that range of the index of held rows, because an index on claimed_by would make
+// every claim and finish more expensive. Expired claims are excluded, because any worker can claim
+// them.
 func (q *Queries) ScheduleListClaimed(ctx context.Context, db DBTX, arg ScheduleListClaimedParams) ([]UUID, error) {
 	rows, err := db.Query(ctx, scheduleListClaimed, arg.ReachMs, arg.WorkerID, arg.Now)
 	if err != nil {
@@ -63,7 +65,8 @@ type ScheduleTakeOverParams struct {
 	WorkerID    UUID
 }
 
-// Frees what it never started. It is safe although the worker may be alive: the token rises, so it cannot start them any more.
+// Frees claims that a silent worker has not started. This is safe even if the worker is alive,
+// because the raised token refuses its starts.
 func (q *Queries) ScheduleTakeOver(ctx context.Context, db DBTX, arg ScheduleTakeOverParams) (int64, error) {
 	result, err := db.Exec(ctx, scheduleTakeOver, arg.EndpointIds, arg.WorkerID)
 	if err != nil {
@@ -76,6 +79,8 @@ const spillHere = `-- name: SpillHere :exec
 SET LOCAL temp_tablespaces = ''
 `
 
+// Makes the rest of the transaction spill to the tablespace of the database, whatever the role's
+// setting.
 func (q *Queries) SpillHere(ctx context.Context, db DBTX) error {
 	_, err := db.Exec(ctx, spillHere)
 	return err
@@ -85,7 +90,8 @@ const spillProbe = `-- name: SpillProbe :one
 SELECT count(*) FROM generate_series(1, 10000)
 `
 
-// Takes about 140 kB of new space on the disk of the database and gives it back, without WAL, dead rows or a change of the catalog.
+// Checks for free disk space: it allocates and frees about 140 kB, without WAL, dead tuples or
+// catalog changes.
 func (q *Queries) SpillProbe(ctx context.Context, db DBTX) (int64, error) {
 	row := db.QueryRow(ctx, spillProbe)
 	var count int64
@@ -97,8 +103,8 @@ const spillSmall = `-- name: SpillSmall :exec
 SET LOCAL work_mem = '64kB'
 `
 
-// The two of a probe for room on the disk: the rest of the transaction sorts and counts in 64 kB, and spills to the tablespace of the database
-// itself, wherever the role usually does.
+// Limits work memory to 64 kB for the rest of the transaction. SpillProbe then has to spill to
+// disk.
 func (q *Queries) SpillSmall(ctx context.Context, db DBTX) error {
 	_, err := db.Exec(ctx, spillSmall)
 	return err
@@ -125,8 +131,8 @@ type WorkerBeatParams struct {
 	Now      *time.Time
 }
 
-// Registers a worker or stamps its row. A worker that was thought dead comes back by its next beat, whatever the clock said when its
-// claims were taken over.
+// Inserts or updates the row of a worker. A worker that was thought dead becomes active with its
+// next heartbeat, even if the clock was set back since its claims were taken over.
 func (q *Queries) WorkerBeat(ctx context.Context, db DBTX, arg WorkerBeatParams) error {
 	_, err := db.Exec(ctx, workerBeat,
 		arg.ID,
@@ -155,7 +161,8 @@ type WorkerFleetRow struct {
 	Queued   int32
 }
 
-// The sum of the active workers. A worker without a beat for 6 s does not count, because its claims are taken over after that.
+// Returns the sums over the active workers. A worker without a heartbeat for 6 s does not count,
+// because its claims are then taken over.
 func (q *Queries) WorkerFleet(ctx context.Context, db DBTX, now *time.Time) (*WorkerFleetRow, error) {
 	row := db.QueryRow(ctx, workerFleet, now)
 	var i WorkerFleetRow
@@ -175,7 +182,7 @@ type WorkerForgetParams struct {
 	GoneMs int64
 }
 
-// Removes the rows of workers that have been gone for so long that nothing refers to them any more.
+// Deletes the rows of workers that ended so long ago that no row refers to them.
 func (q *Queries) WorkerForget(ctx context.Context, db DBTX, arg WorkerForgetParams) (int64, error) {
 	result, err := db.Exec(ctx, workerForget, arg.Now, arg.GoneMs)
 	if err != nil {
@@ -197,7 +204,7 @@ type WorkerFreeParams struct {
 	SilentMs int64
 }
 
-// Notes that the claims of a silent worker are taken over, if it is still silent.
+// Records that the claims of a silent worker are taken over, if it is still silent.
 func (q *Queries) WorkerFree(ctx context.Context, db DBTX, arg WorkerFreeParams) (int64, error) {
 	result, err := db.Exec(ctx, workerFree, arg.Now, arg.ID, arg.SilentMs)
 	if err != nil {
@@ -220,7 +227,7 @@ type WorkerListSilentParams struct {
 	SilentMs int64
 }
 
-// Workers that have not been heard of for a while and whose claims have not been taken over since.
+// Returns silent workers with claims that have not been taken over since their last heartbeat.
 func (q *Queries) WorkerListSilent(ctx context.Context, db DBTX, arg WorkerListSilentParams) ([]UUID, error) {
 	rows, err := db.Query(ctx, workerListSilent, arg.Now, arg.SilentMs)
 	if err != nil {

@@ -1,2 +1,3 @@
--- For sqlc only, and never executed: every table of Postgres has this column, and sqlc does not know it. It is the place of a row version.
+-- For sqlc only, never executed. Every table of Postgres has the system column ctid, the physical place
+-- of a row version, but sqlc does not know system columns.
 ALTER TABLE schedules ADD COLUMN ctid tid NOT NULL;
