@@ -16,7 +16,7 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// oneOffs returns the statement that reads the one-off items of endpoints which a decision needs.
+// oneOffs returns the statement that reads the one-off items for a decision.
 func (db *DB) oneOffs(ctx context.Context, read *stored, ids [][16]byte) statement {
 	return func(q dbsqlc.DBTX) (err error) {
 		read.oneOffs, err = db.q.OneOffGetMany(ctx, q, dbsqlc.OneOffGetManyParams{EndpointIds: ids, Now: db.now()})
@@ -38,7 +38,8 @@ func attachOneOff(q *endpoints.OneOffs, row *dbsqlc.OneOffGetManyRow) {
 	}
 }
 
-// manualAt returns the slot of the one-off item whose turn is next, as the row of the schedule keeps it; zero: none waits.
+// manualAt returns the slot of the next one-off item, as the schedule row keeps it; zero if none
+// waits.
 func manualAt(s *endpoints.State) time.Time {
 	if next := s.OneOffs.Next; next != nil {
 		return next.Slot
@@ -46,7 +47,7 @@ func manualAt(s *endpoints.State) time.Time {
 	return time.Time{}
 }
 
-// oneOffWrites returns the statements that store what a change or a finish did to the one-off items of an endpoint, except for a withdrawal.
+// oneOffWrites returns the statements that store changed one-off items, without withdrawals.
 func (db *DB) oneOffWrites(ctx context.Context, e *endpoints.Endpoint, author string) []statement {
 	var list []statement
 	q := &e.State.OneOffs
@@ -72,7 +73,7 @@ func runIDOf(id endpoints.ID, item *endpoints.OneOff) runs.ID {
 	return runs.NewID(item.Slot, id, item.Attempt, item.InfraAttempt)
 }
 
-// oneOffInserts returns the statements that store a new item, and the key that names its run.
+// oneOffInserts returns the statements that store a new item and its idempotency key.
 func (db *DB) oneOffInserts(ctx context.Context, e *endpoints.Endpoint, item *endpoints.OneOff, author string) []statement {
 	row := dbsqlc.OneOffInsertParams{
 		EndpointID: e.ID, Slot: item.Slot, TenantID: e.TenantID, RunID: runIDOf(e.ID, item),
@@ -81,7 +82,7 @@ func (db *DB) oneOffInserts(ctx context.Context, e *endpoints.Endpoint, item *en
 	if !item.Override.Empty() {
 		raw, err := json.Marshal(item.Override)
 		if err != nil {
-			panic(err) // Texts always encode.
+			panic(err) // Strings always encode.
 		}
 		row.Request = raw
 	}
@@ -101,8 +102,8 @@ func (db *DB) oneOffInserts(ctx context.Context, e *endpoints.Endpoint, item *en
 	}}
 }
 
-// withdraw deletes the one-off items of an endpoint that were taken back, and adds each to the history as skipped, except for the one in
-// flight, whose own record follows.
+// withdraw deletes withdrawn one-off items of an endpoint and records each as skipped. The item in
+// flight is left out, because its run is recorded by its own finish.
 func (db *DB) withdraw(ctx context.Context, tx dbsqlc.DBTX, e *endpoints.Endpoint, now time.Time, h *history) error {
 	rows, err := db.q.OneOffWithdraw(ctx, tx, e.ID)
 	if err != nil {
@@ -124,7 +125,7 @@ func (db *DB) withdraw(ctx context.Context, tx dbsqlc.DBTX, e *endpoints.Endpoin
 	return nil
 }
 
-// withdrawn does the same where nothing else is written into the history.
+// withdrawn is withdraw for a caller that writes no other history.
 func (db *DB) withdrawn(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, now time.Time) error {
 	if !e.State.OneOffs.Withdrawn {
 		return nil
@@ -145,8 +146,9 @@ func (s *Endpoints) OneOffKey(ctx context.Context, tenant [16]byte, id endpoints
 	return rows[0].Slot, rows[0].Fingerprint, nil
 }
 
-// oneOffTargets puts what claimed one-off runs call in place of what their endpoints are configured with. A claim whose item was withdrawn
-// has no target, because its token is void; nor has one whose item cannot be used, which mendOneOff takes out of the way.
+// oneOffTargets replaces the targets of claimed one-off runs by their own requests. A claim without
+// an item has no target, because its token is void. A claim with an unusable item has none either;
+// mendOneOff handles it.
 func (s *Executions) oneOffTargets(ctx context.Context, list []claims.Claim, targets map[[16]byte]*dispatch.Target) error {
 	var p dbsqlc.OneOffGetRequestsParams
 	for _, c := range list {
@@ -159,7 +161,7 @@ func (s *Executions) oneOffTargets(ctx context.Context, list []claims.Claim, tar
 	}
 	rows, err := s.db.q.OneOffGetRequests(ctx, s.db.hot, p)
 	if err != nil {
-		return fmt.Errorf("reading what %d one-off runs call: %w", len(p.EndpointIds), translate(err))
+		return fmt.Errorf("reading the requests of %d one-off runs: %w", len(p.EndpointIds), translate(err))
 	}
 	configured := make(map[[16]byte]*dispatch.Target, len(p.EndpointIds))
 	for _, id := range p.EndpointIds {
@@ -185,8 +187,9 @@ func (s *Executions) oneOffTargets(ctx context.Context, list []claims.Claim, tar
 	return nil
 }
 
-// mendOneOff plans an endpoint again whose schedule names a one-off item that is not there, and quarantines one whose item cannot be used.
-// Otherwise its claim would come back for ever. A claim that was revoked meanwhile is left alone.
+// mendOneOff replans an endpoint whose one-off item is missing, and quarantines an endpoint whose
+// item is unusable, because its claim would return forever otherwise. A revoked claim is left
+// unchanged.
 func (s *Executions) mendOneOff(ctx context.Context, id [16]byte, fault error) error {
 	return s.mend(ctx, id, func(tx pgx.Tx, m mending) error {
 		e := m.endpoint
@@ -210,7 +213,7 @@ func (s *Executions) mendOneOff(ctx context.Context, id [16]byte, fault error) e
 	})
 }
 
-// oneOffTarget returns what one one-off run calls.
+// oneOffTarget returns the target of one one-off run.
 func oneOffTarget(configured *dispatch.Target, row *dbsqlc.OneOffGetRequestsRow) (*dispatch.Target, error) {
 	target := *configured
 	if row.Request != nil {

@@ -11,8 +11,8 @@ import (
 	"rubato/internal/runs"
 )
 
-// withPartitions runs write, and again with the history made ready for the days that it needs while there is no place for one of them.
-// What a write records may depend on what it finds, so the days are asked for after it failed, and a second time.
+// withPartitions runs write, and again after creating missing day partitions. The recorded days may
+// depend on rows that write reads, so that days is called after each failure, at most twice.
 func (db *DB) withPartitions(ctx context.Context, days func() []time.Time, write func() error) error {
 	err := write()
 	for range 2 {
@@ -34,7 +34,7 @@ func (db *DB) withPartitions(ctx context.Context, days func() []time.Time, write
 	return err
 }
 
-// runDays returns the days of history that runs belong to.
+// runDays returns the days of history of runs.
 func runDays(list []runs.Run) []time.Time {
 	days := make([]time.Time, len(list))
 	for i, run := range list {

@@ -12,25 +12,24 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// statement is a call of one generated query. It writes its answer where its closure says.
+// statement is a call of one generated query. Its closure stores the result.
 type statement func(tx dbsqlc.DBTX) error
 
-// sender is what takes a pipeline: a connection, or a transaction on one.
+// sender executes a pipeline: a connection, or a transaction on one.
 type sender interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 	Conn() *pgx.Conn
 }
 
-// pipelineOn is pipeline on a connection of a pool: its statements are one transaction of their own, which commits with the last of them.
-// Each still sees what was committed before itself began.
+// pipelineOn runs a pipeline on a pooled connection as one transaction, which commits with its last
+// statement. Each statement still has a snapshot of its own.
 func pipelineOn(ctx context.Context, pool *pgxpool.Pool, statements ...statement) error {
 	return pool.AcquireFunc(ctx, func(conn *pgxpool.Conn) error { return pipeline(ctx, conn, statements...) })
 }
 
-// pipeline sends statements that need nothing of each other's answers in one round trip.
-//
-// The generated queries know no pipelines. So each statement is called twice: once to record what it would send, and once more to read
-// what came back.
+// pipeline sends independent statements in one round trip. Generated queries do not support
+// pipelines, therefore each statement is called twice: first on a recorder that captures its SQL
+// and parameters, then on a replayer that reads its result.
 func pipeline(ctx context.Context, to sender, statements ...statement) error {
 	if len(statements) == 0 {
 		return nil
@@ -53,14 +52,14 @@ func pipeline(ctx context.Context, to sender, statements ...statement) error {
 	return to.SendBatch(ctx, batch).Close()
 }
 
-// errRecorded is what a recorder answers in the place of a database.
+// errRecorded is the recorder's answer to every statement.
 var errRecorded = errors.New("the statement is recorded and not sent")
 
-// recorder notes the statement that it is given.
+// recorder captures one statement.
 type recorder struct {
 	sql  string
 	args []any
-	rows bool // the statement answers with rows
+	rows bool // the statement returns rows
 }
 
 func (r *recorder) note(sql string, args []any, rows bool) error {
@@ -88,7 +87,7 @@ type failedRow struct{ err error }
 // Scan implements pgx.Row.
 func (r failedRow) Scan(...any) error { return r.err }
 
-// replayer answers a statement with what the database has sent for it.
+// replayer answers a statement with the database's result.
 type replayer struct {
 	rows pgx.Rows
 	tag  pgconn.CommandTag

@@ -6,12 +6,12 @@ import (
 	"rubato/internal/claims"
 )
 
-// place returns the place of a row version as claims know it.
+// place returns the ctid of a row version in the form of claims.
 func place(t pgtype.TID) claims.Place {
 	return claims.Place{Block: t.BlockNumber, Offset: t.OffsetNumber}
 }
 
-// tid returns a place as the driver sends it.
+// tid returns a place in the form of the driver.
 func tid(p claims.Place) pgtype.TID {
 	return pgtype.TID{BlockNumber: p.Block, OffsetNumber: p.Offset, Valid: true}
 }

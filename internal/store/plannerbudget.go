@@ -11,14 +11,14 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// PlannerLimits are tokens that may be spent in a day (UTC).
+// PlannerLimits are the maximum tokens per day (UTC).
 type PlannerLimits struct {
 	Installation int64
 	Tenant       int64 // each
 	Endpoint     int64 // each
 }
 
-// PlannerBudget keeps what models cost. It implements planner.Budget.
+// PlannerBudget stores the usage of models. It implements planner.Budget.
 type PlannerBudget struct {
 	db     *DB
 	limits PlannerLimits
@@ -31,7 +31,8 @@ func NewPlannerBudget(db *DB, limits PlannerLimits) *PlannerBudget {
 	return &PlannerBudget{db: db, limits: limits}
 }
 
-// Reserve implements planner.Budget. The rows are taken in the same order by everybody, the one that all share first.
+// Reserve implements planner.Budget. Every caller locks the rows in the same order, the shared row
+// first, so that reservations cannot deadlock.
 func (s *PlannerBudget) Reserve(ctx context.Context, a planner.Account, tokens int64) (r planner.Reservation, err error) {
 	if tokens <= 0 {
 		return r, fmt.Errorf("reserving %d tokens: a call needs at least one", tokens)
@@ -79,10 +80,10 @@ func (s *PlannerBudget) Settle(ctx context.Context, r planner.Reservation, used 
 	return nil
 }
 
-// topSpenders is how many endpoints are named beside a tenant's spending.
+// topSpenders bounds the endpoints that a tenant's spending lists.
 const topSpenders = 10
 
-// Spending returns what a tenant has spent today.
+// Spending returns the usage of a tenant today.
 func (s *PlannerBudget) Spending(ctx context.Context, tenant [16]byte) (spent planner.Spending, err error) {
 	err = s.db.snapshot(ctx, func(tx pgx.Tx) error {
 		now, err := s.db.decisionTime(ctx, tx)

@@ -13,11 +13,11 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// The bounds of one look at who is slow together.
+// Bounds of one read of the fleet's slowdown.
 const (
 	crowdEndpoints = 60
-	crowdNews      = 100              // newest rows of news, each of which names up to 50 runs
-	crowdKept      = 10 * time.Second // how long the answer holds: when we are the slow ones, every endpoint asks
+	crowdNews      = 100              // newest rows of news, with up to 50 runs each
+	crowdKept      = 10 * time.Second // lifetime of the result, because every endpoint asks if this installation itself is slow
 )
 
 // crowdSample remembers how many endpoints were strained at once.
@@ -28,7 +28,8 @@ type crowdSample struct {
 	seen  planner.FleetSlowdownMemory
 }
 
-// strained reports whether the endpoint or one of its siblings is slower than usual, so that it matters who else is.
+// strained reports whether the endpoint or a sibling is slower than usual, which makes the fleet's
+// slowdown relevant.
 func strained(m planner.Inputs) bool {
 	return planner.SlowdownOf(m.Runs).Present() ||
 		slices.ContainsFunc(m.Siblings, func(f planner.SiblingHistory) bool { return planner.SlowdownOf(f.Runs).Present() })

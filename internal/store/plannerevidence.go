@@ -15,7 +15,7 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// PlannerEvidence reads what the planner judges by. It implements planner.Evidence.
+// PlannerEvidence reads the planner's evidence. It implements planner.Evidence.
 type PlannerEvidence struct {
 	db        *DB
 	endpoints *Endpoints
@@ -24,12 +24,13 @@ type PlannerEvidence struct {
 
 var _ planner.EvidenceStore = (*PlannerEvidence)(nil)
 
-// NewPlannerEvidence returns the reader of what the planner judges by.
+// NewPlannerEvidence returns the reader of the planner's evidence.
 func NewPlannerEvidence(db *DB) *PlannerEvidence {
 	return &PlannerEvidence{db: db, endpoints: NewEndpoints(db)}
 }
 
-// slack is how much earlier than a window the due time of a run may lie that ended within it.
+// slack is the longest time from the due time of a run to its end, for runs that ended inside a
+// window.
 const slack = time.Hour
 
 // Look implements planner.Evidence.
@@ -57,7 +58,8 @@ func (s *PlannerEvidence) Load(ctx context.Context, a planner.Account) (m planne
 	return m, err
 }
 
-// runs returns the newest runs of an endpoint that are due after an instant, without what is wide.
+// runs returns the newest runs of an endpoint with a due time after an instant, without wide
+// columns.
 func (s *PlannerEvidence) runs(ctx context.Context, tx pgx.Tx, id endpoints.ID, since time.Time, limit int32) ([]runs.Run, error) {
 	rows, err := s.db.q.PlannerRuns(ctx, tx, dbsqlc.PlannerRunsParams{EndpointID: id, Since: since.Add(-slack), MaxRows: limit})
 	if err != nil {
@@ -77,10 +79,10 @@ func (s *PlannerEvidence) runs(ctx context.Context, tx pgx.Tx, id endpoints.ID, 
 	return list, nil
 }
 
-// groupScan is how many endpoints of a group are looked at for those that an advisor is told of.
+// groupScan bounds the endpoints of a group that are read for the siblings of an advisor.
 const groupScan = 5 * planner.MaxSiblings
 
-// siblings returns the other endpoints of the same group that an advisor may be told of: those that fail first, and among others the
+// siblings returns the other endpoints of the group for an advisor: failing ones first, then the
 // newest.
 func (s *PlannerEvidence) siblings(ctx context.Context, tx pgx.Tx, m planner.Inputs) ([]planner.SiblingHistory, error) {
 	group := m.Endpoint.Spec.Labels[planner.GroupLabel]
@@ -111,8 +113,8 @@ func (s *PlannerEvidence) siblings(ctx context.Context, tx pgx.Tx, m planner.Inp
 	return fellows, nil
 }
 
-// Answers implements planner.Evidence. What no answer came of is passed over. The endpoint is looked at again: it may have been taken away
-// from the planner, or out of service, since the session began.
+// Answers implements planner.Evidence. Runs without an answer are left out. The endpoint is read
+// again, because it may have been archived or withdrawn from the planner since the session began.
 func (s *PlannerEvidence) Responses(ctx context.Context, a planner.Account, limit int) (list []runs.Run, err error) {
 	err = s.db.list(ctx, func(tx pgx.Tx) error {
 		list = nil
@@ -146,7 +148,8 @@ func (s *PlannerEvidence) Responses(ctx context.Context, a planner.Account, limi
 	return list, err
 }
 
-// tidyBatches bounds one tidying, at a thousand rows of each kind a batch: more than planners write between two of them.
+// tidyBatches bounds one tidy pass, at a thousand rows of each kind per batch. That is more than
+// planners write between two passes.
 const tidyBatches = 50
 
 // Tidy implements planner.Evidence.

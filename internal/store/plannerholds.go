@@ -12,7 +12,7 @@ func holdRow(id endpoints.ID, h endpoints.Hold) dbsqlc.PlannerHoldSetParams {
 	return dbsqlc.PlannerHoldSetParams{EndpointID: id, Kinds: []string{h.Kind}, Until: h.Until, HeldBy: storable(h.By)}
 }
 
-// holds returns what persons forbid the planner at an endpoint.
+// holds returns the holds of the planner by persons at an endpoint.
 func (db *DB) holds(ctx context.Context, q dbsqlc.DBTX, id endpoints.ID) ([]endpoints.Hold, error) {
 	rows, err := db.q.PlannerHoldList(ctx, q, id)
 	if err != nil {

@@ -16,17 +16,18 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// The bounds of one look for endpoints to analyse, so that it takes milliseconds whatever there is.
+// Bounds of one watch pass, so that it takes milliseconds with any number of endpoints.
 const (
-	watchNews   = 500  // rows of news of each tenant, each of which names up to 50 runs
-	watchWalk   = 1000 // endpoints of the round through all of them
+	watchNews   = 500  // rows of news per tenant, with up to 50 runs each
+	watchWalk   = 1000 // endpoints of the round through all endpoints
 	watchNewest = 100
-	watchTurned = 200 // endpoints whose failures began or ended, and whose groups are told
+	watchTurned = 200 // endpoints whose failures began or ended, for the reviews of their groups
 	watchGroups = 20
-	watchRoles  = 10 // endpoints of each role of a group
+	watchRoles  = 10 // endpoints per role of a group
 )
 
-// PlannerQueue is where endpoints wait for analysis. It implements planner.Queue for one planner.
+// PlannerQueue is the queue of endpoints that wait for analysis. It implements planner.Queue for
+// one planner.
 type PlannerQueue struct {
 	db        *DB
 	endpoints *Endpoints
@@ -36,7 +37,8 @@ type PlannerQueue struct {
 
 var _ planner.Queue = (*PlannerQueue)(nil)
 
-// NewPlannerQueue returns the queue as a planner with an ID of its own sees it, whose claims hold for a time.
+// NewPlannerQueue returns the queue for a planner with an ID of its own; lock is the duration of
+// its claims.
 func NewPlannerQueue(db *DB, id [16]byte, lock time.Duration) *PlannerQueue {
 	return &PlannerQueue{db: db, endpoints: NewEndpoints(db), id: id, lock: lock}
 }
@@ -45,11 +47,11 @@ func NewPlannerQueue(db *DB, id [16]byte, lock time.Duration) *PlannerQueue {
 func (s *PlannerQueue) DetectChanges(ctx context.Context) error {
 	return s.db.tx(ctx, func(tx pgx.Tx) error {
 		at, err := s.db.q.PlannerWatchHold(ctx, tx, s.db.now())
-		if missing(err) { // Another planner is at it.
+		if missing(err) { // Another planner holds the row.
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("taking over where the planners have looked up to: %w", err)
+			return fmt.Errorf("locking the watch cursor of the planners: %w", err)
 		}
 		if err := s.db.q.PlanByKey(ctx, tx); err != nil {
 			return fmt.Errorf("asking for plans by key: %w", err)
@@ -63,7 +65,7 @@ func (s *PlannerQueue) DetectChanges(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("walking on through the endpoints: %w", err)
 		}
-		if len(walked) == watchWalk { // Else the round begins again.
+		if len(walked) == watchWalk { // A shorter page ends the round, which restarts.
 			move.Walked = walked[watchWalk-1]
 		}
 		newest, err := s.db.q.PlannerNewest(ctx, tx, watchNewest)
@@ -71,19 +73,19 @@ func (s *PlannerQueue) DetectChanges(ctx context.Context) error {
 			return fmt.Errorf("looking for new endpoints: %w", err)
 		}
 		if err := s.db.q.PlannerWatchMove(ctx, tx, move); err != nil {
-			return fmt.Errorf("noting where the planners have looked up to: %w", err)
+			return fmt.Errorf("storing the watch cursor of the planners: %w", err)
 		}
 		return s.judge(ctx, tx, at.Now, slices.Concat(walked, newest, finished))
 	})
 }
 
-// news returns the endpoints whose runs finished since the last look, and where the next one goes on.
+// news returns the endpoints with runs finished since the last pass, and the next cursor.
 func (s *PlannerQueue) news(ctx context.Context, tx pgx.Tx, at *dbsqlc.PlannerWatchHoldRow, next *int64) ([]dbsqlc.UUID, error) {
 	rows, err := s.db.q.PlannerNews(ctx, tx, dbsqlc.PlannerNewsParams{FromTxid: at.Txid, Until: at.Until, MaxRows: watchNews})
 	if err != nil {
 		return nil, fmt.Errorf("reading which runs finished: %w", err)
 	}
-	// What one look does not reach, the round through all endpoints does: it is never far behind.
+	// The round through all endpoints finds those beyond the bound, because it is never far behind.
 	*next = max(at.Txid, at.Until)
 	var list []dbsqlc.UUID
 	for _, row := range rows {
@@ -92,7 +94,7 @@ func (s *PlannerQueue) news(ctx context.Context, tx pgx.Tx, at *dbsqlc.PlannerWa
 	return list, nil
 }
 
-// judge makes due, among the endpoints that were come across, what needs analysis.
+// judge makes the endpoints due that need an analysis.
 func (s *PlannerQueue) judge(ctx context.Context, tx pgx.Tx, now time.Time, met []dbsqlc.UUID) error {
 	slices.SortFunc(met, func(a, b dbsqlc.UUID) int { return slices.Compare(a[:], b[:]) })
 	ids := slices.Compact(met)
@@ -100,23 +102,23 @@ func (s *PlannerQueue) judge(ctx context.Context, tx pgx.Tx, now time.Time, met 
 		return nil
 	}
 	if _, err := s.db.q.PlannerEnrol(ctx, tx, dbsqlc.PlannerEnrolParams{Now: now, EndpointIds: ids}); err != nil {
-		return fmt.Errorf("making new endpoints known to the planner: %w", err)
+		return fmt.Errorf("adding new endpoints to the planner's queue: %w", err)
 	}
 	turned, err := s.db.q.PlannerUrge(ctx, tx, dbsqlc.PlannerUrgeParams{Now: now, EndpointIds: ids})
 	if err != nil {
-		return fmt.Errorf("urging for endpoints that changed: %w", err)
+		return fmt.Errorf("raising the urgency of changed endpoints: %w", err)
 	}
 	if err := s.urgeGroups(ctx, tx, now, turned); err != nil {
 		return err
 	}
 	if _, err := s.db.q.PlannerUnpark(ctx, tx, dbsqlc.PlannerUnparkParams{Now: now, EndpointIds: ids}); err != nil {
-		return fmt.Errorf("taking up endpoints that were left alone: %w", err)
+		return fmt.Errorf("requeueing endpoints without an analysis: %w", err)
 	}
 	return nil
 }
 
-// urgeGroups makes due who is there for the groups of endpoints whose failures began or ended. What is beyond its bounds looks at its
-// group by the clock.
+// urgeGroups makes endpoints with a role due in the groups in which failures began or ended.
+// Endpoints beyond its bounds are analysed by their own time.
 func (s *PlannerQueue) urgeGroups(ctx context.Context, tx pgx.Tx, now time.Time, turned []dbsqlc.UUID) error {
 	if len(turned) == 0 {
 		return nil
@@ -126,7 +128,7 @@ func (s *PlannerQueue) urgeGroups(ctx context.Context, tx pgx.Tx, now time.Time,
 	}
 	p.EndpointIds = append(p.EndpointIds, turned[:min(len(turned), watchTurned)]...)
 	if _, err := s.db.q.PlannerUrgeGroups(ctx, tx, p); err != nil {
-		return fmt.Errorf("urging for the groups of %d endpoints: %w", len(p.EndpointIds), err)
+		return fmt.Errorf("raising the urgency in the groups of %d endpoints: %w", len(p.EndpointIds), err)
 	}
 	return nil
 }
@@ -134,7 +136,7 @@ func (s *PlannerQueue) urgeGroups(ctx context.Context, tx pgx.Tx, now time.Time,
 // Claim implements planner.Queue.
 func (s *PlannerQueue) Claim(ctx context.Context, limit int) ([]planner.Claim, error) {
 	rows, err := s.db.q.PlannerClaim(ctx, s.db.pool, dbsqlc.PlannerClaimParams{
-		Now: s.db.now(), MaxRows: int32(limit), PlannerID: s.id, LockMs: s.lock.Milliseconds(), //nolint:gosec // As many as there are slots.
+		Now: s.db.now(), MaxRows: int32(limit), PlannerID: s.id, LockMs: s.lock.Milliseconds(), //nolint:gosec // At most the number of slots.
 	})
 	if err != nil {
 		return nil, translate(err)
@@ -189,7 +191,7 @@ func (s *PlannerQueue) Complete(ctx context.Context, t planner.Claim, c planner.
 			return err
 		}
 		if c.Apply != nil {
-			r.change = func(e *endpoints.Endpoint, now time.Time) (*endpoints.Recorded, error) { // The schedule is locked, so no word comes any more.
+			r.change = func(e *endpoints.Endpoint, now time.Time) (*endpoints.Recorded, error) { // The schedule is locked, so that no further change can come.
 				holds, err := s.db.holds(ctx, tx, e.ID)
 				if err != nil {
 					return nil, err
@@ -220,8 +222,8 @@ func (s *PlannerQueue) Complete(ctx context.Context, t planner.Claim, c planner.
 	return nil
 }
 
-// unwritable marks an error that the values of a session caused, which come from whoever advised: one that is out of range or misspelled
-// for its type, or too large.
+// unwritable marks an error caused by values of a session. They come from the advisor and may be
+// out of range, malformed or too large.
 func unwritable(err error) error {
 	if pg, found := errors.AsType[*pgconn.PgError](err); found && hasClass(pg, "22", "54") {
 		return fmt.Errorf("%w: %w", planner.ErrUnwritable, err)
@@ -229,7 +231,7 @@ func unwritable(err error) error {
 	return err
 }
 
-// hold makes sure that the claim still holds, and that nobody takes it before the transaction ends.
+// hold checks the claim and locks its row until the transaction ends.
 func (s *PlannerQueue) hold(ctx context.Context, tx pgx.Tx, t planner.Claim) error {
 	_, err := s.db.q.PlannerHold(ctx, tx, dbsqlc.PlannerHoldParams{
 		EndpointID: t.Account.EndpointID, ClaimToken: t.Token, PlannerID: s.id, Now: s.db.now(),
@@ -243,7 +245,7 @@ func (s *PlannerQueue) hold(ctx context.Context, tx pgx.Tx, t planner.Claim) err
 	return nil
 }
 
-// record writes the session and what follows from it, and ends the claim.
+// record writes the session with its effects and ends the claim.
 func (s *PlannerQueue) record(ctx context.Context, tx pgx.Tx, t planner.Claim, c planner.Completion) error {
 	row, err := sessionRow(c.Session)
 	if err != nil {

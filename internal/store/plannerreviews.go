@@ -14,7 +14,8 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// PlannerReviews shows what the planner did and decides what it suggests. It implements planner.Reviews and planner.Undoer.
+// PlannerReviews lists sessions of the planner and decides its suggestions. It implements
+// planner.Reviews and planner.Undoer.
 type PlannerReviews struct {
 	*PlannerBudget
 
@@ -26,7 +27,7 @@ var (
 	_ planner.Undoer  = (*PlannerReviews)(nil)
 )
 
-// NewPlannerReviews returns what people see of the planner, with the limits of its budget.
+// NewPlannerReviews returns the reviews, with the limits of the planner's budget.
 func NewPlannerReviews(db *DB, limits PlannerLimits) *PlannerReviews {
 	return &PlannerReviews{PlannerBudget: NewPlannerBudget(db, limits), endpoints: NewEndpoints(db)}
 }
@@ -55,7 +56,7 @@ func (s *PlannerReviews) Sessions(ctx context.Context, f planner.SessionFilter) 
 	return list, err
 }
 
-// known refuses a filter by an endpoint that the tenant does not have.
+// known returns an error if the filter names an endpoint that the tenant does not have.
 func (s *PlannerReviews) known(ctx context.Context, tx pgx.Tx, tenant [16]byte, id endpoints.ID) error {
 	if id == (endpoints.ID{}) {
 		return nil
@@ -103,7 +104,8 @@ func (s *PlannerReviews) Suggestions(ctx context.Context, f planner.SuggestionFi
 	return list, err
 }
 
-// suggestionPage returns what is asked of the database for a filter. Rows know no expiry: what waited past its end has expired.
+// suggestionPage returns the query parameters of a filter. Rows have no expired state: a pending
+// suggestion past its end has expired.
 func suggestionPage(f planner.SuggestionFilter, now time.Time) dbsqlc.PlannerSuggestionListParams {
 	p := dbsqlc.PlannerSuggestionListParams{
 		TenantID: f.TenantID, EndpointID: given(f.EndpointID), Before: given(f.Before),
@@ -154,7 +156,7 @@ func (s *PlannerReviews) Decide(ctx context.Context, by auditlog.Actor, id plann
 	return decided, nil
 }
 
-// forbid keeps what a person forbids the planner at an endpoint.
+// forbid stores a hold of the planner by a person at an endpoint.
 func (s *PlannerReviews) forbid(ctx context.Context, tx pgx.Tx, id endpoints.ID, holds []endpoints.Hold) error {
 	for _, h := range holds {
 		if err := s.db.q.PlannerHoldSet(ctx, tx, holdRow(id, h)); err != nil {
@@ -190,7 +192,8 @@ func stateFor(approve bool) planner.SuggestionState {
 	return planner.Rejected
 }
 
-// decide notes the decision on a suggestion that waits, or says why there is none to be made.
+// decide stores the decision on a pending suggestion, or returns the reason why it cannot be
+// decided.
 func (s *PlannerReviews) decide(ctx context.Context, tx pgx.Tx, p dbsqlc.PlannerSuggestionDecideParams) (planner.Suggestion, error) {
 	row, err := s.db.q.PlannerSuggestionDecide(ctx, tx, p)
 	if err == nil {

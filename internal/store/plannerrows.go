@@ -10,7 +10,7 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// plannerAct is a change of hints in the name of the planner.
+// plannerAct is a change of hints by the planner.
 func plannerAct(tenant [16]byte, name string) auditlog.Act {
 	return auditlog.Act{By: auditlog.Actor{TenantID: tenant, Name: name}, Action: auditlog.Hint}
 }
@@ -67,7 +67,7 @@ func sessionOf(row *dbsqlc.PlannerSession) (planner.Session, error) {
 	return s, nil
 }
 
-// storedPlan is a plan as a row keeps it: durations in whole milliseconds.
+// storedPlan is a plan in the form of a row: durations in whole milliseconds.
 type storedPlan struct {
 	Clear    bool            `json:"clear,omitempty"`
 	Interval *storedProposal `json:"interval,omitempty"`
@@ -76,10 +76,10 @@ type storedPlan struct {
 }
 
 type storedProposal struct {
-	SpanMs int64  `json:"spanMs"` // the interval, the time until the run, or that of the pause
+	SpanMs int64  `json:"spanMs"` // interval, time until the run, or duration of the pause
 	TTLMs  int64  `json:"ttlMs,omitempty"`
 	Reason string `json:"reason"`
-	// OutageSince is when the outage began that an interval is for; null: none.
+	// OutageSince is the start of the outage of an interval; null: none.
 	OutageSince *time.Time `json:"outageSince,omitempty"`
 }
 
@@ -130,7 +130,7 @@ func suggestionOf(row *dbsqlc.PlannerSuggestion, now time.Time) (planner.Suggest
 		State: planner.SuggestionState(row.State), DecidedAt: orZero(row.DecidedAt), DecidedBy: orZero(row.DecidedBy),
 	}
 	waited := s.State == planner.Pending && !s.ExpiresAt.After(now) || s.State == planner.Replaced && !s.ExpiresAt.After(s.DecidedAt)
-	if waited { // Nobody decided in its time, whatever took its place since.
+	if waited { // It expired without a decision, even if another one replaced it since.
 		s.State, s.DecidedAt = planner.Expired, time.Time{}
 	}
 	var stored storedPlan

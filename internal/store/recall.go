@@ -13,9 +13,9 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// recall says what became of runs that were not live any more when their worker came to finish them. Either an earlier attempt of this
-// very finish was committed and its answer got lost on the way: then what it had kept and decided is told now. Or somebody else had
-// settled the run: then the answer is late.
+// recall classifies runs that were not live when their worker finished them. Either an earlier
+// attempt of this finish was committed and its answer was lost; then recall returns the kept claims
+// and the decision. Or another process had settled the run; then the answer is late.
 func (s *Executions) recall(ctx context.Context, tx pgx.Tx, gone []runs.Run, done *dispatch.Finished) error {
 	if len(gone) == 0 {
 		return nil
@@ -35,7 +35,7 @@ func (s *Executions) recall(ctx context.Context, tx pgx.Tx, gone []runs.Run, don
 			continue
 		}
 		done.Repeated = append(done.Repeated, run.ID)
-		if source != "" { // Empty: the endpoint was archived, and nothing follows.
+		if source != "" { // Empty: the endpoint was archived and has no next run.
 			done.Decided = append(done.Decided, governor.Source(source))
 		}
 		kept.EndpointIds = append(kept.EndpointIds, run.EndpointID)
@@ -44,7 +44,8 @@ func (s *Executions) recall(ctx context.Context, tx pgx.Tx, gone []runs.Run, don
 	return s.kept(ctx, tx, kept, done)
 }
 
-// own returns which of the runs their worker has recorded itself, with the source of what follows each.
+// own returns the runs that their worker has recorded itself, with the source of each next due
+// time.
 func (s *Executions) own(ctx context.Context, tx pgx.Tx, list []runs.Run) (map[runs.ID]string, error) {
 	params := dbsqlc.RunListOwnParams{WorkerID: list[0].WorkerID}
 	for _, run := range list {
@@ -66,7 +67,7 @@ func (s *Executions) own(ctx context.Context, tx pgx.Tx, list []runs.Run) (map[r
 	return own, nil
 }
 
-// kept adds the claims that finishes left with their worker, which has not heard of them.
+// kept adds the claims that finishes left with their worker and whose answer was lost.
 func (s *Executions) kept(ctx context.Context, tx pgx.Tx, params dbsqlc.ScheduleListKeptParams, done *dispatch.Finished) error {
 	if len(params.EndpointIds) == 0 {
 		return nil

@@ -9,7 +9,7 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// secretNames returns the secrets that a spec names, sorted, each once.
+// secretNames returns the names of the secrets in a spec, sorted and unique.
 func secretNames(s *endpoints.Spec) []string {
 	references := s.References()
 	names := make([]string, 0, len(references))
@@ -20,8 +20,9 @@ func secretNames(s *endpoints.Spec) []string {
 	return slices.Compact(names)
 }
 
-// refer notes which secrets endpoints refer to that were just stored, and keeps these from being deleted meanwhile. The error is an
-// [errs.Invalid] that names every reference to a secret that is not there. Endpoints that never referred to one cost no statement.
+// refer stores the secret references of stored endpoints and protects these secrets from a
+// concurrent deletion. The error is an [errs.Invalid] with every reference to a missing secret.
+// Endpoints without references, now and before, cost no statement.
 func (db *DB) refer(ctx context.Context, tx dbsqlc.DBTX, tenant [16]byte, changes ...referral) error {
 	var clear [][16]byte
 	p := dbsqlc.SecretReferencesInsertParams{TenantID: tenant}
@@ -55,7 +56,7 @@ func (db *DB) refer(ctx context.Context, tx dbsqlc.DBTX, tenant [16]byte, change
 	return nil
 }
 
-// referral is an endpoint that is stored, and what it was before; nil: it is new.
+// referral is a stored endpoint and its previous version; nil: it is new.
 type referral struct{ before, after *endpoints.Endpoint }
 
 func (db *DB) checkReferences(ctx context.Context, tx dbsqlc.DBTX, tenant [16]byte, list []endpoints.Reference) error {

@@ -26,7 +26,7 @@ func (db *DB) replan(ctx context.Context, tx dbsqlc.DBTX, e *endpoints.Endpoint)
 	return oneRow(rows, err, "replanning", e.ID)
 }
 
-// encoded returns the trace of a decision and its input, as the ledger keeps them.
+// encoded returns the trace of a decision and its input in the form of the ledger.
 func encoded(e *endpoints.Endpoint, r endpoints.Recorded) (steps, input json.RawMessage, err error) {
 	if steps, err = json.Marshal(r.Decision.Steps); err != nil {
 		return nil, nil, fmt.Errorf("encoding the decision for endpoint %s: %w", e.ID, err)
@@ -37,7 +37,7 @@ func encoded(e *endpoints.Endpoint, r endpoints.Recorded) (steps, input json.Raw
 	return steps, input, nil
 }
 
-// decisionRow returns what the ledger keeps of a decision.
+// decisionRow returns the ledger row of a decision.
 func decisionRow(e *endpoints.Endpoint, r endpoints.Recorded) (dbsqlc.DecisionInsertParams, error) {
 	steps, input, err := encoded(e, r)
 	return dbsqlc.DecisionInsertParams{
@@ -46,7 +46,7 @@ func decisionRow(e *endpoints.Endpoint, r endpoints.Recorded) (dbsqlc.DecisionIn
 	}, err
 }
 
-// decided keeps a decision in the ledger.
+// decided writes a decision into the ledger.
 func (db *DB) decided(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, r endpoints.Recorded) error {
 	row, err := decisionRow(e, r)
 	if err != nil {
@@ -58,8 +58,8 @@ func (db *DB) decided(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, r e
 	return nil
 }
 
-// quarantine takes an endpoint that cannot be used out of the way, so that it hurts nobody else, and says why. Everybody is told as of any
-// other pause.
+// quarantine pauses an endpoint that cannot be used, with the reason, so that it does not affect
+// others. It sends the events and notices of an ordinary pause.
 func (db *DB) quarantine(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, now time.Time, fault error) error {
 	before := *e
 	planned := e.Quarantine(now, fault)

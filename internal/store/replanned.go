@@ -9,11 +9,11 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// replanned sends statements that are planned anew each time, also on connections that keep their plans: for the few whose plan made for
-// an empty table would be a bad one for a full one, and that are rare.
+// replanned sends rare statements that are planned each time, even on connections with cached
+// plans, because a plan made for an empty table would be slow for a full one.
 type replanned struct{ dbsqlc.DBTX }
 
-// The statement has no name at the server, so no plan of it stays there; what it answers with is described once.
+// The statement is unnamed, so that the server caches no plan; its result description is cached.
 const planAnew = pgx.QueryExecModeCacheDescribe
 
 // Exec implements dbsqlc.DBTX.
@@ -31,7 +31,8 @@ func (r replanned) QueryRow(ctx context.Context, sql string, args ...any) pgx.Ro
 	return r.DBTX.QueryRow(ctx, sql, append([]any{planAnew}, args...)...)
 }
 
-// endpointRows reads configurations. An index of names or of tenants serves as well as the key while there are no endpoints.
+// endpointRows reads configurations. With few endpoints, the planner of Postgres may prefer an
+// index of names or tenants to the primary key.
 func (db *DB) endpointRows(ctx context.Context, tx dbsqlc.DBTX, ids [][16]byte) ([]*dbsqlc.Endpoint, error) {
 	return db.q.EndpointGetMany(ctx, replanned{tx}, ids)
 }

@@ -12,21 +12,21 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// A change of one endpoint is what people wait for, so it takes three round trips: one that locks and reads everything, one that writes
-// everything, and the commit.
+// A change of one endpoint is interactive, so it takes three round trips: one locks and reads, one
+// writes, and one commits.
 
-// revision is a change of one endpoint, and who makes it.
+// revision is a change of one endpoint with its author.
 type revision struct {
 	act    auditlog.Act
 	id     endpoints.ID
 	change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, error)
 
-	// What lock read.
+	// Rows read by lock.
 	now  time.Time
-	rows []*dbsqlc.Endpoint // none: the tenant has no such endpoint
+	rows []*dbsqlc.Endpoint // empty: the tenant has no such endpoint
 	stored
 
-	changed *endpoints.Endpoint // what the change left; nil before it was made
+	changed *endpoints.Endpoint // the endpoint after the change; nil before it
 }
 
 // Change implements endpoints.Store.
@@ -44,8 +44,9 @@ func (s *Endpoints) Change(
 	return r.changed, nil
 }
 
-// changeIn carries out a revision in a transaction that does more than that. It may leave due times that passed in Unrecorded whose days
-// of history are still missing: see withPartitions. After the commit its caller calls returning.
+// changeIn carries out a revision inside a larger transaction. Missed due times whose history
+// partition does not exist yet remain in Unrecorded: see withPartitions. The caller calls returning
+// after the commit.
 func (s *Endpoints) changeIn(ctx context.Context, tx opened, r *revision) error {
 	if err := pipeline(ctx, tx, s.lock(ctx, r)...); err != nil {
 		return fmt.Errorf("locking the schedule of endpoint %s: %w", r.id, err)
@@ -53,11 +54,11 @@ func (s *Endpoints) changeIn(ctx context.Context, tx opened, r *revision) error 
 	return s.revise(ctx, tx, r)
 }
 
-// days returns the days of history that the due times which the change found to have passed belong to.
+// days returns the days of history of the missed due times that the change found.
 func (r *revision) days() []time.Time { return skipDays(r.changed) }
 
-// lock returns the statements that lock the row of an endpoint, so that starts and finishes wait, and read it as it stands then. Each
-// statement sees what the transactions committed that the ones before it have waited for.
+// lock returns the statements that lock the row of an endpoint against starts and finishes and then
+// read it. Each statement sees the commits that the previous ones waited for.
 func (s *Endpoints) lock(ctx context.Context, r *revision) []statement {
 	ids := [][16]byte{r.id}
 	return []statement{
@@ -78,7 +79,7 @@ func (s *Endpoints) lock(ctx context.Context, r *revision) []statement {
 	}
 }
 
-// revise makes the change of an endpoint that is locked, and writes what it left.
+// revise makes the change of a locked endpoint and writes its result.
 func (s *Endpoints) revise(ctx context.Context, tx opened, r *revision) (err error) {
 	if r.changed, err = s.assembleOne(ctx, tx, r); err != nil {
 		return err
@@ -117,17 +118,18 @@ func (s *Endpoints) revise(ctx context.Context, tx opened, r *revision) (err err
 	if before.Version == r.changed.Version {
 		return nil
 	}
-	// After the row of the endpoint, which may wait for somebody who takes the same key: whoever waits there holds no secret.
+	// After the row of the endpoint, because the row may wait for a change with the same key, and
+	// a waiting transaction must hold no lock on a secret.
 	return s.db.refer(ctx, tx, r.changed.TenantID, referral{&before, r.changed})
 }
 
-// assembleOne makes an endpoint of what was read.
+// assembleOne builds the endpoint from the rows of lock.
 func (s *Endpoints) assembleOne(ctx context.Context, tx opened, r *revision) (*endpoints.Endpoint, error) {
 	if len(r.rows) == 0 {
 		return nil, noEndpoint(r.id)
 	}
 	e := endpointOf(r.rows[0])
-	if e.Fault != nil && r.act.Action != auditlog.Archive { // Which needs none of the configuration, and is a way out.
+	if e.Fault != nil && r.act.Action != auditlog.Archive { // Archiving needs no configuration and is the remedy.
 		return nil, e.Fault
 	}
 	if len(r.schedules) == 0 || r.schedules[0].Archived {
@@ -142,16 +144,17 @@ func (s *Endpoints) assembleOne(ctx context.Context, tx opened, r *revision) (*e
 	return e, nil
 }
 
-// passRuns moves the instant of a change, and the slot of a one-off run that it adds, to ones that are the due time of no run, because the run
-// planned there would have the ID of that run. A slot is taken in the last millisecond before a due time whose run has started ahead of
-// it, and where the database's clock was set back.
+// passRuns moves the instant of a change, and the slot of an added one-off run, past the due times
+// of existing runs, because a run planned there would have the ID of such a run. A collision
+// happens in the last millisecond before a due time whose run has started early, and after the
+// database's clock was set back.
 func (s *Endpoints) passRuns(ctx context.Context, tx opened, r *revision) (err error) {
 	if r.now, err = s.freeSlot(ctx, tx, r, r.now); err != nil || r.act.Action != auditlog.RunNow {
 		return err
 	}
 	q := &r.changed.State.OneOffs
 	slot := q.NextSlot(r.now)
-	if !slot.Equal(r.now) { // Else it is known to be free.
+	if !slot.Equal(r.now) { // An equal slot is already free.
 		if slot, err = s.freeSlot(ctx, tx, r, slot); err != nil {
 			return err
 		}
@@ -160,7 +163,7 @@ func (s *Endpoints) passRuns(ctx context.Context, tx opened, r *revision) (err e
 	return nil
 }
 
-// freeSlot returns the first millisecond from an instant on that is the due time of no run.
+// freeSlot returns the first millisecond at or after an instant that is the due time of no run.
 func (s *Endpoints) freeSlot(ctx context.Context, tx opened, r *revision, at time.Time) (time.Time, error) {
 	running := r.changed.State.Running
 	if at.After(r.changed.State.LastSlot) && (running == nil || !running.Slot.Equal(at)) {
@@ -170,7 +173,7 @@ func (s *Endpoints) freeSlot(ctx context.Context, tx opened, r *revision, at tim
 		EndpointID: r.id, FromID: runs.FirstID(at), BeforeID: runs.FirstID(at.Add(time.Second)),
 	})
 	if err != nil {
-		return at, fmt.Errorf("looking for runs of endpoint %s at this very instant: %w", r.id, err)
+		return at, fmt.Errorf("finding runs of endpoint %s at the same instant: %w", r.id, err)
 	}
 	if running != nil {
 		taken = append(taken, running.Slot)
@@ -181,7 +184,8 @@ func (s *Endpoints) freeSlot(ctx context.Context, tx opened, r *revision, at tim
 	return at, nil
 }
 
-// writes returns the statements that store what a change left, except for who made it and the secrets that it refers to.
+// writes returns the statements that store a change, without its audit entry and its secret
+// references.
 func (s *Endpoints) writes(
 	ctx context.Context, r *revision, before *endpoints.Endpoint, planned *endpoints.Recorded, passed history,
 ) ([]statement, error) {
@@ -212,8 +216,9 @@ func (s *Endpoints) writes(
 	return list, nil
 }
 
-// specWrites returns the statements that store what a change left of configuration and hints. A plan that any values share, made while
-// there was little, would read all names of a tenant or all hints that ever were, so they come last and are planned each time.
+// specWrites returns the statements that store configuration and hints of a change. They come last
+// and are planned each time, because a generic plan from a small table would scan all names of a
+// tenant or all hints.
 func (s *Endpoints) specWrites(ctx context.Context, now time.Time, before, after *endpoints.Endpoint) []statement {
 	list := s.hintWrites(ctx, now, before, after)
 	if before.Version == after.Version {
@@ -226,7 +231,8 @@ func (s *Endpoints) specWrites(ctx context.Context, now time.Time, before, after
 	})
 }
 
-// planWrite returns the statement that puts a new plan in force, or, where a run is live, only records the change.
+// planWrite returns the statement that puts a new plan in force, or only records the change during
+// a live run.
 func (s *Endpoints) planWrite(ctx context.Context, e *endpoints.Endpoint, planned bool) statement {
 	switch {
 	case e.Archived():
@@ -248,7 +254,7 @@ func (s *Endpoints) planWrite(ctx context.Context, e *endpoints.Endpoint, planne
 	}
 }
 
-// hintWrites returns the statements that end the hints which a change took back or replaced, and insert the new ones.
+// hintWrites returns the statements that end withdrawn and replaced hints and insert new ones.
 func (s *Endpoints) hintWrites(ctx context.Context, now time.Time, before, after *endpoints.Endpoint) []statement {
 	var list []statement
 	for _, h := range []struct {
@@ -273,11 +279,12 @@ func (s *Endpoints) hintWrites(ctx context.Context, now time.Time, before, after
 	return list
 }
 
-// maxAhead bounds how long before its due time a start may be committed; see ScheduleStart.
+// maxAhead bounds the time from the commit of a start to its due time; see ScheduleStart.
 const maxAhead = 50 * time.Millisecond
 
-// returning is what a change does once it is committed: it tells workers what came due, and waits for the due time of a run whose start
-// was committed a moment ahead of it. So once a change has returned, nothing starts that it should have kept from starting.
+// returning runs after the commit of a change. It notifies workers of earlier due times, and it
+// waits for the due time of a run whose start was committed just before the change. Therefore no
+// run starts after the change has returned that it should have prevented.
 func (s *Endpoints) returning(ctx context.Context, r *revision) {
 	s.db.wake(ctx, r.changed.State.Due.At, r.now)
 	running := r.changed.State.Running

@@ -13,7 +13,7 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// eventDetail is what a row of run_events holds beside its time and kind. Rows that an earlier release wrote have fewer members.
+// eventDetail is the content of a run_events row beside its time and kind.
 type eventDetail struct {
 	Author     string      `json:"author,omitempty"`
 	Why        string      `json:"why,omitempty"`
@@ -24,7 +24,7 @@ type eventDetail struct {
 	StatusCode int         `json:"statusCode,omitempty"`
 }
 
-// addEvent keeps something that happened to a run. A zero At means now.
+// addEvent stores an event of a run. A zero At means now.
 func (db *DB) addEvent(ctx context.Context, tx pgx.Tx, run runs.Run, e runs.Event) error {
 	d := eventDetail{
 		Author: storable(e.Author), Why: storable(e.Why), ClaimToken: e.ClaimToken, Status: e.Status, ReasonCode: e.Reason, StatusCode: e.StatusCode,
@@ -83,7 +83,7 @@ func eventOf(row *dbsqlc.RunEventListRow) (runs.Event, error) {
 	}, nil
 }
 
-// late keeps the story of an answer that came after its run had been settled.
+// late stores the event of an answer that came after its run had been settled.
 func (s *Executions) late(ctx context.Context, tx pgx.Tx, run runs.Run) error {
 	return s.db.addEvent(ctx, tx, run, runs.Event{
 		Kind: runs.EventLateResult, WorkerID: run.WorkerID, ClaimToken: run.ClaimToken,

@@ -53,8 +53,9 @@ func (s *Runs) List(ctx context.Context, f runs.Filter) (list []runs.Run, err er
 	return list[:min(len(list), f.Limit)], err
 }
 
-// endsOf returns the statuses of finished runs that a filter selects, an empty one for all of them. Each is a question of its own: an
-// index has the runs of one status in the order of the list, and those of several in none.
+// endsOf returns the final statuses that a filter selects, or one empty status for all. Each status
+// is a query of its own, because an index returns the runs of one status in list order but not
+// those of several.
 func endsOf(f runs.Filter) []runs.Status {
 	if len(f.Statuses) == 0 {
 		return []runs.Status{""}
@@ -79,14 +80,14 @@ func (s *Runs) live(ctx context.Context, tx pgx.Tx, f runs.Filter) ([]runs.Run, 
 	return list, nil
 }
 
-// waiting returns one-off runs that have not started.
+// waiting returns unstarted one-off runs.
 func (s *Runs) waiting(ctx context.Context, tx pgx.Tx, f runs.Filter) ([]runs.Run, error) {
 	rows, err := s.db.q.OneOffListWaiting(ctx, tx, dbsqlc.OneOffListWaitingParams{
 		TenantID: f.TenantID, EndpointID: given(f.EndpointID), Before: given(f.Before), FromAt: optional(f.From), ToAt: optional(f.To),
 		MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
 	})
 	if err != nil {
-		return nil, fmt.Errorf("listing one-off runs that wait: %w", err)
+		return nil, fmt.Errorf("listing waiting one-off runs: %w", err)
 	}
 	list := make([]runs.Run, len(rows))
 	for i, row := range rows {
@@ -95,10 +96,10 @@ func (s *Runs) waiting(ctx context.Context, tx pgx.Tx, f runs.Filter) ([]runs.Ru
 	return list, nil
 }
 
-// finished returns runs that are over, of a status where one is given.
+// finished returns finished runs, of one status if one is given.
 func (s *Runs) finished(ctx context.Context, tx pgx.Tx, f runs.Filter, status runs.Status) ([]runs.Run, error) {
 	to := f.To
-	if f.Before != (runs.ID{}) { // No run below an ID has a later due time: days after it need not be read.
+	if f.Before != (runs.ID{}) { // Run IDs ascend with the due time, so later days are not read.
 		if end := f.Before.Slot().Add(time.Millisecond); to.IsZero() || end.Before(to) {
 			to = end
 		}
@@ -124,7 +125,7 @@ func (s *Runs) Get(ctx context.Context, tenant [16]byte, id runs.ID) (run runs.R
 			return err
 		}
 		body, err := s.db.q.RunBodyGet(ctx, tx, dbsqlc.RunBodyGetParams{RunID: id, ScheduledFor: id.Slot()})
-		if missing(err) { // Nothing was captured, or retention has taken it.
+		if missing(err) { // No body was captured, or its retention has passed.
 			return nil
 		}
 		run.Outcome.Body, run.Outcome.Tail, run.Outcome.ContentType = body.Body, body.Tail, body.ContentType
@@ -133,7 +134,7 @@ func (s *Runs) Get(ctx context.Context, tenant [16]byte, id runs.ID) (run runs.R
 	return run, err
 }
 
-// get reads one run without its body, whether it waits, is live, or is over.
+// get reads one waiting, live or finished run without its body.
 func (s *Runs) get(ctx context.Context, tx pgx.Tx, tenant [16]byte, id runs.ID) (runs.Run, error) {
 	row, err := s.db.q.RunGet(ctx, tx, dbsqlc.RunGetParams{ID: id, ScheduledFor: id.Slot(), TenantID: tenant})
 	if err == nil {
@@ -176,7 +177,7 @@ func runOf(row *dbsqlc.Run) runs.Run {
 		},
 		Decision: runs.Decision{NextRunAt: orZero(row.NextRunAt), Source: orZero(row.NextSource), Steps: row.NextSteps},
 	}
-	if row.SkippedFrom != nil { // Nobody claimed or started it.
+	if row.SkippedFrom != nil { // It was neither claimed nor started.
 		run.Skipped = &runs.Skips{From: *row.SkippedFrom, To: row.ScheduledFor, Count: *row.SkippedCount}
 		run.WorkerID, run.ClaimedAt, run.StartedAt = [16]byte{}, time.Time{}, time.Time{}
 	}

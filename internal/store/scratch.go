@@ -6,24 +6,26 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// The driver begins each statement, and each flush, with a buffer of some bytes, lets it grow to a batch, and throws it away. The memory was new
-// each time: it had to be cleared, and collected. So a connection keeps two buffers of its own.
+// The driver allocates a buffer of a few bytes for each statement and each flush, grows it to a
+// batch, and discards it. Clearing and collecting that memory costs time, so that each connection
+// keeps two buffers of its own.
 const (
-	maxArrays = 256 << 10 // of the arrays of one statement: twice what a full batch of ordinary runs takes
-	maxOutbox = 512 << 10 // of what is sent at a time: as much as such a batch takes
+	maxArrays = 256 << 10 // bytes of arrays per statement: twice a full batch of ordinary runs
+	maxOutbox = 512 << 10 // bytes per flush: one such batch
 )
 
-// scratch is memory that a connection keeps, for one thing after the other.
+// scratch is a reusable buffer of a connection, for one statement at a time.
 type scratch struct {
 	buffer []byte
-	most   int // bytes that are kept; a batch of long answers may need far more
+	most   int // bytes kept for reuse; a batch of long answers may need far more
 }
 
-// extend returns a buffer with what full holds and room for more bytes. It is good until extend is called again.
+// extend returns a buffer with the content of full and room for more bytes. It is valid until the
+// next call of extend.
 func (s *scratch) extend(full []byte, more int) []byte {
 	need := len(full) + more
 	if need > s.most {
-		return slices.Grow(full, max(more, cap(full))) // At least twice as much: more of this size comes behind it.
+		return slices.Grow(full, max(more, cap(full))) // Double it, because more of this size follows.
 	}
 	if need > cap(s.buffer) {
 		s.buffer = make([]byte, 0, min(2*need, s.most))
@@ -31,14 +33,15 @@ func (s *scratch) extend(full []byte, more int) []byte {
 	return append(s.buffer[:0], full...)
 }
 
-// outbox is where a connection gathers what it sends, until the flush. It poses as a message, because the driver takes its buffer from nobody
-// but a message: sent before others, it puts them into memory that is kept.
+// outbox gathers the outgoing bytes of a connection until the flush. It is a frontend message,
+// because the driver takes a buffer only from a message: sent first, it moves the following
+// messages into reused memory.
 type outbox struct {
 	scratch
-	next int // bytes that are to come
+	next int // expected bytes
 }
 
-// outboxOf returns the outbox of a connection, with room for the messages that come next.
+// outboxOf returns the outbox of a connection, with room for the next messages.
 func outboxOf(conn *pgx.Conn, next int) *outbox {
 	const key = "outbox"
 	kept := conn.PgConn().CustomData()

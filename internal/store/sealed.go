@@ -11,7 +11,7 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// resealBatch is how many values are sealed again in one transaction.
+// resealBatch is the number of values sealed again per transaction.
 const resealBatch = 100
 
 var (
@@ -103,7 +103,7 @@ func (s *Secrets) Reseal(
 			pass.AfterTenant, pass.AfterName = row.TenantID, row.Name
 			place := secrets.Place{Tenant: row.TenantID, Kind: secrets.Named, Name: row.Name}
 			sealed, err := reseal(secrets.Kept{Place: place, Sealed: secrets.Sealed{KeyID: row.SealedUnder, Data: row.Sealed}})
-			if err != nil { // The pass tells of it.
+			if err != nil { // The pass reports it.
 				continue
 			}
 			_, err = s.db.q.SecretReseal(ctx, tx, dbsqlc.SecretResealParams{
@@ -132,7 +132,7 @@ func (s *Secrets) resealSigning(
 		pass.AfterSigning = row.ID
 		place := signing.Key{ID: row.ID, TenantID: row.TenantID}.Place()
 		sealed, err := reseal(secrets.Kept{Place: place, Sealed: secrets.Sealed{KeyID: row.SealedUnder, Data: row.Sealed}})
-		if err != nil { // The pass tells of it.
+		if err != nil { // The pass reports it.
 			continue
 		}
 		_, err = s.db.q.SigningKeyReseal(ctx, tx, dbsqlc.SigningKeyResealParams{ID: row.ID, SealedUnder: sealed.KeyID, Sealed: sealed.Data})

@@ -13,11 +13,11 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// maxReferrers is how many of the endpoints, and of the notice rules, that refer to a secret are named to who wants to delete it.
+// maxReferrers bounds the endpoints and notice rules that a refused deletion of a secret lists.
 const maxReferrers = 5
 
-// Secrets keeps secrets and signing keys, sealed. It implements secrets.Store, secrets.Source, secrets.Sampler, secrets.Resealer and
-// signing.Store.
+// Secrets stores sealed secrets and signing keys. It implements secrets.Store, secrets.Source,
+// secrets.Sampler, secrets.Resealer and signing.Store.
 type Secrets struct {
 	db *DB
 }
@@ -27,17 +27,18 @@ var _ secrets.Store = (*Secrets)(nil)
 // NewSecrets returns the store of secrets and signing keys.
 func NewSecrets(db *DB) *Secrets { return &Secrets{db: db} }
 
-// change runs one change of a tenant's secrets or signing keys, alone among all such changes. When it returns, every run that starts
-// with secrets goes by the new version: starts in flight come before it, and what starts later reads the version after it.
+// change runs one change of a tenant's secrets or signing keys, exclusive among such changes. After
+// it returns, every run that starts with secrets uses the new version: it waits for starts in
+// flight, and later starts read the new version.
 func (s *Secrets) change(ctx context.Context, tenant [16]byte, act func(tx pgx.Tx) error) error {
 	return s.db.tx(ctx, func(tx pgx.Tx) error {
 		if _, err := s.db.q.SecretsChange(ctx, tx, tenant); err != nil {
-			return fmt.Errorf("making the secrets of a tenant another version: %w", err)
+			return fmt.Errorf("raising the secret version of a tenant: %w", err)
 		}
 		if err := act(tx); err != nil {
 			return err
 		}
-		return s.db.q.SecretStartsExclude(ctx, tx, tenant) // Last, because nothing that needs secrets starts meanwhile.
+		return s.db.q.SecretStartsExclude(ctx, tx, tenant) // Last, because it blocks starts with secrets.
 	})
 }
 
@@ -68,7 +69,7 @@ func (s *Secrets) PutSecret(ctx context.Context, by auditlog.Actor, w secrets.Wr
 	return stored, created, err
 }
 
-// room returns an error where a tenant cannot have one more secret.
+// room returns an error if the tenant has reached its maximum of secrets.
 func (s *Secrets) room(ctx context.Context, tx pgx.Tx, tenant [16]byte) error {
 	count, err := s.db.q.SecretCount(ctx, tx, tenant)
 	if err != nil {
@@ -117,7 +118,8 @@ func (s *Secrets) get(ctx context.Context, tx dbsqlc.DBTX, tenant [16]byte, name
 
 func noSecret(name string) error { return nothingNamed("secret", name, "stripe-api-key") }
 
-// nothingNamed returns the [errs.NotFound] of a name that nothing has. Of a name that nothing can have it shows one that would do.
+// nothingNamed returns the [errs.NotFound] of an unknown name. If the name is malformed, the error
+// shows a valid one.
 func nothingNamed(noun, name, example string) error {
 	if !secrets.ValidName(name) {
 		return errs.New(errs.NotFound, "not_found", fmt.Sprintf("there is no such %s; the name of one looks like %s", noun, example))
@@ -148,14 +150,15 @@ func secretOf(row *dbsqlc.SecretGetRow) secrets.Secret {
 	}
 }
 
-// DeleteSecret implements secrets.Store. Whoever stores an endpoint or a notice rule that refers to the secret comes before it, and is
-// counted, or after it, and finds none.
+// DeleteSecret implements secrets.Store. A concurrent store of a reference to the secret is either
+// counted, because it committed before, or fails, because the secret is gone.
 func (s *Secrets) DeleteSecret(ctx context.Context, by auditlog.Actor, name string, allow func(secrets.Uses) error) error {
 	if !secrets.ValidName(name) {
 		return noSecret(name)
 	}
 	return s.change(ctx, by.TenantID, func(tx pgx.Tx) error {
-		// Before the row: an edit that waits for it may keep a finish waiting, and that a start in flight.
+		// Before the row lock: an edit that waits for that row can block a finish, and a finish can
+		// block a start in flight.
 		if err := s.db.q.SecretStartsExclude(ctx, tx, by.TenantID); err != nil {
 			return err
 		}
@@ -186,23 +189,23 @@ func (s *Secrets) DeleteSecret(ctx context.Context, by auditlog.Actor, name stri
 	})
 }
 
-// uses returns what refers to a secret: of each kind how many, and some.
+// uses returns the number of references to a secret by kind, and some of them.
 func (s *Secrets) uses(ctx context.Context, tx pgx.Tx, of secrets.Secret) (secrets.Uses, error) {
 	u := secrets.Uses{Endpoints: of.Endpoints}
 	rows, err := s.db.q.SecretReferrers(ctx, tx, dbsqlc.SecretReferrersParams{TenantID: of.TenantID, Name: of.Name, MaxRows: maxReferrers})
 	if err != nil {
-		return u, fmt.Errorf("asking which endpoints refer to the secret %q: %w", of.Name, err)
+		return u, fmt.Errorf("listing endpoints with the secret %q: %w", of.Name, err)
 	}
 	for _, row := range rows {
 		u.Some = append(u.Some, fmt.Sprintf("%q (%s)", row.Name, endpoints.ID(row.ID)))
 	}
 	rules, err := s.db.q.NoticeRuleListNaming(ctx, tx, dbsqlc.NoticeRuleListNamingParams{TenantID: of.TenantID, Secret: of.Name})
 	if err != nil {
-		return u, fmt.Errorf("asking which notice rules refer to the secret %q: %w", of.Name, err)
+		return u, fmt.Errorf("listing notice rules with the secret %q: %w", of.Name, err)
 	}
 	u.Rules = len(rules)
 	if u.Notices, err = s.db.q.NoticeCountNaming(ctx, tx, dbsqlc.NoticeCountNamingParams{TenantID: of.TenantID, Secret: of.Name}); err != nil {
-		return u, fmt.Errorf("asking which notices need the secret %q: %w", of.Name, err)
+		return u, fmt.Errorf("counting queued notices with the secret %q: %w", of.Name, err)
 	}
 	if u.Notices > 0 {
 		u.Some = append(u.Some, "what rubato notices list --state waiting shows")

@@ -11,10 +11,11 @@ import (
 	"rubato/internal/zombie"
 )
 
-// never is a valve that stays shut.
+// never is a valve that stays closed.
 const never = 100 * 365 * 24 * time.Hour
 
-// valve returns for how long a lock must be over, in milliseconds, until silence counts in any case.
+// valve returns the time in milliseconds that a lock must have expired for until silence counts as
+// proof in any case.
 func valve(signal zombie.Signal) int64 {
 	if signal.Valve <= 0 {
 		return never.Milliseconds()
@@ -39,8 +40,8 @@ func (s *Sweeps) ListLost(ctx context.Context, q zombie.Search) ([]zombie.Lost, 
 	return list, nil
 }
 
-// Settle implements zombie.Runs. It leaves the run alone if a heartbeat extended its lock, its worker gave a sign of life or it finished
-// meanwhile.
+// Settle implements zombie.Runs. It leaves the run unchanged if its lock was extended, its worker
+// updated its presence, or it finished meanwhile.
 func (s *Sweeps) Settle(ctx context.Context, signal zombie.Signal, run runs.Run) (settled bool, err error) {
 	lost := dbsqlc.RunLockLostParams{
 		EndpointID: run.EndpointID, RunID: run.ID, Token: run.ClaimToken, Now: s.db.now(), DistrustDeadlines: signal.ClockStepped,
@@ -59,14 +60,15 @@ func (s *Sweeps) Settle(ctx context.Context, signal zombie.Signal, run runs.Run)
 	return settled && err == nil, err
 }
 
-// settlement is a run that is to be settled, on what condition.
+// settlement is a run to settle with its conditions.
 type settlement struct {
 	run   runs.Run
 	lost  dbsqlc.RunLockLostParams
-	fault error // why nothing can be decided about it; nil: it can
+	fault error // the reason why no decision is possible; nil: it is
 }
 
-// settleOne settles a run if it is lost still, and returns the days of the due times that it skipped.
+// settleOne settles a run if it is still lost, and returns the days of the due times that it
+// skipped.
 func (s *Sweeps) settleOne(ctx context.Context, tx pgx.Tx, l settlement) (settled bool, skipped []time.Time, err error) {
 	run := l.run
 	why, err := s.evidence(ctx, tx, run)

@@ -10,16 +10,16 @@ import (
 	"rubato/internal/runs"
 )
 
-// addSkips takes in the due times that a change or a finish found to have passed without a run.
+// addSkips adds the missed due times that a change or a finish found.
 func (h *history) addSkips(e *endpoints.Endpoint, now time.Time) {
 	for _, s := range e.Unrecorded {
 		h.add(skippedRun(e, s, now), e.Version, e.State.FailureCount, nil)
 	}
 }
 
-// skippedRun is the row of due times that passed without a run. It stands under the last of them: that is always recent, so the row
-// has a day of history to lie in, and is kept for as long as any other of its time. Programs of before the first such row read instants
-// and a worker from every row, so it has values for them.
+// skippedRun is the row of missed due times. Its ID is that of the last one, which is recent, so
+// that its history partition exists and its retention is that of other runs of its time. It has
+// values for the instants and the worker, because older programs read them from every row.
 func skippedRun(e *endpoints.Endpoint, s endpoints.Skip, now time.Time) runs.Run {
 	return runs.Run{
 		ID: runs.NewID(s.To, e.ID, 0, 0), EndpointID: e.ID, TenantID: e.TenantID, ScheduledFor: s.To, Source: string(s.Source),
@@ -29,7 +29,7 @@ func skippedRun(e *endpoints.Endpoint, s endpoints.Skip, now time.Time) runs.Run
 	}
 }
 
-// recordSkips inserts what a change found to have passed without a run.
+// recordSkips inserts the missed due times that a change found.
 func (db *DB) recordSkips(ctx context.Context, tx pgx.Tx, now time.Time, e *endpoints.Endpoint) error {
 	if len(e.Unrecorded) == 0 {
 		return nil
@@ -39,7 +39,8 @@ func (db *DB) recordSkips(ctx context.Context, tx pgx.Tx, now time.Time, e *endp
 	return pipeline(ctx, tx, h.writes(ctx, db)...)
 }
 
-// skipDays returns the days of history that the due times which a change found to have passed belong to; nil is no endpoint.
+// skipDays returns the days of history of the missed due times that a change found; a nil endpoint
+// has none.
 func skipDays(e *endpoints.Endpoint) []time.Time {
 	if e == nil {
 		return nil

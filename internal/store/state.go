@@ -12,9 +12,9 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// states reads endpoints as they stand: configuration, schedule with the run in flight, and hints. A caller that replans them
-// holds their rows locked already, by an earlier statement. An endpoint without a schedule (archived) is left out, and one whose stored
-// configuration cannot be used comes with the fault.
+// states reads endpoints: configuration, schedule with the run in flight, and hints. A caller that
+// replans them has locked their rows by an earlier statement. An archived endpoint without a
+// schedule is left out. An endpoint with an unusable stored configuration carries the fault.
 func (db *DB) states(ctx context.Context, tx pgx.Tx, ids [][16]byte) (map[[16]byte]*endpoints.Endpoint, map[[16]byte]error, error) {
 	var read stored
 	err := pipeline(ctx, tx,
@@ -33,15 +33,15 @@ func (db *DB) states(ctx context.Context, tx pgx.Tx, ids [][16]byte) (map[[16]by
 	return db.assemble(ctx, tx, read, nil)
 }
 
-// stored is what there is of endpoints beside their configurations.
+// stored holds the rows of endpoints without their configurations.
 type stored struct {
 	schedules []*dbsqlc.Schedule
 	hints     []*dbsqlc.Hint
 	oneOffs   []*dbsqlc.OneOffGetManyRow
 }
 
-// assemble joins schedules and hints with the configurations that they are for. The endpoints lie in room where it is large
-// enough.
+// assemble joins schedules and hints with their configurations. It uses the memory of room if that
+// is large enough.
 func (db *DB) assemble(
 	ctx context.Context, tx dbsqlc.DBTX, read stored, room []endpoints.Endpoint,
 ) (map[[16]byte]*endpoints.Endpoint, map[[16]byte]error, error) {
@@ -57,7 +57,7 @@ func (db *DB) assemble(
 		return nil, nil, err
 	}
 	found, faults := make(map[[16]byte]*endpoints.Endpoint, len(read.schedules)), map[[16]byte]error{}
-	list := slices.Grow(room[:0], len(read.schedules)) // Not to grow again: found has pointers into it.
+	list := slices.Grow(room[:0], len(read.schedules)) // It must not grow again, because found has pointers into it.
 	for _, row := range read.schedules {
 		c := loaded[row.EndpointID]
 		if c == nil {
@@ -91,7 +91,7 @@ func attachHint(s *endpoints.State, row *dbsqlc.Hint) {
 		return
 	}
 	h.OutageSince = orZero(row.OutageSince)
-	h.Interval = ms(*row.IntervalMs) // A check says that interval hints have one.
+	h.Interval = ms(*row.IntervalMs) // A check constraint requires it for interval hints.
 	s.IntervalHint = h
 }
 

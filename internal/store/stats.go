@@ -12,14 +12,14 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// Stats reads how endpoints do, what is due, and who works. It implements stats.Reader.
+// Stats reads health, due endpoints and workers. It implements stats.Reader.
 type Stats struct {
 	db *DB
 }
 
 var _ stats.Reader = (*Stats)(nil)
 
-// NewStats returns the reader of a database's numbers.
+// NewStats returns the reader of statistics.
 func NewStats(db *DB) *Stats { return &Stats{db: db} }
 
 // Health implements stats.Reader.

@@ -11,13 +11,14 @@ import (
 	"rubato/internal/endpoints"
 )
 
-// stopped is an endpoint whose target wants no more calls, in the state that the finish of its run left.
+// stopped is an endpoint whose target asked to stop, in the state after the finish of its run.
 type stopped struct {
 	endpoint *endpoints.Endpoint
 	reason   string
 }
 
-// stop pauses the endpoints whose targets asked for it, after their finishes were written. Everybody is told as of any other pause.
+// stop pauses the endpoints whose targets asked to stop, after their finishes were written. It
+// sends the events and notices of an ordinary pause.
 func (b *batch) stop(ctx context.Context, tx pgx.Tx) error {
 	for _, s := range b.stops {
 		e := s.endpoint
@@ -49,13 +50,14 @@ func (b *batch) stop(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// pause is one that no person asked for, of an endpoint as it was and as it is.
+// pause is an automatic pause, with the endpoint before and after it.
 type pause struct {
 	before, after *endpoints.Endpoint
 	act           auditlog.Act
 }
 
-// pausedAlone tells everybody of a pause that is written, as of any other: who watches, whom notices are for, and the log of changes.
+// pausedAlone sends the event, the notices and the audit entry of an automatic pause that is
+// written.
 func (db *DB) pausedAlone(ctx context.Context, tx pgx.Tx, now time.Time, p pause) error {
 	if err := db.tell(ctx, tx, now, p.before, p.after); err != nil {
 		return err

@@ -16,15 +16,15 @@ import (
 	"rubato/internal/zombie"
 )
 
-// standstill is how long a sweeper may stand still before another gets its turn.
+// standstill is the longest pause of a leading sweeper before another sweeper is elected.
 const standstill = 5 * time.Second
 
-// Sweeps finds and mends what dead workers left. It implements zombie.Store.
+// Sweeps finds and settles work of dead workers. It implements zombie.Store.
 type Sweeps struct {
 	db         *DB
 	standstill time.Duration
 
-	decisions, hints atomic.Int64 // where the walk through what is old has come to
+	decisions, hints atomic.Int64 // cursors of the walks through old rows
 }
 
 var _ zombie.Store = (*Sweeps)(nil)
@@ -32,8 +32,8 @@ var _ zombie.Store = (*Sweeps)(nil)
 // NewSweeps returns the store of the sweeper.
 func NewSweeps(db *DB) *Sweeps { return &Sweeps{db: db, standstill: standstill} }
 
-// Alone implements zombie.Turns. The lock is that of a transaction, so that it ends with the process or
-// its connection.
+// Alone implements zombie.Turns. It holds a transaction-level advisory lock, so that the lock ends
+// with the process or its connection.
 func (s *Sweeps) Lead(ctx context.Context, lead func(context.Context) error) (bool, error) {
 	var alone bool
 	err := s.tx(ctx, func(tx pgx.Tx) error {
@@ -47,10 +47,10 @@ func (s *Sweeps) Lead(ctx context.Context, lead func(context.Context) error) (bo
 	return alone, err
 }
 
-// whileHeld runs lead, whose sweeps use other connections, so that what one commits stays whatever becomes
-// of the lock. It keeps the connection that holds the lock from being idle, by pings: they take no
-// snapshot, which would keep vacuum from its work. If one fails or takes too long, lead is told to end
-// before the database gives the lock to another sweeper.
+// whileHeld runs lead while the connection with the lock stays open. The sweeps of lead use other
+// connections, so that their commits survive a loss of the lock. Pings keep the connection from
+// being idle; they take no snapshot, because a snapshot would hold back vacuum. If a ping fails or
+// takes too long, the context of lead ends before the database grants the lock to another sweeper.
 func (s *Sweeps) whileHeld(ctx context.Context, tx pgx.Tx, lead func(context.Context) error) error {
 	leading, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -107,8 +107,8 @@ func (s *Sweeps) TakeOver(ctx context.Context, q zombie.TakeOverFilter) (freed i
 	return freed, nil
 }
 
-// takeOver frees the claims of one worker, if it is silent still. They are looked for before anything is locked: starts wait for
-// the rest.
+// takeOver frees the claims of one worker if the worker is still silent. It lists them before it
+// locks any row, because a locked row blocks starts.
 func (s *Sweeps) takeOver(ctx context.Context, id [16]byte, q zombie.TakeOverFilter) (freed int, err error) {
 	claimed, err := s.db.q.ScheduleListClaimed(ctx, s.db.sweeps, dbsqlc.ScheduleListClaimedParams{
 		WorkerID: id, Now: s.db.now(), ReachMs: q.Reach.Milliseconds(),
@@ -121,7 +121,7 @@ func (s *Sweeps) takeOver(ctx context.Context, id [16]byte, q zombie.TakeOverFil
 			return fmt.Errorf("locking %d schedules: %w", len(claimed), err)
 		}
 		still, err := s.db.q.WorkerFree(ctx, tx, dbsqlc.WorkerFreeParams{ID: id, Now: s.db.now(), SilentMs: q.For.Milliseconds()})
-		if err != nil || still == 0 { // It spoke up meanwhile.
+		if err != nil || still == 0 { // Its presence was updated meanwhile.
 			return err
 		}
 		rows, err := s.db.q.ScheduleTakeOver(ctx, tx, dbsqlc.ScheduleTakeOverParams{WorkerID: id, EndpointIds: claimed})
@@ -134,7 +134,7 @@ func (s *Sweeps) takeOver(ctx context.Context, id [16]byte, q zombie.TakeOverFil
 	return freed, nil
 }
 
-// wake tells workers, at the commit, that claims came free.
+// wake notifies workers at the commit that claims are free.
 func (s *Sweeps) wake(ctx context.Context, tx pgx.Tx, freed int64, err error) error {
 	if err != nil || freed == 0 {
 		return err
@@ -156,17 +156,18 @@ func (s *Sweeps) KeepHistory(ctx context.Context, r zombie.Retention) (dropped i
 	}
 	for ahead := range r.DaysAhead + 1 {
 		if err := s.db.q.HistoryCreateDay(ctx, s.db.sweeps, now.AddDate(0, 0, ahead)); err != nil {
-			return 0, fmt.Errorf("making the history ready %d days ahead: %w", ahead, translate(err))
+			return 0, fmt.Errorf("creating history partitions %d days ahead: %w", ahead, translate(err))
 		}
 	}
-	dropped, err = s.dropOld(ctx, now, r) // Who keeps that waiting keeps nothing else from its end.
+	dropped, err = s.dropOld(ctx, now, r) // Last, because it may wait for readers of the history.
 	return dropped, errors.Join(
 		err, s.forgetEvents(ctx, now.Add(-feed.Window)), s.forgetAudit(ctx, now, r.Audit), s.forgetWorkers(ctx, r.Runs),
 		s.forgetLedger(ctx, now.Add(-r.Runs)),
 	)
 }
 
-// dropOld drops the days of history that are to be kept no longer, up to the first table that somebody reads.
+// dropOld drops the days of history past their retention, and stops at the first table that a
+// reader has locked.
 func (s *Sweeps) dropOld(ctx context.Context, now time.Time, r zombie.Retention) (dropped int, err error) {
 	for parent, keep := range map[string]time.Duration{"runs": r.Runs, "run_events": r.Runs, "run_bodies": r.Bodies} {
 		n, err := s.dropDays(ctx, parent, now.Add(-keep))
@@ -178,17 +179,17 @@ func (s *Sweeps) dropOld(ctx context.Context, now time.Time, r zombie.Retention)
 	return dropped, nil
 }
 
-// forgetWorkers removes workers that have been gone for as long as runs are kept.
+// forgetWorkers removes workers that stopped longer ago than the retention of runs.
 func (s *Sweeps) forgetWorkers(ctx context.Context, gone time.Duration) error {
 	_, err := s.db.q.WorkerForget(ctx, s.db.sweeps, dbsqlc.WorkerForgetParams{Now: s.db.now(), GoneMs: gone.Milliseconds()})
 	return translate(err)
 }
 
-// dropWait is how long a drop of old days waits for those who read the history. Whoever records a run waits behind it meanwhile, and a
-// backup reads for hours.
+// dropWait bounds the wait of a partition drop for readers of the history. It is short because
+// every insert of a run queues behind the drop, and a backup reads for hours.
 const dropWait = 500 * time.Millisecond
 
-// dropDays drops the days of one table of history before that of an instant.
+// dropDays drops the partitions of one history table that lie before the day of an instant.
 func (s *Sweeps) dropDays(ctx context.Context, parent string, before time.Time) (int, error) {
 	var dropped int32
 	err := pipelineOn(ctx, s.db.sweeps,
@@ -203,7 +204,7 @@ func (s *Sweeps) dropDays(ctx context.Context, parent string, before time.Time) 
 	return int(dropped), translate(err)
 }
 
-// forgetEvents removes the events that nobody may resume from any more.
+// forgetEvents removes the events past the retention of the stream.
 func (s *Sweeps) forgetEvents(ctx context.Context, before time.Time) error {
 	for _, forget := range []func(context.Context, dbsqlc.DBTX, time.Time) (int64, error){s.db.q.EventDropBefore, s.db.q.RunNewsDropBefore} {
 		for more := true; more; {
@@ -217,8 +218,8 @@ func (s *Sweeps) forgetEvents(ctx context.Context, before time.Time) error {
 	return nil
 }
 
-// forgetAudit removes entries of the audit log that are old enough, and the versions of endpoints that were replaced before then, a
-// batch at a time; zero keeps them for good.
+// forgetAudit removes audit entries past their retention, and endpoint versions replaced before
+// then, one batch at a time. A retention of zero keeps both.
 func (s *Sweeps) forgetAudit(ctx context.Context, now time.Time, keep time.Duration) error {
 	for more := keep > 0; more; {
 		dropped, err := s.db.q.AuditDropBefore(ctx, s.db.sweeps, now.Add(-keep))
@@ -235,14 +236,15 @@ func (s *Sweeps) forgetAudit(ctx context.Context, now time.Time, keep time.Durat
 }
 
 const (
-	// ledgerPage is how many rows one step of the walk through the ledger looks at.
+	// ledgerPage is the number of rows per step of the ledger walk.
 	ledgerPage = 1000
 	// ledgerSteps bounds the steps of one pass.
 	ledgerSteps = 20
 )
 
-// forgetLedger removes decisions outside a finish, and hints, that are as old as the runs which they explained. Some of what is old stays,
-// so each pass goes on where the one before has come to, and begins again behind what is young.
+// forgetLedger removes decisions outside a finish, and hints, that are as old as the oldest
+// retained run. Some old rows stay, so each pass resumes at the cursor of the previous pass and
+// restarts after it has reached recent rows.
 func (s *Sweeps) forgetLedger(ctx context.Context, before time.Time) error {
 	decisions := func(after int64) (old, place, dropped int64, err error) {
 		page, err := s.db.q.DecisionDropBefore(ctx, s.db.sweeps, dbsqlc.DecisionDropBeforeParams{After: after, MaxRows: ledgerPage, Before: before})
@@ -261,7 +263,7 @@ func (s *Sweeps) forgetLedger(ctx context.Context, before time.Time) error {
 	return nil
 }
 
-// walkLedger takes steps from a place on until one finds something young, or nothing to remove.
+// walkLedger walks from a cursor until a step finds recent rows or removes none.
 func walkLedger(at *atomic.Int64, step func(after int64) (old, place, dropped int64, err error)) error {
 	for range ledgerSteps {
 		old, place, dropped, err := step(at.Load())
@@ -273,7 +275,7 @@ func walkLedger(at *atomic.Int64, step func(after int64) (old, place, dropped in
 			return nil
 		}
 		at.Store(place)
-		if dropped == 0 { // All of it stays: there is no hurry.
+		if dropped == 0 { // All rows of the step stay, so the next pass continues.
 			return nil
 		}
 	}

@@ -15,15 +15,15 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// Tenant is somebody whose endpoints nobody else sees.
+// Tenant owns endpoints that no other tenant sees.
 type Tenant struct {
 	ID        [16]byte
 	Name      string
 	CreatedAt time.Time
-	Allow     []string // prefixes and hosts that it may call besides what everybody may
+	Allow     []string // prefixes and hosts beside the allow list of the operator
 }
 
-// Tenants keeps the tenants.
+// Tenants stores the tenants.
 type Tenants struct {
 	db *DB
 }
@@ -44,12 +44,12 @@ func (s *Tenants) List(ctx context.Context) ([]Tenant, error) {
 	return list, nil
 }
 
-// Allowed returns what tenants may call besides what everybody may, by tenant; those with nothing of the kind are left out. A schema
-// of before says nothing.
+// Allowed returns the additional allow list of each tenant that has one. With a schema of an
+// earlier release it returns none.
 func (s *Tenants) Allowed(ctx context.Context) (map[[16]byte][]string, error) {
 	rows, err := s.db.q.TenantAllowed(ctx, s.db.pool)
 	if undefined, ok := errors.AsType[*pgconn.PgError](err); ok && undefined.Code == undefinedColumn {
-		return nil, nil //nolint:nilnil // Nothing is an answer.
+		return nil, nil //nolint:nilnil // A nil map is valid.
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading what tenants may call: %w", translate(err))
@@ -64,8 +64,8 @@ func (s *Tenants) Allowed(ctx context.Context) (map[[16]byte][]string, error) {
 // undefinedColumn is the SQLSTATE of a statement that is newer than the schema.
 const undefinedColumn = "42703"
 
-// Allow replaces what a tenant may call besides what everybody may, and notes it in the audit log of the tenant. by names who does it; its
-// tenant counts. The error is [errs.NotFound] where there is no such tenant.
+// Allow replaces the additional allow list of a tenant and writes the change into that tenant's
+// audit log; by is its author. If the tenant does not exist, the error is [errs.NotFound].
 func (s *Tenants) Allow(ctx context.Context, by auditlog.Actor, entries []string) error {
 	return s.db.tx(ctx, func(tx pgx.Tx) error {
 		before, err := s.db.q.TenantAllowedOf(ctx, tx, by.TenantID)

@@ -14,7 +14,8 @@ import (
 	"rubato/internal/template"
 )
 
-// Tests keeps nothing of tests but that they were made. It implements dispatch.Tests.
+// Tests records test requests in the audit log and stores nothing else. It implements
+// dispatch.Tests.
 type Tests struct {
 	db *DB
 }
@@ -38,7 +39,7 @@ func (s *Tests) Begin(
 	return begun, err
 }
 
-// facts returns what a run of an endpoint would know that starts now.
+// facts returns the template values of a run of an endpoint that would start now.
 func (s *Tests) facts(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint) (begun dispatch.Begun, err error) {
 	if e.Version == 0 {
 		if err := s.db.checkReferences(ctx, tx, e.TenantID, e.Spec.References()); err != nil {
@@ -65,7 +66,8 @@ func (s *Tests) facts(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint) (be
 	return begun, nil
 }
 
-// tested returns what the audit log says of a test. Of a request that is not stored it keeps all that is not secret: nothing else does.
+// tested returns the audit entry of a test. For an unsaved request it holds all fields that are not
+// secret, because no other record has them.
 func tested(by endpoints.Actor, e *endpoints.Endpoint, id runs.ID) auditlog.Change {
 	c := auditlog.Change{Act: auditlog.Act{By: by, Action: auditlog.Test}}
 	if e.Version > 0 {

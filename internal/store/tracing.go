@@ -9,8 +9,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// newTracer makes spans of the statements of a trace. What is done outside of any, such as looking for work, makes none. Nothing of a
-// statement is told but its name: its parameters are what users wrote.
+// newTracer makes spans for the statements of a trace. Statements outside of a trace, such as
+// claims, make none. A span has only the name of the statement, because parameters are user data.
 func newTracer(tracers trace.TracerProvider) pgx.QueryTracer {
 	return otelpgx.NewTracer(
 		otelpgx.WithTracerProvider(tracers), otelpgx.WithMeterProvider(noop.NewMeterProvider()),
@@ -19,7 +19,7 @@ func newTracer(tracers trace.TracerProvider) pgx.QueryTracer {
 	)
 }
 
-// statementName returns the name under which the generated code sends a statement, else its first word.
+// statementName returns the name of a generated statement, else the first word of the SQL.
 func statementName(sql string) string {
 	if rest, named := strings.CutPrefix(sql, "-- name: "); named {
 		name, _, _ := strings.Cut(rest, " ")

@@ -9,8 +9,8 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// attachValidators gives the targets of conditional requests what is known of their last answers. Those targets become copies: what is
-// shared stays as it is. Without such targets nothing is read.
+// attachValidators adds the validators of the last answers to conditional targets. It copies these
+// targets, because cached targets are shared. Without such targets it reads nothing.
 func (s *Executions) attachValidators(ctx context.Context, targets map[[16]byte]*dispatch.Target) error {
 	var ids [][16]byte
 	for id, t := range targets {
@@ -36,7 +36,7 @@ func (s *Executions) attachValidators(ctx context.Context, targets map[[16]byte]
 	return nil
 }
 
-// validators gathers what answers were identified by.
+// validators gathers the validators of answers.
 type validators struct{ rows dbsqlc.ValidatorPutParams }
 
 func (v *validators) add(run runs.Run) {
@@ -50,7 +50,7 @@ func (v *validators) add(run runs.Run) {
 	v.rows.LastModified = append(v.rows.LastModified, found.LastModified)
 }
 
-// writes returns the statement that keeps them; none where there are none.
+// writes returns the statement that stores them, if there are any.
 func (v *validators) writes(ctx context.Context, db *DB) []statement {
 	if len(v.rows.EndpointIds) == 0 {
 		return nil

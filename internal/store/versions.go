@@ -10,11 +10,13 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// A schedule names the version of the configuration that it goes by, and every edit writes both. Somebody who edits an endpoint by
-// hand can raise one alone. Then no cache and no query finds the version that the schedule names; what is here goes by the
-// configuration that there is, so that the endpoint is neither claimed and given back for ever nor kept from ending its runs.
+// A schedule names the version of its configuration, and every edit writes both. Manual SQL can
+// raise one of them alone. Then neither cache nor query finds the named version. The functions here
+// use the stored configuration instead, so that the endpoint is not claimed and released forever
+// and its runs can finish.
 
-// syncVersions mends the schedules of claims whose configuration was not found, where the versions differ. The claims are void then.
+// syncVersions corrects the schedules of claims without a configuration whose versions differ.
+// These claims are void afterwards.
 func (s *Executions) syncVersions(ctx context.Context, list []claims.Claim, loaded map[[16]byte]*config) error {
 	var missing [][16]byte
 	for _, c := range list {
@@ -33,14 +35,15 @@ func (s *Executions) syncVersions(ctx context.Context, list []claims.Claim, load
 		if err != nil {
 			return fmt.Errorf("bringing %d schedules to the version of their configuration: %w", len(missing), err)
 		}
-		if mended == 0 { // They were edited or archived since, in order.
+		if mended == 0 { // They were edited or archived meanwhile.
 			return nil
 		}
 		return s.db.q.ScheduleNotify(ctx, tx, 0)
 	})
 }
 
-// loadCurrent adds the configurations of the endpoints that have none at the version asked for, at whatever version they are.
+// loadCurrent adds the stored configurations, of any version, of the endpoints that have none at
+// the requested version.
 func (db *DB) loadCurrent(ctx context.Context, tx dbsqlc.DBTX, versions map[[16]byte]int64, loaded map[[16]byte]*config) error {
 	var missing [][16]byte
 	for id := range versions {

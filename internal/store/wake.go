@@ -7,26 +7,28 @@ import (
 )
 
 const (
-	// farthest is the longest horizon that a worker can have. What comes due later is found by polling before it does.
+	// farthest is the longest horizon of a worker. Polling finds later due times in time.
 	farthest = time.Minute
-	// wakeTime bounds the sending of one message.
+	// wakeTime bounds the sending of one notification.
 	wakeTime = 5 * time.Second
 )
 
-// waker tells workers that something came due, after the change that made it due was committed. A message within the transaction would
-// come with the commit itself. But Postgres lets one transaction with a message commit after the other, in the whole cluster, and each
-// holds the others up until its log is on the disk: a few hundred changes a second would be the most. So messages have transactions of
-// their own, which wait for no disk, at most one at a time, and what comes due meanwhile goes with the next. A message that is lost costs
-// a poll interval.
+// waker notifies workers of earlier due times after the commit of their change. A NOTIFY inside the
+// transaction would be atomic with it. However, Postgres serialises the commits of all transactions
+// with a NOTIFY in the cluster, each with its log flush, which bounds the whole installation to a
+// few hundred changes a second. Therefore notifications have transactions of their own without a
+// flush, at most one at a time, and due times that arrive meanwhile share the next one. A lost
+// notification costs one poll interval.
 type waker struct {
 	mu      sync.Mutex
-	due     time.Time // the earliest that is to be told; zero: nothing is
+	due     time.Time // the earliest due time to send; zero: none
 	closed  bool
 	sending bool
 	senders sync.WaitGroup
 }
 
-// wake tells workers soon that something comes due at an instant, as far as that lies close after now. The zero instant is nothing.
+// wake schedules a notification about a due time if it lies close enough after now. The zero
+// instant is ignored.
 func (db *DB) wake(ctx context.Context, due, now time.Time) {
 	if due.IsZero() || due.After(now.Add(farthest)) {
 		return
@@ -39,21 +41,21 @@ func (db *DB) wake(ctx context.Context, due, now time.Time) {
 	}
 	if !w.sending && !w.closed {
 		w.sending = true
-		w.senders.Go(func() { db.sendWakes(context.WithoutCancel(ctx)) }) // What is told outlives the change that it follows.
+		w.senders.Go(func() { db.sendWakes(context.WithoutCancel(ctx)) }) // The notification outlives the request of its change.
 	}
 }
 
-// sendWakes sends messages until there is nothing more to tell. It has the connections of the hot path, so that a burst of changes, which
-// have others, does not hold it up.
+// sendWakes sends notifications until none is pending. It uses the pool of the hot path, so that a
+// burst of changes, which have another pool, does not delay it.
 func (db *DB) sendWakes(ctx context.Context) {
 	for due, more := db.waker.next(); more; due, more = db.waker.next() {
 		ctx, cancel := context.WithTimeout(ctx, wakeTime)
-		_ = db.q.ScheduleWake(ctx, db.hot, due.UnixMilli()) // Whoever misses it polls.
+		_ = db.q.ScheduleWake(ctx, db.hot, due.UnixMilli()) // Polling finds a missed one.
 		cancel()
 	}
 }
 
-// next returns what is to be told next, if anything is.
+// next returns the next due time to send, if any.
 func (w *waker) next() (due time.Time, more bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -62,7 +64,7 @@ func (w *waker) next() (due time.Time, more bool) {
 	return due, w.sending
 }
 
-// close waits for the message that is under way, and sends no other.
+// close waits for the notification in flight and sends no other.
 func (w *waker) close() {
 	w.mu.Lock()
 	w.closed = true
