@@ -1,5 +1,5 @@
-// Package budget bounds the work that one answer of a target may cause. Searches by JSONPath, patterns and expressions draw from one sum of
-// steps, and stop when the run ends. It is pure.
+// Package budget limits the work on one response of a target. JSONPath searches, patterns and
+// expressions share one quota of steps, and stop when the run ends. The package is pure.
 package budget
 
 import (
@@ -8,34 +8,36 @@ import (
 )
 
 const (
-	// Steps is what judging and redacting one answer may take. A step is about what looking at one value of a document takes, 30 ns.
+	// Steps is the quota for judging and redacting one response. A step is about the cost of
+	// visiting one value of a document, 30 ns.
 	Steps = 4_000_000
-	// interval is how many steps may pass between two looks at whether the run has ended.
+	// checkInterval is the number of steps between checks whether the run has ended.
 	checkInterval = 4096
 )
 
 var (
-	// ErrSpent is the end of a budget.
+	// ErrSpent is returned if the quota is used up.
 	ErrSpent = fmt.Errorf("the rules and redactions of the endpoint take more than %d steps for this answer together", Steps)
-	// ErrEnded is the end of the run to which the answer belongs.
+	// ErrEnded is returned if the run has ended.
 	ErrEnded = errors.New("the run was over (maxExecutionTimeMs) before its answer was judged")
 )
 
-// Budget is what is left for one answer. It is not safe for concurrent use. A nil Budget has no bound.
+// Budget is the rest of the quota for one response. It is not safe for concurrent use. A nil Budget
+// is unlimited.
 type Budget struct {
-	left  int // below zero: spent
-	until int // steps before the next look at done
+	left  int // remaining steps; negative: used up
+	until int // steps until the next check of done
 	done  <-chan struct{}
-	err   error // once there is one, it stays
+	err   error // final error
 }
 
 // New returns a budget of [Steps] that ends when done is closed; nil: never.
 func New(done <-chan struct{}) *Budget { return &Budget{left: Steps, until: checkInterval, done: done} }
 
-// Over returns a budget that has ended, because of err.
+// Ended returns a budget that fails with err.
 func Ended(err error) *Budget { return &Budget{err: err} }
 
-// Another returns a full budget for the same run, such as for the words about a verdict.
+// Renewed returns a full budget for the same run, for example for the text of a verdict.
 func (b *Budget) Renewed() *Budget {
 	if b == nil {
 		return nil
@@ -46,7 +48,8 @@ func (b *Budget) Renewed() *Budget {
 	return New(b.done)
 }
 
-// Spend takes steps. The error is [ErrSpent], [ErrEnded] or what [Over] was given; then the work must stop, and what it found must not count.
+// Spend takes steps from the budget. The error is [ErrSpent], [ErrEnded] or that of [Ended]. After
+// an error the work must stop, and its result must not be used.
 func (b *Budget) Spend(steps int) error {
 	if b == nil || b.err != nil {
 		return b.Err()
@@ -67,7 +70,7 @@ func (b *Budget) Spend(steps int) error {
 	return b.err
 }
 
-// Err returns why a step was refused, or nil.
+// Err returns the error of the budget, or nil.
 func (b *Budget) Err() error {
 	if b == nil {
 		return nil
@@ -75,7 +78,7 @@ func (b *Budget) Err() error {
 	return b.err
 }
 
-// Left returns how many steps are left.
+// Remaining returns the number of remaining steps.
 func (b *Budget) Remaining() int {
 	switch {
 	case b == nil:

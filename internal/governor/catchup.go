@@ -2,14 +2,14 @@ package governor
 
 import "time"
 
-// The bounds of catching up on every missed occurrence: after a long outage a backlog must neither run for days nor hit
-// the target with thousands of runs in a row.
+// Limits on catching up: after a long outage a backlog must neither run for days nor flood the
+// target with thousands of runs.
 const (
 	catchUpLimit = 100
 	catchUpReach = 24 * time.Hour
 )
 
-// catchUp moves a cron candidate that has passed according to the endpoint's policy.
+// catchUp applies the misfire policy to an overdue cron.
 func (p *plan) catchUp() {
 	if p.in.CatchUp == CatchUpAll {
 		p.catchUpAll()
@@ -23,8 +23,9 @@ func (p *plan) catchUp() {
 	p.move(RuleOverrun, p.in.Now, "overdue: one run now for every missed occurrence")
 }
 
-// lastMissed returns the last occurrence up to now that no run stands for and that has no record, which is what a run for all of them
-// stands for. Where there is none it returns the zero time, and the run stands for now. It halves the span, so it asks a cron at most about 60 times.
+// lastMissed returns the last occurrence up to now without run or record, which the catch-up run
+// stands for. It returns the zero time if there is none; the run then stands for now. It is a
+// binary search with at most about 60 calls to the cron.
 func (p *plan) lastMissed() time.Time {
 	after, until := later(p.cronAnchor(), p.in.OnRecord), p.in.Now
 	last := p.next(after)
@@ -45,8 +46,8 @@ func (p *plan) lastMissed() time.Time {
 	return last
 }
 
-// catchUpAll runs the oldest missed occurrence that the bounds allow. The next decision counts from it and so finds the
-// one after it, until none is left.
+// catchUpAll runs the oldest missed occurrence within the limits. The next decision counts from it
+// and finds the following one, until none is left.
 func (p *plan) catchUpAll() {
 	oldest := p.oldestMissed()
 	if oldest.After(p.in.Now) {
@@ -57,10 +58,10 @@ func (p *plan) catchUpAll() {
 	p.move(RuleOverrun, p.in.Now, p.whyCatchUp(oldest))
 }
 
-// oldestMissed returns the oldest occurrence that no run stands for, that has no record, is within reach and has no more than the limit
-// from it to now, both included. Where nothing within reach was missed that is the first occurrence to come.
+// oldestMissed returns the oldest occurrence without run or record that is within reach and among
+// the last catchUpLimit up to now. If none was missed, it is the next future occurrence.
 func (p *plan) oldestMissed() time.Time {
-	after := later(p.cronAnchor(), p.in.Now.Add(-catchUpReach-1)) // exactly the reach is within reach
+	after := later(p.cronAnchor(), p.in.Now.Add(-catchUpReach-1)) // inclusive
 	after = later(after, p.in.Accounted)
 	if p.count(after, p.in.Now, catchUpLimit+1) > catchUpLimit {
 		after = p.limitedStart(after)
@@ -68,11 +69,12 @@ func (p *plan) oldestMissed() time.Time {
 	return p.next(after)
 }
 
-// lastFew returns an instant between after and now that exactly the limit of occurrences follow up to now; there must be
-// more of them after the given instant. It halves the span and counts only the half whose number is not known, so that it
-// asks a cron of minutes about 500 times and one of seconds about 1,000 times, however many were missed.
+// limitedStart returns an instant after which exactly catchUpLimit occurrences follow up to now;
+// more must follow after. It is a binary search that counts only the unknown half. Therefore it
+// calls a minute cron about 500 times and a second cron about 1,000 times, whatever the number of
+// missed occurrences.
 func (p *plan) limitedStart(after time.Time) time.Time {
-	few, n := p.in.Now, 0 // n occurrences are after few and not after now; n never exceeds the limit
+	few, n := p.in.Now, 0 // n occurrences lie in (few, now]; n is at most the limit
 	for n < catchUpLimit && few.Sub(after) > 1 {
 		middle := after.Add(few.Sub(after) / 2)
 		more := p.count(middle, few, catchUpLimit-n+1)
@@ -85,7 +87,7 @@ func (p *plan) limitedStart(after time.Time) time.Time {
 	return few
 }
 
-// count returns the number of occurrences after one instant and not after another, and stops at a limit.
+// count returns the number of occurrences in (after, until], at most limit.
 func (p *plan) count(after, until time.Time, limit int) int {
 	for n := range limit {
 		at := p.next(after)
@@ -97,8 +99,8 @@ func (p *plan) count(after, until time.Time, limit int) int {
 	return limit
 }
 
-// next returns the first occurrence strictly after an instant, or Indefinite when there is none. A cron that answers with
-// an instant that is not later has none: otherwise it could put a due time into the past.
+// next returns the first occurrence strictly after an instant, or Indefinite if there is none. A
+// cron whose result is not later has none, because it would move the due time into the past.
 func (p *plan) next(after time.Time) time.Time {
 	at := p.in.Baseline.Cron.Next(after)
 	if at.IsZero() || !at.After(after) {
@@ -107,5 +109,5 @@ func (p *plan) next(after time.Time) time.Time {
 	return bound(at)
 }
 
-// nextFrom returns the first occurrence at or after an instant, or Indefinite when there is none.
+// nextFrom returns the first occurrence at or after an instant, or Indefinite if there is none.
 func (p *plan) nextFrom(from time.Time) time.Time { return p.next(from.Add(-1)) }

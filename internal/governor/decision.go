@@ -2,7 +2,7 @@ package governor
 
 import "time"
 
-// Source names what last set a due time.
+// Source is the rule that last set a due time.
 type Source string
 
 // The sources.
@@ -15,10 +15,11 @@ const (
 	SourceClampedMin       Source = "clamped-min"       // moved later to keep the minimum
 	SourceClampedMax       Source = "clamped-max"       // moved earlier to keep the maximum
 	SourceRetryAfter       Source = "retry-after"       // the target asked to wait
-	SourceManual           Source = "manual"            // somebody asked for a run now; never from Decide
+	SourceManual           Source = "manual"            // a user started a run; never from Decide
 )
 
-// Sources returns every source, those that no decision has included, so that metrics and checks can name them all.
+// Sources returns every source, including those that Decide never returns, so that metrics and
+// checks can list them.
 func Sources() []Source {
 	return []Source{
 		SourcePaused, SourceAIOneShot, SourceAIInterval, SourceBaselineCron, SourceBaselineInterval,
@@ -26,10 +27,10 @@ func Sources() []Source {
 	}
 }
 
-// Rule names the rule that a step of the trace comes from.
+// Rule is the rule that added a step to the trace.
 type Rule string
 
-// The rules, in the order in which they apply. Those of one line never apply together.
+// The rules in the order of their application. Rules on one line exclude each other.
 const (
 	RuleBaselineInterval Rule = "baseline-interval" // or the cron below
 	RuleBaselineCron     Rule = "baseline-cron"
@@ -44,17 +45,22 @@ const (
 	RulePaused           Rule = "paused"
 )
 
-// Step is one rule that applied: the instant it left and why, in words for an operator.
+// Step is one applied rule: the resulting instant, and the reason in plain text.
 type Step struct {
 	Rule Rule      `json:"rule"`
 	At   time.Time `json:"at"`
 	Why  string    `json:"why"`
 }
 
-// Decision is the answer of [Decide]. All instants are UTC.
+// Decision is the result of [Decide]. All instants are UTC.
 type Decision struct {
-	At     time.Time // when to run next
-	Slot   time.Time // the due time that the run stands for: At without jitter and without the wait for the minimum, or a missed occurrence
-	Source Source    // the rule that last set At; the overrun floor, jitter and never-before-now keep it
-	Steps  []Step    // the rules that applied, in order; never empty, and the last one's instant is At
+	At time.Time // due time of the next run
+	// Slot is the due time that the run stands for: At without jitter and without the minimum after
+	// the last start, or a missed occurrence.
+	Slot time.Time
+	// Source is the rule that last set At. The overrun rule, jitter and not-before-now do not
+	// change it.
+	Source Source
+	// Steps are the applied rules in order; never empty. The last step's instant is At.
+	Steps []Step
 }

@@ -2,32 +2,36 @@ package governor
 
 import "time"
 
-// walkLimit bounds how many due times of a cron with clamps are looked at one by one. Only those have no sum to count them by.
+// walkLimit limits the due times of a clamped cron that are visited one by one. All others are
+// computed as a sum.
 const walkLimit = 20_000
 
-// Summed is a [Cron] that sums up its occurrences without going from one to the next.
+// CountingCron is a [Cron] that counts occurrences without visiting each of them.
 type CountingCron interface {
 	Cron
-	// Count returns how many occurrences lie after one instant and not after another.
+	// Count returns the number of occurrences in (after, until].
 	Count(after, until time.Time) int64
-	// Last returns the last occurrence after one instant and not after another, and the zero time when there is none.
+	// Last returns the last occurrence in (after, until], and the zero time if there is none.
 	Last(after, until time.Time) time.Time
 }
 
-// Span is the time after one instant and up to another.
+// Span is the time after one instant up to and including another.
 type Span struct{ After, Until time.Time }
 
-// Passed is due times that follow each other by one tempo.
+// DueSeries is a series of due times at one tempo.
 type DueSeries struct {
-	From, To time.Time // the first and the last of them
-	Count    int64     // exact; of a cron with clamps and more than 20,000 due times since the anchor at least so many
-	Source   Source    // what sets them
+	From, To time.Time // first and last due time
+	// Count is exact, except for a cron with clamps and more than 20,000 due times since the
+	// anchor; then it is a lower bound.
+	Count  int64
+	Source Source // source of the due times
 }
 
-// DueTimes returns the due times within a span that follow in.Anchor, were each of them served on time: those of the interval hint where it
-// is fresh at in.Now, up to the due time that outlives it, and then those of the baseline. An endpoint that has never run has none before
-// it starts. It is [Decide], step by step, but a sum where there is one: jitter, pauses, one-shots and waits have no part in it. A cron
-// that is no [Summed] has none.
+// DueTimes returns the due times within a span that follow in.Anchor if each is served on time. An
+// interval hint in force applies up to the first due time after its end, then the baseline. An
+// endpoint that never ran has none before its start. The result equals repeated calls of [Decide]
+// without jitter, pauses, one-shot hints and Retry-After, but is computed as a sum where possible.
+// A cron that is no [CountingCron] has no due times.
 func DueTimes(in Input, within Span) []DueSeries {
 	in = Input{
 		Now: in.Now, Anchor: in.Anchor, StartAt: in.StartAt, Baseline: in.Baseline, Failures: in.Failures, Min: in.Min, Max: in.Max, IntervalHint: in.IntervalHint,
@@ -53,8 +57,8 @@ func DueTimes(in Input, within Span) []DueSeries {
 	return list
 }
 
-// firstAnchor returns the point that the first due time of an endpoint that has never run follows; zero: it is due at once, and then
-// no time is its due time before it runs.
+// firstAnchor returns the anchor of an endpoint that never ran. It is zero if the endpoint is due
+// at once, because then it has no due time before its first run.
 func firstAnchor(in Input) time.Time {
 	waits, cron := in.StartAt.After(in.Now), in.Baseline.Cron != nil
 	switch {
@@ -69,15 +73,15 @@ func firstAnchor(in Input) time.Time {
 	}
 }
 
-// grid is the due times of one tempo that follow the anchor of an input.
+// dueGrid is the series of due times of one tempo after an anchor.
 type dueGrid struct {
 	in     Input
-	every  time.Duration // of an interval
+	every  time.Duration // interval, if cron is nil
 	cron   CountingCron  // nil: an interval
 	source Source
 }
 
-// passed appends the due times within a span, if there are any.
+// appendSeries appends the due times within a span, if there are any.
 func (g dueGrid) appendSeries(list []DueSeries, within Span) []DueSeries {
 	within.After = later(within.After, g.in.Anchor)
 	if !within.Until.After(within.After) {
@@ -88,7 +92,7 @@ func (g dueGrid) appendSeries(list []DueSeries, within Span) []DueSeries {
 	case g.cron == nil:
 		s = DueSeries{From: g.notAfter(within.After).Add(g.every), To: g.notAfter(within.Until)}
 		s.Count = int64(s.To.Sub(s.From)/g.every) + 1
-	case g.in.Min <= time.Second && g.in.Max <= 0: // A cron is never closer than a second by itself.
+	case g.in.Min <= time.Second && g.in.Max <= 0: // cron occurrences are at least a second apart
 		s = DueSeries{From: g.cron.Next(within.After), To: g.cron.Last(within.After, within.Until), Count: g.cron.Count(within.After, within.Until)}
 	default:
 		s = g.walk(within)
@@ -100,14 +104,15 @@ func (g dueGrid) appendSeries(list []DueSeries, within Span) []DueSeries {
 	return append(list, s)
 }
 
-// notAfter returns the last point of an interval that is not after an instant, from the anchor on; the instant is not before it.
+// notAfter returns the last point of an interval grid up to an instant. The instant must not be
+// before the anchor.
 func (g dueGrid) notAfter(at time.Time) time.Time { return at.Add(-(at.Sub(g.in.Anchor) % g.every)) }
 
-// walk goes through a cron whose due times clamps move. Beyond the limit it gives the end of the span for the last of them, where nothing
-// better is known, and the count is the least that it can be.
+// walk visits the due times of a clamped cron. Beyond walkLimit the count is a lower bound, and the
+// last due time is the end of the span unless it can be computed.
 func (g dueGrid) walk(within Span) (s DueSeries) {
 	at, known := g.lastServed(within.After)
-	if !known { // The later a due time, the later what follows it. So there are at least as many as would follow the begin of the span.
+	if !known { // A later start gives later due times, so the count is a lower bound.
 		at = within.After
 	}
 	for at = g.next(at); !at.After(within.Until); at = g.next(at) {
@@ -124,11 +129,11 @@ func (g dueGrid) walk(within Span) (s DueSeries) {
 	return s
 }
 
-// reached returns the last due time of a cron with clamps that is not after an instant, from the anchor on. It reports whether that can be
-// known: a minimum keeps due times off the cron's own for an unknown time, so all of them have to be gone through, up to the limit.
+// lastServed returns the last due time of a clamped cron up to an instant. known is false if
+// walkLimit is exceeded: a minimum shifts due times off the cron's grid, so all must be visited.
 func (g dueGrid) lastServed(instant time.Time) (at time.Time, known bool) {
 	at = g.in.Anchor
-	if g.in.Min <= 0 { // A maximum adds due times between the cron's own, and counts anew from each of those.
+	if g.in.Min <= 0 { // A maximum adds due times between occurrences and counts anew from each.
 		at = later(at, g.cron.Last(at, instant))
 		since := instant.Sub(at)
 		return at.Add(since - since%g.in.Max), true
@@ -143,7 +148,7 @@ func (g dueGrid) lastServed(instant time.Time) (at time.Time, known bool) {
 	return at, false
 }
 
-// next returns the due time that follows one which was served on time.
+// next returns the due time after one that was served on time.
 func (g dueGrid) next(at time.Time) time.Time {
 	g.in.Now, g.in.Anchor = at, at
 	return Decide(g.in).Slot

@@ -2,84 +2,108 @@ package governor
 
 import "time"
 
-// Cause says which kind of event asks for the decision. Any other value means finish.
+// Cause is the event that needs a decision. Any unknown value means finish.
 type Cause string
 
-// The causes. A finish leaves a full interval after a run that overran its next due time; a replan acts at once on what is
-// overdue, so that a tighter hint or a resume is felt immediately.
+// The causes. A finish leaves a full interval after a run that overran its next due time. A replan
+// makes an overdue endpoint due at once, so that a shorter hint or a resume takes effect
+// immediately.
 const (
-	CauseFinish Cause = "finish" // a run just ended, or the sweeper ended it; the zero value means the same
-	CauseReplan Cause = "replan" // hint, pause, resume, edit or reset: whatever changes the schedule outside a finish
+	CauseFinish Cause = "finish" // a worker or the sweeper ended a run; also the zero value
+	CauseReplan Cause = "replan" // the schedule changed otherwise: hint, pause, resume, edit or reset
 )
 
-// CatchUp is the policy for cron occurrences that passed while nothing ran. Any other value means once.
+// CatchUp is the misfire policy: what happens to cron occurrences that passed without a run. Any
+// unknown value means once.
 type CatchUp string
 
-// The catch-up policies. Occurrences that a policy leaves out are for the caller to record as skipped.
+// The catch-up policies. The caller records occurrences without a run as skipped.
 const (
-	CatchUpOnce CatchUp = "once" // one run now stands for all of them; the zero value means the same
-	CatchUpSkip CatchUp = "skip" // none; the next run is at the first occurrence that is not before now
+	CatchUpOnce CatchUp = "once" // one run now for all of them; also the zero value
+	CatchUpSkip CatchUp = "skip" // none; the next run is at the first occurrence from now on
 	CatchUpAll  CatchUp = "all"  // one run each, oldest first; at most 100 of them and none older than 24 h
 )
 
-// Cron is a parsed cron schedule in its zone and with its daylight saving policy.
+// Cron is a parsed cron schedule with its time zone and its daylight saving policy.
 type Cron interface {
-	// Next returns the first occurrence strictly after the given instant, and the zero time when there is none. It must
-	// be a function of its argument, and it must not panic. An answer that is not after the argument counts as none.
+	// Next returns the first occurrence strictly after an instant, or the zero time if there is
+	// none. It must be a pure function and must not panic. A result that is not after the argument
+	// counts as none.
 	Next(after time.Time) time.Time
 }
 
-// Baseline is the schedule that the user asked for: exactly one of an interval and a cron. Cron wins where both are set.
+// Baseline is the user's schedule: an interval or a cron. If both are set, the cron wins.
 type Baseline struct {
-	Interval time.Duration // positive; anything else is taken as one second
+	Interval time.Duration // positive; otherwise one second
 	Cron     Cron          // nil for an interval
 }
 
-// IntervalHint replaces the baseline, its backoff included, for as long as it is fresh.
+// IntervalHint replaces the baseline and its backoff until it expires.
 type IntervalHint struct {
-	Interval  time.Duration // positive; a hint with anything else is ignored
+	Interval  time.Duration // positive; otherwise the hint is ignored
 	ExpiresAt time.Time     // fresh strictly before it
 	Reason    string        // shown in the trace, cut when long
-	// OutageSince makes the hint one for an outage that began then: it counts only while Failures is positive, and waits a tenth of the
-	// time since the outage began, at least Interval. Zero: an ordinary hint.
+	// OutageSince makes this a hint for an outage that began then. It counts only while Failures is
+	// positive. The wait is a tenth of the outage's age, at least Interval. Zero means an ordinary
+	// hint.
 	OutageSince time.Time
 }
 
-// OneShotHint asks for one run at an instant. It competes with the candidate of the baseline or of the interval hint and
-// wins only where it is earlier: it can advance a run, never hold one back.
+// OneShotHint requests one run at an instant. It wins only if it is earlier than the candidate of
+// the baseline or the interval hint, so it can advance a run but never delay one.
 type OneShotHint struct {
-	At        time.Time // the run that is asked for
+	At        time.Time // time of the requested run
 	ExpiresAt time.Time // fresh strictly before it
 	Reason    string    // shown in the trace, cut when long
 }
 
-// Input is everything that a decision depends on. Instants may be in any zone; the zero time means "none" for all of them
-// but Now.
+// Input is the complete input of a decision. Instants may be in any zone. The zero time means
+// "none", except for Now.
 type Input struct {
-	EndpointID [16]byte      // seeds the jitter
-	Now        time.Time     // the instant of the decision, in database time
-	Cause      Cause         // what asks
-	Anchor     time.Time     // grid point that the schedule counts from: the slot of the last run, or its start where it started over 1 s after it was due; zero: never run
-	StartAt    time.Time     // where the baseline or an interval hint begins for an endpoint that has never run; a one-shot may come before it; ignored later
-	Baseline   Baseline      // the schedule
-	CatchUp    CatchUp       // what to do with missed cron occurrences
-	Failures   int           // failed runs in a row, the one that just ended included; 0 after a success
-	Min        time.Duration // shortest time from the anchor, and from LastStart, to the next run; not positive: none
-	Max        time.Duration // longest time from the anchor to the next run; not positive: none; the minimum after LastStart wins over it
+	EndpointID [16]byte  // hashed into the jitter
+	Now        time.Time // database time of the decision
+	Cause      Cause     // event that needs the decision
+	// Anchor is the grid point from which the schedule counts: the slot of the last run, or its
+	// start if that was over 1 s late. Zero means that the endpoint never ran.
+	Anchor time.Time
+	// StartAt is the begin of the schedule of an endpoint that never ran. A one-shot hint may
+	// precede it. It is ignored after the first run.
+	StartAt  time.Time
+	Baseline Baseline // the schedule
+	CatchUp  CatchUp  // misfire policy of a cron
+	// Failures is the number of consecutive failed runs, including the one that just ended.
+	Failures int
+	// Min is the shortest time from the anchor, and from LastStart, to the next run; not positive:
+	// none.
+	Min time.Duration
+	// Max is the longest time from the anchor to the next run; not positive: none. The minimum
+	// after LastStart wins over it.
+	Max time.Duration
 
 	IntervalHint *IntervalHint // nil: none
 	OneShot      *OneShotHint  // nil: none
-	LastStart    time.Time     // when the last run started, in whole milliseconds, where a minimum is set and the anchor is earlier; zero: the anchor
-	LastSlot     time.Time     // the last due time already served; a one-shot at or before it has been used
-	RetryAfter   time.Time     // the instant that the target asked to wait for, within what [CutWait] lets it
-	RetryAsked   time.Time     // the instant that it named where RetryAfter was cut; zero: it was not cut
-	PausedUntil  time.Time     // paused strictly before it; Indefinite or later: until somebody resumes
-	Accounted    time.Time     // occurrences up to it are on record as run or skipped, so none of them is caught up on, and a cron that has never run begins after it; zero: none is
-	OnRecord     time.Time     // a run at once for what a cron missed stands for no occurrence up to it; zero: for the last one that was missed
-	Jitter       time.Duration // bound of the offset that spreads endpoints, exclusive; not positive: none
+	// LastStart is the start of the last run in whole milliseconds. It is set only if there is a
+	// minimum and the anchor is earlier; see [LastStart].
+	LastStart time.Time
+	// LastSlot is the last served due time. A one-shot hint at or before it has been used.
+	LastSlot time.Time
+	// RetryAfter is the end of the target's Retry-After, after [CapRetryAfter].
+	RetryAfter time.Time
+	// RetryAsked is the uncapped instant if RetryAfter was capped; zero otherwise.
+	RetryAsked time.Time
+	// PausedUntil is the end of the pause, exclusive; Indefinite for a pause without end.
+	PausedUntil time.Time
+	// Accounted is the instant up to which every occurrence is recorded as run or skipped. Catch-up
+	// starts after it, and so does a cron that never ran. Zero means that none is recorded.
+	Accounted time.Time
+	// OnRecord is the instant up to which a catch-up run may not stand for an occurrence. Zero
+	// means no limit.
+	OnRecord time.Time
+	// Jitter is the exclusive bound of the offset that spreads endpoints; not positive: none.
+	Jitter time.Duration
 }
 
-// bounded returns a copy of the input whose instants are all UTC, without monotonic reading, and in range.
+// bounded returns a copy with all instants in UTC, in range and without monotonic reading.
 func (in Input) bounded() Input {
 	in.Now = bound(in.Now)
 	in.Anchor = bound(in.Anchor)
@@ -94,8 +118,9 @@ func (in Input) bounded() Input {
 	return in
 }
 
-// bound moves an instant into the years that sums cannot overflow from: the zero time to Indefinite. UTC
-// also drops a monotonic reading, which would compare differently from the stored instant.
+// bound moves an instant into the range in which sums cannot overflow: from the zero time to
+// Indefinite. UTC also drops the monotonic reading, which would compare differently from a stored
+// instant.
 func bound(t time.Time) time.Time {
 	t = t.UTC()
 	switch {

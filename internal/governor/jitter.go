@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// offset returns the endpoint's shift for a due time: at least 0 and below the limit, in whole milliseconds for a limit of a
-// millisecond or more; 0 for a limit that is not positive. It depends on the endpoint and the due time alone, so a replay
-// finds it again, and endpoints that are due together spread evenly.
+// offset returns the jitter of an endpoint at a due time: at least 0 and below limit, in whole
+// milliseconds if limit is at least one. It is 0 if limit is not positive. It is a hash of endpoint
+// and due time, so that a replay reproduces it and simultaneous endpoints spread evenly.
 //
-// The hash is part of the contract, because decisions on record are replayed with it: the two halves of the ID, read as
-// big-endian numbers, and the due time in microseconds since 1970, each mixed in turn into the state by mix. Microseconds
-// are what the database keeps of an instant.
+// The hash must not change, because stored decisions are replayed with it. Its input is the ID as
+// two big-endian numbers and the due time in microseconds since 1970, each mixed into the state by
+// mix. The database stores instants in microseconds.
 func offset(endpoint [16]byte, due time.Time, limit time.Duration) time.Duration {
 	if limit <= 0 {
 		return 0
@@ -27,7 +27,8 @@ func offset(endpoint [16]byte, due time.Time, limit time.Duration) time.Duration
 	return time.Duration(h%units) * unit //nolint:gosec // Below the limit.
 }
 
-// mix is the step and finalizer of SplitMix64: every input bit moves about half of the output bits.
+// mix is the step and finalizer of SplitMix64: every input bit affects about half of the output
+// bits.
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

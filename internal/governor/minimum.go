@@ -2,8 +2,8 @@ package governor
 
 import "time"
 
-// AfterMinimum moves an instant to where the minimum lets another run start after the last one. A minimum that is not positive is none,
-// and the zero time is no start.
+// AfterMinimum returns at, or the end of the minimum after the last start if that is later. There
+// is no minimum if least is not positive or lastStart is zero.
 func AfterMinimum(at, lastStart time.Time, least time.Duration) time.Time {
 	if least <= 0 || lastStart.IsZero() {
 		return at
@@ -11,7 +11,7 @@ func AfterMinimum(at, lastStart time.Time, least time.Duration) time.Time {
 	return later(at, add(lastStart, least))
 }
 
-// LastStart returns the last start as [Input] has it: only where a minimum is set and the anchor is earlier.
+// LastStart returns the start for [Input]: only if there is a minimum and the anchor is earlier.
 func LastStart(start, anchor time.Time, least time.Duration) time.Time {
 	if least > 0 && start.After(anchor) {
 		return start

@@ -2,15 +2,16 @@ package governor
 
 import "time"
 
-// maxDoublings caps the backoff at 32 times the interval: a target that stays down is still tried at a useful pace.
+// maxDoublings caps the backoff at 32 times the interval, so that recovery is noticed in useful
+// time.
 const maxDoublings = 5
 
-// fallbackInterval stands in for an interval that is not positive, which would never move the due time. It is the shortest
-// interval that can be registered.
+// fallbackInterval replaces an interval that is not positive, which would never advance. It is the
+// shortest interval that can be registered.
 const fallbackInterval = time.Second
 
-// kind is what sort of schedule set the candidate that won. Clamps and waits on top of it do not change it: it decides how
-// the candidate is moved when it is overdue or paused.
+// kind is the schedule that set the candidate. Clamps and Retry-After do not change it, because it
+// selects how an overdue or paused candidate moves.
 type kind int
 
 const (
@@ -19,30 +20,31 @@ const (
 	kindOneShot
 )
 
-// plan is a decision in the making: the candidate that each rule may move, and the trace.
+// plan is the state of a decision: the candidate instant and the trace. Each rule may move the
+// candidate.
 type plan struct {
 	in     Input
 	kind   kind
-	every  time.Duration // effective interval of kindInterval, backoff included
-	at     time.Time     // the candidate
+	every  time.Duration // interval of kindInterval, with backoff
+	at     time.Time     // candidate due time
 	missed time.Time     // missed occurrence that the run stands for; zero: none
-	grid   time.Time     // the candidate before jitter and before the minimum after the last start; zero: at
+	grid   time.Time     // candidate before jitter and minimum; zero: at
 	source Source
 	steps  []Step
 }
 
-// newPlan returns the plan before any rule. Most decisions have at most four steps.
+// newPlan returns the initial state. Most decisions have at most four steps.
 func newPlan(in Input) plan {
 	return plan{in: in.bounded(), steps: make([]Step, 0, 4)}
 }
 
-// move sets the candidate and adds the step of the rule that moved it. The source stays.
+// move sets the candidate and adds a step. The source stays.
 func (p *plan) move(rule Rule, at time.Time, why string) {
 	p.at, p.grid = at, time.Time{}
 	p.steps = append(p.steps, Step{Rule: rule, At: at, Why: why})
 }
 
-// neverRun reports whether there is no grid point to count from.
+// neverRun reports whether the endpoint has never run, so that there is no grid point.
 func (p *plan) neverRun() bool { return p.in.Anchor.IsZero() }
 
 // baseline sets the first candidate.
@@ -54,7 +56,7 @@ func (p *plan) baseline() {
 	p.baselineInterval()
 }
 
-// baselineInterval counts the interval from the anchor, doubled for every failure in a row.
+// baselineInterval adds the interval to the anchor, doubled for every consecutive failure.
 func (p *plan) baselineInterval() {
 	doublings := min(max(p.in.Failures, 0), maxDoublings)
 	p.kind, p.source = kindInterval, SourceBaselineInterval
@@ -62,18 +64,20 @@ func (p *plan) baselineInterval() {
 	p.move(RuleBaselineInterval, p.intervalDue(), p.whyInterval(doublings))
 }
 
-// baselineCron takes the first occurrence after the anchor. Backoff never applies: the user named the times.
+// baselineCron takes the first occurrence after the anchor. There is no backoff, because the user
+// chose the exact times.
 func (p *plan) baselineCron() {
 	p.kind, p.source = kindCron, SourceBaselineCron
 	at := p.cronDue()
 	p.move(RuleBaselineCron, at, p.whyCron(at))
 }
 
-// cronDue returns the first occurrence of a cron that no run stands for.
+// cronDue returns the first occurrence of a cron without a run.
 func (p *plan) cronDue() time.Time { return p.next(p.cronAnchor()) }
 
-// served returns what a cron counts from: the anchor. One that has never run starts with the first occurrence from startAt on, after now or,
-// where that is given, after what is on record: then it may have passed.
+// cronAnchor returns the instant from which a cron counts: the anchor. A cron that never ran starts
+// with the first occurrence from StartAt on. That occurrence is after Accounted if set, and may
+// then have passed; otherwise it is after now.
 func (p *plan) cronAnchor() time.Time {
 	switch {
 	case !p.neverRun():
@@ -84,7 +88,7 @@ func (p *plan) cronAnchor() time.Time {
 	return later(p.in.Accounted, p.in.StartAt.Add(-1))
 }
 
-// intervalDue returns when an interval of p.every is due. An endpoint that has never run is due at once.
+// intervalDue returns the due time of interval p.every. An endpoint that never ran is due at once.
 func (p *plan) intervalDue() time.Time {
 	if p.neverRun() {
 		return later(p.in.Now, p.in.StartAt)
@@ -92,7 +96,7 @@ func (p *plan) intervalDue() time.Time {
 	return add(p.in.Anchor, p.every)
 }
 
-// intervalHint lets a fresh interval hint replace the baseline and its backoff.
+// intervalHint replaces the baseline and its backoff by the interval hint in force.
 func (p *plan) intervalHint() {
 	hint := p.in.IntervalHint
 	if !p.in.Hinted() {
@@ -102,10 +106,11 @@ func (p *plan) intervalHint() {
 	p.move(RuleAIInterval, p.intervalDue(), p.whyIntervalHint(hint))
 }
 
-// outageShare is the part of an outage's age that a hint for it waits: the end of the outage is noticed at most a tenth of its length late.
+// outageShare is the divisor of an outage's age: recovery is noticed at most a tenth of its length
+// late.
 const outageShare = 10
 
-// at returns the interval that the hint asks for after a run at an instant.
+// at returns the hint's interval after a run at an instant.
 func (h *IntervalHint) at(run time.Time) time.Duration {
 	if h.OutageSince.IsZero() {
 		return h.Interval
@@ -113,7 +118,7 @@ func (h *IntervalHint) at(run time.Time) time.Duration {
 	return max(h.Interval, (run.Sub(bound(h.OutageSince)) / outageShare).Truncate(time.Millisecond))
 }
 
-// oneShot lets a fresh one-shot hint that was not served yet win over a later candidate. On a tie the candidate stays.
+// oneShot applies an unused one-shot hint if it is earlier than the candidate.
 func (p *plan) oneShot() {
 	hint := p.in.OneShot
 	if hint == nil || !p.fresh(hint.ExpiresAt) {
@@ -127,10 +132,10 @@ func (p *plan) oneShot() {
 	p.move(RuleAIOneShot, at, p.whyOneShot(hint, at))
 }
 
-// fresh reports whether a hint still counts. One that expires exactly now does not.
+// fresh reports whether a hint is in force. It expires exactly at expiresAt.
 func (p *plan) fresh(expiresAt time.Time) bool { return bound(expiresAt).After(p.in.Now) }
 
-// retryAfter waits for the instant that the target asked for.
+// retryAfter delays the candidate to the end of Retry-After.
 func (p *plan) retryAfter() {
 	if !p.in.RetryAfter.After(p.at) {
 		return
@@ -139,8 +144,9 @@ func (p *plan) retryAfter() {
 	p.move(RuleRetryAfter, p.in.RetryAfter, p.whyRetryAfter())
 }
 
-// overrun lifts a candidate that has passed. After a run that took longer than its interval a whole interval is left, so
-// that a slow target is not called back to back; a replan acts at once; a cron follows its catch-up policy.
+// overrun moves an overdue candidate. After a run that took longer than its interval a whole
+// interval is left, so that a slow target is not called back to back. A replan is due at once; a
+// cron follows its catch-up policy.
 func (p *plan) overrun() {
 	if !p.at.Before(p.in.Now) {
 		return
@@ -155,8 +161,8 @@ func (p *plan) overrun() {
 	}
 }
 
-// jitter adds the endpoint's offset for this due time. The run still stands for the due time without it: were the schedule to
-// count from where jitter put a run, every interval would be longer by the offset.
+// jitter adds the endpoint's offset. The slot stays the due time without it, because otherwise
+// jitter would accumulate and lengthen every interval.
 func (p *plan) jitter() {
 	if p.in.Jitter <= 0 {
 		return
@@ -167,8 +173,8 @@ func (p *plan) jitter() {
 	p.grid = grid
 }
 
-// clamp keeps the time between due times within the user's bounds, the maximum last, and out of the past. Then it keeps the minimum
-// after the last start.
+// clamp limits the time since the anchor to the user's bounds, the maximum last. Then it keeps the
+// due time out of the past, and at last the minimum after the last start.
 func (p *plan) clamp() {
 	if p.neverRun() {
 		return
@@ -187,8 +193,9 @@ func (p *plan) clamp() {
 	p.afterLastStart()
 }
 
-// afterLastStart keeps the minimum after the last start, which may have been late, or another attempt. It wins over the maximum. The run
-// still stands for its due time, as under jitter, because a grid would otherwise move by the lateness of every start.
+// afterLastStart keeps the minimum after the last start, which may have been late or a retry. It
+// wins over the maximum. The slot stays, as under jitter, because otherwise late starts would move
+// the grid.
 func (p *plan) afterLastStart() {
 	lowest := AfterMinimum(p.at, p.in.LastStart, p.in.Min)
 	if !p.at.Before(lowest) {
@@ -200,12 +207,11 @@ func (p *plan) afterLastStart() {
 	p.grid = slot
 }
 
-// pause holds back a candidate that falls into a pause. A cron resumes on its grid; the others resume at the end of the
-// pause, spread by their jitter because many pauses may end together. A pause that is over is not after the candidate,
-// because that is not before now by this rule.
+// pause delays a candidate during a pause. A cron resumes on its grid. Other schedules resume at
+// the end of the pause with jitter, because many pauses may end together.
 //
-// A paused cron says so even where its next occurrence lies after the pause anyway: its time is what the pause would make of
-// it, and "paused" is what an operator needs to read.
+// A paused cron has the source "paused" even if its next occurrence is after the pause anyway,
+// because operators look for that source.
 func (p *plan) pause() {
 	until := p.in.PausedUntil
 	switch {
@@ -224,7 +230,7 @@ func (p *plan) pause() {
 	}
 }
 
-// decision returns what the rules left.
+// decision returns the result of the rules.
 func (p *plan) decision() Decision {
 	return Decision{At: p.at, Slot: p.slot(), Source: p.source, Steps: p.steps}
 }

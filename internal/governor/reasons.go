@@ -7,10 +7,11 @@ import (
 	"unicode/utf8"
 )
 
-// maxReason bounds, in bytes, what a step repeats of a hint's reason: steps are kept with every run that the hint causes.
+// maxReason limits the part of a hint's reason in a step, in bytes, because steps are stored with
+// every run of the hint.
 const maxReason = 160
 
-// whyInterval words the interval baseline.
+// whyInterval describes the interval baseline.
 func (p *plan) whyInterval(doublings int) string {
 	switch {
 	case p.neverRun():
@@ -23,7 +24,7 @@ func (p *plan) whyInterval(doublings int) string {
 		" after " + plural(p.in.Failures, "failure")
 }
 
-// whyCron words the cron baseline.
+// whyCron describes the cron baseline.
 func (p *plan) whyCron(at time.Time) string {
 	switch {
 	case !at.Before(Indefinite):
@@ -38,7 +39,7 @@ func (p *plan) whyCron(at time.Time) string {
 	return "next cron occurrence"
 }
 
-// whyNeverRun words an interval that has no grid yet.
+// whyNeverRun describes an interval before the first run.
 func (p *plan) whyNeverRun() string {
 	if p.in.StartAt.After(p.in.Now) {
 		return "never run: starts at " + p.instant(p.in.StartAt)
@@ -46,7 +47,7 @@ func (p *plan) whyNeverRun() string {
 	return "never run: due at once"
 }
 
-// whyIntervalHint words an interval hint.
+// whyIntervalHint describes an interval hint.
 func (p *plan) whyIntervalHint(hint *IntervalHint) string {
 	if !hint.OutageSince.IsZero() {
 		return "hint: every " + p.every.String() + ", a tenth of the outage since " + p.instant(bound(hint.OutageSince)) + " and at least " +
@@ -55,12 +56,12 @@ func (p *plan) whyIntervalHint(hint *IntervalHint) string {
 	return "hint: every " + hint.Interval.String() + " until " + p.instant(bound(hint.ExpiresAt)) + because(hint.Reason)
 }
 
-// whyOneShot words a one-shot hint that won.
+// whyOneShot describes a one-shot hint.
 func (p *plan) whyOneShot(hint *OneShotHint, at time.Time) string {
 	return "hint: once at " + p.instant(at) + because(hint.Reason)
 }
 
-// whyRetryAfter words the target's wish.
+// whyRetryAfter describes the target's Retry-After.
 func (p *plan) whyRetryAfter() string {
 	if p.in.RetryAsked.After(p.in.RetryAfter) {
 		return "the target asked to wait until " + p.instant(p.in.RetryAsked) + ", cut to " + p.instant(p.in.RetryAfter) +
@@ -69,17 +70,17 @@ func (p *plan) whyRetryAfter() string {
 	return "the target asked to wait until " + p.instant(p.in.RetryAfter)
 }
 
-// whyOverrun words the interval that is left after a run that took too long.
+// whyOverrun describes the interval after a run that overran it.
 func (p *plan) whyOverrun() string {
 	return "overdue when the run ended: " + p.every.String() + " from now"
 }
 
-// whyCatchUp words a run for a missed occurrence.
+// whyCatchUp describes a run for a missed occurrence.
 func (p *plan) whyCatchUp(oldest time.Time) string {
 	return "overdue: catching up, oldest first, on " + p.instant(oldest)
 }
 
-// whyNothingLeft words why no missed occurrence is caught up on.
+// whyNothingLeft describes why no missed occurrence is run.
 func (p *plan) whyNothingLeft() string {
 	if p.in.Accounted.After(p.in.Now.Add(-catchUpReach)) {
 		return "overdue: everything missed is on record as skipped"
@@ -87,12 +88,12 @@ func (p *plan) whyNothingLeft() string {
 	return "overdue: everything missed is over " + catchUpReach.String() + " old and skipped"
 }
 
-// whyJitter words the offset that was added.
+// whyJitter describes the jitter.
 func (p *plan) whyJitter(shift time.Duration) string {
 	return shift.String() + " later, of less than " + p.in.Jitter.String()
 }
 
-// whyPaused words a pause that resumes at due, the jitter aside.
+// whyPaused describes a pause. due is the resumption without jitter.
 func (p *plan) whyPaused(due time.Time) string {
 	until := p.in.PausedUntil
 	switch {
@@ -106,7 +107,8 @@ func (p *plan) whyPaused(due time.Time) string {
 	return "paused until " + p.instant(until) + ": first cron occurrence from then on"
 }
 
-// instant words an instant: the time of day where it is on the day of the decision, else the date too.
+// instant formats an instant: the time of day if it is on the day of the decision, else with its
+// date.
 func (p *plan) instant(t time.Time) string {
 	if t.YearDay() == p.in.Now.YearDay() && t.Year() == p.in.Now.Year() {
 		return t.Format("15:04:05.999999Z")
@@ -114,7 +116,7 @@ func (p *plan) instant(t time.Time) string {
 	return t.Format("2006-01-02T15:04:05.999999Z")
 }
 
-// because appends a reason, cut between characters where it is too long.
+// because returns a reason as a suffix, truncated between characters.
 func because(reason string) string {
 	if reason == "" {
 		return ""
@@ -129,7 +131,7 @@ func because(reason string) string {
 	return ": " + strings.TrimRight(reason[:cut], " ") + "…"
 }
 
-// plural words a count.
+// plural formats a count.
 func plural(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

@@ -2,16 +2,17 @@ package governor
 
 import "time"
 
-// Hinted reports whether an interval hint counts at in.Now: it is fresh, and the outage that it is for, if any, goes on.
+// Hinted reports whether the interval hint is in force at in.Now: it has not expired, and its
+// outage, if any, continues.
 func (in Input) Hinted() bool {
 	hint := in.IntervalHint
 	return hint != nil && hint.Interval > 0 && bound(hint.ExpiresAt).After(bound(in.Now)) &&
 		(hint.OutageSince.IsZero() || in.Failures > 0)
 }
 
-// Tempo returns how far apart the due times of an endpoint are by its input, whatever passed: the interval hint where it is fresh at
-// in.Now, else the interval with its backoff, or the distance of the next two occurrences of a cron after in.Now, within the clamps. It
-// returns 0 for a cron that does not fire twice more.
+// Tempo returns the current interval between due times within the clamps. That is the interval hint
+// if in force, else the interval with backoff, or the distance of the next two cron occurrences. It
+// is 0 for a cron with fewer than two occurrences left.
 func Tempo(in Input) time.Duration {
 	in = in.bounded()
 	every := backoff(in.Baseline.Interval, min(max(in.Failures, 0), maxDoublings))
@@ -30,7 +31,7 @@ func Tempo(in Input) time.Duration {
 	return Clamp(every, in.Min, in.Max)
 }
 
-// Clamp returns an interval within a minimum and a maximum; not positive: none. The maximum wins.
+// Clamp limits an interval to a minimum and a maximum; not positive: no limit. The maximum wins.
 func Clamp(every, least, most time.Duration) time.Duration {
 	every = max(every, least)
 	if most > 0 {
@@ -39,12 +40,13 @@ func Clamp(every, least, most time.Duration) time.Duration {
 	return every
 }
 
-// plannerSlowest is how many times slower than its usual interval a planner may run an endpoint without maximum.
+// plannerSlowest is the largest factor of the usual interval for a planner without a maximum.
 const plannerSlowest = 8
 
-// PlannerBounds returns the shortest and the longest interval that a planner may ask for: the clamps, where the user set them. Without a
-// minimum it is the usual interval, because no target is called faster than its user asked unless the user said how fast it may be, and
-// never less than a second. Without a maximum it is eight usual intervals; 0 where the usual interval is not known.
+// PlannerBounds returns the shortest and the longest interval that a planner may set: the user's
+// clamps. Without a minimum it is the usual interval, because only the user may allow more
+// requests. It is never less than a second. Without a maximum it is eight usual intervals; 0 if the
+// usual interval is unknown.
 func PlannerBounds(usual, least, most time.Duration) (fastest, slowest time.Duration) {
 	if fastest = least; least <= 0 {
 		fastest = usual

@@ -1,5 +1,5 @@
-// Package jsonpath reads JSON that strangers sent and finds places in it by JSONPath (RFC 9535), both in bounded time and memory. It
-// is pure.
+// Package jsonpath decodes untrusted JSON and searches it by JSONPath (RFC 9535), both in bounded
+// time and memory. It is pure.
 package jsonpath
 
 import (
@@ -13,9 +13,11 @@ import (
 )
 
 const (
-	// MaxDepth is how deep a document may be nested. People who write JSON come to about ten.
+	// MaxDepth is the maximum nesting depth of a document. Documents in practice have about ten
+	// levels.
 	MaxDepth = 64
-	// MaxValues is how many values a document may hold. A value costs up to a hundred bytes of memory, however short it is on the wire.
+	// MaxValues is the maximum number of values of a document. A value takes up to a hundred bytes
+	// of memory, however short its text is.
 	MaxValues = 100_000
 )
 
@@ -25,17 +27,17 @@ var (
 	errMore   = errors.New("something follows the document")
 )
 
-// Document is a JSON text that was read. It is not safe for concurrent use.
+// Document is a decoded JSON text. It is not safe for concurrent use.
 type Document struct {
-	root  any        // as encoding/json reads it, numbers as json.Number
-	found []location // memory for the places that one path names
+	root  any        // decoded by encoding/json, numbers as json.Number
+	found []location // reused buffer for the locations of a path
 }
 
-// byteSteps is how many bytes of a text are read for one step of a budget.
+// byteSteps is the number of bytes that are decoded per budget step.
 const byteSteps = 8
 
-// Read reads one JSON document. Of members with the same name the last one counts. The error is that of the budget, or says in words what is
-// wrong with the text, and repeats none of it.
+// Read decodes one JSON document. If member names repeat, the last one wins. The error is that of
+// the budget, or describes the syntax error without quoting the text.
 func Read(text []byte, b *budget.Budget) (*Document, error) {
 	if err := b.Spend(1 + len(text)/byteSteps); err != nil {
 		return nil, err
@@ -55,7 +57,7 @@ func Read(text []byte, b *budget.Budget) (*Document, error) {
 	return &doc, nil
 }
 
-// explain words an error of the decoder without the text that it met.
+// explain describes a decoder error without quoting the text.
 func explain(err error) error {
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return fmt.Errorf("it is no JSON at byte %d", syntax.Offset)
@@ -66,7 +68,7 @@ func explain(err error) error {
 	return errors.New("it is no JSON: it ends too early")
 }
 
-// measure refuses a text that would be too large once it is read, before it takes any memory.
+// checkSize rejects a text that would decode to a too large document, before memory is allocated.
 func checkSize(text []byte) error {
 	depth, values, quoted := 0, 1, false
 	for i := 0; i < len(text); i++ {
@@ -94,7 +96,7 @@ func checkSize(text []byte) error {
 	return nil
 }
 
-// Bytes returns the document as JSON text: members by name, without spaces.
+// Bytes encodes the document: members sorted by name, without spaces.
 func (d *Document) Bytes() ([]byte, error) {
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -105,8 +107,8 @@ func (d *Document) Bytes() ([]byte, error) {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }
 
-// Plain returns the document in values that know no JSON: nil, bool, int64, float64, string, []any and map[string]any. A number is an
-// int64 where it is whole and fits, else the nearest float64.
+// Plain returns the document as plain Go values: nil, bool, int64, float64, string, []any and
+// map[string]any. A number is an int64 if it is whole and fits, else the nearest float64.
 func (d *Document) Plain() any { return plain(d.root) }
 
 func plain(value any) any {

@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// Number returns a JSON number as an int64 where it is whole, without an exponent and fits, else as the nearest float64, which may be
-// infinite.
+// Number returns a JSON number as an int64 if it is whole, without an exponent and fits. Otherwise
+// it returns the nearest float64, which may be infinite.
 func Number(n json.Number) any {
 	if whole, err := n.Int64(); err == nil {
 		return whole
 	}
-	f, _ := strconv.ParseFloat(n.String(), 64) // An error is about the range, for which it answers with infinity.
+	f, _ := strconv.ParseFloat(n.String(), 64) // a range error returns infinity
 	return f
 }
 
-// Compare orders two JSON numbers by what they say, however long they are and however they are written: 3, 3.0 and 30e-1 are the same, and
-// none of them is 3.00000000000000000001. It takes time in their lengths alone, whatever their exponents are.
+// Compare compares two JSON numbers exactly: 3, 3.0 and 30e-1 are equal, and 3.00000000000000000001
+// is larger. Its time depends on the length of the texts only, not on the exponents.
 func Compare(a, b json.Number) int {
 	x, y := decimalOf(a), decimalOf(b)
 	if x.sign != y.sign || x.sign == 0 {
@@ -30,11 +30,11 @@ func Compare(a, b json.Number) int {
 // decimal is the number 0.digits times ten to the power of the exponent.
 type decimal struct {
 	sign     int    // -1, 0 or 1
-	digits   string // the first and the last of them are none of 0
+	digits   string // first and last digit are not 0
 	exponent int
 }
 
-// farExponent stands for every exponent that is further out: no answer is long enough to bring its number back.
+// farExponent replaces every larger exponent. No text is long enough for its digits to outweigh it.
 const farExponent = 1 << 40
 
 func decimalOf(n json.Number) decimal {
@@ -42,7 +42,7 @@ func decimalOf(n json.Number) decimal {
 	exponent := 0
 	if at := strings.IndexAny(text, "eE"); at >= 0 {
 		read, err := strconv.Atoi(text[at+1:])
-		if err != nil && strings.HasPrefix(text[at+1:], "-") { // Its form is that of a number, so it is long.
+		if err != nil && strings.HasPrefix(text[at+1:], "-") { // the syntax is valid, so it is too long
 			read = -farExponent
 		} else if err != nil {
 			read = farExponent

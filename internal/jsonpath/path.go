@@ -16,20 +16,22 @@ import (
 const (
 	maxPath     = 1024 // bytes
 	maxSegments = 32   // of a path
-	// maxPlaces is how many places one path may name for them to be replaced: each value of the largest document once.
+	// maxLocations is the maximum number of locations that Replace changes: every value of the
+	// largest document once.
 	maxLocations = MaxValues
 )
 
-// ErrTooMuch is the end of a search that names too many places.
+// ErrTooMuch is returned if a path selects too many locations.
 var ErrTooMuch = fmt.Errorf("the path names more than %d places", maxLocations)
 
-// Path is a JSONPath by RFC 9535 whose filters look at single places below the value that they judge. It is safe for concurrent use.
+// Path is a JSONPath (RFC 9535). Its filters may only read single locations below the tested value,
+// so that their cost is constant. It is safe for concurrent use.
 type Path struct {
 	text     string
 	segments []*spec.Segment
 }
 
-// Parse reads a path. The error says in words what would be right.
+// Parse parses a path. The error describes the right form.
 func Parse(text string) (*Path, error) {
 	if len(text) > maxPath {
 		return nil, fmt.Errorf("must be at most %d bytes long", maxPath)
@@ -52,7 +54,7 @@ func Parse(text string) (*Path, error) {
 	return p, nil
 }
 
-// parse guards against a parser that does not expect what strangers write.
+// parse turns panics of the library into errors, because the text is untrusted.
 func parse(text string) (p *rfc9535.Path, err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -60,26 +62,27 @@ func parse(text string) (p *rfc9535.Path, err error) {
 		}
 	}()
 	p, err = rfc9535.Parse(text)
-	if err != nil { // Its text begins with its own name.
+	if err != nil { // drop the library's prefix
 		err = errors.New(strings.TrimPrefix(err.Error(), "jsonpath: "))
 	}
 	return p, err
 }
 
-// String returns the path as it was written.
+// String returns the path in its original form.
 func (p *Path) String() string { return p.text }
 
 var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'`)
 
-// cheap reports whether a filter costs the same for every value that it judges: it looks at single places below that value alone. Patterns
-// are refused because the library compiles them anew for every value, and may take them from the document.
+// hasConstantCost reports whether a filter costs the same for every value: it reads only single
+// locations below it. Regular expressions are refused, because the library compiles them for every
+// value and may read them from the document.
 func hasConstantCost(f *spec.FilterSelector) bool {
 	rest := strings.TrimPrefix(quoted.ReplaceAllString(f.String(), "_"), "?")
 	return !strings.ContainsAny(rest, "$*?:") && !strings.Contains(rest, "..") &&
 		!strings.Contains(rest, "match(") && !strings.Contains(rest, "search(")
 }
 
-// place is where a value stands: in a member or an element of its holder, or nowhere, where it is the document itself.
+// location is the position of a value: a member or element of its holder, or the document itself.
 type location struct {
 	holder any // map[string]any or []any
 	name   string
@@ -87,7 +90,7 @@ type location struct {
 	value  any
 }
 
-// put puts another value in the place.
+// set replaces the value at a location.
 func (d *Document) set(p location, value any) {
 	switch holder := p.holder.(type) {
 	case map[string]any:
@@ -99,15 +102,16 @@ func (d *Document) set(p location, value any) {
 	}
 }
 
-// Each calls visit with the value at each place that the path names until it returns false: a string, json.Number, boolean, nil, []any or
-// map[string]any, which is the document's own. Of an object they come in the order of the members' names. The error is that of the budget,
-// or a fault of a filter. It takes no memory for what it finds.
+// Each calls visit with the value at each selected location until visit returns false. Values are
+// those of encoding/json, with numbers as json.Number, and belong to the document. Members are
+// visited in the order of their names. The error is that of the budget, or of a filter. It
+// allocates no memory for results.
 func (p *Path) Each(d *Document, b *budget.Budget, visit func(value any) bool) error {
 	return p.search(d, b, func(at location) bool { return visit(at.value) })
 }
 
-// Replace puts value in every place that the path names, and returns how many there were. With an error, which is that of the budget,
-// [ErrTooMuch] or a fault of a filter, nothing was replaced.
+// Replace replaces the value at every selected location, and returns their number. On an error
+// nothing is replaced; it is that of the budget, [ErrTooMuch] or that of a filter.
 func (p *Path) Replace(d *Document, b *budget.Budget, value any) (int, error) {
 	found, full := d.found[:0], false
 	err := p.search(d, b, func(at location) bool {
@@ -118,7 +122,7 @@ func (p *Path) Replace(d *Document, b *budget.Budget, value any) (int, error) {
 		found = append(found, at)
 		return true
 	})
-	d.found = found // Its memory serves the next path.
+	d.found = found // reused by the next path
 	if full {
 		err = ErrTooMuch
 	}
@@ -131,11 +135,11 @@ func (p *Path) Replace(d *Document, b *budget.Budget, value any) (int, error) {
 	return len(found), nil
 }
 
-// search is one walk through a document, depth first. It holds one place for each level of the document and the path.
+// search is one depth-first search. Its memory is one location per level of document and path.
 type search struct {
 	root   any
 	budget *budget.Budget
-	visit  func(location) bool // false: that was enough
+	visit  func(location) bool // false ends the search
 	err    error
 	over   bool
 }
@@ -148,7 +152,7 @@ func (p *Path) search(d *Document, b *budget.Budget, visit func(location) bool) 
 	return s.err
 }
 
-// spend takes steps from the budget, and reports whether the search goes on.
+// spend takes steps from the budget, and reports whether the search continues.
 func (s *search) spend(steps int) bool {
 	if s.over {
 		return false
@@ -159,7 +163,7 @@ func (s *search) spend(steps int) bool {
 	return !s.over
 }
 
-// walk visits what segments select below a place.
+// walk visits the locations that segments select below a location.
 func (s *search) walk(segments []*spec.Segment, from location) {
 	if len(segments) == 0 {
 		s.over = !s.visit(from)
@@ -173,7 +177,7 @@ func (s *search) walk(segments []*spec.Segment, from location) {
 	}
 }
 
-// selector walks on from what a selector selects of a value.
+// selector continues the search at the values that a selector selects.
 func (s *search) selector(selector spec.Selector, value any, rest []*spec.Segment) {
 	if !s.spend(1) {
 		return
@@ -227,7 +231,8 @@ func (s *search) slice(sel spec.SliceSelector, value any, rest []*spec.Segment) 
 	}
 }
 
-// passes evaluates a filter. A fault of the library ends the search: what is not found might have had to be hidden.
+// passes evaluates a filter. A panic of the library ends the search with an error, because
+// otherwise a value that must be redacted might be missed.
 func (s *search) passes(f *spec.FilterSelector, value any) (ok bool) {
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -237,10 +242,10 @@ func (s *search) passes(f *spec.FilterSelector, value any) (ok bool) {
 	return f.Eval(value, s.root)
 }
 
-// sorting is how many steps sorting takes for each member of an object.
+// sortSteps is the number of budget steps per member for sorting an object.
 const sortSteps = 4
 
-// children calls visit with every member or element of a value, until the search is over.
+// children calls visit with every member or element of a value until the search ends.
 func (s *search) children(value any, visit func(location)) {
 	switch v := value.(type) {
 	case []any:
@@ -263,7 +268,7 @@ func (s *search) children(value any, visit func(location)) {
 	}
 }
 
-// sorted returns the names of members in order.
+// sortedNames returns the member names in order.
 func sortedNames(members map[string]any) []string {
 	names := make([]string, 0, len(members))
 	for name := range members {

@@ -1,6 +1,7 @@
-// Package pattern compiles the regular expressions (RE2) that users write, and bounds what looking for them takes. A few bytes can stand for a
-// program of hundreds of thousands of instructions, each of which may be looked at for every byte of a text, and nothing can stop a search once
-// it has begun. So it is the program that is bounded, not the text that it is written in. It is pure.
+// Package pattern compiles regular expressions (RE2) of users, and bounds the time of their
+// searches. A few bytes can compile to a program of hundreds of thousands of instructions, and each
+// may run for every byte of a text. A search cannot be interrupted. Therefore the size of the
+// compiled program is bounded, not only that of the text. The package is pure.
 package pattern
 
 import (
@@ -14,41 +15,45 @@ import (
 )
 
 const (
-	// MaxBytes is how long a pattern may be.
+	// MaxBytes is the maximum length of a pattern.
 	MaxBytes = 1024
-	// MaxSteps is how many steps one pattern may have. What people write has 10 to 130; a step takes about 5 ns for each byte of a text.
+	// MaxSteps is the maximum number of steps of one pattern. Typical patterns have 10 to 130. A
+	// step takes about 5 ns per byte of a text.
 	MaxSteps = 200
-	// MaxTotal is how many steps the patterns of one endpoint may have together: the worst of them take about a tenth of a second for 64 KiB.
+	// MaxTotal is the maximum number of steps of an endpoint's patterns together. The worst case
+	// takes about a tenth of a second for 64 KiB.
 	MaxTotal = 300
 
-	// largeClass is the size of a class of characters that is slow to search, and counts as two steps: that of \pL, not that of \w.
+	// largeClass is the size from which a character class is slow and counts two steps. \pL exceeds
+	// it, \w does not.
 	largeClass = 64
-	// foldedRange is what a range between characters outside ASCII counts where case is ignored: each character in it is folded when the pattern
-	// is parsed, which takes as long as compiling so many instructions.
+	// foldedRange is the number of steps of a non-ASCII range in a case-insensitive pattern,
+	// because the parser folds each character of it.
 	foldedRange = 10
 )
 
-// Pattern is a regular expression that is bounded. It is safe for concurrent use.
+// Pattern is a bounded regular expression. It is safe for concurrent use.
 type Pattern struct {
 	re     *regexp.Regexp
 	prog   *syntax.Prog
-	prefix []byte // what every match begins with; empty: nothing is known
+	prefix []byte // literal prefix of every match; empty: none
 	steps  int
 }
 
-// Steps returns what the pattern counts.
+// Steps returns the number of steps of the pattern.
 func (p *Pattern) Steps() int { return p.steps }
 
-// MatchString reports whether the pattern is found anywhere in a text. It takes at most about as many steps for each byte as the pattern has,
-// and takes these from the budget beforehand. Where that is not enough it returns false.
+// MatchString reports whether a text contains a match. It takes at most about Steps per byte,
+// charged to the budget in advance. If the budget does not suffice, it returns false.
 func (p *Pattern) MatchString(text string, b *budget.Budget) bool {
 	return b.Spend(searchSteps+p.steps*len(text)/stepsPerBudgetStep) == nil && p.re.MatchString(text)
 }
 
-// Budget is what the patterns of one endpoint may take together. The zero value is all of it.
+// Budget is the quota of steps for the patterns of one endpoint. The zero value is the full quota.
 type Budget struct{ spent int }
 
-// Compile compiles a pattern and takes its steps from the budget. The error says in words what would be right, and takes nothing.
+// Compile compiles a pattern and takes its steps from the budget. On an error it takes none; the
+// error describes the right form.
 func (b *Budget) Compile(text string) (*Pattern, error) {
 	p, err := compile(text)
 	if err != nil {
@@ -61,7 +66,7 @@ func (b *Budget) Compile(text string) (*Pattern, error) {
 	return p, nil
 }
 
-// advice is what makes a pattern smaller.
+// advice describes how to make a pattern smaller.
 const advice = "write shorter repetitions, such as + in place of {1,255}, and fewer alternatives"
 
 func compile(text string) (*Pattern, error) {
@@ -76,7 +81,7 @@ func compile(text string) (*Pattern, error) {
 	if err != nil {
 		return nil, fmt.Errorf("must be a regular expression (RE2): %w", errors.New(strings.TrimPrefix(err.Error(), "error parsing regexp: ")))
 	}
-	if rough := estimateSteps(tree); rough > 4*MaxSteps { // Counting would take the memory that is not to be taken.
+	if rough := estimateSteps(tree); rough > 4*MaxSteps { // exact counting would allocate the memory that is to be limited
 		return nil, tooLarge(steps + rough)
 	}
 	prog, err := syntax.Compile(tree.Simplify())
@@ -98,14 +103,14 @@ func tooLarge(steps int) error {
 	return fmt.Errorf("must have at most %d steps when it is compiled, and has about %d; %s", MaxSteps, steps, advice)
 }
 
-// ignoresCase finds a group that ignores case, and wideRange a range up to a character that may lie far outside of ASCII.
+// ignoresCase finds a case-insensitive group. wideRange finds a range up to a non-ASCII character.
 var (
 	ignoresCase = regexp.MustCompile(`\(\?[a-zA-Z]*i`)
 	wideRange   = regexp.MustCompile(`-(?:\\x\{|[^\x00-\x7f])`)
 )
 
-// written returns the steps that a pattern counts for what makes parsing it slow: large classes by name and ranges whose case is ignored. Neither
-// shows in the program.
+// parseSteps returns the steps for slow parsing: large named classes, and case-insensitive ranges.
+// The program's size does not show them.
 func parseSteps(text string) int {
 	steps := strings.Count(text, `\p`) + strings.Count(text, `\P`)
 	if ignoresCase.MatchString(text) {
@@ -114,7 +119,7 @@ func parseSteps(text string) int {
 	return steps
 }
 
-// instructions returns what a program counts.
+// programSteps returns the steps of a program.
 func programSteps(prog *syntax.Prog) int {
 	steps := len(prog.Inst)
 	for i := range prog.Inst {
@@ -125,7 +130,7 @@ func programSteps(prog *syntax.Prog) int {
 	return steps
 }
 
-// estimate returns about how many instructions an expression will have, without writing its repetitions out.
+// estimateSteps estimates the number of instructions without expanding repetitions.
 func estimateSteps(tree *syntax.Regexp) int {
 	sub := 0
 	for _, s := range tree.Sub {

@@ -8,14 +8,14 @@ import (
 	"rubato/internal/budget"
 )
 
-// passes is how often all of a program may be looked at for each byte of a text while matches are replaced. One search through all of it needs
-// three at most: an instruction is come to from two others, and then left.
+// replaceFactor bounds the work of Replace: how often the whole program may be visited per byte of
+// a text. One search needs at most three, because an instruction is reached from two others and
+// left once.
 const replaceFactor = 3
 
-// Replace returns a text with each match replaced by what with returns, as [regexp.Regexp.ReplaceAllFunc] does. It is bounded where that is not:
-// a search may look at all that follows a match before it knows where the match ends, and the next one begins right after it. Where replacing would
-// take longer than a few searches through the whole text, or than the budget allows, ok is false, and nothing can be said about what the
-// pattern finds.
+// Replace replaces each match by the result of with, like [regexp.Regexp.ReplaceAllFunc], but in
+// bounded time. That function may scan the rest of the text to find the end of each match. If the
+// work exceeds a few full searches or the budget, ok is false and the result must not be used.
 func (p *Pattern) Replace(text []byte, b *budget.Budget, with func(found []byte) []byte) (out []byte, ok bool) {
 	if b.Spend(searchSteps) != nil {
 		return nil, false
@@ -25,7 +25,7 @@ func (p *Pattern) Replace(text []byte, b *budget.Budget, with func(found []byte)
 		now: newQueue(len(p.prog.Inst)), next: newQueue(len(p.prog.Inst)), budget: b,
 	}
 	m.charged = m.left
-	end := 0 // of the last match
+	end := 0 // end of the last match
 	for at := 0; at <= len(text); {
 		from, to, found := m.find(at)
 		m.charge(stepsPerBudgetStep)
@@ -36,7 +36,7 @@ func (p *Pattern) Replace(text []byte, b *budget.Budget, with func(found []byte)
 			break
 		}
 		out = append(out, text[end:from]...)
-		if to > end || from == 0 { // No empty match right after another match.
+		if to > end || from == 0 { // no empty match directly after a match
 			out = append(out, with(text[from:to])...)
 		}
 		end = to
@@ -49,29 +49,31 @@ func (p *Pattern) Replace(text []byte, b *budget.Budget, with func(found []byte)
 	return append(out, text[end:]...), true
 }
 
-// machine looks for one program in one text, as package regexp does where it neither goes back nor knows a single way: all threads advance a
-// character at a time, in the order of what they prefer. It differs in that it counts what it does.
+// matcher simulates the program's NFA over one text, like package regexp in its general case: all
+// threads advance one character at a time, in order of preference. Unlike regexp it counts its
+// steps.
 type matcher struct {
 	prog      *syntax.Prog
 	prefix    []byte
 	text      []byte
-	start     syntax.EmptyOp // what must hold where a match begins
-	left      int            // steps that may still be taken; below zero the search is over and its result means nothing
+	start     syntax.EmptyOp // condition at the start of a match
+	left      int            // remaining steps; negative: the result is invalid
 	now, next *queue
 	budget    *budget.Budget
-	charged   int // left when the budget was charged last
+	charged   int // left at the last charge
 }
 
 const (
-	// searchSteps is what a search takes of a budget however short the text is.
+	// searchSteps is the cost of a search of the shortest text, in budget steps.
 	searchSteps = 8
-	// settleSteps is how many steps of a program are one step of a budget.
+	// stepsPerBudgetStep is the number of program steps per budget step.
 	stepsPerBudgetStep = 32
-	// settleEvery is how many steps a search may take before it charges the budget and hears whether the run has ended.
+	// chargeInterval is the number of program steps after which a search charges the budget and
+	// checks whether the run has ended.
 	chargeInterval = stepsPerBudgetStep << 10
 )
 
-// settle charges the budget once a search has taken so many steps.
+// charge charges the budget for the steps taken since the last charge, if there are enough of them.
 func (m *matcher) charge(every int) {
 	taken := m.charged - m.left
 	if taken < every || m.left < 0 {
@@ -83,13 +85,13 @@ func (m *matcher) charge(every int) {
 	m.charged = m.left
 }
 
-// thread is a place in the program with where its match began.
+// thread is a position in the program with the start of its match.
 type thread struct {
 	pc   uint32
 	from int
 }
 
-// queue is a set of threads with an order, one for each instruction at most.
+// queue is an ordered set of threads, at most one per instruction.
 type queue struct {
 	sparse []uint32
 	dense  []thread
@@ -104,7 +106,7 @@ func (q *queue) has(pc uint32) bool {
 	return int(i) < len(q.dense) && q.dense[i].pc == pc
 }
 
-// find returns the leftmost match that begins at a place or after it, and of those the one that the pattern prefers.
+// find returns the leftmost match at or after a position, and of several the preferred one.
 func (m *matcher) find(at int) (from, to int, found bool) {
 	m.now.dense = m.now.dense[:0]
 	for m.left >= 0 {
@@ -139,7 +141,7 @@ func (m *matcher) find(at int) (from, to int, found bool) {
 	return from, to, found
 }
 
-// rune returns the character at a place and its width; -1 and 0 at the end.
+// rune returns the character at a position and its width; -1 and 0 at the end.
 func (m *matcher) rune(at int) (rune, int) {
 	if at >= len(m.text) {
 		return -1, 0
@@ -150,8 +152,8 @@ func (m *matcher) rune(at int) (rune, int) {
 	return utf8.DecodeRune(m.text[at:])
 }
 
-// step moves all threads over a character, to where conditions hold. ended reports that a match ends before the character, and from is where it
-// began; threads that it is preferred to are gone.
+// step advances all threads over a character. ended reports that a match ends before it, and from
+// is its start; threads with a lower preference are dropped.
 func (m *matcher) step(here rune, holds syntax.EmptyOp) (from int, ended bool) {
 	m.next.dense = m.next.dense[:0]
 	m.left -= len(m.now.dense)
@@ -167,7 +169,7 @@ func (m *matcher) step(here rune, holds syntax.EmptyOp) (from int, ended bool) {
 	return 0, false
 }
 
-// moves reports whether an instruction takes a character.
+// consumes reports whether an instruction accepts a character.
 func consumes(inst *syntax.Inst, here rune) bool {
 	switch inst.Op {
 	case syntax.InstRune:
@@ -183,7 +185,7 @@ func consumes(inst *syntax.Inst, here rune) bool {
 	}
 }
 
-// add puts a thread into a queue, with all that it comes to without a character.
+// add adds a thread to a queue, and all threads that it reaches without consuming a character.
 func (m *matcher) add(q *queue, t thread, holds syntax.EmptyOp) {
 	for {
 		if m.left--; q.has(t.pc) {

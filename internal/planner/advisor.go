@@ -6,33 +6,38 @@ import (
 	"time"
 )
 
-// Advisor judges one case at a time. It is safe for concurrent use, keeps nothing between cases, and touches nothing but the desk.
+// Advisor judges one snapshot at a time. It is safe for concurrent use, keeps no state between
+// sessions, and acts only through the toolset.
 type Advisor interface {
-	// Name is how hints and sessions call it, behind "planner:": heuristic, or the name of a model.
+	// Name is the advisor's part of the author "planner:<name>": heuristic, or the name of a model.
 	Name() string
-	// Advise looks at a case, proposes through the desk what it wants changed, and submits a verdict. It returns when ctx ends at the
-	// latest. With an error nothing that it proposed comes into force; the session is kept with what it cost. [ErrOverBudget] and
-	// [UnavailableError] say that the advisor could not be asked, which is nobody's fault.
+	// Advise judges a snapshot, proposes changes through the toolset and returns a verdict. It
+	// returns when ctx ends. If it returns an error, none of its proposals comes into force, but
+	// the session is recorded with its cost. [ErrOverBudget] and [UnavailableError] mean that the
+	// advisor could not be asked.
 	Advise(ctx context.Context, c Snapshot, d Toolset) (Verdict, error)
 }
 
-// Verdict is what an advisor submits at the end of a session: why it proposed what it did, and when to look again.
+// Verdict is the final answer of an advisor: its reasoning and the time of the next analysis.
 type Verdict struct {
-	Reasoning      string        // for people; cut to 2000 characters
-	Confidence     float64       // 0 to 1
-	NextAnalysisIn time.Duration // bounded by the [Rails]; 0: as the planner thinks best
+	Reasoning  string  // at most 2000 characters
+	Confidence float64 // 0 to 1
+	// NextAnalysisIn is limited by the [Guardrails]; 0 leaves the choice to the planner.
+	NextAnalysisIn time.Duration
 }
 
-// ErrOverBudget says that an advisor may spend no more today. Baselines go on.
+// ErrOverBudget is returned if the token budget of the day is used up. Baselines stay in force.
 var ErrOverBudget = errors.New("the budget of the planner is spent")
 
-// UnavailableError says that an advisor cannot be asked at the moment: a service that does not answer, or asks to wait.
+// UnavailableError is returned if an advisor cannot be asked at the moment, because its service
+// does not respond or asked to wait.
 type UnavailableError struct {
-	RetryIn time.Duration // when to try again; 0: as the planner thinks best
-	Err     error         // the cause
+	// RetryIn is the wait before the next try; 0 leaves the choice to the planner.
+	RetryIn time.Duration
+	Err     error
 }
 
-// Error says so.
+// Error includes the cause.
 func (e *UnavailableError) Error() string { return "the advisor cannot be asked: " + e.Err.Error() }
 
 // Unwrap returns the cause.

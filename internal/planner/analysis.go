@@ -13,14 +13,15 @@ import (
 	"rubato/internal/failpoint"
 )
 
-// analyse carries out the session of a claim: it looks, asks the advisor, and writes everything at once.
+// analyse runs the session of a claim: it loads the evidence, runs the advisor and records the
+// result in one transaction.
 func (p *Planner) analyse(ctx context.Context, t Claim) error {
 	material, err := p.cfg.Evidence.Load(ctx, t.Account)
 	if errs.CodeOf(err) == errs.NotFound {
 		return p.cfg.Queue.Park(ctx, t, ParkedArchived, 0)
 	}
 	if err != nil {
-		return fmt.Errorf("looking at endpoint %s: %w", t.Account.EndpointID, err)
+		return fmt.Errorf("load endpoint %s: %w", t.Account.EndpointID, err)
 	}
 	if why := parkReason(material); why != "" {
 		return p.cfg.Queue.Park(ctx, t, why, material.Endpoint.Version)
@@ -31,14 +32,14 @@ func (p *Planner) analyse(ctx context.Context, t Claim) error {
 		return err
 	}
 	a.runAdvisor(ctx)
-	if ctx.Err() != nil { // The planner stops: another one looks again.
+	if ctx.Err() != nil { // graceful shutdown; another planner analyses the endpoint
 		return ctx.Err()
 	}
 	failpoint.Hit(failpoint.Advised)
 	return a.record(ctx)
 }
 
-// leaveAlone returns why an endpoint is not to be analysed; empty: it is.
+// parkReason returns the reason not to analyse an endpoint; empty if it is analysed.
 func parkReason(m Inputs) ParkReason {
 	switch {
 	case m.Endpoint.Archived():
@@ -52,7 +53,7 @@ func parkReason(m Inputs) ParkReason {
 	}
 }
 
-// analysis is one session under way.
+// analysis is one running session. One goroutine owns it; only tools is shared with the advisor.
 type analysis struct {
 	*Planner
 
@@ -61,12 +62,12 @@ type analysis struct {
 	snapshot   Snapshot
 	tools      *sessionTools
 	verdict    Verdict
-	advisorErr error // of the advisor
+	advisorErr error
 }
 
 func (a *analysis) prepare() (err error) {
 	if a.snapshot, err = NewSnapshot(a.inputs, a.claim); err != nil {
-		return fmt.Errorf("putting together the case of endpoint %s: %w", a.claim.Account.EndpointID, err)
+		return fmt.Errorf("build snapshot of endpoint %s: %w", a.claim.Account.EndpointID, err)
 	}
 	a.snapshot.AnalysisInterval = a.cfg.Guardrails.analysisInterval()
 	s, err := newProposalContext(a.inputs.Endpoint, a.claim.Memory, a.inputs.Now)
@@ -81,14 +82,14 @@ func (a *analysis) prepare() (err error) {
 	return nil
 }
 
-// consult asks the advisor, within the time of a session. What it panics with is its failure.
+// runAdvisor runs the advisor within the session timeout. A panic of the advisor becomes its error.
 func (a *analysis) runAdvisor(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
 	defer cancel()
 	defer func() {
 		if fault := recover(); fault != nil {
 			a.metrics.panics.Inc()
-			a.cfg.Logger.Error("an advisor panicked", "error", fault, "stack", string(debug.Stack()))
+			a.cfg.Logger.Error("advisor panicked", "error", fault, "stack", string(debug.Stack()))
 			a.advisorErr = errors.New("the advisor failed by a fault of its own")
 		}
 	}()
@@ -99,15 +100,16 @@ func (a *analysis) runAdvisor(ctx context.Context) {
 	}
 }
 
-// close writes the session. Where the database refuses a value of it, it is written without its calls, which hold what an advisor sent
-// as it stood; and if that is not enough, as one that failed: when to look again and what was spent are on record in any case. Otherwise
-// the endpoint would be analysed again as soon as the lock ends, at the same price, over and over.
+// record writes the session. If the database rejects a value, it writes the session again without
+// its calls, because they hold unchecked text of the advisor. If that is rejected too, it writes a
+// failed session. The next analysis time and the spent tokens are recorded in every case, because
+// otherwise the endpoint would be analysed again and again at the same cost.
 func (a *analysis) record(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	c, err := a.tryRecord(ctx)
 	if errors.Is(err, ErrUnwritable) {
-		a.cfg.Logger.Warn("the database refused a value of a session; it is written without its calls",
+		a.cfg.Logger.Warn("database rejected a value of a session; recording it without its calls",
 			"endpoint_id", a.claim.Account.EndpointID.String(), "error", err)
 		a.tools.dropCalls()
 		c, err = a.tryRecord(ctx)
@@ -117,13 +119,14 @@ func (a *analysis) record(ctx context.Context) error {
 		c, err = a.tryRecord(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("writing a session of endpoint %s: %w", a.claim.Account.EndpointID, err)
+		return fmt.Errorf("record session of endpoint %s: %w", a.claim.Account.EndpointID, err)
 	}
 	a.metrics.closed(c, a.tools)
 	return nil
 }
 
-// write writes what the session leaves. Where the endpoint was changed meanwhile so that the plan no longer holds, it writes that instead.
+// tryRecord writes the session once. If the endpoint changed so that the plan no longer holds, it
+// records a stale session instead.
 func (a *analysis) tryRecord(ctx context.Context) (Completion, error) {
 	c := a.completion()
 	err := a.cfg.Queue.Complete(ctx, a.claim, c)
@@ -135,7 +138,7 @@ func (a *analysis) tryRecord(ctx context.Context) (Completion, error) {
 	return c, err
 }
 
-// stale reports whether a plan was refused in the transaction that should have written it.
+// stale reports whether the transaction refused the plan because of the endpoint's current state.
 func stale(err error) bool {
 	if errors.Is(err, ErrUnwritable) {
 		return false
@@ -148,7 +151,7 @@ func stale(err error) bool {
 	}
 }
 
-// closing returns what the session leaves.
+// completion returns the record of the session and the changes that go with it.
 func (a *analysis) completion() Completion {
 	if a.advisorErr != nil {
 		return a.completionOf(resultOf(a.advisorErr))
@@ -171,7 +174,7 @@ func (a *analysis) completion() Completion {
 	}
 }
 
-// resultOf returns how a session ends whose advisor failed.
+// resultOf maps an advisor's error to the result of its session.
 func resultOf(fault error) Result {
 	if errors.Is(fault, ErrOverBudget) {
 		return OverBudget
@@ -182,7 +185,7 @@ func resultOf(fault error) Result {
 	return Failed
 }
 
-// ended returns what is left of a session that ends in a result and changes nothing.
+// completionOf returns a record with the given result that changes nothing.
 func (a *analysis) completionOf(r Result) Completion {
 	d, now := a.tools, a.inputs.Now
 	s := &Session{
@@ -195,9 +198,9 @@ func (a *analysis) completionOf(r Result) Completion {
 	case Acted, Suggested, Observed:
 		s.Changes = d.plan.Describe()
 	case Stale:
-		in = time.Second // Look again at what it has become, as soon as that may be.
+		in = time.Second // analyse the changed endpoint as soon as permitted
 	case OverBudget:
-		in = now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour).Sub(now) // Until there is a new day to spend of.
+		in = now.UTC().Truncate(24 * time.Hour).Add(24 * time.Hour).Sub(now) // until the token budget of the next day
 		s.Error = ErrOverBudget.Error()
 	case Unreachable:
 		if away, is := errors.AsType[*UnavailableError](a.advisorErr); is {
@@ -206,7 +209,7 @@ func (a *analysis) completionOf(r Result) Completion {
 		s.Error = "the advisor could not be asked"
 	case Failed:
 		s.Error = "the advisor failed or took too long"
-		a.cfg.Logger.Warn("an advisor failed; the baseline goes on", "endpoint_id", s.EndpointID.String(), "error", a.advisorErr)
+		a.cfg.Logger.Warn("advisor failed; the baseline stays in force", "endpoint_id", s.EndpointID.String(), "error", a.advisorErr)
 	case Unchanged:
 	}
 	memory := a.claim.Memory.withAnalysis(Analysis{At: now, Advisor: s.Advisor, Outcome: r, Reasoning: s.Verdict.Reasoning, Tainted: d.tainted()})
@@ -219,7 +222,7 @@ func (a *analysis) completionOf(r Result) Completion {
 	return c
 }
 
-// remember adds the plan's changes to a memory.
+// withChanges adds the plan's changes to a memory.
 func (a *analysis) withChanges(m Memory) Memory {
 	n, direction := a.tools.proposals.countChanges(a.tools.plan)
 	if n == 0 {
@@ -234,7 +237,7 @@ func (a *analysis) withChanges(m Memory) Memory {
 	return m.withChanges(a.inputs.Now, n, direction)
 }
 
-// author is how hints name an advisor.
+// author returns the author of an advisor's hints.
 func author(advisor string) string { return endpoints.PlannerAuthor + advisor }
 
 func (a *analysis) suggestion(s *Session) *Suggestion {
@@ -244,8 +247,8 @@ func (a *analysis) suggestion(s *Session) *Suggestion {
 	}
 }
 
-// revise puts the plan in force, under the endpoint's lock: the rails judge it again by how the endpoint stands now. An edit that came
-// meanwhile wins.
+// apply puts the plan in force under the endpoint's row lock. The guardrails check it again against
+// the current state. If the endpoint was edited in between, the edit wins.
 func (a *analysis) apply(e *endpoints.Endpoint, holds []endpoints.Hold, now time.Time) (*endpoints.Recorded, error) {
 	if e.Version != a.inputs.Endpoint.Version {
 		return nil, errs.New(errs.Precondition, "version_mismatch", "the endpoint was edited while it was analysed")

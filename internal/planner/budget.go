@@ -2,20 +2,22 @@ package planner
 
 import "context"
 
-// Budget bounds what models cost, by tokens per day (UTC): of an endpoint, of a tenant, and of the whole installation. It is kept in the
-// database, so every planner spends from the same one. It is safe for concurrent use.
+// Budget is the token quota of language models per day (UTC): per endpoint, per tenant and for the
+// installation. It is kept in the database, so all planners share it. It is safe for concurrent
+// use.
 type Budget interface {
-	// Reserve sets tokens aside for a call that is about to be made, or says [ErrOverBudget] where any of the limits would be
-	// exceeded. What is reserved counts as spent until it is settled: a planner that dies spends it.
+	// Reserve sets tokens aside before a request. The error is [ErrOverBudget] if one of the quotas
+	// would be exceeded. Reserved tokens count as spent until they are settled, so a planner that
+	// crashes never under-reports.
 	Reserve(ctx context.Context, a Account, tokens int64) (Reservation, error)
-	// Settle puts what a call used in the place of what was reserved for it. It is to be called once for each reservation, whatever
-	// came of the call, with a context that outlives it.
+	// Settle replaces a reservation by the actual usage. It must be called once per reservation,
+	// whatever the result of the request, with a context that outlives the request.
 	Settle(ctx context.Context, r Reservation, used int64) error
 }
 
-// Reservation is tokens set aside.
+// Reservation is a number of tokens set aside.
 type Reservation struct {
 	Account Account
-	Day     string // the day that is charged, such as 2026-11-21
+	Day     string // charged day, such as 2026-11-21
 	Tokens  int64
 }

@@ -5,21 +5,23 @@ import (
 	"time"
 )
 
-// Changes counts how often an answer differed from the one before it.
+// Changes counts how often a response differed from the previous one.
 type Changes struct {
-	Pairs   int           // of consecutive answers whose bodies are both known
-	Changed int           // pairs that differ
-	Gap     time.Duration // mean time between the answers of a pair
+	Pairs   int           // of consecutive responses with known bodies
+	Changed int           // of these pairs, those that differ
+	Gap     time.Duration // mean time between the responses of a pair
 }
 
-// minPairs is how many pairs it takes to say anything.
+// minPairs is the least number of pairs for an estimate.
 const minPairs = 3
 
-// Rate estimates how often the answer changes, in changes per second; ok is false where too little is known.
+// Rate estimates how often the response changes, in changes per second; ok is false if there is too
+// little data.
 //
-// Whoever looks at a thing now and then sees at most one change per look, so changes per time is too low. For changes that come as a
-// Poisson process, -ln((n-x+0.5)/(n+0.5)) per gap, for x changes in n pairs, has almost no bias and stays finite where every pair
-// differs: J. Cho and H. Garcia-Molina, Estimating Frequency of Change, ACM Transactions on Internet Technology 3(3), 2003, section 4.2.
+// Polling sees at most one change per poll, so the observed rate is too low. For changes that
+// follow a Poisson process, -ln((n-x+0.5)/(n+0.5)) per gap, for x changes in n pairs, is nearly
+// unbiased and stays finite even if every pair differs: J. Cho and H. Garcia-Molina, Estimating
+// Frequency of Change, ACM Transactions on Internet Technology 3(3), 2003, section 4.2.
 func (c Changes) Rate() (perSecond float64, ok bool) {
 	if c.Pairs < minPairs || c.Gap <= 0 {
 		return 0, false

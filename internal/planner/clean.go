@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// clean returns text of outside as it may stand in a record or before a model: valid, without control, format and other invisible
-// characters, cut to a number of bytes at a whole character.
+// clean returns untrusted text that is safe to store and to show to a model: valid UTF-8, without
+// control, format and other invisible characters, at most limit bytes, cut between characters.
 func clean(text string, limit int) string {
 	var b strings.Builder
 	for _, r := range text {

@@ -7,11 +7,12 @@ import (
 	"rubato/internal/runs"
 )
 
-// unseen stands for the body of a 304 whose answer with a body is not known any more. All such answers are equal.
+// unknownDigest is the digest of a 304 for which no earlier body is known. All such responses count
+// as equal.
 const unknownDigest = ^uint64(0)
 
-// digestsOf returns the digest of each run's answer, newest first as the runs are. A 304 has no body of its own: it says that the last
-// answer still holds, so it carries the digest of that.
+// digestsOf returns the body digest of each run, newest first like the runs. A 304 has no body and
+// confirms the previous response, so it takes the digest of that response.
 func digestsOf(list []runs.Run) []uint64 {
 	digests := make([]uint64, len(list))
 	last := unknownDigest
@@ -29,18 +30,18 @@ func digestsOf(list []runs.Run) []uint64 {
 	return digests
 }
 
-// sighting is an answer that succeeded: when it was asked for, and its digest.
+// observation is a successful response: its request time and its digest.
 type observation struct {
 	at     time.Time
 	digest uint64
 }
 
-// changesOf counts how often answers, newest first, differ from the one before.
+// changesOf counts how often successive responses differ. The list is newest first.
 func changesOf(list []observation) (c Changes) {
 	var total time.Duration
 	for i := range len(list) - 1 {
 		fresh, old := list[i], list[i+1]
-		if fresh.digest == 0 && old.digest == 0 { // No body, or a program of before wrote the row.
+		if fresh.digest == 0 && old.digest == 0 { // no body, or written before digests existed
 			continue
 		}
 		c.Pairs++

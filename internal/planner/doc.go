@@ -1,10 +1,12 @@
-// Package planner looks at how endpoints behave and proposes another tempo for them. It proposes only: what it may ever change is an
-// endpoint's two hints and a short pause, each with an end, and the governor clamps what comes of them.
+// Package planner analyses how endpoints behave and proposes another interval for them. A proposal
+// is limited to the endpoint's two hints and a short pause. Each has an end, and the governor
+// clamps its effect.
 //
-// An [Advisor] judges one [Case] at a time. Whatever it is, it sees and acts through a [Desk] alone, which the program has bound to one
-// endpoint of one tenant in one version, and whose every proposal the [Rails] judge: so what an advisor makes of a hostile answer, or
-// whether it is one, decides nothing about what can happen.
+// An [Advisor] judges one [Snapshot] at a time. It reads and acts only through a [Toolset], which
+// is bound to one endpoint of one tenant in one version. The [Guardrails] check every proposal.
+// Therefore a hostile response cannot widen the effect of an analysis, even if it controls the
+// advisor.
 //
-// A [Session] is one analysis from claim to record. Nothing is written before its end, and then everything at once, under the token of
-// its claim and the version that it saw.
+// A [Session] is one analysis from claim to record. It is written in one transaction at its end,
+// fenced by the token of its claim and by the version of the endpoint that it read.
 package planner

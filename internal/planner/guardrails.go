@@ -12,19 +12,30 @@ import (
 	"rubato/internal/governor"
 )
 
-// Rails are the bounds of what a planner may do, whoever advises it. They hold in code, not in a prompt. That a hint has an end within
-// [endpoints.MaxHintLife] holds for everybody who writes one; [endpoints.MaxPlannerPause] bounds pauses.
+// Guardrails are the limits of a planner, for every advisor. They are enforced in code, because a
+// prompt cannot enforce anything. Two limits hold beside them: hints end within
+// [endpoints.MaxHintLife], for every author, and [endpoints.MaxPlannerPause] bounds pauses.
 type Guardrails struct {
-	MaxStep         float64       // how many times longer or shorter a proposed interval may be than what is in force; more is cut to it
-	MinStep         float64       // how many times longer or shorter it has to be to be a change; less only renews what is in force
-	Dwell           time.Duration // least time between two changes of the interval; twice this to turn back
-	ChangesPerHour  int           // of an endpoint: of its interval, single runs, and pauses
-	MinGap          time.Duration // least time between two analyses
-	MaxGap          time.Duration // most time to the next analysis
-	AnalysesPerHour int           // analyses of an endpoint
+	// MaxStep is the largest factor between the interval in force and a proposed one. A larger step
+	// is cut to it.
+	MaxStep float64
+	// MinStep is the smallest factor that counts as a change. A smaller step only renews the hint
+	// in force.
+	MinStep float64
+	// Dwell is the least time between two changes of the interval. It is doubled for a change of
+	// direction, so that the interval does not oscillate.
+	Dwell time.Duration
+	// ChangesPerHour limits the changes of an endpoint: intervals, single runs and pauses together.
+	ChangesPerHour int
+	// MinGap is the least time between two analyses.
+	MinGap time.Duration
+	// MaxGap is the most time until the next analysis.
+	MaxGap time.Duration
+	// AnalysesPerHour limits the analyses of an endpoint.
+	AnalysesPerHour int
 }
 
-// DefaultRails are those of a planner that nobody configured.
+// DefaultGuardrails returns the limits of a planner without configuration.
 func DefaultGuardrails() Guardrails {
 	return Guardrails{
 		MaxStep: 4, MinStep: 1.2, Dwell: time.Minute, ChangesPerHour: 12,
@@ -32,7 +43,8 @@ func DefaultGuardrails() Guardrails {
 	}
 }
 
-// standing is what a proposal is judged against: an endpoint at an instant, and what the planner did to it before.
+// proposalContext is the state that a proposal is checked against: an endpoint at an instant, and
+// the planner's memory of it.
 type proposalContext struct {
 	now      time.Time
 	endpoint *endpoints.Endpoint
@@ -40,7 +52,8 @@ type proposalContext struct {
 	tempo    time.Duration // in force
 	usual    time.Duration // without hint and backoff
 	holds    []endpoints.Hold
-	tainted  bool // the session has read an answer of a sibling
+	// tainted reports that the session has read a sibling's response.
+	tainted bool
 }
 
 func newProposalContext(e *endpoints.Endpoint, m Memory, now time.Time) (proposalContext, error) {
@@ -52,16 +65,18 @@ func newProposalContext(e *endpoints.Endpoint, m Memory, now time.Time) (proposa
 	return proposalContext{now: now, endpoint: e, memory: m.pruned(now), tempo: tempo, usual: usual}, err
 }
 
-// RequestsPerHour returns the most runs that may become due within an hour for an endpoint that the planner steers: one at each step of the
-// shortest interval, one for each change, and one at the hour's edge. Attempts that a retry policy adds come on top.
+// RequestsPerHour returns the most runs that can become due within an hour at an endpoint in the
+// planner's control: one per shortest interval, one per change, and one at the edge of the hour.
+// Retries of a retry policy come on top.
 func (r Guardrails) RequestsPerHour(minInterval, usual time.Duration) int {
 	fastest, _ := governor.PlannerBounds(usual, minInterval, 0)
 	shortest := min(fastest, max(usual, time.Second))
 	return int(time.Hour/shortest) + 1 + r.ChangesPerHour
 }
 
-// judge returns a plan as it may come into force now, or why it may not. It is asked when something is proposed, and again in the
-// transaction that writes it.
+// evaluate returns the plan as it may come into force now, or the reason for its refusal. It runs
+// when a proposal is made, and again in the transaction that writes it, because the endpoint may
+// change in between.
 func (r Guardrails) evaluate(s proposalContext, p Plan) (Plan, ProposalResult, error) {
 	if s.endpoint.Archived() || s.endpoint.PausedAt(s.now) {
 		return p, ProposalResult{}, errs.New(errs.Conflict, "left_alone", "the endpoint is paused or archived, and the planner leaves it alone")
@@ -94,7 +109,7 @@ func (r Guardrails) evaluate(s proposalContext, p Plan) (Plan, ProposalResult, e
 	return p, ruling, r.checkRate(s, p)
 }
 
-// cleared refuses to clear hints where there are none, and nothing else is asked for.
+// checkClear refuses to clear hints if there are none and the plan changes nothing else.
 func (s proposalContext) checkClear(p Plan) error {
 	if p.Clear && s.endpoint.State.IntervalHint == nil && s.endpoint.State.OneShotHint == nil && p.Interval == nil && p.NextRun == nil {
 		return errs.New(errs.Conflict, "nothing_to_change", "there is no hint to forget")
@@ -102,7 +117,8 @@ func (s proposalContext) checkClear(p Plan) error {
 	return nil
 }
 
-// personal refuses to touch a hint that somebody else wrote, as long as it is in force: whoever wrote it knows why.
+// checkForeignHint refuses to replace a hint of another author while it is in force, because only
+// its author knows why it was set.
 func (s proposalContext) checkForeignHint(p Plan) error {
 	state := s.endpoint.State
 	for hint, touched := range map[*endpoints.Hint]bool{state.IntervalHint: p.Clear || p.Interval != nil, state.OneShotHint: p.Clear || p.NextRun != nil} {
@@ -113,7 +129,8 @@ func (s proposalContext) checkForeignHint(p Plan) error {
 	return nil
 }
 
-// held refuses what a person cleared, undid or rejected a while ago.
+// checkHolds refuses a kind of change that a person cleared, undid or rejected within the hold
+// time.
 func (s proposalContext) checkHolds(p Plan) error {
 	for _, h := range s.holds {
 		touched := map[string]bool{
@@ -127,8 +144,9 @@ func (s proposalContext) checkHolds(p Plan) error {
 	return nil
 }
 
-// untouched refuses a session that has read an answer of a sibling to hold an endpoint back: the sibling's target may have written the
-// proposal, and must not silence others. A hint of the planner's that makes an endpoint faster counts as its tempo here.
+// checkTainted refuses a pause or a longer interval in a session that has read a sibling's
+// response. Otherwise the sibling's target could silence another endpoint by prompt injection.
+// Clearing a planner hint that makes the endpoint faster counts as a longer interval.
 func (s proposalContext) checkTainted(p Plan) error {
 	if !s.tainted {
 		return nil
@@ -141,7 +159,8 @@ func (s proposalContext) checkTainted(p Plan) error {
 	return errs.New(errs.Conflict, "tainted", "this session has read the answer of a sibling, so it can neither pause the endpoint nor make its interval longer")
 }
 
-// unasked refuses a single run where neither minIntervalMs nor a role says that more runs than the baseline's are wanted.
+// checkExtraRun refuses a single run unless minIntervalMs or a role permits more runs than the
+// baseline.
 func (s proposalContext) checkExtraRun(p Plan) error {
 	spec := s.endpoint.Spec
 	if p.NextRun == nil || spec.MinInterval > 0 || slices.Contains(Roles(), spec.Labels[RoleLabel]) {
@@ -150,7 +169,7 @@ func (s proposalContext) checkExtraRun(p Plan) error {
 	return errs.New(errs.Conflict, "no_minimum", "without minIntervalMs or a role the endpoint is never called more often than its baseline says")
 }
 
-// checkNextRun returns what is wrong with a single run by itself.
+// checkNextRun validates the fields of a proposed single run.
 func checkNextRun(p NextRunProposal) error {
 	err := endpoints.HintRequest{In: &p.In, TTL: &p.TTL, Reason: p.Reason}.CheckOneShot(time.Unix(0, 0))
 	bad := append([]errs.Field{}, errs.FieldsOf(err)...)
@@ -160,17 +179,18 @@ func checkNextRun(p NextRunProposal) error {
 	return errs.InvalidFields(bad)
 }
 
-// latest returns by when maxIntervalMs has the endpoint run again; ok is false where there is none. The governor lets pauses go beyond that,
-// for the people who ask for them.
+// latestRun returns the instant by which maxIntervalMs requires the next run; ok is false if there
+// is no maximum. The governor lets a pause exceed it, but only for people.
 func (s proposalContext) latestRun() (at time.Time, ok bool) {
 	last := s.endpoint.State.Anchor
-	if last.IsZero() { // It has never run: there is no run to count from.
+	if last.IsZero() { // never run: count from now
 		last = s.now
 	}
 	return last.Add(s.endpoint.Spec.MaxInterval), s.endpoint.Spec.MaxInterval > 0
 }
 
-// pause returns a pause as it may be, if there is one: cut to what maxIntervalMs leaves room for.
+// fitPause shortens a pause to the pause quota and to maxIntervalMs. It returns an error if nothing
+// useful is left.
 func (s proposalContext) fitPause(p *PauseProposal) (*PauseProposal, error) {
 	if p == nil {
 		return nil, nil //nolint:nilnil // No pause is no error.
@@ -186,7 +206,7 @@ func (s proposalContext) fitPause(p *PauseProposal) (*PauseProposal, error) {
 			break
 		}
 		if fixed.For = left.Truncate(time.Second); fixed.For < time.Second {
-			return nil, errs.New(errs.Conflict, "paused_enough", "the planner may pause an endpoint for a quarter of any four hours, and has")
+			return nil, errs.New(errs.Conflict, "paused_enough", "the planner has used its quota of pauses: a quarter of any four hours")
 		}
 	}
 	if latest, ok := s.latestRun(); ok {
@@ -195,15 +215,16 @@ func (s proposalContext) fitPause(p *PauseProposal) (*PauseProposal, error) {
 	return &fixed, nil
 }
 
-// silence refuses a plan with a pause that would keep the endpoint from running for longer than maxIntervalMs: there may be no time left, or
-// no occurrence of a cron between the end of the pause and then.
+// checkMaxInterval refuses a pause after which the next due time would exceed maxIntervalMs. That
+// happens if too little time is left, or if a cron has no occurrence between the pause and the
+// limit.
 func (s proposalContext) checkMaxInterval(p Plan) error {
 	latest, ok := s.latestRun()
 	if p.Pause == nil || !ok {
 		return nil
 	}
 	after := *s.endpoint
-	after.State.Running = nil // Nothing is decided while a run is live.
+	after.State.Running = nil // a due time is only decided without a live run
 	if p.Pause.For >= time.Second {
 		if _, err := after.ApplyAdvice(s.now, endpoints.Actor{}, author(""), p.advice()); err != nil {
 			return err
@@ -215,7 +236,8 @@ func (s proposalContext) checkMaxInterval(p Plan) error {
 	return errs.New(errs.Conflict, "no_room", "maxIntervalMs leaves no room for a pause")
 }
 
-// interval returns an interval as it may be, with a note of what differs from the proposal.
+// fitInterval returns the proposed interval within all limits. The result's note lists the limits
+// that changed it.
 func (r Guardrails) fitInterval(s proposalContext, p IntervalProposal) (IntervalProposal, ProposalResult, error) {
 	request := endpoints.HintRequest{Interval: p.Interval, TTL: &p.TTL, Reason: p.Reason}
 	if err := request.CheckInterval(s.now); err != nil {
@@ -249,16 +271,16 @@ func (r Guardrails) fitInterval(s proposalContext, p IntervalProposal) (Interval
 	return p, ProposalResult{Interval: p.Interval, Note: strings.Join(notes, "; ")}, nil
 }
 
-// pace refuses changes that come too fast after one another.
+// checkRate refuses changes that exceed the hourly quota or come before the dwell time is over.
 func (r Guardrails) checkRate(s proposalContext, p Plan) error {
 	n, direction := s.countChanges(p)
 	if n == 0 {
 		return nil
 	}
 	if len(s.memory.Changes)+n > r.ChangesPerHour {
-		return errs.New(errs.Conflict, "too_many_changes", fmt.Sprintf("the planner may change an endpoint %d times an hour, and has", r.ChangesPerHour))
+		return errs.New(errs.Conflict, "too_many_changes", fmt.Sprintf("the planner has used its quota of %d changes an hour for this endpoint", r.ChangesPerHour))
 	}
-	outage := p.Interval != nil && !p.Interval.OutageSince.IsZero() // It makes way for nothing, and ends by itself.
+	outage := p.Interval != nil && !p.Interval.OutageSince.IsZero() // An outage hint ends by itself, so it needs no dwell time.
 	if direction == 0 || len(s.memory.Changes) == 0 || outage {
 		return nil
 	}
@@ -272,8 +294,8 @@ func (r Guardrails) checkRate(s proposalContext, p Plan) error {
 	return nil
 }
 
-// counts returns how many changes a plan makes, and whether it makes the interval longer (1) or shorter (-1). A hint that is only renewed
-// is none.
+// countChanges returns the number of changes of a plan, and whether the interval gets longer (1) or
+// shorter (-1). Renewing a hint is no change.
 func (s proposalContext) countChanges(p Plan) (n, direction int) {
 	for _, there := range []bool{p.NextRun != nil, p.Pause != nil} {
 		if there {
@@ -300,23 +322,24 @@ func (s proposalContext) countChanges(p Plan) (n, direction int) {
 	return n, 1
 }
 
-// hinted reports whether an interval hint is in force.
+// hasHint reports whether an interval hint is in force.
 func (s proposalContext) hasHint() bool {
 	h := s.endpoint.State.IntervalHint
 	return h != nil && h.ExpiresAt.After(s.now)
 }
 
-// near reports whether two intervals are so close that changing from one to the other is not worth it.
+// isRenewal reports whether two intervals differ by less than MinStep.
 func (r Guardrails) isRenewal(a, b time.Duration) bool {
 	return a > 0 && b < scale(a, r.MinStep) && b > scale(a, 1/r.MinStep)
 }
 
-// scale multiplies a duration, without overflow.
+// scale multiplies a duration without overflow.
 func scale(d time.Duration, by float64) time.Duration {
 	return time.Duration(min(float64(d)*by, float64(math.MaxInt64/2)))
 }
 
-// again returns when an endpoint is analysed next, and before when nothing makes it be.
+// nextAnalysis returns the time of the next analysis, and the earliest time at which a change of
+// the endpoint may trigger one.
 func (r Guardrails) nextAnalysis(m Memory, now time.Time, in time.Duration) (next, notBefore time.Time) {
 	notBefore = now.Add(r.MinGap)
 	if n := len(m.Analyses); n >= r.AnalysesPerHour {
@@ -328,7 +351,8 @@ func (r Guardrails) nextAnalysis(m Memory, now time.Time, in time.Duration) (nex
 	return later(notBefore, now.Add(min(max(in, r.analysisInterval()), r.MaxGap))), notBefore
 }
 
-// lookEvery returns the least time between looks by the clock. They take half of the hour's analyses at most: the others are for what happens.
+// analysisInterval returns the least time between analyses that the clock triggers. They use at
+// most half of the hourly quota, so that the rest remains for changes of the endpoint.
 func (r Guardrails) analysisInterval() time.Duration {
 	return max(r.MinGap, 2*rateWindow/time.Duration(max(1, r.AnalysesPerHour)))
 }

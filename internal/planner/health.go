@@ -9,11 +9,11 @@ import (
 	"rubato/internal/telemetry"
 )
 
-// minSilence is the shortest time without a pass that says anything.
+// minPassTimeout is the least time without a successful pass that counts as unhealthy.
 const minPassTimeout = 5 * time.Second
 
-// Checks returns what must hold while the planner does its work. They look at what it remembers and ask nobody. That an advisor cannot be
-// asked is none of them: baselines and hints go on without it.
+// Checks returns the health checks of the planner. They read its own state and make no requests. An
+// unavailable advisor is not unhealthy, because baselines and hints stay in force without it.
 func (p *Planner) Checks() []telemetry.Check {
 	return []telemetry.Check{{Name: "planner", Ask: p.checkPasses}}
 }

@@ -8,10 +8,10 @@ import (
 	"rubato/internal/ids"
 )
 
-// SessionID names a session for ever. It is a UUIDv7, so sessions sort by when they began.
+// SessionID identifies a session. It is a UUIDv7, so sessions sort by their start.
 type SessionID [16]byte
 
-// SuggestionID names a suggestion for ever, and sorts likewise.
+// SuggestionID identifies a suggestion. It is a UUIDv7, too.
 type SuggestionID [16]byte
 
 var (
@@ -25,7 +25,7 @@ func NewSessionID() SessionID { return SessionID(uuid.Must(uuid.NewV7())) }
 // NewSuggestionID returns a fresh ID.
 func NewSuggestionID() SuggestionID { return SuggestionID(uuid.Must(uuid.NewV7())) }
 
-// FirstSessionID returns an ID that sorts before those of sessions that begin at an instant or later.
+// FirstSessionID returns the lowest ID of the sessions that begin at or after an instant.
 func FirstSessionID(at time.Time) SessionID { return ids.First(at) }
 
 // String returns the ID as users see it.
@@ -34,14 +34,14 @@ func (id SessionID) String() string { return sessionKind.String(id) }
 // String returns the ID as users see it.
 func (id SuggestionID) String() string { return suggestionKind.String(id) }
 
-// ParseSessionID reads the form that String writes. A text that no session has names nothing: the error is an [errs.NotFound]. What is no
-// text at all is an [errs.Malformed].
+// ParseSessionID parses the form that String writes. The error is an [errs.NotFound] if the text is
+// not the form of a session ID, and an [errs.Malformed] if it is not valid text.
 func ParseSessionID(s string) (SessionID, error) {
 	id, err := sessionKind.Parse(s)
 	return id, err
 }
 
-// ParseSuggestionID reads the form that String writes. The errors are those of [ParseSessionID].
+// ParseSuggestionID parses the form that String writes, with the errors of [ParseSessionID].
 func ParseSuggestionID(s string) (SuggestionID, error) {
 	id, err := suggestionKind.Parse(s)
 	return id, err

@@ -5,28 +5,32 @@ import (
 	"time"
 )
 
-// Memory is what the planner remembers of an endpoint between analyses.
+// Memory is the state that the planner stores per endpoint between analyses.
 type Memory struct {
-	Analyses  []time.Time `json:"analyses,omitempty"`  // those of the last hour, oldest first
-	Changes   []time.Time `json:"changes,omitempty"`   // likewise
-	Direction int         `json:"direction,omitempty"` // of the last change: -1 shorter, 1 longer, 0 neither
-	Last      *Analysis   `json:"last,omitempty"`
-	Pauses    []Span      `json:"pauses,omitempty"` // the planner's, of the last four hours, oldest first
+	// Analyses are the times of the last hour's analyses, oldest first.
+	Analyses []time.Time `json:"analyses,omitempty"`
+	// Changes are the times of the last hour's changes, oldest first.
+	Changes []time.Time `json:"changes,omitempty"`
+	// Direction is that of the last change of the interval: -1 shorter, 1 longer, 0 neither.
+	Direction int       `json:"direction,omitempty"`
+	Last      *Analysis `json:"last,omitempty"`
+	// Pauses are the planner's own pauses of the last four hours, oldest first.
+	Pauses []Span `json:"pauses,omitempty"`
 }
 
-// Span is a time from one instant to another.
+// Span is the time from one instant to another.
 type Span struct {
 	From  time.Time `json:"from"`
 	Until time.Time `json:"until"`
 }
 
-// rememberedFor is the window that rates are counted in.
+// rateWindow is the window of the limits on analyses and changes.
 const rateWindow = time.Hour
 
-// pausesFor is the window in which pauses are bounded.
+// pauseWindow is the window of the limit on pauses.
 const pauseWindow = 4 * time.Hour
 
-// at returns the memory as of an instant: what is older than the window is forgotten.
+// pruned returns the memory without entries that are older than their window.
 func (m Memory) pruned(now time.Time) Memory {
 	old := func(t time.Time) bool { return !t.After(now.Add(-rateWindow)) }
 	m.Analyses = slices.DeleteFunc(slices.Clone(m.Analyses), old)
@@ -35,7 +39,7 @@ func (m Memory) pruned(now time.Time) Memory {
 	return m
 }
 
-// changed returns the memory after changes of some kinds at an instant.
+// withChanges returns the memory with n changes added at an instant.
 func (m Memory) withChanges(now time.Time, n, direction int) Memory {
 	m = m.pruned(now)
 	for range n {
@@ -45,7 +49,7 @@ func (m Memory) withChanges(now time.Time, n, direction int) Memory {
 	return m
 }
 
-// paused returns how much of a span the planner's own pauses take.
+// pausedWithin returns how much of a span the planner's pauses cover.
 func (m Memory) pausedWithin(from, until time.Time) (total time.Duration) {
 	for _, s := range m.Pauses {
 		if s.From.Before(from) {
@@ -59,7 +63,7 @@ func (m Memory) pausedWithin(from, until time.Time) (total time.Duration) {
 	return total
 }
 
-// analysed returns the memory after an analysis.
+// withAnalysis returns the memory with an analysis added.
 func (m Memory) withAnalysis(a Analysis) Memory {
 	m = m.pruned(a.At)
 	m.Analyses = append(m.Analyses, a.At)

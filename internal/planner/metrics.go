@@ -7,7 +7,7 @@ import (
 	"rubato/internal/telemetry"
 )
 
-// metrics counts what a planner does.
+// metrics holds the planner's metrics.
 type metrics struct {
 	sessions *prometheus.CounterVec
 	tokens   *prometheus.CounterVec
@@ -19,13 +19,13 @@ type metrics struct {
 	panics   prometheus.Counter
 }
 
-// The decisions on what was proposed, as metrics have them.
+// The values of the label decision.
 const (
 	decidedActed     = "acted"
 	decidedSuggested = "suggested"
 	decidedObserved  = "observed"
-	decidedRefused   = "refused" // by the rails
-	decidedCut       = "cut"     // by the rails; counted beside what became of it
+	decidedRefused   = "refused" // by the guardrails
+	decidedCut       = "cut"     // by the guardrails; counted in addition to the decision
 	decidedStale     = "stale"
 )
 
@@ -63,7 +63,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-// closed counts a session that was written.
+// closed counts a recorded session.
 func (m *metrics) closed(c Completion, d *sessionTools) {
 	s := c.Session
 	m.sessions.WithLabelValues(string(s.Outcome)).Inc()

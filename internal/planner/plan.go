@@ -7,7 +7,8 @@ import (
 	"rubato/internal/endpoints"
 )
 
-// Plan is what a session proposes, as the rails let it pass. Spans count from when it comes into force.
+// Plan is the set of changes that a session proposes, as the guardrails accepted them. Durations
+// count from the moment it comes into force.
 type Plan struct {
 	Clear    bool
 	Interval *IntervalProposal // nil: none
@@ -20,7 +21,7 @@ func (p Plan) Empty() bool {
 	return !p.Clear && p.Interval == nil && p.NextRun == nil && p.Pause == nil
 }
 
-// advice words the plan for the endpoint that takes it.
+// advice converts the plan for the endpoint that applies it.
 func (p Plan) advice() endpoints.Advice {
 	a := endpoints.Advice{Clear: p.Clear}
 	if h := p.Interval; h != nil {
@@ -35,7 +36,7 @@ func (p Plan) advice() endpoints.Advice {
 	return a
 }
 
-// Words tell what the plan changes, one line each.
+// Describe returns one line of text per change.
 func (p Plan) Describe() []string {
 	words := []string{}
 	if p.Clear {
@@ -88,24 +89,25 @@ const (
 
 func kinds() []Kind { return []Kind{KindInterval, KindOneShot, KindPause, KindClear} }
 
-// Suggestion is a plan that waits for a person.
+// Suggestion is a plan that waits for approval by a person.
 type Suggestion struct {
 	ID         SuggestionID
 	TenantID   [16]byte
 	EndpointID endpoints.ID
 	SessionID  SessionID
 	Advisor    string
-	Version    int64 // of the configuration that it is for
+	Version    int64 // of the configuration that it applies to
 	Plan       Plan
 	Reasoning  string
 	CreatedAt  time.Time
 	ExpiresAt  time.Time
 	State      SuggestionState
-	DecidedAt  time.Time // zero: nobody has
-	DecidedBy  string    // the name of a key; empty: nobody, or a newer suggestion
+	DecidedAt  time.Time // zero: undecided
+	// DecidedBy is the name of the API key; empty if undecided or replaced.
+	DecidedBy string
 }
 
-// SuggestionState says what became of a suggestion.
+// SuggestionState is the state of a suggestion.
 type SuggestionState string
 
 // The states.
@@ -113,9 +115,9 @@ const (
 	Pending  SuggestionState = "pending"
 	Approved SuggestionState = "approved"
 	Rejected SuggestionState = "rejected"
-	Replaced SuggestionState = "replaced" // by a newer one
-	Expired  SuggestionState = "expired"  // nobody decided in time
+	Replaced SuggestionState = "replaced" // superseded by a newer suggestion
+	Expired  SuggestionState = "expired"  // not decided in time
 )
 
-// suggestionLife is how long a person has to decide: by then the endpoint may behave quite differently.
+// suggestionTTL is the time for a decision. After it the endpoint may behave quite differently.
 const suggestionTTL = time.Hour

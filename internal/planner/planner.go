@@ -14,40 +14,51 @@ import (
 	"rubato/internal/loop"
 )
 
-// Config says what a planner works with. Every field is required.
+// Config holds the dependencies and limits of a planner. Every field is required.
 type Config struct {
 	Advisor    Advisor
 	Queue      Queue
 	Evidence   EvidenceStore
 	Guardrails Guardrails
-	Slots      int           // how many analyses are under way at once
-	Poll       time.Duration // between looks
-	Timeout    time.Duration // of one analysis; shorter than the lock of the queue
-	Grace      time.Duration // how long analyses may go on when the planner stops
-	Retention  time.Duration // how long sessions are kept
+	// Slots is the maximum number of concurrent analyses.
+	Slots int
+	// Poll is the interval between passes over the queue.
+	Poll time.Duration
+	// Timeout bounds one analysis. It must be shorter than the lock of a claim.
+	Timeout time.Duration
+	// Grace bounds the graceful shutdown: analyses still running after it are canceled.
+	Grace time.Duration
+	// Retention is the age after which sessions are purged.
+	Retention  time.Duration
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 }
 
 const (
-	// closeTimeout bounds the transaction that ends a session, which takes milliseconds. It is time of the lock beyond the analysis.
+	// closeTimeout bounds the transaction that records a session, which takes milliseconds. The
+	// lock of a claim has to last for this time beyond the analysis.
 	closeTimeout = 5 * time.Second
-	// tidyEvery is how often old sessions are looked for.
+	// purgeInterval is the interval between purges of old sessions.
 	purgeInterval = 10 * time.Minute
 )
 
-// LockFor returns how long a claim has to hold for analyses of a length.
+// LockDuration returns the lock that a claim needs for analyses of the given timeout.
 func LockDuration(timeout time.Duration) time.Duration { return timeout + 2*closeTimeout }
 
-// Planner analyses endpoints. Use New, then Run once.
+// Planner runs analyses in a bounded pool of goroutines. Use New, then Run once.
 type Planner struct {
-	cfg       Config
-	metrics   *metrics
-	slots     chan struct{}
-	sessions  sync.WaitGroup
-	lastPass  atomic.Int64  // when a pass last succeeded, Unix ns of this process
-	backlog   atomic.Bool   // whether the last claim left no room, so that there may be more to claim
-	slotFreed chan struct{} // told when an analysis ends and there may be more
+	cfg      Config
+	metrics  *metrics
+	slots    chan struct{}
+	sessions sync.WaitGroup
+	// lastPass is the time of the last successful pass, in Unix nanoseconds of this process. The
+	// health check reads it from another goroutine.
+	lastPass atomic.Int64
+	// backlog is true if the last claim filled every free slot, so that more endpoints may be due.
+	backlog atomic.Bool
+	// slotFreed wakes the loop when an analysis ends during a backlog. Its buffer of one is enough,
+	// because one claim fills all free slots.
+	slotFreed chan struct{}
 	draining  atomic.Bool
 	loops     *loop.Runner
 }
@@ -61,8 +72,9 @@ func New(cfg Config) *Planner {
 	}
 }
 
-// Run analyses until ctx ends. Then it lets what is under way end within the grace, and gives back what has not. Nothing that it meets
-// ends it.
+// Run analyses due endpoints until ctx ends. Then it waits for running analyses up to the grace
+// period, cancels the rest and releases their claims. Errors are logged and counted; they never end
+// Run.
 func (p *Planner) Run(ctx context.Context) {
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
@@ -70,7 +82,8 @@ func (p *Planner) Run(ctx context.Context) {
 	p.drain(stop)
 }
 
-// watch looks for what needs analysis until ctx ends.
+// run polls the queue until ctx ends. working is the context of the analyses, which outlives ctx by
+// the grace period.
 func (p *Planner) run(ctx, working context.Context) {
 	poll := time.NewTicker(p.cfg.Poll)
 	defer poll.Stop()
@@ -85,14 +98,14 @@ func (p *Planner) run(ctx, working context.Context) {
 			return
 		case <-tidy.C:
 			p.purge(ctx)
-		case <-p.slotFreed: // Between polls only what is known to wait is claimed.
+		case <-p.slotFreed: // A freed slot only claims; change detection waits for the next poll.
 			look = p.claim
 		case <-poll.C:
 		}
 	}
 }
 
-// drain waits for the analyses under way, up to the grace, then ends them.
+// drain waits for running analyses up to the grace period, then cancels them.
 func (p *Planner) drain(stop context.CancelFunc) {
 	p.draining.Store(true)
 	timer := time.AfterFunc(p.cfg.Grace, stop)
@@ -100,29 +113,30 @@ func (p *Planner) drain(stop context.CancelFunc) {
 	p.sessions.Wait()
 }
 
-// pass looks for what needs analysis and begins as many analyses as there is room for.
+// pass runs one poll or claim within closeTimeout and records whether it succeeded.
 func (p *Planner) pass(ctx, working context.Context, look func(ctx, working context.Context) error) {
 	limited, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
 	if err := look(limited, working); err != nil {
 		if ctx.Err() == nil {
 			p.metrics.errors.Inc()
-			p.cfg.Logger.Warn("looking for endpoints to analyse failed; the next pass tries again", "error", err)
+			p.cfg.Logger.Warn("claim endpoints to analyse failed; the next pass tries again", "error", err)
 		}
 		return
 	}
 	p.lastPass.Store(time.Now().UnixNano())
 }
 
-// look watches for what happened, then claims.
+// poll detects changed endpoints, then claims due ones.
 func (p *Planner) poll(ctx, working context.Context) error {
 	if err := p.cfg.Queue.DetectChanges(ctx); err != nil {
-		return fmt.Errorf("watching for changes: %w", err)
+		return fmt.Errorf("detect changed endpoints: %w", err)
 	}
 	return p.claim(ctx, working)
 }
 
-// claim claims as many endpoints as there is room for, and begins their analyses.
+// claim claims as many due endpoints as there are free slots, and starts a goroutine for each. Only
+// the loop's goroutine calls it, so a send to slots never blocks.
 func (p *Planner) claim(ctx, working context.Context) error {
 	room := cap(p.slots) - len(p.slots)
 	if room == 0 {
@@ -131,7 +145,7 @@ func (p *Planner) claim(ctx, working context.Context) error {
 	}
 	tickets, err := p.cfg.Queue.Claim(ctx, room)
 	if err != nil {
-		return fmt.Errorf("claiming up to %d endpoints: %w", room, err)
+		return fmt.Errorf("claim up to %d endpoints: %w", room, err)
 	}
 	p.backlog.Store(len(tickets) == room)
 	for _, t := range tickets {
@@ -139,27 +153,29 @@ func (p *Planner) claim(ctx, working context.Context) error {
 		p.metrics.busy.Inc()
 		p.sessions.Go(func() {
 			defer p.releaseSlot()
-			// The claim of an analysis that panics holds until its lock is over, as that of any that fails.
+			// After a panic the claim stays locked until its lock expires, so that the analysis is
+			// not repeated at once.
 			_ = p.loops.Contain(loop.Planner, func() { p.runAnalysis(working, t) })
 		})
 	}
 	return nil
 }
 
-// free gives back the room of an analysis that ended. A planner that is not done goes on at once instead of at its next poll.
+// releaseSlot frees the slot of an analysis that ended. During a backlog it wakes the loop, so that
+// the next claim does not wait for a poll.
 func (p *Planner) releaseSlot() {
 	<-p.slots
 	p.metrics.busy.Dec()
 	if p.backlog.Load() {
 		select {
 		case p.slotFreed <- struct{}{}:
-		default: // It has been told.
+		default:
 		}
 	}
 }
 
-// carryOut runs one analysis. It gives the claim back where the planner ends it; that of an analysis that failed holds until its lock is over,
-// so that what makes it fail is not tried again at once.
+// runAnalysis runs one analysis. It releases the claim if the planner shuts down. After a failure
+// the claim stays locked until its lock expires, so that the same error does not repeat at once.
 func (p *Planner) runAnalysis(ctx context.Context, t Claim) {
 	err := p.analyse(ctx, t)
 	if err == nil {
@@ -167,16 +183,16 @@ func (p *Planner) runAnalysis(ctx context.Context, t Claim) {
 	}
 	if errors.Is(err, ErrClaimLost) {
 		p.metrics.lost.Inc()
-		p.cfg.Logger.Warn("an analysis lost its claim and wrote nothing", "endpoint_id", t.Account.EndpointID.String())
+		p.cfg.Logger.Warn("analysis lost its claim; nothing was written", "endpoint_id", t.Account.EndpointID.String())
 		return
 	}
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
 	defer cancel()
 	if ctx.Err() == nil {
 		p.metrics.errors.Inc()
-		p.cfg.Logger.Warn("an analysis failed", "endpoint_id", t.Account.EndpointID.String(), "error", err)
+		p.cfg.Logger.Warn("analysis failed", "endpoint_id", t.Account.EndpointID.String(), "error", err)
 	} else if released := p.cfg.Queue.Release(limited, []Claim{t}); released != nil {
-		p.cfg.Logger.Warn("giving back the claim of an analysis failed; it comes free with its lock", "error", released)
+		p.cfg.Logger.Warn("release claim of a canceled analysis failed; it is free when its lock expires", "error", released)
 	}
 }
 
@@ -184,6 +200,6 @@ func (p *Planner) purge(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
 	if err := p.cfg.Evidence.Purge(limited, time.Now().Add(-p.cfg.Retention)); err != nil && ctx.Err() == nil {
-		p.cfg.Logger.Warn("forgetting old sessions failed; the next time tries again", "error", err)
+		p.cfg.Logger.Warn("purge old sessions failed; the next purge tries again", "error", err)
 	}
 }

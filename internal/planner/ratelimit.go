@@ -8,14 +8,16 @@ import (
 	"rubato/internal/runs"
 )
 
-// Additive increase, multiplicative decrease, of the rate at which a target is called that answers 429: its interval grows by half with
-// each refusal, and shrinks by a step with each success, so that it settles just below what the target bears.
+// Additive increase, multiplicative decrease (AIMD) of the request rate to a target that answers
+// 429: its interval grows by half with each 429 and shrinks by a step with each success. Therefore
+// it settles just above the shortest interval that the target accepts.
 const (
 	intervalGrowth   = 1.5
 	intervalDecrease = 50 * time.Millisecond
 )
 
-// politeOf returns the shortest interval that a target accepts by its answers, newest first: at least the usual one, and at most most.
+// rateLimitInterval returns the shortest interval that a target accepts according to its responses,
+// newest first. The result is between usual and most.
 func rateLimitInterval(list []runs.Run, usual, most time.Duration) time.Duration {
 	every := usual
 	for _, run := range slices.Backward(list) {

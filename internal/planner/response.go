@@ -12,10 +12,10 @@ import (
 	"rubato/internal/runs"
 )
 
-// maxDepth bounds how deep a body is looked into.
+// maxDepth is the maximum nesting depth at which features are read.
 const maxDepth = 6
 
-// newResponse returns an answer as an advisor may see it.
+// newResponse converts the response of a run into the form for advisors.
 func newResponse(run runs.Run) Response {
 	r := Response{
 		RunID: run.ID, At: run.FinishedAt, Status: string(run.Outcome.Status), StatusCode: run.Outcome.StatusCode, Latency: latencyOf(run),
@@ -30,7 +30,7 @@ func newResponse(run runs.Run) Response {
 	return r
 }
 
-// features returns the typed values of a JSON body, breadth by the order of names, down to a depth.
+// features returns the typed values of a JSON body, depth first by member name, down to maxDepth.
 func features(value any) []Feature {
 	var found []Feature
 	var visit func(path string, v any, depth int)
@@ -53,7 +53,7 @@ func features(value any) []Feature {
 		case bool:
 			found = append(found, Feature{Path: path, Value: v})
 		case json.Number:
-			if n, err := v.Float64(); err == nil { // One beyond all bounds is none.
+			if n, err := v.Float64(); err == nil { // out of the range of float64
 				found = append(found, Feature{Path: path, Value: n})
 			}
 		case string:
@@ -66,19 +66,21 @@ func features(value any) []Feature {
 	return found[:min(len(found), MaxFeatures)]
 }
 
-// plainName reports whether a member's name may stand in a path: a short word, not a sentence for somebody to read.
+// isPathName reports whether a member's name may be part of a path. Only short words qualify,
+// because a sentence might be a prompt injection.
 func isPathName(name string) bool {
 	return name != "" && len(name) <= 40 && !strings.ContainsFunc(name, func(r rune) bool {
 		return r != '_' && r != '-' && (r < '0' || r > '9') && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z')
 	})
 }
 
-// word reports whether a text is one short word, such as the value of an enum, and no secret by its looks.
+// isShortWord reports whether a text is one short word, such as an enum value, and does not look
+// like a secret.
 func isShortWord(text string) bool {
 	return len(text) <= 64 && isPathName(strings.ReplaceAll(text, ".", "-")) && untrusted.Redact(text) == text
 }
 
-// String tells a response in short.
+// String summarizes a response without its body.
 func (r Response) String() string {
 	return fmt.Sprintf("%s %d, %s, %d features, %d bytes", r.Status, r.StatusCode, r.Latency, len(r.Features), len(r.Body))
 }

@@ -16,8 +16,9 @@ type SessionFilter struct {
 	TenantID   [16]byte
 	EndpointID endpoints.ID
 	Outcome    Result
-	Before     SessionID // only sessions whose ID sorts below: the cursor of a list
-	Limit      int       // at most so many; must be positive
+	// Before selects IDs below it: the cursor of a list.
+	Before SessionID
+	Limit  int // maximum number of results; must be positive
 }
 
 // SuggestionFilter selects suggestions of one tenant. Zero fields do not filter.
@@ -29,45 +30,50 @@ type SuggestionFilter struct {
 	Limit      int
 }
 
-// Spending is what a tenant has spent of its budget today.
+// Spending is a tenant's use of its token budget today.
 type Spending struct {
-	Day         string // UTC, such as 2026-11-21
-	Tokens      int64
-	Limit       int64 // 0: models are not asked
-	Left        int64 // what may still be used: less than the limit leaves where the installation, which all tenants share, has less
+	Day    string // UTC, such as 2026-11-21
+	Tokens int64
+	Limit  int64 // 0: models are disabled
+	// Left is what the tenant may still use. It is less than the rest of the limit if the shared
+	// budget of the installation has less.
+	Left        int64
 	PerEndpoint int64
 	ResetAt     time.Time
-	Top         []EndpointSpending // the endpoints that spent most, at most ten
+	Top         []EndpointSpending // highest use first, at most ten
 }
 
-// EndpointSpending is what one endpoint spent.
+// EndpointSpending is the use of one endpoint.
 type EndpointSpending struct {
 	EndpointID endpoints.ID
 	Tokens     int64
 }
 
-// Reviews is what people see of the planner, and where they decide. Every method is one transaction, scoped by tenant: what is another
-// tenant's is an errs.NotFound.
+// Reviews lists sessions and suggestions for people, and takes their decisions. Every method is one
+// transaction within one tenant: an object of another tenant is an errs.NotFound.
 type Reviews interface {
 	Sessions(ctx context.Context, f SessionFilter) ([]Session, error)
 	Session(ctx context.Context, tenant [16]byte, id SessionID) (Session, error)
 	Suggestions(ctx context.Context, f SuggestionFilter) ([]Suggestion, error)
-	// Decide approves or rejects a suggestion. What is approved is in force when it returns, or the error is an errs.Conflict and
-	// nothing has changed: it was decided before, has expired, or is for a configuration or a state that the endpoint no longer has.
+	// Decide approves or rejects a suggestion. An approved plan is in force on return. The error is
+	// an errs.Conflict, and nothing changes, if the suggestion was decided before, has expired, or
+	// no longer fits the endpoint's configuration or state.
 	Decide(ctx context.Context, by auditlog.Actor, id SuggestionID, approve bool) (Suggestion, error)
 	Spending(ctx context.Context, tenant [16]byte) (Spending, error)
 }
 
-// Undoer takes back what the planner did. It is scoped by tenant as [Reviews] is.
+// Undoer reverts changes of the planner. It is scoped by tenant like [Reviews].
 type Undoer interface {
-	// Undo takes back what an analysis wrote, as far as it or a later one of the same kind is in force, and returns the endpoint with
-	// what was removed and whose it was. The planner does not write that again for [endpoints.HoldLife]. The error is an errs.Conflict
-	// where the analysis wrote nothing.
+	// Undo removes the changes of an analysis that are still in force, or those of a later analysis
+	// of the same kind. It returns the endpoint, and the removed changes with their authors. The
+	// planner does not repeat them for [endpoints.HoldLife]. The error is an errs.Conflict if the
+	// analysis changed nothing.
 	Undo(ctx context.Context, by auditlog.Actor, id SessionID) (*endpoints.Endpoint, []errs.Field, error)
 }
 
-// Wrote returns the kinds of changes that a session put in force, as [endpoints.Hold] names them. Where its calls are not on record, that
-// is every kind. The error is an [errs.Conflict] where it changed nothing.
+// ChangedKinds returns the kinds of changes that a session put in force, as [endpoints.Hold] names
+// them. If its calls are not recorded, it returns every kind. The error is an [errs.Conflict] if
+// the session changed nothing.
 func (s Session) ChangedKinds() ([]string, error) {
 	if s.Outcome != Acted {
 		return nil, errs.New(errs.Conflict, "session_changed_nothing", fmt.Sprintf("analysis %s ended as %s and put nothing in force, so there is nothing to undo", s.ID, s.Outcome))
@@ -88,7 +94,7 @@ func (s Session) ChangedKinds() ([]string, error) {
 	return kinds, nil
 }
 
-// Holds returns what the rejection of a suggestion forbids the planner from an instant on.
+// Holds returns the holds that a rejection of the suggestion places on the planner.
 func (s Suggestion) Holds(by auditlog.Actor, now time.Time) (list []endpoints.Hold) {
 	for kind, there := range map[string]bool{
 		endpoints.HoldInterval: s.Plan.Interval != nil, endpoints.HoldOneShot: s.Plan.NextRun != nil, endpoints.HoldPause: s.Plan.Pause != nil,
@@ -100,12 +106,12 @@ func (s Suggestion) Holds(by auditlog.Actor, now time.Time) (list []endpoints.Ho
 	return list
 }
 
-// Held returns an [errs.Conflict] where a person forbids the planner what the suggestion proposes.
+// CheckHolds returns an [errs.Conflict] if a hold blocks a change of the suggestion.
 func (s Suggestion) CheckHolds(holds []endpoints.Hold, now time.Time) error {
 	return proposalContext{now: now, holds: holds}.checkHolds(s.Plan)
 }
 
-// Decision returns what the audit log says of a suggestion that was just decided.
+// Decision returns the audit log entry of a decided suggestion.
 func (s Suggestion) Decision(by auditlog.Actor) auditlog.Change {
 	action := auditlog.Approve
 	if s.State == Rejected {
@@ -118,9 +124,9 @@ func (s Suggestion) Decision(by auditlog.Actor) auditlog.Change {
 	}
 }
 
-// Approve puts a suggestion in force at an endpoint under its lock. The lives of its hints and its pause are bounded as for everybody; that
-// the tempo changes no faster than the planner alone may change it is for the person who approves to judge. An endpoint that was edited
-// since is an [errs.Conflict].
+// Approve puts a suggestion in force under the endpoint's row lock. The limits on hints and pauses
+// apply; the planner's rate limits do not, because a person approves. The error is an
+// [errs.Conflict] if the endpoint was edited since.
 func (s Suggestion) Approve(e *endpoints.Endpoint, by auditlog.Actor, now time.Time) (*endpoints.Recorded, error) {
 	if e.Version != s.Version {
 		return nil, errs.New(errs.Conflict, "suggestion_stale", "the endpoint was edited since this was suggested; reject it, and wait for the next analysis")

@@ -6,28 +6,31 @@ import (
 	"rubato/internal/endpoints"
 )
 
-// Session is the record of one analysis. It is written once and never changes.
+// Session is the immutable record of one analysis.
 type Session struct {
 	ID         SessionID
 	TenantID   [16]byte
 	EndpointID endpoints.ID
-	Version    int64 // of the configuration that was looked at
+	Version    int64 // of the configuration that was analysed
 	StartedAt  time.Time
 	FinishedAt time.Time
-	Advisor    string // its name; hints of the session name planner:<advisor> as their author
-	Trigger    Trigger
-	Authority  Authority
-	Outcome    Result
-	Verdict    Verdict
-	Calls      []Call
-	Changes    []string // what was changed, suggested or would have been, in words
-	Usage      Usage
-	Warnings   []string
-	Error      string // what went wrong, safe to show; empty: nothing
-	NextAt     time.Time
+	// Advisor is its name. The author of the session's hints is planner:<advisor>.
+	Advisor   string
+	Trigger   Trigger
+	Authority Authority
+	Outcome   Result
+	Verdict   Verdict
+	Calls     []Call
+	// Changes describe the changes that were made, suggested or observed.
+	Changes  []string
+	Usage    Usage
+	Warnings []string
+	// Error is safe to show; empty if there was none.
+	Error  string
+	NextAt time.Time
 }
 
-// Result says how a session ended.
+// Result is the outcome of a session.
 type Result string
 
 // The results.
@@ -47,13 +50,13 @@ func Results() []Result {
 	return []Result{Acted, Suggested, Observed, Unchanged, Stale, Failed, OverBudget, Unreachable}
 }
 
-// Authority says what the planner may do to an endpoint.
+// Authority is the planner's permission at an endpoint.
 type Authority = endpoints.Authority
 
 // The authorities.
 const (
 	Off     = endpoints.PlannerOff     // it is not looked at
-	Observe = endpoints.PlannerObserve // what would have been done is recorded
+	Observe = endpoints.PlannerObserve // proposals are only recorded
 	Suggest = endpoints.PlannerSuggest // a person approves
 	Act     = endpoints.PlannerAct     // within the rails
 )

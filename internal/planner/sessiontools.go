@@ -13,7 +13,7 @@ import (
 	"rubato/internal/planner/untrusted"
 )
 
-// The bounds of what a session keeps of each call.
+// Limits on the recorded calls of a session.
 const (
 	maxArguments = 2000
 	maxResult    = 500
@@ -22,7 +22,9 @@ const (
 	maxReasoning = 2000
 )
 
-// boundDesk is the desk of one session. Nothing that is done at it leaves it before the session ends.
+// sessionTools is the toolset of one session. It buffers proposals and records in memory; only the
+// end of the session writes them. The mutex guards the fields below it, because an advisor may call
+// from several goroutines.
 type sessionTools struct {
 	account    Account
 	inputs     Inputs
@@ -41,7 +43,7 @@ type sessionTools struct {
 
 var _ Toolset = (*sessionTools)(nil)
 
-// LatestResponse implements Records.
+// LatestResponse implements ResponseReader.
 func (d *sessionTools) LatestResponse(ctx context.Context) (Response, error) {
 	list, err := d.ownResponses(ctx, ToolLatestResponse, 1)
 	if err != nil {
@@ -50,12 +52,12 @@ func (d *sessionTools) LatestResponse(ctx context.Context) (Response, error) {
 	return list[0], nil
 }
 
-// ResponseHistory implements Records.
+// ResponseHistory implements ResponseReader.
 func (d *sessionTools) ResponseHistory(ctx context.Context, limit int) ([]Response, error) {
 	return d.ownResponses(ctx, ToolResponseHistory, max(1, min(limit, MaxResponses)))
 }
 
-// answers reads the endpoint's own answers for a call.
+// ownResponses reads the endpoint's own responses.
 func (d *sessionTools) ownResponses(ctx context.Context, tool Tool, limit int) ([]Response, error) {
 	arguments := map[string]any{"limit": limit}
 	if err := d.beginCall(tool, arguments); err != nil {
@@ -72,7 +74,7 @@ func (d *sessionTools) ownResponses(ctx context.Context, tool Tool, limit int) (
 func (d *sessionTools) readResponses(ctx context.Context, a Account, limit int) ([]Response, error) {
 	found, err := d.evidence.Responses(ctx, a, limit)
 	if err != nil {
-		return nil, fmt.Errorf("reading the answers of endpoint %s: %w", a.EndpointID, err)
+		return nil, fmt.Errorf("read responses of endpoint %s: %w", a.EndpointID, err)
 	}
 	list := make([]Response, len(found))
 	for i, run := range found {
@@ -81,7 +83,7 @@ func (d *sessionTools) readResponses(ctx context.Context, a Account, limit int) 
 	return list, nil
 }
 
-// SiblingResponses implements Records.
+// SiblingResponses implements ResponseReader.
 func (d *sessionTools) SiblingResponses(ctx context.Context) ([]SiblingResponse, error) {
 	if err := d.beginCall(ToolSiblingResponses, nil); err != nil {
 		return nil, err
@@ -103,8 +105,9 @@ func (d *sessionTools) SiblingResponses(ctx context.Context) ([]SiblingResponse,
 	return list, nil
 }
 
-// taint marks the session as one that reads an answer of a sibling, before it does. What was proposed until then and no such session may
-// do is dropped: the verdict is still to come, and the answer may have written that.
+// taint marks the session as tainted before a sibling's response is read. It drops proposals that a
+// tainted session may not make, because the response may influence the advisor's final verdict on
+// them.
 func (d *sessionTools) taint() {
 	d.mu.Lock()
 	d.proposals.tainted = true
@@ -123,14 +126,14 @@ func (d *sessionTools) taint() {
 	}
 }
 
-// tainted reports whether the session has read an answer of a sibling.
+// tainted reports whether the session has read a sibling's response.
 func (d *sessionTools) tainted() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.proposals.tainted
 }
 
-// ProposeInterval implements Proposals.
+// ProposeInterval implements Proposer.
 func (d *sessionTools) ProposeInterval(_ context.Context, p IntervalProposal) (ProposalResult, error) {
 	arguments := map[string]any{"intervalMs": p.Interval.Milliseconds(), "ttlMs": p.TTL.Milliseconds(), "reason": p.Reason}
 	return d.propose(ToolProposeInterval, arguments, KindInterval, func(plan *Plan) error {
@@ -139,7 +142,7 @@ func (d *sessionTools) ProposeInterval(_ context.Context, p IntervalProposal) (P
 	})
 }
 
-// ProposeNextRun implements Proposals.
+// ProposeNextRun implements Proposer.
 func (d *sessionTools) ProposeNextRun(_ context.Context, p NextRunProposal) (ProposalResult, error) {
 	arguments := map[string]any{"inMs": p.In.Milliseconds(), "ttlMs": p.TTL.Milliseconds(), "reason": p.Reason}
 	return d.propose(ToolProposeNextRun, arguments, KindOneShot, func(plan *Plan) error {
@@ -148,7 +151,7 @@ func (d *sessionTools) ProposeNextRun(_ context.Context, p NextRunProposal) (Pro
 	})
 }
 
-// PauseUntil implements Proposals.
+// PauseUntil implements Proposer.
 func (d *sessionTools) PauseUntil(_ context.Context, p PauseProposal) (ProposalResult, error) {
 	arguments := map[string]any{"forMs": p.For.Milliseconds(), "reason": p.Reason}
 	return d.propose(ToolPauseUntil, arguments, KindPause, func(plan *Plan) error {
@@ -157,7 +160,7 @@ func (d *sessionTools) PauseUntil(_ context.Context, p PauseProposal) (ProposalR
 	})
 }
 
-// ClearHints implements Proposals.
+// ClearHints implements Proposer.
 func (d *sessionTools) ClearHints(_ context.Context, reason string) (ProposalResult, error) {
 	return d.propose(ToolClearHints, map[string]any{"reason": reason}, KindClear, func(plan *Plan) error {
 		plan.Clear, plan.Interval, plan.NextRun = true, nil, nil
@@ -165,15 +168,15 @@ func (d *sessionTools) ClearHints(_ context.Context, reason string) (ProposalRes
 	})
 }
 
-// required refuses a change that gives no reason: whoever sees it has to know why.
+// requireReason refuses a change without a reason, because readers of the hint need one.
 func requireReason(reason string) error {
 	if strings.TrimSpace(reason) == "" {
-		return errs.InvalidFields([]errs.Field{{Field: "reason", Code: "required", Message: "say why, for whoever sees the hint"}})
+		return errs.InvalidFields([]errs.Field{{Field: "reason", Code: "required", Message: "must say why: it is shown with the hint"}})
 	}
 	return nil
 }
 
-// propose judges the plan as a proposal would leave it, and keeps it where the rails let it pass.
+// propose evaluates the plan with the proposed change, and keeps it if the guardrails accept it.
 func (d *sessionTools) propose(tool Tool, arguments map[string]any, kind Kind, change func(*Plan) error) (ProposalResult, error) {
 	if err := d.beginCall(tool, arguments); err != nil {
 		return ProposalResult{}, err
@@ -201,25 +204,26 @@ func (d *sessionTools) propose(tool Tool, arguments map[string]any, kind Kind, c
 	return ruling, err
 }
 
-// current returns what a proposal is judged against.
+// proposalContext returns the state for checking a proposal.
 func (d *sessionTools) proposalContext() proposalContext {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.proposals
 }
 
-// enter begins a call.
+// beginCall records a call, or returns ErrTooManyCalls. The last call is reserved for the
+// submission.
 func (d *sessionTools) beginCall(tool Tool, arguments map[string]any) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.calls) >= MaxCalls-1 { // The last one submits.
+	if len(d.calls) >= MaxCalls-1 {
 		return ErrTooManyCalls
 	}
 	call := Call{Tool: tool}
 	if arguments != nil {
 		raw, err := json.Marshal(arguments)
-		if err != nil { // Numbers and texts always can be.
-			return fmt.Errorf("encoding the arguments of %s: %w", tool, err)
+		if err != nil {
+			return fmt.Errorf("encode arguments of %s: %w", tool, err)
 		}
 		call.Arguments = storableArguments(raw)
 	}
@@ -227,7 +231,7 @@ func (d *sessionTools) beginCall(tool Tool, arguments map[string]any) error {
 	return nil
 }
 
-// leave ends the call that was begun last.
+// endCall records the result of the newest call.
 func (d *sessionTools) endCall(result string, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -239,11 +243,11 @@ func (d *sessionTools) endCall(result string, err error) {
 	last.Result = clean(strings.TrimSpace(result), maxResult)
 }
 
-// told returns what an advisor may read of an error.
+// errorText returns the part of an error that is safe to show to an advisor.
 func errorText(err error) string {
 	fault, is := errors.AsType[*errs.Error](err)
 	if !is {
-		return "this could not be done at the moment"
+		return "temporarily not possible"
 	}
 	words := []string{fault.Message}
 	for _, f := range fault.Fields {
@@ -252,7 +256,7 @@ func errorText(err error) string {
 	return strings.Join(words, "; ")
 }
 
-// Refuse implements Journal.
+// RecordRefusal implements Recorder.
 func (d *sessionTools) RecordRefusal(c Call) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -266,7 +270,8 @@ func (d *sessionTools) RecordRefusal(c Call) {
 	d.calls = append(d.calls, c)
 }
 
-// kept returns arguments as they can be kept: JSON of bounded length that the database takes whatever an advisor wrote.
+// storableArguments returns arguments in a form that the database always accepts: JSON of bounded
+// length.
 func storableArguments(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return nil
@@ -274,7 +279,8 @@ func storableArguments(raw json.RawMessage) json.RawMessage {
 	return untrusted.Storable(string(raw), maxArguments)
 }
 
-// forget drops the calls of a session whose record was refused for one of its values, and says so.
+// dropCalls removes the calls from a session after the database rejected its record, and adds a
+// warning.
 func (d *sessionTools) dropCalls() {
 	d.mu.Lock()
 	d.warnings = d.warnings[:min(len(d.warnings), maxWarnings-1)]
@@ -284,7 +290,7 @@ func (d *sessionTools) dropCalls() {
 	d.Warn(fmt.Sprintf("the database refused a value of this session, so its %d calls are not on record", calls))
 }
 
-// Spend implements Journal.
+// AddUsage implements Recorder.
 func (d *sessionTools) AddUsage(u Usage) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -299,7 +305,7 @@ func (d *sessionTools) AddUsage(u Usage) {
 	d.usage.CostMicros += max(0, u.CostMicros)
 }
 
-// Warn implements Journal.
+// Warn implements Recorder.
 func (d *sessionTools) Warn(text string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -309,10 +315,10 @@ func (d *sessionTools) Warn(text string) {
 	}
 }
 
-// submit notes the verdict, within bounds.
+// submit records the verdict and limits its values.
 func (d *sessionTools) submit(v Verdict) Verdict {
 	v.Reasoning = clean(v.Reasoning, maxReasoning)
-	if !(v.Confidence >= 0 && v.Confidence <= 1) { // Not a number is neither.
+	if !(v.Confidence >= 0 && v.Confidence <= 1) { // also false for NaN
 		v.Confidence = 0
 		d.Warn("the confidence was no number from 0 to 1")
 	}

@@ -7,30 +7,34 @@ import (
 	"rubato/internal/runs"
 )
 
-// The numbers of strain.
+// Thresholds.
 const (
-	slowdownNewest   = 5                      // newest answers whose median is compared
-	slowdownBaseline = 10                     // answers before them that it takes to know what is usual
-	slowdownFactor   = 2.0                    // so many times slower than usual is strain,
-	slowdownAdded    = 100 * time.Millisecond // if it is also slower by so much: a millisecond that became three is noise
+	slowdownNewest   = 5                      // newest responses in the compared median
+	slowdownBaseline = 10                     // earlier responses that a comparison needs
+	slowdownFactor   = 2.0                    // this factor is a slowdown
+	slowdownAdded    = 100 * time.Millisecond // and also at least this much, because 1 ms against 3 ms is noise
 
-	fleetSlowdownHosts = 3   // hosts with a strained endpoint from which on the cause may be on our side
-	fleetSlowdownShare = 0.3 // of the endpoints that are strained together, beyond which it is
+	fleetSlowdownHosts = 3   // hosts with a slow endpoint at which the scheduler is suspected
+	fleetSlowdownShare = 0.3 // share of slow endpoints at which the scheduler is suspected
 )
 
-// Strain compares the newest answers of an endpoint with those before them, by their medians. The zero value: too little is known.
+// Slowdown compares the median latency of an endpoint's newest responses with that of the earlier
+// ones. The zero value means that there is too little data.
 type Slowdown struct {
-	Factor float64       // how many times slower the newest are
-	Added  time.Duration // by how much
+	// Factor is the new median divided by the usual one.
+	Factor float64
+	// Added is the new median less the usual one.
+	Added time.Duration
 }
 
-// Present reports whether the target is under strain.
+// Present reports whether the target is slow.
 func (s Slowdown) Present() bool { return s.Factor >= slowdownFactor && s.Added >= slowdownAdded }
 
-// StrainSample is how many of the newest runs strain is told by. It is the same for whoever is compared, so that what is usual is.
+// SlowdownSample is the number of newest runs that are compared. It is the same for every endpoint,
+// so that their usual latencies are comparable.
 const SlowdownSample = 100
 
-// StrainOf returns the strain of an endpoint by its runs, newest first.
+// SlowdownOf returns the slowdown of an endpoint by its runs, newest first.
 func SlowdownOf(list []runs.Run) Slowdown {
 	var latencies []time.Duration
 	for _, run := range list[:min(len(list), SlowdownSample)] {
@@ -52,28 +56,30 @@ func slowdownOf(latencies []time.Duration) Slowdown {
 	return Slowdown{Factor: float64(now) / float64(max(usual, time.Millisecond)), Added: now - usual}
 }
 
-// Peer is an endpoint of the installation in the sample that strain is compared with.
+// Peer is an endpoint in the sample for the fleet's slowdown.
 type Peer struct {
 	Host      string
-	Latencies []time.Duration // of its newest answers, newest first
+	Latencies []time.Duration // of its newest responses, newest first
 }
 
-// Crowd says how many endpoints of a sample are under strain at once.
+// FleetSlowdown counts the endpoints of a sample that are slow at the same time.
 type FleetSlowdown struct {
-	Endpoints int // whose strain is known
+	Endpoints int // with enough data
 	Slow      int
-	Hosts     int  // that the strained ones call
-	Recent    bool // it was so within the last hour
+	Hosts     int // hosts of the slow ones
+	// Recent reports that the scheduler was loaded within the last hour.
+	Recent bool
 }
 
-// CrowdMemory remembers when many endpoints were last strained together. As the slow answers become the usual ones, endpoints cease to
-// be strained one by one: those that are last must not be taken for strained alone. The zero value is ready.
+// FleetSlowdownMemory remembers when the scheduler was last loaded. As slow responses become the
+// usual ones, endpoints recover one by one. Without the memory, the last of them would look slow on
+// their own. The zero value is ready. It is not safe for concurrent use.
 type FleetSlowdownMemory struct{ last time.Time }
 
-// crowdLingers is how long the scheduler counts as loaded after that was last seen.
+// fleetSlowdownMemoryFor is how long the scheduler counts as loaded after the last detection.
 const fleetSlowdownMemoryFor = time.Hour
 
-// See takes in what a sample said at an instant, and returns it with what is remembered.
+// Observe records a sample of an instant, and returns it with Recent set.
 func (m *FleetSlowdownMemory) Observe(now time.Time, c FleetSlowdown) FleetSlowdown {
 	if c.SchedulerLoaded() {
 		m.last = now
@@ -82,7 +88,7 @@ func (m *FleetSlowdownMemory) Observe(now time.Time, c FleetSlowdown) FleetSlowd
 	return c
 }
 
-// CrowdOf counts the strained endpoints of a sample.
+// FleetSlowdownOf counts the slow endpoints of a sample.
 func FleetSlowdownOf(sample []Peer) (c FleetSlowdown) {
 	hosts := map[string]bool{}
 	for _, p := range sample {
@@ -100,7 +106,8 @@ func FleetSlowdownOf(sample []Peer) (c FleetSlowdown) {
 	return c
 }
 
-// Ours reports whether so many endpoints are slow together, or were a while ago, that the scheduler is loaded, not their targets.
+// SchedulerLoaded reports whether so many endpoints are or recently were slow at the same time that
+// the load is on the scheduler and not on their targets.
 func (c FleetSlowdown) SchedulerLoaded() bool {
 	return c.Recent || c.Hosts >= fleetSlowdownHosts && float64(c.Slow) > fleetSlowdownShare*float64(c.Endpoints)
 }

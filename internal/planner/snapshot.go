@@ -6,118 +6,153 @@ import (
 	"rubato/internal/endpoints"
 )
 
-// Case is what an advisor is asked about: one endpoint as one moment of the database saw it. It holds metadata only; what the target
-// answered is behind the [Desk]. Texts of users (name, description, labels, reasons) are data like any other. Zero instants and
-// durations mean "none".
+// Snapshot is the input of an advisor: the metadata of one endpoint, read in one database snapshot.
+// Response bodies are not part of it; the [Toolset] reads them. Texts of users (name, description,
+// labels, reasons) are untrusted data. Zero instants and durations mean "none".
 type Snapshot struct {
-	Account  Account   // who is charged
-	At       time.Time // the moment, in database time
-	Version  int64     // of the configuration
-	Trigger  Trigger   // why it is asked now
-	Key      string    // the user's own key; empty: none
-	Name     string
-	Method   string            // of its request
-	Policy   string            // the endpoint's description: what its user asks of whoever steers it
-	Labels   map[string]string // of the endpoint
-	Siblings []Sibling         // endpoints with the same group label, at most [MaxSiblings]
+	// Account is charged for the tokens of the analysis.
+	Account Account
+	// At is the database time of the snapshot.
+	At time.Time
+	// Version is that of the endpoint's configuration.
+	Version int64
+	// Trigger is the reason for the analysis.
+	Trigger Trigger
+	// Key is the user's own key of the endpoint; empty if it has none.
+	Key    string
+	Name   string
+	Method string // HTTP method
+	// Policy is the endpoint's description. Its user states there how the endpoint should be tuned.
+	Policy string
+	Labels map[string]string
+	// Siblings share the endpoint's group label; at most [MaxSiblings].
+	Siblings []Sibling
 
-	Baseline         Baseline
-	Min, Max         time.Duration // the clamps
-	Tempo            time.Duration // between due times as things stand
-	Usual            time.Duration // between due times without hint and backoff
-	AnalysisInterval time.Duration // that the clock alone makes it be analysed at most: sooner only where something happens
+	Baseline Baseline
+	// Min and Max are the clamps of the interval.
+	Min, Max time.Duration
+	// Tempo is the current interval between due times, with hint and backoff.
+	Tempo time.Duration
+	// Usual is the interval between due times without hint and backoff.
+	Usual time.Duration
+	// AnalysisInterval is the shortest interval between analyses that only the clock triggers.
+	// Changes of the endpoint may trigger an analysis sooner.
+	AnalysisInterval time.Duration
 	NextRunAt        time.Time
-	IntervalHint     *endpoints.Hint // in force or just expired; nil: none
-	OneShotHint      *endpoints.Hint
-	PausedUntil      time.Time
-	PauseReason      string
-	RetryAfter       time.Time // what the target asked to wait for
+	// IntervalHint is in force or has just expired; nil if there is none.
+	IntervalHint *endpoints.Hint
+	OneShotHint  *endpoints.Hint
+	PausedUntil  time.Time
+	PauseReason  string
+	// RetryAfter is the instant of the target's Retry-After.
+	RetryAfter time.Time
 
-	FailureCount      int // failed due times in a row
-	Slowdown          Slowdown
-	FleetSlowdown     FleetSlowdown // how many endpoints of the installation are under strain at once; read only where Strain is present
-	RateLimitInterval time.Duration // the shortest interval that the target accepts by its answers of 429: at least Usual
-	Health            []Health      // over 1 h, 4 h and 24 h
-	Outcomes          []Outcome     // the newest runs, newest first, at most [MaxOutcomes]
-	Last              *Analysis     // the analysis before this one; nil: never analysed
+	// FailureCount is the number of consecutive failed due times.
+	FailureCount int
+	Slowdown     Slowdown
+	// FleetSlowdown counts the slow endpoints of the installation. It is read only if Slowdown is
+	// present.
+	FleetSlowdown FleetSlowdown
+	// RateLimitInterval is the shortest interval that the target accepts according to its 429
+	// responses. It is at least Usual.
+	RateLimitInterval time.Duration
+	Health            []Health // over 1 h, 4 h and 24 h
+	// Outcomes are the newest runs, newest first, at most [MaxOutcomes].
+	Outcomes []Outcome
+	// Last is the previous analysis; nil if the endpoint was never analysed.
+	Last *Analysis
 }
 
-// The bounds of a case, so that whoever asks a model knows what it costs at most.
+// Limits on the lists of a snapshot, so that the size of a model's prompt is bounded.
 const (
 	MaxSiblings = 10
 	MaxOutcomes = 40
 )
 
-// Account is who is charged for an analysis.
+// Account identifies the endpoint, and the tenant that pays for its analysis.
 type Account struct {
 	TenantID   [16]byte
 	EndpointID endpoints.ID
 }
 
-// Trigger says why an endpoint is analysed.
+// Trigger is the reason for an analysis.
 type Trigger string
 
-// The triggers, the most valuable first.
+// The triggers, by descending priority in the queue.
 const (
-	FailuresChanged Trigger = "failures_changed" // it began to fail, failed much longer than before, or recovered
-	GroupChanged    Trigger = "group_changed"    // it has a role, and another endpoint of its group began or ceased to fail
-	OutcomeChanged  Trigger = "outcome_changed"  // it ends in another status than it did
-	NeverAnalysed   Trigger = "never_analysed"
-	TimeReached     Trigger = "time_reached" // the time that the last analysis asked for
+	// FailuresChanged: the endpoint began to fail, its failures lasted much longer than before, or
+	// it recovered.
+	FailuresChanged Trigger = "failures_changed"
+	// GroupChanged: the endpoint has a role, and another endpoint of its group began or ceased to
+	// fail.
+	GroupChanged Trigger = "group_changed"
+	// OutcomeChanged: its runs end with another status than before.
+	OutcomeChanged Trigger = "outcome_changed"
+	NeverAnalysed  Trigger = "never_analysed"
+	// TimeReached: the time that the last analysis asked for.
+	TimeReached Trigger = "time_reached"
 )
 
-// Baseline is the schedule that the user asked for: exactly one of interval and cron.
+// Baseline is the user's schedule: exactly one of interval and cron.
 type Baseline struct {
 	Interval time.Duration
 	Cron     string
-	Timezone string // of the cron
+	Timezone string
 }
 
-// Health sums up the runs of an endpoint that ended within a window. It looks at the newest [HealthSample] of them at most. Latency is
-// that of answers.
+// Health aggregates the runs that ended within a window, at most the newest [HealthSample] of them.
+// Percentiles are of the latency of responses.
 type Health struct {
-	Window        time.Duration
-	Runs          int
-	Succeeded     int
-	Failed        int // failed or timed out; what infrastructure ended is in Runs alone
+	Window    time.Duration
+	Runs      int
+	Succeeded int
+	// Failed counts failed and timed out runs. Runs that infrastructure ended are only in Runs.
+	Failed        int
 	P50, P95, P99 time.Duration
 	Changes       Changes
 }
 
-// HealthSample bounds the runs that a window of health is made of.
+// HealthSample is the maximum number of runs in a health window.
 const HealthSample = 2000
 
-// Outcome is how one run ended.
+// Outcome is the result of one run.
 type Outcome struct {
-	StartedAt  time.Time
-	Status     string // of the run, such as succeeded or timed_out
-	Reason     string // of the status
-	StatusCode int    // of the answer; 0: none came
+	StartedAt time.Time
+	Status    string // such as succeeded or timed_out
+	Reason    string
+	// StatusCode is that of the response; 0 if none came.
+	StatusCode int
 	Latency    time.Duration
 	Bytes      int64
-	Digest     uint64 // of the answer's body; 0: none is known
-	Source     string // what set its due time
+	// Digest is that of the response body; 0 if it is unknown.
+	Digest uint64
+	// Source is the governor's source of the due time.
+	Source string
 }
 
 // Sibling is another endpoint of the same group and tenant.
 type Sibling struct {
-	ID           endpoints.ID
-	Name         string
-	Role         string // the value of its label role; empty: none
+	ID   endpoints.ID
+	Name string
+	// Role is the value of the label role; empty if it has none.
+	Role         string
 	Paused       bool
 	FailureCount int
-	Status       string // of its newest run; empty: it never ran
-	Tempo        time.Duration
-	NextRunAt    time.Time
-	Health       Health // over 1 h
-	Slowdown     Slowdown
+	// Status is that of its newest run; empty if it never ran.
+	Status    string
+	Tempo     time.Duration
+	NextRunAt time.Time
+	Health    Health // over 1 h
+	Slowdown  Slowdown
 }
 
-// Analysis is what is remembered of an analysis.
+// Analysis is the stored summary of an analysis.
 type Analysis struct {
 	At        time.Time
 	Advisor   string
 	Outcome   Result
 	Reasoning string
-	Tainted   bool // it read an answer of a sibling, which may have written the reasoning
+	// Tainted reports that the session read a sibling's response. That response may have influenced
+	// Reasoning, so later advisors are not shown it.
+	Tainted bool
 }

@@ -12,29 +12,35 @@ import (
 
 // The labels that the planner reads.
 const (
-	GroupLabel = "group" // endpoints of one tenant with the same value are siblings
-	RoleLabel  = "role"  // what the endpoint is there for: see the heuristic
+	// GroupLabel groups endpoints: those of one tenant with the same value are siblings.
+	GroupLabel = "group"
+	// RoleLabel is the endpoint's role in its group; see package heuristic.
+	RoleLabel = "role"
 )
 
-// The roles that an endpoint may have for its group. Whoever has one is analysed when another endpoint of the group begins or ceases to
-// fail.
+// The roles of an endpoint in its group. An endpoint with a role is analysed when another endpoint
+// of the group begins or ceases to fail.
 const (
-	RoleHealth        = "health"        // watches what its group depends on
-	RoleInvestigation = "investigation" // gathers evidence while its group is in trouble
-	RoleRecovery      = "recovery"      // mends something when its group gets into trouble
-	RoleAlert         = "alert"         // tells somebody that its group is in trouble
+	// RoleHealth checks a dependency of the group.
+	RoleHealth = "health"
+	// RoleInvestigation collects diagnostics while the group is in trouble.
+	RoleInvestigation = "investigation"
+	// RoleRecovery runs a repair when the group gets into trouble.
+	RoleRecovery = "recovery"
+	// RoleAlert sends an alert when the group is in trouble.
+	RoleAlert = "alert"
 )
 
 // Roles returns every role.
 func Roles() []string { return []string{RoleHealth, RoleInvestigation, RoleRecovery, RoleAlert} }
 
-// SiblingSample bounds the runs that a sibling's health is made of.
+// SiblingSample is the maximum number of runs in a sibling's health.
 const SiblingSample = 100
 
-// windows are what health is told over.
+// windows returns the health windows.
 func windows() []time.Duration { return []time.Duration{time.Hour, 4 * time.Hour, 24 * time.Hour} }
 
-// NewCase returns what an advisor is asked about.
+// NewSnapshot builds the input of an advisor.
 func NewSnapshot(m Inputs, t Claim) (Snapshot, error) {
 	e, s := m.Endpoint, m.Endpoint.State
 	tempo, err := e.Tempo(m.Now)
@@ -54,7 +60,7 @@ func NewSnapshot(m Inputs, t Claim) (Snapshot, error) {
 		IntervalHint: s.IntervalHint, OneShotHint: s.OneShotHint, PausedUntil: s.PausedUntil, PauseReason: s.PauseReason,
 		RetryAfter: s.RetryAfter, FailureCount: s.FailureCount, Last: t.Memory.Last,
 	}
-	if c.Last != nil && c.Last.Tainted { // What a sibling's answer may have put there must not be read again.
+	if c.Last != nil && c.Last.Tainted { // A sibling's response may have written it, so it is not shown again.
 		c.Last = new(*c.Last)
 		c.Last.Reasoning = ""
 	}
@@ -106,7 +112,8 @@ func latencyOf(run runs.Run) time.Duration {
 	return p.DNS + p.Connect + p.TLS + p.Wait + p.Transfer
 }
 
-// healthOf sums up the runs that ended after an instant, with the digests of their answers.
+// healthOf aggregates the runs that ended after an instant. digests are those of their responses,
+// by the same index.
 func healthOf(list []runs.Run, digests []uint64, since time.Time) (h Health) {
 	var latencies []time.Duration
 	var answers []observation
@@ -132,7 +139,7 @@ func healthOf(list []runs.Run, digests []uint64, since time.Time) (h Health) {
 	return h
 }
 
-// percentile returns the smallest value that n percent of sorted values do not exceed; 0 of none.
+// percentile returns the nearest-rank percentile of sorted values; 0 if there are none.
 func percentile(sorted []time.Duration, n int) time.Duration {
 	if len(sorted) == 0 {
 		return 0
@@ -140,9 +147,10 @@ func percentile(sorted []time.Duration, n int) time.Duration {
 	return sorted[(len(sorted)*n+99)/100-1]
 }
 
-// Shown reports whether an advisor may be told anything of an endpoint, by its name, its state or its answers: it is in service, and its
-// planner is not off. It holds for the endpoint itself and for siblings alike.
+// VisibleToAdvisor reports whether an advisor may see the name, state or responses of an endpoint:
+// it is not archived and its planner is not off. The rule holds for the endpoint and for siblings
+// alike.
 func VisibleToAdvisor(e *endpoints.Endpoint) bool { return !e.Archived() && authorityOf(e) != Off }
 
-// authorityOf returns what the planner may do to an endpoint.
+// authorityOf returns the planner's authority over an endpoint, observe by default.
 func authorityOf(e *endpoints.Endpoint) Authority { return cmp.Or(e.Spec.Planner, Observe) }

@@ -9,7 +9,8 @@ import (
 	"rubato/internal/runs"
 )
 
-// Ticket is a claim of an endpoint for one analysis. Its token fences every write.
+// Claim is the exclusive right to analyse one endpoint until its lock expires. Its token fences
+// every write.
 type Claim struct {
 	Account Account
 	Token   int64
@@ -17,30 +18,34 @@ type Claim struct {
 	Memory  Memory
 }
 
-// ErrClaimLost says that a claim no longer holds: its lock was over, and another planner may have taken it. Nothing was written.
+// ErrClaimLost is returned if the lock of a claim has expired and another planner may hold it.
+// Nothing was written.
 var ErrClaimLost = errors.New("the claim of the analysis no longer holds")
 
-// ErrUnwritable says that the database refuses a value of what a session leaves, and would again. Nothing was written.
+// ErrUnwritable is returned if the database rejects a value of a completion. A retry would fail
+// again. Nothing was written.
 var ErrUnwritable = errors.New("the database refuses a value of the session")
 
-// Queue is where endpoints wait for analysis. Every method is one transaction.
+// Queue is the queue of endpoints that wait for analysis. Every method is one transaction.
 type Queue interface {
-	// Watch looks for what needs analysis: new endpoints, others that changed how they end, and those that are taken up again. One
-	// planner at a time does; the others return at once. It looks at a bounded number of endpoints, and goes on where it, or another
-	// planner, stopped.
+	// DetectChanges enqueues new endpoints, endpoints with a changed outcome, and endpoints that are
+	// no longer parked. It scans a bounded batch and continues where the last scan of any planner
+	// stopped. One planner scans at a time; for the others it returns at once.
 	DetectChanges(ctx context.Context) error
-	// Claim claims what is due, the most urgent first, at most limit of them, for the lock that the queue was made with.
+	// Claim claims at most limit due endpoints, the most urgent first, with the lock of the queue.
 	Claim(ctx context.Context, limit int) ([]Claim, error)
-	// Release gives back claims. Those that were lost are passed over.
+	// Release returns claims to the queue. Lost claims are ignored.
 	Release(ctx context.Context, tickets []Claim) error
-	// Leave ends a claim of an endpoint that is to be left alone for the time being, or for good where it is archived.
+	// Park ends a claim and parks its endpoint until its state changes; an archived endpoint is
+	// removed.
 	Park(ctx context.Context, t Claim, why ParkReason, version int64) error
-	// Close ends a claim with the record of its session, and with what the session changes. All of it is written, or nothing: the error
-	// is [ErrClaimLost] where the claim no longer holds, [ErrUnwritable] where a value cannot be kept, and whatever Revise returned.
+	// Complete ends a claim with the record of its session and applies the session's changes, all
+	// or nothing. The error is [ErrClaimLost] if the claim is lost, [ErrUnwritable] if a value
+	// cannot be stored, or the error of Apply.
 	Complete(ctx context.Context, t Claim, c Completion) error
 }
 
-// Parked says why an endpoint is left alone.
+// ParkReason is the reason why an endpoint is not analysed.
 type ParkReason string
 
 // The reasons.
@@ -50,42 +55,54 @@ const (
 	ParkedArchived ParkReason = "archived"
 )
 
-// Closing is what a session leaves.
+// Completion is the result of a session, as the queue stores it.
 type Completion struct {
-	Session    *Session    // its times and the like may be changed by Revise
+	// Session is the record. Apply may change its times.
+	Session    *Session
 	Suggestion *Suggestion // nil: none
 	Memory     Memory
-	NextAt     time.Time // of the next analysis
-	NotBefore  time.Time // whatever happens
-	SeenStatus string    // of the newest run; empty: none
-	// Revise changes the endpoint under its lock, at the database's time, within what persons forbid by then; nil: nothing is changed,
-	// and nothing locked. An error of it undoes everything.
+	// NextAt is the time of the next analysis.
+	NextAt time.Time
+	// NotBefore is the earliest time of an analysis that a change of the endpoint triggers.
+	NotBefore time.Time
+	// SeenStatus is the status of the newest run, against which changes are detected; empty if
+	// there is none.
+	SeenStatus string
+	// Apply changes the endpoint under its row lock, at database time and within the holds of
+	// people at that time. nil changes and locks nothing. Its error rolls the transaction back.
 	Apply func(e *endpoints.Endpoint, holds []endpoints.Hold, now time.Time) (*endpoints.Recorded, error)
 }
 
-// Evidence reads what a case is made of. It writes nothing.
+// EvidenceStore reads the inputs of analyses and purges old records.
 type EvidenceStore interface {
-	// Look returns an endpoint as it stands with its newest runs and its siblings. The error is an errs.NotFound where the tenant has
-	// no such endpoint.
+	// Load returns an endpoint with its newest runs and its siblings, in one snapshot. The error is
+	// an errs.NotFound if the tenant has no such endpoint.
 	Load(ctx context.Context, a Account) (Inputs, error)
-	// Answers returns the newest answers of an endpoint with their bodies, newest first; none of one that is not [Shown] by now.
+	// Responses returns the newest responses of an endpoint with their bodies, newest first. It
+	// returns none for an endpoint that is not [VisibleToAdvisor] at that time.
 	Responses(ctx context.Context, a Account, limit int) ([]runs.Run, error)
-	// Tidy forgets sessions, suggestions and spendings of before an instant, a bounded number of them.
+	// Purge deletes sessions, suggestions and token counts from before an instant, in a bounded
+	// batch.
 	Purge(ctx context.Context, before time.Time) error
 }
 
-// Material is what a case is made of.
+// Inputs are the database rows from which a snapshot is built.
 type Inputs struct {
-	Endpoint      *endpoints.Endpoint
-	Now           time.Time
-	Runs          []runs.Run       // of the last day, newest first, at most [HealthSample]; without bodies
-	Siblings      []SiblingHistory // that are [Shown]
-	FleetSlowdown FleetSlowdown    // looked at only where the endpoint or a sibling is under strain
-	Holds         []endpoints.Hold // what a person forbade the planner for a time
+	Endpoint *endpoints.Endpoint
+	Now      time.Time
+	// Runs are those of the last day, newest first, at most [HealthSample], without bodies.
+	Runs []runs.Run
+	// Siblings are those that are [VisibleToAdvisor].
+	Siblings []SiblingHistory
+	// FleetSlowdown is read only if the endpoint or a sibling is slow.
+	FleetSlowdown FleetSlowdown
+	// Holds are the kinds of changes that a person has blocked for a time.
+	Holds []endpoints.Hold
 }
 
-// Fellow is a sibling as it stands.
+// SiblingHistory is a sibling with its newest runs.
 type SiblingHistory struct {
 	Endpoint *endpoints.Endpoint
-	Runs     []runs.Run // of the last hour, newest first, at most [SiblingSample]
+	// Runs are those of the last hour, newest first, at most [SiblingSample].
+	Runs []runs.Run
 }

@@ -9,102 +9,118 @@ import (
 	"rubato/internal/runs"
 )
 
-// Desk is all that an advisor can do. The program has bound it to one endpoint, tenant and version: no argument names another. Every
-// call is kept in the session. After [MaxCalls] of them each further one is [ErrTooManyCalls].
+// Toolset is the complete set of operations of an advisor. It is bound to one endpoint, tenant and
+// version, so no argument names another endpoint. Every call is recorded in the session. After
+// [MaxCalls] each further call returns [ErrTooManyCalls].
 type Toolset interface {
 	ResponseReader
 	Proposer
 	Recorder
 }
 
-// MaxCalls is how many calls a session may make; the last one submits the verdict.
+// MaxCalls is the maximum number of calls of a session, the submission included.
 const MaxCalls = 15
 
-// ErrTooManyCalls says that a session has made its calls and can only submit.
+// ErrTooManyCalls is returned when a session has used all its calls except the submission.
 var ErrTooManyCalls = errors.New("the session has made all its calls; submit the analysis")
 
-// Records reads what targets answered. Bodies come cut, without control characters and with what looks like a secret taken out; they
-// are data that anybody may have written.
+// ResponseReader reads captured responses of targets. Bodies are untrusted data: they are
+// truncated, without control characters, and values that look like secrets are redacted.
 type ResponseReader interface {
-	// LatestResponse returns the newest answer. Without one the error is an errs.NotFound.
+	// LatestResponse returns the newest response. Without one the error is an errs.NotFound.
 	LatestResponse(ctx context.Context) (Response, error)
-	// ResponseHistory returns the newest answers, newest first: at most limit, and at most [MaxResponses].
+	// ResponseHistory returns the newest responses, newest first: at most limit, and at most
+	// [MaxResponses].
 	ResponseHistory(ctx context.Context, limit int) ([]Response, error)
-	// SiblingResponses returns the newest answer of each sibling that has one.
+	// SiblingResponses returns the newest response of each sibling that has one. It taints the
+	// session: from then on the session can neither pause the endpoint nor lengthen its interval.
 	SiblingResponses(ctx context.Context) ([]SiblingResponse, error)
 }
 
-// The bounds of what is read of answers.
+// Limits on the responses that an advisor reads.
 const (
 	MaxResponses = 10
 	MaxBody      = 4 << 10 // bytes of one body
 	MaxFeatures  = 32      // of one body
 )
 
-// Proposals takes what an advisor wants changed. Each proposal is judged by the [Rails] at once, and again when the session is written.
-// One that they refuse is an errs.Invalid or an errs.Conflict with words for the advisor, and changes nothing; the session goes on.
+// Proposer takes the changes that an advisor proposes. The [Guardrails] check each proposal at
+// once, and again in the transaction that writes the session. A refused proposal returns an
+// errs.Invalid or an errs.Conflict with a message for the advisor. It changes nothing, and the
+// session goes on.
 type Proposer interface {
-	// ProposeInterval asks for another interval, in place of what this session proposed before.
+	// ProposeInterval proposes another interval. It replaces an earlier one of this session.
 	ProposeInterval(ctx context.Context, p IntervalProposal) (ProposalResult, error)
-	// ProposeNextRun asks for one run at an instant, in place of what this session proposed before.
+	// ProposeNextRun proposes one run at an instant. It replaces an earlier one of this session.
 	ProposeNextRun(ctx context.Context, p NextRunProposal) (ProposalResult, error)
-	// PauseUntil asks for a pause, in place of what this session proposed before.
+	// PauseUntil proposes a pause. It replaces an earlier one of this session.
 	PauseUntil(ctx context.Context, p PauseProposal) (ProposalResult, error)
-	// ClearHints asks that both hints be forgotten, those of this session included.
+	// ClearHints proposes to remove both hints, including those proposed in this session.
 	ClearHints(ctx context.Context, reason string) (ProposalResult, error)
 }
 
-// Journal takes notes for the session's record.
+// Recorder adds entries to the record of the session.
 type Recorder interface {
-	// Refuse notes a call that the advisor was not let make: malformed, unknown, or with bad arguments. It counts as a call.
+	// RecordRefusal records a call that the advisor was not allowed to make, because it was
+	// malformed, unknown or had bad arguments. It counts as a call.
 	RecordRefusal(c Call)
-	// Spend notes what was used of a model. Tokens and costs add up; names and digests replace earlier ones.
+	// AddUsage records the usage of a model. Tokens and costs add up; names and digests replace
+	// earlier ones.
 	AddUsage(u Usage)
-	// Warn notes something that whoever reads the session should know.
+	// Warn records a warning for the readers of the session.
 	Warn(text string)
 }
 
-// IntervalProposal asks for an interval that holds for a time.
+// IntervalProposal proposes an interval with a time to live.
 type IntervalProposal struct {
 	Interval time.Duration
 	TTL      time.Duration // required
-	Reason   string        // shown with the hint; required, at most 500 characters
-	// OutageSince is when the outage began that the hint is for: it waits a tenth of the outage's age, at least Interval, and ends with
-	// the first success. Zero: an ordinary hint. No model is offered it.
+	// Reason is shown with the hint. It is required and has at most 500 characters.
+	Reason string
+	// OutageSince makes this a hint for an outage that began then. The wait is a tenth of the
+	// outage's age, at least Interval, and the hint ends with the first success. Zero means an
+	// ordinary hint. Language models are not offered this field.
 	OutageSince time.Time
 }
 
-// NextRunProposal asks for one run some time from now.
+// NextRunProposal proposes one run after a delay.
 type NextRunProposal struct {
 	In     time.Duration
 	TTL    time.Duration // required, and longer than In
 	Reason string
 }
 
-// PauseProposal asks that nothing runs for a time.
+// PauseProposal proposes a pause.
 type PauseProposal struct {
 	For    time.Duration
 	Reason string
 }
 
-// Ruling is what the rails made of a proposal that they let pass.
+// ProposalResult is the proposal as the guardrails accepted it.
 type ProposalResult struct {
-	Interval time.Duration // in force if the session is written; 0: not an interval
-	Note     string        // what differs from the proposal, for the advisor; empty: nothing
+	// Interval is the interval after the guardrails' limits; 0 for other proposals.
+	Interval time.Duration
+	// Note explains to the advisor how the accepted values differ from the proposal; empty if they
+	// do not differ.
+	Note string
 }
 
-// Call is one call of a session.
+// Call is one recorded call of a session.
 type Call struct {
-	Tool      Tool            `json:"tool"`
-	Arguments json.RawMessage `json:"arguments,omitempty"` // as they were understood, or a text of what could not be; cut to 2000 bytes
-	Result    string          `json:"result"`              // what the advisor was told, in short; cut to 500 characters
-	Refused   bool            `json:"refused"`
+	Tool Tool `json:"tool"`
+	// Arguments are the decoded arguments, or the raw text as a JSON string if it could not be
+	// decoded. They are cut to 2000 bytes.
+	Arguments json.RawMessage `json:"arguments,omitempty"`
+	// Result is a short form of the reply to the advisor, cut to 500 characters.
+	Result  string `json:"result"`
+	Refused bool   `json:"refused"`
 }
 
-// Tool names a call.
+// Tool is the name of a call.
 type Tool string
 
-// The tools. A call of any other name is recorded as it was spelled, cut to 64 characters.
+// The known tools. A call with any other name is recorded as the advisor spelled it, cut to 64
+// characters.
 const (
 	ToolLatestResponse   Tool = "get_latest_response"
 	ToolResponseHistory  Tool = "get_response_history"
@@ -116,37 +132,42 @@ const (
 	ToolSubmit           Tool = "submit_analysis"
 )
 
-// Usage is what an advisor used of a model.
+// Usage is the consumption of a language model.
 type Usage struct {
-	Model            string
-	PromptDigest     string // SHA-256 of what was asked first, in hex; never the text
+	Model string
+	// PromptDigest is the SHA-256 of the first prompt, in hex. The text itself is never stored.
+	PromptDigest     string
 	PromptTokens     int64
 	CompletionTokens int64
-	CostMicros       int64 // millionths of a US dollar; 0: the price is not known
+	// CostMicros is the cost in millionths of a US dollar; 0 if the price is unknown.
+	CostMicros int64
 }
 
-// Response is one answer of a target.
+// Response is one captured response of a target.
 type Response struct {
 	RunID       runs.ID
-	At          time.Time // when the run ended
+	At          time.Time // end of the run
 	Status      string    // of the run
 	StatusCode  int
 	Latency     time.Duration
 	ContentType string
-	Features    []Feature // typed values found in a JSON body, at most [MaxFeatures]
-	Body        string    // at most [MaxBody] bytes
-	Truncated   bool      // the body was longer
+	// Features are typed values of a JSON body, at most [MaxFeatures].
+	Features []Feature
+	Body     string // at most [MaxBody] bytes
+	// Truncated reports that the body was longer than Body.
+	Truncated bool
 }
 
-// Feature is a number, a truth value or a short word at a path of a JSON body, such as $.queue.depth.
+// Feature is a number, boolean or short word at a path of a JSON body, such as $.queue.depth.
 type Feature struct {
-	Path  string
-	Value any // float64, bool or string of at most 64 characters
+	Path string
+	// Value is a float64, a bool or a string of at most 64 characters.
+	Value any
 }
 
-// SiblingResponse is the newest answer of a sibling.
+// SiblingResponse is the newest response of a sibling.
 type SiblingResponse struct {
-	Sibling  string // its name
+	Sibling  string
 	Role     string
 	Response Response
 }

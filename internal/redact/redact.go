@@ -1,5 +1,6 @@
-// Package redact hides parts of an answer before anything of it is stored or shown: headers, places in a JSON body, and whatever patterns
-// find. It is pure and bounded. Where it cannot tell what must be hidden, it hides everything.
+// Package redact removes parts of a response before it is stored or shown: headers, locations in a
+// JSON body, and matches of patterns. It is pure and bounded. If it cannot apply all rules, it
+// redacts the whole text.
 package redact
 
 import (
@@ -14,29 +15,29 @@ import (
 )
 
 const (
-	// Mask stands in place of what is hidden.
+	// Mask replaces redacted text.
 	Mask = auditlog.Mask
 
 	maxReplacement = 255 // bytes
-	// edge is how much is hidden where a body was cut and patterns are to be hidden: of what a pattern would have found across the cut,
-	// only a part may be there, which it does not find.
+	// hiddenEdge is the number of bytes that are redacted at the cut of a truncated body, because a
+	// pattern does not match the first half of a secret.
 	hiddenEdge = 512
 )
 
-// Rule is what a user wants hidden: exactly one of a header, a place in a JSON body, and a pattern.
+// Rule is one redaction rule: exactly one of a header, a JSONPath and a pattern.
 type Rule struct {
 	Header      string
 	JSONPath    string // RFC 9535
 	Pattern     string // RE2
-	Replacement string // of what the pattern finds, as it stands; empty: the mask
+	Replacement string // literal replacement of matches; empty: the mask
 }
 
-// Problem is what is wrong with one field of a rule.
+// Problem is an error in one field of a rule.
 type Problem struct {
-	Index   int    // of the rule
-	Field   string // of the rule, by its name in the API; empty: the rule as a whole
+	Index   int    // index of the rule
+	Field   string // API name of the field; empty: the whole rule
 	Code    string
-	Message string // what would be right
+	Message string // the right form
 }
 
 type finder struct {
@@ -44,15 +45,16 @@ type finder struct {
 	with []byte
 }
 
-// Set is rules that were parsed. It is safe for concurrent use. A nil Set hides only what is always hidden.
+// Set is a set of parsed rules. It is safe for concurrent use. A nil Set redacts only secret
+// headers.
 type Set struct {
 	headers  map[string]bool // by canonical names
 	paths    []*jsonpath.Path
 	patterns []finder
 }
 
-// Parse reads rules, and returns a nil Set where there are none. Their patterns must fit into what is left of the budget. Every field that is
-// bad is a problem.
+// Parse parses rules, and returns a nil Set if there are none. Their patterns must fit into the
+// budget. It returns a problem for every bad field.
 func Parse(rules []Rule, budget *pattern.Budget) (*Set, []Problem) {
 	if len(rules) == 0 {
 		return nil, nil
@@ -107,7 +109,7 @@ func (s *Set) addHeader(name string) []Problem {
 
 func (s *Set) addPath(text string) []Problem {
 	if slices.ContainsFunc(s.paths, func(p *jsonpath.Path) bool { return p.String() == text }) {
-		return nil // Once is enough.
+		return nil
 	}
 	path, err := jsonpath.Parse(text)
 	if err != nil {

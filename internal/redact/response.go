@@ -9,8 +9,8 @@ import (
 	"rubato/internal/jsonpath"
 )
 
-// Header returns the values of the headers of an answer as they may be shown. Those whose names tell of secrets are hidden always, those that
-// rules name as well, and in the others what patterns find. It is a copy.
+// Header returns a redacted copy of response headers. Headers with secret names and those in rules
+// are masked completely; in others the matches of patterns are replaced.
 func (s *Set) Header(header map[string][]string, b *budget.Budget) map[string][]string {
 	shown := make(map[string][]string, len(header))
 	for name, values := range header {
@@ -25,7 +25,7 @@ func (s *Set) Header(header map[string][]string, b *budget.Budget) map[string][]
 	return shown
 }
 
-// Value returns the first value of a header, by its canonical name, as it may be shown; empty where there is none.
+// Value returns the redacted first value of a header by its canonical name; empty if there is none.
 func (s *Set) Value(header map[string][]string, name string, b *budget.Budget) string {
 	values := header[name]
 	switch {
@@ -38,12 +38,13 @@ func (s *Set) Value(header map[string][]string, name string, b *budget.Budget) s
 	}
 }
 
-// hides reports whether a header, by its canonical name, is hidden.
+// hides reports whether a header is masked completely.
 func (s *Set) hides(name string) bool {
-	return auditlog.Secret(name) || s != nil && s.headers[name] // WWW-Authenticate, Set-Cookie and the like tell of secrets by their names.
+	return auditlog.Secret(name) || s != nil && s.headers[name] // includes WWW-Authenticate, Set-Cookie and similar
 }
 
-// Text returns a text of an answer, such as an error that quotes it, without what patterns find; nothing of it where that cannot be told.
+// Text redacts the patterns in a text of the response, such as an error that quotes it. If that
+// fails, it returns the mask.
 func (s *Set) Text(text string, b *budget.Budget) string {
 	if s == nil || len(s.patterns) == 0 {
 		return text
@@ -55,11 +56,11 @@ func (s *Set) Text(text string, b *budget.Budget) string {
 	return string(out)
 }
 
-// Body returns what may be stored of a body: its places in JSON and what patterns find are hidden. cut says that there was more of it: then its
-// end is hidden where there are patterns. Where there are rules about places and the body cannot be read as JSON, because it is none or was
-// cut, all of it is hidden; so it is where the budget does not allow to apply all rules. JSON in which places were hidden comes back rewritten:
-// members by name, without spaces. The result may be longer than the body by less than it has bytes, and is the body itself where nothing is to
-// be hidden.
+// Body returns the body as it may be stored. cut reports that the body is truncated; then its end
+// is redacted if there are patterns. The whole body is redacted if there are JSONPath rules and it
+// is truncated or no JSON, or if the budget does not suffice. Redacted JSON is encoded anew:
+// members sorted by name, without spaces. The result is less than twice as long, and is the body
+// itself if no rule applies.
 func (s *Set) Body(body []byte, cut bool, b *budget.Budget) []byte {
 	if s == nil || len(body) == 0 || len(s.paths)+len(s.patterns) == 0 {
 		return body
@@ -71,7 +72,7 @@ func (s *Set) Body(body []byte, cut bool, b *budget.Budget) []byte {
 	out, ok := s.replacePatterns(out, b, 2*len(body)+maxReplacement)
 	if ok && len(s.paths) > 0 {
 		if out, ok = s.hidePaths(out, cut, b); ok {
-			out, ok = s.replacePatterns(out, b, 2*len(body)+maxReplacement) // What was written in escapes reads as the patterns expect by now.
+			out, ok = s.replacePatterns(out, b, 2*len(body)+maxReplacement) // again, because escapes are resolved now
 		}
 	}
 	if !ok {
@@ -80,7 +81,7 @@ func (s *Set) Body(body []byte, cut bool, b *budget.Budget) []byte {
 	return out
 }
 
-// Tail returns what may be stored of the end of a body whose middle is missing.
+// Tail returns the tail of a body with a missing middle as it may be stored.
 func (s *Set) Tail(tail []byte, b *budget.Budget) []byte {
 	switch {
 	case s == nil || len(tail) == 0:
@@ -97,7 +98,7 @@ func (s *Set) Tail(tail []byte, b *budget.Budget) []byte {
 	}
 }
 
-// places hides the places in a JSON body.
+// hidePaths redacts the locations of the JSONPath rules in a JSON body.
 func (s *Set) hidePaths(body []byte, cut bool, b *budget.Budget) (out []byte, ok bool) {
 	if cut {
 		return nil, false
@@ -115,8 +116,9 @@ func (s *Set) hidePaths(body []byte, cut bool, b *budget.Budget) (out []byte, ok
 	return out, err == nil
 }
 
-// scrub replaces what the patterns find, one pattern after the other. Where replacements would make the text longer than limit, what is found
-// is left out instead. Where finding it all would take too long, ok is false, and the text must not be shown.
+// replacePatterns replaces the matches of each pattern in turn. If replacements would exceed limit,
+// matches are removed instead. If the budget does not suffice, ok is false and the text must not be
+// shown.
 func (s *Set) replacePatterns(text []byte, b *budget.Budget, limit int) (out []byte, ok bool) {
 	for _, p := range s.patterns {
 		room := limit - len(text)
@@ -135,7 +137,7 @@ func (s *Set) replacePatterns(text []byte, b *budget.Budget, limit int) (out []b
 	return text, true
 }
 
-// hideEnd hides the end of a text.
+// hideEnd redacts the end of a text.
 func hideEnd(text []byte) []byte {
 	at := max(len(text)-hiddenEdge, 0)
 	for at > 0 && !utf8.RuneStart(text[at]) {
@@ -144,7 +146,7 @@ func hideEnd(text []byte) []byte {
 	return append(bytes.Clone(text[:at]), Mask...)
 }
 
-// hideBegin hides the beginning of a text.
+// hideBegin redacts the beginning of a text.
 func hideBegin(text []byte) []byte {
 	at := min(hiddenEdge, len(text))
 	for at < len(text) && !utf8.RuneStart(text[at]) {

@@ -6,18 +6,19 @@ import (
 	"rubato/internal/auditlog"
 )
 
-// Cancel asks for the end of a live run.
+// Cancel is a request to cancel a live run.
 type Cancel struct {
-	By     auditlog.Actor // who asks
+	By     auditlog.Actor // author of the request
 	RunID  ID
-	Reason string // why, in the author's words; may be empty
+	Reason string // in the author's words; may be empty
 }
 
-// Canceler asks for the end of live runs.
+// Canceler cancels live runs.
 type Canceler interface {
-	// Cancel asks the worker that holds a live run to end it, and returns the run as it stands. The first request stays: asking
-	// again changes nothing and succeeds. The audit log tells of the first request. Whether the run ends canceled is not said by that: its
-	// answer may be there first. The error is [errs.NotFound] when the tenant has no such run, and an [errs.Conflict] with the reason
-	// run_finished when it is over, or run_waiting when it has not started.
+	// Cancel asks the run's worker to end it, and returns the run. It is idempotent: a repeated
+	// request succeeds and changes nothing, and the audit log holds the first one. The run may
+	// still end otherwise if its response arrives first. The error is [errs.NotFound] if the tenant
+	// has no such run. It is an [errs.Conflict] with the reason run_finished if the run is over, or
+	// run_waiting if it has not started.
 	Cancel(ctx context.Context, c Cancel) (Run, error)
 }

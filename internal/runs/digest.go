@@ -6,8 +6,9 @@ const (
 	digestPrime  = 1099511628211
 )
 
-// Digest returns a fingerprint of a body by which two answers can be compared: the 64-bit FNV-1a hash of its bytes, the same in every
-// program and for good, and 0 for an empty body. It is no proof against somebody who wants two bodies to look the same.
+// Digest returns a fingerprint of a body for comparing responses: the 64-bit FNV-1a hash, and 0 for
+// an empty body. The hash never changes, because it is stored. It does not resist deliberate
+// collisions.
 func Digest(body []byte) uint64 {
 	if len(body) == 0 {
 		return 0

@@ -8,15 +8,16 @@ import (
 	"rubato/internal/ids"
 )
 
-// ID names one run. It is deterministic: the same due time, endpoint, attempt and infrastructure attempt always give the same ID, so that
-// a database can refuse the second of two runs that would be the same. It is a UUIDv8 (RFC 9562 section 5.8) whose first 48 bits are the due
-// time in Unix milliseconds: IDs sort by due time, and an ID alone tells the day partition that holds its row.
+// ID identifies one run. It is deterministic: equal due time, endpoint, attempt and infrastructure
+// attempt give the same ID, so that the database rejects a duplicate run. It is a UUIDv8 (RFC 9562
+// section 5.8) whose first 48 bits are the due time in Unix milliseconds. Therefore IDs sort by due
+// time, and an ID determines its day partition.
 type ID [16]byte
 
 var idKind = ids.Kind{Prefix: "run_", Noun: "run"}
 
-// NewID returns the ID of the attempt-th request (counted from 1) for the due time slot of an endpoint, after infra runs of the slot that
-// infrastructure lost (counted from 0). Sub-millisecond parts of slot do not count.
+// NewID returns the ID of a run. attempt counts from 1; infra is the number of earlier runs of the
+// slot that infrastructure lost. Parts of slot below a millisecond do not count.
 func NewID(slot time.Time, endpoint [16]byte, attempt, infra int) ID {
 	var seed [32]byte
 	ms := slot.UnixMilli()
@@ -35,20 +36,20 @@ func NewID(slot time.Time, endpoint [16]byte, attempt, infra int) ID {
 	return id
 }
 
-// FirstID returns the lowest ID that a run of a due time, or of a later one, can have.
+// FirstID returns the lowest possible ID of the runs due at or after slot.
 func FirstID(slot time.Time) ID { return ids.First(slot) }
 
-// ParseID reads the form that String writes. A text that no ID has names nothing: the error is an [errs.NotFound]. What is no text
-// at all is an [errs.Malformed].
+// ParseID parses the form that String writes. The error is an [errs.NotFound] if the text is not
+// the form of a run ID, and an [errs.Malformed] if it is not valid text.
 func ParseID(s string) (ID, error) {
 	id, err := idKind.Parse(s)
 	return id, err
 }
 
-// String returns the ID as users see it: run_ and the UUID in its canonical form.
+// String returns run_ and the UUID in its canonical form.
 func (id ID) String() string { return idKind.String(id) }
 
-// Slot returns the due time that the ID carries, to the millisecond, in UTC.
+// Slot returns the due time in the ID, in UTC and whole milliseconds.
 func (id ID) Slot() time.Time {
 	var stamp [8]byte
 	copy(stamp[2:], id[:6])

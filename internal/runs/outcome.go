@@ -2,47 +2,57 @@ package runs
 
 import "time"
 
-// Outcome is how a run ended, and what is known about the exchange.
+// Outcome is the result of a run, and the known facts of its HTTP exchange.
 type Outcome struct {
-	Status        Status
-	Reason        Reason
-	MaybeSent     bool // a byte of the request may have reached the target
-	StatusCode    int  // of the answer; 0 when none came
+	Status Status
+	Reason Reason
+	// MaybeSent reports that a byte of the request may have reached the target.
+	MaybeSent     bool
+	StatusCode    int // of the response; 0: none
 	Phases        Phases
-	ResponseBytes int64  // bytes of body read, those between head and tail included
-	Truncated     bool   // the body was longer than the endpoint keeps as its head
-	ContentType   string // of the answer
-	Body          []byte // the head of the answer's body, at most the endpoint's maxResponseKb
-	BodyDigest    uint64 // [Digest] of Body; 0 where no body came, or a program that knew no digests wrote the run
-	Tail          []byte // the end of a body that was longer than its head, at most the endpoint's responseTailKb
-	Error         string // what went wrong, in words that are safe to show
-	// RetryAfter is the instant that a 429 or 503 asked us to wait for, on the database's clock; zero when it did not.
+	ResponseBytes int64 // bytes of the body, including those between head and tail
+	// Truncated reports that the body was longer than the stored head.
+	Truncated   bool
+	ContentType string // of the response
+	// Body is the head of the response body, at most the endpoint's maxResponseKb.
+	Body []byte
+	// BodyDigest is the [Digest] of Body; 0 without a body, or in rows from before digests existed.
+	BodyDigest uint64
+	// Tail is the end of a body that was longer than its head, at most the endpoint's
+	// responseTailKb.
+	Tail []byte
+	// Error is an error text that is safe to show.
+	Error string
+	// RetryAfter is the end of the Retry-After of a 429 or 503, on the database's clock; zero:
+	// none.
 	RetryAfter time.Time
-	// Stop is why the target wants no more calls, in words that are safe to show; empty: it does not.
+	// Stop is the reason why the target wants no further requests, safe to show; empty: none.
 	Stop string
-	// Validators are what the next request can ask with; nil: what is kept stays as it is.
+	// Validators are the validators for the next conditional request; nil keeps the stored ones.
 	Validators *Validators
 }
 
-// Validators identify what a target answered, so that it need not answer the same again (RFC 9110 section 8.8). Both empty: it gave
-// none.
+// Validators are the validators of a response for conditional requests (RFC 9110 section 8.8). Both
+// empty: the response had none.
 type Validators struct {
 	ETag         string
 	LastModified string
-	Request      uint64 // a fingerprint of the request that was answered: for another one they say nothing
+	// Request is a fingerprint of the request. The validators are valid for that request only.
+	Request uint64
 }
 
-// Phases says where the time of an exchange went. A phase that did not happen (a reused connection needs no dial) is 0.
+// Phases is the duration of each phase of an exchange. A phase that did not happen is 0, such as
+// the dial on a reused connection.
 type Phases struct {
 	DNS, Connect, TLS, Wait, Transfer time.Duration
 }
 
-// CountsAsFailure reports whether the outcome is the target's failure. What infrastructure or a user ended says nothing about the
-// target.
+// CountsAsFailure reports whether the target failed. Results by infrastructure or a user do not
+// count.
 func (o Outcome) CountsAsFailure() bool { return o.Status == Failed || o.Status == TimedOut }
 
-// Interrupted reports whether Rubato's own infrastructure ended the run, and its target did not: the worker died or stopped, lost its
-// lock, or stood still so long after the start that nothing was sent.
+// Interrupted reports whether Rubato's own infrastructure ended the run: the worker died or
+// stopped, lost its lock, or was too late to send the request.
 func (o Outcome) Interrupted() bool {
 	switch o.Reason {
 	case WorkerLost, LockLost, Shutdown, StartExpired:
@@ -52,8 +62,8 @@ func (o Outcome) Interrupted() bool {
 	}
 }
 
-// Retryable reports whether the outcome is of a class that another attempt may mend: no connection, no access token, no answer in time, a server's
-// error, too many requests, an answer that its own rules call no success, or a run that was lost with its worker.
+// Retryable reports whether a retry may succeed. That holds for connection errors, missing access
+// tokens, timeouts, server errors, 429, a broken success rule, and runs lost with their worker.
 func (o Outcome) Retryable() bool {
 	switch o.Reason {
 	case ConnectError, DNSError, ConnectionLost, Timeout, SuccessRuleFailed, AuthFailed, WorkerLost, LockLost, Shutdown:

@@ -1,7 +1,8 @@
-// Package runs knows what a run is: its ID, its statuses, what an outcome means, and what the history keeps of it. It reads no clock
-// and no random source.
+// Package runs defines a run: its ID, its statuses, the meaning of an outcome, and its history. It
+// reads no clock and no random source.
 //
-// The database is authoritative: a run is live exactly while it has a row in live_runs, and over exactly when it has one in runs.
+// The database is authoritative: a run is live exactly while it has a row in live_runs, and over
+// exactly when it has one in runs.
 package runs
 
 import (
@@ -10,38 +11,45 @@ import (
 	"time"
 )
 
-// Run is one attempt to call an endpoint, live or over, or the record of due times that passed without one. Instants are UTC; those
-// that do not apply are zero.
+// Run is one attempt to call an endpoint, live or over, or the record of skipped due times.
+// Instants are UTC; those that do not apply are zero.
 type Run struct {
 	ID           ID
 	EndpointID   [16]byte
 	TenantID     [16]byte
-	ScheduledFor time.Time // the due time that the run stands for
-	Attempt      int       // counted from 1; every attempt of one due time has its own run
-	InfraAttempt int       // runs of this due time that infrastructure lost, and that were tried again beside the user's attempts
-	Source       string    // the governor's source of the due time, or "manual"
-	ClaimToken   int64     // the fence: higher for every later claim of the endpoint
+	ScheduledFor time.Time // due time of the run
+	Attempt      int       // from 1; each attempt of a due time is a run of its own
+	// InfraAttempt is the number of earlier runs of this due time that infrastructure lost and
+	// repeated.
+	InfraAttempt int
+	Source       string // source of the due time, or "manual"
+	ClaimToken   int64  // fencing token: higher for every later claim of the endpoint
 	WorkerID     [16]byte
 	ClaimedAt    time.Time
-	StartedAt    time.Time // when the start was committed; the request left at once after
+	StartedAt    time.Time // commit of the start; the request was sent right after
 	FinishedAt   time.Time // zero while running
-	// CancelRequestedAt is when somebody asked for the end of the run while it was live. Only a live run tells; later its story does.
+	// CancelRequestedAt is the time of the cancel request. It is set for live runs only; later it
+	// is in the timeline.
 	CancelRequestedAt time.Time
-	NotBefore         time.Time // when a waiting run may start at the earliest; zero of any other
+	NotBefore         time.Time // earliest start of a waiting run; otherwise zero
 	Outcome           Outcome
-	Decision          Decision // what the finish decided; zero while running
-	Skipped           *Skips   // due times that passed without a run, the last of which is ScheduledFor; nil: this is a run
+	Decision          Decision // decision at the finish; zero while running
+	// Skipped is set if this is the record of skipped due times; ScheduledFor is then the last of
+	// them.
+	Skipped *Skips
 }
 
-// Skips is due times of an endpoint, one after the other, that passed without a run. The row that records them has attempt 0, and
-// of the instants it has FinishedAt alone: when it was recorded.
+// Skips is a series of due times that passed without a run. Its row has attempt 0. Its only instant
+// is FinishedAt, the time of the record.
 type Skips struct {
-	From, To time.Time // the first and the last of them
-	Count    int64     // exact; of a cron with clamps and more than 20,000 due times at least so many
+	From, To time.Time // first and last due time
+	// Count is exact, except for a cron with clamps and more than 20,000 due times; then it is a
+	// lower bound.
+	Count int64
 }
 
-// Decision is what the governor decided at the finish of a run. Steps is its trace as stored; null where the one step was the
-// baseline.
+// Decision is the governor's decision at the finish of a run. Steps is the stored trace; null if
+// its only step was the baseline.
 type Decision struct {
 	NextRunAt time.Time
 	Source    string
@@ -53,18 +61,19 @@ type Filter struct {
 	TenantID   [16]byte
 	EndpointID [16]byte
 	Statuses   []Status  // any of them
-	Before     ID        // only runs whose ID sorts below: the cursor of a list
+	Before     ID        // IDs below it: the cursor of a list
 	From, To   time.Time // scheduledFor in [From, To)
-	Limit      int       // at most so many; must be positive
+	Limit      int       // maximum number of results; must be positive
 }
 
 // Reader reads live and finished runs.
 type Reader interface {
-	// List returns the runs that the filter selects, live ones included, by descending ID.
+	// List returns the selected runs, including live ones, by descending ID.
 	List(ctx context.Context, f Filter) ([]Run, error)
-	// Get returns one run of a tenant with its captured body. The error is [errs.NotFound] when the tenant has no such run.
+	// Get returns one run with its captured body. The error is [errs.NotFound] if the tenant has no
+	// such run.
 	Get(ctx context.Context, tenant [16]byte, id ID) (Run, error)
-	// Events returns the story of one run of a tenant, in the order in which it happened: at most [MaxEvents] events beside those that every run
-	// has. The error is [errs.NotFound] when the tenant has no such run.
+	// Events returns the timeline of one run: at most [MaxEvents] stored events beside those that
+	// every run has. The error is [errs.NotFound] if the tenant has no such run.
 	Events(ctx context.Context, tenant [16]byte, id ID) ([]Event, error)
 }

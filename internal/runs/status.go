@@ -1,68 +1,72 @@
 package runs
 
-// Status says where a run stands. A one-off run is waiting first. A run is running once, then ends in exactly one other status and never
-// changes again.
+// Status is the state of a run. A one-off run is waiting first. A run is running once, then ends in
+// exactly one final status and never changes again.
 type Status string
 
-// The statuses. Waiting is found among the one-off items only, Running among the live runs only, the others in the history only.
+// The statuses. Waiting runs are one-off items, running ones are in live_runs, all others in the
+// history.
 const (
-	Waiting   Status = "waiting" // a one-off run, or another attempt of one, that has not started
+	Waiting   Status = "waiting" // one-off run or its retry, not started
 	Running   Status = "running"
-	Succeeded Status = "succeeded" // the answer satisfied the endpoint's success rule
-	Failed    Status = "failed"    // the target answered otherwise, or could not be reached
-	TimedOut  Status = "timed_out" // no complete answer inside the timeout
+	Succeeded Status = "succeeded" // the response satisfied the success rules
+	Failed    Status = "failed"    // the target answered otherwise or could not be reached
+	TimedOut  Status = "timed_out" // no complete response within the timeout
 	Canceled  Status = "canceled"  // stopped by a user
-	Lost      Status = "lost"      // outcome unknown: a request may have left, and nobody who could tell is left
-	Skipped   Status = "skipped"   // no byte of a request left, for certain: due times that passed without one, by a rule that the reason names
+	Lost      Status = "lost"      // outcome unknown: a request may have been sent, and its worker is gone
+	Skipped   Status = "skipped"   // certainly not sent: skipped due times, by the rule in the reason
 )
 
-// Statuses returns every status that a run has from its start on, the live one first.
+// Statuses returns every status from the start of a run, running first.
 func Statuses() []Status {
 	return []Status{Running, Succeeded, Failed, TimedOut, Canceled, Lost, Skipped}
 }
 
-// Terminal reports whether a run of this status is over.
+// Terminal reports whether the run is over.
 func (s Status) Terminal() bool { return s != Running && s != Waiting }
 
-// Reason says why a run has its status, as a stable code.
+// Reason is the stable code of the cause of a status.
 type Reason string
 
-// The reasons. Those of infrastructure (WorkerLost, LockLost, Shutdown) say nothing about the target, so they never move an
-// endpoint's failure count.
+// The reasons. Those of infrastructure (WorkerLost, LockLost, Shutdown) do not concern the target,
+// so they never change the failure count.
 const (
 	HTTPStatus Reason = "http_status" // the status code decided: succeeded or failed
-	// SuccessRuleFailed is failed: the status code was one of success, and the answer broke one of the endpoint's rules for it.
+	// SuccessRuleFailed is failed: the status code was a success, but the response broke a success
+	// rule.
 	SuccessRuleFailed Reason = "success_rule_failed"
-	NotModified       Reason = "not_modified"    // succeeded: the target said that nothing changed since the last answer
+	NotModified       Reason = "not_modified"    // succeeded: the target answered 304
 	Timeout           Reason = "timeout"         // timed_out
 	DNSError          Reason = "dns_error"       // the name did not resolve
 	ConnectError      Reason = "connect_error"   // no connection
 	TLSError          Reason = "tls_error"       // no trusted connection
-	ConnectionLost    Reason = "connection_lost" // the connection broke after a byte of the request may have left
-	ProtocolError     Reason = "protocol_error"  // the answer was not HTTP
-	// ResponseTooLarge is failed: the header of the answer has more bytes or fields than may be. A body that is too long is cut and flagged.
+	ConnectionLost    Reason = "connection_lost" // the connection broke after the request may have been sent
+	ProtocolError     Reason = "protocol_error"  // the response was not HTTP
+	// ResponseTooLarge is failed: the response header has too many bytes or fields. A body that is
+	// too long is truncated instead.
 	ResponseTooLarge Reason = "response_too_large"
-	RedirectLimit    Reason = "redirect_limit"  // one redirect more than the endpoint follows
-	RedirectDenied   Reason = "redirect_denied" // a redirect to where no call may go
-	EgressDenied     Reason = "egress_denied"   // the guard refused the address
-	TemplateFailed   Reason = "template_failed" // a template of the request could not be filled in: never sent
-	AuthFailed       Reason = "auth_failed"     // no access token for the request: never sent
-	WorkerLost       Reason = "worker_lost"     // the worker went silent or said goodbye
+	RedirectLimit    Reason = "redirect_limit"  // more redirects than the endpoint allows
+	RedirectDenied   Reason = "redirect_denied" // a redirect to a forbidden target
+	EgressDenied     Reason = "egress_denied"   // the egress guard refused the address
+	TemplateFailed   Reason = "template_failed" // a template of the request failed: never sent
+	AuthFailed       Reason = "auth_failed"     // no access token: never sent
+	WorkerLost       Reason = "worker_lost"     // the worker died or stopped
 	LockLost         Reason = "lock_lost"       // the worker lost its lock and canceled the request
-	StartExpired     Reason = "start_expired"   // too late after its start was committed: never sent
-	Shutdown         Reason = "shutdown"        // the worker stopped before the answer came
+	StartExpired     Reason = "start_expired"   // too late after the commit of its start: never sent
+	Shutdown         Reason = "shutdown"        // the worker stopped before the response arrived
 	CanceledByUser   Reason = "canceled_by_user"
-	InternalError    Reason = "internal_error" // a fault of ours ended the run
-	// SecretsUnavailable is skipped: the worker lacks the key of the tenant's secrets, so nothing was sent.
+	InternalError    Reason = "internal_error" // internal error of Rubato
+	// SecretsUnavailable is skipped: the worker lacks the key of the tenant's secrets, so nothing
+	// was sent.
 	SecretsUnavailable Reason = "secrets_unavailable"
-	// SigningFailed is failed: the request could not be signed, so nothing was sent. It counts against the endpoint, which asks for what
-	// cannot be had.
+	// SigningFailed is failed: the request could not be signed, so nothing was sent. It counts as a
+	// failure, because the endpoint's configuration is wrong.
 	SigningFailed  Reason = "signing_failed"
-	OverlapSkipped Reason = "overlap_skipped" // due while the endpoint's own run was still live
+	OverlapSkipped Reason = "overlap_skipped" // due while the endpoint's previous run was live
 	PauseSkipped   Reason = "pause_skipped"   // due while the endpoint was paused
-	MisfireSkipped Reason = "misfire_skipped" // due, and nobody ran it in time
-	DeadlinePassed Reason = "deadline_passed" // a one-off run whose deadline passed before it could start
-	Withdrawn      Reason = "withdrawn"       // a one-off run whose endpoint was paused or archived while it waited
+	MisfireSkipped Reason = "misfire_skipped" // due, but no worker ran it in time
+	DeadlinePassed Reason = "deadline_passed" // the deadline of a one-off run passed before its start
+	Withdrawn      Reason = "withdrawn"       // the endpoint was paused or archived before the start of its one-off run
 )
 
 // Reasons returns every reason.

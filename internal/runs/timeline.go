@@ -6,50 +6,53 @@ import (
 	"time"
 )
 
-// EventKind says what happened to a run.
+// EventKind is the kind of an event of a run.
 type EventKind string
 
-// The kinds. Claimed, started and finished follow from the run itself; the others are kept as rows of run_events, whose check names them.
+// The kinds. Claimed, started and finished are derived from the run. The others are rows of
+// run_events, whose check constraint lists them.
 const (
-	EventClaimed         EventKind = "claimed"          // a worker took the due time
-	EventStarted         EventKind = "started"          // the start was committed; the request left at once after
-	EventCancelRequested EventKind = "cancel_requested" // somebody asked for the end of the run
-	EventSettled         EventKind = "settled"          // the sweeper ended the run for a worker that was gone
-	EventFinished        EventKind = "finished"         // the run is over, and what follows it was decided
-	EventLateResult      EventKind = "late_result"      // an answer came after the run had been settled; it changed nothing
+	EventClaimed         EventKind = "claimed"          // a worker claimed the due time
+	EventStarted         EventKind = "started"          // the start was committed; the request was sent right after
+	EventCancelRequested EventKind = "cancel_requested" // a user asked to cancel the run
+	EventSettled         EventKind = "settled"          // the sweeper settled the run of a lost worker
+	EventFinished        EventKind = "finished"         // the run ended, and the next due time was decided
+	EventLateResult      EventKind = "late_result"      // a response arrived after the settlement; it changed nothing
 )
 
-// EventKinds returns every kind, in the order in which a run meets them: a request for its end or a settlement needs the live run, and
-// only an answer to a run that is over is late.
+// EventKinds returns every kind in the order of a run's life. Cancel requests and settlements need
+// a live run; a late result needs a settled one.
 func EventKinds() []EventKind {
 	return []EventKind{EventClaimed, EventStarted, EventCancelRequested, EventSettled, EventFinished, EventLateResult}
 }
 
-// MaxEvents bounds the events that are read of one run. A run has a handful; only answers that come again and again have no bound of
-// their own.
+// MaxEvents limits the events that are read of one run. Only late results have no bound of their
+// own.
 const MaxEvents = 1000
 
-// Event is something that happened to a run. Fields that its kind does not have are zero.
+// Event is an event in the life of a run. Fields that do not apply to its kind are zero.
 type Event struct {
-	At         time.Time // database time; the end of a run is its start and what its worker measured, some ms early at worst
+	// At is database time. The end of a run is computed from its start and the worker's
+	// measurement, so it may be some milliseconds early.
+	At         time.Time
 	Kind       EventKind
-	Author     string   // cancel_requested: the name of the key; settled: the sweeper
-	Why        string   // cancel_requested: what the author gave as a reason; settled: what spoke for the run being lost
-	WorkerID   [16]byte // who did it, or sent the late answer; settled: who is gone
-	ClaimToken int64    // claimed, late_result: the fence
+	Author     string   // cancel_requested: name of the API key; settled: the sweeper
+	Why        string   // cancel_requested: the author's reason; settled: the signal
+	WorkerID   [16]byte // worker that acted or sent the late result; settled: the lost worker
+	ClaimToken int64    // claimed, late_result: the fencing token
 	Status     Status   // finished, settled, late_result
 	Reason     Reason   // likewise
-	StatusCode int      // finished, late_result: of the target's answer
+	StatusCode int      // finished, late_result: of the response
 	Error      string   // finished
-	Decision   Decision // finished: what follows
+	Decision   Decision // finished: next due time
 }
 
-// Story puts together what happened to a run, in the order in which it happened: what follows from the run, and the events that were
-// kept. Kinds come before instants, since two clocks do not agree to the millisecond. Nothing happened to due times that passed without
-// a run: their story is empty.
+// Timeline returns the events of a run in order: those derived from the run, and the stored ones.
+// Kinds are compared before instants, because two clocks may differ by milliseconds. The timeline
+// of skipped due times is empty.
 func Timeline(run Run, kept []Event) []Event {
 	var story []Event
-	if run.Outcome.Reason == Withdrawn { // No worker ever had it.
+	if run.Outcome.Reason == Withdrawn { // no worker claimed it
 		run.ClaimedAt, run.StartedAt = time.Time{}, time.Time{}
 	}
 	if !run.ClaimedAt.IsZero() {

@@ -5,45 +5,48 @@ import (
 	"slices"
 )
 
-// State is where an endpoint stands, as its schedule says.
+// State is the state of an endpoint's schedule row.
 type State string
 
 // The states of an endpoint.
 const (
-	Gone    State = "gone"    // there is no row: not registered, or archived
-	Planned State = "planned" // no worker holds it
-	Claimed State = "claimed" // a worker holds it, and has not started it
-	Live    State = "live"    // its run is in flight
-	Leaving State = "leaving" // archived during its run, whose end removes the row
+	Gone    State = "gone"    // no row: not registered, or archived
+	Planned State = "planned" // not claimed
+	Claimed State = "claimed" // claimed by a worker, but not started
+	Live    State = "live"    // run in flight
+	Leaving State = "leaving" // archived during its run; the end of the run deletes the row
 )
 
 // States returns every state of an endpoint.
 func States() []State { return []State{Gone, Planned, Claimed, Live, Leaving} }
 
-// Held reports whether a worker holds an endpoint in this state.
+// Held reports whether a worker holds a claim in this state.
 func (s State) Held() bool { return s == Claimed || s.Running() }
 
-// Running reports whether a run of the endpoint is in flight in this state.
+// Running reports whether a run is in flight in this state.
 func (s State) Running() bool { return s == Live || s == Leaving }
 
-// Token says what becomes of the claim token in a move. It never falls.
+// TokenChange is the effect of a transition on the fencing token. The token never decreases.
 type TokenChange string
 
-// What becomes of the token.
+// The effects on the token.
 const (
-	Raised TokenChange = "raised" // every earlier holder is fenced off
-	Kept   TokenChange = "kept"   // the holder goes on under it
+	Raised TokenChange = "raised" // fences off every earlier holder
+	Kept   TokenChange = "kept"   // the holder continues
 	Free   TokenChange = "free"   // kept or raised
 )
 
-// Move is a legal change of a row of schedules. Holder and run are compared where both states have one.
+// Transition is a legal change of a schedule row. Holder and run are compared if both states have
+// one.
 type Transition struct {
 	From, To State
 	Token    TokenChange
-	NewOwner bool // another worker holds it afterwards; else the same
+	// NewOwner requires that another worker holds it afterwards; otherwise the holder stays.
+	NewOwner bool
 }
 
-// Moves returns every legal move of an endpoint. The triggers of the database say the same.
+// Transitions returns every legal transition of an endpoint. Database triggers enforce the same
+// table.
 func Transitions() []Transition {
 	return []Transition{
 		{From: Gone, To: Planned, Token: Free},
@@ -65,15 +68,15 @@ func Transitions() []Transition {
 	}
 }
 
-// Change is a change of a row of schedules that is to be judged.
+// TransitionAttempt is a change of a schedule row to check.
 type TransitionAttempt struct {
 	From, To   State
-	TokenDelta int  // 1: the token rises, 0: it stays, -1: it falls
-	NewOwner   bool // the holder changes; of two held states alone
-	NewRun     bool // the run in flight changes; of two running states alone
+	TokenDelta int  // 1: token raised, 0: kept, -1: lowered
+	NewOwner   bool // the holder changes; only for two held states
+	NewRun     bool // the run changes; only for two running states
 }
 
-// Legal reports whether a change is a legal move.
+// Legal reports whether the change is a legal transition.
 func (c TransitionAttempt) Legal() bool {
 	for _, m := range Transitions() {
 		if m.From == c.From && m.To == c.To && m.NewOwner == c.NewOwner && m.Token.allows(c.TokenDelta) {
@@ -95,8 +98,8 @@ func (t TokenChange) allows(rise int) bool {
 	return false
 }
 
-// Next returns the statuses that a run of this status may move to: a live one to each that is over, one
-// that is over to none.
+// Next returns the statuses that may follow this one: every final status after running, none after
+// a final status.
 func (s Status) Next() []Status {
 	if s != Running {
 		return nil
@@ -104,10 +107,10 @@ func (s Status) Next() []Status {
 	return Statuses()[1:]
 }
 
-// Move returns an error if a run may not move from this status to next.
+// CheckTransition returns an error if the transition to next is illegal.
 func (s Status) CheckTransition(next Status) error {
 	if slices.Contains(s.Next(), next) {
 		return nil
 	}
-	return fmt.Errorf("move a run from %q to %q: it is not a legal move", s, next)
+	return fmt.Errorf("change status of a run from %q to %q: not a legal transition", s, next)
 }

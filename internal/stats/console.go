@@ -2,29 +2,30 @@ package stats
 
 import "time"
 
-// MaxRuns is how many runs one figure or series looks at.
+// MaxRuns is the maximum number of runs that a figure or series reads.
 const MaxRuns = 20_000
 
-// MaxBadRuns is how many runs of each way not to go well (failed, timed out, lost) incidents are looked for among, the newest due time
-// first. A run lasts half an hour at most, so up to five failures a second a run that has just ended is still among them.
+// MaxBadRuns is the number of newest runs per bad status (failed, timed out, lost) in which
+// incidents are searched. A run lasts at most half an hour, so up to five failures a second every
+// run that just ended is included.
 const MaxBadRuns = 10_000
 
-// Activity is the newest runs of a tenant, in buckets of time, and its incidents. The console draws it.
+// Activity is the console's view of a tenant: its newest runs in time buckets, and its incidents.
 type Activity struct {
 	At        time.Time
-	Endpoints int64    // in service; counted up to [MaxEndpoints]
-	Buckets   []Bucket // stretches of time with runs, oldest first
+	Endpoints int64    // not archived; counted up to [MaxEndpoints]
+	Buckets   []Bucket // non-empty buckets, oldest first
 	Step      time.Duration
 	Incidents []Incident // lost runs first, then the last to end
 	Lost      int64      // runs of the last day; counted up to [MaxBadRuns]
 }
 
-// MaxEndpoints is how many endpoints an overview counts.
+// MaxEndpoints is the limit of the endpoint count.
 const MaxEndpoints = 100_000
 
-// Bucket is what became of runs that ended in a stretch of time.
+// Bucket counts the runs that ended in a period, by result.
 type Bucket struct {
-	At        time.Time // its begin
+	At        time.Time // start of the bucket
 	Succeeded int64
 	Failed    int64 // timed out too
 	Lost      int64
@@ -33,11 +34,11 @@ type Bucket struct {
 	LagP99    time.Duration // from the due time to the start
 }
 
-// Incident is what an endpoint's runs of the last day have in common that did not go well: how they ended and why. The run named is the
-// last of them to end.
+// Incident is a group of bad runs of an endpoint in the last day with equal status and reason. The
+// other fields are those of its last run.
 type Incident struct {
-	Runs       int64 // that did not go well; of the newest [MaxBadRuns] of each way
-	More       bool  // there may be more of them than were looked at
+	Runs       int64 // bad runs; of the newest [MaxBadRuns] per status
+	More       bool  // there may be more than were read
 	RunID      [16]byte
 	EndpointID [16]byte
 	Name       string // of the endpoint
@@ -48,7 +49,7 @@ type Incident struct {
 	Error      string
 }
 
-// Spark is one run of the small pictures in lists.
+// RunSample is one run of a sparkline.
 type RunSample struct {
 	Status       string
 	ScheduledFor time.Time
@@ -56,52 +57,52 @@ type RunSample struct {
 	FinishedAt   time.Time
 }
 
-// Change is a decision about an endpoint that was no finish.
+// Change is a decision about an endpoint other than a finish.
 type Change struct {
 	At        time.Time
 	Cause     string // such as pause, hint, edit
 	Author    string
 	NextRunAt time.Time
 	Source    string
-	// PausedUntil is when the pause ends that was in force after the change; zero: none.
+	// PausedUntil is the end of the pause in force after the change; zero: none.
 	PausedUntil time.Time
 }
 
-// Hint is a hint in force or over.
+// Hint is a current or past hint.
 type Hint struct {
 	Kind      string // interval or one-shot
 	Interval  time.Duration
 	RunAt     time.Time
 	CreatedAt time.Time
-	EndedAt   time.Time // when it stopped to hold, or will
+	EndedAt   time.Time // end of the hint, past or future
 	Reason    string
 	Author    string
 }
 
-// History is what the charts and tables of one endpoint draw beside its runs. Lists are newest first.
+// History holds the data of an endpoint's charts and tables, newest first.
 type History struct {
 	At      time.Time
 	Changes []Change
 	Hints   []Hint
 }
 
-// Grounds is what the next decision about an endpoint counts from, beside what the API tells of it.
+// DecisionBasis is the input of the endpoint's next decision that the API does not return.
 type DecisionBasis struct {
-	Anchor     time.Time // the point that the schedule counts from; zero: it never ran
-	RetryAfter time.Time // what the target asked to wait for; zero: for nothing
+	Anchor     time.Time // grid point of the schedule; zero: it never ran
+	RetryAfter time.Time // Retry-After of the target; zero: none
 }
 
-// Proof is what the newest runs of a tenant say about the guarantees.
+// GuaranteeStats counts violations of the guarantees in a tenant's newest runs.
 type GuaranteeStats struct {
 	At          time.Time
-	Since       time.Time // the due time of the oldest run that was looked at
+	Since       time.Time // due time of the oldest run
 	Runs        int64
 	Early       int64 // started more than 50 ms before their due time
 	Doubled     int64 // runs of due times that succeeded more than once
-	Overlapping int64 // started while the run before was open, unless that one's worker was lost
+	Overlapping int64 // started while the previous run was live, unless its worker was lost
 	Lost        int64
-	SkippedDue  int64 // due times that passed without a run, each on record
-	Stuck       int64 // live runs whose lock has been over for longer than the sweeper takes
+	SkippedDue  int64 // recorded skips
+	Stuck       int64 // live runs whose lock expired longer ago than the sweeper needs
 	LagP50      time.Duration
 	LagP99      time.Duration // of first attempts
 }

@@ -1,8 +1,8 @@
-// Package stats holds the numbers, series and histories in which the API and the console show the state of Rubato: health of an
-// endpoint, due and running work, workers, and the newest runs in figures. It reads no clock; instants are the database's.
+// Package stats defines the statistics of the API and the console: health of an endpoint, due and
+// live runs, workers, and recent runs. It reads no clock; instants are the database's.
 //
-// Sums of runs look at the newest of them only, up to a bound, because a question must not cost more if more is going on. The start of
-// the runs that were read comes with each answer.
+// Aggregates read only the newest runs, up to a limit, so that a request costs the same under any
+// load. Each result holds the start of the runs that were read.
 package stats
 
 import (
@@ -10,60 +10,61 @@ import (
 	"time"
 )
 
-// The bounds of what is read, so that a question costs the same however long the history is.
+// Limits on the rows that are read, so that a request costs the same for any history.
 const (
-	HealthRuns   = 100_000 // the newest runs of an endpoint that its health is made of
-	OverviewRuns = 10_000  // the newest runs of a tenant that its overview is made of
+	HealthRuns   = 100_000 // newest runs in an endpoint's health
+	OverviewRuns = 10_000  // newest runs in a tenant's overview
 	OverviewSpan = time.Hour
-	DueRows      = 10_000 // due endpoints that are counted; so many means "so many or more"
+	DueRows      = 10_000 // limit of the count of due endpoints
 	MaxWorkers   = 500
 )
 
-// Windows are the spans of time that the health of an endpoint is told for, the shortest first.
+// Windows returns the windows of an endpoint's health, the shortest first.
 func Windows() []time.Duration { return []time.Duration{time.Hour, 4 * time.Hour, 24 * time.Hour} }
 
-// Reader reads the numbers.
+// Reader reads statistics.
 type Reader interface {
-	// Health returns how an endpoint did over each of [Windows], judged by the due times of its newest [HealthRuns] runs. It does not
-	// ask whether there is such an endpoint: of one that is not there, nothing ran.
+	// Health returns the health of an endpoint over each of [Windows], from its newest [HealthRuns]
+	// runs by due time. An unknown endpoint has no runs.
 	Health(ctx context.Context, tenant, endpoint [16]byte) ([]Health, error)
-	// Overview returns how a tenant's endpoints do.
+	// Overview returns the overview of a tenant's endpoints.
 	Overview(ctx context.Context, tenant [16]byte) (Overview, error)
-	// Workers returns the newest [MaxWorkers] workers that are remembered, and the moment.
+	// Workers returns the newest [MaxWorkers] known workers, and the database time.
 	Workers(ctx context.Context) ([]Worker, time.Time, error)
 }
 
-// Health sums up the runs of one endpoint whose due times lie in a window that ends now. Runs that infrastructure or a user ended are
-// in Runs alone.
+// Health aggregates the runs of one endpoint with due times in a window up to now. Runs that
+// infrastructure or a user ended are only in Runs.
 type Health struct {
 	Window    time.Duration
-	Runs      int64 // that ended, skipped due times aside
+	Runs      int64 // finished runs without skipped due times
 	Succeeded int64
 	Failed    int64 // failed or timed out
-	Skipped   int64 // due times that passed without a run; of a record that began before the window its share by time
-	Latency   Percentiles
+	// Skipped counts skipped due times; a record that began before the window counts in proportion.
+	Skipped int64
+	Latency Percentiles
 }
 
-// Spread is percentiles of durations; all zero where there were none.
+// Percentiles are percentiles of durations; all zero without data.
 type Percentiles struct {
 	P50, P95, P99 time.Duration
 }
 
-// Overview is the state of a tenant's endpoints at a moment, and how its newest runs did: at most [OverviewRuns] of those that were
-// due within [OverviewSpan].
+// Overview summarizes a tenant's endpoints and its newest runs: at most [OverviewRuns] of those due
+// within [OverviewSpan].
 type Overview struct {
 	At        time.Time
-	Due       int64         // endpoints that could be claimed and wait, at most [DueRows]
-	OldestDue time.Duration // for how long the first of them has waited
+	Due       int64         // endpoints waiting to be claimed, at most [DueRows]
+	OldestDue time.Duration // wait of the oldest of them
 	Running   int64
-	Runs      int64     // how many runs the rest is made of
-	Since     time.Time // the due time of the oldest of them; zero where there is none
+	Runs      int64     // number of runs in the rest
+	Since     time.Time // due time of the oldest run; zero: none
 	Statuses  map[string]int64
 	StartLag  Percentiles // of first attempts
-	Latency   Percentiles // of answers
+	Latency   Percentiles // of responses
 }
 
-// Worker is a process that runs endpoints, or did.
+// Worker is a worker process, running or stopped.
 type Worker struct {
 	ID          [16]byte
 	Name        string
@@ -74,13 +75,13 @@ type Worker struct {
 	HeartbeatAt time.Time
 }
 
-// WorkerState is what is known of a worker.
+// WorkerState is the state of a worker.
 type WorkerState string
 
-// The states: what the worker said last, unless it has been silent for too long.
+// The states: the last one that the worker reported, unless it is silent.
 const (
 	Active   WorkerState = "active"
 	Draining WorkerState = "draining"
-	Inactive WorkerState = "inactive" // it said goodbye
-	Silent   WorkerState = "silent"   // not heard of for three beats
+	Inactive WorkerState = "inactive" // stopped gracefully
+	Silent   WorkerState = "silent"   // no heartbeat for three intervals
 )

@@ -164,7 +164,7 @@ func TestARunIsRecordedAsOverAlone(t *testing.T) {
 	for _, status := range []runs.Status{runs.Running, "", "won"} {
 		run.Outcome.Status = status
 		_, err := b.executions.Finish(context.Background(), b.finishOf(t, worker{1}, 0, run))
-		require.ErrorContains(t, err, fmt.Sprintf(`move a run from "running" to %q: it is not a legal move`, status))
+		require.ErrorContains(t, err, fmt.Sprintf(`change status of a run from "running" to %q: not a legal transition`, status))
 	}
 	run.Outcome.Status = runs.Succeeded
 	b.finish(t, worker{1}, 0, run)

@@ -7,7 +7,7 @@ import (
 	"rubato/internal/runs"
 )
 
-// Store is what sweeping needs of the database: what each sweep needs, and the turn to sweep.
+// Store is the sweeper's access to the database.
 type Store interface {
 	Election
 	Workers
@@ -16,72 +16,83 @@ type Store interface {
 	History
 }
 
-// Turns is how sweepers elect a leader.
+// Election is the leader election of the sweepers.
 type Election interface {
 	// Clock returns the database's time.
 	Clock(ctx context.Context) (time.Time, error)
-	// Alone takes the sweeper's lock and runs lead, unless another sweeper of this database holds it, and
-	// reports whether it did. The context of lead ends when the lock is lost.
+	// Lead acquires the leader lock and runs lead, unless another sweeper of this database holds
+	// the lock. It reports whether lead ran. The context of lead ends if the lock is lost.
 	Lead(ctx context.Context, lead func(context.Context) error) (bool, error)
 }
 
-// Workers is what becomes of workers that fall silent.
+// Workers handles silent workers.
 type Workers interface {
-	// TakeOver frees the claims of silent workers that they never started; it returns how many.
+	// TakeOver frees claims of silent workers that they never started, and returns their number.
 	TakeOver(ctx context.Context, s TakeOverFilter) (int, error)
-	// Retire marks workers as gone that have been silent for so long and left nothing live; it returns how many.
+	// Retire marks workers as gone that have been silent for so long and have no live run, and
+	// returns their number.
 	Retire(ctx context.Context, silent time.Duration) (int, error)
 }
 
-// Runs is what becomes of runs that nobody will end.
+// Runs handles lost runs.
 type Runs interface {
-	// ListLost returns live runs that nothing will ever update, those longest over first.
+	// ListLost returns lost live runs, the longest expired first.
 	ListLost(ctx context.Context, q Search) ([]Lost, error)
-	// Settle ends a run that was listed as lost, if by the same signal it still is, and plans what follows it like any finish.
+	// Settle ends a lost run, unless the signal no longer applies to it, and decides the next due
+	// time like any finish. It reports whether it did.
 	Settle(ctx context.Context, signal Signal, run runs.Run) (bool, error)
 	// Survey counts live runs.
 	CountLive(ctx context.Context, staleAfter time.Duration) (LiveCounts, error)
 }
 
-// Locks is what becomes of locks that nothing moves on or ends.
+// Locks handles locks that expired or lie too far in the future.
 type Locks interface {
-	// ClampClaims brings back up to limit locks of claims that end later than any granted now could, and returns how many.
+	// ClampClaims shortens up to limit locks of claims that end later than any lock granted now,
+	// and returns their number.
 	ClampClaims(ctx context.Context, ttl time.Duration, limit int) (int, error)
-	// ClampRuns does the same for live runs and for the signs of life of workers.
+	// ClampRuns does the same for live runs and heartbeats.
 	ClampRuns(ctx context.Context, ttl time.Duration) (int, error)
-	// FreeStuck frees up to limit claims whose locks have been over for so long and which nobody has taken; it returns how many.
+	// FreeStuck frees up to limit claims whose locks expired so long ago and that no worker took,
+	// and returns their number.
 	FreeStuck(ctx context.Context, over time.Duration, limit int) (int, error)
 }
 
-// History is the days of history.
+// History handles the day partitions of the history.
 type History interface {
-	// KeepHistory makes days ready and drops those past their retention; it returns how many it dropped.
+	// KeepHistory creates coming days and drops those past their retention; it returns the number
+	// of dropped days.
 	KeepHistory(ctx context.Context, r Retention) (int, error)
 }
 
-// Silence says whose claims to free.
+// TakeOverFilter selects the claims to free.
 type TakeOverFilter struct {
-	For   time.Duration // workers that have not been heard of for longer
-	Reach time.Duration // claims whose locks end within it, which is all that can be granted
+	For time.Duration // silence of the worker
+	// Reach selects claims with locks that end within it, which bounds the index scan. No lock is
+	// longer.
+	Reach time.Duration
 }
 
-// Signal says what counts as a sign that a worker is gone.
+// Signal defines the signals that a worker is gone.
 type Signal struct {
-	StaleAfter   time.Duration // silence longer than this
-	TrustSilence bool          // whether silence counts at all
-	Valve        time.Duration // silence counts whatever TrustSilence says where a lock has been over for longer; 0: never
-	ClockStepped bool          // a deadline that has passed proves nothing against a worker that beats
+	StaleAfter   time.Duration // silence that counts
+	TrustSilence bool          // silence counts at all
+	// Valve is how long after the end of its lock a run is settled even without TrustSilence; 0:
+	// never.
+	Valve time.Duration
+	// ClockStepped excludes passed deadlines of workers that send heartbeats.
+	ClockStepped bool
 }
 
-// Search selects what a sweep looks at.
+// Search selects lost runs.
 type Search struct {
-	Signal     Signal
-	ByDeadline bool // runs past their deadline; else those within it whose worker is gone
+	Signal Signal
+	// ByDeadline selects runs past their deadline; otherwise runs of lost workers within it.
+	ByDeadline bool
 	Except     [][16]byte
 	Limit      int
 }
 
-// Lost is a live run that nothing will ever update, and why that is known.
+// Lost is a live run that no worker will update, and the signal of that.
 type Lost struct {
 	Run    runs.Run
 	Reason Reason
@@ -90,37 +101,37 @@ type Lost struct {
 // Survey counts live runs.
 type LiveCounts struct {
 	Live   int
-	Silent int // those that silence alone would settle
+	Silent int // runs that silence alone would settle
 }
 
-// Retention says how long history is kept.
+// Retention holds the retention times of the history.
 type Retention struct {
 	Runs      time.Duration
 	Bodies    time.Duration
-	Audit     time.Duration // zero: for good
+	Audit     time.Duration // zero: unlimited
 	DaysAhead int
 }
 
-// Reason says why it is known that nothing will ever update a run.
+// Reason is the signal by which a run was settled.
 type Reason string
 
-// The reasons. In each case the lock has run out.
+// The reasons. In each case the lock has expired.
 const (
-	Deadline Reason = "deadline" // the deadline passed, and 5 s more
-	Goodbye  Reason = "goodbye"  // the worker said goodbye, or nobody knows it
-	Silent   Reason = "silence"  // the worker has not been heard of for long
-	Valve    Reason = "valve"    // the same, and the lock has been over for so long that no gate and no guard counts any more
+	Deadline Reason = "deadline" // the deadline passed over 5 s ago
+	Goodbye  Reason = "goodbye"  // the worker stopped or is unknown
+	Silent   Reason = "silence"  // the worker has been silent for long
+	Valve    Reason = "valve"    // the same, and the lock expired so long ago that gate and guard no longer apply
 )
 
 // Reasons returns every reason.
 func Reasons() []Reason { return []Reason{Deadline, Goodbye, Silent, Valve} }
 
-// story is what the history says about a run that was settled for a reason.
+// errorText is the error text of a run that was settled for a reason.
 func (r Reason) errorText() string {
 	const unknown = "; whether the target was reached is unknown"
 	switch r {
 	case Deadline:
-		return "nobody ended the run at its deadline" + unknown
+		return "no worker ended the run at its deadline" + unknown
 	case Goodbye:
 		return "the worker went away and left the run" + unknown
 	case Silent, Valve:

@@ -11,34 +11,34 @@ import (
 )
 
 const (
-	// stuckIntervals is after how many intervals a pass that does not end is stuck.
+	// stuckIntervals is the number of intervals after which a pass counts as stuck.
 	stuckIntervals = 6
-	// minStuck is the least time until then: a sweep alone may take sweepTimeout.
+	// minStuck is the least time until then, because one sweep may take sweepTimeout.
 	minStuck = sweepTimeout + 2*time.Second
-	// cutOff is how long before that the context of a pass ends. Sweeps that heed it are never stuck.
+	// cutOff is how long before that the pass's context ends. Sweeps that obey it never get stuck.
 	cutOff = time.Second
 )
 
-// errStuck ends the lead of a sweeper whose pass does not end.
+// errStuck ends the leadership of a sweeper with a stuck pass.
 var errStuck = errors.New("a pass of the sweeper is stuck")
 
-// lead is what a sweeper knows of its leadership. One sweeper of all leads: it holds a lock for as long
-// as it does, and the others try to get it every 2 s. It is safe for concurrent use.
+// leadership is the leader election state of this sweeper. The leader holds a database lock during
+// its term, and the others try to get it every 2 s. It is safe for concurrent use.
 type leadership struct {
-	limit time.Duration // after which a pass is stuck
+	limit time.Duration // time after which a pass is stuck
 
 	mu     sync.Mutex
-	term   context.Context //nolint:containedctx // It is what a leader has: its end ends the sweeps. nil: another sweeper leads.
+	term   context.Context //nolint:containedctx // The end of a term cancels its sweeps; nil: another sweeper leads.
 	cancel context.CancelCauseFunc
-	since  time.Time // when the term began, or the last pass in it ended
-	pass   time.Time // when the pass under way began; zero: there is none
+	since  time.Time // start of the term or end of its last pass
+	pass   time.Time // start of the running pass; zero: none
 }
 
 func newLeadership(interval time.Duration) *leadership {
 	return &leadership{limit: max(stuckIntervals*interval, minStuck)}
 }
 
-// begin begins a term, which lasts until ctx ends, or until a pass is stuck.
+// begin begins a term, which lasts until ctx ends or a pass is stuck.
 func (l *leadership) begin(ctx context.Context) context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -47,7 +47,7 @@ func (l *leadership) begin(ctx context.Context) context.Context {
 	return l.term
 }
 
-// over ends the term.
+// end ends the term.
 func (l *leadership) end(cause error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -57,14 +57,15 @@ func (l *leadership) end(cause error) {
 	l.term, l.cancel = nil, nil
 }
 
-// leads reports whether this sweeper leads.
+// leads reports whether this sweeper is the leader.
 func (l *leadership) leads() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.term != nil && l.term.Err() == nil
 }
 
-// started returns the term in which a pass begins; nil: another sweeper leads.
+// beginPass records the start of a pass and returns the context of the term; nil if another sweeper
+// leads.
 func (l *leadership) beginPass() context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,41 +76,42 @@ func (l *leadership) beginPass() context.Context {
 	return l.term
 }
 
-// ended notes that a pass has ended.
+// endPass records the end of a pass.
 func (l *leadership) endPass() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.pass, l.since = time.Time{}, time.Now()
 }
 
-// hangs reports whether a pass is under way. Until it ends, its sweeper cannot lead again.
+// passRunning reports whether a pass is running. Until it ends, its sweeper cannot lead again.
 func (l *leadership) passRunning() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return !l.pass.IsZero()
 }
 
-// stuck is the check of health: no pass of the leader may take longer than the limit, nor may the next
-// one be as late. It stays red until the pass that is stuck ends, although another sweeper leads by then.
+// checkStuck is the health check. It fails if a pass of the leader or the wait for its next pass
+// exceeds the limit. It keeps failing until the stuck pass ends, although another sweeper leads by
+// then.
 func (l *leadership) checkStuck(context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case !l.pass.IsZero() && time.Since(l.pass) > l.limit:
-		return fmt.Errorf("a pass of the sweeper has not ended for %s", l.limit)
+		return fmt.Errorf("a sweeper pass has been running for over %s", l.limit)
 	case l.term != nil && l.term.Err() == nil && l.pass.IsZero() && time.Since(l.since) > l.limit:
-		return fmt.Errorf("this worker leads the sweeps, and no pass has ended for %s", l.limit)
+		return fmt.Errorf("this worker leads the sweeps, but no pass has ended for %s", l.limit)
 	}
 	return nil
 }
 
-// Checks returns what must hold while the sweeper does its work. It asks nobody.
+// Checks returns the sweeper's health checks. They make no requests.
 func (s *Sweeper) Checks() []telemetry.Check {
 	return []telemetry.Check{{Name: "sweeps", Ask: s.leadership.checkStuck}}
 }
 
-// elect takes part in the election of the leader until ctx ends. It calls tried after its first try to
-// win: then it leads, or another sweeper does, or the database is away.
+// elect takes part in the leader election until ctx ends. It calls tried once the first attempt is
+// decided: this sweeper leads, another one leads, or the database is unavailable.
 func (s *Sweeper) elect(ctx context.Context, tried func()) {
 	tick := time.NewTicker(takeOverPeriod)
 	defer tick.Stop()
@@ -126,7 +128,7 @@ func (s *Sweeper) elect(ctx context.Context, tried func()) {
 	}
 }
 
-// campaign tries once to become the leader, and leads until the lock or ctx is over.
+// campaign tries once to become the leader, and leads until the lock or ctx ends.
 func (s *Sweeper) campaign(ctx context.Context, tried func()) {
 	led, err := s.cfg.Store.Lead(ctx, func(locked context.Context) error {
 		term := s.leadership.begin(locked)
@@ -141,5 +143,5 @@ func (s *Sweeper) campaign(ctx context.Context, tried func()) {
 	if !led {
 		s.trust.recordOutage()
 	}
-	s.cfg.Logger.Warn("this worker does not lead the sweeps any more, or cannot; it tries again", "error", err)
+	s.cfg.Logger.Warn("lost or failed to acquire the leadership of the sweeps; trying again", "error", err)
 }

@@ -131,7 +131,7 @@ func TestASweepThatIgnoresItsEndTurnsHealthRed(t *testing.T) {
 		time.Sleep(64 * time.Second) // The pass began 5 s after the last sleep.
 		require.NoError(t, first.healthy(t))
 		time.Sleep(3 * time.Second)
-		require.EqualError(t, first.healthy(t), "a pass of the sweeper has not ended for 1m0s")
+		require.EqualError(t, first.healthy(t), "a sweeper pass has been running for over 1m0s")
 		require.Zero(t, first.value(t, "rubato_zombie_leader", ""))
 		require.InDelta(t, 1, second.value(t, "rubato_zombie_leader", ""), 0)
 		require.NoError(t, second.healthy(t))
@@ -168,7 +168,7 @@ func TestALeaderWhosePassesNeverBeginTurnsHealthRed(t *testing.T) {
 		time.Sleep(59 * time.Second)
 		require.NoError(t, c.healthy(t))
 		time.Sleep(2 * time.Second)
-		require.EqualError(t, c.healthy(t), "this worker leads the sweeps, and no pass has ended for 1m0s")
+		require.EqualError(t, c.healthy(t), "this worker leads the sweeps, but no pass has ended for 1m0s")
 		c.stop()
 	})
 }

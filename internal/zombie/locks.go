@@ -2,11 +2,12 @@ package zombie
 
 import "context"
 
-// clampBatch bounds one statement about claims; a step of the clock concerns whatever was claimed then.
+// clampBatch bounds one statement on claims, because a clock step affects every claim of that time.
 const clampBatch = 1000
 
-// clampLocks brings back what lies further ahead than it can: locks, deadlines and signs of life from a clock that has been set back.
-// The claims are looked through only after a step of the clock, and once at the start, because that reads what comes due far ahead.
+// clampLocks shortens locks, deadlines and heartbeats that lie too far in the future because the
+// clock was set back. Claims are scanned only at the start and after a clock step, because the scan
+// reads endpoints that are due far ahead.
 func (s *Sweeper) clampLocks(ctx context.Context) error {
 	clamped, err := s.cfg.Store.ClampRuns(ctx, s.cfg.LockTTL)
 	for err == nil && s.trust.clamp {
@@ -17,7 +18,7 @@ func (s *Sweeper) clampLocks(ctx context.Context) error {
 	}
 	if clamped > 0 {
 		s.metrics.clamped.Add(float64(clamped))
-		s.cfg.Logger.Warn("brought back locks that a clock ahead had granted; was the database's clock set back?", "rows", clamped)
+		s.cfg.Logger.Warn("shortened locks from a clock that was ahead; was the database's clock set back?", "rows", clamped)
 	}
 	return err
 }

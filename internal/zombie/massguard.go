@@ -2,18 +2,20 @@ package zombie
 
 import "time"
 
-// massFloor is how many runs silence may settle at once without a question: one worker that dies leaves that many on a small system.
+// massMinimum is the number of runs that silence may settle at once without delay: a dead worker
+// leaves that many in a small system.
 const massMinimum = 20
 
-// guard holds back settlements in masses. That most of what runs is lost at once is less likely than that whatever carries the signs
-// of life is broken; a disaster that lasts for a settle period is believed.
+// massGuard delays settlements of many runs at once. If most live runs are silent, broken
+// heartbeats are more likely than lost workers. After a settle period the loss is believed. Only
+// the passes use it.
 type massGuard struct {
 	settle time.Duration
-	since  time.Time // when the masses were first seen; zero: they are not there
-	seen   time.Time // when they were last seen
+	since  time.Time // start of the mass silence; zero: none
+	seen   time.Time // time of the last observation
 }
 
-// holds reports whether what silence would settle has to wait.
+// holds reports whether settlements by silence have to wait.
 func (g *massGuard) holds(s LiveCounts, now time.Time) bool {
 	if s.Silent <= massMinimum || 2*s.Silent <= s.Live {
 		g.since = time.Time{}
@@ -26,8 +28,9 @@ func (g *massGuard) holds(s LiveCounts, now time.Time) bool {
 	return now.Sub(g.since) < g.settle
 }
 
-// lapsed reports whether masses were seen and nobody has looked since for so long that they need not be the same: others had the turn, or
-// looking failed. Then they are forgotten.
+// reset forgets a mass silence that was not observed for half a settle period, because it need not
+// be the same one. That happens after a change of leadership or failed passes. It reports whether
+// it did.
 func (g *massGuard) reset(now time.Time) bool {
 	if g.since.IsZero() || now.Sub(g.seen) <= g.settle/2 {
 		return false

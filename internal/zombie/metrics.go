@@ -7,7 +7,7 @@ import (
 	"rubato/internal/telemetry"
 )
 
-// metrics counts what the sweeper does.
+// metrics holds the sweeper's metrics.
 type metrics struct {
 	settled *prometheus.CounterVec
 	errors  *prometheus.CounterVec
@@ -22,7 +22,7 @@ type metrics struct {
 func newMetrics(r prometheus.Registerer, lead *leadership) *metrics {
 	f := promauto.With(r)
 	f.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "rubato_zombie_leader", Help: "1 where this process leads the sweeps, which one of all does.",
+		Name: "rubato_zombie_leader", Help: "1 if this process is the leader of the sweeps.",
 	}, func() float64 {
 		if lead.leads() {
 			return 1
@@ -31,7 +31,7 @@ func newMetrics(r prometheus.Registerer, lead *leadership) *metrics {
 	})
 	m := &metrics{
 		settled: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "rubato_zombie_settled_total", Help: "Runs settled because nothing would ever have updated them, by what said so.",
+			Name: "rubato_zombie_settled_total", Help: "Lost runs that were settled, by signal.",
 		}, []string{"reason"}),
 		errors: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "rubato_zombie_errors_total", Help: "Sweeps, or rows of a sweep, that failed.",
@@ -43,13 +43,13 @@ func newMetrics(r prometheus.Registerer, lead *leadership) *metrics {
 			Name: "rubato_claims_stolen_total", Help: "Claims taken over from workers that went silent before they started them.",
 		}),
 		clamped: f.NewCounter(prometheus.CounterOpts{
-			Name: "rubato_zombie_locks_clamped_total", Help: "Locks and signs of life brought back that a clock ahead had left in the future.",
+			Name: "rubato_zombie_locks_clamped_total", Help: "Locks and heartbeats shortened because a clock that was ahead had set them too far in the future.",
 		}),
 		freed: f.NewCounter(prometheus.CounterOpts{
-			Name: "rubato_zombie_claims_freed_total", Help: "Claims freed that nobody had taken for long after their locks were over.",
+			Name: "rubato_zombie_claims_freed_total", Help: "Claims freed that no worker took long after their locks had expired.",
 		}),
 		held: f.NewGauge(prometheus.GaugeOpts{
-			Name: "rubato_zombie_held_back_runs", Help: "Silent runs that are not settled because they are too many at once to believe.",
+			Name: "rubato_zombie_held_back_runs", Help: "Silent runs whose settlement is delayed, because too many are silent at once.",
 		}),
 		panics: telemetry.Panics(r, telemetry.InSweep),
 	}

@@ -2,10 +2,10 @@ package zombie
 
 import "time"
 
-// poisonRest is for how long a row that could not be mended is passed over: those behind it come first.
+// quarantineTime is how long a row that failed is skipped, so that later rows are processed first.
 const quarantineTime = time.Minute
 
-// poison is the rows that could not be mended of late.
+// quarantine holds the IDs of rows that failed recently (poison rows). Only the passes use it.
 type quarantine struct {
 	until map[[16]byte]time.Time
 }
@@ -14,7 +14,7 @@ func newQuarantine() *quarantine { return &quarantine{until: map[[16]byte]time.T
 
 func (p *quarantine) add(id [16]byte, now time.Time) { p.until[id] = now.Add(quarantineTime) }
 
-// rows returns what is to be passed over.
+// rows returns the IDs to skip.
 func (p *quarantine) rows(now time.Time) [][16]byte {
 	list := [][16]byte{}
 	for id, until := range p.until {

@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// retire marks workers as gone whose runs have all been settled. Their silence has to be believed for that, like that of runs.
+// retire marks workers as gone after all their runs have been settled. Like for runs, that requires
+// that their silence counts.
 func (s *Sweeper) retire(ctx context.Context) error {
 	if !s.trust.signal(time.Now(), s.cfg.StaleAfter).TrustSilence {
 		return nil

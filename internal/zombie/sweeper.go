@@ -1,22 +1,27 @@
-// Package zombie is the sweeper: it takes over what a dead worker claimed and never started, settles the runs it left live, and keeps
-// the history's days in order.
+// Package zombie is the sweeper. It frees claims of dead workers that never started, settles runs
+// that dead workers left live, and maintains the partitions of the history.
 //
-// # Do no harm
+// # Safety
 //
-// A live run is settled only on a positive signal that nothing will ever update it: its lock has run out in database time, and its
-// execution deadline has passed, or its worker has said goodbye, or its worker has been silent for long. Age alone is no signal. The
-// statement that settles repeats the condition with the token that was seen, so a heartbeat that comes in between wins.
+// A live run is settled only on a positive signal that no worker will update it. Its lock must have
+// expired in database time. In addition, its deadline must have passed, or its worker must have
+// stopped or have been silent for long. Age alone is no signal. The settling statement repeats the
+// condition with the fencing token it read, so a heartbeat in between wins.
 //
-// Silence is believed only by a sweeper that has itself reached the database without a gap for a whole settle period: an outage
-// makes every worker silent. It is not believed of most of what runs at once, before that has lasted for a settle period too. And after
-// a step of the database's clock a deadline that has passed proves nothing against a worker that beats. None of this means never: the
-// other signals hold meanwhile, and a lock that has been over for ten settle periods ends all doubt.
+// Silence counts only after the sweeper itself has reached the database without a gap for a whole
+// settle period, because an outage silences every worker. If most live runs are silent, they also
+// have to wait for a settle period. After a step of the database's clock, a passed deadline does
+// not count against a worker with heartbeats. The other signals apply meanwhile. A lock that
+// expired ten settle periods ago settles the run in any case.
 //
-// One file holds one sweep. Each has its own time and its own error, takes what is oldest first in bounded batches, and passes over a row
-// that it could not mend before, so that none keeps another from being mended.
+// # Structure
 //
-// Every worker process has a sweeper, and one of them leads: it alone sweeps, and holds a lock meanwhile.
-// Correctness does not need that: two passes at once settle each run once.
+// One file holds one sweep. Each sweep has its own timeout and error, processes the oldest rows
+// first in bounded batches, and skips quarantined rows, so that one bad row does not block the
+// others.
+//
+// Every worker process has a sweeper. A leader election selects the one that sweeps and holds a
+// lock meanwhile. Correctness does not depend on it: two concurrent passes settle each run once.
 package zombie
 
 import (
@@ -33,20 +38,22 @@ import (
 )
 
 const (
-	// sweepLimit bounds a batch, so that a statement after a disaster stays short.
+	// sweepLimit bounds a batch, so that statements stay short even after a disaster.
 	sweepLimit = 100
 	// sweepTimeout bounds a sweep.
 	sweepTimeout = 8 * time.Second
 )
 
-// Config says what a sweeper works with. Every field is required.
+// Config holds the dependencies and limits of a sweeper. Every field is required.
 type Config struct {
-	Store          Store
-	Interval       time.Duration // between sweeps
-	StaleAfter     time.Duration // silence after which a worker counts as gone
-	Settle         time.Duration // how long the sweeper watches before it believes in silence
-	Horizon        time.Duration // how far ahead of their due time endpoints are claimed
-	LockTTL        time.Duration // the longest lock that is granted at once
+	Store      Store
+	Interval   time.Duration // interval between sweeps
+	StaleAfter time.Duration // silence after which a worker counts as gone
+	// Settle is how long the sweeper must have watched before silence counts.
+	Settle time.Duration
+	// Horizon is how far ahead of their due time endpoints are claimed.
+	Horizon        time.Duration
+	LockTTL        time.Duration // longest lock of a claim
 	RunRetention   time.Duration
 	BodyRetention  time.Duration
 	AuditRetention time.Duration
@@ -54,7 +61,7 @@ type Config struct {
 	Registerer     prometheus.Registerer
 }
 
-// Sweeper mends what dead workers left. Use New, then Run once.
+// Sweeper recovers the claims and runs of dead workers. Use New, then Run once.
 type Sweeper struct {
 	cfg        Config
 	metrics    *metrics
@@ -75,13 +82,13 @@ func New(cfg Config) *Sweeper {
 	}
 }
 
-// sweep is one kind of mending.
+// sweep is one recovery task.
 type sweep struct {
 	name string
 	run  func(ctx context.Context) error
 }
 
-// The names of the sweeps, as metrics have them.
+// The names of the sweeps in metrics.
 const (
 	sweepTakeOver = "take_over"
 	sweepLocks    = "locks"
@@ -96,7 +103,8 @@ func sweepNames() []string {
 	return []string{sweepTakeOver, sweepLocks, sweepOverdue, sweepLost, sweepStuck, sweepWorkers, sweepHistory}
 }
 
-// Run sweeps until ctx ends, while this sweeper leads. Nothing that a sweep meets ends it.
+// Run sweeps until ctx ends, while this sweeper is the leader. Errors and panics of a sweep do not
+// end it.
 func (s *Sweeper) Run(ctx context.Context) {
 	var electing sync.WaitGroup
 	defer electing.Wait()
@@ -132,7 +140,8 @@ func (s *Sweeper) sweep(ctx context.Context) {
 		case <-often.C:
 			s.pass(ctx, takeOver)
 		case <-regular.C:
-			// First what the others judge by, then what is surest, last what can wait.
+			// The clock sweep comes first, because the others depend on locks. The surest signal is
+			// next.
 			s.pass(ctx,
 				sweep{sweepLocks, s.clampLocks}, sweep{sweepOverdue, s.settleOverdue}, sweep{sweepLost, s.settleGone},
 				sweep{sweepStuck, s.freeStuck}, sweep{sweepWorkers, s.retire})
@@ -142,8 +151,8 @@ func (s *Sweeper) sweep(ctx context.Context) {
 	}
 }
 
-// pass runs sweeps one after the other, if this sweeper leads. One that fails does not keep the next
-// from its work. A pass that does not end costs the sweeper the lead, so that another one sweeps.
+// pass runs sweeps one after the other if this sweeper is the leader. A failed sweep does not stop
+// the next one. A pass that hangs ends the leadership, so that another worker sweeps.
 //
 //nolint:contextcheck // The sweeps run under the term of the lead, which ends with ctx.
 func (s *Sweeper) pass(ctx context.Context, sweeps ...sweep) {
@@ -153,7 +162,7 @@ func (s *Sweeper) pass(ctx context.Context, sweeps ...sweep) {
 	if err := s.readClock(ctx); err != nil {
 		s.trust.recordOutage()
 		if ctx.Err() == nil {
-			s.cfg.Logger.Warn("a pass of the sweeper failed; the next one tries again", "error", err)
+			s.cfg.Logger.Warn("sweeper pass failed; the next one tries again", "error", err)
 		}
 		return
 	}
@@ -187,7 +196,7 @@ func (s *Sweeper) pass(ctx context.Context, sweeps ...sweep) {
 	}
 }
 
-// readClock takes in the database's time.
+// readClock records the database's time.
 func (s *Sweeper) readClock(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
@@ -200,20 +209,20 @@ func (s *Sweeper) readClock(ctx context.Context) error {
 	return nil
 }
 
-// contain runs one sweep in its own time, and keeps its error or panic from the others.
+// contain runs one sweep with its timeout, and contains its error or panic.
 func (s *Sweeper) contain(ctx context.Context, sweep sweep) {
 	ctx, cancel := context.WithTimeout(ctx, sweepTimeout)
 	defer cancel()
 	defer func() {
 		if fault := recover(); fault != nil {
 			s.metrics.panics.Inc()
-			s.cfg.Logger.Error("a sweep panicked", "sweep", sweep.name, "error", fault, "stack", string(debug.Stack()))
+			s.cfg.Logger.Error("sweep panicked", "sweep", sweep.name, "error", fault, "stack", string(debug.Stack()))
 		}
 	}()
 	failpoint.Hit(failpoint.Sweeping)
 	err := sweep.run(ctx)
 	s.metrics.swept(sweep.name, err)
 	if err != nil {
-		s.cfg.Logger.Warn("a sweep failed", "sweep", sweep.name, "error", err)
+		s.cfg.Logger.Warn("sweep failed", "sweep", sweep.name, "error", err)
 	}
 }

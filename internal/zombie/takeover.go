@@ -6,13 +6,14 @@ import (
 )
 
 const (
-	// takeOverPeriod is how often silent workers are looked for: a claim that nobody will start delays a due time.
+	// takeOverPeriod is the interval between searches for silent workers, because a claim without a
+	// worker delays a due time.
 	takeOverPeriod = 2 * time.Second
-	// silentWorker is three of the beats that a worker gives every 2 s.
+	// silentWorker is three heartbeats of 2 s.
 	silentWorker = 6 * time.Second
 )
 
-// takeOver frees what silent workers claimed and never started.
+// takeOver frees claims that silent workers never started.
 func (s *Sweeper) takeOver(ctx context.Context) error {
 	freed, err := s.cfg.Store.TakeOver(ctx, TakeOverFilter{For: silentWorker, Reach: s.cfg.Horizon + s.cfg.LockTTL + time.Second})
 	if freed > 0 {

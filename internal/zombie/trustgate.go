@@ -6,32 +6,39 @@ import (
 )
 
 const (
-	// clockStep is a disagreement between the database's clock and ours, beyond what measuring it takes, that no drift explains.
+	// clockStep is the smallest difference between the database's clock and ours, beyond the error
+	// of the measurement, that drift cannot explain.
 	clockStep = 2 * time.Second
-	// valveFactor is after how many settle periods a lock that is over is enough, whatever the gate and the guard say.
+	// valveFactor is the number of settle periods after which an expired lock alone suffices,
+	// despite gate and guard.
 	valveFactor = 10
 )
 
-// gate decides what may be believed. Silence counts only for a sweeper that has itself reached the database without a gap for a whole
-// settle period: an outage makes every worker silent. A step of the database's clock makes silence and passed deadlines out of nothing,
-// so after one the period begins anew. The passes and the election tell it what they reach.
+// trustGate decides whether silence and passed deadlines count. An outage makes every worker
+// silent, so silence counts only after every pass has reached the database for a whole settle
+// period. A step of the database's clock can fake silence and passed deadlines, so the period
+// restarts after one. The passes report to it.
 type trustGate struct {
 	settle time.Duration
-	base   time.Time // anchors the monotonic readings
-	clamp  bool      // locks may lie in the future: no pass has looked since the start or the last step; for the passes alone
+	base   time.Time // base of the monotonic readings
+	// clamp reports that locks may lie too far in the future: no pass has checked since the start
+	// or the last step. Only the passes use it, so no lock guards it.
+	clamp bool
 
-	mu          sync.Mutex
-	watching    time.Time     // since when every pass has reached the database; zero: the last one did not
-	stepped     time.Time     // when a step of the clock was seen last; zero: never
-	atBase      time.Time     // the database's time at base; zero: unknown
-	uncertainty time.Duration // how far atBase may be off
+	mu sync.Mutex
+	// watching is the start of the time in which every pass reached the database; zero after a
+	// failure.
+	watching    time.Time
+	stepped     time.Time     // last step of the clock; zero: never
+	atBase      time.Time     // database time at base; zero: unknown
+	uncertainty time.Duration // error bound of atBase
 }
 
 func newTrustGate(settle time.Duration) *trustGate {
 	return &trustGate{settle: settle, base: time.Now(), clamp: true}
 }
 
-// reached takes in that the database read its clock as now between sent and received.
+// recordClock records that the database read its clock as now between sent and received.
 func (g *trustGate) recordClock(now, sent, received time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -45,14 +52,14 @@ func (g *trustGate) recordClock(now, sent, received time.Time) {
 	g.atBase, g.uncertainty = atBase, r
 }
 
-// missed takes in that the database could not be reached.
+// recordOutage records that the database could not be reached.
 func (g *trustGate) recordOutage() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.watching = time.Time{}
 }
 
-// signal returns what may be believed now.
+// signal returns the signals that count now.
 func (g *trustGate) signal(now time.Time, staleAfter time.Duration) Signal {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -57,7 +57,7 @@ func TestAStuckSweepTurnsHealthRed(t *testing.T) {
 	eventually(t, "a sweep to be held", sick.failpointFired)
 	eventually(t, "the worker to say that its sweep is stuck", func() bool {
 		status, text := sick.get(t, "/readyz")
-		return status == http.StatusServiceUnavailable && strings.Contains(text, "a pass of the sweeper has not ended for 10s")
+		return status == http.StatusServiceUnavailable && strings.Contains(text, "a sweeper pass has been running for over 10s")
 	})
 	eventually(t, "another worker to lead", func() bool { return s.leader(s.workers) == sound })
 	require.NoError(t, os.WriteFile(goOn, nil, 0o600))

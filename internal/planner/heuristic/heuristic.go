@@ -1,9 +1,10 @@
-// Package heuristic is the advisor that needs no model: it decides by a few rules, the same way every time, and says which.
+// Package heuristic is the advisor that needs no model: a few deterministic rules, each named in
+// its verdict.
 //
-// The first rule that applies decides. In their order: the target asked to wait; it refuses; it fails; it has just recovered; its group is
-// in trouble; its answers change often or seldom; it answers slowly; all is calm. None makes a target run more often than it accepts.
-// Nothing that a target answered is read, apart from whether it differs from the answer before; nothing that a user wrote is, apart from
-// the label role.
+// The first matching rule decides. In order: the target sent Retry-After; it answers 429 or 503; it
+// fails; it has just recovered; its group is in trouble; its responses change often or seldom; it
+// is slow; nothing is unusual. No rule calls a target more often than it accepts. The rules read
+// neither response bodies, except whether they changed, nor texts of users, except the label role.
 package heuristic
 
 import (
@@ -16,10 +17,10 @@ import (
 	"rubato/internal/planner"
 )
 
-// Name is how hints and sessions call this advisor.
+// Name is the advisor's name in hints and sessions.
 const Name = "heuristic"
 
-// Advisor is the heuristic. It keeps nothing, and is safe for concurrent use.
+// Advisor is the rule-based advisor. It has no state and is safe for concurrent use.
 type Advisor struct{}
 
 var _ planner.Advisor = Advisor{}
@@ -30,16 +31,22 @@ func New() Advisor { return Advisor{} }
 // Name implements planner.Advisor.
 func (Advisor) Name() string { return Name }
 
-// opinion is what a rule makes of a case.
+// recommendation is the result of a rule.
 type recommendation struct {
-	interval       time.Duration // the interval that is wanted; 0: none, so a hint of the planner's is forgotten
-	outageSince    time.Time     // the beginning of the outage that the interval is for; zero: none
-	keepHints      bool          // leave everything as it is
-	runOnce        bool          // also run once, now
-	reason         string        // for the hint and the record
+	// interval is the recommended interval; 0 removes the planner's hint.
+	interval time.Duration
+	// outageSince is the start of the outage that the interval is for; zero if there is none.
+	outageSince time.Time
+	// keepHints leaves the hints as they are.
+	keepHints bool
+	// runOnce proposes a run now, in addition.
+	runOnce bool
+	// reason is shown with the hint and in the session.
+	reason         string
 	confidence     float64
-	nextAnalysisIn time.Duration // when to look again
-	detail         string        // a detail for the record alone
+	nextAnalysisIn time.Duration
+	// detail is recorded in the session only.
+	detail string
 }
 
 // Advise implements planner.Advisor.
@@ -53,8 +60,8 @@ func (Advisor) Advise(ctx context.Context, c planner.Snapshot, d planner.Toolset
 	return planner.Verdict{Reasoning: strings.Join(said, "; ") + ".", Confidence: o.confidence, NextAnalysisIn: o.nextAnalysisIn}, nil
 }
 
-// judge returns what the first rule says that applies. Who is there for its group looks at the group often. Nothing is looked at sooner than
-// it can be, nor wanted more often than anything can run.
+// recommend returns the recommendation of the first matching rule, within its limits. Endpoints
+// with a role are analysed often, because they react to their group.
 func recommend(c planner.Snapshot) recommendation {
 	o := firstRule(c)
 	if hasRole(c) && len(c.Siblings) > 0 {
@@ -67,7 +74,7 @@ func recommend(c planner.Snapshot) recommendation {
 	return withRateLimit(c, o)
 }
 
-// politely makes an opinion ask for no shorter interval than the target was found to accept.
+// withRateLimit raises the interval to the shortest one that the target accepted after a 429.
 func withRateLimit(c planner.Snapshot, o recommendation) recommendation {
 	if !isSafe(c) || c.RateLimitInterval <= c.Usual || o.keepHints || c.FailureCount > 0 || o.interval >= c.RateLimitInterval {
 		return o
@@ -77,7 +84,7 @@ func withRateLimit(c planner.Snapshot, o recommendation) recommendation {
 	return o
 }
 
-// shortest is the shortest interval that a hint may ask for.
+// minInterval is the shortest interval of a hint.
 const minInterval = time.Second
 
 func firstRule(c planner.Snapshot) recommendation {
@@ -93,8 +100,8 @@ func firstRule(c planner.Snapshot) recommendation {
 	return calm(c)
 }
 
-// act proposes what an opinion wants, and tells in words what the rails made of it. That they refuse is no error: the reason stands in the
-// record, and the next look proposes again.
+// propose makes the recommended proposals and describes the result. A refusal by the guardrails is
+// no error: it is recorded, and the next analysis tries again.
 func propose(ctx context.Context, c planner.Snapshot, d planner.Toolset, o recommendation) (string, error) {
 	var said string
 	if o.runOnce {
@@ -125,7 +132,8 @@ func propose(ctx context.Context, c planner.Snapshot, d planner.Toolset, o recom
 	}
 }
 
-// life returns how long a hint holds: until two looks after the next one, so that one look that fails changes nothing.
+// hintTTL returns the time to live of a hint. It spans three analyses, so that one failed analysis
+// changes nothing.
 func hintTTL(o recommendation) time.Duration {
 	if !o.outageSince.IsZero() {
 		return outageTTL
@@ -133,12 +141,13 @@ func hintTTL(o recommendation) time.Duration {
 	return bounded(3*o.nextAnalysisIn, 2*time.Minute, 6*time.Hour)
 }
 
-// outageLife is how long a hint for an outage holds. It ends with the outage; the bound is for a planner that is gone.
+// outageTTL is the time to live of a hint for an outage. The hint ends with the outage; the limit
+// matters only if the planner stops.
 const outageTTL = 6 * time.Hour
 
 func bounded(d, low, high time.Duration) time.Duration { return max(low, min(d, high)) }
 
-// spell writes a duration without what is too small to matter.
+// formatDuration formats a duration without insignificant digits.
 func formatDuration(d time.Duration) string {
 	switch {
 	case d >= time.Minute:

@@ -10,24 +10,24 @@ import (
 	"rubato/internal/planner"
 )
 
-// The numbers of the rules.
+// Parameters of the rules.
 const (
-	watchFaster    = 4  // what a role minds is watched so many times as often as usual
-	outageFaster   = 3  // a target that fails is, at first: with 4 an hour at 10 s takes 63 requests, with 3 it takes less than 60
-	recoverFaster  = 2  // one that has just recovered
-	recoveryRuns   = 10 // newest runs among which a failure counts as recent
-	recoverySteady = 5  // successes in a row that end the watch of a recovery
-	changePairs    = 10 // newest pairs of answers that the change rate is told by
-	suddenPairs    = 3  // newest pairs that tell it alone where every one of them differs
-	enoughPairs    = 3  // pairs that it takes to act on it
-	calmPairs      = 10 // pairs without a change that it takes to relax
-	mostFaster     = 8  // bounds of what the change rate may ask for
+	watchFaster    = 4  // rate of an endpoint with a role while its group is in trouble
+	outageFaster   = 3  // first rate in an outage: an hour at 10 s takes fewer than 60 requests with 3, and 63 with 4
+	recoverFaster  = 2  // rate after a recovery
+	recoveryRuns   = 10 // newest runs in which a failure is recent
+	recoverySteady = 5  // consecutive successes that end a recovery
+	changePairs    = 10 // newest pairs of responses for the change rate
+	suddenPairs    = 3  // newest pairs that decide alone if all of them differ
+	enoughPairs    = 3  // least pairs for a change
+	calmPairs      = 10 // equal pairs after which the interval is lengthened
+	mostFaster     = 8  // limits of the change rate's effect
 	mostSlower     = 2
 	alertEvery     = 10 * time.Minute
-	groupInterval  = 15 * time.Second // how often who has a role looks at its group, as far as the rails let it
+	groupInterval  = 15 * time.Second // interval of analyses of an endpoint with a role
 )
 
-// wait leaves a target alone that asked to be: it never makes it run sooner than without a hint.
+// retryAfter obeys the target's Retry-After. It never recommends a run sooner than without a hint.
 func retryAfter(c planner.Snapshot) (recommendation, bool) {
 	if !c.RetryAfter.After(c.At) {
 		return recommendation{}, false
@@ -38,7 +38,8 @@ func retryAfter(c planner.Snapshot) (recommendation, bool) {
 	}), true
 }
 
-// refused leaves a target that answers 429 or 503 to the backoff, or to the interval that it was found to accept where that is longer.
+// throttled leaves a target that answers 429 or 503 to the governor's backoff, or to its rate limit
+// interval if that is longer.
 func throttled(c planner.Snapshot) (recommendation, bool) {
 	code := newest(c).StatusCode
 	if c.FailureCount == 0 || code != http.StatusTooManyRequests && code != http.StatusServiceUnavailable {
@@ -50,8 +51,8 @@ func throttled(c planner.Snapshot) (recommendation, bool) {
 	}), true
 }
 
-// slowly lets a hint go only where the endpoint does not run sooner without it, and asks for the interval that the target was found to
-// accept where that is longer than what the failures make of the usual one.
+// neverSooner removes a hint only if the endpoint does not run sooner without it. It recommends the
+// rate limit interval if that is longer than the interval with backoff.
 func neverSooner(c planner.Snapshot, o recommendation) recommendation {
 	without := c.Usual
 	if c.Baseline.Cron == "" {
@@ -67,15 +68,16 @@ func neverSooner(c planner.Snapshot, o recommendation) recommendation {
 	return o
 }
 
-// backoffSteps is how often the governor doubles an interval for failures in a row.
+// backoffSteps is the governor's limit on doublings of an interval.
 const backoffSteps = 5
 
 func hasHint(c planner.Snapshot) bool {
 	return c.IntervalHint != nil && c.IntervalHint.ExpiresAt.After(c.At)
 }
 
-// failing watches a target that fails: three times as often as usual at first, and then each tenth of the time that the outage has taken, so
-// that its end is noticed soon and its length costs few requests. The governor makes the waits; the hint ends with the first success.
+// failing polls a failing target: three times as often as usual at first, then at a tenth of the
+// outage's age. Therefore the end is noticed soon, and a long outage costs few requests. The
+// governor computes the waits; the hint ends with the first success.
 func failing(c planner.Snapshot) (recommendation, bool) {
 	if c.FailureCount == 0 {
 		return recommendation{}, false
@@ -91,7 +93,8 @@ func failing(c planner.Snapshot) (recommendation, bool) {
 	return o, true
 }
 
-// began returns when the outage began: the hint for it knows, else the oldest of the newest failures in a row.
+// outageStart returns the start of the outage: that of the current hint, else the oldest of the
+// newest consecutive failures.
 func outageStart(c planner.Snapshot) time.Time {
 	since := c.At
 	for _, o := range c.Outcomes {
@@ -108,8 +111,9 @@ func outageStart(c planner.Snapshot) time.Time {
 	return since
 }
 
-// recovering goes on watching a target that failed a moment ago, until it has succeeded for a while. Where the newest attempt failed and
-// counts as no failure, since it is tried again or somebody reset the count, nothing tells yet whether it recovers: the tempo stays.
+// recovering polls a target that failed recently until it is steady. If the newest attempt failed
+// without counting as a failure, because a retry follows or a user reset the count, the interval
+// stays.
 func recovering(c planner.Snapshot) (recommendation, bool) {
 	recent := c.Outcomes[:min(len(c.Outcomes), recoveryRuns)]
 	last := slices.IndexFunc(recent, failed)
@@ -118,7 +122,7 @@ func recovering(c planner.Snapshot) (recommendation, bool) {
 	}
 	o := recommendation{confidence: 0.7, nextAnalysisIn: bounded(2*c.Usual, 15*time.Second, 5*time.Minute)}
 	if last == 0 {
-		o.keepHints, o.reason = true, "its newest attempt failed and does not count as a failure yet: the next one tells"
+		o.keepHints, o.reason = true, "its newest attempt failed and does not count as a failure yet: the interval stays until the next one"
 		return o, true
 	}
 	o.interval, o.reason = c.Usual/recoverFaster, fmt.Sprintf("it succeeds again (%d in a row after a failure): watched until it is steady", last)
@@ -127,7 +131,7 @@ func recovering(c planner.Snapshot) (recommendation, bool) {
 
 func failed(o planner.Outcome) bool { return o.Status == "failed" || o.Status == "timed_out" }
 
-// newest returns the newest outcome; zero where there is none.
+// newest returns the newest outcome; zero if there is none.
 func newest(c planner.Snapshot) planner.Outcome {
 	if len(c.Outcomes) == 0 {
 		return planner.Outcome{}
@@ -135,18 +139,19 @@ func newest(c planner.Snapshot) planner.Outcome {
 	return c.Outcomes[0]
 }
 
-// looks reports whether a call only looks, so that one more or less changes nothing: its method is safe (RFC 9110 section 9.2.1). How often
-// other calls are made is not for rules to say that judge by what there is to see.
+// isSafe reports whether the request's method is safe (RFC 9110 section 9.2.1). The rules change
+// the rate of safe requests only, because other requests may have effects.
 func isSafe(c planner.Snapshot) bool {
 	return c.Method == http.MethodGet || c.Method == http.MethodHead || c.Method == http.MethodOptions
 }
 
-// helper reports whether an endpoint is there for its group.
+// hasRole reports whether the endpoint has a role in its group.
 func hasRole(c planner.Snapshot) bool {
 	return slices.Contains(planner.Roles(), c.Labels[planner.RoleLabel])
 }
 
-// trouble does what the endpoint's role asks for while a sibling fails or is strained. An endpoint without a role does not mind.
+// groupTrouble applies the endpoint's role while a sibling fails or is slow. It does not apply to
+// an endpoint without a role.
 func groupTrouble(c planner.Snapshot) (recommendation, bool) {
 	if !hasRole(c) {
 		return recommendation{}, false
@@ -168,9 +173,9 @@ func groupTrouble(c planner.Snapshot) (recommendation, bool) {
 	case planner.RoleInvestigation:
 		o.interval, o.runOnce, o.reason = c.Usual/watchFaster, idle, o.reason+": evidence is gathered"
 	case planner.RoleRecovery:
-		o.keepHints, o.runOnce, o.reason = true, idle, o.reason+": it mends, at most every "+formatDuration(alertEvery)
+		o.keepHints, o.runOnce, o.reason = true, idle, o.reason+": it runs its repair, at most every "+formatDuration(alertEvery)
 	case planner.RoleAlert:
-		o.keepHints, o.runOnce, o.reason = true, idle, o.reason+": somebody is told, at most every "+formatDuration(alertEvery)
+		o.keepHints, o.runOnce, o.reason = true, idle, o.reason+": it sends its alert, at most every "+formatDuration(alertEvery)
 	}
 	return o, true
 }
@@ -186,8 +191,9 @@ func symptom(s planner.Sibling) string {
 	return fmt.Sprintf("answers %.1f times slower than usual", s.Slowdown.Factor)
 }
 
-// strained looks more often at a target that answers and has become slow: what slows it may go on to break it. It is asked no more than
-// twice as often, since asking is load as well. Where many endpoints of several hosts are slow at once, the scheduler is, and nothing follows.
+// slow polls a slow target more often, because slowness may precede an outage. The rate is at most
+// doubled, because requests add load. If many endpoints of several hosts are slow together, the
+// scheduler is loaded and the rule does not apply.
 func slow(c planner.Snapshot) (recommendation, bool) {
 	if !c.Slowdown.Present() || c.FleetSlowdown.SchedulerLoaded() {
 		return recommendation{}, false
@@ -198,7 +204,8 @@ func slow(c planner.Snapshot) (recommendation, bool) {
 	}, true
 }
 
-// changing looks as often as answers change: so that one look in two finds something new. Answers that do not change are looked at less.
+// changing adapts the interval to the rate of change, so that about every second poll finds a
+// change. If responses do not change, the interval gets longer.
 func changing(c planner.Snapshot) (recommendation, bool) {
 	seen := pairs(c.Outcomes, changePairs)
 	if sudden := pairs(c.Outcomes, suddenPairs); sudden.Changed == suddenPairs {
@@ -211,7 +218,7 @@ func changing(c planner.Snapshot) (recommendation, bool) {
 	detail := fmt.Sprintf("%d of the newest %d answers differ from the one before, %s apart", seen.Changed, seen.Pairs, formatDuration(seen.Gap))
 	next := bounded(6*c.Tempo, 15*time.Second, 30*time.Minute)
 	if seen.Changed == 0 {
-		if seen.Pairs < calmPairs || c.Labels[planner.RoleLabel] != "" { // Who has a role is there to look, not to find.
+		if seen.Pairs < calmPairs || c.Labels[planner.RoleLabel] != "" { // an endpoint with a role keeps its rate
 			return recommendation{}, false
 		}
 		if c.Tempo < c.Usual {
@@ -234,13 +241,14 @@ func changing(c planner.Snapshot) (recommendation, bool) {
 	}, true
 }
 
-// near reports whether an interval is so close to the usual one that no hint is needed.
+// isNear reports whether an interval is so close to the usual one that it needs no hint.
 func isNear(a, b time.Duration) bool {
 	ratio := float64(a) / float64(max(b, 1))
 	return ratio > 0.67 && ratio < 1.5
 }
 
-// pairs counts how often the newest answers, so many pairs of them, differ from the one before. Answers of a failing target say nothing.
+// pairs counts how often the newest responses differ, over at most limit pairs. Responses of failed
+// runs do not count.
 func pairs(list []planner.Outcome, limit int) (c planner.Changes) {
 	var total time.Duration
 	for i := 0; i+1 < len(list) && c.Pairs < limit; i++ {

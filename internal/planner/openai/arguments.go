@@ -18,20 +18,21 @@ const (
 	maxReasoning = 2000    // bytes of the reasoning of a submission
 )
 
-// arguments are those of a call that was read.
+// arguments are the parsed arguments of a call, by name.
 type arguments struct {
 	numbers map[string]float64
 	texts   map[string]string
 }
 
-// read returns the arguments that a text holds, or an error in words for the model. The text must be one JSON object with exactly the
-// parameters, each once and within its range: what is nearly right is wrong, for a call that was not meant is not to be guessed at.
+// parseArguments parses the arguments of a call. The text must be one JSON object with exactly the
+// tool's parameters, each once and in its range. There is no lenient mode, because guessing might
+// execute a call that was not meant. The error is written for the model.
 func (t tool) parseArguments(text string) (arguments, error) {
 	if len(text) > maxArguments {
 		return arguments{}, fmt.Errorf("the arguments have %d bytes; at most %d are read", len(text), maxArguments)
 	}
 	if len(t.parameters) == 0 && strings.TrimSpace(text) == "" {
-		text = "{}" // Some services leave out what is empty.
+		text = "{}" // some services omit empty arguments
 	}
 	members, err := parseObject(text)
 	if err != nil {
@@ -55,7 +56,7 @@ func (t tool) parseArguments(text string) (arguments, error) {
 	return read, nil
 }
 
-// object returns the members of the one JSON object that a text holds.
+// parseObject returns the members of a text that is one JSON object.
 func parseObject(text string) (map[string]json.RawMessage, error) {
 	malformed := errors.New("the arguments are not one JSON object")
 	decoder := json.NewDecoder(strings.NewReader(text))
@@ -87,7 +88,7 @@ func parseObject(text string) (map[string]json.RawMessage, error) {
 	return members, nil
 }
 
-// take reads one argument.
+// parse parses one argument.
 func (a arguments) parse(p parameter, raw json.RawMessage) error {
 	if p.isText() {
 		var text *string
@@ -116,7 +117,8 @@ func (a arguments) parse(p parameter, raw json.RawMessage) error {
 	return nil
 }
 
-// seconds and minutes return a number as a duration, to the millisecond. The ranges of parameters keep it far from overflow.
+// seconds returns a number of seconds as a duration, to the millisecond. The ranges of the
+// parameters exclude overflow.
 func (a arguments) seconds(name string) time.Duration {
 	return time.Duration(math.Round(a.numbers[name]*1000)) * time.Millisecond
 }
@@ -125,7 +127,8 @@ func (a arguments) minutes(name string) time.Duration {
 	return time.Duration(math.Round(a.numbers[name]*60_000)) * time.Millisecond
 }
 
-// recorded returns the arguments of a call as the session keeps them: as JSON where they are, else a text of them, without secrets.
+// recordedArguments returns a call's arguments for the session record: JSON if they are valid, else
+// a JSON string. Secrets are redacted.
 func recordedArguments(text string) json.RawMessage {
 	const most = 2000
 	clean, _ := untrusted.Clean(text[:min(len(text), 2*maxArguments)], most)

@@ -11,46 +11,56 @@ import (
 )
 
 const (
-	// maxRests bounds how many tenants and endpoints are remembered. Beyond it those that are forgotten are asked again, and found out again.
+	// maxBreakers bounds the number of tenants and endpoints with state. Beyond it all state is
+	// dropped; the breakers open again after new failures.
 	maxBreakers = 10_000
 
-	// maxFailures is how many requests in a row may fail before an endpoint, a tenant or the service is left alone.
+	// maxFailures is the number of consecutive failures that opens a breaker.
 	maxFailures = 3
 
-	// failureWindow is the time within which failures belong together. Analyses of one tenant are minutes apart where it has few endpoints.
+	// failureWindow is the time within which failures count as consecutive. It is minutes, because
+	// a tenant with few endpoints is analysed rarely.
 	failureWindow = 5 * time.Minute
 )
 
-// rests is a circuit breaker for each endpoint and each tenant, and decides when the service as a whole has to rest. A failure counts
-// against the smallest of the three that explains it, so that the requests of one tenant never keep the model from another one:
+// breakerSet holds a circuit breaker per endpoint and per tenant, and decides when the breaker of
+// the whole service opens. A failure counts against the smallest scope that explains it, so that
+// one tenant's requests never block the model for another tenant:
 //
-//   - An endpoint rests after maxFailures in a row of its own.
-//   - A tenant rests after maxFailures in a row from two of its endpoints, or when its requests are denied so often.
-//   - The service rests after maxFailures in a row from two tenants, or when it says so itself.
+//   - The breaker of an endpoint opens after maxFailures consecutive failures of its own.
+//   - The breaker of a tenant opens after maxFailures from two of its endpoints, or after
+//     maxFailures denied requests.
+//   - The breaker of the service opens after maxFailures from two tenants, or if the service asks
+//     for it.
 //
-// An answer ends a row. When a rest is over, one request tries; the others wait for it. It is safe for concurrent use.
+// A success closes the breaker. After the cooldown, one request is the trial and the others wait
+// for its result. It is safe for concurrent use.
 type breakerSet struct {
 	cooldown time.Duration
 	now      func() time.Time
 
-	mu       sync.Mutex
-	states   map[scope]*breakerState
-	service  breakerState
-	answered time.Time // when the service last answered a request as it should
+	mu      sync.Mutex
+	states  map[scope]*breakerState
+	service breakerState
+	// answered is the time of the last successful request of any tenant.
+	answered time.Time
 }
 
-// restKey is a tenant, or an endpoint of it; the endpoint is zero for the tenant.
+// scope is a tenant, or one of its endpoints; the endpoint is zero for the tenant.
 type scope = planner.Account
 
-// failures is a row of failures.
+// breakerState is the state of one circuit breaker. The mutex of the set guards it.
 type breakerState struct {
 	consecutive int
 	last        time.Time
-	sources     map[scope]time.Time // whose requests failed, and when last
-	openUntil   time.Time           // of the rest; zero: there was none since the last answer
+	// sources are the scopes of the failed requests, with the time of their last failure.
+	sources map[scope]time.Time
+	// openUntil is the end of the cooldown; zero since the last success.
+	openUntil time.Time
 }
 
-// count adds a failure of a source, and reports whether the row is long enough and has so many sources within the window.
+// count adds a failure, and reports whether enough consecutive failures from enough sources lie
+// within the window.
 func (f *breakerState) count(source scope, sources int, now time.Time) bool {
 	if now.Sub(f.last) > failureWindow {
 		f.consecutive = 0
@@ -68,10 +78,10 @@ func newBreakerSet(rest time.Duration) *breakerSet {
 	return &breakerSet{cooldown: rest, now: time.Now, states: map[scope]*breakerState{}}
 }
 
-// keys returns what a request of an account may have to rest for.
+// scopesOf returns the scopes of the breakers that apply to an account.
 func scopesOf(of planner.Account) [2]scope { return [2]scope{{TenantID: of.TenantID}, of} }
 
-// until returns until when an account is left alone, and whether it is.
+// openUntil returns the end of an account's cooldown, and whether it lies in the future.
 func (r *breakerSet) openUntil(of planner.Account) (at time.Time, resting bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,8 +97,8 @@ func (r *breakerSet) openUntilLocked(of planner.Account) (at time.Time, resting 
 	return at, at.After(r.now())
 }
 
-// enter is until for a request that is about to be sent. The one that comes first after a rest begins another rest for those behind it,
-// which its answer ends.
+// admit is openUntil for a request that is about to be sent. The first request after a cooldown is
+// the trial: admit starts another cooldown for all others, which the trial's success ends.
 func (r *breakerSet) admit(of planner.Account) (at time.Time, resting bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -103,13 +113,14 @@ func (r *breakerSet) admit(of planner.Account) (at time.Time, resting bool) {
 	return time.Time{}, false
 }
 
-// failed counts a failure of an account, and reports whether the service has to rest for everybody.
+// recordFailure counts a failure of an account, and reports whether the service's breaker must
+// open.
 func (r *breakerSet) recordFailure(of planner.Account, f *Failure) (service bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now, tenant := r.now(), scopesOf(of)[0]
 	switch f.Kind {
-	case Throttled, BreakerOpen: // The gate keeps the time that the service asked for.
+	case Throttled, BreakerOpen: // the throttle holds the service's own wait
 		return false
 	case Unreadable, TooLarge:
 		r.count(of, of, 1)
@@ -127,8 +138,9 @@ func (r *breakerSet) recordFailure(of planner.Account, f *Failure) (service bool
 	return r.service.count(tenant, 2, now)
 }
 
-// speaksForAll reports whether a status is about the key or the account that every tenant shares. A 403 is also how some services refuse
-// a prompt, so it counts as one about the key only while the service answers no request at all.
+// isServiceWide reports whether a status concerns the API key, which all tenants share. Some
+// services also refuse a prompt with 403, so a 403 counts only if no request has succeeded within
+// the window.
 func (r *breakerSet) isServiceWide(status int, now time.Time) bool {
 	switch status {
 	case http.StatusUnauthorized, http.StatusPaymentRequired:
@@ -140,7 +152,7 @@ func (r *breakerSet) isServiceWide(status int, now time.Time) bool {
 	}
 }
 
-// count adds a failure of a source to what an account has to rest for, and begins the rest.
+// count adds a failure to the breaker of a scope, and opens it if necessary.
 func (r *breakerSet) count(key, source scope, sources int) {
 	f := r.states[key]
 	if f == nil {
@@ -155,7 +167,7 @@ func (r *breakerSet) count(key, source scope, sources int) {
 	}
 }
 
-// succeeded ends the rows that a request of an account belongs to.
+// recordSuccess closes the breakers of an account and of the service.
 func (r *breakerSet) recordSuccess(of planner.Account) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -165,7 +177,7 @@ func (r *breakerSet) recordSuccess(of planner.Account) {
 	r.service, r.answered = breakerState{}, r.now()
 }
 
-// resting returns how many tenants and how many endpoints are left alone.
+// openCounts returns the number of tenants and of endpoints with an open breaker.
 func (r *breakerSet) openCounts() (tenants, single int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -12,21 +12,29 @@ import (
 	"rubato/internal/planner"
 )
 
-// Config says which model is asked, and how much at most.
+// Config selects the model and limits its use.
 type Config struct {
-	BaseURL string // of the service, with its version; empty: OpenAI's own
-	Key     string // empty: the service wants none
-	Model   string // required
+	// BaseURL is the service's URL including its version; empty means OpenAI.
+	BaseURL string
+	// Key is the API key; empty if the service needs none.
+	Key   string
+	Model string // required
 
-	Temperature     *float64 // nil: the model's own; models that reason take no other
-	ReasoningEffort string   // empty: the model's own. Some models call tools only with "none"
+	// Temperature is nil for the model's default. Reasoning models accept no other value.
+	Temperature *float64
+	// ReasoningEffort is empty for the model's default. Some models call tools only with "none".
+	ReasoningEffort string
 
-	SessionTokens    int64         // of one session, questions and answers together; default 5000
-	CompletionTokens int64         // of one answer at most; default 500
-	Timeout          time.Duration // of one session; default 30 s
-	Cooldown         time.Duration // for which a service, tenant or endpoint that failed three times in a row is left alone; default 30 s
+	// SessionTokens limits one session, prompts and completions together; default 5000.
+	SessionTokens int64
+	// CompletionTokens limits one completion; default 500.
+	CompletionTokens int64
+	// Timeout limits one session; default 30 s.
+	Timeout time.Duration
+	// Cooldown is how long a circuit breaker stays open; default 30 s.
+	Cooldown time.Duration
 
-	// What a million tokens cost, in US dollars. 0: not known, and sessions cost nothing.
+	// Prices per million tokens, in US dollars. 0 means unknown, and sessions then cost nothing.
 	PromptPrice, CompletionPrice float64
 }
 
@@ -60,7 +68,7 @@ type Advisor struct {
 // New returns an advisor that spends from budget and counts in r.
 func New(c Config, budget planner.Budget, r prometheus.Registerer) (*Advisor, error) {
 	if c.Model == "" {
-		return nil, errors.New("a model has no name; set RUBATO_PLANNER_MODEL")
+		return nil, errors.New("the model has no name: set RUBATO_PLANNER_MODEL")
 	}
 	c = c.withDefaults()
 	g := &throttle{now: time.Now}
@@ -74,10 +82,10 @@ func New(c Config, budget planner.Budget, r prometheus.Registerer) (*Advisor, er
 	return a, nil
 }
 
-// Name is that of the model.
+// Name returns the name of the model.
 func (a *Advisor) Name() string { return a.config.Model }
 
-// resting reports whether the service is left alone.
+// unavailableForAll reports whether requests are stopped for every tenant.
 func (a *Advisor) unavailableForAll() bool {
 	_, shut := a.throttle.active()
 	return shut || a.service.RemainingDelay() > 0

@@ -15,30 +15,37 @@ import (
 	"rubato/internal/planner/untrusted"
 )
 
-// maxAsked is how often the model is asked in one session. A model that needs more goes round in circles.
+// maxRequests is the maximum number of requests of one session. A model that needs more is in a
+// loop.
 const maxRequests = 8
 
-// errSpent says that a session may not ask once more.
+// errTokensSpent ends a session that has too few tokens left for another request.
 var errTokensSpent = errors.New("the session's tokens were used before the model submitted its analysis")
 
-// conversation is what was said in one session, and what it cost.
+// conversation is the message history of one session with its token counts. The session's goroutine
+// owns it.
 type conversation struct {
 	config   Config
 	messages []openai.ChatCompletionMessage
-	digest   string // of what was asked first
-	ends     time.Time
+	// digest is the SHA-256 of the first prompt.
+	digest string
+	ends   time.Time
 
 	asked int   // requests made
-	used  int64 // tokens of the session so far
-	known int64 // tokens of the conversation up to the model's last answer
-	fresh int64 // bound of what came after it
-	calls int   // of tools
+	used  int64 // tokens used by the session
+	// known is the reported size of the conversation up to the model's last message, in tokens.
+	known int64
+	// fresh is an upper bound of the tokens added since.
+	fresh int64
+	calls int // tool calls
 
-	proposed bool // a proposal was let pass
-	idle     int  // answers in a row without a call that could be carried out
+	// proposed reports that the guardrails accepted a proposal.
+	proposed bool
+	// idle counts consecutive completions without an executable call.
+	idle int
 }
 
-// open begins a conversation about a case.
+// newConversation starts a conversation with the system prompt and the snapshot.
 func newConversation(c Config, brief string, ends time.Time) *conversation {
 	v := &conversation{config: c, ends: ends, known: trustedTokens(instructions)}
 	v.messages = []openai.ChatCompletionMessage{{Role: openai.ChatMessageRoleSystem, Content: instructions}}
@@ -48,17 +55,17 @@ func newConversation(c Config, brief string, ends time.Time) *conversation {
 	return v
 }
 
-// say adds a message that is not the model's.
+// addMessage adds a user or tool message.
 func (v *conversation) addMessage(m openai.ChatCompletionMessage) {
 	v.messages = append(v.messages, m)
 	v.fresh += untrustedTokens(m.Content) + perMessage
 }
 
-// heard adds what the model answered, and what the request cost.
+// addReply adds the model's message and the cost of its request.
 func (v *conversation) addReply(m openai.ChatCompletionMessage, cost cost) {
 	said := cleanText(m.Content, maxReason)
 	if said == "" && len(m.ToolCalls) == 0 {
-		said = "(nothing)" // A message without content and calls is one that services refuse.
+		said = "(nothing)" // services reject a message without content and calls
 	}
 	v.messages = append(v.messages, openai.ChatCompletionMessage{
 		Role: openai.ChatMessageRoleAssistant, Content: said, ToolCalls: sanitizedCalls(m.ToolCalls),
@@ -66,26 +73,31 @@ func (v *conversation) addReply(m openai.ChatCompletionMessage, cost cost) {
 	v.known, v.fresh = cost.total(), perMessage
 }
 
-// turn is one request: what the model may use, and how long its answer may be.
+// turn is the plan of one request: the offered tools and the token limits.
 type turn struct {
-	tools   []tool
-	forced  bool  // it must submit
-	prompt  int64 // bound of the tokens of the request
-	answer  int64 // bound of those of the answer
-	closing bool  // nothing can be asked after it
+	tools []tool
+	// forced requires the model to submit.
+	forced bool
+	// prompt is an upper bound of the request's tokens.
+	prompt int64
+	// answer is the limit of the completion's tokens.
+	answer int64
+	// closing reports that no further request is possible.
+	closing bool
 }
 
-// spend counts a request and what it cost, whatever came of it.
+// addCost counts a request and its tokens, also if it failed.
 func (v *conversation) addCost(cost cost) {
 	v.asked++
 	v.used += cost.total()
 }
 
-// next plans the next request, or says that the tokens of the session do not suffice for one. The nearer the end, the less the model
-// may do: first it may no longer read, since nothing could come of it, and at last it has to submit.
+// nextTurn plans the next request. It returns errTokensSpent if the session's tokens do not
+// suffice. Near the end it offers fewer tools: first no reading, because its results could not be
+// used any more, and at last only the submission.
 func (v *conversation) nextTurn(now time.Time) (turn, error) {
 	prompt := v.known + v.fresh + perRequest
-	if v.asked == 0 { // What is known after a request holds the tools as well.
+	if v.asked == 0 { // later, known includes the tools
 		prompt += trustedTokens(toolText(allTools()))
 	}
 	left := v.config.SessionTokens - v.used
@@ -105,8 +117,8 @@ func (v *conversation) nextTurn(now time.Time) (turn, error) {
 	return t, nil
 }
 
-// room returns how many tokens what is read now may take, so that the model can still be asked twice where possible, and once in any
-// case.
+// readBudget returns how many tokens the result of a read may take, so that at least one more
+// request fits, and two where possible.
 func (v *conversation) readBudget() int64 {
 	base := v.known + v.fresh + perRequest
 	left := v.config.SessionTokens - v.used
@@ -117,7 +129,7 @@ func (v *conversation) readBudget() int64 {
 	return max(min(left-minCompletion-base, shortTurn), 0)
 }
 
-// choice says what the service should make the model do.
+// choice returns the request's tool_choice.
 func (t turn) choice() any {
 	if t.forced {
 		return openai.ToolChoice{Type: openai.ToolTypeFunction, Function: openai.ToolFunction{Name: string(planner.ToolSubmit)}}
@@ -125,7 +137,7 @@ func (t turn) choice() any {
 	return "required"
 }
 
-// described returns what the tools add to a request, for its size.
+// toolText returns the text that tools add to a request, for its size.
 func toolText(tools []tool) string {
 	var all strings.Builder
 	for _, t := range tools {
@@ -134,13 +146,13 @@ func toolText(tools []tool) string {
 	return all.String()
 }
 
-// remind adds a word of ours.
+// addReminder adds a fixed instruction.
 func (v *conversation) addReminder(text string) {
 	v.messages = append(v.messages, openai.ChatCompletionMessage{Role: openai.ChatMessageRoleUser, Content: text})
 }
 
-// tidied returns calls that can be said back to any service: each with an ID of its own, a name that is one, and arguments that are
-// JSON. What the model really sent is judged, and this is repeated to it.
+// normalizedCalls returns calls with IDs of our own and a fixed type, because services validate
+// them when the history is sent back.
 func normalizedCalls(calls []openai.ToolCall, turn int) []openai.ToolCall {
 	tidy := make([]openai.ToolCall, len(calls))
 	for i, call := range calls {
@@ -151,7 +163,8 @@ func normalizedCalls(calls []openai.ToolCall, turn int) []openai.ToolCall {
 	return tidy
 }
 
-// repeated returns calls as they are repeated to the model, which may have been talked into saying what nobody should read.
+// sanitizedCalls returns calls for the history that is sent back to the model. Names and arguments
+// are cleaned, because the model may have copied an injected text or a secret into them.
 func sanitizedCalls(calls []openai.ToolCall) []openai.ToolCall {
 	list := make([]openai.ToolCall, len(calls))
 	for i, call := range calls {

@@ -1,11 +1,14 @@
-// Package openai is the advisor that asks a language model, over any service that speaks OpenAI's chat completions with tools.
+// Package openai is the advisor that asks a language model, over any service with OpenAI's chat
+// completions API and tools.
 //
-// The model is taken for an adversary: what it reads comes from targets, and whoever writes there writes to it. So it is shown data as
-// data (quoted, without control characters, redacted, cut), it can do nothing but call tools that the planner bound to one endpoint
-// before it was asked, each call is read strictly or not at all, and nothing counts before it has submitted its analysis. What it
-// proposes goes through the same rails as everybody's hints. What remains for an attacker is to choose a tempo inside the clamps,
-// for a time.
+// The model is treated as an adversary, because it reads responses of targets and may obey
+// instructions in them (prompt injection). Data is shown to it quoted, without control characters,
+// redacted and truncated. It can only call tools that are bound to one endpoint, each call is
+// parsed strictly, and nothing takes effect before it submits its analysis. Its proposals pass the
+// same guardrails as all others. An attacker can at most choose an interval inside the clamps, for
+// a limited time.
 //
-// The service is taken for a stranger: its answers are read up to a limit, its errors are named by status alone since their text may
-// repeat the key, it is left alone for as long as it asks, and after three failures for half a minute.
+// The service is not trusted either. Responses are read up to a limit. Its errors are reported by
+// status only, because their text may repeat the API key. Its Retry-After is obeyed, and circuit
+// breakers stop requests for half a minute after three consecutive failures.
 package openai

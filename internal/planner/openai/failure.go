@@ -13,28 +13,30 @@ import (
 	openai "github.com/sashabaranov/go-openai"
 )
 
-// Kind says why the service gave no answer that can be used.
+// Kind classifies why a request returned no usable completion.
 type Kind string
 
 // The kinds of failures.
 const (
-	Unreachable Kind = "unreachable" // no connection, or one that broke
-	TimedOut    Kind = "timed_out"   // no answer in time
-	Throttled   Kind = "throttled"   // it asked to be left alone, and is
-	Denied      Kind = "denied"      // a status of 400 to 499: the key, the model or the request is wrong
-	Unavailable Kind = "unavailable" // a status of 500 or more
-	Unreadable  Kind = "unreadable"  // an answer that is no completion
-	TooLarge    Kind = "too_large"   // an answer longer than any completion
-	BreakerOpen Kind = "rested"      // not asked, since it failed a moment ago
+	Unreachable Kind = "unreachable" // no connection, or the connection broke
+	TimedOut    Kind = "timed_out"   // timeout
+	Throttled   Kind = "throttled"   // the service asked to wait
+	Denied      Kind = "denied"      // status 400 to 499: wrong key, model or request
+	Unavailable Kind = "unavailable" // status 500 or more
+	Unreadable  Kind = "unreadable"  // not a completion
+	TooLarge    Kind = "too_large"   // longer than any completion
+	BreakerOpen Kind = "rested"      // a circuit breaker is open
 )
 
-// Failure is why the service gave no answer that can be used. Its text names the kind and the status and nothing else: what the
-// service writes may repeat the key, and what a connection's error tells may hold the secret part of a URL.
+// Failure is the error of a request without a usable completion. Its text holds only the kind and
+// the status, because the service's text may repeat the API key, and a connection error may hold
+// the secret part of a URL.
 type Failure struct { //nolint:errname // It is one of a kind; see Kind.
 	Kind    Kind
-	Status  int       // of the answer, where there was one
-	RetryAt time.Time // before which nothing is asked, where that is known
-	cause   error     // context.Canceled or context.DeadlineExceeded, so that callers can tell a shutdown
+	Status  int       // HTTP status, if there was a response
+	RetryAt time.Time // earliest next request, if known
+	// cause is context.Canceled or context.DeadlineExceeded, so that callers can detect a shutdown.
+	cause error
 }
 
 // Error names the kind, the status, and when to try again.
@@ -49,11 +51,12 @@ func (f *Failure) Error() string {
 	return text
 }
 
-// Unwrap returns the end of a context where that is what ended the call.
+// Unwrap returns the context error that ended the call, if any.
 func (f *Failure) Unwrap() error { return f.cause }
 
-// free reports whether a request that failed used nothing, where left says whether it had left for the service. A service that refuses a
-// request by its status did nothing for it; one that failed over it, or never said, may charge for what its model did meanwhile.
+// unbilled reports whether a failed request cost nothing. sent reports whether it reached the
+// service. A request that was refused by a 4xx status costs nothing. After a 5xx status or a
+// timeout the service may charge for its model's work.
 func (f *Failure) unbilled(left bool) bool {
 	switch {
 	case f.Status >= http.StatusInternalServerError:
@@ -65,7 +68,7 @@ func (f *Failure) unbilled(left bool) bool {
 	}
 }
 
-// failure names what ended a call by its kind, and forgets the rest of err.
+// failure classifies the error of a call and drops its text.
 func failure(ctx context.Context, err error) *Failure {
 	if known, ok := errors.AsType[*Failure](err); ok {
 		return &Failure{Kind: known.Kind, Status: known.Status, RetryAt: known.RetryAt, cause: known.cause}
@@ -79,7 +82,7 @@ func failure(ctx context.Context, err error) *Failure {
 	return byCause(ctx, err)
 }
 
-// byStatus names the kind of an answer that is an error. Some services answer 200 and an error in the body.
+// byStatus classifies an error response. Some services answer 200 with an error in the body.
 func byStatus(status int) *Failure {
 	switch {
 	case status == http.StatusTooManyRequests:
@@ -93,7 +96,7 @@ func byStatus(status int) *Failure {
 	}
 }
 
-// byCause names the kind of a call that ended without an answer, or in the middle of one.
+// byCause classifies a call that ended without a complete response.
 func byCause(ctx context.Context, err error) *Failure {
 	var timeout net.Error
 	switch {
@@ -112,7 +115,7 @@ func byCause(ctx context.Context, err error) *Failure {
 	}
 }
 
-// malformed reports whether err is about the JSON of an answer that arrived whole as far as HTTP is concerned.
+// malformed reports whether err is a JSON error in a complete HTTP response.
 func malformed(err error) bool {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError

@@ -5,17 +5,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// metrics counts what is asked of the service. Tokens are counted where sessions are.
+// metrics holds the metrics of requests to the service. Tokens are counted with the sessions.
 type metrics struct {
 	requests *prometheus.CounterVec
 	refused  *prometheus.CounterVec
 	seconds  prometheus.Histogram
 }
 
-// answered is the result of a request that is no failure.
+// answered is the label of a successful request.
 const answered = "answered"
 
-// Why calls of the model are not carried out.
+// Reasons why calls of the model are refused.
 const (
 	refusedUnknown   = "unknown_tool"
 	refusedArguments = "bad_arguments"
@@ -28,18 +28,18 @@ func newMetrics(r prometheus.Registerer, resting func() bool, alone *breakerSet)
 	f := promauto.With(r)
 	m := &metrics{
 		requests: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "rubato_planner_model_requests_total", Help: "Requests to the model's service, by what came of them.",
+			Name: "rubato_planner_model_requests_total", Help: "Requests to the model's service, by result.",
 		}, []string{"result"}),
 		refused: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "rubato_planner_model_refusals_total", Help: "Calls of the model, or answers without one, that were not carried out, by why.",
+			Name: "rubato_planner_model_refusals_total", Help: "Refused calls of the model and completions without a call, by reason.",
 		}, []string{"reason"}),
 		seconds: f.NewHistogram(prometheus.HistogramOpts{
-			Name: "rubato_planner_model_seconds", Help: "How long the model's service took to answer.",
+			Name: "rubato_planner_model_seconds", Help: "Latency of requests to the model's service.",
 			Buckets: []float64{.5, 2, 5, 15, 30},
 		}),
 	}
 	f.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "rubato_planner_model_resting", Help: "1 while the model's service is left alone for every tenant: it failed several tenants, or asked for it.",
+		Name: "rubato_planner_model_resting", Help: "1 while requests to the model's service are stopped for every tenant, because it failed for several tenants or asked to wait.",
 	}, func() float64 {
 		if resting() {
 			return 1
@@ -51,7 +51,7 @@ func newMetrics(r prometheus.Registerer, resting func() bool, alone *breakerSet)
 		"endpoint": func() int { _, single := alone.openCounts(); return single },
 	} {
 		f.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "rubato_planner_model_resting_accounts", Help: "Tenants and endpoints for which the model is not asked, because their own requests failed.",
+			Name: "rubato_planner_model_resting_accounts", Help: "Tenants and endpoints whose circuit breaker is open, because their own requests failed.",
 			ConstLabels: prometheus.Labels{"of": of},
 		}, func() float64 { return float64(count()) })
 	}

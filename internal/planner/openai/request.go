@@ -13,17 +13,18 @@ import (
 	"rubato/internal/planner/untrusted"
 )
 
-// settleTimeout is how long what a request used may take to be put on record once the request is over.
+// settleTimeout bounds the transaction that settles a request's tokens.
 const settleTimeout = 5 * time.Second
 
-// cost is what a request used, in tokens.
+// cost is the token usage of a request.
 type cost struct {
 	prompt, completion int64
 }
 
 func (c cost) total() int64 { return c.prompt + c.completion }
 
-// ask asks the model once, within the budget, and returns its message. Whatever comes of it is settled.
+// request sends one request within the token budget and returns the model's message. The
+// reservation is settled in every case, because otherwise failed requests would use up the budget.
 func (a *Advisor) request(ctx context.Context, of planner.Account, v *conversation, t turn) (openai.ChatCompletionMessage, cost, error) {
 	if rest := a.closedReason(of); rest != nil {
 		a.metrics.requests.WithLabelValues(string(rest.Kind)).Inc()
@@ -49,15 +50,15 @@ func (a *Advisor) request(ctx context.Context, of planner.Account, v *conversati
 	return message, used, a.settle(ctx, reserved, used.total())
 }
 
-// complete sends the request, and says what it used. One that may have been carried out without our learning what it took, used what it
-// could have.
+// send sends the request and returns its usage. If the service may have processed a failed request,
+// its upper bound counts as used.
 func (a *Advisor) send(ctx context.Context, v *conversation, t turn) (openai.ChatCompletionMessage, cost, *Failure) {
 	request := openai.ChatCompletionRequest{
 		Model: a.config.Model, Messages: v.messages, Tools: toolDefinitions(t.tools), ToolChoice: t.choice(),
 		MaxCompletionTokens: int(t.answer), ReasoningEffort: a.config.ReasoningEffort,
 	}
 	if a.config.Temperature != nil {
-		// The library leaves out what is zero; the smallest number above it means the same to a model.
+		// The library omits zero; the smallest positive number means the same to a model.
 		request.Temperature = max(float32(*a.config.Temperature), math.SmallestNonzeroFloat32)
 	}
 	bound := cost{prompt: t.prompt, completion: t.answer}
@@ -77,7 +78,7 @@ func (a *Advisor) send(ctx context.Context, v *conversation, t turn) (openai.Cha
 	return a.withoutKey(answer.Choices[0].Message), used, nil
 }
 
-// without returns a message without the key, which only a service can have put there.
+// withoutKey returns a message with the API key redacted. Only the service can have put it there.
 func (a *Advisor) withoutKey(m openai.ChatCompletionMessage) openai.ChatCompletionMessage {
 	if a.config.Key == "" {
 		return m
@@ -91,7 +92,8 @@ func (a *Advisor) withoutKey(m openai.ChatCompletionMessage) openai.ChatCompleti
 	return m
 }
 
-// reported returns what the service says that a request used, and the bound where it says nothing that can be believed.
+// usageOf returns the usage that the service reports, or the upper bound if the report is
+// implausible.
 func usageOf(u openai.Usage, bound cost) cost {
 	prompt, completion := int64(u.PromptTokens), int64(u.CompletionTokens)
 	if prompt <= 0 || completion < 0 || prompt > maxReported || completion > maxReported {
@@ -100,14 +102,14 @@ func usageOf(u openai.Usage, bound cost) cost {
 	return cost{prompt: prompt, completion: completion}
 }
 
-// settle puts what was used on record, also where the session has ended.
+// settle records the usage of a reservation, also after the session's context has ended.
 func (a *Advisor) settle(ctx context.Context, r planner.Reservation, used int64) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), settleTimeout)
 	defer cancel()
 	return a.budget.Settle(ctx, r, used)
 }
 
-// rest returns why the service is not asked for an account at the moment, or nil.
+// closedReason returns the reason why no request may be sent for an account now, or nil.
 func (a *Advisor) closedReason(of planner.Account) *Failure {
 	if until, shut := a.throttle.active(); shut {
 		return &Failure{Kind: Throttled, RetryAt: until}
@@ -121,7 +123,8 @@ func (a *Advisor) closedReason(of planner.Account) *Failure {
 	return nil
 }
 
-// enter lets a request through to the service, or returns why not: after a rest one request tries, and the others wait for what comes of it.
+// admit admits a request past the circuit breakers, or returns the reason for its refusal. After a
+// cooldown one request is the trial; others are refused until its result is known.
 func (a *Advisor) admit(of planner.Account) *Failure {
 	if until, resting := a.scoped.admit(of); resting {
 		return &Failure{Kind: BreakerOpen, RetryAt: until}
@@ -132,10 +135,11 @@ func (a *Advisor) admit(of planner.Account) *Failure {
 	return nil
 }
 
-// record counts a failure against the endpoint, tenant or service that caused it. A half-open breaker must hear what came of its trial.
+// recordFailure counts a failure against the endpoint, tenant or service that caused it. A
+// half-open breaker needs the result of its trial, because otherwise it would stay half-open.
 func (a *Advisor) recordFailure(of planner.Account, f *Failure) {
 	a.metrics.requests.WithLabelValues(string(f.Kind)).Inc()
-	stopped := errors.Is(f, context.Canceled) // This process ended the request, so it says nothing about the service.
+	stopped := errors.Is(f, context.Canceled) // A canceled request says nothing about the service.
 	switch {
 	case !stopped && a.scoped.recordFailure(of, f):
 		a.service.Open()
@@ -150,8 +154,8 @@ func (a *Advisor) recordFailure(of planner.Account, f *Failure) {
 	}
 }
 
-// told returns the failure as the planner knows it: a service that cannot be asked is nobody's fault, one that answers nonsense fails
-// the session.
+// plannerError converts a failure for the planner. An unavailable service is an UnavailableError;
+// an invalid completion fails the session.
 func (a *Advisor) plannerError(f *Failure) error {
 	switch f.Kind {
 	case Unreadable, TooLarge:

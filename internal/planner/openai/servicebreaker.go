@@ -6,7 +6,8 @@ import (
 	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 )
 
-// newBreaker returns the breaker of the whole service. [rests] decides when it opens; after the rest one request tries.
+// newServiceBreaker returns the circuit breaker of the service. [breakerSet] decides when it opens.
+// After the cooldown it is half-open for one trial request.
 func newServiceBreaker(rest time.Duration) circuitbreaker.CircuitBreaker[any] {
 	return circuitbreaker.NewBuilder[any]().
 		WithFailureThreshold(1).
@@ -15,8 +16,8 @@ func newServiceBreaker(rest time.Duration) circuitbreaker.CircuitBreaker[any] {
 		Build()
 }
 
-// counts reports whether a failure of the request that tries after a rest begins another rest. A service that asks to wait is well, and
-// so is one that denies a request or answers what cannot be read.
+// tripsBreaker reports whether a failed trial opens the breaker again. A service that throttles,
+// denies a request or returns an invalid completion is reachable, so it does not.
 func (f *Failure) tripsBreaker() bool {
 	switch f.Kind {
 	case Throttled, BreakerOpen, Denied, Unreadable, TooLarge:

@@ -14,7 +14,7 @@ import (
 	"rubato/internal/planner"
 )
 
-// session is one analysis.
+// session is one running analysis. One goroutine owns it.
 type session struct {
 	advisor      *Advisor
 	snapshot     planner.Snapshot
@@ -22,21 +22,22 @@ type session struct {
 	conversation *conversation
 }
 
-// What ends a session without a verdict.
+// Errors that end a session without a verdict.
 var (
 	errIdle    = errors.New("the model answered twice without a call that could be carried out")
 	errTooMany = errors.New("the model made more calls in one answer than a session may make")
 )
 
-// maxIdle is how many answers in a row may hold nothing that can be carried out: one may be a slip, and is told so.
+// maxIdle is the number of consecutive completions without an executable call that ends a session.
+// The first one may be a slip, and the model is reminded.
 const maxIdle = 2
 
-// Advise implements [planner.Advisor]. The values of the newest answer are looked up before the model is asked, so that most sessions
-// need no body.
+// Advise implements [planner.Advisor]. The values of the newest response are part of the first
+// prompt, so that most sessions need not read a body.
 func (a *Advisor) Advise(ctx context.Context, c planner.Snapshot, d planner.Toolset) (planner.Verdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.config.Timeout)
 	defer cancel()
-	if rest := a.closedReason(c.Account); rest != nil { // Nothing is worth reading for a session that cannot be held.
+	if rest := a.closedReason(c.Account); rest != nil { // no reads for a session that cannot start
 		a.metrics.requests.WithLabelValues(string(rest.Kind)).Inc()
 		return planner.Verdict{}, a.unavailable(rest)
 	}
@@ -55,11 +56,11 @@ func (a *Advisor) Advise(ctx context.Context, c planner.Snapshot, d planner.Tool
 	}
 }
 
-// begin writes down the case.
+// prepare builds the first prompt.
 func (s *session) prepare(ctx context.Context) error {
 	newest, err := s.tools.LatestResponse(ctx)
 	if err != nil && errs.CodeOf(err) != errs.NotFound {
-		return fmt.Errorf("reading the newest answer: %w", err)
+		return fmt.Errorf("read newest response: %w", err)
 	}
 	if len(s.snapshot.Policy) > maxPolicy {
 		s.tools.Warn(fmt.Sprintf("the description has %d bytes; the model was shown the first %d", len(s.snapshot.Policy), maxPolicy))
@@ -75,7 +76,7 @@ func (s *session) prepare(ctx context.Context) error {
 	return nil
 }
 
-// present opens the conversation with the case and some values of the newest answer.
+// openConversation starts the conversation with the snapshot and values of the newest response.
 func (s *session) openConversation(features []planner.Feature, ends time.Time) error {
 	text, err := newPrompt(s.snapshot, features).text()
 	if err != nil {
@@ -86,7 +87,8 @@ func (s *session) openConversation(features []planner.Feature, ends time.Time) e
 	return nil
 }
 
-// step asks once and carries out what the model answers. It returns a verdict where the model submitted one.
+// step sends one request and executes the calls of the model. It returns a verdict if the model
+// submitted one.
 func (s *session) step(ctx context.Context) (*planner.Verdict, error) {
 	t, err := s.conversation.nextTurn(time.Now())
 	if err != nil {
@@ -106,16 +108,16 @@ func (s *session) step(ctx context.Context) (*planner.Verdict, error) {
 	return s.runCalls(ctx, t, message.ToolCalls)
 }
 
-// usage returns what a request used as the session keeps it.
+// usage returns the usage of a request for the session record.
 func (a *Advisor) usage(v *conversation, used cost) planner.Usage {
-	dollars := float64(used.prompt)*a.config.PromptPrice + float64(used.completion)*a.config.CompletionPrice // millionths, for prices are per million
+	dollars := float64(used.prompt)*a.config.PromptPrice + float64(used.completion)*a.config.CompletionPrice // millionths, because prices are per million
 	return planner.Usage{
 		Model: a.config.Model, PromptDigest: v.digest, PromptTokens: used.prompt, CompletionTokens: used.completion,
 		CostMicros: int64(math.Round(dollars)),
 	}
 }
 
-// carryOut carries out the calls of one answer, in their order.
+// runCalls executes the calls of one completion in their order.
 func (s *session) runCalls(ctx context.Context, t turn, calls []openai.ToolCall) (*planner.Verdict, error) {
 	if left := planner.MaxCalls - s.conversation.calls; len(calls) > left {
 		s.refuseCall(openai.FunctionCall{}, refusedTooMany, fmt.Sprintf("%d calls in one answer; %d were left", len(calls), left))
@@ -145,7 +147,7 @@ func (s *session) runCalls(ctx context.Context, t turn, calls []openai.ToolCall)
 	return nil, s.countIdle(len(calls))
 }
 
-// nothing counts an answer that held nothing to carry out, and ends the session at the second in a row.
+// countIdle counts a completion without an executable call, and ends the session at maxIdle.
 func (s *session) countIdle(calls int) error {
 	if s.conversation.idle++; s.conversation.idle >= maxIdle {
 		return errIdle
@@ -158,13 +160,13 @@ func (s *session) countIdle(calls int) error {
 	return nil
 }
 
-// told is what the model is told of a call: a result, or what was wrong.
+// toolReply is the reply to a call: a result or an error.
 type toolReply struct {
 	Result any    `json:"result,omitempty"`
 	Error  string `json:"error,omitempty"`
 }
 
-// call carries out one call. What is wrong with it is told to the model; an error is what ends the session.
+// runCall executes one call. Mistakes of the model become replies; an error ends the session.
 func (s *session) runCall(ctx context.Context, t turn, f openai.FunctionCall) (*planner.Verdict, toolReply, error) {
 	tool, offered := findTool(t.tools, f.Name)
 	if !offered {
@@ -188,7 +190,7 @@ func (s *session) runCall(ctx context.Context, t turn, f openai.FunctionCall) (*
 	return nil, toolReply{Result: result}, nil
 }
 
-// refuse notes a call that was not carried out, and returns what the model is told of it.
+// refuseCall records a call that was not executed, and returns the reply to the model.
 func (s *session) refuseCall(f openai.FunctionCall, reason, words string) toolReply {
 	s.conversation.calls++
 	s.advisor.metrics.refused.WithLabelValues(reason).Inc()
@@ -196,7 +198,7 @@ func (s *session) refuseCall(f openai.FunctionCall, reason, words string) toolRe
 	return toolReply{Error: words}
 }
 
-// denied returns what the model is told where the desk refused a call, and the error where it could not carry it out.
+// refusalOf returns the reply for a call that the toolset refused, or the error if it failed.
 func (s *session) refusalOf(name planner.Tool, err error) (toolReply, error) {
 	if errors.Is(err, planner.ErrTooManyCalls) {
 		s.advisor.metrics.refused.WithLabelValues(refusedTooMany).Inc()
@@ -219,7 +221,7 @@ func (s *session) refusalOf(name planner.Tool, err error) (toolReply, error) {
 	return toolReply{}, fmt.Errorf("carrying out %s: %w", name, err)
 }
 
-// tell adds what came of a call to the conversation.
+// addToolReply adds the reply to the conversation.
 func (s *session) addToolReply(id string, t toolReply) error {
 	text, err := quoteJSON(t)
 	if err != nil {

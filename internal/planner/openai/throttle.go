@@ -10,11 +10,12 @@ import (
 )
 
 const (
-	maxWait     = 10 * time.Minute // a service that asks for longer is asked again after this; the rest would be somebody's mistake
-	defaultWait = 30 * time.Second // for a service that has no room and does not say for how long
+	maxWait     = 10 * time.Minute // cap on Retry-After, because a longer one is likely a mistake
+	defaultWait = 30 * time.Second // for a 429 without Retry-After
 )
 
-// gate is shut while the service has asked to be left alone. All sessions of a process stand before the same one.
+// throttle stops requests while the service's Retry-After lasts. All sessions of a process share
+// it. The mutex guards until.
 type throttle struct {
 	now func() time.Time
 
@@ -22,15 +23,15 @@ type throttle struct {
 	until time.Time
 }
 
-// shut returns until when nothing may be asked, and whether that is now.
+// active returns the end of the wait, and whether it lies in the future.
 func (g *throttle) active() (time.Time, bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.until, g.now().Before(g.until)
 }
 
-// observe shuts the gate where the answer asks for it: a 429 always, a 503 that says how long. It returns until when. A gate that is
-// shut for longer already stays so.
+// observe starts a wait if the response asks for it: every 429, and a 503 with Retry-After. It
+// returns the end of the wait. A longer wait in progress stays in force.
 func (g *throttle) observe(answer *http.Response) time.Time {
 	limited := answer.StatusCode == http.StatusTooManyRequests
 	if !limited && answer.StatusCode != http.StatusServiceUnavailable {
@@ -41,21 +42,22 @@ func (g *throttle) observe(answer *http.Response) time.Time {
 	if at, ok := egress.RetryAfter(answer.Header, now); ok {
 		asked = at.Sub(now)
 	} else if !limited {
-		return time.Time{} // The breaker counts it.
+		return time.Time{} // the circuit breaker counts it
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	luck := rand.Float64() //nolint:gosec // Nobody gains by guessing it.
+	luck := rand.Float64() //nolint:gosec // Jitter is not a secret.
 	if until := now.Add(withJitter(asked, luck)); until.After(g.until) {
 		g.until = until
 	}
 	return g.until
 }
 
-// spread returns how long to wait where asked is asked for: never less than that unless it exceeds the cap, never more than the cap,
-// and different for each of many planners that were refused together. luck is in [0, 1).
+// withJitter returns the wait for a Retry-After, with jitter so that many planners do not retry
+// together. It is at least asked unless that exceeds the cap, and at most the cap. luck is in [0,
+// 1).
 func withJitter(asked time.Duration, luck float64) time.Duration {
-	asked = max(asked, time.Second) // Retry-After counts whole seconds; 0 of them is no reason to storm.
+	asked = max(asked, time.Second) // Retry-After has whole seconds; 0 must not cause a retry storm
 	if asked >= maxWait {
 		return maxWait - time.Duration(luck*float64(maxWait/10))
 	}

@@ -7,20 +7,20 @@ import (
 	"rubato/internal/planner/untrusted"
 )
 
-// What things cost at most, in tokens. Nobody but the service can count them, so these are bounds: what is reserved and not used is
-// given back when the service has told.
+// Upper bounds of sizes in tokens. Only the service knows the exact counts; reserved tokens that it
+// does not report as used are returned.
 const (
-	perRequest    = 32 // with the word that it is the last
+	perRequest    = 32 // including a final reminder
 	perMessage    = 6
-	maxReported   = 1 << 20 // of one call; a service that reports more is not believed
-	minCompletion = 180     // fewer do not hold a submission
-	shortTurn     = 100     // what a short answer of the model and what it is told add to a conversation
+	maxReported   = 1 << 20 // per request; higher reports are ignored
+	minCompletion = 180     // the least that holds a submission
+	shortTurn     = 100     // a short completion and its reply
 )
 
-// ours bounds the tokens of a text that we wrote: English and JSON take about four bytes for one.
+// trustedTokens bounds the tokens of our own text: English and JSON have about four bytes a token.
 func trustedTokens(text string) int64 { return int64(len(text))/3 + 1 }
 
-// theirs bounds the tokens of a text that anybody may have written.
+// untrustedTokens bounds the tokens of untrusted text.
 func untrustedTokens(text string) int64 {
 	var m tokenCounter
 	for i := range len(text) {
@@ -29,7 +29,8 @@ func untrustedTokens(text string) int64 {
 	return m.tokens()
 }
 
-// fitting returns as much of a text as takes at most limit tokens, once it is quoted, and size bytes, and whether that is less than all.
+// truncate returns the longest prefix of a text with at most limit tokens, once quoted, and size
+// bytes. It reports whether something was cut off.
 func truncate(text string, limit int64, size int) (string, bool) {
 	clean, cut := untrusted.Clean(text, size)
 	var m tokenCounter
@@ -44,19 +45,21 @@ func truncate(text string, limit int64, size int) (string, bool) {
 	return clean, cut
 }
 
-// meter bounds the tokens of a text that it is given a byte at a time. A token is never less than a byte, and that is the bound for digits,
-// punctuation, line ends and what is not ASCII. For a run of letters, with the space before it, there is a better one. Tokens are made by
-// putting pieces together as long as two neighbours are a token as well. Two letters stay apart only where they are none, so at worst one
-// letter alone and two together follow each other: (2n+1)/3 tokens for n letters, and a third of one more for each pair that may be no
-// token. A space is a letter in this, since one with any letter is a token.
+// tokenCounter computes an upper bound of the tokens of a text, byte by byte. A token has at least
+// one byte, and that is the bound for digits, punctuation, line ends and non-ASCII characters. For
+// a run of letters with its leading space there is a better bound. A tokenizer merges pieces as
+// long as two neighbours form a token. Two letters stay apart only if their pair is no token, so at
+// worst single letters and pairs alternate. That gives (2n+1)/3 tokens for n letters, and a third
+// more for each pair that may be no token. A space counts as a letter, because a space with any
+// letter is a token.
 type tokenCounter struct {
-	completed int64 // tokens of what is over
-	run       int64 // bytes of the run of letters that is not
-	unpaired  int64 // pairs in it that may be no token
+	completed int64 // tokens before the current run
+	run       int64 // bytes of the current run of letters
+	unpaired  int64 // pairs in the run that may be no token
 	last      byte
 }
 
-// add takes the next byte. The bound never shrinks by it.
+// add counts the next byte. The bound never shrinks.
 func (m *tokenCounter) add(c byte) {
 	switch {
 	case c == ' ':
@@ -74,7 +77,7 @@ func (m *tokenCounter) add(c byte) {
 	m.last = c
 }
 
-// quote takes the next byte of a text as it is quoted.
+// quote counts the next byte in its quoted form.
 func (m *tokenCounter) quote(c byte) {
 	written := []byte{c}
 	switch c {
@@ -103,11 +106,13 @@ func (m *tokenCounter) tokens() int64 {
 	return m.completed + (2*m.run+1+m.unpaired)/3
 }
 
-// unpaired are the pairs of small letters that are no token of cl100k_base, o200k_base, or either.
+// unpairedLetters are the pairs of small letters that are no token of cl100k_base, o200k_base, or
+// both.
 const unpairedLetters = " bq fj fz gj gk gq hj jg jv jw jx jy jz kq kx kz lq mz nq oq qf qg qj qk qo qv qy qz rj tj tq uq vq vz wq wv wz xg xh xj xk xq xu xv xw yf yj yq yv " +
 	"zg zj zq zr zv "
 
-// paired reports whether two letters that follow each other are a token. Of pairs with a capital so many are none that none is taken for one.
+// isPair reports whether two adjacent letters form a token. Pairs with a capital never count,
+// because most of them are no token.
 func isPair(a, b byte) bool {
 	return a >= 'a' && b >= 'a' && !strings.Contains(unpairedLetters, string([]byte{' ', a, b, ' '}))
 }

@@ -7,10 +7,11 @@ import (
 	"rubato/internal/planner"
 )
 
-// act carries out one call at the desk, and returns what the model is told. room is how many tokens what it reads may take.
+// toolHandler executes one call of the model and returns the reply to the model.
 type toolHandler func(ctx context.Context, s *session, a arguments) (any, error)
 
-// acts returns what each tool does. Submitting is not among them: it ends the session.
+// toolHandlers returns the handler of each tool. The submission has none, because it ends the
+// session.
 func toolHandlers() map[planner.Tool]toolHandler {
 	return map[planner.Tool]toolHandler{
 		planner.ToolLatestResponse:   readLatest,
@@ -35,7 +36,7 @@ func toolHandlers() map[planner.Tool]toolHandler {
 	}
 }
 
-// accepted is what the model is told of a proposal that the rails let pass.
+// accepted is the reply to a proposal that the guardrails accepted.
 type accepted struct {
 	Accepted bool    `json:"accepted"`
 	Interval float64 `json:"interval_s,omitempty"`
@@ -50,7 +51,8 @@ func (s *session) proposalReply(r planner.ProposalResult, err error) (any, error
 	return accepted{Accepted: true, Interval: seconds(r.Interval), Note: r.Note}, nil
 }
 
-// shown is a response as the model sees it: what is typed first, and the body as one text.
+// responseView is a captured response in the form for the model: typed values first, then the body
+// as one text.
 type responseView struct {
 	Of     string         `json:"of,omitempty"`
 	Status string         `json:"status"`
@@ -63,10 +65,10 @@ type responseView struct {
 	Cut    bool           `json:"cut,omitempty"`
 }
 
-// frame is what a response takes beside its values and its body, in tokens.
+// responseOverhead is the size of a response without its values and its body, in tokens.
 const responseOverhead = 60
 
-// show returns a response of which the parts that anybody may have written take at most room tokens and size bytes.
+// newResponseView converts a response. Its untrusted parts take at most room tokens and size bytes.
 func newResponseView(now time.Time, r planner.Response, room int64, size int) responseView {
 	s := responseView{
 		Status: cleanText(r.Status, maxWord), Code: r.StatusCode, Took: r.Latency.Milliseconds(), Ago: int64(now.Sub(r.At).Seconds()),
@@ -99,7 +101,7 @@ func readHistory(ctx context.Context, s *session, a arguments) (any, error) {
 		return nil, err
 	}
 	room := s.conversation.readBudget()
-	fit := int(max(room/(responseOverhead+20), 1)) // More of them would leave no room for what they say.
+	fit := int(max(room/(responseOverhead+20), 1)) // more would leave no room for their content
 	list = list[:min(len(list), planner.MaxResponses, fit)]
 	answer := make([]responseView, 0, len(list))
 	for _, r := range list {

@@ -10,15 +10,16 @@ import (
 	"rubato/internal/planner"
 )
 
-// tool is one thing that the model may ask for. The schema that the model is shown and the check of what it sends come from the same
-// lines. No parameter names an endpoint: the desk is bound to one.
+// tool is one function that the model may call. The schema and the parser of the arguments come
+// from the same definition, so that they cannot differ. No parameter names an endpoint, because the
+// toolset is bound to one.
 type tool struct {
 	name        planner.Tool
 	description string
 	parameters  []parameter
 }
 
-// parameter is a required argument: a number from low to high, or a text where high is 0.
+// parameter is a required argument: a number from low to high, or a text if high is 0.
 type parameter struct {
 	name        string
 	description string
@@ -26,12 +27,12 @@ type parameter struct {
 }
 
 const (
-	longestInterval = 366 * 24 * 3600 // seconds; what endpoints allow. Rails and clamps are narrower
+	longestInterval = 366 * 24 * 3600 // seconds, the limit of endpoints; guardrails and clamps are narrower
 	longestLife     = 24 * 60         // minutes, of a hint
 	longestPause    = 60              // minutes
 )
 
-// reading returns the tools that look.
+// readTools returns the tools that read responses.
 func readTools() []tool {
 	return []tool{
 		{planner.ToolLatestResponse, "Newest response with its body", nil},
@@ -40,7 +41,7 @@ func readTools() []tool {
 	}
 }
 
-// proposing returns the tools that propose.
+// proposalTools returns the tools that propose changes.
 func proposalTools() []tool {
 	life := parameter{"ttl_minutes", "life, up to 1440", 0.1, longestLife}
 	reason := parameter{"reason", "one sentence", 0, 0}
@@ -52,17 +53,18 @@ func proposalTools() []tool {
 	}
 }
 
-// submitting returns the tool that ends a session.
+// submitTools returns the tool that ends a session.
 func submitTools() []tool {
 	return []tool{{planner.ToolSubmit, "Ends the session; always last", []parameter{
 		{"reasoning", "short", 0, 0}, {"confidence", "0-1", 0, 1}, {"next_analysis_in_minutes", "when to look again", 0, longestLife},
 	}}}
 }
 
-// every returns all tools.
+// allTools returns all tools.
 func allTools() []tool { return slices.Concat(readTools(), proposalTools(), submitTools()) }
 
-// schema returns the JSON schema of the arguments, in the strict form: every property required, no other allowed.
+// schema returns the JSON schema of the arguments in strict mode: every property is required, and
+// no other is allowed.
 func (t tool) schema() json.RawMessage {
 	properties, required := map[string]any{}, make([]string, 0, len(t.parameters))
 	for _, p := range t.parameters {
@@ -84,7 +86,7 @@ func (t tool) schema() json.RawMessage {
 
 func (p parameter) isText() bool { return p.high == 0 }
 
-// offered returns tools as the service takes them.
+// toolDefinitions converts tools into the form of the API.
 func toolDefinitions(tools []tool) []openai.Tool {
 	list := make([]openai.Tool, 0, len(tools))
 	for _, t := range tools {
@@ -95,7 +97,7 @@ func toolDefinitions(tools []tool) []openai.Tool {
 	return list
 }
 
-// find returns the tool of a name among tools.
+// findTool returns the tool with a name.
 func findTool(tools []tool, name string) (tool, bool) {
 	at := slices.IndexFunc(tools, func(t tool) bool { return string(t.name) == name })
 	if at < 0 {

@@ -11,14 +11,15 @@ import (
 	"time"
 )
 
-// maxAnswer is how much of an answer is read. A completion of a few hundred tokens takes some kilobytes; what is longer is no answer
-// to what was asked, and 16 sessions at once must not fill the memory.
+// maxResponseBytes limits the body of a response. A completion of a few hundred tokens takes some
+// kilobytes, and 16 concurrent sessions must not exhaust memory.
 const maxResponseBytes = 512 << 10
 
-// errRedirected refuses to take the key to where an answer points.
-var errRedirect = errors.New("the service redirects; its base URL must be the last one")
+// errRedirect refuses redirects, because they would send the API key to another host.
+var errRedirect = errors.New("the service redirects: set its final address as the base URL")
 
-// transport is the way to the service: it asks nothing while the gate is shut, and hands on no more than maxAnswer bytes.
+// transport sends requests to the service. It sends none while the throttle is active, and limits
+// the response body to maxResponseBytes.
 type transport struct {
 	base     http.RoundTripper
 	throttle *throttle
@@ -28,7 +29,7 @@ type transport struct {
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if until, shut := t.throttle.active(); shut {
 		if r.Body != nil {
-			_ = r.Body.Close() // A RoundTripper closes the body that it was given, whatever happens.
+			_ = r.Body.Close() // a RoundTripper always closes the request body
 		}
 		return nil, &Failure{Kind: Throttled, RetryAt: until}
 	}
@@ -48,7 +49,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// bounded is a body that fails instead of going on for ever.
+// limitedBody is a body that fails at its size limit.
 type limitedBody struct {
 	body      io.ReadCloser
 	status    int
@@ -68,8 +69,9 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 // Close implements [io.Closer].
 func (b *limitedBody) Close() error { return b.body.Close() }
 
-// followed returns a context for one request, and a way to ask whether that was written to its end, or answered: from then on the service
-// may be at work on it, whatever becomes of the connection or of who waits.
+// traceSent returns a context for one request, and a function that reports whether the request was
+// written completely or answered. From then on the service may process it, even if the connection
+// breaks.
 func traceSent(ctx context.Context) (following context.Context, left func() bool) {
 	var gone atomic.Bool
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
@@ -82,8 +84,9 @@ func traceSent(ctx context.Context) (following context.Context, left func() bool
 	}), gone.Load
 }
 
-// newHTTPClient returns a client of its own: each phase has an end, proxies come from the environment, redirects are refused.
-// The address is the operator's word and may well be private, a model beside the planner; so the guard of targets has no part here.
+// newHTTPClient returns the client for the service. Each phase has a timeout, proxies come from the
+// environment, and redirects are refused. The operator configures the address, which may be
+// private, so the egress guard of targets does not apply.
 func newHTTPClient(g *throttle, timeout time.Duration) *http.Client {
 	return &http.Client{
 		Timeout: timeout,

@@ -1,5 +1,7 @@
-// Package untrusted prepares what strangers wrote for a reader that might take it for instructions: a language model, or a person before
-// a terminal. Text loses every character that is not seen, what looks like a secret is taken out, and what is left has a bounded size.
+// Package untrusted sanitizes text of unknown origin for a reader that might obey it: a language
+// model, or a person at a terminal. Invisible characters are removed, text that looks like a secret
+// is redacted, and the size is bounded.
 //
-// It does not try to recognize attacks. Whoever needs it to has already lost: a reader must be unable to do harm whatever it reads.
+// It does not detect attacks, because detection cannot be complete: a reader must be unable to do
+// harm whatever it reads.
 package untrusted

@@ -6,17 +6,18 @@ import (
 	"strings"
 )
 
-// tag is the begin of an element of XML or HTML.
+// tag is the start tag of an XML or HTML element.
 type tag struct {
-	bracket    string // what opens it: one, or what stands for one in text that holds markup
-	name       string // in lower case
-	attributes string // likewise
-	from       int    // where they begin
-	end        int    // where its content begins
-	empty      bool   // it has no content
+	// bracket is "<", or its escape in text that contains markup.
+	bracket    string
+	name       string // lower case
+	attributes string // lower case
+	from       int    // start of the attributes
+	end        int    // start of the content
+	empty      bool   // self-closing
 }
 
-// tagAt returns the tag that begins at a place of a text in lower case, if one does.
+// tagAt returns the tag that begins at a position of a lower-case text, if there is one.
 func tagAt(lower string, at int) (tag, bool) {
 	t := tag{bracket: "<"}
 	last := ">"
@@ -28,7 +29,8 @@ func tagAt(lower string, at int) (tag, bool) {
 	if !opens || length == 0 {
 		return t, false
 	}
-	// Of one that another one follows before it ends, only the name was read: it is text, or was cut.
+	// If another tag follows before this one ends, only its name is read: it is plain text, or was
+	// cut.
 	inside, _, _ := strings.Cut(rest, t.bracket)
 	inside, _, ends := strings.Cut(inside, last)
 	t.from = at + len(t.bracket) + length
@@ -38,12 +40,12 @@ func tagAt(lower string, at int) (tag, bool) {
 	return t, ends
 }
 
-// named reports whether c may be part of the name of an element, of a text that is not ASCII as well.
+// isNameByte reports whether c may be part of an element's name, including non-ASCII bytes.
 func isNameByte(c byte) bool {
 	return alphanumeric(c) || c == '_' || c == '-' || c == '.' || c == ':' || c >= 0x80
 }
 
-// contentEnd returns where the content of an element ends: before the tag that closes it, or at the end of a text that was cut.
+// contentEnd returns the end of an element's content: its end tag, or the end of a truncated text.
 func (t tag) contentEnd(lower string) int {
 	for at, depth := t.end, 1; ; {
 		next := strings.Index(lower[at:], t.bracket)
@@ -71,13 +73,13 @@ func (t tag) contentEnd(lower string) int {
 }
 
 var (
-	// keyed finds the name in a pair of a name and a value, as lists of settings, headers and fields of forms write them.
+	// namePair finds the name in a pair of a name and a value, as in settings, headers and forms.
 	namePair = regexp.MustCompile(`[^\w](?:name|key)\s*=\s*\\*["']([^"'\\]*)`)
-	// valued finds the begin of its value, where that is an attribute too.
+	// valueAttribute finds the start of its value if that is an attribute, too.
 	valueAttribute = regexp.MustCompile(`[^\w](?:value|content)\s*=\s*(\\*)(["'])`)
 )
 
-// secret returns where what is secret of an element begins and ends; nothing where it has nothing secret.
+// secret returns the range of an element's secret; an empty range if there is none.
 func (t tag) secret(lower string) (from, to int) {
 	secret, numbers := isSecretName(t.name)
 	if pair := namePair.FindStringSubmatch(t.attributes); pair != nil && !secret {
@@ -85,7 +87,7 @@ func (t tag) secret(lower string) (from, to int) {
 			if at := valueAttribute.FindStringSubmatchIndex(t.attributes); at != nil {
 				return t.from + at[1], t.from + closing(t.attributes, at[1], t.attributes[at[4]], at[2] < at[3])
 			}
-			secret = t.name != "input" && t.name != "meta" && t.name != "param" // These have no content and are not closed.
+			secret = t.name != "input" && t.name != "meta" && t.name != "param" // void elements without content and end tag
 		}
 	}
 	if !secret || t.empty {
@@ -99,7 +101,8 @@ func (t tag) secret(lower string) (from, to int) {
 	return t.end, to
 }
 
-// withoutElements takes out the content of XML elements with telling names, and the value beside a telling name.
+// redactElements redacts the content of XML elements with secret names, and values in pairs with
+// such names.
 func redactElements(text string) string {
 	lower := lowered(text)
 	var b strings.Builder

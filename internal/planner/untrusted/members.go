@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// withoutSecrets returns a decoded value with what stands under telling names taken out, at any depth, and nothing unseen in its texts.
+// redactMembers returns a decoded value in which members with secret names are redacted at any
+// depth, and texts have no invisible characters.
 func redactMembers(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -22,12 +23,12 @@ func redactMembers(value any) any {
 			v[i] = redactMembers(inner)
 		}
 	case string:
-		return Visible(v) // Before it is quoted: a control character would come back as the escape that spells it.
+		return Visible(v) // before quoting, which would turn a control character into its escape
 	}
 	return value
 }
 
-// private reports whether value must not be shown under key.
+// isSecretMember reports whether the value of a member must be redacted.
 func isSecretMember(key string, value any) bool {
 	secret, numbers := isSecretName(key)
 	switch value.(type) {
@@ -40,7 +41,8 @@ func isSecretMember(key string, value any) bool {
 	}
 }
 
-// namesSecret reports whether an object is a pair of a telling name and a value, as lists of headers and variables write them.
+// namesSecret reports whether an object is a pair of a secret name and a value, as in lists of
+// headers and variables.
 func namesSecret(object map[string]any) bool {
 	for key, value := range object {
 		name, is := value.(string)

@@ -2,14 +2,17 @@ package untrusted
 
 import "strings"
 
-// stem is a part of a name whose value is nobody's business.
+// secretStem is a part of a name that marks its value as a secret.
 type secretStem struct {
-	text   string
-	whole  bool // only as a word: it is a part of innocent ones
-	strict bool // numbers under it count too; elsewhere a number is one of tokens or sessions, and worth reading
+	text string
+	// whole requires the stem to be a whole word, because it is part of harmless words.
+	whole bool
+	// strict also redacts numbers. Under other stems a number counts tokens or sessions, which is
+	// useful.
+	strict bool
 }
 
-// stems are looked for in lower case, in names without separators.
+// secretStems are matched in lower case against names without separators.
 var secretStems = []secretStem{
 	{"password", false, true},
 	{"passwd", false, true},
@@ -41,10 +44,10 @@ var secretStems = []secretStem{
 	{"dsn", true, false},
 }
 
-// separator reports whether c stands between the words of a name.
+// separator reports whether c separates the words of a name.
 func separator(c byte) bool { return c == '_' || c == '-' || c == '.' || c == ' ' }
 
-// matchAt returns the stem that begins at a place of a text in lower case, and where it ends.
+// matchAt returns the stem at a position of a lower-case text, and its end.
 func matchAt(lower string, at int) (secretStem, int, bool) {
 	for _, s := range secretStems {
 		end, ok := matchWord(lower, at, s.text)
@@ -56,7 +59,8 @@ func matchAt(lower string, at int) (secretStem, int, bool) {
 	return secretStem{}, 0, false
 }
 
-// spelled reports whether word begins at a place of text, with at most one separator between two letters, and where it ends.
+// matchWord reports whether word is at a position of text, with at most one separator between two
+// letters, and its end.
 func matchWord(text string, at int, word string) (int, bool) {
 	for i := range len(word) {
 		if i > 0 && at < len(text) && separator(text[at]) {
@@ -72,7 +76,8 @@ func matchWord(text string, at int, word string) (int, bool) {
 
 func alphanumeric(c byte) bool { return letter(c) || digit(c) }
 
-// telling reports whether a name is one of a secret, and whether numbers under it are ones too.
+// isSecretName reports whether a name is that of a secret, and whether numbers under it are secret,
+// too.
 func isSecretName(name string) (secret, numbers bool) {
 	lower := lowered(name)
 	for i := range len(lower) {
@@ -83,8 +88,8 @@ func isSecretName(name string) (secret, numbers bool) {
 	return secret, numbers
 }
 
-// withoutNamed takes out what follows a telling name and an equals sign or a colon, quoted or not, however often the quotes are
-// quoted themselves. It reads the text once.
+// redactNamed redacts the value after a secret name and an equals sign or colon, also in nested
+// quotes. It takes one pass over the text.
 func redactNamed(text string) string {
 	lower := lowered(text)
 	var b strings.Builder
@@ -105,8 +110,8 @@ func redactNamed(text string) string {
 	return b.String()
 }
 
-// value returns where the value begins and ends that belongs to a name of which a part ends at a place; nothing where there is none, or
-// none to hide.
+// value returns the range of the value that belongs to a name with a stem that ends at a position. The
+// range is empty if there is no value, or none to redact.
 func value(text string, at int, s secretStem) (from, to int) {
 	slashes, quoted, found := assigned(text, at)
 	if !found {
@@ -125,13 +130,14 @@ func value(text string, at int, s secretStem) (from, to int) {
 	if literal(text[at:end]) || quoted && !s.strict && (digit(text[at]) || text[at] == '-') {
 		return 0, 0
 	}
-	if s.text == "authorization" { // A scheme first, and then what it is about.
+	if s.text == "authorization" { // a scheme, then the credentials
 		end = skip(text, skip(text, end, 1, blank), len(text), isBareByte)
 	}
 	return at, end
 }
 
-// assigned returns where the value begins after the rest of a name, whether the name was quoted, and whether there is one.
+// assigned returns the start of the value after the rest of a name, and whether the name was
+// quoted; found is false if there is no value.
 func assigned(text string, at int) (begin int, quoted, found bool) {
 	at = skip(text, at, 64, func(c byte) bool { return alphanumeric(c) || separator(c) })
 	at = skip(text, at, 8, backslash)
@@ -157,13 +163,13 @@ func skip(text string, at, most int, may func(byte) bool) int {
 
 func blank(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
 
-// bare reports whether c may be part of a value without quotes.
+// isBareByte reports whether c may be part of an unquoted value.
 func isBareByte(c byte) bool { return !blank(c) && strings.IndexByte(`"'\&;,<>(){}[]`, c) < 0 }
 
 func literal(word string) bool { return word == "true" || word == "false" || word == "null" }
 
-// closing returns where a quote ends: before the mark that closes it, or at the end of a text that was cut. Within quotes that are
-// quoted themselves, the first backslash is the end.
+// closing returns the end of a quoted value: its closing quote, or the end of a truncated text. In
+// nested quotes the first backslash ends it.
 func closing(text string, at int, mark byte, nested bool) int {
 	for at < len(text) && text[at] != mark {
 		if text[at] == '\\' {

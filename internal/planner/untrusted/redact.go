@@ -6,29 +6,30 @@ import (
 	"strings"
 )
 
-// Redacted stands where a secret was.
+// Redacted replaces a secret.
 const Redacted = "[redacted]"
 
 var (
-	// scheme finds credentials as headers carry them.
+	// scheme finds credentials in headers.
 	scheme = regexp.MustCompile(`(?i)\b(bearer|basic|digest|negotiate|token)\s+[\w.~+/=:-]{8,}`)
 	// userinfo finds credentials in a URL.
 	userinfo = regexp.MustCompile(`(://)[^\s/@"'<>]+@`)
-	// shapes are secrets by their looks.
+	// shapes are tokens of known formats.
 	shapes = regexp.MustCompile(strings.Join([]string{
 		`-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|$)`,
-		`\beyJ[\w-]{8,}\.[\w-]*(?:\.[\w-]*)*`,         // a signed token
+		`\beyJ[\w-]{8,}\.[\w-]*(?:\.[\w-]*)*`,         // signed token (JWT)
 		`\b(?:sk|pk|rk)[-_](?:[a-z]+[-_])?[\w-]{12,}`, // model and payment services
 		`\b(?:AKIA|ASIA)[A-Z0-9]{12,}`,                // cloud keys
 		`\b(?:gh[pousr]|github_pat|glpat|npm|whsec|hf|shpat|dop_v1)[-_][\w-]{10,}`,
 		`\bxox[a-z]-[\w-]{8,}`,
 		`\bAIza[\w-]{20,}`,
 		`\bya29\.[\w-]{10,}`,
-		`\brbt_[a-z2-7]{12,}`, // keys of our own
+		`\brbt_[a-z2-7]{12,}`, // Rubato's own keys
 	}, "|"))
 )
 
-// What a text must hold for an expression to be worth running: they are slow, and most texts hold none of it.
+// Marks without which a text cannot match, because the expressions are slow and most texts hold no
+// mark.
 var (
 	schemeMarks = []string{"bearer", "basic", "digest", "negotiate", "token"}
 	shapeMarks  = []string{
@@ -37,9 +38,9 @@ var (
 	}
 )
 
-// Redact returns text with [Redacted] in the place of what is or looks like a secret: values under telling names in JSON, XML, headers,
-// queries and settings, tokens of known shapes, private keys, credentials in URLs, and long mixes of letters and digits. It takes out
-// too much rather than too little.
+// Redact replaces secrets by [Redacted]: values under secret names in JSON, XML, headers, queries
+// and settings, tokens of known formats, private keys, credentials in URLs, and long mixes of
+// letters and digits. If in doubt, it redacts.
 func Redact(text string) string {
 	lower := lowered(text)
 	if containsAny(lower, shapeMarks) {
@@ -58,7 +59,7 @@ func containsAny(text string, marks []string) bool {
 	return slices.ContainsFunc(marks, func(mark string) bool { return strings.Contains(text, mark) })
 }
 
-// lowered returns text with ASCII letters in lower case, byte for byte.
+// lowered returns text with ASCII letters in lower case, with the same byte positions.
 func lowered(text string) string {
 	lower := []byte(text)
 	for i, c := range lower {
@@ -69,10 +70,10 @@ func lowered(text string) string {
 	return string(lower)
 }
 
-// longest is from how many characters on a run of letters and digits may be a key without a name.
+// minLongRun is the length from which a run of letters and digits may be a key.
 const minLongRun = 32
 
-// withoutLong takes out long runs in which letters and digits mix: keys, hashes, and what somebody encoded to pass unread.
+// redactLongRuns redacts long runs that mix letters and digits: keys, hashes and encoded data.
 func redactLongRuns(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); {
@@ -99,5 +100,5 @@ func redactLongRuns(text string) string {
 func letter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 func digit(c byte) bool  { return c >= '0' && c <= '9' }
 
-// encoded reports whether c is one of the characters by which bytes are written as text.
+// encoded reports whether c is a character of base64 or hex.
 func encoded(c byte) bool { return letter(c) || digit(c) || strings.IndexByte("+/_=-", c) >= 0 }

@@ -2,13 +2,15 @@ package untrusted
 
 import "encoding/json"
 
-// Storable returns a text as JSON of at most limit bytes that every database keeps, Postgres's jsonb among them: what the text says where
-// it is JSON, with numbers as float64 and nothing unseen in texts and names, and otherwise the text itself as a JSON string, cut. Valid
-// JSON alone is not enough: jsonb refuses numbers that no machine holds, such as 1e200000, the character U+0000 and halves of a surrogate
-// pair, however they are spelled. limit must leave room for the quotes.
+// Storable returns a text as JSON of at most limit bytes that Postgres's jsonb accepts. A text that
+// is valid JSON keeps its structure, with numbers as float64 and without invisible characters. Any
+// other text becomes a truncated JSON string. limit must leave room for the quotes.
+//
+// Valid JSON alone is not enough, because jsonb rejects numbers such as 1e200000, the character
+// U+0000, and lone surrogates.
 func Storable(text string, limit int) json.RawMessage {
 	var value any
-	if err := json.Unmarshal([]byte(text), &value); err == nil { // It fails for numbers beyond float64, and mends halves of pairs.
+	if err := json.Unmarshal([]byte(text), &value); err == nil { // fails for numbers beyond float64, replaces lone surrogates
 		if kept := encode(visibleValue(value)); kept != "" && len(kept) <= limit {
 			return json.RawMessage(kept)
 		}
@@ -21,11 +23,11 @@ func Storable(text string, limit int) json.RawMessage {
 		if over <= 0 || text == "" {
 			return json.RawMessage(quoted)
 		}
-		most = len(text) - (over+1)/2 // A quote is two bytes of JSON.
+		most = len(text) - (over+1)/2 // a quote takes two bytes of JSON
 	}
 }
 
-// seen returns a decoded value with nothing unseen in its texts and names.
+// visibleValue returns a decoded value without invisible characters in its texts and names.
 func visibleValue(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

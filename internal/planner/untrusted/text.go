@@ -9,18 +9,20 @@ import (
 	"unicode/utf8"
 )
 
-// MaxText is how much of a text is looked at, in bytes. It is far more than anybody is shown, and little enough to be read quickly.
+// MaxText is the number of bytes of a text that are processed. It is far more than is ever shown,
+// and small enough to process quickly.
 const MaxText = 64 << 10
 
-// Clean returns text as it may be shown: JSON without its whitespace and escapes, valid UTF-8, no character that is not seen, no
-// secret, and at most limit bytes, cut between characters. It reports whether something was cut off. Secrets are taken out before the
-// cut, so no half of one stays.
+// Clean returns a text that is safe to show: valid UTF-8, JSON in compact form without escapes,
+// without invisible characters and secrets, and at most limit bytes, cut between characters. cut
+// reports whether something was cut off. Secrets are redacted before the cut, because half a secret
+// would not be recognized.
 //
-// Of a text of more than [MaxText] bytes only that much is looked at.
+// Of a text longer than [MaxText] bytes only that many are processed.
 func Clean(text string, limit int) (clean string, cut bool) {
 	if len(text) > MaxText {
 		text, cut = text[:MaxText], true
-		text = text[:strings.LastIndexAny(text, " \t\r\n,;&\"'")+1] // What may be half a secret goes.
+		text = text[:strings.LastIndexAny(text, " \t\r\n,;&\"'")+1] // drop what may be half a secret
 	}
 	clean = Redact(Visible(canonical(text)))
 	if len(clean) <= limit {
@@ -29,7 +31,7 @@ func Clean(text string, limit int) (clean string, cut bool) {
 	return truncate(clean, limit), true
 }
 
-// beginning returns at most limit bytes of a text, cut between characters.
+// truncate returns at most limit bytes of a text, cut between characters.
 func truncate(text string, limit int) string {
 	end := max(min(len(text), limit), 0)
 	for end > 0 && end < len(text) && !utf8.RuneStart(text[end]) {
@@ -38,8 +40,9 @@ func truncate(text string, limit int) string {
 	return text[:end]
 }
 
-// Visible returns text without what is not seen: bytes that are no UTF-8, control and format characters (zero widths, directions,
-// tags), variation selectors, private use and unassigned ones. Line ends and tabs become spaces, several in a row one.
+// Visible removes invisible characters: invalid UTF-8, control and format characters (zero width,
+// direction, tags), variation selectors, private use and unassigned characters. Each run of
+// whitespace becomes one space.
 func Visible(text string) string {
 	var b strings.Builder
 	b.Grow(len(text))
@@ -60,21 +63,21 @@ func Visible(text string) string {
 	return b.String()
 }
 
-// hidden reports whether nobody sees r.
+// hidden reports whether r is invisible.
 func hidden(r rune) bool {
 	switch {
 	case r == utf8.RuneError, !unicode.IsPrint(r), unicode.Is(unicode.Variation_Selector, r):
 		return true
-	default: // Letters that are drawn as nothing, which carry messages past people.
+	default: // letters without a glyph, which can hide a message
 		return r == 0x115f || r == 0x1160 || r == 0x3164 || r == 0xffa0 || r == 0x2800 || r == 0x034f || r == 0x17b4 || r == 0x17b5
 	}
 }
 
-// escape finds characters that a text spells by their number.
+// escape finds \u escapes.
 var escape = regexp.MustCompile(`\\u[0-9a-fA-F]{4}`)
 
-// canonical returns JSON in the shortest form that means the same, with secret members taken out, and other text with its escapes
-// resolved: a name like p\u0061ssword must not pass for another one.
+// canonical returns JSON in compact form with secret members redacted, and other text with its
+// escapes resolved. Otherwise a name like p\u0061ssword would not be recognized.
 func canonical(text string) string {
 	if value, is := decoded(text); is {
 		return encode(redactMembers(value))
@@ -88,9 +91,9 @@ func canonical(text string) string {
 	})
 }
 
-// JSON returns what a text of JSON says, with what stands under telling names replaced by [Redacted] and nothing unseen in its texts;
-// texts may still hold secrets by their looks, so each of them has to pass [Redact]. Numbers are [json.Number]. It reports whether the
-// text is JSON, of at most [MaxText] bytes.
+// JSON decodes a JSON text of at most [MaxText] bytes; is reports whether it is one. Values of
+// members with secret names become [Redacted], and invisible characters are removed. Other texts
+// may still hold secrets, so each has to pass [Redact]. Numbers are [json.Number].
 func JSON(text string) (value any, is bool) {
 	if len(text) > MaxText {
 		return nil, false
@@ -113,7 +116,7 @@ func decoded(text string) (value any, is bool) {
 func encode(value any) string {
 	var b strings.Builder
 	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false) // Who quotes the text escapes it once.
+	encoder.SetEscapeHTML(false) // the caller that quotes the text escapes it
 	if err := encoder.Encode(value); err != nil {
 		return ""
 	}

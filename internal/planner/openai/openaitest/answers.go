@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Invocation is a call that a model wants to make. Arguments is sent as it stands, whether it is JSON or not.
+// Invocation is a tool call of a model. Arguments is sent as it is, even if it is not JSON.
 type Invocation struct {
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`
@@ -20,19 +20,19 @@ type Invocation struct {
 func Invoke(name string, arguments any) Invocation {
 	text, err := json.Marshal(arguments)
 	if err != nil {
-		panic(fmt.Sprintf("arguments of %s that cannot be encoded: %v", name, err)) // A test wrote them.
+		panic(fmt.Sprintf("arguments of %s that cannot be encoded: %v", name, err)) // a mistake in the test
 	}
 	return Invocation{Name: name, Arguments: string(text)}
 }
 
-// Usage is what a call is said to have cost.
+// Usage is the reported token usage.
 type Usage struct {
 	Prompt     int `json:"prompt_tokens"`
 	Completion int `json:"completion_tokens"`
 	Total      int `json:"total_tokens"`
 }
 
-// completion is the body of an answer.
+// completion is the body of a response.
 type completion struct {
 	ID      string   `json:"id"`
 	Object  string   `json:"object"`
@@ -47,7 +47,7 @@ type choice struct {
 	FinishReason string  `json:"finish_reason"`
 }
 
-// message is Message with its absences spelled out, as services write them.
+// message is Message with explicit nulls, as services write them.
 type message struct {
 	Role      string     `json:"role"`
 	Content   *string    `json:"content"`
@@ -55,15 +55,15 @@ type message struct {
 	ToolCalls []ToolCall `json:"tool_calls,omitempty"`
 }
 
-// Tools is a model that calls tools, all in one answer.
+// Tools is a model that makes all calls in one completion.
 func Tools(calls ...Invocation) Answer { return complete(calling(calls), "tool_calls", measured) }
 
-// ToolsFor is Tools with a cost.
+// ToolsFor is Tools with a reported usage.
 func ToolsFor(cost Usage, calls ...Invocation) Answer {
 	return complete(calling(calls), "tool_calls", func(*http.Request, message) *Usage { return &cost })
 }
 
-// calling returns the message of a model that makes calls.
+// calling returns the message with the calls.
 func calling(calls []Invocation) message {
 	m := message{Role: "assistant"}
 	for i, call := range calls {
@@ -74,9 +74,9 @@ func calling(calls []Invocation) message {
 	return m
 }
 
-// measured counts tokens as English and JSON come out on average: four bytes for one.
+// measured estimates tokens at four bytes each, the average of English and JSON.
 func measured(r *http.Request, m message) *Usage {
-	text, _ := json.Marshal(m) // It was encoded once already.
+	text, _ := json.Marshal(m)
 	u := Usage{Prompt: int(r.ContentLength) / 4, Completion: len(text) / 4}
 	u.Total = u.Prompt + u.Completion
 	return &u
@@ -84,20 +84,20 @@ func measured(r *http.Request, m message) *Usage {
 
 func uncounted(*http.Request, message) *Usage { return nil }
 
-// Text is a model that talks instead of calling a tool.
+// Text is a model that answers with text instead of a call.
 func Text(text string) Answer {
 	return complete(message{Role: "assistant", Content: &text}, "stop", measured)
 }
 
-// Refusal is a model that refuses, as the safety training of some makes them do.
+// Refusal is a model that refuses, as safety training makes some models do.
 func Refusal(text string) Answer {
 	return complete(message{Role: "assistant", Refusal: &text}, "stop", measured)
 }
 
-// Filtered is a service whose filter removed what the model said.
+// Filtered is a service after its content filter removed the model's text.
 func Filtered() Answer { return complete(message{Role: "assistant"}, "content_filter", measured) }
 
-// Exhausted is a model that reached its limit of tokens in the middle of a call.
+// Exhausted is a model that reached its token limit in the middle of a call.
 func Exhausted(call Invocation) Answer {
 	half := call.Arguments[:len(call.Arguments)/2]
 	return complete(message{Role: "assistant", ToolCalls: []ToolCall{{
@@ -105,12 +105,12 @@ func Exhausted(call Invocation) Answer {
 	}}}, "length", measured)
 }
 
-// Empty is an answer without any choice.
+// Empty is a response without choices.
 func Empty() Answer {
 	return Raw(`{"id":"chatcmpl-0","object":"chat.completion","model":"scripted","choices":[],"usage":null}`)
 }
 
-// Uncounted is Tools without a word of what it cost, as some compatible servers answer.
+// Uncounted is Tools without usage, as some compatible servers respond.
 func Uncounted(calls ...Invocation) Answer { return complete(calling(calls), "tool_calls", uncounted) }
 
 func complete(m message, reason string, cost func(*http.Request, message) *Usage) Answer {
@@ -120,22 +120,22 @@ func complete(m message, reason string, cost func(*http.Request, message) *Usage
 			Choices: []choice{{Message: m, FinishReason: reason}}, Usage: cost(r, m),
 		})
 		if err != nil {
-			panic(fmt.Sprintf("an answer that cannot be encoded: %v", err)) // A test wrote it.
+			panic(fmt.Sprintf("an answer that cannot be encoded: %v", err)) // a mistake in the test
 		}
 		Raw(string(body))(w, r)
 	}
 }
 
-// Raw answers 200 with a body as it stands: truncated JSON, a page of HTML, nothing.
+// Raw responds 200 with any body: truncated JSON, an HTML page, nothing.
 func Raw(body string) Answer { return Status(http.StatusOK, body) }
 
-// Problem is the body of an error as the service writes it.
+// Problem is the body of an error response.
 func Problem(kind, text string) string {
 	body, _ := json.Marshal(map[string]any{"error": map[string]any{"message": text, "type": kind, "code": nil}})
 	return string(body)
 }
 
-// Status answers with a status, a body, and headers given as names and values in turn.
+// Status responds with a status, a body, and headers given as alternating names and values.
 func Status(status int, body string, headers ...string) Answer {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -143,21 +143,21 @@ func Status(status int, body string, headers ...string) Answer {
 			w.Header().Set(headers[i], headers[i+1])
 		}
 		w.WriteHeader(status)
-		_, _ = io.WriteString(w, body) // A client that has gone is part of some tests.
+		_, _ = io.WriteString(w, body) // some tests close the client early
 	}
 }
 
-// RateLimited is a service that has no room, with a Retry-After as it stands.
+// RateLimited is a 429 with a Retry-After.
 func RateLimited(retryAfter string) Answer {
 	return Status(http.StatusTooManyRequests, Problem("rate_limit_error", "slow down"), "Retry-After", retryAfter)
 }
 
-// Hang is a service that takes the request and never answers.
+// Hang is a service that accepts the request and never responds.
 func Hang() Answer {
 	return func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
 }
 
-// Cut sends the first half of an answer under the length of the whole, and closes the connection.
+// Cut sends half of a body under the full Content-Length, then closes the connection.
 func Cut(body string) Answer {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -168,7 +168,8 @@ func Cut(body string) Answer {
 	}
 }
 
-// Drip sends a byte at a time with a pause between, so that the connection is never idle and the answer never ends.
+// Drip sends a byte at a time with pauses, so that the connection is never idle and the response
+// never ends.
 func Drip(pause time.Duration) Answer {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -186,8 +187,8 @@ func Drip(pause time.Duration) Answer {
 	}
 }
 
-// Huge answers with the JSON of a completion whose content has size bytes, and counts in sent what it could write of it. status
-// decides whether it is an error's body.
+// Huge responds with a completion with size bytes of content, and counts the written bytes in
+// sent. status selects a success or an error.
 func Huge(status int, size int64, sent *atomic.Int64) Answer {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

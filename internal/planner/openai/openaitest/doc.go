@@ -1,4 +1,5 @@
-// Package openaitest is a chat completions server for tests whose every answer is scripted: models that help, err, refuse, obey
-// whoever wrote last, and services that are slow, full, cut short or broken. It checks requests as strictly as the strictest service
-// does, so that a request which only a lenient one would take fails a test.
+// Package openaitest is a chat completions server for tests with scripted responses: models that
+// help, fail, refuse or obey injected text, and services that are slow, overloaded, truncated or
+// broken. It validates requests as strictly as the strictest service, so that a request which only
+// a lenient service accepts fails the test.
 package openaitest

@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// Request is what a client asked, as far as tests look at it.
+// Request is a client's request, as far as tests read it.
 type Request struct {
 	Model               string          `json:"model"`
 	Messages            []Message       `json:"messages"`
@@ -40,20 +40,21 @@ type Tool struct {
 	} `json:"function"`
 }
 
-// ToolCall is a call as the model writes it.
+// ToolCall is a call in the model's form.
 type ToolCall struct {
 	ID       string   `json:"id"`
 	Type     string   `json:"type"`
 	Function Function `json:"function"`
 }
 
-// Function names what is called. Arguments is text that should hold a JSON object; a model may write anything there.
+// Function is the called function. Arguments should hold a JSON object, but a model may write
+// anything.
 type Function struct {
 	Name      string `json:"name"`
 	Arguments string `json:"arguments"`
 }
 
-// Forced returns the name of the function that the model must call, or nothing where it may choose.
+// Forced returns the name of the function that the model must call; empty if it may choose.
 func (r Request) Forced() string {
 	var choice struct {
 		Function struct {
@@ -66,7 +67,7 @@ func (r Request) Forced() string {
 	return choice.Function.Name
 }
 
-// Answers returns the contents of all messages by which tools answered, oldest first.
+// Answers returns the contents of all tool messages, oldest first.
 func (r Request) Answers() []string {
 	var answers []string
 	for _, m := range r.Messages {
@@ -77,7 +78,7 @@ func (r Request) Answers() []string {
 	return answers
 }
 
-// check returns what a strict service would refuse the request for.
+// check returns the error of a strict service for the request.
 func (r Request) check() error {
 	switch {
 	case r.Model == "":
@@ -99,7 +100,7 @@ func (r Request) check() error {
 	return r.checkAnswers()
 }
 
-// checkAnswers returns an error where a call is not answered at once and exactly once, or an answer belongs to no call.
+// checkAnswers returns an error unless every call is answered at once and exactly once.
 func (r Request) checkAnswers() error {
 	var open []string
 	for i, m := range r.Messages {
@@ -124,7 +125,7 @@ func (r Request) checkAnswers() error {
 	return nil
 }
 
-// check returns an error unless the schema is one that strict mode takes.
+// check returns an error unless strict mode accepts the schema.
 func (t Tool) check() error {
 	if t.Type != "function" || t.Function.Name == "" || !t.Function.Strict {
 		return errors.New("not a strict function with a name")
@@ -132,7 +133,8 @@ func (t Tool) check() error {
 	return checkSchema(t.Function.Parameters)
 }
 
-// checkSchema returns an error unless every object of the schema names all its properties as required and forbids others.
+// checkSchema returns an error unless every object of the schema requires all its properties and
+// forbids others.
 func checkSchema(schema json.RawMessage) error {
 	var object struct {
 		Type       any                        `json:"type"`

@@ -4,21 +4,21 @@ import (
 	"strings"
 )
 
-// Always gives the same answer to every call.
+// Always returns the same response for every call.
 func Always(answer Answer) Script { return func(Call) Answer { return answer } }
 
-// Sequence gives one answer after another, and the last one to every call after it.
+// Sequence returns one response after the other, then repeats the last one.
 func Sequence(answers ...Answer) Script {
 	return func(c Call) Answer { return answers[min(c.N, len(answers)-1)] }
 }
 
-// Session plays one conversation with each client that begins one, whatever else is asked between: the n-th answer goes to the
-// request that already holds n answers of the model.
+// Session plays one conversation with each client, also if clients alternate: response n goes to
+// the request that holds n messages of the model.
 func Session(answers ...Answer) Script {
 	return func(c Call) Answer { return answers[min(c.Turn(), len(answers)-1)] }
 }
 
-// Turn counts how often the model has spoken in this conversation.
+// Turn returns the number of model messages in this conversation.
 func (c Call) Turn() int {
 	turn := 0
 	for _, m := range c.Request.Messages {
@@ -29,21 +29,21 @@ func (c Call) Turn() int {
 	return turn
 }
 
-// Submission ends a session calmly.
+// Submission returns the call that ends a session.
 func Submission(reasoning string) Invocation {
 	return Invoke("submit_analysis", map[string]any{
 		"reasoning": reasoning, "confidence": 0.8, "next_analysis_in_minutes": 60,
 	})
 }
 
-// Obedient is a model that does what the attacker wrote: it looks at what the target answered, makes every call of want, a few in
-// each answer, and then submits all that it was ever shown as its reasoning. Told to use one function, it uses that.
+// Obedient is a model under prompt injection: it reads the target's response, makes every call of
+// Want, and then submits its whole input as its reasoning. It obeys tool_choice.
 type Obedient struct {
 	Want  []Invocation
-	Batch int // calls in one answer; 1 if zero
+	Batch int // calls per completion; 1 if zero
 }
 
-// Script returns the behaviour, one conversation at a time.
+// Script returns the behaviour.
 func (o *Obedient) Script() Script {
 	return func(c Call) Answer {
 		turn, batch := c.Turn(), max(o.Batch, 1)
@@ -58,7 +58,7 @@ func (o *Obedient) Script() Script {
 	}
 }
 
-// shown returns the end of all that the model was shown, as much as an answer holds.
+// shown returns the end of the model's input, as much as a response holds.
 func (c Call) shown() string {
 	var b strings.Builder
 	for _, m := range c.Request.Messages {

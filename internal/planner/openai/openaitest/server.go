@@ -13,17 +13,18 @@ import (
 
 // Call is one request to the server.
 type Call struct {
-	N       int // counts from 0, over the whole life of the server
+	N       int // counts from 0 over the life of the server
 	At      time.Time
 	Header  http.Header
 	Body    []byte
 	Request Request
 }
 
-// Answer writes what the service answers. It returns when it is done or the client has gone.
+// Answer writes a response. It returns when the response is complete or the client has
+// disconnected.
 type Answer func(w http.ResponseWriter, r *http.Request)
 
-// Script decides the answer to a call. It may be asked from several goroutines at once.
+// Script selects the response to a call. It is called from several goroutines.
 type Script func(Call) Answer
 
 // Server is a chat completions service on loopback.
@@ -36,14 +37,14 @@ type Server struct {
 	broken []string
 }
 
-// New starts a server that answers by script until the test ends. The test fails where a request was one that a strict service
-// refuses.
+// New starts a server that runs until the test ends. The test fails if a strict service would
+// reject one of its requests.
 func New(tb testing.TB, script Script) *Server {
 	tb.Helper()
 	s := &Server{script: script}
 	s.http = httptest.NewServer(http.HandlerFunc(s.serve))
 	tb.Cleanup(func() {
-		s.http.CloseClientConnections() // Answers that hold wait for their client to go.
+		s.http.CloseClientConnections() // ends responses that hang
 		s.http.Close()
 		for _, text := range s.broken {
 			tb.Errorf("a strict service refuses this request: %s", text)
@@ -72,7 +73,7 @@ func (s *Server) Script(script Script) {
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // The client went while it was asking.
+		return // the client disconnected
 	}
 	call := Call{At: time.Now(), Header: r.Header.Clone(), Body: body}
 	problem := s.read(r, &call)
@@ -84,7 +85,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	script(call)(w, r)
 }
 
-// read decodes the request, and returns what a strict service would refuse it for.
+// read decodes the request, and returns the error of a strict service.
 func (s *Server) read(r *http.Request, call *Call) error {
 	if r.Method != http.MethodPost || r.URL.Path != "/v1/chat/completions" {
 		return fmt.Errorf("%s %s is not POST /v1/chat/completions", r.Method, r.URL.Path)
@@ -95,7 +96,7 @@ func (s *Server) read(r *http.Request, call *Call) error {
 	return call.Request.check()
 }
 
-// note keeps the call and numbers it, and returns the script of the moment.
+// note records and numbers the call, and returns the current script.
 func (s *Server) note(call *Call, problem error) Script {
 	s.mu.Lock()
 	defer s.mu.Unlock()
