@@ -32,7 +32,13 @@ type Budget struct {
 }
 
 // New returns a budget of [Steps] that ends when done is closed; nil: never.
-func New(done <-chan struct{}) *Budget { return &Budget{left: Steps, until: checkInterval, done: done} }
+func New(done <-chan struct{}) *Budget {
+	return &Budget{
+		left:  Steps,
+		until: checkInterval,
+		done:  done,
+	}
+}
 
 // Ended returns a budget that fails with err.
 func Ended(err error) *Budget { return &Budget{err: err} }

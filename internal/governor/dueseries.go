@@ -34,7 +34,14 @@ type DueSeries struct {
 // A cron that is no [CountingCron] has no due times.
 func DueTimes(in Input, within Span) []DueSeries {
 	in = Input{
-		Now: in.Now, Anchor: in.Anchor, StartAt: in.StartAt, Baseline: in.Baseline, Failures: in.Failures, Min: in.Min, Max: in.Max, IntervalHint: in.IntervalHint,
+		Now:          in.Now,
+		Anchor:       in.Anchor,
+		StartAt:      in.StartAt,
+		Baseline:     in.Baseline,
+		Failures:     in.Failures,
+		Min:          in.Min,
+		Max:          in.Max,
+		IntervalHint: in.IntervalHint,
 	}.bounded()
 	if in.Anchor.IsZero() {
 		if in.Anchor = firstAnchor(in); in.Anchor.IsZero() {
@@ -43,16 +50,28 @@ func DueTimes(in Input, within Span) []DueSeries {
 	}
 	var list []DueSeries
 	if in.Hinted() {
-		g := dueGrid{in: in, every: Tempo(in), source: SourceAIInterval}
+		g := dueGrid{
+			in:     in,
+			every:  Tempo(in),
+			source: SourceAIInterval,
+		}
 		last := g.notAfter(later(bound(in.IntervalHint.ExpiresAt), in.Anchor.Add(1)).Add(g.every - 1))
 		list = g.appendSeries(list, Span{within.After, earlier(within.Until, last)})
 		in.Anchor, in.IntervalHint = last, nil
 	}
 	if in.Baseline.Cron == nil {
-		return dueGrid{in: in, every: Tempo(in), source: SourceBaselineInterval}.appendSeries(list, within)
+		return dueGrid{
+			in:     in,
+			every:  Tempo(in),
+			source: SourceBaselineInterval,
+		}.appendSeries(list, within)
 	}
 	if cron, sums := in.Baseline.Cron.(CountingCron); sums {
-		list = dueGrid{in: in, cron: cron, source: SourceBaselineCron}.appendSeries(list, within)
+		list = dueGrid{
+			in:     in,
+			cron:   cron,
+			source: SourceBaselineCron,
+		}.appendSeries(list, within)
 	}
 	return list
 }
@@ -93,7 +112,11 @@ func (g dueGrid) appendSeries(list []DueSeries, within Span) []DueSeries {
 		s = DueSeries{From: g.notAfter(within.After).Add(g.every), To: g.notAfter(within.Until)}
 		s.Count = int64(s.To.Sub(s.From)/g.every) + 1
 	case g.in.Min <= time.Second && g.in.Max <= 0: // cron occurrences are at least a second apart
-		s = DueSeries{From: g.cron.Next(within.After), To: g.cron.Last(within.After, within.Until), Count: g.cron.Count(within.After, within.Until)}
+		s = DueSeries{
+			From:  g.cron.Next(within.After),
+			To:    g.cron.Last(within.After, within.Until),
+			Count: g.cron.Count(within.After, within.Until),
+		}
 	default:
 		s = g.walk(within)
 	}

@@ -41,7 +41,11 @@ func newPlan(in Input) plan {
 // move sets the candidate and adds a step. The source stays.
 func (p *plan) move(rule Rule, at time.Time, why string) {
 	p.at, p.grid = at, time.Time{}
-	p.steps = append(p.steps, Step{Rule: rule, At: at, Why: why})
+	p.steps = append(p.steps, Step{
+		Rule: rule,
+		At:   at,
+		Why:  why,
+	})
 }
 
 // neverRun reports whether the endpoint has never run, so that there is no grid point.
@@ -232,7 +236,12 @@ func (p *plan) pause() {
 
 // decision returns the result of the rules.
 func (p *plan) decision() Decision {
-	return Decision{At: p.at, Slot: p.slot(), Source: p.source, Steps: p.steps}
+	return Decision{
+		At:     p.at,
+		Slot:   p.slot(),
+		Source: p.source,
+		Steps:  p.steps,
+	}
 }
 
 // slot returns the due time that the run stands for.

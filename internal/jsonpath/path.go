@@ -145,7 +145,11 @@ type search struct {
 }
 
 func (p *Path) search(d *Document, b *budget.Budget, visit func(location) bool) error {
-	s := &search{root: d.root, budget: b, visit: visit}
+	s := &search{
+		root:   d.root,
+		budget: b,
+		visit:  visit,
+	}
 	if s.spend(1) {
 		s.walk(p.segments, location{value: d.root})
 	}
@@ -186,7 +190,11 @@ func (s *search) selector(selector spec.Selector, value any, rest []*spec.Segmen
 	case spec.Name:
 		if members, ok := value.(map[string]any); ok {
 			if member, there := members[string(sel)]; there {
-				s.walk(rest, location{holder: value, name: string(sel), value: member})
+				s.walk(rest, location{
+					holder: value,
+					name:   string(sel),
+					value:  member,
+				})
 			}
 		}
 	case spec.Index:
@@ -196,7 +204,11 @@ func (s *search) selector(selector spec.Selector, value any, rest []*spec.Segmen
 				i += len(list)
 			}
 			if i >= 0 && i < len(list) {
-				s.walk(rest, location{holder: value, index: i, value: list[i]})
+				s.walk(rest, location{
+					holder: value,
+					index:  i,
+					value:  list[i],
+				})
 			}
 		}
 	case spec.SliceSelector:
@@ -222,11 +234,19 @@ func (s *search) slice(sel spec.SliceSelector, value any, rest []*spec.Segment) 
 	switch {
 	case step > 0:
 		for i := lower; i < upper && i >= 0 && s.spend(1); i += step {
-			s.walk(rest, location{holder: value, index: i, value: list[i]})
+			s.walk(rest, location{
+				holder: value,
+				index:  i,
+				value:  list[i],
+			})
 		}
 	case step < 0:
 		for i := upper; lower < i && s.spend(1); i += step {
-			s.walk(rest, location{holder: value, index: i, value: list[i]})
+			s.walk(rest, location{
+				holder: value,
+				index:  i,
+				value:  list[i],
+			})
 		}
 	}
 }
@@ -253,7 +273,11 @@ func (s *search) children(value any, visit func(location)) {
 			if !s.spend(1) {
 				return
 			}
-			visit(location{holder: value, index: i, value: v[i]})
+			visit(location{
+				holder: value,
+				index:  i,
+				value:  v[i],
+			})
 		}
 	case map[string]any:
 		if !s.spend(sortSteps * len(v)) {
@@ -263,7 +287,11 @@ func (s *search) children(value any, visit func(location)) {
 			if !s.spend(1) {
 				return
 			}
-			visit(location{holder: value, name: name, value: v[name]})
+			visit(location{
+				holder: value,
+				name:   name,
+				value:  v[name],
+			})
 		}
 	}
 }

@@ -96,7 +96,12 @@ func compile(text string) (*Pattern, error) {
 		return nil, fmt.Errorf("must be a regular expression (RE2): %w", err)
 	}
 	prefix, _ := re.LiteralPrefix()
-	return &Pattern{re: re, prog: prog, prefix: []byte(prefix), steps: steps}, nil
+	return &Pattern{
+		re:     re,
+		prog:   prog,
+		prefix: []byte(prefix),
+		steps:  steps,
+	}, nil
 }
 
 func tooLarge(steps int) error {

@@ -21,8 +21,14 @@ func (p *Pattern) Replace(text []byte, b *budget.Budget, with func(found []byte)
 		return nil, false
 	}
 	m := &matcher{
-		prog: p.prog, prefix: p.prefix, text: text, start: p.prog.StartCond(), left: replaceFactor * p.steps * (len(text) + MaxBytes),
-		now: newQueue(len(p.prog.Inst)), next: newQueue(len(p.prog.Inst)), budget: b,
+		prog:   p.prog,
+		prefix: p.prefix,
+		text:   text,
+		start:  p.prog.StartCond(),
+		left:   replaceFactor * p.steps * (len(text) + MaxBytes),
+		now:    newQueue(len(p.prog.Inst)),
+		next:   newQueue(len(p.prog.Inst)),
+		budget: b,
 	}
 	m.charged = m.left
 	end := 0 // end of the last match

@@ -27,7 +27,11 @@ func (p *Planner) analyse(ctx context.Context, t Claim) error {
 		return p.cfg.Queue.Park(ctx, t, why, material.Endpoint.Version)
 	}
 	t.Memory = t.Memory.pruned(material.Now)
-	a := &analysis{Planner: p, claim: t, inputs: material}
+	a := &analysis{
+		Planner: p,
+		claim:   t,
+		inputs:  material,
+	}
 	if err := a.prepare(); err != nil {
 		return err
 	}
@@ -76,8 +80,13 @@ func (a *analysis) prepare() (err error) {
 	}
 	s.holds = a.inputs.Holds
 	a.tools = &sessionTools{
-		account: a.claim.Account, inputs: a.inputs, proposals: s, guardrails: a.cfg.Guardrails, evidence: a.cfg.Evidence,
-		refused: map[Kind]int{}, cut: map[Kind]int{},
+		account:    a.claim.Account,
+		inputs:     a.inputs,
+		proposals:  s,
+		guardrails: a.cfg.Guardrails,
+		evidence:   a.cfg.Evidence,
+		refused:    map[Kind]int{},
+		cut:        map[Kind]int{},
 	}
 	return nil
 }
@@ -189,9 +198,20 @@ func resultOf(fault error) Result {
 func (a *analysis) completionOf(r Result) Completion {
 	d, now := a.tools, a.inputs.Now
 	s := &Session{
-		ID: NewSessionID(), TenantID: a.claim.Account.TenantID, EndpointID: a.claim.Account.EndpointID, Version: a.inputs.Endpoint.Version,
-		StartedAt: now, Advisor: a.cfg.Advisor.Name(), Trigger: a.claim.Trigger, Authority: authorityOf(a.inputs.Endpoint), Outcome: r,
-		Verdict: a.verdict, Calls: d.calls, Usage: d.usage, Warnings: d.warnings, Changes: []string{},
+		ID:         NewSessionID(),
+		TenantID:   a.claim.Account.TenantID,
+		EndpointID: a.claim.Account.EndpointID,
+		Version:    a.inputs.Endpoint.Version,
+		StartedAt:  now,
+		Advisor:    a.cfg.Advisor.Name(),
+		Trigger:    a.claim.Trigger,
+		Authority:  authorityOf(a.inputs.Endpoint),
+		Outcome:    r,
+		Verdict:    a.verdict,
+		Calls:      d.calls,
+		Usage:      d.usage,
+		Warnings:   d.warnings,
+		Changes:    []string{},
 	}
 	in := a.verdict.NextAnalysisIn
 	switch r {
@@ -212,10 +232,21 @@ func (a *analysis) completionOf(r Result) Completion {
 		a.cfg.Logger.Warn("advisor failed; the baseline stays in force", "endpoint_id", s.EndpointID.String(), "error", a.advisorErr)
 	case Unchanged:
 	}
-	memory := a.claim.Memory.withAnalysis(Analysis{At: now, Advisor: s.Advisor, Outcome: r, Reasoning: s.Verdict.Reasoning, Tainted: d.tainted()})
+	memory := a.claim.Memory.withAnalysis(Analysis{
+		At:        now,
+		Advisor:   s.Advisor,
+		Outcome:   r,
+		Reasoning: s.Verdict.Reasoning,
+		Tainted:   d.tainted(),
+	})
 	next, notBefore := a.cfg.Guardrails.nextAnalysis(memory, now, in)
 	s.NextAt = next
-	c := Completion{Session: s, Memory: memory, NextAt: next, NotBefore: notBefore}
+	c := Completion{
+		Session:   s,
+		Memory:    memory,
+		NextAt:    next,
+		NotBefore: notBefore,
+	}
 	if last := a.inputs.Endpoint.State.LastRun; last != nil {
 		c.SeenStatus = last.Status
 	}
@@ -242,8 +273,17 @@ func author(advisor string) string { return endpoints.PlannerAuthor + advisor }
 
 func (a *analysis) suggestion(s *Session) *Suggestion {
 	return &Suggestion{
-		ID: NewSuggestionID(), TenantID: s.TenantID, EndpointID: s.EndpointID, SessionID: s.ID, Advisor: s.Advisor, Version: s.Version,
-		Plan: a.tools.plan, Reasoning: s.Verdict.Reasoning, CreatedAt: a.inputs.Now, ExpiresAt: a.inputs.Now.Add(suggestionTTL), State: Pending,
+		ID:         NewSuggestionID(),
+		TenantID:   s.TenantID,
+		EndpointID: s.EndpointID,
+		SessionID:  s.ID,
+		Advisor:    s.Advisor,
+		Version:    s.Version,
+		Plan:       a.tools.plan,
+		Reasoning:  s.Verdict.Reasoning,
+		CreatedAt:  a.inputs.Now,
+		ExpiresAt:  a.inputs.Now.Add(suggestionTTL),
+		State:      Pending,
 	}
 }
 

@@ -38,8 +38,13 @@ type Guardrails struct {
 // DefaultGuardrails returns the limits of a planner without configuration.
 func DefaultGuardrails() Guardrails {
 	return Guardrails{
-		MaxStep: 4, MinStep: 1.2, Dwell: time.Minute, ChangesPerHour: 12,
-		MinGap: 30 * time.Second, MaxGap: 24 * time.Hour, AnalysesPerHour: 12,
+		MaxStep:         4,
+		MinStep:         1.2,
+		Dwell:           time.Minute,
+		ChangesPerHour:  12,
+		MinGap:          30 * time.Second,
+		MaxGap:          24 * time.Hour,
+		AnalysesPerHour: 12,
 	}
 }
 
@@ -62,7 +67,13 @@ func newProposalContext(e *endpoints.Endpoint, m Memory, now time.Time) (proposa
 		return proposalContext{}, err
 	}
 	usual, err := e.Usual(now)
-	return proposalContext{now: now, endpoint: e, memory: m.pruned(now), tempo: tempo, usual: usual}, err
+	return proposalContext{
+		now:      now,
+		endpoint: e,
+		memory:   m.pruned(now),
+		tempo:    tempo,
+		usual:    usual,
+	}, err
 }
 
 // RequestsPerHour returns the most runs that can become due within an hour at an endpoint in the
@@ -171,10 +182,18 @@ func (s proposalContext) checkExtraRun(p Plan) error {
 
 // checkNextRun validates the fields of a proposed single run.
 func checkNextRun(p NextRunProposal) error {
-	err := endpoints.HintRequest{In: &p.In, TTL: &p.TTL, Reason: p.Reason}.CheckOneShot(time.Unix(0, 0))
+	err := endpoints.HintRequest{
+		In:     &p.In,
+		TTL:    &p.TTL,
+		Reason: p.Reason,
+	}.CheckOneShot(time.Unix(0, 0))
 	bad := append([]errs.Field{}, errs.FieldsOf(err)...)
 	if p.In >= p.TTL && p.TTL > 0 {
-		bad = append(bad, errs.Field{Field: "ttlMs", Code: "out_of_range", Message: "must be longer than inMs, else the hint ends before its run"})
+		bad = append(bad, errs.Field{
+			Field:   "ttlMs",
+			Code:    "out_of_range",
+			Message: "must be longer than inMs, else the hint ends before its run",
+		})
 	}
 	return errs.InvalidFields(bad)
 }
@@ -239,7 +258,11 @@ func (s proposalContext) checkMaxInterval(p Plan) error {
 // fitInterval returns the proposed interval within all limits. The result's note lists the limits
 // that changed it.
 func (r Guardrails) fitInterval(s proposalContext, p IntervalProposal) (IntervalProposal, ProposalResult, error) {
-	request := endpoints.HintRequest{Interval: p.Interval, TTL: &p.TTL, Reason: p.Reason}
+	request := endpoints.HintRequest{
+		Interval: p.Interval,
+		TTL:      &p.TTL,
+		Reason:   p.Reason,
+	}
 	if err := request.CheckInterval(s.now); err != nil {
 		return p, ProposalResult{}, err
 	}

@@ -25,10 +25,19 @@ func (p Plan) Empty() bool {
 func (p Plan) advice() endpoints.Advice {
 	a := endpoints.Advice{Clear: p.Clear}
 	if h := p.Interval; h != nil {
-		a.Interval = &endpoints.HintRequest{Interval: h.Interval, TTL: &h.TTL, Reason: h.Reason, OutageSince: h.OutageSince}
+		a.Interval = &endpoints.HintRequest{
+			Interval:    h.Interval,
+			TTL:         &h.TTL,
+			Reason:      h.Reason,
+			OutageSince: h.OutageSince,
+		}
 	}
 	if h := p.NextRun; h != nil {
-		a.OneShot = &endpoints.HintRequest{In: &h.In, TTL: &h.TTL, Reason: h.Reason}
+		a.OneShot = &endpoints.HintRequest{
+			In:     &h.In,
+			TTL:    &h.TTL,
+			Reason: h.Reason,
+		}
 	}
 	if h := p.Pause; h != nil {
 		a.Pause, a.PauseReason = h.For, h.Reason

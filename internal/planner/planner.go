@@ -67,8 +67,11 @@ type Planner struct {
 func New(cfg Config) *Planner {
 	cfg.Logger = cfg.Logger.With("component", "planner")
 	return &Planner{
-		cfg: cfg, metrics: newMetrics(cfg.Registerer), slots: make(chan struct{}, cfg.Slots), slotFreed: make(chan struct{}, 1),
-		loops: loop.NewRunner(cfg.Logger, cfg.Registerer),
+		cfg:       cfg,
+		metrics:   newMetrics(cfg.Registerer),
+		slots:     make(chan struct{}, cfg.Slots),
+		slotFreed: make(chan struct{}, 1),
+		loops:     loop.NewRunner(cfg.Logger, cfg.Registerer),
 	}
 }
 

@@ -18,7 +18,11 @@ const maxDepth = 6
 // newResponse converts the response of a run into the form for advisors.
 func newResponse(run runs.Run) Response {
 	r := Response{
-		RunID: run.ID, At: run.FinishedAt, Status: string(run.Outcome.Status), StatusCode: run.Outcome.StatusCode, Latency: latencyOf(run),
+		RunID:      run.ID,
+		At:         run.FinishedAt,
+		Status:     string(run.Outcome.Status),
+		StatusCode: run.Outcome.StatusCode,
+		Latency:    latencyOf(run),
 	}
 	r.ContentType = clean(run.Outcome.ContentType, 100)
 	body := string(run.Outcome.Body)

@@ -100,7 +100,11 @@ func (s Suggestion) Holds(by auditlog.Actor, now time.Time) (list []endpoints.Ho
 		endpoints.HoldInterval: s.Plan.Interval != nil, endpoints.HoldOneShot: s.Plan.NextRun != nil, endpoints.HoldPause: s.Plan.Pause != nil,
 	} {
 		if there {
-			list = append(list, endpoints.Hold{Kind: kind, Until: now.Add(endpoints.HoldLife), By: by.Name})
+			list = append(list, endpoints.Hold{
+				Kind:  kind,
+				Until: now.Add(endpoints.HoldLife),
+				By:    by.Name,
+			})
 		}
 	}
 	return list

@@ -98,7 +98,11 @@ func (d *sessionTools) SiblingResponses(ctx context.Context) ([]SiblingResponse,
 			return nil, err
 		}
 		for _, answer := range found {
-			list = append(list, SiblingResponse{Sibling: e.Spec.Name, Role: e.Spec.Labels[RoleLabel], Response: answer})
+			list = append(list, SiblingResponse{
+				Sibling:  e.Spec.Name,
+				Role:     e.Spec.Labels[RoleLabel],
+				Response: answer,
+			})
 		}
 	}
 	d.endCall(fmt.Sprintf("%d siblings answered", len(list)), nil)
@@ -171,7 +175,11 @@ func (d *sessionTools) ClearHints(_ context.Context, reason string) (ProposalRes
 // requireReason refuses a change without a reason, because readers of the hint need one.
 func requireReason(reason string) error {
 	if strings.TrimSpace(reason) == "" {
-		return errs.InvalidFields([]errs.Field{{Field: "reason", Code: "required", Message: "must say why: it is shown with the hint"}})
+		return errs.InvalidFields([]errs.Field{{
+			Field:   "reason",
+			Code:    "required",
+			Message: "must say why: it is shown with the hint",
+		}})
 	}
 	return nil
 }

@@ -52,13 +52,32 @@ func NewSnapshot(m Inputs, t Claim) (Snapshot, error) {
 		return Snapshot{}, err
 	}
 	c := Snapshot{
-		Account: t.Account, At: m.Now, Version: e.Version, Trigger: t.Trigger, Key: e.Spec.Key, Name: e.Spec.Name,
-		Method: e.Spec.Method,
-		Policy: e.Spec.Description, Labels: e.Spec.Labels,
-		Baseline: Baseline{Interval: e.Spec.BaselineInterval, Cron: e.Spec.BaselineCron, Timezone: e.Spec.Timezone},
-		Min:      e.Spec.MinInterval, Max: e.Spec.MaxInterval, Tempo: tempo, Usual: usual, NextRunAt: s.Due.At,
-		IntervalHint: s.IntervalHint, OneShotHint: s.OneShotHint, PausedUntil: s.PausedUntil, PauseReason: s.PauseReason,
-		RetryAfter: s.RetryAfter, FailureCount: s.FailureCount, Last: t.Memory.Last,
+		Account: t.Account,
+		At:      m.Now,
+		Version: e.Version,
+		Trigger: t.Trigger,
+		Key:     e.Spec.Key,
+		Name:    e.Spec.Name,
+		Method:  e.Spec.Method,
+		Policy:  e.Spec.Description,
+		Labels:  e.Spec.Labels,
+		Baseline: Baseline{
+			Interval: e.Spec.BaselineInterval,
+			Cron:     e.Spec.BaselineCron,
+			Timezone: e.Spec.Timezone,
+		},
+		Min:          e.Spec.MinInterval,
+		Max:          e.Spec.MaxInterval,
+		Tempo:        tempo,
+		Usual:        usual,
+		NextRunAt:    s.Due.At,
+		IntervalHint: s.IntervalHint,
+		OneShotHint:  s.OneShotHint,
+		PausedUntil:  s.PausedUntil,
+		PauseReason:  s.PauseReason,
+		RetryAfter:   s.RetryAfter,
+		FailureCount: s.FailureCount,
+		Last:         t.Memory.Last,
 	}
 	if c.Last != nil && c.Last.Tainted { // A sibling's response may have written it, so it is not shown again.
 		c.Last = new(*c.Last)
@@ -89,9 +108,15 @@ func siblingOf(f SiblingHistory, now time.Time) (Sibling, error) {
 	e := f.Endpoint
 	tempo, err := e.Tempo(now)
 	s := Sibling{
-		ID: e.ID, Name: e.Spec.Name, Role: e.Spec.Labels[RoleLabel], Paused: e.PausedAt(now), FailureCount: e.State.FailureCount,
-		Tempo: tempo, NextRunAt: e.State.Due.At, Health: healthOf(f.Runs, digestsOf(f.Runs), now.Add(-time.Hour)),
-		Slowdown: SlowdownOf(f.Runs),
+		ID:           e.ID,
+		Name:         e.Spec.Name,
+		Role:         e.Spec.Labels[RoleLabel],
+		Paused:       e.PausedAt(now),
+		FailureCount: e.State.FailureCount,
+		Tempo:        tempo,
+		NextRunAt:    e.State.Due.At,
+		Health:       healthOf(f.Runs, digestsOf(f.Runs), now.Add(-time.Hour)),
+		Slowdown:     SlowdownOf(f.Runs),
 	}
 	s.Health.Window = time.Hour
 	if e.State.LastRun != nil {
@@ -102,8 +127,14 @@ func siblingOf(f SiblingHistory, now time.Time) (Sibling, error) {
 
 func outcomeOf(run runs.Run, digest uint64) Outcome {
 	return Outcome{
-		StartedAt: run.StartedAt, Status: string(run.Outcome.Status), Reason: string(run.Outcome.Reason), StatusCode: run.Outcome.StatusCode,
-		Latency: latencyOf(run), Bytes: run.Outcome.ResponseBytes, Digest: digest, Source: run.Source,
+		StartedAt:  run.StartedAt,
+		Status:     string(run.Outcome.Status),
+		Reason:     string(run.Outcome.Reason),
+		StatusCode: run.Outcome.StatusCode,
+		Latency:    latencyOf(run),
+		Bytes:      run.Outcome.ResponseBytes,
+		Digest:     digest,
+		Source:     run.Source,
 	}
 }
 

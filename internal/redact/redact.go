@@ -85,7 +85,11 @@ func (s *Set) add(r Rule, budget *pattern.Budget) []Problem {
 	}
 	var bad []Problem
 	if r.Replacement != "" && r.Pattern == "" {
-		bad = append(bad, Problem{Field: "replacement", Code: "not_used", Message: "must be absent: only what a pattern finds is replaced"})
+		bad = append(bad, Problem{
+			Field:   "replacement",
+			Code:    "not_used",
+			Message: "must be absent: only what a pattern finds is replaced",
+		})
 	}
 	switch {
 	case r.Header != "":
@@ -101,7 +105,11 @@ var headerName = regexp.MustCompile("^[0-9A-Za-z!#$%&'*+.^_`|~-]+$")
 
 func (s *Set) addHeader(name string) []Problem {
 	if len(name) > 256 || !headerName.MatchString(name) {
-		return []Problem{{Field: "header", Code: "header_invalid", Message: "must be the name of a header"}}
+		return []Problem{{
+			Field:   "header",
+			Code:    "header_invalid",
+			Message: "must be the name of a header",
+		}}
 	}
 	s.headers[textproto.CanonicalMIMEHeaderKey(name)] = true
 	return nil
@@ -113,7 +121,11 @@ func (s *Set) addPath(text string) []Problem {
 	}
 	path, err := jsonpath.Parse(text)
 	if err != nil {
-		return []Problem{{Field: "jsonPath", Code: "jsonpath_invalid", Message: err.Error()}}
+		return []Problem{{
+			Field:   "jsonPath",
+			Code:    "jsonpath_invalid",
+			Message: err.Error(),
+		}}
 	}
 	s.paths = append(s.paths, path)
 	return nil
@@ -122,17 +134,33 @@ func (s *Set) addPath(text string) []Problem {
 func (s *Set) addPattern(r Rule, budget *pattern.Budget) []Problem {
 	var bad []Problem
 	if len(r.Replacement) > maxReplacement {
-		bad = append(bad, Problem{Field: "replacement", Code: "too_long", Message: fmt.Sprintf("must be at most %d bytes long", maxReplacement)})
+		bad = append(bad, Problem{
+			Field:   "replacement",
+			Code:    "too_long",
+			Message: fmt.Sprintf("must be at most %d bytes long", maxReplacement),
+		})
 	}
 	if len(r.Pattern) > pattern.MaxBytes {
-		return append(bad, Problem{Field: "pattern", Code: "too_long", Message: fmt.Sprintf("must be at most %d bytes long", pattern.MaxBytes)})
+		return append(bad, Problem{
+			Field:   "pattern",
+			Code:    "too_long",
+			Message: fmt.Sprintf("must be at most %d bytes long", pattern.MaxBytes),
+		})
 	}
 	find, err := budget.Compile(r.Pattern)
 	switch {
 	case err != nil:
-		return append(bad, Problem{Field: "pattern", Code: "pattern_invalid", Message: err.Error()})
+		return append(bad, Problem{
+			Field:   "pattern",
+			Code:    "pattern_invalid",
+			Message: err.Error(),
+		})
 	case find.MatchString("", nil):
-		return append(bad, Problem{Field: "pattern", Code: "pattern_invalid", Message: "must not match the empty text: it would find something everywhere"})
+		return append(bad, Problem{
+			Field:   "pattern",
+			Code:    "pattern_invalid",
+			Message: "must not match the empty text: it would find something everywhere",
+		})
 	}
 	with := Mask
 	if r.Replacement != "" {

@@ -56,15 +56,30 @@ func Timeline(run Run, kept []Event) []Event {
 		run.ClaimedAt, run.StartedAt = time.Time{}, time.Time{}
 	}
 	if !run.ClaimedAt.IsZero() {
-		story = append(story, Event{At: run.ClaimedAt, Kind: EventClaimed, WorkerID: run.WorkerID, ClaimToken: run.ClaimToken})
+		story = append(story, Event{
+			At:         run.ClaimedAt,
+			Kind:       EventClaimed,
+			WorkerID:   run.WorkerID,
+			ClaimToken: run.ClaimToken,
+		})
 	}
 	if !run.StartedAt.IsZero() {
-		story = append(story, Event{At: run.StartedAt, Kind: EventStarted, WorkerID: run.WorkerID})
+		story = append(story, Event{
+			At:       run.StartedAt,
+			Kind:     EventStarted,
+			WorkerID: run.WorkerID,
+		})
 	}
 	if o := run.Outcome; o.Status.Terminal() && !run.FinishedAt.IsZero() && run.Skipped == nil {
 		story = append(story, Event{
-			At: run.FinishedAt, Kind: EventFinished, WorkerID: run.WorkerID, Status: o.Status, Reason: o.Reason,
-			StatusCode: o.StatusCode, Error: o.Error, Decision: run.Decision,
+			At:         run.FinishedAt,
+			Kind:       EventFinished,
+			WorkerID:   run.WorkerID,
+			Status:     o.Status,
+			Reason:     o.Reason,
+			StatusCode: o.StatusCode,
+			Error:      o.Error,
+			Decision:   run.Decision,
 		})
 	}
 	story = append(story, kept...)

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// Count returns how many instants in (after, until] the schedule fires at. It adds up days instead of going from one instant to the
-// next, so that a month of every second costs no more than a month of every hour. Instants outside the years 1 to 9999 do not count.
+// Count returns the number of occurrences in (after, until]. It adds up days instead of visiting
+// occurrences, so that a month of seconds costs no more than a month of hours. Instants outside the
+// years 1 to 9999 do not count.
 func (c *Cron) Count(after, until time.Time) int64 {
 	from, to := max(after.Unix(), earliest)+1, min(until.Unix(), latest)+1
 	var n int64
@@ -18,12 +19,13 @@ func (c *Cron) Count(after, until time.Time) int64 {
 	return n
 }
 
-// Last returns the last instant in (after, until] at which the schedule fires, in UTC, and the zero time when there is none.
+// Last returns the last occurrence in (after, until] in UTC, and the zero time if there is none. It
+// is a binary search over Count.
 func (c *Cron) Last(after, until time.Time) time.Time {
 	if c.Count(after, until) == 0 {
 		return time.Time{}
 	}
-	early, last := max(after.Unix(), earliest), min(until.Unix(), latest) // It fires in (early, last], and not after last.
+	early, last := max(after.Unix(), earliest), min(until.Unix(), latest) // invariant: an occurrence lies in (early, last], none after last
 	for last-early > 1 {
 		middle := early + (last-early)/2
 		if c.Count(time.Unix(middle, 0), time.Unix(last, 0)) > 0 {
@@ -35,7 +37,7 @@ func (c *Cron) Last(after, until time.Time) time.Time {
 	return time.Unix(last, 0).UTC()
 }
 
-// countWithin returns how often the schedule fires in [from, to), both within the stretch.
+// countWithin returns the number of occurrences in [from, to), both within the zone period.
 func (c *Cron) countWithin(s zonePeriod, from, to int64) int64 {
 	var n int64
 	if from == s.start && c.makesUp(s) {
@@ -50,7 +52,7 @@ func (c *Cron) countWithin(s zonePeriod, from, to int64) int64 {
 	return n + c.pattern.count(from+s.offset, to+s.offset)
 }
 
-// count returns how many readings in [from, to) match.
+// count returns the number of matching local times in [from, to).
 func (p *pattern) count(from, to int64) int64 {
 	first, last := from-sinceMidnight(from), to-sinceMidnight(to)
 	n := p.countDays(first, last) * int64(p.countClock(daySeconds))
@@ -58,14 +60,14 @@ func (p *pattern) count(from, to int64) int64 {
 	return n + p.countDays(last, last+daySeconds)*int64(p.countClock(int(to-last)))
 }
 
-// countDays returns how many days between two midnights match, the second midnight's not among them.
+// countDays returns the number of matching days between two midnights, the second one excluded.
 func (p *pattern) countDays(from, to int64) int64 {
 	var n int64
 	for from < to {
 		year, month, day := time.Unix(from, 0).UTC().Date()
 		first := from - int64(day-1)*daySeconds
 		m := monthShape{length: monthLength(year, month), first: time.Unix(first, 0).UTC().Weekday()}
-		end := min(m.length+1, int((to-first)/daySeconds)+1) // The first day of the month that no longer counts.
+		end := min(m.length+1, int((to-first)/daySeconds)+1) // first day of the month outside the range
 		if p.months>>month&1 != 0 {
 			days := uint64(p.days.of(m)) >> day << day
 			n += int64(bits.OnesCount64(days & (1<<end - 1)))
@@ -75,7 +77,7 @@ func (p *pattern) countDays(from, to int64) int64 {
 	return n
 }
 
-// countClock returns how many matching times of day come before clock, in seconds since midnight.
+// countClock returns the number of matching times of day before clock, in seconds since midnight.
 func (p *pattern) countClock(clock int) int {
 	h, m, s := clock/3600, clock/60%60, clock%60
 	minute := bits.OnesCount64(p.seconds)
@@ -91,5 +93,5 @@ func (p *pattern) countClock(clock int) int {
 	return n
 }
 
-// below returns the values of a set that are smaller than n.
+// below returns the values of a bit set that are smaller than n.
 func below(values uint64, n int) uint64 { return values & (1<<n - 1) }

@@ -7,29 +7,29 @@ import (
 	"rubato/internal/errs"
 )
 
-// The instants between which schedules are searched, in Unix seconds: the years 1 to 9999, which is what can be written down.
+// Range of searches in Unix seconds: the years 1 to 9999, because only these can be formatted.
 const (
 	earliest = -62135596800
 	latest   = 253402300799
 )
 
-// horizon is how far ahead a search looks: more than the 40 years that the calendar can make one wait.
+// horizon is the range of a search. It exceeds the 40 years that the calendar can require.
 const horizon = 41 * 366 * daySeconds
 
-// Cron is a parsed schedule. It never changes, and may be used by many goroutines at once.
+// Cron is a parsed schedule. It is immutable and safe for concurrent use.
 type Cron struct {
 	expression string
 	zone       *time.Location
 	pattern    pattern
-	skipGaps   bool // do not make up for missing times
+	skipGaps   bool // do not run local times in a gap
 	bothPasses bool // run in both passes of an overlap
 }
 
 // String returns the expression and the zone.
 func (c *Cron) String() string { return fmt.Sprintf("%s (%s)", c.expression, c.zone) }
 
-// Next returns the first instant strictly after after at which the schedule fires, in UTC and on a whole second. It returns the
-// zero time when there is none within 41 years, or when after lies outside the years 1 to 9999.
+// Next returns the first occurrence strictly after an instant, in UTC and whole seconds. It returns
+// the zero time if there is none within 41 years, or if the instant is outside the years 1 to 9999.
 func (c *Cron) Next(after time.Time) time.Time {
 	now := after.Unix()
 	if now < earliest || now > latest {
@@ -46,7 +46,7 @@ func (c *Cron) Next(after time.Time) time.Time {
 	return time.Time{}
 }
 
-// nextWithin returns the first firing in [from, to), both within the stretch.
+// nextWithin returns the first occurrence in [from, to), both within the zone period.
 func (c *Cron) nextWithin(s zonePeriod, from, to int64) (at int64, ok bool) {
 	if from == s.start && c.makesUp(s) {
 		return from, true
@@ -58,7 +58,8 @@ func (c *Cron) nextWithin(s zonePeriod, from, to int64) (at int64, ok bool) {
 	return reading - s.offset, ok
 }
 
-// missing returns the first reading of the schedule that the gap before the stretch swallows, unless real time makes up for it.
+// missing returns the first local time of the schedule in the gap before the zone period. A
+// schedule that follows real time misses none if a regular time comes soon enough.
 func (c *Cron) missing(s zonePeriod) (reading int64, ok bool) {
 	start, end := s.gap()
 	if reading, ok = c.pattern.next(start, end); !ok || !c.pattern.even {
@@ -68,7 +69,8 @@ func (c *Cron) missing(s zonePeriod) (reading int64, ok bool) {
 	return reading, !regular
 }
 
-// makesUp reports whether the schedule fires at the first instant of the stretch because of what the gap before it swallowed.
+// makesUp reports whether the schedule runs at the start of the zone period for a time in the gap
+// before it.
 func (c *Cron) makesUp(s zonePeriod) bool {
 	if c.skipGaps {
 		return false
@@ -77,8 +79,9 @@ func (c *Cron) makesUp(s zonePeriod) bool {
 	return missing
 }
 
-// checkFires refuses a schedule all of whose times fall into gaps, such as the second Sunday of March at 02:30 in New York when gaps
-// are skipped. It asks from an instant where every zone follows its permanent rules.
+// checkFires refuses a schedule with all its times in skipped gaps, such as the second Sunday of
+// March at 02:30 in New York. It searches from an instant at which every zone follows its permanent
+// rules.
 func (c *Cron) checkFires() error {
 	permanent := time.Date(2100, time.January, 1, 0, 0, 0, 0, time.UTC)
 	if !c.skipGaps || !c.Next(permanent).IsZero() {

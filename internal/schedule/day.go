@@ -10,8 +10,8 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// shape is all that a rule about days needs to know of a month. There are 28 shapes, so that every month of every year can be
-// answered from a table.
+// monthShape is the length and first weekday of a month. Day rules depend on nothing else, and
+// there are 28 shapes, so that a table covers every month of every year.
 type monthShape struct {
 	length int          // in days
 	first  time.Weekday // of the 1st
@@ -20,10 +20,10 @@ type monthShape struct {
 // weekday returns the weekday of a day of the month.
 func (m monthShape) weekday(day int) time.Weekday { return time.Weekday((int(m.first) + day - 1) % 7) }
 
-// dayRule returns the days of a month that match, as bits 1 to 31.
+// dayRule returns the matching days of a month as bits 1 to 31.
 type dayRule func(m monthShape) uint32
 
-// The words of day of month and of day of week that depend on the month.
+// Members of day fields that depend on the month.
 var (
 	lastDayShape = regexp.MustCompile(`^L(?:-([0-9]+))?$`)
 	workdayShape = regexp.MustCompile(`^(L|[0-9]+)W$`)
@@ -31,7 +31,7 @@ var (
 	lastShape    = regexp.MustCompile(`^([0-9A-Z]+)L$`)
 )
 
-// dayRule reads a member that stands for other days in every month; found is false for any other member.
+// dayRule parses a member that depends on the month; found is false for any other member.
 func (f *field) dayRule(text string) (rule dayRule, found bool, err error) {
 	if f.kind == cron.Dom {
 		return f.monthRule(text)
@@ -89,8 +89,8 @@ func lastDay(before int) dayRule {
 	return func(m monthShape) uint32 { return dayBit(m.length-before, m) }
 }
 
-// nearestWorkday is dayW: the day itself, or on a Saturday the Friday before, on a Sunday the Monday after, but never in another
-// month. A month without the day has none.
+// nearestWorkday is dayW: the day itself, the Friday before a Saturday, or the Monday after a
+// Sunday, but always in the same month. A month without the day has none.
 func nearestWorkday(day int) dayRule {
 	return func(m monthShape) uint32 {
 		if day > m.length {
@@ -127,10 +127,10 @@ func lastWeekday(day time.Weekday) dayRule {
 	}
 }
 
-// firstOn returns the first day of the month that is the weekday.
+// firstOn returns the first day of the month with a weekday.
 func firstOn(day time.Weekday, m monthShape) int { return 1 + (int(day)-int(m.first)+7)%7 }
 
-// dayBit returns the bit of day, or none if the month does not have it.
+// dayBit returns the bit of day, or 0 if the month has no such day.
 func dayBit(day int, m monthShape) uint32 {
 	if day < 1 || day > m.length {
 		return 0
@@ -138,13 +138,15 @@ func dayBit(day int, m monthShape) uint32 {
 	return 1 << day
 }
 
-// dayTable holds the matching days of every shape of month, by its length less 28 and the weekday of its 1st.
+// dayTable holds the matching days of every month shape, by its length less 28 and its first
+// weekday.
 type dayTable [4][7]uint32
 
 // of returns the matching days of the month.
 func (t *dayTable) of(m monthShape) uint32 { return t[m.length-28][m.first] }
 
-// newDayTable joins both day fields: a day matches if it matches either, or both if one of them is unrestricted.
+// newDayTable combines both day fields. A day matches if it matches either field, or both if one of
+// them is unrestricted.
 func newDayTable(dom, dow fieldValues) dayTable {
 	var table dayTable
 	for i := range table {

@@ -8,8 +8,9 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// Words says in words when an expression fires, such as "at 09:00, on Monday to Friday". It is empty where the expression is none. What
-// a field says is said in full or as it is written: never something else.
+// Describe describes an expression in English, such as "at 09:00, on Monday to Friday". It returns
+// an empty text for an invalid expression. A field that it cannot describe is shown as it is
+// written.
 func Describe(expression string) string {
 	texts, bad := split(expression)
 	if bad != nil {
@@ -30,14 +31,14 @@ func Describe(expression string) string {
 
 func anyValue(text string) bool { return text == "*" || text == "?" }
 
-// step returns the n of */n where every n is what it means, from one whole to the next: */45 is minute 0 and 45, not every 45 minutes.
+// step returns n of */n if it is a regular period: */45 is minute 0 and 45, not every 45 minutes.
 func step(text string, whole int) (int, bool) {
 	rest, found := strings.CutPrefix(text, "*/")
 	n, err := strconv.Atoi(rest)
 	return n, found && err == nil && n > 1 && whole%n == 0
 }
 
-// numbers returns the values of a plain list of them, such as 0,30.
+// numbers returns the values of a plain list, such as 0,30.
 func numbers(text string) ([]int, bool) {
 	var list []int
 	for part := range strings.SplitSeq(text, ",") {
@@ -50,7 +51,7 @@ func numbers(text string) ([]int, bool) {
 	return list, true
 }
 
-// clockWords says at which times of a day.
+// describeClock describes the times of day.
 func describeClock(second, minute, hour string) string {
 	seconds, plainSeconds := numbers(second)
 	minutes, plainMinutes := numbers(minute)
@@ -101,7 +102,7 @@ func describeMinutes(minute, hour string) string {
 	}
 }
 
-// hourWords says during which hours; empty: all of them.
+// describeHours describes the hours; empty: all of them.
 func describeHours(hour string) string {
 	if anyValue(hour) {
 		return ""
@@ -112,7 +113,8 @@ func describeHours(hour string) string {
 	return "of hour " + describeValues(atHour, hour, plainName)
 }
 
-// dayWords says on which days; empty: on all of them. Where both fields are restricted, either of them is enough.
+// describeDays describes the days; empty: all of them. If both fields are restricted, one of them
+// has to match.
 func describeDays(dayOfMonth, dayOfWeek string) string {
 	var parts []string
 	if restricts(atDayOfMonth, dayOfMonth) {
@@ -124,13 +126,13 @@ func describeDays(dayOfMonth, dayOfWeek string) string {
 	return strings.Join(parts, " or ")
 }
 
-// restricts reports whether a field of days that can be read leaves some days to the other one: */2 does, a star among other values does not.
+// restricts reports whether a day field excludes days: */2 does, a star in a list does not.
 func restricts(place int, text string) bool {
 	said, err := fields[place].parse(text, [16]byte{})
 	return err == nil && said.bits&star == 0
 }
 
-// last returns the last value of the field; Sunday counts as the first of its week.
+// last returns the last value of the field; Sunday counts as the first day of the week.
 func (f *field) last() int {
 	if f.kind == cron.Dow {
 		return sunday - 1
@@ -138,7 +140,7 @@ func (f *field) last() int {
 	return f.max
 }
 
-// valueWords says the values of one field: a list of values, ranges and steps.
+// describeValues describes one field: a list of values, ranges and steps.
 func describeValues(place int, text string, name func(string) string) string {
 	var list []string
 	for part := range strings.SplitSeq(text, ",") {
@@ -164,7 +166,7 @@ func describeValues(place int, text string, name func(string) string) string {
 	return join(list)
 }
 
-// join writes a list as a sentence has it.
+// join formats a list as in a sentence.
 func join(list []string) string {
 	switch len(list) {
 	case 0:

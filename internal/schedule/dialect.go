@@ -8,10 +8,10 @@ import (
 	"rubato/internal/errs"
 )
 
-// Check returns what [Parse] would refuse, and refuses besides what is no good style for a new expression although [Parse] reads it:
-// white space other than spaces, and ? outside of the two day fields. Parse stays lenient, because an endpoint that an earlier release
-// stored must not stop after an upgrade. Expressions of EventBridge and Quartz that end in a year get an error that offers the form
-// to use here.
+// Check returns the errors of [Parse], and refuses other forms in new expressions: white space
+// except spaces, and ? outside the two day fields. Parse accepts these, because stored endpoints of
+// an earlier release must not stop after an upgrade. For expressions of EventBridge and Quartz with
+// a year, the error shows the equivalent expression.
 func Check(spec Spec) error {
 	bad := styleErrors(spec)
 	if bad == nil {
@@ -22,7 +22,7 @@ func Check(spec Spec) error {
 	return errs.InvalidFields(append(bad, more...))
 }
 
-// refuse returns what makes an expression unfit to be stored although it may be readable.
+// styleErrors returns the errors of an expression that may be parsed but not stored.
 func styleErrors(spec Spec) []errs.Field {
 	text := spec.Expression
 	if i := strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }); i >= 0 {
@@ -40,11 +40,12 @@ func styleErrors(spec Spec) []errs.Field {
 	return misplacedMarks(parts)
 }
 
-// yearShape is the last field of the dialects that have one: any year, or years of four digits.
+// yearShape is the year field of other dialects: any year, or years of four digits.
 var yearShape = regexp.MustCompile(`^(\*(/[0-9]+)?|[0-9]{4}([-,/][0-9]+)*)$`)
 
-// withYear returns what is foreign in an expression that ends in a year, and its fields without the year. Six fields of EventBridge begin
-// with the minute, so that its ? stands where the hour or the month is here. Seven fields are Quartz's: six of ours and a year.
+// withYear detects an expression with a year, and returns its fields without the year. Six fields
+// of EventBridge begin with the minute, so its ? is at our hour or month. Seven fields are
+// Quartz's: our six and a year.
 func withYear(parts []string) (foreign string, form []string) {
 	if len(parts) == 0 || !yearShape.MatchString(parts[len(parts)-1]) {
 		return "", nil
@@ -60,7 +61,8 @@ func withYear(parts []string) (foreign string, form []string) {
 	return "", nil
 }
 
-// offer words the same schedule as it is written here, where there is one. Both dialects count weekdays from 1 for Sunday.
+// suggestion describes the equivalent expression, if there is one. Both dialects number weekdays
+// from 1 for Sunday.
 func suggestion(spec Spec, form []string) string {
 	own := make([]string, len(form))
 	for i, text := range form {
@@ -74,10 +76,11 @@ func suggestion(spec Spec, form []string) string {
 	return "for every year use " + spec.Expression
 }
 
-// weekdayNumber is a weekday of a list, of a range, or before L and #; a step or the week of # is none.
+// weekdayNumber is a weekday in a list, in a range, or before L and #, but not a step or the week
+// after #.
 var weekdayNumber = regexp.MustCompile(`(^|[,-])([1-7])`)
 
-// namedWeekdays replaces the numbers of weekdays that begin with 1 for Sunday by names.
+// namedWeekdays replaces weekday numbers that start with 1 for Sunday by names.
 func namedWeekdays(text string) string {
 	if text == "L" {
 		return "SAT"
@@ -88,9 +91,9 @@ func namedWeekdays(text string) string {
 	})
 }
 
-// misplacedMarks complains about each ? outside of the day fields.
+// misplacedMarks returns an error for each ? outside the day fields.
 func misplacedMarks(parts []string) []errs.Field {
-	before := len(fields) - len(parts) // The second may be left out.
+	before := len(fields) - len(parts) // the second is optional
 	if before != 0 && before != 1 {
 		return nil
 	}

@@ -6,7 +6,7 @@ import (
 	"rubato/internal/errs"
 )
 
-// parseExpression reads the expression of the endpoint id, or says everything that is wrong with it.
+// parseExpression parses the expression of endpoint id, or returns all its errors.
 func parseExpression(expression string, id [16]byte) (pattern, []errs.Field) {
 	texts, bad := split(expression)
 	if bad != nil {
@@ -43,7 +43,7 @@ func parseExpression(expression string, id [16]byte) (pattern, []errs.Field) {
 	return p, nil
 }
 
-// split returns the texts of the six fields, in upper case.
+// split returns the six fields in upper case.
 func split(expression string) (texts [len(fields)]string, bad []errs.Field) {
 	text := strings.ToUpper(strings.TrimSpace(expression))
 	parts := strings.Fields(text)
@@ -72,7 +72,7 @@ func split(expression string) (texts [len(fields)]string, bad []errs.Field) {
 		"day of week), or 6 with the second in front", len(parts))}
 }
 
-// shorthand returns the expression that the name stands for.
+// shorthand returns the expression of a name such as @DAILY.
 func shorthand(name string) (string, bool) {
 	switch name {
 	case "@HOURLY":

@@ -9,7 +9,7 @@ import (
 	"github.com/robfig/cron/v3"
 )
 
-// The places of the fields in an expression.
+// The indexes of the fields in an expression.
 const (
 	atSecond = iota
 	atMinute
@@ -19,27 +19,55 @@ const (
 	atDayOfWeek
 )
 
-// field is one field of an expression: what its values are and how robfig knows it.
+// field is one field of an expression: its range and its form in robfig/cron.
 type field struct {
 	name     string
 	kind     cron.ParseOption
 	bits     func(*cron.SpecSchedule) uint64
-	min, max int      // of the values a user may write; weekday 7 is Sunday once more
-	names    []string // of the values from min on, if they have names
+	min, max int      // range of values; weekday 7 is Sunday again
+	names    []string // names of the values from min on, if there are any
 }
 
 // fields are the six fields; read-only.
 var fields = [...]field{
-	atSecond:     {name: "second", kind: cron.Second, bits: func(s *cron.SpecSchedule) uint64 { return s.Second }, max: 59},
-	atMinute:     {name: "minute", kind: cron.Minute, bits: func(s *cron.SpecSchedule) uint64 { return s.Minute }, max: 59},
-	atHour:       {name: "hour", kind: cron.Hour, bits: func(s *cron.SpecSchedule) uint64 { return s.Hour }, max: 23},
-	atDayOfMonth: {name: "day of month", kind: cron.Dom, bits: func(s *cron.SpecSchedule) uint64 { return s.Dom }, min: 1, max: 31},
+	atSecond: {
+		name: "second",
+		kind: cron.Second,
+		bits: func(s *cron.SpecSchedule) uint64 { return s.Second },
+		max:  59,
+	},
+	atMinute: {
+		name: "minute",
+		kind: cron.Minute,
+		bits: func(s *cron.SpecSchedule) uint64 { return s.Minute },
+		max:  59,
+	},
+	atHour: {
+		name: "hour",
+		kind: cron.Hour,
+		bits: func(s *cron.SpecSchedule) uint64 { return s.Hour },
+		max:  23,
+	},
+	atDayOfMonth: {
+		name: "day of month",
+		kind: cron.Dom,
+		bits: func(s *cron.SpecSchedule) uint64 { return s.Dom },
+		min:  1,
+		max:  31,
+	},
 	atMonth: {
-		name: "month", kind: cron.Month, bits: func(s *cron.SpecSchedule) uint64 { return s.Month }, min: 1, max: 12,
+		name:  "month",
+		kind:  cron.Month,
+		bits:  func(s *cron.SpecSchedule) uint64 { return s.Month },
+		min:   1,
+		max:   12,
 		names: []string{"JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"},
 	},
 	atDayOfWeek: {
-		name: "day of week", kind: cron.Dow, bits: func(s *cron.SpecSchedule) uint64 { return s.Dow }, max: sunday,
+		name:  "day of week",
+		kind:  cron.Dow,
+		bits:  func(s *cron.SpecSchedule) uint64 { return s.Dow },
+		max:   sunday,
 		names: []string{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"},
 	},
 }
@@ -47,10 +75,11 @@ var fields = [...]field{
 // sunday is the number of Sunday at the end of a range.
 const sunday = 7
 
-// star is the bit by which robfig marks a field that holds * or ?.
+// star is the bit with which robfig/cron marks a field that holds * or ?.
 const star = 1 << 63
 
-// set is what a field says: values as bits, with star if it is unrestricted, and rules that depend on the month.
+// fieldValues is the parsed value of a field: a bit set of values, with star if it is unrestricted,
+// and rules that depend on the month.
 type fieldValues struct {
 	bits  uint64
 	rules []dayRule
@@ -59,7 +88,7 @@ type fieldValues struct {
 // values returns the bits without star.
 func (s fieldValues) values() uint64 { return s.bits &^ star }
 
-// parse reads the text of the field, which is in upper case.
+// parse parses the text of the field, in upper case.
 func (f *field) parse(text string, id [16]byte) (fieldValues, error) {
 	var all fieldValues
 	for member := range strings.SplitSeq(text, ",") {
@@ -83,7 +112,7 @@ func (f *field) parse(text string, id [16]byte) (fieldValues, error) {
 	return all, nil
 }
 
-// member reads a member of a list that stands for the same values in every month.
+// member parses a list member with the same values in every month.
 func (f *field) member(text string, id [16]byte) (uint64, error) {
 	if m := hashShape.FindStringSubmatch(text); m != nil {
 		return f.hashed(m[1], m[2], id)
@@ -91,10 +120,11 @@ func (f *field) member(text string, id [16]byte) (uint64, error) {
 	return f.plain(text)
 }
 
-// plainShape is a value, a range or a star, with or without a step. It is stricter than robfig, which takes *-5 and +5.
+// plainShape is a value, a range or a star, with or without a step. It is stricter than
+// robfig/cron, which accepts *-5 and +5.
 var plainShape = regexp.MustCompile(`^(?:[*?]|([0-9A-Z]+)(?:-([0-9A-Z]+))?)(?:/([0-9]+))?$`)
 
-// plain reads a value, a range or a star, with or without a step.
+// plain parses a value, a range or a star, with or without a step.
 func (f *field) plain(text string) (uint64, error) {
 	m := plainShape.FindStringSubmatch(text)
 	if m == nil {
@@ -125,7 +155,7 @@ func (f *field) plain(text string) (uint64, error) {
 	return f.span(low, high, step)
 }
 
-// from reads a single value, which with a step begins a range to the end of the field.
+// from parses a single value. With a step it begins a range to the end of the field.
 func (f *field) from(low int, step string) (uint64, error) {
 	if f.kind == cron.Dow && low == sunday {
 		return 1, nil
@@ -136,7 +166,7 @@ func (f *field) from(low int, step string) (uint64, error) {
 	return f.robfig(strconv.Itoa(low) + step)
 }
 
-// span reads a range.
+// span parses a range.
 func (f *field) span(low, high, step int) (uint64, error) {
 	if low > high {
 		return 0, fmt.Errorf("the range %d-%d runs backwards: write the smaller value first, within %s, or a list of two ranges",
@@ -156,7 +186,7 @@ func (f *field) span(low, high, step int) (uint64, error) {
 	return values | week, err
 }
 
-// value reads a number or a name.
+// value parses a number or a name.
 func (f *field) value(text string) (int, error) {
 	for i, name := range f.names {
 		if name == text {
@@ -170,7 +200,8 @@ func (f *field) value(text string) (int, error) {
 	return n, nil
 }
 
-// step reads the step of a range; none is 1. A step beyond the field would silently run once per round, and */90 is not 90 minutes.
+// step parses the step of a range; empty is 1. A step beyond the field is refused, because it would
+// run once per round: */90 is not 90 minutes.
 func (f *field) step(text string) (int, error) {
 	if text == "" {
 		return 1, nil
@@ -182,7 +213,7 @@ func (f *field) step(text string) (int, error) {
 	return n, nil
 }
 
-// allowed returns the values of the field in words.
+// allowed describes the values of the field.
 func (f *field) allowed() string {
 	if f.names == nil {
 		return fmt.Sprintf("%d to %d", f.min, f.max)
@@ -190,7 +221,7 @@ func (f *field) allowed() string {
 	return fmt.Sprintf("%d to %d or %s to %s", f.min, f.max, f.names[0], f.names[len(f.names)-1])
 }
 
-// robfig reads one member as robfig does, and turns its panics into errors.
+// robfig parses one member with robfig/cron, and converts its panics into errors.
 func (f *field) robfig(text string) (values uint64, err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -13,7 +13,8 @@ import (
 // hashShape is H, H(a-b), H/n or H(a-b)/n.
 var hashShape = regexp.MustCompile(`^H(?:\(([^()]+)\))?(?:/([0-9]+))?$`)
 
-// hashed returns the value, or with a step the values, that the hash of the endpoint picks from the range.
+// hashed returns the values that the hash of the endpoint selects from a range: one value, or with
+// a step all values of one phase.
 func (f *field) hashed(span, step string, id [16]byte) (uint64, error) {
 	if span == "" {
 		span = f.hashRange()
@@ -38,7 +39,8 @@ func (f *field) hashed(span, step string, id [16]byte) (uint64, error) {
 	return picked, nil
 }
 
-// hashRange is the range of a bare H. Days after the 28th are left out: they do not come every month.
+// hashRange is the range of a bare H. Days after the 28th are excluded, because not every month has
+// them.
 func (f *field) hashRange() string {
 	if f.kind == cron.Dom {
 		return "1-28"
@@ -46,14 +48,14 @@ func (f *field) hashRange() string {
 	return "*"
 }
 
-// phase returns a number in [0, n) that depends on the endpoint and the field alone. It must never change: it is the time at
-// which existing schedules run.
+// phase returns a hash of endpoint and field in [0, n). It must never change, because it sets the
+// times of existing schedules.
 func (f *field) phase(id [16]byte, n int) int {
 	sum := sha256.Sum256(fmt.Appendf(id[:], "/%s", f.name))
 	return int(binary.BigEndian.Uint64(sum[:8]) % uint64(n)) //nolint:gosec // Below n, which is at most 60.
 }
 
-// members returns the positions of the bits of values, smallest first.
+// members returns the positions of the set bits, smallest first.
 func members(values uint64) []int {
 	all := make([]int, 0, bits.OnesCount64(values))
 	for ; values != 0; values &= values - 1 {

@@ -5,18 +5,20 @@ import (
 	"time"
 )
 
-// daySeconds are the seconds of a day on the wall clock, which knows neither gaps nor overlaps.
+// daySeconds is the length of a day in local time, without gaps and overlaps.
 const daySeconds = 24 * 60 * 60
 
-// pattern is an expression without its zone: which readings of a wall clock match. A reading is counted in seconds since
-// 1970-01-01 00:00:00 on that clock.
+// pattern is an expression without its zone: the matching local times. A local time is counted in
+// seconds since 1970-01-01 00:00:00 of the wall clock.
 type pattern struct {
-	seconds, minutes, hours, months uint64 // bit n is the value n
+	seconds, minutes, hours, months uint64 // bit n is value n
 	days                            dayTable
-	even                            bool // the hour field is a wildcard or a step: the schedule follows real time
+	// even reports a wildcard or step in the hour field: the schedule follows real time.
+	even bool
 }
 
-// neverFires reports whether no month has a matching day. Every month comes with every shape of its lengths within 400 years.
+// neverFires reports whether no month has a matching day. Within 400 years every month has every
+// shape of its lengths.
 func (p *pattern) neverFires() bool {
 	for month := time.January; month <= time.December; month++ {
 		if p.months>>month&1 == 0 {
@@ -32,7 +34,7 @@ func (p *pattern) neverFires() bool {
 	return true
 }
 
-// next returns the first matching reading in [from, to).
+// next returns the first matching local time in [from, to).
 func (p *pattern) next(from, to int64) (reading int64, ok bool) {
 	today := from - sinceMidnight(from)
 	day, ok := p.nextDay(today, to)
@@ -49,7 +51,8 @@ func (p *pattern) next(from, to int64) (reading int64, ok bool) {
 	return day + int64(clock), day+int64(clock) < to
 }
 
-// nextDay returns the midnight of the first matching day from the midnight from on, if its month begins before to.
+// nextDay returns the midnight of the first matching day at or after from, if its month begins
+// before to.
 func (p *pattern) nextDay(from, to int64) (midnight int64, ok bool) {
 	year, month, day := time.Unix(from, 0).UTC().Date()
 	first := from - int64(day-1)*daySeconds
@@ -91,7 +94,7 @@ func (p *pattern) nextClock(clock int) (next int, ok bool) {
 	return 0, false
 }
 
-// atOrAfter returns the smallest value of the set that is at least n.
+// atOrAfter returns the smallest value of a bit set that is at least n.
 func atOrAfter(values uint64, n int) (value int, ok bool) {
 	rest := values >> n << n
 	return bits.TrailingZeros64(rest), rest != 0
@@ -111,5 +114,6 @@ func monthLength(year int, month time.Month) int {
 	return 31
 }
 
-// sinceMidnight returns the seconds of a reading, or of an instant in UTC, since its midnight; also before 1970.
+// sinceMidnight returns the seconds since midnight of a local time, or of an instant in UTC; also
+// before 1970.
 func sinceMidnight(n int64) int64 { return ((n % daySeconds) + daySeconds) % daySeconds }

@@ -5,13 +5,14 @@ import (
 	"time"
 )
 
-// Occurrence is a due time as people want to see it.
+// Occurrence is a due time for display.
 type Occurrence struct {
 	At   time.Time // in the zone of the schedule
-	Note string    // what a clock change does to this time; empty when it does nothing
+	Note string    // effect of a clock change; empty if there is none
 }
 
-// Note says what a clock change does to an occurrence; it is empty where none does anything, and where the instant is no occurrence.
+// Note describes the effect of a clock change on an occurrence; empty if there is none, or if the
+// instant is no occurrence.
 func (c *Cron) Note(at time.Time) string {
 	if !c.Next(at.Add(-1)).Equal(at) {
 		return ""
@@ -19,9 +20,9 @@ func (c *Cron) Note(at time.Time) string {
 	return c.note(at.Unix())
 }
 
-// NextTransition returns the first clock change after after, and no later than within, that skips, moves or repeats one of the
-// schedule's times, and says in its note what becomes of it. A schedule that follows real time repeats nothing by intent: its overlaps
-// are not reported.
+// NextTransition returns the first clock change after an instant and within a duration that skips,
+// moves or repeats a time of the schedule. Its note describes the effect. Overlaps of a schedule
+// that follows real time are not reported, because it repeats nothing.
 func (c *Cron) NextTransition(after time.Time, within time.Duration) (change Occurrence, ok bool) {
 	now := after.Unix()
 	if now < earliest || now > latest {
@@ -41,7 +42,7 @@ func (c *Cron) NextTransition(after time.Time, within time.Duration) (change Occ
 	return Occurrence{}, false
 }
 
-// note says what a clock change does to the occurrence at the instant.
+// note describes the effect of a clock change on the occurrence at an instant.
 func (c *Cron) note(instant int64) string {
 	s := zonePeriodAt(c.zone, instant)
 	if instant == s.start {
@@ -62,7 +63,7 @@ func (c *Cron) note(instant int64) string {
 	return ""
 }
 
-// gapNote says what becomes of the times that the gap before the stretch swallows; it is empty if there are none.
+// gapNote describes the effect of the gap before the zone period; empty if there is none.
 func (c *Cron) gapNote(s zonePeriod) string {
 	first, ok := c.missing(s)
 	if !ok {
@@ -84,7 +85,7 @@ func (c *Cron) gapNote(s zonePeriod) string {
 	return fmt.Sprintf("%s%s%s: runs at %s %s, the first instant after the gap", missing, verb, when, resumed, name)
 }
 
-// overlapNote says what becomes of the times that come twice because of the change at the start of the stretch.
+// overlapNote describes the effect of the overlap at the start of the zone period.
 func (c *Cron) overlapNote(s zonePeriod) string {
 	if c.pattern.even {
 		return ""
@@ -99,7 +100,7 @@ func (c *Cron) overlapNote(s zonePeriod) string {
 	return clockText(reading) + " comes twice on this day: only the first runs"
 }
 
-// clockText returns the time of day of a reading; seconds only where there are some.
+// clockText formats the time of day, with seconds only if they are not zero.
 func clockText(reading int64) string {
 	t := time.Unix(reading, 0).UTC()
 	if t.Second() == 0 {
@@ -108,5 +109,5 @@ func clockText(reading int64) string {
 	return t.Format(time.TimeOnly)
 }
 
-// dayText returns the date of a reading.
+// dayText formats the date of a local time.
 func dayText(reading int64) string { return time.Unix(reading, 0).UTC().Format(time.DateOnly) }

@@ -8,10 +8,10 @@ import (
 	"rubato/internal/errs"
 )
 
-// maxExpression bounds the bytes of an expression: room for any list of every minute of an hour, and no more.
+// maxExpression limits the length of an expression in bytes: enough for a list of every minute.
 const maxExpression = 512
 
-// The codes of bad fields, as users see them.
+// Error codes of fields in the API.
 const (
 	codeInvalid    = "cron_invalid"
 	codeNeverFires = "cron_never_fires"
@@ -19,7 +19,7 @@ const (
 	codeValue      = "invalid_value"
 )
 
-// The names of the fields that a [Spec] is made of, as users see them.
+// Field names in the API.
 const (
 	fieldCron     = "baselineCron"
 	fieldTimezone = "timezone"
@@ -27,7 +27,8 @@ const (
 	fieldOverlap  = "dst.overlap"
 )
 
-// GapPolicy says what happens to times that do not exist because the clock jumps forward. The zero value is [GapRun].
+// GapPolicy is the policy for local times in a gap, when the clock jumps forward. The zero value is
+// [GapRun].
 type GapPolicy string
 
 // The gap policies.
@@ -45,7 +46,8 @@ func (p GapPolicy) Valid() bool {
 	return false
 }
 
-// OverlapPolicy says what happens to times that come twice because the clock is set back. The zero value is [OverlapOnce].
+// OverlapPolicy is the policy for local times that repeat, when the clock is set back. The zero
+// value is [OverlapOnce].
 type OverlapPolicy string
 
 // The overlap policies.
@@ -63,18 +65,18 @@ func (p OverlapPolicy) Valid() bool {
 	return false
 }
 
-// Spec is a cron schedule as its user wrote it.
+// Spec is a cron schedule in the user's form.
 type Spec struct {
 	Expression string        // see the package comment; required
 	Gap        GapPolicy     // empty means GapRun
-	ID         [16]byte      // the endpoint, from which H takes its values
+	ID         [16]byte      // endpoint ID, hashed for H
 	Overlap    OverlapPolicy // empty means OverlapOnce
 	Zone       string        // IANA name; empty means UTC
 }
 
-// Parse checks spec and returns its schedule. The error is an [errs.Error] with code [errs.Invalid] that names everything that is
-// wrong at once: baselineCron (cron_invalid, cron_never_fires; one entry for each bad part), timezone (timezone_invalid),
-// dst.gap and dst.overlap (invalid_value).
+// Parse parses a schedule. The error is an [errs.Error] with code [errs.Invalid] that lists every
+// wrong field: baselineCron (cron_invalid, cron_never_fires), timezone (timezone_invalid), dst.gap
+// and dst.overlap (invalid_value).
 func Parse(spec Spec) (*Cron, error) {
 	pattern, bad := parseExpression(spec.Expression, spec.ID)
 	zone, more := spec.clock()
@@ -95,13 +97,13 @@ func Parse(spec Spec) (*Cron, error) {
 	return c, nil
 }
 
-// CheckClock checks the zone and the policies of spec as [Parse] does, whatever its expression: for a baseline that is an interval.
+// CheckClock checks the zone and the policies like [Parse], for a baseline that is an interval.
 func CheckClock(spec Spec) error {
 	_, bad := spec.clock()
 	return errs.InvalidFields(bad)
 }
 
-// clock returns the zone of s, and what is wrong with it and with the policies for its changes.
+// clock returns the zone, and the errors of the zone and the policies.
 func (s Spec) clock() (*time.Location, []errs.Field) {
 	if s.Zone == "" {
 		s.Zone = "UTC"
@@ -124,7 +126,11 @@ func badPolicy(field, got, first, second string) errs.Field {
 	}
 }
 
-// badCron returns a bad part of the expression.
+// badCron returns an error in the expression.
 func badCron(code, format string, args ...any) errs.Field {
-	return errs.Field{Field: fieldCron, Code: code, Message: fmt.Sprintf(format, args...)}
+	return errs.Field{
+		Field:   fieldCron,
+		Code:    code,
+		Message: fmt.Sprintf(format, args...),
+	}
 }

@@ -10,15 +10,16 @@ import (
 	"rubato/internal/errs"
 )
 
-// zoneShape is what IANA names look like. It keeps paths, dots and blanks away from the zone files.
+// zoneShape is the syntax of IANA names. It excludes paths, dots and blanks, because the name
+// selects a file.
 var zoneShape = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z][A-Za-z0-9_+-]*)*$`)
 
-// maxZone bounds the bytes of a zone name; the longest in use has 32.
+// maxZone limits the length of a zone name in bytes; the longest in use has 32.
 const maxZone = 64
 
-// LoadZone returns the IANA time zone of that name. It refuses names that mean something else on every machine (Local, localtime,
-// posixrules), that stand for no zone (empty, Factory), that count leap seconds (right/...), and offsets such as UTC+2. The error is
-// an [errs.Error] that names the field timezone.
+// LoadZone returns the IANA time zone with a name. It refuses names that depend on the machine
+// (Local, localtime, posixrules), names of no zone (empty, Factory), zones with leap seconds
+// (right/...), and offsets such as UTC+2. The error is an [errs.Error] for the field timezone.
 func LoadZone(name string) (*time.Location, error) {
 	if len(name) <= maxZone && zoneShape.MatchString(name) && !oddZone(name) {
 		if zone, err := time.LoadLocation(name); err == nil {
@@ -26,7 +27,7 @@ func LoadZone(name string) (*time.Location, error) {
 		}
 	}
 	wrong := fmt.Sprintf("%.40q is no time zone", name)
-	if strings.TrimSpace(name) == "" { // Who was given an empty text may have made a blank of it.
+	if strings.TrimSpace(name) == "" { // white space looks like an empty text
 		wrong = "must not be empty"
 	}
 	return nil, errs.InvalidFields([]errs.Field{{
@@ -35,7 +36,7 @@ func LoadZone(name string) (*time.Location, error) {
 	}})
 }
 
-// oddZone reports whether name is a file of a zone database that is not a zone of its own.
+// oddZone reports whether name is a file of the zone database that is no zone of its own.
 func oddZone(name string) bool {
 	top, _, _ := strings.Cut(strings.ToLower(name), "/")
 	switch top {

@@ -1,4 +1,6 @@
-// Package sourcetext says in words what set a due time. The API names sources, such as ai-interval; screens and tables show these words.
+// Package sourcetext returns display texts for the rules that set a due time. The API returns names
+// such as ai-interval; the console and the command line show these texts, so that both use the same
+// ones.
 package sourcetext
 
 import (
@@ -10,7 +12,8 @@ import (
 // maxDoublings is the limit of the governor's backoff: 32 times the interval.
 const maxDoublings = 5
 
-// Source returns the words for a source or a rule of a decision. A name that has no words is returned as it is.
+// Source returns the text for a source or a rule of a decision. An unknown name is returned as it
+// is.
 func Source(name string) string {
 	if words, known := map[string]string{
 		"paused": "paused", "ai-oneshot": "one-shot hint", "ai-interval": "interval hint", "baseline-cron": "cron", "baseline-interval": "interval",
@@ -22,8 +25,8 @@ func Source(name string) string {
 	return name
 }
 
-// Next returns the words for what set the next due time of an endpoint, empty if it has none. A hint is named with its author, and the
-// interval with its backoff.
+// Next returns the text for the rule that set an endpoint's next due time; empty if it has none. A
+// hint is shown with its author, and an interval with its backoff.
 func Next(e client.Endpoint) string {
 	if e.NextSource == nil {
 		return ""
@@ -50,7 +53,7 @@ func Next(e client.Endpoint) string {
 	return Source(string(*e.NextSource))
 }
 
-// backoff names the factor by which failures in a row stretch the interval of an endpoint.
+// backoff returns the text for the factor of an endpoint's backoff.
 func backoff(e client.Endpoint) string {
 	return "backoff x" + strconv.Itoa(1<<min(e.FailureCount, maxDoublings))
 }

@@ -12,7 +12,10 @@ const historyEvery = 6
 // keepHistory creates coming day partitions and drops those past their retention.
 func (s *Sweeper) keepHistory(ctx context.Context) error {
 	dropped, err := s.cfg.Store.KeepHistory(ctx, Retention{
-		Runs: s.cfg.RunRetention, Bodies: s.cfg.BodyRetention, Audit: s.cfg.AuditRetention, DaysAhead: historyAhead,
+		Runs:      s.cfg.RunRetention,
+		Bodies:    s.cfg.BodyRetention,
+		Audit:     s.cfg.AuditRetention,
+		DaysAhead: historyAhead,
 	})
 	if dropped > 0 {
 		s.cfg.Logger.Info("dropped day partitions past their retention", "partitions", dropped)

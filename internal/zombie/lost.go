@@ -52,9 +52,13 @@ func (s *Sweeper) settleLost(ctx context.Context, search Search) error {
 		}
 		found := make([]settlement, len(list))
 		for i, l := range list {
-			found[i] = settlement{run: l.Run, reason: l.Reason, end: func(run runs.Run) (bool, error) {
-				return s.cfg.Store.Settle(ctx, search.Signal, run)
-			}}
+			found[i] = settlement{
+				run:    l.Run,
+				reason: l.Reason,
+				end: func(run runs.Run) (bool, error) {
+					return s.cfg.Store.Settle(ctx, search.Signal, run)
+				},
+			}
 		}
 		return found, nil
 	})
@@ -101,7 +105,12 @@ func (s *Sweeper) end(l settlement) (settled bool, err error) {
 
 // settle settles one run. It returns an error only if the database is unavailable or ctx ended.
 func (s *Sweeper) settle(ctx context.Context, name string, l settlement) error {
-	l.run.Outcome = runs.Outcome{Status: runs.Lost, Reason: runs.WorkerLost, MaybeSent: true, Error: l.reason.errorText()}
+	l.run.Outcome = runs.Outcome{
+		Status:    runs.Lost,
+		Reason:    runs.WorkerLost,
+		MaybeSent: true,
+		Error:     l.reason.errorText(),
+	}
 	settled, err := s.end(l)
 	switch {
 	case errs.CodeOf(err) == errs.Unavailable, err != nil && ctx.Err() != nil:

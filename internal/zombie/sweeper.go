@@ -77,8 +77,13 @@ func New(cfg Config) *Sweeper {
 	cfg.Logger = cfg.Logger.With("component", "zombie")
 	lead := newLeadership(cfg.Interval)
 	return &Sweeper{
-		cfg: cfg, metrics: newMetrics(cfg.Registerer, lead), trust: newTrustGate(cfg.Settle), mass: &massGuard{settle: cfg.Settle},
-		quarantine: newQuarantine(), leadership: lead, loops: loop.NewRunner(cfg.Logger, cfg.Registerer),
+		cfg:        cfg,
+		metrics:    newMetrics(cfg.Registerer, lead),
+		trust:      newTrustGate(cfg.Settle),
+		mass:       &massGuard{settle: cfg.Settle},
+		quarantine: newQuarantine(),
+		leadership: lead,
+		loops:      loop.NewRunner(cfg.Logger, cfg.Registerer),
 	}
 }
 

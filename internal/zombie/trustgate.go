@@ -35,7 +35,11 @@ type trustGate struct {
 }
 
 func newTrustGate(settle time.Duration) *trustGate {
-	return &trustGate{settle: settle, base: time.Now(), clamp: true}
+	return &trustGate{
+		settle: settle,
+		base:   time.Now(),
+		clamp:  true,
+	}
 }
 
 // recordClock records that the database read its clock as now between sent and received.

@@ -57,7 +57,11 @@ func (Advisor) Advise(ctx context.Context, c planner.Snapshot, d planner.Toolset
 		return planner.Verdict{}, err
 	}
 	said := slices.DeleteFunc([]string{o.reason, o.detail, acted}, func(part string) bool { return part == "" })
-	return planner.Verdict{Reasoning: strings.Join(said, "; ") + ".", Confidence: o.confidence, NextAnalysisIn: o.nextAnalysisIn}, nil
+	return planner.Verdict{
+		Reasoning:      strings.Join(said, "; ") + ".",
+		Confidence:     o.confidence,
+		NextAnalysisIn: o.nextAnalysisIn,
+	}, nil
 }
 
 // recommend returns the recommendation of the first matching rule, within its limits. Endpoints
@@ -121,7 +125,12 @@ func propose(ctx context.Context, c planner.Snapshot, d planner.Toolset, o recom
 		}
 		return "back to every " + formatDuration(c.Usual), ctx.Err()
 	}
-	ruling, err := d.ProposeInterval(ctx, planner.IntervalProposal{Interval: o.interval, TTL: hintTTL(o), Reason: o.reason, OutageSince: o.outageSince})
+	ruling, err := d.ProposeInterval(ctx, planner.IntervalProposal{
+		Interval:    o.interval,
+		TTL:         hintTTL(o),
+		Reason:      o.reason,
+		OutageSince: o.outageSince,
+	})
 	switch {
 	case err != nil:
 		return fmt.Sprintf("every %s was wanted: %s", formatDuration(o.interval), err), ctx.Err()

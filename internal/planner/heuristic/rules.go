@@ -34,7 +34,9 @@ func retryAfter(c planner.Snapshot) (recommendation, bool) {
 	}
 	left := c.RetryAfter.Sub(c.At)
 	return neverSooner(c, recommendation{
-		reason: fmt.Sprintf("the target asked to wait for another %s, and gets its usual tempo after that", formatDuration(left)), confidence: 1, nextAnalysisIn: left + time.Second,
+		reason:         fmt.Sprintf("the target asked to wait for another %s, and gets its usual tempo after that", formatDuration(left)),
+		confidence:     1,
+		nextAnalysisIn: left + time.Second,
 	}), true
 }
 
@@ -164,7 +166,9 @@ func groupTrouble(c planner.Snapshot) (recommendation, bool) {
 		return recommendation{}, false
 	}
 	o := recommendation{
-		reason: fmt.Sprintf("%s of its group %s", c.Siblings[i].Name, symptom(c.Siblings[i])), confidence: 0.8, nextAnalysisIn: bounded(c.Usual/watchFaster, 15*time.Second, 5*time.Minute),
+		reason:         fmt.Sprintf("%s of its group %s", c.Siblings[i].Name, symptom(c.Siblings[i])),
+		confidence:     0.8,
+		nextAnalysisIn: bounded(c.Usual/watchFaster, 15*time.Second, 5*time.Minute),
 	}
 	idle := len(c.Outcomes) == 0 || c.At.Sub(c.Outcomes[0].StartedAt) >= alertEvery
 	switch role {
@@ -199,7 +203,9 @@ func slow(c planner.Snapshot) (recommendation, bool) {
 		return recommendation{}, false
 	}
 	return recommendation{
-		interval: c.Usual / recoverFaster, reason: fmt.Sprintf("it answers %.1f times slower than usual: watched for what comes of it", c.Slowdown.Factor), confidence: 0.6,
+		interval:       c.Usual / recoverFaster,
+		reason:         fmt.Sprintf("it answers %.1f times slower than usual: watched for what comes of it", c.Slowdown.Factor),
+		confidence:     0.6,
 		nextAnalysisIn: bounded(4*c.Usual, 15*time.Second, 5*time.Minute),
 	}, true
 }
@@ -222,22 +228,45 @@ func changing(c planner.Snapshot) (recommendation, bool) {
 			return recommendation{}, false
 		}
 		if c.Tempo < c.Usual {
-			return recommendation{reason: "its answers do not change any more", detail: detail, confidence: 0.7, nextAnalysisIn: next}, true
+			return recommendation{
+				reason:         "its answers do not change any more",
+				detail:         detail,
+				confidence:     0.7,
+				nextAnalysisIn: next,
+			}, true
 		}
 		return recommendation{
-			interval: min(2*c.Tempo, mostSlower*c.Usual), reason: "its answers do not change, so fewer looks lose nothing", detail: detail, confidence: 0.6, nextAnalysisIn: next,
+			interval:       min(2*c.Tempo, mostSlower*c.Usual),
+			reason:         "its answers do not change, so fewer looks lose nothing",
+			detail:         detail,
+			confidence:     0.6,
+			nextAnalysisIn: next,
 		}, true
 	}
 	if seen = pairs(c.Outcomes, 1); seen.Changed == 1 && c.Tempo > c.Usual {
-		return recommendation{reason: "its answers change again", detail: detail, confidence: 0.7, nextAnalysisIn: next}, true
+		return recommendation{
+			reason:         "its answers change again",
+			detail:         detail,
+			confidence:     0.7,
+			nextAnalysisIn: next,
+		}, true
 	}
 	wanted := time.Duration(math.Ln2 / rate * float64(time.Second)).Round(100 * time.Millisecond)
 	wanted = bounded(wanted, c.Usual/mostFaster, mostSlower*c.Usual)
 	if isNear(wanted, c.Usual) {
-		return recommendation{reason: "its answers change about as often as it is looked at", detail: detail, confidence: 0.6, nextAnalysisIn: next}, true
+		return recommendation{
+			reason:         "its answers change about as often as it is looked at",
+			detail:         detail,
+			confidence:     0.6,
+			nextAnalysisIn: next,
+		}, true
 	}
 	return recommendation{
-		interval: wanted, reason: fmt.Sprintf("its answers change every %s or so", formatDuration(time.Duration(float64(time.Second)/rate))), detail: detail, confidence: 0.7, nextAnalysisIn: next,
+		interval:       wanted,
+		reason:         fmt.Sprintf("its answers change every %s or so", formatDuration(time.Duration(float64(time.Second)/rate))),
+		detail:         detail,
+		confidence:     0.7,
+		nextAnalysisIn: next,
 	}, true
 }
 
@@ -270,5 +299,9 @@ func pairs(list []planner.Outcome, limit int) (c planner.Changes) {
 
 // calm restores the baseline.
 func calm(c planner.Snapshot) recommendation {
-	return recommendation{reason: "nothing speaks for another tempo than the usual one", confidence: 0.8, nextAnalysisIn: bounded(6*c.Usual, 30*time.Second, 30*time.Minute)}
+	return recommendation{
+		reason:         "nothing speaks for another tempo than the usual one",
+		confidence:     0.8,
+		nextAnalysisIn: bounded(6*c.Usual, 30*time.Second, 30*time.Minute),
+	}
 }

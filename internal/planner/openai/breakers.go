@@ -75,7 +75,11 @@ func (f *breakerState) count(source scope, sources int, now time.Time) bool {
 }
 
 func newBreakerSet(rest time.Duration) *breakerSet {
-	return &breakerSet{cooldown: rest, now: time.Now, states: map[scope]*breakerState{}}
+	return &breakerSet{
+		cooldown: rest,
+		now:      time.Now,
+		states:   map[scope]*breakerState{},
+	}
 }
 
 // scopesOf returns the scopes of the breakers that apply to an account.

@@ -76,7 +76,12 @@ func New(c Config, budget planner.Budget, r prometheus.Registerer) (*Advisor, er
 	wire.BaseURL = cmp.Or(c.BaseURL, wire.BaseURL)
 	wire.HTTPClient = newHTTPClient(g, c.Timeout)
 	a := &Advisor{
-		config: c, client: openai.NewClientWithConfig(wire), throttle: g, service: newServiceBreaker(c.Cooldown), scoped: newBreakerSet(c.Cooldown), budget: budget,
+		config:   c,
+		client:   openai.NewClientWithConfig(wire),
+		throttle: g,
+		service:  newServiceBreaker(c.Cooldown),
+		scoped:   newBreakerSet(c.Cooldown),
+		budget:   budget,
 	}
 	a.metrics = newMetrics(r, a.unavailableForAll, a.scoped)
 	return a, nil

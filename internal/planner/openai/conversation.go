@@ -47,7 +47,11 @@ type conversation struct {
 
 // newConversation starts a conversation with the system prompt and the snapshot.
 func newConversation(c Config, brief string, ends time.Time) *conversation {
-	v := &conversation{config: c, ends: ends, known: trustedTokens(instructions)}
+	v := &conversation{
+		config: c,
+		ends:   ends,
+		known:  trustedTokens(instructions),
+	}
 	v.messages = []openai.ChatCompletionMessage{{Role: openai.ChatMessageRoleSystem, Content: instructions}}
 	v.addMessage(openai.ChatCompletionMessage{Role: openai.ChatMessageRoleUser, Content: brief})
 	sum := sha256.Sum256([]byte(instructions + "\n" + brief))
@@ -68,7 +72,9 @@ func (v *conversation) addReply(m openai.ChatCompletionMessage, cost cost) {
 		said = "(nothing)" // services reject a message without content and calls
 	}
 	v.messages = append(v.messages, openai.ChatCompletionMessage{
-		Role: openai.ChatMessageRoleAssistant, Content: said, ToolCalls: sanitizedCalls(m.ToolCalls),
+		Role:      openai.ChatMessageRoleAssistant,
+		Content:   said,
+		ToolCalls: sanitizedCalls(m.ToolCalls),
 	})
 	v.known, v.fresh = cost.total(), perMessage
 }
@@ -101,7 +107,11 @@ func (v *conversation) nextTurn(now time.Time) (turn, error) {
 		prompt += trustedTokens(toolText(allTools()))
 	}
 	left := v.config.SessionTokens - v.used
-	t := turn{tools: allTools(), prompt: prompt, answer: min(v.config.CompletionTokens, left-prompt)}
+	t := turn{
+		tools:  allTools(),
+		prompt: prompt,
+		answer: min(v.config.CompletionTokens, left-prompt),
+	}
 	if t.answer < minCompletion || v.asked >= maxRequests {
 		return turn{}, errTokensSpent
 	}

@@ -71,7 +71,12 @@ func (f *Failure) unbilled(left bool) bool {
 // failure classifies the error of a call and drops its text.
 func failure(ctx context.Context, err error) *Failure {
 	if known, ok := errors.AsType[*Failure](err); ok {
-		return &Failure{Kind: known.Kind, Status: known.Status, RetryAt: known.RetryAt, cause: known.cause}
+		return &Failure{
+			Kind:    known.Kind,
+			Status:  known.Status,
+			RetryAt: known.RetryAt,
+			cause:   known.cause,
+		}
 	}
 	if api, ok := errors.AsType[*openai.APIError](err); ok {
 		return byStatus(api.HTTPStatusCode)

@@ -97,14 +97,28 @@ type promptAnalysis struct {
 // newPrompt converts a snapshot. Every text is cleaned and truncated; numbers stay as they are.
 func newPrompt(c planner.Snapshot, features []planner.Feature) prompt {
 	b := prompt{
-		Name: cleanText(c.Name, maxName), Policy: cleanText(c.Policy, maxPolicy), Labels: labels(c.Labels), Why: c.Trigger,
-		Baseline: baseline(c.Baseline), Clamps: clamps(c.Min, c.Max), Tempo: seconds(c.Tempo), Failures: c.FailureCount,
-		NextRun: secondsUntil(c.At, c.NextRunAt), Paused: secondsUntil(c.At, c.PausedUntil), Retry: secondsUntil(c.At, c.RetryAfter), Hints: hints(c),
-		Runs: groupRuns(c.At, c.Outcomes), Features: values(features, maxFeatures),
+		Name:     cleanText(c.Name, maxName),
+		Policy:   cleanText(c.Policy, maxPolicy),
+		Labels:   labels(c.Labels),
+		Why:      c.Trigger,
+		Baseline: baseline(c.Baseline),
+		Clamps:   clamps(c.Min, c.Max),
+		Tempo:    seconds(c.Tempo),
+		Failures: c.FailureCount,
+		NextRun:  secondsUntil(c.At, c.NextRunAt),
+		Paused:   secondsUntil(c.At, c.PausedUntil),
+		Retry:    secondsUntil(c.At, c.RetryAfter),
+		Hints:    hints(c),
+		Runs:     groupRuns(c.At, c.Outcomes),
+		Features: values(features, maxFeatures),
 	}
 	for _, h := range c.Health {
 		row := promptHealth{
-			Hours: math.Round(h.Window.Hours()*10) / 10, Runs: h.Runs, Failed: h.Failed, P50: h.P50.Milliseconds(), P99: h.P99.Milliseconds(),
+			Hours:  math.Round(h.Window.Hours()*10) / 10,
+			Runs:   h.Runs,
+			Failed: h.Failed,
+			P50:    h.P50.Milliseconds(),
+			P99:    h.P99.Milliseconds(),
 		}
 		if rate, known := h.Changes.Rate(); known {
 			row.Changes = new(math.Round(rate*3600*10) / 10)
@@ -113,12 +127,20 @@ func newPrompt(c planner.Snapshot, features []planner.Feature) prompt {
 	}
 	for _, s := range c.Siblings[:min(len(c.Siblings), maxSiblings)] {
 		b.Siblings = append(b.Siblings, promptSibling{
-			Name: cleanText(s.Name, maxName), Role: cleanText(s.Role, maxWord), Last: cleanText(s.Status, maxWord), Failures: s.FailureCount,
-			Tempo: seconds(s.Tempo), Paused: s.Paused,
+			Name:     cleanText(s.Name, maxName),
+			Role:     cleanText(s.Role, maxWord),
+			Last:     cleanText(s.Status, maxWord),
+			Failures: s.FailureCount,
+			Tempo:    seconds(s.Tempo),
+			Paused:   s.Paused,
 		})
 	}
 	if c.Last != nil {
-		b.Last = &promptAnalysis{Ago: int64(c.At.Sub(c.Last.At).Seconds()), Outcome: c.Last.Outcome, Said: cleanText(c.Last.Reasoning, 300)}
+		b.Last = &promptAnalysis{
+			Ago:     int64(c.At.Sub(c.Last.At).Seconds()),
+			Outcome: c.Last.Outcome,
+			Said:    cleanText(c.Last.Reasoning, 300),
+		}
 	}
 	return b
 }
@@ -179,8 +201,12 @@ func newPromptHint(kind string, now time.Time, h endpoints.Hint) promptHint {
 		h.Reason = ""
 	}
 	return promptHint{
-		Kind: kind, Interval: seconds(h.Interval), At: secondsUntil(now, h.At), Expires: seconds(h.ExpiresAt.Sub(now)),
-		By: cleanText(h.Author, maxWord), Reason: cleanText(h.Reason, 120),
+		Kind:     kind,
+		Interval: seconds(h.Interval),
+		At:       secondsUntil(now, h.At),
+		Expires:  seconds(h.ExpiresAt.Sub(now)),
+		By:       cleanText(h.Author, maxWord),
+		Reason:   cleanText(h.Reason, 120),
 	}
 }
 
@@ -199,7 +225,12 @@ func groupRuns(now time.Time, outcomes []planner.Outcome) []promptRuns {
 		if len(groups) == maxGroups {
 			break
 		}
-		groups = append(groups, promptRuns{Ended: ended, Times: 1, Ago: int64(now.Sub(o.StartedAt).Seconds()), Took: o.Latency.Milliseconds()})
+		groups = append(groups, promptRuns{
+			Ended: ended,
+			Times: 1,
+			Ago:   int64(now.Sub(o.StartedAt).Seconds()),
+			Took:  o.Latency.Milliseconds(),
+		})
 	}
 	return groups
 }

@@ -54,8 +54,12 @@ func (a *Advisor) request(ctx context.Context, of planner.Account, v *conversati
 // its upper bound counts as used.
 func (a *Advisor) send(ctx context.Context, v *conversation, t turn) (openai.ChatCompletionMessage, cost, *Failure) {
 	request := openai.ChatCompletionRequest{
-		Model: a.config.Model, Messages: v.messages, Tools: toolDefinitions(t.tools), ToolChoice: t.choice(),
-		MaxCompletionTokens: int(t.answer), ReasoningEffort: a.config.ReasoningEffort,
+		Model:               a.config.Model,
+		Messages:            v.messages,
+		Tools:               toolDefinitions(t.tools),
+		ToolChoice:          t.choice(),
+		MaxCompletionTokens: int(t.answer),
+		ReasoningEffort:     a.config.ReasoningEffort,
 	}
 	if a.config.Temperature != nil {
 		// The library omits zero; the smallest positive number means the same to a model.

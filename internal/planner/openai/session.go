@@ -41,7 +41,11 @@ func (a *Advisor) Advise(ctx context.Context, c planner.Snapshot, d planner.Tool
 		a.metrics.requests.WithLabelValues(string(rest.Kind)).Inc()
 		return planner.Verdict{}, a.unavailable(rest)
 	}
-	s := &session{advisor: a, snapshot: c, tools: d}
+	s := &session{
+		advisor:  a,
+		snapshot: c,
+		tools:    d,
+	}
 	if err := s.prepare(ctx); err != nil {
 		return planner.Verdict{}, err
 	}
@@ -112,8 +116,11 @@ func (s *session) step(ctx context.Context) (*planner.Verdict, error) {
 func (a *Advisor) usage(v *conversation, used cost) planner.Usage {
 	dollars := float64(used.prompt)*a.config.PromptPrice + float64(used.completion)*a.config.CompletionPrice // millionths, because prices are per million
 	return planner.Usage{
-		Model: a.config.Model, PromptDigest: v.digest, PromptTokens: used.prompt, CompletionTokens: used.completion,
-		CostMicros: int64(math.Round(dollars)),
+		Model:            a.config.Model,
+		PromptDigest:     v.digest,
+		PromptTokens:     used.prompt,
+		CompletionTokens: used.completion,
+		CostMicros:       int64(math.Round(dollars)),
 	}
 }
 
@@ -178,7 +185,9 @@ func (s *session) runCall(ctx context.Context, t turn, f openai.FunctionCall) (*
 	}
 	if tool.name == planner.ToolSubmit {
 		return &planner.Verdict{
-			Reasoning: read.texts["reasoning"], Confidence: read.numbers["confidence"], NextAnalysisIn: read.minutes("next_analysis_in_minutes"),
+			Reasoning:      read.texts["reasoning"],
+			Confidence:     read.numbers["confidence"],
+			NextAnalysisIn: read.minutes("next_analysis_in_minutes"),
 		}, toolReply{Result: "done"}, nil
 	}
 	s.conversation.calls++
@@ -194,7 +203,12 @@ func (s *session) runCall(ctx context.Context, t turn, f openai.FunctionCall) (*
 func (s *session) refuseCall(f openai.FunctionCall, reason, words string) toolReply {
 	s.conversation.calls++
 	s.advisor.metrics.refused.WithLabelValues(reason).Inc()
-	s.tools.RecordRefusal(planner.Call{Tool: planner.Tool(cleanText(f.Name, maxWord)), Arguments: recordedArguments(f.Arguments), Result: words, Refused: true})
+	s.tools.RecordRefusal(planner.Call{
+		Tool:      planner.Tool(cleanText(f.Name, maxWord)),
+		Arguments: recordedArguments(f.Arguments),
+		Result:    words,
+		Refused:   true,
+	})
 	return toolReply{Error: words}
 }
 
@@ -227,6 +241,10 @@ func (s *session) addToolReply(id string, t toolReply) error {
 	if err != nil {
 		return err
 	}
-	s.conversation.addMessage(openai.ChatCompletionMessage{Role: openai.ChatMessageRoleTool, ToolCallID: id, Content: text})
+	s.conversation.addMessage(openai.ChatCompletionMessage{
+		Role:       openai.ChatMessageRoleTool,
+		ToolCallID: id,
+		Content:    text,
+	})
 	return nil
 }

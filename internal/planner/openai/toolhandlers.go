@@ -19,12 +19,16 @@ func toolHandlers() map[planner.Tool]toolHandler {
 		planner.ToolSiblingResponses: readSiblings,
 		planner.ToolProposeInterval: func(ctx context.Context, s *session, a arguments) (any, error) {
 			return s.proposalReply(s.tools.ProposeInterval(ctx, planner.IntervalProposal{
-				Interval: a.seconds("interval_seconds"), TTL: a.minutes("ttl_minutes"), Reason: a.texts["reason"],
+				Interval: a.seconds("interval_seconds"),
+				TTL:      a.minutes("ttl_minutes"),
+				Reason:   a.texts["reason"],
 			}))
 		},
 		planner.ToolProposeNextRun: func(ctx context.Context, s *session, a arguments) (any, error) {
 			return s.proposalReply(s.tools.ProposeNextRun(ctx, planner.NextRunProposal{
-				In: a.seconds("in_seconds"), TTL: a.minutes("ttl_minutes"), Reason: a.texts["reason"],
+				In:     a.seconds("in_seconds"),
+				TTL:    a.minutes("ttl_minutes"),
+				Reason: a.texts["reason"],
 			}))
 		},
 		planner.ToolPauseUntil: func(ctx context.Context, s *session, a arguments) (any, error) {
@@ -48,7 +52,11 @@ func (s *session) proposalReply(r planner.ProposalResult, err error) (any, error
 		return nil, err
 	}
 	s.conversation.proposed = true
-	return accepted{Accepted: true, Interval: seconds(r.Interval), Note: r.Note}, nil
+	return accepted{
+		Accepted: true,
+		Interval: seconds(r.Interval),
+		Note:     r.Note,
+	}, nil
 }
 
 // responseView is a captured response in the form for the model: typed values first, then the body
@@ -71,8 +79,11 @@ const responseOverhead = 60
 // newResponseView converts a response. Its untrusted parts take at most room tokens and size bytes.
 func newResponseView(now time.Time, r planner.Response, room int64, size int) responseView {
 	s := responseView{
-		Status: cleanText(r.Status, maxWord), Code: r.StatusCode, Took: r.Latency.Milliseconds(), Ago: int64(now.Sub(r.At).Seconds()),
-		Type: cleanText(r.ContentType, maxWord),
+		Status: cleanText(r.Status, maxWord),
+		Code:   r.StatusCode,
+		Took:   r.Latency.Milliseconds(),
+		Ago:    int64(now.Sub(r.At).Seconds()),
+		Type:   cleanText(r.ContentType, maxWord),
 	}
 	room -= responseOverhead
 	s.Values = values(r.Features, maxFeatures)

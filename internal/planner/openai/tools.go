@@ -91,7 +91,10 @@ func toolDefinitions(tools []tool) []openai.Tool {
 	list := make([]openai.Tool, 0, len(tools))
 	for _, t := range tools {
 		list = append(list, openai.Tool{Type: openai.ToolTypeFunction, Function: &openai.FunctionDefinition{
-			Name: string(t.name), Description: t.description, Strict: true, Parameters: t.schema(),
+			Name:        string(t.name),
+			Description: t.description,
+			Strict:      true,
+			Parameters:  t.schema(),
 		}})
 	}
 	return list

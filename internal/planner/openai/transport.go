@@ -39,13 +39,21 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if until := t.throttle.observe(answer); !until.IsZero() {
 		_ = answer.Body.Close()
-		return nil, &Failure{Kind: Throttled, Status: answer.StatusCode, RetryAt: until}
+		return nil, &Failure{
+			Kind:    Throttled,
+			Status:  answer.StatusCode,
+			RetryAt: until,
+		}
 	}
 	if answer.ContentLength > maxResponseBytes {
 		_ = answer.Body.Close()
 		return nil, &Failure{Kind: TooLarge, Status: answer.StatusCode}
 	}
-	answer.Body = &limitedBody{body: answer.Body, status: answer.StatusCode, remaining: maxResponseBytes}
+	answer.Body = &limitedBody{
+		body:      answer.Body,
+		status:    answer.StatusCode,
+		remaining: maxResponseBytes,
+	}
 	return answer, nil
 }
 

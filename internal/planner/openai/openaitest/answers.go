@@ -68,7 +68,9 @@ func calling(calls []Invocation) message {
 	m := message{Role: "assistant"}
 	for i, call := range calls {
 		m.ToolCalls = append(m.ToolCalls, ToolCall{
-			ID: fmt.Sprintf("call_%d", i), Type: "function", Function: Function(call),
+			ID:       fmt.Sprintf("call_%d", i),
+			Type:     "function",
+			Function: Function(call),
 		})
 	}
 	return m
@@ -101,7 +103,9 @@ func Filtered() Answer { return complete(message{Role: "assistant"}, "content_fi
 func Exhausted(call Invocation) Answer {
 	half := call.Arguments[:len(call.Arguments)/2]
 	return complete(message{Role: "assistant", ToolCalls: []ToolCall{{
-		ID: "call_half", Type: "function", Function: Function{Name: call.Name, Arguments: half},
+		ID:       "call_half",
+		Type:     "function",
+		Function: Function{Name: call.Name, Arguments: half},
 	}}}, "length", measured)
 }
 
@@ -116,8 +120,11 @@ func Uncounted(calls ...Invocation) Answer { return complete(calling(calls), "to
 func complete(m message, reason string, cost func(*http.Request, message) *Usage) Answer {
 	return func(w http.ResponseWriter, r *http.Request) {
 		body, err := json.Marshal(completion{
-			ID: "chatcmpl-1", Object: "chat.completion", Model: "scripted",
-			Choices: []choice{{Message: m, FinishReason: reason}}, Usage: cost(r, m),
+			ID:      "chatcmpl-1",
+			Object:  "chat.completion",
+			Model:   "scripted",
+			Choices: []choice{{Message: m, FinishReason: reason}},
+			Usage:   cost(r, m),
 		})
 		if err != nil {
 			panic(fmt.Sprintf("an answer that cannot be encoded: %v", err)) // a mistake in the test

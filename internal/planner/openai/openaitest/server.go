@@ -75,7 +75,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // the client disconnected
 	}
-	call := Call{At: time.Now(), Header: r.Header.Clone(), Body: body}
+	call := Call{
+		At:     time.Now(),
+		Header: r.Header.Clone(),
+		Body:   body,
+	}
 	problem := s.read(r, &call)
 	script := s.note(&call, problem)
 	if problem != nil {
