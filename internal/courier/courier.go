@@ -128,7 +128,7 @@ func (c *Courier) repeat(ctx context.Context, name string, period time.Duration,
 	for failing := false; ; {
 		err := c.contain(ctx, name, step)
 		if err != nil && !failing && ctx.Err() == nil {
-			c.logger.Warn("notices: a step failed; it is tried again", "step", name, "error", err)
+			c.logger.Warn("notices step failed, will retry", "step", name, "error", err)
 		}
 		failing = err != nil
 		if !pause(ctx, period+rand.N(period/10), nil) { //nolint:gosec // Spreads processes, guards nothing.
@@ -142,7 +142,7 @@ func (c *Courier) contain(ctx context.Context, name string, step func(context.Co
 	defer func() {
 		if fault := recover(); fault != nil {
 			c.metrics.panics.Inc()
-			c.logger.Error("notices: a step panicked", "step", name, "error", fault, "stack", string(debug.Stack()))
+			c.logger.Error("notices step panicked", "step", name, "error", fault, "stack", string(debug.Stack()))
 			err = &loop.PanicError{Loop: loop.Courier, Fault: fault}
 		}
 	}()
@@ -245,7 +245,7 @@ func (c *Courier) handle(ctx context.Context, p *notices.Delivery) error {
 }
 
 func (c *Courier) giveUp(ctx context.Context, p *notices.Delivery, r notices.Result) error {
-	c.logger.Error("a notice is given up", "notice", p.ID.String(), "rule", p.Rule, "attempts", p.Attempts, "error", r.Error)
+	c.logger.Error("notice became a dead letter", "notice", p.ID.String(), "rule", p.Rule, "attempts", p.Attempts, "error", r.Error)
 	return c.end(ctx, p, notices.Dead, r)
 }
 

@@ -231,8 +231,8 @@ func signature(t *testing.T, key, content string) string {
 	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// TestWhatFailsIsSentAgainUnderTheSameID has a receiver that is away at first.
-func TestWhatFailsIsSentAgainUnderTheSameID(t *testing.T) {
+// TestFailedNoticeIsRetriedUnderSameID has a receiver that is away at first.
+func TestFailedNoticeIsRetriedUnderSameID(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	slack := receive(t, http.StatusServiceUnavailable)
@@ -259,8 +259,8 @@ func TestWhatFailsIsSentAgainUnderTheSameID(t *testing.T) {
 	require.NotContains(t, list[0].Error, "SECRET")
 }
 
-// TestNoTargetCallsForAChannel has one whose answer, which the notice quotes, names everybody as Mattermost and Discord write it.
-func TestNoTargetCallsForAChannel(t *testing.T) {
+// TestMentionsFromTargetsAreEscaped has one whose answer, which the notice quotes, names everybody as Mattermost and Discord write it.
+func TestMentionsFromTargetsAreEscaped(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	chat := receive(t)
@@ -304,8 +304,8 @@ func TestALongNoticeFitsEveryChat(t *testing.T) {
 	}
 }
 
-// TestWhatIsNeverTakenIsGivenUp has no receiver at all.
-func TestWhatIsNeverTakenIsGivenUp(t *testing.T) {
+// TestUndeliverableNoticeBecomesDeadLetter has no receiver at all.
+func TestUndeliverableNoticeBecomesDeadLetter(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	away := receive(t)
@@ -322,8 +322,8 @@ func TestWhatIsNeverTakenIsGivenUp(t *testing.T) {
 	require.NotContains(t, list[0].Error, "SECRET")
 }
 
-// TestWhatCannotBeReadIsGivenUpAndSentOnceItCan stores a channel past the API that no program can have written.
-func TestWhatCannotBeReadIsGivenUpAndSentOnceItCan(t *testing.T) {
+// TestUnreadableNoticeBecomesDeadLetterUntilReadable stores a channel past the API that no program can have written.
+func TestUnreadableNoticeBecomesDeadLetterUntilReadable(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	chat := receive(t)
@@ -343,7 +343,7 @@ func TestWhatCannotBeReadIsGivenUpAndSentOnceItCan(t *testing.T) {
 	require.Len(t, chat.all(), 1)
 }
 
-func TestAnAlertmanagerHearsOfTheEnd(t *testing.T) {
+func TestAlertmanagerReceivesEndOfEpisode(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	manager := receive(t, http.StatusOK, http.StatusOK)
@@ -376,8 +376,8 @@ func TestAnAlertmanagerHearsOfTheEnd(t *testing.T) {
 	require.True(t, alerts[1][0].EndsAt.Before(time.Now().Add(time.Minute)))
 }
 
-// TestTheGuardHoldsForNoticesToo names an address that no call may reach.
-func TestTheGuardHoldsForNoticesToo(t *testing.T) {
+// TestEgressGuardAppliesToNotices names an address that no call may reach.
+func TestEgressGuardAppliesToNotices(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.happen(t, notices.Channel{Kind: notices.Slack, URL: "http://169.254.169.254/latest"})
@@ -396,8 +396,8 @@ func (killed) End(context.Context, *notices.Delivery, notices.State, notices.Res
 	return false, errors.New("killed")
 }
 
-// TestACourierThatDiesAfterItSentLeavesOneNotice lets another one take over when the lock of the first is over.
-func TestACourierThatDiesAfterItSentLeavesOneNotice(t *testing.T) {
+// TestCrashAfterSendLeavesOneNotice lets another one take over when the lock of the first is over.
+func TestCrashAfterSendLeavesOneNotice(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	_, _, err := b.signing.Create(t.Context(), b.by, signing.Request{})
@@ -426,8 +426,8 @@ func TestACourierThatDiesAfterItSentLeavesOneNotice(t *testing.T) {
 	require.Equal(t, 1, count)
 }
 
-// TestATestTellsWhatCameOfIt sends to a receiver that refuses, and opens nothing.
-func TestATestTellsWhatCameOfIt(t *testing.T) {
+// TestTestNoticeReturnsResult sends to a receiver that refuses, and opens nothing.
+func TestTestNoticeReturnsResult(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	slack := receive(t, http.StatusForbidden)
@@ -449,8 +449,8 @@ func TestATestTellsWhatCameOfIt(t *testing.T) {
 	require.Zero(t, count)
 }
 
-// TestAReceiverThatHangsKeepsNobodyElseWaiting has a rule whose receiver answers nobody, with many notices for it, and another rule.
-func TestAReceiverThatHangsKeepsNobodyElseWaiting(t *testing.T) {
+// TestHangingReceiverDelaysOnlyItsRule has a rule whose receiver answers nobody, with many notices for it, and another rule.
+func TestHangingReceiverDelaysOnlyItsRule(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	_, _, err := b.signing.Create(t.Context(), b.by, signing.Request{})

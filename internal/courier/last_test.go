@@ -75,8 +75,8 @@ var seconds = regexp.MustCompile(`1m[0-9]*s?:`)
 // withoutSeconds leaves out of a summary how slow the test is.
 func withoutSeconds(summary string) string { return seconds.ReplaceAllString(summary, "1m:") }
 
-// TestAWebhookIsToldWhyNobodyLooksAnyMore reads what it gets.
-func TestAWebhookIsToldWhyNobodyLooksAnyMore(t *testing.T) {
+// TestWebhookReceivesCauseOfWithdrawal reads what it gets.
+func TestWebhookReceivesCauseOfWithdrawal(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	_, _, err := b.signing.Create(t.Context(), b.by, signing.Request{})
@@ -132,8 +132,8 @@ func TestALastNoticeWithoutItsSecretSaysWhatIsMissing(t *testing.T) {
 	require.Len(t, manager.all(), 1)
 }
 
-// TestABeginDoesNotOvertakeTheEndOfItsAlert has the endpoint fail again before an Alertmanager took that it recovered.
-func TestABeginDoesNotOvertakeTheEndOfItsAlert(t *testing.T) {
+// TestOpeningWaitsForEarlierEndOfAlert has the endpoint fail again before an Alertmanager took that it recovered.
+func TestOpeningWaitsForEarlierEndOfAlert(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	manager := receive(t, http.StatusNoContent, http.StatusInternalServerError)

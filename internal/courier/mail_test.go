@@ -317,8 +317,8 @@ func TestMailSignsInByAccessToken(t *testing.T) {
 	require.NotEmpty(t, m.text)
 }
 
-// TestOneRecipientKeepsTheMailFromNobodyElse has a mailbox that is gone, and a domain that the operator forbade when the rule was there already.
-func TestOneRecipientKeepsTheMailFromNobodyElse(t *testing.T) {
+// TestRefusedRecipientDoesNotBlockOthers has a mailbox that is gone, and a domain that the operator forbade when the rule was there already.
+func TestRefusedRecipientDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	m := serveMail(t, true)

@@ -38,18 +38,18 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	f := promauto.With(r)
 	m := &metrics{
 		deliveries: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "rubato_notices_deliveries_total", Help: "What came of notices that were due, by channel.",
+			Name: "rubato_notices_deliveries_total", Help: "Due notices by channel and result.",
 		}, []string{"channel", "result"}),
 		seconds: f.NewHistogram(prometheus.HistogramOpts{
-			Name: "rubato_notices_delivery_seconds", Help: "How long attempts to deliver a notice took.",
+			Name: "rubato_notices_delivery_seconds", Help: "Duration of attempts to deliver a notice.",
 			Buckets: []float64{.05, .25, 1, 5, 15},
 		}),
 		waiting: f.NewGauge(prometheus.GaugeOpts{
-			Name: "rubato_notices_waiting", Help: "Notices of the installation that are not delivered yet, as this process last saw.",
+			Name: "rubato_notices_waiting", Help: "Undelivered notices of the installation, as this process last read.",
 		}),
 		oldest: f.NewGauge(prometheus.GaugeOpts{
 			Name: "rubato_notices_oldest_waiting_seconds",
-			Help: "For how long the oldest notice waits that no maintenance window holds, as this process last saw; 0 where none does.",
+			Help: "Age of the oldest notice that no maintenance window holds, as this process last read; 0 if there is none.",
 		}),
 		panics: telemetry.Panics(r, telemetry.InNotice),
 	}

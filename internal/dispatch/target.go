@@ -23,10 +23,10 @@ import (
 type Target struct {
 	TenantID [16]byte
 	Spec     *endpoints.Spec
-	Deadline time.Time        // of a one-off run: nothing is sent after it; zero: no end
-	URL      string           // with the parameters of the query
-	Host     string           // the server that URL leads to, as egress counts requests; empty where only a run knows
-	Header   http.Header      // as configured; nil: nothing is
+	Deadline time.Time                  // of a one-off run: nothing is sent after it; zero: no end
+	URL      string                     // with the parameters of the query
+	Host     string                     // the server that URL leads to, as egress counts requests; empty where only a run knows
+	Header   http.Header                // as configured; nil: nothing is
 	Shape    *endpoints.RequestTemplate // what a run fills in; nil: nothing, every run sends the same
 	Success  endpoints.SuccessRule
 	Rules    *success.Set // beside Success; nil: none

@@ -10,8 +10,8 @@ import (
 	"rubato/internal/endpoints"
 )
 
-// TestHowAnswersAreJudgedIsChecked has each rule about answers; want is empty where the spec is good.
-func TestHowAnswersAreJudgedIsChecked(t *testing.T) {
+// TestAnswerRulesAreValidated has each rule about answers; want is empty where the spec is good.
+func TestAnswerRulesAreValidated(t *testing.T) {
 	t.Parallel()
 	type spec = endpoints.Spec
 	rules := func(rules ...endpoints.AnswerRule) func(*spec) { return func(s *spec) { s.SuccessRules = rules } }
@@ -61,8 +61,8 @@ func TestHowAnswersAreJudgedIsChecked(t *testing.T) {
 	require.Equal(t, []string{"successRules too_many"}, check(func(to *spec) { to.SuccessRules = s.SuccessRules }))
 }
 
-// TestTheDigestOfARequestFollowsWhatIsAskedFor changes each field that a target sees, and some that it does not.
-func TestTheDigestOfARequestFollowsWhatIsAskedFor(t *testing.T) {
+// TestRequestDigestDependsOnRequestFields changes each field that a target sees, and some that it does not.
+func TestRequestDigestDependsOnRequestFields(t *testing.T) {
 	t.Parallel()
 	type spec = endpoints.Spec
 	base := valid()

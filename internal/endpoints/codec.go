@@ -319,7 +319,7 @@ func within(path, name string) string {
 	return path + "." + name
 }
 
-// wrongType returns the error for a member whose JSON type does not fit its field.
+// wrongType returns the error for a member with a JSON type that does not fit its field.
 func wrongType(path string, from any, into reflect.Value) error {
 	kind := "object"
 	switch from.(type) {

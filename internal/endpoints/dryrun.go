@@ -5,7 +5,7 @@ import "time"
 // DryRunKeys is the state of keys after the dry runs so far: the endpoints with a changed key, and
 // the keys of new endpoints. A nil one is empty. It is not safe for concurrent use.
 type DryRunKeys struct {
-	// keys holds the keys of endpoints whose key would differ from the stored one; empty: none.
+	// keys holds the keys of endpoints with a key that would differ from the stored one; empty: none.
 	keys map[ID]string
 	// holders is the inverse of keys.
 	holders map[string]ID

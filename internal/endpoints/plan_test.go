@@ -130,7 +130,7 @@ func TestVerdictsMoveTheFailureCount(t *testing.T) {
 	require.Equal(t, b.endpoint().State.Anchor.Add(2*time.Minute), b.endpoint().State.Due.At, "one failure doubles the interval")
 }
 
-func TestWhatTheTargetAskedForHoldsForOneDecision(t *testing.T) {
+func TestRetryAfterHoldsForOneDecision(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
 	wait := start.Add(10 * time.Minute)
@@ -142,9 +142,9 @@ func TestWhatTheTargetAskedForHoldsForOneDecision(t *testing.T) {
 	require.Equal(t, wait.Add(time.Minute), b.endpoint().State.Due.At)
 }
 
-// TestWhatTheTargetAskedForStandsUntilItAnswers asks for a run while the target wants to be left alone, and no answer comes: that it
+// TestRetryAfterHoldsUntilNextAnswer asks for a run while the target wants to be left alone, and no answer comes: that it
 // was lost, say, or that nobody could connect.
-func TestWhatTheTargetAskedForStandsUntilItAnswers(t *testing.T) {
+func TestRetryAfterHoldsUntilNextAnswer(t *testing.T) {
 	t.Parallel()
 	for name, finish := range map[string]func(*endpoints.Finished){
 		"Lost":         func(f *endpoints.Finished) { f.Status, f.Verdict, f.Unanswered = "lost", endpoints.Neutral, true },
@@ -166,8 +166,8 @@ func TestWhatTheTargetAskedForStandsUntilItAnswers(t *testing.T) {
 	}
 }
 
-// TestWhatTheTargetAskedForIsForgottenWithTheTarget edits the URL while the target wants to be left alone.
-func TestWhatTheTargetAskedForIsForgottenWithTheTarget(t *testing.T) {
+// TestRetryAfterIsDroppedWithNewOrigin edits the URL while the target wants to be left alone.
+func TestRetryAfterIsDroppedWithNewOrigin(t *testing.T) {
 	t.Parallel()
 	const before = "https://Target.example/a?b=c"
 	wait := start.Add(10 * time.Minute)

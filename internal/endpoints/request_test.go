@@ -19,9 +19,9 @@ func auth(a endpoints.Auth) func(*endpoints.Spec) {
 	return func(s *endpoints.Spec) { s.Auth = &a }
 }
 
-// TestWhatARunFillsInIsJudgedAtRegistration has every complaint about templates, parameters and credentials; want is empty where the
+// TestTemplatesAreValidatedAtRegistration has every complaint about templates, parameters and credentials; want is empty where the
 // spec is good.
-func TestWhatARunFillsInIsJudgedAtRegistration(t *testing.T) {
+func TestTemplatesAreValidatedAtRegistration(t *testing.T) {
 	t.Parallel()
 	type spec = endpoints.Spec
 	type a = endpoints.Auth
@@ -210,7 +210,7 @@ func TestCredentialsAreWrittenAsTheirRFCsSay(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeSentIsAnErrorThatNamesItsField(t *testing.T) {
+func TestUnsendableValueIsErrorWithField(t *testing.T) {
 	t.Parallel()
 	for want, edit := range map[string]func(*endpoints.Spec){
 		`body: line 1, column 1: there is no such secret`:                         func(s *endpoints.Spec) { s.Body = `{{secret "none"}}` },
@@ -235,7 +235,7 @@ func TestWhatCannotBeSentIsAnErrorThatNamesItsField(t *testing.T) {
 	}
 }
 
-func TestAShapeTellsWhatItNeeds(t *testing.T) {
+func TestRequestTemplateReportsItsNeeds(t *testing.T) {
 	t.Parallel()
 	s := valid()
 	s.Headers = map[string]string{"x-one": `{{secret "b"}}`, "X-Two": "{{last.status}}"}

@@ -252,8 +252,8 @@ func TestSkipsInAPause(t *testing.T) {
 	})
 }
 
-// TestSkipsThatNobodyRan lists what passes while nobody is there, and what changes make of it.
-func TestSkipsThatNobodyRan(t *testing.T) {
+// TestSkipsOfMissedDueTimes lists what passes while nobody is there, and what changes make of it.
+func TestSkipsOfMissedDueTimes(t *testing.T) {
 	t.Parallel()
 	requireWorked(t, map[string]worked{
 		"CronAllBeyondItsBounds": {cron("*/5 * * * *", governor.CatchUpAll), func(t *testing.T, s *story) {

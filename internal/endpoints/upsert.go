@@ -137,7 +137,7 @@ func (r *upsertBatch) names(pending []int) (ids []ID, keys []string) {
 	return ids, keys
 }
 
-// distinct returns the longest prefix of pending upserts whose IDs and keys are distinct.
+// distinct returns the longest prefix of pending upserts with distinct IDs and keys.
 func (r *upsertBatch) distinct(pending []int) []int {
 	ids, keys := map[ID]bool{{}: false}, map[string]bool{}
 	for n, i := range pending {

@@ -24,8 +24,8 @@ func parcel(edit func(*notices.Delivery)) *notices.Delivery {
 	return p
 }
 
-// TestAParcelIsSentUnlessSomethingHoldsIt goes through rules that are gone, windows, and what was tried before.
-func TestAParcelIsSentUnlessSomethingHoldsIt(t *testing.T) {
+// TestDeliveryVerdicts goes through rules that are gone, windows, and what was tried before.
+func TestDeliveryVerdicts(t *testing.T) {
 	t.Parallel()
 	window := func(p *notices.Delivery) { p.HeldUntil = noon.Add(time.Hour) }
 	over := func(p *notices.Delivery) { p.ClosedAt = noon.Add(-time.Second) }

@@ -9,7 +9,7 @@ import (
 	"rubato/internal/notices"
 )
 
-func TestASubjectSaysWhatIsSo(t *testing.T) {
+func TestSubjectDescribesEpisode(t *testing.T) {
 	t.Parallel()
 	type edit = func(*notices.Delivery)
 	about := func(e notices.Event, d notices.Detail) edit {

@@ -203,7 +203,7 @@ func TestRecipientsAreThoseThatTheOperatorAllows(t *testing.T) {
 	}
 }
 
-func TestAScopeCoversWhatHasAllOfIt(t *testing.T) {
+func TestScopeMatchesAllLabels(t *testing.T) {
 	t.Parallel()
 	id := endpoints.ID{1}
 	has := map[string]string{"team": "shop", "env": "prod", "empty": ""}

@@ -51,7 +51,7 @@ func TestAnEpisodeIsAskedForWhereABoundIsCrossed(t *testing.T) {
 	}
 }
 
-func TestABookKnowsWhatIsOpen(t *testing.T) {
+func TestRuleCacheHoldsOpenEpisodes(t *testing.T) {
 	t.Parallel()
 	b := notices.NewRuleCache([]notices.Rule{of(mine, nil)})
 	b.AddOpen([16]byte{7}, notices.Late)
@@ -63,8 +63,8 @@ func TestABookKnowsWhatIsOpen(t *testing.T) {
 	require.False(t, b.Empty())
 }
 
-// TestABookOfNothingSaysNo, also the one that a program has before it has read any.
-func TestABookOfNothingSaysNo(t *testing.T) {
+// TestNilRuleCacheIsEmpty, also the one that a program has before it has read any.
+func TestNilRuleCacheIsEmpty(t *testing.T) {
 	t.Parallel()
 	off := of(mine, func(s *notices.Spec) { s.Enabled = false })
 	for name, b := range map[string]*notices.RuleCache{"Nil": nil, "NoRules": notices.NewRuleCache(nil), "RulesThatAreOff": notices.NewRuleCache([]notices.Rule{off})} {

@@ -8,7 +8,7 @@ import (
 	"rubato/internal/errs"
 )
 
-// CodeTaken is the error code for a new rule or window whose name is in use.
+// CodeTaken is the error code for a new rule or window with a name in use.
 const CodeTaken = "name_taken"
 
 // Rules stores rules. Every method is one transaction, scoped by tenant: another tenant's rule is

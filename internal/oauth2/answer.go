@@ -15,7 +15,7 @@ import (
 const (
 	maxAnswer    = 64 << 10
 	maxToken     = 7 << 10          // bytes; fits into a header after "Bearer "
-	assumedLife  = 5 * time.Minute  // life of a token whose server does not state it
+	assumedLife  = 5 * time.Minute  // life of a token without expires_in
 	longestLife  = 24 * time.Hour   // upper bound, because keys are rotated and clocks are wrong
 	shortestLife = 10 * time.Second // a token with a shorter life is replaced only after its expiry
 )

@@ -85,7 +85,7 @@ func (m *Mask) Body(body []byte, cut bool) []byte {
 	}
 }
 
-// Tail is [Mask.Body] for the end of a body whose middle is missing. It also hides a suffix of a
+// Tail is [Mask.Body] for the end of a body without its middle. It also hides a suffix of a
 // value of at least 8 bytes at the beginning.
 func (m *Mask) Tail(tail []byte) []byte {
 	if m == nil {

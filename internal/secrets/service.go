@@ -29,7 +29,7 @@ type Store interface {
 type Uses struct {
 	// Endpoints counts the endpoints in service.
 	Endpoints int
-	// Rules counts the notice rules whose channel refers to the secret.
+	// Rules counts the notice rules with a channel that refers to the secret.
 	Rules int
 	// Notices counts the queued notices whose destination is that of a changed or deleted rule.
 	Notices int64

@@ -143,6 +143,6 @@ func (v *Vault) stamp(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, stampTimeout)
 	defer cancel()
 	if err := v.source.StampSecrets(ctx, uses); err != nil {
-		v.logger.Warn("noting the use of secrets failed; their next use is noted", "secrets", len(uses), "error", err)
+		v.logger.Warn("recording the use of secrets failed", "secrets", len(uses), "error", err)
 	}
 }

@@ -57,7 +57,7 @@ func parseLayout(args []token) (layout, error) {
 	}
 	l := layout{zone: time.UTC}
 	if len(args) == 2 {
-		zone, err := schedule.LoadZone(args[1].text) // It refuses names whose meaning depends on the machine.
+		zone, err := schedule.LoadZone(args[1].text) // It refuses names with a machine-dependent meaning.
 		if err != nil {
 			return layout{}, fmt.Errorf("knows no zone %s; use a name of the IANA database such as \"Europe/Berlin\"", quote(args[1].text))
 		}
