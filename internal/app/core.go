@@ -15,6 +15,7 @@ import (
 
 	"rubato/internal/auth"
 	"rubato/internal/config"
+	"rubato/internal/dispatch/ready"
 	"rubato/internal/egress"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
@@ -58,6 +59,8 @@ type Core struct {
 	dial sync.Once
 	// outbound and mailTokens are created once, under dial; see Outbound.
 	outbound *egress.Client
+	// hosts bounds the requests in flight to each host, those of runs and all others of the process.
+	hosts *ready.Hosts
 	// mailTokens caches access tokens for the mail server. It fetches them through outbound.
 	mailTokens *oauth2.Cache
 	// health reports the checks of the running parts. Run sets it.
@@ -99,6 +102,7 @@ func OpenCore(ctx context.Context, settings config.Config, logger *slog.Logger, 
 		Traces:     traces,
 		Keyring:    keyring,
 		own:        own,
+		hosts:      ready.NewHosts(settings.Egress.MaxPerHost),
 		Allowances: newAllowances(store.NewTenants(db), logger),
 		Keys:       auth.NewAuthenticator(store.NewKeys(db)),
 		Vault:      secrets.NewVault(store.NewSecrets(db), keyring, logger),

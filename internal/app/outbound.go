@@ -22,9 +22,9 @@ func (c *Core) Outbound() *egress.Client {
 func (c *Core) newOutbound() *egress.Client {
 	s := c.Settings.Egress
 	return egress.New(egress.Config{
-		Rules:      c.rules(),
-		UserAgent:  userAgent(s.Contact),
-		MaxPerHost: s.MaxPerHost,
+		Rules:     c.rules(),
+		UserAgent: userAgent(s.Contact),
+		Places:    func(tenant [16]byte) egress.Place { return c.hosts.Place(tenant) },
 		Limits: egress.Limits{
 			Connect: s.Connect,
 			TLS:     s.TLS,

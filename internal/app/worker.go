@@ -63,7 +63,7 @@ func (c *Core) workerLoops() *workerLoops {
 			Version:      telemetry.Version(),
 			Slots:        s.Slots,
 			MinSlots:     s.MinSlots,
-			PerHost:      c.Settings.Egress.MaxPerHost,
+			Hosts:        c.hosts,
 			Rules:        claims.Rules{Horizon: s.Horizon, LockTTL: s.LockTTL},
 			PollInterval: s.PollInterval,
 			Grace:        s.ShutdownGrace,

@@ -35,7 +35,7 @@ func (c post) send(ctx context.Context, p *notices.Delivery) notices.Result {
 	if err != nil {
 		return failed(err)
 	}
-	r.Allowance = c.cfg.Allowances.Of(p.TenantID)
+	r.Tenant, r.Allowance = p.TenantID, c.cfg.Allowances.Of(p.TenantID)
 	r.Timeout = sendTimeout
 	answer, err := c.cfg.Caller.Do(ctx, r)
 	return judge(answer, err)

@@ -17,6 +17,7 @@ import (
 	"rubato/internal/claims"
 	"rubato/internal/devpg/devpgtest"
 	"rubato/internal/dispatch"
+	"rubato/internal/dispatch/ready"
 	"rubato/internal/egress"
 	"rubato/internal/egress/egresstest"
 	"rubato/internal/endpoints"
@@ -128,9 +129,17 @@ func (b *bundle) awaitTimely(t *testing.T, want int) {
 // alone returns a client that calls each host with one request at a time.
 func alone(t *testing.T) *egress.Client {
 	t.Helper()
-	client := egress.New(egress.Config{Rules: egress.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, MaxPerHost: 1})
+	client := egress.New(egress.Config{
+		Rules:  egress.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
+		Places: placesOf(ready.NewHosts(1)),
+	})
 	t.Cleanup(client.Close)
 	return client
+}
+
+// placesOf returns how a client counts its requests at hosts.
+func placesOf(hosts *ready.Hosts) func([16]byte) egress.Place {
+	return func(tenant [16]byte) egress.Place { return hosts.Place(tenant) }
 }
 
 // process is a worker at work.

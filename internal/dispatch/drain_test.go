@@ -45,7 +45,7 @@ func TestADrainLastsTheGraceAndAMomentForRecords(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- w.Run(ctx) }()
 		synctest.Wait()
-		w.busy.Store(1)
+		occupy(w, 1)
 		w.crew.run(func() {
 			<-ctx.Done()
 			time.Sleep(grace)
@@ -128,9 +128,9 @@ func TestADrainOfASilentDatabaseIsBounded(t *testing.T) {
 				go func() { ended <- w.Run(ctx) }()
 				synctest.Wait()
 				close(db.still)
-				w.busy.Store(1)
+				occupy(w, 1)
 				w.crew.run(func() { w.results <- result{} })
-				w.queue.put([]*waiting{{claim: claims.Claim{PlannedAt: time.Now()}, target: &Target{Spec: &endpoints.Spec{}}}})
+				w.queue.Put([]*waiting{newWaiting(claims.Claim{PlannedAt: time.Now()}, &Target{Spec: &endpoints.Spec{}}, time.Now())})
 				time.Sleep(startWait + startRetry + time.Second) // The second start is under way, and the first one is in doubt.
 				began := time.Now()
 				stop()

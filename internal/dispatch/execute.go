@@ -59,12 +59,16 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 		w.metrics.startLag.Observe(now.Sub(b.claim.PlannedAt).Seconds())
 	}
 	b.target.ask(&r.Request)
+	if p := b.Place(); p != nil {
+		r.Place = p
+	}
 	r.Confirm = w.confirmation(s, b.claim.Token, sent)
 	r.SendBy = claims.Ends(sent, ttl) // No lock, no request: whoever stood still may not hold it any more.
 	r.Extended = w.extended(s.RunID, r.SendBy)
 	r.Timeout = max(time.Millisecond, min(r.Timeout, b.target.Spec.MaxExecutionTime-time.Since(sent))) // The execution began with its start.
 	asked = true
 	answer, err := w.calls.send(ctx, s.RunID, r.Request)
+	b.Release() // The request is over; judging it needs no place.
 	failpoint.Hit(failpoint.Answered)
 	if outcome, ours, over := lockEnded(ctx, maybeSent(err)); over {
 		return outcome, ours

@@ -21,25 +21,17 @@ func (w *Worker) Ready(ctx context.Context) error {
 
 // Held tells what the worker holds for runs: slots in all and of tenants, places at hosts, claims, requests under way.
 func (w *Worker) Held() (held []string) {
-	add := func(n int, format string, args ...any) {
+	add := func(n int, what string) {
 		if n != 0 {
-			held = append(held, fmt.Sprintf("%d %s", n, fmt.Sprintf(format, args...)))
+			held = append(held, fmt.Sprintf("%d %s", n, what))
 		}
 	}
-	add(int(w.busy.Load()), "slots")
+	add(w.queue.Busy(), "slots")
 	add(w.underway.size(), "requests under way")
-	add(w.queue.size(), "claims")
-	add(w.queue.parked(), "parked claims")
-	w.queue.mu.Lock()
-	defer w.queue.mu.Unlock()
-	for tenant, l := range w.queue.ripe.lines {
-		add(l.busy, "slots of tenant %x", tenant)
-	}
-	for name, h := range w.queue.ripe.hosts {
-		add(h.busy, "places at %s", name)
-		for tenant, n := range h.by {
-			add(n, "places at %s of tenant %x", name, tenant)
-		}
-	}
-	return held
+	add(w.queue.Len(), "claims")
+	add(w.queue.WaitingForHost(), "claims that wait for a host")
+	return append(held, w.queue.Held()...)
 }
+
+// WaitingForHost returns the number of claims whose host is full.
+func (w *Worker) WaitingForHost() int { return w.queue.WaitingForHost() }

@@ -13,6 +13,7 @@ import (
 
 	"rubato/internal/claims"
 	"rubato/internal/dispatch"
+	"rubato/internal/dispatch/ready"
 	"rubato/internal/egress"
 	"rubato/internal/egress/egresstest"
 	"rubato/internal/endpoints"
@@ -146,9 +147,10 @@ func TestAHostThatHangsHoldsNoMoreSlotsThanItMay(t *testing.T) {
 	quick := egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))
 	b.due(t, store.DefaultTenant, hanging.Target, 200)
 	p := b.work(t, func(cfg *dispatch.Config) {
-		cfg.Slots, cfg.PerHost, cfg.Grace = 8, perHost, 0
+		hosts := ready.NewHosts(perHost)
+		cfg.Slots, cfg.Hosts, cfg.Grace = 8, hosts, 0
 		cfg.Egress = egress.New(egress.Config{
-			Rules: egress.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, MaxPerHost: perHost,
+			Rules: egress.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, Places: placesOf(hosts),
 		})
 	})
 	for range perHost {
@@ -188,7 +190,9 @@ func TestWhatIsGivenBackForItsHostRests(t *testing.T) {
 	hanging := startGated(t)
 	b.due(t, store.DefaultTenant, hanging.Target, 10)
 	tries := &claiming{Store: b.claims}
-	p := b.work(t, func(cfg *dispatch.Config) { cfg.Slots, cfg.PerHost, cfg.Grace, cfg.Claims = 8, 1, 0, tries })
+	p := b.work(t, func(cfg *dispatch.Config) {
+		cfg.Slots, cfg.Hosts, cfg.Grace, cfg.Claims = 8, ready.NewHosts(1), 0, tries
+	})
 	b.await(t, 9, "SELECT count(*) FROM schedules WHERE claim_token > 1")
 	since := tries.roomy.Load()
 	waittest.Until(t, func() bool { return tries.roomy.Load() > since+20 })

@@ -58,7 +58,7 @@ func (w *Worker) gather(batch []result, writers chan<- struct{}) []result {
 	var writer chan<- struct{} // nil: it is too early to ask for one
 	lingered, had := 1, len(batch)
 	for {
-		if len(batch) >= min(finishBatch, int(w.busy.Load())) {
+		if len(batch) >= min(finishBatch, w.queue.Busy()) {
 			writer = writers
 		}
 		if len(batch) == finishBatch {

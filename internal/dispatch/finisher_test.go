@@ -19,7 +19,7 @@ func TestResultsThatWaitForAWriterShareItsRecord(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := lone(t, Config{Slots: 4 * finishBatch})
-				w.busy.Store(3 * finishBatch)
+				occupy(w, 3*finishBatch)
 				writers, gathered := make(chan struct{}, 1), make(chan []result, 1)
 				writers <- struct{}{}
 				go func() { gathered <- w.gather([]result{{}}, writers) }()
@@ -62,7 +62,7 @@ func TestAResultWaitsForOthersAMoment(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := lone(t, Config{Slots: 128})
-				w.busy.Store(tc.busy)
+				occupy(w, int(tc.busy))
 				go func() {
 					for range tc.come {
 						time.Sleep(tc.apart)

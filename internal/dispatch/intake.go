@@ -8,7 +8,6 @@ import (
 	"rubato/internal/claims"
 	"rubato/internal/failpoint"
 	"rubato/internal/loop"
-	"rubato/internal/runs"
 )
 
 const (
@@ -36,15 +35,15 @@ func (w *Worker) Room() (limit int, horizon time.Duration) {
 		return 0, 0 // Slow targets hold all slots, or nobody hears of this worker: what is claimed now would only wait.
 	}
 	now, known := w.clock.now()
-	if known && w.queue.crowded(now, overdueLimit) {
+	if known && w.queue.Overloaded(now, overdueLimit) {
 		return 0, 0
 	}
-	slots, size := w.slots(), w.queue.size()
+	slots, size := w.queue.Slots(), w.queue.Len()
 	if room := slots*queueFactor - size - w.backlog.waiting(); room > 0 && int64(size) < w.share.Load() {
 		return room, w.cfg.Rules.Horizon
 	}
 	// The queue is full, or holds the worker's share: claim only due items that sort before the queued ones, for slots that no queued claim needs.
-	return max(slots-int(w.busy.Load())-w.queue.ready(now), 0), 0
+	return max(slots-w.queue.Busy()-w.queue.WaitingForSlot(now), 0), 0
 }
 
 // Share returns of which tenants the worker can take more although it has no room for whatever is due next, and how many of each: what is
@@ -53,13 +52,13 @@ func (w *Worker) Share(due [][16]byte) (wanted [][16]byte, each int) {
 	if w.beats.Pulse().Err() != nil || w.full() {
 		return nil, 0
 	}
-	each = max(2, 2*w.slots())
-	return w.queue.wanted(due, each), each
+	each = max(2, 2*w.queue.Slots())
+	return w.queue.Wanted(due, each, overdueLimit), each
 }
 
 // full reports whether all slots have been taken for a while.
 func (w *Worker) full() bool {
-	return int(w.busy.Load()) >= w.slots() && w.clock.age(w.lastFree.Load()) > overdueLimit
+	return w.queue.Busy() >= w.queue.Slots() && w.clock.age(w.lastFree.Load()) > overdueLimit
 }
 
 // refill asks for more where the last claim left something behind and that is worth a claim.
@@ -73,7 +72,7 @@ func (w *Worker) refill() {
 // ahead.
 func (w *Worker) worthRefill() (horizon time.Duration, worth bool) {
 	room, horizon := w.Room()
-	return horizon, room <= 0 || room >= max(1, min(w.slots()*queueFactor/refillShare, refillMost))
+	return horizon, room <= 0 || room >= max(1, min(w.queue.Slots()*queueFactor/refillShare, refillMost))
 }
 
 // Take puts claims into the queue. It implements claims.Taker.
@@ -103,22 +102,19 @@ func (w *Worker) enqueue(ctx context.Context, list []claims.Claim) {
 		return
 	}
 	targets, poisoned, err := w.targets(ctx, list)
-	ready := make([]*waiting, 0, len(list))
+	waits := make([]*waiting, 0, len(list))
 	var lost []claims.Claim
 	for _, c := range list {
 		if poisoned[c.EndpointID] {
 			continue
 		}
 		if target, found := targets[c.EndpointID]; found {
-			ready = append(ready, &waiting{
-				claim: c, run: runs.NewID(c.Slot, c.EndpointID, c.Attempt, c.InfraAttempt), target: target,
-				since: time.Now().Add(max(0, w.clock.until(c.PlannedAt))),
-			})
+			waits = append(waits, newWaiting(c, target, time.Now().Add(max(0, w.clock.until(c.PlannedAt)))))
 		} else {
 			lost = append(lost, c) // Edited or archived since: its token is void already.
 		}
 	}
-	w.queue.add(ready)
+	w.queue.Add(waits)
 	if err != nil {
 		w.logger.Warn("reading what to call failed; trying again while the claims hold", "claims", len(lost), "error", err)
 		w.backlog.read(lost)
@@ -169,7 +165,7 @@ func (w *Worker) giveBack(ctx context.Context, list []claims.Claim) {
 // keep returns which next due times may stay with this worker: as many as its queue has room for up to half of its bound and up to the worker's
 // share, and none while the worker drains or its heartbeats fail.
 func (w *Worker) keep() Keep {
-	room := min(int64(w.slots()*queueFactor/2), w.share.Load()) - int64(w.queue.size())
+	room := min(int64(w.queue.Slots()*queueFactor/2), w.share.Load()) - int64(w.queue.Len())
 	if room <= 0 || w.draining.Load() || w.beats.Pulse().Err() != nil {
 		return Keep{}
 	}

@@ -10,18 +10,6 @@ import (
 	"rubato/internal/claims"
 )
 
-func TestWhatIsParkedWaitsForNoSlot(t *testing.T) {
-	t.Parallel()
-	q := newQueue(4)
-	q.add(waitsOf(&Target{Host: "one.example https"}, -2, -2, -2, -2, -1, -1, -1))
-	q.add(waits(-1, 1))
-	require.Equal(t, 8, q.ready(start))
-	require.Len(t, q.take(start, 8, 100), 5)
-	require.Equal(t, 3, q.parked())
-	require.Zero(t, q.ready(start))
-	require.Equal(t, 1, q.ready(start.Add(time.Minute)))
-}
-
 func TestAFullQueueTakesWhatIsDueForFreeSlotsAlone(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -38,9 +26,9 @@ func TestAFullQueueTakesWhatIsDueForFreeSlotsAlone(t *testing.T) {
 		w := lone(t, Config{Slots: 10, Rules: claims.Rules{Horizon: time.Second}})
 		asked := time.Now()
 		w.clock.sample(start, asked, asked)
-		w.busy.Store(int64(tc.busy))
-		w.queue.add(waits(slices.Repeat([]int{-1}, tc.overdue)...))
-		w.queue.add(waits(slices.Repeat([]int{3600}, tc.later)...))
+		occupy(w, tc.busy)
+		w.queue.Add(waits(slices.Repeat([]int{-1}, tc.overdue)...))
+		w.queue.Add(waits(slices.Repeat([]int{3600}, tc.later)...))
 		room, horizon := w.Room()
 		require.Equal(t, tc.room, room, tc.name)
 		require.Equal(t, tc.horizon, horizon, tc.name)
@@ -67,7 +55,7 @@ func TestARefillWaitsUntilItIsWorthAClaim(t *testing.T) {
 		for i := range list {
 			list[i] = waits(i + 1)[0]
 		}
-		w.queue.add(list)
+		w.queue.Add(list)
 		_, worth := w.worthRefill()
 		require.Equal(t, tc.worth, worth, tc.name)
 	}

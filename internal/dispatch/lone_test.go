@@ -3,11 +3,31 @@ package dispatch
 import (
 	"log/slog"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"rubato/internal/claims"
 	"rubato/internal/egress"
 )
+
+var start = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
+
+// waits returns claims of one tenant that are due so many seconds after start.
+func waits(offsets ...int) []*waiting {
+	list := make([]*waiting, len(offsets))
+	for i, at := range offsets {
+		list[i] = newWaiting(claims.Claim{PlannedAt: start.Add(time.Duration(at) * time.Second)}, &Target{}, time.Now())
+	}
+	return list
+}
+
+// occupy takes so many slots of a worker.
+func occupy(w *Worker, slots int) {
+	for range slots {
+		w.queue.Occupy([16]byte{})
+	}
+}
 
 // lone returns a worker that calls nobody and tells nobody.
 func lone(t *testing.T, cfg Config) *Worker {

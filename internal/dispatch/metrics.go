@@ -110,8 +110,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 func (w *Worker) observe(r prometheus.Registerer) {
 	f := promauto.With(r)
 	for state, slots := range map[string]func() int{
-		"busy": func() int { return int(w.busy.Load()) },
-		"free": func() int { return max(w.slots()-int(w.busy.Load()), 0) },
+		"busy": w.queue.Busy,
+		"free": func() int { return max(w.queue.Slots()-w.queue.Busy(), 0) },
 	} {
 		f.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "rubato_dispatch_slots", Help: "Slots of the worker, by state.", ConstLabels: prometheus.Labels{"state": state},
@@ -121,9 +121,9 @@ func (w *Worker) observe(r prometheus.Registerer) {
 		name, help string
 		read       func() int
 	}{
-		{"rubato_dispatch_slot_limit", "Slots that the worker has now, between its least and its most.", w.slots},
-		{"rubato_dispatch_waiting", "Claims that wait for their due time or for a slot.", w.queue.size},
-		{"rubato_dispatch_parked", "Claims among the waiting whose host has as many requests under way as it may.", w.queue.parked},
+		{"rubato_dispatch_slot_limit", "Slots that the worker has now, between its least and its most.", w.queue.Slots},
+		{"rubato_dispatch_waiting", "Claims that wait for their due time or for a slot.", w.queue.Len},
+		{"rubato_dispatch_parked", "Claims among the waiting whose host has as many requests under way as it may.", w.queue.WaitingForHost},
 	} {
 		f.NewGaugeFunc(prometheus.GaugeOpts{Name: gauge.name, Help: gauge.help}, func() float64 { return float64(gauge.read()) })
 	}

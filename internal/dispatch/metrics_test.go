@@ -35,9 +35,9 @@ rubato_dispatch_waiting `+waiting+`
 	}
 
 	reads("0", "10", "10", "0")
-	w.busy.Store(4)
-	w.queue.add(waitsOf(&Target{}, 1, 2, 3))
+	occupy(w, 4)
+	w.queue.Add(waits(1, 2, 3))
 	reads("4", "6", "10", "3")
-	w.limit.Store(3)
+	w.queue.SetSlots(3)
 	reads("4", "0", "3", "3")
 }

@@ -99,8 +99,8 @@ func untilPresence() time.Duration {
 
 func (w *Worker) announce(ctx context.Context, state State) error {
 	return w.cfg.Executions.Beat(ctx, Presence{
-		ID: w.id, Name: w.cfg.Name, Version: w.cfg.Version, State: state, Slots: w.slots(), Busy: int(w.busy.Load()),
-		MaxSlots: w.cfg.Slots, Queued: w.queue.size(),
+		ID: w.id, Name: w.cfg.Name, Version: w.cfg.Version, State: state, Slots: w.queue.Slots(), Busy: w.queue.Busy(),
+		MaxSlots: w.cfg.Slots, Queued: w.queue.Len(),
 	})
 }
 

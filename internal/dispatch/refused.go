@@ -18,12 +18,11 @@ func (w *Worker) refused(ctx context.Context, list []*waiting) error {
 	w.giveBack(ctx, claimsOf(list)) // Raises the tokens of those that are not live: no start of them can arrive any more.
 	ended, err := w.startedUnheard(ctx, list)
 	if err != nil {
-		w.queue.put(doubtful(list))
+		w.queue.Put(doubtful(list))
 		return err
 	}
 	for _, run := range ended {
-		w.busy.Add(1) // Its record takes the place of its request.
-		w.queue.occupied(run.TenantID)
+		w.queue.Occupy(run.TenantID) // Its record takes the place of its request.
 		w.results <- result{Run: run}
 	}
 	return nil

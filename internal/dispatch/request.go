@@ -72,7 +72,7 @@ func (c *calls) build(ctx context.Context, b *waiting, s Started, sent time.Time
 		}
 	}
 	if r.grant != nil {
-		if refusal := c.authorize(ctx, &r, b.target.Spec.MaxExecutionTime-time.Since(sent)); refusal != nil {
+		if refusal := c.authorize(ctx, b, &r, b.target.Spec.MaxExecutionTime-time.Since(sent)); refusal != nil {
 			return outgoing{}, refusal
 		}
 	}
@@ -117,6 +117,7 @@ func request(b *waiting, s Started) egress.Request {
 		key, "00-" + trace + "-" + trace[16:] + "-01",
 	}
 	return egress.Request{
+		Tenant: b.target.TenantID,
 		Method: spec.Method,
 		URL:    b.target.URL,
 		Header: b.target.Header,
@@ -185,10 +186,10 @@ func valuesOf(b *waiting, s Started, set *secrets.Set) *template.Values {
 }
 
 // authorize puts an access token into a request, and returns how the run ends where there is none in time.
-func (c *calls) authorize(ctx context.Context, r *outgoing, left time.Duration) *runs.Outcome {
+func (c *calls) authorize(ctx context.Context, b *waiting, r *outgoing, left time.Duration) *runs.Outcome {
 	limited, cancel := context.WithTimeout(ctx, min(tokenLimit, left))
 	defer cancel()
-	token, err := c.tokens.Token(limited, *r.grant)
+	token, err := c.token(limited, b, *r.grant)
 	if ended := givenUp(ctx, "there was an access token"); ended != nil {
 		return ended
 	}
@@ -198,6 +199,19 @@ func (c *calls) authorize(ctx context.Context, r *outgoing, left time.Duration) 
 	r.Header["Authorization"] = []string{"Bearer " + token}
 	r.token, r.values = token, append(r.values, token)
 	return nil
+}
+
+// token returns an access token. If none is cached, the run gives up its place at the target's host
+// while it waits: the token server may be at the same host, whose places would all be held by runs
+// that wait for the token.
+func (c *calls) token(ctx context.Context, b *waiting, g oauth2.Grant) (string, error) {
+	atOnce, cancel := context.WithCancel(ctx)
+	cancel() // With it the cache returns only a token that it has.
+	if token, err := c.tokens.Token(atOnce, g); err == nil {
+		return token, nil
+	}
+	b.Release()
+	return c.tokens.Token(ctx, g)
 }
 
 // forgetRefusedToken lets the next run get another access token where the target did not take this one. Whoever a redirect led to elsewhere

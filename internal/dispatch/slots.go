@@ -110,9 +110,9 @@ func (w *Worker) slotLoop(ctx context.Context, read func() strain) {
 			return
 		case <-ticker.C:
 			s := read()
-			s.wanted = w.queue.denied() && w.heldByRequests()
+			s.wanted = w.queue.Starved() && w.heldByRequests()
 			w.resize(limit.step(s))
-			if w.busy.Load() > 0 {
+			if w.queue.Busy() > 0 {
 				ticker.Reset(slotPeriod)
 			} else {
 				ticker.Reset(idleWait)
@@ -123,16 +123,16 @@ func (w *Worker) slotLoop(ctx context.Context, read func() strain) {
 
 // heldByRequests reports whether most slots that are taken are taken by requests under way. Those of runs that wait for the database
 // would only wait for it in greater number.
-func (w *Worker) heldByRequests() bool { return 4*w.underway.size() >= 3*int(w.busy.Load()) }
+func (w *Worker) heldByRequests() bool { return 4*w.underway.size() >= 3*w.queue.Busy() }
 
 // resize sets how many slots there are.
 func (w *Worker) resize(slots int) {
-	before := int(w.limit.Swap(int64(slots)))
+	before := w.queue.SetSlots(slots)
 	switch {
 	case before == slots:
 	case slots > before:
 		w.metrics.resized.WithLabelValues(grown).Inc()
-		w.queue.poke()
+		w.queue.Poke()
 		w.claimer.Wake()
 		w.logger.Debug("slow targets hold the slots; the worker has more of them", "slots", slots, "before", before)
 	default:
@@ -140,6 +140,3 @@ func (w *Worker) resize(slots int) {
 		w.logger.Info("the process falls behind; the worker has fewer slots", "slots", slots, "before", before)
 	}
 }
-
-// slots returns how many slots there are now.
-func (w *Worker) slots() int { return int(w.limit.Load()) }

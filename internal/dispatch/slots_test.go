@@ -100,7 +100,7 @@ func TestSlotsGrowWhileTargetsHoldThem(t *testing.T) {
 		late     time.Duration
 		want     int
 	}{
-		"HangingRequests":         {startSlots, 0, 2 * startSlots},
+		"HangingRequests":         {2 * startSlots, 0, 2 * startSlots},
 		"RunsThatWaitForRecords":  {startSlots / 2, 0, startSlots},
 		"AProcessThatFallsBehind": {startSlots, 2 * lateLimit, 128},
 	} {
@@ -108,16 +108,22 @@ func TestSlotsGrowWhileTargetsHoldThem(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				w := lone(t, Config{Slots: 2 * startSlots, MinSlots: 128})
-				w.queue.add(waitsOf(&Target{}, make([]int, startSlots+1)...))
-				require.Less(t, len(w.queue.take(start, startSlots+1, startSlots)), startSlots+1, "some wait")
-				w.busy.Store(startSlots)
-				for i := range tc.requests {
-					w.underway.enter(runs.NewID(start, [16]byte{}, i, 0), &flight{})
+				w.queue.Add(waits(make([]int, 3*startSlots)...))
+				sent := 0
+				startDue := func() { // As the start loop does.
+					for range w.queue.Take(start, startSlots) {
+						if sent < tc.requests {
+							w.underway.enter(runs.NewID(start, [16]byte{}, sent, 0), &flight{})
+						}
+						sent++
+					}
 				}
+				startDue()
+				require.Less(t, sent, startSlots, "some wait")
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
-				w.slotLoop(ctx, func() strain { return strain{late: tc.late} })
-				require.Equal(t, tc.want, w.slots())
+				w.slotLoop(ctx, func() strain { startDue(); return strain{late: tc.late} })
+				require.Equal(t, tc.want, w.queue.Slots())
 			})
 		})
 	}

@@ -45,7 +45,7 @@ func (w *Worker) startLoop(ctx, work context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-w.queue.changed:
+		case <-w.queue.Changed():
 		case <-timer.C:
 		}
 		for {
@@ -66,7 +66,7 @@ func (w *Worker) startLoop(ctx, work context.Context) {
 				_ = w.loops.Contain(loop.Start, func() { started = w.startBatch(ctx, work, batch) })
 				if !started { // The database is away: the next try is not at once.
 					sleep(ctx, startRetry)
-					w.queue.poke()
+					w.queue.Poke()
 				}
 			})
 		}
@@ -77,7 +77,7 @@ func (w *Worker) startLoop(ctx, work context.Context) {
 
 // untilNext returns how long the starter can sleep. What waits for a slot is woken by a finish.
 func (w *Worker) untilNext() time.Duration {
-	next, found := w.queue.next()
+	next, found := w.queue.Next()
 	if !found {
 		return idleWait
 	}
@@ -91,22 +91,13 @@ func (w *Worker) nextBatch() []*waiting {
 		return nil
 	}
 	until := now
-	if next, found := w.queue.next(); found && next.Sub(now) <= startWake {
+	if next, found := w.queue.Next(); found && next.Sub(now) <= startWake {
 		until = now.Add(startLead)
 	}
-	free := w.slots() - int(w.busy.Load())
-	if free > 0 {
+	if w.queue.Busy() < w.queue.Slots() {
 		w.lastFree.Store(w.clock.mark())
 	}
-	batch := w.queue.take(until, min(free, startBatch), free)
-	w.busy.Add(int64(len(batch)))
-	return batch
-}
-
-// putBack returns claims to the queue, and their slots.
-func (w *Worker) putBack(batch []*waiting) {
-	w.queue.putBack(batch)
-	w.busy.Add(-int64(len(batch)))
+	return w.queue.Take(until, startBatch)
 }
 
 // startBatch commits the starts of a batch, whose slots are taken, and sends what came back. A batch that could not be committed goes
@@ -130,7 +121,7 @@ func (w *Worker) startBatch(ctx, work context.Context, batch []*waiting) bool {
 		for _, b := range batch {
 			b.doubtful = true
 		}
-		w.putBack(batch)
+		w.queue.PutBack(batch)
 		return false
 	}
 	for _, s := range started {
@@ -175,8 +166,7 @@ func (w *Worker) isolate(ctx, work context.Context, batch []*waiting, fault erro
 // withoutStart gives back the slots of claims that did not start, and the claims. It returns false where
 // some stay in doubt.
 func (w *Worker) withoutStart(ctx context.Context, list []*waiting) bool {
-	w.queue.returnSlots(list)
-	w.busy.Add(-int64(len(list)))
+	w.queue.Return(list)
 	if err := w.refused(ctx, list); err != nil {
 		w.logger.Warn("a start whose answer was lost stays in doubt; asking again", "error", err)
 		return false
@@ -218,6 +208,7 @@ func (w *Worker) launch(work context.Context, b *waiting, s Started, sent time.T
 
 // carryOut runs one execution at its due time, and hands over its result.
 func (w *Worker) carryOut(work context.Context, b *waiting, s Started, sent time.Time) {
+	defer b.Release() // After a panic; otherwise it is released already.
 	sleep(work, w.ahead(b.claim.PlannedAt))
 	run := w.runOf(b.claim, s)
 	if now, _ := w.clock.now(); now.After(run.StartedAt) {
@@ -225,7 +216,7 @@ func (w *Worker) carryOut(work context.Context, b *waiting, s Started, sent time
 	}
 	began := time.Now()
 	outcome, ours := w.execute(work, b, s, sent)
-	w.queue.answered(b.target)
+	b.Release()
 	if !ours { // The lock is lost: the process that holds it now writes the record.
 		w.dropped(s)
 		return
@@ -264,10 +255,9 @@ func sleep(ctx context.Context, d time.Duration) {
 
 // free gives a slot back for each of some tenants, all at once: who waits for slots shares a batch.
 func (w *Worker) free(tenants ...[16]byte) {
-	w.busy.Add(-int64(len(tenants)))
 	w.lastFree.Store(w.clock.mark())
-	w.queue.freeSlots(tenants...)
-	w.queue.poke()
+	w.queue.FreeSlots(tenants...)
+	w.queue.Poke()
 }
 
 // spill gives back overdue claims that will not start soon, so that workers with free slots can take them: those of tenants whose slots
@@ -278,12 +268,12 @@ func (w *Worker) spill(ctx context.Context) {
 	if !known {
 		return
 	}
-	late, parked := w.queue.hopeless(now, hoardLimit)
+	late, parked := w.queue.Evict(now, hoardLimit)
 	if len(late)+len(parked) == 0 {
 		return
 	}
 	w.logger.Warn("slow targets hold what there is of slots; giving overdue claims back",
-		"claims", len(late), "claims_of_busy_hosts", len(parked), "slots", w.slots())
+		"claims", len(late), "claims_of_busy_hosts", len(parked), "slots", w.queue.Slots())
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
 	for _, b := range parked {

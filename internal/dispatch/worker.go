@@ -23,6 +23,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"rubato/internal/claims"
+	"rubato/internal/dispatch/ready"
 	"rubato/internal/egress"
 	"rubato/internal/loop"
 	"rubato/internal/oauth2"
@@ -72,11 +73,12 @@ type Tracer interface {
 
 // Config says what a worker works with. Fields without a default are required.
 type Config struct {
-	Name         string // of the machine, for people
-	Version      string // of the program
-	Slots        int    // how many requests may be under way at once, at most
-	MinSlots     int    // how few the worker may come down to where it cannot take more; default Slots: always so many
-	PerHost      int    // how many requests to one host and port may be under way at once; zero: any number
+	Name     string // of the machine, for people
+	Version  string // of the program
+	Slots    int    // how many requests may be under way at once, at most
+	MinSlots int    // how few the worker may come down to where it cannot take more; default Slots: always so many
+	// Hosts bounds the requests in flight to each host, with those that Egress sends for others; nil: no bound.
+	Hosts        *ready.Hosts
 	Rules        claims.Rules
 	PollInterval time.Duration
 	Grace        time.Duration // how long a stopping worker waits for the runs that are under way
@@ -97,10 +99,8 @@ type Worker struct {
 	cfg      Config
 	id       [16]byte
 	clock    *clock
-	queue    *queue
+	queue    *ready.Queue[*waiting]
 	backlog  backlog
-	busy     atomic.Int64 // slots taken
-	limit    atomic.Int64 // slots there are now
 	underway *underway
 	crew     *crew
 	claimer  *claims.Claimer
@@ -125,11 +125,11 @@ type Worker struct {
 // New returns a worker that does nothing until Run.
 func New(cfg Config) *Worker {
 	w := &Worker{
-		cfg: cfg, id: uuid.Must(uuid.NewV7()), clock: newClock(), queue: newQueue(cfg.PerHost), underway: newUnderway(), crew: newCrew(),
+		cfg: cfg, id: uuid.Must(uuid.NewV7()), clock: newClock(), queue: ready.NewQueue[*waiting](cfg.Hosts), underway: newUnderway(), crew: newCrew(),
 		results: make(chan result, min(cfg.Slots, finishBatch)), metrics: newMetrics(cfg.Registerer),
 		starts: streak{every: startWait + startRetry + time.Second}, records: streak{every: finishWait + finishRetryMax + time.Second},
 	}
-	w.limit.Store(int64(newSlotLimit(cfg).now))
+	w.queue.SetSlots(newSlotLimit(cfg).now)
 	w.share.Store(math.MaxInt64)
 	w.observe(cfg.Registerer)
 	w.logger = cfg.Logger.With("component", "dispatch", "worker_id", uuid.UUID(w.id).String())
@@ -180,7 +180,7 @@ func (w *Worker) Run(ctx context.Context) error {
 
 	<-ctx.Done()
 	w.draining.Store(true)
-	w.logger.Info("draining: no new claims; waiting for requests under way", "busy", w.busy.Load(), "grace", w.cfg.Grace)
+	w.logger.Info("draining: no new claims; waiting for requests under way", "busy", w.queue.Busy(), "grace", w.cfg.Grace)
 	// Every bound counts from here, whatever waits for a database that is away: each step would wait behind the one before it.
 	left, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.cfg.Grace+recordGrace+farewell)
 	defer cancel()
@@ -220,7 +220,7 @@ const (
 // release gives back every claim that was not started, so that others can take it at once, and ends the runs that did start although
 // their starts were answered by nothing.
 func (w *Worker) release(ctx context.Context) {
-	queued := w.queue.clear()
+	queued := w.queue.Clear()
 	unread, unreturned := w.backlog.take()
 	list := slices.Concat(claimsOf(queued), unread, unreturned)
 	if len(list) == 0 {

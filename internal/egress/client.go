@@ -28,9 +28,9 @@ type Config struct {
 	Rules Rules
 	// UserAgent is sent where a request has none of its own. Default "Rubato".
 	UserAgent string
-	// MaxPerHost bounds the requests under way to one host and port, whatever protocol and connection they use; further calls wait
-	// inside their timeout. Zero is no bound.
-	MaxPerHost int
+	// Places returns the place at hosts of a request that has none of its own, for the tenant that it names. Further calls wait inside
+	// their timeout. Nil: no bound.
+	Places func(tenant [16]byte) Place
 	// Limits bound the steps of an exchange.
 	Limits Limits
 	// AllowSkipVerify lets requests trust whoever answers.
@@ -64,7 +64,7 @@ type Client struct {
 	userAgent  []string // the values of the header; nobody writes to them
 	skipVerify bool     // requests may ask for it
 	limits     Limits
-	seats      *seats
+	places     func(tenant [16]byte) Place
 	usual      *wire
 	special    *wires
 	denied     func(Denial)
@@ -72,6 +72,10 @@ type Client struct {
 
 // Request is one call. Its maps and its body are only read.
 type Request struct {
+	// Tenant is the tenant whose request it is; zero: Rubato's own.
+	Tenant [16]byte
+	// Place is the place that the caller holds at hosts for this call, and releases after it. Nil: the client takes one of the tenant.
+	Place        Place
 	Method       string           // GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS
 	URL          string           // absolute, http or https
 	Header       http.Header      // the user's, which must pass [CheckHeader], and the signature
@@ -123,7 +127,7 @@ func newClient(cfg Config, resolver *net.Resolver, session *tls.Config) *Client 
 		userAgent:  []string{cmp.Or(cfg.UserAgent, "Rubato")},
 		skipVerify: cfg.AllowSkipVerify,
 		limits:     limits,
-		seats:      newSeats(cfg.MaxPerHost),
+		places:     cfg.Places,
 		usual:      newWire(d),
 		special:    newWires(d, maxWires),
 		denied:     countDenials(cfg.Registerer),
@@ -151,6 +155,10 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 		return Response{}, x.fail(ctx, err, false)
 	}
 	x.first = x.wire
+	if x.place = r.Place; x.place == nil {
+		x.place = c.placeOf(r.Tenant)
+		defer x.place.Release()
+	}
 	defer x.leave()
 	timeout := cmp.Or(max(r.Timeout, 0), defaultTimeout)
 	x.patience = patience{limits: c.limits, timeout: timeout}

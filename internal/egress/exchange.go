@@ -38,6 +38,7 @@ type exchange struct {
 	sendBy      time.Time
 	extended    func() time.Time   // see Request
 	confirm     Confirmation       // zero from the second hop on: the first byte has left
+	place       Place              // at the host of the hop
 	hop         hop                // the request under way
 	cancel      context.CancelFunc // ends the whole exchange
 	patience    patience
@@ -94,14 +95,13 @@ func (x *exchange) visit(ctx context.Context, may bounds, followed int) (Respons
 		hopCtx, cancel = context.WithCancel(ctx)
 		defer cancel()
 	}
-	seat := serverOf(x.hop.url)
-	if err := x.client.seats.sit(hopCtx, seat); err != nil {
+	if err := x.place.Move(hopCtx, serverOf(x.hop.url)); err != nil {
+		err = &fault{reason: Timeout, err: errBusyHost}
 		if x.sent { // To whoever redirected.
 			err = &fault{reason: Timeout, err: errors.Join(errLate, err)}
 		}
 		return Response{}, nil, x.fail(ctx, err, false)
 	}
-	defer x.client.seats.rise(seat)
 	answer, at, err := x.send(hopCtx)
 	x.patience.stop()
 	if err != nil {

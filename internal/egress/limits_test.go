@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/egress/egresstest"
-	"rubato/internal/waittest"
 )
 
 func TestStepsHaveLimitsOfTheirOwn(t *testing.T) {
@@ -136,39 +134,17 @@ func TestCompressedBodiesAreBounded(t *testing.T) {
 	}
 }
 
-func TestSeatsPassInOrderAndEndWithTheirCaller(t *testing.T) {
-	t.Parallel()
-	s := newSeats(1)
-	at := hostPort{host: "a"}
-	require.NoError(t, s.sit(t.Context(), at))
-	require.NoError(t, s.sit(t.Context(), hostPort{host: "b"}))
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.ErrorIs(t, s.sit(ended, at), errBusyHost)
-	seated := make(chan error, 1)
-	go func() { seated <- s.sit(t.Context(), at) }()
-	waittest.Until(t, func() bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		return len(s.hosts[at].waiting) == 1
-	})
-	s.rise(at)
-	require.NoError(t, <-seated)
-	s.rise(at)
-	require.Zero(t, s.hosts[at].taken)
-}
-
-// TestServersAreKnownByAnySpelling: who writes a host in another way gets no seats of their own.
+// TestServersAreKnownByAnySpelling: another spelling of a host must not get places of its own.
 func TestServersAreKnownByAnySpelling(t *testing.T) {
 	t.Parallel()
-	for want, spellings := range map[hostPort][]string{
-		{"api.example.com", 443}: {
+	for want, spellings := range map[string][]string{
+		"api.example.com:443": {
 			"https://api.example.com", "https://API.example.com/", "https://api.example.com.", "https://api.Example.com:443", "https://api.example.com:00443",
 			"http://api.example.com:443/x",
 		},
-		{"api.example.com", 80}:  {"http://api.example.com", "HTTP://api.example.COM.:80"},
-		{"2606:4700::1111", 443}: {"https://[2606:4700::1111]", "https://[2606:4700:0:0:0:0:0:1111]:443", "https://[2606:4700::1111]:0443/"},
-		{"8.8.8.8", 80}:          {"http://8.8.8.8", "http://[::ffff:8.8.8.8]:80/", "http://[::ffff:808:808]"},
+		"api.example.com:80": {"http://api.example.com", "HTTP://api.example.COM.:80"},
+		"[2606:4700::1111]:443": {"https://[2606:4700::1111]", "https://[2606:4700:0:0:0:0:0:1111]:443", "https://[2606:4700::1111]:0443/"},
+		"8.8.8.8:80": {"http://8.8.8.8", "http://[::ffff:8.8.8.8]:80/", "http://[::ffff:808:808]"},
 	} {
 		for _, raw := range spellings {
 			u, violation := NewPolicy(Rules{}).parse(raw)
@@ -178,14 +154,13 @@ func TestServersAreKnownByAnySpelling(t *testing.T) {
 	}
 }
 
-// TestRedirectThatFindsNoSeatTellsNothingElse: the call that was redirected has been sent.
-func TestRedirectThatFindsNoSeatTellsNothingElse(t *testing.T) {
+// TestRedirectToAFullHostIsReportedAsSent: the call that was redirected has been sent.
+func TestRedirectToAFullHostIsReportedAsSent(t *testing.T) {
 	t.Parallel()
-	client := setupClient(t, Config{Rules: Rules{Allow: loopback()}, MaxPerHost: 1}, nil)
+	places := newPlaces(1)
+	client := setupClient(t, Config{Rules: Rules{Allow: loopback()}, Places: places.of}, nil)
 	there := egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))
-	u, err := url.Parse(there.URL())
-	require.NoError(t, err)
-	require.NoError(t, client.seats.sit(t.Context(), serverOf(u)))
+	require.NoError(t, places.of([16]byte{}).Move(t.Context(), Server(there.URL())))
 	request := get(egresstest.Start(t, egresstest.Answer(egresstest.Redirect("302 Found", there.URL()))).URL())
 	request.MaxRedirects, request.Timeout = 1, time.Second
 	e, _ := fails(t, client, request)
@@ -196,7 +171,7 @@ func TestRedirectThatFindsNoSeatTellsNothingElse(t *testing.T) {
 	require.Empty(t, there.Requests())
 }
 
-func TestCallThatFindsNoSeatWasNotSent(t *testing.T) {
+func TestCallToAFullHostIsReportedAsUnsent(t *testing.T) {
 	t.Parallel()
 	arrived := make(chan struct{})
 	target := egresstest.Start(t, func(c *egresstest.Conn) {
@@ -204,7 +179,7 @@ func TestCallThatFindsNoSeatWasNotSent(t *testing.T) {
 		close(arrived)
 		c.AwaitHangup()
 	})
-	client := setupClient(t, Config{Rules: Rules{Allow: loopback()}, MaxPerHost: 1}, nil)
+	client := setupClient(t, Config{Rules: Rules{Allow: loopback()}, Places: newPlaces(1).of}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	first := make(chan struct{})
 	go func() {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -51,10 +52,61 @@ func get(url string) Request {
 	return Request{Method: http.MethodGet, URL: url, Timeout: 20 * time.Second, MaxBody: 64 << 10}
 }
 
-// awaitSeated waits until of so many calls to one host as many as may have arrived there and all others wait.
-func awaitSeated(t *testing.T, c *Client, arrived *atomic.Int64, may, calls int) {
+// places is a semaphore for each host, in the simplest form that a client can use.
+type places struct {
+	limit   int
+	waiting atomic.Int64 // calls that wait
+
+	mu     sync.Mutex
+	byHost map[string]chan struct{}
+}
+
+func newPlaces(limit int) *places { return &places{limit: limit, byHost: map[string]chan struct{}{}} }
+
+func (p *places) of([16]byte) Place { return &place{places: p} }
+
+func (p *places) at(server string) chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.byHost[server] == nil {
+		p.byHost[server] = make(chan struct{}, p.limit)
+	}
+	return p.byHost[server]
+}
+
+// place is one of the places.
+type place struct {
+	places *places
+	server string
+}
+
+func (p *place) Move(ctx context.Context, server string) error {
+	if server == p.server {
+		return nil
+	}
+	p.Release()
+	p.places.waiting.Add(1)
+	defer p.places.waiting.Add(-1)
+	select {
+	case p.places.at(server) <- struct{}{}:
+		p.server = server
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (p *place) Release() {
+	if p.server != "" {
+		<-p.places.at(p.server)
+		p.server = ""
+	}
+}
+
+// awaitWaiting waits until of so many calls to one host as many as may have arrived there and all others wait.
+func awaitWaiting(t *testing.T, p *places, arrived *atomic.Int64, may, calls int) {
 	t.Helper()
-	waittest.Until(t, func() bool { return int(arrived.Load()) == may && c.seats.waiting() == calls-may })
+	waittest.Until(t, func() bool { return int(arrived.Load()) == may && int(p.waiting.Load()) == calls-may })
 }
 
 // fails makes the call and returns its error and what came of the answer.

@@ -288,7 +288,8 @@ func TestSilentHTTP2ConnectionIsNotUsedAgain(t *testing.T) {
 
 func TestSeatsHoldOverHTTP2(t *testing.T) {
 	t.Parallel()
-	server, client := secured(t, Config{MaxPerHost: 3})
+	places := newPlaces(3)
+	server, client := secured(t, Config{Places: places.of})
 	var most, now atomic.Int64
 	all := make(chan struct{})
 	goOn := sync.OnceFunc(func() { close(all) })
@@ -307,7 +308,7 @@ func TestSeatsHoldOverHTTP2(t *testing.T) {
 			errs <- err
 		}()
 	}
-	awaitSeated(t, client, &now, 3, cap(errs))
+	awaitWaiting(t, places, &now, 3, cap(errs))
 	goOn()
 	for range cap(errs) {
 		require.NoError(t, <-errs)

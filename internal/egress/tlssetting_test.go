@@ -183,7 +183,8 @@ func TestEvictedWiresKeepNothing(t *testing.T) {
 			c.Write(egresstest.OK("ok"))
 		}
 	})
-	client := setupClient(t, Config{Rules: Rules{Allow: loopback()}, MaxPerHost: 1}, nil)
+	places := newPlaces(1)
+	client := setupClient(t, Config{Rules: Rules{Allow: loopback()}, Places: places.of}, nil)
 	client.special.size = 1
 	done := make(chan error, 2)
 	call := func(setting *TLS) {
@@ -194,7 +195,7 @@ func TestEvictedWiresKeepNothing(t *testing.T) {
 	call(nil)
 	<-arrived
 	call(&TLS{ServerName: "evicted"})
-	waittest.Until(t, func() bool { return client.seats.waiting() == 1 })
+	waittest.Until(t, func() bool { return places.waiting.Load() == 1 })
 	_, err := client.special.get(TLS{ServerName: "other"}, nil)
 	require.NoError(t, err)
 	answer <- struct{}{}

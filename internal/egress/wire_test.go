@@ -154,7 +154,8 @@ func TestConnectionsPerHostAreBounded(t *testing.T) {
 		}
 	})
 	defer goOn()
-	client := setupClient(t, Config{Rules: Rules{Allow: loopback()}, MaxPerHost: 2}, nil)
+	places := newPlaces(2)
+	client := setupClient(t, Config{Rules: Rules{Allow: loopback()}, Places: places.of}, nil)
 	errs := make(chan error, 100)
 	for range cap(errs) {
 		go func() {
@@ -162,7 +163,7 @@ func TestConnectionsPerHostAreBounded(t *testing.T) {
 			errs <- err
 		}()
 	}
-	awaitSeated(t, client, &serving, 2, cap(errs))
+	awaitWaiting(t, places, &serving, 2, cap(errs))
 	goOn()
 	for range cap(errs) {
 		require.NoError(t, <-errs)

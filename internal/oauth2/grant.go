@@ -70,6 +70,7 @@ func (g Grant) request(inBody bool) egress.Request {
 		Body:      []byte(form.Encode()),
 		Timeout:   fetchTimeout,
 		MaxBody:   maxAnswer,
+		Tenant:    g.TenantID,
 		Allowance: g.Allowance,
 		TLS:       g.TLS,
 	}

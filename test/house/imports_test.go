@@ -45,7 +45,7 @@ func programRules() []rule {
 			"internal/app",
 			[]string{
 				"internal/audit", "internal/auditlog", "internal/auth", "internal/claims", "internal/config", "internal/courier", "internal/dispatch",
-				"internal/egress", "internal/endpoints", "internal/errs", "internal/loop", "internal/oauth2", "internal/planner", "internal/planner/heuristic",
+				"internal/dispatch/ready", "internal/egress", "internal/endpoints", "internal/errs", "internal/loop", "internal/oauth2", "internal/planner", "internal/planner/heuristic",
 				"internal/planner/openai",
 				"internal/secrets", "internal/store", "internal/telemetry", "internal/tracing", "internal/zombie",
 			},
@@ -94,11 +94,12 @@ func packageRules() []rule {
 		{
 			"internal/dispatch",
 			[]string{
-				"internal/auditlog", "internal/budget", "internal/claims", "internal/egress", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/governor",
-				"internal/loop", "internal/oauth2", "internal/redact", "internal/runs", "internal/secrets", "internal/signing", "internal/success", "internal/telemetry", "internal/template",
+				"internal/auditlog", "internal/budget", "internal/claims", "internal/dispatch/ready", "internal/egress", "internal/endpoints", "internal/errs",
+				"internal/failpoint", "internal/governor", "internal/loop", "internal/oauth2", "internal/redact", "internal/runs", "internal/secrets", "internal/signing", "internal/success", "internal/telemetry", "internal/template",
 			},
 			"a run is carried out without knowing what the database is",
 		},
+		{"internal/dispatch/ready", nil, "concurrency is limited without knowing what a run or a request is"},
 		{"internal/egress", nil, "the guarded call knows nothing of schedules"},
 		{"internal/egress/egresstest", nil, "hostile targets for tests"},
 		{

@@ -1,0 +1,20 @@
+package ready
+
+import "fmt"
+
+// Held lists what is held, in words: slots of tenants and places at hosts. It is empty once all runs
+// and calls have ended, and serves tests and diagnosis.
+func (q *Queue[E]) Held() (held []string) {
+	defer q.lock()()
+	for tenant, t := range q.fair.tenants {
+		if t.busy != 0 {
+			held = append(held, fmt.Sprintf("%d slots of tenant %x", t.busy, tenant))
+		}
+	}
+	for name, at := range q.fair.hosts.byName {
+		for tenant, n := range at.byTenant {
+			held = append(held, fmt.Sprintf("%d places at %s of tenant %x", n, name, tenant))
+		}
+	}
+	return held
+}

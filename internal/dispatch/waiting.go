@@ -1,0 +1,43 @@
+package dispatch
+
+import (
+	"time"
+
+	"rubato/internal/claims"
+	"rubato/internal/dispatch/ready"
+	"rubato/internal/runs"
+)
+
+// waiting is a claim in the queue, with its target. It is large and moves often, so it is allocated
+// once, and passed by pointer until its run ends. Only the goroutine that took it out of the queue
+// may change it; its target is shared and never changes.
+type waiting struct {
+	ready.Item
+
+	claim  claims.Claim
+	run    runs.ID // to which the claim leads
+	target *Target
+	// doubtful is set if a start got no answer: the run may be live.
+	doubtful bool
+	// fault is the panic of its start; nil: there was none.
+	fault error
+}
+
+// newWaiting returns a claim for the queue. since is when it could start at the earliest, on the
+// process's clock.
+func newWaiting(c claims.Claim, target *Target, since time.Time) *waiting {
+	return &waiting{
+		Item:   ready.Item{Tenant: target.TenantID, Host: target.Host, PlannedAt: c.PlannedAt, Since: since},
+		claim:  c,
+		run:    runs.NewID(c.Slot, c.EndpointID, c.Attempt, c.InfraAttempt),
+		target: target,
+	}
+}
+
+func claimsOf(waits []*waiting) []claims.Claim {
+	list := make([]claims.Claim, len(waits))
+	for i, w := range waits {
+		list[i] = w.claim
+	}
+	return list
+}
