@@ -1,8 +1,9 @@
-// Package config turns the environment into typed settings. The list in settings.go is the only authority on what may be set: it is
-// what [Load] accepts, what `rubato config` prints, and what docs/configuration.md must show.
+// Package config turns the environment into typed settings. The list in settings.go is the only
+// source of the names: [Load] accepts it, `rubato config` prints it, and docs/configuration.md is
+// generated from it.
 //
-// Every program reads the same settings. A value that cannot be right stops a program before it does anything, and one error names
-// every problem at once: unknown names, values that cannot be read, and durations that do not fit each other.
+// Every program reads the same settings. An invalid value stops a program at its start. One error
+// lists all problems: unknown names, invalid values, and durations that do not fit each other.
 package config
 
 import (
@@ -14,7 +15,7 @@ import (
 	"time"
 )
 
-// Config is what the environment sets, defaults filled in.
+// Config holds the settings of a program, with defaults filled in.
 type Config struct {
 	Database Database
 	API      API
@@ -30,93 +31,127 @@ type Config struct {
 	Trace    Trace
 }
 
-// Database says where Postgres is.
+// Database is the address of Postgres.
 type Database struct {
-	URL       string // for queries; may go through a pooler
-	DirectURL string // for LISTEN and migrations, past any pooler; the same as URL unless set
+	// URL is for queries. It may lead to a connection pooler.
+	URL string
+	// DirectURL is for LISTEN and migrations, which need a session. It must not lead to a pooler in
+	// transaction mode. The default is URL.
+	DirectURL string
 }
 
-// API is what the API server needs.
+// API holds the settings of the API server.
 type API struct {
-	Listen       string   // host:port; port 0 takes a free one
-	BootstrapKey string   // an admin key that is made sure to exist; empty: none
-	Rate         int      // requests a second that the keys of one tenant may send; 0: any number
-	Keys         int      // keys in force that one tenant may have
-	Waiting      int      // one-off runs of an endpoint that may wait
-	Origins      []string // whose scripts may read answers (CORS); empty: nobody's
-	// Proxies are the prefixes of proxies whose word about where a request comes from is believed; empty: nobody's.
+	// Listen is host:port; port 0 chooses a free port.
+	Listen string
+	// BootstrapKey is created with the admin scope if it does not exist; empty for none.
+	BootstrapKey string
+	// Rate is the rate limit of a tenant, in requests per second; 0 for no limit.
+	Rate int
+	// Keys is the maximum number of valid API keys of a tenant.
+	Keys int
+	// Waiting is the maximum number of queued one-off runs of an endpoint.
+	Waiting int
+	// Origins are the origins that CORS permits.
+	Origins []string
+	// Proxies are the prefixes of reverse proxies whose X-Forwarded-For is trusted.
 	Proxies []netip.Prefix
-	// PublicURL is where people reach the console and the API, without a slash at the end; empty: notices have no links.
+	// PublicURL is the URL of the console and the API for users, without a trailing slash. If it is
+	// empty, notices have no links.
 	PublicURL string
-	Metrics   bool // /metrics is served beside the API, not by the admin listener alone
+	// Metrics serves /metrics on the API listener in addition to the admin listener.
+	Metrics bool
 }
 
 // Admin is the listener for metrics, health and profiles.
 type Admin struct {
-	Listen string // host:port; port 0 takes a free one
+	// Listen is host:port; port 0 chooses a free port.
+	Listen string
 }
 
-// Client is how the command line reaches a server.
+// Client holds the server and the API key of the command line.
 type Client struct {
-	URL string // empty: a running dev server is looked for
-	Key string // also the key that a dev server serves
+	// URL is empty if the command line shall use the running dev server.
+	URL string
+	// Key is also accepted by a dev server.
+	Key string
 }
 
-// Secrets says how secrets are encrypted.
+// Secrets holds the encryption keys of secrets.
 type Secrets struct {
-	Keys []SecretKey // the newest first; empty: secrets cannot be kept
+	// Keys are sorted from newest to oldest. If there are none, no secret can be stored.
+	Keys []SecretKey
 }
 
-// SecretKey is a key that secrets are encrypted under.
+// SecretKey is an encryption key of secrets.
 type SecretKey struct {
-	ID    string // stored beside what is encrypted
-	Bytes []byte // 32 of them
+	// ID is stored beside each encrypted value.
+	ID string
+	// Bytes has length 32.
+	Bytes []byte
 }
 
-// Worker is what the scheduler-worker follows. Its durations fit each other; see relations.go.
+// Worker holds the settings of the scheduler-worker. relations.go holds the rules between its
+// durations.
 type Worker struct {
-	Slots         int           // runs in progress at once, at most
-	MinSlots      int           // how few the worker may come down to where it cannot take more
-	Horizon       time.Duration // how far ahead of their due time endpoints are claimed
-	PollInterval  time.Duration // between claims
-	LockTTL       time.Duration // the longest lock that is granted at once; heartbeats come every third of it
-	StaleAfter    time.Duration // silence after which a worker counts as gone
-	Settle        time.Duration // how long the sweeper watches, after an outage, before silence counts
-	SweepInterval time.Duration // between sweeps
-	ShutdownGrace time.Duration // how long runs may go on after the first signal
-	RunRetention  time.Duration // how long history is kept
-	BodyRetention time.Duration // how long captured answers are kept
-	// AuditRetention is how long the audit log is kept.
+	// Slots is the maximum number of concurrent runs.
+	Slots int
+	// MinSlots is the lower limit to which an overloaded worker reduces its slots.
+	MinSlots int
+	// Horizon is how long before their due time endpoints are claimed.
+	Horizon time.Duration
+	// PollInterval is the interval between claims.
+	PollInterval time.Duration
+	// LockTTL is the maximum duration of a lock. Heartbeats extend it every third of it.
+	LockTTL time.Duration
+	// StaleAfter is the time without a heartbeat after which a worker counts as dead.
+	StaleAfter time.Duration
+	// Settle is how long after a database outage the sweeper waits before it declares workers dead.
+	Settle time.Duration
+	// SweepInterval is the interval between sweeps.
+	SweepInterval time.Duration
+	// ShutdownGrace is how long runs may continue after the first signal.
+	ShutdownGrace time.Duration
+	// RunRetention is the retention of the run history.
+	RunRetention time.Duration
+	// BodyRetention is the retention of captured response bodies.
+	BodyRetention time.Duration
+	// AuditRetention is the retention of the audit log.
 	AuditRetention time.Duration
 }
 
-// Log is what is logged, and how.
+// Log holds the level and the format of log lines.
 type Log struct {
 	Level  slog.Level
 	Format Format
 }
 
-// Format is how log lines look.
+// Format is the format of log lines.
 type Format string
 
-// The formats.
+// Formats of log lines.
 const (
-	FormatAuto Format = "auto" // text on a terminal, else JSON
+	// FormatAuto is text on a terminal, otherwise JSON.
+	FormatAuto Format = "auto"
 	FormatText Format = "text"
 	FormatJSON Format = "json"
 )
 
-// prefix marks the names that belong to Rubato: one that is not in the list is refused, not ignored.
+// prefix marks Rubato's own names. An unknown name with this prefix is an error, so that a typing
+// mistake does not go unnoticed.
 const prefix = "RUBATO_"
 
-// Program says how one program differs from the others. The zero value is one that can start with an empty environment.
+// Program holds the differences of one program from the others. The zero value requires no setting.
 type Program struct {
-	Required []string          // names that must be set
-	Defaults map[string]string // defaults of its own, by name
+	// Required lists the names that must be set.
+	Required []string
+	// Defaults replaces defaults, by name.
+	Defaults map[string]string
 }
 
-// Load reads the settings of a program from an environment, a list of name=value such as [os.Environ] returns, and from the files that
-// variables with [FileSuffix] name. An empty value counts as not set. The error is a [*Error] that lists every problem.
+// Load reads the settings of a program from an environment, a list of name=value as [os.Environ]
+// returns. It also reads the files that variables with [FileSuffix] name. An empty value counts as
+// not set. The error is a [*Error] that lists every problem.
 func Load(environ []string, p Program) (Config, error) {
 	env := readEnvironment(environ)
 	problems, broken := slices.Concat(misnamed(env.unknown), env.problems), env.broken
@@ -127,7 +162,10 @@ func Load(environ []string, p Program) (Config, error) {
 		}
 		from, found := env.given[s.Name]
 		if !found {
-			from = variable{name: s.Name, value: p.fallback(s)}
+			from = variable{
+				name:  s.Name,
+				value: p.fallback(s),
+			}
 		}
 		if from.value == "" {
 			if slices.Contains(p.Required, s.Name) {
@@ -147,16 +185,16 @@ func Load(environ []string, p Program) (Config, error) {
 		cfg.Worker.MinSlots = max(1, cfg.Worker.Slots/8)
 	}
 	problems = append(problems, misfits(cfg.Worker, broken)...)
-	problems = append(problems, cfg.Trace.unsendable()...)
-	problems = append(problems, modelless(cfg.Model, broken)...)
-	problems = append(problems, halfMail(cfg.Mail, broken)...)
+	problems = append(problems, cfg.Trace.exportProblems()...)
+	problems = append(problems, modelProblems(cfg.Model, broken)...)
+	problems = append(problems, mailProblems(cfg.Mail, broken)...)
 	if len(problems) > 0 {
 		return Config{}, &Error{Problems: problems}
 	}
 	return cfg, nil
 }
 
-// fallback returns the value of a setting that the environment does not give.
+// fallback returns the default of a setting for this program.
 func (p Program) fallback(s Setting) string {
 	if own, has := p.Defaults[s.Name]; has {
 		return own
@@ -164,12 +202,13 @@ func (p Program) fallback(s Setting) string {
 	return s.Default
 }
 
-// Error lists everything that is wrong with an environment.
+// Error lists all problems of an environment.
 type Error struct {
-	Problems []string // one sentence each, without secrets
+	// Problems are one sentence each, without secrets.
+	Problems []string
 }
 
-// Error returns the problems, one a line.
+// Error returns the problems, one per line.
 func (e *Error) Error() string {
 	return "the configuration is not valid:\n  - " + strings.Join(e.Problems, "\n  - ")
 }

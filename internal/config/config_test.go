@@ -173,7 +173,7 @@ func TestDirectURLIsTheDatabaseURLUnlessSet(t *testing.T) {
 	require.Equal(t, "postgres://db/rubato", got.Database.DirectURL)
 }
 
-func TestProgramHasDefaultsOfItsOwn(t *testing.T) {
+func TestProgramDefaultsReplaceTheCommonOnes(t *testing.T) {
 	t.Parallel()
 	dev := Program{Defaults: map[string]string{Listen: "127.0.0.1:8080", AdminListen: ""}}
 
@@ -199,7 +199,7 @@ func TestAnEmptyValueCountsAsNotSet(t *testing.T) {
 	require.ErrorContains(t, err, "DATABASE_URL is not set: Postgres")
 }
 
-func TestLoadNamesWhatIsWrong(t *testing.T) {
+func TestLoadErrorNamesTheSettingAndTheRightForm(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		environ []string
@@ -236,18 +236,18 @@ func TestLoadNamesWhatIsWrong(t *testing.T) {
 		"ProxySocks":             {[]string{"RUBATO_EGRESS_PROXY=socks5://user:hunter2@p:1"}, "RUBATO_EGRESS_PROXY: must be a URL such as"},
 		"NoPlacePerHost":         {[]string{"RUBATO_EGRESS_MAX_PER_HOST=0"}, "RUBATO_EGRESS_MAX_PER_HOST: must be a whole number"},
 		"SkipVerifyYes":          {[]string{"RUBATO_EGRESS_ALLOW_SKIP_VERIFY=yes"}, "RUBATO_EGRESS_ALLOW_SKIP_VERIFY: must be true or false"},
-		"ContactWithBreak":       {[]string{"RUBATO_USER_AGENT_CONTACT=a b"}, "RUBATO_USER_AGENT_CONTACT: must be a URL or an address"},
+		"ContactWithBreak":       {[]string{"RUBATO_USER_AGENT_CONTACT=a b"}, "RUBATO_USER_AGENT_CONTACT: must be a URL or a mail address"},
 		"IdleForEver":            {[]string{"RUBATO_EGRESS_IDLE_TIMEOUT=1h"}, "RUBATO_EGRESS_IDLE_TIMEOUT: must be a duration"},
 		"AddressForPrefix":       {[]string{"RUBATO_EGRESS_ALLOW=10.0.0.1"}, "RUBATO_EGRESS_ALLOW: must be prefixes"},
-		"ServerWithUser":         {[]string{"RUBATO_URL=http://u:hunter2@127.0.0.1:8080"}, "RUBATO_URL: must have no user, password or parameters, which would not be sent: what signs in belongs into RUBATO_API_KEY"},
+		"ServerWithUser":         {[]string{"RUBATO_URL=http://u:hunter2@127.0.0.1:8080"}, "RUBATO_URL: must have no user, password or parameters, which would not be sent: put the API key into RUBATO_API_KEY"},
 		"ServerWithoutScheme":    {[]string{"RUBATO_URL=localhost:8080"}, "RUBATO_URL: must be a URL such as http://127.0.0.1:8080"},
 		"LevelUnknown":           {[]string{"RUBATO_LOG_LEVEL=loud"}, `RUBATO_LOG_LEVEL: must be debug, info, warn or error (it is "loud")`},
 		"FormatUnknown":          {[]string{"RUBATO_LOG_FORMAT=xml"}, "RUBATO_LOG_FORMAT: must be auto, text or json"},
-		"PollBeyondHorizon":      {[]string{"RUBATO_POLL_INTERVAL=11s"}, "RUBATO_POLL_INTERVAL (11s) must be at most RUBATO_HORIZON (10s), else"},
-		"HorizonAsLongAsLock":    {[]string{"RUBATO_HORIZON=60s"}, "RUBATO_HORIZON (1m) must be less than RUBATO_LOCK_TTL (1m), else"},
-		"LockAsLongAsStale":      {[]string{"RUBATO_LOCK_TTL=90s"}, "RUBATO_LOCK_TTL (1m30s) must be less than RUBATO_STALE_AFTER (1m30s), else"},
-		"StaleAsLongAsSettle":    {[]string{"RUBATO_STALE_AFTER=180s"}, "RUBATO_STALE_AFTER (3m) must be less than RUBATO_SETTLE (3m), else"},
-		"SweepHalfOfSettle":      {[]string{"RUBATO_SWEEP_INTERVAL=90s"}, "RUBATO_SWEEP_INTERVAL (1m30s) must be less than half of RUBATO_SETTLE (3m), else"},
+		"PollBeyondHorizon":      {[]string{"RUBATO_POLL_INTERVAL=11s"}, "RUBATO_POLL_INTERVAL (11s) must be at most RUBATO_HORIZON (10s), otherwise"},
+		"HorizonAsLongAsLock":    {[]string{"RUBATO_HORIZON=60s"}, "RUBATO_HORIZON (1m) must be less than RUBATO_LOCK_TTL (1m), otherwise"},
+		"LockAsLongAsStale":      {[]string{"RUBATO_LOCK_TTL=90s"}, "RUBATO_LOCK_TTL (1m30s) must be less than RUBATO_STALE_AFTER (1m30s), otherwise"},
+		"StaleAsLongAsSettle":    {[]string{"RUBATO_STALE_AFTER=180s"}, "RUBATO_STALE_AFTER (3m) must be less than RUBATO_SETTLE (3m), otherwise"},
+		"SweepHalfOfSettle":      {[]string{"RUBATO_SWEEP_INTERVAL=90s"}, "RUBATO_SWEEP_INTERVAL (1m30s) must be less than half of RUBATO_SETTLE (3m), otherwise"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -261,7 +261,7 @@ func TestLoadNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestEqualIsEnoughWherePollMeetsHorizon(t *testing.T) {
+func TestPollIntervalMayEqualTheHorizon(t *testing.T) {
 	t.Parallel()
 	_, err := Load([]string{"RUBATO_POLL_INTERVAL=10s"}, Program{})
 	require.NoError(t, err)
@@ -283,7 +283,7 @@ func TestOneErrorListsEveryProblem(t *testing.T) {
 		"DATABASE_URL is not set: Postgres 15 or later, as a postgres:// URL",
 		`RUBATO_LISTEN: must be host:port, such as 127.0.0.1:8080 or :8080 (it is "x")`,
 		`RUBATO_LOCK_TTL: must be a duration from 6s to 10m, such as 6s (it is "forever")`,
-		"RUBATO_STALE_AFTER (1m30s) must be less than RUBATO_SETTLE (1m20s), else an outage looks like the silence of dead workers",
+		"RUBATO_STALE_AFTER (1m30s) must be less than RUBATO_SETTLE (1m20s), otherwise a database outage looks like the death of all workers",
 	}
 	require.Empty(t, cmp.Diff(want, problems.Problems), "and nothing about the lock, which could not be read")
 	require.Equal(t, "the configuration is not valid:\n  - "+strings.Join(want, "\n  - "), err.Error())
@@ -328,8 +328,8 @@ func TestRedactedHidesSecretsAndShowsTheRest(t *testing.T) {
 	require.Equal(t, "info", got["RUBATO_LOG_LEVEL"])
 }
 
-// TestASecretThatLooksLikeAURLIsHiddenWhole has secrets that somebody chose with a colon and a slash in them.
-func TestASecretThatLooksLikeAURLIsHiddenWhole(t *testing.T) {
+// TestSecretThatResemblesAURLIsFullyRedacted has secrets that somebody chose with a colon and a slash in them.
+func TestSecretThatResemblesAURLIsFullyRedacted(t *testing.T) {
 	t.Parallel()
 	cfg, err := Load([]string{
 		"RUBATO_API_KEY=key:/hunter22", "RUBATO_BOOTSTRAP_API_KEY=http://hunter22", "RUBATO_OPENAI_API_KEY=sk:/hunter22", "RUBATO_PLANNER_MODEL=m",
@@ -357,7 +357,7 @@ func TestEveryShownValueCanBeSet(t *testing.T) {
 	require.Empty(t, cmp.Diff(cfg, again))
 }
 
-func TestMetricsAreSentOnlyWhereAskedFor(t *testing.T) {
+func TestMetricsArePushedOnlyIfEnabled(t *testing.T) {
 	t.Parallel()
 	const collector, asked = "OTEL_EXPORTER_OTLP_ENDPOINT=http://c:4318/", "OTEL_METRICS_EXPORTER=otlp"
 	for name, tc := range map[string]struct {
@@ -387,7 +387,7 @@ func TestMetricsAreSentOnlyWhereAskedFor(t *testing.T) {
 	require.NotContains(t, err.Error(), "hunter2")
 }
 
-func TestTracesAreMadeOnlyWhereACollectorIsNamed(t *testing.T) {
+func TestTracingIsOffWithoutACollector(t *testing.T) {
 	t.Parallel()
 	const collector = "OTEL_EXPORTER_OTLP_ENDPOINT=http://c:4318/"
 	for name, tc := range map[string]struct {

@@ -20,7 +20,7 @@ const (
 )
 
 // What is documented is what is accepted: the table in the documentation is the list itself.
-func TestDocumentationListsExactlyWhatIsAccepted(t *testing.T) {
+func TestDocumentationListsExactlyTheSettings(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(docsFile)
 	require.NoError(t, err)
@@ -38,7 +38,7 @@ func TestDocumentationListsExactlyWhatIsAccepted(t *testing.T) {
 
 func settingsTable() string {
 	var b strings.Builder
-	b.WriteString("| name | default | what it says |\n|---|---|---|\n")
+	b.WriteString("| name | default | meaning |\n|---|---|---|\n")
 	for _, s := range Settings() {
 		def := ""
 		if s.Default != "" {
@@ -50,7 +50,7 @@ func settingsTable() string {
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", s.Name, def, doc)
 	}
-	b.WriteString("\nEach of them may stand in a file. The variable has the same name with `_FILE` behind it, and its value is the path:\n\n")
+	b.WriteString("\nEach setting may be read from a file. Append `_FILE` to the name and set the variable to the path:\n\n")
 	for i, s := range Settings() {
 		end := ",\n"
 		if i == len(Settings())-1 {

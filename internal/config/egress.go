@@ -10,82 +10,108 @@ import (
 	"time"
 )
 
-// Egress says what may be called, and how.
+// Egress holds the rules and the timeouts of outbound calls.
 type Egress struct {
-	Allow           []netip.Prefix // prefixes that may be called although they are private
-	AllowHosts      []string       // hosts that may be called wherever they lead; *.name for all below a name, host:port for one port
-	Ports           []Ports        // that may be called; empty: all but those of well-known other protocols
-	Proxy           string         // URL of http or https, through which every call goes; empty: none
-	MaxPerHost      int            // requests under way to one host and port
-	AllowSkipVerify bool           // endpoints may trust whoever answers
-	Contact         string         // who to ask about our calls, in the User-Agent; empty: nobody
-	Connect         time.Duration  // resolving and connecting
-	TLS             time.Duration  // the handshake
-	Header          time.Duration  // from the first byte of an answer to the end of its header
-	Idle            time.Duration  // between two bytes of a body
+	// Allow lists private prefixes that may be called.
+	Allow []netip.Prefix
+	// AllowHosts lists hosts that may be called at any address: a name, *.name for all names below
+	// it, or host:port for one port.
+	AllowHosts []string
+	// Ports lists the ports that may be called. If it is empty, all may be called but those of
+	// well-known other protocols.
+	Ports []Ports
+	// Proxy is the URL of an HTTP proxy for every call; empty for none.
+	Proxy string
+	// MaxPerHost is the concurrency limit per host and port.
+	MaxPerHost int
+	// AllowSkipVerify permits endpoints that do not verify TLS certificates.
+	AllowSkipVerify bool
+	// Contact is the operator's contact in the User-Agent; empty for none.
+	Contact string
+	// Connect is the timeout of DNS resolution and connecting.
+	Connect time.Duration
+	// TLS is the timeout of the TLS handshake.
+	TLS time.Duration
+	// Header is the timeout from the first byte of a response to the end of its header.
+	Header time.Duration
+	// Idle is the timeout between two bytes of a body.
+	Idle time.Duration
 }
 
 // Ports is a range of ports, both ends included.
 type Ports struct{ First, Last uint16 }
 
-// egressSettings returns what may be said about outbound calls.
+// egressSettings returns the settings of outbound calls.
 func egressSettings() []Setting {
 	limit := func(name, doc string, of func(*Egress) *time.Duration, def string) Setting {
 		in := span{100 * time.Millisecond, 30 * time.Minute}
 		return Setting{
-			Name: name, Default: def, Doc: doc,
-			set:  func(c *Config, v string) error { return in.read(of(&c.Egress), v) },
-			show: func(c Config) string { return brief(*of(&c.Egress)) },
+			Name:    name,
+			Default: def,
+			Doc:     doc,
+			set:     func(c *Config, v string) error { return in.read(of(&c.Egress), v) },
+			show:    func(c Config) string { return brief(*of(&c.Egress)) },
 		}
 	}
 	return []Setting{
 		{
-			Name: "RUBATO_EGRESS_ALLOW", Doc: "comma-separated prefixes that may be called although private, such as 10.1.0.0/16",
+			Name: "RUBATO_EGRESS_ALLOW",
+			Doc:  "comma-separated private prefixes that may be called, such as 10.1.0.0/16",
 			set:  func(c *Config, v string) error { return prefixes(&c.Egress.Allow, v) },
 			show: func(c Config) string { return joined(c.Egress.Allow) },
 		},
 		{
-			Name: "RUBATO_EGRESS_ALLOW_HOSTS", Doc: "comma-separated hosts that may be called wherever they lead, such as db.corp.example, *.corp.example or 10.0.0.7:9090; with a port even a listener or the database of Rubato itself",
+			Name: "RUBATO_EGRESS_ALLOW_HOSTS",
+			Doc:  "comma-separated hosts that may be called at any address, such as db.corp.example, *.corp.example or 10.0.0.7:9090; an entry with a port even permits Rubato's own listeners and database",
 			set:  func(c *Config, v string) error { return hosts(&c.Egress.AllowHosts, v) },
 			show: func(c Config) string { return strings.Join(c.Egress.AllowHosts, ",") },
 		},
 		{
-			Name: "RUBATO_EGRESS_PORTS", Doc: "comma-separated ports and ranges that may be called, such as 80,443,8000-8999; unless set, all but 22, 23, 25, 53, 2375, 5432, 6379, 9200 and 11211",
+			Name: "RUBATO_EGRESS_PORTS",
+			Doc:  "comma-separated ports and ranges that may be called, such as 80,443,8000-8999; default: all but 22, 23, 25, 53, 2375, 5432, 6379, 9200 and 11211",
 			set:  func(c *Config, v string) error { return ports(&c.Egress.Ports, v) },
 			show: func(c Config) string { return joinedPorts(c.Egress.Ports) },
 		},
 		{
-			Name: "RUBATO_EGRESS_PROXY", Doc: "an HTTP proxy through which every call goes by CONNECT, such as http://user:password@proxy:3128; targets are resolved and judged before", Secret: true, url: true,
-			set:  func(c *Config, v string) error { return proxyURL(&c.Egress.Proxy, v) },
-			show: func(c Config) string { return c.Egress.Proxy },
+			Name:   "RUBATO_EGRESS_PROXY",
+			Doc:    "HTTP proxy that all calls go through by CONNECT, such as http://user:password@proxy:3128; targets are resolved and checked first",
+			Secret: true,
+			url:    true,
+			set:    func(c *Config, v string) error { return proxyURL(&c.Egress.Proxy, v) },
+			show:   func(c Config) string { return c.Egress.Proxy },
 		},
 		{
-			Name: "RUBATO_EGRESS_MAX_PER_HOST", Default: "100", Doc: "how many requests one worker has under way to one host and port; further ones wait inside their timeout",
-			set:  func(c *Config, v string) error { return count(&c.Egress.MaxPerHost, v) },
-			show: func(c Config) string { return strconv.Itoa(c.Egress.MaxPerHost) },
+			Name:    "RUBATO_EGRESS_MAX_PER_HOST",
+			Default: "100",
+			Doc:     "maximum number of concurrent requests of one worker to one host and port; further requests queue within their timeout",
+			set:     func(c *Config, v string) error { return count(&c.Egress.MaxPerHost, v) },
+			show:    func(c Config) string { return strconv.Itoa(c.Egress.MaxPerHost) },
 		},
 		{
-			Name: "RUBATO_EGRESS_ALLOW_SKIP_VERIFY", Default: "false", Doc: "whether endpoints may trust whoever answers (tls.skipVerify): true or false",
-			set:  func(c *Config, v string) error { return boolean(&c.Egress.AllowSkipVerify, v) },
-			show: func(c Config) string { return strconv.FormatBool(c.Egress.AllowSkipVerify) },
+			Name:    "RUBATO_EGRESS_ALLOW_SKIP_VERIFY",
+			Default: "false",
+			Doc:     "true: endpoints may turn off the verification of TLS certificates (tls.skipVerify)",
+			set:     func(c *Config, v string) error { return boolean(&c.Egress.AllowSkipVerify, v) },
+			show:    func(c Config) string { return strconv.FormatBool(c.Egress.AllowSkipVerify) },
 		},
 		{
-			Name: "RUBATO_USER_AGENT_CONTACT", Doc: "whom targets may ask about our calls, a URL or an address of mail, sent in the User-Agent",
+			Name: "RUBATO_USER_AGENT_CONTACT",
+			Doc:  "contact for the owners of targets, a URL or a mail address, sent in the User-Agent",
 			set:  func(c *Config, v string) error { return contact(&c.Egress.Contact, v) },
 			show: func(c Config) string { return c.Egress.Contact },
 		},
-		limit("RUBATO_EGRESS_CONNECT_TIMEOUT", "how long resolving a name and connecting may take, inside the timeout of a call",
+		limit("RUBATO_EGRESS_CONNECT_TIMEOUT", "timeout of DNS resolution and connecting, within the timeout of a call",
 			func(e *Egress) *time.Duration { return &e.Connect }, "10s"),
-		limit("RUBATO_EGRESS_TLS_TIMEOUT", "how long agreeing on a TLS session may take",
+		limit("RUBATO_EGRESS_TLS_TIMEOUT", "timeout of the TLS handshake",
 			func(e *Egress) *time.Duration { return &e.TLS }, "10s"),
-		limit("RUBATO_EGRESS_HEADER_TIMEOUT", "how long the header of an answer may take from its first byte; waiting for that byte is bounded by the timeout of the call alone",
+		limit("RUBATO_EGRESS_HEADER_TIMEOUT", "timeout of the response header from its first byte; the wait for that byte is bounded by the timeout of the call alone",
 			func(e *Egress) *time.Duration { return &e.Header }, "30s"),
-		limit("RUBATO_EGRESS_IDLE_TIMEOUT", "how long the body of an answer may pause",
+		limit("RUBATO_EGRESS_IDLE_TIMEOUT", "timeout between two bytes of a response body",
 			func(e *Egress) *time.Duration { return &e.Idle }, "30s"),
 	}
 }
 
-// hostEntry is a name, all names below one, or an address with a port.
+// hostEntry matches a name, a wildcard for all names below one, or an address with a port.
 var hostEntry = regexp.MustCompile(`^(\*\.)?([A-Za-z0-9_-]+\.)*[A-Za-z0-9_-]+(:[0-9]{1,5})?$|^\[[0-9A-Fa-f:.]+\]:[0-9]{1,5}$`)
 
 func hosts(target *[]string, value string) error {
@@ -113,7 +139,10 @@ func ports(target *[]Ports, value string) error {
 		if errA != nil || errB != nil || a == 0 || a > b {
 			return errors.New("must be ports or ranges of them such as 443,8000-8999, from 1 to 65535")
 		}
-		list = append(list, Ports{First: uint16(a), Last: uint16(b)})
+		list = append(list, Ports{
+			First: uint16(a),
+			Last:  uint16(b),
+		})
 	}
 	*target = list
 	return nil
@@ -158,7 +187,7 @@ const maxContact = 200
 func contact(target *string, value string) error {
 	strange := func(r rune) bool { return r <= ' ' || r > '~' || strings.ContainsRune(`()\`, r) }
 	if len(value) > maxContact || strings.ContainsFunc(value, strange) {
-		return errors.New("must be a URL or an address of mail, such as https://example.com/bot or ops@example.com")
+		return errors.New("must be a URL or a mail address, such as https://example.com/bot or ops@example.com")
 	}
 	*target = value
 	return nil

@@ -8,29 +8,38 @@ import (
 	"strings"
 )
 
-// FileSuffix makes the name of a setting that of a variable with the path of a file, which holds the value: DATABASE_URL_FILE.
+// FileSuffix is appended to the name of a setting for a variable with the path of a file that holds
+// the value: DATABASE_URL_FILE.
 const FileSuffix = "_FILE"
 
-// maxFile is more than any setting needs. It keeps a path such as /dev/zero from filling the memory.
+// maxFile is larger than any setting, in bytes. It keeps a path such as /dev/zero from filling the
+// memory.
 const maxFile = 1 << 20
 
-// variable is a value that the environment gives to a setting.
+// variable is the value of a setting in the environment.
 type variable struct {
-	name  string // as the environment has it: that of the setting, or with FileSuffix
+	// name is as in the environment, possibly with FileSuffix.
+	name  string
 	value string
 }
 
-// environment is what an environment says to Rubato.
+// environment is a parsed environment.
 type environment struct {
-	given    map[string]variable // by the name of the setting
-	broken   map[string]bool     // settings that have no value because of a problem
-	unknown  []string            // names that look like ours and are none
+	// given holds the values, by name of the setting.
+	given map[string]variable
+	// broken holds the settings that have no value because of a problem.
+	broken map[string]bool
+	// unknown lists names with Rubato's prefix that are no setting.
+	unknown  []string
 	problems []string
 }
 
-// readEnvironment reads the settings that an environment gives, and the files that it names.
+// readEnvironment parses an environment and reads the files that it names.
 func readEnvironment(environ []string) environment {
-	e := environment{given: map[string]variable{}, broken: map[string]bool{}}
+	e := environment{
+		given:  map[string]variable{},
+		broken: map[string]bool{},
+	}
 	values, files, unknown := split(environ)
 	e.unknown = unknown
 	for _, s := range settings() {
@@ -40,14 +49,20 @@ func readEnvironment(environ []string) environment {
 		case value != "" && path != "":
 			e.refuse(s.Name, fmt.Sprintf("%s and %s are both set: set one of them", s.Name, name))
 		case value != "":
-			e.given[s.Name] = variable{name: s.Name, value: value}
+			e.given[s.Name] = variable{
+				name:  s.Name,
+				value: value,
+			}
 		case path != "":
 			text, err := readValue(path)
 			if err != nil {
 				e.refuse(s.Name, fmt.Sprintf("%s: %s", name, err))
 				continue
 			}
-			e.given[s.Name] = variable{name: name, value: text}
+			e.given[s.Name] = variable{
+				name:  name,
+				value: text,
+			}
 		}
 	}
 	return e
@@ -58,8 +73,8 @@ func (e *environment) refuse(setting, problem string) {
 	e.problems = append(e.problems, problem)
 }
 
-// split returns the values that an environment gives by the names of settings, the paths of files, and the names in it that look like ours
-// and are none. An empty value counts as not set.
+// split returns the values by name of the setting, the paths of files by name of the setting, and
+// the unknown names with Rubato's prefix. An empty value counts as not set.
 func split(environ []string) (values, files map[string]string, unknown []string) {
 	values, files = map[string]string{}, map[string]string{}
 	for _, pair := range environ {
@@ -82,13 +97,14 @@ func isSetting(name string) bool {
 	return slices.ContainsFunc(settings(), func(s Setting) bool { return s.Name == name })
 }
 
-// readValue returns the content of a file without the line break at its end, which editors and echo leave there.
+// readValue returns the content of a file without one trailing line break, because editors and echo
+// add it.
 func readValue(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return "", fmt.Errorf("cannot be read: %w", err)
 	}
-	defer func() { _ = f.Close() }() // It was only read.
+	defer func() { _ = f.Close() }()
 	text, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	switch {
 	case err != nil:
@@ -103,7 +119,8 @@ func readValue(path string) (string, error) {
 	return value, nil
 }
 
-// Source returns where the value of a setting comes from: "environment", "file " and its path, or "default".
+// Source returns the origin of a setting's value: "environment", "file " and its path, or
+// "default".
 func Source(environ []string, setting string) string {
 	values, files, _ := split(environ)
 	switch {

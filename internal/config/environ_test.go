@@ -18,7 +18,7 @@ func file(t *testing.T, text string) string {
 	return path
 }
 
-func TestEverySettingCanStandInAFile(t *testing.T) {
+func TestEverySettingCanBeReadFromAFile(t *testing.T) {
 	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "none")
 	given := []string{"DATABASE_URL_FILE=" + file(t, "postgres://u:p@db/rubato\n")}
@@ -38,7 +38,7 @@ func TestEverySettingCanStandInAFile(t *testing.T) {
 	require.Empty(t, cmp.Diff(want, got))
 }
 
-func TestOneLineBreakAtTheEndOfAFileIsLeftOut(t *testing.T) {
+func TestOneTrailingLineBreakOfAFileIsRemoved(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"key-of-the-client": "key-of-the-client", "key-of-the-client\n": "key-of-the-client", "key-of-the-client\r\n": "key-of-the-client",
@@ -51,7 +51,7 @@ func TestOneLineBreakAtTheEndOfAFileIsLeftOut(t *testing.T) {
 	require.ErrorContains(t, err, "RUBATO_API_KEY_FILE: must be", "the second one belongs to the value")
 }
 
-func TestFilesThatGiveNoValueAreRefused(t *testing.T) {
+func TestFilesWithoutAValueAreRefused(t *testing.T) {
 	t.Parallel()
 	missing := filepath.Join(t.TempDir(), "none")
 	for name, tc := range map[string]struct {
@@ -79,7 +79,7 @@ func TestFilesThatGiveNoValueAreRefused(t *testing.T) {
 	}
 }
 
-func TestSourceSaysWhereAValueComesFrom(t *testing.T) {
+func TestSourceNamesTheOriginOfAValue(t *testing.T) {
 	t.Parallel()
 	environ := []string{"RUBATO_SLOTS=7", "RUBATO_HORIZON=", "RUBATO_API_KEY_FILE=/run/secrets/key"}
 	for name, want := range map[string]string{

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// The names that say how mail goes out.
+// Names of the mail settings that code refers to.
 const (
 	smtpAddress  = "RUBATO_SMTP_ADDRESS"
 	smtpFrom     = "RUBATO_SMTP_FROM"
@@ -20,81 +20,104 @@ const (
 	smtpClient   = "RUBATO_SMTP_CLIENT_SECRET"
 )
 
-// Mail is the mail server that notices go out by.
+// Mail holds the mail server for notices.
 type Mail struct {
-	Address  string // host:port; empty: no mail goes out
-	Hello    string // name in EHLO; empty: the host's name if it has a dot, else the domain of From
-	From     string // address, or name and address as in "Rubato <rubato@example.com>"
-	Username string // empty: no AUTH
+	// Address is host:port; empty disables mail.
+	Address string
+	// Hello is the name in EHLO. The default is the host's name if it has a dot, otherwise the
+	// domain of From.
+	Hello string
+	// From is an address, or a name and an address such as "Rubato <rubato@example.com>".
+	From string
+	// Username is empty if no AUTH is used.
+	Username string
 	Password string
-	Security string   // starttls, tls or none
-	Domains  []string // to which mail may go, in lower case; nil: to all
-	Token    MailToken
+	// Security is starttls, tls or none.
+	Security string
+	// Domains are the permitted recipient domains, in lower case; nil permits all.
+	Domains []string
+	Token   MailToken
 }
 
-// MailToken says where access tokens for the mail server come from.
+// MailToken holds the OAuth 2 token server for the mail server.
 type MailToken struct {
-	URL          string // of the token server; empty: AUTH takes the password
+	// URL is that of the token server; empty if AUTH uses the password.
+	URL          string
 	ClientID     string
 	ClientSecret string
-	Scopes       []string // nil: none are asked for
+	// Scopes are the requested scopes; nil requests none.
+	Scopes []string
 }
 
 // mailSettings returns the settings of the mail server.
 func mailSettings() []Setting {
 	return []Setting{
 		{
-			Name: smtpAddress, Doc: "the mail server that notices go out by, as host:port, such as mail.example.com:587; no mail goes out unless set",
+			Name: smtpAddress,
+			Doc:  "mail server for notices, as host:port, such as mail.example.com:587; default: mail is disabled",
 			set:  func(c *Config, v string) error { return address(&c.Mail.Address, v) },
 			show: func(c Config) string { return c.Mail.Address },
 		},
 		{
-			Name: "RUBATO_SMTP_HELLO", Doc: "the name in EHLO, such as rubato.example.com; unless set, the host's name if it has a dot, else the domain of RUBATO_SMTP_FROM",
+			Name: "RUBATO_SMTP_HELLO",
+			Doc:  "name in EHLO, such as rubato.example.com; default: the host's name if it has a dot, otherwise the domain of RUBATO_SMTP_FROM",
 			set:  func(c *Config, v string) error { return domainName(&c.Mail.Hello, v) },
 			show: func(c Config) string { return c.Mail.Hello },
 		},
 		{
-			Name: smtpFrom, Doc: "the sender of mail: an address such as rubato@example.com, or a name and an address such as Rubato <rubato@example.com>",
+			Name: smtpFrom,
+			Doc:  "sender of mail: an address such as rubato@example.com, or a name and an address such as Rubato <rubato@example.com>",
 			set:  func(c *Config, v string) error { return sender(&c.Mail.From, v) },
 			show: func(c Config) string { return c.Mail.From },
 		},
 		{
-			Name: smtpUsername, Doc: "the user for AUTH at the mail server; no AUTH unless set",
+			Name: smtpUsername,
+			Doc:  "user name for AUTH at the mail server; default: no AUTH",
 			set:  func(c *Config, v string) error { return printable(&c.Mail.Username, v) },
 			show: func(c Config) string { return c.Mail.Username },
 		},
 		{
-			Name: smtpPassword, Doc: "the password for AUTH PLAIN or LOGIN, as the mail server offers", Secret: true,
-			set:  func(c *Config, v string) error { return printable(&c.Mail.Password, v) },
-			show: func(c Config) string { return c.Mail.Password },
+			Name:   smtpPassword,
+			Doc:    "password for AUTH PLAIN or LOGIN, whichever the mail server offers",
+			Secret: true,
+			set:    func(c *Config, v string) error { return printable(&c.Mail.Password, v) },
+			show:   func(c Config) string { return c.Mail.Password },
 		},
 		{
-			Name: smtpSecurity, Default: "starttls", Doc: "how the connection to the mail server is protected: starttls, tls from the first byte, or none, which rules out AUTH",
-			set:  func(c *Config, v string) error { return security(&c.Mail.Security, v) },
-			show: func(c Config) string { return c.Mail.Security },
+			Name:    smtpSecurity,
+			Default: "starttls",
+			Doc:     "encryption of the connection to the mail server: starttls, tls (from the first byte) or none (AUTH is then not possible)",
+			set:     func(c *Config, v string) error { return security(&c.Mail.Security, v) },
+			show:    func(c Config) string { return c.Mail.Security },
 		},
 		{
-			Name: "RUBATO_SMTP_DOMAINS", Doc: "comma-separated domains to whose addresses mail may go, such as example.com; all unless set",
+			Name: "RUBATO_SMTP_DOMAINS",
+			Doc:  "comma-separated domains to which mail may be sent, such as example.com; default: all",
 			set:  func(c *Config, v string) error { return domains(&c.Mail.Domains, v) },
 			show: func(c Config) string { return strings.Join(c.Mail.Domains, ",") },
 		},
 		{
-			Name: smtpTokenURL, Doc: "the OAuth 2 token server whose access tokens AUTH XOAUTH2 presents instead of a password, by the client credentials grant; the egress guard applies",
+			Name: smtpTokenURL,
+			Doc:  "URL of the OAuth 2 token server for AUTH XOAUTH2 instead of a password, with the client credentials grant; the egress rules apply",
 			set:  func(c *Config, v string) error { return tokenURL(&c.Mail.Token.URL, v) },
 			show: func(c Config) string { return c.Mail.Token.URL },
 		},
 		{
-			Name: smtpClientID, Doc: "the client ID at the token server",
+			Name: smtpClientID,
+			Doc:  "client ID at the token server",
 			set:  func(c *Config, v string) error { return printable(&c.Mail.Token.ClientID, v) },
 			show: func(c Config) string { return c.Mail.Token.ClientID },
 		},
 		{
-			Name: smtpClient, Doc: "the client secret at the token server", Secret: true,
-			set:  func(c *Config, v string) error { return printable(&c.Mail.Token.ClientSecret, v) },
-			show: func(c Config) string { return c.Mail.Token.ClientSecret },
+			Name:   smtpClient,
+			Doc:    "client secret at the token server",
+			Secret: true,
+			set:    func(c *Config, v string) error { return printable(&c.Mail.Token.ClientSecret, v) },
+			show:   func(c Config) string { return c.Mail.Token.ClientSecret },
 		},
 		{
-			Name: "RUBATO_SMTP_TOKEN_SCOPES", Doc: "comma-separated scopes of the access token, such as https://outlook.office365.com/.default",
+			Name: "RUBATO_SMTP_TOKEN_SCOPES",
+			Doc:  "comma-separated scopes of the access token, such as https://outlook.office365.com/.default",
 			set:  func(c *Config, v string) error { return scopes(&c.Mail.Token.Scopes, v) },
 			show: func(c Config) string { return strings.Join(c.Mail.Token.Scopes, ",") },
 		},
@@ -110,7 +133,7 @@ func sender(target *string, value string) error {
 	return nil
 }
 
-// domainNames are names of hosts with a domain, which EHLO must have.
+// domainNames matches host names with a domain, which EHLO requires.
 var domainNames = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?(\.[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?)+$`)
 
 func domainName(target *string, value string) error {
@@ -164,9 +187,9 @@ func domains(target *[]string, value string) error {
 	return nil
 }
 
-// halfMail returns a sentence for every setting of mail that is of no use without another one. Where one of them could not be read there is
-// none, because its message is enough.
-func halfMail(m Mail, broken map[string]bool) []string {
+// mailProblems returns a sentence for every mail setting that has no effect without another one. It
+// returns none if a mail setting is invalid, because that error is enough.
+func mailProblems(m Mail, broken map[string]bool) []string {
 	for _, name := range []string{smtpAddress, smtpFrom, smtpUsername, smtpPassword, smtpSecurity, smtpTokenURL, smtpClientID, smtpClient} {
 		if broken[name] {
 			return nil
@@ -181,7 +204,7 @@ func halfMail(m Mail, broken map[string]bool) []string {
 	byToken := m.Token.URL != ""
 	complain((m.Address == "") != (m.From == ""), smtpAddress+" and "+smtpFrom+" must be set together")
 	complain(!byToken && (m.Username == "") != (m.Password == ""), smtpUsername+" and "+smtpPassword+" must be set together")
-	complain(byToken && m.Password != "", smtpPassword+" must be left out where "+smtpTokenURL+" is set")
+	complain(byToken && m.Password != "", smtpPassword+" must not be set together with "+smtpTokenURL+"")
 	complain(byToken && (m.Username == "" || m.Token.ClientID == "" || m.Token.ClientSecret == ""),
 		smtpTokenURL+" needs "+smtpUsername+", "+smtpClientID+" and "+smtpClient)
 	complain(!byToken && m.Token.ClientID+m.Token.ClientSecret != "", smtpClientID+" and "+smtpClient+" need "+smtpTokenURL)

@@ -6,12 +6,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestMailThatCouldNotGoOutIsRefused(t *testing.T) {
+func TestIncompleteMailSettingsAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, environ := range map[string][]string{
 		"RUBATO_SMTP_FROM must be set together":     {"RUBATO_SMTP_ADDRESS=mail.example.com:25"},
 		"RUBATO_SMTP_PASSWORD must be set together": {"RUBATO_SMTP_USERNAME=u"},
-		"RUBATO_SMTP_PASSWORD must be left out": {
+		"RUBATO_SMTP_PASSWORD must not be set together with RUBATO_SMTP_TOKEN_URL": {
 			"RUBATO_SMTP_USERNAME=u", "RUBATO_SMTP_PASSWORD=p", "RUBATO_SMTP_TOKEN_URL=https://login.example/token",
 			"RUBATO_SMTP_CLIENT_ID=i", "RUBATO_SMTP_CLIENT_SECRET=s",
 		},

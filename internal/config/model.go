@@ -9,85 +9,105 @@ import (
 	"strings"
 )
 
-// The names that say which model is asked.
+// Names of the model settings that code refers to.
 const (
 	openaiKey    = "RUBATO_OPENAI_API_KEY"
 	openaiURL    = "RUBATO_OPENAI_BASE_URL"
 	plannerModel = "RUBATO_PLANNER_MODEL"
 )
 
-// Model is the language model that the planner asks, over a service that speaks OpenAI's chat completions.
+// Model holds the planner's language model, at a service with OpenAI's chat completions API.
 type Model struct {
-	Name            string   // empty: none is asked
-	Key             string   // empty: the service wants none
-	BaseURL         string   // empty: OpenAI's own
-	Temperature     *float64 // nil: the model's own
-	ReasoningEffort string   // empty: the model's own
-	SessionTokens   int64    // that one analysis may use
-	AnswerTokens    int64    // that one answer may use
-	PromptPrice     float64  // US dollars for a million tokens of questions; 0: not known
-	CompletionPrice float64  // and of answers
+	// Name is empty if no model is used.
+	Name string
+	// Key is empty if the service needs none.
+	Key string
+	// BaseURL is empty for OpenAI's own service.
+	BaseURL string
+	// Temperature is nil for the model's default.
+	Temperature *float64
+	// ReasoningEffort is empty for the model's default.
+	ReasoningEffort string
+	// SessionTokens is the token budget of one analysis.
+	SessionTokens int64
+	// AnswerTokens is the token limit of one completion.
+	AnswerTokens int64
+	// PromptPrice is in US dollars per million prompt tokens; 0 for unknown.
+	PromptPrice float64
+	// CompletionPrice is in US dollars per million completion tokens; 0 for unknown.
+	CompletionPrice float64
 }
 
 // modelSettings returns the settings of the planner's model.
 func modelSettings() []Setting {
 	text := func(name, doc string, secret bool, of func(*Model) *string) Setting {
 		return Setting{
-			Name: name, Doc: doc, Secret: secret,
-			set:  func(c *Config, v string) error { return printable(of(&c.Model), v) },
-			show: func(c Config) string { return *of(&c.Model) },
+			Name:   name,
+			Doc:    doc,
+			Secret: secret,
+			set:    func(c *Config, v string) error { return printable(of(&c.Model), v) },
+			show:   func(c Config) string { return *of(&c.Model) },
 		}
 	}
 	count := func(name, def, doc string, of func(*Model) *int64) Setting {
 		return Setting{
-			Name: name, Default: def, Doc: doc,
-			set:  func(c *Config, v string) error { return modelTokens(of(&c.Model), v) },
-			show: func(c Config) string { return strconv.FormatInt(*of(&c.Model), 10) },
+			Name:    name,
+			Default: def,
+			Doc:     doc,
+			set:     func(c *Config, v string) error { return modelTokens(of(&c.Model), v) },
+			show:    func(c Config) string { return strconv.FormatInt(*of(&c.Model), 10) },
 		}
 	}
 	price := func(name, doc string, of func(*Model) *float64) Setting {
 		return Setting{
-			Name: name, Default: "0", Doc: doc,
-			set:  func(c *Config, v string) error { return dollars(of(&c.Model), v) },
-			show: func(c Config) string { return strconv.FormatFloat(*of(&c.Model), 'g', -1, 64) },
+			Name:    name,
+			Default: "0",
+			Doc:     doc,
+			set:     func(c *Config, v string) error { return dollars(of(&c.Model), v) },
+			show:    func(c Config) string { return strconv.FormatFloat(*of(&c.Model), 'g', -1, 64) },
 		}
 	}
 	return []Setting{
-		text(plannerModel, "the model that the planner asks, over a service with OpenAI's chat completions; rules decide unless set", false,
+		text(plannerModel, "language model of the planner, at a service with OpenAI's chat completions API; default: built-in rules without a model", false,
 			func(m *Model) *string { return &m.Name }),
-		text(openaiKey, "the key of that service; none is sent unless set", true, func(m *Model) *string { return &m.Key }),
+		text(openaiKey, "API key of the model service; default: none is sent", true, func(m *Model) *string { return &m.Key }),
 		{
-			Name: openaiURL, Doc: "the base URL of that service, such as http://127.0.0.1:11434/v1; OpenAI's own unless set", Secret: true, url: true,
-			set:  func(c *Config, v string) error { return serverURL(&c.Model.BaseURL, v) },
-			show: func(c Config) string { return c.Model.BaseURL },
+			Name:   openaiURL,
+			Doc:    "base URL of the model service, such as http://127.0.0.1:11434/v1; default: OpenAI",
+			Secret: true,
+			url:    true,
+			set:    func(c *Config, v string) error { return serverURL(&c.Model.BaseURL, v) },
+			show:   func(c Config) string { return c.Model.BaseURL },
 		},
 		{
-			Name: "RUBATO_PLANNER_TEMPERATURE", Doc: "the temperature of the model, from 0 to 2; its own unless set, as models that reason want it",
+			Name: "RUBATO_PLANNER_TEMPERATURE",
+			Doc:  "temperature of the model, from 0 to 2; default: the model's own, which reasoning models require",
 			set:  func(c *Config, v string) error { return temperature(&c.Model.Temperature, v) },
 			show: func(c Config) string { return shownTemperature(c.Model.Temperature) },
 		},
 		{
-			Name: "RUBATO_PLANNER_REASONING_EFFORT", Doc: "how much the model thinks: none, minimal, low, medium or high; its own unless set",
+			Name: "RUBATO_PLANNER_REASONING_EFFORT",
+			Doc:  "reasoning effort of the model: none, minimal, low, medium or high; default: the model's own",
 			set:  func(c *Config, v string) error { return effort(&c.Model.ReasoningEffort, v) },
 			show: func(c Config) string { return c.Model.ReasoningEffort },
 		},
-		count("RUBATO_PLANNER_SESSION_TOKENS", "5000", "how many tokens one analysis may use, questions and answers together", func(m *Model) *int64 { return &m.SessionTokens }),
-		count("RUBATO_PLANNER_ANSWER_TOKENS", "500", "how many of them one answer may have; models that reason need more", func(m *Model) *int64 { return &m.AnswerTokens }),
-		price("RUBATO_PLANNER_PROMPT_PRICE", "what a million tokens of questions cost, in US dollars; 0: not known", func(m *Model) *float64 { return &m.PromptPrice }),
-		price("RUBATO_PLANNER_COMPLETION_PRICE", "what a million tokens of answers cost, in US dollars; 0: not known", func(m *Model) *float64 { return &m.CompletionPrice }),
+		count("RUBATO_PLANNER_SESSION_TOKENS", "5000", "maximum number of tokens per analysis, prompts and completions together", func(m *Model) *int64 { return &m.SessionTokens }),
+		count("RUBATO_PLANNER_ANSWER_TOKENS", "500", "maximum number of tokens per completion; reasoning models need more", func(m *Model) *int64 { return &m.AnswerTokens }),
+		price("RUBATO_PLANNER_PROMPT_PRICE", "price of a million prompt tokens, in US dollars; 0: unknown", func(m *Model) *float64 { return &m.PromptPrice }),
+		price("RUBATO_PLANNER_COMPLETION_PRICE", "price of a million completion tokens, in US dollars; 0: unknown", func(m *Model) *float64 { return &m.CompletionPrice }),
 	}
 }
 
-// modelless returns a sentence where a service is named and no model, or a model without a way to it.
-func modelless(m Model, broken map[string]bool) []string {
+// modelProblems returns an error if a service is set without a model, or a model without a service.
+func modelProblems(m Model, broken map[string]bool) []string {
 	if broken[plannerModel] || broken[openaiKey] || broken[openaiURL] {
 		return nil
 	}
 	switch reached := m.Key != "" || m.BaseURL != ""; {
 	case m.Name == "" && reached:
-		return []string{fmt.Sprintf("%s must name a model where %s or %s is set, else nobody asks it", plannerModel, openaiKey, openaiURL)}
+		return []string{fmt.Sprintf("%s must name a model because %s or %s is set", plannerModel, openaiKey, openaiURL)}
 	case m.Name != "" && !reached:
-		return []string{fmt.Sprintf("%s needs %s, or %s where a service wants no key", plannerModel, openaiKey, openaiURL)}
+		return []string{fmt.Sprintf("%s needs %s, or %s for a service without a key", plannerModel, openaiKey, openaiURL)}
 	default:
 		return nil
 	}
@@ -101,7 +121,7 @@ func printable(target *string, value string) error {
 	return nil
 }
 
-// leastTokens is what one question and a short answer take.
+// leastTokens is enough for one prompt and a short completion.
 const leastTokens = 300
 
 func modelTokens(target *int64, value string) error {

@@ -8,7 +8,7 @@ import (
 	"rubato/internal/config"
 )
 
-func TestAModelNeedsAWayToItAndAWayAModel(t *testing.T) {
+func TestModelAndServiceMustBeSetTogether(t *testing.T) {
 	t.Parallel()
 	for _, whole := range [][]string{
 		{},

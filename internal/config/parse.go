@@ -14,10 +14,10 @@ import (
 	"rubato/internal/notation"
 )
 
-// minKey is the length of the shortest key that may be chosen: shorter ones can be guessed.
+// minKey is the minimum length of an API key, because shorter keys can be guessed.
 const minKey = 8
 
-// maxSlots keeps a worker inside the file descriptors that a process usually gets.
+// maxSlots keeps a worker within the usual limit of file descriptors of a process.
 const maxSlots = 10000
 
 func databaseURL(target *string, value string) error {
@@ -48,15 +48,16 @@ func baseURL(target *string, value string) (err error) {
 	return err
 }
 
-// BaseURL reads the address of an API server. Messages show it, so it holds nothing secret: a user and a password would not be sent beside a
-// key anyway.
+// BaseURL parses the URL of an API server and removes a trailing slash. It refuses a user and a
+// password, because messages show the URL and because clients would not send them beside an API
+// key.
 func BaseURL(value string) (string, error) {
 	u, err := httpURL(value)
 	if err != nil {
 		return "", err
 	}
 	if u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return "", errors.New("must have no user, password or parameters, which would not be sent: what signs in belongs into " + APIKey)
+		return "", errors.New("must have no user, password or parameters, which would not be sent: put the API key into " + APIKey)
 	}
 	return strings.TrimRight(value, "/"), nil
 }
@@ -124,7 +125,7 @@ func choice(target *bool, value string) error {
 	}
 }
 
-// maxRate is more than a server can answer.
+// maxRate is above the throughput of one server.
 const maxRate = 100_000
 
 func rate(target *int, value string) error {
@@ -136,17 +137,17 @@ func rate(target *int, value string) error {
 	return nil
 }
 
-// maxKeys is far more than people can keep an eye on.
+// maxKeys is far more than an operator can oversee.
 const maxKeys = 100_000
 
 func keyLimit(target *int, value string) error { return countUpTo(maxKeys, target, value) }
 
-// maxWaiting bounds the one-off runs of an endpoint, because a change of the endpoint reads all that wait.
+// maxWaiting is bounded because a change of an endpoint reads all its queued runs.
 const maxWaiting = 100_000
 
 func waitingLimit(target *int, value string) error { return countUpTo(maxWaiting, target, value) }
 
-// countUpTo reads a whole number from 1 to most.
+// countUpTo parses a whole number from 1 to most.
 func countUpTo(most int, target *int, value string) error {
 	n, err := strconv.Atoi(value)
 	if err != nil || n < 1 || n > most {
@@ -156,7 +157,8 @@ func countUpTo(most int, target *int, value string) error {
 	return nil
 }
 
-// origins reads origins as browsers send them: scheme and host, and the port where it is not the scheme's own. There is no wildcard.
+// origins parses origins in the form of browsers: scheme, host, and the port unless it is the
+// default. There is no wildcard.
 func origins(target *[]string, value string) error {
 	var list []string
 	for part := range strings.SplitSeq(value, ",") {
@@ -191,7 +193,7 @@ func format(target *Format, value string) error {
 	}
 }
 
-// span is the bounds of a duration, both included.
+// span is the range of a duration, both ends included.
 type span struct{ least, most time.Duration }
 
 func (s span) read(target *time.Duration, value string) error {
@@ -203,7 +205,7 @@ func (s span) read(target *time.Duration, value string) error {
 	return nil
 }
 
-// brief writes a duration as people do: 1h, not 1h0m0s.
+// brief formats a duration without zero parts: 1h, not 1h0m0s.
 func brief(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {

@@ -5,27 +5,51 @@ import (
 	"time"
 )
 
-// relation is a rule between two durations, without which the promises about locks do not hold.
+// relation is a rule between two durations. The guarantees about locks depend on these rules.
 type relation struct {
 	smaller, larger string
-	twice           bool // the smaller one must fit in two times
-	orEqual         bool
-	why             string
+	// twice requires that the smaller duration fits twice into the larger one.
+	twice   bool
+	orEqual bool
+	why     string
 }
 
-// relations returns the rules. That three heartbeats fit into a lock needs no rule: they come every third of it.
+// relations returns the rules. No rule is needed for heartbeats, because their interval is a third
+// of the lock's duration.
 func relations() []relation {
 	return []relation{
-		{smaller: pollInterval, larger: horizon, orEqual: true, why: "else endpoints come due before they are looked for"},
-		{smaller: horizon, larger: lockTTL, why: "else the lock of a claim ends while it waits for its due time"},
-		{smaller: lockTTL, larger: staleAfter, why: "else a worker counts as gone while its locks hold"},
-		{smaller: staleAfter, larger: settle, why: "else an outage looks like the silence of dead workers"},
-		{smaller: sweep, larger: settle, twice: true, why: "else the sweeper does not see what it waits for"},
+		{
+			smaller: pollInterval,
+			larger:  horizon,
+			orEqual: true,
+			why:     "otherwise endpoints become due before a worker polls for them",
+		},
+		{
+			smaller: horizon,
+			larger:  lockTTL,
+			why:     "otherwise the lock of a claim expires before its due time",
+		},
+		{
+			smaller: lockTTL,
+			larger:  staleAfter,
+			why:     "otherwise a worker counts as dead while its locks are valid",
+		},
+		{
+			smaller: staleAfter,
+			larger:  settle,
+			why:     "otherwise a database outage looks like the death of all workers",
+		},
+		{
+			smaller: sweep,
+			larger:  settle,
+			twice:   true,
+			why:     "otherwise the sweeper misses heartbeats during its wait",
+		},
 	}
 }
 
-// misfits returns a sentence for every rule that the settings of a worker break. Rules about a setting that could not be read are
-// left out: its default would be judged, which nobody wrote.
+// misfits returns a sentence for every rule that the settings of a worker break. It skips rules
+// about an invalid setting, because they would compare its default.
 func misfits(w Worker, broken map[string]bool) []string {
 	values := map[string]time.Duration{
 		horizon: w.Horizon, pollInterval: w.PollInterval, lockTTL: w.LockTTL,

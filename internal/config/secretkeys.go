@@ -9,12 +9,13 @@ import (
 	"strings"
 )
 
-// secretKeySize is the length of a key that secrets are encrypted under, in bytes.
+// secretKeySize is the length of an encryption key, in bytes.
 const secretKeySize = 32
 
 var secretKeyID = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 
-// secretKeys reads keys written as id:base64, comma-separated. Its errors repeat nothing but an ID.
+// secretKeys parses keys written as id:base64, comma-separated. Its errors repeat no part of a key
+// but its ID.
 func secretKeys(target *[]SecretKey, value string) error {
 	var keys []SecretKey
 	for i, part := range strings.Split(value, ",") {
@@ -27,12 +28,15 @@ func secretKeys(target *[]SecretKey, value string) error {
 			return fmt.Errorf("the key %q must be the base64 of exactly %d bytes, such as openssl rand -base64 32 prints", id, secretKeySize)
 		}
 		if slices.ContainsFunc(keys, func(k SecretKey) bool { return k.ID == id }) {
-			return fmt.Errorf("the id %q is there twice: each key needs an id of its own, for ever", id)
+			return fmt.Errorf("the id %q is used twice: each key needs a unique id that is never reused", id)
 		}
 		if !slices.ContainsFunc(raw, func(b byte) bool { return b != raw[0] }) {
-			return errors.New("the key " + id + " is one byte repeated, which anybody can guess")
+			return errors.New("the key " + id + " is one byte repeated, which can be guessed")
 		}
-		keys = append(keys, SecretKey{ID: id, Bytes: raw})
+		keys = append(keys, SecretKey{
+			ID:    id,
+			Bytes: raw,
+		})
 	}
 	*target = keys
 	return nil

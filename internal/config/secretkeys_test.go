@@ -25,7 +25,7 @@ func TestSecretKeysAreReadNewestFirst(t *testing.T) {
 	}
 }
 
-func TestBadSecretKeysStopTheProgramWithoutBeingRepeated(t *testing.T) {
+func TestErrorsOfSecretKeysDoNotRepeatThem(t *testing.T) {
 	t.Parallel()
 	good := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("ab", 16)))
 	for name, tc := range map[string]struct{ text, want string }{
@@ -33,7 +33,7 @@ func TestBadSecretKeysStopTheProgramWithoutBeingRepeated(t *testing.T) {
 		"BadID":    {"k1:" + good + ",k 2:" + good, "key 2 must be id:base64"},
 		"NoBase64": {"k1:%%%canary%%%", `the key "k1" must be the base64 of exactly 32 bytes`},
 		"Short":    {"k1:Y2FuYXJ5", `the key "k1" must be the base64 of exactly 32 bytes`},
-		"Twice":    {"k1:" + good + ",k1:" + good, `the id "k1" is there twice`},
+		"Twice":    {"k1:" + good + ",k1:" + good, `the id "k1" is used twice`},
 		"Guessed":  {"k1:" + base64.StdEncoding.EncodeToString(make([]byte, 32)), "one byte repeated"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"rubato/internal/errs"
 )
 
-// misnamed returns a sentence for every unknown name, with the name that was probably meant.
+// misnamed returns a sentence for every unknown name, with the most similar setting.
 func misnamed(unknown []string) []string {
 	problems := make([]string, 0, len(unknown))
 	for _, name := range unknown {
@@ -20,8 +20,8 @@ func misnamed(unknown []string) []string {
 	return problems
 }
 
-// nearest returns the known name that differs least, or nothing where more than a third of its letters would be wrong. A name that ends
-// in FileSuffix is meant for a file.
+// nearest returns the setting with the smallest edit distance to a name, or "" if more than a third
+// of the letters differ. For a name with FileSuffix the result has it too.
 func nearest(name string) string {
 	if setting, file := strings.CutSuffix(name, FileSuffix); file {
 		if near := nearest(setting); near != "" {

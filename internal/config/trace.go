@@ -9,28 +9,37 @@ import (
 	"strings"
 )
 
-// Trace says where traces go, in the words of OpenTelemetry. None are made unless a collector is named.
+// Trace holds the settings of OpenTelemetry export. Traces are off unless a collector is set.
 type Trace struct {
-	Off            bool
-	Exporter       string // otlp or none
-	Endpoint       string // of a collector; /v1/traces is added. Empty: not named here
-	TracesEndpoint string // the whole URL for traces, which wins. Empty: not named here
-	Protocol       string // http/protobuf; anything else is refused where traces are made
-	Sampler        string // which traces are kept
-	SamplerArg     float64
-	Service        string // how the programs are called at the collector
+	Off bool
+	// Exporter is otlp or none.
+	Exporter string
+	// Endpoint is the base URL of a collector, to which /v1/traces and /v1/metrics are added.
+	Endpoint string
+	// TracesEndpoint is the full URL for traces and overrides Endpoint.
+	TracesEndpoint string
+	// Protocol must be http/protobuf if anything is exported.
+	Protocol string
+	// Sampler is one of samplers.
+	Sampler string
+	// SamplerArg is the ratio of a ratio sampler, from 0 to 1.
+	SamplerArg float64
+	// Service is the service name at the collector.
+	Service string
 
-	// MetricsExporter is otlp or none. It is none unless set, because every program serves its metrics already.
+	// MetricsExporter is otlp or none. The default is none, because every program serves its
+	// metrics for scraping.
 	MetricsExporter string
-	MetricsEndpoint string // the whole URL for metrics, which wins over Endpoint. Empty: not named here
+	// MetricsEndpoint is the full URL for metrics and overrides Endpoint.
+	MetricsEndpoint string
 }
 
-// On reports whether traces are to be made.
+// On reports whether traces are exported.
 func (t Trace) On() bool {
 	return !t.Off && t.Exporter == "otlp" && (t.Endpoint != "" || t.TracesEndpoint != "")
 }
 
-// URL returns where traces are posted to.
+// URL returns the URL to which traces are posted.
 func (t Trace) URL() string {
 	if t.TracesEndpoint != "" {
 		return t.TracesEndpoint
@@ -38,12 +47,12 @@ func (t Trace) URL() string {
 	return strings.TrimRight(t.Endpoint, "/") + "/v1/traces"
 }
 
-// MetricsOn reports whether metrics are to be sent to a collector.
+// MetricsOn reports whether metrics are exported.
 func (t Trace) MetricsOn() bool {
 	return !t.Off && t.MetricsExporter == "otlp" && (t.Endpoint != "" || t.MetricsEndpoint != "")
 }
 
-// MetricsURL returns where metrics are posted to.
+// MetricsURL returns the URL to which metrics are posted.
 func (t Trace) MetricsURL() string {
 	if t.MetricsEndpoint != "" {
 		return t.MetricsEndpoint
@@ -51,72 +60,97 @@ func (t Trace) MetricsURL() string {
 	return strings.TrimRight(t.Endpoint, "/") + "/v1/metrics"
 }
 
-// samplers are the names that OpenTelemetry gives to ways of choosing traces, as far as they need nobody else.
+// samplers returns OpenTelemetry's names of the samplers that need no remote service.
 func samplers() []string {
 	return []string{
 		"parentbased_always_on", "parentbased_always_off", "parentbased_traceidratio", "always_on", "always_off", "traceidratio",
 	}
 }
 
-// traces returns the settings of traces. Their names are OpenTelemetry's own, so other names of its are none of our business.
+// traces returns the settings of OpenTelemetry export. The names are OpenTelemetry's own. Its other
+// names are ignored, because they may be meant for other programs.
 func traces() []Setting {
 	return []Setting{
 		{
-			Name: "OTEL_EXPORTER_OTLP_ENDPOINT", Doc: "the OpenTelemetry collector that traces are sent to, such as http://collector:4318; no traces are made unless it is set", Secret: true, url: true,
-			set:  func(c *Config, v string) error { return collectorURL(&c.Trace.Endpoint, v) },
-			show: func(c Config) string { return c.Trace.Endpoint },
+			Name:   "OTEL_EXPORTER_OTLP_ENDPOINT",
+			Doc:    "OpenTelemetry collector for traces, such as http://collector:4318; default: tracing is off",
+			Secret: true,
+			url:    true,
+			set:    func(c *Config, v string) error { return collectorURL(&c.Trace.Endpoint, v) },
+			show:   func(c Config) string { return c.Trace.Endpoint },
 		},
 		{
-			Name: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", Doc: "the whole URL that traces are sent to, where it is not /v1/traces of the collector", Secret: true, url: true,
-			set:  func(c *Config, v string) error { return collectorURL(&c.Trace.TracesEndpoint, v) },
-			show: func(c Config) string { return c.Trace.TracesEndpoint },
+			Name:   "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+			Doc:    "full URL for traces, if it is not /v1/traces of the collector",
+			Secret: true,
+			url:    true,
+			set:    func(c *Config, v string) error { return collectorURL(&c.Trace.TracesEndpoint, v) },
+			show:   func(c Config) string { return c.Trace.TracesEndpoint },
 		},
 		{
-			Name: "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", Doc: "the whole URL that metrics are sent to, where it is not /v1/metrics of the collector", Secret: true, url: true,
-			set:  func(c *Config, v string) error { return collectorURL(&c.Trace.MetricsEndpoint, v) },
-			show: func(c Config) string { return c.Trace.MetricsEndpoint },
+			Name:   "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+			Doc:    "full URL for metrics, if it is not /v1/metrics of the collector",
+			Secret: true,
+			url:    true,
+			set:    func(c *Config, v string) error { return collectorURL(&c.Trace.MetricsEndpoint, v) },
+			show:   func(c Config) string { return c.Trace.MetricsEndpoint },
 		},
 		{
-			Name: "OTEL_METRICS_EXPORTER", Default: "none", Doc: "otlp: metrics are sent to the collector too, beside /metrics of the admin listener; or none",
-			set:  func(c *Config, v string) error { return oneOf(&c.Trace.MetricsExporter, v, "otlp", "none") },
-			show: func(c Config) string { return c.Trace.MetricsExporter },
+			Name:    "OTEL_METRICS_EXPORTER",
+			Default: "none",
+			Doc:     "otlp: also push metrics to the collector; none: serve them on /metrics of the admin listener only",
+			set:     func(c *Config, v string) error { return oneOf(&c.Trace.MetricsExporter, v, "otlp", "none") },
+			show:    func(c Config) string { return c.Trace.MetricsExporter },
 		},
 		{
-			Name: "OTEL_EXPORTER_OTLP_PROTOCOL", Default: "http/protobuf", Doc: "how traces and metrics are sent: http/protobuf, the port of which is 4318 by custom",
-			set:  func(c *Config, v string) error { c.Trace.Protocol = v; return nil },
-			show: func(c Config) string { return c.Trace.Protocol },
+			Name:    "OTEL_EXPORTER_OTLP_PROTOCOL",
+			Default: "http/protobuf",
+			Doc:     "protocol of traces and metrics: http/protobuf, usually on port 4318",
+			set:     func(c *Config, v string) error { c.Trace.Protocol = v; return nil },
+			show:    func(c Config) string { return c.Trace.Protocol },
 		},
 		{
-			Name: "OTEL_TRACES_EXPORTER", Default: "otlp", Doc: "otlp, or none: no traces are made",
-			set:  func(c *Config, v string) error { return oneOf(&c.Trace.Exporter, v, "otlp", "none") },
-			show: func(c Config) string { return c.Trace.Exporter },
+			Name:    "OTEL_TRACES_EXPORTER",
+			Default: "otlp",
+			Doc:     "exporter of traces: otlp, or none to turn tracing off",
+			set:     func(c *Config, v string) error { return oneOf(&c.Trace.Exporter, v, "otlp", "none") },
+			show:    func(c Config) string { return c.Trace.Exporter },
 		},
 		{
-			Name: "OTEL_TRACES_SAMPLER", Default: samplers()[0], Doc: "which traces are made: " + strings.Join(samplers(), ", "),
-			set:  func(c *Config, v string) error { return oneOf(&c.Trace.Sampler, v, samplers()...) },
-			show: func(c Config) string { return c.Trace.Sampler },
+			Name:    "OTEL_TRACES_SAMPLER",
+			Default: samplers()[0],
+			Doc:     "sampler of traces: " + strings.Join(samplers(), ", "),
+			set:     func(c *Config, v string) error { return oneOf(&c.Trace.Sampler, v, samplers()...) },
+			show:    func(c Config) string { return c.Trace.Sampler },
 		},
 		{
-			Name: "OTEL_TRACES_SAMPLER_ARG", Default: "1", Doc: "the share of traces that a sampler by ratio makes, from 0 to 1",
-			set:  func(c *Config, v string) error { return share(&c.Trace.SamplerArg, v) },
-			show: func(c Config) string { return strconv.FormatFloat(c.Trace.SamplerArg, 'g', -1, 64) },
+			Name:    "OTEL_TRACES_SAMPLER_ARG",
+			Default: "1",
+			Doc:     "share of traces that a ratio sampler keeps, from 0 to 1",
+			set:     func(c *Config, v string) error { return share(&c.Trace.SamplerArg, v) },
+			show:    func(c Config) string { return strconv.FormatFloat(c.Trace.SamplerArg, 'g', -1, 64) },
 		},
 		{
-			Name: "OTEL_SERVICE_NAME", Default: "rubato", Doc: "how the program is called at the collector",
-			set:  func(c *Config, v string) error { c.Trace.Service = v; return nil },
-			show: func(c Config) string { return c.Trace.Service },
+			Name:    "OTEL_SERVICE_NAME",
+			Default: "rubato",
+			Doc:     "service name at the collector",
+			set:     func(c *Config, v string) error { c.Trace.Service = v; return nil },
+			show:    func(c Config) string { return c.Trace.Service },
 		},
 		{
-			Name: "OTEL_SDK_DISABLED", Default: "false", Doc: "true: no traces are made and no metrics sent",
-			set:  func(c *Config, v string) error { c.Trace.Off = strings.EqualFold(v, "true"); return nil }, // OpenTelemetry: anything else is false.
+			Name:    "OTEL_SDK_DISABLED",
+			Default: "false",
+			Doc:     "true: turn off traces and the push of metrics",
+			// By OpenTelemetry's specification, any value but true means false.
+			set:  func(c *Config, v string) error { c.Trace.Off = strings.EqualFold(v, "true"); return nil },
 			show: func(c Config) string { return strconv.FormatBool(c.Trace.Off) },
 		},
 	}
 }
 
-// unsendable returns what is wrong with the settings of a collector together. Elsewhere the same environment may say something to other
-// programs, so a protocol that Rubato does not speak is refused only if something is to be sent.
-func (t Trace) unsendable() []string {
+// exportProblems returns the errors of the export settings. An unsupported protocol is an error
+// only if something is exported, because the same environment may be meant for other programs.
+func (t Trace) exportProblems() []string {
 	var problems []string
 	if t.On() {
 		problems = append(problems, unsigned(endpointOf("TRACES", t.TracesEndpoint, t.Endpoint))...)
@@ -128,10 +162,12 @@ func (t Trace) unsendable() []string {
 		problems = append(problems, fmt.Sprintf("OTEL_EXPORTER_OTLP_PROTOCOL: must be http/protobuf (it is %q); every collector takes it, on port 4318 by custom", t.Protocol))
 	}
 	slices.Sort(problems)
-	return slices.Compact(problems) // Both may have the same address.
+	// Traces and metrics may share an address.
+	return slices.Compact(problems)
 }
 
-// endpointOf returns the setting that says where a signal is sent, and its value: the signal's own wins over the shared one.
+// endpointOf returns the name and the value of the setting with a signal's address. The signal's
+// own setting overrides the shared one.
 func endpointOf(signal, own, shared string) (name, value string) {
 	if own != "" {
 		return "OTEL_EXPORTER_OTLP_" + signal + "_ENDPOINT", own
@@ -139,10 +175,10 @@ func endpointOf(signal, own, shared string) (name, value string) {
 	return "OTEL_EXPORTER_OTLP_ENDPOINT", shared
 }
 
-// unsigned refuses an address that holds what the exporter would not send.
+// unsigned refuses an address with a user or parameters, because the exporter would not send them.
 func unsigned(name, value string) []string {
 	if u, err := url.Parse(value); err == nil && (u.User != nil || u.RawQuery != "") {
-		return []string{name + ": must have no user, password or parameters, which would not be sent: what signs in belongs into OTEL_EXPORTER_OTLP_HEADERS"}
+		return []string{name + ": must have no user, password or parameters, which would not be sent: put credentials into OTEL_EXPORTER_OTLP_HEADERS"}
 	}
 	return nil
 }
