@@ -17,14 +17,19 @@ type account struct {
 	name string
 	uid  uint32
 	gid  uint32
-	drop bool // we are root and become this user for every child; otherwise it is us
+	// drop is true if this process is root: it starts every child under this account.
+	drop bool
 }
 
-// serverAccount returns the caller's own account, or for root the first that exists of postgres and nobody, because Postgres
-// refuses to run as root.
+// serverAccount returns the caller's own account, or for root the first that exists of postgres and
+// nobody, because Postgres refuses to run as root.
 func serverAccount() (account, error) {
 	if uid := os.Geteuid(); uid != 0 {
-		return account{name: "the current user", uid: uint32(uid), gid: uint32(os.Getegid())}, nil //nolint:gosec // never negative
+		return account{
+			name: "the current user",
+			uid:  uint32(uid),
+			gid:  uint32(os.Getegid()),
+		}, nil //nolint:gosec // never negative
 	}
 	for _, name := range []string{"postgres", "nobody"} {
 		if u, err := user.Lookup(name); err == nil {
@@ -44,22 +49,34 @@ func newAccount(u *user.User) (account, error) {
 	if err != nil {
 		return account{}, fmt.Errorf("reading the group id of %s: %w", u.Username, err)
 	}
-	return account{name: u.Username, uid: uint32(uid), gid: uint32(gid), drop: true}, nil
+	return account{
+		name: u.Username,
+		uid:  uint32(uid),
+		gid:  uint32(gid),
+		drop: true,
+	}, nil
 }
 
-// ownerOf returns the account that root runs an existing data directory as: its owner, since Postgres takes no other.
+// ownerOf returns the account that root runs an existing data directory as: its owner, since
+// Postgres takes no other.
 func (a account) ownerOf(dataDir string) account {
 	info, err := os.Stat(dataDir)
 	if err != nil || !a.drop {
 		return a
 	}
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok && stat.Uid != 0 && stat.Uid != a.uid {
-		return account{name: fmt.Sprintf("user %d", stat.Uid), uid: stat.Uid, gid: stat.Gid, drop: true}
+		return account{
+			name: fmt.Sprintf("user %d", stat.Uid),
+			uid:  stat.Uid,
+			gid:  stat.Gid,
+			drop: true,
+		}
 	}
 	return a
 }
 
-// procAttr puts a child into a process group of its own, so that Ctrl-C on the terminal does not reach it before us.
+// procAttr puts a child into its own process group, so that Ctrl-C on the terminal does not reach
+// it before this process.
 func (a account) procAttr() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	if a.drop {
@@ -68,7 +85,7 @@ func (a account) procAttr() *syscall.SysProcAttr {
 	return attr
 }
 
-// own makes the account the owner of path.
+// own makes the account the owner of path. It does nothing unless the process is root.
 func (a account) own(path string) error {
 	if !a.drop {
 		return nil
@@ -76,8 +93,8 @@ func (a account) own(path string) error {
 	return os.Chown(path, int(a.uid), int(a.gid))
 }
 
-// canEnter reports whether the account may pass through dir and everything above it. It reads mode bits only: access granted
-// by other means counts as none, which costs a detour and no harm.
+// canEnter reports whether the account may enter dir and all directories above it. It reads mode
+// bits only. Access granted by other means counts as none, which costs a detour and is harmless.
 func (a account) canEnter(dir string) bool {
 	if !a.drop {
 		return true
@@ -112,7 +129,8 @@ func (a account) mayExecute(info fs.FileInfo) bool {
 	}
 }
 
-// dirMode is the mode of directories that we keep our files in: the account must be able to pass, nobody else to list.
+// dirMode is the mode of the directories that this package creates. The account must be able to
+// enter them; other users must not be able to list them.
 func (a account) dirMode() fs.FileMode {
 	if a.drop {
 		return 0o711
@@ -120,7 +138,7 @@ func (a account) dirMode() fs.FileMode {
 	return 0o700
 }
 
-// mkdirAll makes dir and what is missing above it. The mode of what it makes does not depend on the umask.
+// mkdirAll creates dir and missing parents. The mode does not depend on the umask.
 func (a account) mkdirAll(dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
@@ -134,8 +152,8 @@ func (a account) mkdirAll(dir string) error {
 	return os.Chmod(dir, a.dirMode())
 }
 
-// mkdirTemp makes a fresh directory, owned by us, in the first of bases that the account can enter and whose name leaves room
-// for a socket (the limit is 103 bytes on some systems).
+// mkdirTemp creates a new directory in the first of bases that the account can enter. The path must
+// leave room for the name of a Unix socket, which some systems limit to 103 bytes.
 func (a account) mkdirTemp(bases ...string) (string, error) {
 	refused := []error{errors.New("no temporary directory that " + a.name + " can enter")}
 	usable := func(base string) bool {

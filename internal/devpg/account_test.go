@@ -33,7 +33,7 @@ func TestNewAccountRefusesNamesForNumbers(t *testing.T) {
 	require.ErrorContains(t, err, "reading the group id of x")
 }
 
-func TestCanEnterReadsEveryModeOnTheWay(t *testing.T) {
+func TestCanEnterChecksTheModeOfEveryParent(t *testing.T) {
 	t.Parallel()
 	base := newDir(t)
 	require.NoError(t, os.Chmod(base, 0o711))
@@ -108,7 +108,7 @@ func TestDirectoryThatOnlyItsUserCanEnter(t *testing.T) {
 		"removing the directory removes the data")
 }
 
-func TestDataMovesToAPlaceThatLastsAsLongAsItsDirectory(t *testing.T) {
+func TestMovedDataLastsAsLongAsItsDirectory(t *testing.T) {
 	t.Parallel()
 	acct, err := serverAccount()
 	require.NoError(t, err)
@@ -125,7 +125,7 @@ func TestDataMovesToAPlaceThatLastsAsLongAsItsDirectory(t *testing.T) {
 	}
 }
 
-func TestStartAsAUserWhoIsNotRoot(t *testing.T) {
+func TestStartAsAnUnprivilegedUser(t *testing.T) {
 	t.Parallel()
 	// The test binary may be where only its maker can enter, so its copy is run.
 	dir := newDir(t)
@@ -188,7 +188,7 @@ func copyProgram(t *testing.T, to string) {
 	require.NoError(t, os.Chmod(to, 0o755))
 }
 
-func TestMkdirTempPassesOverPlacesThatWillNotDo(t *testing.T) {
+func TestMkdirTempSkipsUnusableDirectories(t *testing.T) {
 	t.Parallel()
 	acct := account{name: "us", uid: uint32(os.Geteuid())}
 	good := newDir(t)
@@ -203,7 +203,7 @@ func TestMkdirTempPassesOverPlacesThatWillNotDo(t *testing.T) {
 	require.ErrorIs(t, err, fs.ErrNotExist)
 }
 
-func TestMkdirAllLetsTheServerPassWhateverTheUmask(t *testing.T) {
+func TestMkdirAllIgnoresTheUmask(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		drop bool

@@ -10,15 +10,20 @@ import (
 	"time"
 )
 
-// supervise is the parent of everything we start. Its arguments: a directory to remove when the program is gone, one to remove
-// when we are gone too (either may be empty), the program. File 3 is the pipe that only our process keeps open, file 4 tells our
-// process that the program is gone, file 5 is the children lock.
+// superviseScript is a shell program that runs as the parent of every program that this package
+// starts, and stops it when this process ends. Its arguments are a directory to remove when the
+// program has ended, a directory to remove when this process has ended too, and the program. Either
+// directory may be empty.
 //
-// The watcher repeats the signal, because a shell starts background programs with SIGINT ignored: one that comes before the
-// program has set its handler is lost. Postgres takes repeated signals calmly. A process of ours that ends the program itself
-// says farewell twice before it closes the pipe, once for the watcher and once for the shell. The watcher is waited for: whoever hears that the
-// program is gone may look for what is left.
-const supervise = `
+// File 3 is a pipe that only this process keeps open. File 4 is a pipe whose end of file reports
+// that the program has ended. File 5 is the lock of the children.
+//
+// The watcher repeats the signal, because a shell starts background programs with SIGINT ignored: a
+// signal is lost if it arrives before the program has set its handler. Postgres tolerates repeated
+// signals. If this process itself stops the program, it writes two lines before it closes the pipe,
+// one for the watcher and one for the shell. The shell waits for the watcher, so that no process is
+// left when it reports the end of the program.
+const superviseScript = `
 always=$1 orphaned=$2
 shift 2
 "$@" 3<&- 4>&- 5>&- &
@@ -40,28 +45,37 @@ exit "$status"
 
 const farewell = "stop\nstop\n"
 
-// pollEvery is how often a wait looks at its context: short beside the 100 ms that a server needs to start.
+// pollEvery is the poll interval of waits. It is short compared with the 100 ms of a server's
+// start.
 const pollEvery = 10 * time.Millisecond
 
-// childParams says what to run and what becomes of it.
+// childParams describes a program to start and the directories to remove after its end.
 type childParams struct {
+	// Account is the user that the program runs as.
 	Account account
-	Args    []string // program and arguments
-	Lock    *os.File // children lock, held until the program is gone
-	Output  *os.File // standard output and error
+	// Args are the program and its arguments.
+	Args []string
+	// Lock is the lock of the children. It is held until the program has ended.
+	Lock *os.File
+	// Output receives standard output and standard error.
+	Output *os.File
 
-	RemoveAlways   string // directory removed when the program is gone; may be empty
-	RemoveOrphaned string // directory removed when the program and we are gone; may be empty
+	// RemoveAlways is removed when the program has ended. It may be empty.
+	RemoveAlways string
+	// RemoveOrphaned is removed when the program and this process have ended. It may be empty.
+	RemoveOrphaned string
 }
 
-// child is a running program that ends when our process does.
+// child is a running program that is stopped when this process ends.
 type child struct {
-	cmd  *exec.Cmd
-	hold *os.File // closing it stops the program
-	gone *os.File // at its end when the program is gone
+	cmd *exec.Cmd
+	// hold is the pipe that keeps the program running: closing it stops the program.
+	hold *os.File
+	// gone reaches end of file when the program has ended.
+	gone *os.File
 }
 
-// startChild starts a program. It needs no goroutine, so a test that looks for leaked ones finds none.
+// startChild starts a program. It needs no goroutine, so that tests can check for leaked ones.
 func startChild(p childParams) (*child, error) {
 	holdRead, hold, err := os.Pipe()
 	if err != nil {
@@ -73,8 +87,8 @@ func startChild(p childParams) (*child, error) {
 		return nil, errors.Join(err, hold.Close())
 	}
 	defer func() { _ = goneWrite.Close() }()
-	args := append([]string{"-c", supervise, "sh", p.RemoveAlways, p.RemoveOrphaned}, p.Args...)
-	cmd := exec.Command("/bin/sh", args...) //nolint:noctx // it is stopped through the pipe, gently, not by a kill
+	args := append([]string{"-c", superviseScript, "sh", p.RemoveAlways, p.RemoveOrphaned}, p.Args...)
+	cmd := exec.Command("/bin/sh", args...) //nolint:noctx // It is stopped through the pipe instead of a kill.
 	cmd.Dir = "/"
 	cmd.Env = childEnv()
 	cmd.Stdout, cmd.Stderr = p.Output, p.Output
@@ -83,10 +97,15 @@ func startChild(p childParams) (*child, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting %s as %s: %w", p.Args[0], p.Account.name, err), hold.Close(), gone.Close())
 	}
-	return &child{cmd: cmd, hold: hold, gone: gone}, nil
+	return &child{
+		cmd:  cmd,
+		hold: hold,
+		gone: gone,
+	}, nil
 }
 
-// childEnv is nearly empty, so that no PG variable or locale of the user changes what the programs do.
+// childEnv returns a nearly empty environment, so that no PG variable or locale of the user affects
+// the programs.
 func childEnv() []string {
 	env := []string{"LC_ALL=C", "PATH=/usr/local/bin:/usr/bin:/bin"}
 	for _, name := range []string{"LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH"} {
@@ -97,7 +116,8 @@ func childEnv() []string {
 	return env
 }
 
-// runChild runs a program to its end. When ctx ends first, the program is stopped.
+// runChild runs a program to its end. If ctx ends first, it stops the program and returns the
+// context's error.
 func runChild(ctx context.Context, p childParams) error {
 	c, err := startChild(p)
 	if err != nil {
@@ -110,16 +130,17 @@ func runChild(ctx context.Context, p childParams) error {
 	return c.reap()
 }
 
-// exitsWithin reports whether the program is gone, waiting for d at most.
+// exitsWithin waits at most d and reports whether the program has ended.
 func (c *child) exitsWithin(d time.Duration) bool {
 	if err := c.gone.SetReadDeadline(time.Now().Add(d)); err != nil {
-		return true // closed, so it was reaped before
+		return true // already closed by reap
 	}
 	_, err := c.gone.Read(make([]byte, 1))
 	return !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// wait blocks until the program is gone, and returns the context's error if that ends first or has ended.
+// wait blocks until the program has ended or ctx ends. In the latter case it returns the context's
+// error.
 func (c *child) wait(ctx context.Context) error {
 	for {
 		if err := ctx.Err(); err != nil {
@@ -131,19 +152,21 @@ func (c *child) wait(ctx context.Context) error {
 	}
 }
 
-// stop asks the program to end and waits for it. When ctx ends first it returns the context's error, and the program may live.
+// stop signals the program and waits for its end. If ctx ends first, it returns the context's
+// error, and the program may still run.
 func (c *child) stop(ctx context.Context) error {
 	c.release()
 	if err := c.wait(ctx); err != nil {
 		return err
 	}
-	_ = c.reap() // the exit status does not say whether it stopped
+	// The exit status is irrelevant: the program has ended.
+	_ = c.reap()
 	return nil
 }
 
-// end stops the program even though ctx may have ended, and kills it and its shells when patience runs out.
-func (c *child) end(ctx context.Context, patience time.Duration) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+// end stops the program even if ctx has ended. After timeout it kills the program and its shells.
+func (c *child) end(ctx context.Context, timeout time.Duration) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	if c.stop(ctx) != nil {
 		_ = syscall.Kill(-c.cmd.Process.Pid, syscall.SIGKILL)
@@ -151,7 +174,7 @@ func (c *child) end(ctx context.Context, patience time.Duration) {
 	}
 }
 
-// reap collects the shell of a program that is gone and returns the exit status of the program.
+// reap waits for the shell of an ended program and returns the program's exit status.
 func (c *child) reap() error {
 	c.release()
 	err := c.cmd.Wait()
@@ -159,8 +182,9 @@ func (c *child) reap() error {
 	return err
 }
 
-// release stops the program, if it runs, and lets the shell end. More calls change nothing.
+// release stops the program, if it runs, and lets the shell end. It is idempotent.
 func (c *child) release() {
-	_, _ = c.hold.WriteString(farewell) // nobody reads it when the shell was killed
+	// The write fails if the shell was killed.
+	_, _ = c.hold.WriteString(farewell)
 	_ = c.hold.Close()
 }

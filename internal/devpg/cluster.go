@@ -13,39 +13,56 @@ import (
 	"time"
 )
 
-// tendPeriod is how often a server that is tended is looked at.
-const tendPeriod = time.Second
+// supervisePeriod is the interval at which Supervise checks the server.
+const supervisePeriod = time.Second
 
-// Config says which cluster to start. Only Dir is required.
+// Config describes the cluster to start. Only Dir is required.
 type Config struct {
-	Database  string            // created if missing; default "rubato"
-	Dir       string            // holds the data, the locks and the server's log; made if missing
-	Durable   bool              // survive a crash of the machine; without it only of the process, and faster
-	Ephemeral bool              // Dir is removed when the cluster stops, also when the process is killed; excludes Durable
-	Logger    *slog.Logger      // default: nothing is logged
-	Seed      string            // Dir of a stopped cluster that a missing data directory is copied from, instead of initdb
-	Settings  map[string]string // further server settings; they win over ours
+	// Database is created if it is missing. The default is "rubato".
+	Database string
+	// Dir holds the data, the locks and the server's log. It is created if it is missing.
+	Dir string
+	// Durable makes data survive a crash of the machine. Without it the server is faster, and data
+	// survives a crash of the process only.
+	Durable bool
+	// Ephemeral removes Dir when the cluster stops, also if the process is killed. It excludes
+	// Durable.
+	Ephemeral bool
+	// Logger defaults to no logging.
+	Logger *slog.Logger
+	// Seed is the Dir of a stopped cluster. A missing data directory is copied from it instead of
+	// created by initdb.
+	Seed string
+	// Settings are further settings of the server. They override the defaults of this package.
+	Settings map[string]string
 
-	finder *finder // nil: the usual places
+	// finder is nil for the usual locations.
+	finder *finder
 }
 
-// Cluster is a running private Postgres. Its methods may be called from any goroutine.
+// Cluster is a running private Postgres. It is safe for concurrent use.
 type Cluster struct {
-	cfg    Config
-	acct   account
-	bin    string // directory of the programs
-	home   *home
-	socket string // directory of the socket; the same for the life of the Cluster
+	cfg  Config
+	acct account
+	// bin is the directory of the server's programs.
+	bin  string
+	home *home
+	// socket is the directory of the socket. It does not change while the Cluster exists.
+	socket string
 
-	mu     sync.Mutex // guards server, and keeps Stop and Restart apart
-	server *child     // nil when stopped
+	// mu guards server and closed, and serializes Stop and Restart.
+	mu sync.Mutex
+	// server is nil if the server is stopped.
+	server *child
 	closed bool
 }
 
-// Start starts the cluster in cfg.Dir, making it first if it does not exist, and returns once it accepts connections and
-// cfg.Database exists. It stops a server that a killed process left there. When another process owns the directory the error is
-// [ErrInUse] and names it. When the machine has no Postgres the error says how to get one. The cluster runs until
-// [Cluster.Stop] or the end of this process, whichever is first; ctx bounds the start alone.
+// Start starts the cluster in cfg.Dir and creates it if it does not exist. It returns once the
+// server accepts connections and cfg.Database exists. It first stops a server that a killed process
+// left there. If another process owns the directory, the error wraps [ErrInUse] and names the
+// process. If the machine has no Postgres, the error explains how to install it.
+//
+// The cluster runs until [Cluster.Stop] or the end of this process. ctx bounds the start alone.
 func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 	cfg.Database = cmp.Or(cfg.Database, superuser)
 	cfg.Logger = cmp.Or(cfg.Logger, slog.New(slog.DiscardHandler))
@@ -78,14 +95,19 @@ func (c *Cluster) URL() string { return c.URLFor(c.cfg.Database) }
 // URLFor returns the connection string of another database of the cluster.
 func (c *Cluster) URLFor(database string) string {
 	query := url.Values{"host": {c.socket}, "sslmode": {"disable"}}
-	u := url.URL{Scheme: "postgres", User: url.User(superuser), Path: "/" + database, RawQuery: query.Encode()}
+	u := url.URL{
+		Scheme:   "postgres",
+		User:     url.User(superuser),
+		Path:     "/" + database,
+		RawQuery: query.Encode(),
+	}
 	return u.String()
 }
 
 // Dir returns the directory the cluster was started in, as an absolute path.
 func (c *Cluster) Dir() string { return c.home.dir }
 
-// Pid returns the number of the server's first process.
+// Pid returns the process ID of the postmaster.
 func (c *Cluster) Pid() (int, error) {
 	f, err := readPidFile(c.home.dataDir())
 	if err != nil {
@@ -94,9 +116,10 @@ func (c *Cluster) Pid() (int, error) {
 	return f.pid, nil
 }
 
-// Stop shuts the server down fast: sessions are cut off, transactions in progress are rolled back, committed data is kept. When
-// it returns nothing runs any more and the directory is free. Should ctx end first, the server is stopped at once and the error says
-// so; even then committed data is kept. Further calls return nil.
+// Stop shuts the server down in fast mode: sessions are terminated, open transactions are rolled
+// back, committed data is kept. When it returns, no process runs and the directory is unlocked. If
+// ctx ends first, the server is stopped immediately and Stop returns an error; committed data is
+// kept. Further calls return nil.
 func (c *Cluster) Stop(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -109,42 +132,43 @@ func (c *Cluster) Stop(ctx context.Context) error {
 	return err
 }
 
-// Restart stops the server and starts it again under the same URL. It also brings a server back that died.
+// Restart stops the server and starts it again under the same URL. It also starts a server that has
+// crashed.
 func (c *Cluster) Restart(ctx context.Context) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.restart(ctx)
 }
 
-// Tend brings the server back whenever it has died, until ctx ends: somebody killed it, or it ended itself because the disk was full. Where
-// it cannot be brought back it tries again, for as long as that takes.
-func (c *Cluster) Tend(ctx context.Context) {
-	look := time.NewTicker(tendPeriod)
-	defer look.Stop()
+// Supervise restarts the server whenever it has ended unexpectedly, until ctx ends. The cause may
+// be a kill or a full disk. If a restart fails, Supervise retries it every second.
+func (c *Cluster) Supervise(ctx context.Context) {
+	ticker := time.NewTicker(supervisePeriod)
+	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-look.C:
+		case <-ticker.C:
 		}
 		c.revive(ctx)
 	}
 }
 
-// revive restarts a server that has died.
+// revive restarts the server if it has ended.
 func (c *Cluster) revive(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed || c.server != nil && !c.server.exitsWithin(pollEvery) {
 		return
 	}
-	c.cfg.Logger.Warn("the private Postgres has ended; starting it again", "dir", c.home.dir)
+	c.cfg.Logger.Warn("private Postgres ended; restarting it", "dir", c.home.dir)
 	if err := c.restart(ctx); err != nil && ctx.Err() == nil {
-		c.cfg.Logger.Error("starting the private Postgres again failed; trying again", "error", err)
+		c.cfg.Logger.Error("restarting the private Postgres failed; retrying", "error", err)
 	}
 }
 
-// restart stops what runs and starts it again. The caller holds mu.
+// restart stops the server if it runs, and starts it again. The caller holds mu.
 func (c *Cluster) restart(ctx context.Context) error {
 	if c.closed {
 		return fmt.Errorf("restarting the cluster in %s: it is stopped", c.home.dir)
@@ -158,8 +182,9 @@ func (c *Cluster) restart(ctx context.Context) error {
 	return nil
 }
 
-// halt stops the server if there is one. When ctx ends, the server gets the signal for an immediate shutdown: unlike a kill that
-// ends its other processes too. The caller holds mu or has the only reference.
+// halt stops the server if it runs. If ctx ends first, it sends the signal for an immediate
+// shutdown, which ends all processes of the server, unlike a kill. The caller holds mu or the only
+// reference.
 func (c *Cluster) halt(ctx context.Context) error {
 	if c.server == nil {
 		return nil
@@ -170,17 +195,18 @@ func (c *Cluster) halt(ctx context.Context) error {
 			_ = syscall.Kill(pid, syscall.SIGQUIT)
 		}
 		c.server.end(ctx, stopTimeout)
-		err = fmt.Errorf("stopping the postgres in %s gently: %w", c.home.dir, err)
+		err = fmt.Errorf("stopping the postgres in %s before the deadline: %w", c.home.dir, err)
 	}
 	c.server = nil
 	c.cfg.Logger.Debug("postgres stopped", "dir", c.home.dir)
 	return err
 }
 
-// discard gives the directory up; nothing runs in it.
+// discard removes temporary files and releases the locks. No process may run in the directory.
 func (c *Cluster) discard() {
 	if c.socket != "" {
-		_ = os.RemoveAll(c.socket) // gone already unless the server was killed
+		// The supervising shell has removed the directory, unless it was killed.
+		_ = os.RemoveAll(c.socket)
 		_ = os.Remove(c.home.socketNote())
 	}
 	if c.cfg.Ephemeral {

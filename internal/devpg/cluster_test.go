@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestStartMakesAClusterThatKeepsDataOverAStop(t *testing.T) {
+func TestClusterKeepsDataAcrossAStop(t *testing.T) {
 	t.Parallel()
 	cfg := Config{Dir: filepath.Join(newDir(t), "not", "yet", "there"), Durable: true, Database: `odd "name`}
 	c := start(t, cfg)
@@ -87,7 +87,7 @@ func TestSecondStartIsRefusedAndNamesTheHolder(t *testing.T) {
 	require.ErrorContains(t, err, "by process "+strconv.Itoa(o.cmd.Process.Pid))
 }
 
-func TestStopMayBeCalledAgainAndTogether(t *testing.T) {
+func TestStopIsIdempotentAndConcurrent(t *testing.T) {
 	t.Parallel()
 	cfg := seeded(t)
 	c := start(t, cfg)
@@ -106,7 +106,7 @@ func TestStopMayBeCalledAgainAndTogether(t *testing.T) {
 	require.Error(t, c.Restart(t.Context()))
 }
 
-func TestStopWhoseContextEndsKillsAndKeepsCommittedData(t *testing.T) {
+func TestStopPastItsDeadlineKeepsCommittedData(t *testing.T) {
 	t.Parallel()
 	cfg := seeded(t)
 	c := start(t, cfg)
@@ -127,7 +127,7 @@ func TestRestartKeepsURLAndData(t *testing.T) {
 	require.Equal(t, "one", get(t, url))
 }
 
-func TestRestartBringsBackAServerThatWasKilled(t *testing.T) {
+func TestRestartStartsAKilledServer(t *testing.T) {
 	t.Parallel()
 	for _, ephemeral := range []bool{false, true} {
 		t.Run(fmt.Sprintf("Ephemeral=%t", ephemeral), func(t *testing.T) {
@@ -202,7 +202,7 @@ func TestStartEndsWithItsContext(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(cfg.Dir, "data"))
 }
 
-func TestLogOfTheStartBeforeIsKept(t *testing.T) {
+func TestLogOfThePreviousStartIsKept(t *testing.T) {
 	t.Parallel()
 	c := start(t, seeded(t))
 	require.Error(t, execute(t.Context(), c.URL(), "SELECT first_mistake"))
@@ -217,7 +217,7 @@ func TestLogOfTheStartBeforeIsKept(t *testing.T) {
 	require.Contains(t, string(before), "first_mistake")
 }
 
-func TestDirectoryMayHaveALongOddPath(t *testing.T) {
+func TestDirectoryMayHaveALongPathWithSpecialCharacters(t *testing.T) {
 	t.Parallel()
 	cfg := seeded(t)
 	cfg.Dir = filepath.Join(cfg.Dir, strings.Repeat("long ", 30), `it's "odd" $HOME`, strings.Repeat("x", 100))
@@ -239,8 +239,8 @@ func TestDirectoryMayBeRelative(t *testing.T) {
 	require.Equal(t, want, start(t, cfg).Dir())
 }
 
-// TestWhatAKilledProcessWasBuildingGoesWhateverTheDirectoryIsCalled has a name that would be a pattern.
-func TestWhatAKilledProcessWasBuildingGoesWhateverTheDirectoryIsCalled(t *testing.T) {
+// TestIncompleteDataOfAKilledProcessIsRemoved has a name that would be a pattern.
+func TestIncompleteDataOfAKilledProcessIsRemoved(t *testing.T) {
 	t.Parallel()
 	cfg := seeded(t)
 	acct, err := serverAccount()
@@ -253,14 +253,14 @@ func TestWhatAKilledProcessWasBuildingGoesWhateverTheDirectoryIsCalled(t *testin
 	require.NoDirExists(t, left)
 }
 
-// TestAServerThatDiesIsBroughtBackWhileItIsTended kills it twice.
-func TestAServerThatDiesIsBroughtBackWhileItIsTended(t *testing.T) {
+// TestSuperviseRestartsACrashedServer kills it twice.
+func TestSuperviseRestartsACrashedServer(t *testing.T) {
 	t.Parallel()
 	c := start(t, seeded(t))
 	put(t, c.URL(), "one")
 	ctx, cancel := context.WithCancel(t.Context())
-	tended := make(chan struct{})
-	go func() { defer close(tended); c.Tend(ctx) }()
+	supervised := make(chan struct{})
+	go func() { defer close(supervised); c.Supervise(ctx) }()
 	for range 2 {
 		pid, err := c.Pid()
 		require.NoError(t, err)
@@ -272,12 +272,12 @@ func TestAServerThatDiesIsBroughtBackWhileItIsTended(t *testing.T) {
 		require.Equal(t, "one", get(t, c.URL()))
 	}
 	cancel()
-	<-tended
+	<-supervised
 	stop(t, c)
 }
 
-// TestAServerThatCannotBeBroughtBackIsTriedAgain takes its data away for as long as it fails.
-func TestAServerThatCannotBeBroughtBackIsTriedAgain(t *testing.T) {
+// TestSuperviseRetriesAFailedRestart takes its data away for as long as it fails.
+func TestSuperviseRetriesAFailedRestart(t *testing.T) {
 	t.Parallel()
 	cfg := seeded(t)
 	var log syncBuffer
@@ -290,14 +290,14 @@ func TestAServerThatCannotBeBroughtBackIsTriedAgain(t *testing.T) {
 	require.NoError(t, os.Rename(control, hidden))
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 	ctx, cancel := context.WithCancel(t.Context())
-	tended := make(chan struct{})
-	go func() { defer close(tended); c.Tend(ctx) }()
-	eventually(t, func() bool { return strings.Contains(log.String(), "starting the private Postgres again failed") }, "nobody tells that it failed")
+	supervised := make(chan struct{})
+	go func() { defer close(supervised); c.Supervise(ctx) }()
+	eventually(t, func() bool { return strings.Contains(log.String(), "restarting the private Postgres failed") }, "nobody tells that it failed")
 	require.NoError(t, os.Rename(hidden, control))
 	eventually(t, func() bool { return execute(t.Context(), c.URL(), "SELECT 1") == nil }, "nobody tries again")
 	require.Equal(t, "one", get(t, c.URL()))
 	cancel()
-	<-tended
+	<-supervised
 	stop(t, c)
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestKilledOwnerLeavesNothingButItsData(t *testing.T) {
+func TestKilledOwnerLeavesOnlyItsData(t *testing.T) {
 	t.Parallel()
 	cfg := seeded(t)
 	o := startOwner(t, cfg, ourselves(t), nil)
@@ -29,7 +29,7 @@ func TestKilledOwnerLeavesNothingButItsData(t *testing.T) {
 	require.Equal(t, "one", get(t, start(t, cfg).URL()))
 }
 
-func TestStartWaitsForWhatAKilledOwnerLeft(t *testing.T) {
+func TestStartWaitsForTheChildrenOfAKilledOwner(t *testing.T) {
 	t.Parallel()
 	cfg := seeded(t)
 	o := startOwner(t, cfg, ourselves(t), nil)
@@ -145,7 +145,7 @@ func orphanFrom(t *testing.T, o *owner, cfg Config) (pid int, socket string) {
 	return f.pid, string(note)
 }
 
-func TestStalePidFileIsNoObstacle(t *testing.T) {
+func TestStalePidFileDoesNotPreventAStart(t *testing.T) {
 	t.Parallel()
 	acct, err := serverAccount()
 	require.NoError(t, err)
@@ -185,7 +185,7 @@ func writeAsServer(t *testing.T, path, text string) {
 	require.NoError(t, acct.own(path))
 }
 
-func TestRunsOnJudgesByTheCommandLine(t *testing.T) {
+func TestRunsOnComparesTheCommandLine(t *testing.T) {
 	t.Parallel()
 	c := start(t, seeded(t))
 	pid, err := c.Pid()
@@ -210,7 +210,7 @@ func TestRunsOnJudgesByTheCommandLine(t *testing.T) {
 	}
 }
 
-func TestChildThatEndsByItselfGivesItsStatus(t *testing.T) {
+func TestReapReturnsTheExitStatusOfAChild(t *testing.T) {
 	t.Parallel()
 	acct, err := serverAccount()
 	require.NoError(t, err)
@@ -227,7 +227,7 @@ func TestChildThatEndsByItselfGivesItsStatus(t *testing.T) {
 	}
 }
 
-func TestChildThatIgnoresItsSignalIsKilledInTheEnd(t *testing.T) {
+func TestChildThatIgnoresItsSignalIsKilled(t *testing.T) {
 	t.Parallel()
 	acct, err := serverAccount()
 	require.NoError(t, err)

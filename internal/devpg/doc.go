@@ -1,16 +1,20 @@
-// Package devpg runs a private Postgres cluster for one process: the database of `rubato dev`, and of the tests.
+// Package devpg runs a private Postgres cluster for one process: the database of `rubato dev` and
+// of the tests.
 //
-// The idea: the cluster belongs to the process that started it and cannot outlive it. Every program that this package starts
-// (postgres, initdb, cp) has a small shell as its parent, and that shell waits on a pipe whose other end only this process holds.
-// However the process ends, kill -9 included, the pipe closes and the shell sends the program its signal to stop. No pid file of
-// ours has to be right for that.
+// The cluster belongs to the process that started it and cannot outlive it. Every program that this
+// package starts (postgres, initdb, cp) has a small shell as its parent. That shell reads from a
+// pipe whose other end only this process holds. When the process ends, even by kill -9, the pipe
+// closes and the shell signals the program to stop. This does not depend on a pid file.
 //
-// What is authoritative: the file "lock" in the directory, locked by the process that owns the cluster; the file
-// "children.lock", which those shells inherit, so that the next Start waits until what a killed process left behind is gone;
-// and "data/PG_VERSION", which decides which major version of Postgres runs. A data directory appears by one rename, so it is
-// whole or absent. A postgres that lost even its shell is found by data/postmaster.pid, checked against the command line of the
-// process with that number (numbers are reused), and stopped.
+// Three files in the directory are authoritative. The process that owns the cluster locks "lock".
+// Its shells inherit "children.lock", so that the next Start waits until the programs of a killed
+// process have ended. "data/PG_VERSION" determines the major version of Postgres. A data directory
+// is created by one rename, so that it is complete or absent.
 //
-// The server listens on a Unix socket only, in a fresh directory that no other user may enter; nobody needs a password, and
-// nothing is reachable from the network. Postgres refuses to run as root, so root starts it as the user postgres, else nobody.
+// A postgres may lose even its shell. Start finds it by data/postmaster.pid and stops it. Because
+// process IDs are reused, Start first checks the command line of the process.
+//
+// The server listens on a Unix socket only, in a new directory that no other user may enter. It
+// therefore needs no password and is not reachable from the network. Postgres refuses to run as
+// root, so root starts it as the user postgres, or as nobody if that user does not exist.
 package devpg

@@ -16,10 +16,10 @@ import (
 	"strings"
 )
 
-// oldestMajor is the oldest Postgres that its makers still maintain.
+// oldestMajor is the oldest major version with upstream support.
 const oldestMajor = 15
 
-// defaultGlobs are the places where packages put the server's programs without putting them on PATH.
+// defaultGlobs are directories in which packages install the server's programs outside PATH.
 const defaultGlobs = "/usr/lib/postgresql/*/bin:" + // Debian, Ubuntu
 	"/usr/pgsql-*/bin:" + // RPM
 	"/usr/libexec/postgresql*:" + // Alpine
@@ -27,10 +27,10 @@ const defaultGlobs = "/usr/lib/postgresql/*/bin:" + // Debian, Ubuntu
 	"/Applications/Postgres.app/Contents/Versions/*/bin:" +
 	"/usr/local/pgsql/bin" // built from source
 
-// defaultPath follows PATH, which may be empty.
+// defaultPath is searched after PATH, which may be empty.
 const defaultPath = "/usr/local/bin:/usr/bin:/opt/homebrew/bin"
 
-// hint ends the error of a machine without Postgres.
+// hint ends the error on a machine without Postgres.
 const hint = "install it (apt install postgresql, apk add postgresql, brew install postgresql@18), " +
 	"or install npm so that it can be fetched, or set DATABASE_URL"
 
@@ -39,15 +39,19 @@ var (
 	digits         = regexp.MustCompile(`\d+`)
 )
 
-// finder looks for the directory that holds initdb and postgres.
+// finder finds the directory with initdb and postgres.
 type finder struct {
-	cache func() (string, error) // returns the directory that fetched releases are kept in
-	globs []string               // patterns of directories
-	path  []string               // directories of PATH
-	pin   pin                    // what can be fetched; zero: nothing
+	// cache returns the directory of downloaded releases.
+	cache func() (string, error)
+	// globs are patterns of directories.
+	globs []string
+	// path lists the directories of PATH.
+	path []string
+	// pin is the release to download; the zero value disables the download.
+	pin pin
 }
 
-// newFinder returns a finder for the usual places.
+// newFinder returns a finder for the usual locations.
 func newFinder(acct account) *finder {
 	return &finder{
 		cache: acct.cacheDir,
@@ -57,7 +61,7 @@ func newFinder(acct account) *finder {
 	}
 }
 
-// Major returns the major version that a new cluster would have on this machine.
+// Major returns the major version of a new cluster on this machine.
 func Major(ctx context.Context) (int, error) {
 	acct, err := serverAccount()
 	if err != nil {
@@ -70,8 +74,9 @@ func Major(ctx context.Context) (int, error) {
 	return programMajor(ctx, dir), nil
 }
 
-// find returns the directory of the programs of a major version, of any maintained one if major is 0: from PATH, pg_config, the
-// places of packages, newest first, or the cache; else it fetches a release into the cache.
+// find returns the directory of the programs of a major version, or of any supported version if
+// major is 0. It searches PATH, pg_config, the directories of packages from newest to oldest, and
+// the cache. If it finds none, it downloads a release into the cache.
 func (f *finder) find(ctx context.Context, acct account, major int) (string, error) {
 	for dir := range f.candidates(ctx) {
 		if acct.canEnter(dir) && suits(programMajor(ctx, dir), major) {
@@ -89,7 +94,7 @@ func (f *finder) find(ctx context.Context, acct account, major int) (string, err
 	return dir, nil
 }
 
-// fetch returns the programs of the pinned release, fetched into the cache.
+// fetch downloads the pinned release into the cache and returns the directory of its programs.
 func (f *finder) fetch(ctx context.Context, major int) (string, error) {
 	if f.pin.name == "" || !suits(pinnedMajor, major) {
 		return "", errors.New("npm can fetch only Postgres " + pinnedVersion + ", for Linux and macOS on x64 and arm64")
@@ -108,7 +113,8 @@ func (f *finder) fetch(ctx context.Context, major int) (string, error) {
 	return fetch(ctx, npm, cache, f.pin)
 }
 
-// executable returns path if it is a program, else nothing. What is relative in PATH is passed over: it depends on where we run.
+// executable returns path if it is an executable file, otherwise "". It ignores relative entries of
+// PATH, because they depend on the working directory.
 func executable(path string) string {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() || info.Mode()&0o111 == 0 || !filepath.IsAbs(path) {
@@ -121,7 +127,8 @@ func suits(have, want int) bool {
 	return have >= oldestMajor && (want == 0 || have == want)
 }
 
-// candidates yields directories that hold both programs, symbolic links resolved, in order of preference.
+// candidates yields directories that hold both programs, in order of preference. Symbolic links are
+// resolved.
 func (f *finder) candidates(ctx context.Context) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		offer := func(dir string) bool {
@@ -155,8 +162,8 @@ func (f *finder) candidates(ctx context.Context) iter.Seq[string] {
 	}
 }
 
-// programDir returns the directory where initdb of dir really is, because initdb looks for its other files from there, and
-// whether postgres is there too.
+// programDir resolves the directory of initdb, because initdb searches its other files relative to
+// it. It also reports whether postgres is there.
 func programDir(dir string) (string, bool) {
 	initdb, err := filepath.EvalSymlinks(filepath.Join(dir, "initdb"))
 	if err != nil || !filepath.IsAbs(initdb) {
@@ -166,7 +173,7 @@ func programDir(dir string) (string, bool) {
 	return dir, executable(filepath.Join(dir, "postgres")) != ""
 }
 
-// newestFirst returns the directories that match, ordered by the first number in what the pattern leaves open.
+// newestFirst returns the matching directories, sorted by the first number in the variable part.
 func newestFirst(pattern string) []string {
 	dirs, _ := filepath.Glob(pattern) // the patterns are constants and well formed
 	fixed, _, _ := strings.Cut(pattern, "*")
@@ -178,7 +185,7 @@ func newestFirst(pattern string) []string {
 	return dirs
 }
 
-// programMajor returns the major version of the postgres in dir, 0 if it does not run.
+// programMajor returns the major version of the postgres in dir, or 0 if it does not run.
 func programMajor(ctx context.Context, dir string) int {
 	out, err := output(ctx, filepath.Join(dir, "postgres"), "--version")
 	if err != nil {
@@ -192,7 +199,7 @@ func programMajor(ctx context.Context, dir string) int {
 	return major
 }
 
-// output returns what a program prints.
+// output runs a program and returns its standard output.
 func output(ctx context.Context, program string, args ...string) (string, error) {
 	out, err := exec.CommandContext(ctx, program, args...).Output()
 	return strings.TrimSpace(string(out)), err

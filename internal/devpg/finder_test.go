@@ -117,7 +117,7 @@ func TestFindPrefersPathThenPackagesThenCache(t *testing.T) {
 	}
 }
 
-func TestFindPassesOverProgramsThatTheServersAccountCannotReach(t *testing.T) {
+func TestFindSkipsProgramsThatTheServersAccountCannotReach(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	m.install("bin1", "17.2")
@@ -130,7 +130,7 @@ func TestFindPassesOverProgramsThatTheServersAccountCannotReach(t *testing.T) {
 	require.Equal(t, m.dir("bin2"), got)
 }
 
-func TestFindWithoutPostgresSaysWhatToDo(t *testing.T) {
+func TestFindErrorExplainsHowToInstallPostgres(t *testing.T) {
 	t.Parallel()
 	pinned := pin{name: "any"}
 	for _, tc := range []struct {
@@ -186,7 +186,7 @@ func TestNewestFirstReadsNumbersNotText(t *testing.T) {
 	require.Equal(t, want, newestFirst(filepath.Join(base, "postgresql@*")))
 }
 
-func TestMajorIsThatOfANewCluster(t *testing.T) {
+func TestMajorMatchesANewCluster(t *testing.T) {
 	t.Parallel()
 	major, err := Major(t.Context())
 	require.NoError(t, err)

@@ -12,22 +12,32 @@ import (
 	"time"
 )
 
+// Names of files in the directory.
 const (
-	lockName     = "lock"          // held by the owning process
-	childrenName = "children.lock" // held by the owning process and the shells it started
-	logName      = "postgres.log"  // what postgres and initdb said since the last start; the one before is postgres.log.1
-	socketName   = "socket"        // says where the directory of the socket is
-	movedName    = "data.moved"    // says where the data is, when it cannot be here
-	systemDir    = "/var/lib/rubato"
+	// lockName is locked by the owning process.
+	lockName = "lock"
+	// childrenName is locked by the owning process and the shells that it started.
+	childrenName = "children.lock"
+	// logName is the log of postgres and initdb since the last start. The log before it is
+	// postgres.log.1.
+	logName = "postgres.log"
+	// socketName holds the path of the socket's directory.
+	socketName = "socket"
+	// movedName holds the path of the data if it cannot be in the directory.
+	movedName = "data.moved"
+	systemDir = "/var/lib/rubato"
 )
 
-// ErrInUse means that another live process owns the cluster in the directory.
+// ErrInUse means that another running process owns the cluster in the directory.
 var ErrInUse = errors.New("in use")
 
-// home is the directory of a cluster, with the locks that make it ours.
+// home is the directory of a cluster, with the locks on it.
 type home struct {
-	dir      string // as the user named it, absolute
-	base     string // where the data is: dir, or another place if the server's account cannot enter dir
+	// dir is the directory that the user named, as an absolute path.
+	dir string
+	// base holds the data. It is dir, or another directory if the server's account cannot enter
+	// dir.
+	base     string
 	lock     *os.File
 	children *os.File
 }
@@ -36,7 +46,8 @@ func (h *home) dataDir() string    { return filepath.Join(h.base, "data") }
 func (h *home) logFile() string    { return filepath.Join(h.dir, logName) }
 func (h *home) socketNote() string { return filepath.Join(h.dir, socketName) }
 
-// openHome makes dir if needed and locks it. It waits until the children of a killed owner are gone.
+// openHome creates dir if needed and locks it. It waits until the children of a killed owner have
+// ended.
 func openHome(ctx context.Context, dir string, acct account) (*home, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -60,9 +71,9 @@ func openHome(ctx context.Context, dir string, acct account) (*home, error) {
 	return h, nil
 }
 
-// close gives the locks up; nothing runs on the data. It unlocks in so many words, because a child that another goroutine is just
-// starting has copies of the files until it runs its program. The lock files stay: removing a locked file would let two processes
-// lock two files of one name.
+// close releases the locks. No process may run on the data. It unlocks explicitly, because a child
+// that another goroutine is starting has copies of the files until it calls exec. The lock files
+// stay, because removing a locked file would let two processes lock two files of the same name.
 func (h *home) close() {
 	for _, f := range []*os.File{h.children, h.lock} {
 		if f != nil {
@@ -72,8 +83,9 @@ func (h *home) close() {
 	}
 }
 
-// lockOwner takes the owner's lock or fails at once, naming the process that has it. A lock whose holder is dead is waited for: a
-// child that the holder was just starting when it was killed has it for a moment more, until it runs its program.
+// lockOwner takes the owner's lock. If a running process holds it, lockOwner fails at once and
+// names the process. If the holder is dead, lockOwner waits, because a child that the holder was
+// starting keeps the lock until it calls exec.
 func lockOwner(ctx context.Context, path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -100,7 +112,7 @@ func lockOwner(ctx context.Context, path string) (*os.File, error) {
 	return f, nil
 }
 
-// holderOf returns the process that a lock file names, 0 while it names none.
+// holderOf returns the process ID in a lock file, or 0 if there is none.
 func holderOf(path string) int {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -110,7 +122,8 @@ func holderOf(path string) int {
 	return pid
 }
 
-// lockChildren waits for the lock that the children of a killed owner still hold. They were told to stop when it died.
+// lockChildren waits for the lock of the children of a killed owner. They were signalled to stop
+// when it died.
 func lockChildren(ctx context.Context, path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -118,13 +131,13 @@ func lockChildren(ctx context.Context, path string) (*os.File, error) {
 	}
 	err = poll(ctx, func() bool { return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil })
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("waiting for the postgres that a dead process left in %s to stop: %w",
+		return nil, errors.Join(fmt.Errorf("waiting for the postgres of a dead process in %s to stop: %w",
 			filepath.Dir(path), err), f.Close())
 	}
 	return f, nil
 }
 
-// poll calls done until it is true, and returns the context's error if that ends first.
+// poll calls done until it returns true. It returns the context's error if ctx ends first.
 func poll(ctx context.Context, done func() bool) error {
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
@@ -138,9 +151,10 @@ func poll(ctx context.Context, done func() bool) error {
 	return nil
 }
 
-// baseFor decides where the data of dir is. Usually in dir; but root's own directories are closed to the account that root runs
-// the server as, so then the data is elsewhere and a file in dir says where. That file decides: without it a new, empty place is
-// taken, so that deleting dir means what it says.
+// baseFor returns the directory for the data of dir. It is usually dir. If root runs the server
+// under another account, that account may be unable to enter dir. Then the data is in another
+// directory, and a file in dir holds its path. Without that file the data directory is new and
+// empty, so that deleting dir also discards the data.
 func baseFor(dir string, acct account) (string, error) {
 	if acct.canEnter(dir) {
 		return dir, nil
@@ -159,7 +173,8 @@ func baseFor(dir string, acct account) (string, error) {
 	return base, os.WriteFile(note, []byte(base+"\n"), 0o600)
 }
 
-// moveOut makes a directory for data that cannot be in dir: temporary data stays temporary, the rest goes to the system's place.
+// moveOut creates a directory for data that cannot be in dir: in the temporary directory if dir is
+// temporary, otherwise in systemDir.
 func moveOut(dir string, acct account) (string, error) {
 	if rel, err := filepath.Rel(os.TempDir(), dir); err == nil && filepath.IsLocal(rel) && acct.canEnter(os.TempDir()) {
 		return acct.mkdirTemp(os.TempDir())
@@ -170,7 +185,7 @@ func moveOut(dir string, acct account) (string, error) {
 	return acct.mkdirTemp(systemDir)
 }
 
-// openLog starts a new log and keeps the one before.
+// openLog starts a new log and keeps the previous one.
 func (h *home) openLog() (*os.File, error) {
 	if err := os.Rename(h.logFile(), h.logFile()+".1"); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
@@ -186,7 +201,7 @@ func (h *home) logTail() string {
 		return err.Error()
 	}
 	if len(text) == 0 {
-		return "(it could say nothing; is the disk full?)"
+		return "(the log is empty; is the disk full?)"
 	}
 	all := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
 	return strings.Join(all[max(0, len(all)-lines):], "\n")

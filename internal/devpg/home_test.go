@@ -64,10 +64,10 @@ func TestWaitForChildrenEndsWithItsContext(t *testing.T) {
 	defer cancel()
 	_, err = lockChildren(ctx, path)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorContains(t, err, "that a dead process left in "+filepath.Dir(path))
+	require.ErrorContains(t, err, "of a dead process in "+filepath.Dir(path))
 }
 
-func TestOpenHomeGivesItsLocksUpWhenItFails(t *testing.T) {
+func TestOpenHomeReleasesItsLocksOnFailure(t *testing.T) {
 	t.Parallel()
 	dir := newDir(t)
 	acct, err := serverAccount()

@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// sidePrefix begins the names of the directories that data is built in before it gets its place by a rename.
+// sidePrefix begins the names of incomplete data directories. A complete one is renamed into place.
 const sidePrefix = "init-"
 
-// prepare finds the programs and makes the data directory unless it exists.
+// prepare finds the server's programs and creates the data directory if it is missing.
 func (c *Cluster) prepare(ctx context.Context) error {
 	source := c.home.dataDir()
 	want, err := dataMajor(source)
@@ -32,7 +32,8 @@ func (c *Cluster) prepare(ctx context.Context) error {
 		return err
 	}
 	if c.cfg.Ephemeral {
-		if err := c.acct.own(c.home.base); err != nil { // the shell that removes it runs as that account
+		// The shell that removes the directory runs under that account.
+		if err := c.acct.own(c.home.base); err != nil {
 			return err
 		}
 	}
@@ -42,7 +43,7 @@ func (c *Cluster) prepare(ctx context.Context) error {
 	return c.build(ctx)
 }
 
-// dataMajor returns the major version of a data directory, 0 if there is none.
+// dataMajor returns the major version of a data directory, or 0 if there is none.
 func dataMajor(dataDir string) (int, error) {
 	text, err := os.ReadFile(filepath.Join(dataDir, "PG_VERSION"))
 	if errors.Is(err, os.ErrNotExist) {
@@ -58,7 +59,7 @@ func dataMajor(dataDir string) (int, error) {
 	return major, nil
 }
 
-// removeSides removes what a killed process was building.
+// removeSides removes incomplete data directories of killed processes.
 func (c *Cluster) removeSides() error {
 	entries, err := os.ReadDir(c.home.base)
 	if err != nil {
@@ -75,13 +76,14 @@ func (c *Cluster) removeSides() error {
 	return nil
 }
 
-// build makes the data directory aside and moves it into place whole.
+// build creates the data directory under a temporary name and renames it into place.
 func (c *Cluster) build(ctx context.Context) error {
 	side, err := os.MkdirTemp(c.home.base, sidePrefix+"*")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(side) // nothing once it is in place
+	// After the rename there is nothing to remove.
+	defer os.RemoveAll(side)
 	if err := c.acct.own(side); err != nil {
 		return err
 	}
@@ -90,7 +92,12 @@ func (c *Cluster) build(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = log.Close() }()
-	p := childParams{Account: c.acct, Args: c.buildArgs(side), Lock: c.home.children, Output: log}
+	p := childParams{
+		Account: c.acct,
+		Args:    c.buildArgs(side),
+		Lock:    c.home.children,
+		Output:  log,
+	}
 	if c.cfg.Ephemeral {
 		p.RemoveOrphaned = c.home.base
 	}
@@ -101,8 +108,8 @@ func (c *Cluster) build(ctx context.Context) error {
 	return os.Rename(side, c.home.dataDir())
 }
 
-// buildArgs returns the command that fills side. Nothing is synced: on a crash of the machine in the first seconds of its life a
-// cluster is lost, which has nothing in it yet.
+// buildArgs returns the command that fills side. It does not sync, because a crash of the machine
+// in the first seconds would lose only an empty cluster.
 func (c *Cluster) buildArgs(side string) []string {
 	if c.cfg.Seed != "" {
 		return []string{"cp", "-Rp", filepath.Join(c.cfg.Seed, "data") + "/.", side}

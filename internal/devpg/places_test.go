@@ -58,7 +58,7 @@ func TestCacheDirLastsAndTheServerCanEnterIt(t *testing.T) {
 	require.True(t, isOurs(first))
 }
 
-func TestIsOursRefusesWhatOthersMayWrite(t *testing.T) {
+func TestIsOursRefusesDirectoriesThatOthersMayWrite(t *testing.T) {
 	t.Parallel()
 	base := newDir(t)
 	require.NoError(t, os.Symlink(base, filepath.Join(base, "link")))

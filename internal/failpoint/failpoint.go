@@ -1,36 +1,44 @@
-// Package failpoint names the moments in the life of a run at which a test may kill, stop or hold the process.
+// Package failpoint names the points in the life of a run at which a test may kill, stop or pause
+// the process.
 //
-// A program built without the tag failpoints holds none of it: Hit is empty there and disappears when it is inlined. With the tag,
-// the environment says what happens, in two variables:
+// In a build without the tag failpoints, Hit is empty and is removed by inlining. With the tag, two
+// variables of the environment select the actions:
 //
 //	FAILPOINTS=before_send=kill@3,answered=pause:/path/to/file
 //	FAILPOINTS_REPORT=/path/to/report
 //
-// Each entry names a point, an action, and at which hit of the point it acts (the first unless @ says otherwise). Every hit of an
-// armed point adds a line to the report before anything happens, so that a test can tell a fault that fired from one that never
-// came up.
+// Each entry is a point, an action, and the number of the hit at which it acts; the default is the
+// first. Every hit of an armed point appends a line to the report before the action, so that a test
+// can distinguish a fault that fired from one that was never reached.
 package failpoint
 
-// Point is a moment in the life of a run. One hit stands for one batch where the moment is of a batch.
+// Point is a point in the life of a run. Points of batches are hit once per batch.
 type Point string
 
-// The points, in the order in which a run meets them.
+// The points, in the order in which a run reaches them.
 const (
-	Claimed      Point = "claimed"       // claims came back from the database and have not been queued
-	BeforeSend   Point = "before_send"   // the start is committed, no byte of the request has left
-	Answered     Point = "answered"      // the answer is there, nothing of it is recorded
-	BeforeFinish Point = "before_finish" // just before the transaction that records runs
-	AfterFinish  Point = "after_finish"  // just after it, before the worker has taken in what it decided
+	// Claimed: claims were returned by the database and are not queued yet.
+	Claimed Point = "claimed"
+	// BeforeSend: the start is committed and no byte of the request has been sent.
+	BeforeSend Point = "before_send"
+	// Answered: the response has arrived and nothing of it is recorded.
+	Answered Point = "answered"
+	// BeforeFinish: just before the transaction that records runs.
+	BeforeFinish Point = "before_finish"
+	// AfterFinish: just after that transaction, before the worker has applied its result.
+	AfterFinish Point = "after_finish"
 )
 
-// Advised is a moment of the planner: an advisor has judged an endpoint, and nothing of it is recorded. Runs never meet it.
+// Advised is a point of the planner: an advisor has judged an endpoint, and the result is not
+// recorded. Runs do not reach it.
 const Advised Point = "advised"
 
-// Noticed is a moment of the courier: a receiver has taken a notice, and nothing of it is recorded. Runs never meet it.
+// Noticed is a point of the courier: a receiver has accepted a notice, and that is not recorded.
+// Runs do not reach it.
 const Noticed Point = "noticed"
 
-// Sweeping is a moment of the sweeper that leads: a sweep is about to begin. Runs never meet it.
+// Sweeping is a point of the leading sweeper: a sweep is about to begin. Runs do not reach it.
 const Sweeping Point = "sweeping"
 
-// Points returns every point, in the order in which a run meets them.
+// Points returns the points of runs, in the order in which a run reaches them.
 func Points() []Point { return []Point{Claimed, BeforeSend, Answered, BeforeFinish, AfterFinish} }

@@ -55,7 +55,7 @@ func (h *hitter) reported() string {
 	return string(text)
 }
 
-func TestHitActsAtTheHitThatIsNamed(t *testing.T) {
+func TestFailpointActsAtTheGivenHit(t *testing.T) {
 	t.Parallel()
 	armed := build(t, "failpoints")
 
@@ -96,7 +96,7 @@ func TestHitActsAtTheHitThatIsNamed(t *testing.T) {
 		require.Equal(t, 3, strings.Count(h.reported(), "\n"), "later hits are counted too")
 	})
 	for armedFor, complaint := range map[string]string{
-		"nowhere=kill": "there is no point", "before_send=burn": "the action must be", "before_send=kill@0": "is not the number of a hit",
+		"nowhere=kill": "unknown point", "before_send=burn": "the action must be", "before_send=kill@0": "is not the number of a hit",
 		"before_send=pause": "the action must be",
 	} {
 		t.Run("Refuses "+armedFor, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestHitActsAtTheHitThatIsNamed(t *testing.T) {
 	}
 }
 
-func TestAProgramWithoutTheTagHoldsNothing(t *testing.T) {
+func TestBuildWithoutTheTagHasNoFailpoints(t *testing.T) {
 	t.Parallel()
 	program := build(t, "")
 	h := start(t, program, "before_send=kill")

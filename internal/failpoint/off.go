@@ -2,5 +2,5 @@
 
 package failpoint
 
-// Hit does nothing: this program was built without failpoints.
+// Hit does nothing in a build without failpoints.
 func Hit(Point) {}

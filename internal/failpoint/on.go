@@ -18,23 +18,25 @@ const (
 	armedBy    = "FAILPOINTS"
 	reportedTo = "FAILPOINTS_REPORT"
 
-	// exitCode tells an exit by a failpoint from every other.
+	// exitCode distinguishes an exit by a failpoint from all others.
 	exitCode = 86
-	// look is how often a paused process looks for its file.
-	look = 10 * time.Millisecond
-	// settle is more than a stop takes to reach every thread.
+	// filePoll is the poll interval of a paused process for its file.
+	filePoll = 10 * time.Millisecond
+	// settle is longer than a stop signal takes to reach every thread.
 	settle = 20 * time.Millisecond
 )
 
-// arm is what the environment asks for at one point.
+// arm is the action at one point.
 type arm struct {
 	action string // kill, stop, exit or pause
-	file   string // whose appearance ends a pause
-	at     int64  // the hit at which it acts
-	hits   atomic.Int64
+	// file ends a pause when it appears.
+	file string
+	// at is the number of the hit at which the action happens, counted from 1.
+	at   int64
+	hits atomic.Int64
 }
 
-// armed returns what the environment arms. It is read once, by the first hit: the package has no other state.
+// armed parses the environment once, at the first hit. The package has no other state.
 var armed = sync.OnceValue(func() map[Point]*arm {
 	arms, err := parse(os.Getenv(armedBy))
 	if err != nil {
@@ -44,7 +46,7 @@ var armed = sync.OnceValue(func() map[Point]*arm {
 	return arms
 })
 
-// Hit tells that the process has come to a point. It returns unless the environment wants otherwise.
+// Hit reports that the process has reached a point, and performs the action if the point is armed.
 func Hit(p Point) {
 	a := armed()[p]
 	if a == nil {
@@ -58,15 +60,17 @@ func Hit(p Point) {
 	}
 }
 
-// act does what the point is armed for.
+// act performs the action.
 func (a *arm) act() {
 	switch a.action {
 	case "kill":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {} // The signal takes a moment; nothing may happen in it.
+		// The signal takes a moment; this goroutine must not continue meanwhile.
+		select {}
 	case "stop":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGSTOP)
-		time.Sleep(settle) // This thread may run on for a moment after the signal was sent; it must not get anywhere.
+		// The thread may run on for a moment after the signal was sent; it must not continue.
+		time.Sleep(settle)
 	case "exit":
 		os.Exit(exitCode)
 	case "pause":
@@ -74,12 +78,13 @@ func (a *arm) act() {
 			if _, err := os.Stat(a.file); err == nil {
 				return
 			}
-			time.Sleep(look)
+			time.Sleep(filePoll)
 		}
 	}
 }
 
-// report adds a line "point hit acted|passed" in one write, so that lines of goroutines do not mix and a kill leaves whole ones.
+// report appends a line "point hit acted|passed" in one write, so that lines of goroutines do not
+// interleave and a kill leaves complete lines.
 func report(p Point, n int64, acts bool) {
 	path := os.Getenv(reportedTo)
 	if path == "" {
@@ -98,7 +103,7 @@ func report(p Point, n int64, acts bool) {
 	_ = f.Close()
 }
 
-// parse reads entries of the form point=action[:file][@hit].
+// parse parses entries of the form point=action[:file][@hit].
 func parse(spec string) (map[Point]*arm, error) {
 	arms := map[Point]*arm{}
 	for entry := range strings.SplitSeq(spec, ",") {
@@ -117,12 +122,16 @@ func parse(spec string) (map[Point]*arm, error) {
 			at = n
 		}
 		if !slices.Contains(append(Points(), Advised, Noticed, Sweeping), Point(name)) {
-			return nil, fmt.Errorf("there is no point %q", name)
+			return nil, fmt.Errorf("unknown point %q", name)
 		}
 		if !slices.Contains([]string{"kill", "stop", "exit", "pause"}, action) || (action == "pause") != (file != "") {
 			return nil, fmt.Errorf("in %q, the action must be kill, stop, exit or pause:FILE", entry)
 		}
-		arms[Point(name)] = &arm{action: action, file: file, at: at}
+		arms[Point(name)] = &arm{
+			action: action,
+			file:   file,
+			at:     at,
+		}
 	}
 	return arms, nil
 }

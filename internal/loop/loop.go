@@ -14,29 +14,34 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Name is the name of a loop, as the metric and the log have it.
+// Name is the name of a loop in metrics and logs.
 type Name string
 
-// The loops.
+// Names of loops.
 const (
-	Claim      Name = "claim"
-	Start      Name = "start"
-	Finish     Name = "finish"
-	Heartbeat  Name = "heartbeat"
-	Presence   Name = "presence"
-	Space      Name = "space" // probes the disk of the database
-	Cancel     Name = "cancel"
-	Backlog    Name = "backlog"
-	Slots      Name = "slots"
-	Sweep      Name = "sweep"
-	Courier    Name = "courier"
-	Listener   Name = "listener"
-	Allowances Name = "allowances" // reads what tenants may call
-	Secrets    Name = "secrets"    // notes which secrets were used
-	Planner    Name = "planner"
-	Answers    Name = "answers" // forgets old answers to requests with an Idempotency-Key
-	Health     Name = "health"
-	Heap       Name = "heap" // adapts the garbage collector
+	Claim     Name = "claim"
+	Start     Name = "start"
+	Finish    Name = "finish"
+	Heartbeat Name = "heartbeat"
+	Presence  Name = "presence"
+	// Space probes the disk space of the database.
+	Space    Name = "space"
+	Cancel   Name = "cancel"
+	Backlog  Name = "backlog"
+	Slots    Name = "slots"
+	Sweep    Name = "sweep"
+	Courier  Name = "courier"
+	Listener Name = "listener"
+	// Allowances refreshes the egress allow lists of tenants.
+	Allowances Name = "allowances"
+	// Secrets records the last use of secrets.
+	Secrets Name = "secrets"
+	Planner Name = "planner"
+	// Answers deletes expired responses to requests with an Idempotency-Key.
+	Answers Name = "answers"
+	Health  Name = "health"
+	// Heap tunes the garbage collector.
+	Heap Name = "heap"
 )
 
 // Names returns every loop.
@@ -50,10 +55,10 @@ func Names() []Name {
 const (
 	// minBackoff is the wait after the first panic. It doubles up to maxBackoff.
 	minBackoff = 100 * time.Millisecond
-	// maxBackoff is half of the silence after which another worker takes over claims, so that a
-	// worker whose presence loop panics once is not taken for dead.
+	// maxBackoff is half of the time without a heartbeat after which another worker takes over
+	// claims. A worker whose presence loop panics once is therefore not declared dead.
 	maxBackoff = 3 * time.Second
-	// calm is how long a loop must run without a panic until its backoff begins at minBackoff again.
+	// calm is how long a loop must run without a panic to reset its backoff.
 	calm = time.Minute
 )
 
@@ -66,14 +71,15 @@ type Runner struct {
 // NewRunner returns a runner. All runners of a registry share one metric.
 func NewRunner(logger *slog.Logger, r prometheus.Registerer) *Runner {
 	panics := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "rubato_loop_panics_total", Help: "Panics of loops, which started again after a backoff, by loop.",
+		Name: "rubato_loop_panics_total", Help: "Panics of background loops, by loop; a loop restarts after a backoff.",
 	}, []string{"loop"})
 	if err := r.Register(panics); err != nil {
 		known, is := errors.AsType[prometheus.AlreadyRegisteredError](err)
 		if !is {
-			panic(err) // Another metric has this name: a fault of the build.
+			// Another metric has this name, which is a programming error.
+			panic(err)
 		}
-		panics = known.ExistingCollector.(*prometheus.CounterVec) //nolint:forcetypeassert // Equal descriptions come from here alone.
+		panics = known.ExistingCollector.(*prometheus.CounterVec) //nolint:forcetypeassert // Only this function registers the description.
 	}
 	for _, name := range Names() {
 		panics.WithLabelValues(string(name))
@@ -81,8 +87,8 @@ func NewRunner(logger *slog.Logger, r prometheus.Registerer) *Runner {
 	return &Runner{logger: logger, panics: panics}
 }
 
-// Run runs body until it returns without a panic, or until ctx ends during a backoff. A body keeps
-// what must survive a panic outside of its own variables, because it begins anew.
+// Run runs body until it returns without a panic, or until ctx ends during a backoff. After a
+// panic, body starts again, so it must keep durable state outside of its own variables.
 func (r *Runner) Run(ctx context.Context, name Name, body func(context.Context)) {
 	for backoff := minBackoff; ; backoff = min(2*backoff, maxBackoff) {
 		began := time.Now()
@@ -102,14 +108,14 @@ func (r *Runner) Run(ctx context.Context, name Name, body func(context.Context))
 	}
 }
 
-// Contain runs one step of a loop. Its panic is counted and logged, and returned as a [PanicError];
-// nil: there was none. Goroutines that a loop begins need it too: a panic of any of them would end
-// the process.
+// Contain runs one step of a loop. It counts and logs a panic and returns it as a [PanicError];
+// otherwise it returns nil. Goroutines that a loop starts also need it, because a panic in any
+// goroutine ends the process.
 func (r *Runner) Contain(name Name, step func()) (err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			r.panics.WithLabelValues(string(name)).Inc()
-			r.logger.Error("a loop panicked", "loop", string(name), "error", fault, "stack", string(debug.Stack()))
+			r.logger.Error("loop panicked", "loop", string(name), "error", fault, "stack", string(debug.Stack()))
 			err = &PanicError{Loop: name, Fault: fault}
 		}
 	}()
@@ -126,7 +132,8 @@ type PanicError struct {
 // Error implements error.
 func (e *PanicError) Error() string { return fmt.Sprintf("the %s loop panicked: %v", e.Loop, e.Fault) }
 
-// jittered spreads waits by a fifth, so that workers which panic on the same row do not do so in step.
+// jittered adds jitter of a fifth, so that workers that panic on the same row do not retry at the
+// same time.
 func jittered(wait time.Duration) time.Duration {
-	return wait*4/5 + rand.N(wait*2/5+1) //nolint:gosec // Spreading needs no secrecy.
+	return wait*4/5 + rand.N(wait*2/5+1) //nolint:gosec // Jitter needs no secrecy.
 }

@@ -35,7 +35,7 @@ func runner(t *testing.T) (*loop.Runner, *strings.Builder, func(name loop.Name) 
 
 func poisoned() { panic("a poisoned row") }
 
-func TestALoopThatPanicsStartsAgainAfterABackoff(t *testing.T) {
+func TestLoopRestartsWithBackoffAfterAPanic(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, log, count := runner(t)
@@ -58,7 +58,7 @@ func TestALoopThatPanicsStartsAgainAfterABackoff(t *testing.T) {
 	})
 }
 
-func TestABackoffBeginsAnewAfterAMinuteWithoutAPanic(t *testing.T) {
+func TestBackoffResetsAfterAMinuteWithoutAPanic(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, _, _ := runner(t)
@@ -80,7 +80,7 @@ func TestABackoffBeginsAnewAfterAMinuteWithoutAPanic(t *testing.T) {
 	})
 }
 
-func TestALoopThatPanicsEndsWithItsContext(t *testing.T) {
+func TestContextEndsTheBackoffOfALoop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, _, _ := runner(t)

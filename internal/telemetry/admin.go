@@ -9,13 +9,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Metrics returns a handler that serves everything in the registry.
+// Metrics returns a handler that serves the registry in the Prometheus format.
 func Metrics(r *prometheus.Registry) http.Handler {
 	return promhttp.HandlerFor(r, promhttp.HandlerOpts{Registry: r, EnableOpenMetrics: true})
 }
 
-// Admin returns the handler of the admin listener: /metrics, /healthz, /readyz and /debug/pprof/. It asks for no key, so the
-// listener must not be public.
+// Admin returns the handler of the admin listener: /metrics, /healthz, /readyz and /debug/pprof/.
+// It has no authentication, so the listener must not be public.
 func Admin(r *prometheus.Registry, health *Health) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", Metrics(r))
@@ -29,7 +29,7 @@ func Admin(r *prometheus.Registry, health *Health) http.Handler {
 	return mux
 }
 
-// alive answers as long as the process answers at all.
+// alive answers 200 while the process can answer requests.
 func alive(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, struct {
 		Status string `json:"status"`
@@ -40,5 +40,6 @@ func answer(w http.ResponseWriter, status int, body any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body) // A prober that went away needs no answer.
+	// An error means that the prober has closed the connection.
+	_ = json.NewEncoder(w).Encode(body)
 }

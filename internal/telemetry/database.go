@@ -10,45 +10,56 @@ import (
 )
 
 const (
-	// readTimeout bounds one look at the database, far below the ten seconds that a scrape may usually take.
+	// readTimeout bounds one read of the database. It is far below the usual timeout of a scrape,
+	// which is ten seconds.
 	readTimeout = 2 * time.Second
-	// readLife is how long one look answers every scrape: several scrapers, or a nervous one, cost the database no more than one.
+	// readLife is how long a result is cached, so that many scrapers cause no more queries than
+	// one.
 	readLife = 5 * time.Second
 )
 
-// DatabaseState is what metrics tell of the database. Durations are of the database's clock.
+// DatabaseState is the state of the database for metrics. Durations are by the database's clock.
 type DatabaseState struct {
-	Due            int64            // endpoints that could be claimed and are not
-	OldestDue      time.Duration    // for how long the one of these that was planned first has waited; zero: there is none
-	Workers        map[string]int64 // by state: one of active, draining, silent and inactive
-	OldestSnapshot time.Duration    // age of the oldest transaction that keeps vacuum from its work; zero: there is none
-	SnapshotHolder SnapshotHolder   // the session of that transaction; the zero value: there is none
+	// Due is the number of due endpoints that no worker has claimed.
+	Due int64
+	// OldestDue is the time since the planned time of the oldest of these; zero if there are none.
+	OldestDue time.Duration
+	// Workers is the number of workers by state: active, draining, silent or inactive.
+	Workers map[string]int64
+	// OldestSnapshot is the age of the oldest transaction that keeps vacuum from removing dead
+	// rows; zero if there is none.
+	OldestSnapshot time.Duration
+	// SnapshotHolder is the session of that transaction.
+	SnapshotHolder SnapshotHolder
 }
 
 // DatabaseReader reads the state of the database.
 type DatabaseReader interface {
-	// ReadDatabase reads within the time that ctx gives it.
+	// ReadDatabase returns before the deadline of ctx.
 	ReadDatabase(ctx context.Context) (DatabaseState, error)
 }
 
-// Database tells of the database whenever it is scraped. While the database does not answer it tells just that, so that what it told
-// before goes stale instead of being believed. A scrape waits for the database for 2 s at most, and asks it once in 5 s.
+// Database is a collector of the database's state. If the database does not answer, only
+// rubato_database_up is exposed, so that old values become stale. A scrape waits at most 2 s, and
+// results are cached for 5 s.
 type Database struct {
 	reader DatabaseReader
 	logger *slog.Logger
 
 	up, due, oldestDue, workers, oldestSnapshot *prometheus.Desc
 
-	mu      sync.Mutex // held while the database is asked: scrapes at one time share the answer
-	state   DatabaseState
-	err     error
-	taken   time.Time // zero: nothing has been read
+	// mu guards the fields below. It is held during a read, so that concurrent scrapes share it.
+	mu    sync.Mutex
+	state DatabaseState
+	err   error
+	// taken is when state and err were read; zero for never.
+	taken   time.Time
 	holders snapshotLog
 }
 
 var _ prometheus.Collector = (*Database)(nil)
 
-// NewDatabase returns a collector that asks nothing until it is scraped.
+// NewDatabase returns a collector. It reads the database on scrapes only.
 func NewDatabase(reader DatabaseReader, logger *slog.Logger) *Database {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc(name, help, labels, nil)
@@ -57,13 +68,13 @@ func NewDatabase(reader DatabaseReader, logger *slog.Logger) *Database {
 		reader: reader,
 		logger: logger.With("component", "telemetry"),
 		up: desc("rubato_database_up",
-			"1 where the database answered the last look at it; while it is 0, the other metrics read from it are absent."),
+			"1 if the last read of the database succeeded; while it is 0, the other metrics of the database are absent."),
 		due: desc("rubato_schedule_due",
-			"Endpoints that are due and that nobody has claimed, counted up to 10000."),
+			"Due endpoints that no worker has claimed, counted up to 10000."),
 		oldestDue: desc("rubato_schedule_oldest_due_seconds",
-			"How long ago the endpoint was planned that has waited longest to be claimed; 0 where none waits."),
+			"Time since the planned time of the oldest due endpoint that is not claimed; 0 if there is none."),
 		workers: desc("rubato_workers",
-			"Workers by state; silent ones have told nothing for 6 s and never said goodbye.", "state"),
+			"Workers by state; silent ones have sent no heartbeat for 6 s and have not signed off.", "state"),
 		oldestSnapshot: desc("rubato_database_oldest_snapshot_seconds",
 			"Age of the oldest transaction in the database that keeps vacuum from removing old rows."),
 	}
@@ -95,7 +106,7 @@ func (d *Database) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// read returns the last look at the database, or looks anew where that one is over.
+// read returns the cached state, or reads it again if the cache has expired.
 func (d *Database) read() (DatabaseState, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -107,8 +118,9 @@ func (d *Database) read() (DatabaseState, error) {
 	before := d.err
 	d.state, d.err = d.reader.ReadDatabase(ctx)
 	d.taken = time.Now()
-	if d.err != nil && before == nil { // Told once, not at every scrape.
-		d.logger.Warn("the database cannot be read for metrics", "error", d.err)
+	// Only the first of several failures is logged.
+	if d.err != nil && before == nil {
+		d.logger.Warn("reading the database for metrics failed", "error", d.err)
 	}
 	if d.err == nil {
 		d.holders.report(d.logger, d.state)

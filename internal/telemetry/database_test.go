@@ -33,7 +33,7 @@ func (f *fakeDatabase) ReadDatabase(ctx context.Context) (DatabaseState, error) 
 	return f.state, f.err
 }
 
-func TestDatabaseIsToldInNumbers(t *testing.T) {
+func TestDatabaseMetricsMatchTheState(t *testing.T) {
 	t.Parallel()
 	database := NewDatabase(&fakeDatabase{state: DatabaseState{
 		Due: 3, OldestDue: 1500 * time.Millisecond, Workers: map[string]int64{"active": 2, "silent": 1}, OldestSnapshot: time.Hour,
@@ -43,16 +43,16 @@ func TestDatabaseIsToldInNumbers(t *testing.T) {
 # HELP rubato_database_oldest_snapshot_seconds Age of the oldest transaction in the database that keeps vacuum from removing old rows.
 # TYPE rubato_database_oldest_snapshot_seconds gauge
 rubato_database_oldest_snapshot_seconds 3600
-# HELP rubato_database_up 1 where the database answered the last look at it; while it is 0, the other metrics read from it are absent.
+# HELP rubato_database_up 1 if the last read of the database succeeded; while it is 0, the other metrics of the database are absent.
 # TYPE rubato_database_up gauge
 rubato_database_up 1
-# HELP rubato_schedule_due Endpoints that are due and that nobody has claimed, counted up to 10000.
+# HELP rubato_schedule_due Due endpoints that no worker has claimed, counted up to 10000.
 # TYPE rubato_schedule_due gauge
 rubato_schedule_due 3
-# HELP rubato_schedule_oldest_due_seconds How long ago the endpoint was planned that has waited longest to be claimed; 0 where none waits.
+# HELP rubato_schedule_oldest_due_seconds Time since the planned time of the oldest due endpoint that is not claimed; 0 if there is none.
 # TYPE rubato_schedule_oldest_due_seconds gauge
 rubato_schedule_oldest_due_seconds 1.5
-# HELP rubato_workers Workers by state; silent ones have told nothing for 6 s and never said goodbye.
+# HELP rubato_workers Workers by state; silent ones have sent no heartbeat for 6 s and have not signed off.
 # TYPE rubato_workers gauge
 rubato_workers{state="active"} 2
 rubato_workers{state="draining"} 0
@@ -61,7 +61,7 @@ rubato_workers{state="silent"} 1
 `)))
 }
 
-func TestHolderOfAnOldSnapshotIsNamedOnceInTenMinutes(t *testing.T) {
+func TestHolderOfAnOldSnapshotIsLoggedOnceInTenMinutes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -86,7 +86,7 @@ func TestHolderOfAnOldSnapshotIsNamedOnceInTenMinutes(t *testing.T) {
 	})
 }
 
-func TestScrapesShareOneLookAtTheDatabase(t *testing.T) {
+func TestScrapesShareOneReadOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		reader := &fakeDatabase{}
@@ -103,7 +103,7 @@ func TestScrapesShareOneLookAtTheDatabase(t *testing.T) {
 	})
 }
 
-func TestDatabaseThatIsAwayLeavesNoOldNumbers(t *testing.T) {
+func TestUnreachableDatabaseExposesNoStaleMetrics(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -116,7 +116,7 @@ func TestDatabaseThatIsAwayLeavesNoOldNumbers(t *testing.T) {
 			time.Sleep(readLife)
 			require.Equal(t, 1, testutil.CollectAndCount(database))
 			require.NoError(t, testutil.CollectAndCompare(database, strings.NewReader(
-				"# HELP rubato_database_up 1 where the database answered the last look at it; while it is 0, the other metrics read from it are absent.\n"+
+				"# HELP rubato_database_up 1 if the last read of the database succeeded; while it is 0, the other metrics of the database are absent.\n"+
 					"# TYPE rubato_database_up gauge\nrubato_database_up 0\n")))
 		}
 		require.Equal(t, 1, bytes.Count(log.Bytes(), []byte("no connection")), "an outage is told once")
@@ -127,7 +127,7 @@ func TestDatabaseThatIsAwayLeavesNoOldNumbers(t *testing.T) {
 	})
 }
 
-func TestScrapeDoesNotHangWithTheDatabase(t *testing.T) {
+func TestScrapeTimesOutWithAHangingDatabase(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		database := NewDatabase(&fakeDatabase{hangs: true}, slog.New(slog.DiscardHandler))
@@ -139,7 +139,7 @@ func TestScrapeDoesNotHangWithTheDatabase(t *testing.T) {
 	})
 }
 
-func TestPlacesShareOneVectorOfPanics(t *testing.T) {
+func TestPanicsOfAllPlacesShareOneMetric(t *testing.T) {
 	t.Parallel()
 	r := prometheus.NewRegistry()
 	Panics(r, InSweep).Inc()
@@ -147,7 +147,7 @@ func TestPlacesShareOneVectorOfPanics(t *testing.T) {
 	Panics(r, InRun).Inc()
 
 	require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(`
-# HELP rubato_panics_total Panics that were contained, by where.
+# HELP rubato_panics_total Contained panics, by place.
 # TYPE rubato_panics_total counter
 rubato_panics_total{where="analysis"} 0
 rubato_panics_total{where="notice"} 0

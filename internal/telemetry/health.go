@@ -13,38 +13,45 @@ import (
 )
 
 const (
-	// askTimeout bounds one round of checks. It is shorter than the second or more that probes usually wait.
+	// askTimeout bounds one round of checks. It is shorter than the usual timeout of probes, which
+	// is a second or more.
 	askTimeout = 900 * time.Millisecond
-	// askPeriod is how often a program asks itself although nobody probes, so that it knows since when it has been how it is.
+	// askPeriod is the interval of checks without a probe. They are needed so that the report knows
+	// since when a check has failed.
 	askPeriod = time.Second
-	// askLife is how long one round answers every probe: who asks in a loop asks the database a few times a second at most.
+	// askLife is how long the result of one round is cached, so that frequent probes cause only a
+	// few queries a second.
 	askLife = 250 * time.Millisecond
 )
 
-// Check is one thing that must hold for a program to do its work.
+// Check is a condition that must hold for a program to do its work.
 type Check struct {
-	Name string // one word, the same for ever
-	// Ask returns nil while it holds. It returns when ctx ends.
+	Name string // one word that never changes
+	// Ask returns nil while the condition holds. It returns when ctx ends.
 	Ask func(ctx context.Context) error
-	// Means is what everybody may read when it does not hold; empty: the error of Ask itself. The log has that error always.
+	// Means is the public error if the condition does not hold. If it is empty, the error of Ask is
+	// public. The log always has the error of Ask.
 	Means string
 }
 
-// CheckState is how a check went.
+// CheckState is the result of a check.
 type CheckState struct {
-	Name  string    `json:"name"`
-	OK    bool      `json:"ok"`
-	Since time.Time `json:"since"`           // when it came to be as it is, UTC
-	Error string    `json:"error,omitempty"` // why it does not hold
+	Name string `json:"name"`
+	OK   bool   `json:"ok"`
+	// Since is when the result last changed, in UTC.
+	Since time.Time `json:"since"`
+	// Error is why the check fails.
+	Error string `json:"error,omitempty"`
 }
 
-// Report says whether a program can do its work, check by check.
+// Report states whether a program can do its work, with the result of each check.
 type Report struct {
-	Status string       `json:"status"` // ready, or not ready
+	// Status is Ready or NotReady.
+	Status string       `json:"status"`
 	Checks []CheckState `json:"checks"`
 }
 
-// The words of a report.
+// Values of Report.Status.
 const (
 	Ready    = "ready"
 	NotReady = "not ready"
@@ -53,7 +60,7 @@ const (
 // Ready reports whether every check holds.
 func (r Report) Ready() bool { return r.Status == Ready }
 
-// String names every check that does not hold, why, and since when.
+// String names every failed check, its error, and since when it fails.
 func (r Report) String() string {
 	var failed []string
 	for _, c := range r.Checks {
@@ -67,22 +74,29 @@ func (r Report) String() string {
 	return r.Status + ": " + strings.Join(failed, "; ")
 }
 
-// Health knows whether a program can do its work. It is safe for concurrent use.
+// Health evaluates whether a program can do its work. It is safe for concurrent use.
 type Health struct {
 	logger *slog.Logger
 	checks []Check
 
-	mu     sync.Mutex // held through a round: probes at one time share the answer
-	asked  time.Time  // end of the last round; zero: there was none
+	// mu guards the fields below. It is held during a round, so that concurrent probes share it.
+	mu sync.Mutex
+	// asked is the end of the last round; zero if there was none.
+	asked  time.Time
 	states []CheckState
 }
 
-// NewHealth returns the health of a program. Without checks it is always ready.
+// NewHealth returns the health of a program with the given checks. Without checks it is always
+// ready.
 func NewHealth(logger *slog.Logger, checks ...Check) *Health {
-	return &Health{logger: logger.With("component", "telemetry"), checks: checks, states: make([]CheckState, len(checks))}
+	return &Health{
+		logger: logger.With("component", "telemetry"),
+		checks: checks,
+		states: make([]CheckState, len(checks)),
+	}
 }
 
-// Run asks every second until ctx ends.
+// Run evaluates the checks every second until ctx ends.
 func (h *Health) Run(ctx context.Context) {
 	ticker := time.NewTicker(askPeriod)
 	defer ticker.Stop()
@@ -96,7 +110,8 @@ func (h *Health) Run(ctx context.Context) {
 	}
 }
 
-// Report asks every check, unless somebody did a moment ago, and returns within a second.
+// Report returns the results of the last round, or of a new one if that is older than askLife. It
+// returns within a second.
 func (h *Health) Report(ctx context.Context) Report {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -112,7 +127,8 @@ func (h *Health) Report(ctx context.Context) Report {
 	return report
 }
 
-// round asks all checks at once. A prober that goes away does not make a check fail.
+// round runs all checks concurrently. It is independent of the prober's context, so that an aborted
+// probe does not make a check fail.
 func (h *Health) round(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
 	defer cancel()
@@ -128,24 +144,24 @@ func (h *Health) round(ctx context.Context) {
 	h.asked = time.Now()
 }
 
-// ask asks one check. One that panics does not hold.
+// ask runs one check. A panic counts as a failure.
 func (h *Health) ask(ctx context.Context, c Check) (err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
-			h.logger.Error("a check of health panicked", "check", c.Name, "error", fault, "stack", string(debug.Stack()))
-			err = errors.New("the check failed by a fault of its own")
+			h.logger.Error("health check panicked", "check", c.Name, "error", fault, "stack", string(debug.Stack()))
+			err = errors.New("the check panicked; see the log")
 		}
 	}()
 	return c.Ask(ctx)
 }
 
-// note takes in the answer of a check, and logs where it changes.
+// note stores the result of a check and logs a change.
 func (h *Health) note(state *CheckState, c Check, fault error) {
 	first, ok := state.Since.IsZero(), fault == nil
 	if changed := ok != state.OK; first || changed {
 		state.Name, state.OK, state.Since = c.Name, ok, time.Now().UTC().Truncate(time.Millisecond)
 		switch {
-		case !ok && first: // It has only just begun.
+		case !ok && first:
 			h.logger.Debug("not ready yet", "check", c.Name, "error", fault)
 		case !ok:
 			h.logger.Warn("not ready", "check", c.Name, "error", fault)
@@ -163,7 +179,7 @@ func (h *Health) note(state *CheckState, c Check, fault error) {
 	}
 }
 
-// ServeHTTP answers with the report as JSON: 200 where the program is ready, else 503.
+// ServeHTTP answers with the report as JSON: status 200 if the program is ready, otherwise 503.
 func (h *Health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	report := h.Report(r.Context())
 	status := http.StatusOK

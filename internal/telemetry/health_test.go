@@ -65,7 +65,7 @@ func TestReportNamesEachCheckAndSinceWhen(t *testing.T) {
 	})
 }
 
-func TestProbesInALoopAskAFewTimesASecond(t *testing.T) {
+func TestFrequentProbesShareTheCachedReport(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var database thing
@@ -78,7 +78,7 @@ func TestProbesInALoopAskAFewTimesASecond(t *testing.T) {
 	})
 }
 
-func TestCheckThatHangsDoesNotHoldInTime(t *testing.T) {
+func TestHangingCheckFailsAtItsTimeout(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		hang := func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
@@ -93,7 +93,7 @@ func TestCheckThatHangsDoesNotHoldInTime(t *testing.T) {
 	})
 }
 
-func TestProberThatGoesAwayMakesNothingFail(t *testing.T) {
+func TestAbortedProbeDoesNotFailAnyCheck(t *testing.T) {
 	t.Parallel()
 	gone, leave := context.WithCancel(t.Context())
 	leave()
@@ -102,7 +102,7 @@ func TestProberThatGoesAwayMakesNothingFail(t *testing.T) {
 	require.True(t, health.Report(gone).Ready())
 }
 
-func TestAdminSaysWhyItIsNotReadyAndStaysHealthy(t *testing.T) {
+func TestReadyzNamesFailedChecksWhileHealthzSucceeds(t *testing.T) {
 	t.Parallel()
 	var claims thing
 	claims.fault.Store(new(errors.New("no claim has succeeded for 3s")))

@@ -1,5 +1,6 @@
-// Package telemetry is how programs tell what they do: log lines of one form, metrics in one registry, and the admin handler that
-// serves metrics, health and profiles. Of the programs it knows no more than what a DatabaseReader tells and what a Check asks.
+// Package telemetry provides logs, metrics and health checks: loggers of one format, a metrics
+// registry, and the admin handler that serves metrics, health and profiles. It reads the programs'
+// state only through DatabaseReader and Check.
 package telemetry
 
 import (
@@ -11,21 +12,27 @@ import (
 	"github.com/mattn/go-isatty"
 )
 
-// Format is how log lines look.
+// Format is the format of log lines.
 type Format string
 
-// The formats. Any other means: text on a terminal, else JSON.
+// Formats. With any other value, the format is text on a terminal and otherwise JSON.
 const (
-	Text Format = "text" // for people; coloured on a terminal
-	JSON Format = "json" // one object a line
+	// Text is coloured on a terminal.
+	Text Format = "text"
+	// JSON is one object per line.
+	JSON Format = "json"
 )
 
-// NewLogger returns a logger that writes lines of at least a level to w. Instants are UTC, so that lines of many machines sort.
+// NewLogger returns a logger that writes lines of at least the given level to w. Timestamps are in
+// UTC, so that lines of several machines can be sorted.
 func NewLogger(w io.Writer, level slog.Level, format Format) *slog.Logger {
 	terminal := isTerminal(w)
 	if format == Text || format != JSON && terminal {
 		return slog.New(tint.NewTextHandler(w, &tint.Options{
-			Level: level, TimeFormat: "15:04:05.000Z", NoColor: !terminal, ReplaceAttr: readable,
+			Level:       level,
+			TimeFormat:  "15:04:05.000Z",
+			NoColor:     !terminal,
+			ReplaceAttr: readable,
 		}))
 	}
 	return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: readable}))
@@ -36,7 +43,8 @@ func isTerminal(w io.Writer) bool {
 	return ok && isatty.IsTerminal(f.Fd())
 }
 
-// readable turns every instant of a line to UTC, and writes durations with units, which JSON would make nanoseconds of.
+// readable converts timestamps to UTC and formats durations with units, because JSON would show
+// them in nanoseconds.
 func readable(_ []string, a slog.Attr) slog.Attr {
 	switch a.Value.Kind() {
 	case slog.KindTime:

@@ -9,26 +9,32 @@ import (
 // Place is where a panic was contained.
 type Place string
 
-// The places.
+// Places.
 const (
-	InRun      Place = "run"      // one execution; its run is recorded as lost
-	InSweep    Place = "sweep"    // one sweep; the others of its pass go on
-	InRequest  Place = "request"  // one API request; it is answered with 500
-	InAnalysis Place = "analysis" // one analysis of the planner; it is recorded as failed
-	InNotice   Place = "notice"   // one notice, or one look after them; it is tried again
+	// InRun is one execution. Its run is recorded as lost.
+	InRun Place = "run"
+	// InSweep is one sweep. The other sweeps of the pass continue.
+	InSweep Place = "sweep"
+	// InRequest is one API request. It gets status 500.
+	InRequest Place = "request"
+	// InAnalysis is one analysis of the planner. It is recorded as failed.
+	InAnalysis Place = "analysis"
+	// InNotice is one notice, or one poll for notices. It is retried.
+	InNotice Place = "notice"
 )
 
-// Panics returns the counter of a place, out of the one vector that all places of a registry share.
+// Panics returns the counter of a place. All places of a registry share one vector.
 func Panics(r prometheus.Registerer, at Place) prometheus.Counter {
 	v := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "rubato_panics_total", Help: "Panics that were contained, by where.",
+		Name: "rubato_panics_total", Help: "Contained panics, by place.",
 	}, []string{"where"})
 	if err := r.Register(v); err != nil {
 		known, is := errors.AsType[prometheus.AlreadyRegisteredError](err)
 		if !is {
-			panic(err) // A registry that holds another metric of this name: a fault of the build.
+			// Another metric has this name, which is a programming error.
+			panic(err)
 		}
-		v = known.ExistingCollector.(*prometheus.CounterVec) //nolint:forcetypeassert // Equal descriptions come from here alone.
+		v = known.ExistingCollector.(*prometheus.CounterVec) //nolint:forcetypeassert // Only this function registers the description.
 	}
 	for _, place := range []Place{InRun, InSweep, InRequest, InAnalysis, InNotice} {
 		v.WithLabelValues(string(place))

@@ -5,8 +5,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// NewRegistry returns a registry that tells about the process itself: the Go runtime, the process, and the build. Programs add
-// theirs.
+// NewRegistry returns a registry with metrics of the Go runtime, the process and the build.
+// Programs add their own.
 func NewRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(
@@ -15,7 +15,7 @@ func NewRegistry() *prometheus.Registry {
 		collectors.NewBuildInfoCollector(),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name:        "rubato_build_info",
-			Help:        "Always 1; the label tells which version runs.",
+			Help:        "Always 1; the label is the running version.",
 			ConstLabels: prometheus.Labels{"version": Version()},
 		}, func() float64 { return 1 }),
 	)

@@ -6,40 +6,55 @@ import (
 )
 
 const (
-	// oldSnapshot is the age from which a transaction is named in the log: the statements of Rubato itself end within seconds.
+	// oldSnapshot is the age at which a transaction is logged. Rubato's own statements end within
+	// seconds.
 	oldSnapshot = time.Minute
-	// holderAgain is how long after a transaction was named it is named again, so that a forgotten one costs six lines an hour.
+	// holderAgain is the interval at which the same transaction is logged again: six lines an hour.
 	holderAgain = 10 * time.Minute
 )
 
-// SnapshotHolder is the session whose transaction keeps vacuum from removing dead rows. Of its query only the command is known, because
-// the text may hold data or secrets of others.
+// SnapshotHolder is the session whose transaction keeps vacuum from removing dead rows. It has only
+// the command of its query, because the text may hold data or secrets of other applications.
 type SnapshotHolder struct {
-	PID         int32 // of its server process, for pg_terminate_backend; zero: a prepared transaction
-	User        string
-	Application string // application_name
-	Client      string // the address it comes from; empty: a Unix socket
-	State       string // as pg_stat_activity names it, or "prepared"
-	Command     string // first word of its last query, such as SELECT; empty: not known
-	QueryID     int64  // for pg_stat_statements; zero: Postgres does not compute it
-	Prepared    string // the identifier for ROLLBACK PREPARED; empty: no prepared transaction
-	Since       time.Time
-	QueryStart  time.Time // zero: not known
+	// PID is the server process, for pg_terminate_backend; zero for a prepared transaction.
+	PID  int32
+	User string
+	// Application is application_name.
+	Application string
+	// Client is the client's address; empty for a Unix socket.
+	Client string
+	// State is that of pg_stat_activity, or "prepared".
+	State string
+	// Command is the first word of the last query, such as SELECT; empty if it is not known.
+	Command string
+	// QueryID is for pg_stat_statements; zero if Postgres does not compute it.
+	QueryID int64
+	// Prepared is the identifier for ROLLBACK PREPARED; empty if the transaction is not prepared.
+	Prepared string
+	Since    time.Time
+	// QueryStart is zero if it is not known.
+	QueryStart time.Time
 }
 
-// snapshotLog names the holders of old snapshots in the log, each once in ten minutes. Its user serializes calls.
+// snapshotLog rate-limits the log of old snapshots: the same holder once in ten minutes. The caller
+// serializes calls.
 type snapshotLog struct {
-	named SnapshotHolder // pid, prepared and since of the last one named
+	// named identifies the transaction that was logged last, by pid, prepared and since.
+	named SnapshotHolder
 	at    time.Time
 }
 
-// report logs the holder of the oldest snapshot if that is older than a minute.
+// report logs the holder of the oldest snapshot if the snapshot is older than oldSnapshot.
 func (l *snapshotLog) report(logger *slog.Logger, state DatabaseState) {
 	if state.OldestSnapshot < oldSnapshot {
 		return
 	}
 	h := state.SnapshotHolder
-	transaction := SnapshotHolder{PID: h.PID, Prepared: h.Prepared, Since: h.Since}
+	transaction := SnapshotHolder{
+		PID:      h.PID,
+		Prepared: h.Prepared,
+		Since:    h.Since,
+	}
 	if transaction == l.named && time.Since(l.at) < holderAgain {
 		return
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestLogLinesAreJSONWhereNobodyWatches(t *testing.T) {
+func TestLogLinesAreJSONWithoutATerminal(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	logger := NewLogger(&out, slog.LevelInfo, "auto")
@@ -33,7 +33,7 @@ func TestLogLinesAreJSONWhereNobodyWatches(t *testing.T) {
 	require.Equal(t, time.UTC, stamp.Location())
 }
 
-func TestLogLinesAreTextWhereAsked(t *testing.T) {
+func TestLogLinesAreTextOnRequest(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 
@@ -60,7 +60,7 @@ func TestAdminServesMetricsHealthAndProfiles(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, get(admin, "/").Code)
 }
 
-func TestVersionTellsReleaseElseCommit(t *testing.T) {
+func TestVersionIsTheReleaseOrTheCommit(t *testing.T) {
 	t.Parallel()
 	commit := debug.BuildSetting{Key: "vcs.revision", Value: "0123456789abcdef0123"}
 	for name, tc := range map[string]struct {
@@ -80,7 +80,7 @@ func TestVersionTellsReleaseElseCommit(t *testing.T) {
 	require.NotEmpty(t, Version())
 }
 
-func TestVersionIsTheLinkersWhereItWasGivenOne(t *testing.T) {
+func TestLinkerOverridesTheVersion(t *testing.T) {
 	t.Parallel()
 	found := build{release: "v0.0.0-20260101000000-0123456789ab", commit: "0123456789ab"}
 	for name, tc := range map[string]struct {

@@ -2,28 +2,31 @@ package telemetry
 
 import "runtime/debug"
 
-// The linker sets these where there is no repository to read them from, as in the image: -X rubato/internal/telemetry.release=v1.2.3.
+// The linker sets these if the build has no repository, as in the image: -X
+// rubato/internal/telemetry.release=v1.2.3.
 var (
-	release string //nolint:gochecknoglobals // Only the linker writes it.
-	commit  string //nolint:gochecknoglobals // Only the linker writes it.
+	release string //nolint:gochecknoglobals // Only the linker sets it.
+	commit  string //nolint:gochecknoglobals // Only the linker sets it.
 )
 
-// Version returns what this program was built from: the release where it is one, else the commit with "-dirty" where files had
-// changed, else "devel".
+// Version returns the version of this build: the release, otherwise the commit, with "-dirty" after
+// local changes, otherwise "devel".
 func Version() string { return built().version() }
 
-// Commit returns the whole ID of the commit that this program was built from, or "" if it is not known.
+// Commit returns the full commit ID of this build, or "" if it is not known.
 func Commit() string { return built().commit }
 
 const devel = "devel"
 
-// build is what is known of the source of a program.
+// build describes the source of a program.
 type build struct {
-	release, commit string // empty: not known
-	dirty           bool   // files differed from the commit
+	// release and commit are empty if they are not known.
+	release, commit string
+	// dirty is true if files differed from the commit.
+	dirty bool
 }
 
-// built returns what the linker was given, and the build information of Go for the rest.
+// built returns the values of the linker, or Go's build information if the linker set none.
 func built() build {
 	b := build{}
 	if info, ok := debug.ReadBuildInfo(); ok {
@@ -32,7 +35,7 @@ func built() build {
 	return b.linked(release, commit)
 }
 
-// linked returns b with what the linker was given in place of what Go found.
+// linked returns the values of the linker if it set any, otherwise b.
 func (b build) linked(release, commit string) build {
 	if release != "" || commit != "" {
 		return build{release: release, commit: commit}
@@ -69,5 +72,5 @@ func (b build) version() string {
 	}
 }
 
-// shortCommit is how much of a commit's ID a version shows: enough to be unique.
+// shortCommit is the length of a commit ID in a version. It is long enough to be unique.
 const shortCommit = 12

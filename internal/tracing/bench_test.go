@@ -57,7 +57,7 @@ func record(t *testing.T, sampler sdktrace.Sampler) (*Provider, *tracetest.InMem
 }
 
 // Where nobody collects traces, nothing stands between a worker and its stores.
-func TestOffIsNothing(t *testing.T) {
+func TestTracingOffCreatesNothing(t *testing.T) {
 	t.Parallel()
 	p, err := Open(t.Context(), Config{}, nil)
 	require.NoError(t, err)
@@ -69,7 +69,7 @@ func TestOffIsNothing(t *testing.T) {
 }
 
 // A run leaves nothing behind in memory, however it ends.
-func TestRunsAreForgottenWhenTheyEnd(t *testing.T) {
+func TestEndedRunsAreRemovedFromTheTracer(t *testing.T) {
 	t.Parallel()
 	p, out := record(t, sdktrace.AlwaysSample())
 	good, bad := NewRuns(p, instant{}), NewRuns(p, instant{err: errors.New("away")})
@@ -104,7 +104,7 @@ func TestRunsAreForgottenWhenTheyEnd(t *testing.T) {
 }
 
 // What a sampler leaves out is not sent, and the target is told so.
-func TestUnsampledRunsSayItToTheTarget(t *testing.T) {
+func TestTraceparentOfUnsampledRunsIsMarked(t *testing.T) {
 	t.Parallel()
 	p, out := record(t, sdktrace.NeverSample())
 	r := NewRuns(p, instant{})

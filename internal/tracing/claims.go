@@ -12,14 +12,15 @@ import (
 	"rubato/internal/claims"
 )
 
-// Claims makes a span of every claim that took something or failed. Looking and finding nothing, once a second, is no news.
+// Claims creates a span for every claim that claimed endpoints or failed. Empty polls get none,
+// because they happen every second.
 type Claims struct {
 	claims.Store
 
 	tracer trace.Tracer
 }
 
-// NewClaims wraps the store of claims. It returns the store itself where there are no traces.
+// NewClaims wraps the store of claims. It returns the store itself if tracing is off.
 func NewClaims(p *Provider, s claims.Store) claims.Store {
 	if p == nil {
 		return s
@@ -42,7 +43,8 @@ func (c *Claims) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim
 	return list, now, err
 }
 
-// end ends a span that may have failed. The text of the error is in the log; here it could show what it should not.
+// end ends a span that may have failed. The span does not contain the error's text, because that
+// may hold secrets; the log has it.
 func end(span trace.Span, err error) {
 	if err != nil {
 		fail(span, otherError)
@@ -50,7 +52,7 @@ func end(span trace.Span, err error) {
 	span.End()
 }
 
-// fail marks a span as failed, with a kind of few values.
+// fail marks a span as failed. kind becomes error.type and must have few distinct values.
 func fail(span trace.Span, kind string) {
 	span.SetAttributes(semconv.ErrorTypeKey.String(kind))
 	span.SetStatus(codes.Error, "")

@@ -1,9 +1,10 @@
-// Package tracing follows what happens through the programs and sends it, as OpenTelemetry spans, to a collector.
+// Package tracing exports OpenTelemetry spans and metrics to a collector.
 //
-// It is off unless the environment names a collector. Then nothing of it stands on any path: programs ask [Open], get nothing, and wire
-// nothing in. When it is on, a run is a trace whose ID is the run's own, so that a run, its log lines and its trace find each other
-// without a table; what is done for many runs at once, a claim or a commit, is a trace of its own that the runs link to.
+// It is off unless the environment names a collector. When it is off, [Open] returns nil and
+// programs wrap nothing, so that it adds no cost. When it is on, every run is a trace whose ID is
+// the run's ID. A run, its log lines and its trace can therefore be found from each other without a
+// table. Batches, such as a claim or a commit, are separate traces to which the runs link.
 //
-// Attributes are names, numbers and enums of ours. No header, no body, no path or query of a target and no parameter of a statement is
-// ever put into one: a URL's path holds as many secrets as its query does.
+// Attributes are names, numbers and enums of Rubato. They never contain headers, bodies, parameters
+// of statements, or the path and query of a target, because all of these may hold secrets.
 package tracing

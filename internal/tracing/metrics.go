@@ -12,26 +12,27 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 )
 
-// MetricsConfig says where metrics go. How often, with which headers, certificates and temporality, the exporter and the SDK read from the
-// OTEL_* variables of the environment.
+// MetricsConfig selects the collector of metrics. The exporter and the SDK read the interval,
+// headers, certificates and temporality from the OTEL_* variables.
 type MetricsConfig struct {
-	On       bool
-	Endpoint string // the whole URL that metrics are posted to
+	On bool
+	// Endpoint is the full URL to which metrics are posted.
+	Endpoint string
 	Service  Service
 }
 
-// Metrics sends the metrics of a Prometheus registry to a collector, once a minute unless OTEL_METRIC_EXPORT_INTERVAL says otherwise. A
-// nil one sends none, and its methods may be called.
+// Metrics pushes the metrics of a Prometheus registry to a collector, once a minute or at
+// OTEL_METRIC_EXPORT_INTERVAL. A nil value pushes none, and its methods may be called.
 type Metrics struct {
 	sdk *metric.MeterProvider
 }
 
-// OpenMetrics starts to send what the registry holds, or returns nil if the configuration wants none. The registry is the only source, so a
-// collector and a Prometheus server that scrapes the same process see the same numbers under the same names. A collector that is away costs
-// the points of that time and is logged.
+// OpenMetrics starts to push the registry, or returns nil if the push is off. The registry is the
+// only source, so that a collector and a Prometheus server see the same values under the same
+// names. If the collector is unreachable, the points of that time are lost and an error is logged.
 func OpenMetrics(ctx context.Context, c MetricsConfig, source prometheus.Gatherer, logger *slog.Logger) (*Metrics, error) {
 	if !c.On {
-		return nil, nil //nolint:nilnil // No sender is what off means.
+		return nil, nil //nolint:nilnil // A nil value means that the push is off.
 	}
 	exporter, err := otlpmetrichttp.New(ctx, otlpmetrichttp.WithEndpointURL(c.Endpoint))
 	if err != nil {
@@ -46,7 +47,7 @@ func OpenMetrics(ctx context.Context, c MetricsConfig, source prometheus.Gathere
 	return &Metrics{sdk: metric.NewMeterProvider(metric.WithReader(reader), metric.WithResource(about))}, nil
 }
 
-// Close sends the metrics a last time, for two seconds at most.
+// Close pushes the metrics one last time within closeTimeout.
 func (m *Metrics) Close(ctx context.Context) error {
 	if m == nil {
 		return nil

@@ -194,7 +194,7 @@ func (r *receiver) requireResource(t *testing.T) {
 	require.Contains(t, r.schema, "opentelemetry.io/schemas/")
 }
 
-func TestMetricsReachACollectorAsPrometheusSeesThem(t *testing.T) {
+func TestPushedMetricsEqualScrapedOnes(t *testing.T) {
 	t.Parallel()
 	to := receive(t)
 	registry := prometheus.NewRegistry()
@@ -228,7 +228,7 @@ func TestMetricsReachACollectorAsPrometheusSeesThem(t *testing.T) {
 	to.requireResource(t)
 }
 
-func TestSpansNameTheirProcess(t *testing.T) {
+func TestSpansHaveTheResourceOfTheirProcess(t *testing.T) {
 	t.Parallel()
 	to := receive(t)
 	p, err := Open(t.Context(), Config{
@@ -241,7 +241,7 @@ func TestSpansNameTheirProcess(t *testing.T) {
 	to.requireResource(t)
 }
 
-func TestMetricsThatAreOffAreNothing(t *testing.T) {
+func TestMetricsPushOffCreatesNothing(t *testing.T) {
 	t.Parallel()
 	m, err := OpenMetrics(t.Context(), MetricsConfig{}, nil, nil)
 	require.NoError(t, err)

@@ -13,29 +13,31 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// closeTimeout is how long the end of a program waits for a collector to take the last spans.
+// closeTimeout bounds the export of the last spans or metrics at shutdown.
 const closeTimeout = 2 * time.Second
 
-// Config says where spans go and which of them. What else the OTEL_* variables of the environment say, such as headers, certificates,
-// batch sizes and attributes of the resource, the exporter and the SDK read for themselves.
+// Config selects the collector and the sampler. The exporter and the SDK read all other OTEL_*
+// variables themselves, such as headers, certificates, batch sizes and resource attributes.
 type Config struct {
-	On       bool
-	Endpoint string // the whole URL that spans are posted to
-	Sampler  string // as OTEL_TRACES_SAMPLER names it
-	Ratio    float64
-	Service  Service
+	On bool
+	// Endpoint is the full URL to which spans are posted.
+	Endpoint string
+	// Sampler is a value of OTEL_TRACES_SAMPLER.
+	Sampler string
+	Ratio   float64
+	Service Service
 }
 
-// Provider makes spans. A nil one makes none, and all its methods may be called.
+// Provider creates spans. A nil provider creates none, and its methods may be called.
 type Provider struct {
 	sdk *sdktrace.TracerProvider
 }
 
-// Open returns a provider, or nil where the configuration wants no traces. It does not connect: a collector that is away costs spans
-// and nothing else, and is logged.
+// Open returns a provider, or nil if tracing is off. It does not connect. If the collector is
+// unreachable, spans are dropped and an error is logged; nothing else is affected.
 func Open(ctx context.Context, c Config, logger *slog.Logger) (*Provider, error) {
 	if !c.On {
-		return nil, nil //nolint:nilnil // No provider is what off means.
+		return nil, nil //nolint:nilnil // A nil provider means that tracing is off.
 	}
 	sampler, err := newSampler(c.Sampler, c.Ratio)
 	if err != nil {
@@ -59,7 +61,7 @@ func newProvider(sampler sdktrace.Sampler, about *resource.Resource, out sdktrac
 	)}
 }
 
-// Close sends what is left, for two seconds at most.
+// Close exports the remaining spans within closeTimeout.
 func (p *Provider) Close(ctx context.Context) error {
 	if p == nil {
 		return nil
@@ -72,7 +74,7 @@ func (p *Provider) Close(ctx context.Context) error {
 	return nil
 }
 
-// Tracers returns what makes tracers, for libraries that make spans of their own; nil where there are none.
+// Tracers returns the tracer provider for libraries that create spans; nil if tracing is off.
 func (p *Provider) Tracers() trace.TracerProvider {
 	if p == nil {
 		return nil

@@ -8,16 +8,17 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
 )
 
-// Service says which process spans and metrics come from.
+// Service identifies the process to a collector.
 type Service struct {
-	Name     string
-	Version  string
-	Instance string // unique among all processes that send under the same name
+	Name    string
+	Version string
+	// Instance is unique among all processes with the same name.
+	Instance string
 }
 
-// resource returns what a collector is told of the process, by OpenTelemetry's conventions: service, SDK, host, operating system, container,
-// process and runtime. The arguments and the owner of the process are left out, because arguments may hold secrets. What
-// OTEL_RESOURCE_ATTRIBUTES says wins.
+// resource returns the attributes of the process by OpenTelemetry's conventions: service, SDK,
+// host, operating system, container, process and runtime. It omits the arguments and the owner of
+// the process, because arguments may hold secrets. OTEL_RESOURCE_ATTRIBUTES overrides them.
 func (s Service) resource(ctx context.Context) (*resource.Resource, error) {
 	about, err := resource.New(ctx,
 		resource.WithTelemetrySDK(), resource.WithHost(), resource.WithOSType(), resource.WithContainerID(),
@@ -28,7 +29,7 @@ func (s Service) resource(ctx context.Context) (*resource.Resource, error) {
 		resource.WithFromEnv(),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("describe the process to the collector, with OTEL_RESOURCE_ATTRIBUTES: %w", err)
+		return nil, fmt.Errorf("reading the resource attributes, with OTEL_RESOURCE_ATTRIBUTES: %w", err)
 	}
 	return about, nil
 }

@@ -19,14 +19,16 @@ import (
 	"rubato/internal/runs"
 )
 
-// Runs makes a trace of every run of a worker: the run itself, from the statement that starts it to the commit of its record, and in it
-// the start, the request and the finish. It stands around the store of executions, and the worker tells it of requests. It is safe for
-// concurrent use.
+// Runs creates a trace for every run of a worker. The trace lasts from the statement that starts
+// the run to the commit of its record, and contains the start, the request and the finish. Runs
+// wraps the store of executions, and the worker reports requests to it. It is safe for concurrent
+// use.
 type Runs struct {
 	dispatch.Executions
 
 	tracer trace.Tracer
-	open   sync.Map // runs.ID to trace.Span: runs that have started and not ended
+	// open maps runs.ID to trace.Span for runs that have started and not ended.
+	open sync.Map
 }
 
 var _ dispatch.Tracer = (*Runs)(nil)
@@ -51,17 +53,23 @@ func (r *Runs) Start(ctx context.Context, s dispatch.Starting) ([]dispatch.Start
 	}
 	ended := time.Now()
 	for _, run := range started {
-		r.begin(asked[run.RunID], step{name: "start", began: began, ended: ended, commit: commit.SpanContext()})
+		r.begin(asked[run.RunID], step{
+			name:   "start",
+			began:  began,
+			ended:  ended,
+			commit: commit.SpanContext(),
+		})
 	}
 	return started, nil
 }
 
-// begin begins the trace of a run that has started.
+// begin starts the trace of a run.
 func (r *Runs) begin(s dispatch.Start, started step) {
 	ctx := context.WithValue(context.Background(), traceIDKey{}, trace.TraceID(s.RunID))
 	_, span := r.tracer.Start(ctx, "run", trace.WithNewRoot(), trace.WithTimestamp(started.began), trace.WithSpanKind(trace.SpanKindConsumer))
 	r.open.Store(s.RunID, span)
-	if !span.IsRecording() { // It is kept for its name alone, which the target is told.
+	// An unsampled span is kept because its ID goes to the target.
+	if !span.IsRecording() {
 		return
 	}
 	span.SetAttributes(
@@ -74,27 +82,28 @@ func (r *Runs) begin(s dispatch.Start, started step) {
 	r.add(span, started)
 }
 
-// step is a part of a run that was done for many runs at once.
+// step is a part of a run that one statement performed for a batch of runs.
 type step struct {
 	name         string
 	began, ended time.Time
-	commit       trace.SpanContext // of what was done for all of them
+	// commit is the span of the batch.
+	commit trace.SpanContext
 }
 
-// add adds a step to a run.
+// add adds a step to the trace of a run.
 func (r *Runs) add(run trace.Span, s step) {
 	_, span := r.tracer.Start(trace.ContextWithSpan(context.Background(), run), s.name,
 		trace.WithTimestamp(s.began), trace.WithLinks(trace.Link{SpanContext: s.commit}))
 	span.End(trace.WithTimestamp(s.ended))
 }
 
-// Request implements dispatch.Tracer. The span knows the target by its host alone.
+// Request implements dispatch.Tracer. The span has only the host of the target.
 func (r *Runs) Request(id runs.ID, q egress.Request) (traceparent string, done func(egress.Response, error)) {
 	run, found := r.open.Load(id)
 	if !found {
 		return "", func(egress.Response, error) {}
 	}
-	_, span := r.tracer.Start(trace.ContextWithSpan(context.Background(), run.(trace.Span)), q.Method, trace.WithSpanKind(trace.SpanKindClient)) //nolint:forcetypeassert // Nothing else is stored.
+	_, span := r.tracer.Start(trace.ContextWithSpan(context.Background(), run.(trace.Span)), q.Method, trace.WithSpanKind(trace.SpanKindClient)) //nolint:forcetypeassert // Only spans are stored.
 	if span.IsRecording() {
 		span.SetAttributes(target(q)...)
 	}
@@ -109,11 +118,12 @@ func (r *Runs) Request(id runs.ID, q egress.Request) (traceparent string, done f
 	}
 }
 
-// otherError is the error.type of errors that have no name of their own.
+// otherError is the error.type of errors without a specific type.
 const otherError = "_OTHER"
 
-// failureOf returns the error.type of a request by the conventions of HTTP clients: the reason that no whole answer came, else a status
-// of 400 or more, else "". Whether the endpoint's rules take the answer for a success is said by the span of the run.
+// failureOf returns the error.type of a request by the conventions for HTTP clients. It is the
+// reason of an incomplete response, a status of 400 or more, or "". The span of the run, not this
+// one, shows whether the endpoint's rules count the response as a success.
 func failureOf(a egress.Response, err error) string {
 	if failure, is := errors.AsType[*egress.Error](err); is {
 		return string(failure.Reason)
@@ -128,7 +138,7 @@ func failureOf(a egress.Response, err error) string {
 	}
 }
 
-// target returns what a span may tell of a request's target.
+// target returns the attributes of a request's target: method, scheme, host and port.
 func target(q egress.Request) []attribute.KeyValue {
 	list := []attribute.KeyValue{semconv.HTTPRequestMethodKey.String(q.Method)}
 	u, err := url.Parse(q.URL)
@@ -139,7 +149,7 @@ func target(q egress.Request) []attribute.KeyValue {
 	return append(list, semconv.ServerPort(portOf(u)))
 }
 
-// portOf returns the port of a URL, which is that of its scheme unless it names one.
+// portOf returns the port of a URL, or the default port of its scheme.
 func portOf(u *url.URL) int {
 	if port, err := strconv.Atoi(u.Port()); err == nil {
 		return port
@@ -150,7 +160,8 @@ func portOf(u *url.URL) int {
 	return 80
 }
 
-// traceparentOf returns the header of W3C Trace Context that makes a span the parent of what the receiver does.
+// traceparentOf returns the W3C Trace Context header that makes a span the parent of the receiver's
+// spans.
 func traceparentOf(c trace.SpanContext) string {
 	return "00-" + c.TraceID().String() + "-" + c.SpanID().String() + "-" + c.TraceFlags().String()
 }
@@ -158,7 +169,7 @@ func traceparentOf(c trace.SpanContext) string {
 // Dropped implements dispatch.Tracer.
 func (r *Runs) Dropped(id runs.ID) {
 	if run, found := r.open.LoadAndDelete(id); found {
-		span := run.(trace.Span) //nolint:forcetypeassert // Nothing else is stored.
+		span := run.(trace.Span) //nolint:forcetypeassert // Only spans are stored.
 		span.SetAttributes(attribute.String("rubato.run.reason", string(runs.LockLost)))
 		fail(span, string(runs.LockLost))
 		span.End()
@@ -171,23 +182,30 @@ func (r *Runs) Finish(ctx context.Context, f dispatch.Finish) (dispatch.Finished
 	ctx, commit := r.tracer.Start(ctx, "finish runs", trace.WithNewRoot(), trace.WithAttributes(attribute.Int("rubato.batch.size", len(f.Runs))))
 	done, err := r.Executions.Finish(ctx, f)
 	end(commit, err)
-	if err != nil { // The worker tries again.
+	// The worker retries.
+	if err != nil {
 		return done, err
 	}
-	finished := step{name: "finish", began: began, ended: time.Now(), commit: commit.SpanContext()}
+	finished := step{
+		name:   "finish",
+		began:  began,
+		ended:  time.Now(),
+		commit: commit.SpanContext(),
+	}
 	for _, run := range f.Runs {
 		r.complete(run, finished)
 	}
 	return done, nil
 }
 
-// complete ends the trace of a run whose record is written.
+// complete ends the trace of a run after its record is committed.
 func (r *Runs) complete(run runs.Run, finished step) {
 	found, open := r.open.LoadAndDelete(run.ID)
-	if !open { // It started without our hearing of it.
+	// The run started before this process traced it.
+	if !open {
 		return
 	}
-	span := found.(trace.Span) //nolint:forcetypeassert // Nothing else is stored.
+	span := found.(trace.Span) //nolint:forcetypeassert // Only spans are stored.
 	if !span.IsRecording() {
 		return
 	}

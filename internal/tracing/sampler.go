@@ -8,7 +8,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
-// newSampler returns the sampler that OTEL_TRACES_SAMPLER names.
+// newSampler returns the sampler for a value of OTEL_TRACES_SAMPLER.
 func newSampler(name string, ratio float64) (sdktrace.Sampler, error) {
 	base, parent := strings.CutPrefix(name, "parentbased_")
 	var s sdktrace.Sampler
@@ -20,7 +20,7 @@ func newSampler(name string, ratio float64) (sdktrace.Sampler, error) {
 	case "traceidratio":
 		s = mixed{sdktrace.TraceIDRatioBased(ratio)}
 	default:
-		return nil, fmt.Errorf("%q is no sampler of traces", name)
+		return nil, fmt.Errorf("unknown trace sampler %q", name)
 	}
 	if parent {
 		s = sdktrace.ParentBased(s)
@@ -28,11 +28,12 @@ func newSampler(name string, ratio float64) (sdktrace.Sampler, error) {
 	return s, nil
 }
 
-// mixed shows a sampler by ratio other IDs than the traces have. That one reads a number out of the ID and takes it for chance; the ID of
-// a run is a UUID, whose marks stand where it reads, so that of a tenth of all runs it would take none.
+// mixed hashes trace IDs for a ratio sampler. That sampler treats a part of the ID as a random
+// number. The ID of a run is a UUID, whose version bits are in that part, so that without the hash
+// a ratio of a tenth would sample no run.
 type mixed struct{ sdktrace.Sampler }
 
-// ShouldSample implements sdktrace.Sampler. The same ID is always judged alike.
+// ShouldSample implements sdktrace.Sampler. The decision depends on the ID alone.
 func (m mixed) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
 	x := binary.BigEndian.Uint64(p.TraceID[:8]) ^ binary.BigEndian.Uint64(p.TraceID[8:])
 	// The finalizer of SplitMix64: every bit of the input changes half of the output.

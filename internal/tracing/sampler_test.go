@@ -13,7 +13,7 @@ import (
 )
 
 // The marks of a UUID stand where a sampler by ratio looks for chance.
-func TestARatioHoldsForRuns(t *testing.T) {
+func TestRatioSamplerHoldsForRunIDs(t *testing.T) {
 	t.Parallel()
 	for _, ratio := range []float64{0, 0.01, 0.1, 0.5, 1} {
 		s, err := newSampler("parentbased_traceidratio", ratio)

@@ -49,7 +49,7 @@ func run(t *testing.T, args ...string) (output string, err error) {
 	return string(out), err
 }
 
-func TestTestsRunTogetherUnlessAFlagSaysOtherwise(t *testing.T) {
+func TestTogetherYieldsToTheParallelFlag(t *testing.T) {
 	t.Parallel()
 	out, err := run(t)
 	require.NoError(t, err, out)

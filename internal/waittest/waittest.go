@@ -1,5 +1,6 @@
-// Package waittest waits in tests for a condition or a message. A wait ends by the event. Its only limit is the deadline of the
-// test binary, because no shorter time holds on a machine that runs other programs too.
+// Package waittest waits in tests for a condition or a message. A wait ends with the event. Its
+// only timeout is the deadline of the test binary, because a shorter timeout would be unreliable on
+// a loaded machine.
 package waittest
 
 import (
@@ -12,17 +13,19 @@ import (
 )
 
 const (
-	// Conditions are looked at often at first, because most become true soon. The pauses double up to the longest, so that many
-	// waits beside each other leave the processor to what they wait for.
+	// Conditions are polled often at first, because most become true soon. The pauses double up to
+	// longestPause, so that many concurrent waits leave the processor to the tested code.
 	firstPause   = time.Millisecond
 	longestPause = 20 * time.Millisecond
 
-	// unbounded is the limit of a wait in a test binary without a deadline: that of `go test -timeout 0`.
+	// unbounded is the timeout of a wait in a test binary without a deadline: that of `go test
+	// -timeout 0`.
 	unbounded = 10 * time.Minute
 )
 
-// Limit returns how long a wait may take from now on: half of the time until the deadline of the test binary, which is 10 minutes
-// after its start by default. The other half remains for the tests that follow a failed one, and for cleanups.
+// Limit returns the timeout of a wait: half of the time until the deadline of the test binary. That
+// deadline is 10 minutes after its start by default. The other half remains for later tests and for
+// cleanups.
 func Limit(tb testing.TB) time.Duration {
 	tb.Helper()
 	if t, ok := tb.(interface{ Deadline() (time.Time, bool) }); ok {
@@ -33,8 +36,8 @@ func Limit(tb testing.TB) time.Duration {
 	return unbounded
 }
 
-// Together lets n tests of a binary run at once, unless -parallel says otherwise. It is for tests that wait more than they compute, and
-// belongs into TestMain before the run.
+// Together sets the number of parallel tests of a binary to n, unless -parallel is given. It is for
+// tests that wait more than they compute. Call it in TestMain before the tests run.
 func Together(n int) {
 	flag.Parse()
 	chosen := false
@@ -43,11 +46,12 @@ func Together(n int) {
 		return
 	}
 	if err := flag.Set("test.parallel", strconv.Itoa(n)); err != nil {
-		panic(err) // Every test binary has the flag.
+		// Every test binary has the flag.
+		panic(err)
 	}
 }
 
-// Context returns the context of the test with the limit of a wait.
+// Context returns the context of the test with a deadline after Limit.
 func Context(tb testing.TB) context.Context {
 	tb.Helper()
 	ctx, cancel := context.WithTimeout(tb.Context(), Limit(tb))
@@ -55,8 +59,9 @@ func Context(tb testing.TB) context.Context {
 	return ctx
 }
 
-// Until waits until a condition holds. It looks at once, and again after pauses, in the goroutine of the test. At the limit it
-// fails the test with the message, a format and its arguments.
+// Until waits until a condition holds. It evaluates the condition in the goroutine of the test,
+// first at once and then after pauses. After Limit it fails the test with the message, a format and
+// its arguments.
 func Until(tb testing.TB, holds func() bool, message ...any) {
 	tb.Helper()
 	pause := firstPause
@@ -68,8 +73,8 @@ func Until(tb testing.TB, holds func() bool, message ...any) {
 	}
 }
 
-// Receive returns the next value of a channel, or its zero value once the channel is closed. At the limit it fails the test with
-// the message, a format and its arguments.
+// Receive returns the next value of a channel, or its zero value if the channel is closed. After
+// Limit it fails the test with the message, a format and its arguments.
 func Receive[T any](tb testing.TB, from <-chan T, message ...any) T {
 	tb.Helper()
 	limit := time.NewTimer(Limit(tb))
@@ -83,7 +88,7 @@ func Receive[T any](tb testing.TB, from <-chan T, message ...any) T {
 	}
 }
 
-// formatted returns a message of a caller as the end of a sentence.
+// formatted returns the caller's message as the end of a sentence.
 func formatted(message []any) string {
 	if len(message) == 0 {
 		return ""

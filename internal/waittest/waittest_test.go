@@ -64,7 +64,7 @@ func TestAWaitEndsWithItsEvent(t *testing.T) {
 	})
 }
 
-func TestAWaitInVainLeavesHalfOfTheTime(t *testing.T) {
+func TestFailedWaitLeavesHalfOfTheTime(t *testing.T) {
 	t.Parallel()
 	for name, wait := range map[string]func(*doomed){
 		"waited in vain: for 3 runs": func(d *doomed) { waittest.Until(d, func() bool { return false }, "for %d runs", 3) },

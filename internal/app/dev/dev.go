@@ -173,12 +173,12 @@ func (s *Server) startPostgres(ctx context.Context, dir *dataDir) (stop func(), 
 		return nil, err
 	}
 	s.Settings.Database = config.Database{URL: cluster.URL(), DirectURL: cluster.URL()}
-	tended, endTending := context.WithCancel(ctx)
-	var tending sync.WaitGroup
-	tending.Go(func() { cluster.Tend(tended) })
+	supervised, stopSupervising := context.WithCancel(ctx)
+	var supervision sync.WaitGroup
+	supervision.Go(func() { cluster.Supervise(supervised) })
 	return func() {
-		endTending()
-		tending.Wait()
+		stopSupervising()
+		supervision.Wait()
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), postgresStop)
 		defer cancel()
 		if err := cluster.Stop(limited); err != nil {

@@ -1,11 +1,13 @@
-// Package devpgtest gives tests a real Postgres: a database of their own each, cheap enough that every test has one.
+// Package devpgtest gives each test its own Postgres database, cheaply.
 //
-// A test binary starts one cluster, on first use, from a golden data directory that lasts between runs and already holds the
-// migrated template database; a test's database is a copy of that template. The golden directory is cached under the version of
-// Postgres and the key of the template, and built under a file lock by whoever comes first. The cluster ends with the process,
-// however that ends, and removes its files, so no TestMain is needed.
+// A test binary starts one cluster, on first use, from a golden data directory. That directory
+// lasts between runs and already holds the migrated template database; a test's database is a copy
+// of the template. The golden directory is cached under the version of Postgres and the key of the
+// template. A file lock ensures that only one process builds it. The cluster stops with the
+// process, even if that is killed, and removes its files, so that no TestMain is needed.
 //
-// A machine without Postgres fails the tests, with a text that says how to get one; nothing is skipped.
+// On a machine without Postgres the tests fail with a message that explains how to install it. They
+// are never skipped.
 package devpgtest
 
 import (
@@ -25,25 +27,28 @@ import (
 )
 
 const (
-	// startTimeout bounds building a golden directory and starting a cluster; on a loaded machine with two cores it takes 5 s.
+	// startTimeout bounds building a golden directory and starting a cluster. On a loaded machine
+	// with two cores it takes 5 s.
 	startTimeout = 2 * time.Minute
 
-	// queryTimeout bounds making or dropping a database, which takes 20 ms alone.
+	// queryTimeout bounds creating or dropping a database, which takes 20 ms on an idle machine.
 	queryTimeout = time.Minute
 )
 
-// Template says what a new database holds.
+// Template describes the content of a new database.
 type Template struct {
-	Key     string                                      // changes whenever Migrate would do something else: a hash of the migrations
-	Migrate func(ctx context.Context, url string) error // fills the empty database at url; nil leaves it empty
+	// Key identifies the result of Migrate, for example a hash of the migrations.
+	Key string
+	// Migrate fills the empty database at url; nil leaves it empty.
+	Migrate func(ctx context.Context, url string) error
 }
 
-// clusters holds the running cluster of this process for each key: a string to a func() (*devpg.Cluster, error). It is the one
-// variable of the package, because the cluster is shared by tests that know nothing of each other.
+// clusters holds the running cluster of this process for each key: a string to a func()
+// (*devpg.Cluster, error). It is a package variable, because independent tests share the clusters.
 var clusters sync.Map
 
-// NewDatabase returns the URL of a new database that is a copy of the template. It is dropped when the test ends, together with
-// the sessions that are still on it.
+// NewDatabase returns the URL of a new database that is a copy of the template. When the test ends,
+// the database is dropped and its sessions are terminated.
 func NewDatabase(tb testing.TB, template Template) string {
 	tb.Helper()
 	start := func() (*devpg.Cluster, error) {
@@ -67,15 +72,15 @@ func NewDatabase(tb testing.TB, template Template) string {
 	return cluster.URLFor(name)
 }
 
-// Cluster returns a cluster of the test's own with an empty database, for tests that restart or kill the server: what is
-// committed there survives both. It is stopped and removed when the test ends.
+// Cluster returns a private cluster with an empty database, for tests that restart or kill the
+// server. Committed data survives both. The cluster is stopped and removed when the test ends.
 func Cluster(tb testing.TB) *devpg.Cluster {
 	tb.Helper()
 	return ClusterOf(tb, Template{Key: "empty"})
 }
 
-// ClusterOf returns a cluster as Cluster does, whose database holds what the template says. It costs no migration, because the cluster is
-// a copy of the golden directory.
+// ClusterOf returns a private cluster as Cluster does, whose database is a copy of the template. It
+// runs no migration, because it copies the golden directory.
 func ClusterOf(tb testing.TB, template Template) *devpg.Cluster {
 	tb.Helper()
 	cluster, err := startFrom(template, devpg.Config{Database: templateDatabase})
@@ -92,9 +97,10 @@ func ClusterOf(tb testing.TB, template Template) *devpg.Cluster {
 	return cluster
 }
 
-// Dir returns an empty directory that can hold the data of a cluster also when the tests run as root: the account that the
-// server then runs as cannot enter what testing.TB.TempDir returns. It is removed when the test ends: a server whose parent was killed
-// notices that by itself, and may write until then.
+// Dir returns an empty directory for the data of a cluster. Tests that run as root need it, because
+// the server's account cannot enter the directory of testing.TB.TempDir. It is removed when the
+// test ends. The removal is retried, because a server whose parent was killed may write until it
+// notices that.
 func Dir(tb testing.TB) string {
 	tb.Helper()
 	dir, err := devpg.MkdirTemp()
@@ -132,7 +138,7 @@ func startFrom(template Template, cfg devpg.Config) (*devpg.Cluster, error) {
 	return devpg.Start(ctx, cfg)
 }
 
-// execute runs one statement that concerns whole databases.
+// execute runs one statement on the maintenance database, such as CREATE DATABASE.
 func execute(cluster *devpg.Cluster, sql string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), queryTimeout)
 	defer cancel()

@@ -97,7 +97,7 @@ func TestClusterIsPrivateAndSurvivesAKill(t *testing.T) {
 	require.NotEqual(t, c.Dir(), Cluster(t).Dir())
 }
 
-func TestClusterOfATemplateHoldsWhatThatSays(t *testing.T) {
+func TestClusterOfATemplateHoldsItsData(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, 100, count(t, connect(t, ClusterOf(t, numbers()).URL())))
 }

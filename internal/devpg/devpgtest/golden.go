@@ -15,22 +15,25 @@ import (
 )
 
 const (
-	// layout is part of the name of every golden directory: raise it when a change here makes the old ones unfit.
+	// layout is part of the name of every golden directory. Raise it when a change here makes
+	// existing ones invalid.
 	layout = "1"
 
-	// templateDatabase is the database in a golden directory that tests get copies of.
+	// templateDatabase is the database in a golden directory from which tests get copies.
 	templateDatabase = "template_rubato"
 
 	goldenPrefix = "golden-"
-	sideSuffix   = ".side" // of one being built
-	lockSuffix   = ".lock"
+	// sideSuffix ends the name of an incomplete directory.
+	sideSuffix = ".side"
+	lockSuffix = ".lock"
 
-	// goldenAge is how long an unused golden directory is kept: long enough to switch between branches.
+	// goldenAge is how long an unused golden directory is kept. It is long enough to switch between
+	// branches.
 	goldenAge = 7 * 24 * time.Hour
 )
 
-// golden returns the golden directory of a template, built if it is missing, and a function that the caller calls once it has
-// made its copy.
+// golden returns the golden directory of a template and builds it if it is missing. The caller must
+// call release after it has copied the directory.
 func golden(ctx context.Context, template Template) (dir string, release func(), err error) {
 	cache, err := devpg.CacheDir()
 	if err != nil {
@@ -52,7 +55,8 @@ func golden(ctx context.Context, template Template) (dir string, release func(),
 			return "", nil, errors.Join(fmt.Errorf("building the template database: %w", err), lock.Close())
 		}
 	}
-	now := time.Now() // the time of a lock file says when its directory was last used
+	// The time of a lock file is that of the last use of its directory.
+	now := time.Now()
 	err = errors.Join(os.Chtimes(lock.Name(), now, now), syscall.Flock(int(lock.Fd()), syscall.LOCK_SH))
 	if err != nil {
 		return "", nil, errors.Join(err, lock.Close())
@@ -60,13 +64,15 @@ func golden(ctx context.Context, template Template) (dir string, release func(),
 	return dir, func() { _ = lock.Close() }, nil
 }
 
-// build makes the golden directory aside, with a cluster that runs for the migration only, and renames it into place.
+// build creates the golden directory under a temporary name and renames it into place. Its cluster
+// runs for the migration only.
 func build(ctx context.Context, dir string, template Template) error {
 	side := dir + sideSuffix
 	if err := os.RemoveAll(side); err != nil {
 		return err
 	}
-	defer os.RemoveAll(side) // nothing once it is in place
+	// After the rename there is nothing to remove.
+	defer os.RemoveAll(side)
 	cluster, err := devpg.Start(ctx, devpg.Config{Dir: side, Database: templateDatabase})
 	if err != nil {
 		return err
@@ -80,8 +86,9 @@ func build(ctx context.Context, dir string, template Template) error {
 	return os.Rename(side, dir)
 }
 
-// removeUnused removes golden directories that nobody used for long, finished or not. One that cannot be removed costs disk only,
-// and one that somebody is copying is locked. The lock files stay, because somebody may be waiting for them.
+// removeUnused removes golden directories, complete or not, that were not used for goldenAge. It
+// skips locked ones, because a process is copying them. A failed removal costs only disk space. The
+// lock files stay, because a process may be waiting for them.
 func removeUnused(cache string) {
 	locks, _ := filepath.Glob(filepath.Join(cache, goldenPrefix+"*"+lockSuffix))
 	for _, path := range locks {
@@ -102,7 +109,8 @@ func removeUnused(cache string) {
 	}
 }
 
-// lockFile takes the lock of that name, waiting for whoever builds or copies.
+// lockFile takes an exclusive lock on a file. It waits for processes that build or copy the
+// directory.
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -12,12 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestACollectorThatIsAwayFillsNoLog loses two batches of spans a second for two and a half minutes.
-func TestACollectorThatIsAwayFillsNoLog(t *testing.T) {
+// TestErrorsOfAnUnreachableCollectorAreRateLimited loses two batches of spans a second for two and a half minutes.
+func TestErrorsOfAnUnreachableCollectorAreRateLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
-		c := &complaints{logger: slog.New(slog.NewTextHandler(&out, nil))}
+		c := &errorLog{logger: slog.New(slog.NewTextHandler(&out, nil))}
 		for range 300 {
 			c.Handle(errors.New("connection refused"))
 			time.Sleep(500 * time.Millisecond)
