@@ -16,11 +16,11 @@ import (
 type endpointsApplyCmd struct {
 	serverFlag
 
-	File     string   `short:"f" required:"" placeholder:"FILE" help:"Endpoints in YAML or JSON, any number of documents; a folder of such files; or - for the input."`
-	Prune    bool     `help:"Also take out of service what --selector finds and the files do not name."`
-	Selector []string `placeholder:"NAME=VALUE" sep:"none" help:"What --prune looks at: endpoints with this label; may be repeated."`
-	Yes      bool     `short:"y" help:"Do not ask."`
-	DryRun   bool     `help:"Print the plan and do nothing."`
+	File     string   `short:"f" required:"" placeholder:"FILE" help:"YAML or JSON file with any number of endpoints, a directory of such files, or - for standard input."`
+	Prune    bool     `help:"Also delete endpoints that match --selector and are not in the files."`
+	Selector []string `placeholder:"NAME=VALUE" sep:"none" help:"Restrict --prune to endpoints with this label; may be repeated."`
+	Yes      bool     `short:"y" help:"Do not ask for confirmation."`
+	DryRun   bool     `help:"Print the plan without applying it."`
 }
 
 // step is one thing that apply is going to do.
@@ -35,9 +35,9 @@ type step struct {
 func (cmd *endpointsApplyCmd) Run(ctx context.Context, s *session) error {
 	switch {
 	case cmd.Prune && len(cmd.Selector) == 0:
-		return usageError{"--prune needs --selector, or it would take out of service everything that the files do not name"}
+		return usageError{"--prune needs --selector, otherwise it would delete every endpoint that is not in the files"}
 	case cmd.File == "-" && !cmd.Yes && !cmd.DryRun:
-		return usageError{"with -f - nobody can be asked: add --yes or --dry-run"}
+		return usageError{"-f - leaves no input for a confirmation: add --yes or --dry-run"}
 	}
 	wanted, faults, err := s.readEndpoints(cmd.File)
 	if err != nil {
@@ -58,7 +58,7 @@ func (cmd *endpointsApplyCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	if !cmd.Yes {
-		if err := s.confirm(ctx, "Do this?"); err != nil {
+		if err := s.confirm(ctx, "Apply this plan?"); err != nil {
 			return err
 		}
 	}
@@ -77,7 +77,7 @@ func (s *session) allFaults(ctx context.Context, sound []endpointFile, faults []
 		faults = append(faults, more...)
 	}
 	if err != nil { // What is known is worth telling without it.
-		return usageError{fmt.Sprintf("%s\nwhat the server has against the rest is not all known: %s", faultError(faults), err)}
+		return usageError{fmt.Sprintf("%s\nchecking the other endpoints on the server failed: %s", faultError(faults), err)}
 	}
 	return faultError(faults)
 }

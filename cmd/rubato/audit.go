@@ -10,7 +10,7 @@ import (
 
 // auditCmd is `rubato audit`.
 type auditCmd struct {
-	Window time.Duration `default:"24h" help:"How far back to read."`
+	Window time.Duration `default:"24h" help:"Span of the history to check."`
 }
 
 // Run audits the database that DATABASE_URL names. Breaches are a failure.
@@ -24,7 +24,7 @@ func (cmd *auditCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	if breaches > 0 {
-		return fmt.Errorf("the history breaks %d guarantees", breaches)
+		return fmt.Errorf("the history has %d breaches of guarantees", breaches)
 	}
 	return nil
 }

@@ -18,9 +18,9 @@ import (
 type endpointsExportCmd struct {
 	serverFlag
 
-	Label      []string `placeholder:"NAME=VALUE" sep:"none" help:"Only those with this label; may be repeated."`
-	NamePrefix string   `help:"Only those whose name begins so."`
-	State      string   `enum:",active,paused,archived" default:"" placeholder:"STATE" help:"Only those that are active, paused or archived. Default: all but archived."`
+	Label      []string `placeholder:"NAME=VALUE" sep:"none" help:"Filter by label; may be repeated."`
+	NamePrefix string   `help:"Filter by name prefix."`
+	State      string   `enum:",active,paused,archived" default:"" placeholder:"STATE" help:"Filter by state: active, paused or archived. Default: all but archived."`
 }
 
 // Run writes endpoints as lines that import takes.
@@ -45,7 +45,7 @@ func (cmd *endpointsExportCmd) Run(ctx context.Context, s *session) error {
 	}
 	defer func() { _ = body.Close() }()
 	if _, err := io.Copy(s.stdout, body); err != nil {
-		return fmt.Errorf("the export broke off, and what was written is not all of it: %w", err)
+		return fmt.Errorf("the export was interrupted; the output is incomplete: %w", err)
 	}
 	return nil
 }
@@ -54,9 +54,9 @@ func (cmd *endpointsExportCmd) Run(ctx context.Context, s *session) error {
 type endpointsImportCmd struct {
 	serverFlag
 
-	File   string `short:"f" required:"" placeholder:"FILE" help:"The lines, one JSON object each, or - for the input."`
-	From   int32  `default:"1" placeholder:"LINE" help:"The first line to send: after an import that broke off, the one that it named."`
-	DryRun bool   `help:"Check and plan, and write nothing."`
+	File   string `short:"f" required:"" placeholder:"FILE" help:"File with one JSON object per line, or - for standard input."`
+	From   int32  `default:"1" placeholder:"LINE" help:"First line to import. After an interrupted import, the line that its error names."`
+	DryRun bool   `help:"Validate and plan without writing."`
 }
 
 // Run imports lines and says what became of those that failed; with JSON, of each.
@@ -81,7 +81,7 @@ func (cmd *endpointsImportCmd) Run(ctx context.Context, s *session) error {
 	defer func() { _ = answer.Close() }()
 	summary, err := readResults(answer, cmd.From, s.printResult)
 	if err != nil {
-		return fmt.Errorf("go on with --from %d: %w", summary.Summary.NextLine, err)
+		return fmt.Errorf("continue with --from %d: %w", summary.Summary.NextLine, err)
 	}
 	return s.printSummary(summary)
 }
@@ -122,7 +122,7 @@ func (s *session) printSummary(summary client.ImportSummary) error {
 	case summary.Error != nil && summary.Error.Code == "from_beyond_end":
 		return usageError{"--" + summary.Error.Detail}
 	case summary.Error != nil:
-		return fmt.Errorf("%s; go on with --from %d", summary.Error.Detail, c.NextLine)
+		return fmt.Errorf("%s; continue with --from %d", summary.Error.Detail, c.NextLine)
 	case c.Failed > 0:
 		return fmt.Errorf("%d of %d lines failed", c.Failed, c.Lines)
 	case c.Lines == 0:
@@ -159,7 +159,7 @@ func readResults(answer io.Reader, from int32, each func(client.ImportResult, js
 		}
 	}
 	if err := errors.Join(lines.Err(), noSummary(ended)); err != nil {
-		return summary, fmt.Errorf("the answer broke off: %w", err)
+		return summary, fmt.Errorf("the response ended early: %w", err)
 	}
 	return summary, nil
 }

@@ -15,12 +15,12 @@ type changesCmd struct {
 	serverFlag
 	period
 
-	Object string `placeholder:"ID" help:"Only changes of the object with this id, such as ep_... or key_...."`
-	Kind   string `help:"Only changes of this kind of object, such as endpoint, key, run or secret."`
-	By     string `placeholder:"KEY" help:"Only changes by the key with this id (key_...)."`
-	Action string `help:"Only this action, such as register, edit, pause or revoke."`
-	Limit  int32  `default:"50" help:"At most so many."`
-	Cursor string `help:"Where the last list ended."`
+	Object string `placeholder:"ID" help:"Filter by object id, such as ep_... or key_...."`
+	Kind   string `help:"Filter by kind of object, such as endpoint, key, run or secret."`
+	By     string `placeholder:"KEY" help:"Filter by the id of the API key that made the change (key_...)."`
+	Action string `help:"Filter by action, such as register, edit, pause or revoke."`
+	Limit  int32  `default:"50" help:"Maximum number of results."`
+	Cursor string `help:"Cursor of the next page, from the previous list."`
 }
 
 // Run prints who changed what.

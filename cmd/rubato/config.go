@@ -40,7 +40,7 @@ func (*configCmd) Run(s *session) error {
 		}
 		rows = append(rows, []string{row.Name, value, row.Source, row.Doc})
 	}
-	return s.table([]string{"NAME", "VALUE", "SOURCE", "WHAT IT SAYS"}, rows)
+	return s.table([]string{"NAME", "VALUE", "SOURCE", "MEANING"}, rows)
 }
 
 // versionCmd is `rubato version`.

@@ -26,10 +26,10 @@ func (s *session) confirm(ctx context.Context, question string) error {
 	}()
 	select {
 	case <-ctx.Done():
-		return fmt.Errorf("nothing was done: %w", ctx.Err())
+		return fmt.Errorf("canceled; nothing was changed: %w", ctx.Err())
 	case answer := <-answered:
 		if answer != "yes" {
-			return usageError{"nothing was done"}
+			return usageError{"canceled; nothing was changed"}
 		}
 		return nil
 	}

@@ -9,7 +9,7 @@ import (
 type endpointsCreateCmd struct {
 	fieldFlags
 
-	File string `short:"f" placeholder:"FILE" help:"Read the endpoint from a JSON file, or from the input with -. Excludes the flags of fields."`
+	File string `short:"f" placeholder:"FILE" help:"JSON file with the endpoint, or - for standard input. Excludes the flags of fields."`
 }
 
 // Run registers the endpoint and prints it.

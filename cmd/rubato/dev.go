@@ -11,9 +11,9 @@ import (
 
 // devCmd is `rubato dev`.
 type devCmd struct {
-	Listen  string `placeholder:"HOST:PORT" help:"Where to listen. Default: RUBATO_LISTEN, else 127.0.0.1:8080. Port 0 takes a free one."`
-	DataDir string `placeholder:"DIR" help:"Where data and credentials are kept. Default: the user's place for application data."`
-	Demo    bool   `help:"Also serve a small target whose answers change, and register six endpoints on it."`
+	Listen  string `placeholder:"HOST:PORT" help:"Listen address. Default: RUBATO_LISTEN, otherwise 127.0.0.1:8080. Port 0 chooses a free port."`
+	DataDir string `placeholder:"DIR" help:"Directory for data and credentials. Default: the user's directory for application data."`
+	Demo    bool   `help:"Also serve a small target whose responses change, and register six endpoints on it."`
 }
 
 // Run serves until a signal comes.
@@ -35,7 +35,7 @@ func (cmd *devCmd) Run(ctx context.Context, s *session) error {
 			return err
 		}
 		if home.Temporary() {
-			logger.Warn("there is no home directory: the data is kept among temporary files", "dir", cmd.DataDir)
+			logger.Warn("no home directory found; data is stored in a temporary directory", "dir", cmd.DataDir)
 		}
 	}
 	return app.Interrupted(ctx, dev.Server{

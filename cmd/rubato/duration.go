@@ -19,10 +19,10 @@ func readDuration(ctx *kong.DecodeContext, target reflect.Value) error {
 	}
 	d, err := notation.ParseDuration(written, "")
 	if err != nil {
-		return fmt.Errorf("%q is no duration; give a number with its unit, such as %s", written, exampleOf(written))
+		return fmt.Errorf("%q is not a duration; use a number with a unit, such as %s", written, exampleOf(written))
 	}
 	if below := d.Truncate(time.Millisecond); below != d {
-		return fmt.Errorf("must be whole milliseconds: %s holds a part of one; write %s or %s", d, below, below+time.Millisecond)
+		return fmt.Errorf("must be whole milliseconds, not %s; use %s or %s", d, below, below+time.Millisecond)
 	}
 	target.Set(reflect.ValueOf(d))
 	return nil

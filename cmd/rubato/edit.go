@@ -15,18 +15,18 @@ import (
 // endpointsEditCmds are the commands of `rubato endpoints` that change one.
 type endpointsEditCmds struct {
 	Edit          endpointsEditCmd          `cmd:"" help:"Change some fields of an endpoint. For example: rubato endpoints edit shop --set timeoutMs=5000"`
-	Put           endpointsPutCmd           `cmd:"" help:"Make the endpoint of a key as a JSON file describes it, new or not."`
-	ResetFailures endpointsResetFailuresCmd `cmd:"" help:"Forget the failures in a row of an endpoint, and with them its backoff."`
+	Put           endpointsPutCmd           `cmd:"" help:"Create or replace the endpoint with a key from a JSON file."`
+	ResetFailures endpointsResetFailuresCmd `cmd:"" help:"Reset the failure count and the backoff of an endpoint."`
 }
 
 // endpointsEditCmd is `rubato endpoints edit`. It does not take --url for the server, because that is a field.
 type endpointsEditCmd struct {
 	fieldFlags
 
-	Endpoint  string   `arg:"" help:"The id (ep_...) or the key of the endpoint."`
-	File      string   `short:"f" placeholder:"FILE" help:"Read the changed fields from a JSON file, or from the input with -; null clears a field. Excludes --set and the flags of fields."`
-	Set       []string `placeholder:"FIELD=VALUE" sep:"none" help:"Change a field by its name in the API, such as timeoutMs=5000; key=null clears one. May be repeated."`
-	IfVersion *int64   `placeholder:"N" help:"Only if the endpoint still has this version."`
+	Endpoint  string   `arg:"" help:"Endpoint id (ep_...) or key."`
+	File      string   `short:"f" placeholder:"FILE" help:"JSON file with the changed fields, or - for standard input; null clears a field. Excludes --set and the flags of fields."`
+	Set       []string `placeholder:"FIELD=VALUE" sep:"none" help:"Change a field by its API name, such as timeoutMs=5000; key=null clears the key. May be repeated."`
+	IfVersion *int64   `placeholder:"N" help:"Fail unless the endpoint has this version."`
 }
 
 // Help shows how fields are written.
@@ -57,7 +57,7 @@ func (cmd *endpointsEditCmd) body(s *session) (json.RawMessage, error) {
 	for _, text := range cmd.Set {
 		name, value, found := strings.Cut(text, "=")
 		if !found {
-			return nil, usageError{fmt.Sprintf("%q has no \"=\" between its name and its value", text)}
+			return nil, usageError{fmt.Sprintf("%q must have the form NAME=VALUE", text)}
 		}
 		if _, twice := fields[name]; twice {
 			return nil, usageError{fmt.Sprintf("%q is given twice; keep one", name)}
@@ -69,7 +69,7 @@ func (cmd *endpointsEditCmd) body(s *session) (json.RawMessage, error) {
 		}
 	}
 	if cmd.File == "" && len(fields) == 0 {
-		return nil, usageError{"say what to change: by the flag of a field, by --set FIELD=VALUE or by --file"}
+		return nil, usageError{"no change given: use the flag of a field, --set FIELD=VALUE or --file"}
 	}
 	return s.objectFrom("fields", cmd.File, fields)
 }
@@ -78,10 +78,10 @@ func (cmd *endpointsEditCmd) body(s *session) (json.RawMessage, error) {
 type endpointsPutCmd struct {
 	serverFlag
 
-	Key  string `arg:"" help:"Your own name for the endpoint, unique."`
-	File string `short:"f" required:"" placeholder:"FILE" help:"Read the whole endpoint from a JSON file, or from the input with -."`
-	New  bool   `xor:"when" help:"Only if there is no endpoint with this key yet."`
-	Old  bool   `xor:"when" help:"Only if there is one."`
+	Key  string `arg:"" help:"Your own unique name for the endpoint."`
+	File string `short:"f" required:"" placeholder:"FILE" help:"JSON file with the whole endpoint, or - for standard input."`
+	New  bool   `xor:"when" help:"Fail if an endpoint has this key already."`
+	Old  bool   `xor:"when" help:"Fail unless an endpoint has this key."`
 }
 
 // Help shows an example.
@@ -108,7 +108,7 @@ func (cmd *endpointsPutCmd) Run(ctx context.Context, s *session) error {
 	}
 	raw, err := r.read(r.api.PutEndpointByKeyWithBodyWithResponse(ctx, cmd.Key, params, "application/json", bytes.NewReader(body)))
 	if problem, is := errors.AsType[*client.Problem](err); is && cmd.Old && problem.Code == "version_mismatch" {
-		problem.Detail = "no endpoint has this key; leave --old out to create one"
+		problem.Detail = "no endpoint has this key; omit --old to create one"
 	}
 	if err != nil {
 		return err

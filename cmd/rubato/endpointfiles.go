@@ -90,13 +90,13 @@ func (s *session) readEndpoints(name string) (all []endpointFile, faults []fileF
 	for _, e := range all {
 		if other, twice := seen[e.key]; twice {
 			line := e.lineOf("key")
-			text := fmt.Sprintf("%s:%d: key: %s is that of %s:%d, too", e.file, line, e.key, other.file, other.lineOf("key"))
+			text := fmt.Sprintf("%s:%d: key: %s is also used in %s:%d", e.file, line, e.key, other.file, other.lineOf("key"))
 			faults = append(faults, fileFault{e.number, line, text})
 		}
 		seen[e.key] = e
 	}
 	if len(all) == 0 && len(faults) == 0 {
-		return nil, nil, usageError{name + " describes no endpoint"}
+		return nil, nil, usageError{name + " contains no endpoint"}
 	}
 	return all, faults, nil
 }

@@ -22,52 +22,52 @@ type endpointsCmd struct {
 
 	Create   endpointsCreateCmd   `cmd:"" help:"Register an endpoint, from flags or from a JSON file."`
 	Get      endpointsGetCmd      `cmd:"" help:"Print one endpoint."`
-	List     endpointsListCmd     `cmd:"" help:"Print endpoints, the newest first."`
+	List     endpointsListCmd     `cmd:"" help:"Print endpoints, newest first."`
 	Preview  endpointsPreviewCmd  `cmd:"" help:"Print the next due times of an endpoint."`
-	Explain  endpointsExplainCmd  `cmd:"" help:"Print why an endpoint runs next when it does."`
-	Versions endpointsVersionsCmd `cmd:"" help:"Print the versions of an endpoint, the newest first, or one of them whole."`
-	Health   endpointsHealthCmd   `cmd:"" help:"Print how an endpoint did over the last hour, 4 hours and 24 hours."`
-	Pause    endpointsPauseCmd    `cmd:"" help:"Stop running an endpoint; a run in progress goes on."`
+	Explain  endpointsExplainCmd  `cmd:"" help:"Explain the next due time of an endpoint, rule by rule."`
+	Versions endpointsVersionsCmd `cmd:"" help:"Print the versions of an endpoint, newest first, or one version in full."`
+	Health   endpointsHealthCmd   `cmd:"" help:"Print success rate and latency of an endpoint over the last hour, 4 hours and 24 hours."`
+	Pause    endpointsPauseCmd    `cmd:"" help:"Pause an endpoint. A run in progress continues."`
 	Resume   endpointsResumeCmd   `cmd:"" help:"End a pause at once."`
-	Run      endpointsRunCmd      `cmd:"" help:"Run an endpoint now, beside its schedule: a one-off run, with a request of its own if you like."`
-	Test     endpointsTestCmd     `cmd:"" help:"Send the request of an endpoint once and print what comes back. It is no run: schedule and history stay as they are."`
-	Apply    endpointsApplyCmd    `cmd:"" help:"Make endpoints as files describe them; the plan is shown first. For example: rubato endpoints apply -f endpoints.yaml"`
+	Run      endpointsRunCmd      `cmd:"" help:"Start a one-off run of an endpoint, in addition to its schedule; the request can be changed by flags."`
+	Test     endpointsTestCmd     `cmd:"" help:"Send the request of an endpoint once and print the response. Schedule and history do not change."`
+	Apply    endpointsApplyCmd    `cmd:"" help:"Create and update endpoints from files; the plan is printed first. For example: rubato endpoints apply -f endpoints.yaml"`
 	Export   endpointsExportCmd   `cmd:"" help:"Write endpoints as lines of JSON. For example: rubato endpoints export --label team=shop > endpoints.ndjson"`
-	Import   endpointsImportCmd   `cmd:"" help:"Create and replace many endpoints, one a line. For example: rubato endpoints import -f endpoints.ndjson"`
-	Delete   endpointsDeleteCmd   `cmd:"" help:"Take an endpoint out of service for good; its history stays."`
+	Import   endpointsImportCmd   `cmd:"" help:"Create and replace many endpoints, one per line. For example: rubato endpoints import -f endpoints.ndjson"`
+	Delete   endpointsDeleteCmd   `cmd:"" help:"Delete (archive) an endpoint; its history stays."`
 }
 
 // endpointArg names an endpoint.
 type endpointArg struct {
 	serverFlag
 
-	Endpoint string `arg:"" help:"The id (ep_...) or the key of the endpoint."`
+	Endpoint string `arg:"" help:"Endpoint id (ep_...) or key."`
 }
 
 type (
 	endpointsGetCmd   struct{ endpointArg }
 	endpointsPauseCmd struct {
 		endpointArg
-		Until  time.Time      `xor:"end" placeholder:"TIME" help:"When the pause ends, such as 2026-03-01T12:00:00Z. Default: when somebody resumes."`
-		For    *time.Duration `xor:"end" placeholder:"DURATION" help:"How long to pause."`
-		Reason string         `help:"Why, for others to read."`
+		Until  time.Time      `xor:"end" placeholder:"TIME" help:"End of the pause, such as 2026-03-01T12:00:00Z. Default: until it is resumed."`
+		For    *time.Duration `xor:"end" placeholder:"DURATION" help:"Duration of the pause."`
+		Reason string         `help:"Reason, shown to other users."`
 	}
 	endpointsResumeCmd struct{ endpointArg }
 	endpointsDeleteCmd struct {
 		endpointArg
 
-		IfVersion *int64 `placeholder:"N" help:"Only if the endpoint still has this version."`
-		Yes       bool   `short:"y" help:"Do not ask."`
+		IfVersion *int64 `placeholder:"N" help:"Fail unless the endpoint has this version."`
+		Yes       bool   `short:"y" help:"Do not ask for confirmation."`
 	}
 	endpointsListCmd struct {
 		serverFlag
 
-		Label      []string `placeholder:"NAME=VALUE" sep:"none" help:"Only those with this label; may be repeated."`
-		Key        string   `help:"Only the one with this key."`
-		NamePrefix string   `help:"Only those whose name begins so."`
-		State      string   `enum:",active,paused,archived" default:"" placeholder:"STATE" help:"Only those that are active, paused or archived. Default: all but archived."`
-		Limit      int32    `default:"50" help:"At most so many."`
-		Cursor     string   `help:"Where the last list ended."`
+		Label      []string `placeholder:"NAME=VALUE" sep:"none" help:"Filter by label; may be repeated."`
+		Key        string   `help:"Filter by key."`
+		NamePrefix string   `help:"Filter by name prefix."`
+		State      string   `enum:",active,paused,archived" default:"" placeholder:"STATE" help:"Filter by state: active, paused or archived. Default: all but archived."`
+		Limit      int32    `default:"50" help:"Maximum number of results."`
+		Cursor     string   `help:"Cursor of the next page, from the previous list."`
 	}
 )
 
@@ -102,7 +102,7 @@ func (cmd *endpointsResumeCmd) Run(ctx context.Context, s *session) error {
 // Run archives an endpoint. Without --yes it names the endpoint and asks first.
 func (cmd *endpointsDeleteCmd) Run(ctx context.Context, s *session) error {
 	if !cmd.Yes && !s.askable() {
-		return usageError{"endpoints delete asks before it deletes, and standard input is no terminal: add --yes"}
+		return usageError{"standard input is not a terminal, so the deletion cannot be confirmed: add --yes"}
 	}
 	r, id, err := s.connectTo(ctx, cmd.Endpoint)
 	if err != nil {
@@ -123,7 +123,7 @@ func (cmd *endpointsDeleteCmd) Run(ctx context.Context, s *session) error {
 	if s.json {
 		return s.print(map[string]string{"archived": id})
 	}
-	return s.say("%s is out of service", id)
+	return s.say("%s is deleted", id)
 }
 
 // deletion returns the question whether to delete an endpoint, which names it as people know it.
@@ -140,7 +140,7 @@ func (r *remote) deletion(ctx context.Context, id string) (string, error) {
 	if e.Key != nil {
 		names = "key " + *e.Key + ", " + id
 	}
-	return fmt.Sprintf("Take %q (%s), which calls %s %s, out of service for good?", e.Name, names, e.Method, e.URL), nil
+	return fmt.Sprintf("Delete %q (%s), which calls %s %s?", e.Name, names, e.Method, e.URL), nil
 }
 
 // Run lists endpoints.

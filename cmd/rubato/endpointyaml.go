@@ -86,7 +86,7 @@ func (y *endpointYAML) key(n *yaml.Node) string {
 			return value.Value
 		}
 	}
-	y.fault(n.Line, "key", "must be given, or the endpoint would be created again each time")
+	y.fault(n.Line, "key", "must be given, otherwise each apply would create the endpoint again")
 	return ""
 }
 
@@ -121,7 +121,7 @@ func (y *endpointYAML) name(n *yaml.Node, path string, lines map[string]int) str
 	case tag != "!!str" && tag != "!!merge":
 		y.fault(n.Line, at, "the name of a field must be text"+quoted(n))
 	case lines[at] != 0 && tag == "!!str":
-		y.fault(n.Line, at, fmt.Sprintf("is given on line %d, too; keep one", lines[at]))
+		y.fault(n.Line, at, fmt.Sprintf("is also given on line %d; keep one", lines[at]))
 	}
 	return at
 }
@@ -132,7 +132,7 @@ func (y *endpointYAML) scalar(n *yaml.Node, path string) {
 	case "!!float":
 		var number float64
 		if n.Decode(&number) == nil && (math.IsInf(number, 0) || math.IsNaN(number)) {
-			y.fault(n.Line, path, "must be a number with an end, not "+n.Value)
+			y.fault(n.Line, path, "must be a finite number, not "+n.Value)
 		}
 	case "!!timestamp": // JSON has none: it is the text that stands there.
 		n.Tag = "!!str"

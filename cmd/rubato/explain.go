@@ -15,7 +15,7 @@ import (
 
 // explainCmd is `rubato explain`.
 type explainCmd struct {
-	Remote bool `help:"Let the server decide, not this program."`
+	Remote bool `help:"Use the server's API instead of computing offline."`
 }
 
 // Help tells what a line looks like.
@@ -67,7 +67,7 @@ func (s *session) explainRemotely(ctx context.Context) (refused int, err error) 
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return refused, fmt.Errorf("reading what to explain: %w", err)
+		return refused, fmt.Errorf("reading the input: %w", err)
 	}
 	return refused, nil
 }

@@ -11,7 +11,7 @@ type (
 	endpointsPreviewCmd struct {
 		endpointArg
 
-		N int32 `short:"n" default:"10" help:"How many due times, at most 100."`
+		N int32 `short:"n" default:"10" help:"Number of due times, at most 100."`
 	}
 	endpointsExplainCmd struct{ endpointArg }
 )

@@ -10,30 +10,30 @@ import (
 
 // hintsCmd is `rubato hints`.
 type hintsCmd struct {
-	Interval hintsIntervalCmd `cmd:"" help:"Propose another interval for a while."`
-	OneShot  hintsOneShotCmd  `cmd:"" name:"one-shot" help:"Propose one run at an instant."`
-	Clear    hintsClearCmd    `cmd:"" help:"Forget both hints of an endpoint."`
+	Interval hintsIntervalCmd `cmd:"" help:"Propose another interval for a limited time."`
+	OneShot  hintsOneShotCmd  `cmd:"" name:"one-shot" help:"Propose one run at a given time."`
+	Clear    hintsClearCmd    `cmd:"" help:"Remove both hints of an endpoint."`
 }
 
 // hintFlags are what both kinds of hint have in common.
 type hintFlags struct {
 	endpointArg
 
-	For    time.Duration `required:"" placeholder:"DURATION" help:"How long the hint holds."`
-	Reason string        `help:"Why, for others to read."`
+	For    time.Duration `required:"" placeholder:"DURATION" help:"Lifetime of the hint."`
+	Reason string        `help:"Reason, shown to other users."`
 }
 
 type (
 	hintsIntervalCmd struct {
 		hintFlags
 
-		Every time.Duration `required:"" placeholder:"DURATION" help:"The interval."`
+		Every time.Duration `required:"" placeholder:"DURATION" help:"Proposed interval."`
 	}
 	hintsOneShotCmd struct {
 		hintFlags
 
-		At time.Time      `xor:"when" required:"" placeholder:"TIME" help:"When to run, such as 2026-03-01T12:00:00Z."`
-		In *time.Duration `xor:"when" required:"" placeholder:"DURATION" help:"When to run, from now."`
+		At time.Time      `xor:"when" required:"" placeholder:"TIME" help:"Time of the run, such as 2026-03-01T12:00:00Z."`
+		In *time.Duration `xor:"when" required:"" placeholder:"DURATION" help:"Delay of the run from now."`
 	}
 	hintsClearCmd struct{ endpointArg }
 )

@@ -42,7 +42,7 @@ func (s *session) objectFrom(what, file string, flags map[string]any) (json.RawM
 	case file == "":
 		return json.Marshal(flags)
 	case len(flags) > 0:
-		return nil, usageError{"give the " + what + " by --file or by flags, not by both"}
+		return nil, usageError{"give the " + what + " by --file or by flags, not both"}
 	}
 	return s.readObject(file)
 }

@@ -22,7 +22,7 @@ func readInstant(ctx *kong.DecodeContext, target reflect.Value) error {
 	}
 	t, err := time.Parse(time.RFC3339, written)
 	if err != nil || t.IsZero() || !instantText.MatchString(written) {
-		return fmt.Errorf("%q is no instant; give a day and a time with a zone (RFC 3339), such as 2026-03-01T12:00:00Z", written)
+		return fmt.Errorf("%q is not a time; use RFC 3339 with a time zone, such as 2026-03-01T12:00:00Z", written)
 	}
 	target.Set(reflect.ValueOf(t))
 	return nil

@@ -11,44 +11,44 @@ import (
 
 // keysCmd is `rubato keys`.
 type keysCmd struct {
-	Create keysCreateCmd `cmd:"" help:"Make an API key and print its secret, this once."`
+	Create keysCreateCmd `cmd:"" help:"Create an API key and print its secret. The secret is shown only once."`
 	Get    keysGetCmd    `cmd:"" help:"Print one API key, without its secret."`
-	List   keysListCmd   `cmd:"" help:"Print API keys, the newest first, without secrets."`
-	Rotate keysRotateCmd `cmd:"" help:"Give an API key a new secret and print it, this once."`
-	Revoke keysRevokeCmd `cmd:"" help:"End an API key. It stops within 5 s."`
+	List   keysListCmd   `cmd:"" help:"Print API keys, newest first, without secrets."`
+	Rotate keysRotateCmd `cmd:"" help:"Replace the secret of an API key and print it. The secret is shown only once."`
+	Revoke keysRevokeCmd `cmd:"" help:"Revoke an API key. It stops working within 5 s."`
 }
 
 type (
 	keysCreateCmd struct {
 		serverFlag
 
-		Name    string         `required:"" help:"What people call it; the author of what it changes."`
-		Scope   []string       `required:"" enum:"read,write,admin" help:"What it may do: read, write or admin, each including those before it."`
-		Expires time.Time      `xor:"end" placeholder:"TIME" help:"When it ends, such as 2027-01-01T00:00:00Z. Default: never."`
-		For     *time.Duration `xor:"end" placeholder:"DURATION" help:"How long it lasts, such as 30d."`
+		Name    string         `required:"" help:"Display name. Changes made with the key show it as their author."`
+		Scope   []string       `required:"" enum:"read,write,admin" help:"Permissions: read, write or admin, each including those before it."`
+		Expires time.Time      `xor:"end" placeholder:"TIME" help:"Expiry, such as 2027-01-01T00:00:00Z. Default: never."`
+		For     *time.Duration `xor:"end" placeholder:"DURATION" help:"Lifetime, such as 30d."`
 	}
 	keysGetCmd struct {
 		serverFlag
 
-		Key string `arg:"" help:"The id of the key (key_...)."`
+		Key string `arg:"" help:"Key id (key_...)."`
 	}
 	keysListCmd struct {
 		serverFlag
 
-		State  string `enum:",active,expired,revoked" default:"" placeholder:"STATE" help:"Only those that are active, expired or revoked."`
-		Limit  int32  `default:"50" help:"At most so many."`
-		Cursor string `help:"Where the last list ended."`
+		State  string `enum:",active,expired,revoked" default:"" placeholder:"STATE" help:"Filter by state: active, expired or revoked."`
+		Limit  int32  `default:"50" help:"Maximum number of results."`
+		Cursor string `help:"Cursor of the next page, from the previous list."`
 	}
 	keysRotateCmd struct {
 		serverFlag
 
-		Key     string        `arg:"" help:"The id of the key (key_...)."`
-		Overlap time.Duration `placeholder:"DURATION" help:"How long the secret before stays good, up to 24h. Default: not at all."`
+		Key     string        `arg:"" help:"Key id (key_...)."`
+		Overlap time.Duration `placeholder:"DURATION" help:"How long the previous secret stays valid, up to 24h. Default: not at all."`
 	}
 	keysRevokeCmd struct {
 		serverFlag
 
-		Key string `arg:"" help:"The id of the key (key_...)."`
+		Key string `arg:"" help:"Key id (key_...)."`
 	}
 )
 
@@ -95,7 +95,7 @@ func (s *session) printSecret(raw json.RawMessage) error {
 			{"scopes", scopes(k.Scopes)},
 			{"expires", instant(k.ExpiresAt)},
 			{"secret", k.Secret},
-			{"", "keep it now: it is shown this once"},
+			{"", "store the secret now: it is not shown again"},
 		})
 	})
 }

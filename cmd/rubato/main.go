@@ -24,33 +24,33 @@ import (
 
 // cli is the command line.
 type cli struct {
-	Output string `enum:"table,json" default:"table" short:"o" placeholder:"FORMAT" help:"How to print: table or json."`
-	Server string `placeholder:"URL" help:"The server. Default: RUBATO_URL, else the dev server that runs here."`
-	APIKey string `name:"api-key" placeholder:"KEY" help:"The key. Default: RUBATO_API_KEY, else that of the dev server."`
+	Output string `enum:"table,json" default:"table" short:"o" placeholder:"FORMAT" help:"Output format: table or json."`
+	Server string `placeholder:"URL" help:"Server URL. Default: RUBATO_URL, otherwise the running dev server."`
+	APIKey string `name:"api-key" placeholder:"KEY" help:"API key. Default: RUBATO_API_KEY, otherwise the key of the dev server."`
 
-	ShowVersion versionFlag `name:"version" help:"Print the version, as the command version does."`
+	ShowVersion versionFlag `name:"version" help:"Print the version, same as the command version."`
 
 	Dev         devCmd         `cmd:"" help:"Run everything on this machine: API server, worker, planner and a private Postgres."`
-	Endpoints   endpointsCmd   `cmd:"" help:"Register endpoints and look after them."`
+	Endpoints   endpointsCmd   `cmd:"" help:"Register, change and inspect endpoints."`
 	Test        testCmd        `cmd:"" help:"Send the request of an endpoint once without registering it. For example: rubato test -f endpoint.json"`
-	Hints       hintsCmd       `cmd:"" help:"Propose another tempo, within an endpoint's bounds."`
-	Runs        runsCmd        `cmd:"" help:"Look at what ran, and end what runs."`
-	Stats       statsCmd       `cmd:"" help:"Print what is due and running, and how the newest runs did."`
-	Workers     workersCmd     `cmd:"" help:"Print who runs endpoints, the newest first."`
-	Planner     plannerCmd     `cmd:"" help:"See what the planner did and why, and decide what it suggests."`
-	Notices     noticesCmd     `cmd:"" help:"Say who is told when something breaks, and see what was told."`
-	Keys        keysCmd        `cmd:"" help:"Administer API keys. Needs a key with the scope admin."`
-	Secrets     secretsCmd     `cmd:"" help:"Keep what requests need and nobody may read."`
-	SigningKeys signingKeysCmd `cmd:"" help:"Administer the keys that requests are signed under. Needs a key with the scope admin."`
-	Changes     changesCmd     `cmd:"" help:"Print who changed what: the audit log, the newest change first. Needs a key with the scope admin."`
-	Info        serverCmd      `cmd:"" name:"server" help:"Ask a server how it is, and for its contract."`
-	MCP         mcpCmd         `cmd:"" name:"mcp" help:"Let an agent use the server over the Model Context Protocol, by standard input and output."`
-	Explain     explainCmd     `cmd:"" help:"Decide offline when endpoints would run: one JSON object per line in, one decision per line out."`
-	Migrate     migrateCmd     `cmd:"" help:"Prepare the database that DATABASE_URL names."`
-	Tenants     tenantsCmd     `cmd:"" help:"Say what tenants may call, in the database that DATABASE_URL names. For operators."`
-	Audit       auditCmd       `cmd:"" help:"Check the guarantees against the history of the database that DATABASE_URL names. Only reads."`
-	Completion  completionCmd  `cmd:"" help:"Print a script that completes commands, for bash, zsh or fish. For example: source <(rubato completion bash)"`
-	Config      configCmd      `cmd:"" help:"Print the settings in force, secrets hidden."`
+	Hints       hintsCmd       `cmd:"" help:"Set hints: propose another tempo within an endpoint's bounds."`
+	Runs        runsCmd        `cmd:"" help:"List, inspect, watch and cancel runs."`
+	Stats       statsCmd       `cmd:"" help:"Print the number of due and running endpoints, and statistics of recent runs."`
+	Workers     workersCmd     `cmd:"" help:"Print workers, newest first."`
+	Planner     plannerCmd     `cmd:"" help:"Inspect the planner's analyses, and approve or reject its suggestions."`
+	Notices     noticesCmd     `cmd:"" help:"Configure notices about failures, and list the sent ones."`
+	Keys        keysCmd        `cmd:"" help:"Manage API keys. Needs a key with the scope admin."`
+	Secrets     secretsCmd     `cmd:"" help:"Manage secrets for requests. Their values are write-only."`
+	SigningKeys signingKeysCmd `cmd:"" help:"Manage the keys that sign requests. Needs a key with the scope admin."`
+	Changes     changesCmd     `cmd:"" help:"Print the audit log, newest change first. Needs a key with the scope admin."`
+	Info        serverCmd      `cmd:"" name:"server" help:"Print the status and the API contract of a server."`
+	MCP         mcpCmd         `cmd:"" name:"mcp" help:"Connect an AI agent to the server over the Model Context Protocol (MCP), on standard input and output."`
+	Explain     explainCmd     `cmd:"" help:"Compute offline when endpoints would run: reads one JSON object per line, writes one decision per line."`
+	Migrate     migrateCmd     `cmd:"" help:"Migrate the schema of the database in DATABASE_URL."`
+	Tenants     tenantsCmd     `cmd:"" help:"Manage the egress allow lists of tenants, in the database in DATABASE_URL. For operators."`
+	Audit       auditCmd       `cmd:"" help:"Check the guarantees against the run history of the database in DATABASE_URL. Read-only."`
+	Completion  completionCmd  `cmd:"" help:"Print a shell completion script for bash, zsh or fish. For example: source <(rubato completion bash)"`
+	Config      configCmd      `cmd:"" help:"Print the effective settings, with secrets redacted."`
 	Version     versionCmd     `cmd:"" help:"Print the version."`
 }
 
@@ -63,7 +63,7 @@ func newCLI() *cli {
 
 // serverFlag is another name of --server, after RUBATO_URL, for commands that have no other URL to name.
 type serverFlag struct {
-	URL string `name:"url" placeholder:"URL" help:"The same as --server."`
+	URL string `name:"url" placeholder:"URL" help:"Same as --server."`
 }
 
 // AfterApply takes the server in.

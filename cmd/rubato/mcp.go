@@ -12,7 +12,7 @@ import (
 type mcpCmd struct {
 	serverFlag
 
-	ReadOnly bool `help:"Offer only what changes nothing."`
+	ReadOnly bool `help:"Offer only read-only tools."`
 }
 
 // Run serves an agent over standard input and output until it hangs up.

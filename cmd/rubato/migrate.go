@@ -11,9 +11,9 @@ import (
 
 // migrateCmd is `rubato migrate`.
 type migrateCmd struct {
-	Up     migrateUpCmd     `cmd:"" help:"Bring the schema to the newest version."`
-	Down   migrateDownCmd   `cmd:"" help:"Take back the newest step. Data that only it can hold is lost."`
-	Status migrateStatusCmd `cmd:"" help:"Print which steps are applied."`
+	Up     migrateUpCmd     `cmd:"" help:"Apply all pending migrations."`
+	Down   migrateDownCmd   `cmd:"" help:"Revert the newest migration. Data in tables or columns that it added is lost."`
+	Status migrateStatusCmd `cmd:"" help:"Print every migration and when it was applied."`
 }
 
 type (

@@ -13,97 +13,97 @@ import (
 
 // noticesCmd is `rubato notices`.
 type noticesCmd struct {
-	Set     noticesSetCmd     `cmd:"" help:"Store a notice rule, or replace it. For example: rubato notices set shop --failures 3 --label team=shop --channel slack --url-secret slack-url"`
+	Set     noticesSetCmd     `cmd:"" help:"Create or replace a notice rule. For example: rubato notices set shop --failures 3 --label team=shop --channel slack --url-secret slack-url"`
 	Get     noticesGetCmd     `cmd:"" help:"Print one notice rule."`
-	Rules   noticesRulesCmd   `cmd:"" help:"Print notice rules by name."`
+	Rules   noticesRulesCmd   `cmd:"" help:"Print notice rules, sorted by name."`
 	Delete  noticesDeleteCmd  `cmd:"" help:"Delete a notice rule."`
-	Test    noticesTestCmd    `cmd:"" help:"Send a test to where a notice rule says, and print what came of it."`
-	List    noticesListCmd    `cmd:"" help:"Print what was told and what became of it, the newest first."`
-	Retry   noticesRetryCmd   `cmd:"" help:"Send a notice again that was given up."`
-	Windows noticesWindowsCmd `cmd:"" help:"Print maintenance windows by name."`
-	Window  noticesWindowCmd  `cmd:"" help:"Store a maintenance window, or replace it: nobody is told of its endpoints meanwhile."`
-	Close   noticesCloseCmd   `cmd:"" help:"Delete a maintenance window. What it held is told now, where it goes on."`
+	Test    noticesTestCmd    `cmd:"" help:"Send a test notice through the channel of a rule, and print the result."`
+	List    noticesListCmd    `cmd:"" help:"Print notices and their delivery state, newest first."`
+	Retry   noticesRetryCmd   `cmd:"" help:"Retry a notice whose delivery was given up."`
+	Windows noticesWindowsCmd `cmd:"" help:"Print maintenance windows, sorted by name."`
+	Window  noticesWindowCmd  `cmd:"" help:"Create or replace a maintenance window, which mutes the notices of its endpoints."`
+	Close   noticesCloseCmd   `cmd:"" help:"Delete a maintenance window. Held notices of problems that persist are sent now."`
 }
 
 type (
 	noticesSetCmd struct {
-		Name string `arg:"" help:"Its name: lower-case letters, digits, dots, hyphens and underscores."`
-		File string `short:"f" placeholder:"FILE" help:"Read the rule from a JSON file, or from the input with -. Excludes every other flag."`
+		Name string `arg:"" help:"Name: lower-case letters, digits, dots, hyphens and underscores."`
+		File string `short:"f" placeholder:"FILE" help:"JSON file with the rule, or - for standard input. Excludes every other flag."`
 
-		Event    string        `placeholder:"EVENT" help:"What it is about: failures, late, lost, paused or suggestion. Failures or late follow from their own flags."`
-		Failures int           `placeholder:"N" help:"Tell when so many runs in a row failed."`
-		Late     time.Duration `placeholder:"DURATION" help:"Tell when a start is so late, such as 30s."`
-		Endpoint string        `help:"About this endpoint alone: its id or its key."`
-		Label    []string      `placeholder:"NAME=VALUE" sep:"none" help:"About endpoints with this label; may be repeated."`
+		Event    string        `placeholder:"EVENT" help:"Event: failures, late, lost, paused or suggestion. The flags --failures and --late imply theirs."`
+		Failures int           `placeholder:"N" help:"Number of consecutive failures that trigger a notice."`
+		Late     time.Duration `placeholder:"DURATION" help:"Lateness of a start that triggers a notice, such as 30s."`
+		Endpoint string        `help:"Apply the rule to one endpoint, given as id or key."`
+		Label    []string      `placeholder:"NAME=VALUE" sep:"none" help:"Apply the rule to endpoints with this label; may be repeated."`
 
-		NoRecovery bool          `help:"Say nothing of the end of an episode."`
-		Remind     time.Duration `placeholder:"DURATION" help:"Tell again while it goes on, such as 1h."`
-		Disabled   bool          `help:"Keep the rule without going by it."`
+		NoRecovery bool          `help:"Send no recovery notice."`
+		Remind     time.Duration `placeholder:"DURATION" help:"Interval of reminders while the problem persists, such as 1h."`
+		Disabled   bool          `help:"Store the rule without using it."`
 
-		Channel     string   `enum:",webhook,slack,email,alertmanager" default:"" placeholder:"KIND" help:"How it goes out: webhook, slack, email or alertmanager."`
-		ChannelURL  string   `name:"url" placeholder:"URL" help:"Where to; of an Alertmanager its base URL."`
-		URLSecret   string   `placeholder:"NAME" help:"The secret that is the URL."`
-		TokenSecret string   `placeholder:"NAME" help:"The secret that is sent as a bearer token."`
-		To          []string `placeholder:"ADDRESS" help:"Who gets the mail; may be repeated."`
+		Channel     string   `enum:",webhook,slack,email,alertmanager" default:"" placeholder:"KIND" help:"Channel: webhook, slack, email or alertmanager."`
+		ChannelURL  string   `name:"url" placeholder:"URL" help:"URL of the channel; for an Alertmanager its base URL."`
+		URLSecret   string   `placeholder:"NAME" help:"Name of the secret that holds the URL."`
+		TokenSecret string   `placeholder:"NAME" help:"Name of the secret that is sent as a bearer token."`
+		To          []string `placeholder:"ADDRESS" help:"Mail recipient; may be repeated."`
 		Severity    string   `placeholder:"WORD" help:"Label severity of alerts for an Alertmanager, such as critical."`
-		AlertLabel  []string `placeholder:"NAME" sep:"none" help:"Label of the endpoint that alerts for an Alertmanager get too; may be repeated."`
+		AlertLabel  []string `placeholder:"NAME" sep:"none" help:"Endpoint label to copy to alerts for an Alertmanager; may be repeated."`
 	}
 	noticesGetCmd struct {
 		serverFlag
 
-		Name string `arg:"" help:"Its name."`
+		Name string `arg:"" help:"Name."`
 	}
 	noticesRulesCmd struct {
 		serverFlag
 
-		Limit  int32  `default:"50" help:"At most so many."`
-		Cursor string `help:"Where the last list ended."`
+		Limit  int32  `default:"50" help:"Maximum number of results."`
+		Cursor string `help:"Cursor of the next page, from the previous list."`
 	}
 	noticesDeleteCmd struct {
 		serverFlag
 
-		Name string `arg:"" help:"Its name."`
+		Name string `arg:"" help:"Name."`
 	}
 	noticesTestCmd struct {
 		serverFlag
 
-		Name string `arg:"" help:"The name of the rule."`
+		Name string `arg:"" help:"Name of the rule."`
 	}
 	noticesListCmd struct {
 		serverFlag
 
-		Endpoint string `help:"Only of this endpoint: its id or its key."`
-		Rule     string `placeholder:"NAME" help:"Only of this rule."`
-		State    string `enum:",waiting,delivered,dead,muted" default:"" placeholder:"STATE" help:"Only those that are waiting, delivered, dead or muted."`
-		Limit    int32  `default:"50" help:"At most so many."`
-		Cursor   string `help:"Where the last list ended."`
+		Endpoint string `help:"Filter by endpoint, given as id or key."`
+		Rule     string `placeholder:"NAME" help:"Filter by rule."`
+		State    string `enum:",waiting,delivered,dead,muted" default:"" placeholder:"STATE" help:"Filter by state: waiting, delivered, dead or muted."`
+		Limit    int32  `default:"50" help:"Maximum number of results."`
+		Cursor   string `help:"Cursor of the next page, from the previous list."`
 	}
 	noticesRetryCmd struct {
 		serverFlag
 
-		Notice string `arg:"" help:"The id of the notice (ntc_...)."`
+		Notice string `arg:"" help:"Notice id (ntc_...)."`
 	}
 	noticesWindowsCmd struct {
 		serverFlag
 
-		Limit  int32  `default:"50" help:"At most so many."`
-		Cursor string `help:"Where the last list ended."`
+		Limit  int32  `default:"50" help:"Maximum number of results."`
+		Cursor string `help:"Cursor of the next page, from the previous list."`
 	}
 	noticesWindowCmd struct {
 		serverFlag
 
-		Name     string        `arg:"" help:"Its name."`
-		From     time.Time     `placeholder:"TIME" help:"When it begins, such as 2026-12-01T22:00:00Z. Default: now."`
-		Until    time.Time     `placeholder:"TIME" help:"When it ends."`
-		For      time.Duration `placeholder:"DURATION" help:"How long it lasts, in place of --until, such as 2h."`
-		Endpoint string        `help:"For this endpoint alone: its id or its key."`
-		Label    []string      `placeholder:"NAME=VALUE" sep:"none" help:"For endpoints with this label; may be repeated."`
-		Reason   string        `help:"Why, for people."`
+		Name     string        `arg:"" help:"Name."`
+		From     time.Time     `placeholder:"TIME" help:"Start, such as 2026-12-01T22:00:00Z. Default: now."`
+		Until    time.Time     `placeholder:"TIME" help:"End."`
+		For      time.Duration `placeholder:"DURATION" help:"Duration instead of --until, such as 2h."`
+		Endpoint string        `help:"Apply the window to one endpoint, given as id or key."`
+		Label    []string      `placeholder:"NAME=VALUE" sep:"none" help:"Apply the window to endpoints with this label; may be repeated."`
+		Reason   string        `help:"Reason, shown to other users."`
 	}
 	noticesCloseCmd struct {
 		serverFlag
 
-		Name string `arg:"" help:"Its name."`
+		Name string `arg:"" help:"Name."`
 	}
 )
 
@@ -198,11 +198,11 @@ func (s *session) printNoticeRule(raw json.RawMessage) error {
 		}
 		return s.facts([][2]string{
 			{"name", x.Name},
-			{"tells of", noticeEvent(x)},
+			{"event", noticeEvent(x)},
 			{"endpoints", scopeWords(x.EndpointID, x.Labels)},
 			{"to", channelWords(x.Channel)},
 			{"recovery", strconv.FormatBool(x.Recovery)},
-			{"reminds", remind},
+			{"reminders", remind},
 			{"enabled", strconv.FormatBool(x.Enabled)},
 			{"updated", instant(&x.UpdatedAt)},
 			{"by", x.UpdatedBy},
@@ -256,7 +256,7 @@ func (cmd *noticesRulesCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	return list(s, raw, []string{"NAME", "TELLS OF", "ENDPOINTS", "TO", "ENABLED"}, func(x client.NoticeRule) []string {
+	return list(s, raw, []string{"NAME", "EVENT", "ENDPOINTS", "TO", "ENABLED"}, func(x client.NoticeRule) []string {
 		return []string{x.Name, noticeEvent(x), scopeWords(x.EndpointID, x.Labels), channelWords(x.Channel), strconv.FormatBool(x.Enabled)}
 	})
 }
@@ -340,5 +340,5 @@ func (cmd *noticesRetryCmd) Run(ctx context.Context, s *session) error {
 	if s.json {
 		return s.print(raw)
 	}
-	return s.say("%s is sent again", cmd.Notice)
+	return s.say("%s is queued for delivery", cmd.Notice)
 }

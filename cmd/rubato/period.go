@@ -4,10 +4,10 @@ import "time"
 
 // period is a range of time in the past, whose ends are instants or lie so long ago.
 type period struct {
-	From  time.Time      `xor:"from" placeholder:"TIME" help:"Only from this time on, such as 2026-03-01T12:00:00Z."`
-	Since *time.Duration `xor:"from" placeholder:"DURATION" help:"Only from so long ago on, such as 1h or 2d."`
-	To    time.Time      `xor:"to" placeholder:"TIME" help:"Only before this time."`
-	Until *time.Duration `xor:"to" placeholder:"DURATION" help:"Only until so long ago."`
+	From  time.Time      `xor:"from" placeholder:"TIME" help:"Start of the time range, such as 2026-03-01T12:00:00Z."`
+	Since *time.Duration `xor:"from" placeholder:"DURATION" help:"Start of the time range, as a duration before now, such as 1h or 2d."`
+	To    time.Time      `xor:"to" placeholder:"TIME" help:"End of the time range."`
+	Until *time.Duration `xor:"to" placeholder:"DURATION" help:"End of the time range, as a duration before now."`
 }
 
 // bounds returns the ends in UTC, and nil for an end that is not given.

@@ -12,46 +12,46 @@ import (
 
 // plannerCmd is `rubato planner`.
 type plannerCmd struct {
-	Sessions    plannerSessionsCmd    `cmd:"" help:"Print analyses, the newest first: what was changed, and why."`
-	Session     plannerSessionCmd     `cmd:"" help:"Print one analysis with everything that it called."`
-	Undo        plannerUndoCmd        `cmd:"" help:"Take back what an analysis put in force, for at least four hours."`
-	Suggestions plannerSuggestionsCmd `cmd:"" help:"Print what the planner suggests, the newest first."`
-	Approve     plannerApproveCmd     `cmd:"" help:"Put a suggestion in force."`
-	Reject      plannerRejectCmd      `cmd:"" help:"Turn a suggestion down."`
-	Budget      plannerBudgetCmd      `cmd:"" help:"Print what models have used today, and may use."`
+	Sessions    plannerSessionsCmd    `cmd:"" help:"Print analyses, newest first, with their changes and reasons."`
+	Session     plannerSessionCmd     `cmd:"" help:"Print one analysis with all its tool calls."`
+	Undo        plannerUndoCmd        `cmd:"" help:"Undo the changes of an analysis. They are not repeated for at least four hours."`
+	Suggestions plannerSuggestionsCmd `cmd:"" help:"Print the planner's suggestions, newest first."`
+	Approve     plannerApproveCmd     `cmd:"" help:"Approve a suggestion."`
+	Reject      plannerRejectCmd      `cmd:"" help:"Reject a suggestion."`
+	Budget      plannerBudgetCmd      `cmd:"" help:"Print today's token usage and budgets of models."`
 }
 
 type (
 	plannerSessionsCmd struct {
 		serverFlag
 
-		Endpoint string `help:"Only those of this endpoint: its id or its key."`
-		Outcome  string `help:"Only those that ended so, such as acted or failed."`
-		Limit    int32  `default:"50" help:"At most so many."`
-		Cursor   string `help:"Where the last list ended."`
+		Endpoint string `help:"Filter by endpoint, given as id or key."`
+		Outcome  string `help:"Filter by outcome, such as acted or failed."`
+		Limit    int32  `default:"50" help:"Maximum number of results."`
+		Cursor   string `help:"Cursor of the next page, from the previous list."`
 	}
 	plannerSessionCmd struct {
 		serverFlag
 
-		ID string `arg:"" name:"session" help:"The id of the analysis (ps_...)."`
+		ID string `arg:"" name:"session" help:"Analysis id (ps_...)."`
 	}
 	plannerUndoCmd struct {
 		serverFlag
 
-		ID string `arg:"" name:"session" help:"The id of the analysis (ps_...)."`
+		ID string `arg:"" name:"session" help:"Analysis id (ps_...)."`
 	}
 	plannerSuggestionsCmd struct {
 		serverFlag
 
-		Endpoint string `help:"Only those for this endpoint: its id or its key."`
-		State    string `enum:",pending,approved,rejected,replaced,expired" default:"" placeholder:"STATE" help:"Only those in this state, such as pending."`
-		Limit    int32  `default:"50" help:"At most so many."`
-		Cursor   string `help:"Where the last list ended."`
+		Endpoint string `help:"Filter by endpoint, given as id or key."`
+		State    string `enum:",pending,approved,rejected,replaced,expired" default:"" placeholder:"STATE" help:"Filter by state, such as pending."`
+		Limit    int32  `default:"50" help:"Maximum number of results."`
+		Cursor   string `help:"Cursor of the next page, from the previous list."`
 	}
 	suggestionArg struct {
 		serverFlag
 
-		ID string `arg:"" name:"suggestion" help:"The id of the suggestion (sg_...)."`
+		ID string `arg:"" name:"suggestion" help:"Suggestion id (sg_...)."`
 	}
 	plannerApproveCmd struct{ suggestionArg }
 	plannerRejectCmd  struct{ suggestionArg }

@@ -314,7 +314,7 @@ func TestASecretThatIsNoTextIsNotSent(t *testing.T) {
 		environ: []string{"RUBATO_URL=" + s.url, "RUBATO_API_KEY=key-of-the-test"},
 	}
 	require.Equal(t, 2, command.run(t.Context(), []string{"secrets", "set", "client-key"}))
-	require.Contains(t, complaints.String(), "standard input is no text in UTF-8")
+	require.Contains(t, complaints.String(), "standard input is not UTF-8 text")
 	require.Empty(t, s.asked)
 }
 

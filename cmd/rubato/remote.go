@@ -31,7 +31,7 @@ type remote struct {
 func (s *session) connect() (*remote, error) {
 	r, err := s.find()
 	if err == nil && r.key == "" {
-		err = usageError{"a key is needed for " + r.url + ": give --api-key or set " + config.APIKey}
+		err = usageError{"no API key for " + r.url + ": give --api-key or set " + config.APIKey}
 	}
 	if err != nil {
 		return nil, err
@@ -130,9 +130,9 @@ func refused(response *http.Response, body []byte) error {
 	}
 	switch problem.Code {
 	case "unauthorized":
-		problem.Detail = "the API key is not valid; give one that is by --api-key or " + config.APIKey
+		problem.Detail = "the API key is not valid; set a valid one with --api-key or " + config.APIKey
 	case "endpoint_exists": // Of put alone.
-		problem.Detail = "an endpoint has this key already; leave --new out to replace it"
+		problem.Detail = "an endpoint has this key already; omit --new to replace it"
 	}
 	return err
 }
@@ -142,11 +142,11 @@ func (r *remote) unreachable(err error) error {
 	late, isNet := errors.AsType[net.Error](err)
 	switch {
 	case errors.Is(err, context.Canceled):
-		return fmt.Errorf("interrupted before %s had answered, which may have done what it was asked: %w", r.url, err)
+		return fmt.Errorf("interrupted before %s responded; the request may have taken effect: %w", r.url, err)
 	case isNet && late.Timeout():
 		return fmt.Errorf("%s did not answer within %s", r.url, callTimeout)
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("nothing listens at %s: has the server been stopped?", r.url)
+		return fmt.Errorf("connection refused by %s: is the server running?", r.url)
 	default:
 		return fmt.Errorf("calling the server: %w", err)
 	}

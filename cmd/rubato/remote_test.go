@@ -46,8 +46,8 @@ func (w whenWritten) Write(text []byte) (int, error) {
 func TestInterruptedIsNotDone(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, args, answer, said string }{
-		{"Export", "endpoints export", `{"name":"a"}` + "\n", "what was written is not all of it"},
-		{"Import", "endpoints import -o json -f - --from 7", `{"line":7,"status":"created"}` + "\n", "go on with --from 8"},
+		{"Export", "endpoints export", `{"name":"a"}` + "\n", "the output is incomplete"},
+		{"Import", "endpoints import -o json -f - --from 7", `{"line":7,"status":"created"}` + "\n", "continue with --from 8"},
 		{"Change", "endpoints resume ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90", "{", "interrupted before http"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -86,7 +86,7 @@ func TestImportThatBreaksOffGoesOnWhereItBegan(t *testing.T) {
 	code := s.run(t.Context(), strings.Fields("endpoints import -f - --from 7 --api-key any --server "+server.URL))
 
 	require.Equal(t, app.ExitFailure, code)
-	require.Contains(t, complaints.String(), "go on with --from 7:")
+	require.Contains(t, complaints.String(), "continue with --from 7:")
 }
 
 // startsApply serves an import of one endpoint: the plan creates it, and then the answer is the given one.
@@ -130,7 +130,7 @@ func TestApplyCanBeInterruptedWhileItAsks(t *testing.T) {
 	code := s.run(ctx, []string{"endpoints", "apply", "-f", file, "--api-key", "any", "--server", startsApply(t, "")})
 
 	require.Equal(t, app.ExitFailure, code)
-	require.Contains(t, complaints.String(), "nothing was done: context canceled")
+	require.Contains(t, complaints.String(), "canceled; nothing was changed: context canceled")
 }
 
 func TestApplyTellsWhyTheServerLeftSomething(t *testing.T) {
@@ -141,7 +141,7 @@ func TestApplyTellsWhyTheServerLeftSomething(t *testing.T) {
 		`{"summary":{"nextLine":1},"error":{"code":"unavailable","detail":"the server stops"}}`: "nothing was deleted; apply again:\nthe server stops",
 		`{"line":1,"status":"failed","error":{"code":"conflict","detail":"taken","errors":[{"field":"name","message":"is odd"}]}}` + "\n" +
 			`{"summary":{"lines":1,"failed":1,"nextLine":2}}`: file + ":1 (one): taken\n  " + file + ":2: name: is odd",
-		"": "apply again: the answer broke off: the server sent no summary",
+		"": "apply again: the response ended early: the server sent no summary",
 	} {
 		var complaints bytes.Buffer
 		s := &session{stdin: strings.NewReader(""), stdout: io.Discard, stderr: &complaints}
@@ -194,7 +194,7 @@ func TestASelectorMeansTheLabelThatItNames(t *testing.T) {
 	}
 }
 
-// Followed, the redirect would make a GET of the DELETE, and the command would say that the endpoint is out of service.
+// Followed, the redirect would make a GET of the DELETE, and the command would say that the endpoint is deleted.
 func TestARedirectIsNoSuccess(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -268,7 +268,7 @@ func TestInstantsAreReadAsTheAPIReadsThem(t *testing.T) {
 			s := &session{stdin: strings.NewReader(""), stdout: io.Discard, stderr: &complaints}
 			code := s.run(t.Context(), append(append([]string{"--server", "http://127.0.0.1:1", "--api-key", "any"}, strings.Fields(args)...), written))
 			require.Equal(t, app.ExitUsage, code, "%s %q", args, written)
-			require.Contains(t, complaints.String(), "is no instant; give a day and a time with a zone (RFC 3339), such as 2026-03-01T12:00:00Z", "%s %q", args, written)
+			require.Contains(t, complaints.String(), "is not a time; use RFC 3339 with a time zone, such as 2026-03-01T12:00:00Z", "%s %q", args, written)
 		}
 	}
 	var asked string

@@ -13,13 +13,13 @@ import (
 type endpointsRunCmd struct {
 	endpointArg
 
-	Body     *string        `xor:"body" help:"The body to send in place of the endpoint's."`
-	BodyFile string         `xor:"body" placeholder:"FILE" help:"A file that holds it; - is the input."`
-	Header   []string       `placeholder:"'NAME: VALUE'" sep:"none" help:"A header to add, or to send in place of the endpoint's; may be repeated."`
-	Query    []string       `placeholder:"NAME=VALUE" sep:"none" help:"A query parameter to add, or to send in place of the endpoint's; may be repeated."`
-	Deadline *time.Duration `placeholder:"DURATION" help:"How long the run may wait for its start, such as 10m. Default: any time."`
-	Priority string         `enum:",low,normal,high,critical" default:"" placeholder:"PRIORITY" help:"Which of the waiting one-off runs is next: low, normal, high or critical. Default: normal."`
-	Once     string         `placeholder:"KEY" help:"An idempotency key: a second run with it within 24 hours is the first one."`
+	Body     *string        `xor:"body" help:"Request body to use instead of the endpoint's."`
+	BodyFile string         `xor:"body" placeholder:"FILE" help:"File with the request body, or - for standard input."`
+	Header   []string       `placeholder:"'NAME: VALUE'" sep:"none" help:"Header to add or to replace; may be repeated."`
+	Query    []string       `placeholder:"NAME=VALUE" sep:"none" help:"Query parameter to add or to replace; may be repeated."`
+	Deadline *time.Duration `placeholder:"DURATION" help:"Maximum wait for the start, such as 10m. Default: no limit."`
+	Priority string         `enum:",low,normal,high,critical" default:"" placeholder:"PRIORITY" help:"Priority among queued one-off runs: low, normal, high or critical. Default: normal."`
+	Once     string         `placeholder:"KEY" help:"Idempotency key: a repeated request with it within 24 hours returns the first run."`
 }
 
 // Run runs an endpoint now.
@@ -39,11 +39,11 @@ func (cmd *endpointsRunCmd) Run(ctx context.Context, s *session) error {
 	return show(s, raw, func(planned client.PlannedRun) error {
 		switch {
 		case planned.Repeated != nil && *planned.Repeated:
-			return s.say("%s was asked for before with this key", planned.RunID)
+			return s.say("%s is the existing run with this idempotency key", planned.RunID)
 		case planned.Waiting != nil && *planned.Waiting > 1:
-			return s.say("%s waits; %d one-off runs wait in all", planned.RunID, *planned.Waiting)
+			return s.say("%s is queued; %d one-off runs are queued in total", planned.RunID, *planned.Waiting)
 		default:
-			return s.say("%s is on its way", planned.RunID)
+			return s.say("%s is queued", planned.RunID)
 		}
 	})
 }

@@ -16,10 +16,10 @@ import (
 
 // runsCmd is `rubato runs`.
 type runsCmd struct {
-	List   runsListCmd   `cmd:"" help:"Print runs, the newest due time first."`
-	Get    runsGetCmd    `cmd:"" help:"Print one run with its answer and the decision that followed."`
-	Events runsEventsCmd `cmd:"" help:"Print what happened to one run, from its claim to its end."`
-	Cancel runsCancelCmd `cmd:"" help:"End a run in progress; its endpoint goes on with its next due time."`
+	List   runsListCmd   `cmd:"" help:"Print runs, newest due time first."`
+	Get    runsGetCmd    `cmd:"" help:"Print one run with its response and the decision that followed."`
+	Events runsEventsCmd `cmd:"" help:"Print the events of one run, from its claim to its end."`
+	Cancel runsCancelCmd `cmd:"" help:"Cancel a run in progress. Its endpoint continues with its next due time."`
 	Watch  runsWatchCmd  `cmd:"" help:"Print runs as they finish, until interrupted."`
 }
 
@@ -28,16 +28,16 @@ type runsListCmd struct {
 
 	period
 
-	Endpoint string   `help:"Only those of this endpoint: its id or its key."`
-	Status   []string `placeholder:"STATUS" help:"Only those with this status, such as failed or running; repeat it or separate several by commas."`
-	Limit    int32    `default:"50" help:"At most so many."`
-	Cursor   string   `help:"Where the last list ended."`
+	Endpoint string   `help:"Filter by endpoint, given as id or key."`
+	Status   []string `placeholder:"STATUS" help:"Filter by status, such as failed or running; repeat it or separate several by commas."`
+	Limit    int32    `default:"50" help:"Maximum number of results."`
+	Cursor   string   `help:"Cursor of the next page, from the previous list."`
 }
 
 type runsGetCmd struct {
 	serverFlag
 
-	Run_ string `arg:"" name:"run" help:"The id of the run (run_...)."` //nolint:revive // Run is the name of the method that kong calls.
+	Run_ string `arg:"" name:"run" help:"Run id (run_...)."` //nolint:revive // Run is the name of the method that kong calls.
 }
 
 // answered says in a word or two what came of a run.
@@ -166,7 +166,7 @@ func (s *session) printRun(ctx context.Context, server *remote, raw json.RawMess
 		{"because", string(r.Source)},
 		{"content type", text(r.ContentType)},
 		{"body", strings.TrimSpace(text(r.Body))},
-		{"body's end", strings.TrimSpace(text(r.BodyTail))},
+		{"body tail", strings.TrimSpace(text(r.BodyTail))},
 	}
 	if d := r.Decision; d != nil {
 		facts = append(facts, [2]string{"next run", dash(instant(d.NextRunAt)) + ", " + string(d.Source)})

@@ -12,7 +12,7 @@ import (
 type runArg struct {
 	serverFlag
 
-	ID string `arg:"" name:"run" help:"The id of the run (run_...)."`
+	ID string `arg:"" name:"run" help:"Run id (run_...)."`
 }
 
 type (
@@ -20,7 +20,7 @@ type (
 	runsCancelCmd struct {
 		runArg
 
-		Reason string `help:"Why, for others to read."`
+		Reason string `help:"Reason, shown to other users."`
 	}
 )
 
@@ -55,7 +55,7 @@ func (cmd *runsEventsCmd) Run(ctx context.Context, s *session) error {
 	}); err != nil {
 		return err
 	}
-	return s.remarkNone(raw, cmd.ID+" stands for due times that were skipped: nobody claimed it; rubato runs get "+cmd.ID+" tells why")
+	return s.remarkNone(raw, cmd.ID+" records skipped due times and has no events; see rubato runs get "+cmd.ID+" for the reason")
 }
 
 // eventAuthor says who it was.

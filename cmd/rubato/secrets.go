@@ -15,38 +15,38 @@ import (
 
 // secretsCmd is `rubato secrets`.
 type secretsCmd struct {
-	Set    secretsSetCmd    `cmd:"" help:"Store a secret, or give it another value, read from standard input or a file. Never from the command line, which others can see."`
+	Set    secretsSetCmd    `cmd:"" help:"Create a secret or replace its value, read from standard input or a file. Never from the command line, which other users can see."`
 	Get    secretsGetCmd    `cmd:"" help:"Print one secret, without its value."`
-	List   secretsListCmd   `cmd:"" help:"Print secrets by name, without their values."`
+	List   secretsListCmd   `cmd:"" help:"Print secrets, sorted by name, without their values."`
 	Delete secretsDeleteCmd `cmd:"" help:"Delete a secret."`
-	Rekey  secretsRekeyCmd  `cmd:"" help:"Encrypt everything under the newest of RUBATO_SECRET_KEYS, in the database that DATABASE_URL names. Other programs may go on meanwhile."`
+	Rekey  secretsRekeyCmd  `cmd:"" help:"Re-encrypt all secrets under the newest of RUBATO_SECRET_KEYS, in the database in DATABASE_URL. Other programs may keep running."`
 }
 
 type (
 	secretsSetCmd struct {
 		serverFlag
 
-		Name        string  `arg:"" help:"Its name: lower-case letters, digits, dots, hyphens and underscores."`
-		FromFile    string  `placeholder:"FILE" help:"Where the value is. Default: standard input."`
-		KeepNewline bool    `help:"Keep a line end after the value, which is left out otherwise."`
-		Description *string `placeholder:"TEXT" help:"What it is for. Default: as it is."`
+		Name        string  `arg:"" help:"Name: lower-case letters, digits, dots, hyphens and underscores."`
+		FromFile    string  `placeholder:"FILE" help:"File with the value. Default: standard input."`
+		KeepNewline bool    `help:"Keep the line break at the end of the value, which is removed otherwise."`
+		Description *string `placeholder:"TEXT" help:"Description. Default: unchanged."`
 	}
 	secretsGetCmd struct {
 		serverFlag
 
-		Name string `arg:"" help:"Its name."`
+		Name string `arg:"" help:"Name."`
 	}
 	secretsListCmd struct {
 		serverFlag
 
-		Limit  int32  `default:"50" help:"At most so many."`
-		Cursor string `help:"Where the last list ended."`
+		Limit  int32  `default:"50" help:"Maximum number of results."`
+		Cursor string `help:"Cursor of the next page, from the previous list."`
 	}
 	secretsDeleteCmd struct {
 		serverFlag
 
-		Name  string `arg:"" help:"Its name."`
-		Force bool   `help:"Delete it although endpoints or notice rules refer to it; their runs and notices fail then."`
+		Name  string `arg:"" help:"Name."`
+		Force bool   `help:"Delete it even if endpoints or notice rules use it; their runs and notices then fail."`
 	}
 	secretsRekeyCmd struct{}
 )
@@ -100,7 +100,7 @@ func (cmd *secretsSetCmd) value(s *session) (string, error) {
 	case len(text) == 0:
 		return "", usageError{name + " is empty: there is no value"}
 	case len(text) <= maxSecretValue && !utf8.Valid(text): // JSON would put other characters in place of what is none.
-		return "", usageError{name + " is no text in UTF-8, which a secret has to be: write it in base64 or PEM"}
+		return "", usageError{name + " is not UTF-8 text: encode the value in base64 or PEM"}
 	}
 	return string(text), nil
 }
@@ -186,13 +186,13 @@ func (*secretsRekeyCmd) Run(ctx context.Context, s *session) error {
 	if s.json {
 		err = s.print(map[string]any{"rekeyed": done, "failed": append([]string{}, failed...)})
 	} else {
-		err = s.say("%d values are encrypted under the newest key now", done)
+		err = s.say("%d values are encrypted with the newest key", done)
 	}
 	for _, f := range failed {
 		_, _ = fmt.Fprintln(s.stderr, f)
 	}
 	if len(failed) > 0 {
-		return errors.Join(err, fmt.Errorf("%d values cannot be decrypted with these keys, and stay as they are", len(failed)))
+		return errors.Join(err, fmt.Errorf("%d values cannot be decrypted with these keys and were not changed", len(failed)))
 	}
 	return err
 }

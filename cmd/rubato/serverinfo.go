@@ -12,8 +12,8 @@ import (
 
 // serverCmd is `rubato server`.
 type serverCmd struct {
-	Status   serverStatusCmd   `cmd:"" help:"Print whether the server lives and whether it can work; the exit code is 1 where it cannot."`
-	Contract serverContractCmd `cmd:"" help:"Print the contract of the server's API, an OpenAPI document."`
+	Status   serverStatusCmd   `cmd:"" help:"Print whether the server is live and ready. The exit code is 1 if it is not."`
+	Contract serverContractCmd `cmd:"" help:"Print the server's OpenAPI document."`
 }
 
 type (
@@ -59,7 +59,7 @@ func (s *session) unready(url string, told *client.Problem) error {
 		}
 		return s.print(map[string]any{"url": url, "live": true, "ready": false, "failing": checks})
 	}
-	if err := s.say("%s lives and is not ready", url); err != nil {
+	if err := s.say("%s is live and not ready", url); err != nil {
 		return err
 	}
 	for _, f := range failing {

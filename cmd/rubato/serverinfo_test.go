@@ -38,8 +38,8 @@ func TestWhatEverybodyMayAskNeedsNoKey(t *testing.T) {
 		code    int
 		want    string
 	}{
-		"Status":         {args: "server status", code: app.ExitFailure, want: server.URL + " lives and is not ready\ndatabase: the database does not answer, since 2026-01-01T00:00:00Z\n"},
-		"StatusWithAKey": {args: "server status", environ: []string{"RUBATO_API_KEY=some-key"}, code: app.ExitFailure, want: "lives and is not ready\n"},
+		"Status":         {args: "server status", code: app.ExitFailure, want: server.URL + " is live and not ready\ndatabase: the database does not answer, since 2026-01-01T00:00:00Z\n"},
+		"StatusWithAKey": {args: "server status", environ: []string{"RUBATO_API_KEY=some-key"}, code: app.ExitFailure, want: "is live and not ready\n"},
 		"JSON":           {args: "server status -o json", code: app.ExitFailure, want: `"check": "database"`},
 		"Contract":       {args: "server contract", want: `{"status":"ok"}`},
 	} {

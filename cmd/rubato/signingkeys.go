@@ -9,17 +9,17 @@ import (
 
 // signingKeysCmd is `rubato signing-keys`.
 type signingKeysCmd struct {
-	Create signingKeysCreateCmd `cmd:"" help:"Make a signing key and print it, this once. The one before it stays live, so that receivers can learn the new one."`
-	List   signingKeysListCmd   `cmd:"" help:"Print the live signing keys, two at most, without their secrets."`
-	Delete signingKeysDeleteCmd `cmd:"" help:"Delete a signing key. Nothing is signed under it any more."`
+	Create signingKeysCreateCmd `cmd:"" help:"Create a signing key and print it, only once. The previous key stays valid, so that receivers can add the new one."`
+	List   signingKeysListCmd   `cmd:"" help:"Print the valid signing keys, two at most, without their secrets."`
+	Delete signingKeysDeleteCmd `cmd:"" help:"Delete a signing key. Requests are no longer signed with it."`
 }
 
 type (
 	signingKeysCreateCmd struct {
 		serverFlag
 
-		Expires time.Time      `placeholder:"TIME" help:"When it ends, such as 2027-01-01T00:00:00Z. Default: never."`
-		Overlap *time.Duration `placeholder:"DURATION" help:"How long the key before it stays live, such as 72h; 0s: it ends now. Default: until it is deleted."`
+		Expires time.Time      `placeholder:"TIME" help:"Expiry, such as 2027-01-01T00:00:00Z. Default: never."`
+		Overlap *time.Duration `placeholder:"DURATION" help:"How long the previous key stays valid, such as 72h; 0s ends it now. Default: until it is deleted."`
 	}
 	signingKeysListCmd struct {
 		serverFlag
@@ -27,7 +27,7 @@ type (
 	signingKeysDeleteCmd struct {
 		serverFlag
 
-		Key string `arg:"" help:"The id of the signing key (sgk_...)."`
+		Key string `arg:"" help:"Signing key id (sgk_...)."`
 	}
 )
 
@@ -50,7 +50,7 @@ func (cmd *signingKeysCreateCmd) Run(ctx context.Context, s *session) error {
 			{"id", k.ID},
 			{"expires", instant(k.ExpiresAt)},
 			{"secret", k.Secret},
-			{"", "give it to the receivers now: it is shown this once"},
+			{"", "store it now: it is not shown again"},
 		})
 	})
 }

@@ -9,15 +9,15 @@ import (
 
 // tenantsCmd is `rubato tenants`.
 type tenantsCmd struct {
-	List  tenantsListCmd  `cmd:"" help:"Print every tenant and what it may call besides what everybody may."`
-	Allow tenantsAllowCmd `cmd:"" help:"Replace what a tenant may call besides what everybody may."`
+	List  tenantsListCmd  `cmd:"" help:"Print every tenant with its egress allow list."`
+	Allow tenantsAllowCmd `cmd:"" help:"Replace the egress allow list of a tenant."`
 }
 
 type (
 	tenantsListCmd  struct{}
 	tenantsAllowCmd struct {
-		Tenant  string   `arg:"" help:"Its ID or name."`
-		Entries []string `arg:"" optional:"" help:"Prefixes such as 10.1.0.0/16, and hosts such as db.corp.example, *.corp.example or 10.0.0.7:9090. None: nothing more than everybody."`
+		Tenant  string   `arg:"" help:"Tenant ID or name."`
+		Entries []string `arg:"" optional:"" help:"Prefixes such as 10.1.0.0/16, and hosts such as db.corp.example, *.corp.example or 10.0.0.7:9090. No entry: clear the list."`
 	}
 )
 

@@ -14,7 +14,7 @@ import (
 )
 
 // errTestFailed is the end of a test whose request did not succeed; what came back is printed.
-var errTestFailed = errors.New("the request was no success")
+var errTestFailed = errors.New("the request did not succeed")
 
 // endpointsTestCmd is `rubato endpoints test`.
 type endpointsTestCmd struct{ endpointArg }
@@ -23,7 +23,7 @@ type endpointsTestCmd struct{ endpointArg }
 type testCmd struct {
 	serverFlag
 
-	File string `short:"f" required:"" placeholder:"FILE" help:"Read the endpoint from a JSON file, or from the input with -."`
+	File string `short:"f" required:"" placeholder:"FILE" help:"JSON file with the endpoint, or - for standard input."`
 }
 
 // Run sends the request of an endpoint once and prints what came back.

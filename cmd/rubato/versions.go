@@ -12,9 +12,9 @@ import (
 type endpointsVersionsCmd struct {
 	endpointArg
 
-	Version int64  `arg:"" optional:"" help:"The number of the version to print whole, as JSON. Default: the list of all."`
-	Limit   int32  `default:"50" help:"At most so many."`
-	Cursor  string `help:"Where the last list ended."`
+	Version int64  `arg:"" optional:"" help:"Version to print in full, as JSON. Default: list all versions."`
+	Limit   int32  `default:"50" help:"Maximum number of results."`
+	Cursor  string `help:"Cursor of the next page, from the previous list."`
 }
 
 // Run prints the versions of an endpoint, or one of them.

@@ -24,14 +24,14 @@ const (
 type runsWatchCmd struct {
 	serverFlag
 
-	Endpoint string `help:"Only runs of this endpoint: its id or its key."`
-	Count    *int   `placeholder:"N" help:"Stop after so many runs."`
+	Endpoint string `help:"Filter by endpoint, given as id or key."`
+	Count    *int   `placeholder:"N" help:"Stop after this number of runs."`
 }
 
 // Run prints runs as they finish, until ctx ends.
 func (cmd *runsWatchCmd) Run(ctx context.Context, s *session) error {
 	if cmd.Count != nil && *cmd.Count < 1 {
-		return usageError{fmt.Sprintf("--count: must be at least 1, not %d; leave it out to go on until interrupted", *cmd.Count)}
+		return usageError{fmt.Sprintf("--count: must be at least 1, not %d; omit it to watch until interrupted", *cmd.Count)}
 	}
 	r, err := s.connect()
 	if err != nil {

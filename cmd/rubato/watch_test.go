@@ -73,7 +73,7 @@ func TestWatchTellsWhenTheServerIsGone(t *testing.T) {
 
 	err = (&watcher{remote: r}).run(t.Context())
 
-	require.ErrorContains(t, err, "nothing listens at "+nobody)
+	require.ErrorContains(t, err, "connection refused by "+nobody)
 }
 
 // A script that counts to nothing would wait for ever.

@@ -45,7 +45,7 @@ func (cmd *noticesWindowCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	return show(s, raw, func(x client.MaintenanceWindow) error {
-		return s.say("nobody is told of %s from %s to %s", scopeWords(x.EndpointID, x.Labels), instant(&x.StartsAt), instant(&x.EndsAt))
+		return s.say("notices of %s are muted from %s to %s", scopeWords(x.EndpointID, x.Labels), instant(&x.StartsAt), instant(&x.EndsAt))
 	})
 }
 
@@ -61,7 +61,7 @@ func (cmd *noticesWindowCmd) body(now time.Time, endpoint *string) (json.RawMess
 	}
 	switch {
 	case until.IsZero() == (cmd.For == 0):
-		return nil, usageError{"say when the window ends: by --until or by --for"}
+		return nil, usageError{"set the end of the window with --until or --for"}
 	case until.IsZero():
 		until = from.Add(cmd.For)
 	}
