@@ -931,12 +931,12 @@ func (e ImportEndpointsParamsDryRun) Valid() bool {
 	}
 }
 
-// AuditAction What was done.
+// AuditAction The action.
 type AuditAction string
 
-// AuditActor Who did it.
+// AuditActor Author of the change.
 type AuditActor struct {
-	// KeyID Absent: a part of the system.
+	// KeyID Absent for changes by the system.
 	KeyID *string `json:"keyId,omitempty"`
 
 	// Name The name of the key at that time.
@@ -945,34 +945,34 @@ type AuditActor struct {
 
 // AuditEntry One change.
 type AuditEntry struct {
-	// Action What was done.
+	// Action The action.
 	Action AuditAction `json:"action"`
 
-	// Actor Who did it.
+	// Actor Author of the change.
 	Actor AuditActor `json:"actor"`
 
-	// After The members that changed, as they are, secrets hidden; null: it is gone.
+	// After Changed members with their new values, secrets hidden; null if the object was deleted.
 	After *map[string]interface{} `json:"after"`
 
-	// At By the clock of the database.
+	// At Database time.
 	At time.Time `json:"at"`
 
-	// Before The members that changed, as they were, secrets hidden; null: it was not there.
+	// Before Changed members with their old values, secrets hidden; null if the object did not exist.
 	Before *map[string]interface{} `json:"before"`
 	ID     string                  `json:"id"`
 
-	// Kind What was changed; a request is the test of one that is not stored.
+	// Kind Kind of the changed object; request is a test request that is not stored.
 	Kind     AuditKind `json:"kind"`
 	ObjectID string    `json:"objectId"`
 
-	// RemoteAddress Where the request came from; absent where there was none.
+	// RemoteAddress Client address of the request; absent without a request.
 	RemoteAddress *string `json:"remoteAddress,omitempty"`
 
-	// RequestID `X-Request-Id` of the request; absent where there was none.
+	// RequestID `X-Request-Id` of the request; absent without a request.
 	RequestID *string `json:"requestId,omitempty"`
 }
 
-// AuditKind What was changed; a request is the test of one that is not stored.
+// AuditKind Kind of the changed object; request is a test request that is not stored.
 type AuditKind string
 
 // AuditList defines model for AuditList.
@@ -983,152 +983,152 @@ type AuditList struct {
 	NextCursor *string `json:"nextCursor,omitempty"`
 }
 
-// Auth How calls prove who is calling: by password (RFC 7617), by token (RFC 6750), by a header of the target's own, or by OAuth 2 client credentials (RFC 6749 section 4.4). Secrets are given as references, never in the clear. Each type knows the fields that name it; a header of the same name beside it is refused.
+// Auth Authentication of requests: password (RFC 7617), bearer token (RFC 6750), API key header, or OAuth 2 client credentials (RFC 6749 section 4.4). Secrets are given as references, never in plain text. Each field states the type that it belongs to. A header of the same name in `headers` is refused.
 type Auth struct {
-	// Audience Of oauth2.
+	// Audience For oauth2: the audience.
 	Audience *string `json:"audience,omitempty"`
 
-	// ClientID Of oauth2.
+	// ClientID For oauth2: the client ID.
 	ClientID *string `json:"clientId,omitempty"`
 
-	// ClientSecret Of oauth2: a reference to a secret.
+	// ClientSecret For oauth2: a reference to a secret.
 	ClientSecret *string `json:"clientSecret,omitempty"`
 
-	// Header Of apiKey: the name of the header.
+	// Header For apiKey: the name of the header.
 	Header *string `json:"header,omitempty"`
 
-	// Password Of basic: a reference to a secret.
+	// Password For basic: a reference to a secret.
 	Password *string `json:"password,omitempty"`
 
-	// Scopes Of oauth2.
+	// Scopes For oauth2: the requested scopes.
 	Scopes *[]string `json:"scopes,omitempty"`
 
-	// Token Of bearer: a reference to a secret.
+	// Token For bearer: a reference to a secret.
 	Token *string `json:"token,omitempty"`
 
-	// TokenURL Of oauth2.
+	// TokenURL For oauth2: the token endpoint.
 	TokenURL *string `json:"tokenUrl,omitempty"`
 
-	// Type How a call proves who is calling.
+	// Type Authentication scheme.
 	Type AuthType `json:"type"`
 
-	// Username Of basic.
+	// Username For basic: the user name.
 	Username *string `json:"username,omitempty"`
 
-	// Value Of apiKey: a reference to a secret, with whatever stands around it.
+	// Value For apiKey: the header value, which contains a reference to a secret.
 	Value *string `json:"value,omitempty"`
 }
 
 // AuthPatch A JSON Merge Patch of an Auth.
 type AuthPatch struct {
-	// Audience Of oauth2.
+	// Audience For oauth2: the audience.
 	Audience *string `json:"audience,omitempty"`
 
-	// ClientID Of oauth2.
+	// ClientID For oauth2: the client ID.
 	ClientID *string `json:"clientId,omitempty"`
 
-	// ClientSecret Of oauth2: a reference to a secret.
+	// ClientSecret For oauth2: a reference to a secret.
 	ClientSecret *string `json:"clientSecret,omitempty"`
 
-	// Header Of apiKey: the name of the header.
+	// Header For apiKey: the name of the header.
 	Header *string `json:"header,omitempty"`
 
-	// Password Of basic: a reference to a secret.
+	// Password For basic: a reference to a secret.
 	Password *string `json:"password,omitempty"`
 
-	// Scopes Of oauth2.
+	// Scopes For oauth2: the requested scopes.
 	Scopes *[]string `json:"scopes,omitempty"`
 
-	// Token Of bearer: a reference to a secret.
+	// Token For bearer: a reference to a secret.
 	Token *string `json:"token,omitempty"`
 
-	// TokenURL Of oauth2.
+	// TokenURL For oauth2: the token endpoint.
 	TokenURL *string   `json:"tokenUrl,omitempty"`
 	Type     *AuthType `json:"type,omitempty"`
 
-	// Username Of basic.
+	// Username For basic: the user name.
 	Username *string `json:"username,omitempty"`
 
-	// Value Of apiKey: a reference to a secret, with whatever stands around it.
+	// Value For apiKey: the header value, which contains a reference to a secret.
 	Value *string `json:"value,omitempty"`
 }
 
-// AuthType How a call proves who is calling.
+// AuthType Authentication scheme.
 type AuthType string
 
 // CancelRequest Why.
 type CancelRequest struct {
-	// Reason Kept with the run.
+	// Reason Reason; stored with the run.
 	Reason *string `json:"reason,omitempty"`
 }
 
-// CatchUp What a cron does about occurrences that passed while nothing ran: one run for all on behalf of the last, none, or each (at most 100, none older than a day). With skip, an occurrence that cannot be sent within a minute of its time is not sent any more, whatever kept it.
+// CatchUp How a cron handles missed occurrences: one run for all of them (once), none (skip), or a run for each (all; at most 100, none older than a day). With skip, an occurrence that is not sent within a minute of its time is dropped.
 type CatchUp string
 
-// Cause `finish`: a run just ended. `replan`: anything else, which acts at once on what is overdue.
+// Cause `finish`: a run just ended. `replan`: any other cause; overdue endpoints become due at once.
 type Cause string
 
-// DST What a cron does with local times that a clock change skips or repeats.
+// DST How a cron handles local times that a clock change skips or repeats.
 type DST struct {
-	// Gap Local times that do not exist because the clock jumps forward: run at the first instant after, or skip.
+	// Gap Local times that do not exist because the clock jumps forward: run at the first time after the gap, or skip.
 	Gap DSTGap `json:"gap"`
 
 	// Overlap Local times that come twice because the clock is set back: run in the first pass, or in both.
 	Overlap DSTOverlap `json:"overlap"`
 }
 
-// DSTGap Local times that do not exist because the clock jumps forward: run at the first instant after, or skip.
+// DSTGap Local times that do not exist because the clock jumps forward: run at the first time after the gap, or skip.
 type DSTGap string
 
-// DSTInput What a cron does with local times that a clock change skips or repeats.
+// DSTInput How a cron handles local times that a clock change skips or repeats.
 type DSTInput struct {
-	// Gap Local times that a clock change skips: run at the first instant after, or skip. Default run.
+	// Gap Local times that a clock change skips: run at the first time after the gap, or skip. Default run.
 	Gap *DSTGap `json:"gap,omitempty"`
 
-	// Overlap Local times that come twice: run in the first pass, or in both. Default once.
+	// Overlap Local times that a clock change repeats: run the first time only, or both times. Default once.
 	Overlap *DSTOverlap `json:"overlap,omitempty"`
 }
 
 // DSTOverlap Local times that come twice because the clock is set back: run in the first pass, or in both.
 type DSTOverlap string
 
-// Decision When it runs next, and every rule that applied, in order.
+// Decision The next due time, and every rule that applied, in order.
 type Decision struct {
-	// NextRunAt Null: not until something changes.
+	// NextRunAt Null: no run is planned.
 	NextRunAt *time.Time `json:"nextRunAt"`
 
-	// Source What set the due time.
+	// Source The rule that set the due time.
 	Source Source `json:"source"`
 	Steps  []Step `json:"steps"`
 }
 
-// Endpoint A registered endpoint, every default filled in, and where its schedule stands.
+// Endpoint A registered endpoint with all defaults filled in, and the state of its schedule.
 type Endpoint struct {
 	ArchivedAt *time.Time `json:"archivedAt,omitempty"`
 
-	// Auth How calls prove who is calling: by password (RFC 7617), by token (RFC 6750), by a header of the target's own, or by OAuth 2 client credentials (RFC 6749 section 4.4). Secrets are given as references, never in the clear. Each type knows the fields that name it; a header of the same name beside it is refused.
+	// Auth Authentication of requests: password (RFC 7617), bearer token (RFC 6750), API key header, or OAuth 2 client credentials (RFC 6749 section 4.4). Secrets are given as references, never in plain text. Each field states the type that it belongs to. A header of the same name in `headers` is refused.
 	Auth               *Auth   `json:"auth,omitempty"`
 	BaselineCron       *string `json:"baselineCron,omitempty"`
 	BaselineIntervalMs *int64  `json:"baselineIntervalMs,omitempty"`
 	Body               *string `json:"body,omitempty"`
 
-	// CatchUp What a cron does about occurrences that passed while nothing ran: one run for all on behalf of the last, none, or each (at most 100, none older than a day). With skip, an occurrence that cannot be sent within a minute of its time is not sent any more, whatever kept it.
+	// CatchUp How a cron handles missed occurrences: one run for all of them (once), none (skip), or a run for each (all; at most 100, none older than a day). With skip, an occurrence that is not sent within a minute of its time is dropped.
 	CatchUp     CatchUp   `json:"catchUp"`
 	Conditional bool      `json:"conditional"`
 	CreatedAt   time.Time `json:"createdAt"`
 	Description *string   `json:"description,omitempty"`
 
-	// DST What a cron does with local times that a clock change skips or repeats.
+	// DST How a cron handles local times that a clock change skips or repeats.
 	DST DST `json:"dst"`
 
-	// FailureCount Failed due times in a row.
+	// FailureCount Consecutive failed due times.
 	FailureCount    int32 `json:"failureCount"`
 	FollowRedirects int32 `json:"followRedirects"`
 
-	// Headers Values of names that look secret are shown as ***.
+	// Headers Header values whose names look secret are shown as ***.
 	Headers map[string]string `json:"headers"`
 
-	// Hints The hints that are in force.
+	// Hints The active hints.
 	Hints      Hints             `json:"hints"`
 	ID         string            `json:"id"`
 	Idempotent bool              `json:"idempotent"`
@@ -1147,28 +1147,28 @@ type Endpoint struct {
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 	Name          string `json:"name"`
 
-	// NextRunAt The due time in force; null while paused until somebody resumes, when archived, and when the cron has no further occurrence. While a run is live it is that run's, and its finish decides.
+	// NextRunAt The next due time. Null while paused indefinitely, when archived, and when the cron has no further occurrence. During a run it is the due time of that run; its finish sets the next one.
 	NextRunAt *time.Time `json:"nextRunAt"`
 
-	// NextSource What set the due time.
+	// NextSource The rule that set the due time.
 	NextSource *Source `json:"nextSource,omitempty"`
 
-	// PauseReason Why, in the words of whoever paused it. A target pauses its endpoint until somebody resumes it when it answers 410, unless that counts as a success, or sends a header `Rubato-Stop` with a reason; answers from another host, after a redirect, do not.
+	// PauseReason The reason for the pause. A target pauses its endpoint indefinitely with a 410, unless that counts as a success, or with a header `Rubato-Stop` that has a reason. Responses from another host, after a redirect, do not pause.
 	PauseReason *string `json:"pauseReason,omitempty"`
 
-	// PausedIndefinitely Paused until somebody resumes.
+	// PausedIndefinitely Paused until it is resumed.
 	PausedIndefinitely bool `json:"pausedIndefinitely"`
 
-	// PausedUntil Null when not paused, and when paused until somebody resumes.
+	// PausedUntil Null when not paused, and when paused indefinitely.
 	PausedUntil *time.Time `json:"pausedUntil"`
 
-	// Planner What the planner may do with the tempo: nothing, record what it would do, propose it to a person, or do it inside the clamps.
+	// Planner Authority of the planner over the tempo: nothing (off), record proposals (observe), suggest changes for approval (suggest), or change it within the clamps (act).
 	Planner        PlannerAuthority   `json:"planner"`
 	Query          *map[string]string `json:"query,omitempty"`
 	Redact         *[]RedactRule      `json:"redact,omitempty"`
 	ResponseTailKb int32              `json:"responseTailKb"`
 
-	// Retry How often one due time is tried, and how long to wait in between.
+	// Retry Retry policy of a due time.
 	Retry      Retry   `json:"retry"`
 	RunbookURL *string `json:"runbookUrl,omitempty"`
 
@@ -1177,39 +1177,39 @@ type Endpoint struct {
 	Sign    bool       `json:"sign"`
 	StartAt *time.Time `json:"startAt,omitempty"`
 
-	// State Whether it runs.
+	// State The state of the endpoint.
 	State        EndpointState  `json:"state"`
 	Success      string         `json:"success"`
 	SuccessRules *[]SuccessRule `json:"successRules,omitempty"`
 	TimeoutMs    int64          `json:"timeoutMs"`
 	Timezone     string         `json:"timezone"`
 
-	// TLS Whom calls over https trust, and as whom they come.
+	// TLS Trusted CAs, client certificate and other TLS settings for https targets.
 	TLS *TLS `json:"tls,omitempty"`
 
 	// UpdatedAt When the fields were last edited.
 	UpdatedAt time.Time `json:"updatedAt"`
 	URL       string    `json:"url"`
 
-	// Version Counts the edits; the ETag.
+	// Version Version number, incremented by every edit. It is the ETag.
 	Version int64 `json:"version"`
 
-	// Warnings What is legal but probably not meant; only on answers to writes.
+	// Warnings Warnings about settings that are valid but probably unintended; only in responses to writes.
 	Warnings *[]FieldError `json:"warnings,omitempty"`
 }
 
-// EndpointChange What was done to an endpoint.
+// EndpointChange A change of an endpoint.
 type EndpointChange struct {
-	// Action Of `endpoint.changed`: registered, edited or archived.
+	// Action For `endpoint.changed`: registered, edited or archived.
 	Action *string `json:"action,omitempty"`
 
-	// PausedUntil Of `endpoint.paused`; absent: until somebody resumes.
+	// PausedUntil For `endpoint.paused`; absent if the pause is indefinite.
 	PausedUntil *time.Time `json:"pausedUntil,omitempty"`
 
-	// Reason Of `endpoint.paused`.
+	// Reason For `endpoint.paused`: the reason.
 	Reason *string `json:"reason,omitempty"`
 
-	// Version The version of the endpoint's fields since then.
+	// Version The endpoint version after the change.
 	Version int64 `json:"version"`
 }
 
@@ -1226,97 +1226,97 @@ type EndpointList struct {
 	NextCursor *string `json:"nextCursor,omitempty"`
 }
 
-// EndpointPatch A JSON Merge Patch of an EndpointSpec. Null goes back to the default.
+// EndpointPatch A JSON Merge Patch of an EndpointSpec. Null restores the default.
 type EndpointPatch struct {
 	Auth *AuthPatch `json:"auth,omitempty"`
 
-	// BaselineCron Cron expression of five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. There is no year, ? stands for any day in the two day fields alone, and spaces separate the fields. Exactly one of it and baselineIntervalMs.
+	// BaselineCron Cron expression with five fields, or six with seconds first, or a macro such as @hourly. L, W, # and H are supported, a year field is not. ? is valid only in the two day fields. Give exactly one of baselineIntervalMs and baselineCron.
 	BaselineCron *string `json:"baselineCron,omitempty"`
 
-	// BaselineIntervalMs Time from one due time to the next. Exactly one of it and baselineCron.
+	// BaselineIntervalMs Interval between due times. Give exactly one of baselineIntervalMs and baselineCron.
 	BaselineIntervalMs *int64 `json:"baselineIntervalMs,omitempty"`
 
-	// Body Body of the request, up to 256 KiB in UTF-8. Set Content-Type among the headers. {{...}} is a template, whose values are escaped for JSON, forms and XML as the Content-Type says; anything else is sent as it is.
+	// Body Request body, up to 256 KiB in UTF-8. Set Content-Type in the headers. {{...}} is a template; its values are escaped for JSON, forms or XML according to the Content-Type. All other text is sent unchanged.
 	Body *string `json:"body,omitempty"`
 
-	// CatchUp What a cron does about occurrences that passed while nothing ran. Default once.
+	// CatchUp How a cron handles missed occurrences. Default once.
 	CatchUp *CatchUp `json:"catchUp,omitempty"`
 
-	// Conditional Ask only for what changed since the last answer, by its ETag or Last-Modified (RFC 9110 section 13). Only GET and HEAD. The validators of the last whole answer that was a success are sent; a 304 is then a success of its own, with the reason not_modified. Of the rules only those about latency are asked of it. An edit of what is asked for forgets them. Default false.
+	// Conditional Send conditional requests with the ETag or Last-Modified of the last complete successful response (RFC 9110 section 13). GET and HEAD only. A 304 is a success with the reason not_modified; only latency rules apply to it. An edit of the request drops the validators. Default false.
 	Conditional *bool `json:"conditional,omitempty"`
 
-	// Description Free text; the planner reads it as your policy.
+	// Description Description in free text. The planner reads it as your policy.
 	Description *string   `json:"description,omitempty"`
 	DST         *DSTInput `json:"dst,omitempty"`
 
-	// FollowRedirects Number of redirects to follow. Default 0.
+	// FollowRedirects Maximum number of redirects to follow. Default 0.
 	FollowRedirects *int64 `json:"followRedirects,omitempty"`
 
 	// Headers Null removes a header. Names that are not mentioned keep their values; they ignore case.
 	Headers *map[string]*string `json:"headers,omitempty"`
 
-	// Idempotent The request may be sent again although it may have arrived. Default false; GET, HEAD, PUT, DELETE and OPTIONS are so by nature.
+	// Idempotent The request is idempotent: it may be sent again even if it may have arrived. Default false. GET, HEAD, PUT, DELETE and OPTIONS always count as idempotent.
 	Idempotent *bool `json:"idempotent,omitempty"`
 
-	// JitterMs Spreads endpoints by a stable offset below this. Default 0.
+	// JitterMs Maximum jitter: delays each endpoint by a stable offset below this. Default 0.
 	JitterMs *int64 `json:"jitterMs,omitempty"`
 
-	// Key Your own name for it, unique among your endpoints: a-z, 0-9, dot, dash, underscore.
+	// Key Your own unique key for the endpoint: a-z, 0-9, dot, dash, underscore.
 	Key *string `json:"key,omitempty"`
 
 	// Labels Null removes a label.
 	Labels *map[string]*string `json:"labels,omitempty"`
 
-	// MaxExecutionTimeMs Deadline of a run. Default 60000.
+	// MaxExecutionTimeMs Maximum duration of a run. Default 60000.
 	MaxExecutionTimeMs *int64 `json:"maxExecutionTimeMs,omitempty"`
 
-	// MaxIntervalMs Never two starts further apart than this, unless paused.
+	// MaxIntervalMs Maximum time between two starts, unless paused.
 	MaxIntervalMs *int64 `json:"maxIntervalMs,omitempty"`
 
-	// MaxResponseKb How much of an answer is read and kept, in KiB. Default 100.
+	// MaxResponseKb Captured response size, in KiB: the part of the body that is read and stored. Default 100.
 	MaxResponseKb *int64 `json:"maxResponseKb,omitempty"`
 
 	// Method Method of the request. Default GET.
 	Method *Method `json:"method,omitempty"`
 
-	// MinIntervalMs Never two starts closer than this, however late the first of them was, but for a run now. At most maxIntervalMs.
+	// MinIntervalMs Minimum time between two starts, even if the first start was late. Requested runs are exempt. At most maxIntervalMs.
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
 	// Name Cannot be cleared.
 	Name *string `json:"name,omitempty"`
 
-	// Planner Authority of the planner over the tempo. Default observe: it records what it would do. It changes the tempo only where this says act, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
+	// Planner Authority of the planner over the tempo. Default observe: the planner only records what it would do. With act it changes the tempo, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
 	Planner *PlannerAuthority `json:"planner,omitempty"`
 
 	// Query Null removes a parameter.
 	Query *map[string]*string `json:"query,omitempty"`
 
-	// Redact What is hidden in an answer before anything of it is stored or shown: in its body, its digest and in errors that quote it.
+	// Redact Redaction rules, applied to a response before it is stored or shown: to its body, its digest, and errors that quote it.
 	Redact *[]RedactRule `json:"redact,omitempty"`
 
-	// ResponseTailKb How much of the end of an answer that is longer than maxResponseKb is kept beside its head, in KiB. Such an answer is read on for up to 8 MiB, inside the timeout: it has no tail where its end is further away, and fails where it breaks off or does not end in time. Default 0: it is read no further than its head.
+	// ResponseTailKb Captured response tail, in KiB: the end of a body longer than maxResponseKb, stored beside its head. Up to 8 MiB more are read, within the timeout. A longer body has no tail. A body that breaks off or does not end in time fails the run. Default 0: no tail is read.
 	ResponseTailKb *int64      `json:"responseTailKb,omitempty"`
 	Retry          *RetryInput `json:"retry,omitempty"`
 
-	// RunbookURL http or https URL of the page that says what to do when it fails. Notices and failed runs show it.
+	// RunbookURL Runbook: http or https URL with instructions for failures. Notices and failed runs show it.
 	RunbookURL *string `json:"runbookUrl,omitempty"`
 
-	// Sign Requests carry a signature by Standard Webhooks, made with your signing keys. Default false.
+	// Sign Sign requests with your signing keys, by Standard Webhooks. Default false.
 	Sign *bool `json:"sign,omitempty"`
 
-	// StartAt Holds back the first run of the schedule. What somebody asks for comes before it, a one-shot hint or a run now, and begins the schedule: the next due time counts from that run.
+	// StartAt Earliest time of the first scheduled run. A one-shot hint or a requested run may come earlier; the next due time then counts from that run.
 	StartAt *time.Time `json:"startAt,omitempty"`
 
-	// Success Statuses and classes that count as success. Default 2xx.
+	// Success HTTP status codes and classes that count as success. Default 2xx.
 	Success *string `json:"success,omitempty"`
 
-	// SuccessRules What an answer must satisfy beside `success`: all of them. The first that is broken makes the run fail with success_rule_failed, and its error says which and what was found. An answer that cannot be judged, such as a body that is no JSON, breaks the rule.
+	// SuccessRules Rules that a response must satisfy in addition to `success`. The first broken rule fails the run with success_rule_failed; the error names the rule and the value found. A response that cannot be evaluated, such as a body that is not JSON, breaks the rule.
 	SuccessRules *[]SuccessRule `json:"successRules,omitempty"`
 
-	// TimeoutMs Limit of one request, answer included. Default 30000, or maxExecutionTimeMs where that is less.
+	// TimeoutMs Timeout of one request, including its response. Default 30000, or maxExecutionTimeMs if that is less.
 	TimeoutMs *int64 `json:"timeoutMs,omitempty"`
 
-	// Timezone IANA zone of the cron. Default UTC.
+	// Timezone IANA time zone of the cron expression. Default UTC.
 	Timezone *string   `json:"timezone,omitempty"`
 	TLS      *TLSPatch `json:"tls,omitempty"`
 
@@ -1324,113 +1324,113 @@ type EndpointPatch struct {
 	URL *string `json:"url,omitempty"`
 }
 
-// EndpointSpec What a user configures. Null means the default, as if the field were absent.
+// EndpointSpec The configuration of an endpoint. Null means the default, as if the field were absent.
 type EndpointSpec struct {
 	Auth *Auth `json:"auth,omitempty"`
 
-	// BaselineCron Cron expression of five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. There is no year, ? stands for any day in the two day fields alone, and spaces separate the fields. Exactly one of it and baselineIntervalMs.
+	// BaselineCron Cron expression with five fields, or six with seconds first, or a macro such as @hourly. L, W, # and H are supported, a year field is not. ? is valid only in the two day fields. Give exactly one of baselineIntervalMs and baselineCron.
 	BaselineCron *string `json:"baselineCron,omitempty"`
 
-	// BaselineIntervalMs Time from one due time to the next. Exactly one of it and baselineCron.
+	// BaselineIntervalMs Interval between due times. Give exactly one of baselineIntervalMs and baselineCron.
 	BaselineIntervalMs *int64 `json:"baselineIntervalMs,omitempty"`
 
-	// Body Body of the request, up to 256 KiB in UTF-8. Set Content-Type among the headers. {{...}} is a template, whose values are escaped for JSON, forms and XML as the Content-Type says; anything else is sent as it is.
+	// Body Request body, up to 256 KiB in UTF-8. Set Content-Type in the headers. {{...}} is a template; its values are escaped for JSON, forms or XML according to the Content-Type. All other text is sent unchanged.
 	Body *string `json:"body,omitempty"`
 
-	// CatchUp What a cron does about occurrences that passed while nothing ran. Default once.
+	// CatchUp How a cron handles missed occurrences. Default once.
 	CatchUp *CatchUp `json:"catchUp,omitempty"`
 
-	// Conditional Ask only for what changed since the last answer, by its ETag or Last-Modified (RFC 9110 section 13). Only GET and HEAD. The validators of the last whole answer that was a success are sent; a 304 is then a success of its own, with the reason not_modified. Of the rules only those about latency are asked of it. An edit of what is asked for forgets them. Default false.
+	// Conditional Send conditional requests with the ETag or Last-Modified of the last complete successful response (RFC 9110 section 13). GET and HEAD only. A 304 is a success with the reason not_modified; only latency rules apply to it. An edit of the request drops the validators. Default false.
 	Conditional *bool `json:"conditional,omitempty"`
 
-	// Description Free text; the planner reads it as your policy.
+	// Description Description in free text. The planner reads it as your policy.
 	Description *string   `json:"description,omitempty"`
 	DST         *DSTInput `json:"dst,omitempty"`
 
-	// FollowRedirects Number of redirects to follow. Default 0.
+	// FollowRedirects Maximum number of redirects to follow. Default 0.
 	FollowRedirects *int64 `json:"followRedirects,omitempty"`
 
-	// Headers Headers of every request. Values may hold templates. Refused are hop-by-hop headers and those that Rubato sets: Host, Content-Length, Rubato-*, Idempotency-Key, traceparent, webhook-id, webhook-timestamp, webhook-signature. Answers mask values of names that look secret, and the mask is refused as a value.
+	// Headers Request headers. Values may contain templates. Hop-by-hop headers and headers that Rubato sets are refused: Host, Content-Length, Rubato-*, Idempotency-Key, traceparent, webhook-id, webhook-timestamp, webhook-signature. API responses mask the values of headers whose names look secret, and the mask is refused as a value.
 	Headers *map[string]string `json:"headers,omitempty"`
 
-	// Idempotent The request may be sent again although it may have arrived. Default false; GET, HEAD, PUT, DELETE and OPTIONS are so by nature.
+	// Idempotent The request is idempotent: it may be sent again even if it may have arrived. Default false. GET, HEAD, PUT, DELETE and OPTIONS always count as idempotent.
 	Idempotent *bool `json:"idempotent,omitempty"`
 
-	// JitterMs Spreads endpoints by a stable offset below this. Default 0.
+	// JitterMs Maximum jitter: delays each endpoint by a stable offset below this. Default 0.
 	JitterMs *int64 `json:"jitterMs,omitempty"`
 
-	// Key Your own name for it, unique among your endpoints: a-z, 0-9, dot, dash, underscore.
+	// Key Your own unique key for the endpoint: a-z, 0-9, dot, dash, underscore.
 	Key *string `json:"key,omitempty"`
 
-	// Labels Names and values to filter by. Keys of 1 to 63 characters, values of up to 255.
+	// Labels Labels to filter by. Keys have 1 to 63 characters, values up to 255.
 	Labels *map[string]string `json:"labels,omitempty"`
 
-	// MaxExecutionTimeMs Deadline of a run. Default 60000.
+	// MaxExecutionTimeMs Maximum duration of a run. Default 60000.
 	MaxExecutionTimeMs *int64 `json:"maxExecutionTimeMs,omitempty"`
 
-	// MaxIntervalMs Never two starts further apart than this, unless paused.
+	// MaxIntervalMs Maximum time between two starts, unless paused.
 	MaxIntervalMs *int64 `json:"maxIntervalMs,omitempty"`
 
-	// MaxResponseKb How much of an answer is read and kept, in KiB. Default 100.
+	// MaxResponseKb Captured response size, in KiB: the part of the body that is read and stored. Default 100.
 	MaxResponseKb *int64 `json:"maxResponseKb,omitempty"`
 
 	// Method Method of the request. Default GET.
 	Method *Method `json:"method,omitempty"`
 
-	// MinIntervalMs Never two starts closer than this, however late the first of them was, but for a run now. At most maxIntervalMs.
+	// MinIntervalMs Minimum time between two starts, even if the first start was late. Requested runs are exempt. At most maxIntervalMs.
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
-	// Name What people call it. One line of readable text, without characters that cannot be seen or that turn the direction of text.
+	// Name Display name. One line of text, without invisible characters or characters that change the text direction.
 	Name string `json:"name"`
 
-	// Planner Authority of the planner over the tempo. Default observe: it records what it would do. It changes the tempo only where this says act, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
+	// Planner Authority of the planner over the tempo. Default observe: the planner only records what it would do. With act it changes the tempo, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
 	Planner *PlannerAuthority `json:"planner,omitempty"`
 
-	// Query Parameters that are added to the URL, percent-encoded, in the order of their names. Values may hold templates; the whole URL has at most 2048 bytes.
+	// Query Query parameters added to the URL, percent-encoded, sorted by name. Values may contain templates. The complete URL has at most 2048 bytes.
 	Query *map[string]string `json:"query,omitempty"`
 
-	// Redact What is hidden in an answer before anything of it is stored or shown: in its body, its digest and in errors that quote it.
+	// Redact Redaction rules, applied to a response before it is stored or shown: to its body, its digest, and errors that quote it.
 	Redact *[]RedactRule `json:"redact,omitempty"`
 
-	// ResponseTailKb How much of the end of an answer that is longer than maxResponseKb is kept beside its head, in KiB. Such an answer is read on for up to 8 MiB, inside the timeout: it has no tail where its end is further away, and fails where it breaks off or does not end in time. Default 0: it is read no further than its head.
+	// ResponseTailKb Captured response tail, in KiB: the end of a body longer than maxResponseKb, stored beside its head. Up to 8 MiB more are read, within the timeout. A longer body has no tail. A body that breaks off or does not end in time fails the run. Default 0: no tail is read.
 	ResponseTailKb *int64      `json:"responseTailKb,omitempty"`
 	Retry          *RetryInput `json:"retry,omitempty"`
 
-	// RunbookURL http or https URL of the page that says what to do when it fails. Notices and failed runs show it.
+	// RunbookURL Runbook: http or https URL with instructions for failures. Notices and failed runs show it.
 	RunbookURL *string `json:"runbookUrl,omitempty"`
 
-	// Sign Requests carry a signature by Standard Webhooks, made with your signing keys. Default false.
+	// Sign Sign requests with your signing keys, by Standard Webhooks. Default false.
 	Sign *bool `json:"sign,omitempty"`
 
-	// StartAt Holds back the first run of the schedule. What somebody asks for comes before it, a one-shot hint or a run now, and begins the schedule: the next due time counts from that run.
+	// StartAt Earliest time of the first scheduled run. A one-shot hint or a requested run may come earlier; the next due time then counts from that run.
 	StartAt *time.Time `json:"startAt,omitempty"`
 
-	// Success Statuses and classes that count as success. Default 2xx.
+	// Success HTTP status codes and classes that count as success. Default 2xx.
 	Success *string `json:"success,omitempty"`
 
-	// SuccessRules What an answer must satisfy beside `success`: all of them. The first that is broken makes the run fail with success_rule_failed, and its error says which and what was found. An answer that cannot be judged, such as a body that is no JSON, breaks the rule.
+	// SuccessRules Rules that a response must satisfy in addition to `success`. The first broken rule fails the run with success_rule_failed; the error names the rule and the value found. A response that cannot be evaluated, such as a body that is not JSON, breaks the rule.
 	SuccessRules *[]SuccessRule `json:"successRules,omitempty"`
 
-	// TimeoutMs Limit of one request, answer included. Default 30000, or maxExecutionTimeMs where that is less.
+	// TimeoutMs Timeout of one request, including its response. Default 30000, or maxExecutionTimeMs if that is less.
 	TimeoutMs *int64 `json:"timeoutMs,omitempty"`
 
-	// Timezone IANA zone of the cron. Default UTC.
+	// Timezone IANA time zone of the cron expression. Default UTC.
 	Timezone *string `json:"timezone,omitempty"`
 	TLS      *TLS    `json:"tls,omitempty"`
 
-	// URL Target URL: http or https, without user name and password. Addresses that are not public are refused. Path and query may hold templates such as {{run.id}}; scheme, host and port are literal.
+	// URL Target URL: http or https, without user name and password. Non-public addresses are refused. Path and query may contain templates such as {{run.id}}; scheme, host and port are literal.
 	URL string `json:"url"`
 }
 
-// EndpointState Whether it runs.
+// EndpointState The state of the endpoint.
 type EndpointState string
 
-// EndpointVersion A version of an endpoint, and the change that made it.
+// EndpointVersion A version of an endpoint, and the change that created it.
 type EndpointVersion struct {
 	// AuditID The entry of the audit log; absent for a version from before versions were kept.
 	AuditID *string `json:"auditId,omitempty"`
 
-	// ChangedAt By the clock of the database.
+	// ChangedAt Database time.
 	ChangedAt time.Time `json:"changedAt"`
 
 	// ChangedBy The name of the key that made the change; empty for a version from before versions were kept.
@@ -1439,7 +1439,7 @@ type EndpointVersion struct {
 	// Changes The fields that differ from the version before. Absent for the first version, and where the version before is not kept any more. Empty where the endpoint was archived.
 	Changes *[]string `json:"changes,omitempty"`
 
-	// Version Counts the changes from 1.
+	// Version Version number, from 1.
 	Version int64 `json:"version"`
 }
 
@@ -1448,7 +1448,7 @@ type EndpointVersionDocument struct {
 	// AuditID The entry of the audit log; absent for a version from before versions were kept.
 	AuditID *string `json:"auditId,omitempty"`
 
-	// ChangedAt By the clock of the database.
+	// ChangedAt Database time.
 	ChangedAt time.Time `json:"changedAt"`
 
 	// ChangedBy The name of the key that made the change; empty for a version from before versions were kept.
@@ -1457,10 +1457,10 @@ type EndpointVersionDocument struct {
 	// Changes The fields that differ from the version before. Absent for the first version, and where the version before is not kept any more. Empty where the endpoint was archived.
 	Changes *[]string `json:"changes,omitempty"`
 
-	// Spec What a user configures. Null means the default, as if the field were absent.
+	// Spec The configuration of an endpoint. Null means the default, as if the field were absent.
 	Spec EndpointSpec `json:"spec"`
 
-	// Version Counts the changes from 1.
+	// Version Version number, from 1.
 	Version int64 `json:"version"`
 }
 
@@ -1472,97 +1472,97 @@ type EndpointVersionList struct {
 	NextCursor *string `json:"nextCursor,omitempty"`
 }
 
-// Event Something that happened to an endpoint.
+// Event An event of an endpoint.
 type Event struct {
-	// At When.
+	// At Time of the event.
 	At time.Time `json:"at"`
 
-	// Change What was done to an endpoint.
+	// Change A change of an endpoint.
 	Change     *EndpointChange `json:"change,omitempty"`
 	EndpointID string          `json:"endpointId"`
 
 	// Hint The hint that was set or cleared.
 	Hint *HintChange `json:"hint,omitempty"`
 
-	// Run One attempt to call an endpoint, or the record of due times that passed without one. The latter has the status skipped and says in `skipped` which due times those were; it has no worker, claim or start.
+	// Run One attempt to call an endpoint, or the record of due times that passed without an attempt. Such a record has the status skipped and lists the due times in `skipped`; it has no worker, claim or start.
 	Run *Run `json:"run,omitempty"`
 
-	// Type What happened.
+	// Type Type of an event.
 	Type EventType `json:"type"`
 }
 
-// EventType What happened.
+// EventType Type of an event.
 type EventType string
 
-// ExplainInput The facts that a decision depends on. Exactly one of baselineCron and baselineIntervalMs.
+// ExplainInput The input of a decision. Give exactly one of baselineCron and baselineIntervalMs.
 type ExplainInput struct {
-	// Anchor The due time of the last run, or its start where it started over 1 s late. Absent: never run.
+	// Anchor The due time of the last run, or its start if it started more than 1 s late. Absent: never run.
 	Anchor *time.Time `json:"anchor,omitempty"`
 
-	// BaselineCron Cron expression of five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. There is no year, ? stands for any day in the two day fields alone, and spaces separate the fields. Exactly one of it and baselineIntervalMs.
+	// BaselineCron Cron expression with five fields, or six with seconds first, or a macro such as @hourly. L, W, # and H are supported, a year field is not. ? is valid only in the two day fields. Give exactly one of baselineIntervalMs and baselineCron.
 	BaselineCron *string `json:"baselineCron,omitempty"`
 
-	// BaselineIntervalMs Time from one due time to the next. Exactly one of it and baselineCron.
+	// BaselineIntervalMs Interval between due times. Give exactly one of baselineIntervalMs and baselineCron.
 	BaselineIntervalMs *int64 `json:"baselineIntervalMs,omitempty"`
 
-	// CatchUp What a cron does about occurrences that passed while nothing ran. Default once.
+	// CatchUp How a cron handles missed occurrences. Default once.
 	CatchUp *CatchUp `json:"catchUp,omitempty"`
 
 	// Cause Default finish.
 	Cause *Cause    `json:"cause,omitempty"`
 	DST   *DSTInput `json:"dst,omitempty"`
 
-	// EndpointID Seeds H and the jitter.
+	// EndpointID Seed for H and the jitter.
 	EndpointID *string `json:"endpointId,omitempty"`
 
-	// FailureCount Failed runs in a row. Default 0.
+	// FailureCount Number of consecutive failed runs. Default 0.
 	FailureCount *int64      `json:"failureCount,omitempty"`
 	Hints        *HintsInput `json:"hints,omitempty"`
 
-	// JitterMs Spreads endpoints by a stable offset below this. Default 0.
+	// JitterMs Maximum jitter: delays each endpoint by a stable offset below this. Default 0.
 	JitterMs *int64 `json:"jitterMs,omitempty"`
 
-	// MaxIntervalMs Never two starts further apart than this, unless paused.
+	// MaxIntervalMs Maximum time between two starts, unless paused.
 	MaxIntervalMs *int64 `json:"maxIntervalMs,omitempty"`
 
-	// MinIntervalMs Never two starts closer than this, however late the first of them was, but for a run now. At most maxIntervalMs.
+	// MinIntervalMs Minimum time between two starts, even if the first start was late. Requested runs are exempt. At most maxIntervalMs.
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
-	// Now The instant of the decision; default now.
+	// Now The time of the decision. Default now.
 	Now         *time.Time `json:"now,omitempty"`
 	PausedUntil *time.Time `json:"pausedUntil,omitempty"`
 
-	// RetryAfter The instant that the target asked to wait for.
+	// RetryAfter The time that the target requested with Retry-After.
 	RetryAfter *time.Time `json:"retryAfter,omitempty"`
 
-	// StartAt Holds back the first run of the schedule. What somebody asks for comes before it, a one-shot hint or a run now, and begins the schedule: the next due time counts from that run.
+	// StartAt Earliest time of the first scheduled run. A one-shot hint or a requested run may come earlier; the next due time then counts from that run.
 	StartAt *time.Time `json:"startAt,omitempty"`
 
-	// Timezone IANA zone of the cron. Default UTC.
+	// Timezone IANA time zone of the cron expression. Default UTC.
 	Timezone *string `json:"timezone,omitempty"`
 }
 
-// Explanation The decision now in force.
+// Explanation The current decision.
 type Explanation struct {
-	// Author The name of the key that asked; absent for the system.
+	// Author The name of the API key that triggered it; absent for the system.
 	Author *string `json:"author,omitempty"`
 
-	// Cause What asked for it: finish, register, edit, pause, resume, hint, reset_failures, run_now, settle, archive.
+	// Cause The trigger of the decision: finish, register, edit, pause, resume, hint, reset_failures, run_now, settle, archive.
 	Cause     string    `json:"cause"`
 	DecidedAt time.Time `json:"decidedAt"`
 
-	// NextRunAt Null: not until something changes.
+	// NextRunAt Null: no run is planned.
 	NextRunAt *time.Time `json:"nextRunAt"`
 
-	// Source What set the due time.
+	// Source The rule that set the due time.
 	Source Source `json:"source"`
 	Steps  []Step `json:"steps"`
 
-	// Version The version of the endpoint that it was decided for.
+	// Version The endpoint version that the decision used.
 	Version int64 `json:"version"`
 }
 
-// FieldError A field by its path, such as retry.maxAttempts, a stable code, and what would be right.
+// FieldError The path of an invalid field, such as retry.maxAttempts, a stable code, and a message that names the valid form.
 type FieldError struct {
 	Code    string `json:"code"`
 	Field   string `json:"field"`
@@ -1574,25 +1574,25 @@ type Health struct {
 	Status string `json:"status"`
 }
 
-// HealthWindow How the runs whose due times lie in a window did.
+// HealthWindow Statistics of the runs whose due times are in the window.
 type HealthWindow struct {
-	// Failed Those that failed or timed out.
+	// Failed Number of runs that failed or timed out.
 	Failed int64 `json:"failed"`
 
-	// LatencyMs Percentiles, in milliseconds; 0 where there is nothing to measure.
+	// LatencyMs Percentiles, in milliseconds; 0 without data.
 	LatencyMs Spread `json:"latencyMs"`
 
-	// Runs Runs that ended, whoever ended them.
+	// Runs Number of finished runs, including settled ones.
 	Runs int64 `json:"runs"`
 
 	// Skipped Due times that passed without a run.
 	Skipped   int64 `json:"skipped"`
 	Succeeded int64 `json:"succeeded"`
 
-	// SuccessRate Succeeded among those that succeeded or failed, from 0 to 1; null where there is neither.
+	// SuccessRate Share of successes among succeeded and failed runs, from 0 to 1; null if there is none.
 	SuccessRate *float64 `json:"successRate"`
 
-	// WindowMs The window ends now, and is so long.
+	// WindowMs Length of the window, which ends now.
 	WindowMs int64 `json:"windowMs"`
 }
 
@@ -1608,185 +1608,185 @@ type HintChange struct {
 	RunAt  *time.Time `json:"runAt,omitempty"`
 }
 
-// Hints The hints that are in force.
+// Hints The active hints.
 type Hints struct {
 	// Interval Replaces the baseline until it expires.
 	Interval *IntervalHint `json:"interval,omitempty"`
 
-	// OneShot Asks for one run at an instant.
+	// OneShot Proposes one run at a given time.
 	OneShot *OneShotHint `json:"oneShot,omitempty"`
 }
 
 // HintsInput defines model for HintsInput.
 type HintsInput struct {
-	// Interval Another tempo for a while.
+	// Interval A temporary interval.
 	Interval *IntervalHintInput `json:"interval,omitempty"`
 
-	// OneShot One run at an instant.
+	// OneShot One run at a given time.
 	OneShot *OneShotHintInput `json:"oneShot,omitempty"`
 }
 
-// ImportCounts What became of the lines.
+// ImportCounts Number of lines by result.
 type ImportCounts struct {
-	// Complete Every line was answered. False: see error; go on with `from` = `nextLine`.
+	// Complete Every line has a result. If false, see error; continue with `from` = `nextLine`.
 	Complete bool  `json:"complete"`
 	Created  int32 `json:"created"`
 	Failed   int32 `json:"failed"`
 
-	// Lines Lines that were answered.
+	// Lines Number of lines with a result.
 	Lines int32 `json:"lines"`
 
-	// NextLine The line after the last that was answered.
+	// NextLine The line after the last line with a result.
 	NextLine  int32 `json:"nextLine"`
 	Unchanged int32 `json:"unchanged"`
 	Updated   int32 `json:"updated"`
 	Valid     int32 `json:"valid"`
 }
 
-// ImportLine A line of an import: an EndpointSpec, and the id of the endpoint that it replaces. An id that no endpoint in service has counts as absent.
+// ImportLine A line of an import: an EndpointSpec, and the id of the endpoint that it replaces. An id without an endpoint, or with an archived endpoint, counts as absent.
 type ImportLine struct {
 	Auth *Auth `json:"auth,omitempty"`
 
-	// BaselineCron Cron expression of five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. There is no year, ? stands for any day in the two day fields alone, and spaces separate the fields. Exactly one of it and baselineIntervalMs.
+	// BaselineCron Cron expression with five fields, or six with seconds first, or a macro such as @hourly. L, W, # and H are supported, a year field is not. ? is valid only in the two day fields. Give exactly one of baselineIntervalMs and baselineCron.
 	BaselineCron *string `json:"baselineCron,omitempty"`
 
-	// BaselineIntervalMs Time from one due time to the next. Exactly one of it and baselineCron.
+	// BaselineIntervalMs Interval between due times. Give exactly one of baselineIntervalMs and baselineCron.
 	BaselineIntervalMs *int64 `json:"baselineIntervalMs,omitempty"`
 
-	// Body Body of the request, up to 256 KiB in UTF-8. Set Content-Type among the headers. {{...}} is a template, whose values are escaped for JSON, forms and XML as the Content-Type says; anything else is sent as it is.
+	// Body Request body, up to 256 KiB in UTF-8. Set Content-Type in the headers. {{...}} is a template; its values are escaped for JSON, forms or XML according to the Content-Type. All other text is sent unchanged.
 	Body *string `json:"body,omitempty"`
 
-	// CatchUp What a cron does about occurrences that passed while nothing ran. Default once.
+	// CatchUp How a cron handles missed occurrences. Default once.
 	CatchUp *CatchUp `json:"catchUp,omitempty"`
 
-	// Conditional Ask only for what changed since the last answer, by its ETag or Last-Modified (RFC 9110 section 13). Only GET and HEAD. The validators of the last whole answer that was a success are sent; a 304 is then a success of its own, with the reason not_modified. Of the rules only those about latency are asked of it. An edit of what is asked for forgets them. Default false.
+	// Conditional Send conditional requests with the ETag or Last-Modified of the last complete successful response (RFC 9110 section 13). GET and HEAD only. A 304 is a success with the reason not_modified; only latency rules apply to it. An edit of the request drops the validators. Default false.
 	Conditional *bool `json:"conditional,omitempty"`
 
-	// Description Free text; the planner reads it as your policy.
+	// Description Description in free text. The planner reads it as your policy.
 	Description *string   `json:"description,omitempty"`
 	DST         *DSTInput `json:"dst,omitempty"`
 
-	// FollowRedirects Number of redirects to follow. Default 0.
+	// FollowRedirects Maximum number of redirects to follow. Default 0.
 	FollowRedirects *int64 `json:"followRedirects,omitempty"`
 
-	// Headers Headers of every request. Values may hold templates. Refused are hop-by-hop headers and those that Rubato sets: Host, Content-Length, Rubato-*, Idempotency-Key, traceparent, webhook-id, webhook-timestamp, webhook-signature. Answers mask values of names that look secret, and the mask is refused as a value.
+	// Headers Request headers. Values may contain templates. Hop-by-hop headers and headers that Rubato sets are refused: Host, Content-Length, Rubato-*, Idempotency-Key, traceparent, webhook-id, webhook-timestamp, webhook-signature. API responses mask the values of headers whose names look secret, and the mask is refused as a value.
 	Headers *map[string]string `json:"headers,omitempty"`
 
-	// ID Of the endpoint to replace.
+	// ID The id of the endpoint to replace.
 	ID *string `json:"id,omitempty"`
 
-	// Idempotent The request may be sent again although it may have arrived. Default false; GET, HEAD, PUT, DELETE and OPTIONS are so by nature.
+	// Idempotent The request is idempotent: it may be sent again even if it may have arrived. Default false. GET, HEAD, PUT, DELETE and OPTIONS always count as idempotent.
 	Idempotent *bool `json:"idempotent,omitempty"`
 
-	// JitterMs Spreads endpoints by a stable offset below this. Default 0.
+	// JitterMs Maximum jitter: delays each endpoint by a stable offset below this. Default 0.
 	JitterMs *int64 `json:"jitterMs,omitempty"`
 
-	// Key Your own name for it, unique among your endpoints: a-z, 0-9, dot, dash, underscore.
+	// Key Your own unique key for the endpoint: a-z, 0-9, dot, dash, underscore.
 	Key *string `json:"key,omitempty"`
 
-	// Labels Names and values to filter by. Keys of 1 to 63 characters, values of up to 255.
+	// Labels Labels to filter by. Keys have 1 to 63 characters, values up to 255.
 	Labels *map[string]string `json:"labels,omitempty"`
 
-	// MaxExecutionTimeMs Deadline of a run. Default 60000.
+	// MaxExecutionTimeMs Maximum duration of a run. Default 60000.
 	MaxExecutionTimeMs *int64 `json:"maxExecutionTimeMs,omitempty"`
 
-	// MaxIntervalMs Never two starts further apart than this, unless paused.
+	// MaxIntervalMs Maximum time between two starts, unless paused.
 	MaxIntervalMs *int64 `json:"maxIntervalMs,omitempty"`
 
-	// MaxResponseKb How much of an answer is read and kept, in KiB. Default 100.
+	// MaxResponseKb Captured response size, in KiB: the part of the body that is read and stored. Default 100.
 	MaxResponseKb *int64 `json:"maxResponseKb,omitempty"`
 
 	// Method Method of the request. Default GET.
 	Method *Method `json:"method,omitempty"`
 
-	// MinIntervalMs Never two starts closer than this, however late the first of them was, but for a run now. At most maxIntervalMs.
+	// MinIntervalMs Minimum time between two starts, even if the first start was late. Requested runs are exempt. At most maxIntervalMs.
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
-	// Name What people call it. One line of readable text, without characters that cannot be seen or that turn the direction of text.
+	// Name Display name. One line of text, without invisible characters or characters that change the text direction.
 	Name string `json:"name"`
 
-	// Planner Authority of the planner over the tempo. Default observe: it records what it would do. It changes the tempo only where this says act, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
+	// Planner Authority of the planner over the tempo. Default observe: the planner only records what it would do. With act it changes the tempo, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
 	Planner *PlannerAuthority `json:"planner,omitempty"`
 
-	// Query Parameters that are added to the URL, percent-encoded, in the order of their names. Values may hold templates; the whole URL has at most 2048 bytes.
+	// Query Query parameters added to the URL, percent-encoded, sorted by name. Values may contain templates. The complete URL has at most 2048 bytes.
 	Query *map[string]string `json:"query,omitempty"`
 
-	// Redact What is hidden in an answer before anything of it is stored or shown: in its body, its digest and in errors that quote it.
+	// Redact Redaction rules, applied to a response before it is stored or shown: to its body, its digest, and errors that quote it.
 	Redact *[]RedactRule `json:"redact,omitempty"`
 
-	// ResponseTailKb How much of the end of an answer that is longer than maxResponseKb is kept beside its head, in KiB. Such an answer is read on for up to 8 MiB, inside the timeout: it has no tail where its end is further away, and fails where it breaks off or does not end in time. Default 0: it is read no further than its head.
+	// ResponseTailKb Captured response tail, in KiB: the end of a body longer than maxResponseKb, stored beside its head. Up to 8 MiB more are read, within the timeout. A longer body has no tail. A body that breaks off or does not end in time fails the run. Default 0: no tail is read.
 	ResponseTailKb *int64      `json:"responseTailKb,omitempty"`
 	Retry          *RetryInput `json:"retry,omitempty"`
 
-	// RunbookURL http or https URL of the page that says what to do when it fails. Notices and failed runs show it.
+	// RunbookURL Runbook: http or https URL with instructions for failures. Notices and failed runs show it.
 	RunbookURL *string `json:"runbookUrl,omitempty"`
 
-	// Sign Requests carry a signature by Standard Webhooks, made with your signing keys. Default false.
+	// Sign Sign requests with your signing keys, by Standard Webhooks. Default false.
 	Sign *bool `json:"sign,omitempty"`
 
-	// StartAt Holds back the first run of the schedule. What somebody asks for comes before it, a one-shot hint or a run now, and begins the schedule: the next due time counts from that run.
+	// StartAt Earliest time of the first scheduled run. A one-shot hint or a requested run may come earlier; the next due time then counts from that run.
 	StartAt *time.Time `json:"startAt,omitempty"`
 
-	// Success Statuses and classes that count as success. Default 2xx.
+	// Success HTTP status codes and classes that count as success. Default 2xx.
 	Success *string `json:"success,omitempty"`
 
-	// SuccessRules What an answer must satisfy beside `success`: all of them. The first that is broken makes the run fail with success_rule_failed, and its error says which and what was found. An answer that cannot be judged, such as a body that is no JSON, breaks the rule.
+	// SuccessRules Rules that a response must satisfy in addition to `success`. The first broken rule fails the run with success_rule_failed; the error names the rule and the value found. A response that cannot be evaluated, such as a body that is not JSON, breaks the rule.
 	SuccessRules *[]SuccessRule `json:"successRules,omitempty"`
 
-	// TimeoutMs Limit of one request, answer included. Default 30000, or maxExecutionTimeMs where that is less.
+	// TimeoutMs Timeout of one request, including its response. Default 30000, or maxExecutionTimeMs if that is less.
 	TimeoutMs *int64 `json:"timeoutMs,omitempty"`
 
-	// Timezone IANA zone of the cron. Default UTC.
+	// Timezone IANA time zone of the cron expression. Default UTC.
 	Timezone *string `json:"timezone,omitempty"`
 	TLS      *TLS    `json:"tls,omitempty"`
 
-	// URL Target URL: http or https, without user name and password. Addresses that are not public are refused. Path and query may hold templates such as {{run.id}}; scheme, host and port are literal.
+	// URL Target URL: http or https, without user name and password. Non-public addresses are refused. Path and query may contain templates such as {{run.id}}; scheme, host and port are literal.
 	URL string `json:"url"`
 }
 
-// ImportResult The answer to a line.
+// ImportResult The result of a line.
 type ImportResult struct {
-	// Changes The fields that differ from what was stored.
+	// Changes The fields that differ from the stored endpoint.
 	Changes *[]string `json:"changes,omitempty"`
 
-	// Error Why a line failed.
+	// Error The error of a line.
 	Error *LineError `json:"error,omitempty"`
 
-	// ID Of the endpoint; absent where there is none.
+	// ID The id of the endpoint; absent without an endpoint.
 	ID  *string `json:"id,omitempty"`
 	Key *string `json:"key,omitempty"`
 
-	// Line Counted from 1.
+	// Line Line number, from 1.
 	Line int32 `json:"line"`
 
-	// Status What became of a line. `valid`: a dry run would have written it.
+	// Status Result of a line. `valid`: a dry run validated the line; it would be written.
 	Status ImportStatus `json:"status"`
 
-	// Warnings What is legal but probably not meant.
+	// Warnings Warnings about settings that are valid but probably unintended.
 	Warnings *[]FieldError `json:"warnings,omitempty"`
 }
 
-// ImportStatus What became of a line. `valid`: a dry run would have written it.
+// ImportStatus Result of a line. `valid`: a dry run validated the line; it would be written.
 type ImportStatus string
 
-// ImportSummary The last line of the answer to an import.
+// ImportSummary The last line of an import's response.
 type ImportSummary struct {
-	// Error Why a line failed.
+	// Error The error of a line.
 	Error *LineError `json:"error,omitempty"`
 
-	// Summary What became of the lines.
+	// Summary Number of lines by result.
 	Summary ImportCounts `json:"summary"`
 }
 
 // IntervalHint Replaces the baseline until it expires.
 type IntervalHint struct {
-	// Author The name of the key that wrote it.
+	// Author The name of the API key that wrote it.
 	Author     string    `json:"author"`
 	CreatedAt  time.Time `json:"createdAt"`
 	ExpiresAt  time.Time `json:"expiresAt"`
 	IntervalMs int64     `json:"intervalMs"`
 
-	// OutageSince When the outage began that the hint is for; absent for others. Such a hint waits a tenth of the outage's age, at least `intervalMs`, and ends with the first success.
+	// OutageSince Start of the outage that the hint is for; absent for other hints. Such a hint waits a tenth of the outage's age, at least `intervalMs`, and ends with the first success.
 	OutageSince *time.Time `json:"outageSince,omitempty"`
 	Reason      string     `json:"reason"`
 }
@@ -1796,23 +1796,23 @@ type IntervalHintInput struct {
 	ExpiresAt  time.Time `json:"expiresAt"`
 	IntervalMs int64     `json:"intervalMs"`
 
-	// OutageSince When the outage began that the hint is for; it counts only while `failureCount` is positive.
+	// OutageSince Start of the outage that the hint is for. It applies only while `failureCount` is positive.
 	OutageSince *time.Time `json:"outageSince,omitempty"`
 
-	// Reason Kept with the decision.
+	// Reason Reason; stored with the decision.
 	Reason *string `json:"reason,omitempty"`
 }
 
 // IntervalHintRequest defines model for IntervalHintRequest.
 type IntervalHintRequest struct {
-	// ExpiresAt Until when the hint holds.
+	// ExpiresAt Expiry time of the hint.
 	ExpiresAt  *time.Time `json:"expiresAt,omitempty"`
 	IntervalMs int64      `json:"intervalMs"`
 
-	// Reason Kept with the decision.
+	// Reason Reason; stored with the decision.
 	Reason *string `json:"reason,omitempty"`
 
-	// TTLMs How long the hint holds, at most a day.
+	// TTLMs Time to live of the hint, at most a day.
 	TTLMs *int64 `json:"ttlMs,omitempty"`
 }
 
@@ -1828,12 +1828,12 @@ type Key struct {
 	LastUsedAt *time.Time `json:"lastUsedAt,omitempty"`
 	Name       string     `json:"name"`
 
-	// Prefix The first characters of the secret; empty where it is one that somebody chose.
+	// Prefix The first characters of the secret; empty if the secret was chosen by the operator.
 	Prefix    string     `json:"prefix"`
 	RevokedAt *time.Time `json:"revokedAt,omitempty"`
 	Scopes    []Scope    `json:"scopes"`
 
-	// State Whether a key is good for anything.
+	// State State of an API key.
 	State KeyState `json:"state"`
 }
 
@@ -1847,24 +1847,24 @@ type KeyList struct {
 
 // KeyRotation How to rotate a key.
 type KeyRotation struct {
-	// OverlapMs How long the secret before stays good, at most a day. Default 0: it ends with the answer.
+	// OverlapMs How long the previous secret stays valid, at most a day. Default 0: it is invalid with the response.
 	OverlapMs *int64 `json:"overlapMs,omitempty"`
 }
 
-// KeySpec A key to be made.
+// KeySpec The API key to create.
 type KeySpec struct {
-	// ExpiresAt When it ends; absent or null: never.
+	// ExpiresAt Expiry time; absent or null: never.
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
 
-	// Name What people call it; the author of what it changes.
+	// Name Display name. It is the author of the changes made with the key.
 	Name   string  `json:"name"`
 	Scopes []Scope `json:"scopes"`
 }
 
-// KeyState Whether a key is good for anything.
+// KeyState State of an API key.
 type KeyState string
 
-// KeyWithSecret An API key with its secret, which is shown this once.
+// KeyWithSecret An API key with its secret, which is shown only once.
 type KeyWithSecret struct {
 	CreatedAt time.Time `json:"createdAt"`
 
@@ -1876,7 +1876,7 @@ type KeyWithSecret struct {
 	LastUsedAt *time.Time `json:"lastUsedAt,omitempty"`
 	Name       string     `json:"name"`
 
-	// Prefix The first characters of the secret; empty where it is one that somebody chose.
+	// Prefix The first characters of the secret; empty if the secret was chosen by the operator.
 	Prefix    string     `json:"prefix"`
 	RevokedAt *time.Time `json:"revokedAt,omitempty"`
 	Scopes    []Scope    `json:"scopes"`
@@ -1884,7 +1884,7 @@ type KeyWithSecret struct {
 	// Secret Send it as `Authorization: Bearer`.
 	Secret string `json:"secret"`
 
-	// State Whether a key is good for anything.
+	// State State of an API key.
 	State KeyState `json:"state"`
 }
 
@@ -1896,20 +1896,20 @@ type LastRun struct {
 	ScheduledFor time.Time `json:"scheduledFor"`
 	StartedAt    time.Time `json:"startedAt"`
 
-	// Status `waiting` is a one-off run, or another attempt of one, that has not started. `running` is live; the others are over. `lost` means that the outcome is unknown: a request may have left and nobody who could
-	// tell is left. `skipped` means that due times passed without a request.
+	// Status `waiting` is a one-off run, or another attempt of one, that has not started. `running` is in progress; all others are final. `lost` means that the outcome is unknown: a request may have been sent, but the
+	// worker is gone. `skipped` means that due times passed without a request.
 	Status RunStatus `json:"status"`
 }
 
-// LineError Why a line failed.
+// LineError The error of a line.
 type LineError struct {
-	// Code Stable; for programs.
+	// Code Stable error code.
 	Code string `json:"code"`
 
-	// Detail For people.
+	// Detail Error message.
 	Detail string `json:"detail"`
 
-	// Errors Every bad field.
+	// Errors Every invalid field.
 	Errors *[]FieldError `json:"errors,omitempty"`
 }
 
@@ -1928,17 +1928,17 @@ type MaintenanceWindow struct {
 	// CreatedBy The name of the API key.
 	CreatedBy string `json:"createdBy"`
 
-	// EndpointID The endpoint that it covers. Without it and without labels it covers all of the tenant.
+	// EndpointID Endpoint that the window covers. Without endpointId and labels, it covers all endpoints.
 	EndpointID *string `json:"endpointId,omitempty"`
 
-	// EndsAt Not a part of it; at most 366 days after startsAt.
+	// EndsAt End of the window, exclusive; at most 366 days after startsAt.
 	EndsAt time.Time `json:"endsAt"`
 
-	// Labels Labels that an endpoint must have to be covered; names of up to 63 characters, as those of endpoints.
+	// Labels Labels that an endpoint must have to be covered; keys of up to 63 characters.
 	Labels *map[string]string `json:"labels,omitempty"`
 	Name   string             `json:"name"`
 
-	// Reason For people; up to 500 characters.
+	// Reason Reason; up to 500 characters.
 	Reason   string    `json:"reason"`
 	StartsAt time.Time `json:"startsAt"`
 }
@@ -1953,16 +1953,16 @@ type MaintenanceWindowList struct {
 
 // MaintenanceWindowSpec defines model for MaintenanceWindowSpec.
 type MaintenanceWindowSpec struct {
-	// EndpointID The endpoint that it covers. Without it and without labels it covers all of the tenant.
+	// EndpointID Endpoint that the window covers. Without endpointId and labels, it covers all endpoints.
 	EndpointID *string `json:"endpointId,omitempty"`
 
-	// EndsAt Not a part of it; at most 366 days after startsAt.
+	// EndsAt End of the window, exclusive; at most 366 days after startsAt.
 	EndsAt time.Time `json:"endsAt"`
 
-	// Labels Labels that an endpoint must have to be covered; names of up to 63 characters, as those of endpoints.
+	// Labels Labels that an endpoint must have to be covered; keys of up to 63 characters.
 	Labels *map[string]string `json:"labels,omitempty"`
 
-	// Reason For people; up to 500 characters.
+	// Reason Reason; up to 500 characters.
 	Reason   *string   `json:"reason,omitempty"`
 	StartsAt time.Time `json:"startsAt"`
 }
@@ -1972,17 +1972,17 @@ type Method string
 
 // Notice One message about an episode.
 type Notice struct {
-	// Attempts How often it was sent.
+	// Attempts Number of delivery attempts.
 	Attempts int32 `json:"attempts"`
 
-	// Cause Why an episode ended that is not known to have recovered.
+	// Cause Why an episode ended without a known recovery.
 	Cause *NoticeCause `json:"cause,omitempty"`
 
-	// ClosedAt When it ended; absent: it goes on.
+	// ClosedAt When the episode ended; absent while it is open.
 	ClosedAt  *time.Time `json:"closedAt,omitempty"`
 	CreatedAt time.Time  `json:"createdAt"`
 
-	// Detail What was known when the episode opened.
+	// Detail Details at the start of the episode.
 	Detail NoticeDetail `json:"detail"`
 
 	// EndedAt When it was delivered, given up or muted.
@@ -1991,100 +1991,100 @@ type Notice struct {
 	EndpointName string     `json:"endpointName"`
 	EpisodeID    string     `json:"episodeId"`
 
-	// Error Why the last attempt failed, or nobody is told; of mail that was delivered, who of several recipients got none.
+	// Error Error of the last attempt, or the reason for muting; for delivered mail, the recipients that were refused.
 	Error *string `json:"error,omitempty"`
 
-	// Event What a rule is about: so many failures in a row; a start that is late, or has not come; a run of which nobody knows what became of
-	// it; a pause that no person asked for, by the target, the planner or a configuration that cannot be used; a suggestion of the planner that waits.
+	// Event Event of a rule: consecutive failures; a late or missing start; a run with unknown outcome (lost); a pause by the target, the planner or
+	// an invalid configuration; an open suggestion of the planner.
 	Event NoticeEvent `json:"event"`
 
-	// Held A maintenance window held it.
+	// Held A maintenance window delayed it.
 	Held bool `json:"held"`
 
-	// ID What receivers know it by, however often it is sent: webhook-id.
+	// ID The same for every attempt; sent as webhook-id, so that receivers can deduplicate.
 	ID string `json:"id"`
 
-	// Kind What a notice says of its episode: that it began, goes on, is over, or ended though nobody knows whether it is over.
+	// Kind Kind of notice: the episode opened, a reminder, recovered, or withdrawn (ended without a known recovery).
 	Kind NoticeKind `json:"kind"`
 
-	// NextAttemptAt When it is sent or sent again.
+	// NextAttemptAt Time of the next delivery attempt.
 	NextAttemptAt *time.Time `json:"nextAttemptAt,omitempty"`
 
 	// OpenedAt When the episode began.
 	OpenedAt time.Time `json:"openedAt"`
 
-	// Reminder Which reminder of the episode it is.
+	// Reminder Number of the reminder in its episode.
 	Reminder *int32 `json:"reminder,omitempty"`
 	Rule     string `json:"rule"`
 
-	// State What became of a notice: it is to be sent, was taken by the receiver, was given up, or nobody is told after all.
+	// State Delivery state of a notice: pending, delivered, dead (given up), or muted.
 	State NoticeState `json:"state"`
 
-	// StatusCode That the receiver last answered with.
+	// StatusCode Status code of the receiver's last response.
 	StatusCode *int32 `json:"statusCode,omitempty"`
 }
 
-// NoticeCause Why an episode ended that is not known to have recovered.
+// NoticeCause Why an episode ended without a known recovery.
 type NoticeCause string
 
-// NoticeChannel Where notices go. `webhook` is a POST of JSON, signed by Standard Webhooks under the tenant's signing keys; `slack` a message that Slack
-// and those that understand its incoming webhooks show; `email` goes by the mail server of the installation; `alertmanager` to the
-// API v2 of an Alertmanager. Secrets are named, never held.
+// NoticeChannel Destination of notices. `webhook` is a POST of JSON, signed by Standard Webhooks with the tenant's signing keys. `slack` is a message for
+// Slack and compatible incoming webhooks. `email` uses the mail server of the installation. `alertmanager` uses the API v2 of an
+// Alertmanager. Secrets are referred to by name.
 type NoticeChannel struct {
-	// AlertLabels Names of labels of the endpoint that alerts get too, with the values from when the episode opened; what is no letter, digit or underscore becomes an underscore. Only for alertmanager.
+	// AlertLabels Endpoint labels to copy to alerts, with their values at the start of the episode. Characters other than letters, digits and underscores become underscores. Only for alertmanager.
 	AlertLabels *[]string         `json:"alertLabels,omitempty"`
 	Kind        NoticeChannelKind `json:"kind"`
 
 	// Severity The label severity of the alerts. Only for alertmanager.
 	Severity *string `json:"severity,omitempty"`
 
-	// To Who gets the mail; up to 20 addresses.
+	// To Recipients of the mail; up to 20 addresses.
 	To *[]string `json:"to,omitempty"`
 
-	// TokenSecret The secret that is sent as a bearer token.
+	// TokenSecret Name of the secret that is sent as a bearer token.
 	TokenSecret *string `json:"tokenSecret,omitempty"`
 
-	// URL Where the receiver is; of an Alertmanager its base URL. Not for email. Under the same rules as the URL of an endpoint.
+	// URL URL of the receiver; for an Alertmanager its base URL. Not for email. The rules for endpoint URLs apply.
 	URL *string `json:"url,omitempty"`
 
-	// URLSecret The secret that is the URL, in place of url: the address of an incoming webhook is one.
+	// URLSecret Name of a secret that contains the URL, instead of url. The URL of an incoming webhook is a secret.
 	URLSecret *string `json:"urlSecret,omitempty"`
 }
 
 // NoticeChannelKind defines model for NoticeChannelKind.
 type NoticeChannelKind string
 
-// NoticeDetail What was known when the episode opened.
+// NoticeDetail Details at the start of the episode.
 type NoticeDetail struct {
-	// Error Of the run.
+	// Error Taken from the run.
 	Error *string `json:"error,omitempty"`
 
-	// Failures In a row.
+	// Failures Consecutive failures.
 	Failures *int32 `json:"failures,omitempty"`
 
-	// LateMs How late the start was.
+	// LateMs Start lag.
 	LateMs *int64 `json:"lateMs,omitempty"`
 
-	// Reason Of the pause or of the suggestion.
+	// Reason Reason of the pause or suggestion.
 	Reason *string `json:"reason,omitempty"`
 
-	// ReasonCode Of the run.
+	// ReasonCode Taken from the run.
 	ReasonCode *string `json:"reasonCode,omitempty"`
 	RunID      *string `json:"runId,omitempty"`
 
-	// Status Of the run.
+	// Status Taken from the run.
 	Status *string `json:"status,omitempty"`
 
-	// StatusCode That the target answered with.
+	// StatusCode Status code of the target's response.
 	StatusCode   *int32  `json:"statusCode,omitempty"`
 	SuggestionID *string `json:"suggestionId,omitempty"`
 }
 
-// NoticeEvent What a rule is about: so many failures in a row; a start that is late, or has not come; a run of which nobody knows what became of
-// it; a pause that no person asked for, by the target, the planner or a configuration that cannot be used; a suggestion of the planner that waits.
+// NoticeEvent Event of a rule: consecutive failures; a late or missing start; a run with unknown outcome (lost); a pause by the target, the planner or
+// an invalid configuration; an open suggestion of the planner.
 type NoticeEvent string
 
-// NoticeKind What a notice says of its episode: that it began, goes on, is over, or ended though nobody knows whether it is over.
+// NoticeKind Kind of notice: the episode opened, a reminder, recovered, or withdrawn (ended without a known recovery).
 type NoticeKind string
 
 // NoticeList defines model for NoticeList.
@@ -2097,9 +2097,9 @@ type NoticeList struct {
 
 // NoticeRule defines model for NoticeRule.
 type NoticeRule struct {
-	// Channel Where notices go. `webhook` is a POST of JSON, signed by Standard Webhooks under the tenant's signing keys; `slack` a message that Slack
-	// and those that understand its incoming webhooks show; `email` goes by the mail server of the installation; `alertmanager` to the
-	// API v2 of an Alertmanager. Secrets are named, never held.
+	// Channel Destination of notices. `webhook` is a POST of JSON, signed by Standard Webhooks with the tenant's signing keys. `slack` is a message for
+	// Slack and compatible incoming webhooks. `email` uses the mail server of the installation. `alertmanager` uses the API v2 of an
+	// Alertmanager. Secrets are referred to by name.
 	Channel   NoticeChannel `json:"channel"`
 	CreatedAt time.Time     `json:"createdAt"`
 
@@ -2109,34 +2109,34 @@ type NoticeRule struct {
 	// Enabled Default true.
 	Enabled bool `json:"enabled"`
 
-	// EndpointID The endpoint that the rule is about. Without it and without labels it is about all of the tenant.
+	// EndpointID Endpoint of the rule. Without endpointId and labels, the rule covers all endpoints.
 	EndpointID *string `json:"endpointId,omitempty"`
 
-	// Event What a rule is about: so many failures in a row; a start that is late, or has not come; a run of which nobody knows what became of
-	// it; a pause that no person asked for, by the target, the planner or a configuration that cannot be used; a suggestion of the planner that waits.
+	// Event Event of a rule: consecutive failures; a late or missing start; a run with unknown outcome (lost); a pause by the target, the planner or
+	// an invalid configuration; an open suggestion of the planner.
 	Event NoticeEvent `json:"event"`
 
-	// Failures How many runs in a row failed, retries not counted; required for the event failures, and for no other.
+	// Failures Number of consecutive failed runs, without retries. Required for the event failures, and invalid for others.
 	Failures *int32 `json:"failures,omitempty"`
 
-	// Labels Labels that an endpoint must have for the rule to be about it; names of up to 63 characters, as those of endpoints.
+	// Labels Labels that an endpoint must have to match the rule; keys of up to 63 characters.
 	Labels *map[string]string `json:"labels,omitempty"`
 
-	// LateMs How much later than planned a start is; required for the event late, and for no other.
+	// LateMs Minimum start lag. Required for the event late, and invalid for others.
 	LateMs *int64 `json:"lateMs,omitempty"`
 	Name   string `json:"name"`
 
-	// Recovery Tell of the end of an episode too. Default true.
+	// Recovery Send a notice when an episode ends. Default true.
 	Recovery bool `json:"recovery"`
 
-	// RemindMs How often an episode that goes on is told again: 60000 (a minute) to 2592000000 (30 days); 0, the default: never.
+	// RemindMs Interval of reminders for an open episode: 60000 (a minute) to 2592000000 (30 days). Default 0: no reminders.
 	RemindMs  int64     `json:"remindMs"`
 	UpdatedAt time.Time `json:"updatedAt"`
 
 	// UpdatedBy The name of the API key.
 	UpdatedBy string `json:"updatedBy"`
 
-	// Version Counts the edits; the ETag.
+	// Version Version number, incremented by every edit. It is the ETag.
 	Version int64 `json:"version"`
 }
 
@@ -2150,83 +2150,83 @@ type NoticeRuleList struct {
 
 // NoticeRuleSpec defines model for NoticeRuleSpec.
 type NoticeRuleSpec struct {
-	// Channel Where notices go. `webhook` is a POST of JSON, signed by Standard Webhooks under the tenant's signing keys; `slack` a message that Slack
-	// and those that understand its incoming webhooks show; `email` goes by the mail server of the installation; `alertmanager` to the
-	// API v2 of an Alertmanager. Secrets are named, never held.
+	// Channel Destination of notices. `webhook` is a POST of JSON, signed by Standard Webhooks with the tenant's signing keys. `slack` is a message for
+	// Slack and compatible incoming webhooks. `email` uses the mail server of the installation. `alertmanager` uses the API v2 of an
+	// Alertmanager. Secrets are referred to by name.
 	Channel NoticeChannel `json:"channel"`
 
 	// Enabled Default true.
 	Enabled *bool `json:"enabled,omitempty"`
 
-	// EndpointID The endpoint that the rule is about. Without it and without labels it is about all of the tenant.
+	// EndpointID Endpoint of the rule. Without endpointId and labels, the rule covers all endpoints.
 	EndpointID *string `json:"endpointId,omitempty"`
 
-	// Event What a rule is about: so many failures in a row; a start that is late, or has not come; a run of which nobody knows what became of
-	// it; a pause that no person asked for, by the target, the planner or a configuration that cannot be used; a suggestion of the planner that waits.
+	// Event Event of a rule: consecutive failures; a late or missing start; a run with unknown outcome (lost); a pause by the target, the planner or
+	// an invalid configuration; an open suggestion of the planner.
 	Event NoticeEvent `json:"event"`
 
-	// Failures How many runs in a row failed, retries not counted; required for the event failures, and for no other.
+	// Failures Number of consecutive failed runs, without retries. Required for the event failures, and invalid for others.
 	Failures *int32 `json:"failures,omitempty"`
 
-	// Labels Labels that an endpoint must have for the rule to be about it; names of up to 63 characters, as those of endpoints.
+	// Labels Labels that an endpoint must have to match the rule; keys of up to 63 characters.
 	Labels *map[string]string `json:"labels,omitempty"`
 
-	// LateMs How much later than planned a start is; required for the event late, and for no other.
+	// LateMs Minimum start lag. Required for the event late, and invalid for others.
 	LateMs *int64 `json:"lateMs,omitempty"`
 
-	// Recovery Tell of the end of an episode too. Default true.
+	// Recovery Send a notice when an episode ends. Default true.
 	Recovery *bool `json:"recovery,omitempty"`
 
-	// RemindMs How often an episode that goes on is told again: 60000 (a minute) to 2592000000 (30 days); 0, the default: never.
+	// RemindMs Interval of reminders for an open episode: 60000 (a minute) to 2592000000 (30 days). Default 0: no reminders.
 	RemindMs *int64 `json:"remindMs,omitempty"`
 }
 
-// NoticeState What became of a notice: it is to be sent, was taken by the receiver, was given up, or nobody is told after all.
+// NoticeState Delivery state of a notice: pending, delivered, dead (given up), or muted.
 type NoticeState string
 
-// NoticeTestResult What came of a test.
+// NoticeTestResult The outcome of a test.
 type NoticeTestResult struct {
-	// Delivered Whether the receiver took it.
+	// Delivered Whether the receiver accepted the notice.
 	Delivered  bool  `json:"delivered"`
 	DurationMs int64 `json:"durationMs"`
 
-	// Error Why it was not delivered; of mail that was, who of several recipients got none.
+	// Error Delivery error; for delivered mail, the recipients that were refused.
 	Error *string `json:"error,omitempty"`
 
-	// StatusCode That the receiver answered with; absent: it did not answer, or the channel is email.
+	// StatusCode Status code of the receiver; absent without a response and for email.
 	StatusCode *int32 `json:"statusCode,omitempty"`
 }
 
-// OneOffRun A one-off run. Without members it sends what the endpoint is configured with.
+// OneOffRun A one-off run. Absent fields use the configuration of the endpoint.
 type OneOffRun struct {
-	// Body Sent in place of the endpoint's body. Templates are filled in, as in the endpoint's. At most 262,144 bytes.
+	// Body Replaces the endpoint's body. Templates are expanded as in the endpoint's body. At most 262,144 bytes.
 	Body *string `json:"body,omitempty"`
 
-	// DeadlineMs How long an attempt may wait for its start. A run that has not started by then ends as `skipped` with the reason `deadline_passed`.
+	// DeadlineMs Maximum wait of an attempt for its start. A run that has not started by then ends as `skipped` with the reason `deadline_passed`.
 	DeadlineMs *int64 `json:"deadlineMs,omitempty"`
 
-	// Headers Added to the endpoint's headers, or sent in place of those with the same name.
+	// Headers Headers added to the endpoint's headers. A header of the same name is replaced.
 	Headers *map[string]string `json:"headers,omitempty"`
 
-	// IdempotencyKey A second request with the same key for the endpoint within 24 hours is answered with the run of the first, and runs nothing. One that
-	// asks for something else under the key is refused (409, `idempotency_key_reused`).
+	// IdempotencyKey Deduplicates requests: a second request with the same key for the endpoint within 24 hours returns the first run and queues no
+	// other. A different request with the same key is refused (409, `idempotency_key_reused`).
 	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 
-	// Priority Which of the one-off runs of the endpoint that wait is next; among equals the oldest is.
+	// Priority Priority in the endpoint's queue of one-off runs. Among equal priorities the oldest run is first.
 	Priority *OneOffRunPriority `json:"priority,omitempty"`
 
-	// Query Parameters added to the endpoint's, or sent in place of those with the same name.
+	// Query Query parameters added to the endpoint's. A parameter of the same name is replaced.
 	Query *map[string]string `json:"query,omitempty"`
 }
 
-// OneOffRunPriority Which of the one-off runs of the endpoint that wait is next; among equals the oldest is.
+// OneOffRunPriority Priority in the endpoint's queue of one-off runs. Among equal priorities the oldest run is first.
 type OneOffRunPriority string
 
-// OneShotHint Asks for one run at an instant.
+// OneShotHint Proposes one run at a given time.
 type OneShotHint struct {
 	At time.Time `json:"at"`
 
-	// Author The name of the key that wrote it.
+	// Author The name of the API key that wrote it.
 	Author    string    `json:"author"`
 	CreatedAt time.Time `json:"createdAt"`
 	ExpiresAt time.Time `json:"expiresAt"`
@@ -2238,59 +2238,59 @@ type OneShotHintInput struct {
 	At        time.Time `json:"at"`
 	ExpiresAt time.Time `json:"expiresAt"`
 
-	// Reason Kept with the decision.
+	// Reason Reason; stored with the decision.
 	Reason *string `json:"reason,omitempty"`
 }
 
 // OneShotHintRequest defines model for OneShotHintRequest.
 type OneShotHintRequest struct {
-	// At When to run.
+	// At Time of the run.
 	At *time.Time `json:"at,omitempty"`
 
-	// ExpiresAt Until when the hint holds.
+	// ExpiresAt Expiry time of the hint.
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
 
-	// InMs When to run, counted from now.
+	// InMs Delay until the run, from now.
 	InMs *int64 `json:"inMs,omitempty"`
 
-	// Reason Kept with the decision.
+	// Reason Reason; stored with the decision.
 	Reason *string `json:"reason,omitempty"`
 
-	// TTLMs How long the hint holds, at most a day.
+	// TTLMs Time to live of the hint, at most a day.
 	TTLMs *int64 `json:"ttlMs,omitempty"`
 }
 
-// PauseRequest How long to pause, and why.
+// PauseRequest Duration of and reason for the pause.
 type PauseRequest struct {
-	// ForMs How long, from now on by the server's clock; in place of until.
+	// ForMs Duration of the pause from now, by the server's clock. Alternative to until.
 	ForMs *int64 `json:"forMs,omitempty"`
 
-	// Reason Kept with the decision.
+	// Reason Reason; stored with the decision.
 	Reason *string `json:"reason,omitempty"`
 
-	// Until Without it and forMs: until somebody resumes.
+	// Until End of the pause. Without until and forMs the pause is indefinite.
 	Until *time.Time `json:"until,omitempty"`
 }
 
-// Phases Where the time went. A phase that did not happen is 0.
+// Phases Duration of each phase of the request. A phase that did not happen is 0.
 type Phases struct {
 	ConnectMs  float64 `json:"connectMs"`
 	DNSMs      float64 `json:"dnsMs"`
 	TLSMs      float64 `json:"tlsMs"`
 	TransferMs float64 `json:"transferMs"`
 
-	// WaitMs From the request to the first byte of the answer.
+	// WaitMs From the request to the first byte of the response.
 	WaitMs float64 `json:"waitMs"`
 }
 
-// PlannedRun A run that was asked for.
+// PlannedRun A queued one-off run.
 type PlannedRun struct {
-	// Repeated An earlier request with the same idempotencyKey had asked for the run.
+	// Repeated True if an earlier request with the same idempotencyKey queued the run.
 	Repeated     *bool     `json:"repeated,omitempty"`
 	RunID        string    `json:"runId"`
 	ScheduledFor time.Time `json:"scheduledFor"`
 
-	// Waiting How many one-off runs of the endpoint wait, this one among them. Not there where the run was asked for before.
+	// Waiting Number of waiting one-off runs of the endpoint, including this one. Absent if the run was already queued.
 	Waiting *int `json:"waiting,omitempty"`
 }
 
@@ -2298,58 +2298,58 @@ type PlannedRun struct {
 type PlannedTime struct {
 	At time.Time `json:"at"`
 
-	// Note What a clock change does to it.
+	// Note Effect of a clock change on the due time.
 	Note *string `json:"note,omitempty"`
 
-	// Source What set the due time.
+	// Source The rule that set the due time.
 	Source Source `json:"source"`
 }
 
-// PlannerAuthority What the planner may do with the tempo: nothing, record what it would do, propose it to a person, or do it inside the clamps.
+// PlannerAuthority Authority of the planner over the tempo: nothing (off), record proposals (observe), suggest changes for approval (suggest), or change it within the clamps (act).
 type PlannerAuthority string
 
-// PlannerBudget Tokens of models in a day (UTC). At a limit models are asked no more, and baselines and hints go on.
+// PlannerBudget Model tokens per day (UTC). At a limit no more model calls are made; baselines and hints stay in force.
 type PlannerBudget struct {
 	Day string `json:"day"`
 
-	// EndpointTokenLimit Of one endpoint.
+	// EndpointTokenLimit Limit per endpoint.
 	EndpointTokenLimit int64 `json:"endpointTokenLimit"`
 
-	// Endpoints The endpoints that used most, at most ten.
+	// Endpoints The ten endpoints with the highest usage.
 	Endpoints []PlannerEndpointTokens `json:"endpoints"`
 
-	// ResetAt When the next day begins.
+	// ResetAt Start of the next day.
 	ResetAt    time.Time `json:"resetAt"`
 	TokenLimit int64     `json:"tokenLimit"`
 
-	// Tokens Used or set aside today.
+	// Tokens Tokens used or reserved today.
 	Tokens int64 `json:"tokens"`
 
-	// TokensLeft What may still be used today: what the limit leaves, or the budget of all tenants together where that leaves less.
+	// TokensLeft Tokens left today: the lesser of the tenant's remaining limit and the remaining budget of all tenants.
 	TokensLeft int64 `json:"tokensLeft"`
 }
 
-// PlannerCall One call of an analysis.
+// PlannerCall A tool call of an analysis.
 type PlannerCall struct {
-	// Arguments As they were understood; a text where they could not be.
+	// Arguments The parsed arguments; the raw text if they could not be parsed.
 	Arguments any `json:"arguments,omitempty"`
 
-	// Refused It changed nothing.
+	// Refused The call was refused and changed nothing.
 	Refused bool `json:"refused"`
 
-	// Result What the advisor was told, in short.
+	// Result Summary of the result that the advisor received.
 	Result string `json:"result"`
 	Tool   string `json:"tool"`
 }
 
-// PlannerChange One change: another interval, one run after a span, or a pause of a span. Spans count from the approval.
+// PlannerChange One change: another interval, one run after a delay, or a pause of a given duration. Durations count from the approval.
 type PlannerChange struct {
 	Reason string `json:"reason"`
 
-	// SpanMs The interval, the time until the run, or the length of the pause.
+	// SpanMs The interval, the delay until the run, or the duration of the pause.
 	SpanMs int64 `json:"spanMs"`
 
-	// TTLMs How long the hint holds; absent at a pause.
+	// TTLMs Time to live of the hint; absent for a pause.
 	TTLMs *int64 `json:"ttlMs,omitempty"`
 }
 
@@ -2359,51 +2359,51 @@ type PlannerEndpointTokens struct {
 	Tokens     int64  `json:"tokens"`
 }
 
-// PlannerOutcome How an analysis ended: it wrote hints or a pause, suggested them, recorded what it would have written, found nothing to change, came too late for an edit or a pause, failed, may spend no more today, or could not ask its model.
+// PlannerOutcome Outcome of an analysis: it wrote hints or a pause, suggested them, recorded proposals, found no change, was overtaken by an edit or a pause, failed, reached the budget of today, or could not call its model.
 type PlannerOutcome string
 
-// PlannerSession One analysis of one endpoint. It never changes.
+// PlannerSession An analysis of an endpoint. It is immutable.
 type PlannerSession struct {
-	// Advisor Who judged: heuristic, or the name of a model. Hints name planner: and this as their author.
+	// Advisor heuristic, or the name of the model. The author of its hints is planner: and this name.
 	Advisor string `json:"advisor"`
 
-	// Authority What the planner may do to the endpoint.
+	// Authority Authority of the planner over the endpoint.
 	Authority string `json:"authority"`
 
-	// Calls Everything that it called; absent in lists.
+	// Calls Tool calls; absent in lists.
 	Calls *[]PlannerCall `json:"calls,omitempty"`
 
-	// Changes What it changed, suggested or would have changed, in words.
+	// Changes Changes that were made, suggested or recorded as proposals, as text.
 	Changes []string `json:"changes"`
 
-	// Confidence How sure it is, from 0 to 1.
+	// Confidence Confidence, from 0 to 1.
 	Confidence float64 `json:"confidence"`
 	EndpointID string  `json:"endpointId"`
 
-	// Error What went wrong; absent where nothing did.
+	// Error Error message; absent without an error.
 	Error      *string   `json:"error,omitempty"`
 	FinishedAt time.Time `json:"finishedAt"`
 	ID         string    `json:"id"`
 
-	// NextAnalysisAt When it looks again, unless something happens before.
+	// NextAnalysisAt Time of the next analysis, unless an event triggers it earlier.
 	NextAnalysisAt time.Time `json:"nextAnalysisAt"`
 
-	// Outcome How an analysis ended: it wrote hints or a pause, suggested them, recorded what it would have written, found nothing to change, came too late for an edit or a pause, failed, may spend no more today, or could not ask its model.
+	// Outcome Outcome of an analysis: it wrote hints or a pause, suggested them, recorded proposals, found no change, was overtaken by an edit or a pause, failed, reached the budget of today, or could not call its model.
 	Outcome PlannerOutcome `json:"outcome"`
 
-	// Reasoning Why.
+	// Reasoning Explanation of the result.
 	Reasoning string `json:"reasoning"`
 
-	// StartedAt By the clock of the database.
+	// StartedAt Database time.
 	StartedAt time.Time `json:"startedAt"`
 
-	// Trigger Why it was analysed: its failures changed, it ends otherwise than before, it has a role in a group in which another one began or ceased to fail, nobody had looked yet, or the time had come.
+	// Trigger Trigger of the analysis: a change of the failure count, a different outcome than before, a failure or recovery of another endpoint in its group, the first analysis, or the planned time.
 	Trigger PlannerTrigger `json:"trigger"`
 
-	// Usage What an analysis used of a model; all zero where none was asked.
+	// Usage Model usage of an analysis; zero without a model call.
 	Usage PlannerUsage `json:"usage"`
 
-	// Version Of the endpoint's fields that was looked at.
+	// Version The endpoint version that was analysed.
 	Version  int64    `json:"version"`
 	Warnings []string `json:"warnings"`
 }
@@ -2416,40 +2416,40 @@ type PlannerSessionList struct {
 	NextCursor *string `json:"nextCursor,omitempty"`
 }
 
-// PlannerSuggestion What the planner would change, and a person decides.
+// PlannerSuggestion A change proposed by the planner, for approval or rejection.
 type PlannerSuggestion struct {
 	Advisor string `json:"advisor"`
 
-	// Changes What it would change, in words.
+	// Changes The proposed changes, as text.
 	Changes []string `json:"changes"`
 
-	// ClearHints Whether both hints are forgotten first.
+	// ClearHints Whether both hints are removed first.
 	ClearHints bool       `json:"clearHints"`
 	CreatedAt  time.Time  `json:"createdAt"`
 	DecidedAt  *time.Time `json:"decidedAt,omitempty"`
 
-	// DecidedBy The name of the key.
+	// DecidedBy The name of the API key.
 	DecidedBy  *string `json:"decidedBy,omitempty"`
 	EndpointID string  `json:"endpointId"`
 
-	// ExpiresAt Until when it can be approved.
+	// ExpiresAt Expiry time; it can be approved until then.
 	ExpiresAt time.Time `json:"expiresAt"`
 	ID        string    `json:"id"`
 
-	// Interval One change: another interval, one run after a span, or a pause of a span. Spans count from the approval.
+	// Interval One change: another interval, one run after a delay, or a pause of a given duration. Durations count from the approval.
 	Interval *PlannerChange `json:"interval,omitempty"`
 
-	// OneShot One change: another interval, one run after a span, or a pause of a span. Spans count from the approval.
+	// OneShot One change: another interval, one run after a delay, or a pause of a given duration. Durations count from the approval.
 	OneShot *PlannerChange `json:"oneShot,omitempty"`
 
-	// Pause One change: another interval, one run after a span, or a pause of a span. Spans count from the approval.
+	// Pause One change: another interval, one run after a delay, or a pause of a given duration. Durations count from the approval.
 	Pause     *PlannerChange `json:"pause,omitempty"`
 	Reasoning string         `json:"reasoning"`
 
-	// SessionID The analysis that it came of.
+	// SessionID The analysis that made the suggestion.
 	SessionID string `json:"sessionId"`
 
-	// State What became of a suggestion. One that nobody decides for an hour has expired; a newer one replaces it.
+	// State State of a suggestion. It expires after an hour without a decision; a newer suggestion replaces it.
 	State PlannerSuggestionState `json:"state"`
 }
 
@@ -2461,21 +2461,21 @@ type PlannerSuggestionList struct {
 	NextCursor *string `json:"nextCursor,omitempty"`
 }
 
-// PlannerSuggestionState What became of a suggestion. One that nobody decides for an hour has expired; a newer one replaces it.
+// PlannerSuggestionState State of a suggestion. It expires after an hour without a decision; a newer suggestion replaces it.
 type PlannerSuggestionState string
 
-// PlannerTrigger Why it was analysed: its failures changed, it ends otherwise than before, it has a role in a group in which another one began or ceased to fail, nobody had looked yet, or the time had come.
+// PlannerTrigger Trigger of the analysis: a change of the failure count, a different outcome than before, a failure or recovery of another endpoint in its group, the first analysis, or the planned time.
 type PlannerTrigger string
 
-// PlannerUsage What an analysis used of a model; all zero where none was asked.
+// PlannerUsage Model usage of an analysis; zero without a model call.
 type PlannerUsage struct {
 	CompletionTokens int64 `json:"completionTokens"`
 
-	// CostMicros Millionths of a US dollar; 0 where the price is not known.
+	// CostMicros Cost in millionths of a US dollar; 0 if the price is unknown.
 	CostMicros int64   `json:"costMicros"`
 	Model      *string `json:"model,omitempty"`
 
-	// PromptDigest SHA-256 of what was asked first, in hex.
+	// PromptDigest SHA-256 of the first prompt, in hex.
 	PromptDigest *string `json:"promptDigest,omitempty"`
 	PromptTokens int64   `json:"promptTokens"`
 }
@@ -2487,191 +2487,191 @@ type Preview struct {
 
 // Problem An error (RFC 9457).
 type Problem struct {
-	// Code Stable; for programs.
+	// Code Stable error code.
 	Code string `json:"code"`
 
-	// Detail What is wrong and what would be right; for people.
+	// Detail Error message that names the cause and the valid form.
 	Detail string `json:"detail"`
 
-	// Errors Every bad field.
+	// Errors Every invalid field.
 	Errors *[]FieldError `json:"errors,omitempty"`
 
-	// RequestID Finds the request in the logs.
+	// RequestID Id of the request in the logs.
 	RequestID *string `json:"requestId,omitempty"`
 	Status    int32   `json:"status"`
 	Title     string  `json:"title"`
 	Type      string  `json:"type"`
 }
 
-// RecentRuns How the newest runs did: how long after their due times first attempts started (of endpoints without jitter, which starts them later by intent), and how long answers took.
+// RecentRuns Outcomes of the newest runs: start lag of first attempts (only of endpoints without jitter, because jitter delays starts on purpose), and latency.
 type RecentRuns struct {
-	// LatencyMs Percentiles, in milliseconds; 0 where there is nothing to measure.
+	// LatencyMs Percentiles, in milliseconds; 0 without data.
 	LatencyMs Spread `json:"latencyMs"`
 
-	// Runs How many these numbers are made of.
+	// Runs Number of runs in these statistics.
 	Runs int64 `json:"runs"`
 
-	// Since The due time of the oldest of them; absent where there is none.
+	// Since The due time of the oldest run; absent without runs.
 	Since *time.Time `json:"since,omitempty"`
 
-	// StartLagMs Percentiles, in milliseconds; 0 where there is nothing to measure.
+	// StartLagMs Percentiles, in milliseconds; 0 without data.
 	StartLagMs Spread `json:"startLagMs"`
 
-	// Statuses How many ended in which status.
+	// Statuses Number of runs by status.
 	Statuses map[string]int64 `json:"statuses"`
 }
 
-// RedactRule What to hide: exactly one of a header, a place in a JSON body, and whatever a pattern finds in a body or a header. Where there are rules about places, a body that cannot be read as JSON, because it is none or is longer than maxResponseKb, is hidden as a whole, and JSON is kept rewritten: members by name, without spaces. Where there are patterns, the 512 bytes at a cut are hidden. Headers whose names tell of secrets, such as Set-Cookie, are hidden always.
+// RedactRule A redaction rule: exactly one of a header, a JSON path in the body, and a pattern for body and headers. If there are JSON path rules, a body that cannot be parsed, because it is not JSON or longer than maxResponseKb, is hidden completely, and JSON is stored normalized: members sorted, without spaces. If there are patterns, the 512 bytes at a truncation are hidden. Headers whose names look secret, such as Set-Cookie, are always hidden.
 type RedactRule struct {
 	Header *string `json:"header,omitempty"`
 
 	// JSONPath RFC 9535, with filters as in a SuccessRule.
 	JSONPath *string `json:"jsonPath,omitempty"`
 
-	// Pattern RE2; it must not match the empty text. It has at most 200 steps when it is compiled, and all patterns of an endpoint, success rules included, 300 together: a step is about a character, a class or a choice, with repetitions written out. A body that patterns take too long for is hidden as a whole.
+	// Pattern RE2; it must not match the empty text. It has at most 200 steps when it is compiled, and all patterns of an endpoint, success rules included, 300 together: a step is about a character, a class or a choice, with repetitions written out. A body on which the patterns take too long is hidden completely.
 	Pattern *string `json:"pattern,omitempty"`
 
-	// Replacement Of what the pattern finds, as it stands. Default ***, for an empty text too: what was hidden must show.
+	// Replacement Literal replacement of each match. Default ***, also for an empty text, so that the redaction is visible.
 	Replacement *string `json:"replacement,omitempty"`
 }
 
-// Retry How often one due time is tried, and how long to wait in between.
+// Retry Retry policy of a due time.
 type Retry struct {
 	BackoffMs    int64 `json:"backoffMs"`
 	MaxAttempts  int32 `json:"maxAttempts"`
 	MaxBackoffMs int64 `json:"maxBackoffMs"`
 }
 
-// RetryInput How often one due time is tried, and how long to wait in between (with full jitter, doubling).
+// RetryInput Retry policy of a due time, with exponential backoff and full jitter.
 type RetryInput struct {
-	// BackoffMs Bound of the first wait between attempts. Default 1000.
+	// BackoffMs Upper bound of the first backoff, before jitter. Default 1000.
 	BackoffMs *int64 `json:"backoffMs,omitempty"`
 
-	// MaxAttempts Attempts of one due time. Default 1: no retry.
+	// MaxAttempts Maximum number of attempts per due time. Default 1: no retry.
 	MaxAttempts *int64 `json:"maxAttempts,omitempty"`
 
-	// MaxBackoffMs Bound of every wait between attempts. Default 60000.
+	// MaxBackoffMs Upper bound of every backoff. Default 60000.
 	MaxBackoffMs *int64 `json:"maxBackoffMs,omitempty"`
 }
 
-// Rule A rule of the governor that applied, `retry` of the retry policy, `infra-retry` after a run that infrastructure lost, or `manual` for a run that somebody asked for.
+// Rule A rule of the governor that applied, `retry` of the retry policy, `infra-retry` after a run that was lost by the infrastructure, or `manual` for a requested run.
 type Rule string
 
-// Run One attempt to call an endpoint, or the record of due times that passed without one. The latter has the status skipped and says in `skipped` which due times those were; it has no worker, claim or start.
+// Run One attempt to call an endpoint, or the record of due times that passed without an attempt. Such a record has the status skipped and lists the due times in `skipped`; it has no worker, claim or start.
 type Run struct {
-	// Attempt Counted from 1 for every due time; 0 where there was none.
+	// Attempt Attempt number, from 1 for each due time; 0 if there was no attempt.
 	Attempt int32 `json:"attempt"`
 
-	// Body The head of the answer's body, where it is text. Only when one run is read.
+	// Body The head of the response body, if it is text. Only when a single run is read.
 	Body *string `json:"body,omitempty"`
 
-	// BodyBase64 The same, where it is not text.
+	// BodyBase64 The same in Base64, if it is not text.
 	BodyBase64 *[]byte `json:"bodyBase64,omitempty"`
 
-	// BodyDigest A fingerprint of the body as it was kept (64-bit FNV-1a, in hexadecimal), to tell whether the answer changed; absent where no body came. It stays with the run when the body is gone.
+	// BodyDigest Hash of the stored body (64-bit FNV-1a, in hexadecimal), to detect changes of the response; absent without a body. It is kept after the body is deleted.
 	BodyDigest *string `json:"bodyDigest,omitempty"`
 
-	// BodyTail The end of the body, where it was longer than its head and responseTailKb asks for it. Only when one run is read.
+	// BodyTail The tail of a body that was longer than its captured head, if responseTailKb is set. Only when a single run is read.
 	BodyTail *string `json:"bodyTail,omitempty"`
 
-	// BodyTailBase64 The same, where it is not text.
+	// BodyTailBase64 The same in Base64, if it is not text.
 	BodyTailBase64 *[]byte `json:"bodyTailBase64,omitempty"`
 
-	// CancelRequestedAt When somebody asked to cancel it; only while it is live, later its events tell.
+	// CancelRequestedAt When its cancellation was requested. Present only while it is running; later see its events.
 	CancelRequestedAt *time.Time `json:"cancelRequestedAt,omitempty"`
 
-	// ClaimToken The fence; it only grows.
+	// ClaimToken The fencing token, which increases with every claim.
 	ClaimToken  *int64     `json:"claimToken,omitempty"`
 	ClaimedAt   *time.Time `json:"claimedAt,omitempty"`
 	ContentType *string    `json:"contentType,omitempty"`
 
-	// Decision When it runs next, and every rule that applied, in order.
+	// Decision The next due time, and every rule that applied, in order.
 	Decision *Decision `json:"decision,omitempty"`
 
-	// DurationMs From the start to the finish.
+	// DurationMs Duration from start to finish.
 	DurationMs *float64   `json:"durationMs,omitempty"`
 	EndpointID string     `json:"endpointId"`
 	Error      *string    `json:"error,omitempty"`
 	FinishedAt *time.Time `json:"finishedAt,omitempty"`
 	ID         string     `json:"id"`
 
-	// InfraAttempt How many runs of the due time a dead worker, a shutdown, a lost lock or a start that expired had ended before this one. They are tried again where that does no harm, at most 3 times, and are no attempts of the retry policy.
+	// InfraAttempt Number of earlier runs of the due time that ended by a dead worker, a shutdown, a lost lock or an expired start. Such runs are repeated if that is safe, at most 3 times, and do not count as attempts of the retry policy.
 	InfraAttempt int32 `json:"infraAttempt"`
 
-	// NotBefore Of a waiting run: when it may start at the earliest. It starts when its endpoint runs nothing else and no other one-off run comes first.
+	// NotBefore For a waiting run: its earliest start. It starts when its endpoint has no running run and no other one-off run is ahead in the queue.
 	NotBefore *time.Time `json:"notBefore,omitempty"`
 
-	// Phases Where the time went. A phase that did not happen is 0.
+	// Phases Duration of each phase of the request. A phase that did not happen is 0.
 	Phases *Phases `json:"phases,omitempty"`
 
-	// ReasonCode Why: http_status, success_rule_failed, not_modified, timeout, dns_error, connect_error, response_too_large (the header of the answer; a body that is too long is cut, see truncated) and so on; overlap_skipped, pause_skipped or misfire_skipped where due times passed without a run; deadline_passed or withdrawn where a one-off run was not sent.
+	// ReasonCode Reason of the status: http_status, success_rule_failed, not_modified, timeout, dns_error, connect_error, response_too_large (the response header; a long body is truncated, see truncated) and so on; overlap_skipped, pause_skipped or misfire_skipped if due times passed without a run; deadline_passed or withdrawn if a one-off run was not sent.
 	ReasonCode *string `json:"reasonCode,omitempty"`
 
-	// ResponseBytes Bytes of body read, decompressed: those between head and tail included.
+	// ResponseBytes Bytes of the body read, decompressed, including those between head and tail.
 	ResponseBytes *int64 `json:"responseBytes,omitempty"`
 
-	// ScheduledFor The due time that it stands for; of skipped due times the last one.
+	// ScheduledFor The due time of the run; for skipped due times the last one.
 	ScheduledFor time.Time `json:"scheduledFor"`
 
-	// Skipped Due times, one after the other, that passed without a run.
+	// Skipped Consecutive due times that passed without a run.
 	Skipped *SkippedDueTimes `json:"skipped,omitempty"`
 
-	// Source What set the due time.
+	// Source The rule that set the due time.
 	Source Source `json:"source"`
 
-	// StartLagMs From the due time to the start, jitter included.
+	// StartLagMs Delay from the due time to the start, including jitter.
 	StartLagMs *float64   `json:"startLagMs,omitempty"`
 	StartedAt  *time.Time `json:"startedAt,omitempty"`
 
-	// Status `waiting` is a one-off run, or another attempt of one, that has not started. `running` is live; the others are over. `lost` means that the outcome is unknown: a request may have left and nobody who could
-	// tell is left. `skipped` means that due times passed without a request.
+	// Status `waiting` is a one-off run, or another attempt of one, that has not started. `running` is in progress; all others are final. `lost` means that the outcome is unknown: a request may have been sent, but the
+	// worker is gone. `skipped` means that due times passed without a request.
 	Status     RunStatus `json:"status"`
 	StatusCode *int32    `json:"statusCode,omitempty"`
 
-	// Truncated The body was longer than the endpoint keeps.
+	// Truncated The body was longer than the captured size.
 	Truncated *bool   `json:"truncated,omitempty"`
 	WorkerID  *string `json:"workerId,omitempty"`
 }
 
-// RunEvent Something that happened to a run. Fields that its kind does not have are absent.
+// RunEvent An event of a run. Fields that do not apply to its kind are absent.
 type RunEvent struct {
-	// At Database time; of finished what the worker measured, some milliseconds early at worst.
+	// At Database time; for finished the worker's clock, at worst some milliseconds early.
 	At time.Time `json:"at"`
 
-	// Author Of cancel_requested the name of the key that asked, of settled the sweeper.
+	// Author For cancel_requested the name of the API key, for settled the sweeper.
 	Author *string `json:"author,omitempty"`
 
-	// ClaimToken Of claimed and late_result the fence.
+	// ClaimToken For claimed and late_result: the fencing token.
 	ClaimToken *int64 `json:"claimToken,omitempty"`
 
-	// Decision When it runs next, and every rule that applied, in order.
+	// Decision The next due time, and every rule that applied, in order.
 	Decision *Decision `json:"decision,omitempty"`
 	Error    *string   `json:"error,omitempty"`
 
-	// Kind `claimed`: a worker took the due time. `started`: the start was committed, and the request left at once after.
-	// `cancel_requested`: somebody asked to cancel the run. `settled`: the sweeper ended the run for a worker that was gone.
-	// `finished`: the run is over, and what follows was decided. `late_result`: an answer came after the run had been settled; it
+	// Kind `claimed`: a worker claimed the due time. `started`: the start was committed, and the request is sent right after.
+	// `cancel_requested`: cancellation was requested. `settled`: the sweeper ended the run, because its worker was gone.
+	// `finished`: the run ended, and the next run was decided. `late_result`: a response came after the run was settled; it
 	// changed nothing.
 	Kind       RunEventKind `json:"kind"`
 	ReasonCode *string      `json:"reasonCode,omitempty"`
 
-	// Status `waiting` is a one-off run, or another attempt of one, that has not started. `running` is live; the others are over. `lost` means that the outcome is unknown: a request may have left and nobody who could
-	// tell is left. `skipped` means that due times passed without a request.
+	// Status `waiting` is a one-off run, or another attempt of one, that has not started. `running` is in progress; all others are final. `lost` means that the outcome is unknown: a request may have been sent, but the
+	// worker is gone. `skipped` means that due times passed without a request.
 	Status *RunStatus `json:"status,omitempty"`
 
-	// StatusCode Of the target's answer.
+	// StatusCode The status code of the target's response.
 	StatusCode *int32 `json:"statusCode,omitempty"`
 
-	// Why Of cancel_requested the reason that its author gave, of settled what spoke for the run being lost.
+	// Why For cancel_requested the given reason, for settled the evidence that the run was lost.
 	Why *string `json:"why,omitempty"`
 
-	// WorkerID The worker that did it; of settled the one that was gone, of late_result the one that sent the answer.
+	// WorkerID The worker; for settled the worker that was gone, for late_result the worker that sent the result.
 	WorkerID *string `json:"workerId,omitempty"`
 }
 
-// RunEventKind `claimed`: a worker took the due time. `started`: the start was committed, and the request left at once after.
-// `cancel_requested`: somebody asked to cancel the run. `settled`: the sweeper ended the run for a worker that was gone.
-// `finished`: the run is over, and what follows was decided. `late_result`: an answer came after the run had been settled; it
+// RunEventKind `claimed`: a worker claimed the due time. `started`: the start was committed, and the request is sent right after.
+// `cancel_requested`: cancellation was requested. `settled`: the sweeper ended the run, because its worker was gone.
+// `finished`: the run ended, and the next run was decided. `late_result`: a response came after the run was settled; it
 // changed nothing.
 type RunEventKind string
 
@@ -2688,11 +2688,11 @@ type RunList struct {
 	NextCursor *string `json:"nextCursor,omitempty"`
 }
 
-// RunStatus `waiting` is a one-off run, or another attempt of one, that has not started. `running` is live; the others are over. `lost` means that the outcome is unknown: a request may have left and nobody who could
-// tell is left. `skipped` means that due times passed without a request.
+// RunStatus `waiting` is a one-off run, or another attempt of one, that has not started. `running` is in progress; all others are final. `lost` means that the outcome is unknown: a request may have been sent, but the
+// worker is gone. `skipped` means that due times passed without a request.
 type RunStatus string
 
-// Scope What a key may do: see everything; register, edit and operate endpoints; administer keys. Each includes those before it.
+// Scope Permission of a key: read; write (register, edit and operate endpoints); admin (manage keys, read the audit log). Each scope includes the previous ones.
 type Scope string
 
 // Secret A secret, without its value.
@@ -2703,7 +2703,7 @@ type Secret struct {
 	CreatedBy   string `json:"createdBy"`
 	Description string `json:"description"`
 
-	// EncryptedUnder The id of the key in RUBATO_SECRET_KEYS that it is encrypted under.
+	// EncryptedUnder The id of its encryption key in RUBATO_SECRET_KEYS.
 	EncryptedUnder string `json:"encryptedUnder"`
 
 	// LastUsedAt When a run last used it, to the minute; absent: never.
@@ -2713,16 +2713,16 @@ type Secret struct {
 	LastUsedBy *string `json:"lastUsedBy,omitempty"`
 	Name       string  `json:"name"`
 
-	// UpdatedAt When it got its value.
+	// UpdatedAt When the value was last set.
 	UpdatedAt time.Time `json:"updatedAt"`
 
 	// UpdatedBy The name of the API key.
 	UpdatedBy string `json:"updatedBy"`
 
-	// UsedBy How many endpoints in service and notice rules refer to it.
+	// UsedBy Number of notice rules and endpoints (archived ones excluded) that refer to it.
 	UsedBy int32 `json:"usedBy"`
 
-	// Version Counts its values.
+	// Version Version number, incremented by every new value.
 	Version int64 `json:"version"`
 }
 
@@ -2736,26 +2736,26 @@ type SecretList struct {
 
 // SecretSpec A value for a secret.
 type SecretSpec struct {
-	// Description What it is for; absent or null: as it is.
+	// Description Description of its purpose; absent or null: unchanged.
 	Description *string `json:"description,omitempty"`
 
-	// Value The value, of 1 to 65536 bytes in UTF-8. Nobody can read it again.
+	// Value The value, of 1 to 65536 bytes in UTF-8. It cannot be read back.
 	Value string `json:"value"`
 }
 
-// SentRequest The request as it was sent, without secrets. Absent where nothing was.
+// SentRequest The sent request, without secrets. Absent if no request was sent.
 type SentRequest struct {
-	// Body The first 16 KiB of the body, where it is text.
+	// Body The first 16 KiB of the body, if it is text.
 	Body *string `json:"body,omitempty"`
 
-	// BodyBase64 The same, where it is not text.
+	// BodyBase64 The same in Base64, if it is not text.
 	BodyBase64 *[]byte `json:"bodyBase64,omitempty"`
 
-	// Headers At most 100 values, of each the first 256 bytes; without what the connection adds, such as Host. Those that look secret by their names show as `***`.
+	// Headers At most 100 values, the first 256 bytes of each, without headers of the connection such as Host. Values whose names look secret are shown as `***`.
 	Headers map[string][]string `json:"headers"`
 	Method  string              `json:"method"`
 
-	// Truncated The body is longer.
+	// Truncated The body is longer than the shown part.
 	Truncated bool   `json:"truncated"`
 	URL       string `json:"url"`
 }
@@ -2777,16 +2777,16 @@ type SigningKeyList struct {
 	Items []SigningKey `json:"items"`
 }
 
-// SigningKeySpec A signing key to be made.
+// SigningKeySpec The signing key to create.
 type SigningKeySpec struct {
-	// ExpiresAt When it ends; absent or null: never.
+	// ExpiresAt Expiry time; absent or null: never.
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
 
-	// OverlapMs How long the keys before it stay live, at most 90 days. 0: they end with the answer. Absent or null: as long as they would have.
+	// OverlapMs How long previous keys stay active, at most 90 days. 0: they expire with the response. Absent or null: their expiry does not change.
 	OverlapMs *int64 `json:"overlapMs,omitempty"`
 }
 
-// SigningKeyWithSecret A signing key with its secret, which is shown this once.
+// SigningKeyWithSecret A signing key with its secret, which is shown only once.
 type SigningKeyWithSecret struct {
 	CreatedAt time.Time `json:"createdAt"`
 
@@ -2797,213 +2797,213 @@ type SigningKeyWithSecret struct {
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
 	ID        string     `json:"id"`
 
-	// Secret What receivers verify with.
+	// Secret The key for receivers, to verify signatures.
 	Secret string `json:"secret"`
 }
 
-// SkippedDueTimes Due times, one after the other, that passed without a run.
+// SkippedDueTimes Consecutive due times that passed without a run.
 type SkippedDueTimes struct {
-	// Count How many they are. It is exact, but for a cron with minIntervalMs or maxIntervalMs and more than 20,000 of them since its last run: then there were at least so many, and with minIntervalMs the first and the last are near those given.
+	// Count Number of skipped due times. It is exact, except for a cron with minIntervalMs or maxIntervalMs and more than 20,000 due times since its last run: then it is a lower bound, and with minIntervalMs from and to are approximate.
 	Count int64 `json:"count"`
 
-	// From The first of them.
+	// From The first skipped due time.
 	From time.Time `json:"from"`
 
-	// To The last of them.
+	// To The last skipped due time.
 	To time.Time `json:"to"`
 }
 
-// Source What set the due time.
+// Source The rule that set the due time.
 type Source string
 
-// Spread Percentiles, in milliseconds; 0 where there is nothing to measure.
+// Spread Percentiles, in milliseconds; 0 without data.
 type Spread struct {
 	P50 float64 `json:"p50"`
 	P95 float64 `json:"p95"`
 	P99 float64 `json:"p99"`
 }
 
-// Stats The numbers of one moment.
+// Stats The current statistics.
 type Stats struct {
 	At time.Time `json:"at"`
 
-	// Due Endpoints that wait for a worker; 10000 means so many or more.
+	// Due Number of due endpoints that wait for a worker; 10000 means 10000 or more.
 	Due int64 `json:"due"`
 
-	// OldestDueMs For how long the first of them has waited.
+	// OldestDueMs Wait of the oldest due endpoint.
 	OldestDueMs int64 `json:"oldestDueMs"`
 
-	// Recent How the newest runs did: how long after their due times first attempts started (of endpoints without jitter, which starts them later by intent), and how long answers took.
+	// Recent Outcomes of the newest runs: start lag of first attempts (only of endpoints without jitter, because jitter delays starts on purpose), and latency.
 	Recent  RecentRuns `json:"recent"`
 	Running int64      `json:"running"`
 }
 
-// Step A rule that applied, the instant it left, and why.
+// Step A rule that applied, the resulting due time, and the reason.
 type Step struct {
-	// At Null: not until something changes.
+	// At Null: no run is planned.
 	At *time.Time `json:"at"`
 
-	// Rule A rule of the governor that applied, `retry` of the retry policy, `infra-retry` after a run that infrastructure lost, or `manual` for a run that somebody asked for.
+	// Rule A rule of the governor that applied, `retry` of the retry policy, `infra-retry` after a run that was lost by the infrastructure, or `manual` for a requested run.
 	Rule Rule   `json:"rule"`
 	Why  string `json:"why"`
 }
 
-// SuccessRule One thing that an answer must satisfy: a header, the body, a place in its JSON, an expression over all of it, or the time that it took.
+// SuccessRule A condition on the response: on a header, the body, a JSON path, a CEL expression, or the latency.
 type SuccessRule struct {
-	// Expression Of cel: a Common Expression Language expression that is true or false, over `status`, `headers` (a map by names in lower case), `body` (a text), `json` (the body, read) and `latencyMs`. It is ended at a cost of 1,000,000: about one for a step and one for ten bytes that are looked at. Patterns of `matches` are texts, bounded as those of the operator are; one costs a quarter of its steps for ten bytes.
+	// Expression For cel: a boolean Common Expression Language expression over `status`, `headers` (a map by lower-case name), `body` (a string), `json` (the parsed body) and `latencyMs`. Its cost limit is 1,000,000: about one per step and one per ten bytes read. Patterns of `matches` are literals with the bounds of the operator `matches`; a pattern costs a quarter of its steps per ten bytes.
 	Expression *string `json:"expression,omitempty"`
 
-	// Header Of header: its name. Several values of it count as one, joined by a comma.
+	// Header For header: its name. Several values are joined by a comma.
 	Header *string `json:"header,omitempty"`
 
-	// JSONPath Of json: a JSONPath (RFC 9535), whose filters look at single places below `@` and use no patterns. Every place that it names must satisfy the rule. A body of more than 100,000 values or 64 levels is not read.
+	// JSONPath For json: a JSONPath (RFC 9535). Filters may use singular paths below `@` and no patterns. Every selected value must satisfy the rule. A body of more than 100,000 values or 64 levels is not parsed.
 	JSONPath *string `json:"jsonPath,omitempty"`
 
-	// MaxLatencyMs Of latency: how long the exchange may take, from the name of the host to the last byte that is read.
+	// MaxLatencyMs For latency: the maximum duration of the exchange, from the DNS lookup to the last byte read.
 	MaxLatencyMs *int64 `json:"maxLatencyMs,omitempty"`
 
-	// Op How a rule compares; by default `equals` where there is a value, else `exists`. `matches` finds a regular expression (RE2) anywhere in a text; it has at most 200 steps when it is compiled, and all patterns of an endpoint 300 together. The last four compare numbers; a text counts as one where it reads as one and the value is a number. What is not there satisfies no rule, `notEquals` included.
+	// Op Comparison of a rule; default `equals` with a value, otherwise `exists`. `matches` finds a regular expression (RE2) anywhere in a text; it has at most 200 steps when it is compiled, and all patterns of an endpoint 300 together. The last four compare numbers; text that is a number is compared as a number if the value is a number. A missing value satisfies no rule, `notEquals` included.
 	Op   *SuccessRuleOp  `json:"op,omitempty"`
 	Type SuccessRuleType `json:"type"`
 
-	// Value Of header, body and json: what to compare with. Numbers are compared digit for digit; one that 64 bits of floating point would change is refused.
+	// Value For header, body and json: the value to compare with. Numbers are compared exactly; a number that a 64-bit float cannot represent is refused.
 	Value any `json:"value,omitempty"`
 }
 
-// SuccessRuleOp How a rule compares; by default `equals` where there is a value, else `exists`. `matches` finds a regular expression (RE2) anywhere in a text; it has at most 200 steps when it is compiled, and all patterns of an endpoint 300 together. The last four compare numbers; a text counts as one where it reads as one and the value is a number. What is not there satisfies no rule, `notEquals` included.
+// SuccessRuleOp Comparison of a rule; default `equals` with a value, otherwise `exists`. `matches` finds a regular expression (RE2) anywhere in a text; it has at most 200 steps when it is compiled, and all patterns of an endpoint 300 together. The last four compare numbers; text that is a number is compared as a number if the value is a number. A missing value satisfies no rule, `notEquals` included.
 type SuccessRuleOp string
 
 // SuccessRuleType defines model for SuccessRuleType.
 type SuccessRuleType string
 
-// TLS Whom calls over https trust, and as whom they come.
+// TLS Trusted CAs, client certificate and other TLS settings for https targets.
 type TLS struct {
-	// CaCertificates PEM; trusted instead of the system's.
+	// CaCertificates Trusted CA certificates in PEM, instead of the system's.
 	CaCertificates *string `json:"caCertificates,omitempty"`
 
-	// ClientCertificate PEM, leaf first.
+	// ClientCertificate Client certificate chain in PEM, leaf first.
 	ClientCertificate *string `json:"clientCertificate,omitempty"`
 
-	// ClientKey Of the client certificate: a reference to a secret that holds PEM.
+	// ClientKey Private key of the client certificate: a reference to a secret with PEM.
 	ClientKey  *string     `json:"clientKey,omitempty"`
 	MinVersion *TLSVersion `json:"minVersion,omitempty"`
 
-	// ServerName The name that the target's certificate must have and that SNI asks for. Default the host of the URL.
+	// ServerName Server name for SNI and certificate verification. Default: the host of the URL.
 	ServerName *string `json:"serverName,omitempty"`
 
-	// SkipVerify Do not verify the target. Only where the operator allows it. Default false.
+	// SkipVerify Do not verify the target's certificate. Only if the operator allows it. Default false.
 	SkipVerify *bool `json:"skipVerify,omitempty"`
 }
 
 // TLSPatch A JSON Merge Patch of a TLS.
 type TLSPatch struct {
-	// CaCertificates PEM; trusted instead of the system's.
+	// CaCertificates Trusted CA certificates in PEM, instead of the system's.
 	CaCertificates *string `json:"caCertificates,omitempty"`
 
-	// ClientCertificate PEM, leaf first.
+	// ClientCertificate Client certificate chain in PEM, leaf first.
 	ClientCertificate *string `json:"clientCertificate,omitempty"`
 
-	// ClientKey Of the client certificate: a reference to a secret that holds PEM.
+	// ClientKey Private key of the client certificate: a reference to a secret with PEM.
 	ClientKey *string `json:"clientKey,omitempty"`
 
 	// MinVersion Default 1.2.
 	MinVersion *TLSVersion `json:"minVersion,omitempty"`
 
-	// ServerName The name that the target's certificate must have and that SNI asks for. Default the host of the URL.
+	// ServerName Server name for SNI and certificate verification. Default: the host of the URL.
 	ServerName *string `json:"serverName,omitempty"`
 
-	// SkipVerify Do not verify the target. Only where the operator allows it. Default false.
+	// SkipVerify Do not verify the target's certificate. Only if the operator allows it. Default false.
 	SkipVerify *bool `json:"skipVerify,omitempty"`
 }
 
 // TLSVersion defines model for TLSVersion.
 type TLSVersion string
 
-// TestResult What came of a request that was sent as a run sends it, and is none. Secrets are hidden in all of it. Fields that do not apply are absent.
+// TestResult The outcome of a test request, which is sent like the request of a run. Secrets are hidden everywhere. Fields that do not apply are absent.
 type TestResult struct {
-	// Body The head of the answer's body, where it is text.
+	// Body The head of the response body, if it is text.
 	Body *string `json:"body,omitempty"`
 
-	// BodyBase64 The same, where it is not text.
+	// BodyBase64 The same in Base64, if it is not text.
 	BodyBase64 *[]byte `json:"bodyBase64,omitempty"`
 
-	// BodyTail The end of a body that was longer, at most 16 KiB of it, where responseTailKb asks for it.
+	// BodyTail The tail of a longer body, at most 16 KiB, if responseTailKb is set.
 	BodyTail *string `json:"bodyTail,omitempty"`
 
-	// BodyTailBase64 The same, where it is not text.
+	// BodyTailBase64 The same in Base64, if it is not text.
 	BodyTailBase64 *[]byte `json:"bodyTailBase64,omitempty"`
 
-	// BrokenRule The index in successRules of the rule that the answer breaks.
+	// BrokenRule The index in successRules of the broken rule.
 	BrokenRule  *int32  `json:"brokenRule,omitempty"`
 	ContentType *string `json:"contentType,omitempty"`
 
-	// DurationMs All that it took, an access token included.
+	// DurationMs Total duration, including the request of an access token.
 	DurationMs float64 `json:"durationMs"`
 
-	// Error What went wrong, in words.
+	// Error The error message.
 	Error *string `json:"error,omitempty"`
 
-	// Headers Of the answer: at most 100 values, of each the first 256 bytes. Those that look secret by their names, and what `redact` hides, show as `***`.
+	// Headers Response headers: at most 100 values, the first 256 bytes of each. Values whose names look secret, and values that `redact` hides, are shown as `***`.
 	Headers *map[string][]string `json:"headers,omitempty"`
 
-	// Phases Where the time went. A phase that did not happen is 0.
+	// Phases Duration of each phase of the request. A phase that did not happen is 0.
 	Phases Phases `json:"phases"`
 
-	// ReasonCode As that of a run.
+	// ReasonCode Like the reasonCode of a run.
 	ReasonCode string `json:"reasonCode"`
 
-	// Request The request as it was sent, without secrets. Absent where nothing was.
+	// Request The sent request, without secrets. Absent if no request was sent.
 	Request *SentRequest `json:"request,omitempty"`
 
 	// ResponseBytes Bytes of body read, decompressed.
 	ResponseBytes int64 `json:"responseBytes"`
 
-	// RetryAfter What the target asked to wait for. A run would have been held back until then.
+	// RetryAfter The time that the target requested with Retry-After. It would have delayed the next run.
 	RetryAfter *time.Time `json:"retryAfter,omitempty"`
 
-	// RunID What the target saw as the id of the run. No run has it.
+	// RunID The run id that the target received. No run with this id exists.
 	RunID string `json:"runId"`
 
-	// SentAt By the clock of the database.
+	// SentAt Database time.
 	SentAt time.Time `json:"sentAt"`
 
-	// Status `waiting` is a one-off run, or another attempt of one, that has not started. `running` is live; the others are over. `lost` means that the outcome is unknown: a request may have left and nobody who could
-	// tell is left. `skipped` means that due times passed without a request.
+	// Status `waiting` is a one-off run, or another attempt of one, that has not started. `running` is in progress; all others are final. `lost` means that the outcome is unknown: a request may have been sent, but the
+	// worker is gone. `skipped` means that due times passed without a request.
 	Status     RunStatus `json:"status"`
 	StatusCode *int32    `json:"statusCode,omitempty"`
 
-	// Stop Why the target wants no more calls. A run would have paused the endpoint.
+	// Stop The reason for which the target asked to stop. A run would have paused the endpoint.
 	Stop *string `json:"stop,omitempty"`
 
-	// Truncated The body was longer than what is shown of it: what the endpoint keeps, at most 100 KiB.
+	// Truncated The body was longer than the shown part: the captured size, at most 100 KiB.
 	Truncated bool `json:"truncated"`
 }
 
-// Worker A process that runs endpoints, or did.
+// Worker A worker process, running or stopped.
 type Worker struct {
-	// Busy How many it had at its last heartbeat.
+	// Busy Number of runs at its last heartbeat.
 	Busy        int32     `json:"busy"`
 	HeartbeatAt time.Time `json:"heartbeatAt"`
 	ID          string    `json:"id"`
 	Name        string    `json:"name"`
 
-	// Slots How many runs it takes at once.
+	// Slots Maximum number of concurrent runs.
 	Slots     int32     `json:"slots"`
 	StartedAt time.Time `json:"startedAt"`
 
-	// State What a worker said last, or `silent` when it has not been heard of for 6 seconds.
+	// State State of the last heartbeat, or `silent` without a heartbeat for 6 seconds.
 	State   WorkerState `json:"state"`
 	Version string      `json:"version"`
 }
 
 // WorkerList defines model for WorkerList.
 type WorkerList struct {
-	// At The database's time, to compare heartbeats with.
+	// At Database time, for comparison with heartbeats.
 	At    time.Time `json:"at"`
 	Items []Worker  `json:"items"`
 }
 
-// WorkerState What a worker said last, or `silent` when it has not been heard of for 6 seconds.
+// WorkerState State of the last heartbeat, or `silent` without a heartbeat for 6 seconds.
 type WorkerState string
 
 // Cursor defines model for Cursor.
@@ -3104,70 +3104,70 @@ type VersionMismatch = Problem
 
 // ListAuditParams defines parameters for ListAudit.
 type ListAuditParams struct {
-	// Object Only changes of the object with this id.
+	// Object Filter by object ID.
 	Object *string `form:"object,omitempty" json:"object,omitempty"`
 
-	// Kind Only changes of objects of this kind.
+	// Kind Filter by object kind.
 	Kind *AuditKind `form:"kind,omitempty" json:"kind,omitempty"`
 
-	// Actor Only changes by the key with this id.
+	// Actor Filter by the ID of the API key that made the change.
 	Actor *string `form:"actor,omitempty" json:"actor,omitempty"`
 
-	// Action Only this action.
+	// Action Filter by action.
 	Action *AuditAction `form:"action,omitempty" json:"action,omitempty"`
 
-	// From Only changes at this instant or later.
+	// From Start of the time range, inclusive.
 	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
 
-	// To Only changes before this instant.
+	// To End of the time range, exclusive.
 	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
 
-	// Limit At most so many items.
+	// Limit Maximum number of items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor `nextCursor` of the page before, with the same filters.
+	// Cursor `nextCursor` of the previous page, with the same filters.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListEndpointsParams defines parameters for ListEndpoints.
 type ListEndpointsParams struct {
-	// Label `key:value`, the key up to the first colon; one that is in the key is written `\:`, and a backslash there `\\`. The command line and the console write `key=value` in its place. Repeat it to ask for endpoints that have all of several labels.
+	// Label Filter by label, `key:value`. The key ends at the first colon; escape a colon in the key as `\:` and a backslash as `\\`. The command line and the console use `key=value` instead. Repeat it to require several labels.
 	Label *[]string `form:"label,omitempty" json:"label,omitempty"`
 
-	// Key Your own key.
+	// Key Filter by your own key.
 	Key *string `form:"key,omitempty" json:"key,omitempty"`
 
-	// Name The exact name.
+	// Name Filter by exact name.
 	Name *string `form:"name,omitempty" json:"name,omitempty"`
 
-	// NamePrefix How the name begins.
+	// NamePrefix Filter by name prefix.
 	NamePrefix *string `form:"namePrefix,omitempty" json:"namePrefix,omitempty"`
 
-	// State Without it, all but archived endpoints.
+	// State Filter by state. Without it, all endpoints except archived ones.
 	State *EndpointState `form:"state,omitempty" json:"state,omitempty"`
 
-	// Fields Only these members of each item, separated by commas, such as `id,name`; the others are left out, required ones too.
+	// Fields Fields to return of each item, separated by commas, such as `id,name`. All others are omitted, required ones too.
 	Fields *Fields `form:"fields,omitempty" json:"fields,omitempty"`
 
-	// Limit At most so many items.
+	// Limit Maximum number of items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor `nextCursor` of the page before, with the same filters.
+	// Cursor `nextCursor` of the previous page, with the same filters.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // PutEndpointByKeyParams defines parameters for PutEndpointByKey.
 type PutEndpointByKeyParams struct {
-	// IfMatch The `ETag` that the replacement is based on; 412 when the endpoint has another one or does not exist. `*`: only replace.
+	// IfMatch The `ETag` that the replacement is based on; 412 when the endpoint has another ETag or does not exist. `*`: replace only.
 	IfMatch *string `json:"If-Match,omitempty"`
 
-	// IfNoneMatch `*`: only create; 412 when the endpoint exists. An `ETag`: not where the endpoint has it.
+	// IfNoneMatch `*`: create only; 412 when the endpoint exists. An `ETag`: 412 when the endpoint has this ETag.
 	IfNoneMatch *string `json:"If-None-Match,omitempty"`
 }
 
 // ArchiveEndpointParams defines parameters for ArchiveEndpoint.
 type ArchiveEndpointParams struct {
-	// IfMatch The `ETag` of what is to be archived; 412 when the endpoint was changed since. `*` matches any.
+	// IfMatch The `ETag` of the endpoint to archive; 412 when the endpoint was changed since. `*` matches any.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
@@ -3179,64 +3179,64 @@ type PatchEndpointParams struct {
 
 // PreviewEndpointParams defines parameters for PreviewEndpoint.
 type PreviewEndpointParams struct {
-	// N How many.
+	// N Number of due times.
 	N *int32 `form:"n,omitempty" json:"n,omitempty"`
 }
 
 // ListEndpointRunsParams defines parameters for ListEndpointRuns.
 type ListEndpointRunsParams struct {
-	// Status Only runs of this status; repeat it to ask for those of any of several.
+	// Status Filter by run status. Repeat it to match any of several.
 	Status *Status `form:"status,omitempty" json:"status,omitempty"`
 
-	// From Only runs that were scheduled for this instant or later.
+	// From Start of the time range, by due time, inclusive.
 	From *From `form:"from,omitempty" json:"from,omitempty"`
 
-	// To Only runs that were scheduled for before this instant.
+	// To End of the time range, by due time, exclusive.
 	To *To `form:"to,omitempty" json:"to,omitempty"`
 
-	// Fields Only these members of each item, separated by commas, such as `id,name`; the others are left out, required ones too.
+	// Fields Fields to return of each item, separated by commas, such as `id,name`. All others are omitted, required ones too.
 	Fields *Fields `form:"fields,omitempty" json:"fields,omitempty"`
 
-	// Limit At most so many items.
+	// Limit Maximum number of items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor `nextCursor` of the page before, with the same filters.
+	// Cursor `nextCursor` of the previous page, with the same filters.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListEndpointVersionsParams defines parameters for ListEndpointVersions.
 type ListEndpointVersionsParams struct {
-	// Limit At most so many items.
+	// Limit Maximum number of items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor `nextCursor` of the page before, with the same filters.
+	// Cursor `nextCursor` of the previous page, with the same filters.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ExportEndpointsParams defines parameters for ExportEndpoints.
 type ExportEndpointsParams struct {
-	// Label `key:value`, the key up to the first colon; one that is in the key is written `\:`, and a backslash there `\\`. The command line and the console write `key=value` in its place. Repeat it to ask for endpoints that have all of several labels.
+	// Label Filter by label, `key:value`. The key ends at the first colon; escape a colon in the key as `\:` and a backslash as `\\`. The command line and the console use `key=value` instead. Repeat it to require several labels.
 	Label *[]string `form:"label,omitempty" json:"label,omitempty"`
 
-	// Key Your own key.
+	// Key Filter by your own key.
 	Key *string `form:"key,omitempty" json:"key,omitempty"`
 
-	// Name The exact name.
+	// Name Filter by exact name.
 	Name *string `form:"name,omitempty" json:"name,omitempty"`
 
-	// NamePrefix How the name begins.
+	// NamePrefix Filter by name prefix.
 	NamePrefix *string `form:"namePrefix,omitempty" json:"namePrefix,omitempty"`
 
-	// State Without it, all but archived endpoints.
+	// State Filter by state. Without it, all endpoints except archived ones.
 	State *EndpointState `form:"state,omitempty" json:"state,omitempty"`
 }
 
 // ImportEndpointsParams defines parameters for ImportEndpoints.
 type ImportEndpointsParams struct {
-	// DryRun `true`: check and plan, and write nothing. What would be written is answered as `valid`.
+	// DryRun `true`: validate only and write nothing. Lines that would be written return `valid`.
 	DryRun *ImportEndpointsParamsDryRun `form:"dryRun,omitempty" json:"dryRun,omitempty"`
 
-	// From The first line to look at, counted from 1. Beyond the end of the lines it is an error of the summary, `from_beyond_end`.
+	// From The first line to process, counted from 1. Beyond the last line, the summary has the error `from_beyond_end`.
 	From *int32 `form:"from,omitempty" json:"from,omitempty"`
 }
 
@@ -3245,151 +3245,151 @@ type ImportEndpointsParamsDryRun string
 
 // WatchEventsParams defines parameters for WatchEvents.
 type WatchEventsParams struct {
-	// Types Only these types, separated by commas.
+	// Types Filter by event types, separated by commas.
 	Types *string `form:"types,omitempty" json:"types,omitempty"`
 
-	// EndpointID Only events of this endpoint.
+	// EndpointID Filter by endpoint ID.
 	EndpointID *string `form:"endpointId,omitempty" json:"endpointId,omitempty"`
 
-	// LastEventID Go on after this event. One that is older than 24 hours is 400.
+	// LastEventID Resume after this event. An event older than 24 hours returns 400.
 	LastEventID *string `json:"Last-Event-ID,omitempty"`
 }
 
 // ListKeysParams defines parameters for ListKeys.
 type ListKeysParams struct {
-	// State Only keys in this state.
+	// State Filter by state.
 	State *KeyState `form:"state,omitempty" json:"state,omitempty"`
 
-	// Limit At most so many items.
+	// Limit Maximum number of items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor `nextCursor` of the page before, with the same filters.
+	// Cursor `nextCursor` of the previous page, with the same filters.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListMaintenanceWindowsParams defines parameters for ListMaintenanceWindows.
 type ListMaintenanceWindowsParams struct {
-	// Limit At most so many items.
+	// Limit Maximum number of items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor `nextCursor` of the page before, with the same filters.
+	// Cursor `nextCursor` of the previous page, with the same filters.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // PutMaintenanceWindowParams defines parameters for PutMaintenanceWindow.
 type PutMaintenanceWindowParams struct {
-	// IfNoneMatch `*`: only create; 412 when there is a window of this name. Windows have no versions: `If-Match` is refused.
+	// IfNoneMatch `*`: create only; 412 when a window of this name exists. Windows have no versions: `If-Match` is refused.
 	IfNoneMatch *string `json:"If-None-Match,omitempty"`
 }
 
 // ListNoticeRulesParams defines parameters for ListNoticeRules.
 type ListNoticeRulesParams struct {
-	// Limit At most so many items.
+	// Limit Maximum number of items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor `nextCursor` of the page before, with the same filters.
+	// Cursor `nextCursor` of the previous page, with the same filters.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // DeleteNoticeRuleParams defines parameters for DeleteNoticeRule.
 type DeleteNoticeRuleParams struct {
-	// IfMatch The `ETag` of what is to be deleted; 412 when the rule was changed since. `*` matches any.
+	// IfMatch The `ETag` of the rule to delete; 412 when the rule was changed since. `*` matches any.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // PutNoticeRuleParams defines parameters for PutNoticeRule.
 type PutNoticeRuleParams struct {
-	// IfMatch The `ETag` that the replacement is based on; 412 when the rule has another one or does not exist. `*`: only replace.
+	// IfMatch The `ETag` that the replacement is based on; 412 when the rule has another ETag or does not exist. `*`: replace only.
 	IfMatch *string `json:"If-Match,omitempty"`
 
-	// IfNoneMatch `*`: only create; 412 when there is a rule of this name. An `ETag`: not where the rule has it.
+	// IfNoneMatch `*`: create only; 412 when a rule of this name exists. An `ETag`: 412 when the rule has this ETag.
 	IfNoneMatch *string `json:"If-None-Match,omitempty"`
 }
 
 // ListNoticesParams defines parameters for ListNotices.
 type ListNoticesParams struct {
-	// EndpointID Only notices about this endpoint.
+	// EndpointID Filter by endpoint ID.
 	EndpointID *string `form:"endpointId,omitempty" json:"endpointId,omitempty"`
 
-	// Rule Only notices of the rule of this name.
+	// Rule Filter by rule name.
 	Rule *string `form:"rule,omitempty" json:"rule,omitempty"`
 
-	// State Only notices in this state.
+	// State Filter by state.
 	State *NoticeState `form:"state,omitempty" json:"state,omitempty"`
 
-	// Limit At most so many items.
+	// Limit Maximum number of items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor `nextCursor` of the page before, with the same filters.
+	// Cursor `nextCursor` of the previous page, with the same filters.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListPlannerSessionsParams defines parameters for ListPlannerSessions.
 type ListPlannerSessionsParams struct {
-	// EndpointID Only analyses of this endpoint.
+	// EndpointID Filter by endpoint ID.
 	EndpointID *string `form:"endpointId,omitempty" json:"endpointId,omitempty"`
 
-	// Outcome Only analyses that ended so.
+	// Outcome Filter by outcome.
 	Outcome *PlannerOutcome `form:"outcome,omitempty" json:"outcome,omitempty"`
 
-	// Limit At most so many items.
+	// Limit Maximum number of items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor `nextCursor` of the page before, with the same filters.
+	// Cursor `nextCursor` of the previous page, with the same filters.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListPlannerSuggestionsParams defines parameters for ListPlannerSuggestions.
 type ListPlannerSuggestionsParams struct {
-	// EndpointID Only suggestions for this endpoint.
+	// EndpointID Filter by endpoint ID.
 	EndpointID *string `form:"endpointId,omitempty" json:"endpointId,omitempty"`
 
-	// State Only suggestions in this state.
+	// State Filter by state.
 	State *PlannerSuggestionState `form:"state,omitempty" json:"state,omitempty"`
 
-	// Limit At most so many items.
+	// Limit Maximum number of items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor `nextCursor` of the page before, with the same filters.
+	// Cursor `nextCursor` of the previous page, with the same filters.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListRunsParams defines parameters for ListRuns.
 type ListRunsParams struct {
-	// EndpointID Only runs of this endpoint.
+	// EndpointID Filter by endpoint ID.
 	EndpointID *string `form:"endpointId,omitempty" json:"endpointId,omitempty"`
 
-	// Status Only runs of this status; repeat it to ask for those of any of several.
+	// Status Filter by run status. Repeat it to match any of several.
 	Status *Status `form:"status,omitempty" json:"status,omitempty"`
 
-	// From Only runs that were scheduled for this instant or later.
+	// From Start of the time range, by due time, inclusive.
 	From *From `form:"from,omitempty" json:"from,omitempty"`
 
-	// To Only runs that were scheduled for before this instant.
+	// To End of the time range, by due time, exclusive.
 	To *To `form:"to,omitempty" json:"to,omitempty"`
 
-	// Fields Only these members of each item, separated by commas, such as `id,name`; the others are left out, required ones too.
+	// Fields Fields to return of each item, separated by commas, such as `id,name`. All others are omitted, required ones too.
 	Fields *Fields `form:"fields,omitempty" json:"fields,omitempty"`
 
-	// Limit At most so many items.
+	// Limit Maximum number of items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor `nextCursor` of the page before, with the same filters.
+	// Cursor `nextCursor` of the previous page, with the same filters.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListSecretsParams defines parameters for ListSecrets.
 type ListSecretsParams struct {
-	// Limit At most so many items.
+	// Limit Maximum number of items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor `nextCursor` of the page before, with the same filters.
+	// Cursor `nextCursor` of the previous page, with the same filters.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // DeleteSecretParams defines parameters for DeleteSecret.
 type DeleteSecretParams struct {
-	// Force Delete it although something refers to it.
+	// Force Delete the secret even if endpoints or notice rules refer to it.
 	Force *bool `form:"force,omitempty" json:"force,omitempty"`
 }
 
@@ -3518,41 +3518,41 @@ func WithRequestEditorFn(fn RequestEditorFn) ClientOption {
 // The interface specification for the client above.
 type ClientInterface interface {
 
-	// GetHealth Whether the process is alive
+	// GetHealth Check liveness
 	//
 	// Corresponds with GET /healthz (the `GetHealth` operationId).
 	GetHealth(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetContract This document
+	// GetContract Read the API contract
 	//
 	// Corresponds with GET /openapi.yaml (the `GetContract` operationId).
 	GetContract(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetReadiness Whether the server can do its work
+	// GetReadiness Check readiness
 	//
-	// Where it cannot, the answer is a 503 with the code `not_ready`, and `errors` names each check that fails.
+	// If the server is not ready, the response is 503 with the code `not_ready`, and `errors` lists each failing check.
 	//
 	// Corresponds with GET /readyz (the `GetReadiness` operationId).
 	GetReadiness(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListAudit Who changed what, newest first
+	// ListAudit List the audit log, newest first
 	//
-	// Every change of endpoints, hints, pauses, runs, suggestions, notice rules, maintenance windows, secrets and keys, written in the transaction of the change. What changed nothing is no entry, but for a request for a run. Entries are only ever added.
+	// Every change of endpoints, hints, pauses, runs, suggestions, notice rules, maintenance windows, secrets and keys, written in the transaction of the change. A request that changed nothing has no entry, except a request for a run. The log is append-only.
 	//
 	// Corresponds with GET /v1/audit (the `ListAudit` operationId).
 	ListAudit(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListEndpoints List endpoints, newest first
 	//
-	// Those in service, unless `state` asks for others; filters hold together. Each item is what reading the endpoint answers. The next page is got by `cursor`, from
-	// `nextCursor`; without one it was the last.
+	// Excludes archived endpoints unless `state` asks for them. All filters must match. Each item has the fields of the single endpoint. Pass `nextCursor` as `cursor` to
+	// get the next page; the last page has none.
 	//
 	// Corresponds with GET /v1/endpoints (the `ListEndpoints` operationId).
 	ListEndpoints(ctx context.Context, params *ListEndpointsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateEndpointWithBody Register an endpoint
 	//
-	// Workers may run it from the moment of the answer. An interval is due at once, or at `startAt`; a cron at its first occurrence.
+	// Workers may run it as soon as the response is sent. An interval is due at once, or at `startAt`. A cron is due at its first occurrence.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3561,7 +3561,7 @@ type ClientInterface interface {
 
 	// CreateEndpoint Register an endpoint
 	//
-	// Workers may run it from the moment of the answer. An interval is due at once, or at `startAt`; a cron at its first occurrence.
+	// Workers may run it as soon as the response is sent. An interval is due at once, or at `startAt`. A cron is due at its first occurrence.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3570,8 +3570,8 @@ type ClientInterface interface {
 
 	// PutEndpointByKeyWithBody Create or replace the endpoint that has a key
 	//
-	// The endpoint in service with this key gets exactly the given fields, and the default of every other one; where there is none, it
-	// is created. What is the same already is not written, and keeps its version. `***` as the value of a header keeps the stored one.
+	// The endpoint with this key gets exactly the given fields, and the default of every other field. If no endpoint that is not archived has the key,
+	// one is created. An unchanged endpoint is not written and keeps its version. `***` as a header value keeps the stored value.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3580,8 +3580,8 @@ type ClientInterface interface {
 
 	// PutEndpointByKey Create or replace the endpoint that has a key
 	//
-	// The endpoint in service with this key gets exactly the given fields, and the default of every other one; where there is none, it
-	// is created. What is the same already is not written, and keeps its version. `***` as the value of a header keeps the stored one.
+	// The endpoint with this key gets exactly the given fields, and the default of every other field. If no endpoint that is not archived has the key,
+	// one is created. An unchanged endpoint is not written and keeps its version. `***` as a header value keeps the stored value.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3590,23 +3590,23 @@ type ClientInterface interface {
 
 	// ArchiveEndpoint Archive an endpoint
 	//
-	// It never runs again; its history stays. A run that is live goes on. Archiving twice is no error.
+	// The endpoint never runs again; its history is kept. A running run continues. Archiving it twice is not an error.
 	//
 	// Corresponds with DELETE /v1/endpoints/{id} (the `ArchiveEndpoint` operationId).
 	ArchiveEndpoint(ctx context.Context, id EndpointID, params *ArchiveEndpointParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetEndpoint Read an endpoint
 	//
-	// Its configuration, its state (active, paused or archived), hints in force, when it runs next and by which rule, failures in a row, and its last run. The `version` is
-	// what `If-Match` takes. Secrets in headers and credentials are masked.
+	// Its configuration, its state (active, paused or archived), active hints, its next run and the rule that set it, consecutive failures, and its last run.
+	// `If-Match` takes the `version`. Secrets in headers and credentials are masked.
 	//
 	// Corresponds with GET /v1/endpoints/{id} (the `GetEndpoint` operationId).
 	GetEndpoint(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PatchEndpointWithBody Edit an endpoint
 	//
-	// A JSON Merge Patch (RFC 7396) on the endpoint's fields: what is absent stays, null goes back to the default, objects are merged
-	// member by member. Rules are checked on the result, and the next run is planned afresh. A patch that changes no field leaves the version as it is.
+	// A JSON Merge Patch (RFC 7396) of the endpoint's fields: absent fields stay, null restores the default, and objects are merged
+	// member by member. The result is validated, and the next run is planned again. A patch that changes no field keeps the version.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3615,8 +3615,8 @@ type ClientInterface interface {
 
 	// PatchEndpoint Edit an endpoint
 	//
-	// A JSON Merge Patch (RFC 7396) on the endpoint's fields: what is absent stays, null goes back to the default, objects are merged
-	// member by member. Rules are checked on the result, and the next run is planned afresh. A patch that changes no field leaves the version as it is.
+	// A JSON Merge Patch (RFC 7396) of the endpoint's fields: absent fields stay, null restores the default, and objects are merged
+	// member by member. The result is validated, and the next run is planned again. A patch that changes no field keeps the version.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3625,40 +3625,40 @@ type ClientInterface interface {
 
 	// PatchEndpointWithApplicationMergePatchPlusJSONBody Edit an endpoint
 	//
-	// A JSON Merge Patch (RFC 7396) on the endpoint's fields: what is absent stays, null goes back to the default, objects are merged
-	// member by member. Rules are checked on the result, and the next run is planned afresh. A patch that changes no field leaves the version as it is.
+	// A JSON Merge Patch (RFC 7396) of the endpoint's fields: absent fields stay, null restores the default, and objects are merged
+	// member by member. The result is validated, and the next run is planned again. A patch that changes no field keeps the version.
 	//
 	// Takes a body of the `application/merge-patch+json` content type.
 	//
 	// Corresponds with PATCH /v1/endpoints/{id} (the `PatchEndpoint` operationId).
 	PatchEndpointWithApplicationMergePatchPlusJSONBody(ctx context.Context, id EndpointID, params *PatchEndpointParams, body PatchEndpointApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ExplainEndpoint Why it runs next when it does
+	// ExplainEndpoint Explain when an endpoint runs next
 	//
-	// The decision now in force, with every rule that applied.
+	// The current decision, with every rule that applied.
 	//
 	// Corresponds with GET /v1/endpoints/{id}/explain (the `ExplainEndpoint` operationId).
 	ExplainEndpoint(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetEndpointHealth How an endpoint did
+	// GetEndpointHealth Read an endpoint's success rate and latency
 	//
-	// Success and latency over the last hour, 4 hours and 24 hours, by due time, out of its newest 100,000 runs.
+	// Success and latency over the last hour, 4 hours and 24 hours, by due time, of its newest 100,000 runs.
 	//
 	// Corresponds with GET /v1/endpoints/{id}/health (the `GetEndpointHealth` operationId).
 	GetEndpointHealth(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ClearHints Forget both hints
+	// ClearHints Remove both hints
 	//
-	// The baseline is in force again when the call returns. `warnings` name each hint that was removed, its author and its end; `nothing_in_force` where there was none. The planner does not write again what was its own for four hours.
+	// The baseline is in force again when the call returns. `warnings` lists each removed hint with its author and expiry, or `nothing_in_force` if there was none. The planner does not write the kinds of hints that it had written again for four hours.
 	//
 	// Corresponds with DELETE /v1/endpoints/{id}/hints (the `ClearHints` operationId).
 	ClearHints(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PutIntervalHintWithBody Propose another interval
 	//
-	// Replaces the baseline, its backoff included, until it expires; clamps still hold. In force when the call returns. Exactly one of
-	// `ttlMs` and `expiresAt` says how long it holds. What was planned while it held stays planned until something is decided again, which a
-	// run, an edit or `DELETE` of the hints does.
+	// Replaces the baseline, including its backoff, until the hint expires; clamps still hold. It is in force when the call returns. Give
+	// exactly one of `ttlMs` and `expiresAt`. A run that was planned by the hint keeps its due time after the expiry, until a run, an
+	// edit or `DELETE` of the hints plans the next run.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3667,29 +3667,29 @@ type ClientInterface interface {
 
 	// PutIntervalHint Propose another interval
 	//
-	// Replaces the baseline, its backoff included, until it expires; clamps still hold. In force when the call returns. Exactly one of
-	// `ttlMs` and `expiresAt` says how long it holds. What was planned while it held stays planned until something is decided again, which a
-	// run, an edit or `DELETE` of the hints does.
+	// Replaces the baseline, including its backoff, until the hint expires; clamps still hold. It is in force when the call returns. Give
+	// exactly one of `ttlMs` and `expiresAt`. A run that was planned by the hint keeps its due time after the expiry, until a run, an
+	// edit or `DELETE` of the hints plans the next run.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /v1/endpoints/{id}/hints/interval (the `PutIntervalHint` operationId).
 	PutIntervalHint(ctx context.Context, id EndpointID, body PutIntervalHintJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutOneShotHintWithBody Propose one run at an instant
+	// PutOneShotHintWithBody Propose one run at a given time
 	//
-	// It wins where it is earlier than what is planned: it can advance a run, never hold one back. Exactly one of `at` and `inMs` names
-	// the instant, exactly one of `ttlMs` and `expiresAt` says how long the hint holds.
+	// It applies only if it is earlier than the planned run: it can advance a run, never delay one. Give exactly one of `at` and `inMs`
+	// for the time of the run, and exactly one of `ttlMs` and `expiresAt` for the expiry of the hint.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /v1/endpoints/{id}/hints/one-shot (the `PutOneShotHint` operationId).
 	PutOneShotHintWithBody(ctx context.Context, id EndpointID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutOneShotHint Propose one run at an instant
+	// PutOneShotHint Propose one run at a given time
 	//
-	// It wins where it is earlier than what is planned: it can advance a run, never hold one back. Exactly one of `at` and `inMs` names
-	// the instant, exactly one of `ttlMs` and `expiresAt` says how long the hint holds.
+	// It applies only if it is earlier than the planned run: it can advance a run, never delay one. Give exactly one of `at` and `inMs`
+	// for the time of the run, and exactly one of `ttlMs` and `expiresAt` for the expiry of the hint.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3698,7 +3698,7 @@ type ClientInterface interface {
 
 	// PauseEndpointWithBody Pause an endpoint
 	//
-	// No run starts after the answer; one that is live goes on. One-off runs that wait are withdrawn, and each is recorded as `skipped` with the reason `withdrawn`.
+	// No run starts after the response; a running run continues. Waiting one-off runs are withdrawn, and each is recorded as `skipped` with the reason `withdrawn`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3707,7 +3707,7 @@ type ClientInterface interface {
 
 	// PauseEndpoint Pause an endpoint
 	//
-	// No run starts after the answer; one that is live goes on. One-off runs that wait are withdrawn, and each is recorded as `skipped` with the reason `withdrawn`.
+	// No run starts after the response; a running run continues. Waiting one-off runs are withdrawn, and each is recorded as `skipped` with the reason `withdrawn`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3716,34 +3716,34 @@ type ClientInterface interface {
 
 	// PreviewEndpoint The next due times
 	//
-	// What would be, were every run to succeed at once. Empty for an endpoint that is archived or paused until somebody resumes.
+	// A forecast that assumes that every run succeeds immediately. It is empty for an endpoint that is archived or paused indefinitely.
 	//
 	// Corresponds with GET /v1/endpoints/{id}/preview (the `PreviewEndpoint` operationId).
 	PreviewEndpoint(ctx context.Context, id EndpointID, params *PreviewEndpointParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ResetFailures Set the failure count to zero
 	//
-	// Ends the backoff, and a wait that the target asked for.
+	// Ends the backoff, and a wait that the target requested (Retry-After).
 	//
 	// Corresponds with POST /v1/endpoints/{id}/reset-failures (the `ResetFailures` operationId).
 	ResetFailures(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ResumeEndpoint End a pause at once
+	// ResumeEndpoint Resume an endpoint
 	//
-	// Resuming an endpoint that is not paused is no error.
+	// Ends its pause at once. Resuming an endpoint that is not paused is not an error.
 	//
 	// Corresponds with POST /v1/endpoints/{id}/resume (the `ResumeEndpoint` operationId).
 	ResumeEndpoint(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RunEndpointWithBody Run an endpoint now
 	//
-	// Queues a one-off run, whatever hints, clamps and pause say. It starts as soon as the endpoint runs nothing else: one-off runs that wait
-	// take turns by priority and age, and go before what the schedule plans. Each request is a run of its own, unless an `idempotencyKey` says
-	// otherwise. The retry policy of the endpoint holds for it too. A pause withdraws the one-off runs that wait, and records each as
-	// `skipped` with the reason `withdrawn`.
+	// Queues a one-off run that ignores hints, clamps and pause. It starts as soon as the endpoint has no other run. The queue is ordered by
+	// priority, then age, and goes before scheduled runs. Each request queues a separate run, unless `idempotencyKey` repeats. The
+	// endpoint's retry policy applies. A pause withdraws the waiting one-off runs, and records each as `skipped` with the reason
+	// `withdrawn`.
 	//
-	// At most 1,000 one-off runs of an endpoint may wait, unless the operator says otherwise; the answer is 429 with the code
-	// `too_many_waiting_runs` beyond.
+	// The queue of an endpoint holds at most 1,000 one-off runs by default; the operator can change that. Beyond it the response is 429
+	// with the code `too_many_waiting_runs`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3752,13 +3752,13 @@ type ClientInterface interface {
 
 	// RunEndpoint Run an endpoint now
 	//
-	// Queues a one-off run, whatever hints, clamps and pause say. It starts as soon as the endpoint runs nothing else: one-off runs that wait
-	// take turns by priority and age, and go before what the schedule plans. Each request is a run of its own, unless an `idempotencyKey` says
-	// otherwise. The retry policy of the endpoint holds for it too. A pause withdraws the one-off runs that wait, and records each as
-	// `skipped` with the reason `withdrawn`.
+	// Queues a one-off run that ignores hints, clamps and pause. It starts as soon as the endpoint has no other run. The queue is ordered by
+	// priority, then age, and goes before scheduled runs. Each request queues a separate run, unless `idempotencyKey` repeats. The
+	// endpoint's retry policy applies. A pause withdraws the waiting one-off runs, and records each as `skipped` with the reason
+	// `withdrawn`.
 	//
-	// At most 1,000 one-off runs of an endpoint may wait, unless the operator says otherwise; the answer is 429 with the code
-	// `too_many_waiting_runs` beyond.
+	// The queue of an endpoint holds at most 1,000 one-off runs by default; the operator can change that. Beyond it the response is 429
+	// with the code `too_many_waiting_runs`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3767,90 +3767,89 @@ type ClientInterface interface {
 
 	// ListEndpointRuns List the runs of an endpoint, newest due time first
 	//
-	// Live ones too. `scheduledFor` is the due time, `startLagMs` how late it was sent, `source` the rule that set the due time; what the target answered is read run by run.
+	// Includes running runs. `scheduledFor` is the due time, `startLagMs` the delay until the request was sent, and `source` the rule that set the due time. Read a single run for the target's response.
 	//
 	// Corresponds with GET /v1/endpoints/{id}/runs (the `ListEndpointRuns` operationId).
 	ListEndpointRuns(ctx context.Context, id EndpointID, params *ListEndpointRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// TestEndpoint Send the request of an endpoint once, to see what comes back
+	// TestEndpoint Send a test request of an endpoint
 	//
-	// Sends what a run would send now, with templates, secrets, credentials and signature, and judges the answer as that of a run. It is no
-	// run: schedule, history, failure count and hints know nothing of it, and a paused endpoint can be tested. The audit log does.
+	// Sends the request of a run, with templates, secrets, credentials and signature, and evaluates the response like that of a run. A test
+	// does not change the schedule, history, failure count or hints. A paused endpoint can be tested. The audit log records the test.
 	//
 	// The request has `Rubato-Test: true`, a `Rubato-Run-Id` and an `Idempotency-Key` that no run has, and no `Rubato-Fence`; it is never
-	// conditional. It may take as long as the endpoint allows, at most 30 s, and 10 s more where it needs an access token first. Whatever
-	// the target does, the answer is a 200 that tells of it.
+	// conditional. Its timeout is that of the endpoint, at most 30 s, and 10 s more if it needs an access token first. The response is
+	// 200 with the outcome, even if the target fails.
 	//
 	// Corresponds with POST /v1/endpoints/{id}/test (the `TestEndpoint` operationId).
 	TestEndpoint(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListEndpointVersions List the versions of an endpoint, newest first
 	//
-	// Every change of the configuration makes a version. The current one is always kept, the others as long as the audit log. A pause or a hint makes no version.
+	// Every change of the configuration creates a version. The current version is always kept, the others as long as the audit log. Pauses and hints create no version.
 	//
 	// Corresponds with GET /v1/endpoints/{id}/versions (the `ListEndpointVersions` operationId).
 	ListEndpointVersions(ctx context.Context, id EndpointID, params *ListEndpointVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetEndpointVersion Read one version of an endpoint
 	//
-	// The whole configuration as it was. Values of headers that look secret are `***`.
+	// The complete configuration of that version. Header values that look secret are `***`.
 	//
 	// Corresponds with GET /v1/endpoints/{id}/versions/{version} (the `GetEndpointVersion` operationId).
 	GetEndpointVersion(ctx context.Context, id EndpointID, version int64, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ExportEndpoints Write endpoints as lines that import takes
+	// ExportEndpoints Export endpoints as import lines
 	//
-	// An `ImportLine` for each endpoint, newest first. Values of headers that look secret are `***`, which import takes as: keep the stored
-	// value. Endpoints that are registered meanwhile may be missing; no endpoint comes twice. An answer that broke off ends in the middle
-	// of a line or of the transfer, never as if it were whole.
+	// An `ImportLine` for each endpoint, newest first. Header values that look secret are `***`; import keeps the stored value for them.
+	// Endpoints that are registered during the export may be missing; no endpoint is exported twice. A broken export ends in the middle of a
+	// line or of the transfer, so that it cannot be mistaken for a complete one.
 	//
 	// Corresponds with GET /v1/endpoints:export (the `ExportEndpoints` operationId).
 	ExportEndpoints(ctx context.Context, params *ExportEndpointsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ImportEndpointsWithBody Create and replace many endpoints
 	//
-	// Takes up to 100,000 lines, each an `ImportLine` of at most 512 KiB, and answers a line for each of them, an `ImportResult`, in the
-	// same order while it goes on, then an `ImportSummary`. Empty lines are passed over. The status is 200 as soon as the first line was read.
+	// Takes up to 100,000 lines, each an `ImportLine` of at most 512 KiB. The response streams an `ImportResult` for each line in the same
+	// order, then an `ImportSummary`. Empty lines are ignored. The status is 200 as soon as the first line is read.
 	//
-	// A line with the `id` or the `key` of an endpoint in service replaces that one's fields, as PUT by key does; any other line
-	// creates. A bad line fails alone. Lines are stored in batches, and what was answered is stored. First runs of intervals are spread
-	// over the interval, by a phase that follows from the key, unless the line has a `startAt`; crons keep their grid.
+	// A line with the `id` or `key` of an endpoint that is not archived replaces its fields, like PUT by key; any other line creates an
+	// endpoint. An invalid line fails alone. Lines are stored in batches; a line is stored before its result is sent. First runs of
+	// intervals are spread over the interval, by a phase derived from the key, unless the line has a `startAt`; crons keep their times.
 	//
-	// After a lost connection send the same lines again: those with a key that are stored already come back as `unchanged`. With `from` the
-	// lines before it are passed over, so that nothing is done twice for lines without a key either: go on from the line after the last answer.
-	// This is what an `Idempotency-Key` is elsewhere, and a stream takes none.
+	// After a lost connection, send the same lines again: stored lines with a key return `unchanged`. For lines without a key, set `from`
+	// to the line after the last result, so that no line is applied twice. Streams do not support `Idempotency-Key`.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/endpoints:import (the `ImportEndpoints` operationId).
 	ImportEndpointsWithBody(ctx context.Context, params *ImportEndpointsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// WatchEvents Watch what happens, as server-sent events
+	// WatchEvents Watch events as server-sent events
 	//
-	// A stream (`text/event-stream`) of what happens to the tenant's endpoints from now on, in the order of commits. The `event` of a
-	// message is its type, `data` an `Event` in JSON, `id` the place to resume from: send it back as `Last-Event-ID`, as browsers
-	// do by themselves, and nothing of the last 24 hours is missed.
+	// A stream (`text/event-stream`) of new events of the tenant's endpoints, in commit order. The `event` of a message is its type, `data`
+	// an `Event` in JSON, and `id` the position to resume from. Send it back as `Last-Event-ID`, as browsers do, and no event of the last
+	// 24 hours is missed.
 	//
-	// Delivery is at least once. `run.finished` and everything about endpoints and hints comes once per stream; a `run.started` that lies
-	// within 5 s before the one that was told last may come again after a resume, and one comes together with `run.finished` for runs that are over within half a second. An event is told when
-	// every transaction that began before it is over, which takes milliseconds, and while a long one writes as long as that one.
-	// A comment comes every 15 s when nothing else does. Who does not read for 10 s is cut off, and may resume.
+	// Delivery is at least once. `run.finished` and all events of endpoints and hints are sent once per stream. After a resume, a
+	// `run.started` of the 5 s before the last sent one may repeat. For runs that end within half a second, `run.started` comes together
+	// with `run.finished`. An event is sent after every transaction that began before it has ended, so that a long write delays events.
+	// A comment is sent every 15 s without events. A client that does not read for 10 s is disconnected, and may resume.
 	//
 	// Corresponds with GET /v1/events (the `WatchEvents` operationId).
 	WatchEvents(ctx context.Context, params *WatchEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ExplainWithBody When would it run next?
+	// ExplainWithBody Explain a decision from given facts
 	//
-	// Decides on the given facts alone; nothing is read or stored. `rubato explain` takes the same objects, offline.
+	// Decides from the given facts alone; nothing is read or stored. `rubato explain` takes the same objects offline.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/explain (the `Explain` operationId).
 	ExplainWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// Explain When would it run next?
+	// Explain Explain a decision from given facts
 	//
-	// Decides on the given facts alone; nothing is read or stored. `rubato explain` takes the same objects, offline.
+	// Decides from the given facts alone; nothing is read or stored. `rubato explain` takes the same objects offline.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3859,23 +3858,23 @@ type ClientInterface interface {
 
 	// ListKeys List API keys, newest first
 	//
-	// With names, scopes and when they end; never secrets. Revoked ones too.
+	// With names, scopes and expiry, never secrets. Includes revoked keys.
 	//
 	// Corresponds with GET /v1/keys (the `ListKeys` operationId).
 	ListKeys(ctx context.Context, params *ListKeysParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateKeyWithBody Make an API key
+	// CreateKeyWithBody Create an API key
 	//
-	// The answer holds the secret. It is shown this once; only its hash is kept.
+	// The response contains the secret. It is shown only once, because only its hash is stored.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/keys (the `CreateKey` operationId).
 	CreateKeyWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateKey Make an API key
+	// CreateKey Create an API key
 	//
-	// The answer holds the secret. It is shown this once; only its hash is kept.
+	// The response contains the secret. It is shown only once, because only its hash is stored.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3884,33 +3883,33 @@ type ClientInterface interface {
 
 	// RevokeKey Revoke an API key
 	//
-	// It stops within 5 seconds everywhere, and stays in the list. Revoking twice is no error. The last key in force with the scope
-	// admin cannot be revoked: 409 `last_admin_key`.
+	// The key stops working on all servers within 5 seconds, and stays in the list. Revoking it twice is not an error. The last active key
+	// with the scope admin cannot be revoked: 409 `last_admin_key`.
 	//
 	// Corresponds with DELETE /v1/keys/{id} (the `RevokeKey` operationId).
 	RevokeKey(ctx context.Context, id KeyID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetKey Read an API key
 	//
-	// Its name, scopes, and when it was made, last used, and ends. Never its secret.
+	// Its name, scopes, creation, last use and expiry, never its secret.
 	//
 	// Corresponds with GET /v1/keys/{id} (the `GetKey` operationId).
 	GetKey(ctx context.Context, id KeyID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RotateKeyWithBody Give an API key a new secret
+	// RotateKeyWithBody Rotate the secret of an API key
 	//
-	// The key stays what it is. The answer holds the new secret, which is shown this once. The one before stays good for `overlapMs`;
-	// those before that no longer than it.
+	// The key keeps its id, name and scopes. The response contains the new secret, which is shown only once. The previous secret stays
+	// valid for `overlapMs`; older secrets expire no later than that.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/keys/{id}/rotate (the `RotateKey` operationId).
 	RotateKeyWithBody(ctx context.Context, id KeyID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RotateKey Give an API key a new secret
+	// RotateKey Rotate the secret of an API key
 	//
-	// The key stays what it is. The answer holds the new secret, which is shown this once. The one before stays good for `overlapMs`;
-	// those before that no longer than it.
+	// The key keeps its id, name and scopes. The response contains the new secret, which is shown only once. The previous secret stays
+	// valid for `overlapMs`; older secrets expire no later than that.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3919,22 +3918,22 @@ type ClientInterface interface {
 
 	// ListMaintenanceWindows List maintenance windows by name
 	//
-	// Those that are over too: compare `startsAt` and `endsAt` with now.
+	// Includes windows that have ended: compare `startsAt` and `endsAt` with the current time.
 	//
 	// Corresponds with GET /v1/maintenance-windows (the `ListMaintenanceWindows` operationId).
 	ListMaintenanceWindows(ctx context.Context, params *ListMaintenanceWindowsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteMaintenanceWindow Delete a maintenance window
 	//
-	// What it held is told now, where it goes on.
+	// Episodes that the window held back are sent now, if they still last.
 	//
 	// Corresponds with DELETE /v1/maintenance-windows/{name} (the `DeleteMaintenanceWindow` operationId).
 	DeleteMaintenanceWindow(ctx context.Context, name MaintenanceWindowName, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PutMaintenanceWindowWithBody Store a maintenance window, or replace it
 	//
-	// While it lasts, nobody is told of the endpoints that it covers. What opened meanwhile and goes on is told at its end; what is over by
-	// then is not. Endpoints run as ever.
+	// During the window, no notices are sent for the endpoints that it covers. Episodes that opened during the window and still last are sent at its
+	// end; episodes that have ended are not. Endpoints keep running.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3943,8 +3942,8 @@ type ClientInterface interface {
 
 	// PutMaintenanceWindow Store a maintenance window, or replace it
 	//
-	// While it lasts, nobody is told of the endpoints that it covers. What opened meanwhile and goes on is told at its end; what is over by
-	// then is not. Endpoints run as ever.
+	// During the window, no notices are sent for the endpoints that it covers. Episodes that opened during the window and still last are sent at its
+	// end; episodes that have ended are not. Endpoints keep running.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3953,33 +3952,33 @@ type ClientInterface interface {
 
 	// ListNoticeRules List notice rules by name
 	//
-	// Each says of what somebody is told, for which endpoints, and where to.
+	// Each rule has an event, a filter of endpoints, and a channel.
 	//
 	// Corresponds with GET /v1/notice-rules (the `ListNoticeRules` operationId).
 	ListNoticeRules(ctx context.Context, params *ListNoticeRulesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteNoticeRule Delete a notice rule
 	//
-	// Its open episodes end. A chat or a mailbox hears nothing of that. A webhook or an Alertmanager whose rule has `recovery` gets a last notice
-	// of what it was told, `withdrawn`, which closes it there. What the rule told stays in the list of notices.
+	// Its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager whose rule has `recovery` gets a `withdrawn`
+	// notice for each notice that it received, which closes the alert there. Sent notices stay in the list.
 	//
 	// Corresponds with DELETE /v1/notice-rules/{name} (the `DeleteNoticeRule` operationId).
 	DeleteNoticeRule(ctx context.Context, name NoticeRuleName, params *DeleteNoticeRuleParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetNoticeRule Read a notice rule
 	//
-	// Of what somebody is told, for which endpoints, where to, and whether it is enabled.
+	// Its event, its filter of endpoints, its channel, and whether it is enabled.
 	//
 	// Corresponds with GET /v1/notice-rules/{name} (the `GetNoticeRule` operationId).
 	GetNoticeRule(ctx context.Context, name NoticeRuleName, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PutNoticeRuleWithBody Store a notice rule, or replace it
 	//
-	// Somebody is told when an episode opens that the rule is about, once; of reminders, where `remindMs` asks for them; and of its end,
-	// where `recovery` is true. The rule is in force everywhere within 10 seconds, for what is so already too. Where a rule is replaced by one about something
-	// else, its open episodes end. A chat or a mailbox hears nothing of that. A webhook or an Alertmanager whose rule has `recovery` gets a last notice of what it was
-	// told, `withdrawn`, which closes it there and says that it is not known to have recovered. Where such a rule only goes elsewhere from now on, what goes on
-	// is told anew there. What a channel needs to keep secret it names: `{"kind": "slack", "urlSecret": "slack-url"}`.
+	// The rule sends one notice when an episode opens, reminders if `remindMs` is set, and a recovery notice if `recovery` is true. The
+	// rule is in force on all servers within 10 seconds, also for conditions that already hold. If the event or filter of a rule is replaced,
+	// its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager whose rule has `recovery` gets a `withdrawn`
+	// notice for each notice that it received. It closes the alert there, and states that recovery is not known. If only the channel of such a rule
+	// changes, open episodes are sent to the new channel. A channel names its secrets: `{"kind": "slack", "urlSecret": "slack-url"}`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3988,189 +3987,188 @@ type ClientInterface interface {
 
 	// PutNoticeRule Store a notice rule, or replace it
 	//
-	// Somebody is told when an episode opens that the rule is about, once; of reminders, where `remindMs` asks for them; and of its end,
-	// where `recovery` is true. The rule is in force everywhere within 10 seconds, for what is so already too. Where a rule is replaced by one about something
-	// else, its open episodes end. A chat or a mailbox hears nothing of that. A webhook or an Alertmanager whose rule has `recovery` gets a last notice of what it was
-	// told, `withdrawn`, which closes it there and says that it is not known to have recovered. Where such a rule only goes elsewhere from now on, what goes on
-	// is told anew there. What a channel needs to keep secret it names: `{"kind": "slack", "urlSecret": "slack-url"}`.
+	// The rule sends one notice when an episode opens, reminders if `remindMs` is set, and a recovery notice if `recovery` is true. The
+	// rule is in force on all servers within 10 seconds, also for conditions that already hold. If the event or filter of a rule is replaced,
+	// its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager whose rule has `recovery` gets a `withdrawn`
+	// notice for each notice that it received. It closes the alert there, and states that recovery is not known. If only the channel of such a rule
+	// changes, open episodes are sent to the new channel. A channel names its secrets: `{"kind": "slack", "urlSecret": "slack-url"}`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /v1/notice-rules/{name} (the `PutNoticeRule` operationId).
 	PutNoticeRule(ctx context.Context, name NoticeRuleName, params *PutNoticeRuleParams, body PutNoticeRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// TestNoticeRule Send a test to where a notice rule says
+	// TestNoticeRule Send a test notice by a notice rule
 	//
-	// Sends one notice that says it is a test, at once, whether the rule is enabled or not. It opens no episode. Whatever the receiver does,
-	// the answer is a 200 that tells of it.
+	// Sends one notice marked as a test immediately, also if the rule is disabled. It opens no episode. The response is 200 with the outcome,
+	// even if the receiver fails.
 	//
 	// Corresponds with POST /v1/notice-rules/{name}/test (the `TestNoticeRule` operationId).
 	TestNoticeRule(ctx context.Context, name NoticeRuleName, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListNotices List what was told and what became of it, newest first
+	// ListNotices List notices and their delivery state, newest first
 	//
-	// Notices of episodes that were over 30 days ago are forgotten.
+	// Notices are deleted 30 days after the end of their episode.
 	//
 	// Corresponds with GET /v1/notices (the `ListNotices` operationId).
 	ListNotices(ctx context.Context, params *ListNoticesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RetryNotice Send a notice again that was given up
+	// RetryNotice Retry a notice that was given up
 	//
-	// It is sent at once, and again as a new one would be, under the same id. 409 `notice_not_dead` where it was not given up.
+	// It is sent immediately with the same id, and retried like a new notice. 409 `notice_not_dead` if it was not given up.
 	//
 	// Corresponds with POST /v1/notices/{id}/retry (the `RetryNotice` operationId).
 	RetryNotice(ctx context.Context, id NoticeID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetPlannerBudget What models have cost today, and may cost
+	// GetPlannerBudget Read the planner's token usage and budget of today
 	//
-	// Tokens that are set aside for a question under way count. The rules that need no model cost nothing.
+	// Includes tokens that are reserved for model calls in progress. Rules that need no model cost nothing.
 	//
 	// Corresponds with GET /v1/planner/budget (the `GetPlannerBudget` operationId).
 	GetPlannerBudget(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListPlannerSessions List analyses, newest first
 	//
-	// Each says who looked at which endpoint, why, what it changed or would have changed, and what it cost. What it called is in the
-	// session alone.
+	// Each has its endpoint, trigger, changes (made or proposed) and cost. Only the single session has the tool calls.
 	//
 	// Corresponds with GET /v1/planner/sessions (the `ListPlannerSessions` operationId).
 	ListPlannerSessions(ctx context.Context, params *ListPlannerSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetPlannerSession Read an analysis with everything that it called
+	// GetPlannerSession Read an analysis with its tool calls
 	//
-	// Why it looked, what it was told, what it reasoned, changed or would have changed, and what it cost.
+	// Its trigger, input, reasoning, changes (made or proposed), and cost.
 	//
 	// Corresponds with GET /v1/planner/sessions/{id} (the `GetPlannerSession` operationId).
 	GetPlannerSession(ctx context.Context, id SessionID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// UndoPlannerSession Take back what an analysis wrote
+	// UndoPlannerSession Undo the changes of an analysis
 	//
-	// Removes the planner's hint, single run or pause of the kinds that the analysis wrote, also where a later analysis renewed them; the hints of persons stay. `warnings` name what was
-	// removed, its author and its end. The planner writes no change of these kinds for four hours. 409 `session_changed_nothing` where the analysis put nothing in force.
+	// Removes the planner's hint, single run or pause of the kinds that the analysis wrote, also if a later analysis renewed them; hints of API keys stay. `warnings` lists
+	// each removed change with its author and expiry. The planner writes no change of these kinds for four hours. 409 `session_changed_nothing` if the analysis put nothing in force.
 	//
 	// Corresponds with POST /v1/planner/sessions/{id}/undo (the `UndoPlannerSession` operationId).
 	UndoPlannerSession(ctx context.Context, id SessionID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListPlannerSuggestions List what the planner suggests, newest first
+	// ListPlannerSuggestions List suggestions of the planner, newest first
 	//
-	// Endpoints with `planner` set to `suggest` are changed by nobody but a person. One suggestion of an endpoint waits at a time, for an hour.
+	// For endpoints with `planner` set to `suggest`, every change needs approval. An endpoint has at most one open suggestion, which expires after an hour.
 	//
 	// Corresponds with GET /v1/planner/suggestions (the `ListPlannerSuggestions` operationId).
 	ListPlannerSuggestions(ctx context.Context, params *ListPlannerSuggestionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ApprovePlannerSuggestion Put a suggestion in force
+	// ApprovePlannerSuggestion Approve a suggestion
 	//
-	// It is in force with the answer, under the name of the planner, and its spans count from now. 409 `suggestion_decided` where it waits no longer, `suggestion_stale` where the endpoint was edited since, `endpoint_paused` where it is paused.
+	// It is in force with the response, with the planner as author, and its durations count from now. 409 `suggestion_decided` if it is no longer open, `suggestion_stale` if the endpoint was edited since, `endpoint_paused` if the endpoint is paused.
 	//
 	// Corresponds with POST /v1/planner/suggestions/{id}/approve (the `ApprovePlannerSuggestion` operationId).
 	ApprovePlannerSuggestion(ctx context.Context, id SuggestionID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// RejectPlannerSuggestion Turn a suggestion down
+	// RejectPlannerSuggestion Reject a suggestion
 	//
-	// Nothing changes at the endpoint. The planner makes no suggestion of the same kind for four hours. 409 `suggestion_decided` where it waits no longer.
+	// The endpoint does not change. The planner makes no suggestion of the same kind for four hours. 409 `suggestion_decided` if it is no longer open.
 	//
 	// Corresponds with POST /v1/planner/suggestions/{id}/reject (the `RejectPlannerSuggestion` operationId).
 	RejectPlannerSuggestion(ctx context.Context, id SuggestionID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListRuns List runs, newest due time first
 	//
-	// Of all endpoints, or of one; live ones too. What went wrong in the last hour:
-	// `status=failed&status=timed_out&status=lost` with `from`. Bodies are read run by run.
+	// Of all endpoints, or of one; includes running runs. For the failures of the last hour, use
+	// `status=failed&status=timed_out&status=lost` with `from`. Read a single run for its body.
 	//
 	// Corresponds with GET /v1/runs (the `ListRuns` operationId).
 	ListRuns(ctx context.Context, params *ListRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetRun Read a run, with what was kept of the answer's body
+	// GetRun Read a run with its captured response
 	//
-	// Its outcome and reason, the phases of its request, what was kept of the answer (redacted and truncated as the endpoint says), and the decision that followed with every rule
-	// that applied. What stands in the body comes from the target.
+	// Its outcome and reason, the phases of its request, the captured response (redacted and truncated by the endpoint's settings), and the decision that followed with every rule
+	// that applied. The body is untrusted, because it comes from the target.
 	//
 	// Corresponds with GET /v1/runs/{id} (the `GetRun` operationId).
 	GetRun(ctx context.Context, id RunID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CancelRunWithBody Cancel a live run
+	// CancelRunWithBody Cancel a running run
 	//
-	// Asks the worker that holds the run to end its request, whichever worker that is: at once, or within 2.5 s where a message gets lost.
-	// The run then ends `canceled`, unless its answer is there first. It is not tried again, the failure count stays, and the
-	// endpoint goes on with its next due time. The first request stays; asking again is no error.
+	// Asks the worker that holds the run to end its request: at once, or within 2.5 s if the notification is lost. The run then ends
+	// `canceled`, unless the response arrives first. It is not retried, the failure count stays, and the endpoint continues with its next
+	// due time. The first cancellation is kept; repeating it is not an error.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/runs/{id}/cancel (the `CancelRun` operationId).
 	CancelRunWithBody(ctx context.Context, id RunID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CancelRun Cancel a live run
+	// CancelRun Cancel a running run
 	//
-	// Asks the worker that holds the run to end its request, whichever worker that is: at once, or within 2.5 s where a message gets lost.
-	// The run then ends `canceled`, unless its answer is there first. It is not tried again, the failure count stays, and the
-	// endpoint goes on with its next due time. The first request stays; asking again is no error.
+	// Asks the worker that holds the run to end its request: at once, or within 2.5 s if the notification is lost. The run then ends
+	// `canceled`, unless the response arrives first. It is not retried, the failure count stays, and the endpoint continues with its next
+	// due time. The first cancellation is kept; repeating it is not an error.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/runs/{id}/cancel (the `CancelRun` operationId).
 	CancelRun(ctx context.Context, id RunID, body CancelRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListRunEvents Read the story of a run
+	// ListRunEvents Read the events of a run
 	//
-	// What happened to it, in the order in which it happened, at most 1003 events. Other kinds may be added.
+	// The events of the run in order of time, at most 1003. Other kinds may be added.
 	//
 	// Corresponds with GET /v1/runs/{id}/events (the `ListRunEvents` operationId).
 	ListRunEvents(ctx context.Context, id RunID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListSecrets List secrets by name
 	//
-	// Names and what is known of them; never values.
+	// Names and metadata, never values.
 	//
 	// Corresponds with GET /v1/secrets (the `ListSecrets` operationId).
 	ListSecrets(ctx context.Context, params *ListSecretsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DeleteSecret Delete a secret
 	//
-	// While endpoints or channels of notice rules refer to it that is 409 `secret_in_use`, which names some of them. With `force` it is
-	// deleted all the same; their runs and notices fail until there is a secret of that name again.
+	// If endpoints or channels of notice rules refer to it, the response is 409 `secret_in_use` and names some of them. With `force` it is
+	// deleted nevertheless; their runs and notices fail until a secret of that name exists again.
 	//
 	// Corresponds with DELETE /v1/secrets/{name} (the `DeleteSecret` operationId).
 	DeleteSecret(ctx context.Context, name SecretName, params *DeleteSecretParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetSecret Read what is known of a secret
+	// GetSecret Read the metadata of a secret
 	//
-	// When it was last set, under which key it is encrypted, and how many endpoints and notice rules refer to it. Never its value.
+	// When it was last set, its encryption key, and how many endpoints and notice rules refer to it. Never its value.
 	//
 	// Corresponds with GET /v1/secrets/{name} (the `GetSecret` operationId).
 	GetSecret(ctx context.Context, name SecretName, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutSecretWithBody Store a secret, or give it another value
+	// PutSecretWithBody Store or replace a secret
 	//
-	// Endpoints refer to it as `{{secret "name"}}`. The value is encrypted at rest and never given out again. A run whose start is
-	// committed after this has answered uses the new value. A server without RUBATO_SECRET_KEYS answers 503 `no_secret_keys`.
+	// Endpoints refer to it as `{{secret "name"}}`. The value is encrypted at rest and never returned. A run that starts after the
+	// response uses the new value. A server without RUBATO_SECRET_KEYS returns 503 `no_secret_keys`.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PUT /v1/secrets/{name} (the `PutSecret` operationId).
 	PutSecretWithBody(ctx context.Context, name SecretName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PutSecret Store a secret, or give it another value
+	// PutSecret Store or replace a secret
 	//
-	// Endpoints refer to it as `{{secret "name"}}`. The value is encrypted at rest and never given out again. A run whose start is
-	// committed after this has answered uses the new value. A server without RUBATO_SECRET_KEYS answers 503 `no_secret_keys`.
+	// Endpoints refer to it as `{{secret "name"}}`. The value is encrypted at rest and never returned. A run that starts after the
+	// response uses the new value. A server without RUBATO_SECRET_KEYS returns 503 `no_secret_keys`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with PUT /v1/secrets/{name} (the `PutSecret` operationId).
 	PutSecret(ctx context.Context, name SecretName, body PutSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListSigningKeys List the live signing keys, newest first
+	// ListSigningKeys List the active signing keys, newest first
 	//
-	// Their ids and when they end; never the keys.
+	// Their ids and expiry, never the keys.
 	//
 	// Corresponds with GET /v1/signing-keys (the `ListSigningKeys` operationId).
 	ListSigningKeys(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateSigningKeyWithBody Make a signing key
+	// CreateSigningKeyWithBody Create a signing key
 	//
-	// Requests of endpoints with `sign` are signed under every live key, by Standard Webhooks. The answer holds the key as receivers are
-	// given it, `whsec_...`; it is shown this once. The key before it stays live until it expires or is deleted, so that receivers can
-	// learn the new one meanwhile; a third one is 409 `too_many_signing_keys`. A server without RUBATO_SECRET_KEYS answers 503
+	// Requests of endpoints with `sign` are signed with every active key, by Standard Webhooks. The response contains the key in the form
+	// for receivers, `whsec_...`; it is shown only once. The previous key stays active until it expires or is deleted, so that receivers
+	// can switch to the new key. A third key is refused: 409 `too_many_signing_keys`. A server without RUBATO_SECRET_KEYS returns 503
 	// `no_secret_keys`.
 	//
 	// Takes any type of body and a specified content type.
@@ -4178,11 +4176,11 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/signing-keys (the `CreateSigningKey` operationId).
 	CreateSigningKeyWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// CreateSigningKey Make a signing key
+	// CreateSigningKey Create a signing key
 	//
-	// Requests of endpoints with `sign` are signed under every live key, by Standard Webhooks. The answer holds the key as receivers are
-	// given it, `whsec_...`; it is shown this once. The key before it stays live until it expires or is deleted, so that receivers can
-	// learn the new one meanwhile; a third one is 409 `too_many_signing_keys`. A server without RUBATO_SECRET_KEYS answers 503
+	// Requests of endpoints with `sign` are signed with every active key, by Standard Webhooks. The response contains the key in the form
+	// for receivers, `whsec_...`; it is shown only once. The previous key stays active until it expires or is deleted, so that receivers
+	// can switch to the new key. A third key is refused: 409 `too_many_signing_keys`. A server without RUBATO_SECRET_KEYS returns 503
 	// `no_secret_keys`.
 	//
 	// Takes a body of the `application/json` content type.
@@ -4192,23 +4190,23 @@ type ClientInterface interface {
 
 	// DeleteSigningKey Delete a signing key
 	//
-	// Nothing that starts after the answer is signed under it. Without a live key the runs of endpoints with `sign` fail.
+	// Requests of runs that start after the response are not signed with it. Without an active key, runs of endpoints with `sign` fail.
 	//
 	// Corresponds with DELETE /v1/signing-keys/{id} (the `DeleteSigningKey` operationId).
 	DeleteSigningKey(ctx context.Context, id SigningKeyID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// GetStats How all of it does
+	// GetStats Read statistics of all endpoints
 	//
-	// What is due and running at this moment, and how your newest runs did: at most 10,000 of those that were due within the last
-	// hour. It costs the same however much is registered.
+	// The due endpoints and running runs at this moment, and the outcomes of your newest runs: at most 10,000 that were due within the last
+	// hour. Its cost does not depend on the number of endpoints.
 	//
 	// Corresponds with GET /v1/stats (the `GetStats` operationId).
 	GetStats(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// TestRequestWithBody Send a request once without registering an endpoint
 	//
-	// Does what `POST /v1/endpoints/{id}/test` does, for an endpoint that is described in the body and not stored. The body is what
-	// registers an endpoint, and follows the same rules.
+	// Works like `POST /v1/endpoints/{id}/test`, for an endpoint that is given in the body and not stored. The body has the fields and
+	// rules of a registration.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -4217,23 +4215,23 @@ type ClientInterface interface {
 
 	// TestRequest Send a request once without registering an endpoint
 	//
-	// Does what `POST /v1/endpoints/{id}/test` does, for an endpoint that is described in the body and not stored. The body is what
-	// registers an endpoint, and follows the same rules.
+	// Works like `POST /v1/endpoints/{id}/test`, for an endpoint that is given in the body and not stored. The body has the fields and
+	// rules of a registration.
 	//
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/test (the `TestRequest` operationId).
 	TestRequest(ctx context.Context, body TestRequestJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListWorkers Who runs endpoints, the newest first
+	// ListWorkers List workers, newest first
 	//
-	// At most 500 workers; those that have been gone for long are forgotten.
+	// At most 500 workers. Workers that stopped long ago are not listed.
 	//
 	// Corresponds with GET /v1/workers (the `ListWorkers` operationId).
 	ListWorkers(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
-// GetHealth Whether the process is alive
+// GetHealth Check liveness
 //
 // Corresponds with GET /healthz (the `GetHealth` operationId).
 func (c *Client) GetHealth(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4248,7 +4246,7 @@ func (c *Client) GetHealth(ctx context.Context, reqEditors ...RequestEditorFn) (
 	return c.Client.Do(req)
 }
 
-// GetContract This document
+// GetContract Read the API contract
 //
 // Corresponds with GET /openapi.yaml (the `GetContract` operationId).
 func (c *Client) GetContract(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4263,9 +4261,9 @@ func (c *Client) GetContract(ctx context.Context, reqEditors ...RequestEditorFn)
 	return c.Client.Do(req)
 }
 
-// GetReadiness Whether the server can do its work
+// GetReadiness Check readiness
 //
-// Where it cannot, the answer is a 503 with the code `not_ready`, and `errors` names each check that fails.
+// If the server is not ready, the response is 503 with the code `not_ready`, and `errors` lists each failing check.
 //
 // Corresponds with GET /readyz (the `GetReadiness` operationId).
 func (c *Client) GetReadiness(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4280,9 +4278,9 @@ func (c *Client) GetReadiness(ctx context.Context, reqEditors ...RequestEditorFn
 	return c.Client.Do(req)
 }
 
-// ListAudit Who changed what, newest first
+// ListAudit List the audit log, newest first
 //
-// Every change of endpoints, hints, pauses, runs, suggestions, notice rules, maintenance windows, secrets and keys, written in the transaction of the change. What changed nothing is no entry, but for a request for a run. Entries are only ever added.
+// Every change of endpoints, hints, pauses, runs, suggestions, notice rules, maintenance windows, secrets and keys, written in the transaction of the change. A request that changed nothing has no entry, except a request for a run. The log is append-only.
 //
 // Corresponds with GET /v1/audit (the `ListAudit` operationId).
 func (c *Client) ListAudit(ctx context.Context, params *ListAuditParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4299,8 +4297,8 @@ func (c *Client) ListAudit(ctx context.Context, params *ListAuditParams, reqEdit
 
 // ListEndpoints List endpoints, newest first
 //
-// Those in service, unless `state` asks for others; filters hold together. Each item is what reading the endpoint answers. The next page is got by `cursor`, from
-// `nextCursor`; without one it was the last.
+// Excludes archived endpoints unless `state` asks for them. All filters must match. Each item has the fields of the single endpoint. Pass `nextCursor` as `cursor` to
+// get the next page; the last page has none.
 //
 // Corresponds with GET /v1/endpoints (the `ListEndpoints` operationId).
 func (c *Client) ListEndpoints(ctx context.Context, params *ListEndpointsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4317,7 +4315,7 @@ func (c *Client) ListEndpoints(ctx context.Context, params *ListEndpointsParams,
 
 // CreateEndpointWithBody Register an endpoint
 //
-// Workers may run it from the moment of the answer. An interval is due at once, or at `startAt`; a cron at its first occurrence.
+// Workers may run it as soon as the response is sent. An interval is due at once, or at `startAt`. A cron is due at its first occurrence.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4336,7 +4334,7 @@ func (c *Client) CreateEndpointWithBody(ctx context.Context, contentType string,
 
 // CreateEndpoint Register an endpoint
 //
-// Workers may run it from the moment of the answer. An interval is due at once, or at `startAt`; a cron at its first occurrence.
+// Workers may run it as soon as the response is sent. An interval is due at once, or at `startAt`. A cron is due at its first occurrence.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4355,8 +4353,8 @@ func (c *Client) CreateEndpoint(ctx context.Context, body CreateEndpointJSONRequ
 
 // PutEndpointByKeyWithBody Create or replace the endpoint that has a key
 //
-// The endpoint in service with this key gets exactly the given fields, and the default of every other one; where there is none, it
-// is created. What is the same already is not written, and keeps its version. `***` as the value of a header keeps the stored one.
+// The endpoint with this key gets exactly the given fields, and the default of every other field. If no endpoint that is not archived has the key,
+// one is created. An unchanged endpoint is not written and keeps its version. `***` as a header value keeps the stored value.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4375,8 +4373,8 @@ func (c *Client) PutEndpointByKeyWithBody(ctx context.Context, key EndpointKey, 
 
 // PutEndpointByKey Create or replace the endpoint that has a key
 //
-// The endpoint in service with this key gets exactly the given fields, and the default of every other one; where there is none, it
-// is created. What is the same already is not written, and keeps its version. `***` as the value of a header keeps the stored one.
+// The endpoint with this key gets exactly the given fields, and the default of every other field. If no endpoint that is not archived has the key,
+// one is created. An unchanged endpoint is not written and keeps its version. `***` as a header value keeps the stored value.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4395,7 +4393,7 @@ func (c *Client) PutEndpointByKey(ctx context.Context, key EndpointKey, params *
 
 // ArchiveEndpoint Archive an endpoint
 //
-// It never runs again; its history stays. A run that is live goes on. Archiving twice is no error.
+// The endpoint never runs again; its history is kept. A running run continues. Archiving it twice is not an error.
 //
 // Corresponds with DELETE /v1/endpoints/{id} (the `ArchiveEndpoint` operationId).
 func (c *Client) ArchiveEndpoint(ctx context.Context, id EndpointID, params *ArchiveEndpointParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4412,8 +4410,8 @@ func (c *Client) ArchiveEndpoint(ctx context.Context, id EndpointID, params *Arc
 
 // GetEndpoint Read an endpoint
 //
-// Its configuration, its state (active, paused or archived), hints in force, when it runs next and by which rule, failures in a row, and its last run. The `version` is
-// what `If-Match` takes. Secrets in headers and credentials are masked.
+// Its configuration, its state (active, paused or archived), active hints, its next run and the rule that set it, consecutive failures, and its last run.
+// `If-Match` takes the `version`. Secrets in headers and credentials are masked.
 //
 // Corresponds with GET /v1/endpoints/{id} (the `GetEndpoint` operationId).
 func (c *Client) GetEndpoint(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4430,8 +4428,8 @@ func (c *Client) GetEndpoint(ctx context.Context, id EndpointID, reqEditors ...R
 
 // PatchEndpointWithBody Edit an endpoint
 //
-// A JSON Merge Patch (RFC 7396) on the endpoint's fields: what is absent stays, null goes back to the default, objects are merged
-// member by member. Rules are checked on the result, and the next run is planned afresh. A patch that changes no field leaves the version as it is.
+// A JSON Merge Patch (RFC 7396) of the endpoint's fields: absent fields stay, null restores the default, and objects are merged
+// member by member. The result is validated, and the next run is planned again. A patch that changes no field keeps the version.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4450,8 +4448,8 @@ func (c *Client) PatchEndpointWithBody(ctx context.Context, id EndpointID, param
 
 // PatchEndpoint Edit an endpoint
 //
-// A JSON Merge Patch (RFC 7396) on the endpoint's fields: what is absent stays, null goes back to the default, objects are merged
-// member by member. Rules are checked on the result, and the next run is planned afresh. A patch that changes no field leaves the version as it is.
+// A JSON Merge Patch (RFC 7396) of the endpoint's fields: absent fields stay, null restores the default, and objects are merged
+// member by member. The result is validated, and the next run is planned again. A patch that changes no field keeps the version.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4470,8 +4468,8 @@ func (c *Client) PatchEndpoint(ctx context.Context, id EndpointID, params *Patch
 
 // PatchEndpointWithApplicationMergePatchPlusJSONBody Edit an endpoint
 //
-// A JSON Merge Patch (RFC 7396) on the endpoint's fields: what is absent stays, null goes back to the default, objects are merged
-// member by member. Rules are checked on the result, and the next run is planned afresh. A patch that changes no field leaves the version as it is.
+// A JSON Merge Patch (RFC 7396) of the endpoint's fields: absent fields stay, null restores the default, and objects are merged
+// member by member. The result is validated, and the next run is planned again. A patch that changes no field keeps the version.
 //
 // Takes a body of the `application/merge-patch+json` content type.
 //
@@ -4488,9 +4486,9 @@ func (c *Client) PatchEndpointWithApplicationMergePatchPlusJSONBody(ctx context.
 	return c.Client.Do(req)
 }
 
-// ExplainEndpoint Why it runs next when it does
+// ExplainEndpoint Explain when an endpoint runs next
 //
-// The decision now in force, with every rule that applied.
+// The current decision, with every rule that applied.
 //
 // Corresponds with GET /v1/endpoints/{id}/explain (the `ExplainEndpoint` operationId).
 func (c *Client) ExplainEndpoint(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4505,9 +4503,9 @@ func (c *Client) ExplainEndpoint(ctx context.Context, id EndpointID, reqEditors 
 	return c.Client.Do(req)
 }
 
-// GetEndpointHealth How an endpoint did
+// GetEndpointHealth Read an endpoint's success rate and latency
 //
-// Success and latency over the last hour, 4 hours and 24 hours, by due time, out of its newest 100,000 runs.
+// Success and latency over the last hour, 4 hours and 24 hours, by due time, of its newest 100,000 runs.
 //
 // Corresponds with GET /v1/endpoints/{id}/health (the `GetEndpointHealth` operationId).
 func (c *Client) GetEndpointHealth(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4522,9 +4520,9 @@ func (c *Client) GetEndpointHealth(ctx context.Context, id EndpointID, reqEditor
 	return c.Client.Do(req)
 }
 
-// ClearHints Forget both hints
+// ClearHints Remove both hints
 //
-// The baseline is in force again when the call returns. `warnings` name each hint that was removed, its author and its end; `nothing_in_force` where there was none. The planner does not write again what was its own for four hours.
+// The baseline is in force again when the call returns. `warnings` lists each removed hint with its author and expiry, or `nothing_in_force` if there was none. The planner does not write the kinds of hints that it had written again for four hours.
 //
 // Corresponds with DELETE /v1/endpoints/{id}/hints (the `ClearHints` operationId).
 func (c *Client) ClearHints(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4541,9 +4539,9 @@ func (c *Client) ClearHints(ctx context.Context, id EndpointID, reqEditors ...Re
 
 // PutIntervalHintWithBody Propose another interval
 //
-// Replaces the baseline, its backoff included, until it expires; clamps still hold. In force when the call returns. Exactly one of
-// `ttlMs` and `expiresAt` says how long it holds. What was planned while it held stays planned until something is decided again, which a
-// run, an edit or `DELETE` of the hints does.
+// Replaces the baseline, including its backoff, until the hint expires; clamps still hold. It is in force when the call returns. Give
+// exactly one of `ttlMs` and `expiresAt`. A run that was planned by the hint keeps its due time after the expiry, until a run, an
+// edit or `DELETE` of the hints plans the next run.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4562,9 +4560,9 @@ func (c *Client) PutIntervalHintWithBody(ctx context.Context, id EndpointID, con
 
 // PutIntervalHint Propose another interval
 //
-// Replaces the baseline, its backoff included, until it expires; clamps still hold. In force when the call returns. Exactly one of
-// `ttlMs` and `expiresAt` says how long it holds. What was planned while it held stays planned until something is decided again, which a
-// run, an edit or `DELETE` of the hints does.
+// Replaces the baseline, including its backoff, until the hint expires; clamps still hold. It is in force when the call returns. Give
+// exactly one of `ttlMs` and `expiresAt`. A run that was planned by the hint keeps its due time after the expiry, until a run, an
+// edit or `DELETE` of the hints plans the next run.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4581,10 +4579,10 @@ func (c *Client) PutIntervalHint(ctx context.Context, id EndpointID, body PutInt
 	return c.Client.Do(req)
 }
 
-// PutOneShotHintWithBody Propose one run at an instant
+// PutOneShotHintWithBody Propose one run at a given time
 //
-// It wins where it is earlier than what is planned: it can advance a run, never hold one back. Exactly one of `at` and `inMs` names
-// the instant, exactly one of `ttlMs` and `expiresAt` says how long the hint holds.
+// It applies only if it is earlier than the planned run: it can advance a run, never delay one. Give exactly one of `at` and `inMs`
+// for the time of the run, and exactly one of `ttlMs` and `expiresAt` for the expiry of the hint.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4601,10 +4599,10 @@ func (c *Client) PutOneShotHintWithBody(ctx context.Context, id EndpointID, cont
 	return c.Client.Do(req)
 }
 
-// PutOneShotHint Propose one run at an instant
+// PutOneShotHint Propose one run at a given time
 //
-// It wins where it is earlier than what is planned: it can advance a run, never hold one back. Exactly one of `at` and `inMs` names
-// the instant, exactly one of `ttlMs` and `expiresAt` says how long the hint holds.
+// It applies only if it is earlier than the planned run: it can advance a run, never delay one. Give exactly one of `at` and `inMs`
+// for the time of the run, and exactly one of `ttlMs` and `expiresAt` for the expiry of the hint.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4623,7 +4621,7 @@ func (c *Client) PutOneShotHint(ctx context.Context, id EndpointID, body PutOneS
 
 // PauseEndpointWithBody Pause an endpoint
 //
-// No run starts after the answer; one that is live goes on. One-off runs that wait are withdrawn, and each is recorded as `skipped` with the reason `withdrawn`.
+// No run starts after the response; a running run continues. Waiting one-off runs are withdrawn, and each is recorded as `skipped` with the reason `withdrawn`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4642,7 +4640,7 @@ func (c *Client) PauseEndpointWithBody(ctx context.Context, id EndpointID, conte
 
 // PauseEndpoint Pause an endpoint
 //
-// No run starts after the answer; one that is live goes on. One-off runs that wait are withdrawn, and each is recorded as `skipped` with the reason `withdrawn`.
+// No run starts after the response; a running run continues. Waiting one-off runs are withdrawn, and each is recorded as `skipped` with the reason `withdrawn`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4661,7 +4659,7 @@ func (c *Client) PauseEndpoint(ctx context.Context, id EndpointID, body PauseEnd
 
 // PreviewEndpoint The next due times
 //
-// What would be, were every run to succeed at once. Empty for an endpoint that is archived or paused until somebody resumes.
+// A forecast that assumes that every run succeeds immediately. It is empty for an endpoint that is archived or paused indefinitely.
 //
 // Corresponds with GET /v1/endpoints/{id}/preview (the `PreviewEndpoint` operationId).
 func (c *Client) PreviewEndpoint(ctx context.Context, id EndpointID, params *PreviewEndpointParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4678,7 +4676,7 @@ func (c *Client) PreviewEndpoint(ctx context.Context, id EndpointID, params *Pre
 
 // ResetFailures Set the failure count to zero
 //
-// Ends the backoff, and a wait that the target asked for.
+// Ends the backoff, and a wait that the target requested (Retry-After).
 //
 // Corresponds with POST /v1/endpoints/{id}/reset-failures (the `ResetFailures` operationId).
 func (c *Client) ResetFailures(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4693,9 +4691,9 @@ func (c *Client) ResetFailures(ctx context.Context, id EndpointID, reqEditors ..
 	return c.Client.Do(req)
 }
 
-// ResumeEndpoint End a pause at once
+// ResumeEndpoint Resume an endpoint
 //
-// Resuming an endpoint that is not paused is no error.
+// Ends its pause at once. Resuming an endpoint that is not paused is not an error.
 //
 // Corresponds with POST /v1/endpoints/{id}/resume (the `ResumeEndpoint` operationId).
 func (c *Client) ResumeEndpoint(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4712,13 +4710,13 @@ func (c *Client) ResumeEndpoint(ctx context.Context, id EndpointID, reqEditors .
 
 // RunEndpointWithBody Run an endpoint now
 //
-// Queues a one-off run, whatever hints, clamps and pause say. It starts as soon as the endpoint runs nothing else: one-off runs that wait
-// take turns by priority and age, and go before what the schedule plans. Each request is a run of its own, unless an `idempotencyKey` says
-// otherwise. The retry policy of the endpoint holds for it too. A pause withdraws the one-off runs that wait, and records each as
-// `skipped` with the reason `withdrawn`.
+// Queues a one-off run that ignores hints, clamps and pause. It starts as soon as the endpoint has no other run. The queue is ordered by
+// priority, then age, and goes before scheduled runs. Each request queues a separate run, unless `idempotencyKey` repeats. The
+// endpoint's retry policy applies. A pause withdraws the waiting one-off runs, and records each as `skipped` with the reason
+// `withdrawn`.
 //
-// At most 1,000 one-off runs of an endpoint may wait, unless the operator says otherwise; the answer is 429 with the code
-// `too_many_waiting_runs` beyond.
+// The queue of an endpoint holds at most 1,000 one-off runs by default; the operator can change that. Beyond it the response is 429
+// with the code `too_many_waiting_runs`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4737,13 +4735,13 @@ func (c *Client) RunEndpointWithBody(ctx context.Context, id EndpointID, content
 
 // RunEndpoint Run an endpoint now
 //
-// Queues a one-off run, whatever hints, clamps and pause say. It starts as soon as the endpoint runs nothing else: one-off runs that wait
-// take turns by priority and age, and go before what the schedule plans. Each request is a run of its own, unless an `idempotencyKey` says
-// otherwise. The retry policy of the endpoint holds for it too. A pause withdraws the one-off runs that wait, and records each as
-// `skipped` with the reason `withdrawn`.
+// Queues a one-off run that ignores hints, clamps and pause. It starts as soon as the endpoint has no other run. The queue is ordered by
+// priority, then age, and goes before scheduled runs. Each request queues a separate run, unless `idempotencyKey` repeats. The
+// endpoint's retry policy applies. A pause withdraws the waiting one-off runs, and records each as `skipped` with the reason
+// `withdrawn`.
 //
-// At most 1,000 one-off runs of an endpoint may wait, unless the operator says otherwise; the answer is 429 with the code
-// `too_many_waiting_runs` beyond.
+// The queue of an endpoint holds at most 1,000 one-off runs by default; the operator can change that. Beyond it the response is 429
+// with the code `too_many_waiting_runs`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4762,7 +4760,7 @@ func (c *Client) RunEndpoint(ctx context.Context, id EndpointID, body RunEndpoin
 
 // ListEndpointRuns List the runs of an endpoint, newest due time first
 //
-// Live ones too. `scheduledFor` is the due time, `startLagMs` how late it was sent, `source` the rule that set the due time; what the target answered is read run by run.
+// Includes running runs. `scheduledFor` is the due time, `startLagMs` the delay until the request was sent, and `source` the rule that set the due time. Read a single run for the target's response.
 //
 // Corresponds with GET /v1/endpoints/{id}/runs (the `ListEndpointRuns` operationId).
 func (c *Client) ListEndpointRuns(ctx context.Context, id EndpointID, params *ListEndpointRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4777,14 +4775,14 @@ func (c *Client) ListEndpointRuns(ctx context.Context, id EndpointID, params *Li
 	return c.Client.Do(req)
 }
 
-// TestEndpoint Send the request of an endpoint once, to see what comes back
+// TestEndpoint Send a test request of an endpoint
 //
-// Sends what a run would send now, with templates, secrets, credentials and signature, and judges the answer as that of a run. It is no
-// run: schedule, history, failure count and hints know nothing of it, and a paused endpoint can be tested. The audit log does.
+// Sends the request of a run, with templates, secrets, credentials and signature, and evaluates the response like that of a run. A test
+// does not change the schedule, history, failure count or hints. A paused endpoint can be tested. The audit log records the test.
 //
 // The request has `Rubato-Test: true`, a `Rubato-Run-Id` and an `Idempotency-Key` that no run has, and no `Rubato-Fence`; it is never
-// conditional. It may take as long as the endpoint allows, at most 30 s, and 10 s more where it needs an access token first. Whatever
-// the target does, the answer is a 200 that tells of it.
+// conditional. Its timeout is that of the endpoint, at most 30 s, and 10 s more if it needs an access token first. The response is
+// 200 with the outcome, even if the target fails.
 //
 // Corresponds with POST /v1/endpoints/{id}/test (the `TestEndpoint` operationId).
 func (c *Client) TestEndpoint(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4801,7 +4799,7 @@ func (c *Client) TestEndpoint(ctx context.Context, id EndpointID, reqEditors ...
 
 // ListEndpointVersions List the versions of an endpoint, newest first
 //
-// Every change of the configuration makes a version. The current one is always kept, the others as long as the audit log. A pause or a hint makes no version.
+// Every change of the configuration creates a version. The current version is always kept, the others as long as the audit log. Pauses and hints create no version.
 //
 // Corresponds with GET /v1/endpoints/{id}/versions (the `ListEndpointVersions` operationId).
 func (c *Client) ListEndpointVersions(ctx context.Context, id EndpointID, params *ListEndpointVersionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4818,7 +4816,7 @@ func (c *Client) ListEndpointVersions(ctx context.Context, id EndpointID, params
 
 // GetEndpointVersion Read one version of an endpoint
 //
-// The whole configuration as it was. Values of headers that look secret are `***`.
+// The complete configuration of that version. Header values that look secret are `***`.
 //
 // Corresponds with GET /v1/endpoints/{id}/versions/{version} (the `GetEndpointVersion` operationId).
 func (c *Client) GetEndpointVersion(ctx context.Context, id EndpointID, version int64, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4833,11 +4831,11 @@ func (c *Client) GetEndpointVersion(ctx context.Context, id EndpointID, version 
 	return c.Client.Do(req)
 }
 
-// ExportEndpoints Write endpoints as lines that import takes
+// ExportEndpoints Export endpoints as import lines
 //
-// An `ImportLine` for each endpoint, newest first. Values of headers that look secret are `***`, which import takes as: keep the stored
-// value. Endpoints that are registered meanwhile may be missing; no endpoint comes twice. An answer that broke off ends in the middle
-// of a line or of the transfer, never as if it were whole.
+// An `ImportLine` for each endpoint, newest first. Header values that look secret are `***`; import keeps the stored value for them.
+// Endpoints that are registered during the export may be missing; no endpoint is exported twice. A broken export ends in the middle of a
+// line or of the transfer, so that it cannot be mistaken for a complete one.
 //
 // Corresponds with GET /v1/endpoints:export (the `ExportEndpoints` operationId).
 func (c *Client) ExportEndpoints(ctx context.Context, params *ExportEndpointsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4854,16 +4852,15 @@ func (c *Client) ExportEndpoints(ctx context.Context, params *ExportEndpointsPar
 
 // ImportEndpointsWithBody Create and replace many endpoints
 //
-// Takes up to 100,000 lines, each an `ImportLine` of at most 512 KiB, and answers a line for each of them, an `ImportResult`, in the
-// same order while it goes on, then an `ImportSummary`. Empty lines are passed over. The status is 200 as soon as the first line was read.
+// Takes up to 100,000 lines, each an `ImportLine` of at most 512 KiB. The response streams an `ImportResult` for each line in the same
+// order, then an `ImportSummary`. Empty lines are ignored. The status is 200 as soon as the first line is read.
 //
-// A line with the `id` or the `key` of an endpoint in service replaces that one's fields, as PUT by key does; any other line
-// creates. A bad line fails alone. Lines are stored in batches, and what was answered is stored. First runs of intervals are spread
-// over the interval, by a phase that follows from the key, unless the line has a `startAt`; crons keep their grid.
+// A line with the `id` or `key` of an endpoint that is not archived replaces its fields, like PUT by key; any other line creates an
+// endpoint. An invalid line fails alone. Lines are stored in batches; a line is stored before its result is sent. First runs of
+// intervals are spread over the interval, by a phase derived from the key, unless the line has a `startAt`; crons keep their times.
 //
-// After a lost connection send the same lines again: those with a key that are stored already come back as `unchanged`. With `from` the
-// lines before it are passed over, so that nothing is done twice for lines without a key either: go on from the line after the last answer.
-// This is what an `Idempotency-Key` is elsewhere, and a stream takes none.
+// After a lost connection, send the same lines again: stored lines with a key return `unchanged`. For lines without a key, set `from`
+// to the line after the last result, so that no line is applied twice. Streams do not support `Idempotency-Key`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4880,16 +4877,16 @@ func (c *Client) ImportEndpointsWithBody(ctx context.Context, params *ImportEndp
 	return c.Client.Do(req)
 }
 
-// WatchEvents Watch what happens, as server-sent events
+// WatchEvents Watch events as server-sent events
 //
-// A stream (`text/event-stream`) of what happens to the tenant's endpoints from now on, in the order of commits. The `event` of a
-// message is its type, `data` an `Event` in JSON, `id` the place to resume from: send it back as `Last-Event-ID`, as browsers
-// do by themselves, and nothing of the last 24 hours is missed.
+// A stream (`text/event-stream`) of new events of the tenant's endpoints, in commit order. The `event` of a message is its type, `data`
+// an `Event` in JSON, and `id` the position to resume from. Send it back as `Last-Event-ID`, as browsers do, and no event of the last
+// 24 hours is missed.
 //
-// Delivery is at least once. `run.finished` and everything about endpoints and hints comes once per stream; a `run.started` that lies
-// within 5 s before the one that was told last may come again after a resume, and one comes together with `run.finished` for runs that are over within half a second. An event is told when
-// every transaction that began before it is over, which takes milliseconds, and while a long one writes as long as that one.
-// A comment comes every 15 s when nothing else does. Who does not read for 10 s is cut off, and may resume.
+// Delivery is at least once. `run.finished` and all events of endpoints and hints are sent once per stream. After a resume, a
+// `run.started` of the 5 s before the last sent one may repeat. For runs that end within half a second, `run.started` comes together
+// with `run.finished`. An event is sent after every transaction that began before it has ended, so that a long write delays events.
+// A comment is sent every 15 s without events. A client that does not read for 10 s is disconnected, and may resume.
 //
 // Corresponds with GET /v1/events (the `WatchEvents` operationId).
 func (c *Client) WatchEvents(ctx context.Context, params *WatchEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4904,9 +4901,9 @@ func (c *Client) WatchEvents(ctx context.Context, params *WatchEventsParams, req
 	return c.Client.Do(req)
 }
 
-// ExplainWithBody When would it run next?
+// ExplainWithBody Explain a decision from given facts
 //
-// Decides on the given facts alone; nothing is read or stored. `rubato explain` takes the same objects, offline.
+// Decides from the given facts alone; nothing is read or stored. `rubato explain` takes the same objects offline.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4923,9 +4920,9 @@ func (c *Client) ExplainWithBody(ctx context.Context, contentType string, body i
 	return c.Client.Do(req)
 }
 
-// Explain When would it run next?
+// Explain Explain a decision from given facts
 //
-// Decides on the given facts alone; nothing is read or stored. `rubato explain` takes the same objects, offline.
+// Decides from the given facts alone; nothing is read or stored. `rubato explain` takes the same objects offline.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4944,7 +4941,7 @@ func (c *Client) Explain(ctx context.Context, body ExplainJSONRequestBody, reqEd
 
 // ListKeys List API keys, newest first
 //
-// With names, scopes and when they end; never secrets. Revoked ones too.
+// With names, scopes and expiry, never secrets. Includes revoked keys.
 //
 // Corresponds with GET /v1/keys (the `ListKeys` operationId).
 func (c *Client) ListKeys(ctx context.Context, params *ListKeysParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -4959,9 +4956,9 @@ func (c *Client) ListKeys(ctx context.Context, params *ListKeysParams, reqEditor
 	return c.Client.Do(req)
 }
 
-// CreateKeyWithBody Make an API key
+// CreateKeyWithBody Create an API key
 //
-// The answer holds the secret. It is shown this once; only its hash is kept.
+// The response contains the secret. It is shown only once, because only its hash is stored.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4978,9 +4975,9 @@ func (c *Client) CreateKeyWithBody(ctx context.Context, contentType string, body
 	return c.Client.Do(req)
 }
 
-// CreateKey Make an API key
+// CreateKey Create an API key
 //
-// The answer holds the secret. It is shown this once; only its hash is kept.
+// The response contains the secret. It is shown only once, because only its hash is stored.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4999,8 +4996,8 @@ func (c *Client) CreateKey(ctx context.Context, body CreateKeyJSONRequestBody, r
 
 // RevokeKey Revoke an API key
 //
-// It stops within 5 seconds everywhere, and stays in the list. Revoking twice is no error. The last key in force with the scope
-// admin cannot be revoked: 409 `last_admin_key`.
+// The key stops working on all servers within 5 seconds, and stays in the list. Revoking it twice is not an error. The last active key
+// with the scope admin cannot be revoked: 409 `last_admin_key`.
 //
 // Corresponds with DELETE /v1/keys/{id} (the `RevokeKey` operationId).
 func (c *Client) RevokeKey(ctx context.Context, id KeyID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5017,7 +5014,7 @@ func (c *Client) RevokeKey(ctx context.Context, id KeyID, reqEditors ...RequestE
 
 // GetKey Read an API key
 //
-// Its name, scopes, and when it was made, last used, and ends. Never its secret.
+// Its name, scopes, creation, last use and expiry, never its secret.
 //
 // Corresponds with GET /v1/keys/{id} (the `GetKey` operationId).
 func (c *Client) GetKey(ctx context.Context, id KeyID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5032,10 +5029,10 @@ func (c *Client) GetKey(ctx context.Context, id KeyID, reqEditors ...RequestEdit
 	return c.Client.Do(req)
 }
 
-// RotateKeyWithBody Give an API key a new secret
+// RotateKeyWithBody Rotate the secret of an API key
 //
-// The key stays what it is. The answer holds the new secret, which is shown this once. The one before stays good for `overlapMs`;
-// those before that no longer than it.
+// The key keeps its id, name and scopes. The response contains the new secret, which is shown only once. The previous secret stays
+// valid for `overlapMs`; older secrets expire no later than that.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5052,10 +5049,10 @@ func (c *Client) RotateKeyWithBody(ctx context.Context, id KeyID, contentType st
 	return c.Client.Do(req)
 }
 
-// RotateKey Give an API key a new secret
+// RotateKey Rotate the secret of an API key
 //
-// The key stays what it is. The answer holds the new secret, which is shown this once. The one before stays good for `overlapMs`;
-// those before that no longer than it.
+// The key keeps its id, name and scopes. The response contains the new secret, which is shown only once. The previous secret stays
+// valid for `overlapMs`; older secrets expire no later than that.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5074,7 +5071,7 @@ func (c *Client) RotateKey(ctx context.Context, id KeyID, body RotateKeyJSONRequ
 
 // ListMaintenanceWindows List maintenance windows by name
 //
-// Those that are over too: compare `startsAt` and `endsAt` with now.
+// Includes windows that have ended: compare `startsAt` and `endsAt` with the current time.
 //
 // Corresponds with GET /v1/maintenance-windows (the `ListMaintenanceWindows` operationId).
 func (c *Client) ListMaintenanceWindows(ctx context.Context, params *ListMaintenanceWindowsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5091,7 +5088,7 @@ func (c *Client) ListMaintenanceWindows(ctx context.Context, params *ListMainten
 
 // DeleteMaintenanceWindow Delete a maintenance window
 //
-// What it held is told now, where it goes on.
+// Episodes that the window held back are sent now, if they still last.
 //
 // Corresponds with DELETE /v1/maintenance-windows/{name} (the `DeleteMaintenanceWindow` operationId).
 func (c *Client) DeleteMaintenanceWindow(ctx context.Context, name MaintenanceWindowName, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5108,8 +5105,8 @@ func (c *Client) DeleteMaintenanceWindow(ctx context.Context, name MaintenanceWi
 
 // PutMaintenanceWindowWithBody Store a maintenance window, or replace it
 //
-// While it lasts, nobody is told of the endpoints that it covers. What opened meanwhile and goes on is told at its end; what is over by
-// then is not. Endpoints run as ever.
+// During the window, no notices are sent for the endpoints that it covers. Episodes that opened during the window and still last are sent at its
+// end; episodes that have ended are not. Endpoints keep running.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5128,8 +5125,8 @@ func (c *Client) PutMaintenanceWindowWithBody(ctx context.Context, name Maintena
 
 // PutMaintenanceWindow Store a maintenance window, or replace it
 //
-// While it lasts, nobody is told of the endpoints that it covers. What opened meanwhile and goes on is told at its end; what is over by
-// then is not. Endpoints run as ever.
+// During the window, no notices are sent for the endpoints that it covers. Episodes that opened during the window and still last are sent at its
+// end; episodes that have ended are not. Endpoints keep running.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5148,7 +5145,7 @@ func (c *Client) PutMaintenanceWindow(ctx context.Context, name MaintenanceWindo
 
 // ListNoticeRules List notice rules by name
 //
-// Each says of what somebody is told, for which endpoints, and where to.
+// Each rule has an event, a filter of endpoints, and a channel.
 //
 // Corresponds with GET /v1/notice-rules (the `ListNoticeRules` operationId).
 func (c *Client) ListNoticeRules(ctx context.Context, params *ListNoticeRulesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5165,8 +5162,8 @@ func (c *Client) ListNoticeRules(ctx context.Context, params *ListNoticeRulesPar
 
 // DeleteNoticeRule Delete a notice rule
 //
-// Its open episodes end. A chat or a mailbox hears nothing of that. A webhook or an Alertmanager whose rule has `recovery` gets a last notice
-// of what it was told, `withdrawn`, which closes it there. What the rule told stays in the list of notices.
+// Its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager whose rule has `recovery` gets a `withdrawn`
+// notice for each notice that it received, which closes the alert there. Sent notices stay in the list.
 //
 // Corresponds with DELETE /v1/notice-rules/{name} (the `DeleteNoticeRule` operationId).
 func (c *Client) DeleteNoticeRule(ctx context.Context, name NoticeRuleName, params *DeleteNoticeRuleParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5183,7 +5180,7 @@ func (c *Client) DeleteNoticeRule(ctx context.Context, name NoticeRuleName, para
 
 // GetNoticeRule Read a notice rule
 //
-// Of what somebody is told, for which endpoints, where to, and whether it is enabled.
+// Its event, its filter of endpoints, its channel, and whether it is enabled.
 //
 // Corresponds with GET /v1/notice-rules/{name} (the `GetNoticeRule` operationId).
 func (c *Client) GetNoticeRule(ctx context.Context, name NoticeRuleName, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5200,11 +5197,11 @@ func (c *Client) GetNoticeRule(ctx context.Context, name NoticeRuleName, reqEdit
 
 // PutNoticeRuleWithBody Store a notice rule, or replace it
 //
-// Somebody is told when an episode opens that the rule is about, once; of reminders, where `remindMs` asks for them; and of its end,
-// where `recovery` is true. The rule is in force everywhere within 10 seconds, for what is so already too. Where a rule is replaced by one about something
-// else, its open episodes end. A chat or a mailbox hears nothing of that. A webhook or an Alertmanager whose rule has `recovery` gets a last notice of what it was
-// told, `withdrawn`, which closes it there and says that it is not known to have recovered. Where such a rule only goes elsewhere from now on, what goes on
-// is told anew there. What a channel needs to keep secret it names: `{"kind": "slack", "urlSecret": "slack-url"}`.
+// The rule sends one notice when an episode opens, reminders if `remindMs` is set, and a recovery notice if `recovery` is true. The
+// rule is in force on all servers within 10 seconds, also for conditions that already hold. If the event or filter of a rule is replaced,
+// its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager whose rule has `recovery` gets a `withdrawn`
+// notice for each notice that it received. It closes the alert there, and states that recovery is not known. If only the channel of such a rule
+// changes, open episodes are sent to the new channel. A channel names its secrets: `{"kind": "slack", "urlSecret": "slack-url"}`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5223,11 +5220,11 @@ func (c *Client) PutNoticeRuleWithBody(ctx context.Context, name NoticeRuleName,
 
 // PutNoticeRule Store a notice rule, or replace it
 //
-// Somebody is told when an episode opens that the rule is about, once; of reminders, where `remindMs` asks for them; and of its end,
-// where `recovery` is true. The rule is in force everywhere within 10 seconds, for what is so already too. Where a rule is replaced by one about something
-// else, its open episodes end. A chat or a mailbox hears nothing of that. A webhook or an Alertmanager whose rule has `recovery` gets a last notice of what it was
-// told, `withdrawn`, which closes it there and says that it is not known to have recovered. Where such a rule only goes elsewhere from now on, what goes on
-// is told anew there. What a channel needs to keep secret it names: `{"kind": "slack", "urlSecret": "slack-url"}`.
+// The rule sends one notice when an episode opens, reminders if `remindMs` is set, and a recovery notice if `recovery` is true. The
+// rule is in force on all servers within 10 seconds, also for conditions that already hold. If the event or filter of a rule is replaced,
+// its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager whose rule has `recovery` gets a `withdrawn`
+// notice for each notice that it received. It closes the alert there, and states that recovery is not known. If only the channel of such a rule
+// changes, open episodes are sent to the new channel. A channel names its secrets: `{"kind": "slack", "urlSecret": "slack-url"}`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5244,10 +5241,10 @@ func (c *Client) PutNoticeRule(ctx context.Context, name NoticeRuleName, params 
 	return c.Client.Do(req)
 }
 
-// TestNoticeRule Send a test to where a notice rule says
+// TestNoticeRule Send a test notice by a notice rule
 //
-// Sends one notice that says it is a test, at once, whether the rule is enabled or not. It opens no episode. Whatever the receiver does,
-// the answer is a 200 that tells of it.
+// Sends one notice marked as a test immediately, also if the rule is disabled. It opens no episode. The response is 200 with the outcome,
+// even if the receiver fails.
 //
 // Corresponds with POST /v1/notice-rules/{name}/test (the `TestNoticeRule` operationId).
 func (c *Client) TestNoticeRule(ctx context.Context, name NoticeRuleName, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5262,9 +5259,9 @@ func (c *Client) TestNoticeRule(ctx context.Context, name NoticeRuleName, reqEdi
 	return c.Client.Do(req)
 }
 
-// ListNotices List what was told and what became of it, newest first
+// ListNotices List notices and their delivery state, newest first
 //
-// Notices of episodes that were over 30 days ago are forgotten.
+// Notices are deleted 30 days after the end of their episode.
 //
 // Corresponds with GET /v1/notices (the `ListNotices` operationId).
 func (c *Client) ListNotices(ctx context.Context, params *ListNoticesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5279,9 +5276,9 @@ func (c *Client) ListNotices(ctx context.Context, params *ListNoticesParams, req
 	return c.Client.Do(req)
 }
 
-// RetryNotice Send a notice again that was given up
+// RetryNotice Retry a notice that was given up
 //
-// It is sent at once, and again as a new one would be, under the same id. 409 `notice_not_dead` where it was not given up.
+// It is sent immediately with the same id, and retried like a new notice. 409 `notice_not_dead` if it was not given up.
 //
 // Corresponds with POST /v1/notices/{id}/retry (the `RetryNotice` operationId).
 func (c *Client) RetryNotice(ctx context.Context, id NoticeID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5296,9 +5293,9 @@ func (c *Client) RetryNotice(ctx context.Context, id NoticeID, reqEditors ...Req
 	return c.Client.Do(req)
 }
 
-// GetPlannerBudget What models have cost today, and may cost
+// GetPlannerBudget Read the planner's token usage and budget of today
 //
-// Tokens that are set aside for a question under way count. The rules that need no model cost nothing.
+// Includes tokens that are reserved for model calls in progress. Rules that need no model cost nothing.
 //
 // Corresponds with GET /v1/planner/budget (the `GetPlannerBudget` operationId).
 func (c *Client) GetPlannerBudget(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5315,8 +5312,7 @@ func (c *Client) GetPlannerBudget(ctx context.Context, reqEditors ...RequestEdit
 
 // ListPlannerSessions List analyses, newest first
 //
-// Each says who looked at which endpoint, why, what it changed or would have changed, and what it cost. What it called is in the
-// session alone.
+// Each has its endpoint, trigger, changes (made or proposed) and cost. Only the single session has the tool calls.
 //
 // Corresponds with GET /v1/planner/sessions (the `ListPlannerSessions` operationId).
 func (c *Client) ListPlannerSessions(ctx context.Context, params *ListPlannerSessionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5331,9 +5327,9 @@ func (c *Client) ListPlannerSessions(ctx context.Context, params *ListPlannerSes
 	return c.Client.Do(req)
 }
 
-// GetPlannerSession Read an analysis with everything that it called
+// GetPlannerSession Read an analysis with its tool calls
 //
-// Why it looked, what it was told, what it reasoned, changed or would have changed, and what it cost.
+// Its trigger, input, reasoning, changes (made or proposed), and cost.
 //
 // Corresponds with GET /v1/planner/sessions/{id} (the `GetPlannerSession` operationId).
 func (c *Client) GetPlannerSession(ctx context.Context, id SessionID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5348,10 +5344,10 @@ func (c *Client) GetPlannerSession(ctx context.Context, id SessionID, reqEditors
 	return c.Client.Do(req)
 }
 
-// UndoPlannerSession Take back what an analysis wrote
+// UndoPlannerSession Undo the changes of an analysis
 //
-// Removes the planner's hint, single run or pause of the kinds that the analysis wrote, also where a later analysis renewed them; the hints of persons stay. `warnings` name what was
-// removed, its author and its end. The planner writes no change of these kinds for four hours. 409 `session_changed_nothing` where the analysis put nothing in force.
+// Removes the planner's hint, single run or pause of the kinds that the analysis wrote, also if a later analysis renewed them; hints of API keys stay. `warnings` lists
+// each removed change with its author and expiry. The planner writes no change of these kinds for four hours. 409 `session_changed_nothing` if the analysis put nothing in force.
 //
 // Corresponds with POST /v1/planner/sessions/{id}/undo (the `UndoPlannerSession` operationId).
 func (c *Client) UndoPlannerSession(ctx context.Context, id SessionID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5366,9 +5362,9 @@ func (c *Client) UndoPlannerSession(ctx context.Context, id SessionID, reqEditor
 	return c.Client.Do(req)
 }
 
-// ListPlannerSuggestions List what the planner suggests, newest first
+// ListPlannerSuggestions List suggestions of the planner, newest first
 //
-// Endpoints with `planner` set to `suggest` are changed by nobody but a person. One suggestion of an endpoint waits at a time, for an hour.
+// For endpoints with `planner` set to `suggest`, every change needs approval. An endpoint has at most one open suggestion, which expires after an hour.
 //
 // Corresponds with GET /v1/planner/suggestions (the `ListPlannerSuggestions` operationId).
 func (c *Client) ListPlannerSuggestions(ctx context.Context, params *ListPlannerSuggestionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5383,9 +5379,9 @@ func (c *Client) ListPlannerSuggestions(ctx context.Context, params *ListPlanner
 	return c.Client.Do(req)
 }
 
-// ApprovePlannerSuggestion Put a suggestion in force
+// ApprovePlannerSuggestion Approve a suggestion
 //
-// It is in force with the answer, under the name of the planner, and its spans count from now. 409 `suggestion_decided` where it waits no longer, `suggestion_stale` where the endpoint was edited since, `endpoint_paused` where it is paused.
+// It is in force with the response, with the planner as author, and its durations count from now. 409 `suggestion_decided` if it is no longer open, `suggestion_stale` if the endpoint was edited since, `endpoint_paused` if the endpoint is paused.
 //
 // Corresponds with POST /v1/planner/suggestions/{id}/approve (the `ApprovePlannerSuggestion` operationId).
 func (c *Client) ApprovePlannerSuggestion(ctx context.Context, id SuggestionID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5400,9 +5396,9 @@ func (c *Client) ApprovePlannerSuggestion(ctx context.Context, id SuggestionID, 
 	return c.Client.Do(req)
 }
 
-// RejectPlannerSuggestion Turn a suggestion down
+// RejectPlannerSuggestion Reject a suggestion
 //
-// Nothing changes at the endpoint. The planner makes no suggestion of the same kind for four hours. 409 `suggestion_decided` where it waits no longer.
+// The endpoint does not change. The planner makes no suggestion of the same kind for four hours. 409 `suggestion_decided` if it is no longer open.
 //
 // Corresponds with POST /v1/planner/suggestions/{id}/reject (the `RejectPlannerSuggestion` operationId).
 func (c *Client) RejectPlannerSuggestion(ctx context.Context, id SuggestionID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5419,8 +5415,8 @@ func (c *Client) RejectPlannerSuggestion(ctx context.Context, id SuggestionID, r
 
 // ListRuns List runs, newest due time first
 //
-// Of all endpoints, or of one; live ones too. What went wrong in the last hour:
-// `status=failed&status=timed_out&status=lost` with `from`. Bodies are read run by run.
+// Of all endpoints, or of one; includes running runs. For the failures of the last hour, use
+// `status=failed&status=timed_out&status=lost` with `from`. Read a single run for its body.
 //
 // Corresponds with GET /v1/runs (the `ListRuns` operationId).
 func (c *Client) ListRuns(ctx context.Context, params *ListRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5435,10 +5431,10 @@ func (c *Client) ListRuns(ctx context.Context, params *ListRunsParams, reqEditor
 	return c.Client.Do(req)
 }
 
-// GetRun Read a run, with what was kept of the answer's body
+// GetRun Read a run with its captured response
 //
-// Its outcome and reason, the phases of its request, what was kept of the answer (redacted and truncated as the endpoint says), and the decision that followed with every rule
-// that applied. What stands in the body comes from the target.
+// Its outcome and reason, the phases of its request, the captured response (redacted and truncated by the endpoint's settings), and the decision that followed with every rule
+// that applied. The body is untrusted, because it comes from the target.
 //
 // Corresponds with GET /v1/runs/{id} (the `GetRun` operationId).
 func (c *Client) GetRun(ctx context.Context, id RunID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5453,11 +5449,11 @@ func (c *Client) GetRun(ctx context.Context, id RunID, reqEditors ...RequestEdit
 	return c.Client.Do(req)
 }
 
-// CancelRunWithBody Cancel a live run
+// CancelRunWithBody Cancel a running run
 //
-// Asks the worker that holds the run to end its request, whichever worker that is: at once, or within 2.5 s where a message gets lost.
-// The run then ends `canceled`, unless its answer is there first. It is not tried again, the failure count stays, and the
-// endpoint goes on with its next due time. The first request stays; asking again is no error.
+// Asks the worker that holds the run to end its request: at once, or within 2.5 s if the notification is lost. The run then ends
+// `canceled`, unless the response arrives first. It is not retried, the failure count stays, and the endpoint continues with its next
+// due time. The first cancellation is kept; repeating it is not an error.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5474,11 +5470,11 @@ func (c *Client) CancelRunWithBody(ctx context.Context, id RunID, contentType st
 	return c.Client.Do(req)
 }
 
-// CancelRun Cancel a live run
+// CancelRun Cancel a running run
 //
-// Asks the worker that holds the run to end its request, whichever worker that is: at once, or within 2.5 s where a message gets lost.
-// The run then ends `canceled`, unless its answer is there first. It is not tried again, the failure count stays, and the
-// endpoint goes on with its next due time. The first request stays; asking again is no error.
+// Asks the worker that holds the run to end its request: at once, or within 2.5 s if the notification is lost. The run then ends
+// `canceled`, unless the response arrives first. It is not retried, the failure count stays, and the endpoint continues with its next
+// due time. The first cancellation is kept; repeating it is not an error.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5495,9 +5491,9 @@ func (c *Client) CancelRun(ctx context.Context, id RunID, body CancelRunJSONRequ
 	return c.Client.Do(req)
 }
 
-// ListRunEvents Read the story of a run
+// ListRunEvents Read the events of a run
 //
-// What happened to it, in the order in which it happened, at most 1003 events. Other kinds may be added.
+// The events of the run in order of time, at most 1003. Other kinds may be added.
 //
 // Corresponds with GET /v1/runs/{id}/events (the `ListRunEvents` operationId).
 func (c *Client) ListRunEvents(ctx context.Context, id RunID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5514,7 +5510,7 @@ func (c *Client) ListRunEvents(ctx context.Context, id RunID, reqEditors ...Requ
 
 // ListSecrets List secrets by name
 //
-// Names and what is known of them; never values.
+// Names and metadata, never values.
 //
 // Corresponds with GET /v1/secrets (the `ListSecrets` operationId).
 func (c *Client) ListSecrets(ctx context.Context, params *ListSecretsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5531,8 +5527,8 @@ func (c *Client) ListSecrets(ctx context.Context, params *ListSecretsParams, req
 
 // DeleteSecret Delete a secret
 //
-// While endpoints or channels of notice rules refer to it that is 409 `secret_in_use`, which names some of them. With `force` it is
-// deleted all the same; their runs and notices fail until there is a secret of that name again.
+// If endpoints or channels of notice rules refer to it, the response is 409 `secret_in_use` and names some of them. With `force` it is
+// deleted nevertheless; their runs and notices fail until a secret of that name exists again.
 //
 // Corresponds with DELETE /v1/secrets/{name} (the `DeleteSecret` operationId).
 func (c *Client) DeleteSecret(ctx context.Context, name SecretName, params *DeleteSecretParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5547,9 +5543,9 @@ func (c *Client) DeleteSecret(ctx context.Context, name SecretName, params *Dele
 	return c.Client.Do(req)
 }
 
-// GetSecret Read what is known of a secret
+// GetSecret Read the metadata of a secret
 //
-// When it was last set, under which key it is encrypted, and how many endpoints and notice rules refer to it. Never its value.
+// When it was last set, its encryption key, and how many endpoints and notice rules refer to it. Never its value.
 //
 // Corresponds with GET /v1/secrets/{name} (the `GetSecret` operationId).
 func (c *Client) GetSecret(ctx context.Context, name SecretName, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5564,10 +5560,10 @@ func (c *Client) GetSecret(ctx context.Context, name SecretName, reqEditors ...R
 	return c.Client.Do(req)
 }
 
-// PutSecretWithBody Store a secret, or give it another value
+// PutSecretWithBody Store or replace a secret
 //
-// Endpoints refer to it as `{{secret "name"}}`. The value is encrypted at rest and never given out again. A run whose start is
-// committed after this has answered uses the new value. A server without RUBATO_SECRET_KEYS answers 503 `no_secret_keys`.
+// Endpoints refer to it as `{{secret "name"}}`. The value is encrypted at rest and never returned. A run that starts after the
+// response uses the new value. A server without RUBATO_SECRET_KEYS returns 503 `no_secret_keys`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5584,10 +5580,10 @@ func (c *Client) PutSecretWithBody(ctx context.Context, name SecretName, content
 	return c.Client.Do(req)
 }
 
-// PutSecret Store a secret, or give it another value
+// PutSecret Store or replace a secret
 //
-// Endpoints refer to it as `{{secret "name"}}`. The value is encrypted at rest and never given out again. A run whose start is
-// committed after this has answered uses the new value. A server without RUBATO_SECRET_KEYS answers 503 `no_secret_keys`.
+// Endpoints refer to it as `{{secret "name"}}`. The value is encrypted at rest and never returned. A run that starts after the
+// response uses the new value. A server without RUBATO_SECRET_KEYS returns 503 `no_secret_keys`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5604,9 +5600,9 @@ func (c *Client) PutSecret(ctx context.Context, name SecretName, body PutSecretJ
 	return c.Client.Do(req)
 }
 
-// ListSigningKeys List the live signing keys, newest first
+// ListSigningKeys List the active signing keys, newest first
 //
-// Their ids and when they end; never the keys.
+// Their ids and expiry, never the keys.
 //
 // Corresponds with GET /v1/signing-keys (the `ListSigningKeys` operationId).
 func (c *Client) ListSigningKeys(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5621,11 +5617,11 @@ func (c *Client) ListSigningKeys(ctx context.Context, reqEditors ...RequestEdito
 	return c.Client.Do(req)
 }
 
-// CreateSigningKeyWithBody Make a signing key
+// CreateSigningKeyWithBody Create a signing key
 //
-// Requests of endpoints with `sign` are signed under every live key, by Standard Webhooks. The answer holds the key as receivers are
-// given it, `whsec_...`; it is shown this once. The key before it stays live until it expires or is deleted, so that receivers can
-// learn the new one meanwhile; a third one is 409 `too_many_signing_keys`. A server without RUBATO_SECRET_KEYS answers 503
+// Requests of endpoints with `sign` are signed with every active key, by Standard Webhooks. The response contains the key in the form
+// for receivers, `whsec_...`; it is shown only once. The previous key stays active until it expires or is deleted, so that receivers
+// can switch to the new key. A third key is refused: 409 `too_many_signing_keys`. A server without RUBATO_SECRET_KEYS returns 503
 // `no_secret_keys`.
 //
 // Takes any type of body and a specified content type.
@@ -5643,11 +5639,11 @@ func (c *Client) CreateSigningKeyWithBody(ctx context.Context, contentType strin
 	return c.Client.Do(req)
 }
 
-// CreateSigningKey Make a signing key
+// CreateSigningKey Create a signing key
 //
-// Requests of endpoints with `sign` are signed under every live key, by Standard Webhooks. The answer holds the key as receivers are
-// given it, `whsec_...`; it is shown this once. The key before it stays live until it expires or is deleted, so that receivers can
-// learn the new one meanwhile; a third one is 409 `too_many_signing_keys`. A server without RUBATO_SECRET_KEYS answers 503
+// Requests of endpoints with `sign` are signed with every active key, by Standard Webhooks. The response contains the key in the form
+// for receivers, `whsec_...`; it is shown only once. The previous key stays active until it expires or is deleted, so that receivers
+// can switch to the new key. A third key is refused: 409 `too_many_signing_keys`. A server without RUBATO_SECRET_KEYS returns 503
 // `no_secret_keys`.
 //
 // Takes a body of the `application/json` content type.
@@ -5667,7 +5663,7 @@ func (c *Client) CreateSigningKey(ctx context.Context, body CreateSigningKeyJSON
 
 // DeleteSigningKey Delete a signing key
 //
-// Nothing that starts after the answer is signed under it. Without a live key the runs of endpoints with `sign` fail.
+// Requests of runs that start after the response are not signed with it. Without an active key, runs of endpoints with `sign` fail.
 //
 // Corresponds with DELETE /v1/signing-keys/{id} (the `DeleteSigningKey` operationId).
 func (c *Client) DeleteSigningKey(ctx context.Context, id SigningKeyID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5682,10 +5678,10 @@ func (c *Client) DeleteSigningKey(ctx context.Context, id SigningKeyID, reqEdito
 	return c.Client.Do(req)
 }
 
-// GetStats How all of it does
+// GetStats Read statistics of all endpoints
 //
-// What is due and running at this moment, and how your newest runs did: at most 10,000 of those that were due within the last
-// hour. It costs the same however much is registered.
+// The due endpoints and running runs at this moment, and the outcomes of your newest runs: at most 10,000 that were due within the last
+// hour. Its cost does not depend on the number of endpoints.
 //
 // Corresponds with GET /v1/stats (the `GetStats` operationId).
 func (c *Client) GetStats(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5702,8 +5698,8 @@ func (c *Client) GetStats(ctx context.Context, reqEditors ...RequestEditorFn) (*
 
 // TestRequestWithBody Send a request once without registering an endpoint
 //
-// Does what `POST /v1/endpoints/{id}/test` does, for an endpoint that is described in the body and not stored. The body is what
-// registers an endpoint, and follows the same rules.
+// Works like `POST /v1/endpoints/{id}/test`, for an endpoint that is given in the body and not stored. The body has the fields and
+// rules of a registration.
 //
 // Takes any type of body and a specified content type.
 //
@@ -5722,8 +5718,8 @@ func (c *Client) TestRequestWithBody(ctx context.Context, contentType string, bo
 
 // TestRequest Send a request once without registering an endpoint
 //
-// Does what `POST /v1/endpoints/{id}/test` does, for an endpoint that is described in the body and not stored. The body is what
-// registers an endpoint, and follows the same rules.
+// Works like `POST /v1/endpoints/{id}/test`, for an endpoint that is given in the body and not stored. The body has the fields and
+// rules of a registration.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5740,9 +5736,9 @@ func (c *Client) TestRequest(ctx context.Context, body TestRequestJSONRequestBod
 	return c.Client.Do(req)
 }
 
-// ListWorkers Who runs endpoints, the newest first
+// ListWorkers List workers, newest first
 //
-// At most 500 workers; those that have been gone for long are forgotten.
+// At most 500 workers. Workers that stopped long ago are not listed.
 //
 // Corresponds with GET /v1/workers (the `ListWorkers` operationId).
 func (c *Client) ListWorkers(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9180,32 +9176,32 @@ func WithBaseURL(baseURL string) ClientOption {
 // ClientWithResponsesInterface is the interface specification for the client with responses above.
 type ClientWithResponsesInterface interface {
 
-	// GetHealthWithResponse Whether the process is alive
+	// GetHealthWithResponse Check liveness
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /healthz (the `GetHealth` operationId).
 	GetHealthWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetHealthResponse, error)
 
-	// GetContractWithResponse This document
+	// GetContractWithResponse Read the API contract
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /openapi.yaml (the `GetContract` operationId).
 	GetContractWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetContractResponse, error)
 
-	// GetReadinessWithResponse Whether the server can do its work
+	// GetReadinessWithResponse Check readiness
 	//
-	// Where it cannot, the answer is a 503 with the code `not_ready`, and `errors` names each check that fails.
+	// If the server is not ready, the response is 503 with the code `not_ready`, and `errors` lists each failing check.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /readyz (the `GetReadiness` operationId).
 	GetReadinessWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetReadinessResponse, error)
 
-	// ListAuditWithResponse Who changed what, newest first
+	// ListAuditWithResponse List the audit log, newest first
 	//
-	// Every change of endpoints, hints, pauses, runs, suggestions, notice rules, maintenance windows, secrets and keys, written in the transaction of the change. What changed nothing is no entry, but for a request for a run. Entries are only ever added.
+	// Every change of endpoints, hints, pauses, runs, suggestions, notice rules, maintenance windows, secrets and keys, written in the transaction of the change. A request that changed nothing has no entry, except a request for a run. The log is append-only.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -9214,8 +9210,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListEndpointsWithResponse List endpoints, newest first
 	//
-	// Those in service, unless `state` asks for others; filters hold together. Each item is what reading the endpoint answers. The next page is got by `cursor`, from
-	// `nextCursor`; without one it was the last.
+	// Excludes archived endpoints unless `state` asks for them. All filters must match. Each item has the fields of the single endpoint. Pass `nextCursor` as `cursor` to
+	// get the next page; the last page has none.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -9224,7 +9220,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateEndpointWithBodyWithResponse Register an endpoint
 	//
-	// Workers may run it from the moment of the answer. An interval is due at once, or at `startAt`; a cron at its first occurrence.
+	// Workers may run it as soon as the response is sent. An interval is due at once, or at `startAt`. A cron is due at its first occurrence.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9233,7 +9229,7 @@ type ClientWithResponsesInterface interface {
 
 	// CreateEndpointWithResponse Register an endpoint
 	//
-	// Workers may run it from the moment of the answer. An interval is due at once, or at `startAt`; a cron at its first occurrence.
+	// Workers may run it as soon as the response is sent. An interval is due at once, or at `startAt`. A cron is due at its first occurrence.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9242,8 +9238,8 @@ type ClientWithResponsesInterface interface {
 
 	// PutEndpointByKeyWithBodyWithResponse Create or replace the endpoint that has a key
 	//
-	// The endpoint in service with this key gets exactly the given fields, and the default of every other one; where there is none, it
-	// is created. What is the same already is not written, and keeps its version. `***` as the value of a header keeps the stored one.
+	// The endpoint with this key gets exactly the given fields, and the default of every other field. If no endpoint that is not archived has the key,
+	// one is created. An unchanged endpoint is not written and keeps its version. `***` as a header value keeps the stored value.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9252,8 +9248,8 @@ type ClientWithResponsesInterface interface {
 
 	// PutEndpointByKeyWithResponse Create or replace the endpoint that has a key
 	//
-	// The endpoint in service with this key gets exactly the given fields, and the default of every other one; where there is none, it
-	// is created. What is the same already is not written, and keeps its version. `***` as the value of a header keeps the stored one.
+	// The endpoint with this key gets exactly the given fields, and the default of every other field. If no endpoint that is not archived has the key,
+	// one is created. An unchanged endpoint is not written and keeps its version. `***` as a header value keeps the stored value.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9262,7 +9258,7 @@ type ClientWithResponsesInterface interface {
 
 	// ArchiveEndpointWithResponse Archive an endpoint
 	//
-	// It never runs again; its history stays. A run that is live goes on. Archiving twice is no error.
+	// The endpoint never runs again; its history is kept. A running run continues. Archiving it twice is not an error.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -9271,8 +9267,8 @@ type ClientWithResponsesInterface interface {
 
 	// GetEndpointWithResponse Read an endpoint
 	//
-	// Its configuration, its state (active, paused or archived), hints in force, when it runs next and by which rule, failures in a row, and its last run. The `version` is
-	// what `If-Match` takes. Secrets in headers and credentials are masked.
+	// Its configuration, its state (active, paused or archived), active hints, its next run and the rule that set it, consecutive failures, and its last run.
+	// `If-Match` takes the `version`. Secrets in headers and credentials are masked.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -9281,8 +9277,8 @@ type ClientWithResponsesInterface interface {
 
 	// PatchEndpointWithBodyWithResponse Edit an endpoint
 	//
-	// A JSON Merge Patch (RFC 7396) on the endpoint's fields: what is absent stays, null goes back to the default, objects are merged
-	// member by member. Rules are checked on the result, and the next run is planned afresh. A patch that changes no field leaves the version as it is.
+	// A JSON Merge Patch (RFC 7396) of the endpoint's fields: absent fields stay, null restores the default, and objects are merged
+	// member by member. The result is validated, and the next run is planned again. A patch that changes no field keeps the version.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9291,8 +9287,8 @@ type ClientWithResponsesInterface interface {
 
 	// PatchEndpointWithResponse Edit an endpoint
 	//
-	// A JSON Merge Patch (RFC 7396) on the endpoint's fields: what is absent stays, null goes back to the default, objects are merged
-	// member by member. Rules are checked on the result, and the next run is planned afresh. A patch that changes no field leaves the version as it is.
+	// A JSON Merge Patch (RFC 7396) of the endpoint's fields: absent fields stay, null restores the default, and objects are merged
+	// member by member. The result is validated, and the next run is planned again. A patch that changes no field keeps the version.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9301,35 +9297,35 @@ type ClientWithResponsesInterface interface {
 
 	// PatchEndpointWithApplicationMergePatchPlusJSONBodyWithResponse Edit an endpoint
 	//
-	// A JSON Merge Patch (RFC 7396) on the endpoint's fields: what is absent stays, null goes back to the default, objects are merged
-	// member by member. Rules are checked on the result, and the next run is planned afresh. A patch that changes no field leaves the version as it is.
+	// A JSON Merge Patch (RFC 7396) of the endpoint's fields: absent fields stay, null restores the default, and objects are merged
+	// member by member. The result is validated, and the next run is planned again. A patch that changes no field keeps the version.
 	//
 	// Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /v1/endpoints/{id} (the `PatchEndpoint` operationId).
 	PatchEndpointWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id EndpointID, params *PatchEndpointParams, body PatchEndpointApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchEndpointResponse, error)
 
-	// ExplainEndpointWithResponse Why it runs next when it does
+	// ExplainEndpointWithResponse Explain when an endpoint runs next
 	//
-	// The decision now in force, with every rule that applied.
+	// The current decision, with every rule that applied.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/endpoints/{id}/explain (the `ExplainEndpoint` operationId).
 	ExplainEndpointWithResponse(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*ExplainEndpointResponse, error)
 
-	// GetEndpointHealthWithResponse How an endpoint did
+	// GetEndpointHealthWithResponse Read an endpoint's success rate and latency
 	//
-	// Success and latency over the last hour, 4 hours and 24 hours, by due time, out of its newest 100,000 runs.
+	// Success and latency over the last hour, 4 hours and 24 hours, by due time, of its newest 100,000 runs.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/endpoints/{id}/health (the `GetEndpointHealth` operationId).
 	GetEndpointHealthWithResponse(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*GetEndpointHealthResponse, error)
 
-	// ClearHintsWithResponse Forget both hints
+	// ClearHintsWithResponse Remove both hints
 	//
-	// The baseline is in force again when the call returns. `warnings` name each hint that was removed, its author and its end; `nothing_in_force` where there was none. The planner does not write again what was its own for four hours.
+	// The baseline is in force again when the call returns. `warnings` lists each removed hint with its author and expiry, or `nothing_in_force` if there was none. The planner does not write the kinds of hints that it had written again for four hours.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -9338,9 +9334,9 @@ type ClientWithResponsesInterface interface {
 
 	// PutIntervalHintWithBodyWithResponse Propose another interval
 	//
-	// Replaces the baseline, its backoff included, until it expires; clamps still hold. In force when the call returns. Exactly one of
-	// `ttlMs` and `expiresAt` says how long it holds. What was planned while it held stays planned until something is decided again, which a
-	// run, an edit or `DELETE` of the hints does.
+	// Replaces the baseline, including its backoff, until the hint expires; clamps still hold. It is in force when the call returns. Give
+	// exactly one of `ttlMs` and `expiresAt`. A run that was planned by the hint keeps its due time after the expiry, until a run, an
+	// edit or `DELETE` of the hints plans the next run.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9349,29 +9345,29 @@ type ClientWithResponsesInterface interface {
 
 	// PutIntervalHintWithResponse Propose another interval
 	//
-	// Replaces the baseline, its backoff included, until it expires; clamps still hold. In force when the call returns. Exactly one of
-	// `ttlMs` and `expiresAt` says how long it holds. What was planned while it held stays planned until something is decided again, which a
-	// run, an edit or `DELETE` of the hints does.
+	// Replaces the baseline, including its backoff, until the hint expires; clamps still hold. It is in force when the call returns. Give
+	// exactly one of `ttlMs` and `expiresAt`. A run that was planned by the hint keeps its due time after the expiry, until a run, an
+	// edit or `DELETE` of the hints plans the next run.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /v1/endpoints/{id}/hints/interval (the `PutIntervalHint` operationId).
 	PutIntervalHintWithResponse(ctx context.Context, id EndpointID, body PutIntervalHintJSONRequestBody, reqEditors ...RequestEditorFn) (*PutIntervalHintResponse, error)
 
-	// PutOneShotHintWithBodyWithResponse Propose one run at an instant
+	// PutOneShotHintWithBodyWithResponse Propose one run at a given time
 	//
-	// It wins where it is earlier than what is planned: it can advance a run, never hold one back. Exactly one of `at` and `inMs` names
-	// the instant, exactly one of `ttlMs` and `expiresAt` says how long the hint holds.
+	// It applies only if it is earlier than the planned run: it can advance a run, never delay one. Give exactly one of `at` and `inMs`
+	// for the time of the run, and exactly one of `ttlMs` and `expiresAt` for the expiry of the hint.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /v1/endpoints/{id}/hints/one-shot (the `PutOneShotHint` operationId).
 	PutOneShotHintWithBodyWithResponse(ctx context.Context, id EndpointID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutOneShotHintResponse, error)
 
-	// PutOneShotHintWithResponse Propose one run at an instant
+	// PutOneShotHintWithResponse Propose one run at a given time
 	//
-	// It wins where it is earlier than what is planned: it can advance a run, never hold one back. Exactly one of `at` and `inMs` names
-	// the instant, exactly one of `ttlMs` and `expiresAt` says how long the hint holds.
+	// It applies only if it is earlier than the planned run: it can advance a run, never delay one. Give exactly one of `at` and `inMs`
+	// for the time of the run, and exactly one of `ttlMs` and `expiresAt` for the expiry of the hint.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9380,7 +9376,7 @@ type ClientWithResponsesInterface interface {
 
 	// PauseEndpointWithBodyWithResponse Pause an endpoint
 	//
-	// No run starts after the answer; one that is live goes on. One-off runs that wait are withdrawn, and each is recorded as `skipped` with the reason `withdrawn`.
+	// No run starts after the response; a running run continues. Waiting one-off runs are withdrawn, and each is recorded as `skipped` with the reason `withdrawn`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9389,7 +9385,7 @@ type ClientWithResponsesInterface interface {
 
 	// PauseEndpointWithResponse Pause an endpoint
 	//
-	// No run starts after the answer; one that is live goes on. One-off runs that wait are withdrawn, and each is recorded as `skipped` with the reason `withdrawn`.
+	// No run starts after the response; a running run continues. Waiting one-off runs are withdrawn, and each is recorded as `skipped` with the reason `withdrawn`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9398,7 +9394,7 @@ type ClientWithResponsesInterface interface {
 
 	// PreviewEndpointWithResponse The next due times
 	//
-	// What would be, were every run to succeed at once. Empty for an endpoint that is archived or paused until somebody resumes.
+	// A forecast that assumes that every run succeeds immediately. It is empty for an endpoint that is archived or paused indefinitely.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -9407,16 +9403,16 @@ type ClientWithResponsesInterface interface {
 
 	// ResetFailuresWithResponse Set the failure count to zero
 	//
-	// Ends the backoff, and a wait that the target asked for.
+	// Ends the backoff, and a wait that the target requested (Retry-After).
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/endpoints/{id}/reset-failures (the `ResetFailures` operationId).
 	ResetFailuresWithResponse(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*ResetFailuresResponse, error)
 
-	// ResumeEndpointWithResponse End a pause at once
+	// ResumeEndpointWithResponse Resume an endpoint
 	//
-	// Resuming an endpoint that is not paused is no error.
+	// Ends its pause at once. Resuming an endpoint that is not paused is not an error.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -9425,13 +9421,13 @@ type ClientWithResponsesInterface interface {
 
 	// RunEndpointWithBodyWithResponse Run an endpoint now
 	//
-	// Queues a one-off run, whatever hints, clamps and pause say. It starts as soon as the endpoint runs nothing else: one-off runs that wait
-	// take turns by priority and age, and go before what the schedule plans. Each request is a run of its own, unless an `idempotencyKey` says
-	// otherwise. The retry policy of the endpoint holds for it too. A pause withdraws the one-off runs that wait, and records each as
-	// `skipped` with the reason `withdrawn`.
+	// Queues a one-off run that ignores hints, clamps and pause. It starts as soon as the endpoint has no other run. The queue is ordered by
+	// priority, then age, and goes before scheduled runs. Each request queues a separate run, unless `idempotencyKey` repeats. The
+	// endpoint's retry policy applies. A pause withdraws the waiting one-off runs, and records each as `skipped` with the reason
+	// `withdrawn`.
 	//
-	// At most 1,000 one-off runs of an endpoint may wait, unless the operator says otherwise; the answer is 429 with the code
-	// `too_many_waiting_runs` beyond.
+	// The queue of an endpoint holds at most 1,000 one-off runs by default; the operator can change that. Beyond it the response is 429
+	// with the code `too_many_waiting_runs`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9440,13 +9436,13 @@ type ClientWithResponsesInterface interface {
 
 	// RunEndpointWithResponse Run an endpoint now
 	//
-	// Queues a one-off run, whatever hints, clamps and pause say. It starts as soon as the endpoint runs nothing else: one-off runs that wait
-	// take turns by priority and age, and go before what the schedule plans. Each request is a run of its own, unless an `idempotencyKey` says
-	// otherwise. The retry policy of the endpoint holds for it too. A pause withdraws the one-off runs that wait, and records each as
-	// `skipped` with the reason `withdrawn`.
+	// Queues a one-off run that ignores hints, clamps and pause. It starts as soon as the endpoint has no other run. The queue is ordered by
+	// priority, then age, and goes before scheduled runs. Each request queues a separate run, unless `idempotencyKey` repeats. The
+	// endpoint's retry policy applies. A pause withdraws the waiting one-off runs, and records each as `skipped` with the reason
+	// `withdrawn`.
 	//
-	// At most 1,000 one-off runs of an endpoint may wait, unless the operator says otherwise; the answer is 429 with the code
-	// `too_many_waiting_runs` beyond.
+	// The queue of an endpoint holds at most 1,000 one-off runs by default; the operator can change that. Beyond it the response is 429
+	// with the code `too_many_waiting_runs`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9455,21 +9451,21 @@ type ClientWithResponsesInterface interface {
 
 	// ListEndpointRunsWithResponse List the runs of an endpoint, newest due time first
 	//
-	// Live ones too. `scheduledFor` is the due time, `startLagMs` how late it was sent, `source` the rule that set the due time; what the target answered is read run by run.
+	// Includes running runs. `scheduledFor` is the due time, `startLagMs` the delay until the request was sent, and `source` the rule that set the due time. Read a single run for the target's response.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/endpoints/{id}/runs (the `ListEndpointRuns` operationId).
 	ListEndpointRunsWithResponse(ctx context.Context, id EndpointID, params *ListEndpointRunsParams, reqEditors ...RequestEditorFn) (*ListEndpointRunsResponse, error)
 
-	// TestEndpointWithResponse Send the request of an endpoint once, to see what comes back
+	// TestEndpointWithResponse Send a test request of an endpoint
 	//
-	// Sends what a run would send now, with templates, secrets, credentials and signature, and judges the answer as that of a run. It is no
-	// run: schedule, history, failure count and hints know nothing of it, and a paused endpoint can be tested. The audit log does.
+	// Sends the request of a run, with templates, secrets, credentials and signature, and evaluates the response like that of a run. A test
+	// does not change the schedule, history, failure count or hints. A paused endpoint can be tested. The audit log records the test.
 	//
 	// The request has `Rubato-Test: true`, a `Rubato-Run-Id` and an `Idempotency-Key` that no run has, and no `Rubato-Fence`; it is never
-	// conditional. It may take as long as the endpoint allows, at most 30 s, and 10 s more where it needs an access token first. Whatever
-	// the target does, the answer is a 200 that tells of it.
+	// conditional. Its timeout is that of the endpoint, at most 30 s, and 10 s more if it needs an access token first. The response is
+	// 200 with the outcome, even if the target fails.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -9478,7 +9474,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListEndpointVersionsWithResponse List the versions of an endpoint, newest first
 	//
-	// Every change of the configuration makes a version. The current one is always kept, the others as long as the audit log. A pause or a hint makes no version.
+	// Every change of the configuration creates a version. The current version is always kept, the others as long as the audit log. Pauses and hints create no version.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -9487,18 +9483,18 @@ type ClientWithResponsesInterface interface {
 
 	// GetEndpointVersionWithResponse Read one version of an endpoint
 	//
-	// The whole configuration as it was. Values of headers that look secret are `***`.
+	// The complete configuration of that version. Header values that look secret are `***`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/endpoints/{id}/versions/{version} (the `GetEndpointVersion` operationId).
 	GetEndpointVersionWithResponse(ctx context.Context, id EndpointID, version int64, reqEditors ...RequestEditorFn) (*GetEndpointVersionResponse, error)
 
-	// ExportEndpointsWithResponse Write endpoints as lines that import takes
+	// ExportEndpointsWithResponse Export endpoints as import lines
 	//
-	// An `ImportLine` for each endpoint, newest first. Values of headers that look secret are `***`, which import takes as: keep the stored
-	// value. Endpoints that are registered meanwhile may be missing; no endpoint comes twice. An answer that broke off ends in the middle
-	// of a line or of the transfer, never as if it were whole.
+	// An `ImportLine` for each endpoint, newest first. Header values that look secret are `***`; import keeps the stored value for them.
+	// Endpoints that are registered during the export may be missing; no endpoint is exported twice. A broken export ends in the middle of a
+	// line or of the transfer, so that it cannot be mistaken for a complete one.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -9507,50 +9503,49 @@ type ClientWithResponsesInterface interface {
 
 	// ImportEndpointsWithBodyWithResponse Create and replace many endpoints
 	//
-	// Takes up to 100,000 lines, each an `ImportLine` of at most 512 KiB, and answers a line for each of them, an `ImportResult`, in the
-	// same order while it goes on, then an `ImportSummary`. Empty lines are passed over. The status is 200 as soon as the first line was read.
+	// Takes up to 100,000 lines, each an `ImportLine` of at most 512 KiB. The response streams an `ImportResult` for each line in the same
+	// order, then an `ImportSummary`. Empty lines are ignored. The status is 200 as soon as the first line is read.
 	//
-	// A line with the `id` or the `key` of an endpoint in service replaces that one's fields, as PUT by key does; any other line
-	// creates. A bad line fails alone. Lines are stored in batches, and what was answered is stored. First runs of intervals are spread
-	// over the interval, by a phase that follows from the key, unless the line has a `startAt`; crons keep their grid.
+	// A line with the `id` or `key` of an endpoint that is not archived replaces its fields, like PUT by key; any other line creates an
+	// endpoint. An invalid line fails alone. Lines are stored in batches; a line is stored before its result is sent. First runs of
+	// intervals are spread over the interval, by a phase derived from the key, unless the line has a `startAt`; crons keep their times.
 	//
-	// After a lost connection send the same lines again: those with a key that are stored already come back as `unchanged`. With `from` the
-	// lines before it are passed over, so that nothing is done twice for lines without a key either: go on from the line after the last answer.
-	// This is what an `Idempotency-Key` is elsewhere, and a stream takes none.
+	// After a lost connection, send the same lines again: stored lines with a key return `unchanged`. For lines without a key, set `from`
+	// to the line after the last result, so that no line is applied twice. Streams do not support `Idempotency-Key`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/endpoints:import (the `ImportEndpoints` operationId).
 	ImportEndpointsWithBodyWithResponse(ctx context.Context, params *ImportEndpointsParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ImportEndpointsResponse, error)
 
-	// WatchEventsWithResponse Watch what happens, as server-sent events
+	// WatchEventsWithResponse Watch events as server-sent events
 	//
-	// A stream (`text/event-stream`) of what happens to the tenant's endpoints from now on, in the order of commits. The `event` of a
-	// message is its type, `data` an `Event` in JSON, `id` the place to resume from: send it back as `Last-Event-ID`, as browsers
-	// do by themselves, and nothing of the last 24 hours is missed.
+	// A stream (`text/event-stream`) of new events of the tenant's endpoints, in commit order. The `event` of a message is its type, `data`
+	// an `Event` in JSON, and `id` the position to resume from. Send it back as `Last-Event-ID`, as browsers do, and no event of the last
+	// 24 hours is missed.
 	//
-	// Delivery is at least once. `run.finished` and everything about endpoints and hints comes once per stream; a `run.started` that lies
-	// within 5 s before the one that was told last may come again after a resume, and one comes together with `run.finished` for runs that are over within half a second. An event is told when
-	// every transaction that began before it is over, which takes milliseconds, and while a long one writes as long as that one.
-	// A comment comes every 15 s when nothing else does. Who does not read for 10 s is cut off, and may resume.
+	// Delivery is at least once. `run.finished` and all events of endpoints and hints are sent once per stream. After a resume, a
+	// `run.started` of the 5 s before the last sent one may repeat. For runs that end within half a second, `run.started` comes together
+	// with `run.finished`. An event is sent after every transaction that began before it has ended, so that a long write delays events.
+	// A comment is sent every 15 s without events. A client that does not read for 10 s is disconnected, and may resume.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/events (the `WatchEvents` operationId).
 	WatchEventsWithResponse(ctx context.Context, params *WatchEventsParams, reqEditors ...RequestEditorFn) (*WatchEventsResponse, error)
 
-	// ExplainWithBodyWithResponse When would it run next?
+	// ExplainWithBodyWithResponse Explain a decision from given facts
 	//
-	// Decides on the given facts alone; nothing is read or stored. `rubato explain` takes the same objects, offline.
+	// Decides from the given facts alone; nothing is read or stored. `rubato explain` takes the same objects offline.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/explain (the `Explain` operationId).
 	ExplainWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ExplainResponse, error)
 
-	// ExplainWithResponse When would it run next?
+	// ExplainWithResponse Explain a decision from given facts
 	//
-	// Decides on the given facts alone; nothing is read or stored. `rubato explain` takes the same objects, offline.
+	// Decides from the given facts alone; nothing is read or stored. `rubato explain` takes the same objects offline.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9559,25 +9554,25 @@ type ClientWithResponsesInterface interface {
 
 	// ListKeysWithResponse List API keys, newest first
 	//
-	// With names, scopes and when they end; never secrets. Revoked ones too.
+	// With names, scopes and expiry, never secrets. Includes revoked keys.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/keys (the `ListKeys` operationId).
 	ListKeysWithResponse(ctx context.Context, params *ListKeysParams, reqEditors ...RequestEditorFn) (*ListKeysResponse, error)
 
-	// CreateKeyWithBodyWithResponse Make an API key
+	// CreateKeyWithBodyWithResponse Create an API key
 	//
-	// The answer holds the secret. It is shown this once; only its hash is kept.
+	// The response contains the secret. It is shown only once, because only its hash is stored.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/keys (the `CreateKey` operationId).
 	CreateKeyWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateKeyResponse, error)
 
-	// CreateKeyWithResponse Make an API key
+	// CreateKeyWithResponse Create an API key
 	//
-	// The answer holds the secret. It is shown this once; only its hash is kept.
+	// The response contains the secret. It is shown only once, because only its hash is stored.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9586,8 +9581,8 @@ type ClientWithResponsesInterface interface {
 
 	// RevokeKeyWithResponse Revoke an API key
 	//
-	// It stops within 5 seconds everywhere, and stays in the list. Revoking twice is no error. The last key in force with the scope
-	// admin cannot be revoked: 409 `last_admin_key`.
+	// The key stops working on all servers within 5 seconds, and stays in the list. Revoking it twice is not an error. The last active key
+	// with the scope admin cannot be revoked: 409 `last_admin_key`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -9596,27 +9591,27 @@ type ClientWithResponsesInterface interface {
 
 	// GetKeyWithResponse Read an API key
 	//
-	// Its name, scopes, and when it was made, last used, and ends. Never its secret.
+	// Its name, scopes, creation, last use and expiry, never its secret.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/keys/{id} (the `GetKey` operationId).
 	GetKeyWithResponse(ctx context.Context, id KeyID, reqEditors ...RequestEditorFn) (*GetKeyResponse, error)
 
-	// RotateKeyWithBodyWithResponse Give an API key a new secret
+	// RotateKeyWithBodyWithResponse Rotate the secret of an API key
 	//
-	// The key stays what it is. The answer holds the new secret, which is shown this once. The one before stays good for `overlapMs`;
-	// those before that no longer than it.
+	// The key keeps its id, name and scopes. The response contains the new secret, which is shown only once. The previous secret stays
+	// valid for `overlapMs`; older secrets expire no later than that.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/keys/{id}/rotate (the `RotateKey` operationId).
 	RotateKeyWithBodyWithResponse(ctx context.Context, id KeyID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RotateKeyResponse, error)
 
-	// RotateKeyWithResponse Give an API key a new secret
+	// RotateKeyWithResponse Rotate the secret of an API key
 	//
-	// The key stays what it is. The answer holds the new secret, which is shown this once. The one before stays good for `overlapMs`;
-	// those before that no longer than it.
+	// The key keeps its id, name and scopes. The response contains the new secret, which is shown only once. The previous secret stays
+	// valid for `overlapMs`; older secrets expire no later than that.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9625,7 +9620,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListMaintenanceWindowsWithResponse List maintenance windows by name
 	//
-	// Those that are over too: compare `startsAt` and `endsAt` with now.
+	// Includes windows that have ended: compare `startsAt` and `endsAt` with the current time.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -9634,7 +9629,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteMaintenanceWindowWithResponse Delete a maintenance window
 	//
-	// What it held is told now, where it goes on.
+	// Episodes that the window held back are sent now, if they still last.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -9643,8 +9638,8 @@ type ClientWithResponsesInterface interface {
 
 	// PutMaintenanceWindowWithBodyWithResponse Store a maintenance window, or replace it
 	//
-	// While it lasts, nobody is told of the endpoints that it covers. What opened meanwhile and goes on is told at its end; what is over by
-	// then is not. Endpoints run as ever.
+	// During the window, no notices are sent for the endpoints that it covers. Episodes that opened during the window and still last are sent at its
+	// end; episodes that have ended are not. Endpoints keep running.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9653,8 +9648,8 @@ type ClientWithResponsesInterface interface {
 
 	// PutMaintenanceWindowWithResponse Store a maintenance window, or replace it
 	//
-	// While it lasts, nobody is told of the endpoints that it covers. What opened meanwhile and goes on is told at its end; what is over by
-	// then is not. Endpoints run as ever.
+	// During the window, no notices are sent for the endpoints that it covers. Episodes that opened during the window and still last are sent at its
+	// end; episodes that have ended are not. Endpoints keep running.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9663,7 +9658,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListNoticeRulesWithResponse List notice rules by name
 	//
-	// Each says of what somebody is told, for which endpoints, and where to.
+	// Each rule has an event, a filter of endpoints, and a channel.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -9672,8 +9667,8 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteNoticeRuleWithResponse Delete a notice rule
 	//
-	// Its open episodes end. A chat or a mailbox hears nothing of that. A webhook or an Alertmanager whose rule has `recovery` gets a last notice
-	// of what it was told, `withdrawn`, which closes it there. What the rule told stays in the list of notices.
+	// Its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager whose rule has `recovery` gets a `withdrawn`
+	// notice for each notice that it received, which closes the alert there. Sent notices stay in the list.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -9682,7 +9677,7 @@ type ClientWithResponsesInterface interface {
 
 	// GetNoticeRuleWithResponse Read a notice rule
 	//
-	// Of what somebody is told, for which endpoints, where to, and whether it is enabled.
+	// Its event, its filter of endpoints, its channel, and whether it is enabled.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -9691,11 +9686,11 @@ type ClientWithResponsesInterface interface {
 
 	// PutNoticeRuleWithBodyWithResponse Store a notice rule, or replace it
 	//
-	// Somebody is told when an episode opens that the rule is about, once; of reminders, where `remindMs` asks for them; and of its end,
-	// where `recovery` is true. The rule is in force everywhere within 10 seconds, for what is so already too. Where a rule is replaced by one about something
-	// else, its open episodes end. A chat or a mailbox hears nothing of that. A webhook or an Alertmanager whose rule has `recovery` gets a last notice of what it was
-	// told, `withdrawn`, which closes it there and says that it is not known to have recovered. Where such a rule only goes elsewhere from now on, what goes on
-	// is told anew there. What a channel needs to keep secret it names: `{"kind": "slack", "urlSecret": "slack-url"}`.
+	// The rule sends one notice when an episode opens, reminders if `remindMs` is set, and a recovery notice if `recovery` is true. The
+	// rule is in force on all servers within 10 seconds, also for conditions that already hold. If the event or filter of a rule is replaced,
+	// its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager whose rule has `recovery` gets a `withdrawn`
+	// notice for each notice that it received. It closes the alert there, and states that recovery is not known. If only the channel of such a rule
+	// changes, open episodes are sent to the new channel. A channel names its secrets: `{"kind": "slack", "urlSecret": "slack-url"}`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9704,48 +9699,48 @@ type ClientWithResponsesInterface interface {
 
 	// PutNoticeRuleWithResponse Store a notice rule, or replace it
 	//
-	// Somebody is told when an episode opens that the rule is about, once; of reminders, where `remindMs` asks for them; and of its end,
-	// where `recovery` is true. The rule is in force everywhere within 10 seconds, for what is so already too. Where a rule is replaced by one about something
-	// else, its open episodes end. A chat or a mailbox hears nothing of that. A webhook or an Alertmanager whose rule has `recovery` gets a last notice of what it was
-	// told, `withdrawn`, which closes it there and says that it is not known to have recovered. Where such a rule only goes elsewhere from now on, what goes on
-	// is told anew there. What a channel needs to keep secret it names: `{"kind": "slack", "urlSecret": "slack-url"}`.
+	// The rule sends one notice when an episode opens, reminders if `remindMs` is set, and a recovery notice if `recovery` is true. The
+	// rule is in force on all servers within 10 seconds, also for conditions that already hold. If the event or filter of a rule is replaced,
+	// its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager whose rule has `recovery` gets a `withdrawn`
+	// notice for each notice that it received. It closes the alert there, and states that recovery is not known. If only the channel of such a rule
+	// changes, open episodes are sent to the new channel. A channel names its secrets: `{"kind": "slack", "urlSecret": "slack-url"}`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /v1/notice-rules/{name} (the `PutNoticeRule` operationId).
 	PutNoticeRuleWithResponse(ctx context.Context, name NoticeRuleName, params *PutNoticeRuleParams, body PutNoticeRuleJSONRequestBody, reqEditors ...RequestEditorFn) (*PutNoticeRuleResponse, error)
 
-	// TestNoticeRuleWithResponse Send a test to where a notice rule says
+	// TestNoticeRuleWithResponse Send a test notice by a notice rule
 	//
-	// Sends one notice that says it is a test, at once, whether the rule is enabled or not. It opens no episode. Whatever the receiver does,
-	// the answer is a 200 that tells of it.
+	// Sends one notice marked as a test immediately, also if the rule is disabled. It opens no episode. The response is 200 with the outcome,
+	// even if the receiver fails.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/notice-rules/{name}/test (the `TestNoticeRule` operationId).
 	TestNoticeRuleWithResponse(ctx context.Context, name NoticeRuleName, reqEditors ...RequestEditorFn) (*TestNoticeRuleResponse, error)
 
-	// ListNoticesWithResponse List what was told and what became of it, newest first
+	// ListNoticesWithResponse List notices and their delivery state, newest first
 	//
-	// Notices of episodes that were over 30 days ago are forgotten.
+	// Notices are deleted 30 days after the end of their episode.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/notices (the `ListNotices` operationId).
 	ListNoticesWithResponse(ctx context.Context, params *ListNoticesParams, reqEditors ...RequestEditorFn) (*ListNoticesResponse, error)
 
-	// RetryNoticeWithResponse Send a notice again that was given up
+	// RetryNoticeWithResponse Retry a notice that was given up
 	//
-	// It is sent at once, and again as a new one would be, under the same id. 409 `notice_not_dead` where it was not given up.
+	// It is sent immediately with the same id, and retried like a new notice. 409 `notice_not_dead` if it was not given up.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/notices/{id}/retry (the `RetryNotice` operationId).
 	RetryNoticeWithResponse(ctx context.Context, id NoticeID, reqEditors ...RequestEditorFn) (*RetryNoticeResponse, error)
 
-	// GetPlannerBudgetWithResponse What models have cost today, and may cost
+	// GetPlannerBudgetWithResponse Read the planner's token usage and budget of today
 	//
-	// Tokens that are set aside for a question under way count. The rules that need no model cost nothing.
+	// Includes tokens that are reserved for model calls in progress. Rules that need no model cost nothing.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -9754,54 +9749,53 @@ type ClientWithResponsesInterface interface {
 
 	// ListPlannerSessionsWithResponse List analyses, newest first
 	//
-	// Each says who looked at which endpoint, why, what it changed or would have changed, and what it cost. What it called is in the
-	// session alone.
+	// Each has its endpoint, trigger, changes (made or proposed) and cost. Only the single session has the tool calls.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/planner/sessions (the `ListPlannerSessions` operationId).
 	ListPlannerSessionsWithResponse(ctx context.Context, params *ListPlannerSessionsParams, reqEditors ...RequestEditorFn) (*ListPlannerSessionsResponse, error)
 
-	// GetPlannerSessionWithResponse Read an analysis with everything that it called
+	// GetPlannerSessionWithResponse Read an analysis with its tool calls
 	//
-	// Why it looked, what it was told, what it reasoned, changed or would have changed, and what it cost.
+	// Its trigger, input, reasoning, changes (made or proposed), and cost.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/planner/sessions/{id} (the `GetPlannerSession` operationId).
 	GetPlannerSessionWithResponse(ctx context.Context, id SessionID, reqEditors ...RequestEditorFn) (*GetPlannerSessionResponse, error)
 
-	// UndoPlannerSessionWithResponse Take back what an analysis wrote
+	// UndoPlannerSessionWithResponse Undo the changes of an analysis
 	//
-	// Removes the planner's hint, single run or pause of the kinds that the analysis wrote, also where a later analysis renewed them; the hints of persons stay. `warnings` name what was
-	// removed, its author and its end. The planner writes no change of these kinds for four hours. 409 `session_changed_nothing` where the analysis put nothing in force.
+	// Removes the planner's hint, single run or pause of the kinds that the analysis wrote, also if a later analysis renewed them; hints of API keys stay. `warnings` lists
+	// each removed change with its author and expiry. The planner writes no change of these kinds for four hours. 409 `session_changed_nothing` if the analysis put nothing in force.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/planner/sessions/{id}/undo (the `UndoPlannerSession` operationId).
 	UndoPlannerSessionWithResponse(ctx context.Context, id SessionID, reqEditors ...RequestEditorFn) (*UndoPlannerSessionResponse, error)
 
-	// ListPlannerSuggestionsWithResponse List what the planner suggests, newest first
+	// ListPlannerSuggestionsWithResponse List suggestions of the planner, newest first
 	//
-	// Endpoints with `planner` set to `suggest` are changed by nobody but a person. One suggestion of an endpoint waits at a time, for an hour.
+	// For endpoints with `planner` set to `suggest`, every change needs approval. An endpoint has at most one open suggestion, which expires after an hour.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/planner/suggestions (the `ListPlannerSuggestions` operationId).
 	ListPlannerSuggestionsWithResponse(ctx context.Context, params *ListPlannerSuggestionsParams, reqEditors ...RequestEditorFn) (*ListPlannerSuggestionsResponse, error)
 
-	// ApprovePlannerSuggestionWithResponse Put a suggestion in force
+	// ApprovePlannerSuggestionWithResponse Approve a suggestion
 	//
-	// It is in force with the answer, under the name of the planner, and its spans count from now. 409 `suggestion_decided` where it waits no longer, `suggestion_stale` where the endpoint was edited since, `endpoint_paused` where it is paused.
+	// It is in force with the response, with the planner as author, and its durations count from now. 409 `suggestion_decided` if it is no longer open, `suggestion_stale` if the endpoint was edited since, `endpoint_paused` if the endpoint is paused.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/planner/suggestions/{id}/approve (the `ApprovePlannerSuggestion` operationId).
 	ApprovePlannerSuggestionWithResponse(ctx context.Context, id SuggestionID, reqEditors ...RequestEditorFn) (*ApprovePlannerSuggestionResponse, error)
 
-	// RejectPlannerSuggestionWithResponse Turn a suggestion down
+	// RejectPlannerSuggestionWithResponse Reject a suggestion
 	//
-	// Nothing changes at the endpoint. The planner makes no suggestion of the same kind for four hours. 409 `suggestion_decided` where it waits no longer.
+	// The endpoint does not change. The planner makes no suggestion of the same kind for four hours. 409 `suggestion_decided` if it is no longer open.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -9810,49 +9804,49 @@ type ClientWithResponsesInterface interface {
 
 	// ListRunsWithResponse List runs, newest due time first
 	//
-	// Of all endpoints, or of one; live ones too. What went wrong in the last hour:
-	// `status=failed&status=timed_out&status=lost` with `from`. Bodies are read run by run.
+	// Of all endpoints, or of one; includes running runs. For the failures of the last hour, use
+	// `status=failed&status=timed_out&status=lost` with `from`. Read a single run for its body.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/runs (the `ListRuns` operationId).
 	ListRunsWithResponse(ctx context.Context, params *ListRunsParams, reqEditors ...RequestEditorFn) (*ListRunsResponse, error)
 
-	// GetRunWithResponse Read a run, with what was kept of the answer's body
+	// GetRunWithResponse Read a run with its captured response
 	//
-	// Its outcome and reason, the phases of its request, what was kept of the answer (redacted and truncated as the endpoint says), and the decision that followed with every rule
-	// that applied. What stands in the body comes from the target.
+	// Its outcome and reason, the phases of its request, the captured response (redacted and truncated by the endpoint's settings), and the decision that followed with every rule
+	// that applied. The body is untrusted, because it comes from the target.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/runs/{id} (the `GetRun` operationId).
 	GetRunWithResponse(ctx context.Context, id RunID, reqEditors ...RequestEditorFn) (*GetRunResponse, error)
 
-	// CancelRunWithBodyWithResponse Cancel a live run
+	// CancelRunWithBodyWithResponse Cancel a running run
 	//
-	// Asks the worker that holds the run to end its request, whichever worker that is: at once, or within 2.5 s where a message gets lost.
-	// The run then ends `canceled`, unless its answer is there first. It is not tried again, the failure count stays, and the
-	// endpoint goes on with its next due time. The first request stays; asking again is no error.
+	// Asks the worker that holds the run to end its request: at once, or within 2.5 s if the notification is lost. The run then ends
+	// `canceled`, unless the response arrives first. It is not retried, the failure count stays, and the endpoint continues with its next
+	// due time. The first cancellation is kept; repeating it is not an error.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/runs/{id}/cancel (the `CancelRun` operationId).
 	CancelRunWithBodyWithResponse(ctx context.Context, id RunID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CancelRunResponse, error)
 
-	// CancelRunWithResponse Cancel a live run
+	// CancelRunWithResponse Cancel a running run
 	//
-	// Asks the worker that holds the run to end its request, whichever worker that is: at once, or within 2.5 s where a message gets lost.
-	// The run then ends `canceled`, unless its answer is there first. It is not tried again, the failure count stays, and the
-	// endpoint goes on with its next due time. The first request stays; asking again is no error.
+	// Asks the worker that holds the run to end its request: at once, or within 2.5 s if the notification is lost. The run then ends
+	// `canceled`, unless the response arrives first. It is not retried, the failure count stays, and the endpoint continues with its next
+	// due time. The first cancellation is kept; repeating it is not an error.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/runs/{id}/cancel (the `CancelRun` operationId).
 	CancelRunWithResponse(ctx context.Context, id RunID, body CancelRunJSONRequestBody, reqEditors ...RequestEditorFn) (*CancelRunResponse, error)
 
-	// ListRunEventsWithResponse Read the story of a run
+	// ListRunEventsWithResponse Read the events of a run
 	//
-	// What happened to it, in the order in which it happened, at most 1003 events. Other kinds may be added.
+	// The events of the run in order of time, at most 1003. Other kinds may be added.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -9861,7 +9855,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListSecretsWithResponse List secrets by name
 	//
-	// Names and what is known of them; never values.
+	// Names and metadata, never values.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -9870,57 +9864,57 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteSecretWithResponse Delete a secret
 	//
-	// While endpoints or channels of notice rules refer to it that is 409 `secret_in_use`, which names some of them. With `force` it is
-	// deleted all the same; their runs and notices fail until there is a secret of that name again.
+	// If endpoints or channels of notice rules refer to it, the response is 409 `secret_in_use` and names some of them. With `force` it is
+	// deleted nevertheless; their runs and notices fail until a secret of that name exists again.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /v1/secrets/{name} (the `DeleteSecret` operationId).
 	DeleteSecretWithResponse(ctx context.Context, name SecretName, params *DeleteSecretParams, reqEditors ...RequestEditorFn) (*DeleteSecretResponse, error)
 
-	// GetSecretWithResponse Read what is known of a secret
+	// GetSecretWithResponse Read the metadata of a secret
 	//
-	// When it was last set, under which key it is encrypted, and how many endpoints and notice rules refer to it. Never its value.
+	// When it was last set, its encryption key, and how many endpoints and notice rules refer to it. Never its value.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/secrets/{name} (the `GetSecret` operationId).
 	GetSecretWithResponse(ctx context.Context, name SecretName, reqEditors ...RequestEditorFn) (*GetSecretResponse, error)
 
-	// PutSecretWithBodyWithResponse Store a secret, or give it another value
+	// PutSecretWithBodyWithResponse Store or replace a secret
 	//
-	// Endpoints refer to it as `{{secret "name"}}`. The value is encrypted at rest and never given out again. A run whose start is
-	// committed after this has answered uses the new value. A server without RUBATO_SECRET_KEYS answers 503 `no_secret_keys`.
+	// Endpoints refer to it as `{{secret "name"}}`. The value is encrypted at rest and never returned. A run that starts after the
+	// response uses the new value. A server without RUBATO_SECRET_KEYS returns 503 `no_secret_keys`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /v1/secrets/{name} (the `PutSecret` operationId).
 	PutSecretWithBodyWithResponse(ctx context.Context, name SecretName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PutSecretResponse, error)
 
-	// PutSecretWithResponse Store a secret, or give it another value
+	// PutSecretWithResponse Store or replace a secret
 	//
-	// Endpoints refer to it as `{{secret "name"}}`. The value is encrypted at rest and never given out again. A run whose start is
-	// committed after this has answered uses the new value. A server without RUBATO_SECRET_KEYS answers 503 `no_secret_keys`.
+	// Endpoints refer to it as `{{secret "name"}}`. The value is encrypted at rest and never returned. A run that starts after the
+	// response uses the new value. A server without RUBATO_SECRET_KEYS returns 503 `no_secret_keys`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PUT /v1/secrets/{name} (the `PutSecret` operationId).
 	PutSecretWithResponse(ctx context.Context, name SecretName, body PutSecretJSONRequestBody, reqEditors ...RequestEditorFn) (*PutSecretResponse, error)
 
-	// ListSigningKeysWithResponse List the live signing keys, newest first
+	// ListSigningKeysWithResponse List the active signing keys, newest first
 	//
-	// Their ids and when they end; never the keys.
+	// Their ids and expiry, never the keys.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/signing-keys (the `ListSigningKeys` operationId).
 	ListSigningKeysWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*ListSigningKeysResponse, error)
 
-	// CreateSigningKeyWithBodyWithResponse Make a signing key
+	// CreateSigningKeyWithBodyWithResponse Create a signing key
 	//
-	// Requests of endpoints with `sign` are signed under every live key, by Standard Webhooks. The answer holds the key as receivers are
-	// given it, `whsec_...`; it is shown this once. The key before it stays live until it expires or is deleted, so that receivers can
-	// learn the new one meanwhile; a third one is 409 `too_many_signing_keys`. A server without RUBATO_SECRET_KEYS answers 503
+	// Requests of endpoints with `sign` are signed with every active key, by Standard Webhooks. The response contains the key in the form
+	// for receivers, `whsec_...`; it is shown only once. The previous key stays active until it expires or is deleted, so that receivers
+	// can switch to the new key. A third key is refused: 409 `too_many_signing_keys`. A server without RUBATO_SECRET_KEYS returns 503
 	// `no_secret_keys`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -9928,11 +9922,11 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/signing-keys (the `CreateSigningKey` operationId).
 	CreateSigningKeyWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*CreateSigningKeyResponse, error)
 
-	// CreateSigningKeyWithResponse Make a signing key
+	// CreateSigningKeyWithResponse Create a signing key
 	//
-	// Requests of endpoints with `sign` are signed under every live key, by Standard Webhooks. The answer holds the key as receivers are
-	// given it, `whsec_...`; it is shown this once. The key before it stays live until it expires or is deleted, so that receivers can
-	// learn the new one meanwhile; a third one is 409 `too_many_signing_keys`. A server without RUBATO_SECRET_KEYS answers 503
+	// Requests of endpoints with `sign` are signed with every active key, by Standard Webhooks. The response contains the key in the form
+	// for receivers, `whsec_...`; it is shown only once. The previous key stays active until it expires or is deleted, so that receivers
+	// can switch to the new key. A third key is refused: 409 `too_many_signing_keys`. A server without RUBATO_SECRET_KEYS returns 503
 	// `no_secret_keys`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -9942,17 +9936,17 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteSigningKeyWithResponse Delete a signing key
 	//
-	// Nothing that starts after the answer is signed under it. Without a live key the runs of endpoints with `sign` fail.
+	// Requests of runs that start after the response are not signed with it. Without an active key, runs of endpoints with `sign` fail.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with DELETE /v1/signing-keys/{id} (the `DeleteSigningKey` operationId).
 	DeleteSigningKeyWithResponse(ctx context.Context, id SigningKeyID, reqEditors ...RequestEditorFn) (*DeleteSigningKeyResponse, error)
 
-	// GetStatsWithResponse How all of it does
+	// GetStatsWithResponse Read statistics of all endpoints
 	//
-	// What is due and running at this moment, and how your newest runs did: at most 10,000 of those that were due within the last
-	// hour. It costs the same however much is registered.
+	// The due endpoints and running runs at this moment, and the outcomes of your newest runs: at most 10,000 that were due within the last
+	// hour. Its cost does not depend on the number of endpoints.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -9961,8 +9955,8 @@ type ClientWithResponsesInterface interface {
 
 	// TestRequestWithBodyWithResponse Send a request once without registering an endpoint
 	//
-	// Does what `POST /v1/endpoints/{id}/test` does, for an endpoint that is described in the body and not stored. The body is what
-	// registers an endpoint, and follows the same rules.
+	// Works like `POST /v1/endpoints/{id}/test`, for an endpoint that is given in the body and not stored. The body has the fields and
+	// rules of a registration.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -9971,17 +9965,17 @@ type ClientWithResponsesInterface interface {
 
 	// TestRequestWithResponse Send a request once without registering an endpoint
 	//
-	// Does what `POST /v1/endpoints/{id}/test` does, for an endpoint that is described in the body and not stored. The body is what
-	// registers an endpoint, and follows the same rules.
+	// Works like `POST /v1/endpoints/{id}/test`, for an endpoint that is given in the body and not stored. The body has the fields and
+	// rules of a registration.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/test (the `TestRequest` operationId).
 	TestRequestWithResponse(ctx context.Context, body TestRequestJSONRequestBody, reqEditors ...RequestEditorFn) (*TestRequestResponse, error)
 
-	// ListWorkersWithResponse Who runs endpoints, the newest first
+	// ListWorkersWithResponse List workers, newest first
 	//
-	// At most 500 workers; those that have been gone for long are forgotten.
+	// At most 500 workers. Workers that stopped long ago are not listed.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -17714,7 +17708,7 @@ func (r ListWorkersResponse) ContentType() string {
 	return ""
 }
 
-// GetHealthWithResponse Whether the process is alive
+// GetHealthWithResponse Check liveness
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -17727,7 +17721,7 @@ func (c *ClientWithResponses) GetHealthWithResponse(ctx context.Context, reqEdit
 	return ParseGetHealthResponse(rsp)
 }
 
-// GetContractWithResponse This document
+// GetContractWithResponse Read the API contract
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -17740,9 +17734,9 @@ func (c *ClientWithResponses) GetContractWithResponse(ctx context.Context, reqEd
 	return ParseGetContractResponse(rsp)
 }
 
-// GetReadinessWithResponse Whether the server can do its work
+// GetReadinessWithResponse Check readiness
 //
-// Where it cannot, the answer is a 503 with the code `not_ready`, and `errors` names each check that fails.
+// If the server is not ready, the response is 503 with the code `not_ready`, and `errors` lists each failing check.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -17755,9 +17749,9 @@ func (c *ClientWithResponses) GetReadinessWithResponse(ctx context.Context, reqE
 	return ParseGetReadinessResponse(rsp)
 }
 
-// ListAuditWithResponse Who changed what, newest first
+// ListAuditWithResponse List the audit log, newest first
 //
-// Every change of endpoints, hints, pauses, runs, suggestions, notice rules, maintenance windows, secrets and keys, written in the transaction of the change. What changed nothing is no entry, but for a request for a run. Entries are only ever added.
+// Every change of endpoints, hints, pauses, runs, suggestions, notice rules, maintenance windows, secrets and keys, written in the transaction of the change. A request that changed nothing has no entry, except a request for a run. The log is append-only.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -17772,8 +17766,8 @@ func (c *ClientWithResponses) ListAuditWithResponse(ctx context.Context, params 
 
 // ListEndpointsWithResponse List endpoints, newest first
 //
-// Those in service, unless `state` asks for others; filters hold together. Each item is what reading the endpoint answers. The next page is got by `cursor`, from
-// `nextCursor`; without one it was the last.
+// Excludes archived endpoints unless `state` asks for them. All filters must match. Each item has the fields of the single endpoint. Pass `nextCursor` as `cursor` to
+// get the next page; the last page has none.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -17788,7 +17782,7 @@ func (c *ClientWithResponses) ListEndpointsWithResponse(ctx context.Context, par
 
 // CreateEndpointWithBodyWithResponse Register an endpoint
 //
-// Workers may run it from the moment of the answer. An interval is due at once, or at `startAt`; a cron at its first occurrence.
+// Workers may run it as soon as the response is sent. An interval is due at once, or at `startAt`. A cron is due at its first occurrence.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17803,7 +17797,7 @@ func (c *ClientWithResponses) CreateEndpointWithBodyWithResponse(ctx context.Con
 
 // CreateEndpointWithResponse Register an endpoint
 //
-// Workers may run it from the moment of the answer. An interval is due at once, or at `startAt`; a cron at its first occurrence.
+// Workers may run it as soon as the response is sent. An interval is due at once, or at `startAt`. A cron is due at its first occurrence.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17818,8 +17812,8 @@ func (c *ClientWithResponses) CreateEndpointWithResponse(ctx context.Context, bo
 
 // PutEndpointByKeyWithBodyWithResponse Create or replace the endpoint that has a key
 //
-// The endpoint in service with this key gets exactly the given fields, and the default of every other one; where there is none, it
-// is created. What is the same already is not written, and keeps its version. `***` as the value of a header keeps the stored one.
+// The endpoint with this key gets exactly the given fields, and the default of every other field. If no endpoint that is not archived has the key,
+// one is created. An unchanged endpoint is not written and keeps its version. `***` as a header value keeps the stored value.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17834,8 +17828,8 @@ func (c *ClientWithResponses) PutEndpointByKeyWithBodyWithResponse(ctx context.C
 
 // PutEndpointByKeyWithResponse Create or replace the endpoint that has a key
 //
-// The endpoint in service with this key gets exactly the given fields, and the default of every other one; where there is none, it
-// is created. What is the same already is not written, and keeps its version. `***` as the value of a header keeps the stored one.
+// The endpoint with this key gets exactly the given fields, and the default of every other field. If no endpoint that is not archived has the key,
+// one is created. An unchanged endpoint is not written and keeps its version. `***` as a header value keeps the stored value.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17850,7 +17844,7 @@ func (c *ClientWithResponses) PutEndpointByKeyWithResponse(ctx context.Context, 
 
 // ArchiveEndpointWithResponse Archive an endpoint
 //
-// It never runs again; its history stays. A run that is live goes on. Archiving twice is no error.
+// The endpoint never runs again; its history is kept. A running run continues. Archiving it twice is not an error.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -17865,8 +17859,8 @@ func (c *ClientWithResponses) ArchiveEndpointWithResponse(ctx context.Context, i
 
 // GetEndpointWithResponse Read an endpoint
 //
-// Its configuration, its state (active, paused or archived), hints in force, when it runs next and by which rule, failures in a row, and its last run. The `version` is
-// what `If-Match` takes. Secrets in headers and credentials are masked.
+// Its configuration, its state (active, paused or archived), active hints, its next run and the rule that set it, consecutive failures, and its last run.
+// `If-Match` takes the `version`. Secrets in headers and credentials are masked.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -17881,8 +17875,8 @@ func (c *ClientWithResponses) GetEndpointWithResponse(ctx context.Context, id En
 
 // PatchEndpointWithBodyWithResponse Edit an endpoint
 //
-// A JSON Merge Patch (RFC 7396) on the endpoint's fields: what is absent stays, null goes back to the default, objects are merged
-// member by member. Rules are checked on the result, and the next run is planned afresh. A patch that changes no field leaves the version as it is.
+// A JSON Merge Patch (RFC 7396) of the endpoint's fields: absent fields stay, null restores the default, and objects are merged
+// member by member. The result is validated, and the next run is planned again. A patch that changes no field keeps the version.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17897,8 +17891,8 @@ func (c *ClientWithResponses) PatchEndpointWithBodyWithResponse(ctx context.Cont
 
 // PatchEndpointWithResponse Edit an endpoint
 //
-// A JSON Merge Patch (RFC 7396) on the endpoint's fields: what is absent stays, null goes back to the default, objects are merged
-// member by member. Rules are checked on the result, and the next run is planned afresh. A patch that changes no field leaves the version as it is.
+// A JSON Merge Patch (RFC 7396) of the endpoint's fields: absent fields stay, null restores the default, and objects are merged
+// member by member. The result is validated, and the next run is planned again. A patch that changes no field keeps the version.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17913,8 +17907,8 @@ func (c *ClientWithResponses) PatchEndpointWithResponse(ctx context.Context, id 
 
 // PatchEndpointWithApplicationMergePatchPlusJSONBodyWithResponse Edit an endpoint
 //
-// A JSON Merge Patch (RFC 7396) on the endpoint's fields: what is absent stays, null goes back to the default, objects are merged
-// member by member. Rules are checked on the result, and the next run is planned afresh. A patch that changes no field leaves the version as it is.
+// A JSON Merge Patch (RFC 7396) of the endpoint's fields: absent fields stay, null restores the default, and objects are merged
+// member by member. The result is validated, and the next run is planned again. A patch that changes no field keeps the version.
 //
 // Takes a body of the `application/merge-patch+json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17927,9 +17921,9 @@ func (c *ClientWithResponses) PatchEndpointWithApplicationMergePatchPlusJSONBody
 	return ParsePatchEndpointResponse(rsp)
 }
 
-// ExplainEndpointWithResponse Why it runs next when it does
+// ExplainEndpointWithResponse Explain when an endpoint runs next
 //
-// The decision now in force, with every rule that applied.
+// The current decision, with every rule that applied.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -17942,9 +17936,9 @@ func (c *ClientWithResponses) ExplainEndpointWithResponse(ctx context.Context, i
 	return ParseExplainEndpointResponse(rsp)
 }
 
-// GetEndpointHealthWithResponse How an endpoint did
+// GetEndpointHealthWithResponse Read an endpoint's success rate and latency
 //
-// Success and latency over the last hour, 4 hours and 24 hours, by due time, out of its newest 100,000 runs.
+// Success and latency over the last hour, 4 hours and 24 hours, by due time, of its newest 100,000 runs.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -17957,9 +17951,9 @@ func (c *ClientWithResponses) GetEndpointHealthWithResponse(ctx context.Context,
 	return ParseGetEndpointHealthResponse(rsp)
 }
 
-// ClearHintsWithResponse Forget both hints
+// ClearHintsWithResponse Remove both hints
 //
-// The baseline is in force again when the call returns. `warnings` name each hint that was removed, its author and its end; `nothing_in_force` where there was none. The planner does not write again what was its own for four hours.
+// The baseline is in force again when the call returns. `warnings` lists each removed hint with its author and expiry, or `nothing_in_force` if there was none. The planner does not write the kinds of hints that it had written again for four hours.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -17974,9 +17968,9 @@ func (c *ClientWithResponses) ClearHintsWithResponse(ctx context.Context, id End
 
 // PutIntervalHintWithBodyWithResponse Propose another interval
 //
-// Replaces the baseline, its backoff included, until it expires; clamps still hold. In force when the call returns. Exactly one of
-// `ttlMs` and `expiresAt` says how long it holds. What was planned while it held stays planned until something is decided again, which a
-// run, an edit or `DELETE` of the hints does.
+// Replaces the baseline, including its backoff, until the hint expires; clamps still hold. It is in force when the call returns. Give
+// exactly one of `ttlMs` and `expiresAt`. A run that was planned by the hint keeps its due time after the expiry, until a run, an
+// edit or `DELETE` of the hints plans the next run.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -17991,9 +17985,9 @@ func (c *ClientWithResponses) PutIntervalHintWithBodyWithResponse(ctx context.Co
 
 // PutIntervalHintWithResponse Propose another interval
 //
-// Replaces the baseline, its backoff included, until it expires; clamps still hold. In force when the call returns. Exactly one of
-// `ttlMs` and `expiresAt` says how long it holds. What was planned while it held stays planned until something is decided again, which a
-// run, an edit or `DELETE` of the hints does.
+// Replaces the baseline, including its backoff, until the hint expires; clamps still hold. It is in force when the call returns. Give
+// exactly one of `ttlMs` and `expiresAt`. A run that was planned by the hint keeps its due time after the expiry, until a run, an
+// edit or `DELETE` of the hints plans the next run.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18006,10 +18000,10 @@ func (c *ClientWithResponses) PutIntervalHintWithResponse(ctx context.Context, i
 	return ParsePutIntervalHintResponse(rsp)
 }
 
-// PutOneShotHintWithBodyWithResponse Propose one run at an instant
+// PutOneShotHintWithBodyWithResponse Propose one run at a given time
 //
-// It wins where it is earlier than what is planned: it can advance a run, never hold one back. Exactly one of `at` and `inMs` names
-// the instant, exactly one of `ttlMs` and `expiresAt` says how long the hint holds.
+// It applies only if it is earlier than the planned run: it can advance a run, never delay one. Give exactly one of `at` and `inMs`
+// for the time of the run, and exactly one of `ttlMs` and `expiresAt` for the expiry of the hint.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18022,10 +18016,10 @@ func (c *ClientWithResponses) PutOneShotHintWithBodyWithResponse(ctx context.Con
 	return ParsePutOneShotHintResponse(rsp)
 }
 
-// PutOneShotHintWithResponse Propose one run at an instant
+// PutOneShotHintWithResponse Propose one run at a given time
 //
-// It wins where it is earlier than what is planned: it can advance a run, never hold one back. Exactly one of `at` and `inMs` names
-// the instant, exactly one of `ttlMs` and `expiresAt` says how long the hint holds.
+// It applies only if it is earlier than the planned run: it can advance a run, never delay one. Give exactly one of `at` and `inMs`
+// for the time of the run, and exactly one of `ttlMs` and `expiresAt` for the expiry of the hint.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18040,7 +18034,7 @@ func (c *ClientWithResponses) PutOneShotHintWithResponse(ctx context.Context, id
 
 // PauseEndpointWithBodyWithResponse Pause an endpoint
 //
-// No run starts after the answer; one that is live goes on. One-off runs that wait are withdrawn, and each is recorded as `skipped` with the reason `withdrawn`.
+// No run starts after the response; a running run continues. Waiting one-off runs are withdrawn, and each is recorded as `skipped` with the reason `withdrawn`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18055,7 +18049,7 @@ func (c *ClientWithResponses) PauseEndpointWithBodyWithResponse(ctx context.Cont
 
 // PauseEndpointWithResponse Pause an endpoint
 //
-// No run starts after the answer; one that is live goes on. One-off runs that wait are withdrawn, and each is recorded as `skipped` with the reason `withdrawn`.
+// No run starts after the response; a running run continues. Waiting one-off runs are withdrawn, and each is recorded as `skipped` with the reason `withdrawn`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18070,7 +18064,7 @@ func (c *ClientWithResponses) PauseEndpointWithResponse(ctx context.Context, id 
 
 // PreviewEndpointWithResponse The next due times
 //
-// What would be, were every run to succeed at once. Empty for an endpoint that is archived or paused until somebody resumes.
+// A forecast that assumes that every run succeeds immediately. It is empty for an endpoint that is archived or paused indefinitely.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18085,7 +18079,7 @@ func (c *ClientWithResponses) PreviewEndpointWithResponse(ctx context.Context, i
 
 // ResetFailuresWithResponse Set the failure count to zero
 //
-// Ends the backoff, and a wait that the target asked for.
+// Ends the backoff, and a wait that the target requested (Retry-After).
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18098,9 +18092,9 @@ func (c *ClientWithResponses) ResetFailuresWithResponse(ctx context.Context, id 
 	return ParseResetFailuresResponse(rsp)
 }
 
-// ResumeEndpointWithResponse End a pause at once
+// ResumeEndpointWithResponse Resume an endpoint
 //
-// Resuming an endpoint that is not paused is no error.
+// Ends its pause at once. Resuming an endpoint that is not paused is not an error.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18115,13 +18109,13 @@ func (c *ClientWithResponses) ResumeEndpointWithResponse(ctx context.Context, id
 
 // RunEndpointWithBodyWithResponse Run an endpoint now
 //
-// Queues a one-off run, whatever hints, clamps and pause say. It starts as soon as the endpoint runs nothing else: one-off runs that wait
-// take turns by priority and age, and go before what the schedule plans. Each request is a run of its own, unless an `idempotencyKey` says
-// otherwise. The retry policy of the endpoint holds for it too. A pause withdraws the one-off runs that wait, and records each as
-// `skipped` with the reason `withdrawn`.
+// Queues a one-off run that ignores hints, clamps and pause. It starts as soon as the endpoint has no other run. The queue is ordered by
+// priority, then age, and goes before scheduled runs. Each request queues a separate run, unless `idempotencyKey` repeats. The
+// endpoint's retry policy applies. A pause withdraws the waiting one-off runs, and records each as `skipped` with the reason
+// `withdrawn`.
 //
-// At most 1,000 one-off runs of an endpoint may wait, unless the operator says otherwise; the answer is 429 with the code
-// `too_many_waiting_runs` beyond.
+// The queue of an endpoint holds at most 1,000 one-off runs by default; the operator can change that. Beyond it the response is 429
+// with the code `too_many_waiting_runs`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18136,13 +18130,13 @@ func (c *ClientWithResponses) RunEndpointWithBodyWithResponse(ctx context.Contex
 
 // RunEndpointWithResponse Run an endpoint now
 //
-// Queues a one-off run, whatever hints, clamps and pause say. It starts as soon as the endpoint runs nothing else: one-off runs that wait
-// take turns by priority and age, and go before what the schedule plans. Each request is a run of its own, unless an `idempotencyKey` says
-// otherwise. The retry policy of the endpoint holds for it too. A pause withdraws the one-off runs that wait, and records each as
-// `skipped` with the reason `withdrawn`.
+// Queues a one-off run that ignores hints, clamps and pause. It starts as soon as the endpoint has no other run. The queue is ordered by
+// priority, then age, and goes before scheduled runs. Each request queues a separate run, unless `idempotencyKey` repeats. The
+// endpoint's retry policy applies. A pause withdraws the waiting one-off runs, and records each as `skipped` with the reason
+// `withdrawn`.
 //
-// At most 1,000 one-off runs of an endpoint may wait, unless the operator says otherwise; the answer is 429 with the code
-// `too_many_waiting_runs` beyond.
+// The queue of an endpoint holds at most 1,000 one-off runs by default; the operator can change that. Beyond it the response is 429
+// with the code `too_many_waiting_runs`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18157,7 +18151,7 @@ func (c *ClientWithResponses) RunEndpointWithResponse(ctx context.Context, id En
 
 // ListEndpointRunsWithResponse List the runs of an endpoint, newest due time first
 //
-// Live ones too. `scheduledFor` is the due time, `startLagMs` how late it was sent, `source` the rule that set the due time; what the target answered is read run by run.
+// Includes running runs. `scheduledFor` is the due time, `startLagMs` the delay until the request was sent, and `source` the rule that set the due time. Read a single run for the target's response.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18170,14 +18164,14 @@ func (c *ClientWithResponses) ListEndpointRunsWithResponse(ctx context.Context, 
 	return ParseListEndpointRunsResponse(rsp)
 }
 
-// TestEndpointWithResponse Send the request of an endpoint once, to see what comes back
+// TestEndpointWithResponse Send a test request of an endpoint
 //
-// Sends what a run would send now, with templates, secrets, credentials and signature, and judges the answer as that of a run. It is no
-// run: schedule, history, failure count and hints know nothing of it, and a paused endpoint can be tested. The audit log does.
+// Sends the request of a run, with templates, secrets, credentials and signature, and evaluates the response like that of a run. A test
+// does not change the schedule, history, failure count or hints. A paused endpoint can be tested. The audit log records the test.
 //
 // The request has `Rubato-Test: true`, a `Rubato-Run-Id` and an `Idempotency-Key` that no run has, and no `Rubato-Fence`; it is never
-// conditional. It may take as long as the endpoint allows, at most 30 s, and 10 s more where it needs an access token first. Whatever
-// the target does, the answer is a 200 that tells of it.
+// conditional. Its timeout is that of the endpoint, at most 30 s, and 10 s more if it needs an access token first. The response is
+// 200 with the outcome, even if the target fails.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18192,7 +18186,7 @@ func (c *ClientWithResponses) TestEndpointWithResponse(ctx context.Context, id E
 
 // ListEndpointVersionsWithResponse List the versions of an endpoint, newest first
 //
-// Every change of the configuration makes a version. The current one is always kept, the others as long as the audit log. A pause or a hint makes no version.
+// Every change of the configuration creates a version. The current version is always kept, the others as long as the audit log. Pauses and hints create no version.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18207,7 +18201,7 @@ func (c *ClientWithResponses) ListEndpointVersionsWithResponse(ctx context.Conte
 
 // GetEndpointVersionWithResponse Read one version of an endpoint
 //
-// The whole configuration as it was. Values of headers that look secret are `***`.
+// The complete configuration of that version. Header values that look secret are `***`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18220,11 +18214,11 @@ func (c *ClientWithResponses) GetEndpointVersionWithResponse(ctx context.Context
 	return ParseGetEndpointVersionResponse(rsp)
 }
 
-// ExportEndpointsWithResponse Write endpoints as lines that import takes
+// ExportEndpointsWithResponse Export endpoints as import lines
 //
-// An `ImportLine` for each endpoint, newest first. Values of headers that look secret are `***`, which import takes as: keep the stored
-// value. Endpoints that are registered meanwhile may be missing; no endpoint comes twice. An answer that broke off ends in the middle
-// of a line or of the transfer, never as if it were whole.
+// An `ImportLine` for each endpoint, newest first. Header values that look secret are `***`; import keeps the stored value for them.
+// Endpoints that are registered during the export may be missing; no endpoint is exported twice. A broken export ends in the middle of a
+// line or of the transfer, so that it cannot be mistaken for a complete one.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18239,16 +18233,15 @@ func (c *ClientWithResponses) ExportEndpointsWithResponse(ctx context.Context, p
 
 // ImportEndpointsWithBodyWithResponse Create and replace many endpoints
 //
-// Takes up to 100,000 lines, each an `ImportLine` of at most 512 KiB, and answers a line for each of them, an `ImportResult`, in the
-// same order while it goes on, then an `ImportSummary`. Empty lines are passed over. The status is 200 as soon as the first line was read.
+// Takes up to 100,000 lines, each an `ImportLine` of at most 512 KiB. The response streams an `ImportResult` for each line in the same
+// order, then an `ImportSummary`. Empty lines are ignored. The status is 200 as soon as the first line is read.
 //
-// A line with the `id` or the `key` of an endpoint in service replaces that one's fields, as PUT by key does; any other line
-// creates. A bad line fails alone. Lines are stored in batches, and what was answered is stored. First runs of intervals are spread
-// over the interval, by a phase that follows from the key, unless the line has a `startAt`; crons keep their grid.
+// A line with the `id` or `key` of an endpoint that is not archived replaces its fields, like PUT by key; any other line creates an
+// endpoint. An invalid line fails alone. Lines are stored in batches; a line is stored before its result is sent. First runs of
+// intervals are spread over the interval, by a phase derived from the key, unless the line has a `startAt`; crons keep their times.
 //
-// After a lost connection send the same lines again: those with a key that are stored already come back as `unchanged`. With `from` the
-// lines before it are passed over, so that nothing is done twice for lines without a key either: go on from the line after the last answer.
-// This is what an `Idempotency-Key` is elsewhere, and a stream takes none.
+// After a lost connection, send the same lines again: stored lines with a key return `unchanged`. For lines without a key, set `from`
+// to the line after the last result, so that no line is applied twice. Streams do not support `Idempotency-Key`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18261,16 +18254,16 @@ func (c *ClientWithResponses) ImportEndpointsWithBodyWithResponse(ctx context.Co
 	return ParseImportEndpointsResponse(rsp)
 }
 
-// WatchEventsWithResponse Watch what happens, as server-sent events
+// WatchEventsWithResponse Watch events as server-sent events
 //
-// A stream (`text/event-stream`) of what happens to the tenant's endpoints from now on, in the order of commits. The `event` of a
-// message is its type, `data` an `Event` in JSON, `id` the place to resume from: send it back as `Last-Event-ID`, as browsers
-// do by themselves, and nothing of the last 24 hours is missed.
+// A stream (`text/event-stream`) of new events of the tenant's endpoints, in commit order. The `event` of a message is its type, `data`
+// an `Event` in JSON, and `id` the position to resume from. Send it back as `Last-Event-ID`, as browsers do, and no event of the last
+// 24 hours is missed.
 //
-// Delivery is at least once. `run.finished` and everything about endpoints and hints comes once per stream; a `run.started` that lies
-// within 5 s before the one that was told last may come again after a resume, and one comes together with `run.finished` for runs that are over within half a second. An event is told when
-// every transaction that began before it is over, which takes milliseconds, and while a long one writes as long as that one.
-// A comment comes every 15 s when nothing else does. Who does not read for 10 s is cut off, and may resume.
+// Delivery is at least once. `run.finished` and all events of endpoints and hints are sent once per stream. After a resume, a
+// `run.started` of the 5 s before the last sent one may repeat. For runs that end within half a second, `run.started` comes together
+// with `run.finished`. An event is sent after every transaction that began before it has ended, so that a long write delays events.
+// A comment is sent every 15 s without events. A client that does not read for 10 s is disconnected, and may resume.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18283,9 +18276,9 @@ func (c *ClientWithResponses) WatchEventsWithResponse(ctx context.Context, param
 	return ParseWatchEventsResponse(rsp)
 }
 
-// ExplainWithBodyWithResponse When would it run next?
+// ExplainWithBodyWithResponse Explain a decision from given facts
 //
-// Decides on the given facts alone; nothing is read or stored. `rubato explain` takes the same objects, offline.
+// Decides from the given facts alone; nothing is read or stored. `rubato explain` takes the same objects offline.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18298,9 +18291,9 @@ func (c *ClientWithResponses) ExplainWithBodyWithResponse(ctx context.Context, c
 	return ParseExplainResponse(rsp)
 }
 
-// ExplainWithResponse When would it run next?
+// ExplainWithResponse Explain a decision from given facts
 //
-// Decides on the given facts alone; nothing is read or stored. `rubato explain` takes the same objects, offline.
+// Decides from the given facts alone; nothing is read or stored. `rubato explain` takes the same objects offline.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18315,7 +18308,7 @@ func (c *ClientWithResponses) ExplainWithResponse(ctx context.Context, body Expl
 
 // ListKeysWithResponse List API keys, newest first
 //
-// With names, scopes and when they end; never secrets. Revoked ones too.
+// With names, scopes and expiry, never secrets. Includes revoked keys.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18328,9 +18321,9 @@ func (c *ClientWithResponses) ListKeysWithResponse(ctx context.Context, params *
 	return ParseListKeysResponse(rsp)
 }
 
-// CreateKeyWithBodyWithResponse Make an API key
+// CreateKeyWithBodyWithResponse Create an API key
 //
-// The answer holds the secret. It is shown this once; only its hash is kept.
+// The response contains the secret. It is shown only once, because only its hash is stored.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18343,9 +18336,9 @@ func (c *ClientWithResponses) CreateKeyWithBodyWithResponse(ctx context.Context,
 	return ParseCreateKeyResponse(rsp)
 }
 
-// CreateKeyWithResponse Make an API key
+// CreateKeyWithResponse Create an API key
 //
-// The answer holds the secret. It is shown this once; only its hash is kept.
+// The response contains the secret. It is shown only once, because only its hash is stored.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18360,8 +18353,8 @@ func (c *ClientWithResponses) CreateKeyWithResponse(ctx context.Context, body Cr
 
 // RevokeKeyWithResponse Revoke an API key
 //
-// It stops within 5 seconds everywhere, and stays in the list. Revoking twice is no error. The last key in force with the scope
-// admin cannot be revoked: 409 `last_admin_key`.
+// The key stops working on all servers within 5 seconds, and stays in the list. Revoking it twice is not an error. The last active key
+// with the scope admin cannot be revoked: 409 `last_admin_key`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18376,7 +18369,7 @@ func (c *ClientWithResponses) RevokeKeyWithResponse(ctx context.Context, id KeyI
 
 // GetKeyWithResponse Read an API key
 //
-// Its name, scopes, and when it was made, last used, and ends. Never its secret.
+// Its name, scopes, creation, last use and expiry, never its secret.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18389,10 +18382,10 @@ func (c *ClientWithResponses) GetKeyWithResponse(ctx context.Context, id KeyID, 
 	return ParseGetKeyResponse(rsp)
 }
 
-// RotateKeyWithBodyWithResponse Give an API key a new secret
+// RotateKeyWithBodyWithResponse Rotate the secret of an API key
 //
-// The key stays what it is. The answer holds the new secret, which is shown this once. The one before stays good for `overlapMs`;
-// those before that no longer than it.
+// The key keeps its id, name and scopes. The response contains the new secret, which is shown only once. The previous secret stays
+// valid for `overlapMs`; older secrets expire no later than that.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18405,10 +18398,10 @@ func (c *ClientWithResponses) RotateKeyWithBodyWithResponse(ctx context.Context,
 	return ParseRotateKeyResponse(rsp)
 }
 
-// RotateKeyWithResponse Give an API key a new secret
+// RotateKeyWithResponse Rotate the secret of an API key
 //
-// The key stays what it is. The answer holds the new secret, which is shown this once. The one before stays good for `overlapMs`;
-// those before that no longer than it.
+// The key keeps its id, name and scopes. The response contains the new secret, which is shown only once. The previous secret stays
+// valid for `overlapMs`; older secrets expire no later than that.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18423,7 +18416,7 @@ func (c *ClientWithResponses) RotateKeyWithResponse(ctx context.Context, id KeyI
 
 // ListMaintenanceWindowsWithResponse List maintenance windows by name
 //
-// Those that are over too: compare `startsAt` and `endsAt` with now.
+// Includes windows that have ended: compare `startsAt` and `endsAt` with the current time.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18438,7 +18431,7 @@ func (c *ClientWithResponses) ListMaintenanceWindowsWithResponse(ctx context.Con
 
 // DeleteMaintenanceWindowWithResponse Delete a maintenance window
 //
-// What it held is told now, where it goes on.
+// Episodes that the window held back are sent now, if they still last.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18453,8 +18446,8 @@ func (c *ClientWithResponses) DeleteMaintenanceWindowWithResponse(ctx context.Co
 
 // PutMaintenanceWindowWithBodyWithResponse Store a maintenance window, or replace it
 //
-// While it lasts, nobody is told of the endpoints that it covers. What opened meanwhile and goes on is told at its end; what is over by
-// then is not. Endpoints run as ever.
+// During the window, no notices are sent for the endpoints that it covers. Episodes that opened during the window and still last are sent at its
+// end; episodes that have ended are not. Endpoints keep running.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18469,8 +18462,8 @@ func (c *ClientWithResponses) PutMaintenanceWindowWithBodyWithResponse(ctx conte
 
 // PutMaintenanceWindowWithResponse Store a maintenance window, or replace it
 //
-// While it lasts, nobody is told of the endpoints that it covers. What opened meanwhile and goes on is told at its end; what is over by
-// then is not. Endpoints run as ever.
+// During the window, no notices are sent for the endpoints that it covers. Episodes that opened during the window and still last are sent at its
+// end; episodes that have ended are not. Endpoints keep running.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18485,7 +18478,7 @@ func (c *ClientWithResponses) PutMaintenanceWindowWithResponse(ctx context.Conte
 
 // ListNoticeRulesWithResponse List notice rules by name
 //
-// Each says of what somebody is told, for which endpoints, and where to.
+// Each rule has an event, a filter of endpoints, and a channel.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18500,8 +18493,8 @@ func (c *ClientWithResponses) ListNoticeRulesWithResponse(ctx context.Context, p
 
 // DeleteNoticeRuleWithResponse Delete a notice rule
 //
-// Its open episodes end. A chat or a mailbox hears nothing of that. A webhook or an Alertmanager whose rule has `recovery` gets a last notice
-// of what it was told, `withdrawn`, which closes it there. What the rule told stays in the list of notices.
+// Its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager whose rule has `recovery` gets a `withdrawn`
+// notice for each notice that it received, which closes the alert there. Sent notices stay in the list.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18516,7 +18509,7 @@ func (c *ClientWithResponses) DeleteNoticeRuleWithResponse(ctx context.Context, 
 
 // GetNoticeRuleWithResponse Read a notice rule
 //
-// Of what somebody is told, for which endpoints, where to, and whether it is enabled.
+// Its event, its filter of endpoints, its channel, and whether it is enabled.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18531,11 +18524,11 @@ func (c *ClientWithResponses) GetNoticeRuleWithResponse(ctx context.Context, nam
 
 // PutNoticeRuleWithBodyWithResponse Store a notice rule, or replace it
 //
-// Somebody is told when an episode opens that the rule is about, once; of reminders, where `remindMs` asks for them; and of its end,
-// where `recovery` is true. The rule is in force everywhere within 10 seconds, for what is so already too. Where a rule is replaced by one about something
-// else, its open episodes end. A chat or a mailbox hears nothing of that. A webhook or an Alertmanager whose rule has `recovery` gets a last notice of what it was
-// told, `withdrawn`, which closes it there and says that it is not known to have recovered. Where such a rule only goes elsewhere from now on, what goes on
-// is told anew there. What a channel needs to keep secret it names: `{"kind": "slack", "urlSecret": "slack-url"}`.
+// The rule sends one notice when an episode opens, reminders if `remindMs` is set, and a recovery notice if `recovery` is true. The
+// rule is in force on all servers within 10 seconds, also for conditions that already hold. If the event or filter of a rule is replaced,
+// its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager whose rule has `recovery` gets a `withdrawn`
+// notice for each notice that it received. It closes the alert there, and states that recovery is not known. If only the channel of such a rule
+// changes, open episodes are sent to the new channel. A channel names its secrets: `{"kind": "slack", "urlSecret": "slack-url"}`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18550,11 +18543,11 @@ func (c *ClientWithResponses) PutNoticeRuleWithBodyWithResponse(ctx context.Cont
 
 // PutNoticeRuleWithResponse Store a notice rule, or replace it
 //
-// Somebody is told when an episode opens that the rule is about, once; of reminders, where `remindMs` asks for them; and of its end,
-// where `recovery` is true. The rule is in force everywhere within 10 seconds, for what is so already too. Where a rule is replaced by one about something
-// else, its open episodes end. A chat or a mailbox hears nothing of that. A webhook or an Alertmanager whose rule has `recovery` gets a last notice of what it was
-// told, `withdrawn`, which closes it there and says that it is not known to have recovered. Where such a rule only goes elsewhere from now on, what goes on
-// is told anew there. What a channel needs to keep secret it names: `{"kind": "slack", "urlSecret": "slack-url"}`.
+// The rule sends one notice when an episode opens, reminders if `remindMs` is set, and a recovery notice if `recovery` is true. The
+// rule is in force on all servers within 10 seconds, also for conditions that already hold. If the event or filter of a rule is replaced,
+// its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager whose rule has `recovery` gets a `withdrawn`
+// notice for each notice that it received. It closes the alert there, and states that recovery is not known. If only the channel of such a rule
+// changes, open episodes are sent to the new channel. A channel names its secrets: `{"kind": "slack", "urlSecret": "slack-url"}`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18567,10 +18560,10 @@ func (c *ClientWithResponses) PutNoticeRuleWithResponse(ctx context.Context, nam
 	return ParsePutNoticeRuleResponse(rsp)
 }
 
-// TestNoticeRuleWithResponse Send a test to where a notice rule says
+// TestNoticeRuleWithResponse Send a test notice by a notice rule
 //
-// Sends one notice that says it is a test, at once, whether the rule is enabled or not. It opens no episode. Whatever the receiver does,
-// the answer is a 200 that tells of it.
+// Sends one notice marked as a test immediately, also if the rule is disabled. It opens no episode. The response is 200 with the outcome,
+// even if the receiver fails.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18583,9 +18576,9 @@ func (c *ClientWithResponses) TestNoticeRuleWithResponse(ctx context.Context, na
 	return ParseTestNoticeRuleResponse(rsp)
 }
 
-// ListNoticesWithResponse List what was told and what became of it, newest first
+// ListNoticesWithResponse List notices and their delivery state, newest first
 //
-// Notices of episodes that were over 30 days ago are forgotten.
+// Notices are deleted 30 days after the end of their episode.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18598,9 +18591,9 @@ func (c *ClientWithResponses) ListNoticesWithResponse(ctx context.Context, param
 	return ParseListNoticesResponse(rsp)
 }
 
-// RetryNoticeWithResponse Send a notice again that was given up
+// RetryNoticeWithResponse Retry a notice that was given up
 //
-// It is sent at once, and again as a new one would be, under the same id. 409 `notice_not_dead` where it was not given up.
+// It is sent immediately with the same id, and retried like a new notice. 409 `notice_not_dead` if it was not given up.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18613,9 +18606,9 @@ func (c *ClientWithResponses) RetryNoticeWithResponse(ctx context.Context, id No
 	return ParseRetryNoticeResponse(rsp)
 }
 
-// GetPlannerBudgetWithResponse What models have cost today, and may cost
+// GetPlannerBudgetWithResponse Read the planner's token usage and budget of today
 //
-// Tokens that are set aside for a question under way count. The rules that need no model cost nothing.
+// Includes tokens that are reserved for model calls in progress. Rules that need no model cost nothing.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18630,8 +18623,7 @@ func (c *ClientWithResponses) GetPlannerBudgetWithResponse(ctx context.Context, 
 
 // ListPlannerSessionsWithResponse List analyses, newest first
 //
-// Each says who looked at which endpoint, why, what it changed or would have changed, and what it cost. What it called is in the
-// session alone.
+// Each has its endpoint, trigger, changes (made or proposed) and cost. Only the single session has the tool calls.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18644,9 +18636,9 @@ func (c *ClientWithResponses) ListPlannerSessionsWithResponse(ctx context.Contex
 	return ParseListPlannerSessionsResponse(rsp)
 }
 
-// GetPlannerSessionWithResponse Read an analysis with everything that it called
+// GetPlannerSessionWithResponse Read an analysis with its tool calls
 //
-// Why it looked, what it was told, what it reasoned, changed or would have changed, and what it cost.
+// Its trigger, input, reasoning, changes (made or proposed), and cost.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18659,10 +18651,10 @@ func (c *ClientWithResponses) GetPlannerSessionWithResponse(ctx context.Context,
 	return ParseGetPlannerSessionResponse(rsp)
 }
 
-// UndoPlannerSessionWithResponse Take back what an analysis wrote
+// UndoPlannerSessionWithResponse Undo the changes of an analysis
 //
-// Removes the planner's hint, single run or pause of the kinds that the analysis wrote, also where a later analysis renewed them; the hints of persons stay. `warnings` name what was
-// removed, its author and its end. The planner writes no change of these kinds for four hours. 409 `session_changed_nothing` where the analysis put nothing in force.
+// Removes the planner's hint, single run or pause of the kinds that the analysis wrote, also if a later analysis renewed them; hints of API keys stay. `warnings` lists
+// each removed change with its author and expiry. The planner writes no change of these kinds for four hours. 409 `session_changed_nothing` if the analysis put nothing in force.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18675,9 +18667,9 @@ func (c *ClientWithResponses) UndoPlannerSessionWithResponse(ctx context.Context
 	return ParseUndoPlannerSessionResponse(rsp)
 }
 
-// ListPlannerSuggestionsWithResponse List what the planner suggests, newest first
+// ListPlannerSuggestionsWithResponse List suggestions of the planner, newest first
 //
-// Endpoints with `planner` set to `suggest` are changed by nobody but a person. One suggestion of an endpoint waits at a time, for an hour.
+// For endpoints with `planner` set to `suggest`, every change needs approval. An endpoint has at most one open suggestion, which expires after an hour.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18690,9 +18682,9 @@ func (c *ClientWithResponses) ListPlannerSuggestionsWithResponse(ctx context.Con
 	return ParseListPlannerSuggestionsResponse(rsp)
 }
 
-// ApprovePlannerSuggestionWithResponse Put a suggestion in force
+// ApprovePlannerSuggestionWithResponse Approve a suggestion
 //
-// It is in force with the answer, under the name of the planner, and its spans count from now. 409 `suggestion_decided` where it waits no longer, `suggestion_stale` where the endpoint was edited since, `endpoint_paused` where it is paused.
+// It is in force with the response, with the planner as author, and its durations count from now. 409 `suggestion_decided` if it is no longer open, `suggestion_stale` if the endpoint was edited since, `endpoint_paused` if the endpoint is paused.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18705,9 +18697,9 @@ func (c *ClientWithResponses) ApprovePlannerSuggestionWithResponse(ctx context.C
 	return ParseApprovePlannerSuggestionResponse(rsp)
 }
 
-// RejectPlannerSuggestionWithResponse Turn a suggestion down
+// RejectPlannerSuggestionWithResponse Reject a suggestion
 //
-// Nothing changes at the endpoint. The planner makes no suggestion of the same kind for four hours. 409 `suggestion_decided` where it waits no longer.
+// The endpoint does not change. The planner makes no suggestion of the same kind for four hours. 409 `suggestion_decided` if it is no longer open.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18722,8 +18714,8 @@ func (c *ClientWithResponses) RejectPlannerSuggestionWithResponse(ctx context.Co
 
 // ListRunsWithResponse List runs, newest due time first
 //
-// Of all endpoints, or of one; live ones too. What went wrong in the last hour:
-// `status=failed&status=timed_out&status=lost` with `from`. Bodies are read run by run.
+// Of all endpoints, or of one; includes running runs. For the failures of the last hour, use
+// `status=failed&status=timed_out&status=lost` with `from`. Read a single run for its body.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18736,10 +18728,10 @@ func (c *ClientWithResponses) ListRunsWithResponse(ctx context.Context, params *
 	return ParseListRunsResponse(rsp)
 }
 
-// GetRunWithResponse Read a run, with what was kept of the answer's body
+// GetRunWithResponse Read a run with its captured response
 //
-// Its outcome and reason, the phases of its request, what was kept of the answer (redacted and truncated as the endpoint says), and the decision that followed with every rule
-// that applied. What stands in the body comes from the target.
+// Its outcome and reason, the phases of its request, the captured response (redacted and truncated by the endpoint's settings), and the decision that followed with every rule
+// that applied. The body is untrusted, because it comes from the target.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18752,11 +18744,11 @@ func (c *ClientWithResponses) GetRunWithResponse(ctx context.Context, id RunID, 
 	return ParseGetRunResponse(rsp)
 }
 
-// CancelRunWithBodyWithResponse Cancel a live run
+// CancelRunWithBodyWithResponse Cancel a running run
 //
-// Asks the worker that holds the run to end its request, whichever worker that is: at once, or within 2.5 s where a message gets lost.
-// The run then ends `canceled`, unless its answer is there first. It is not tried again, the failure count stays, and the
-// endpoint goes on with its next due time. The first request stays; asking again is no error.
+// Asks the worker that holds the run to end its request: at once, or within 2.5 s if the notification is lost. The run then ends
+// `canceled`, unless the response arrives first. It is not retried, the failure count stays, and the endpoint continues with its next
+// due time. The first cancellation is kept; repeating it is not an error.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18769,11 +18761,11 @@ func (c *ClientWithResponses) CancelRunWithBodyWithResponse(ctx context.Context,
 	return ParseCancelRunResponse(rsp)
 }
 
-// CancelRunWithResponse Cancel a live run
+// CancelRunWithResponse Cancel a running run
 //
-// Asks the worker that holds the run to end its request, whichever worker that is: at once, or within 2.5 s where a message gets lost.
-// The run then ends `canceled`, unless its answer is there first. It is not tried again, the failure count stays, and the
-// endpoint goes on with its next due time. The first request stays; asking again is no error.
+// Asks the worker that holds the run to end its request: at once, or within 2.5 s if the notification is lost. The run then ends
+// `canceled`, unless the response arrives first. It is not retried, the failure count stays, and the endpoint continues with its next
+// due time. The first cancellation is kept; repeating it is not an error.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18786,9 +18778,9 @@ func (c *ClientWithResponses) CancelRunWithResponse(ctx context.Context, id RunI
 	return ParseCancelRunResponse(rsp)
 }
 
-// ListRunEventsWithResponse Read the story of a run
+// ListRunEventsWithResponse Read the events of a run
 //
-// What happened to it, in the order in which it happened, at most 1003 events. Other kinds may be added.
+// The events of the run in order of time, at most 1003. Other kinds may be added.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18803,7 +18795,7 @@ func (c *ClientWithResponses) ListRunEventsWithResponse(ctx context.Context, id 
 
 // ListSecretsWithResponse List secrets by name
 //
-// Names and what is known of them; never values.
+// Names and metadata, never values.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18818,8 +18810,8 @@ func (c *ClientWithResponses) ListSecretsWithResponse(ctx context.Context, param
 
 // DeleteSecretWithResponse Delete a secret
 //
-// While endpoints or channels of notice rules refer to it that is 409 `secret_in_use`, which names some of them. With `force` it is
-// deleted all the same; their runs and notices fail until there is a secret of that name again.
+// If endpoints or channels of notice rules refer to it, the response is 409 `secret_in_use` and names some of them. With `force` it is
+// deleted nevertheless; their runs and notices fail until a secret of that name exists again.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18832,9 +18824,9 @@ func (c *ClientWithResponses) DeleteSecretWithResponse(ctx context.Context, name
 	return ParseDeleteSecretResponse(rsp)
 }
 
-// GetSecretWithResponse Read what is known of a secret
+// GetSecretWithResponse Read the metadata of a secret
 //
-// When it was last set, under which key it is encrypted, and how many endpoints and notice rules refer to it. Never its value.
+// When it was last set, its encryption key, and how many endpoints and notice rules refer to it. Never its value.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18847,10 +18839,10 @@ func (c *ClientWithResponses) GetSecretWithResponse(ctx context.Context, name Se
 	return ParseGetSecretResponse(rsp)
 }
 
-// PutSecretWithBodyWithResponse Store a secret, or give it another value
+// PutSecretWithBodyWithResponse Store or replace a secret
 //
-// Endpoints refer to it as `{{secret "name"}}`. The value is encrypted at rest and never given out again. A run whose start is
-// committed after this has answered uses the new value. A server without RUBATO_SECRET_KEYS answers 503 `no_secret_keys`.
+// Endpoints refer to it as `{{secret "name"}}`. The value is encrypted at rest and never returned. A run that starts after the
+// response uses the new value. A server without RUBATO_SECRET_KEYS returns 503 `no_secret_keys`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18863,10 +18855,10 @@ func (c *ClientWithResponses) PutSecretWithBodyWithResponse(ctx context.Context,
 	return ParsePutSecretResponse(rsp)
 }
 
-// PutSecretWithResponse Store a secret, or give it another value
+// PutSecretWithResponse Store or replace a secret
 //
-// Endpoints refer to it as `{{secret "name"}}`. The value is encrypted at rest and never given out again. A run whose start is
-// committed after this has answered uses the new value. A server without RUBATO_SECRET_KEYS answers 503 `no_secret_keys`.
+// Endpoints refer to it as `{{secret "name"}}`. The value is encrypted at rest and never returned. A run that starts after the
+// response uses the new value. A server without RUBATO_SECRET_KEYS returns 503 `no_secret_keys`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18879,9 +18871,9 @@ func (c *ClientWithResponses) PutSecretWithResponse(ctx context.Context, name Se
 	return ParsePutSecretResponse(rsp)
 }
 
-// ListSigningKeysWithResponse List the live signing keys, newest first
+// ListSigningKeysWithResponse List the active signing keys, newest first
 //
-// Their ids and when they end; never the keys.
+// Their ids and expiry, never the keys.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18894,11 +18886,11 @@ func (c *ClientWithResponses) ListSigningKeysWithResponse(ctx context.Context, r
 	return ParseListSigningKeysResponse(rsp)
 }
 
-// CreateSigningKeyWithBodyWithResponse Make a signing key
+// CreateSigningKeyWithBodyWithResponse Create a signing key
 //
-// Requests of endpoints with `sign` are signed under every live key, by Standard Webhooks. The answer holds the key as receivers are
-// given it, `whsec_...`; it is shown this once. The key before it stays live until it expires or is deleted, so that receivers can
-// learn the new one meanwhile; a third one is 409 `too_many_signing_keys`. A server without RUBATO_SECRET_KEYS answers 503
+// Requests of endpoints with `sign` are signed with every active key, by Standard Webhooks. The response contains the key in the form
+// for receivers, `whsec_...`; it is shown only once. The previous key stays active until it expires or is deleted, so that receivers
+// can switch to the new key. A third key is refused: 409 `too_many_signing_keys`. A server without RUBATO_SECRET_KEYS returns 503
 // `no_secret_keys`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -18912,11 +18904,11 @@ func (c *ClientWithResponses) CreateSigningKeyWithBodyWithResponse(ctx context.C
 	return ParseCreateSigningKeyResponse(rsp)
 }
 
-// CreateSigningKeyWithResponse Make a signing key
+// CreateSigningKeyWithResponse Create a signing key
 //
-// Requests of endpoints with `sign` are signed under every live key, by Standard Webhooks. The answer holds the key as receivers are
-// given it, `whsec_...`; it is shown this once. The key before it stays live until it expires or is deleted, so that receivers can
-// learn the new one meanwhile; a third one is 409 `too_many_signing_keys`. A server without RUBATO_SECRET_KEYS answers 503
+// Requests of endpoints with `sign` are signed with every active key, by Standard Webhooks. The response contains the key in the form
+// for receivers, `whsec_...`; it is shown only once. The previous key stays active until it expires or is deleted, so that receivers
+// can switch to the new key. A third key is refused: 409 `too_many_signing_keys`. A server without RUBATO_SECRET_KEYS returns 503
 // `no_secret_keys`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -18932,7 +18924,7 @@ func (c *ClientWithResponses) CreateSigningKeyWithResponse(ctx context.Context, 
 
 // DeleteSigningKeyWithResponse Delete a signing key
 //
-// Nothing that starts after the answer is signed under it. Without a live key the runs of endpoints with `sign` fail.
+// Requests of runs that start after the response are not signed with it. Without an active key, runs of endpoints with `sign` fail.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18945,10 +18937,10 @@ func (c *ClientWithResponses) DeleteSigningKeyWithResponse(ctx context.Context, 
 	return ParseDeleteSigningKeyResponse(rsp)
 }
 
-// GetStatsWithResponse How all of it does
+// GetStatsWithResponse Read statistics of all endpoints
 //
-// What is due and running at this moment, and how your newest runs did: at most 10,000 of those that were due within the last
-// hour. It costs the same however much is registered.
+// The due endpoints and running runs at this moment, and the outcomes of your newest runs: at most 10,000 that were due within the last
+// hour. Its cost does not depend on the number of endpoints.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -18963,8 +18955,8 @@ func (c *ClientWithResponses) GetStatsWithResponse(ctx context.Context, reqEdito
 
 // TestRequestWithBodyWithResponse Send a request once without registering an endpoint
 //
-// Does what `POST /v1/endpoints/{id}/test` does, for an endpoint that is described in the body and not stored. The body is what
-// registers an endpoint, and follows the same rules.
+// Works like `POST /v1/endpoints/{id}/test`, for an endpoint that is given in the body and not stored. The body has the fields and
+// rules of a registration.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18979,8 +18971,8 @@ func (c *ClientWithResponses) TestRequestWithBodyWithResponse(ctx context.Contex
 
 // TestRequestWithResponse Send a request once without registering an endpoint
 //
-// Does what `POST /v1/endpoints/{id}/test` does, for an endpoint that is described in the body and not stored. The body is what
-// registers an endpoint, and follows the same rules.
+// Works like `POST /v1/endpoints/{id}/test`, for an endpoint that is given in the body and not stored. The body has the fields and
+// rules of a registration.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -18993,9 +18985,9 @@ func (c *ClientWithResponses) TestRequestWithResponse(ctx context.Context, body 
 	return ParseTestRequestResponse(rsp)
 }
 
-// ListWorkersWithResponse Who runs endpoints, the newest first
+// ListWorkersWithResponse List workers, newest first
 //
-// At most 500 workers; those that have been gone for long are forgotten.
+// At most 500 workers. Workers that stopped long ago are not listed.
 //
 // Returns a wrapper object for the known response body format(s).
 //

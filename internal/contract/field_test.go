@@ -124,35 +124,35 @@ func TestDefaultsAreThoseOfTheDescriptions(t *testing.T) {
 // A new property becomes a field whose kind follows from its type.
 func TestANewPropertyIsAField(t *testing.T) {
 	t.Parallel()
-	const properties = "    EndpointSpec:\n      description: What a user configures. Null means the default, as if the field were absent.\n" +
+	const properties = "    EndpointSpec:\n      description: The configuration of an endpoint. Null means the default, as if the field were absent.\n" +
 		"      type: object\n      additionalProperties: false\n      required: [name, url]\n      properties:\n"
 	for line, want := range map[string]Field{
-		`shareMs: {description: "Time to share. Default 5.", type: [integer, "null"], x-ui: {group: When, label: Share, default: 5}}`: {
+		`shareMs: {description: "Time to share. Default 5.", type: [integer, "null"], x-ui: {group: Schedule, label: Share, default: 5}}`: {
 			Path: "shareMs", Kind: Length, Help: "Time to share.", Flag: "share", Default: 5.0, Initial: 5.0,
 		},
-		`maxSize: {description: How large., type: [integer, "null"], x-ui: {group: When, label: Size, initial: 7, row: x}}`: {
+		`maxSize: {description: How large., type: [integer, "null"], x-ui: {group: Schedule, label: Size, initial: 7, row: x}}`: {
 			Path: "maxSize", Kind: Number, Help: "How large.", Flag: "max-size", Initial: 7.0, Row: "x",
 		},
-		`zone: {description: Where., type: [string, "null"], example: here, x-ui: {group: When, label: Zone, flag: where}}`: {
+		`zone: {description: Where., type: [string, "null"], example: here, x-ui: {group: Schedule, label: Zone, flag: where}}`: {
 			Path: "zone", Kind: Text, Help: "Where.", Flag: "where", Placeholder: "here",
 		},
-		`side: {description: Which., oneOf: [{$ref: "#/components/schemas/DSTGap"}, {type: "null"}], x-ui: {group: When, label: Side, when: cron}}`: {
+		`side: {description: Which., oneOf: [{$ref: "#/components/schemas/DSTGap"}, {type: "null"}], x-ui: {group: Schedule, label: Side, when: cron}}`: {
 			Path: "side", Kind: Choice, Help: "Which.", Flag: "side", Choices: []string{"run", "skip"}, When: "cron",
 		},
-		`quiet: {description: Whether., type: [boolean, "null"], x-ui: {group: When, label: Keep quiet, short: Quiet}}`: {
+		`quiet: {description: Whether., type: [boolean, "null"], x-ui: {group: Schedule, label: Keep quiet, short: Quiet}}`: {
 			Path: "quiet", Kind: Switch, Help: "Whether.", Flag: "quiet", Title: "Quiet",
 		},
-		`until: {description: How long., type: [string, "null"], format: date-time, x-ui: {group: When, label: Until}}`: {
+		`until: {description: How long., type: [string, "null"], format: date-time, x-ui: {group: Schedule, label: Until}}`: {
 			Path: "until", Kind: Instant, Help: "How long.", Flag: "until",
 		},
-		`page: {description: Where to read., type: [string, "null"], format: uri, x-ui: {group: When, label: Page, failure: true}}`: {
+		`page: {description: Where to read., type: [string, "null"], format: uri, x-ui: {group: Schedule, label: Page, failure: true}}`: {
 			Path: "page", Kind: Link, Help: "Where to read.", Flag: "page", OnFailure: true,
 		},
 	} {
 		changed := strings.Replace(api.OpenAPI(), properties, properties+"        "+line+"\n", 1)
 		require.NotEqual(t, api.OpenAPI(), changed)
 		got := read(changed)[0]
-		require.Equal(t, "When", got.Group, line)
+		require.Equal(t, "Schedule", got.Group, line)
 		require.NotEmpty(t, got.Label, line)
 		if want.Title == "" {
 			want.Title = got.Label

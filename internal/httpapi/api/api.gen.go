@@ -930,12 +930,12 @@ func (e ImportEndpointsParamsDryRun) Valid() bool {
 	}
 }
 
-// AuditAction What was done.
+// AuditAction The action.
 type AuditAction string
 
-// AuditActor Who did it.
+// AuditActor Author of the change.
 type AuditActor struct {
-	// KeyID Absent: a part of the system.
+	// KeyID Absent for changes by the system.
 	KeyID *string `json:"keyId,omitempty"`
 
 	// Name The name of the key at that time.
@@ -944,34 +944,34 @@ type AuditActor struct {
 
 // AuditEntry One change.
 type AuditEntry struct {
-	// Action What was done.
+	// Action The action.
 	Action AuditAction `json:"action"`
 
-	// Actor Who did it.
+	// Actor Author of the change.
 	Actor AuditActor `json:"actor"`
 
-	// After The members that changed, as they are, secrets hidden; null: it is gone.
+	// After Changed members with their new values, secrets hidden; null if the object was deleted.
 	After *map[string]interface{} `json:"after"`
 
-	// At By the clock of the database.
+	// At Database time.
 	At time.Time `json:"at"`
 
-	// Before The members that changed, as they were, secrets hidden; null: it was not there.
+	// Before Changed members with their old values, secrets hidden; null if the object did not exist.
 	Before *map[string]interface{} `json:"before"`
 	ID     string                  `json:"id"`
 
-	// Kind What was changed; a request is the test of one that is not stored.
+	// Kind Kind of the changed object; request is a test request that is not stored.
 	Kind     AuditKind `json:"kind"`
 	ObjectID string    `json:"objectId"`
 
-	// RemoteAddress Where the request came from; absent where there was none.
+	// RemoteAddress Client address of the request; absent without a request.
 	RemoteAddress *string `json:"remoteAddress,omitempty"`
 
-	// RequestID `X-Request-Id` of the request; absent where there was none.
+	// RequestID `X-Request-Id` of the request; absent without a request.
 	RequestID *string `json:"requestId,omitempty"`
 }
 
-// AuditKind What was changed; a request is the test of one that is not stored.
+// AuditKind Kind of the changed object; request is a test request that is not stored.
 type AuditKind string
 
 // AuditList defines model for AuditList.
@@ -982,152 +982,152 @@ type AuditList struct {
 	NextCursor *string `json:"nextCursor,omitempty"`
 }
 
-// Auth How calls prove who is calling: by password (RFC 7617), by token (RFC 6750), by a header of the target's own, or by OAuth 2 client credentials (RFC 6749 section 4.4). Secrets are given as references, never in the clear. Each type knows the fields that name it; a header of the same name beside it is refused.
+// Auth Authentication of requests: password (RFC 7617), bearer token (RFC 6750), API key header, or OAuth 2 client credentials (RFC 6749 section 4.4). Secrets are given as references, never in plain text. Each field states the type that it belongs to. A header of the same name in `headers` is refused.
 type Auth struct {
-	// Audience Of oauth2.
+	// Audience For oauth2: the audience.
 	Audience *string `json:"audience,omitempty"`
 
-	// ClientID Of oauth2.
+	// ClientID For oauth2: the client ID.
 	ClientID *string `json:"clientId,omitempty"`
 
-	// ClientSecret Of oauth2: a reference to a secret.
+	// ClientSecret For oauth2: a reference to a secret.
 	ClientSecret *string `json:"clientSecret,omitempty"`
 
-	// Header Of apiKey: the name of the header.
+	// Header For apiKey: the name of the header.
 	Header *string `json:"header,omitempty"`
 
-	// Password Of basic: a reference to a secret.
+	// Password For basic: a reference to a secret.
 	Password *string `json:"password,omitempty"`
 
-	// Scopes Of oauth2.
+	// Scopes For oauth2: the requested scopes.
 	Scopes *[]string `json:"scopes,omitempty"`
 
-	// Token Of bearer: a reference to a secret.
+	// Token For bearer: a reference to a secret.
 	Token *string `json:"token,omitempty"`
 
-	// TokenURL Of oauth2.
+	// TokenURL For oauth2: the token endpoint.
 	TokenURL *string `json:"tokenUrl,omitempty"`
 
-	// Type How a call proves who is calling.
+	// Type Authentication scheme.
 	Type AuthType `json:"type"`
 
-	// Username Of basic.
+	// Username For basic: the user name.
 	Username *string `json:"username,omitempty"`
 
-	// Value Of apiKey: a reference to a secret, with whatever stands around it.
+	// Value For apiKey: the header value, which contains a reference to a secret.
 	Value *string `json:"value,omitempty"`
 }
 
 // AuthPatch A JSON Merge Patch of an Auth.
 type AuthPatch struct {
-	// Audience Of oauth2.
+	// Audience For oauth2: the audience.
 	Audience *string `json:"audience,omitempty"`
 
-	// ClientID Of oauth2.
+	// ClientID For oauth2: the client ID.
 	ClientID *string `json:"clientId,omitempty"`
 
-	// ClientSecret Of oauth2: a reference to a secret.
+	// ClientSecret For oauth2: a reference to a secret.
 	ClientSecret *string `json:"clientSecret,omitempty"`
 
-	// Header Of apiKey: the name of the header.
+	// Header For apiKey: the name of the header.
 	Header *string `json:"header,omitempty"`
 
-	// Password Of basic: a reference to a secret.
+	// Password For basic: a reference to a secret.
 	Password *string `json:"password,omitempty"`
 
-	// Scopes Of oauth2.
+	// Scopes For oauth2: the requested scopes.
 	Scopes *[]string `json:"scopes,omitempty"`
 
-	// Token Of bearer: a reference to a secret.
+	// Token For bearer: a reference to a secret.
 	Token *string `json:"token,omitempty"`
 
-	// TokenURL Of oauth2.
+	// TokenURL For oauth2: the token endpoint.
 	TokenURL *string   `json:"tokenUrl,omitempty"`
 	Type     *AuthType `json:"type,omitempty"`
 
-	// Username Of basic.
+	// Username For basic: the user name.
 	Username *string `json:"username,omitempty"`
 
-	// Value Of apiKey: a reference to a secret, with whatever stands around it.
+	// Value For apiKey: the header value, which contains a reference to a secret.
 	Value *string `json:"value,omitempty"`
 }
 
-// AuthType How a call proves who is calling.
+// AuthType Authentication scheme.
 type AuthType string
 
 // CancelRequest Why.
 type CancelRequest struct {
-	// Reason Kept with the run.
+	// Reason Reason; stored with the run.
 	Reason *string `json:"reason,omitempty"`
 }
 
-// CatchUp What a cron does about occurrences that passed while nothing ran: one run for all on behalf of the last, none, or each (at most 100, none older than a day). With skip, an occurrence that cannot be sent within a minute of its time is not sent any more, whatever kept it.
+// CatchUp How a cron handles missed occurrences: one run for all of them (once), none (skip), or a run for each (all; at most 100, none older than a day). With skip, an occurrence that is not sent within a minute of its time is dropped.
 type CatchUp string
 
-// Cause `finish`: a run just ended. `replan`: anything else, which acts at once on what is overdue.
+// Cause `finish`: a run just ended. `replan`: any other cause; overdue endpoints become due at once.
 type Cause string
 
-// DST What a cron does with local times that a clock change skips or repeats.
+// DST How a cron handles local times that a clock change skips or repeats.
 type DST struct {
-	// Gap Local times that do not exist because the clock jumps forward: run at the first instant after, or skip.
+	// Gap Local times that do not exist because the clock jumps forward: run at the first time after the gap, or skip.
 	Gap DSTGap `json:"gap"`
 
 	// Overlap Local times that come twice because the clock is set back: run in the first pass, or in both.
 	Overlap DSTOverlap `json:"overlap"`
 }
 
-// DSTGap Local times that do not exist because the clock jumps forward: run at the first instant after, or skip.
+// DSTGap Local times that do not exist because the clock jumps forward: run at the first time after the gap, or skip.
 type DSTGap string
 
-// DSTInput What a cron does with local times that a clock change skips or repeats.
+// DSTInput How a cron handles local times that a clock change skips or repeats.
 type DSTInput struct {
-	// Gap Local times that a clock change skips: run at the first instant after, or skip. Default run.
+	// Gap Local times that a clock change skips: run at the first time after the gap, or skip. Default run.
 	Gap *DSTGap `json:"gap,omitempty"`
 
-	// Overlap Local times that come twice: run in the first pass, or in both. Default once.
+	// Overlap Local times that a clock change repeats: run the first time only, or both times. Default once.
 	Overlap *DSTOverlap `json:"overlap,omitempty"`
 }
 
 // DSTOverlap Local times that come twice because the clock is set back: run in the first pass, or in both.
 type DSTOverlap string
 
-// Decision When it runs next, and every rule that applied, in order.
+// Decision The next due time, and every rule that applied, in order.
 type Decision struct {
-	// NextRunAt Null: not until something changes.
+	// NextRunAt Null: no run is planned.
 	NextRunAt *time.Time `json:"nextRunAt"`
 
-	// Source What set the due time.
+	// Source The rule that set the due time.
 	Source Source `json:"source"`
 	Steps  []Step `json:"steps"`
 }
 
-// Endpoint A registered endpoint, every default filled in, and where its schedule stands.
+// Endpoint A registered endpoint with all defaults filled in, and the state of its schedule.
 type Endpoint struct {
 	ArchivedAt *time.Time `json:"archivedAt,omitempty"`
 
-	// Auth How calls prove who is calling: by password (RFC 7617), by token (RFC 6750), by a header of the target's own, or by OAuth 2 client credentials (RFC 6749 section 4.4). Secrets are given as references, never in the clear. Each type knows the fields that name it; a header of the same name beside it is refused.
+	// Auth Authentication of requests: password (RFC 7617), bearer token (RFC 6750), API key header, or OAuth 2 client credentials (RFC 6749 section 4.4). Secrets are given as references, never in plain text. Each field states the type that it belongs to. A header of the same name in `headers` is refused.
 	Auth               *Auth   `json:"auth,omitempty"`
 	BaselineCron       *string `json:"baselineCron,omitempty"`
 	BaselineIntervalMs *int64  `json:"baselineIntervalMs,omitempty"`
 	Body               *string `json:"body,omitempty"`
 
-	// CatchUp What a cron does about occurrences that passed while nothing ran: one run for all on behalf of the last, none, or each (at most 100, none older than a day). With skip, an occurrence that cannot be sent within a minute of its time is not sent any more, whatever kept it.
+	// CatchUp How a cron handles missed occurrences: one run for all of them (once), none (skip), or a run for each (all; at most 100, none older than a day). With skip, an occurrence that is not sent within a minute of its time is dropped.
 	CatchUp     CatchUp   `json:"catchUp"`
 	Conditional bool      `json:"conditional"`
 	CreatedAt   time.Time `json:"createdAt"`
 	Description *string   `json:"description,omitempty"`
 
-	// DST What a cron does with local times that a clock change skips or repeats.
+	// DST How a cron handles local times that a clock change skips or repeats.
 	DST DST `json:"dst"`
 
-	// FailureCount Failed due times in a row.
+	// FailureCount Consecutive failed due times.
 	FailureCount    int32 `json:"failureCount"`
 	FollowRedirects int32 `json:"followRedirects"`
 
-	// Headers Values of names that look secret are shown as ***.
+	// Headers Header values whose names look secret are shown as ***.
 	Headers map[string]string `json:"headers"`
 
-	// Hints The hints that are in force.
+	// Hints The active hints.
 	Hints      Hints             `json:"hints"`
 	ID         string            `json:"id"`
 	Idempotent bool              `json:"idempotent"`
@@ -1146,28 +1146,28 @@ type Endpoint struct {
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 	Name          string `json:"name"`
 
-	// NextRunAt The due time in force; null while paused until somebody resumes, when archived, and when the cron has no further occurrence. While a run is live it is that run's, and its finish decides.
+	// NextRunAt The next due time. Null while paused indefinitely, when archived, and when the cron has no further occurrence. During a run it is the due time of that run; its finish sets the next one.
 	NextRunAt *time.Time `json:"nextRunAt"`
 
-	// NextSource What set the due time.
+	// NextSource The rule that set the due time.
 	NextSource *Source `json:"nextSource,omitempty"`
 
-	// PauseReason Why, in the words of whoever paused it. A target pauses its endpoint until somebody resumes it when it answers 410, unless that counts as a success, or sends a header `Rubato-Stop` with a reason; answers from another host, after a redirect, do not.
+	// PauseReason The reason for the pause. A target pauses its endpoint indefinitely with a 410, unless that counts as a success, or with a header `Rubato-Stop` that has a reason. Responses from another host, after a redirect, do not pause.
 	PauseReason *string `json:"pauseReason,omitempty"`
 
-	// PausedIndefinitely Paused until somebody resumes.
+	// PausedIndefinitely Paused until it is resumed.
 	PausedIndefinitely bool `json:"pausedIndefinitely"`
 
-	// PausedUntil Null when not paused, and when paused until somebody resumes.
+	// PausedUntil Null when not paused, and when paused indefinitely.
 	PausedUntil *time.Time `json:"pausedUntil"`
 
-	// Planner What the planner may do with the tempo: nothing, record what it would do, propose it to a person, or do it inside the clamps.
+	// Planner Authority of the planner over the tempo: nothing (off), record proposals (observe), suggest changes for approval (suggest), or change it within the clamps (act).
 	Planner        PlannerAuthority   `json:"planner"`
 	Query          *map[string]string `json:"query,omitempty"`
 	Redact         *[]RedactRule      `json:"redact,omitempty"`
 	ResponseTailKb int32              `json:"responseTailKb"`
 
-	// Retry How often one due time is tried, and how long to wait in between.
+	// Retry Retry policy of a due time.
 	Retry      Retry   `json:"retry"`
 	RunbookURL *string `json:"runbookUrl,omitempty"`
 
@@ -1176,39 +1176,39 @@ type Endpoint struct {
 	Sign    bool       `json:"sign"`
 	StartAt *time.Time `json:"startAt,omitempty"`
 
-	// State Whether it runs.
+	// State The state of the endpoint.
 	State        EndpointState  `json:"state"`
 	Success      string         `json:"success"`
 	SuccessRules *[]SuccessRule `json:"successRules,omitempty"`
 	TimeoutMs    int64          `json:"timeoutMs"`
 	Timezone     string         `json:"timezone"`
 
-	// TLS Whom calls over https trust, and as whom they come.
+	// TLS Trusted CAs, client certificate and other TLS settings for https targets.
 	TLS *TLS `json:"tls,omitempty"`
 
 	// UpdatedAt When the fields were last edited.
 	UpdatedAt time.Time `json:"updatedAt"`
 	URL       string    `json:"url"`
 
-	// Version Counts the edits; the ETag.
+	// Version Version number, incremented by every edit. It is the ETag.
 	Version int64 `json:"version"`
 
-	// Warnings What is legal but probably not meant; only on answers to writes.
+	// Warnings Warnings about settings that are valid but probably unintended; only in responses to writes.
 	Warnings *[]FieldError `json:"warnings,omitempty"`
 }
 
-// EndpointChange What was done to an endpoint.
+// EndpointChange A change of an endpoint.
 type EndpointChange struct {
-	// Action Of `endpoint.changed`: registered, edited or archived.
+	// Action For `endpoint.changed`: registered, edited or archived.
 	Action *string `json:"action,omitempty"`
 
-	// PausedUntil Of `endpoint.paused`; absent: until somebody resumes.
+	// PausedUntil For `endpoint.paused`; absent if the pause is indefinite.
 	PausedUntil *time.Time `json:"pausedUntil,omitempty"`
 
-	// Reason Of `endpoint.paused`.
+	// Reason For `endpoint.paused`: the reason.
 	Reason *string `json:"reason,omitempty"`
 
-	// Version The version of the endpoint's fields since then.
+	// Version The endpoint version after the change.
 	Version int64 `json:"version"`
 }
 
@@ -1225,97 +1225,97 @@ type EndpointList struct {
 	NextCursor *string `json:"nextCursor,omitempty"`
 }
 
-// EndpointPatch A JSON Merge Patch of an EndpointSpec. Null goes back to the default.
+// EndpointPatch A JSON Merge Patch of an EndpointSpec. Null restores the default.
 type EndpointPatch struct {
 	Auth *AuthPatch `json:"auth,omitempty"`
 
-	// BaselineCron Cron expression of five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. There is no year, ? stands for any day in the two day fields alone, and spaces separate the fields. Exactly one of it and baselineIntervalMs.
+	// BaselineCron Cron expression with five fields, or six with seconds first, or a macro such as @hourly. L, W, # and H are supported, a year field is not. ? is valid only in the two day fields. Give exactly one of baselineIntervalMs and baselineCron.
 	BaselineCron *string `json:"baselineCron,omitempty"`
 
-	// BaselineIntervalMs Time from one due time to the next. Exactly one of it and baselineCron.
+	// BaselineIntervalMs Interval between due times. Give exactly one of baselineIntervalMs and baselineCron.
 	BaselineIntervalMs *int64 `json:"baselineIntervalMs,omitempty"`
 
-	// Body Body of the request, up to 256 KiB in UTF-8. Set Content-Type among the headers. {{...}} is a template, whose values are escaped for JSON, forms and XML as the Content-Type says; anything else is sent as it is.
+	// Body Request body, up to 256 KiB in UTF-8. Set Content-Type in the headers. {{...}} is a template; its values are escaped for JSON, forms or XML according to the Content-Type. All other text is sent unchanged.
 	Body *string `json:"body,omitempty"`
 
-	// CatchUp What a cron does about occurrences that passed while nothing ran. Default once.
+	// CatchUp How a cron handles missed occurrences. Default once.
 	CatchUp *CatchUp `json:"catchUp,omitempty"`
 
-	// Conditional Ask only for what changed since the last answer, by its ETag or Last-Modified (RFC 9110 section 13). Only GET and HEAD. The validators of the last whole answer that was a success are sent; a 304 is then a success of its own, with the reason not_modified. Of the rules only those about latency are asked of it. An edit of what is asked for forgets them. Default false.
+	// Conditional Send conditional requests with the ETag or Last-Modified of the last complete successful response (RFC 9110 section 13). GET and HEAD only. A 304 is a success with the reason not_modified; only latency rules apply to it. An edit of the request drops the validators. Default false.
 	Conditional *bool `json:"conditional,omitempty"`
 
-	// Description Free text; the planner reads it as your policy.
+	// Description Description in free text. The planner reads it as your policy.
 	Description *string   `json:"description,omitempty"`
 	DST         *DSTInput `json:"dst,omitempty"`
 
-	// FollowRedirects Number of redirects to follow. Default 0.
+	// FollowRedirects Maximum number of redirects to follow. Default 0.
 	FollowRedirects *int64 `json:"followRedirects,omitempty"`
 
 	// Headers Null removes a header. Names that are not mentioned keep their values; they ignore case.
 	Headers *map[string]*string `json:"headers,omitempty"`
 
-	// Idempotent The request may be sent again although it may have arrived. Default false; GET, HEAD, PUT, DELETE and OPTIONS are so by nature.
+	// Idempotent The request is idempotent: it may be sent again even if it may have arrived. Default false. GET, HEAD, PUT, DELETE and OPTIONS always count as idempotent.
 	Idempotent *bool `json:"idempotent,omitempty"`
 
-	// JitterMs Spreads endpoints by a stable offset below this. Default 0.
+	// JitterMs Maximum jitter: delays each endpoint by a stable offset below this. Default 0.
 	JitterMs *int64 `json:"jitterMs,omitempty"`
 
-	// Key Your own name for it, unique among your endpoints: a-z, 0-9, dot, dash, underscore.
+	// Key Your own unique key for the endpoint: a-z, 0-9, dot, dash, underscore.
 	Key *string `json:"key,omitempty"`
 
 	// Labels Null removes a label.
 	Labels *map[string]*string `json:"labels,omitempty"`
 
-	// MaxExecutionTimeMs Deadline of a run. Default 60000.
+	// MaxExecutionTimeMs Maximum duration of a run. Default 60000.
 	MaxExecutionTimeMs *int64 `json:"maxExecutionTimeMs,omitempty"`
 
-	// MaxIntervalMs Never two starts further apart than this, unless paused.
+	// MaxIntervalMs Maximum time between two starts, unless paused.
 	MaxIntervalMs *int64 `json:"maxIntervalMs,omitempty"`
 
-	// MaxResponseKb How much of an answer is read and kept, in KiB. Default 100.
+	// MaxResponseKb Captured response size, in KiB: the part of the body that is read and stored. Default 100.
 	MaxResponseKb *int64 `json:"maxResponseKb,omitempty"`
 
 	// Method Method of the request. Default GET.
 	Method *Method `json:"method,omitempty"`
 
-	// MinIntervalMs Never two starts closer than this, however late the first of them was, but for a run now. At most maxIntervalMs.
+	// MinIntervalMs Minimum time between two starts, even if the first start was late. Requested runs are exempt. At most maxIntervalMs.
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
 	// Name Cannot be cleared.
 	Name *string `json:"name,omitempty"`
 
-	// Planner Authority of the planner over the tempo. Default observe: it records what it would do. It changes the tempo only where this says act, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
+	// Planner Authority of the planner over the tempo. Default observe: the planner only records what it would do. With act it changes the tempo, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
 	Planner *PlannerAuthority `json:"planner,omitempty"`
 
 	// Query Null removes a parameter.
 	Query *map[string]*string `json:"query,omitempty"`
 
-	// Redact What is hidden in an answer before anything of it is stored or shown: in its body, its digest and in errors that quote it.
+	// Redact Redaction rules, applied to a response before it is stored or shown: to its body, its digest, and errors that quote it.
 	Redact *[]RedactRule `json:"redact,omitempty"`
 
-	// ResponseTailKb How much of the end of an answer that is longer than maxResponseKb is kept beside its head, in KiB. Such an answer is read on for up to 8 MiB, inside the timeout: it has no tail where its end is further away, and fails where it breaks off or does not end in time. Default 0: it is read no further than its head.
+	// ResponseTailKb Captured response tail, in KiB: the end of a body longer than maxResponseKb, stored beside its head. Up to 8 MiB more are read, within the timeout. A longer body has no tail. A body that breaks off or does not end in time fails the run. Default 0: no tail is read.
 	ResponseTailKb *int64      `json:"responseTailKb,omitempty"`
 	Retry          *RetryInput `json:"retry,omitempty"`
 
-	// RunbookURL http or https URL of the page that says what to do when it fails. Notices and failed runs show it.
+	// RunbookURL Runbook: http or https URL with instructions for failures. Notices and failed runs show it.
 	RunbookURL *string `json:"runbookUrl,omitempty"`
 
-	// Sign Requests carry a signature by Standard Webhooks, made with your signing keys. Default false.
+	// Sign Sign requests with your signing keys, by Standard Webhooks. Default false.
 	Sign *bool `json:"sign,omitempty"`
 
-	// StartAt Holds back the first run of the schedule. What somebody asks for comes before it, a one-shot hint or a run now, and begins the schedule: the next due time counts from that run.
+	// StartAt Earliest time of the first scheduled run. A one-shot hint or a requested run may come earlier; the next due time then counts from that run.
 	StartAt *time.Time `json:"startAt,omitempty"`
 
-	// Success Statuses and classes that count as success. Default 2xx.
+	// Success HTTP status codes and classes that count as success. Default 2xx.
 	Success *string `json:"success,omitempty"`
 
-	// SuccessRules What an answer must satisfy beside `success`: all of them. The first that is broken makes the run fail with success_rule_failed, and its error says which and what was found. An answer that cannot be judged, such as a body that is no JSON, breaks the rule.
+	// SuccessRules Rules that a response must satisfy in addition to `success`. The first broken rule fails the run with success_rule_failed; the error names the rule and the value found. A response that cannot be evaluated, such as a body that is not JSON, breaks the rule.
 	SuccessRules *[]SuccessRule `json:"successRules,omitempty"`
 
-	// TimeoutMs Limit of one request, answer included. Default 30000, or maxExecutionTimeMs where that is less.
+	// TimeoutMs Timeout of one request, including its response. Default 30000, or maxExecutionTimeMs if that is less.
 	TimeoutMs *int64 `json:"timeoutMs,omitempty"`
 
-	// Timezone IANA zone of the cron. Default UTC.
+	// Timezone IANA time zone of the cron expression. Default UTC.
 	Timezone *string   `json:"timezone,omitempty"`
 	TLS      *TLSPatch `json:"tls,omitempty"`
 
@@ -1323,113 +1323,113 @@ type EndpointPatch struct {
 	URL *string `json:"url,omitempty"`
 }
 
-// EndpointSpec What a user configures. Null means the default, as if the field were absent.
+// EndpointSpec The configuration of an endpoint. Null means the default, as if the field were absent.
 type EndpointSpec struct {
 	Auth *Auth `json:"auth,omitempty"`
 
-	// BaselineCron Cron expression of five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. There is no year, ? stands for any day in the two day fields alone, and spaces separate the fields. Exactly one of it and baselineIntervalMs.
+	// BaselineCron Cron expression with five fields, or six with seconds first, or a macro such as @hourly. L, W, # and H are supported, a year field is not. ? is valid only in the two day fields. Give exactly one of baselineIntervalMs and baselineCron.
 	BaselineCron *string `json:"baselineCron,omitempty"`
 
-	// BaselineIntervalMs Time from one due time to the next. Exactly one of it and baselineCron.
+	// BaselineIntervalMs Interval between due times. Give exactly one of baselineIntervalMs and baselineCron.
 	BaselineIntervalMs *int64 `json:"baselineIntervalMs,omitempty"`
 
-	// Body Body of the request, up to 256 KiB in UTF-8. Set Content-Type among the headers. {{...}} is a template, whose values are escaped for JSON, forms and XML as the Content-Type says; anything else is sent as it is.
+	// Body Request body, up to 256 KiB in UTF-8. Set Content-Type in the headers. {{...}} is a template; its values are escaped for JSON, forms or XML according to the Content-Type. All other text is sent unchanged.
 	Body *string `json:"body,omitempty"`
 
-	// CatchUp What a cron does about occurrences that passed while nothing ran. Default once.
+	// CatchUp How a cron handles missed occurrences. Default once.
 	CatchUp *CatchUp `json:"catchUp,omitempty"`
 
-	// Conditional Ask only for what changed since the last answer, by its ETag or Last-Modified (RFC 9110 section 13). Only GET and HEAD. The validators of the last whole answer that was a success are sent; a 304 is then a success of its own, with the reason not_modified. Of the rules only those about latency are asked of it. An edit of what is asked for forgets them. Default false.
+	// Conditional Send conditional requests with the ETag or Last-Modified of the last complete successful response (RFC 9110 section 13). GET and HEAD only. A 304 is a success with the reason not_modified; only latency rules apply to it. An edit of the request drops the validators. Default false.
 	Conditional *bool `json:"conditional,omitempty"`
 
-	// Description Free text; the planner reads it as your policy.
+	// Description Description in free text. The planner reads it as your policy.
 	Description *string   `json:"description,omitempty"`
 	DST         *DSTInput `json:"dst,omitempty"`
 
-	// FollowRedirects Number of redirects to follow. Default 0.
+	// FollowRedirects Maximum number of redirects to follow. Default 0.
 	FollowRedirects *int64 `json:"followRedirects,omitempty"`
 
-	// Headers Headers of every request. Values may hold templates. Refused are hop-by-hop headers and those that Rubato sets: Host, Content-Length, Rubato-*, Idempotency-Key, traceparent, webhook-id, webhook-timestamp, webhook-signature. Answers mask values of names that look secret, and the mask is refused as a value.
+	// Headers Request headers. Values may contain templates. Hop-by-hop headers and headers that Rubato sets are refused: Host, Content-Length, Rubato-*, Idempotency-Key, traceparent, webhook-id, webhook-timestamp, webhook-signature. API responses mask the values of headers whose names look secret, and the mask is refused as a value.
 	Headers *map[string]string `json:"headers,omitempty"`
 
-	// Idempotent The request may be sent again although it may have arrived. Default false; GET, HEAD, PUT, DELETE and OPTIONS are so by nature.
+	// Idempotent The request is idempotent: it may be sent again even if it may have arrived. Default false. GET, HEAD, PUT, DELETE and OPTIONS always count as idempotent.
 	Idempotent *bool `json:"idempotent,omitempty"`
 
-	// JitterMs Spreads endpoints by a stable offset below this. Default 0.
+	// JitterMs Maximum jitter: delays each endpoint by a stable offset below this. Default 0.
 	JitterMs *int64 `json:"jitterMs,omitempty"`
 
-	// Key Your own name for it, unique among your endpoints: a-z, 0-9, dot, dash, underscore.
+	// Key Your own unique key for the endpoint: a-z, 0-9, dot, dash, underscore.
 	Key *string `json:"key,omitempty"`
 
-	// Labels Names and values to filter by. Keys of 1 to 63 characters, values of up to 255.
+	// Labels Labels to filter by. Keys have 1 to 63 characters, values up to 255.
 	Labels *map[string]string `json:"labels,omitempty"`
 
-	// MaxExecutionTimeMs Deadline of a run. Default 60000.
+	// MaxExecutionTimeMs Maximum duration of a run. Default 60000.
 	MaxExecutionTimeMs *int64 `json:"maxExecutionTimeMs,omitempty"`
 
-	// MaxIntervalMs Never two starts further apart than this, unless paused.
+	// MaxIntervalMs Maximum time between two starts, unless paused.
 	MaxIntervalMs *int64 `json:"maxIntervalMs,omitempty"`
 
-	// MaxResponseKb How much of an answer is read and kept, in KiB. Default 100.
+	// MaxResponseKb Captured response size, in KiB: the part of the body that is read and stored. Default 100.
 	MaxResponseKb *int64 `json:"maxResponseKb,omitempty"`
 
 	// Method Method of the request. Default GET.
 	Method *Method `json:"method,omitempty"`
 
-	// MinIntervalMs Never two starts closer than this, however late the first of them was, but for a run now. At most maxIntervalMs.
+	// MinIntervalMs Minimum time between two starts, even if the first start was late. Requested runs are exempt. At most maxIntervalMs.
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
-	// Name What people call it. One line of readable text, without characters that cannot be seen or that turn the direction of text.
+	// Name Display name. One line of text, without invisible characters or characters that change the text direction.
 	Name string `json:"name"`
 
-	// Planner Authority of the planner over the tempo. Default observe: it records what it would do. It changes the tempo only where this says act, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
+	// Planner Authority of the planner over the tempo. Default observe: the planner only records what it would do. With act it changes the tempo, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
 	Planner *PlannerAuthority `json:"planner,omitempty"`
 
-	// Query Parameters that are added to the URL, percent-encoded, in the order of their names. Values may hold templates; the whole URL has at most 2048 bytes.
+	// Query Query parameters added to the URL, percent-encoded, sorted by name. Values may contain templates. The complete URL has at most 2048 bytes.
 	Query *map[string]string `json:"query,omitempty"`
 
-	// Redact What is hidden in an answer before anything of it is stored or shown: in its body, its digest and in errors that quote it.
+	// Redact Redaction rules, applied to a response before it is stored or shown: to its body, its digest, and errors that quote it.
 	Redact *[]RedactRule `json:"redact,omitempty"`
 
-	// ResponseTailKb How much of the end of an answer that is longer than maxResponseKb is kept beside its head, in KiB. Such an answer is read on for up to 8 MiB, inside the timeout: it has no tail where its end is further away, and fails where it breaks off or does not end in time. Default 0: it is read no further than its head.
+	// ResponseTailKb Captured response tail, in KiB: the end of a body longer than maxResponseKb, stored beside its head. Up to 8 MiB more are read, within the timeout. A longer body has no tail. A body that breaks off or does not end in time fails the run. Default 0: no tail is read.
 	ResponseTailKb *int64      `json:"responseTailKb,omitempty"`
 	Retry          *RetryInput `json:"retry,omitempty"`
 
-	// RunbookURL http or https URL of the page that says what to do when it fails. Notices and failed runs show it.
+	// RunbookURL Runbook: http or https URL with instructions for failures. Notices and failed runs show it.
 	RunbookURL *string `json:"runbookUrl,omitempty"`
 
-	// Sign Requests carry a signature by Standard Webhooks, made with your signing keys. Default false.
+	// Sign Sign requests with your signing keys, by Standard Webhooks. Default false.
 	Sign *bool `json:"sign,omitempty"`
 
-	// StartAt Holds back the first run of the schedule. What somebody asks for comes before it, a one-shot hint or a run now, and begins the schedule: the next due time counts from that run.
+	// StartAt Earliest time of the first scheduled run. A one-shot hint or a requested run may come earlier; the next due time then counts from that run.
 	StartAt *time.Time `json:"startAt,omitempty"`
 
-	// Success Statuses and classes that count as success. Default 2xx.
+	// Success HTTP status codes and classes that count as success. Default 2xx.
 	Success *string `json:"success,omitempty"`
 
-	// SuccessRules What an answer must satisfy beside `success`: all of them. The first that is broken makes the run fail with success_rule_failed, and its error says which and what was found. An answer that cannot be judged, such as a body that is no JSON, breaks the rule.
+	// SuccessRules Rules that a response must satisfy in addition to `success`. The first broken rule fails the run with success_rule_failed; the error names the rule and the value found. A response that cannot be evaluated, such as a body that is not JSON, breaks the rule.
 	SuccessRules *[]SuccessRule `json:"successRules,omitempty"`
 
-	// TimeoutMs Limit of one request, answer included. Default 30000, or maxExecutionTimeMs where that is less.
+	// TimeoutMs Timeout of one request, including its response. Default 30000, or maxExecutionTimeMs if that is less.
 	TimeoutMs *int64 `json:"timeoutMs,omitempty"`
 
-	// Timezone IANA zone of the cron. Default UTC.
+	// Timezone IANA time zone of the cron expression. Default UTC.
 	Timezone *string `json:"timezone,omitempty"`
 	TLS      *TLS    `json:"tls,omitempty"`
 
-	// URL Target URL: http or https, without user name and password. Addresses that are not public are refused. Path and query may hold templates such as {{run.id}}; scheme, host and port are literal.
+	// URL Target URL: http or https, without user name and password. Non-public addresses are refused. Path and query may contain templates such as {{run.id}}; scheme, host and port are literal.
 	URL string `json:"url"`
 }
 
-// EndpointState Whether it runs.
+// EndpointState The state of the endpoint.
 type EndpointState string
 
-// EndpointVersion A version of an endpoint, and the change that made it.
+// EndpointVersion A version of an endpoint, and the change that created it.
 type EndpointVersion struct {
 	// AuditID The entry of the audit log; absent for a version from before versions were kept.
 	AuditID *string `json:"auditId,omitempty"`
 
-	// ChangedAt By the clock of the database.
+	// ChangedAt Database time.
 	ChangedAt time.Time `json:"changedAt"`
 
 	// ChangedBy The name of the key that made the change; empty for a version from before versions were kept.
@@ -1438,7 +1438,7 @@ type EndpointVersion struct {
 	// Changes The fields that differ from the version before. Absent for the first version, and where the version before is not kept any more. Empty where the endpoint was archived.
 	Changes *[]string `json:"changes,omitempty"`
 
-	// Version Counts the changes from 1.
+	// Version Version number, from 1.
 	Version int64 `json:"version"`
 }
 
@@ -1447,7 +1447,7 @@ type EndpointVersionDocument struct {
 	// AuditID The entry of the audit log; absent for a version from before versions were kept.
 	AuditID *string `json:"auditId,omitempty"`
 
-	// ChangedAt By the clock of the database.
+	// ChangedAt Database time.
 	ChangedAt time.Time `json:"changedAt"`
 
 	// ChangedBy The name of the key that made the change; empty for a version from before versions were kept.
@@ -1456,10 +1456,10 @@ type EndpointVersionDocument struct {
 	// Changes The fields that differ from the version before. Absent for the first version, and where the version before is not kept any more. Empty where the endpoint was archived.
 	Changes *[]string `json:"changes,omitempty"`
 
-	// Spec What a user configures. Null means the default, as if the field were absent.
+	// Spec The configuration of an endpoint. Null means the default, as if the field were absent.
 	Spec EndpointSpec `json:"spec"`
 
-	// Version Counts the changes from 1.
+	// Version Version number, from 1.
 	Version int64 `json:"version"`
 }
 
@@ -1471,97 +1471,97 @@ type EndpointVersionList struct {
 	NextCursor *string `json:"nextCursor,omitempty"`
 }
 
-// Event Something that happened to an endpoint.
+// Event An event of an endpoint.
 type Event struct {
-	// At When.
+	// At Time of the event.
 	At time.Time `json:"at"`
 
-	// Change What was done to an endpoint.
+	// Change A change of an endpoint.
 	Change     *EndpointChange `json:"change,omitempty"`
 	EndpointID string          `json:"endpointId"`
 
 	// Hint The hint that was set or cleared.
 	Hint *HintChange `json:"hint,omitempty"`
 
-	// Run One attempt to call an endpoint, or the record of due times that passed without one. The latter has the status skipped and says in `skipped` which due times those were; it has no worker, claim or start.
+	// Run One attempt to call an endpoint, or the record of due times that passed without an attempt. Such a record has the status skipped and lists the due times in `skipped`; it has no worker, claim or start.
 	Run *Run `json:"run,omitempty"`
 
-	// Type What happened.
+	// Type Type of an event.
 	Type EventType `json:"type"`
 }
 
-// EventType What happened.
+// EventType Type of an event.
 type EventType string
 
-// ExplainInput The facts that a decision depends on. Exactly one of baselineCron and baselineIntervalMs.
+// ExplainInput The input of a decision. Give exactly one of baselineCron and baselineIntervalMs.
 type ExplainInput struct {
-	// Anchor The due time of the last run, or its start where it started over 1 s late. Absent: never run.
+	// Anchor The due time of the last run, or its start if it started more than 1 s late. Absent: never run.
 	Anchor *time.Time `json:"anchor,omitempty"`
 
-	// BaselineCron Cron expression of five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. There is no year, ? stands for any day in the two day fields alone, and spaces separate the fields. Exactly one of it and baselineIntervalMs.
+	// BaselineCron Cron expression with five fields, or six with seconds first, or a macro such as @hourly. L, W, # and H are supported, a year field is not. ? is valid only in the two day fields. Give exactly one of baselineIntervalMs and baselineCron.
 	BaselineCron *string `json:"baselineCron,omitempty"`
 
-	// BaselineIntervalMs Time from one due time to the next. Exactly one of it and baselineCron.
+	// BaselineIntervalMs Interval between due times. Give exactly one of baselineIntervalMs and baselineCron.
 	BaselineIntervalMs *int64 `json:"baselineIntervalMs,omitempty"`
 
-	// CatchUp What a cron does about occurrences that passed while nothing ran. Default once.
+	// CatchUp How a cron handles missed occurrences. Default once.
 	CatchUp *CatchUp `json:"catchUp,omitempty"`
 
 	// Cause Default finish.
 	Cause *Cause    `json:"cause,omitempty"`
 	DST   *DSTInput `json:"dst,omitempty"`
 
-	// EndpointID Seeds H and the jitter.
+	// EndpointID Seed for H and the jitter.
 	EndpointID *string `json:"endpointId,omitempty"`
 
-	// FailureCount Failed runs in a row. Default 0.
+	// FailureCount Number of consecutive failed runs. Default 0.
 	FailureCount *int64      `json:"failureCount,omitempty"`
 	Hints        *HintsInput `json:"hints,omitempty"`
 
-	// JitterMs Spreads endpoints by a stable offset below this. Default 0.
+	// JitterMs Maximum jitter: delays each endpoint by a stable offset below this. Default 0.
 	JitterMs *int64 `json:"jitterMs,omitempty"`
 
-	// MaxIntervalMs Never two starts further apart than this, unless paused.
+	// MaxIntervalMs Maximum time between two starts, unless paused.
 	MaxIntervalMs *int64 `json:"maxIntervalMs,omitempty"`
 
-	// MinIntervalMs Never two starts closer than this, however late the first of them was, but for a run now. At most maxIntervalMs.
+	// MinIntervalMs Minimum time between two starts, even if the first start was late. Requested runs are exempt. At most maxIntervalMs.
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
-	// Now The instant of the decision; default now.
+	// Now The time of the decision. Default now.
 	Now         *time.Time `json:"now,omitempty"`
 	PausedUntil *time.Time `json:"pausedUntil,omitempty"`
 
-	// RetryAfter The instant that the target asked to wait for.
+	// RetryAfter The time that the target requested with Retry-After.
 	RetryAfter *time.Time `json:"retryAfter,omitempty"`
 
-	// StartAt Holds back the first run of the schedule. What somebody asks for comes before it, a one-shot hint or a run now, and begins the schedule: the next due time counts from that run.
+	// StartAt Earliest time of the first scheduled run. A one-shot hint or a requested run may come earlier; the next due time then counts from that run.
 	StartAt *time.Time `json:"startAt,omitempty"`
 
-	// Timezone IANA zone of the cron. Default UTC.
+	// Timezone IANA time zone of the cron expression. Default UTC.
 	Timezone *string `json:"timezone,omitempty"`
 }
 
-// Explanation The decision now in force.
+// Explanation The current decision.
 type Explanation struct {
-	// Author The name of the key that asked; absent for the system.
+	// Author The name of the API key that triggered it; absent for the system.
 	Author *string `json:"author,omitempty"`
 
-	// Cause What asked for it: finish, register, edit, pause, resume, hint, reset_failures, run_now, settle, archive.
+	// Cause The trigger of the decision: finish, register, edit, pause, resume, hint, reset_failures, run_now, settle, archive.
 	Cause     string    `json:"cause"`
 	DecidedAt time.Time `json:"decidedAt"`
 
-	// NextRunAt Null: not until something changes.
+	// NextRunAt Null: no run is planned.
 	NextRunAt *time.Time `json:"nextRunAt"`
 
-	// Source What set the due time.
+	// Source The rule that set the due time.
 	Source Source `json:"source"`
 	Steps  []Step `json:"steps"`
 
-	// Version The version of the endpoint that it was decided for.
+	// Version The endpoint version that the decision used.
 	Version int64 `json:"version"`
 }
 
-// FieldError A field by its path, such as retry.maxAttempts, a stable code, and what would be right.
+// FieldError The path of an invalid field, such as retry.maxAttempts, a stable code, and a message that names the valid form.
 type FieldError struct {
 	Code    string `json:"code"`
 	Field   string `json:"field"`
@@ -1573,25 +1573,25 @@ type Health struct {
 	Status string `json:"status"`
 }
 
-// HealthWindow How the runs whose due times lie in a window did.
+// HealthWindow Statistics of the runs whose due times are in the window.
 type HealthWindow struct {
-	// Failed Those that failed or timed out.
+	// Failed Number of runs that failed or timed out.
 	Failed int64 `json:"failed"`
 
-	// LatencyMs Percentiles, in milliseconds; 0 where there is nothing to measure.
+	// LatencyMs Percentiles, in milliseconds; 0 without data.
 	LatencyMs Spread `json:"latencyMs"`
 
-	// Runs Runs that ended, whoever ended them.
+	// Runs Number of finished runs, including settled ones.
 	Runs int64 `json:"runs"`
 
 	// Skipped Due times that passed without a run.
 	Skipped   int64 `json:"skipped"`
 	Succeeded int64 `json:"succeeded"`
 
-	// SuccessRate Succeeded among those that succeeded or failed, from 0 to 1; null where there is neither.
+	// SuccessRate Share of successes among succeeded and failed runs, from 0 to 1; null if there is none.
 	SuccessRate *float64 `json:"successRate"`
 
-	// WindowMs The window ends now, and is so long.
+	// WindowMs Length of the window, which ends now.
 	WindowMs int64 `json:"windowMs"`
 }
 
@@ -1607,185 +1607,185 @@ type HintChange struct {
 	RunAt  *time.Time `json:"runAt,omitempty"`
 }
 
-// Hints The hints that are in force.
+// Hints The active hints.
 type Hints struct {
 	// Interval Replaces the baseline until it expires.
 	Interval *IntervalHint `json:"interval,omitempty"`
 
-	// OneShot Asks for one run at an instant.
+	// OneShot Proposes one run at a given time.
 	OneShot *OneShotHint `json:"oneShot,omitempty"`
 }
 
 // HintsInput defines model for HintsInput.
 type HintsInput struct {
-	// Interval Another tempo for a while.
+	// Interval A temporary interval.
 	Interval *IntervalHintInput `json:"interval,omitempty"`
 
-	// OneShot One run at an instant.
+	// OneShot One run at a given time.
 	OneShot *OneShotHintInput `json:"oneShot,omitempty"`
 }
 
-// ImportCounts What became of the lines.
+// ImportCounts Number of lines by result.
 type ImportCounts struct {
-	// Complete Every line was answered. False: see error; go on with `from` = `nextLine`.
+	// Complete Every line has a result. If false, see error; continue with `from` = `nextLine`.
 	Complete bool  `json:"complete"`
 	Created  int32 `json:"created"`
 	Failed   int32 `json:"failed"`
 
-	// Lines Lines that were answered.
+	// Lines Number of lines with a result.
 	Lines int32 `json:"lines"`
 
-	// NextLine The line after the last that was answered.
+	// NextLine The line after the last line with a result.
 	NextLine  int32 `json:"nextLine"`
 	Unchanged int32 `json:"unchanged"`
 	Updated   int32 `json:"updated"`
 	Valid     int32 `json:"valid"`
 }
 
-// ImportLine A line of an import: an EndpointSpec, and the id of the endpoint that it replaces. An id that no endpoint in service has counts as absent.
+// ImportLine A line of an import: an EndpointSpec, and the id of the endpoint that it replaces. An id without an endpoint, or with an archived endpoint, counts as absent.
 type ImportLine struct {
 	Auth *Auth `json:"auth,omitempty"`
 
-	// BaselineCron Cron expression of five fields, six with the second in front, or @hourly and the like; L, W, #, H as well. There is no year, ? stands for any day in the two day fields alone, and spaces separate the fields. Exactly one of it and baselineIntervalMs.
+	// BaselineCron Cron expression with five fields, or six with seconds first, or a macro such as @hourly. L, W, # and H are supported, a year field is not. ? is valid only in the two day fields. Give exactly one of baselineIntervalMs and baselineCron.
 	BaselineCron *string `json:"baselineCron,omitempty"`
 
-	// BaselineIntervalMs Time from one due time to the next. Exactly one of it and baselineCron.
+	// BaselineIntervalMs Interval between due times. Give exactly one of baselineIntervalMs and baselineCron.
 	BaselineIntervalMs *int64 `json:"baselineIntervalMs,omitempty"`
 
-	// Body Body of the request, up to 256 KiB in UTF-8. Set Content-Type among the headers. {{...}} is a template, whose values are escaped for JSON, forms and XML as the Content-Type says; anything else is sent as it is.
+	// Body Request body, up to 256 KiB in UTF-8. Set Content-Type in the headers. {{...}} is a template; its values are escaped for JSON, forms or XML according to the Content-Type. All other text is sent unchanged.
 	Body *string `json:"body,omitempty"`
 
-	// CatchUp What a cron does about occurrences that passed while nothing ran. Default once.
+	// CatchUp How a cron handles missed occurrences. Default once.
 	CatchUp *CatchUp `json:"catchUp,omitempty"`
 
-	// Conditional Ask only for what changed since the last answer, by its ETag or Last-Modified (RFC 9110 section 13). Only GET and HEAD. The validators of the last whole answer that was a success are sent; a 304 is then a success of its own, with the reason not_modified. Of the rules only those about latency are asked of it. An edit of what is asked for forgets them. Default false.
+	// Conditional Send conditional requests with the ETag or Last-Modified of the last complete successful response (RFC 9110 section 13). GET and HEAD only. A 304 is a success with the reason not_modified; only latency rules apply to it. An edit of the request drops the validators. Default false.
 	Conditional *bool `json:"conditional,omitempty"`
 
-	// Description Free text; the planner reads it as your policy.
+	// Description Description in free text. The planner reads it as your policy.
 	Description *string   `json:"description,omitempty"`
 	DST         *DSTInput `json:"dst,omitempty"`
 
-	// FollowRedirects Number of redirects to follow. Default 0.
+	// FollowRedirects Maximum number of redirects to follow. Default 0.
 	FollowRedirects *int64 `json:"followRedirects,omitempty"`
 
-	// Headers Headers of every request. Values may hold templates. Refused are hop-by-hop headers and those that Rubato sets: Host, Content-Length, Rubato-*, Idempotency-Key, traceparent, webhook-id, webhook-timestamp, webhook-signature. Answers mask values of names that look secret, and the mask is refused as a value.
+	// Headers Request headers. Values may contain templates. Hop-by-hop headers and headers that Rubato sets are refused: Host, Content-Length, Rubato-*, Idempotency-Key, traceparent, webhook-id, webhook-timestamp, webhook-signature. API responses mask the values of headers whose names look secret, and the mask is refused as a value.
 	Headers *map[string]string `json:"headers,omitempty"`
 
-	// ID Of the endpoint to replace.
+	// ID The id of the endpoint to replace.
 	ID *string `json:"id,omitempty"`
 
-	// Idempotent The request may be sent again although it may have arrived. Default false; GET, HEAD, PUT, DELETE and OPTIONS are so by nature.
+	// Idempotent The request is idempotent: it may be sent again even if it may have arrived. Default false. GET, HEAD, PUT, DELETE and OPTIONS always count as idempotent.
 	Idempotent *bool `json:"idempotent,omitempty"`
 
-	// JitterMs Spreads endpoints by a stable offset below this. Default 0.
+	// JitterMs Maximum jitter: delays each endpoint by a stable offset below this. Default 0.
 	JitterMs *int64 `json:"jitterMs,omitempty"`
 
-	// Key Your own name for it, unique among your endpoints: a-z, 0-9, dot, dash, underscore.
+	// Key Your own unique key for the endpoint: a-z, 0-9, dot, dash, underscore.
 	Key *string `json:"key,omitempty"`
 
-	// Labels Names and values to filter by. Keys of 1 to 63 characters, values of up to 255.
+	// Labels Labels to filter by. Keys have 1 to 63 characters, values up to 255.
 	Labels *map[string]string `json:"labels,omitempty"`
 
-	// MaxExecutionTimeMs Deadline of a run. Default 60000.
+	// MaxExecutionTimeMs Maximum duration of a run. Default 60000.
 	MaxExecutionTimeMs *int64 `json:"maxExecutionTimeMs,omitempty"`
 
-	// MaxIntervalMs Never two starts further apart than this, unless paused.
+	// MaxIntervalMs Maximum time between two starts, unless paused.
 	MaxIntervalMs *int64 `json:"maxIntervalMs,omitempty"`
 
-	// MaxResponseKb How much of an answer is read and kept, in KiB. Default 100.
+	// MaxResponseKb Captured response size, in KiB: the part of the body that is read and stored. Default 100.
 	MaxResponseKb *int64 `json:"maxResponseKb,omitempty"`
 
 	// Method Method of the request. Default GET.
 	Method *Method `json:"method,omitempty"`
 
-	// MinIntervalMs Never two starts closer than this, however late the first of them was, but for a run now. At most maxIntervalMs.
+	// MinIntervalMs Minimum time between two starts, even if the first start was late. Requested runs are exempt. At most maxIntervalMs.
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
-	// Name What people call it. One line of readable text, without characters that cannot be seen or that turn the direction of text.
+	// Name Display name. One line of text, without invisible characters or characters that change the text direction.
 	Name string `json:"name"`
 
-	// Planner Authority of the planner over the tempo. Default observe: it records what it would do. It changes the tempo only where this says act, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
+	// Planner Authority of the planner over the tempo. Default observe: the planner only records what it would do. With act it changes the tempo, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
 	Planner *PlannerAuthority `json:"planner,omitempty"`
 
-	// Query Parameters that are added to the URL, percent-encoded, in the order of their names. Values may hold templates; the whole URL has at most 2048 bytes.
+	// Query Query parameters added to the URL, percent-encoded, sorted by name. Values may contain templates. The complete URL has at most 2048 bytes.
 	Query *map[string]string `json:"query,omitempty"`
 
-	// Redact What is hidden in an answer before anything of it is stored or shown: in its body, its digest and in errors that quote it.
+	// Redact Redaction rules, applied to a response before it is stored or shown: to its body, its digest, and errors that quote it.
 	Redact *[]RedactRule `json:"redact,omitempty"`
 
-	// ResponseTailKb How much of the end of an answer that is longer than maxResponseKb is kept beside its head, in KiB. Such an answer is read on for up to 8 MiB, inside the timeout: it has no tail where its end is further away, and fails where it breaks off or does not end in time. Default 0: it is read no further than its head.
+	// ResponseTailKb Captured response tail, in KiB: the end of a body longer than maxResponseKb, stored beside its head. Up to 8 MiB more are read, within the timeout. A longer body has no tail. A body that breaks off or does not end in time fails the run. Default 0: no tail is read.
 	ResponseTailKb *int64      `json:"responseTailKb,omitempty"`
 	Retry          *RetryInput `json:"retry,omitempty"`
 
-	// RunbookURL http or https URL of the page that says what to do when it fails. Notices and failed runs show it.
+	// RunbookURL Runbook: http or https URL with instructions for failures. Notices and failed runs show it.
 	RunbookURL *string `json:"runbookUrl,omitempty"`
 
-	// Sign Requests carry a signature by Standard Webhooks, made with your signing keys. Default false.
+	// Sign Sign requests with your signing keys, by Standard Webhooks. Default false.
 	Sign *bool `json:"sign,omitempty"`
 
-	// StartAt Holds back the first run of the schedule. What somebody asks for comes before it, a one-shot hint or a run now, and begins the schedule: the next due time counts from that run.
+	// StartAt Earliest time of the first scheduled run. A one-shot hint or a requested run may come earlier; the next due time then counts from that run.
 	StartAt *time.Time `json:"startAt,omitempty"`
 
-	// Success Statuses and classes that count as success. Default 2xx.
+	// Success HTTP status codes and classes that count as success. Default 2xx.
 	Success *string `json:"success,omitempty"`
 
-	// SuccessRules What an answer must satisfy beside `success`: all of them. The first that is broken makes the run fail with success_rule_failed, and its error says which and what was found. An answer that cannot be judged, such as a body that is no JSON, breaks the rule.
+	// SuccessRules Rules that a response must satisfy in addition to `success`. The first broken rule fails the run with success_rule_failed; the error names the rule and the value found. A response that cannot be evaluated, such as a body that is not JSON, breaks the rule.
 	SuccessRules *[]SuccessRule `json:"successRules,omitempty"`
 
-	// TimeoutMs Limit of one request, answer included. Default 30000, or maxExecutionTimeMs where that is less.
+	// TimeoutMs Timeout of one request, including its response. Default 30000, or maxExecutionTimeMs if that is less.
 	TimeoutMs *int64 `json:"timeoutMs,omitempty"`
 
-	// Timezone IANA zone of the cron. Default UTC.
+	// Timezone IANA time zone of the cron expression. Default UTC.
 	Timezone *string `json:"timezone,omitempty"`
 	TLS      *TLS    `json:"tls,omitempty"`
 
-	// URL Target URL: http or https, without user name and password. Addresses that are not public are refused. Path and query may hold templates such as {{run.id}}; scheme, host and port are literal.
+	// URL Target URL: http or https, without user name and password. Non-public addresses are refused. Path and query may contain templates such as {{run.id}}; scheme, host and port are literal.
 	URL string `json:"url"`
 }
 
-// ImportResult The answer to a line.
+// ImportResult The result of a line.
 type ImportResult struct {
-	// Changes The fields that differ from what was stored.
+	// Changes The fields that differ from the stored endpoint.
 	Changes *[]string `json:"changes,omitempty"`
 
-	// Error Why a line failed.
+	// Error The error of a line.
 	Error *LineError `json:"error,omitempty"`
 
-	// ID Of the endpoint; absent where there is none.
+	// ID The id of the endpoint; absent without an endpoint.
 	ID  *string `json:"id,omitempty"`
 	Key *string `json:"key,omitempty"`
 
-	// Line Counted from 1.
+	// Line Line number, from 1.
 	Line int32 `json:"line"`
 
-	// Status What became of a line. `valid`: a dry run would have written it.
+	// Status Result of a line. `valid`: a dry run validated the line; it would be written.
 	Status ImportStatus `json:"status"`
 
-	// Warnings What is legal but probably not meant.
+	// Warnings Warnings about settings that are valid but probably unintended.
 	Warnings *[]FieldError `json:"warnings,omitempty"`
 }
 
-// ImportStatus What became of a line. `valid`: a dry run would have written it.
+// ImportStatus Result of a line. `valid`: a dry run validated the line; it would be written.
 type ImportStatus string
 
-// ImportSummary The last line of the answer to an import.
+// ImportSummary The last line of an import's response.
 type ImportSummary struct {
-	// Error Why a line failed.
+	// Error The error of a line.
 	Error *LineError `json:"error,omitempty"`
 
-	// Summary What became of the lines.
+	// Summary Number of lines by result.
 	Summary ImportCounts `json:"summary"`
 }
 
 // IntervalHint Replaces the baseline until it expires.
 type IntervalHint struct {
-	// Author The name of the key that wrote it.
+	// Author The name of the API key that wrote it.
 	Author     string    `json:"author"`
 	CreatedAt  time.Time `json:"createdAt"`
 	ExpiresAt  time.Time `json:"expiresAt"`
 	IntervalMs int64     `json:"intervalMs"`
 
-	// OutageSince When the outage began that the hint is for; absent for others. Such a hint waits a tenth of the outage's age, at least `intervalMs`, and ends with the first success.
+	// OutageSince Start of the outage that the hint is for; absent for other hints. Such a hint waits a tenth of the outage's age, at least `intervalMs`, and ends with the first success.
 	OutageSince *time.Time `json:"outageSince,omitempty"`
 	Reason      string     `json:"reason"`
 }
@@ -1795,23 +1795,23 @@ type IntervalHintInput struct {
 	ExpiresAt  time.Time `json:"expiresAt"`
 	IntervalMs int64     `json:"intervalMs"`
 
-	// OutageSince When the outage began that the hint is for; it counts only while `failureCount` is positive.
+	// OutageSince Start of the outage that the hint is for. It applies only while `failureCount` is positive.
 	OutageSince *time.Time `json:"outageSince,omitempty"`
 
-	// Reason Kept with the decision.
+	// Reason Reason; stored with the decision.
 	Reason *string `json:"reason,omitempty"`
 }
 
 // IntervalHintRequest defines model for IntervalHintRequest.
 type IntervalHintRequest struct {
-	// ExpiresAt Until when the hint holds.
+	// ExpiresAt Expiry time of the hint.
 	ExpiresAt  *time.Time `json:"expiresAt,omitempty"`
 	IntervalMs int64      `json:"intervalMs"`
 
-	// Reason Kept with the decision.
+	// Reason Reason; stored with the decision.
 	Reason *string `json:"reason,omitempty"`
 
-	// TTLMs How long the hint holds, at most a day.
+	// TTLMs Time to live of the hint, at most a day.
 	TTLMs *int64 `json:"ttlMs,omitempty"`
 }
 
@@ -1827,12 +1827,12 @@ type Key struct {
 	LastUsedAt *time.Time `json:"lastUsedAt,omitempty"`
 	Name       string     `json:"name"`
 
-	// Prefix The first characters of the secret; empty where it is one that somebody chose.
+	// Prefix The first characters of the secret; empty if the secret was chosen by the operator.
 	Prefix    string     `json:"prefix"`
 	RevokedAt *time.Time `json:"revokedAt,omitempty"`
 	Scopes    []Scope    `json:"scopes"`
 
-	// State Whether a key is good for anything.
+	// State State of an API key.
 	State KeyState `json:"state"`
 }
 
@@ -1846,24 +1846,24 @@ type KeyList struct {
 
 // KeyRotation How to rotate a key.
 type KeyRotation struct {
-	// OverlapMs How long the secret before stays good, at most a day. Default 0: it ends with the answer.
+	// OverlapMs How long the previous secret stays valid, at most a day. Default 0: it is invalid with the response.
 	OverlapMs *int64 `json:"overlapMs,omitempty"`
 }
 
-// KeySpec A key to be made.
+// KeySpec The API key to create.
 type KeySpec struct {
-	// ExpiresAt When it ends; absent or null: never.
+	// ExpiresAt Expiry time; absent or null: never.
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
 
-	// Name What people call it; the author of what it changes.
+	// Name Display name. It is the author of the changes made with the key.
 	Name   string  `json:"name"`
 	Scopes []Scope `json:"scopes"`
 }
 
-// KeyState Whether a key is good for anything.
+// KeyState State of an API key.
 type KeyState string
 
-// KeyWithSecret An API key with its secret, which is shown this once.
+// KeyWithSecret An API key with its secret, which is shown only once.
 type KeyWithSecret struct {
 	CreatedAt time.Time `json:"createdAt"`
 
@@ -1875,7 +1875,7 @@ type KeyWithSecret struct {
 	LastUsedAt *time.Time `json:"lastUsedAt,omitempty"`
 	Name       string     `json:"name"`
 
-	// Prefix The first characters of the secret; empty where it is one that somebody chose.
+	// Prefix The first characters of the secret; empty if the secret was chosen by the operator.
 	Prefix    string     `json:"prefix"`
 	RevokedAt *time.Time `json:"revokedAt,omitempty"`
 	Scopes    []Scope    `json:"scopes"`
@@ -1883,7 +1883,7 @@ type KeyWithSecret struct {
 	// Secret Send it as `Authorization: Bearer`.
 	Secret string `json:"secret"`
 
-	// State Whether a key is good for anything.
+	// State State of an API key.
 	State KeyState `json:"state"`
 }
 
@@ -1895,20 +1895,20 @@ type LastRun struct {
 	ScheduledFor time.Time `json:"scheduledFor"`
 	StartedAt    time.Time `json:"startedAt"`
 
-	// Status `waiting` is a one-off run, or another attempt of one, that has not started. `running` is live; the others are over. `lost` means that the outcome is unknown: a request may have left and nobody who could
-	// tell is left. `skipped` means that due times passed without a request.
+	// Status `waiting` is a one-off run, or another attempt of one, that has not started. `running` is in progress; all others are final. `lost` means that the outcome is unknown: a request may have been sent, but the
+	// worker is gone. `skipped` means that due times passed without a request.
 	Status RunStatus `json:"status"`
 }
 
-// LineError Why a line failed.
+// LineError The error of a line.
 type LineError struct {
-	// Code Stable; for programs.
+	// Code Stable error code.
 	Code string `json:"code"`
 
-	// Detail For people.
+	// Detail Error message.
 	Detail string `json:"detail"`
 
-	// Errors Every bad field.
+	// Errors Every invalid field.
 	Errors *[]FieldError `json:"errors,omitempty"`
 }
 
@@ -1927,17 +1927,17 @@ type MaintenanceWindow struct {
 	// CreatedBy The name of the API key.
 	CreatedBy string `json:"createdBy"`
 
-	// EndpointID The endpoint that it covers. Without it and without labels it covers all of the tenant.
+	// EndpointID Endpoint that the window covers. Without endpointId and labels, it covers all endpoints.
 	EndpointID *string `json:"endpointId,omitempty"`
 
-	// EndsAt Not a part of it; at most 366 days after startsAt.
+	// EndsAt End of the window, exclusive; at most 366 days after startsAt.
 	EndsAt time.Time `json:"endsAt"`
 
-	// Labels Labels that an endpoint must have to be covered; names of up to 63 characters, as those of endpoints.
+	// Labels Labels that an endpoint must have to be covered; keys of up to 63 characters.
 	Labels *map[string]string `json:"labels,omitempty"`
 	Name   string             `json:"name"`
 
-	// Reason For people; up to 500 characters.
+	// Reason Reason; up to 500 characters.
 	Reason   string    `json:"reason"`
 	StartsAt time.Time `json:"startsAt"`
 }
@@ -1952,16 +1952,16 @@ type MaintenanceWindowList struct {
 
 // MaintenanceWindowSpec defines model for MaintenanceWindowSpec.
 type MaintenanceWindowSpec struct {
-	// EndpointID The endpoint that it covers. Without it and without labels it covers all of the tenant.
+	// EndpointID Endpoint that the window covers. Without endpointId and labels, it covers all endpoints.
 	EndpointID *string `json:"endpointId,omitempty"`
 
-	// EndsAt Not a part of it; at most 366 days after startsAt.
+	// EndsAt End of the window, exclusive; at most 366 days after startsAt.
 	EndsAt time.Time `json:"endsAt"`
 
-	// Labels Labels that an endpoint must have to be covered; names of up to 63 characters, as those of endpoints.
+	// Labels Labels that an endpoint must have to be covered; keys of up to 63 characters.
 	Labels *map[string]string `json:"labels,omitempty"`
 
-	// Reason For people; up to 500 characters.
+	// Reason Reason; up to 500 characters.
 	Reason   *string   `json:"reason,omitempty"`
 	StartsAt time.Time `json:"startsAt"`
 }
@@ -1971,17 +1971,17 @@ type Method string
 
 // Notice One message about an episode.
 type Notice struct {
-	// Attempts How often it was sent.
+	// Attempts Number of delivery attempts.
 	Attempts int32 `json:"attempts"`
 
-	// Cause Why an episode ended that is not known to have recovered.
+	// Cause Why an episode ended without a known recovery.
 	Cause *NoticeCause `json:"cause,omitempty"`
 
-	// ClosedAt When it ended; absent: it goes on.
+	// ClosedAt When the episode ended; absent while it is open.
 	ClosedAt  *time.Time `json:"closedAt,omitempty"`
 	CreatedAt time.Time  `json:"createdAt"`
 
-	// Detail What was known when the episode opened.
+	// Detail Details at the start of the episode.
 	Detail NoticeDetail `json:"detail"`
 
 	// EndedAt When it was delivered, given up or muted.
@@ -1990,100 +1990,100 @@ type Notice struct {
 	EndpointName string     `json:"endpointName"`
 	EpisodeID    string     `json:"episodeId"`
 
-	// Error Why the last attempt failed, or nobody is told; of mail that was delivered, who of several recipients got none.
+	// Error Error of the last attempt, or the reason for muting; for delivered mail, the recipients that were refused.
 	Error *string `json:"error,omitempty"`
 
-	// Event What a rule is about: so many failures in a row; a start that is late, or has not come; a run of which nobody knows what became of
-	// it; a pause that no person asked for, by the target, the planner or a configuration that cannot be used; a suggestion of the planner that waits.
+	// Event Event of a rule: consecutive failures; a late or missing start; a run with unknown outcome (lost); a pause by the target, the planner or
+	// an invalid configuration; an open suggestion of the planner.
 	Event NoticeEvent `json:"event"`
 
-	// Held A maintenance window held it.
+	// Held A maintenance window delayed it.
 	Held bool `json:"held"`
 
-	// ID What receivers know it by, however often it is sent: webhook-id.
+	// ID The same for every attempt; sent as webhook-id, so that receivers can deduplicate.
 	ID string `json:"id"`
 
-	// Kind What a notice says of its episode: that it began, goes on, is over, or ended though nobody knows whether it is over.
+	// Kind Kind of notice: the episode opened, a reminder, recovered, or withdrawn (ended without a known recovery).
 	Kind NoticeKind `json:"kind"`
 
-	// NextAttemptAt When it is sent or sent again.
+	// NextAttemptAt Time of the next delivery attempt.
 	NextAttemptAt *time.Time `json:"nextAttemptAt,omitempty"`
 
 	// OpenedAt When the episode began.
 	OpenedAt time.Time `json:"openedAt"`
 
-	// Reminder Which reminder of the episode it is.
+	// Reminder Number of the reminder in its episode.
 	Reminder *int32 `json:"reminder,omitempty"`
 	Rule     string `json:"rule"`
 
-	// State What became of a notice: it is to be sent, was taken by the receiver, was given up, or nobody is told after all.
+	// State Delivery state of a notice: pending, delivered, dead (given up), or muted.
 	State NoticeState `json:"state"`
 
-	// StatusCode That the receiver last answered with.
+	// StatusCode Status code of the receiver's last response.
 	StatusCode *int32 `json:"statusCode,omitempty"`
 }
 
-// NoticeCause Why an episode ended that is not known to have recovered.
+// NoticeCause Why an episode ended without a known recovery.
 type NoticeCause string
 
-// NoticeChannel Where notices go. `webhook` is a POST of JSON, signed by Standard Webhooks under the tenant's signing keys; `slack` a message that Slack
-// and those that understand its incoming webhooks show; `email` goes by the mail server of the installation; `alertmanager` to the
-// API v2 of an Alertmanager. Secrets are named, never held.
+// NoticeChannel Destination of notices. `webhook` is a POST of JSON, signed by Standard Webhooks with the tenant's signing keys. `slack` is a message for
+// Slack and compatible incoming webhooks. `email` uses the mail server of the installation. `alertmanager` uses the API v2 of an
+// Alertmanager. Secrets are referred to by name.
 type NoticeChannel struct {
-	// AlertLabels Names of labels of the endpoint that alerts get too, with the values from when the episode opened; what is no letter, digit or underscore becomes an underscore. Only for alertmanager.
+	// AlertLabels Endpoint labels to copy to alerts, with their values at the start of the episode. Characters other than letters, digits and underscores become underscores. Only for alertmanager.
 	AlertLabels *[]string         `json:"alertLabels,omitempty"`
 	Kind        NoticeChannelKind `json:"kind"`
 
 	// Severity The label severity of the alerts. Only for alertmanager.
 	Severity *string `json:"severity,omitempty"`
 
-	// To Who gets the mail; up to 20 addresses.
+	// To Recipients of the mail; up to 20 addresses.
 	To *[]string `json:"to,omitempty"`
 
-	// TokenSecret The secret that is sent as a bearer token.
+	// TokenSecret Name of the secret that is sent as a bearer token.
 	TokenSecret *string `json:"tokenSecret,omitempty"`
 
-	// URL Where the receiver is; of an Alertmanager its base URL. Not for email. Under the same rules as the URL of an endpoint.
+	// URL URL of the receiver; for an Alertmanager its base URL. Not for email. The rules for endpoint URLs apply.
 	URL *string `json:"url,omitempty"`
 
-	// URLSecret The secret that is the URL, in place of url: the address of an incoming webhook is one.
+	// URLSecret Name of a secret that contains the URL, instead of url. The URL of an incoming webhook is a secret.
 	URLSecret *string `json:"urlSecret,omitempty"`
 }
 
 // NoticeChannelKind defines model for NoticeChannelKind.
 type NoticeChannelKind string
 
-// NoticeDetail What was known when the episode opened.
+// NoticeDetail Details at the start of the episode.
 type NoticeDetail struct {
-	// Error Of the run.
+	// Error Taken from the run.
 	Error *string `json:"error,omitempty"`
 
-	// Failures In a row.
+	// Failures Consecutive failures.
 	Failures *int32 `json:"failures,omitempty"`
 
-	// LateMs How late the start was.
+	// LateMs Start lag.
 	LateMs *int64 `json:"lateMs,omitempty"`
 
-	// Reason Of the pause or of the suggestion.
+	// Reason Reason of the pause or suggestion.
 	Reason *string `json:"reason,omitempty"`
 
-	// ReasonCode Of the run.
+	// ReasonCode Taken from the run.
 	ReasonCode *string `json:"reasonCode,omitempty"`
 	RunID      *string `json:"runId,omitempty"`
 
-	// Status Of the run.
+	// Status Taken from the run.
 	Status *string `json:"status,omitempty"`
 
-	// StatusCode That the target answered with.
+	// StatusCode Status code of the target's response.
 	StatusCode   *int32  `json:"statusCode,omitempty"`
 	SuggestionID *string `json:"suggestionId,omitempty"`
 }
 
-// NoticeEvent What a rule is about: so many failures in a row; a start that is late, or has not come; a run of which nobody knows what became of
-// it; a pause that no person asked for, by the target, the planner or a configuration that cannot be used; a suggestion of the planner that waits.
+// NoticeEvent Event of a rule: consecutive failures; a late or missing start; a run with unknown outcome (lost); a pause by the target, the planner or
+// an invalid configuration; an open suggestion of the planner.
 type NoticeEvent string
 
-// NoticeKind What a notice says of its episode: that it began, goes on, is over, or ended though nobody knows whether it is over.
+// NoticeKind Kind of notice: the episode opened, a reminder, recovered, or withdrawn (ended without a known recovery).
 type NoticeKind string
 
 // NoticeList defines model for NoticeList.
@@ -2096,9 +2096,9 @@ type NoticeList struct {
 
 // NoticeRule defines model for NoticeRule.
 type NoticeRule struct {
-	// Channel Where notices go. `webhook` is a POST of JSON, signed by Standard Webhooks under the tenant's signing keys; `slack` a message that Slack
-	// and those that understand its incoming webhooks show; `email` goes by the mail server of the installation; `alertmanager` to the
-	// API v2 of an Alertmanager. Secrets are named, never held.
+	// Channel Destination of notices. `webhook` is a POST of JSON, signed by Standard Webhooks with the tenant's signing keys. `slack` is a message for
+	// Slack and compatible incoming webhooks. `email` uses the mail server of the installation. `alertmanager` uses the API v2 of an
+	// Alertmanager. Secrets are referred to by name.
 	Channel   NoticeChannel `json:"channel"`
 	CreatedAt time.Time     `json:"createdAt"`
 
@@ -2108,34 +2108,34 @@ type NoticeRule struct {
 	// Enabled Default true.
 	Enabled bool `json:"enabled"`
 
-	// EndpointID The endpoint that the rule is about. Without it and without labels it is about all of the tenant.
+	// EndpointID Endpoint of the rule. Without endpointId and labels, the rule covers all endpoints.
 	EndpointID *string `json:"endpointId,omitempty"`
 
-	// Event What a rule is about: so many failures in a row; a start that is late, or has not come; a run of which nobody knows what became of
-	// it; a pause that no person asked for, by the target, the planner or a configuration that cannot be used; a suggestion of the planner that waits.
+	// Event Event of a rule: consecutive failures; a late or missing start; a run with unknown outcome (lost); a pause by the target, the planner or
+	// an invalid configuration; an open suggestion of the planner.
 	Event NoticeEvent `json:"event"`
 
-	// Failures How many runs in a row failed, retries not counted; required for the event failures, and for no other.
+	// Failures Number of consecutive failed runs, without retries. Required for the event failures, and invalid for others.
 	Failures *int32 `json:"failures,omitempty"`
 
-	// Labels Labels that an endpoint must have for the rule to be about it; names of up to 63 characters, as those of endpoints.
+	// Labels Labels that an endpoint must have to match the rule; keys of up to 63 characters.
 	Labels *map[string]string `json:"labels,omitempty"`
 
-	// LateMs How much later than planned a start is; required for the event late, and for no other.
+	// LateMs Minimum start lag. Required for the event late, and invalid for others.
 	LateMs *int64 `json:"lateMs,omitempty"`
 	Name   string `json:"name"`
 
-	// Recovery Tell of the end of an episode too. Default true.
+	// Recovery Send a notice when an episode ends. Default true.
 	Recovery bool `json:"recovery"`
 
-	// RemindMs How often an episode that goes on is told again: 60000 (a minute) to 2592000000 (30 days); 0, the default: never.
+	// RemindMs Interval of reminders for an open episode: 60000 (a minute) to 2592000000 (30 days). Default 0: no reminders.
 	RemindMs  int64     `json:"remindMs"`
 	UpdatedAt time.Time `json:"updatedAt"`
 
 	// UpdatedBy The name of the API key.
 	UpdatedBy string `json:"updatedBy"`
 
-	// Version Counts the edits; the ETag.
+	// Version Version number, incremented by every edit. It is the ETag.
 	Version int64 `json:"version"`
 }
 
@@ -2149,83 +2149,83 @@ type NoticeRuleList struct {
 
 // NoticeRuleSpec defines model for NoticeRuleSpec.
 type NoticeRuleSpec struct {
-	// Channel Where notices go. `webhook` is a POST of JSON, signed by Standard Webhooks under the tenant's signing keys; `slack` a message that Slack
-	// and those that understand its incoming webhooks show; `email` goes by the mail server of the installation; `alertmanager` to the
-	// API v2 of an Alertmanager. Secrets are named, never held.
+	// Channel Destination of notices. `webhook` is a POST of JSON, signed by Standard Webhooks with the tenant's signing keys. `slack` is a message for
+	// Slack and compatible incoming webhooks. `email` uses the mail server of the installation. `alertmanager` uses the API v2 of an
+	// Alertmanager. Secrets are referred to by name.
 	Channel NoticeChannel `json:"channel"`
 
 	// Enabled Default true.
 	Enabled *bool `json:"enabled,omitempty"`
 
-	// EndpointID The endpoint that the rule is about. Without it and without labels it is about all of the tenant.
+	// EndpointID Endpoint of the rule. Without endpointId and labels, the rule covers all endpoints.
 	EndpointID *string `json:"endpointId,omitempty"`
 
-	// Event What a rule is about: so many failures in a row; a start that is late, or has not come; a run of which nobody knows what became of
-	// it; a pause that no person asked for, by the target, the planner or a configuration that cannot be used; a suggestion of the planner that waits.
+	// Event Event of a rule: consecutive failures; a late or missing start; a run with unknown outcome (lost); a pause by the target, the planner or
+	// an invalid configuration; an open suggestion of the planner.
 	Event NoticeEvent `json:"event"`
 
-	// Failures How many runs in a row failed, retries not counted; required for the event failures, and for no other.
+	// Failures Number of consecutive failed runs, without retries. Required for the event failures, and invalid for others.
 	Failures *int32 `json:"failures,omitempty"`
 
-	// Labels Labels that an endpoint must have for the rule to be about it; names of up to 63 characters, as those of endpoints.
+	// Labels Labels that an endpoint must have to match the rule; keys of up to 63 characters.
 	Labels *map[string]string `json:"labels,omitempty"`
 
-	// LateMs How much later than planned a start is; required for the event late, and for no other.
+	// LateMs Minimum start lag. Required for the event late, and invalid for others.
 	LateMs *int64 `json:"lateMs,omitempty"`
 
-	// Recovery Tell of the end of an episode too. Default true.
+	// Recovery Send a notice when an episode ends. Default true.
 	Recovery *bool `json:"recovery,omitempty"`
 
-	// RemindMs How often an episode that goes on is told again: 60000 (a minute) to 2592000000 (30 days); 0, the default: never.
+	// RemindMs Interval of reminders for an open episode: 60000 (a minute) to 2592000000 (30 days). Default 0: no reminders.
 	RemindMs *int64 `json:"remindMs,omitempty"`
 }
 
-// NoticeState What became of a notice: it is to be sent, was taken by the receiver, was given up, or nobody is told after all.
+// NoticeState Delivery state of a notice: pending, delivered, dead (given up), or muted.
 type NoticeState string
 
-// NoticeTestResult What came of a test.
+// NoticeTestResult The outcome of a test.
 type NoticeTestResult struct {
-	// Delivered Whether the receiver took it.
+	// Delivered Whether the receiver accepted the notice.
 	Delivered  bool  `json:"delivered"`
 	DurationMs int64 `json:"durationMs"`
 
-	// Error Why it was not delivered; of mail that was, who of several recipients got none.
+	// Error Delivery error; for delivered mail, the recipients that were refused.
 	Error *string `json:"error,omitempty"`
 
-	// StatusCode That the receiver answered with; absent: it did not answer, or the channel is email.
+	// StatusCode Status code of the receiver; absent without a response and for email.
 	StatusCode *int32 `json:"statusCode,omitempty"`
 }
 
-// OneOffRun A one-off run. Without members it sends what the endpoint is configured with.
+// OneOffRun A one-off run. Absent fields use the configuration of the endpoint.
 type OneOffRun struct {
-	// Body Sent in place of the endpoint's body. Templates are filled in, as in the endpoint's. At most 262,144 bytes.
+	// Body Replaces the endpoint's body. Templates are expanded as in the endpoint's body. At most 262,144 bytes.
 	Body *string `json:"body,omitempty"`
 
-	// DeadlineMs How long an attempt may wait for its start. A run that has not started by then ends as `skipped` with the reason `deadline_passed`.
+	// DeadlineMs Maximum wait of an attempt for its start. A run that has not started by then ends as `skipped` with the reason `deadline_passed`.
 	DeadlineMs *int64 `json:"deadlineMs,omitempty"`
 
-	// Headers Added to the endpoint's headers, or sent in place of those with the same name.
+	// Headers Headers added to the endpoint's headers. A header of the same name is replaced.
 	Headers *map[string]string `json:"headers,omitempty"`
 
-	// IdempotencyKey A second request with the same key for the endpoint within 24 hours is answered with the run of the first, and runs nothing. One that
-	// asks for something else under the key is refused (409, `idempotency_key_reused`).
+	// IdempotencyKey Deduplicates requests: a second request with the same key for the endpoint within 24 hours returns the first run and queues no
+	// other. A different request with the same key is refused (409, `idempotency_key_reused`).
 	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 
-	// Priority Which of the one-off runs of the endpoint that wait is next; among equals the oldest is.
+	// Priority Priority in the endpoint's queue of one-off runs. Among equal priorities the oldest run is first.
 	Priority *OneOffRunPriority `json:"priority,omitempty"`
 
-	// Query Parameters added to the endpoint's, or sent in place of those with the same name.
+	// Query Query parameters added to the endpoint's. A parameter of the same name is replaced.
 	Query *map[string]string `json:"query,omitempty"`
 }
 
-// OneOffRunPriority Which of the one-off runs of the endpoint that wait is next; among equals the oldest is.
+// OneOffRunPriority Priority in the endpoint's queue of one-off runs. Among equal priorities the oldest run is first.
 type OneOffRunPriority string
 
-// OneShotHint Asks for one run at an instant.
+// OneShotHint Proposes one run at a given time.
 type OneShotHint struct {
 	At time.Time `json:"at"`
 
-	// Author The name of the key that wrote it.
+	// Author The name of the API key that wrote it.
 	Author    string    `json:"author"`
 	CreatedAt time.Time `json:"createdAt"`
 	ExpiresAt time.Time `json:"expiresAt"`
@@ -2237,59 +2237,59 @@ type OneShotHintInput struct {
 	At        time.Time `json:"at"`
 	ExpiresAt time.Time `json:"expiresAt"`
 
-	// Reason Kept with the decision.
+	// Reason Reason; stored with the decision.
 	Reason *string `json:"reason,omitempty"`
 }
 
 // OneShotHintRequest defines model for OneShotHintRequest.
 type OneShotHintRequest struct {
-	// At When to run.
+	// At Time of the run.
 	At *time.Time `json:"at,omitempty"`
 
-	// ExpiresAt Until when the hint holds.
+	// ExpiresAt Expiry time of the hint.
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
 
-	// InMs When to run, counted from now.
+	// InMs Delay until the run, from now.
 	InMs *int64 `json:"inMs,omitempty"`
 
-	// Reason Kept with the decision.
+	// Reason Reason; stored with the decision.
 	Reason *string `json:"reason,omitempty"`
 
-	// TTLMs How long the hint holds, at most a day.
+	// TTLMs Time to live of the hint, at most a day.
 	TTLMs *int64 `json:"ttlMs,omitempty"`
 }
 
-// PauseRequest How long to pause, and why.
+// PauseRequest Duration of and reason for the pause.
 type PauseRequest struct {
-	// ForMs How long, from now on by the server's clock; in place of until.
+	// ForMs Duration of the pause from now, by the server's clock. Alternative to until.
 	ForMs *int64 `json:"forMs,omitempty"`
 
-	// Reason Kept with the decision.
+	// Reason Reason; stored with the decision.
 	Reason *string `json:"reason,omitempty"`
 
-	// Until Without it and forMs: until somebody resumes.
+	// Until End of the pause. Without until and forMs the pause is indefinite.
 	Until *time.Time `json:"until,omitempty"`
 }
 
-// Phases Where the time went. A phase that did not happen is 0.
+// Phases Duration of each phase of the request. A phase that did not happen is 0.
 type Phases struct {
 	ConnectMs  float64 `json:"connectMs"`
 	DNSMs      float64 `json:"dnsMs"`
 	TLSMs      float64 `json:"tlsMs"`
 	TransferMs float64 `json:"transferMs"`
 
-	// WaitMs From the request to the first byte of the answer.
+	// WaitMs From the request to the first byte of the response.
 	WaitMs float64 `json:"waitMs"`
 }
 
-// PlannedRun A run that was asked for.
+// PlannedRun A queued one-off run.
 type PlannedRun struct {
-	// Repeated An earlier request with the same idempotencyKey had asked for the run.
+	// Repeated True if an earlier request with the same idempotencyKey queued the run.
 	Repeated     *bool     `json:"repeated,omitempty"`
 	RunID        string    `json:"runId"`
 	ScheduledFor time.Time `json:"scheduledFor"`
 
-	// Waiting How many one-off runs of the endpoint wait, this one among them. Not there where the run was asked for before.
+	// Waiting Number of waiting one-off runs of the endpoint, including this one. Absent if the run was already queued.
 	Waiting *int `json:"waiting,omitempty"`
 }
 
@@ -2297,58 +2297,58 @@ type PlannedRun struct {
 type PlannedTime struct {
 	At time.Time `json:"at"`
 
-	// Note What a clock change does to it.
+	// Note Effect of a clock change on the due time.
 	Note *string `json:"note,omitempty"`
 
-	// Source What set the due time.
+	// Source The rule that set the due time.
 	Source Source `json:"source"`
 }
 
-// PlannerAuthority What the planner may do with the tempo: nothing, record what it would do, propose it to a person, or do it inside the clamps.
+// PlannerAuthority Authority of the planner over the tempo: nothing (off), record proposals (observe), suggest changes for approval (suggest), or change it within the clamps (act).
 type PlannerAuthority string
 
-// PlannerBudget Tokens of models in a day (UTC). At a limit models are asked no more, and baselines and hints go on.
+// PlannerBudget Model tokens per day (UTC). At a limit no more model calls are made; baselines and hints stay in force.
 type PlannerBudget struct {
 	Day string `json:"day"`
 
-	// EndpointTokenLimit Of one endpoint.
+	// EndpointTokenLimit Limit per endpoint.
 	EndpointTokenLimit int64 `json:"endpointTokenLimit"`
 
-	// Endpoints The endpoints that used most, at most ten.
+	// Endpoints The ten endpoints with the highest usage.
 	Endpoints []PlannerEndpointTokens `json:"endpoints"`
 
-	// ResetAt When the next day begins.
+	// ResetAt Start of the next day.
 	ResetAt    time.Time `json:"resetAt"`
 	TokenLimit int64     `json:"tokenLimit"`
 
-	// Tokens Used or set aside today.
+	// Tokens Tokens used or reserved today.
 	Tokens int64 `json:"tokens"`
 
-	// TokensLeft What may still be used today: what the limit leaves, or the budget of all tenants together where that leaves less.
+	// TokensLeft Tokens left today: the lesser of the tenant's remaining limit and the remaining budget of all tenants.
 	TokensLeft int64 `json:"tokensLeft"`
 }
 
-// PlannerCall One call of an analysis.
+// PlannerCall A tool call of an analysis.
 type PlannerCall struct {
-	// Arguments As they were understood; a text where they could not be.
+	// Arguments The parsed arguments; the raw text if they could not be parsed.
 	Arguments any `json:"arguments,omitempty"`
 
-	// Refused It changed nothing.
+	// Refused The call was refused and changed nothing.
 	Refused bool `json:"refused"`
 
-	// Result What the advisor was told, in short.
+	// Result Summary of the result that the advisor received.
 	Result string `json:"result"`
 	Tool   string `json:"tool"`
 }
 
-// PlannerChange One change: another interval, one run after a span, or a pause of a span. Spans count from the approval.
+// PlannerChange One change: another interval, one run after a delay, or a pause of a given duration. Durations count from the approval.
 type PlannerChange struct {
 	Reason string `json:"reason"`
 
-	// SpanMs The interval, the time until the run, or the length of the pause.
+	// SpanMs The interval, the delay until the run, or the duration of the pause.
 	SpanMs int64 `json:"spanMs"`
 
-	// TTLMs How long the hint holds; absent at a pause.
+	// TTLMs Time to live of the hint; absent for a pause.
 	TTLMs *int64 `json:"ttlMs,omitempty"`
 }
 
@@ -2358,51 +2358,51 @@ type PlannerEndpointTokens struct {
 	Tokens     int64  `json:"tokens"`
 }
 
-// PlannerOutcome How an analysis ended: it wrote hints or a pause, suggested them, recorded what it would have written, found nothing to change, came too late for an edit or a pause, failed, may spend no more today, or could not ask its model.
+// PlannerOutcome Outcome of an analysis: it wrote hints or a pause, suggested them, recorded proposals, found no change, was overtaken by an edit or a pause, failed, reached the budget of today, or could not call its model.
 type PlannerOutcome string
 
-// PlannerSession One analysis of one endpoint. It never changes.
+// PlannerSession An analysis of an endpoint. It is immutable.
 type PlannerSession struct {
-	// Advisor Who judged: heuristic, or the name of a model. Hints name planner: and this as their author.
+	// Advisor heuristic, or the name of the model. The author of its hints is planner: and this name.
 	Advisor string `json:"advisor"`
 
-	// Authority What the planner may do to the endpoint.
+	// Authority Authority of the planner over the endpoint.
 	Authority string `json:"authority"`
 
-	// Calls Everything that it called; absent in lists.
+	// Calls Tool calls; absent in lists.
 	Calls *[]PlannerCall `json:"calls,omitempty"`
 
-	// Changes What it changed, suggested or would have changed, in words.
+	// Changes Changes that were made, suggested or recorded as proposals, as text.
 	Changes []string `json:"changes"`
 
-	// Confidence How sure it is, from 0 to 1.
+	// Confidence Confidence, from 0 to 1.
 	Confidence float64 `json:"confidence"`
 	EndpointID string  `json:"endpointId"`
 
-	// Error What went wrong; absent where nothing did.
+	// Error Error message; absent without an error.
 	Error      *string   `json:"error,omitempty"`
 	FinishedAt time.Time `json:"finishedAt"`
 	ID         string    `json:"id"`
 
-	// NextAnalysisAt When it looks again, unless something happens before.
+	// NextAnalysisAt Time of the next analysis, unless an event triggers it earlier.
 	NextAnalysisAt time.Time `json:"nextAnalysisAt"`
 
-	// Outcome How an analysis ended: it wrote hints or a pause, suggested them, recorded what it would have written, found nothing to change, came too late for an edit or a pause, failed, may spend no more today, or could not ask its model.
+	// Outcome Outcome of an analysis: it wrote hints or a pause, suggested them, recorded proposals, found no change, was overtaken by an edit or a pause, failed, reached the budget of today, or could not call its model.
 	Outcome PlannerOutcome `json:"outcome"`
 
-	// Reasoning Why.
+	// Reasoning Explanation of the result.
 	Reasoning string `json:"reasoning"`
 
-	// StartedAt By the clock of the database.
+	// StartedAt Database time.
 	StartedAt time.Time `json:"startedAt"`
 
-	// Trigger Why it was analysed: its failures changed, it ends otherwise than before, it has a role in a group in which another one began or ceased to fail, nobody had looked yet, or the time had come.
+	// Trigger Trigger of the analysis: a change of the failure count, a different outcome than before, a failure or recovery of another endpoint in its group, the first analysis, or the planned time.
 	Trigger PlannerTrigger `json:"trigger"`
 
-	// Usage What an analysis used of a model; all zero where none was asked.
+	// Usage Model usage of an analysis; zero without a model call.
 	Usage PlannerUsage `json:"usage"`
 
-	// Version Of the endpoint's fields that was looked at.
+	// Version The endpoint version that was analysed.
 	Version  int64    `json:"version"`
 	Warnings []string `json:"warnings"`
 }
@@ -2415,40 +2415,40 @@ type PlannerSessionList struct {
 	NextCursor *string `json:"nextCursor,omitempty"`
 }
 
-// PlannerSuggestion What the planner would change, and a person decides.
+// PlannerSuggestion A change proposed by the planner, for approval or rejection.
 type PlannerSuggestion struct {
 	Advisor string `json:"advisor"`
 
-	// Changes What it would change, in words.
+	// Changes The proposed changes, as text.
 	Changes []string `json:"changes"`
 
-	// ClearHints Whether both hints are forgotten first.
+	// ClearHints Whether both hints are removed first.
 	ClearHints bool       `json:"clearHints"`
 	CreatedAt  time.Time  `json:"createdAt"`
 	DecidedAt  *time.Time `json:"decidedAt,omitempty"`
 
-	// DecidedBy The name of the key.
+	// DecidedBy The name of the API key.
 	DecidedBy  *string `json:"decidedBy,omitempty"`
 	EndpointID string  `json:"endpointId"`
 
-	// ExpiresAt Until when it can be approved.
+	// ExpiresAt Expiry time; it can be approved until then.
 	ExpiresAt time.Time `json:"expiresAt"`
 	ID        string    `json:"id"`
 
-	// Interval One change: another interval, one run after a span, or a pause of a span. Spans count from the approval.
+	// Interval One change: another interval, one run after a delay, or a pause of a given duration. Durations count from the approval.
 	Interval *PlannerChange `json:"interval,omitempty"`
 
-	// OneShot One change: another interval, one run after a span, or a pause of a span. Spans count from the approval.
+	// OneShot One change: another interval, one run after a delay, or a pause of a given duration. Durations count from the approval.
 	OneShot *PlannerChange `json:"oneShot,omitempty"`
 
-	// Pause One change: another interval, one run after a span, or a pause of a span. Spans count from the approval.
+	// Pause One change: another interval, one run after a delay, or a pause of a given duration. Durations count from the approval.
 	Pause     *PlannerChange `json:"pause,omitempty"`
 	Reasoning string         `json:"reasoning"`
 
-	// SessionID The analysis that it came of.
+	// SessionID The analysis that made the suggestion.
 	SessionID string `json:"sessionId"`
 
-	// State What became of a suggestion. One that nobody decides for an hour has expired; a newer one replaces it.
+	// State State of a suggestion. It expires after an hour without a decision; a newer suggestion replaces it.
 	State PlannerSuggestionState `json:"state"`
 }
 
@@ -2460,21 +2460,21 @@ type PlannerSuggestionList struct {
 	NextCursor *string `json:"nextCursor,omitempty"`
 }
 
-// PlannerSuggestionState What became of a suggestion. One that nobody decides for an hour has expired; a newer one replaces it.
+// PlannerSuggestionState State of a suggestion. It expires after an hour without a decision; a newer suggestion replaces it.
 type PlannerSuggestionState string
 
-// PlannerTrigger Why it was analysed: its failures changed, it ends otherwise than before, it has a role in a group in which another one began or ceased to fail, nobody had looked yet, or the time had come.
+// PlannerTrigger Trigger of the analysis: a change of the failure count, a different outcome than before, a failure or recovery of another endpoint in its group, the first analysis, or the planned time.
 type PlannerTrigger string
 
-// PlannerUsage What an analysis used of a model; all zero where none was asked.
+// PlannerUsage Model usage of an analysis; zero without a model call.
 type PlannerUsage struct {
 	CompletionTokens int64 `json:"completionTokens"`
 
-	// CostMicros Millionths of a US dollar; 0 where the price is not known.
+	// CostMicros Cost in millionths of a US dollar; 0 if the price is unknown.
 	CostMicros int64   `json:"costMicros"`
 	Model      *string `json:"model,omitempty"`
 
-	// PromptDigest SHA-256 of what was asked first, in hex.
+	// PromptDigest SHA-256 of the first prompt, in hex.
 	PromptDigest *string `json:"promptDigest,omitempty"`
 	PromptTokens int64   `json:"promptTokens"`
 }
@@ -2486,191 +2486,191 @@ type Preview struct {
 
 // Problem An error (RFC 9457).
 type Problem struct {
-	// Code Stable; for programs.
+	// Code Stable error code.
 	Code string `json:"code"`
 
-	// Detail What is wrong and what would be right; for people.
+	// Detail Error message that names the cause and the valid form.
 	Detail string `json:"detail"`
 
-	// Errors Every bad field.
+	// Errors Every invalid field.
 	Errors *[]FieldError `json:"errors,omitempty"`
 
-	// RequestID Finds the request in the logs.
+	// RequestID Id of the request in the logs.
 	RequestID *string `json:"requestId,omitempty"`
 	Status    int32   `json:"status"`
 	Title     string  `json:"title"`
 	Type      string  `json:"type"`
 }
 
-// RecentRuns How the newest runs did: how long after their due times first attempts started (of endpoints without jitter, which starts them later by intent), and how long answers took.
+// RecentRuns Outcomes of the newest runs: start lag of first attempts (only of endpoints without jitter, because jitter delays starts on purpose), and latency.
 type RecentRuns struct {
-	// LatencyMs Percentiles, in milliseconds; 0 where there is nothing to measure.
+	// LatencyMs Percentiles, in milliseconds; 0 without data.
 	LatencyMs Spread `json:"latencyMs"`
 
-	// Runs How many these numbers are made of.
+	// Runs Number of runs in these statistics.
 	Runs int64 `json:"runs"`
 
-	// Since The due time of the oldest of them; absent where there is none.
+	// Since The due time of the oldest run; absent without runs.
 	Since *time.Time `json:"since,omitempty"`
 
-	// StartLagMs Percentiles, in milliseconds; 0 where there is nothing to measure.
+	// StartLagMs Percentiles, in milliseconds; 0 without data.
 	StartLagMs Spread `json:"startLagMs"`
 
-	// Statuses How many ended in which status.
+	// Statuses Number of runs by status.
 	Statuses map[string]int64 `json:"statuses"`
 }
 
-// RedactRule What to hide: exactly one of a header, a place in a JSON body, and whatever a pattern finds in a body or a header. Where there are rules about places, a body that cannot be read as JSON, because it is none or is longer than maxResponseKb, is hidden as a whole, and JSON is kept rewritten: members by name, without spaces. Where there are patterns, the 512 bytes at a cut are hidden. Headers whose names tell of secrets, such as Set-Cookie, are hidden always.
+// RedactRule A redaction rule: exactly one of a header, a JSON path in the body, and a pattern for body and headers. If there are JSON path rules, a body that cannot be parsed, because it is not JSON or longer than maxResponseKb, is hidden completely, and JSON is stored normalized: members sorted, without spaces. If there are patterns, the 512 bytes at a truncation are hidden. Headers whose names look secret, such as Set-Cookie, are always hidden.
 type RedactRule struct {
 	Header *string `json:"header,omitempty"`
 
 	// JSONPath RFC 9535, with filters as in a SuccessRule.
 	JSONPath *string `json:"jsonPath,omitempty"`
 
-	// Pattern RE2; it must not match the empty text. It has at most 200 steps when it is compiled, and all patterns of an endpoint, success rules included, 300 together: a step is about a character, a class or a choice, with repetitions written out. A body that patterns take too long for is hidden as a whole.
+	// Pattern RE2; it must not match the empty text. It has at most 200 steps when it is compiled, and all patterns of an endpoint, success rules included, 300 together: a step is about a character, a class or a choice, with repetitions written out. A body on which the patterns take too long is hidden completely.
 	Pattern *string `json:"pattern,omitempty"`
 
-	// Replacement Of what the pattern finds, as it stands. Default ***, for an empty text too: what was hidden must show.
+	// Replacement Literal replacement of each match. Default ***, also for an empty text, so that the redaction is visible.
 	Replacement *string `json:"replacement,omitempty"`
 }
 
-// Retry How often one due time is tried, and how long to wait in between.
+// Retry Retry policy of a due time.
 type Retry struct {
 	BackoffMs    int64 `json:"backoffMs"`
 	MaxAttempts  int32 `json:"maxAttempts"`
 	MaxBackoffMs int64 `json:"maxBackoffMs"`
 }
 
-// RetryInput How often one due time is tried, and how long to wait in between (with full jitter, doubling).
+// RetryInput Retry policy of a due time, with exponential backoff and full jitter.
 type RetryInput struct {
-	// BackoffMs Bound of the first wait between attempts. Default 1000.
+	// BackoffMs Upper bound of the first backoff, before jitter. Default 1000.
 	BackoffMs *int64 `json:"backoffMs,omitempty"`
 
-	// MaxAttempts Attempts of one due time. Default 1: no retry.
+	// MaxAttempts Maximum number of attempts per due time. Default 1: no retry.
 	MaxAttempts *int64 `json:"maxAttempts,omitempty"`
 
-	// MaxBackoffMs Bound of every wait between attempts. Default 60000.
+	// MaxBackoffMs Upper bound of every backoff. Default 60000.
 	MaxBackoffMs *int64 `json:"maxBackoffMs,omitempty"`
 }
 
-// Rule A rule of the governor that applied, `retry` of the retry policy, `infra-retry` after a run that infrastructure lost, or `manual` for a run that somebody asked for.
+// Rule A rule of the governor that applied, `retry` of the retry policy, `infra-retry` after a run that was lost by the infrastructure, or `manual` for a requested run.
 type Rule string
 
-// Run One attempt to call an endpoint, or the record of due times that passed without one. The latter has the status skipped and says in `skipped` which due times those were; it has no worker, claim or start.
+// Run One attempt to call an endpoint, or the record of due times that passed without an attempt. Such a record has the status skipped and lists the due times in `skipped`; it has no worker, claim or start.
 type Run struct {
-	// Attempt Counted from 1 for every due time; 0 where there was none.
+	// Attempt Attempt number, from 1 for each due time; 0 if there was no attempt.
 	Attempt int32 `json:"attempt"`
 
-	// Body The head of the answer's body, where it is text. Only when one run is read.
+	// Body The head of the response body, if it is text. Only when a single run is read.
 	Body *string `json:"body,omitempty"`
 
-	// BodyBase64 The same, where it is not text.
+	// BodyBase64 The same in Base64, if it is not text.
 	BodyBase64 *[]byte `json:"bodyBase64,omitempty"`
 
-	// BodyDigest A fingerprint of the body as it was kept (64-bit FNV-1a, in hexadecimal), to tell whether the answer changed; absent where no body came. It stays with the run when the body is gone.
+	// BodyDigest Hash of the stored body (64-bit FNV-1a, in hexadecimal), to detect changes of the response; absent without a body. It is kept after the body is deleted.
 	BodyDigest *string `json:"bodyDigest,omitempty"`
 
-	// BodyTail The end of the body, where it was longer than its head and responseTailKb asks for it. Only when one run is read.
+	// BodyTail The tail of a body that was longer than its captured head, if responseTailKb is set. Only when a single run is read.
 	BodyTail *string `json:"bodyTail,omitempty"`
 
-	// BodyTailBase64 The same, where it is not text.
+	// BodyTailBase64 The same in Base64, if it is not text.
 	BodyTailBase64 *[]byte `json:"bodyTailBase64,omitempty"`
 
-	// CancelRequestedAt When somebody asked to cancel it; only while it is live, later its events tell.
+	// CancelRequestedAt When its cancellation was requested. Present only while it is running; later see its events.
 	CancelRequestedAt *time.Time `json:"cancelRequestedAt,omitempty"`
 
-	// ClaimToken The fence; it only grows.
+	// ClaimToken The fencing token, which increases with every claim.
 	ClaimToken  *int64     `json:"claimToken,omitempty"`
 	ClaimedAt   *time.Time `json:"claimedAt,omitempty"`
 	ContentType *string    `json:"contentType,omitempty"`
 
-	// Decision When it runs next, and every rule that applied, in order.
+	// Decision The next due time, and every rule that applied, in order.
 	Decision *Decision `json:"decision,omitempty"`
 
-	// DurationMs From the start to the finish.
+	// DurationMs Duration from start to finish.
 	DurationMs *float64   `json:"durationMs,omitempty"`
 	EndpointID string     `json:"endpointId"`
 	Error      *string    `json:"error,omitempty"`
 	FinishedAt *time.Time `json:"finishedAt,omitempty"`
 	ID         string     `json:"id"`
 
-	// InfraAttempt How many runs of the due time a dead worker, a shutdown, a lost lock or a start that expired had ended before this one. They are tried again where that does no harm, at most 3 times, and are no attempts of the retry policy.
+	// InfraAttempt Number of earlier runs of the due time that ended by a dead worker, a shutdown, a lost lock or an expired start. Such runs are repeated if that is safe, at most 3 times, and do not count as attempts of the retry policy.
 	InfraAttempt int32 `json:"infraAttempt"`
 
-	// NotBefore Of a waiting run: when it may start at the earliest. It starts when its endpoint runs nothing else and no other one-off run comes first.
+	// NotBefore For a waiting run: its earliest start. It starts when its endpoint has no running run and no other one-off run is ahead in the queue.
 	NotBefore *time.Time `json:"notBefore,omitempty"`
 
-	// Phases Where the time went. A phase that did not happen is 0.
+	// Phases Duration of each phase of the request. A phase that did not happen is 0.
 	Phases *Phases `json:"phases,omitempty"`
 
-	// ReasonCode Why: http_status, success_rule_failed, not_modified, timeout, dns_error, connect_error, response_too_large (the header of the answer; a body that is too long is cut, see truncated) and so on; overlap_skipped, pause_skipped or misfire_skipped where due times passed without a run; deadline_passed or withdrawn where a one-off run was not sent.
+	// ReasonCode Reason of the status: http_status, success_rule_failed, not_modified, timeout, dns_error, connect_error, response_too_large (the response header; a long body is truncated, see truncated) and so on; overlap_skipped, pause_skipped or misfire_skipped if due times passed without a run; deadline_passed or withdrawn if a one-off run was not sent.
 	ReasonCode *string `json:"reasonCode,omitempty"`
 
-	// ResponseBytes Bytes of body read, decompressed: those between head and tail included.
+	// ResponseBytes Bytes of the body read, decompressed, including those between head and tail.
 	ResponseBytes *int64 `json:"responseBytes,omitempty"`
 
-	// ScheduledFor The due time that it stands for; of skipped due times the last one.
+	// ScheduledFor The due time of the run; for skipped due times the last one.
 	ScheduledFor time.Time `json:"scheduledFor"`
 
-	// Skipped Due times, one after the other, that passed without a run.
+	// Skipped Consecutive due times that passed without a run.
 	Skipped *SkippedDueTimes `json:"skipped,omitempty"`
 
-	// Source What set the due time.
+	// Source The rule that set the due time.
 	Source Source `json:"source"`
 
-	// StartLagMs From the due time to the start, jitter included.
+	// StartLagMs Delay from the due time to the start, including jitter.
 	StartLagMs *float64   `json:"startLagMs,omitempty"`
 	StartedAt  *time.Time `json:"startedAt,omitempty"`
 
-	// Status `waiting` is a one-off run, or another attempt of one, that has not started. `running` is live; the others are over. `lost` means that the outcome is unknown: a request may have left and nobody who could
-	// tell is left. `skipped` means that due times passed without a request.
+	// Status `waiting` is a one-off run, or another attempt of one, that has not started. `running` is in progress; all others are final. `lost` means that the outcome is unknown: a request may have been sent, but the
+	// worker is gone. `skipped` means that due times passed without a request.
 	Status     RunStatus `json:"status"`
 	StatusCode *int32    `json:"statusCode,omitempty"`
 
-	// Truncated The body was longer than the endpoint keeps.
+	// Truncated The body was longer than the captured size.
 	Truncated *bool   `json:"truncated,omitempty"`
 	WorkerID  *string `json:"workerId,omitempty"`
 }
 
-// RunEvent Something that happened to a run. Fields that its kind does not have are absent.
+// RunEvent An event of a run. Fields that do not apply to its kind are absent.
 type RunEvent struct {
-	// At Database time; of finished what the worker measured, some milliseconds early at worst.
+	// At Database time; for finished the worker's clock, at worst some milliseconds early.
 	At time.Time `json:"at"`
 
-	// Author Of cancel_requested the name of the key that asked, of settled the sweeper.
+	// Author For cancel_requested the name of the API key, for settled the sweeper.
 	Author *string `json:"author,omitempty"`
 
-	// ClaimToken Of claimed and late_result the fence.
+	// ClaimToken For claimed and late_result: the fencing token.
 	ClaimToken *int64 `json:"claimToken,omitempty"`
 
-	// Decision When it runs next, and every rule that applied, in order.
+	// Decision The next due time, and every rule that applied, in order.
 	Decision *Decision `json:"decision,omitempty"`
 	Error    *string   `json:"error,omitempty"`
 
-	// Kind `claimed`: a worker took the due time. `started`: the start was committed, and the request left at once after.
-	// `cancel_requested`: somebody asked to cancel the run. `settled`: the sweeper ended the run for a worker that was gone.
-	// `finished`: the run is over, and what follows was decided. `late_result`: an answer came after the run had been settled; it
+	// Kind `claimed`: a worker claimed the due time. `started`: the start was committed, and the request is sent right after.
+	// `cancel_requested`: cancellation was requested. `settled`: the sweeper ended the run, because its worker was gone.
+	// `finished`: the run ended, and the next run was decided. `late_result`: a response came after the run was settled; it
 	// changed nothing.
 	Kind       RunEventKind `json:"kind"`
 	ReasonCode *string      `json:"reasonCode,omitempty"`
 
-	// Status `waiting` is a one-off run, or another attempt of one, that has not started. `running` is live; the others are over. `lost` means that the outcome is unknown: a request may have left and nobody who could
-	// tell is left. `skipped` means that due times passed without a request.
+	// Status `waiting` is a one-off run, or another attempt of one, that has not started. `running` is in progress; all others are final. `lost` means that the outcome is unknown: a request may have been sent, but the
+	// worker is gone. `skipped` means that due times passed without a request.
 	Status *RunStatus `json:"status,omitempty"`
 
-	// StatusCode Of the target's answer.
+	// StatusCode The status code of the target's response.
 	StatusCode *int32 `json:"statusCode,omitempty"`
 
-	// Why Of cancel_requested the reason that its author gave, of settled what spoke for the run being lost.
+	// Why For cancel_requested the given reason, for settled the evidence that the run was lost.
 	Why *string `json:"why,omitempty"`
 
-	// WorkerID The worker that did it; of settled the one that was gone, of late_result the one that sent the answer.
+	// WorkerID The worker; for settled the worker that was gone, for late_result the worker that sent the result.
 	WorkerID *string `json:"workerId,omitempty"`
 }
 
-// RunEventKind `claimed`: a worker took the due time. `started`: the start was committed, and the request left at once after.
-// `cancel_requested`: somebody asked to cancel the run. `settled`: the sweeper ended the run for a worker that was gone.
-// `finished`: the run is over, and what follows was decided. `late_result`: an answer came after the run had been settled; it
+// RunEventKind `claimed`: a worker claimed the due time. `started`: the start was committed, and the request is sent right after.
+// `cancel_requested`: cancellation was requested. `settled`: the sweeper ended the run, because its worker was gone.
+// `finished`: the run ended, and the next run was decided. `late_result`: a response came after the run was settled; it
 // changed nothing.
 type RunEventKind string
 
@@ -2687,11 +2687,11 @@ type RunList struct {
 	NextCursor *string `json:"nextCursor,omitempty"`
 }
 
-// RunStatus `waiting` is a one-off run, or another attempt of one, that has not started. `running` is live; the others are over. `lost` means that the outcome is unknown: a request may have left and nobody who could
-// tell is left. `skipped` means that due times passed without a request.
+// RunStatus `waiting` is a one-off run, or another attempt of one, that has not started. `running` is in progress; all others are final. `lost` means that the outcome is unknown: a request may have been sent, but the
+// worker is gone. `skipped` means that due times passed without a request.
 type RunStatus string
 
-// Scope What a key may do: see everything; register, edit and operate endpoints; administer keys. Each includes those before it.
+// Scope Permission of a key: read; write (register, edit and operate endpoints); admin (manage keys, read the audit log). Each scope includes the previous ones.
 type Scope string
 
 // Secret A secret, without its value.
@@ -2702,7 +2702,7 @@ type Secret struct {
 	CreatedBy   string `json:"createdBy"`
 	Description string `json:"description"`
 
-	// EncryptedUnder The id of the key in RUBATO_SECRET_KEYS that it is encrypted under.
+	// EncryptedUnder The id of its encryption key in RUBATO_SECRET_KEYS.
 	EncryptedUnder string `json:"encryptedUnder"`
 
 	// LastUsedAt When a run last used it, to the minute; absent: never.
@@ -2712,16 +2712,16 @@ type Secret struct {
 	LastUsedBy *string `json:"lastUsedBy,omitempty"`
 	Name       string  `json:"name"`
 
-	// UpdatedAt When it got its value.
+	// UpdatedAt When the value was last set.
 	UpdatedAt time.Time `json:"updatedAt"`
 
 	// UpdatedBy The name of the API key.
 	UpdatedBy string `json:"updatedBy"`
 
-	// UsedBy How many endpoints in service and notice rules refer to it.
+	// UsedBy Number of notice rules and endpoints (archived ones excluded) that refer to it.
 	UsedBy int32 `json:"usedBy"`
 
-	// Version Counts its values.
+	// Version Version number, incremented by every new value.
 	Version int64 `json:"version"`
 }
 
@@ -2735,26 +2735,26 @@ type SecretList struct {
 
 // SecretSpec A value for a secret.
 type SecretSpec struct {
-	// Description What it is for; absent or null: as it is.
+	// Description Description of its purpose; absent or null: unchanged.
 	Description *string `json:"description,omitempty"`
 
-	// Value The value, of 1 to 65536 bytes in UTF-8. Nobody can read it again.
+	// Value The value, of 1 to 65536 bytes in UTF-8. It cannot be read back.
 	Value string `json:"value"`
 }
 
-// SentRequest The request as it was sent, without secrets. Absent where nothing was.
+// SentRequest The sent request, without secrets. Absent if no request was sent.
 type SentRequest struct {
-	// Body The first 16 KiB of the body, where it is text.
+	// Body The first 16 KiB of the body, if it is text.
 	Body *string `json:"body,omitempty"`
 
-	// BodyBase64 The same, where it is not text.
+	// BodyBase64 The same in Base64, if it is not text.
 	BodyBase64 *[]byte `json:"bodyBase64,omitempty"`
 
-	// Headers At most 100 values, of each the first 256 bytes; without what the connection adds, such as Host. Those that look secret by their names show as `***`.
+	// Headers At most 100 values, the first 256 bytes of each, without headers of the connection such as Host. Values whose names look secret are shown as `***`.
 	Headers map[string][]string `json:"headers"`
 	Method  string              `json:"method"`
 
-	// Truncated The body is longer.
+	// Truncated The body is longer than the shown part.
 	Truncated bool   `json:"truncated"`
 	URL       string `json:"url"`
 }
@@ -2776,16 +2776,16 @@ type SigningKeyList struct {
 	Items []SigningKey `json:"items"`
 }
 
-// SigningKeySpec A signing key to be made.
+// SigningKeySpec The signing key to create.
 type SigningKeySpec struct {
-	// ExpiresAt When it ends; absent or null: never.
+	// ExpiresAt Expiry time; absent or null: never.
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
 
-	// OverlapMs How long the keys before it stay live, at most 90 days. 0: they end with the answer. Absent or null: as long as they would have.
+	// OverlapMs How long previous keys stay active, at most 90 days. 0: they expire with the response. Absent or null: their expiry does not change.
 	OverlapMs *int64 `json:"overlapMs,omitempty"`
 }
 
-// SigningKeyWithSecret A signing key with its secret, which is shown this once.
+// SigningKeyWithSecret A signing key with its secret, which is shown only once.
 type SigningKeyWithSecret struct {
 	CreatedAt time.Time `json:"createdAt"`
 
@@ -2796,213 +2796,213 @@ type SigningKeyWithSecret struct {
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
 	ID        string     `json:"id"`
 
-	// Secret What receivers verify with.
+	// Secret The key for receivers, to verify signatures.
 	Secret string `json:"secret"`
 }
 
-// SkippedDueTimes Due times, one after the other, that passed without a run.
+// SkippedDueTimes Consecutive due times that passed without a run.
 type SkippedDueTimes struct {
-	// Count How many they are. It is exact, but for a cron with minIntervalMs or maxIntervalMs and more than 20,000 of them since its last run: then there were at least so many, and with minIntervalMs the first and the last are near those given.
+	// Count Number of skipped due times. It is exact, except for a cron with minIntervalMs or maxIntervalMs and more than 20,000 due times since its last run: then it is a lower bound, and with minIntervalMs from and to are approximate.
 	Count int64 `json:"count"`
 
-	// From The first of them.
+	// From The first skipped due time.
 	From time.Time `json:"from"`
 
-	// To The last of them.
+	// To The last skipped due time.
 	To time.Time `json:"to"`
 }
 
-// Source What set the due time.
+// Source The rule that set the due time.
 type Source string
 
-// Spread Percentiles, in milliseconds; 0 where there is nothing to measure.
+// Spread Percentiles, in milliseconds; 0 without data.
 type Spread struct {
 	P50 float64 `json:"p50"`
 	P95 float64 `json:"p95"`
 	P99 float64 `json:"p99"`
 }
 
-// Stats The numbers of one moment.
+// Stats The current statistics.
 type Stats struct {
 	At time.Time `json:"at"`
 
-	// Due Endpoints that wait for a worker; 10000 means so many or more.
+	// Due Number of due endpoints that wait for a worker; 10000 means 10000 or more.
 	Due int64 `json:"due"`
 
-	// OldestDueMs For how long the first of them has waited.
+	// OldestDueMs Wait of the oldest due endpoint.
 	OldestDueMs int64 `json:"oldestDueMs"`
 
-	// Recent How the newest runs did: how long after their due times first attempts started (of endpoints without jitter, which starts them later by intent), and how long answers took.
+	// Recent Outcomes of the newest runs: start lag of first attempts (only of endpoints without jitter, because jitter delays starts on purpose), and latency.
 	Recent  RecentRuns `json:"recent"`
 	Running int64      `json:"running"`
 }
 
-// Step A rule that applied, the instant it left, and why.
+// Step A rule that applied, the resulting due time, and the reason.
 type Step struct {
-	// At Null: not until something changes.
+	// At Null: no run is planned.
 	At *time.Time `json:"at"`
 
-	// Rule A rule of the governor that applied, `retry` of the retry policy, `infra-retry` after a run that infrastructure lost, or `manual` for a run that somebody asked for.
+	// Rule A rule of the governor that applied, `retry` of the retry policy, `infra-retry` after a run that was lost by the infrastructure, or `manual` for a requested run.
 	Rule Rule   `json:"rule"`
 	Why  string `json:"why"`
 }
 
-// SuccessRule One thing that an answer must satisfy: a header, the body, a place in its JSON, an expression over all of it, or the time that it took.
+// SuccessRule A condition on the response: on a header, the body, a JSON path, a CEL expression, or the latency.
 type SuccessRule struct {
-	// Expression Of cel: a Common Expression Language expression that is true or false, over `status`, `headers` (a map by names in lower case), `body` (a text), `json` (the body, read) and `latencyMs`. It is ended at a cost of 1,000,000: about one for a step and one for ten bytes that are looked at. Patterns of `matches` are texts, bounded as those of the operator are; one costs a quarter of its steps for ten bytes.
+	// Expression For cel: a boolean Common Expression Language expression over `status`, `headers` (a map by lower-case name), `body` (a string), `json` (the parsed body) and `latencyMs`. Its cost limit is 1,000,000: about one per step and one per ten bytes read. Patterns of `matches` are literals with the bounds of the operator `matches`; a pattern costs a quarter of its steps per ten bytes.
 	Expression *string `json:"expression,omitempty"`
 
-	// Header Of header: its name. Several values of it count as one, joined by a comma.
+	// Header For header: its name. Several values are joined by a comma.
 	Header *string `json:"header,omitempty"`
 
-	// JSONPath Of json: a JSONPath (RFC 9535), whose filters look at single places below `@` and use no patterns. Every place that it names must satisfy the rule. A body of more than 100,000 values or 64 levels is not read.
+	// JSONPath For json: a JSONPath (RFC 9535). Filters may use singular paths below `@` and no patterns. Every selected value must satisfy the rule. A body of more than 100,000 values or 64 levels is not parsed.
 	JSONPath *string `json:"jsonPath,omitempty"`
 
-	// MaxLatencyMs Of latency: how long the exchange may take, from the name of the host to the last byte that is read.
+	// MaxLatencyMs For latency: the maximum duration of the exchange, from the DNS lookup to the last byte read.
 	MaxLatencyMs *int64 `json:"maxLatencyMs,omitempty"`
 
-	// Op How a rule compares; by default `equals` where there is a value, else `exists`. `matches` finds a regular expression (RE2) anywhere in a text; it has at most 200 steps when it is compiled, and all patterns of an endpoint 300 together. The last four compare numbers; a text counts as one where it reads as one and the value is a number. What is not there satisfies no rule, `notEquals` included.
+	// Op Comparison of a rule; default `equals` with a value, otherwise `exists`. `matches` finds a regular expression (RE2) anywhere in a text; it has at most 200 steps when it is compiled, and all patterns of an endpoint 300 together. The last four compare numbers; text that is a number is compared as a number if the value is a number. A missing value satisfies no rule, `notEquals` included.
 	Op   *SuccessRuleOp  `json:"op,omitempty"`
 	Type SuccessRuleType `json:"type"`
 
-	// Value Of header, body and json: what to compare with. Numbers are compared digit for digit; one that 64 bits of floating point would change is refused.
+	// Value For header, body and json: the value to compare with. Numbers are compared exactly; a number that a 64-bit float cannot represent is refused.
 	Value any `json:"value,omitempty"`
 }
 
-// SuccessRuleOp How a rule compares; by default `equals` where there is a value, else `exists`. `matches` finds a regular expression (RE2) anywhere in a text; it has at most 200 steps when it is compiled, and all patterns of an endpoint 300 together. The last four compare numbers; a text counts as one where it reads as one and the value is a number. What is not there satisfies no rule, `notEquals` included.
+// SuccessRuleOp Comparison of a rule; default `equals` with a value, otherwise `exists`. `matches` finds a regular expression (RE2) anywhere in a text; it has at most 200 steps when it is compiled, and all patterns of an endpoint 300 together. The last four compare numbers; text that is a number is compared as a number if the value is a number. A missing value satisfies no rule, `notEquals` included.
 type SuccessRuleOp string
 
 // SuccessRuleType defines model for SuccessRuleType.
 type SuccessRuleType string
 
-// TLS Whom calls over https trust, and as whom they come.
+// TLS Trusted CAs, client certificate and other TLS settings for https targets.
 type TLS struct {
-	// CaCertificates PEM; trusted instead of the system's.
+	// CaCertificates Trusted CA certificates in PEM, instead of the system's.
 	CaCertificates *string `json:"caCertificates,omitempty"`
 
-	// ClientCertificate PEM, leaf first.
+	// ClientCertificate Client certificate chain in PEM, leaf first.
 	ClientCertificate *string `json:"clientCertificate,omitempty"`
 
-	// ClientKey Of the client certificate: a reference to a secret that holds PEM.
+	// ClientKey Private key of the client certificate: a reference to a secret with PEM.
 	ClientKey  *string     `json:"clientKey,omitempty"`
 	MinVersion *TLSVersion `json:"minVersion,omitempty"`
 
-	// ServerName The name that the target's certificate must have and that SNI asks for. Default the host of the URL.
+	// ServerName Server name for SNI and certificate verification. Default: the host of the URL.
 	ServerName *string `json:"serverName,omitempty"`
 
-	// SkipVerify Do not verify the target. Only where the operator allows it. Default false.
+	// SkipVerify Do not verify the target's certificate. Only if the operator allows it. Default false.
 	SkipVerify *bool `json:"skipVerify,omitempty"`
 }
 
 // TLSPatch A JSON Merge Patch of a TLS.
 type TLSPatch struct {
-	// CaCertificates PEM; trusted instead of the system's.
+	// CaCertificates Trusted CA certificates in PEM, instead of the system's.
 	CaCertificates *string `json:"caCertificates,omitempty"`
 
-	// ClientCertificate PEM, leaf first.
+	// ClientCertificate Client certificate chain in PEM, leaf first.
 	ClientCertificate *string `json:"clientCertificate,omitempty"`
 
-	// ClientKey Of the client certificate: a reference to a secret that holds PEM.
+	// ClientKey Private key of the client certificate: a reference to a secret with PEM.
 	ClientKey *string `json:"clientKey,omitempty"`
 
 	// MinVersion Default 1.2.
 	MinVersion *TLSVersion `json:"minVersion,omitempty"`
 
-	// ServerName The name that the target's certificate must have and that SNI asks for. Default the host of the URL.
+	// ServerName Server name for SNI and certificate verification. Default: the host of the URL.
 	ServerName *string `json:"serverName,omitempty"`
 
-	// SkipVerify Do not verify the target. Only where the operator allows it. Default false.
+	// SkipVerify Do not verify the target's certificate. Only if the operator allows it. Default false.
 	SkipVerify *bool `json:"skipVerify,omitempty"`
 }
 
 // TLSVersion defines model for TLSVersion.
 type TLSVersion string
 
-// TestResult What came of a request that was sent as a run sends it, and is none. Secrets are hidden in all of it. Fields that do not apply are absent.
+// TestResult The outcome of a test request, which is sent like the request of a run. Secrets are hidden everywhere. Fields that do not apply are absent.
 type TestResult struct {
-	// Body The head of the answer's body, where it is text.
+	// Body The head of the response body, if it is text.
 	Body *string `json:"body,omitempty"`
 
-	// BodyBase64 The same, where it is not text.
+	// BodyBase64 The same in Base64, if it is not text.
 	BodyBase64 *[]byte `json:"bodyBase64,omitempty"`
 
-	// BodyTail The end of a body that was longer, at most 16 KiB of it, where responseTailKb asks for it.
+	// BodyTail The tail of a longer body, at most 16 KiB, if responseTailKb is set.
 	BodyTail *string `json:"bodyTail,omitempty"`
 
-	// BodyTailBase64 The same, where it is not text.
+	// BodyTailBase64 The same in Base64, if it is not text.
 	BodyTailBase64 *[]byte `json:"bodyTailBase64,omitempty"`
 
-	// BrokenRule The index in successRules of the rule that the answer breaks.
+	// BrokenRule The index in successRules of the broken rule.
 	BrokenRule  *int32  `json:"brokenRule,omitempty"`
 	ContentType *string `json:"contentType,omitempty"`
 
-	// DurationMs All that it took, an access token included.
+	// DurationMs Total duration, including the request of an access token.
 	DurationMs float64 `json:"durationMs"`
 
-	// Error What went wrong, in words.
+	// Error The error message.
 	Error *string `json:"error,omitempty"`
 
-	// Headers Of the answer: at most 100 values, of each the first 256 bytes. Those that look secret by their names, and what `redact` hides, show as `***`.
+	// Headers Response headers: at most 100 values, the first 256 bytes of each. Values whose names look secret, and values that `redact` hides, are shown as `***`.
 	Headers *map[string][]string `json:"headers,omitempty"`
 
-	// Phases Where the time went. A phase that did not happen is 0.
+	// Phases Duration of each phase of the request. A phase that did not happen is 0.
 	Phases Phases `json:"phases"`
 
-	// ReasonCode As that of a run.
+	// ReasonCode Like the reasonCode of a run.
 	ReasonCode string `json:"reasonCode"`
 
-	// Request The request as it was sent, without secrets. Absent where nothing was.
+	// Request The sent request, without secrets. Absent if no request was sent.
 	Request *SentRequest `json:"request,omitempty"`
 
 	// ResponseBytes Bytes of body read, decompressed.
 	ResponseBytes int64 `json:"responseBytes"`
 
-	// RetryAfter What the target asked to wait for. A run would have been held back until then.
+	// RetryAfter The time that the target requested with Retry-After. It would have delayed the next run.
 	RetryAfter *time.Time `json:"retryAfter,omitempty"`
 
-	// RunID What the target saw as the id of the run. No run has it.
+	// RunID The run id that the target received. No run with this id exists.
 	RunID string `json:"runId"`
 
-	// SentAt By the clock of the database.
+	// SentAt Database time.
 	SentAt time.Time `json:"sentAt"`
 
-	// Status `waiting` is a one-off run, or another attempt of one, that has not started. `running` is live; the others are over. `lost` means that the outcome is unknown: a request may have left and nobody who could
-	// tell is left. `skipped` means that due times passed without a request.
+	// Status `waiting` is a one-off run, or another attempt of one, that has not started. `running` is in progress; all others are final. `lost` means that the outcome is unknown: a request may have been sent, but the
+	// worker is gone. `skipped` means that due times passed without a request.
 	Status     RunStatus `json:"status"`
 	StatusCode *int32    `json:"statusCode,omitempty"`
 
-	// Stop Why the target wants no more calls. A run would have paused the endpoint.
+	// Stop The reason for which the target asked to stop. A run would have paused the endpoint.
 	Stop *string `json:"stop,omitempty"`
 
-	// Truncated The body was longer than what is shown of it: what the endpoint keeps, at most 100 KiB.
+	// Truncated The body was longer than the shown part: the captured size, at most 100 KiB.
 	Truncated bool `json:"truncated"`
 }
 
-// Worker A process that runs endpoints, or did.
+// Worker A worker process, running or stopped.
 type Worker struct {
-	// Busy How many it had at its last heartbeat.
+	// Busy Number of runs at its last heartbeat.
 	Busy        int32     `json:"busy"`
 	HeartbeatAt time.Time `json:"heartbeatAt"`
 	ID          string    `json:"id"`
 	Name        string    `json:"name"`
 
-	// Slots How many runs it takes at once.
+	// Slots Maximum number of concurrent runs.
 	Slots     int32     `json:"slots"`
 	StartedAt time.Time `json:"startedAt"`
 
-	// State What a worker said last, or `silent` when it has not been heard of for 6 seconds.
+	// State State of the last heartbeat, or `silent` without a heartbeat for 6 seconds.
 	State   WorkerState `json:"state"`
 	Version string      `json:"version"`
 }
 
 // WorkerList defines model for WorkerList.
 type WorkerList struct {
-	// At The database's time, to compare heartbeats with.
+	// At Database time, for comparison with heartbeats.
 	At    time.Time `json:"at"`
 	Items []Worker  `json:"items"`
 }
 
-// WorkerState What a worker said last, or `silent` when it has not been heard of for 6 seconds.
+// WorkerState State of the last heartbeat, or `silent` without a heartbeat for 6 seconds.
 type WorkerState string
 
 // Cursor defines model for Cursor.
@@ -3103,70 +3103,70 @@ type VersionMismatch = Problem
 
 // ListAuditParams defines parameters for ListAudit.
 type ListAuditParams struct {
-	// Object Only changes of the object with this id.
+	// Object Filter by object ID.
 	Object *string `form:"object,omitempty" json:"object,omitempty"`
 
-	// Kind Only changes of objects of this kind.
+	// Kind Filter by object kind.
 	Kind *AuditKind `form:"kind,omitempty" json:"kind,omitempty"`
 
-	// Actor Only changes by the key with this id.
+	// Actor Filter by the ID of the API key that made the change.
 	Actor *string `form:"actor,omitempty" json:"actor,omitempty"`
 
-	// Action Only this action.
+	// Action Filter by action.
 	Action *AuditAction `form:"action,omitempty" json:"action,omitempty"`
 
-	// From Only changes at this instant or later.
+	// From Start of the time range, inclusive.
 	From *time.Time `form:"from,omitempty" json:"from,omitempty"`
 
-	// To Only changes before this instant.
+	// To End of the time range, exclusive.
 	To *time.Time `form:"to,omitempty" json:"to,omitempty"`
 
-	// Limit At most so many items.
+	// Limit Maximum number of items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor `nextCursor` of the page before, with the same filters.
+	// Cursor `nextCursor` of the previous page, with the same filters.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListEndpointsParams defines parameters for ListEndpoints.
 type ListEndpointsParams struct {
-	// Label `key:value`, the key up to the first colon; one that is in the key is written `\:`, and a backslash there `\\`. The command line and the console write `key=value` in its place. Repeat it to ask for endpoints that have all of several labels.
+	// Label Filter by label, `key:value`. The key ends at the first colon; escape a colon in the key as `\:` and a backslash as `\\`. The command line and the console use `key=value` instead. Repeat it to require several labels.
 	Label *[]string `form:"label,omitempty" json:"label,omitempty"`
 
-	// Key Your own key.
+	// Key Filter by your own key.
 	Key *string `form:"key,omitempty" json:"key,omitempty"`
 
-	// Name The exact name.
+	// Name Filter by exact name.
 	Name *string `form:"name,omitempty" json:"name,omitempty"`
 
-	// NamePrefix How the name begins.
+	// NamePrefix Filter by name prefix.
 	NamePrefix *string `form:"namePrefix,omitempty" json:"namePrefix,omitempty"`
 
-	// State Without it, all but archived endpoints.
+	// State Filter by state. Without it, all endpoints except archived ones.
 	State *EndpointState `form:"state,omitempty" json:"state,omitempty"`
 
-	// Fields Only these members of each item, separated by commas, such as `id,name`; the others are left out, required ones too.
+	// Fields Fields to return of each item, separated by commas, such as `id,name`. All others are omitted, required ones too.
 	Fields *Fields `form:"fields,omitempty" json:"fields,omitempty"`
 
-	// Limit At most so many items.
+	// Limit Maximum number of items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor `nextCursor` of the page before, with the same filters.
+	// Cursor `nextCursor` of the previous page, with the same filters.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // PutEndpointByKeyParams defines parameters for PutEndpointByKey.
 type PutEndpointByKeyParams struct {
-	// IfMatch The `ETag` that the replacement is based on; 412 when the endpoint has another one or does not exist. `*`: only replace.
+	// IfMatch The `ETag` that the replacement is based on; 412 when the endpoint has another ETag or does not exist. `*`: replace only.
 	IfMatch *string `json:"If-Match,omitempty"`
 
-	// IfNoneMatch `*`: only create; 412 when the endpoint exists. An `ETag`: not where the endpoint has it.
+	// IfNoneMatch `*`: create only; 412 when the endpoint exists. An `ETag`: 412 when the endpoint has this ETag.
 	IfNoneMatch *string `json:"If-None-Match,omitempty"`
 }
 
 // ArchiveEndpointParams defines parameters for ArchiveEndpoint.
 type ArchiveEndpointParams struct {
-	// IfMatch The `ETag` of what is to be archived; 412 when the endpoint was changed since. `*` matches any.
+	// IfMatch The `ETag` of the endpoint to archive; 412 when the endpoint was changed since. `*` matches any.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
@@ -3178,64 +3178,64 @@ type PatchEndpointParams struct {
 
 // PreviewEndpointParams defines parameters for PreviewEndpoint.
 type PreviewEndpointParams struct {
-	// N How many.
+	// N Number of due times.
 	N *int32 `form:"n,omitempty" json:"n,omitempty"`
 }
 
 // ListEndpointRunsParams defines parameters for ListEndpointRuns.
 type ListEndpointRunsParams struct {
-	// Status Only runs of this status; repeat it to ask for those of any of several.
+	// Status Filter by run status. Repeat it to match any of several.
 	Status *Status `form:"status,omitempty" json:"status,omitempty"`
 
-	// From Only runs that were scheduled for this instant or later.
+	// From Start of the time range, by due time, inclusive.
 	From *From `form:"from,omitempty" json:"from,omitempty"`
 
-	// To Only runs that were scheduled for before this instant.
+	// To End of the time range, by due time, exclusive.
 	To *To `form:"to,omitempty" json:"to,omitempty"`
 
-	// Fields Only these members of each item, separated by commas, such as `id,name`; the others are left out, required ones too.
+	// Fields Fields to return of each item, separated by commas, such as `id,name`. All others are omitted, required ones too.
 	Fields *Fields `form:"fields,omitempty" json:"fields,omitempty"`
 
-	// Limit At most so many items.
+	// Limit Maximum number of items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor `nextCursor` of the page before, with the same filters.
+	// Cursor `nextCursor` of the previous page, with the same filters.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListEndpointVersionsParams defines parameters for ListEndpointVersions.
 type ListEndpointVersionsParams struct {
-	// Limit At most so many items.
+	// Limit Maximum number of items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor `nextCursor` of the page before, with the same filters.
+	// Cursor `nextCursor` of the previous page, with the same filters.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ExportEndpointsParams defines parameters for ExportEndpoints.
 type ExportEndpointsParams struct {
-	// Label `key:value`, the key up to the first colon; one that is in the key is written `\:`, and a backslash there `\\`. The command line and the console write `key=value` in its place. Repeat it to ask for endpoints that have all of several labels.
+	// Label Filter by label, `key:value`. The key ends at the first colon; escape a colon in the key as `\:` and a backslash as `\\`. The command line and the console use `key=value` instead. Repeat it to require several labels.
 	Label *[]string `form:"label,omitempty" json:"label,omitempty"`
 
-	// Key Your own key.
+	// Key Filter by your own key.
 	Key *string `form:"key,omitempty" json:"key,omitempty"`
 
-	// Name The exact name.
+	// Name Filter by exact name.
 	Name *string `form:"name,omitempty" json:"name,omitempty"`
 
-	// NamePrefix How the name begins.
+	// NamePrefix Filter by name prefix.
 	NamePrefix *string `form:"namePrefix,omitempty" json:"namePrefix,omitempty"`
 
-	// State Without it, all but archived endpoints.
+	// State Filter by state. Without it, all endpoints except archived ones.
 	State *EndpointState `form:"state,omitempty" json:"state,omitempty"`
 }
 
 // ImportEndpointsParams defines parameters for ImportEndpoints.
 type ImportEndpointsParams struct {
-	// DryRun `true`: check and plan, and write nothing. What would be written is answered as `valid`.
+	// DryRun `true`: validate only and write nothing. Lines that would be written return `valid`.
 	DryRun *ImportEndpointsParamsDryRun `form:"dryRun,omitempty" json:"dryRun,omitempty"`
 
-	// From The first line to look at, counted from 1. Beyond the end of the lines it is an error of the summary, `from_beyond_end`.
+	// From The first line to process, counted from 1. Beyond the last line, the summary has the error `from_beyond_end`.
 	From *int32 `form:"from,omitempty" json:"from,omitempty"`
 }
 
@@ -3244,151 +3244,151 @@ type ImportEndpointsParamsDryRun string
 
 // WatchEventsParams defines parameters for WatchEvents.
 type WatchEventsParams struct {
-	// Types Only these types, separated by commas.
+	// Types Filter by event types, separated by commas.
 	Types *string `form:"types,omitempty" json:"types,omitempty"`
 
-	// EndpointID Only events of this endpoint.
+	// EndpointID Filter by endpoint ID.
 	EndpointID *string `form:"endpointId,omitempty" json:"endpointId,omitempty"`
 
-	// LastEventID Go on after this event. One that is older than 24 hours is 400.
+	// LastEventID Resume after this event. An event older than 24 hours returns 400.
 	LastEventID *string `json:"Last-Event-ID,omitempty"`
 }
 
 // ListKeysParams defines parameters for ListKeys.
 type ListKeysParams struct {
-	// State Only keys in this state.
+	// State Filter by state.
 	State *KeyState `form:"state,omitempty" json:"state,omitempty"`
 
-	// Limit At most so many items.
+	// Limit Maximum number of items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor `nextCursor` of the page before, with the same filters.
+	// Cursor `nextCursor` of the previous page, with the same filters.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListMaintenanceWindowsParams defines parameters for ListMaintenanceWindows.
 type ListMaintenanceWindowsParams struct {
-	// Limit At most so many items.
+	// Limit Maximum number of items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor `nextCursor` of the page before, with the same filters.
+	// Cursor `nextCursor` of the previous page, with the same filters.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // PutMaintenanceWindowParams defines parameters for PutMaintenanceWindow.
 type PutMaintenanceWindowParams struct {
-	// IfNoneMatch `*`: only create; 412 when there is a window of this name. Windows have no versions: `If-Match` is refused.
+	// IfNoneMatch `*`: create only; 412 when a window of this name exists. Windows have no versions: `If-Match` is refused.
 	IfNoneMatch *string `json:"If-None-Match,omitempty"`
 }
 
 // ListNoticeRulesParams defines parameters for ListNoticeRules.
 type ListNoticeRulesParams struct {
-	// Limit At most so many items.
+	// Limit Maximum number of items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor `nextCursor` of the page before, with the same filters.
+	// Cursor `nextCursor` of the previous page, with the same filters.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // DeleteNoticeRuleParams defines parameters for DeleteNoticeRule.
 type DeleteNoticeRuleParams struct {
-	// IfMatch The `ETag` of what is to be deleted; 412 when the rule was changed since. `*` matches any.
+	// IfMatch The `ETag` of the rule to delete; 412 when the rule was changed since. `*` matches any.
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
 // PutNoticeRuleParams defines parameters for PutNoticeRule.
 type PutNoticeRuleParams struct {
-	// IfMatch The `ETag` that the replacement is based on; 412 when the rule has another one or does not exist. `*`: only replace.
+	// IfMatch The `ETag` that the replacement is based on; 412 when the rule has another ETag or does not exist. `*`: replace only.
 	IfMatch *string `json:"If-Match,omitempty"`
 
-	// IfNoneMatch `*`: only create; 412 when there is a rule of this name. An `ETag`: not where the rule has it.
+	// IfNoneMatch `*`: create only; 412 when a rule of this name exists. An `ETag`: 412 when the rule has this ETag.
 	IfNoneMatch *string `json:"If-None-Match,omitempty"`
 }
 
 // ListNoticesParams defines parameters for ListNotices.
 type ListNoticesParams struct {
-	// EndpointID Only notices about this endpoint.
+	// EndpointID Filter by endpoint ID.
 	EndpointID *string `form:"endpointId,omitempty" json:"endpointId,omitempty"`
 
-	// Rule Only notices of the rule of this name.
+	// Rule Filter by rule name.
 	Rule *string `form:"rule,omitempty" json:"rule,omitempty"`
 
-	// State Only notices in this state.
+	// State Filter by state.
 	State *NoticeState `form:"state,omitempty" json:"state,omitempty"`
 
-	// Limit At most so many items.
+	// Limit Maximum number of items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor `nextCursor` of the page before, with the same filters.
+	// Cursor `nextCursor` of the previous page, with the same filters.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListPlannerSessionsParams defines parameters for ListPlannerSessions.
 type ListPlannerSessionsParams struct {
-	// EndpointID Only analyses of this endpoint.
+	// EndpointID Filter by endpoint ID.
 	EndpointID *string `form:"endpointId,omitempty" json:"endpointId,omitempty"`
 
-	// Outcome Only analyses that ended so.
+	// Outcome Filter by outcome.
 	Outcome *PlannerOutcome `form:"outcome,omitempty" json:"outcome,omitempty"`
 
-	// Limit At most so many items.
+	// Limit Maximum number of items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor `nextCursor` of the page before, with the same filters.
+	// Cursor `nextCursor` of the previous page, with the same filters.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListPlannerSuggestionsParams defines parameters for ListPlannerSuggestions.
 type ListPlannerSuggestionsParams struct {
-	// EndpointID Only suggestions for this endpoint.
+	// EndpointID Filter by endpoint ID.
 	EndpointID *string `form:"endpointId,omitempty" json:"endpointId,omitempty"`
 
-	// State Only suggestions in this state.
+	// State Filter by state.
 	State *PlannerSuggestionState `form:"state,omitempty" json:"state,omitempty"`
 
-	// Limit At most so many items.
+	// Limit Maximum number of items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor `nextCursor` of the page before, with the same filters.
+	// Cursor `nextCursor` of the previous page, with the same filters.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListRunsParams defines parameters for ListRuns.
 type ListRunsParams struct {
-	// EndpointID Only runs of this endpoint.
+	// EndpointID Filter by endpoint ID.
 	EndpointID *string `form:"endpointId,omitempty" json:"endpointId,omitempty"`
 
-	// Status Only runs of this status; repeat it to ask for those of any of several.
+	// Status Filter by run status. Repeat it to match any of several.
 	Status *Status `form:"status,omitempty" json:"status,omitempty"`
 
-	// From Only runs that were scheduled for this instant or later.
+	// From Start of the time range, by due time, inclusive.
 	From *From `form:"from,omitempty" json:"from,omitempty"`
 
-	// To Only runs that were scheduled for before this instant.
+	// To End of the time range, by due time, exclusive.
 	To *To `form:"to,omitempty" json:"to,omitempty"`
 
-	// Fields Only these members of each item, separated by commas, such as `id,name`; the others are left out, required ones too.
+	// Fields Fields to return of each item, separated by commas, such as `id,name`. All others are omitted, required ones too.
 	Fields *Fields `form:"fields,omitempty" json:"fields,omitempty"`
 
-	// Limit At most so many items.
+	// Limit Maximum number of items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor `nextCursor` of the page before, with the same filters.
+	// Cursor `nextCursor` of the previous page, with the same filters.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ListSecretsParams defines parameters for ListSecrets.
 type ListSecretsParams struct {
-	// Limit At most so many items.
+	// Limit Maximum number of items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor `nextCursor` of the page before, with the same filters.
+	// Cursor `nextCursor` of the previous page, with the same filters.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // DeleteSecretParams defines parameters for DeleteSecret.
 type DeleteSecretParams struct {
-	// Force Delete it although something refers to it.
+	// Force Delete the secret even if endpoints or notice rules refer to it.
 	Force *bool `form:"force,omitempty" json:"force,omitempty"`
 }
 
@@ -3445,16 +3445,16 @@ type TestRequestJSONRequestBody = EndpointSpec
 
 // ServerInterface represents all server handlers.
 type ServerInterface interface {
-	// GetHealth Whether the process is alive
+	// GetHealth Check liveness
 	// (GET /healthz)
 	GetHealth(ctx echo.Context) error
-	// GetContract This document
+	// GetContract Read the API contract
 	// (GET /openapi.yaml)
 	GetContract(ctx echo.Context) error
-	// GetReadiness Whether the server can do its work
+	// GetReadiness Check readiness
 	// (GET /readyz)
 	GetReadiness(ctx echo.Context) error
-	// ListAudit Who changed what, newest first
+	// ListAudit List the audit log, newest first
 	// (GET /v1/audit)
 	ListAudit(ctx echo.Context, params ListAuditParams) error
 	// ListEndpoints List endpoints, newest first
@@ -3475,19 +3475,19 @@ type ServerInterface interface {
 	// PatchEndpoint Edit an endpoint
 	// (PATCH /v1/endpoints/{id})
 	PatchEndpoint(ctx echo.Context, id EndpointID, params PatchEndpointParams) error
-	// ExplainEndpoint Why it runs next when it does
+	// ExplainEndpoint Explain when an endpoint runs next
 	// (GET /v1/endpoints/{id}/explain)
 	ExplainEndpoint(ctx echo.Context, id EndpointID) error
-	// GetEndpointHealth How an endpoint did
+	// GetEndpointHealth Read an endpoint's success rate and latency
 	// (GET /v1/endpoints/{id}/health)
 	GetEndpointHealth(ctx echo.Context, id EndpointID) error
-	// ClearHints Forget both hints
+	// ClearHints Remove both hints
 	// (DELETE /v1/endpoints/{id}/hints)
 	ClearHints(ctx echo.Context, id EndpointID) error
 	// PutIntervalHint Propose another interval
 	// (PUT /v1/endpoints/{id}/hints/interval)
 	PutIntervalHint(ctx echo.Context, id EndpointID) error
-	// PutOneShotHint Propose one run at an instant
+	// PutOneShotHint Propose one run at a given time
 	// (PUT /v1/endpoints/{id}/hints/one-shot)
 	PutOneShotHint(ctx echo.Context, id EndpointID) error
 	// PauseEndpoint Pause an endpoint
@@ -3499,7 +3499,7 @@ type ServerInterface interface {
 	// ResetFailures Set the failure count to zero
 	// (POST /v1/endpoints/{id}/reset-failures)
 	ResetFailures(ctx echo.Context, id EndpointID) error
-	// ResumeEndpoint End a pause at once
+	// ResumeEndpoint Resume an endpoint
 	// (POST /v1/endpoints/{id}/resume)
 	ResumeEndpoint(ctx echo.Context, id EndpointID) error
 	// RunEndpoint Run an endpoint now
@@ -3508,7 +3508,7 @@ type ServerInterface interface {
 	// ListEndpointRuns List the runs of an endpoint, newest due time first
 	// (GET /v1/endpoints/{id}/runs)
 	ListEndpointRuns(ctx echo.Context, id EndpointID, params ListEndpointRunsParams) error
-	// TestEndpoint Send the request of an endpoint once, to see what comes back
+	// TestEndpoint Send a test request of an endpoint
 	// (POST /v1/endpoints/{id}/test)
 	TestEndpoint(ctx echo.Context, id EndpointID) error
 	// ListEndpointVersions List the versions of an endpoint, newest first
@@ -3517,22 +3517,22 @@ type ServerInterface interface {
 	// GetEndpointVersion Read one version of an endpoint
 	// (GET /v1/endpoints/{id}/versions/{version})
 	GetEndpointVersion(ctx echo.Context, id EndpointID, version int64) error
-	// ExportEndpoints Write endpoints as lines that import takes
+	// ExportEndpoints Export endpoints as import lines
 	// (GET /v1/endpoints:export)
 	ExportEndpoints(ctx echo.Context, params ExportEndpointsParams) error
 	// ImportEndpoints Create and replace many endpoints
 	// (POST /v1/endpoints:import)
 	ImportEndpoints(ctx echo.Context, params ImportEndpointsParams) error
-	// WatchEvents Watch what happens, as server-sent events
+	// WatchEvents Watch events as server-sent events
 	// (GET /v1/events)
 	WatchEvents(ctx echo.Context, params WatchEventsParams) error
-	// Explain When would it run next?
+	// Explain Explain a decision from given facts
 	// (POST /v1/explain)
 	Explain(ctx echo.Context) error
 	// ListKeys List API keys, newest first
 	// (GET /v1/keys)
 	ListKeys(ctx echo.Context, params ListKeysParams) error
-	// CreateKey Make an API key
+	// CreateKey Create an API key
 	// (POST /v1/keys)
 	CreateKey(ctx echo.Context) error
 	// RevokeKey Revoke an API key
@@ -3541,7 +3541,7 @@ type ServerInterface interface {
 	// GetKey Read an API key
 	// (GET /v1/keys/{id})
 	GetKey(ctx echo.Context, id KeyID) error
-	// RotateKey Give an API key a new secret
+	// RotateKey Rotate the secret of an API key
 	// (POST /v1/keys/{id}/rotate)
 	RotateKey(ctx echo.Context, id KeyID) error
 	// ListMaintenanceWindows List maintenance windows by name
@@ -3565,46 +3565,46 @@ type ServerInterface interface {
 	// PutNoticeRule Store a notice rule, or replace it
 	// (PUT /v1/notice-rules/{name})
 	PutNoticeRule(ctx echo.Context, name NoticeRuleName, params PutNoticeRuleParams) error
-	// TestNoticeRule Send a test to where a notice rule says
+	// TestNoticeRule Send a test notice by a notice rule
 	// (POST /v1/notice-rules/{name}/test)
 	TestNoticeRule(ctx echo.Context, name NoticeRuleName) error
-	// ListNotices List what was told and what became of it, newest first
+	// ListNotices List notices and their delivery state, newest first
 	// (GET /v1/notices)
 	ListNotices(ctx echo.Context, params ListNoticesParams) error
-	// RetryNotice Send a notice again that was given up
+	// RetryNotice Retry a notice that was given up
 	// (POST /v1/notices/{id}/retry)
 	RetryNotice(ctx echo.Context, id NoticeID) error
-	// GetPlannerBudget What models have cost today, and may cost
+	// GetPlannerBudget Read the planner's token usage and budget of today
 	// (GET /v1/planner/budget)
 	GetPlannerBudget(ctx echo.Context) error
 	// ListPlannerSessions List analyses, newest first
 	// (GET /v1/planner/sessions)
 	ListPlannerSessions(ctx echo.Context, params ListPlannerSessionsParams) error
-	// GetPlannerSession Read an analysis with everything that it called
+	// GetPlannerSession Read an analysis with its tool calls
 	// (GET /v1/planner/sessions/{id})
 	GetPlannerSession(ctx echo.Context, id SessionID) error
-	// UndoPlannerSession Take back what an analysis wrote
+	// UndoPlannerSession Undo the changes of an analysis
 	// (POST /v1/planner/sessions/{id}/undo)
 	UndoPlannerSession(ctx echo.Context, id SessionID) error
-	// ListPlannerSuggestions List what the planner suggests, newest first
+	// ListPlannerSuggestions List suggestions of the planner, newest first
 	// (GET /v1/planner/suggestions)
 	ListPlannerSuggestions(ctx echo.Context, params ListPlannerSuggestionsParams) error
-	// ApprovePlannerSuggestion Put a suggestion in force
+	// ApprovePlannerSuggestion Approve a suggestion
 	// (POST /v1/planner/suggestions/{id}/approve)
 	ApprovePlannerSuggestion(ctx echo.Context, id SuggestionID) error
-	// RejectPlannerSuggestion Turn a suggestion down
+	// RejectPlannerSuggestion Reject a suggestion
 	// (POST /v1/planner/suggestions/{id}/reject)
 	RejectPlannerSuggestion(ctx echo.Context, id SuggestionID) error
 	// ListRuns List runs, newest due time first
 	// (GET /v1/runs)
 	ListRuns(ctx echo.Context, params ListRunsParams) error
-	// GetRun Read a run, with what was kept of the answer's body
+	// GetRun Read a run with its captured response
 	// (GET /v1/runs/{id})
 	GetRun(ctx echo.Context, id RunID) error
-	// CancelRun Cancel a live run
+	// CancelRun Cancel a running run
 	// (POST /v1/runs/{id}/cancel)
 	CancelRun(ctx echo.Context, id RunID) error
-	// ListRunEvents Read the story of a run
+	// ListRunEvents Read the events of a run
 	// (GET /v1/runs/{id}/events)
 	ListRunEvents(ctx echo.Context, id RunID) error
 	// ListSecrets List secrets by name
@@ -3613,28 +3613,28 @@ type ServerInterface interface {
 	// DeleteSecret Delete a secret
 	// (DELETE /v1/secrets/{name})
 	DeleteSecret(ctx echo.Context, name SecretName, params DeleteSecretParams) error
-	// GetSecret Read what is known of a secret
+	// GetSecret Read the metadata of a secret
 	// (GET /v1/secrets/{name})
 	GetSecret(ctx echo.Context, name SecretName) error
-	// PutSecret Store a secret, or give it another value
+	// PutSecret Store or replace a secret
 	// (PUT /v1/secrets/{name})
 	PutSecret(ctx echo.Context, name SecretName) error
-	// ListSigningKeys List the live signing keys, newest first
+	// ListSigningKeys List the active signing keys, newest first
 	// (GET /v1/signing-keys)
 	ListSigningKeys(ctx echo.Context) error
-	// CreateSigningKey Make a signing key
+	// CreateSigningKey Create a signing key
 	// (POST /v1/signing-keys)
 	CreateSigningKey(ctx echo.Context) error
 	// DeleteSigningKey Delete a signing key
 	// (DELETE /v1/signing-keys/{id})
 	DeleteSigningKey(ctx echo.Context, id SigningKeyID) error
-	// GetStats How all of it does
+	// GetStats Read statistics of all endpoints
 	// (GET /v1/stats)
 	GetStats(ctx echo.Context) error
 	// TestRequest Send a request once without registering an endpoint
 	// (POST /v1/test)
 	TestRequest(ctx echo.Context) error
-	// ListWorkers Who runs endpoints, the newest first
+	// ListWorkers List workers, newest first
 	// (GET /v1/workers)
 	ListWorkers(ctx echo.Context) error
 }
@@ -15977,16 +15977,16 @@ func (response ListWorkers503ApplicationProblemPlusJSONResponse) VisitListWorker
 
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
-	// GetHealth Whether the process is alive
+	// GetHealth Check liveness
 	// (GET /healthz)
 	GetHealth(ctx context.Context, request GetHealthRequestObject) (GetHealthResponseObject, error)
-	// GetContract This document
+	// GetContract Read the API contract
 	// (GET /openapi.yaml)
 	GetContract(ctx context.Context, request GetContractRequestObject) (GetContractResponseObject, error)
-	// GetReadiness Whether the server can do its work
+	// GetReadiness Check readiness
 	// (GET /readyz)
 	GetReadiness(ctx context.Context, request GetReadinessRequestObject) (GetReadinessResponseObject, error)
-	// ListAudit Who changed what, newest first
+	// ListAudit List the audit log, newest first
 	// (GET /v1/audit)
 	ListAudit(ctx context.Context, request ListAuditRequestObject) (ListAuditResponseObject, error)
 	// ListEndpoints List endpoints, newest first
@@ -16007,19 +16007,19 @@ type StrictServerInterface interface {
 	// PatchEndpoint Edit an endpoint
 	// (PATCH /v1/endpoints/{id})
 	PatchEndpoint(ctx context.Context, request PatchEndpointRequestObject) (PatchEndpointResponseObject, error)
-	// ExplainEndpoint Why it runs next when it does
+	// ExplainEndpoint Explain when an endpoint runs next
 	// (GET /v1/endpoints/{id}/explain)
 	ExplainEndpoint(ctx context.Context, request ExplainEndpointRequestObject) (ExplainEndpointResponseObject, error)
-	// GetEndpointHealth How an endpoint did
+	// GetEndpointHealth Read an endpoint's success rate and latency
 	// (GET /v1/endpoints/{id}/health)
 	GetEndpointHealth(ctx context.Context, request GetEndpointHealthRequestObject) (GetEndpointHealthResponseObject, error)
-	// ClearHints Forget both hints
+	// ClearHints Remove both hints
 	// (DELETE /v1/endpoints/{id}/hints)
 	ClearHints(ctx context.Context, request ClearHintsRequestObject) (ClearHintsResponseObject, error)
 	// PutIntervalHint Propose another interval
 	// (PUT /v1/endpoints/{id}/hints/interval)
 	PutIntervalHint(ctx context.Context, request PutIntervalHintRequestObject) (PutIntervalHintResponseObject, error)
-	// PutOneShotHint Propose one run at an instant
+	// PutOneShotHint Propose one run at a given time
 	// (PUT /v1/endpoints/{id}/hints/one-shot)
 	PutOneShotHint(ctx context.Context, request PutOneShotHintRequestObject) (PutOneShotHintResponseObject, error)
 	// PauseEndpoint Pause an endpoint
@@ -16031,7 +16031,7 @@ type StrictServerInterface interface {
 	// ResetFailures Set the failure count to zero
 	// (POST /v1/endpoints/{id}/reset-failures)
 	ResetFailures(ctx context.Context, request ResetFailuresRequestObject) (ResetFailuresResponseObject, error)
-	// ResumeEndpoint End a pause at once
+	// ResumeEndpoint Resume an endpoint
 	// (POST /v1/endpoints/{id}/resume)
 	ResumeEndpoint(ctx context.Context, request ResumeEndpointRequestObject) (ResumeEndpointResponseObject, error)
 	// RunEndpoint Run an endpoint now
@@ -16040,7 +16040,7 @@ type StrictServerInterface interface {
 	// ListEndpointRuns List the runs of an endpoint, newest due time first
 	// (GET /v1/endpoints/{id}/runs)
 	ListEndpointRuns(ctx context.Context, request ListEndpointRunsRequestObject) (ListEndpointRunsResponseObject, error)
-	// TestEndpoint Send the request of an endpoint once, to see what comes back
+	// TestEndpoint Send a test request of an endpoint
 	// (POST /v1/endpoints/{id}/test)
 	TestEndpoint(ctx context.Context, request TestEndpointRequestObject) (TestEndpointResponseObject, error)
 	// ListEndpointVersions List the versions of an endpoint, newest first
@@ -16049,22 +16049,22 @@ type StrictServerInterface interface {
 	// GetEndpointVersion Read one version of an endpoint
 	// (GET /v1/endpoints/{id}/versions/{version})
 	GetEndpointVersion(ctx context.Context, request GetEndpointVersionRequestObject) (GetEndpointVersionResponseObject, error)
-	// ExportEndpoints Write endpoints as lines that import takes
+	// ExportEndpoints Export endpoints as import lines
 	// (GET /v1/endpoints:export)
 	ExportEndpoints(ctx context.Context, request ExportEndpointsRequestObject) (ExportEndpointsResponseObject, error)
 	// ImportEndpoints Create and replace many endpoints
 	// (POST /v1/endpoints:import)
 	ImportEndpoints(ctx context.Context, request ImportEndpointsRequestObject) (ImportEndpointsResponseObject, error)
-	// WatchEvents Watch what happens, as server-sent events
+	// WatchEvents Watch events as server-sent events
 	// (GET /v1/events)
 	WatchEvents(ctx context.Context, request WatchEventsRequestObject) (WatchEventsResponseObject, error)
-	// Explain When would it run next?
+	// Explain Explain a decision from given facts
 	// (POST /v1/explain)
 	Explain(ctx context.Context, request ExplainRequestObject) (ExplainResponseObject, error)
 	// ListKeys List API keys, newest first
 	// (GET /v1/keys)
 	ListKeys(ctx context.Context, request ListKeysRequestObject) (ListKeysResponseObject, error)
-	// CreateKey Make an API key
+	// CreateKey Create an API key
 	// (POST /v1/keys)
 	CreateKey(ctx context.Context, request CreateKeyRequestObject) (CreateKeyResponseObject, error)
 	// RevokeKey Revoke an API key
@@ -16073,7 +16073,7 @@ type StrictServerInterface interface {
 	// GetKey Read an API key
 	// (GET /v1/keys/{id})
 	GetKey(ctx context.Context, request GetKeyRequestObject) (GetKeyResponseObject, error)
-	// RotateKey Give an API key a new secret
+	// RotateKey Rotate the secret of an API key
 	// (POST /v1/keys/{id}/rotate)
 	RotateKey(ctx context.Context, request RotateKeyRequestObject) (RotateKeyResponseObject, error)
 	// ListMaintenanceWindows List maintenance windows by name
@@ -16097,46 +16097,46 @@ type StrictServerInterface interface {
 	// PutNoticeRule Store a notice rule, or replace it
 	// (PUT /v1/notice-rules/{name})
 	PutNoticeRule(ctx context.Context, request PutNoticeRuleRequestObject) (PutNoticeRuleResponseObject, error)
-	// TestNoticeRule Send a test to where a notice rule says
+	// TestNoticeRule Send a test notice by a notice rule
 	// (POST /v1/notice-rules/{name}/test)
 	TestNoticeRule(ctx context.Context, request TestNoticeRuleRequestObject) (TestNoticeRuleResponseObject, error)
-	// ListNotices List what was told and what became of it, newest first
+	// ListNotices List notices and their delivery state, newest first
 	// (GET /v1/notices)
 	ListNotices(ctx context.Context, request ListNoticesRequestObject) (ListNoticesResponseObject, error)
-	// RetryNotice Send a notice again that was given up
+	// RetryNotice Retry a notice that was given up
 	// (POST /v1/notices/{id}/retry)
 	RetryNotice(ctx context.Context, request RetryNoticeRequestObject) (RetryNoticeResponseObject, error)
-	// GetPlannerBudget What models have cost today, and may cost
+	// GetPlannerBudget Read the planner's token usage and budget of today
 	// (GET /v1/planner/budget)
 	GetPlannerBudget(ctx context.Context, request GetPlannerBudgetRequestObject) (GetPlannerBudgetResponseObject, error)
 	// ListPlannerSessions List analyses, newest first
 	// (GET /v1/planner/sessions)
 	ListPlannerSessions(ctx context.Context, request ListPlannerSessionsRequestObject) (ListPlannerSessionsResponseObject, error)
-	// GetPlannerSession Read an analysis with everything that it called
+	// GetPlannerSession Read an analysis with its tool calls
 	// (GET /v1/planner/sessions/{id})
 	GetPlannerSession(ctx context.Context, request GetPlannerSessionRequestObject) (GetPlannerSessionResponseObject, error)
-	// UndoPlannerSession Take back what an analysis wrote
+	// UndoPlannerSession Undo the changes of an analysis
 	// (POST /v1/planner/sessions/{id}/undo)
 	UndoPlannerSession(ctx context.Context, request UndoPlannerSessionRequestObject) (UndoPlannerSessionResponseObject, error)
-	// ListPlannerSuggestions List what the planner suggests, newest first
+	// ListPlannerSuggestions List suggestions of the planner, newest first
 	// (GET /v1/planner/suggestions)
 	ListPlannerSuggestions(ctx context.Context, request ListPlannerSuggestionsRequestObject) (ListPlannerSuggestionsResponseObject, error)
-	// ApprovePlannerSuggestion Put a suggestion in force
+	// ApprovePlannerSuggestion Approve a suggestion
 	// (POST /v1/planner/suggestions/{id}/approve)
 	ApprovePlannerSuggestion(ctx context.Context, request ApprovePlannerSuggestionRequestObject) (ApprovePlannerSuggestionResponseObject, error)
-	// RejectPlannerSuggestion Turn a suggestion down
+	// RejectPlannerSuggestion Reject a suggestion
 	// (POST /v1/planner/suggestions/{id}/reject)
 	RejectPlannerSuggestion(ctx context.Context, request RejectPlannerSuggestionRequestObject) (RejectPlannerSuggestionResponseObject, error)
 	// ListRuns List runs, newest due time first
 	// (GET /v1/runs)
 	ListRuns(ctx context.Context, request ListRunsRequestObject) (ListRunsResponseObject, error)
-	// GetRun Read a run, with what was kept of the answer's body
+	// GetRun Read a run with its captured response
 	// (GET /v1/runs/{id})
 	GetRun(ctx context.Context, request GetRunRequestObject) (GetRunResponseObject, error)
-	// CancelRun Cancel a live run
+	// CancelRun Cancel a running run
 	// (POST /v1/runs/{id}/cancel)
 	CancelRun(ctx context.Context, request CancelRunRequestObject) (CancelRunResponseObject, error)
-	// ListRunEvents Read the story of a run
+	// ListRunEvents Read the events of a run
 	// (GET /v1/runs/{id}/events)
 	ListRunEvents(ctx context.Context, request ListRunEventsRequestObject) (ListRunEventsResponseObject, error)
 	// ListSecrets List secrets by name
@@ -16145,28 +16145,28 @@ type StrictServerInterface interface {
 	// DeleteSecret Delete a secret
 	// (DELETE /v1/secrets/{name})
 	DeleteSecret(ctx context.Context, request DeleteSecretRequestObject) (DeleteSecretResponseObject, error)
-	// GetSecret Read what is known of a secret
+	// GetSecret Read the metadata of a secret
 	// (GET /v1/secrets/{name})
 	GetSecret(ctx context.Context, request GetSecretRequestObject) (GetSecretResponseObject, error)
-	// PutSecret Store a secret, or give it another value
+	// PutSecret Store or replace a secret
 	// (PUT /v1/secrets/{name})
 	PutSecret(ctx context.Context, request PutSecretRequestObject) (PutSecretResponseObject, error)
-	// ListSigningKeys List the live signing keys, newest first
+	// ListSigningKeys List the active signing keys, newest first
 	// (GET /v1/signing-keys)
 	ListSigningKeys(ctx context.Context, request ListSigningKeysRequestObject) (ListSigningKeysResponseObject, error)
-	// CreateSigningKey Make a signing key
+	// CreateSigningKey Create a signing key
 	// (POST /v1/signing-keys)
 	CreateSigningKey(ctx context.Context, request CreateSigningKeyRequestObject) (CreateSigningKeyResponseObject, error)
 	// DeleteSigningKey Delete a signing key
 	// (DELETE /v1/signing-keys/{id})
 	DeleteSigningKey(ctx context.Context, request DeleteSigningKeyRequestObject) (DeleteSigningKeyResponseObject, error)
-	// GetStats How all of it does
+	// GetStats Read statistics of all endpoints
 	// (GET /v1/stats)
 	GetStats(ctx context.Context, request GetStatsRequestObject) (GetStatsResponseObject, error)
 	// TestRequest Send a request once without registering an endpoint
 	// (POST /v1/test)
 	TestRequest(ctx context.Context, request TestRequestRequestObject) (TestRequestResponseObject, error)
-	// ListWorkers Who runs endpoints, the newest first
+	// ListWorkers List workers, newest first
 	// (GET /v1/workers)
 	ListWorkers(ctx context.Context, request ListWorkersRequestObject) (ListWorkersResponseObject, error)
 }
