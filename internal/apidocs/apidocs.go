@@ -1,5 +1,5 @@
-// Package apidocs serves the contract of the REST API as a page for people: Scalar, in the binary, so that the page asks this server
-// alone. The license of Scalar lies beside its script, and is served with it.
+// Package apidocs serves the REST API documentation: Scalar, embedded in the binary, so that the page loads from this server
+// only. The license of Scalar is served with its script.
 package apidocs
 
 import (
@@ -12,7 +12,7 @@ import (
 // Version is the version of Scalar, @scalar/api-reference. The script is its dist/browser/standalone.js, compressed by gzip -9 -n.
 const Version = "1.46.4"
 
-// policy lets the page run its own scripts and ask its own server, and nothing else. Scalar makes its style sheets as it runs, which no
+// policy is the Content-Security-Policy of the page: its own scripts and its own server only. Scalar makes its style sheets as it runs, which no
 // hash can name beforehand.
 const policy = "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; connect-src 'self'; img-src 'self' data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -40,7 +40,7 @@ func Register(mux *http.ServeMux) {
 	}
 }
 
-// guarded tells browsers what the page may do.
+// guarded sets the security headers of the page.
 func guarded(f answers.File) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()

@@ -1,5 +1,5 @@
-// Package auditlog knows what the log of changes says: who did what to which object, and what became of it. It keeps nothing; whoever
-// stores a change stores its entry in the same transaction.
+// Package auditlog defines the entries of the audit log: actor, action, object, and the changed members. It stores nothing; the store
+// writes an entry in the transaction of its change.
 package auditlog
 
 import (
@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Actor is who asks: a tenant, a key of it, and the request that the key was sent with.
+// Actor is the author of a change: a tenant, its API key, and the request.
 type Actor struct {
 	TenantID      [16]byte
 	KeyID         [16]byte // zero: no key, but a part of the system
@@ -16,7 +16,7 @@ type Actor struct {
 	RemoteAddress string   // of the peer, without its port; empty: no request
 }
 
-// Action says what was done.
+// Action is the kind of a change.
 type Action string
 
 // The actions. Those on endpoints are called as the causes of the decisions that they lead to.
@@ -29,7 +29,7 @@ const (
 	Hint          Action = "hint"
 	RunNow        Action = "run_now"
 	ResetFailures Action = "reset_failures"
-	Stop          Action = "stop" // of an endpoint, by the word of its target
+	Stop          Action = "stop" // of an endpoint, requested by its target
 
 	Create  Action = "create"
 	Rotate  Action = "rotate"
@@ -44,7 +44,7 @@ const (
 	Retry   Action = "retry" // of a notice that was given up
 )
 
-// Act is an action and who does it.
+// Act is an action with its actor.
 type Act struct {
 	By     Actor
 	Action Action
@@ -69,23 +69,23 @@ const (
 	MaintenanceWindow Kind = "maintenance_window"
 )
 
-// Object is what was changed.
+// Object identifies the changed object.
 type Object struct {
 	Kind Kind
 	ID   string // as users see it
 }
 
-// Change is an entry that is to be written.
+// Change is an entry to write.
 type Change struct {
 	Act
 	Object
 
-	Before map[string]any // its JSON before the change, secrets redacted; nil: it was not there
-	After  map[string]any // its JSON after the change, secrets redacted; nil: it is gone
+	Before map[string]any // its JSON before the change, secrets redacted; nil: it did not exist
+	After  map[string]any // its JSON after the change, secrets redacted; nil: it was deleted
 }
 
-// Members returns what differs between the two states, and whether it is noted: an act that asked for what was so already is no entry. To
-// ask for a run is an act whatever it changes.
+// Members returns the differing members of the two states, and whether the change is recorded: an act without a change has no entry. To
+// request a run is always recorded.
 func (c Change) Members() (old, fresh map[string]any, noted bool) {
 	old, fresh = Diff(c.Before, c.After)
 	return old, fresh, c.Before == nil || c.After == nil || len(old) > 0 || len(fresh) > 0 || c.Action == RunNow
@@ -98,8 +98,8 @@ type Entry struct {
 	By     Actor
 	Action Action
 	Object Object
-	Before json.RawMessage // nil: it was not there
-	After  json.RawMessage // nil: it is gone
+	Before json.RawMessage // nil: it did not exist
+	After  json.RawMessage // nil: it was deleted
 }
 
 // Filter selects entries of one tenant. Zero fields do not filter.
@@ -111,5 +111,5 @@ type Filter struct {
 	Action   Action
 	From, To time.Time // from the first on, before the second
 	Before   ID        // only entries whose ID sorts below: the cursor of a list
-	Limit    int       // at most so many; must be positive
+	Limit    int       // maximum number of results; must be positive
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// ID names an entry. It begins with the instant, so entries sort by time.
+// ID is the ID of an entry. It begins with its time, so that entries sort by time.
 type ID [16]byte
 
 const idPrefix = "aud_"

@@ -11,22 +11,22 @@ import (
 	"strings"
 )
 
-// Mask stands in place of a secret. It is no legal value of a header, so that an answer that is sent back cannot overwrite the secret
+// Mask replaces a secret in output. It is not a valid header value, so that a response that is sent back cannot overwrite the secret
 // by the mask.
 const Mask = "***"
 
-// secretWords are what the names of headers and parameters that carry secrets tend to hold.
+// secretWords are typical parts of the names of headers and parameters with secrets.
 func secretWords() []string {
 	return []string{"auth", "cookie", "key", "token", "secret", "password", "passwd", "credential", "signature", "session"}
 }
 
-// Secret reports whether something with a name, such as a header, looks like a secret.
+// Secret reports whether a name, such as that of a header, looks like that of a secret.
 func Secret(name string) bool {
 	name = strings.ToLower(name)
 	return slices.ContainsFunc(secretWords(), func(word string) bool { return strings.Contains(name, word) })
 }
 
-// Hidden is a value that the log knows to have changed and does not show.
+// Hidden is a value whose change is recorded without the value.
 type Hidden string
 
 // MarshalJSON returns the mask.
@@ -69,12 +69,12 @@ func maskQuery(text string) string {
 	return text
 }
 
-// Digest stands for a text that is too long, or may be too secret, for the log: two texts have the same one only if they are the same.
+// Digest is a hash of a text that is too long or too secret for the log, so that a change of it is visible.
 func Digest(text string) string {
 	return fmt.Sprintf("%d bytes, sha256:%x", len(text), sha256.Sum256([]byte(text)))
 }
 
-// Diff leaves of two states of an object the members that differ. Where one of them is nil, the other one stays whole.
+// Diff returns the differing members of two states of an object. If one state is nil, the other one is returned whole.
 func Diff(before, after map[string]any) (old, fresh map[string]any) {
 	if before == nil || after == nil {
 		return before, after
@@ -93,7 +93,7 @@ func Diff(before, after map[string]any) (old, fresh map[string]any) {
 	return old, fresh
 }
 
-// Without returns a state without the members that have one of some values, such as those that say nothing.
+// Without returns a state without the members that have one of the given values, such as defaults.
 func Without(state map[string]any, values ...any) map[string]any {
 	maps.DeleteFunc(state, func(_ string, value any) bool {
 		return slices.ContainsFunc(values, func(v any) bool { return reflect.DeepEqual(v, value) })

@@ -19,7 +19,7 @@ type attemptLimit struct {
 }
 
 var (
-	// perAddress leaves room for a person who mixes up keys, and for a program with a revoked one that is restarted a few times.
+	// perAddress allows for a mixed-up key, and for a program with a revoked key that is restarted a few times.
 	perAddress = attemptLimit{burst: 10, interval: 6 * time.Second, longest: 5 * time.Minute}
 
 	// perProcess bounds the look-ups that wrong keys cost the database. An attacker with many addresses delays the first look-up of a
@@ -28,7 +28,7 @@ var (
 )
 
 // Attempts throttles guesses of API keys, per client address and for all addresses together. It counts failed attempts alone, so a
-// right key costs nothing. IPv6 clients are told apart by their /64, because a client chooses the rest. Each process counts for itself.
+// right key costs nothing. IPv6 clients are identified by their /64, because a client chooses the rest. Each process counts for itself.
 // It is safe for concurrent use.
 type Attempts struct {
 	mu      sync.Mutex
@@ -98,7 +98,7 @@ func (b *bucket) pour(now time.Time, l attemptLimit) {
 	}
 }
 
-// client returns what tells clients apart in an address.
+// client returns the part of an address that identifies a client.
 func client(address string) netip.Prefix {
 	ip, err := netip.ParseAddr(address)
 	if err != nil {

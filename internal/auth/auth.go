@@ -1,7 +1,7 @@
-// Package auth knows who asks: API keys, the principals that they stand for, and what a scope allows.
+// Package auth implements authentication and authorization: API keys, their principals, and scopes.
 //
-// A key that we make is 260 bits of randomness, so it is kept as a plain SHA-256: slow hashes protect guessable passwords, and here they would
-// only let anybody burn our CPU. The database is authoritative; an [Authenticator] may go on trusting a key that was revoked for
+// A generated key has 260 random bits, so it is stored as a plain SHA-256: slow hashes protect guessable passwords, and here they would
+// only let attackers use up CPU time. The database is authoritative; an [Authenticator] may trust a revoked key for
 // as long as its cache keeps it, which is a few seconds.
 package auth
 
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Scope is what a key may do. Each scope includes those before it: read, write, admin.
+// Scope is the permission of a key: read, write or admin. Each scope includes the previous ones.
 type Scope string
 
 // The scopes.
@@ -39,13 +39,13 @@ func (s Scope) rank() int {
 // Valid reports whether s is a known scope.
 func (s Scope) Valid() bool { return s.rank() > 0 }
 
-// Principal is who a key stands for.
+// Principal is the authenticated caller of an API key: its tenant, key and scopes.
 type Principal struct {
 	TenantID [16]byte
 	KeyID    [16]byte
 	Name     string // of the key; the ledger keeps it as the author of changes
 	Scopes   []Scope
-	// Left is how long the secret stays good, counted from when the store was asked, as far as that is less than an hour; 0: longer.
+	// Left is the remaining validity of the secret, counted from the lookup, if it is less than an hour; 0: longer.
 	Left time.Duration
 }
 
@@ -62,7 +62,7 @@ func (p Principal) May(needed Scope) bool {
 	return false
 }
 
-// Params is a key that is to be made sure of.
+// Params is a key that must exist.
 type Params struct {
 	Key    string // the secret; only its [Hash] and its [Prefix] may be kept
 	Name   string
@@ -74,14 +74,14 @@ const (
 	shownPrefix = len(keyPrefix) + 4
 )
 
-// NewKey returns a fresh key. It is to be shown once and kept only as its [Hash].
+// NewKey returns a new random key. Show it once and store only its [Hash].
 func NewKey() string { return keyPrefix + strings.ToLower(rand.Text()+rand.Text()) }
 
-// Hash returns what is kept of a key.
+// Hash returns the stored form of a key.
 func Hash(key string) [sha256.Size]byte { return sha256.Sum256([]byte(key)) }
 
-// Prefix returns the part of a key that may be shown, so that people can tell keys apart. Of a short key, which somebody chose
-// by hand, it is empty: every character of it would be a good part of the secret.
+// Prefix returns the part of a key that may be shown, so that keys can be distinguished. For a short key, which the operator chose
+// by hand, it is empty, because every character would reveal much of the secret.
 func Prefix(key string) string {
 	if len(key) < 4*shownPrefix {
 		return ""

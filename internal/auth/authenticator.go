@@ -13,21 +13,21 @@ import (
 )
 
 const (
-	// trust is how long a key found in the database is believed without asking again: long enough that a busy client costs one
-	// lookup every few seconds, short enough that revoking is felt at once.
+	// trust is the lifetime of a cache entry: long enough that a busy client costs one
+	// lookup every few seconds, short enough that a revocation takes effect within seconds.
 	trust = 5 * time.Second
 
 	// maxTrusted bounds the cache. Only keys that exist enter it, so guessing cannot fill it.
 	maxTrusted = 4096
 
-	// maxKey bounds what is hashed.
+	// maxKey bounds the length of a key to be hashed, in bytes.
 	maxKey = 512
 )
 
 // Store finds keys.
 type Store interface {
-	// FindKey returns who the key with a hash stands for. The error is an [errs.NotFound] where no such key exists, or where it
-	// expired or was revoked. It notes that the key was used, to the minute.
+	// FindKey returns the principal of the key with a hash. The error is an [errs.NotFound] if no such key exists, or if it
+	// expired or was revoked. It records the last use of the key, to the minute.
 	FindKey(ctx context.Context, hash [sha256.Size]byte) (Principal, error)
 }
 
@@ -64,8 +64,8 @@ func NewAuthenticator(store Store) *Authenticator {
 	return &Authenticator{store: store, attempts: NewAttempts(), trusted: map[[sha256.Size]byte]trustedKey{}}
 }
 
-// Authenticate returns who a key stands for. The error is an [errs.Unauthorized] where it stands for nobody, and that of the store
-// where the store could not tell. Keys are compared by their hash alone, so the time that it takes tells nothing about them.
+// Authenticate returns the principal of a key. The error is an [errs.Unauthorized] if the key is invalid, and that of the store
+// if the lookup failed. Keys are compared by their hash, so that the response time reveals nothing about them.
 func (a *Authenticator) Authenticate(ctx context.Context, key string) (Principal, error) {
 	if !plausible(key) {
 		return Principal{}, unauthorized()
@@ -74,7 +74,7 @@ func (a *Authenticator) Authenticate(ctx context.Context, key string) (Principal
 }
 
 // AuthenticateFrom is [Authenticator.Authenticate] for a client address, with a bound on what wrong keys cost the database: once an address,
-// or all of them together, have sent too many, the error is a [ThrottledError] without a look-up. Keys that were right a while ago are looked up
+// or all of them together, have sent too many, the error is a [ThrottledError] without a look-up. Keys that were valid before are looked up
 // always, so that a client does not suffer from wrong keys of others behind the same proxy.
 func (a *Authenticator) AuthenticateFrom(ctx context.Context, key, address string) (Principal, error) {
 	if !plausible(key) {
@@ -93,7 +93,7 @@ func (a *Authenticator) AuthenticateFrom(ctx context.Context, key, address strin
 	return p, err
 }
 
-// knows reports whether a key was found before, however long ago.
+// knows reports whether a key was ever found, even if its cache entry has expired.
 func (a *Authenticator) knows(hash [sha256.Size]byte) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -101,20 +101,20 @@ func (a *Authenticator) knows(hash [sha256.Size]byte) bool {
 	return found
 }
 
-// forgetHash drops a key that is not in force any more.
+// forgetHash drops an inactive key from the cache.
 func (a *Authenticator) forgetHash(hash [sha256.Size]byte) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.trusted, hash)
 }
 
-// Recognize returns who the key with a hash stands for, as Authenticate does. It is for those who kept the hash of a key that somebody
-// showed them before, such as sessions: it ends with the key.
+// Recognize returns the principal of the key with a hash, like Authenticate. It serves callers that stored the hash of a key
+// instead of the key, such as sessions, so that they end with the key.
 func (a *Authenticator) Recognize(ctx context.Context, hash [sha256.Size]byte) (Principal, error) {
 	if p, ok := a.recall(hash); ok {
 		return p, nil
 	}
-	asked := time.Now() // The answer is as old as the question: trust must not last longer for a slow database.
+	asked := time.Now() // Trust counts from the query, because a slow database must not prolong it.
 	p, err := a.store.FindKey(ctx, hash)
 	switch {
 	case errs.CodeOf(err) == errs.NotFound && err != nil:
@@ -152,7 +152,7 @@ func (a *Authenticator) remember(hash [sha256.Size]byte, p Principal, now time.T
 	}
 	until := now.Add(trust)
 	if p.Left > 0 && p.Left < trust {
-		until = now.Add(p.Left) // A key that expires is not believed a moment longer.
+		until = now.Add(p.Left) // The cache entry must not outlive the key.
 	}
 	a.trusted[hash] = trustedKey{principal: p, until: until}
 }

@@ -14,13 +14,13 @@ import (
 	"rubato/internal/ids"
 )
 
-// KeyID names a key for ever. It is a UUIDv7, so keys sort by when they were made.
+// KeyID is the permanent ID of a key. It is a UUIDv7, so that keys sort by creation time.
 type KeyID [16]byte
 
 var idKind = ids.Kind{Prefix: "key_", Noun: "key"}
 
-// ParseKeyID reads the form that String writes. A text that no ID has names nothing: the error is an [errs.NotFound]. What is no text
-// at all is an [errs.Malformed].
+// ParseKeyID reads the form that String writes. A text that is not an ID is an [errs.NotFound]. Invalid UTF-8
+// is an [errs.Malformed].
 func ParseKeyID(s string) (KeyID, error) {
 	id, err := idKind.Parse(s)
 	return id, err
@@ -29,7 +29,7 @@ func ParseKeyID(s string) (KeyID, error) {
 // String returns the ID as users see it: key_ and the UUID in its canonical form.
 func (id KeyID) String() string { return idKind.String(id) }
 
-// KeyState says whether a key is good for anything.
+// KeyState is the state of a key.
 type KeyState string
 
 // The states of keys.
@@ -39,7 +39,7 @@ const (
 	KeyRevoked KeyState = "revoked"
 )
 
-// Key is what may be known of a key. Zero instants mean "never".
+// Key is a key without its secret. Zero times mean "never".
 type Key struct {
 	ID         KeyID
 	TenantID   [16]byte
@@ -88,7 +88,7 @@ type Secret struct {
 	Overlap time.Duration // how long the secret before it stays good
 }
 
-// KeyRequest is a key as it is asked for.
+// KeyRequest is the input of a key's creation.
 type KeyRequest struct {
 	Name      string
 	Scopes    []Scope
@@ -100,7 +100,7 @@ const (
 	maxOverlap = 24 * time.Hour
 )
 
-// Check returns what Create would refuse at an instant, as an [errs.Invalid], and writes nothing.
+// Check validates the input of Create at a time and writes nothing. The error is an [errs.Invalid].
 func (r KeyRequest) Check(now time.Time) error {
 	var bad []errs.Field
 	complain := func(field, code, message string) {
@@ -137,7 +137,7 @@ func ofPlanner(name string) bool {
 	return len(name) >= len(mark) && strings.EqualFold(name[:len(mark)], mark)
 }
 
-// CheckOverlap returns what Rotate would refuse, as an [errs.Invalid], and writes nothing.
+// CheckOverlap validates the input of Rotate and writes nothing. The error is an [errs.Invalid].
 func CheckOverlap(overlap time.Duration) error {
 	if overlap >= 0 && overlap <= maxOverlap {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"rubato/internal/errs"
 )
 
-// KeyStore keeps keys. Every method is one transaction, scoped by tenant: another tenant's key is [errs.NotFound]. Writes are told of in
+// KeyStore stores keys. Every method is one transaction, scoped by tenant: another tenant's key is [errs.NotFound]. Writes are recorded in
 // the audit log.
 type KeyStore interface {
 	// CreateKey stores the key and the secret that create returns for the database's time and the number of the tenant's keys in force. It runs
@@ -22,7 +22,7 @@ type KeyStore interface {
 	// ListKeys returns the keys that a filter selects, by descending ID, and the database's time.
 	ListKeys(ctx context.Context, f KeyFilter) ([]Key, time.Time, error)
 	// ChangeKey lets change edit a key, alone among all changes of the tenant's keys, and stores what it left: whether it is revoked, and
-	// a fresh secret where there is one. Nothing is stored, nor told, where changed is false.
+	// a new secret if there is one. If changed is false, neither the key nor the audit log is written.
 	ChangeKey(ctx context.Context, act auditlog.Act, id KeyID, change func(s *Standing) (changed bool, err error)) (Key, error)
 }
 
@@ -31,10 +31,10 @@ type KeyFilter struct {
 	TenantID [16]byte
 	State    KeyState
 	Before   KeyID // only keys whose ID sorts below: the cursor of a list
-	Limit    int   // at most so many; must be positive
+	Limit    int   // maximum number of results; must be positive
 }
 
-// Standing is a key that is about to be changed.
+// Standing is a key in a change, with the facts that the change depends on.
 type Standing struct {
 	Key
 
@@ -52,7 +52,7 @@ func (s *Standing) Redacted() map[string]any {
 	return doc
 }
 
-// Keyring is what may be done to keys. It is safe for concurrent use.
+// Keyring manages API keys. It is safe for concurrent use.
 type Keyring struct {
 	store  KeyStore
 	forget func(KeyID)
@@ -60,7 +60,7 @@ type Keyring struct {
 }
 
 // NewKeyring returns a keyring over a store, in which each tenant may have limit keys in force. An authenticator of the same process feels
-// its changes at once.
+// its changes at once, because its cache entry is dropped.
 func NewKeyring(store KeyStore, a *Authenticator, limit int) *Keyring {
 	return &Keyring{store: store, forget: a.Forget, limit: limit}
 }
@@ -102,7 +102,7 @@ func (k *Keyring) List(ctx context.Context, f KeyFilter) ([]Key, time.Time, erro
 }
 
 // Revoke ends a key: at once in this process, within 5 s in others. Revoking twice is no error. The last key that may administer keys
-// cannot be revoked, because nobody could make another one: that is an [errs.Conflict].
+// cannot be revoked, because no key could create another one: that is an [errs.Conflict].
 func (k *Keyring) Revoke(ctx context.Context, by auditlog.Actor, id KeyID) error {
 	_, err := k.store.ChangeKey(ctx, auditlog.Act{By: by, Action: auditlog.Revoke}, id, func(s *Standing) (bool, error) {
 		state := s.StateAt(s.Now)
@@ -121,7 +121,7 @@ func (k *Keyring) Revoke(ctx context.Context, by auditlog.Actor, id KeyID) error
 	return err
 }
 
-// Rotate gives a key a new secret, which it returns; nobody can read it again. The secret before it stays good for the overlap, 0 to
+// Rotate gives a key a new secret, which it returns; it cannot be read again. The secret before it stays good for the overlap, 0 to
 // 24 h; those before that no longer. A key that is not in force is an [errs.Conflict].
 func (k *Keyring) Rotate(ctx context.Context, by auditlog.Actor, id KeyID, overlap time.Duration) (rotated Key, secret string, err error) {
 	if err := CheckOverlap(overlap); err != nil {

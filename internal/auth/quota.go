@@ -21,10 +21,10 @@ type Quota struct {
 	open    int
 }
 
-// NewQuota returns a quota of which nothing is taken.
+// NewQuota returns an unused quota.
 func NewQuota(limits QuotaLimits) *Quota { return &Quota{limits: limits, tenants: map[[16]byte]int{}} }
 
-// Acquire counts one more of a tenant. Unless ok, it is one too many; else release must be called once.
+// Acquire takes one unit for a tenant. If ok is false, the quota is exhausted; otherwise release must be called once.
 func (q *Quota) Acquire(tenant [16]byte) (release func(), ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -4,7 +4,7 @@ import "context"
 
 type vouchedKey struct{}
 
-// Vouch returns a context whose requests count as those of a principal who was recognized by other means than an API key in a header,
+// Vouch returns a context whose requests count as those of a principal that was authenticated by other means than an API key in a header,
 // such as by a session. Scopes, limits and the audit log apply as to the key itself.
 func Vouch(ctx context.Context, p Principal) context.Context {
 	return context.WithValue(ctx, vouchedKey{}, p)

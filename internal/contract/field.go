@@ -10,7 +10,7 @@ import (
 	"rubato/api"
 )
 
-// Kind is how a field is written.
+// Kind is the type of a field's input.
 type Kind string
 
 // The kinds. Values are as encoding/json reads them.

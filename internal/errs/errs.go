@@ -1,7 +1,7 @@
-// Package errs defines the one error that crosses package borders: a code that callers branch on, a message that is safe to
-// show to a user, the fields that were wrong, and the cause, which only logs may see.
+// Package errs defines the error type that crosses package borders: a code that callers branch on, a message that is safe to
+// show to a user, the invalid fields, and the cause, which is for logs only.
 //
-// An error that is not an [Error] has the code [Internal]: whoever answers a user says so and nothing more.
+// An error that is not an [Error] has the code [Internal]. Its text is not sent to users, because it may contain secrets.
 package errs
 
 import (
@@ -14,15 +14,15 @@ type Code string
 
 // The codes. Every error that a user may cause has one of the first seven.
 const (
-	Malformed    Code = "malformed"    // cannot be read: syntax, types, unknown fields (400)
-	Invalid      Code = "invalid"      // can be read, breaks a rule (422)
+	Malformed    Code = "malformed"    // cannot be parsed: syntax, types, unknown fields (400)
+	Invalid      Code = "invalid"      // parsed, but breaks a rule (422)
 	NotFound     Code = "not_found"    // does not exist for this caller (404)
-	Conflict     Code = "conflict"     // the state of the thing does not allow it (409)
+	Conflict     Code = "conflict"     // the state of the object does not allow it (409)
 	Precondition Code = "precondition" // If-Match named another version (412)
 	Unauthorized Code = "unauthorized" // no valid key (401)
 	Forbidden    Code = "forbidden"    // the key may not do this (403)
-	Unavailable  Code = "unavailable"  // the database is away; try again (503)
-	Internal     Code = "internal"     // a fault of ours (500)
+	Unavailable  Code = "unavailable"  // the database is unavailable; try again (503)
+	Internal     Code = "internal"     // a server error (500)
 
 	// Exhausted: as many as may be are there already; the same request works later (429).
 	Exhausted Code = "exhausted"
@@ -31,7 +31,7 @@ const (
 	Unreadable Code = "stored_configuration_unreadable"
 )
 
-// Field names one bad field of an input, by its JSON path, with a stable code and what would be right.
+// Field is an invalid field of an input: its JSON path, a stable code, and the valid form.
 type Field struct {
 	Field   string `json:"field"`
 	Code    string `json:"code"`
@@ -42,8 +42,8 @@ type Field struct {
 type Error struct {
 	Code    Code    // class; required
 	Reason  string  // stable code for programs, such as "endpoint_archived"; empty means string(Code)
-	Message string  // what was attempted, on what, and what to do; safe to show
-	Fields  []Field // every bad field, in the order of the input; only with Malformed and Invalid
+	Message string  // the failed operation, its object, and the remedy; safe to show
+	Fields  []Field // every invalid field, in the order of the input; only with Malformed and Invalid
 	Err     error   // the cause, for logs
 }
 
@@ -57,7 +57,7 @@ func Wrap(cause error, code Code, message string) *Error {
 	return &Error{Code: code, Message: message, Err: cause}
 }
 
-// InvalidFields returns an [Invalid] error that names every bad field, or nil where there is none.
+// InvalidFields returns an [Invalid] error that names every invalid field, or nil without any.
 func InvalidFields(fields []Field) error {
 	if len(fields) == 0 {
 		return nil
@@ -65,7 +65,7 @@ func InvalidFields(fields []Field) error {
 	return &Error{Code: Invalid, Reason: "invalid_fields", Message: "the input breaks rules; see errors", Fields: fields}
 }
 
-// Error returns the message, the bad fields and the cause, for logs.
+// Error returns the message, the invalid fields and the cause, for logs.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Message)
@@ -89,7 +89,7 @@ func CodeOf(err error) Code {
 	return Internal
 }
 
-// FieldsOf returns the bad fields that err names, if any.
+// FieldsOf returns the invalid fields of err, if any.
 func FieldsOf(err error) []Field {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Fields

@@ -1,9 +1,9 @@
 package errs
 
-// Paths is a set of the paths of fields. An input may have tens of thousands of bad members, so whoever looks for one among them uses a set.
+// Paths is a set of the paths of fields. It is a set, because an input may have tens of thousands of invalid members and each is looked up.
 type Paths map[string]bool
 
-// PathsOf returns the paths of some bad fields.
+// PathsOf returns the paths of invalid fields.
 func PathsOf(lists ...[]Field) Paths {
 	set := Paths{}
 	for _, list := range lists {

@@ -1,6 +1,6 @@
 package errs
 
-// Distance returns how far apart two names are, for messages that suggest the name that was meant: how many single letters must
+// Distance returns the edit distance of two names, for messages that suggest a known name: the number of single letters that must
 // be added, dropped or changed to make b of a (Levenshtein, "Binary codes capable of correcting deletions, insertions, and
 // reversals", 1966). Letters are bytes: the names that it is asked of are ASCII. It fills the classic table one row at a time:
 // row[j] is the distance between what was read of a and the first j letters of b.

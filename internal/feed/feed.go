@@ -1,7 +1,7 @@
-// Package feed knows what those who watch are told: events in the order of their commits, and places in that order to resume from.
+// Package feed defines the event stream for watchers: events in commit order, and positions in that order to resume from.
 //
-// It reads no clock. A place is a transaction and what of it was told: a transaction becomes visible after every one with a smaller
-// number is over, so nothing ever turns up before a place that was reached.
+// It reads no clock. A place is a transaction and the part of it that was sent. A transaction is read only after every one with a smaller
+// number has ended, so that no event appears before a place that was reached.
 package feed
 
 import (
@@ -15,7 +15,7 @@ import (
 // Window is how far back a watcher may resume.
 const Window = 24 * time.Hour
 
-// Type says what happened.
+// Type is the type of an event.
 type Type string
 
 // The types of events.
@@ -34,7 +34,7 @@ func Types() []Type {
 	return []Type{RunStarted, RunFinished, HintSet, HintCleared, EndpointPaused, EndpointResumed, EndpointChanged}
 }
 
-// Event is something that happened. Exactly one of Run, Change and Hint is set.
+// Event is an event of the stream. Exactly one of Run, Change and Hint is set.
 type Event struct {
 	Type       Type
 	At         time.Time
@@ -45,11 +45,11 @@ type Event struct {
 	Hint       *Hint
 }
 
-// Change is what was done to an endpoint.
+// Change is a change of an endpoint.
 type Change struct {
 	Version     int64      `json:"version"`
 	Action      string     `json:"action,omitempty"`      // of EndpointChanged: registered, edited, archived
-	PausedUntil *time.Time `json:"pausedUntil,omitempty"` // of EndpointPaused; nil: until somebody resumes
+	PausedUntil *time.Time `json:"pausedUntil,omitempty"` // of EndpointPaused; nil: until resumed
 	Reason      string     `json:"reason,omitempty"`      // of EndpointPaused
 }
 
@@ -69,7 +69,7 @@ type Query struct {
 	EndpointID [16]byte
 	Types      []Type
 	After      Place
-	Limit      int // at most so many of each sort; must be positive
+	Limit      int // maximum number of each kind; must be positive
 }
 
 // Asks reports whether the query wants events of a type.
@@ -77,28 +77,28 @@ func (q Query) Asks(t Type) bool {
 	return len(q.Types) == 0 || slices.Contains(q.Types, t)
 }
 
-// Page is what a query found.
+// Page is the result of a query.
 type Page struct {
-	Events []Event    // in order; of runs only those that are over
+	Events []Event    // in order; only finished runs
 	Live   []runs.Run // runs in progress, where the query asks for runs that started
-	Next   Place      // where to go on
+	Next   Place      // start of the next query
 	More   bool       // there is more already
 }
 
 // Reader finds events.
 type Reader interface {
-	// Head returns the place after everything that has happened until now, and the database's time.
+	// Head returns the place after all current events, and the database's time.
 	Head(ctx context.Context) (Place, time.Time, error)
-	// Read returns what happened after a place. A place that nobody could have reached yet is an [errs.Malformed].
+	// Read returns the events after a place. A place in the future is an [errs.Malformed].
 	Read(ctx context.Context, q Query) (Page, error)
 }
 
 // Place is a point in the order of events.
 type Place struct {
 	TxID int64
-	// Changes of a transaction come before its runs, and runs come in rows. Row is the number of the change that was told last, or, where
-	// Run is not zero, of the row of runs: then Run is the last of that row that was told, and so were all changes.
+	// Changes of a transaction come before its runs, and runs come in rows. Row is the number of the last sent change, or, if
+	// Run is not zero, of the row of runs: then Run is the last sent run of that row, and all changes were sent.
 	Row int64
 	Run [16]byte
-	At  time.Time // about when it was, in milliseconds, to tell a place that is too old
+	At  time.Time // approximate time, in milliseconds, to detect a place that is too old
 }

@@ -9,15 +9,15 @@ import (
 	"rubato/internal/runs"
 )
 
-// startOverlap is how long before the newest start that was told another one may lie that was not: its transaction was longer under way.
-// No worker believes in a start whose commit takes longer.
+// startOverlap is the window before the newest sent start in which unsent starts may exist, because their transactions committed later.
+// It suffices, because a worker abandons a start whose commit takes longer.
 const startOverlap = 5 * time.Second
 
-// Mark is what a watcher has been told: everything up to a place, and of runs in progress, which have no place, those that started up to
+// Mark is the position of a watcher: all events up to a place, and, because running runs have no place, all starts up to
 // an instant. It is the id of an event.
 type Mark struct {
 	Place   Place
-	Started time.Time // when the newest run started that was told to have; zero: none was
+	Started time.Time // start time of the newest run whose start was sent; zero: none
 	Run     runs.ID   // that run
 }
 
@@ -26,7 +26,7 @@ const (
 	markSize  = placeSize + 8 + 16
 )
 
-// Tell returns the mark of who was told of the start of a run too.
+// Tell returns the mark after the start of a run was sent too.
 func (m Mark) Tell(run runs.Run) Mark {
 	if !run.StartedAt.Before(m.Started) {
 		m.Started, m.Run = run.StartedAt, run.ID
@@ -34,8 +34,8 @@ func (m Mark) Tell(run runs.Run) Mark {
 	return m
 }
 
-// Knows reports whether who holds the mark was told of the start of a run for sure. Of those that started shortly before the newest it
-// does not know, except for the newest itself.
+// Knows reports whether the start of a run was certainly sent before the mark. For starts shortly before the newest it
+// returns false, except for the newest itself.
 func (m Mark) Knows(run runs.Run) bool {
 	return run.ID == m.Run || run.StartedAt.Before(m.Started.Add(-startOverlap))
 }

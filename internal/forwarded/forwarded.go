@@ -1,4 +1,4 @@
-// Package forwarded knows which client a request comes from, behind proxies that write X-Forwarded-For.
+// Package forwarded finds the client address of a request behind proxies that write X-Forwarded-For.
 package forwarded
 
 import (
@@ -12,7 +12,7 @@ import (
 const (
 	header = "X-Forwarded-For"
 
-	// maxHops bounds how many proxies are followed back: nobody has so many in a row.
+	// maxHops bounds the number of followed proxies, because longer chains do not occur in practice.
 	maxHops = 32
 )
 
@@ -29,7 +29,7 @@ func Client(r *http.Request, proxies []netip.Prefix) string {
 	slices.Reverse(hops)
 	for _, hop := range hops[:min(len(hops), maxHops)] {
 		address, ok := readHop(hop)
-		if !ok { // Whoever comes before is not known.
+		if !ok { // The hops before it are unknown.
 			break
 		}
 		if last = address; !trusted(last, proxies) {

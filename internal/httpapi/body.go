@@ -23,7 +23,7 @@ const maxBody = 512 << 10
 // before they read a word of the answer, and lose it when the connection is closed on them.
 const maxWaste = 32 << 20
 
-// readBody reads and checks the body before a handler sees any of it, and hands on what is left of it.
+// readBody reads and validates the body before the handler. The handler gets the valid part of it.
 func (s *Server) readBody(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		op := s.operation(c)
@@ -50,7 +50,7 @@ func (s *Server) readBody(next echo.HandlerFunc) echo.HandlerFunc {
 		r := c.Request()
 		r = r.WithContext(context.WithValue(r.Context(), inputKey{}, in))
 		r.Body = checkedBody{value: in.value}
-		for _, bad := range wrong { // The handler refuses them with the rest. Who binds them before it would refuse the first header alone.
+		for _, bad := range wrong { // The handler refuses them together with the other errors; the binding before it would report only the first header.
 			r.Header.Del(bad.Field)
 		}
 		c.SetRequest(r)
@@ -130,7 +130,7 @@ type checkedBody struct {
 	value map[string]any
 }
 
-// ValidatedValue returns what is left of the body.
+// ValidatedValue returns the valid part of the body.
 func (b checkedBody) ValidatedValue() any { return b.value }
 
 // Read returns the end of the body: it was read.

@@ -31,7 +31,7 @@ type operation struct {
 	headers  map[string]*openapi3.Schema // that are parameters
 	numbers  map[string]*openapi3.Schema // in the path
 	lines    bool                        // the body is lines, which the handler reads
-	item     *openapi3.Schema            // of what it lists; nil: it answers with no list
+	item     *openapi3.Schema            // schema of a list item; nil if the response is not a list
 }
 
 // rules is the contract as it is enforced.
@@ -46,7 +46,7 @@ type rules struct {
 // contract returns the rules of the embedded contract, parsed once. A contract that cannot be parsed is a fault of the build, which
 // every test would meet, so it panics.
 //
-//nolint:gochecknoglobals // Computed once from what is embedded, and never changed.
+//nolint:gochecknoglobals // Computed once from the embedded contract, then read-only.
 var contract = sync.OnceValue(func() *rules {
 	doc, err := openapi3.NewLoader().LoadFromData([]byte(api.OpenAPI()))
 	if err != nil {
@@ -113,7 +113,7 @@ func (op *operation) reads() bool {
 	return op.method != http.MethodGet && op.method != http.MethodDelete && !op.lines
 }
 
-// isStream reports whether a media type is one that goes on for as long as there is something to tell.
+// isStream reports whether a media type is a stream without a fixed end.
 func isStream(media string) bool {
 	return media == "text/event-stream" || media == "application/x-ndjson"
 }

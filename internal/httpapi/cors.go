@@ -8,7 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// preflightLife is how many seconds a browser may remember what it was allowed.
+// preflightLife is the cache lifetime of a preflight response in browsers, in seconds.
 const preflightLife = "600"
 
 // exposed are the headers of answers that scripts of allowed origins may read.

@@ -22,7 +22,7 @@ func limitOf(given *int32) int {
 	return int(*given)
 }
 
-// page cuts a list that was asked for one item more than it may show, and tells whether there are more.
+// page truncates a list that was read with limit + 1 items, and reports whether another page exists.
 func page[T any](found []T, asked int) (shown []T, more bool) {
 	if len(found) < asked {
 		return found, false
@@ -59,7 +59,7 @@ func resume(given *string, digest [digestSize]byte) (last [16]byte, err error) {
 	return [16]byte(raw[:len(last)]), nil
 }
 
-// decodeCursor returns what a cursor of any list says.
+// decodeCursor decodes the cursor of a list.
 func decodeCursor(given string) ([]byte, error) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(given)
 	if err != nil || len(raw) <= digestSize {

@@ -18,7 +18,7 @@ const maxDepth = 64
 // byteOrderMark is what some editors write before a text in UTF-8, and JSON does not allow.
 const byteOrderMark = "\xef\xbb\xbf"
 
-// object is a JSON object whose members keep the order of the input, so that complaints come in that order too.
+// object is a JSON object whose members keep the order of the input, so that errors are listed in that order too.
 type object struct {
 	names  []string
 	values map[string]any // nil, bool, string, json.Number, []any or *object
@@ -147,7 +147,7 @@ func (p *parser) array(path string, depth int) (any, error) {
 	return items, err
 }
 
-// maxName bounds, in bytes, what a path repeats of a member's name.
+// maxName bounds, in bytes, the length of a member name in an error path.
 const maxName = 100
 
 // join returns the path of a member.
@@ -193,7 +193,7 @@ func invalidUTF8(text []byte) int {
 }
 
 // loneSurrogate returns the offset of the first escape that stands for half a character, or -1. Decoders put another character in its
-// place, which nobody sent. The text is known to be well-formed, so a backslash begins an escape wherever it stands.
+// place, which the client did not send. The text is known to be well-formed, so a backslash begins an escape wherever it stands.
 func loneSurrogate(text []byte) int {
 	for at := bytes.IndexByte(text, '\\'); at >= 0 && at < len(text); {
 		half := surrogate(text[at:])

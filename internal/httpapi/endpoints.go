@@ -201,7 +201,7 @@ func changed(e *endpoints.Endpoint, warnings []errs.Field) api.EndpointJSONRespo
 const noVersion = -1
 
 // versionOf returns the version that If-Match names; 0 is any. Tags that are not ours match nothing: a weak one never matches, and
-// what nobody issued names no version.
+// an unknown ETag matches no version.
 func versionOf(ifMatch *string) int64 {
 	if ifMatch == nil || *ifMatch == "*" {
 		return 0
@@ -213,7 +213,7 @@ func versionOf(ifMatch *string) int64 {
 	return version
 }
 
-// noEndpointID is what is wrong with a text that no endpoint has for its id.
+// noEndpointID is the error of a parameter that is not a valid endpoint ID.
 const noEndpointID = "must be an endpoint id, such as ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"
 
 // endpointNamed reads the endpoint that a list or a stream is about; zero where none is named.

@@ -26,7 +26,7 @@ const (
 	eventHeartbeat = 15 * time.Second
 )
 
-// WatchEvents streams what happens, until the client or the server goes.
+// WatchEvents streams events until the client disconnects or the server shuts down.
 func (s *Server) WatchEvents(ctx context.Context, r api.WatchEventsRequestObject) (api.WatchEventsResponseObject, error) {
 	w := &watch{server: s, announced: map[runs.ID]bool{}, q: feed.Query{TenantID: principalOf(ctx).TenantID, Limit: eventPage}}
 	if err := w.filter(ctx, r.Params); err != nil {
@@ -59,12 +59,12 @@ type watch struct {
 	began     time.Time // when the client connected, by the database's clock
 	looked    bool
 	announced map[runs.ID]bool // runs in progress that the client knows of
-	told      feed.Mark        // what was told last
-	before    feed.Mark        // what was told before the client resumed
+	told      feed.Mark        // mark of the last sent event
+	before    feed.Mark        // mark from which the client resumed
 	written   time.Time        // when something was last sent
 }
 
-// filter reads what the client wants to be told of.
+// filter reads the client's event filter.
 func (w *watch) filter(ctx context.Context, p api.WatchEventsParams) error {
 	if p.Types != nil {
 		types, err := typesOf(*p.Types)
@@ -135,7 +135,7 @@ func (w *watch) run(ctx context.Context, answer http.ResponseWriter) error {
 	defer cancel()
 	stream := openStream(answer, eventMedia)
 	defer stream.close()
-	// A place from the start on: who is cut off before the first event can resume too.
+	// The stream begins with a mark, so that a client that loses the connection before the first event can resume too.
 	w.told.Place = w.q.After
 	if err := w.send(stream, fmt.Appendf(nil, "retry: 1000\nid: %s\n\n", w.told)); err != nil {
 		return nil // The client has gone.
@@ -159,7 +159,7 @@ func (w *watch) run(ctx context.Context, answer http.ResponseWriter) error {
 	}
 }
 
-// look sends what happened since the last look, and tells whether there is more. It fails once the client's key has ended.
+// look sends the events since the last query, and reports whether there are more. It fails once the client's key has ended.
 func (w *watch) look(ctx context.Context, stream *stream) (more bool, err error) {
 	if err := w.server.stillIn(ctx); err != nil {
 		return false, err
@@ -214,7 +214,7 @@ func (w *watch) text(page feed.Page) ([]byte, error) {
 	return text.Bytes(), nil
 }
 
-// knows reports whether the client was told that a run started, here or before it resumed.
+// knows reports whether the client has received the start of a run, in this stream or before it resumed.
 func (w *watch) knows(run runs.Run) bool {
 	return w.announced[run.ID] || w.resumed && w.before.Knows(run)
 }
@@ -239,14 +239,14 @@ func (w *watch) announce(text *bytes.Buffer, live []runs.Run) error {
 	return nil
 }
 
-// tellStart adds the event that a run started. It has no place of its own: who resumes after it goes on where the stream was.
+// tellStart adds the event that a run started. It has no place of its own: a client that resumes after it continues at the last place of the stream.
 func (w *watch) tellStart(text *bytes.Buffer, run runs.Run) error {
 	w.told = w.told.Tell(run)
 	run.Outcome, run.Decision, run.FinishedAt = runs.Outcome{Status: runs.Running}, runs.Decision{}, time.Time{}
 	return w.tell(text, feed.Event{Type: feed.RunStarted, At: run.StartedAt, EndpointID: run.EndpointID, Run: &run})
 }
 
-// tell adds one message, with what is told up to and with it as its id.
+// tell appends one message. Its id is the mark after this event.
 func (w *watch) tell(text *bytes.Buffer, e feed.Event) error {
 	answer, err := newsAnswer(e)
 	if err != nil {

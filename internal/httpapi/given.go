@@ -7,7 +7,7 @@ import (
 	"rubato/internal/endpoints"
 )
 
-// text returns a text whose absence the domain writes as "". Who does give an empty one gets a blank, which the domain refuses.
+// text returns an optional text, "" if absent. An explicit empty text becomes a blank, so that the domain refuses it.
 func text(given *string) string {
 	if given == nil {
 		return ""

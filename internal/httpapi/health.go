@@ -10,7 +10,7 @@ import (
 	"rubato/internal/httpapi/api"
 )
 
-// codeNotReady is the code of the problem that answers /readyz. Its reason is logged by whoever asks the checks, not by each probe.
+// codeNotReady is the code of the problem that answers /readyz. The health checks log its reason once, not every probe.
 const codeNotReady = "not_ready"
 
 // GetHealth answers that the process is alive.
@@ -18,7 +18,7 @@ func (s *Server) GetHealth(context.Context, api.GetHealthRequestObject) (api.Get
 	return api.GetHealth200JSONResponse{Status: "ok"}, nil
 }
 
-// GetReadiness answers whether the server can do its work. Where it cannot, the problem names what is missing, if that may be shown.
+// GetReadiness reports readiness. If the server is not ready, the problem names each failing check whose reason may be shown.
 func (s *Server) GetReadiness(ctx context.Context, _ api.GetReadinessRequestObject) (api.GetReadinessResponseObject, error) {
 	if err := s.ready(ctx); err != nil {
 		if told, is := errors.AsType[*errs.Error](err); is && told.Code == errs.Unavailable {

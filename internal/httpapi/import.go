@@ -78,7 +78,7 @@ func (m *importer) run(ctx context.Context, w http.ResponseWriter, body io.Reade
 	}
 	closed := m.out.close()
 	switch {
-	case closed != nil: // The client is not there to be told.
+	case closed != nil: // The client has disconnected, so that no response can be sent.
 		answer.broken.Store(true)
 	case errs.CodeOf(err) == errs.Internal && err != nil && ctx.Err() == nil:
 		m.server.logger.ErrorContext(ctx, "import broken off", "line", m.counts.NextLine, "error", err)
@@ -175,7 +175,7 @@ func (m *importer) finish(err error) error {
 		switch {
 		case errors.Is(err, context.Canceled) && m.server.serving.Err() != nil:
 			err = errs.Wrap(err, errs.Unavailable, "the server stops; go on with the next line")
-		case errors.Is(err, context.Canceled): // Half closed or gone: a server cannot tell the one from the other.
+		case errors.Is(err, context.Canceled): // Half closed or disconnected: a server cannot distinguish the two.
 			err = errs.Wrap(err, errs.Malformed,
 				"the client closed its side of the connection, as one that leaves; keep it open until the summary, and go on with the next line")
 		}

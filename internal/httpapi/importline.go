@@ -43,7 +43,7 @@ func unusable(spec endpoints.Spec, err error) endpoints.Upsert {
 	return endpoints.Upsert{Want: func(*endpoints.Endpoint) (endpoints.Spec, error) { return spec, err }}
 }
 
-// unmasked returns a spec whose masked headers have the values that are stored. A mask that stands for nothing stored is refused, together
+// unmasked returns a spec with stored values in place of masked headers. A mask without a stored value is refused, together
 // with whatever else is wrong.
 func (s *Server) unmasked(spec endpoints.Spec, stored *endpoints.Endpoint) (endpoints.Spec, error) {
 	var bad []errs.Field
@@ -71,7 +71,7 @@ func (s *Server) unmasked(spec endpoints.Spec, stored *endpoints.Endpoint) (endp
 	return spec, errs.InvalidFields(bad)
 }
 
-// lineError returns what a user may see of why a line failed.
+// lineError returns the public error of a failed line.
 func lineError(err error) *api.LineError {
 	p := problemOf(err)
 	e := &api.LineError{Code: p.Code, Detail: p.Detail, Errors: p.Errors}

@@ -41,7 +41,7 @@ func readInput(text []byte, schema *openapi3.Schema) (*input, error) {
 	}, nil
 }
 
-// bad reports whether the input must be refused whatever the domain says of the rest.
+// bad reports whether the input is malformed, so that it is refused regardless of the domain's validation.
 func (in *input) bad() bool { return len(in.malformed)+len(in.missing)+len(in.unwanted) > 0 }
 
 // refuse returns the error that names every bad field: those found here, and those that a check by the domain found in the rest.
@@ -80,7 +80,7 @@ func (in *input) placed(found []errs.Field) []errs.Field {
 	return placed
 }
 
-// short returns the arrays that lack items because those cannot be read, so that nobody complains of what is left of them.
+// short returns the arrays that lack items because those are malformed, so that the domain's errors about the remaining items are dropped.
 func (in *input) short() errs.Paths {
 	set := errs.Paths{}
 	for _, f := range in.malformed {
@@ -96,7 +96,7 @@ func (in *input) follows(f errs.Field, bad errs.Paths) bool {
 	return slices.ContainsFunc(in.causes(f), func(cause string) bool { return cause != f.Field && bad[cause] })
 }
 
-// causes returns the fields whose being bad makes a complaint about another one worthless.
+// causes returns the invalid fields that make an error about another field redundant.
 func (in *input) causes(f errs.Field) []string {
 	switch {
 	case f.Code == "schedule_required":

@@ -46,7 +46,7 @@ func shownDue(t time.Time) *time.Time {
 	return shown(t)
 }
 
-// given returns an instant of a request. The domain takes the zero time for "not given", so who does give it gets another instant
+// given returns an instant of a request. The domain treats the zero time as "not given", so an explicit zero time becomes another instant
 // of that year, which the domain refuses.
 func given(t *time.Time) time.Time {
 	switch {
@@ -59,7 +59,7 @@ func given(t *time.Time) time.Time {
 	}
 }
 
-// givenSpan is [endpoints.Milliseconds] for fields whose zero the domain takes for "not given": who does give it gets a duration that it refuses.
+// givenSpan is [endpoints.Milliseconds] for fields whose zero means "not given": an explicit zero becomes a duration that the domain refuses.
 func givenSpan(ms *int64) time.Duration {
 	switch {
 	case ms == nil:

@@ -92,7 +92,7 @@ func (s *Server) RotateKey(ctx context.Context, r api.RotateKeyRequestObject) (a
 		}
 		return nil, in.refuse(auth.CheckOverlap(overlap))
 	}
-	if _, _, err := s.keys.Get(ctx, actorOf(ctx), id); err != nil { // What is not there comes before what is wrong with the body.
+	if _, _, err := s.keys.Get(ctx, actorOf(ctx), id); err != nil { // A missing key is reported before an invalid body.
 		return nil, err
 	}
 	rotated, secret, err := s.keys.Rotate(ctx, actorOf(ctx), id, overlap)
@@ -122,7 +122,7 @@ func withSecret(k api.Key, secret string) api.KeyWithSecret {
 	}
 }
 
-// keyIDOf returns the key that a parameter names. A text that no key has is told as what is wrong with the parameter.
+// keyIDOf parses the key ID of a parameter. A text that is not a key ID is an error of the parameter.
 func keyIDOf(parameter, text string) (auth.KeyID, error) {
 	id, err := auth.ParseKeyID(text)
 	if err != nil {

@@ -28,7 +28,7 @@ type limiter struct {
 	buckets map[[16]byte]*bucket
 }
 
-// bucket is what a tenant has left.
+// bucket is the token bucket of a tenant.
 type bucket struct {
 	tokens float64
 	at     time.Time // when tokens was right
@@ -38,7 +38,7 @@ func newLimiter(rate int) *limiter {
 	return &limiter{rate: float64(rate), burst: float64(rate) * burstSeconds, buckets: map[[16]byte]*bucket{}}
 }
 
-// grant is what the limiter says to a request.
+// grant is the rate limiter's decision about a request.
 type grant struct {
 	ok    bool
 	left  int
@@ -93,7 +93,7 @@ func (l *limiter) makeRoom(now time.Time) {
 	}
 }
 
-// limit refuses what a tenant asks for too often with its keys, and tells every client how much is left: draft-ietf-httpapi-ratelimit-headers.
+// limit enforces the rate limit of a tenant, and sends the remaining quota in headers: draft-ietf-httpapi-ratelimit-headers.
 func (s *Server) limit(next echo.HandlerFunc) echo.HandlerFunc {
 	if s.limiter.rate == 0 {
 		return next

@@ -19,10 +19,10 @@ import (
 // other stands for routes and methods that the contract does not know, so that clients cannot make labels up.
 const other = "other"
 
-// eventStream is the type of answers that last as long as somebody listens.
+// eventStream is the media type of responses that last until the client disconnects.
 const eventStream = "text/event-stream"
 
-// metrics counts what is served.
+// metrics counts the served requests.
 type metrics struct {
 	requests *prometheus.CounterVec
 	duration prometheus.Histogram
@@ -99,7 +99,7 @@ func (s *Server) logAccess(c echo.Context, route string, took time.Duration) {
 	s.logger.LogAttrs(ctx, level, "request answered", attrs...)
 }
 
-// methodOf returns the method of a request where it is one of HTTP's own; anything else is for nobody's log.
+// methodOf returns the method of a request where it is one of HTTP's own; any other method is not logged, because it is client input.
 func methodOf(c echo.Context) string {
 	switch method := c.Request().Method; method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:

@@ -44,7 +44,7 @@ func (s *Server) identify(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// allowHead adds HEAD to the methods that an answer names, where it is answered; see ServeHTTP. The router knows only what is registered.
+// allowHead adds HEAD to the methods that an answer names, where it is answered; see ServeHTTP. The router knows only the registered methods.
 func (s *Server) allowHead(c echo.Context) {
 	allow, _ := c.Get(echo.ContextKeyHeaderAllow).(string) // Set where the router refuses a method, and where OPTIONS asks.
 	if op := s.rules.operations[http.MethodGet+" "+c.Path()]; allow == "" || op == nil || op.streams {
@@ -55,7 +55,7 @@ func (s *Server) allowHead(c echo.Context) {
 	})
 }
 
-// call is what is known of a request before anybody has looked into it.
+// call holds the properties of a request that are known before authentication and parsing.
 type call struct {
 	id   string
 	peer string // the address that it comes from; see forwarded.Client
@@ -115,7 +115,7 @@ func (s *Server) recoverPanics(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// authenticate finds out who asks, and whether the key's scopes allow what is asked for.
+// authenticate identifies the caller, and checks that the key's scopes allow the operation.
 func (s *Server) authenticate(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		op := s.operation(c)
@@ -157,8 +157,8 @@ func throttled(c echo.Context, err error) error {
 
 type keyHashKey struct{}
 
-// stillIn asks again whether the key that a request was sent with is in force: a stream outlasts what is believed of keys. The error is
-// that of [auth.Authenticator.Recognize]. Whoever vouches for a principal looks after that.
+// stillIn asks again whether the key that a request was sent with is active, because a stream lasts longer than the key cache. The error is
+// that of [auth.Authenticator.Recognize]. For a vouched principal, the vouching caller checks that.
 func (s *Server) stillIn(ctx context.Context) error {
 	hash, sent := ctx.Value(keyHashKey{}).([sha256.Size]byte)
 	if !sent {
@@ -183,13 +183,13 @@ func bearer(header http.Header) string {
 
 type principalKey struct{}
 
-// principalOf returns who asks in the request that ctx belongs to.
+// principalOf returns the principal of the request of ctx.
 func principalOf(ctx context.Context) auth.Principal {
 	p, _ := ctx.Value(principalKey{}).(auth.Principal) // Every operation that is not public has one: see authenticate.
 	return p
 }
 
-// actorOf returns who asks, as the ledger and the audit log keep it.
+// actorOf returns the caller as the actor of ledger and audit log entries.
 func actorOf(ctx context.Context) endpoints.Actor {
 	p := principalOf(ctx)
 	from := callOf(ctx)

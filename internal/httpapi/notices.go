@@ -163,7 +163,7 @@ func (s *Server) TestNoticeRule(ctx context.Context, r api.TestNoticeRuleRequest
 	return out, nil
 }
 
-// ListNotices returns a page of what was told.
+// ListNotices returns a page of notices.
 func (s *Server) ListNotices(ctx context.Context, r api.ListNoticesRequestObject) (api.ListNoticesResponseObject, error) {
 	f := notices.Filter{TenantID: principalOf(ctx).TenantID, Limit: limitOf(r.Params.Limit) + 1}
 	setWord(&f.State, r.Params.State)

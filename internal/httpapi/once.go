@@ -22,7 +22,7 @@ const (
 
 	maxIdempotencyKey = 255
 
-	// settleTimeout bounds what is noted of an attempt after its request, which may have been given up meanwhile.
+	// settleTimeout bounds the write that completes an attempt after its request, which may be canceled by then.
 	settleTimeout = 2 * time.Second
 )
 
@@ -37,7 +37,7 @@ type Once interface {
 	Release(ctx context.Context, a idempotency.Attempt, outcomeKnown bool) error
 }
 
-// doOnce carries a request with an Idempotency-Key out once, and answers it again with what was answered.
+// doOnce executes a request with an Idempotency-Key once, and replays the stored response to repeated requests.
 func (s *Server) doOnce(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		op := s.operation(c)
@@ -81,7 +81,7 @@ func attemptOf(c echo.Context, op *operation) idempotency.Attempt {
 	return a
 }
 
-// attempt carries a request out and keeps its answer, before anybody sees it. What fails is not kept: the key is free again, unless
+// attempt executes a request and stores its response before sending it. A failure is not stored: the key is released, unless
 // something took effect.
 func (s *Server) attempt(c echo.Context, next echo.HandlerFunc, a idempotency.Attempt) error {
 	writer, kept := c.Response().Writer, &recorder{header: c.Response().Header()}
@@ -134,10 +134,10 @@ func (s *Server) complete(c echo.Context, a idempotency.Attempt, kept *recorder)
 	}
 }
 
-// keptHeaders are the headers of an answer that belong to what was answered, not to the request.
+// keptHeaders are the response headers that are stored and replayed, because they belong to the result, not to the request.
 func keptHeaders() []string { return []string{echo.HeaderContentType, "ETag", echo.HeaderLocation} }
 
-// replay answers with what was answered before.
+// replay sends the stored response.
 func replay(c echo.Context, a idempotency.Attempt, answer idempotency.Answer) error {
 	if answer.Sealed {
 		body, err := unseal(answer.Body, a, bearer(c.Request().Header))

@@ -91,7 +91,7 @@ func (s *Server) RunEndpoint(ctx context.Context, r api.RunEndpointRequestObject
 	return answer, nil
 }
 
-// oneOffRequest returns what a body asks for; nil asks for nothing in particular.
+// oneOffRequest returns the one-off run of a body; a nil body is a run without overrides.
 func oneOffRequest(body *api.OneOffRun) (r endpoints.OneOffRequest) {
 	if body == nil {
 		return r

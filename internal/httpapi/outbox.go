@@ -45,7 +45,7 @@ func (o *outbox) put(lines []byte) error {
 	return o.err
 }
 
-// close sends what is left and returns when it is gone, with the error that kept it from going.
+// close flushes the buffer and returns the first write error.
 func (o *outbox) close() error {
 	o.mu.Lock()
 	o.closed = true

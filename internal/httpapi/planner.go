@@ -52,7 +52,7 @@ func (s *Server) GetPlannerSession(ctx context.Context, r api.GetPlannerSessionR
 	return api.GetPlannerSession200JSONResponse(out), err
 }
 
-// UndoPlannerSession takes back what an analysis wrote.
+// UndoPlannerSession removes the changes of an analysis.
 func (s *Server) UndoPlannerSession(ctx context.Context, r api.UndoPlannerSessionRequestObject) (api.UndoPlannerSessionResponseObject, error) {
 	id, err := planner.ParseSessionID(r.ID)
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *Server) UndoPlannerSession(ctx context.Context, r api.UndoPlannerSessio
 	return api.UndoPlannerSession200JSONResponse{EndpointJSONResponse: changed(e, removed)}, nil
 }
 
-// ListPlannerSuggestions returns a page of what the planner suggests.
+// ListPlannerSuggestions returns a page of suggestions.
 func (s *Server) ListPlannerSuggestions(
 	ctx context.Context, r api.ListPlannerSuggestionsRequestObject,
 ) (api.ListPlannerSuggestionsResponseObject, error) {

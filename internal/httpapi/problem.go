@@ -19,7 +19,7 @@ const (
 	// retryAfter is how many seconds a client is asked to wait while the database is away: a failover takes a few.
 	retryAfter = "2"
 
-	// maxFields bounds the bad fields of one answer. Whoever sends more of them sends no honest mistake.
+	// maxFields bounds the invalid fields of one response, because larger numbers are no honest mistake.
 	maxFields = 100
 )
 
@@ -59,7 +59,7 @@ func statusOf(code errs.Code) int {
 	return http.StatusInternalServerError
 }
 
-// problemOf returns what a user may see of an error.
+// problemOf returns the public part of an error as a problem document.
 func problemOf(err error) api.Problem {
 	if r, ok := errors.AsType[*refusal](err); ok {
 		return newProblem(r.status, r.code, r.detail, r.fields)
@@ -79,7 +79,7 @@ func problemOf(err error) api.Problem {
 	return newProblem(statusOf(e.Code), code, e.Message, e.Fields)
 }
 
-// routerProblem words what the router refuses. Its 400 comes from binding, which the checks before it leave nothing to refuse.
+// routerProblem returns the problem of a router error. A 400 comes from parameter binding, which validated input never causes.
 func routerProblem(h *echo.HTTPError) api.Problem {
 	switch h.Code {
 	case http.StatusNotFound:
@@ -132,7 +132,7 @@ func (s *Server) fail(err error, c echo.Context) {
 	case http.StatusUnauthorized:
 		header.Set("WWW-Authenticate", "Bearer")
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
-		if header.Get("Retry-After") == "" { // Who knows better has said so.
+		if header.Get("Retry-After") == "" { // An explicit value takes precedence.
 			header.Set("Retry-After", retryAfter)
 		}
 	}
@@ -147,7 +147,7 @@ func (s *Server) log(c echo.Context, err error, p api.Problem, id string) {
 	switch {
 	case p.Status < http.StatusInternalServerError:
 		return
-	case clientGone(ctx), p.Code == codeNotReady: // Nothing is wrong with us; or what is has been logged once, when it came to be so.
+	case clientGone(ctx), p.Code == codeNotReady: // Not a server error, or already logged once by the health checks.
 		level = slog.LevelDebug
 	case p.Status == http.StatusServiceUnavailable:
 		level = slog.LevelWarn

@@ -17,11 +17,11 @@ import (
 	"rubato/internal/errs"
 )
 
-// wrongParameters is where a request carries what is wrong with its parameters to who reads its body.
+// wrongParameters is the context key of parameter errors, so that they are reported together with body errors.
 const wrongParameters = "rubato.parameters"
 
 // checkParameters refuses parameters and headers that the contract does not know or whose values it does not allow, all of them at once,
-// and where the request has a body together with what is wrong with that.
+// and together with the errors of the body if there is one.
 func (s *Server) checkParameters(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		op := s.operation(c)
@@ -54,7 +54,7 @@ func (s *Server) checkParameters(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// wrongHeaders returns the headers that are parameters and cannot be read, or are given more than once: nobody could say which one counts.
+// wrongHeaders returns the headers that are parameters and malformed, or are given more than once, because the order of duplicates is ambiguous.
 // It also returns If-Match and If-None-Match where a change does not know them: a client that sends one wants to avoid overwriting something,
 // so ignoring it would be wrong.
 func (op *operation) wrongHeaders(header http.Header) (bad []errs.Field) {
@@ -101,7 +101,7 @@ func wrongHeader(name, value string, schema *openapi3.Schema) string {
 	return ""
 }
 
-// parameter returns what is wrong with a query parameter.
+// parameter returns the errors of a query parameter.
 func (op *operation) parameter(name string, values []string) []errs.Field {
 	var bad []errs.Field
 	complain := func(code, message string) {
@@ -139,7 +139,7 @@ func (op *operation) parameter(name string, values []string) []errs.Field {
 	return bad
 }
 
-// wrongForm returns why values cannot be read that their schema allows: what an id, a label or a cursor looks like is not told there. Only of
+// wrongForm returns the errors of values that match their schema but are malformed: the schema does not define IDs, labels and cursors. Only of
 // labels and statuses there may be several.
 func (op *operation) wrongForm(name string, values ...string) (code, message string) {
 	var err error
@@ -163,7 +163,7 @@ func (op *operation) wrongForm(name string, values ...string) (code, message str
 	return "", ""
 }
 
-// wrongOrder returns what is wrong with a span of time that ends before it begins. Instants that cannot be read were told of.
+// wrongOrder returns the error of a time range that ends before it begins. Malformed instants are reported elsewhere.
 func wrongOrder(given url.Values) []errs.Field {
 	from, fault := parseInstant(given.Get("from"))
 	to, other := parseInstant(given.Get("to"))
@@ -173,7 +173,7 @@ func wrongOrder(given url.Values) []errs.Field {
 	return []errs.Field{{Field: "to", Code: "out_of_range", Message: "must be later than from"}}
 }
 
-// parameters lists what a route does know.
+// parameters lists the parameters of a route.
 func (op *operation) parameters() string {
 	if len(op.query) == 0 {
 		return ", which has none"

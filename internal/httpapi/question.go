@@ -107,7 +107,7 @@ func (q *question) oneShotHint(hint *api.OneShotHintInput, now time.Time) {
 }
 
 // hint judges interval and reason as those of a hint on an endpoint. Its instants may lie in the past here: that a hint has expired
-// or was used is what somebody may want explained.
+// or was used is a candidate for an explanation.
 func (q *question) hint(path string, interval time.Duration, reason *string, now time.Time) {
 	request := endpoints.HintRequest{Interval: interval, TTL: new(time.Minute)}
 	set(&request.Reason, reason)

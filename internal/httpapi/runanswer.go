@@ -62,7 +62,7 @@ func runDecision(d runs.Decision) (*api.Decision, error) {
 	return new(decisionAnswer(d.NextRunAt, governor.Source(d.Source), steps)), nil
 }
 
-// showExchange fills in what is known of the exchange with the target.
+// showExchange sets the fields of the exchange with the target.
 func showExchange(out *api.Run, o runs.Outcome) {
 	if o.StatusCode != 0 {
 		out.StatusCode = new(int32(o.StatusCode)) //nolint:gosec // Three digits.
@@ -78,7 +78,7 @@ func showExchange(out *api.Run, o runs.Outcome) {
 	}
 }
 
-// showBody fills in what was kept of the answer's body: as text where it is text, else in base64. A text that was cut may begin or end in
+// showBody sets the captured response body: as text if it is text, otherwise in base64. A text that was cut may begin or end in
 // the middle of a character, which is left out.
 func showBody(out *api.Run, o runs.Outcome) {
 	head, tail := o.Body, o.Tail
@@ -94,7 +94,7 @@ func showBody(out *api.Run, o runs.Outcome) {
 	out.BodyTail, out.BodyTailBase64 = textOrBytes(tail)
 }
 
-// withoutPartialEnd drops the first bytes of a character whose others are missing.
+// withoutPartialEnd drops an incomplete UTF-8 character at the end.
 func withoutPartialEnd(text []byte) []byte {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if last := text[len(text)-n:]; utf8.RuneStart(last[0]) {
@@ -107,7 +107,7 @@ func withoutPartialEnd(text []byte) []byte {
 	return text
 }
 
-// withoutPartialBegin drops the last bytes of a character whose others are missing.
+// withoutPartialBegin drops an incomplete UTF-8 character at the start.
 func withoutPartialBegin(text []byte) []byte {
 	n := 0
 	for n < len(text) && n < utf8.UTFMax-1 && !utf8.RuneStart(text[n]) {
@@ -116,7 +116,7 @@ func withoutPartialBegin(text []byte) []byte {
 	return text[n:]
 }
 
-// textOrBytes returns what a target sent as text where it is text, else as it is.
+// textOrBytes returns a target's data as text if it is text, otherwise as bytes.
 func textOrBytes(sent []byte) (*string, *[]byte) {
 	switch {
 	case len(sent) == 0:

@@ -135,7 +135,7 @@ func runList(found []runs.Run, asked int, digest [digestSize]byte) (*api.RunList
 	return out, nil
 }
 
-// attemptsInOrder puts the last attempt of a due time before the others, in the places that these have: an ID tells the due time of a run
+// attemptsInOrder puts the last attempt of a due time before the others, in their places: an ID contains the due time of a run
 // and not which attempt it is. Everything else stays where its ID puts it, so that the order is that of the cursor on every page.
 func attemptsInOrder(found []runs.Run) {
 	type dueTime struct {

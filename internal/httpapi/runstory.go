@@ -17,7 +17,7 @@ func (s *Server) CancelRun(ctx context.Context, r api.CancelRunRequestObject) (a
 	cancel := runs.Cancel{By: actorOf(ctx), RunID: id}
 	set(&cancel.Reason, r.Body.Reason)
 	if err := inputOf(ctx).refuse(endpoints.CheckReason(cancel.Reason)); err != nil {
-		if _, missing := s.runs.Get(ctx, cancel.By.TenantID, id); missing != nil { // What is not there takes no advice.
+		if _, missing := s.runs.Get(ctx, cancel.By.TenantID, id); missing != nil { // A missing run is reported before an invalid body.
 			return nil, missing
 		}
 		return nil, err

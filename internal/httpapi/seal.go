@@ -10,7 +10,7 @@ import (
 	"rubato/internal/idempotency"
 )
 
-// seal encrypts an answer that holds a secret under the secret of the key that asked. The database never sees that one, so what it
+// seal encrypts a response that contains a secret with the secret of the caller's API key. The database never sees that key, so what it
 // keeps is worthless without it.
 func seal(body []byte, a idempotency.Attempt, asker string) []byte {
 	lock := locker(asker)

@@ -23,7 +23,7 @@ import (
 	"rubato/internal/stats"
 )
 
-// requestTimeout ends whatever a request waits for, early enough to say so before its listener stops writing.
+// requestTimeout is the deadline of a request. It is shorter than the listener's write timeout, so that the error can still be sent.
 const requestTimeout = 20 * time.Second
 
 // Runs is what serving runs needs.
@@ -32,7 +32,7 @@ type Runs interface {
 	runs.Canceler
 }
 
-// Config is what a server serves.
+// Config holds the dependencies and settings of a server.
 type Config struct {
 	Audit      AuditLog
 	Auth       *auth.Authenticator
@@ -46,14 +46,14 @@ type Config struct {
 	Once       Once
 	Planner    planner.Reviews
 	Undo       planner.Undoer
-	Origins    []string                    // whose scripts may read answers (CORS); nil: nobody's
-	Proxies    []netip.Prefix              // of proxies whose X-Forwarded-For is believed; nil: nobody's
+	Origins    []string                    // allowed CORS origins; nil: none
+	Proxies    []netip.Prefix              // trusted proxies for X-Forwarded-For; nil: none
 	Rate       int                         // requests a second that a tenant may send; 0: any number
 	Ready      func(context.Context) error // nil answer: the server can do its work
 	Registerer prometheus.Registerer
 	Runs       Runs
 	Stats      stats.Reader
-	Tracers    trace.TracerProvider // makes spans of requests; nil: nobody collects them
+	Tracers    trace.TracerProvider // traces requests; nil: tracing is off
 	Secrets    *secrets.Service
 	Signing    *signing.Service
 	Tester     Tester
@@ -83,7 +83,7 @@ type Server struct {
 	router    *echo.Echo
 	rules     *rules
 	runs      Runs
-	tracer    trace.Tracer    // nil: nobody collects traces
+	tracer    trace.Tracer    // nil: tracing is off
 	serving   context.Context //nolint:containedctx // Ends when the server drains; see Drain.
 	stats     stats.Reader
 	secrets   *secrets.Service
@@ -140,7 +140,7 @@ func New(c Config) *Server {
 	)
 	api.RegisterHandlers(s.router, api.NewStrictHandler(s, nil))
 	for _, route := range s.router.Routes() {
-		if s.rules.operations[route.Method+" "+route.Path] == nil { // Nobody would check keys there. Every test would meet this one.
+		if s.rules.operations[route.Method+" "+route.Path] == nil { // Without a rule, API keys would not be checked. Every test would hit this panic.
 			panic("the contract does not know the route " + route.Method + " " + route.Path)
 		}
 	}

@@ -30,7 +30,7 @@ const (
 	codeCharacters = "invalid_characters"
 )
 
-// check returns what is left of a value when everything malformed is taken out, as plain maps and slices; ok is false where
+// check returns a value without its malformed parts, as plain maps and slices; ok is false if
 // nothing is.
 func (s *shape) check(path string, schema *openapi3.Schema, value any) (left any, ok bool) {
 	schema, nullable := unwrap(schema)
@@ -72,8 +72,8 @@ func open(schema *openapi3.Schema) bool {
 	return schema.Type == nil || schema.Type.Includes(openapi3.TypeString) && schema.Type.Includes(openapi3.TypeNumber)
 }
 
-// scalar accepts what the contract leaves open: any value that is no object and no list, and no number that 64 bits of floating point
-// would change: that is what it is kept as, so it would be another one that is compared with.
+// scalar accepts any value that is not an object or a list, except a number that a 64-bit float
+// cannot represent, because it is stored as a float and would compare as another number.
 func (s *shape) scalar(path string, value any) (any, bool) {
 	switch v := value.(type) {
 	case nil, bool:
@@ -94,7 +94,7 @@ func (s *shape) scalar(path string, value any) (any, bool) {
 	}
 }
 
-// integer accepts whole numbers that are written as such and fit 64 bits. Anything else would be rounded by somebody on the way.
+// integer accepts whole numbers that are written as such and fit 64 bits. Any other number could be rounded on the way.
 func (s *shape) integer(path string, schema *openapi3.Schema, v json.Number) (any, bool) {
 	n, err := strconv.ParseInt(string(v), 10, 64)
 	if err != nil {
@@ -177,7 +177,7 @@ func memberOf(schema *openapi3.Schema, name string) *openapi3.Schema {
 	return nil
 }
 
-// unknown complains about a member that the contract does not know, and names the one that is meant, where it can tell. It looks for
+// unknown adds an error for a member that is not in the contract, and suggests the closest known name. It looks for
 // one only as long as the answer will show it.
 func (s *shape) unknown(path string, schema *openapi3.Schema, name string) {
 	message := "is not a field here"

@@ -36,7 +36,7 @@ func (s *Server) GetEndpointHealth(ctx context.Context, r api.GetEndpointHealthR
 	return api.GetEndpointHealth200JSONResponse(out), nil
 }
 
-// GetStats returns what is due and running, and how the newest runs did.
+// GetStats returns the due endpoints, the running runs, and statistics of the newest runs.
 func (s *Server) GetStats(ctx context.Context, _ api.GetStatsRequestObject) (api.GetStatsResponseObject, error) {
 	o, err := s.stats.Overview(ctx, principalOf(ctx).TenantID)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *Server) GetStats(ctx context.Context, _ api.GetStatsRequestObject) (api
 	}, nil
 }
 
-// ListWorkers returns who runs endpoints.
+// ListWorkers returns the workers.
 func (s *Server) ListWorkers(ctx context.Context, _ api.ListWorkersRequestObject) (api.ListWorkersResponseObject, error) {
 	list, at, err := s.stats.Workers(ctx)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// streamWriteTimeout is how long a client of a stream may take to read what it is sent before it is cut off.
+	// streamWriteTimeout is the write timeout of a stream. A slower client is disconnected.
 	streamWriteTimeout = 10 * time.Second
 	// lineTimeout is how long a client of an import may take to send more.
 	lineTimeout = 30 * time.Second
@@ -22,7 +22,7 @@ func watchLimits() auth.QuotaLimits { return auth.QuotaLimits{PerTenant: 50, All
 // importLimits bounds imports: each may hold 40 MiB.
 func importLimits() auth.QuotaLimits { return auth.QuotaLimits{PerTenant: 2, All: 8, Reserved: 1} }
 
-// What clients are told who ask for more than their quota.
+// Messages for clients that exceed their quota.
 const (
 	codeTooManyStreams = "too_many_streams"
 	codeTooManyTests   = "too_many_tests"
@@ -35,7 +35,7 @@ type turns struct {
 	*auth.Quota
 
 	code string
-	busy string // tells a client what it has too many of
+	busy string // message for a client over its quota
 }
 
 // acquire counts one more of a tenant. The error is a 429; otherwise release must be called once.
@@ -88,8 +88,8 @@ func (s *stream) write(text []byte) error {
 	return err
 }
 
-// close gives the connection back as it was, for the next request on it. A connection whose client does not read is given up: the
-// server would wait for it to take what is left.
+// close restores the connection for the next request. The connection of a client that does not read is closed, because the
+// server would wait until the client has read the rest.
 func (s *stream) close() {
 	if s.broken.Load() {
 		panic(http.ErrAbortHandler)

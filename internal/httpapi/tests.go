@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// testTimeout bounds a request for a test: the test itself, whose tester ends it within 41 s, and what is noted of it.
+	// testTimeout bounds a request for a test: the test itself, which ends within 41 s, and its audit entry.
 	testTimeout = 45 * time.Second
 	// testWriteTimeout is when the client of a test must have read its answer.
 	testWriteTimeout = testTimeout + 10*time.Second
@@ -92,7 +92,7 @@ func (s *Server) test(ctx context.Context, e *endpoints.Endpoint) (api.TestResul
 	return api.TestResultJSONResponse(testAnswer(result)), nil
 }
 
-// testAnswer returns what came of a test as users see it.
+// testAnswer returns the outcome of a test as the API shows it.
 func testAnswer(r runs.TestResult) api.TestResult {
 	o := r.Outcome
 	var exchange api.Run

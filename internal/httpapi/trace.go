@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// traceRequest makes a span of every request that is no probe, in the trace that the client names where it names one. It tells the
+// traceRequest creates a span for every request that is not a probe, in the client's trace if there is one. It gives the
 // route, never the path, the query or a header: they hold what users chose.
 func (s *Server) traceRequest(next echo.HandlerFunc) echo.HandlerFunc {
 	if s.tracer == nil {
@@ -34,7 +34,7 @@ func (s *Server) traceRequest(next echo.HandlerFunc) echo.HandlerFunc {
 		))
 		defer span.End()
 		c.SetRequest(r.WithContext(ctx))
-		err := next(c) // Whoever counts has answered errors already: what comes back is nil.
+		err := next(c) // The metrics middleware has answered errors already, so that err is nil.
 		status := c.Response().Status
 		span.SetAttributes(attribute.Int("http.response.status_code", status))
 		if status >= http.StatusInternalServerError {

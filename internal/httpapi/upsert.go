@@ -25,7 +25,7 @@ func (s *Server) PutEndpointByKey(ctx context.Context, r api.PutEndpointByKeyReq
 	if spec.Key != r.Key {
 		in.unwanted = append(in.unwanted, errs.Field{Field: "key", Code: "key_mismatch", Message: "must be the key of the path, or be left out"})
 	}
-	if in.bad() || !utf8.ValidString(r.Key) || strings.ContainsRune(r.Key, 0) { // Nobody has such a key, and the database could not look for it.
+	if in.bad() || !utf8.ValidString(r.Key) || strings.ContainsRune(r.Key, 0) { // No endpoint has such a key, and the database could not look it up.
 		return nil, s.refuseSpec(ctx, in, spec, s.endpoints.Check(spec))
 	}
 	out, err := s.bulk.Upsert(ctx, actorOf(ctx), []endpoints.Upsert{{Key: spec.Key, Want: func(stored *endpoints.Endpoint) (endpoints.Spec, error) {
@@ -55,7 +55,7 @@ func putAnswer(o endpoints.Outcome) api.PutEndpointByKeyResponseObject {
 	return api.PutEndpointByKey200JSONResponse{EndpointJSONResponse: changed(o.Endpoint, o.Warnings)}
 }
 
-// conditionOn returns what If-Match and If-None-Match ask of what is there.
+// conditionOn returns the precondition of If-Match and If-None-Match.
 func conditionOn(ifMatch, ifNoneMatch *string) endpoints.Condition {
 	return endpoints.Condition{
 		Present: ifMatch != nil, Version: versionOf(ifMatch), Absent: ifNoneMatch != nil && *ifNoneMatch == "*", Not: versionOf(ifNoneMatch),

@@ -1,6 +1,6 @@
-// Package idempotency knows how a request that names an Idempotency-Key is carried out once. The key is reserved before the request
-// is carried out, marked in the very transaction that carries it out, and completed with the answer after that. So whatever breaks in
-// between, a second request finds out whether the first one did anything.
+// Package idempotency makes requests with an Idempotency-Key idempotent. The key is reserved before the request
+// is executed, marked in the transaction that executes it, and completed with the response after that. So after a failure in
+// between, a second request can determine whether the first one had an effect.
 package idempotency
 
 import (
@@ -8,10 +8,10 @@ import (
 	"crypto/sha256"
 )
 
-// MaxBody bounds the body of an answer that is kept, in bytes. No route with a key answers with more.
+// MaxBody bounds the body of a stored response, in bytes. No route with a key returns more.
 const MaxBody = 1 << 20
 
-// Key names a request for as long as keys are kept. The header itself is not kept.
+// Key identifies a request for the lifetime of keys. The header itself is not stored.
 type Key struct {
 	TenantID [16]byte
 	Route    string            // method and template
@@ -22,11 +22,11 @@ type Key struct {
 type Attempt struct {
 	Key
 
-	Token       [16]byte          // of this attempt; a newer one fences it
-	Fingerprint [sha256.Size]byte // of everything that was asked
+	Token       [16]byte          // fencing token of this attempt; a newer one fences it
+	Fingerprint [sha256.Size]byte // hash of the complete request
 }
 
-// Answer is what was answered to a request that succeeded.
+// Answer is the stored response of a successful request.
 type Answer struct {
 	Status int
 	Header map[string]string
@@ -34,21 +34,21 @@ type Answer struct {
 	Sealed bool // the body is encrypted
 }
 
-// State is how an attempt to reserve a key ended.
+// State is the outcome of an attempt to reserve a key.
 type State int
 
 // The states.
 const (
-	Reserved State = iota + 1 // the caller is to carry the request out
-	Answered                  // an earlier request was: its answer is known
-	Busy                      // an earlier request is under way
-	Unknown                   // an earlier request was carried out, and its answer was lost
+	Reserved State = iota + 1 // the caller must execute the request
+	Answered                  // an earlier request was executed: its response is stored
+	Busy                      // an earlier request is in progress
+	Unknown                   // an earlier request was executed, but its response was lost
 	Other                     // the key was used for another request
 )
 
 type attemptKey struct{}
 
-// With returns a context whose write transactions mark an attempt as carried out, and fail where it is fenced.
+// With returns a context whose write transactions mark an attempt as executed, and fail if it is fenced.
 func With(ctx context.Context, a Attempt) context.Context {
 	return context.WithValue(ctx, attemptKey{}, a)
 }

@@ -1,4 +1,4 @@
-// Package ids writes and reads names of things: a prefix that says what it is, and a UUID.
+// Package ids formats and parses IDs: a prefix that names the kind of object, and a UUID.
 package ids
 
 import (
@@ -13,16 +13,16 @@ import (
 	"rubato/internal/errs"
 )
 
-// Kind is a kind of thing that has IDs.
+// Kind is a kind of object with IDs.
 type Kind struct {
 	Prefix string // of its IDs, with the underscore
-	Noun   string // what people call it: "endpoint"
+	Noun   string // noun in error messages, such as "endpoint"
 }
 
 // String returns an ID as users see it: the prefix and the UUID in its canonical form.
 func (k Kind) String(id [16]byte) string { return k.Prefix + uuid.UUID(id).String() }
 
-// Parse reads the form that String writes. A text that no ID has names nothing: the error is an [errs.NotFound]. What is no text at all is an
+// Parse reads the form that String writes. A text that is not an ID is an [errs.NotFound]. Invalid UTF-8 is an
 // [errs.Malformed].
 func (k Kind) Parse(s string) ([16]byte, error) {
 	raw, found := strings.CutPrefix(s, k.Prefix)
@@ -45,7 +45,7 @@ func (k Kind) looks() string {
 	return article + " " + k.Noun + " id looks like " + k.Prefix + "0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"
 }
 
-// First returns what sorts before every UUID of an instant or later, of those that begin with Unix milliseconds (RFC 9562, versions 7 and 8).
+// First returns the lowest UUID of a time or later, for UUIDs that begin with Unix milliseconds (RFC 9562, versions 7 and 8).
 func First(at time.Time) [16]byte {
 	var id [16]byte
 	binary.BigEndian.PutUint64(id[:8], uint64(at.UnixMilli())<<16)

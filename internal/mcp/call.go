@@ -17,7 +17,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// maxAnswer bounds what is read of an answer. Pages of endpoints with the longest bodies can be longer.
+// maxAnswer bounds the part of a response that is read, in bytes. Pages of endpoints with the longest bodies can be longer.
 const maxAnswer = 32 << 20
 
 // Doer sends a request to the API. The request has a path without a host, and no key yet.
@@ -29,7 +29,7 @@ type Doer interface {
 func (t tool) call(ctx context.Context, api Doer, raw json.RawMessage) (*sdk.CallToolResult, error) {
 	request, err := t.request(ctx, raw)
 	if err != nil {
-		return failed(err.Error()), nil // The agent made the mistake, and is told.
+		return failed(err.Error()), nil // The agent gets the message of its own mistake.
 	}
 	answer, err := api.Do(request)
 	if err != nil {
@@ -64,7 +64,7 @@ func failed(why string) *sdk.CallToolResult {
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: why}}, IsError: true}
 }
 
-// request returns what the API is asked. Whether the values are right is for the API to judge; where they go is decided here. Where that
+// request returns the API request of a tool call. The API validates the values; this function decides their places. Where that
 // cannot be, nothing is asked, and everything is named that can be judged without asking.
 func (t tool) request(ctx context.Context, raw json.RawMessage) (*http.Request, error) {
 	arguments := map[string]json.RawMessage{}

@@ -11,8 +11,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// judge returns what the contract has against arguments of a call that is not made, by their names. It asks nobody, so it can change nothing;
-// what the contract does not tell comes out once the rest is mended.
+// judge validates the arguments of a call against the contract, by name. It calls no API, so that it changes nothing;
+// errors beyond the contract are found once these are corrected.
 func (t tool) judge(arguments map[string]json.RawMessage) []string {
 	var faults []string
 	for _, p := range t.parameters {
@@ -57,7 +57,7 @@ func decoded(raw json.RawMessage) any {
 	return value
 }
 
-// against returns what a schema has against a value, each fault with the path to it.
+// against returns the errors of a value against a schema, each with its path.
 func against(schema *openapi3.Schema, name string, value any) []string {
 	return worded(name, schema.VisitJSON(value, openapi3.MultiErrors(), openapi3.VisitAsRequest()))
 }
@@ -78,7 +78,7 @@ func worded(name string, err error) []string {
 	if !ok {
 		return []string{name + ": " + err.Error()}
 	}
-	if fault.Schema.Type.Is(openapi3.TypeNull) { // What may be null may be something else as well, which tells more.
+	if fault.Schema.Type.Is(openapi3.TypeNull) { // A nullable value has another type too, whose error is more useful.
 		return nil
 	}
 	return []string{fmt.Sprintf("%s: %s", strings.Join(append([]string{name}, fault.JSONPointer()...), "."), fault.Reason)}

@@ -7,7 +7,7 @@ import (
 	"rubato/internal/answers"
 )
 
-// local is the API in this process, asked in the name of the caller that the context of a request tells.
+// local calls the API in this process as the caller in the request's context.
 type local struct{ handler http.Handler }
 
 // Do implements [Doer].

@@ -10,7 +10,7 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// lastAnswers bounds how long an agent that has asked its last question may wait for what it asked.
+// lastAnswers bounds the wait for pending responses after the agent has closed its input.
 const lastAnswers = 30 * time.Second
 
 // Pipe is how an agent that started this process talks to it, such as standard input and output. One that says no more, as a file does at its
@@ -44,7 +44,7 @@ func (c *conversation) Read(ctx context.Context) (jsonrpc.Message, error) {
 		c.open[asked.ID] = true
 		c.mu.Unlock()
 	}
-	if err != nil { // Also where it says what nobody understands: nothing is read after that.
+	if err != nil { // Also after an unparsable message: nothing is read after it.
 		c.finish(ctx)
 	}
 	return message, err

@@ -16,7 +16,7 @@ const (
 )
 
 // schema is the JSON Schema of a tool's arguments in the making. The contract is OpenAPI 3.1, whose schemas are JSON Schema already;
-// only what they refer to lies elsewhere.
+// only referenced schemas are resolved from elsewhere.
 type schema struct {
 	doc        *openapi3.T
 	properties map[string]any
@@ -28,7 +28,7 @@ func newSchema(doc *openapi3.T) *schema {
 	return &schema{doc: doc, properties: map[string]any{}, defs: map[string]any{}}
 }
 
-// argument is what a tool takes under one name.
+// argument is an argument of a tool.
 type argument struct {
 	name        string
 	schema      *openapi3.SchemaRef

@@ -28,7 +28,7 @@ const (
 	ReadOnlyPath = "/mcp/read-only" // offers only tools that change nothing
 )
 
-// maxRequest bounds one message of an agent: the largest body that the API takes, with room for what stands around it.
+// maxRequest bounds one message of an agent: the largest body that the API accepts, with room for the JSON-RPC envelope.
 const maxRequest = 1 << 20
 
 const instructions = "Rubato calls HTTP endpoints on a schedule whose tempo adapts. Endpoints have a baseline (cron or interval), clamps " +
@@ -45,7 +45,7 @@ type Config struct {
 	API     http.Handler // answers the calls
 	Auth    Authenticator
 	Logger  *slog.Logger
-	Proxies []netip.Prefix // whose X-Forwarded-For is believed; nil: nobody's
+	Proxies []netip.Prefix // trusted proxies for X-Forwarded-For; nil: none
 	Version string
 }
 
@@ -67,14 +67,14 @@ func Handler(c Config) http.Handler {
 	}, options)}
 }
 
-// offer is what decides which tools somebody is offered.
+// offer holds the criteria by which tools are offered to a caller.
 type offer struct {
 	scope    auth.Scope // the widest of the key; empty: it has none
 	readOnly bool
 }
 
 // offersOf returns the server of each offer, made when it is first asked for: to describe all tools takes longer than most calls of one. A server
-// knows no agent; in whose name a call is made, its context tells.
+// is independent of the caller; the principal of a call is in its context.
 func offersOf(c Config) map[offer]func() *sdk.Server {
 	offers := map[offer]func() *sdk.Server{}
 	for _, scope := range append(scopes(), "") {
@@ -109,7 +109,7 @@ func newServer(version string, api Doer, offered func(tool) bool) *sdk.Server {
 	return s
 }
 
-// caller is who sends a message, and from where.
+// caller is the sender of a message and its address.
 type caller struct {
 	principal auth.Principal
 	header    http.Header
@@ -128,13 +128,13 @@ func (c caller) scope() auth.Scope {
 
 type callerKey struct{}
 
-// callerOf returns in whose name a request is answered.
+// callerOf returns the caller of a request.
 func callerOf(ctx context.Context) caller {
-	c, _ := ctx.Value(callerKey{}).(caller) // The gate lets nobody else in.
+	c, _ := ctx.Value(callerKey{}).(caller) // The gate admits no request without a caller.
 	return c
 }
 
-// gate lets nobody in without a key, no page of another origin, and no batch of messages.
+// gate refuses requests without a valid key, from pages of another origin, and batches of messages.
 type gate struct {
 	config Config
 	next   http.Handler
@@ -170,7 +170,7 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuseUnchecked says why a key could not be checked. What is no [errs.Unavailable] is a fault of ours, and its text is for the log alone.
+// refuseUnchecked sends the error of a failed key check. Any error except [errs.Unavailable] is a server error, whose text is only logged.
 func refuseUnchecked(w http.ResponseWriter, err error) {
 	away, ok := errors.AsType[*errs.Error](err)
 	if !ok || away.Code != errs.Unavailable {
@@ -183,7 +183,7 @@ func refuseUnchecked(w http.ResponseWriter, err error) {
 // isBatch reports whether the body of a request is a list. The library would answer all of it at once, out of memory: a megabyte asks for
 // half a gigabyte.
 func isBatch(r *http.Request) bool {
-	body := bufio.NewReader(io.LimitReader(r.Body, maxRequest+1)) // More than maxRequest is refused by whoever reads it.
+	body := bufio.NewReader(io.LimitReader(r.Body, maxRequest+1)) // The reader refuses more than maxRequest.
 	r.Body = readCloser{body, r.Body}
 	for {
 		next, err := body.ReadByte()

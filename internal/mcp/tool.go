@@ -42,10 +42,10 @@ const (
 	bodyDescription = "What the request says, as an object. Everything that is not known is refused, and every bad field is named."
 )
 
-// tools returns what the contract offers, by name. A contract that cannot be read is a fault of the build, which every test would meet,
+// tools returns the tools of the contract, by name. An invalid contract is a build error, which every test would hit,
 // so it panics.
 //
-//nolint:gochecknoglobals // Computed once from what is embedded, and never changed.
+//nolint:gochecknoglobals // Computed once from the embedded contract, then read-only.
 var tools = sync.OnceValue(func() []tool {
 	doc, err := openapi3.NewLoader().LoadFromData([]byte(api.OpenAPI()))
 	if err != nil {
@@ -109,7 +109,7 @@ func mediaOf(content openapi3.Content) (media string, examples []any) {
 	return names[0], nil
 }
 
-// hints tells clients what a call may change, so that they can ask their user first.
+// hints are annotations about the effects of a call, so that clients can ask their user first.
 func hints(item *openapi3.PathItem, op *openapi3.Operation, scope auth.Scope) *sdk.ToolAnnotations {
 	deletes := item.Delete == op
 	return &sdk.ToolAnnotations{
@@ -118,12 +118,12 @@ func hints(item *openapi3.PathItem, op *openapi3.Operation, scope auth.Scope) *s
 	}
 }
 
-// outward names the operations by which somebody outside is sent something at once.
+// outward names the operations that send a request to an external system immediately.
 func outward() []string {
 	return []string{"testEndpoint", "testRequest", "testNoticeRule", "runEndpoint", "retryNotice"}
 }
 
-// described returns what a tool is for. The last line names the route, by which documents and errors speak of it.
+// described returns the description of a tool. The last line names the route, by which documents and errors speak of it.
 func described(op *openapi3.Operation, method, route string) string {
 	text := sentence(op.Summary)
 	if op.Description != "" {
@@ -156,7 +156,7 @@ func readOnly(item *openapi3.PathItem, op *openapi3.Operation, scope auth.Scope)
 	return item.Get == op || scope == auth.Read
 }
 
-// streams reports whether a body or an answer of an operation goes on for as long as there is something to tell.
+// streams reports whether a body or an answer of an operation is a stream without a fixed end.
 func streams(op *openapi3.Operation) bool {
 	var content []openapi3.Content
 	if op.RequestBody != nil {

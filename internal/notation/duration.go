@@ -1,4 +1,4 @@
-// Package notation reads and writes values as people write them: durations, such as 1d30m, and pairs, such as team:shop. The command
+// Package notation parses and formats human-readable values: durations, such as 1d30m, and pairs, such as team:shop. The command
 // line, the console, the API and the settings share it, so that a text means the same everywhere.
 package notation
 

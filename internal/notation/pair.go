@@ -22,7 +22,7 @@ func ListPairs(of map[string]string, separator string) []string {
 }
 
 // CutPair reads a pair: the name up to the first separator that no backslash stands before, and the value behind it as it is. A backslash
-// before anything else than a separator or a backslash is one of the name. found tells whether there was such a separator; without one
+// before anything else than a separator or a backslash is one of the name. found reports whether there is such a separator; without one
 // there is neither name nor value.
 func CutPair(text string, separator byte) (name, value string, found bool) {
 	var b strings.Builder

@@ -14,48 +14,48 @@ import (
 type action struct {
 	title string
 	verb  string // of the button that does it
-	does  string // what it will do, in words
+	does  string // description of its effect
 	done  string
 	form  string // the fields that it asks for: pause, hint or once; empty: none
-	// change makes the facts of the governor's input what they will be; nil: there is no next decision to show.
+	// change applies the action to the governor's input; nil: there is no next decision to show.
 	change func(v *visit, facts map[string]any, now time.Time) error
 	send   func(v *visit, p *plan) error
 	// tests sends the request once, in place of send, which changes nothing.
 	tests bool
 }
 
-// actions returns what may be done, by its name in paths.
+// actions returns the actions by their names in paths.
 func actions() map[string]action {
 	return map[string]action{
 		"run": {
-			title: "Run now", verb: "Run now", done: "A run is planned at once.",
-			does: "One run is sent at once, whatever hints, clamps and a pause say. If the endpoint has a run in progress, or other one-off runs wait, it takes its turn. The schedule goes on as before.",
+			title: "Run now", verb: "Run now", done: "A run is queued.",
+			does: "Queues a one-off run immediately, regardless of hints, clamps and pause. It waits while the endpoint has a run in progress or other one-off runs are ahead in the queue. The schedule does not change.",
 			send: func(v *visit, p *plan) error { return v.post(p.api("/run"), v.value("once"), nil, nil) },
 		},
 		"pause": {
-			title: "Pause", verb: "Pause", done: "It is paused.", form: "pause", change: pausedFacts, send: (*visit).sendPause,
-			does: "No run starts once the pause is in force. A run in progress goes on. Due times that pass are recorded as skipped.",
+			title: "Pause", verb: "Pause", done: "Endpoint paused.", form: "pause", change: pausedFacts, send: (*visit).sendPause,
+			does: "No run starts during the pause. A run in progress continues. Due times during the pause are recorded as skipped.",
 		},
 		"resume": {
-			title: "Resume", verb: "Resume", done: "It is in service again.", does: "The pause ends at once, and the schedule goes on.",
+			title: "Resume", verb: "Resume", done: "Endpoint resumed.", does: "Ends the pause immediately and continues the schedule.",
 			change: func(_ *visit, facts map[string]any, _ time.Time) error { delete(facts, "pausedUntil"); return nil },
 			send:   func(v *visit, p *plan) error { return v.post(p.api("/resume"), v.value("once"), nil, nil) },
 		},
 		"hint": {
-			title: "Hint another interval", verb: "Set the hint", done: "The hint is in force.", form: "hint", change: hintedFacts, send: (*visit).sendHint,
-			does: "The interval replaces the baseline, its backoff included, until the hint expires. Clamps still hold. It replaces an interval hint in force.",
+			title: "Set an interval hint", verb: "Set the hint", done: "Hint set.", form: "hint", change: hintedFacts, send: (*visit).sendHint,
+			does: "The interval replaces the baseline and its backoff until the hint expires. Clamps still hold. An existing interval hint is replaced.",
 		},
 		"once": {
-			title: "Hint one run", verb: "Set the hint", done: "The hint is in force.", form: "once", change: onceFacts, send: (*visit).sendOnce,
-			does: "It can advance a run, never hold one back. It replaces a one-shot hint in force.",
+			title: "Set a one-shot hint", verb: "Set the hint", done: "Hint set.", form: "once", change: onceFacts, send: (*visit).sendOnce,
+			does: "A one-shot hint can advance a run, never delay one. An existing one-shot hint is replaced.",
 		},
 		"clear": {
-			title: "Clear hints", verb: "Clear hints", done: "The hints are gone.", send: (*visit).sendClear,
-			does:   "Both hints are forgotten, whoever wrote them. The baseline is in force again. What the planner wrote it does not write again for four hours.",
+			title: "Clear hints", verb: "Clear hints", done: "Hints cleared.", send: (*visit).sendClear,
+			does:   "Removes both hints, regardless of their author. The baseline is in force again. The planner does not write the same kinds of hints again for four hours.",
 			change: func(_ *visit, facts map[string]any, _ time.Time) error { delete(facts, "hints"); return nil },
 		},
 		"reset": {
-			title: "Reset failures", verb: "Reset failures", done: "The failure count is 0.", does: "The failure count becomes 0. Backoff ends, and a wait that the target asked for.",
+			title: "Reset failures", verb: "Reset failures", done: "Failures reset.", does: "Sets the failure count to 0. Ends the backoff and a Retry-After of the target.",
 			change: func(_ *visit, facts map[string]any, _ time.Time) error {
 				facts["failureCount"] = 0
 				delete(facts, "retryAfter")
@@ -64,18 +64,18 @@ func actions() map[string]action {
 			send: func(v *visit, p *plan) error { return v.post(p.api("/reset-failures"), v.value("once"), nil, nil) },
 		},
 		"test": {
-			title: "Test", verb: "Send it once", done: "It was sent once.", tests: true,
-			does: "Its request is sent once, now, as a run would send it, whatever its state. No run is recorded and nothing about the endpoint changes.",
+			title: "Test", verb: "Send test request", done: "Test request sent.", tests: true,
+			does: "Sends the endpoint's request once, now, also if it is paused. No run is recorded and the endpoint does not change.",
 		},
 		"archive": {
-			title: "Archive", verb: "Archive for good", done: "It is archived.",
-			does: "It never runs again, and this cannot be undone. Its history stays. A run in progress goes on.",
+			title: "Archive", verb: "Archive permanently", done: "Endpoint archived.",
+			does: "The endpoint never runs again. This cannot be undone. Its history is kept. A run in progress continues.",
 			send: func(v *visit, p *plan) error { return v.call(ask{method: http.MethodDelete, path: p.api("")}, nil) },
 		},
 	}
 }
 
-// plan is what a dialog shows of an action.
+// plan is the view model of an action's dialog.
 type plan struct {
 	action
 
@@ -84,9 +84,9 @@ type plan struct {
 	once     string // names the form, so that a second click does nothing
 	now      time.Time
 	until    string           // the default of a pause's end
-	then     *client.Decision // what would follow; nil: nothing to show
+	then     *client.Decision // the next decision; nil: nothing to show
 	note     string           // in place of it
-	removes  []string         // what the action takes away from the endpoint, or took away
+	removes  []string         // hints and pauses that the action removes, or has removed
 }
 
 // api returns the address of something of the endpoint.
@@ -112,13 +112,13 @@ func (v *visit) planned() (plan, error) {
 	return p, nil
 }
 
-// confirm answers with the dialog that says what an action will do, and asks.
+// confirm sends the dialog that describes the effect of an action, and asks for confirmation.
 func (v *visit) confirm() error {
 	p, err := v.planned()
 	if err != nil {
 		return err
 	}
-	if p.form == "" { // With fields, the effect depends on what they hold.
+	if p.form == "" { // With fields, the effect depends on their values.
 		if err := v.foresee(&p); err != nil {
 			return err
 		}
@@ -126,7 +126,7 @@ func (v *visit) confirm() error {
 	return v.dialog(p.title+": "+shorten(p.endpoint.Name, 50), "endpoints", actionDialog(p))
 }
 
-// effect answers with what an action would do with the fields as they are now.
+// effect sends the effect of an action with the current field values.
 func (v *visit) effect() error {
 	p, err := v.planned()
 	if err != nil {
@@ -138,7 +138,7 @@ func (v *visit) effect() error {
 	return v.part(effectPart(p))
 }
 
-// foresee asks the governor what it would decide after the action.
+// foresee asks the governor for its decision after the action.
 func (v *visit) foresee(p *plan) error {
 	if p.change == nil {
 		return nil
@@ -151,14 +151,14 @@ func (v *visit) foresee(p *plan) error {
 		return err
 	}
 	if facts["pausedUntil"] == forEver || p.endpoint.PausedIndefinitely && p.name != "resume" {
-		p.note = "It will not run until somebody resumes."
+		p.note = "It will not run until it is resumed."
 		return nil
 	}
 	p.then = new(client.Decision)
 	return v.post("/v1/explain", "", facts, p.then)
 }
 
-// act does what was confirmed, and shows the decision that follows.
+// act executes the confirmed action, and shows the next decision.
 func (v *visit) act() error {
 	p, err := v.planned()
 	if err != nil {
@@ -183,7 +183,7 @@ func (v *visit) act() error {
 	return v.part(doneDialog(p, d))
 }
 
-// test sends the request of an endpoint once, and shows what came of it.
+// test sends the request of an endpoint once, and shows the outcome.
 func (v *visit) test(p plan) error {
 	v.sendsOnce()
 	var result client.TestResult
@@ -200,7 +200,7 @@ func (v *visit) test(p plan) error {
 // forEver stands for a pause without an end among the facts.
 const forEver = "for ever"
 
-// facts returns what the governor would know of an endpoint, as POST /v1/explain takes it.
+// facts returns the governor's input for an endpoint, in the form of POST /v1/explain.
 func (v *visit) facts(e client.Endpoint) (map[string]any, error) {
 	id, err := endpoints.ParseID(e.ID)
 	if err != nil {
@@ -220,7 +220,7 @@ func (v *visit) facts(e client.Endpoint) (map[string]any, error) {
 	return facts, nil
 }
 
-// factsOf returns what the API tells of what the governor would know.
+// factsOf returns the part of the governor's input that the API's endpoint contains.
 func factsOf(e client.Endpoint) map[string]any {
 	facts := map[string]any{
 		"endpointId": e.ID, "timezone": e.Timezone, "dst": e.DST, "catchUp": e.CatchUp, "jitterMs": e.JitterMs, "failureCount": e.FailureCount,
@@ -268,7 +268,7 @@ func pausedFacts(v *visit, facts map[string]any, now time.Time) error {
 	case until == nil:
 		facts["pausedUntil"] = forEver
 	case !until.After(now):
-		return badField("until", "must lie in the future")
+		return badField("until", "must be in the future")
 	default:
 		facts["pausedUntil"] = *until
 	}
@@ -343,7 +343,7 @@ func (v *visit) sendOnce(p *plan) error {
 	}}, nil)
 }
 
-// sendClear forgets the hints, and keeps what the API says it removed.
+// sendClear removes the hints, and keeps the API's list of removed hints.
 func (v *visit) sendClear(p *plan) error {
 	var e client.Endpoint
 	err := v.call(ask{method: http.MethodDelete, path: p.api("/hints")}, &e)

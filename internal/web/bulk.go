@@ -12,11 +12,11 @@ import (
 // maxBulk is how many endpoints one bulk action takes: a page of them.
 const maxBulk = endpointsPerPage
 
-// bulkPlan is what a dialog shows of an action before it is done to many endpoints.
+// bulkPlan is the view model of the dialog before a bulk action.
 type bulkPlan struct {
 	action  string // pause or resume
 	hit     []client.Endpoint
-	left    []string // what is left alone, and why
+	left    []string // unchanged endpoints with the reason
 	running int      // of hit, in progress
 }
 
@@ -27,12 +27,12 @@ type bulkDone struct {
 	reason   string
 }
 
-// bulkResult is what a bulk action did.
+// bulkResult is the outcome of a bulk action.
 type bulkResult struct {
 	action  string
 	undone  bool // it took another action back, so it offers no undo
 	done    []bulkDone
-	left    []string // what was left alone, and why
+	left    []string // unchanged endpoints with the reason
 	refused []string
 }
 
@@ -42,35 +42,35 @@ type paused struct {
 	reason string
 }
 
-// ticked returns the endpoints and the action that a form names.
+// ticked returns the selected endpoints and the action of a form.
 func (v *visit) ticked() (ids []string, action string, err error) {
 	ids, action = v.r.Form["id"], v.value("action")
 	switch {
 	case action != "pause" && action != "resume":
 		return nil, "", notFound("there is no such action")
 	case len(ids) == 0:
-		return nil, "", &client.Problem{Status: http.StatusUnprocessableEntity, Title: "Nothing is ticked", Detail: "tick the endpoints to " + action}
+		return nil, "", &client.Problem{Status: http.StatusUnprocessableEntity, Title: "No endpoints selected", Detail: "select the endpoints to " + action}
 	case len(ids) > maxBulk:
-		return nil, "", &client.Problem{Status: http.StatusUnprocessableEntity, Title: "Too many", Detail: "at most " + strconv.Itoa(maxBulk) + " endpoints at once"}
+		return nil, "", &client.Problem{Status: http.StatusUnprocessableEntity, Title: "Too many endpoints", Detail: "at most " + strconv.Itoa(maxBulk) + " endpoints at once"}
 	}
 	return ids, action, nil
 }
 
-// leftAlone says why an action passes an endpoint over; empty: it does not. A pause in force stays as it is, because another one would
+// leftAlone returns the reason to skip an endpoint; empty: the action applies. An active pause stays, because another one would
 // move its end.
 func leftAlone(e client.Endpoint, action string) string {
 	switch {
 	case e.State == client.EndpointStateArchived:
-		return "it is archived"
+		return "archived"
 	case action == "pause" && e.State == client.EndpointStatePaused:
-		return "it is paused already"
+		return "already paused"
 	case action == "resume" && e.State == client.EndpointStateActive:
-		return "it is not paused"
+		return "not paused"
 	}
 	return ""
 }
 
-// askBulk answers with the dialog that shows what an action would do to the ticked endpoints.
+// askBulk sends the dialog that shows the effect of an action on the selected endpoints.
 func (v *visit) askBulk() error {
 	ids, action, err := v.ticked()
 	if err != nil {
@@ -97,7 +97,7 @@ func (v *visit) askBulk() error {
 	return v.dialog(title(action)+" "+number(len(p.hit), "endpoint", "endpoints"), "endpoints", bulkDialog(p))
 }
 
-// bulk does what was confirmed to one endpoint after the other, each as its own request.
+// bulk applies the confirmed action to the endpoints one by one, each by its own API request.
 func (v *visit) bulk() error {
 	ids, action, err := v.ticked()
 	if err != nil {
@@ -124,7 +124,7 @@ func (v *visit) bulk() error {
 	})
 }
 
-// undoBulk takes a bulk action back. An endpoint whose pause was changed since then is left alone.
+// undoBulk reverts a bulk action. It skips an endpoint if its pause was changed since then.
 func (v *visit) undoBulk() error {
 	ids, action, err := v.ticked()
 	if err != nil {
@@ -139,13 +139,13 @@ func (v *visit) undoBulk() error {
 	return v.each(&r, ids, func(i int, e client.Endpoint) (string, error) {
 		changed := leftAlone(e, back) != "" || back == "resume" && (instantField(e.PausedUntil) != ends[i] || text(e.PauseReason) != reasons[i])
 		if changed {
-			return "it was changed since then", nil
+			return "changed since then", nil
 		}
 		pause := paused{reason: reasons[i]}
 		if ends[i] != "" {
 			until, err := time.Parse(time.RFC3339Nano, ends[i])
 			if err != nil || back == "pause" && !until.After(time.Now()) {
-				return "its pause would be over", nil //nolint:nilerr // As for one that cannot be read.
+				return "the end of its pause has passed", nil //nolint:nilerr // As for one that cannot be read.
 			}
 			pause.until = &until
 		}
@@ -177,7 +177,7 @@ func (v *visit) each(r *bulkResult, ids []string, do func(i int, e client.Endpoi
 		r.refused = append(r.refused, id+": "+problem.Detail)
 		everywhere := problem.Status >= http.StatusInternalServerError || problem.Status == http.StatusTooManyRequests
 		if everywhere && i+1 < len(ids) {
-			r.refused = append(r.refused, number(len(ids)-i-1, "endpoint after it was", "endpoints after it were")+" not tried")
+			r.refused = append(r.refused, number(len(ids)-i-1, "endpoint after it was", "endpoints after it were")+" not attempted")
 		}
 		if len(r.done) == 0 && (everywhere || i+1 == len(ids)) {
 			problem.Detail = "nothing was changed: " + strings.Join(append(r.refused, r.left...), "; ")
@@ -204,14 +204,14 @@ func (v *visit) bulkPause(action string, now time.Time) (p paused, err error) {
 		return p, nil
 	}
 	if p.reason = v.value("reason"); p.reason == "" {
-		return p, badField("reason", "must say why")
+		return p, badField("reason", "must be set: a reason for the pause")
 	}
 	if p.until, err = v.instant("until"); err != nil {
 		return p, err
 	}
 	switch {
 	case v.value("for") != "" && p.until != nil:
-		return p, badField("until", "must be empty, because a length is given; keep one of the two")
+		return p, badField("until", "must be empty if a duration is given; keep one of the two")
 	case v.value("for") != "":
 		length, err := v.length("for")
 		if err != nil {
@@ -220,12 +220,12 @@ func (v *visit) bulkPause(action string, now time.Time) (p paused, err error) {
 		p.until = new(now.Add(time.Duration(length) * time.Millisecond).UTC().Truncate(time.Second))
 	}
 	if p.until != nil && !p.until.After(now) {
-		return p, badField("until", "must lie in the future")
+		return p, badField("until", "must be in the future")
 	}
 	return p, nil
 }
 
-// words says what a bulk action did.
+// words describes the outcome of a bulk action.
 func (r bulkResult) words() string {
 	words := number(len(r.done), "endpoint", "endpoints") + map[string]string{"pause": " paused", "resume": " resumed"}[r.action]
 	if r.undone {
@@ -234,20 +234,20 @@ func (r bulkResult) words() string {
 	return words
 }
 
-// end says when the pause ends that was set; empty: there is none to tell of.
+// end describes the end of the pause that was set; empty: none was set.
 func (r bulkResult) end() string {
 	switch {
 	case r.action != "pause" || r.undone || len(r.done) == 0:
 		return ""
 	case r.done[0].until == "":
-		return "The pause lasts until somebody resumes."
+		return "The pause lasts until the endpoints are resumed."
 	default:
 		until, _ := time.Parse(time.RFC3339Nano, r.done[0].until) // It was written here.
 		return "The pause ends at " + dated(until) + "."
 	}
 }
 
-// undo says what the undo of the action does.
+// undo describes the undo of the action.
 func (r bulkResult) undo() string {
 	what := number(len(r.done), "endpoint", "endpoints")
 	if len(r.done) != 1 {

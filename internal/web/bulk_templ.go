@@ -52,15 +52,15 @@ func bulkDialog(p bulkPlan) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if p.action == "pause" {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "No run starts once the pause is in force. Due times that pass are recorded as skipped. ")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "No run starts during the pause. Due times during the pause are recorded as skipped. ")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			if p.running > 0 {
 				var templ_7745c5c3_Var3 string
-				templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(number(p.running, "run is", "runs are") + " in progress and " + map[bool]string{true: "goes", false: "go"}[p.running == 1] + " on.")
+				templ_7745c5c3_Var3, templ_7745c5c3_Err = templ.JoinStringErrs(number(p.running, "run is", "runs are") + " in progress and " + map[bool]string{true: "continues", false: "continue"}[p.running == 1] + ".")
 				if templ_7745c5c3_Err != nil {
-					return templ.Error{Err: templ_7745c5c3_Err, FileName: `bulk.templ`, Line: 18, Col: 138}
+					return templ.Error{Err: templ_7745c5c3_Err, FileName: `bulk.templ`, Line: 18, Col: 146}
 				}
 				_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var3))
 				if templ_7745c5c3_Err != nil {
@@ -68,7 +68,7 @@ func bulkDialog(p bulkPlan) templ.Component {
 				}
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "Their pauses end at once, and their schedules go on.")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "Ends their pauses immediately and continues their schedules.")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -124,7 +124,7 @@ func bulkDialog(p bulkPlan) templ.Component {
 			}
 		}
 		if p.action == "pause" {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "<label>Reason <input type=\"text\" name=\"reason\" maxlength=\"500\" required placeholder=\"kept with each pause\"></label><div class=\"fields\"><label>For (empty: until somebody resumes) <input type=\"text\" name=\"for\" value=\"1h\" placeholder=\"1h\"></label> <label>Or until (UTC) <input type=\"datetime-local\" name=\"until\"></label></div>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 10, "<label>Reason <input type=\"text\" name=\"reason\" maxlength=\"500\" required placeholder=\"stored with each pause\"></label><div class=\"fields\"><label>Duration (empty: until resumed) <input type=\"text\" name=\"for\" value=\"1h\" placeholder=\"1h\"></label> <label>Or until (UTC) <input type=\"datetime-local\" name=\"until\"></label></div>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -176,9 +176,9 @@ func bulkLeft(endpoints string, reasons []string) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var8 string
-		templ_7745c5c3_Var8, templ_7745c5c3_Err = templ.JoinStringErrs(endpoints + " left alone:")
+		templ_7745c5c3_Var8, templ_7745c5c3_Err = templ.JoinStringErrs(endpoints + " not changed:")
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `bulk.templ`, Line: 59, Col: 45}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `bulk.templ`, Line: 59, Col: 46}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var8))
 		if templ_7745c5c3_Err != nil {
@@ -352,7 +352,7 @@ func bulkName(e client.Endpoint) templ.Component {
 	})
 }
 
-// bulkDoneDialog shows what a bulk action did, and offers to take it back.
+// bulkDoneDialog shows the outcome of a bulk action, and offers to undo it.
 func bulkDoneDialog(r bulkResult) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context

@@ -8,7 +8,7 @@ import (
 	"rubato/docs"
 )
 
-// scenario is a line of the guarantee card: what the suite of test/chaos broke, and what the audit of the database found after it.
+// scenario is a row of the guarantee card: the fault that test/chaos injected, and the audit of the database after it.
 type scenario struct {
 	Name       string `json:"name"`
 	Fault      string `json:"fault"`

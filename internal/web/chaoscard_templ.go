@@ -8,7 +8,7 @@ package web
 import "github.com/a-h/templ"
 import templruntime "github.com/a-h/templ/runtime"
 
-// chaosCardPart shows what broke on purpose before this was built, and what came of it.
+// chaosCardPart shows the results of the chaos tests of this build.
 func chaosCardPart(c chaosCard) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -35,19 +35,19 @@ func chaosCardPart(c chaosCard) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if len(c) == 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "<h2 id=\"chaos-title\">What held when things were broken on purpose</h2><p class=\"empty\">Nothing is known of that here: this build carries no guarantee card. What is above comes from this installation's own runs alone. A card is written by the suite that breaks the real programs in every way, <code>make chaos CARD=docs/guarantee-card.md</code>, and comes with the next build.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "<h2 id=\"chaos-title\">Chaos tests</h2><p class=\"empty\">This build contains no guarantee card. The results above come from the runs of this installation. The chaos suite, which injects faults into the real programs, writes the card for the next build: <code>make chaos CARD=docs/guarantee-card.md</code>.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<h2 id=\"chaos-title\">What held when things were broken on purpose <small>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<h2 id=\"chaos-title\">Chaos tests <small>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var2 string
-			templ_7745c5c3_Var2, templ_7745c5c3_Err = templ.JoinStringErrs("before this was built, " + c.at().UTC().Format("2 January 2006"))
+			templ_7745c5c3_Var2, templ_7745c5c3_Err = templ.JoinStringErrs("of this build, " + c.at().UTC().Format("2 January 2006"))
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `chaoscard.templ`, Line: 13, Col: 143}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `chaoscard.templ`, Line: 13, Col: 102}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var2))
 			if templ_7745c5c3_Err != nil {
@@ -71,7 +71,7 @@ func chaosCardPart(c chaosCard) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if c.sum(broken) == 0 {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "<span class=\"badge good\">no promise broken</span>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 6, "<span class=\"badge good\">all guarantees held</span>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -94,7 +94,7 @@ func chaosCardPart(c chaosCard) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "</p><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"chaos-title\"><table class=\"dense\"><thead><tr><th>Scenario</th><th>What was broken</th><th class=\"right\">Starts</th><th class=\"right\">Duplicates</th><th class=\"right\">Overlaps</th><th class=\"right\">Late, p99</th><th class=\"right\">Back after</th><th>Promises</th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "</p><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"chaos-title\"><table class=\"dense\"><thead><tr><th>Scenario</th><th>Injected fault</th><th class=\"right\">Starts</th><th class=\"right\">Duplicates</th><th class=\"right\">Overlaps</th><th class=\"right\">Late, p99</th><th class=\"right\">Recovery</th><th>Guarantees</th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -78,7 +78,7 @@ func (f *form) putTLS(d map[string]any) {
 	}
 }
 
-// members reads a list whose members are written in a row of fields each. Rows without a type are no members.
+// members reads a list whose members are written in a row of fields each. Rows without a type are ignored.
 func (f *form) members(list string, most int, read func(i int) map[string]any) (members []any) {
 	f.used[list] = nil
 	for i := range most {
@@ -98,7 +98,7 @@ func (f *form) rule(i int) map[string]any {
 	switch kind {
 	case "latency":
 		if n, err := parseLength(of); err != nil {
-			f.errors[row("rule", i, "")] = "must say how long it may take, such as 500ms"
+			f.errors[row("rule", i, "")] = "must be a maximum latency, such as 500ms"
 		} else {
 			rule["maxLatencyMs"] = float64(n)
 		}
@@ -117,10 +117,10 @@ func (f *form) rule(i int) map[string]any {
 	return rule
 }
 
-// redaction returns a rule about what is hidden as the API takes it.
+// redaction returns a redaction rule in the form of the API.
 func (f *form) redaction(i int) map[string]any {
 	kind, of := f.get(row("redact", i, "Type")), plainLines(f.fields[row("redact", i, "Of")])
-	if kind != "pattern" { // Blanks matter in a pattern, and in what stands in place of what it finds.
+	if kind != "pattern" { // Blanks are significant in a pattern and its replacement.
 		of = strings.TrimSpace(of)
 	}
 	return with(with(map[string]any{}, kind, of), "replacement", plainLines(f.fields[row("redact", i, "Value")]))
@@ -187,7 +187,7 @@ func lineText(text string) string {
 	return strings.TrimSpace(quoted.String())
 }
 
-// unquoted reads what stands behind a name on a line. A text in quotes is one with its quotes, unless no line could hold what JSON reads in it.
+// unquoted reads the value after a name on a line. A text in quotes is one with its quotes, unless no line could hold what JSON reads in it.
 func unquoted(text string) string {
 	var value string
 	if json.Unmarshal([]byte(text), &value) == nil && strings.HasPrefix(text, `"`) && !fitsLine(value) {
@@ -253,7 +253,7 @@ func (f *form) rows(list string, most int) int {
 	return min(n, most)
 }
 
-// written reports whether any field whose name begins so holds something, or is wrong.
+// written reports whether any field with this name prefix has a value or an error.
 func (f *form) written(prefix string) bool {
 	for name := range f.errors {
 		if strings.HasPrefix(name, prefix) {

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// compositePart is a field whose parts belong together.
+// compositePart shows a field that consists of several inputs.
 func compositePart(f form, field contract.Field) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -95,7 +95,7 @@ func authPart(f form, title string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = input(f, "authPassword", "Password, by its secret", `{{secret "shop-password"}}`).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = input(f, "authPassword", "Password (secret reference)", `{{secret "shop-password"}}`).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -103,7 +103,7 @@ func authPart(f form, title string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = input(f, "authToken", "Token, by its secret", `{{secret "shop-token"}}`).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = input(f, "authToken", "Token (secret reference)", `{{secret "shop-token"}}`).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -115,7 +115,7 @@ func authPart(f form, title string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = input(f, "authValue", "Value, by its secret", `{{secret "shop-key"}}`).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = input(f, "authValue", "Value (secret reference)", `{{secret "shop-key"}}`).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -135,7 +135,7 @@ func authPart(f form, title string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = input(f, "authClientSecret", "Client secret, by its secret", `{{secret "shop-client"}}`).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = input(f, "authClientSecret", "Client secret (secret reference)", `{{secret "shop-client"}}`).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -203,7 +203,7 @@ func rulesPart(f form, title string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, " <span class=\"hint\">what an answer must satisfy beside its status: all of them</span></summary><div class=\"rows\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 11, " <span class=\"hint\">additional conditions on the response; all must hold</span></summary><div class=\"rows\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -226,7 +226,7 @@ func rulesPart(f form, title string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "\">Another rule</button></details>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 13, "\">Add rule</button></details>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -278,7 +278,7 @@ func redactPart(f form, title string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 17, " <span class=\"hint\">what is hidden before anything is kept or shown</span></summary><div class=\"rows\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 17, " <span class=\"hint\">values to hide before a response is stored or shown</span></summary><div class=\"rows\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -301,7 +301,7 @@ func redactPart(f form, title string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 19, "\">Hide more</button></details>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 19, "\">Add redaction</button></details>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -353,15 +353,15 @@ func tlsPart(f form, title string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 23, " <span class=\"hint\">whom calls over https trust, and as whom they come</span></summary><div class=\"fields\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 23, " <span class=\"hint\">trusted CAs and client certificate for https</span></summary><div class=\"fields\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = input(f, "tlsServerName", "Name of the target", "the host of the URL").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = input(f, "tlsServerName", "Server name", "the host of the URL").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = choices(f, "tlsMinVersion", "Version at least", [][2]string{{"", "1.2"}, {"1.3", "1.3"}}).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = choices(f, "tlsMinVersion", "Minimum TLS version", [][2]string{{"", "1.2"}, {"1.3", "1.3"}}).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -369,19 +369,19 @@ func tlsPart(f form, title string) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = area(f, "tlsCaCertificates", "Trusted certificates (PEM), instead of the system's", "-----BEGIN CERTIFICATE-----", 2).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = area(f, "tlsCaCertificates", "Trusted CA certificates (PEM), instead of the system's", "-----BEGIN CERTIFICATE-----", 2).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = area(f, "tlsClientCertificate", "Client certificate (PEM), leaf first", "-----BEGIN CERTIFICATE-----", 2).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = area(f, "tlsClientCertificate", "Client certificate chain (PEM), leaf first", "-----BEGIN CERTIFICATE-----", 2).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = input(f, "tlsClientKey", "Its key, by its secret", `{{secret "shop-client-key"}}`).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = input(f, "tlsClientKey", "Client key (secret reference)", `{{secret "shop-client-key"}}`).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = check(f, "tlsSkipVerify", "Do not verify the target, where the operator allows it").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = check(f, "tlsSkipVerify", "Skip certificate verification (only if the operator allows it)").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -418,19 +418,19 @@ func ruleRow(f form, i int) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = cell(f, row("rule", i, "Type"), "Of", [][2]string{{"", "none"}, {"header", "header"}, {"body", "body"}, {"json", "place in JSON"}, {"cel", "expression"}, {"latency", "time"}}).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = cell(f, row("rule", i, "Type"), "Type", [][2]string{{"", "none"}, {"header", "header"}, {"body", "body"}, {"json", "JSON path"}, {"cel", "CEL expression"}, {"latency", "latency"}}).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = cellText(f, row("rule", i, "Of"), row("rule", i, ""), "Which", "$.status").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = cellText(f, row("rule", i, "Of"), row("rule", i, ""), "Name, path or expression", "$.status").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = cell(f, row("rule", i, "Op"), "Compared", [][2]string{{"", "equals, or exists"}, {"exists", "exists"}, {"equals", "equals"}, {"notEquals", "does not equal"}, {"matches", "matches"}, {"less", "<"}, {"lessOrEqual", "≤"}, {"greater", ">"}, {"greaterOrEqual", "≥"}}).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = cell(f, row("rule", i, "Op"), "Operator", [][2]string{{"", "equals, or exists"}, {"exists", "exists"}, {"equals", "equals"}, {"notEquals", "does not equal"}, {"matches", "matches"}, {"less", "<"}, {"lessOrEqual", "≤"}, {"greater", ">"}, {"greaterOrEqual", "≥"}}).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = cellText(f, row("rule", i, "Value"), row("rule", i, ""), "With", "ok").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = cellText(f, row("rule", i, "Value"), row("rule", i, ""), "Value", "ok").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -471,19 +471,19 @@ func redactRow(f form, i int) templ.Component {
 			templ_7745c5c3_Var12 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 29, "<div class=\"row\"><div class=\"fields rule\" role=\"group\" aria-label=\"What is hidden\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 29, "<div class=\"row\"><div class=\"fields rule\" role=\"group\" aria-label=\"Redaction rule\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = cell(f, row("redact", i, "Type"), "Hide", [][2]string{{"", "nothing"}, {"header", "header"}, {"jsonPath", "place in JSON"}, {"pattern", "pattern (RE2)"}}).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = cell(f, row("redact", i, "Type"), "Hide", [][2]string{{"", "nothing"}, {"header", "header"}, {"jsonPath", "JSON path"}, {"pattern", "pattern (RE2)"}}).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = cellText(f, row("redact", i, "Of"), row("redact", i, ""), "Which", "$..token").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = cellText(f, row("redact", i, "Of"), row("redact", i, ""), "Name, path or pattern", "$..token").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = cellText(f, row("redact", i, "Value"), row("redact", i, ""), "Shown in its place", "***").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = cellText(f, row("redact", i, "Value"), row("redact", i, ""), "Replacement", "***").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -569,7 +569,7 @@ func cell(f form, name, title string, choices [][2]string) templ.Component {
 	})
 }
 
-// cellText is a text in a row of fields, whose error stands below the row. One of several lines stands in a field that keeps them.
+// cellText is a text input in a row of fields; its error is shown below the row. A text of several lines gets a textarea, which keeps line breaks.
 func cellText(f form, name, at, title, placeholder string) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -966,7 +966,7 @@ func tryPart(f form) templ.Component {
 			templ_7745c5c3_Var35 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 66, "<section class=\"card\" aria-labelledby=\"try-title\"><h2 id=\"try-title\">Try it <small>sent once, now, as a run would send it; nothing is stored</small></h2><button id=\"try\" type=\"button\" class=\"secondary\" hx-post=\"/console/draft/try\" hx-target=\"#tried\" hx-swap=\"innerHTML\" hx-disable=\"this\">Send it once</button><div id=\"tried\" aria-live=\"polite\" hx-morph-skip></div></section>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 66, "<section class=\"card\" aria-labelledby=\"try-title\"><h2 id=\"try-title\">Test request <small>sends the request once, now; nothing is stored</small></h2><button id=\"try\" type=\"button\" class=\"secondary\" hx-post=\"/console/draft/try\" hx-target=\"#tried\" hx-swap=\"innerHTML\" hx-disable=\"this\">Send test request</button><div id=\"tried\" aria-live=\"polite\" hx-morph-skip></div></section>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

@@ -13,7 +13,7 @@ import (
 	"rubato/internal/schedule"
 )
 
-// draftView is what is shown of an endpoint while it is typed.
+// draftView is the view model of the preview of an endpoint's form.
 type draftView struct {
 	quiet    bool // nothing was asked yet
 	errors   map[string]string
@@ -24,7 +24,7 @@ type draftView struct {
 	now      time.Time
 }
 
-// draft checks what was typed as far as storing it would, without storing it, and foresees its first runs.
+// draft validates the form like a write, without storing it, and shows the first runs.
 func (v *visit) draft() error {
 	f := v.typed()
 	document := f.document()
@@ -52,7 +52,7 @@ func (v *visit) draft() error {
 	return v.part(draftPart(f, view))
 }
 
-// checkDraft asks the API what it would say to the document: a dry run of an import judges a line as a request would be.
+// checkDraft validates the document by a dry run of an import, because that applies the rules of a write.
 func (v *visit) checkDraft(f *form, document map[string]any, view *draftView) error {
 	line := maps.Clone(document)
 	if f.id != "" {
@@ -71,7 +71,7 @@ func (v *visit) checkDraft(f *form, document map[string]any, view *draftView) er
 	}
 	var result client.ImportResult
 	if err := json.NewDecoder(bytes.NewReader(answer)).Decode(&result); err != nil {
-		return fmt.Errorf("reading what the API says to a draft: %w", err)
+		return fmt.Errorf("reading the API's response to a draft: %w", err)
 	}
 	if result.Warnings != nil {
 		view.warnings = *result.Warnings

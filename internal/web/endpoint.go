@@ -33,7 +33,7 @@ type dossier struct {
 	write    bool
 }
 
-// endpointAPI returns the API's path of an endpoint, and of what is below it.
+// endpointAPI returns the API path of an endpoint or of a resource below it.
 func endpointAPI(id, below string) string { return "/v1/endpoints/" + url.PathEscape(id) + below }
 
 func (v *visit) endpoint() error {
@@ -52,7 +52,7 @@ func (v *visit) dossier(id string) (dossier, error) {
 	return d, v.complete(&d)
 }
 
-// complete reads what is to be shown beside the endpoint itself.
+// complete reads the data that the page shows in addition to the endpoint.
 func (v *visit) complete(d *dossier) error {
 	id := d.endpoint.ID
 	var due client.Preview

@@ -20,7 +20,7 @@ import (
 
 const endpointsPerPage = 50
 
-// search is what a list of endpoints shows.
+// search is the filter of a list of endpoints.
 type search struct {
 	text   string // how names begin, or the id of an endpoint
 	labels []string

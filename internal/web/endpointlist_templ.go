@@ -47,7 +47,7 @@ func endpointListPage(rows endpointRows) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "</div><search><form class=\"filters\" method=\"get\" action=\"/console/endpoints\" hx-get=\"/console/endpoints\" hx-target=\"#endpoints\" hx-swap=\"outerMorph\" hx-replace-url=\"true\" hx-include=\"this\" hx-trigger=\"input delay:200ms, submit\" hx-sync=\"this:replace\"><label><span>Name begins with</span> <input type=\"search\" name=\"q\" value=\"")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "</div><search><form class=\"filters\" method=\"get\" action=\"/console/endpoints\" hx-get=\"/console/endpoints\" hx-target=\"#endpoints\" hx-swap=\"outerMorph\" hx-replace-url=\"true\" hx-include=\"this\" hx-trigger=\"input delay:200ms, submit\" hx-sync=\"this:replace\"><label><span>Name prefix</span> <input type=\"search\" name=\"q\" value=\"")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -60,7 +60,7 @@ func endpointListPage(rows endpointRows) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "\" placeholder=\"or an id\" data-search spellcheck=\"false\"></label> <label><span>Labels</span> <input type=\"search\" name=\"label\" value=\"")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 4, "\" placeholder=\"or an ID\" data-search spellcheck=\"false\"></label> <label><span>Labels</span> <input type=\"search\" name=\"label\" value=\"")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -77,7 +77,7 @@ func endpointListPage(rows endpointRows) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = option("", rows.state, "in service").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = option("", rows.state, "not archived").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -227,7 +227,7 @@ func endpointTable(rows endpointRows) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if rows.text != "" || rows.state != "" || len(rows.labels) > 0 {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 16, "<p class=\"empty\">No endpoint matches. <a href=\"/console/endpoints\">Show all that are in service</a></p>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 16, "<p class=\"empty\">No endpoint matches. <a href=\"/console/endpoints\">Show all endpoints</a></p>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -247,7 +247,7 @@ func endpointTable(rows endpointRows) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if rows.write {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 19, "<th class=\"tick\"><input type=\"checkbox\" data-tick-all aria-label=\"Tick all\"></th>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 19, "<th class=\"tick\"><input type=\"checkbox\" data-tick-all aria-label=\"Select all\"></th>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -265,7 +265,7 @@ func endpointTable(rows endpointRows) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			if rows.write {
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 22, "<div class=\"bulk\"><button type=\"submit\" name=\"action\" value=\"pause\" class=\"secondary\" data-needs-tick disabled>Pause ticked…</button> <button type=\"submit\" name=\"action\" value=\"resume\" class=\"secondary\" data-needs-tick disabled>Resume ticked…</button> <span class=\"hint\" data-tick-count aria-live=\"polite\"></span></div>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 22, "<div class=\"bulk\"><button type=\"submit\" name=\"action\" value=\"pause\" class=\"secondary\" data-needs-tick disabled>Pause selected…</button> <button type=\"submit\" name=\"action\" value=\"resume\" class=\"secondary\" data-needs-tick disabled>Resume selected…</button> <span class=\"hint\" data-tick-count aria-live=\"polite\"></span></div>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}
@@ -430,9 +430,9 @@ func endpointCells(rows endpointRows, e client.Endpoint) templ.Component {
 				return templ_7745c5c3_Err
 			}
 			var templ_7745c5c3_Var17 string
-			templ_7745c5c3_Var17, templ_7745c5c3_Err = templ.JoinStringErrs("Tick " + e.Name)
+			templ_7745c5c3_Var17, templ_7745c5c3_Err = templ.JoinStringErrs("Select " + e.Name)
 			if templ_7745c5c3_Err != nil {
-				return templ.Error{Err: templ_7745c5c3_Err, FileName: `endpointlist.templ`, Line: 133, Col: 97}
+				return templ.Error{Err: templ_7745c5c3_Err, FileName: `endpointlist.templ`, Line: 133, Col: 99}
 			}
 			_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var17))
 			if templ_7745c5c3_Err != nil {
@@ -804,7 +804,7 @@ func sparkline(runs []stats.RunSample) templ.Component {
 	})
 }
 
-// firstEndpoint tells what to do where nothing is registered.
+// firstEndpoint shows how to register the first endpoint.
 func firstEndpoint(write bool) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -831,12 +831,12 @@ func firstEndpoint(write bool) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if write {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 72, "<a href=\"/console/endpoints/new\">Register the first</a>: a URL and how often to call it are enough; its next runs are shown while you type. Many at once come from files, by <code>rubato endpoints apply -f endpoints.yaml</code>.")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 72, "<a href=\"/console/endpoints/new\">Register the first endpoint</a>: a URL and an interval are enough. The form shows its next runs as you type. To register many endpoints from files, use <code>rubato endpoints apply -f endpoints.yaml</code>.")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 73, "A key with the scope <code>write</code> may register one.")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 73, "Registering one needs a key with the scope <code>write</code>.")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

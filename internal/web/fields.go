@@ -93,7 +93,7 @@ func readPairs(field contract.Field, written string) (any, error) {
 		name, value = strings.TrimSpace(name), strings.TrimSpace(value)
 		if !found || name == "" {
 			separator := map[string]string{":": "a colon", "=": "an equals sign"}[field.Separator]
-			return nil, fmt.Errorf("every line is a name, %s and a value, such as %s", separator, field.Placeholder)
+			return nil, fmt.Errorf("every line must be a name, %s and a value, such as %s", separator, field.Placeholder)
 		}
 		if _, twice := object[name]; twice {
 			return nil, fmt.Errorf("names %s twice", name)
@@ -118,7 +118,7 @@ func withZone(at string) string {
 	}
 }
 
-// fieldsOf returns what the form of an endpoint is filled with.
+// fieldsOf returns the field values of an endpoint's form.
 func fieldsOf(e client.Endpoint) map[string]string {
 	endpoint := object(plain(e))
 	fields := map[string]string{"baseline": "interval"}

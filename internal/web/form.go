@@ -17,7 +17,7 @@ import (
 	"rubato/internal/contract"
 )
 
-// form is the page on which an endpoint is written. Fields hold what was typed, right or wrong, by the names of the API.
+// form is the view model of the form of an endpoint. Fields hold the typed values, valid or not, by their API names.
 type form struct {
 	id      string // of the endpoint to edit; empty: a new one
 	version int64
@@ -25,11 +25,11 @@ type form struct {
 	fields  map[string]string
 	errors  map[string]string // by field
 	used    map[string][]int  // the rows of a list that are its members, in their order
-	problem string            // what no field is to blame for
+	problem string            // error that belongs to no field
 	draft   draftView
 }
 
-// newForm returns a form with what somebody typed, or what an endpoint has.
+// newForm returns a form with typed values, or with those of an endpoint.
 func newForm(fields map[string]string) form {
 	return form{fields: fields, errors: map[string]string{}, used: map[string][]int{}}
 }
@@ -86,7 +86,7 @@ func (v *visit) create() error {
 	return v.seeOther("/console/endpoints/" + made.ID)
 }
 
-// edit sends what differs from what the form was filled with, and only where nobody else has edited meanwhile.
+// edit sends the changed fields as a patch. If the endpoint was edited since the form was opened, the patch is refused.
 func (v *visit) edit() error {
 	f := v.typed()
 	f.id = v.r.PathValue("id")
@@ -115,10 +115,10 @@ func (v *visit) edit() error {
 	return v.refill(f)
 }
 
-// overtaken says at its fields what is stored by now where that differs from what was typed, and lets the form be sent again all the same.
+// overtaken shows the stored values at the fields that differ from the typed ones, and lets the form be sent again with the new version.
 func (f *form) overtaken(stored map[string]string, version int64) {
 	f.version = version
-	f.problem = "The endpoint was changed since it was read. What is stored now stands at the fields where it differs from yours; saving again puts yours in its place."
+	f.problem = "The endpoint was changed since you opened it. Stored values that differ from yours are shown at their fields. Save again to overwrite them with yours."
 	names := maps.Clone(f.fields)
 	maps.Copy(names, stored)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
@@ -149,7 +149,7 @@ func (v *visit) refuse(f form, err error) error {
 	return v.refill(f)
 }
 
-// take keeps what the API has against what was typed, to be shown. Errors that are about something else it returns.
+// take keeps the API's validation errors, to be shown at their fields. It returns all other errors.
 func (f *form) take(err error) error {
 	problem := problemOf(err)
 	if problem.Status >= http.StatusInternalServerError {
@@ -170,7 +170,7 @@ func (v *visit) refill(f form) error {
 	return v.html(http.StatusUnprocessableEntity, layout(v.frame(page{title: "Endpoint", nav: "endpoints"}), formPage(f)))
 }
 
-// blame sorts errors of the API to the fields that they are about; what no field is about goes above the form.
+// blame assigns API errors to their fields; an error without a field is shown above the form.
 func (f *form) blame(list *[]client.FieldError) {
 	if list == nil {
 		return
@@ -231,7 +231,7 @@ func objectField(object, member string) string {
 	return flat(object, member)
 }
 
-// rowFor returns the row that a member of a list was read from. What is about all of the list is told at its first row.
+// rowFor returns the row that a member of a list was read from. An error of the whole list is shown at its first row.
 func (f *form) rowFor(list, index string) string {
 	i, err := strconv.Atoi(strings.TrimSuffix(index, "]"))
 	if err != nil || i >= len(f.used[list]) {

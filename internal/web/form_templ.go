@@ -236,12 +236,12 @@ func formBody(f form) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if f.id == "" {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, "<h2 id=\"preview-title\">Its first runs</h2>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, "<h2 id=\"preview-title\">First runs</h2>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 22, "<h2 id=\"preview-title\">Its next runs</h2>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 22, "<h2 id=\"preview-title\">Next runs</h2>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1122,7 +1122,7 @@ func draftPart(f form, view draftView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 87, "<p class=\"empty\">No due time follows from this yet.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 87, "<p class=\"empty\">No due times yet.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -1137,9 +1137,9 @@ func draftPart(f form, view draftView) templ.Component {
 
 func stillWrong(fields int) string {
 	if fields == 1 {
-		return "One field is not right yet."
+		return "One field is invalid."
 	}
-	return count(int64(fields)) + " fields are not right yet."
+	return count(int64(fields)) + " fields are invalid."
 }
 
 func warnings(list []client.FieldError) templ.Component {

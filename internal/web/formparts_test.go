@@ -76,9 +76,9 @@ func TestFactsAreFieldsThatAreNotOff(t *testing.T) {
 	require.Equal(t, []fact{
 		{title: "Id", value: "ep_1"},
 		{title: "Interval", value: "1 min"},
-		{title: "Timeout of a request", value: "30 s", common: true},
-		{title: "Redirects to follow", value: "2"},
-		{title: "Attempts of a due time", value: "1", common: true},
+		{title: "Request timeout", value: "30 s", common: true},
+		{title: "Maximum redirects", value: "2"},
+		{title: "Maximum attempts", value: "1", common: true},
 		{title: "Authentication", value: "bearer"},
 		{title: "Signed", value: "yes"},
 		{title: "Redaction", value: "2"},

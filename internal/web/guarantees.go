@@ -10,19 +10,19 @@ import (
 type promise struct {
 	name, means string
 	broken      int64
-	measured    string // what was counted, in words
+	measured    string // description of the count
 	counts      bool   // broken says whether it held; else the line states a figure
 }
 
 // card returns the guarantees that history can be held against. docs/guarantees.md has all of them, and the tests that hold them up.
 func card(p stats.GuaranteeStats) []promise {
 	return []promise{
-		{name: "Never early", means: "No request starts before its due time by the database's clock, give or take 50 ms.", broken: p.Early, measured: "started early", counts: true},
+		{name: "Never early", means: "No request starts more than 50 ms before its due time, by the database's clock.", broken: p.Early, measured: "started early", counts: true},
 		{name: "One result", means: "A due time has at most one result that succeeded.", broken: p.Doubled, measured: "runs of a due time that succeeded twice", counts: true},
-		{name: "No overlap", means: "Two requests to one endpoint are not open at once, but where the first one's worker was frozen or lost.", broken: p.Overlapping, measured: "started while another was open", counts: true},
-		{name: "No run stays running", means: "A run whose lock is over is settled within 105 s.", broken: p.Stuck, measured: "live runs that nobody settled", counts: true},
-		{name: "Nothing is hidden: lost", means: "A run whose outcome nobody knows is called lost, never failed.", broken: p.Lost, measured: "lost runs"},
-		{name: "Nothing is hidden: skipped", means: "Every due time that passed without a run is on record.", broken: p.SkippedDue, measured: "due times skipped, each on record"},
+		{name: "No overlap", means: "Requests to an endpoint do not overlap, except if the first request's worker was frozen or lost.", broken: p.Overlapping, measured: "started while another was open", counts: true},
+		{name: "No run stays running", means: "A run whose lock has expired is settled within 105 s.", broken: p.Stuck, measured: "running runs past the limit", counts: true},
+		{name: "Nothing is hidden: lost", means: "A run with an unknown outcome is recorded as lost, never as failed.", broken: p.Lost, measured: "lost runs"},
+		{name: "Nothing is hidden: skipped", means: "Every due time that passed without a run is recorded.", broken: p.SkippedDue, measured: "due times skipped, all recorded"},
 	}
 }
 
@@ -34,7 +34,7 @@ func (v *visit) guarantees() error {
 	return v.show(page{title: "Guarantees", nav: "guarantees"}, guaranteesPage(p, v.card))
 }
 
-// guaranteesLive keeps what the newest runs say up to date.
+// guaranteesLive streams updates of the checks of the newest runs.
 func (v *visit) guaranteesLive() error {
 	return v.live(func() (templ.Component, error) {
 		p, err := v.figures.Proof(v.r.Context(), v.who.TenantID)

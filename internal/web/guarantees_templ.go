@@ -47,7 +47,7 @@ func guaranteesPage(p stats.GuaranteeStats, c chaosCard) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<p class=\"hint\">The page of guarantees names the tests behind each line. <code>rubato audit</code> checks the whole history of a database, and writes a card of its own.</p>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<p class=\"hint\">docs/guarantees.md names the tests of each guarantee. <code>rubato audit</code> checks the whole history of a database.</p>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -55,7 +55,7 @@ func guaranteesPage(p stats.GuaranteeStats, c chaosCard) templ.Component {
 	})
 }
 
-// proofPart holds the newest runs of the tenant against what is promised.
+// proofPart checks the newest runs of the tenant against the guarantees.
 func proofPart(p stats.GuaranteeStats) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -81,7 +81,7 @@ func proofPart(p stats.GuaranteeStats) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = figure("Runs looked at", count(p.Runs), "the newest of the last 24 h").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = figure("Checked runs", count(p.Runs), "the newest of the last 24 h").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -128,7 +128,7 @@ func proofPart(p stats.GuaranteeStats) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "</dl><section class=\"card\" aria-labelledby=\"card-title\"><h2 id=\"card-title\">What is promised, and what the newest runs say</h2><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"card-title\"><table class=\"tall\"><thead><tr><th>Guarantee</th><th>What it means</th><th class=\"right\">Counted</th><th>Verdict</th></tr></thead> <tbody>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "</dl><section class=\"card\" aria-labelledby=\"card-title\"><h2 id=\"card-title\">Guarantees, checked against the newest runs</h2><div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"card-title\"><table class=\"tall\"><thead><tr><th>Guarantee</th><th>Meaning</th><th class=\"right\">Counted</th><th>Verdict</th></tr></thead> <tbody>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -196,7 +196,7 @@ func proofPart(p stats.GuaranteeStats) templ.Component {
 					return templ_7745c5c3_Err
 				}
 			case !line.counts:
-				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 16, "<span class=\"badge quiet\">on record</span>")
+				templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 16, "<span class=\"badge quiet\">recorded</span>")
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
 				}

@@ -27,7 +27,7 @@ func hintEnd(until time.Time, reason string) string {
 	return words
 }
 
-// plannersWork names what the planner has in force at an endpoint.
+// plannersWork lists the planner's active changes of an endpoint.
 func plannersWork(e client.Endpoint) []string {
 	by := func(author string) bool { return strings.HasPrefix(author, endpoints.PlannerAuthor) }
 	var own client.Endpoint
@@ -44,7 +44,7 @@ func plannersWork(e client.Endpoint) []string {
 	return list
 }
 
-// removedWords returns what an answer of the API says that it removed.
+// removedWords lists the removed hints and pauses of an API response.
 func removedWords(e client.Endpoint) (list []string) {
 	if e.Warnings == nil {
 		return nil

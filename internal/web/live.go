@@ -17,7 +17,7 @@ const (
 	liveEvery   = time.Second
 	liveCheck   = 5 * time.Second  // how often a live page is asked whether its session still holds
 	liveBeat    = 15 * time.Second // how often something is sent at least, so that proxies keep the connection
-	liveTimeout = 10 * time.Second // how long a browser may take to read what it is sent
+	liveTimeout = 10 * time.Second // write timeout of a live page
 )
 
 // liveLimits bounds live pages: each asks the database about once a second.
@@ -28,7 +28,8 @@ func (v *visit) streams() bool {
 	return strings.Contains(v.r.Header.Get("Accept"), "text/event-stream")
 }
 
-// over tells a live page that its session is over. It loads itself anew then, and is led to the sign-in and back: a stream cannot be.
+// over is the event that ends a live page after its session expired. The page then reloads and is
+// redirected to the sign-in, because a stream cannot be redirected.
 func (v *visit) over() error {
 	v.w.Header().Set("Content-Type", "text/event-stream")
 	_, _ = v.w.Write([]byte("event: over\ndata:\n\n")) // A browser that went away needs no answer.
@@ -39,7 +40,7 @@ func (v *visit) over() error {
 func (v *visit) live(render func() (templ.Component, error)) error {
 	release, ok := v.watches.Acquire(v.who.TenantID)
 	if !ok {
-		return &client.Problem{Status: http.StatusTooManyRequests, Title: "Too Many Requests", Detail: "too many live pages are open; close one"}
+		return &client.Problem{Status: http.StatusTooManyRequests, Title: "Too Many Requests", Detail: "too many live pages are open; close one of them"}
 	}
 	defer release()
 	stream := &liveStream{w: v.w, control: http.NewResponseController(v.w)}
@@ -52,7 +53,7 @@ func (v *visit) live(render func() (templ.Component, error)) error {
 	for checked := time.Now(); ; {
 		if time.Since(checked) >= liveCheck {
 			if checked = time.Now(); v.recognize() != nil {
-				return nil // The page asks again, and is told.
+				return nil // The page reconnects and gets the error.
 			}
 		}
 		body, err := render()
@@ -77,7 +78,7 @@ func (v *visit) live(render func() (templ.Component, error)) error {
 type liveStream struct {
 	w       http.ResponseWriter
 	control *http.ResponseController
-	last    []byte // what was sent last
+	last    []byte // the last sent part
 	at      time.Time
 }
 

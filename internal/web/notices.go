@@ -15,7 +15,7 @@ import (
 
 const noticesPerPage = "30"
 
-// noticesView is what the page of notices shows.
+// noticesView is the view model of the page of notices.
 type noticesView struct {
 	rules   []client.NoticeRule
 	windows []client.MaintenanceWindow
@@ -50,7 +50,7 @@ func (v *visit) notices() error {
 	return v.show(page{title: "Notices", nav: "notices"}, noticesPage(view))
 }
 
-// putRule stores what the form of a rule says.
+// putRule stores the rule of a form.
 func (v *visit) putRule() error {
 	rule, problem := v.ruleTyped()
 	only := http.Header{"If-None-Match": {"*"}}
@@ -60,7 +60,7 @@ func (v *visit) putRule() error {
 	return v.put(ruleAPI(v.value("name")), only, rule, problem)
 }
 
-// put stores what a form said, under a condition, unless it could not be read, and returns to the page of notices, or tells the problem.
+// put stores the object of a valid form under a precondition, and returns to the page of notices. Otherwise it shows the error.
 func (v *visit) put(path string, only http.Header, typed map[string]any, problem *client.Problem) error {
 	if problem == nil {
 		if err := v.call(ask{method: http.MethodPut, path: path, body: typed, header: only}, nil); err != nil {
@@ -77,7 +77,7 @@ func (v *visit) put(path string, only http.Header, typed map[string]any, problem
 // taken says at the field of the name that there is one like it, of which the form knows nothing.
 func taken(p client.Problem) client.Problem {
 	if p.Code == "name_taken" {
-		return *unreadable("name", "is taken already; edit what has it, or choose another name")
+		return *unreadable("name", "is in use; edit the existing object or choose another name")
 	}
 	return p
 }
@@ -88,7 +88,7 @@ func (v *visit) ruleTyped() (map[string]any, *client.Problem) {
 		"event": v.value("event"), "recovery": v.value("recovery") != "", "enabled": v.value("enabled") != "", "channel": v.channelTyped(),
 	}
 	if v.value("name") == "" {
-		return nil, unreadable("name", "must say what the rule is called")
+		return nil, unreadable("name", "must be set: the name of the rule")
 	}
 	if v.value("event") == "failures" {
 		n, err := strconv.Atoi(v.value("failures"))
@@ -129,7 +129,7 @@ func (v *visit) scopeTyped(to map[string]any) *client.Problem {
 		}
 		name = strings.TrimSpace(name)
 		if _, twice := typed[name]; twice {
-			return unreadable("labels", "name "+name+" twice; keep one")
+			return unreadable("labels", "contain "+name+" twice; keep one")
 		}
 		typed[name] = strings.TrimSpace(value)
 	}
@@ -172,7 +172,7 @@ func unreadable(field, message string) *client.Problem {
 	return &client.Problem{Status: http.StatusUnprocessableEntity, Title: "Unprocessable Entity", Detail: "the form cannot be read; see errors", Errors: &errors}
 }
 
-// testRule sends a test, and says what came of it beside its button.
+// testRule sends a test notice, and shows the outcome beside its button.
 func (v *visit) testRule() error {
 	v.sendsOnce()
 	var result client.NoticeTestResult
@@ -196,7 +196,7 @@ func (v *visit) retryNotice() error {
 	return v.seeOther("/console/notices")
 }
 
-// ruleWords says what a rule is about.
+// ruleWords describes the event of a rule.
 func ruleWords(r client.NoticeRule) string {
 	switch r.Event {
 	case client.NoticeEventFailures:
@@ -207,15 +207,15 @@ func ruleWords(r client.NoticeRule) string {
 		return count(n) + " failures in a row"
 	case client.NoticeEventLate:
 		if r.LateMs != nil {
-			return "a start that is " + ms(*r.LateMs) + " late"
+			return "a start more than " + ms(*r.LateMs) + " late"
 		}
-		return "a start that is late"
+		return "a late start"
 	case client.NoticeEventLost:
-		return "a run that is lost"
+		return "a lost run"
 	case client.NoticeEventPaused:
-		return "a pause that no person asked for"
+		return "an automatic pause"
 	case client.NoticeEventSuggestion:
-		return "a suggestion that waits"
+		return "an open suggestion"
 	}
 	return string(r.Event)
 }
@@ -238,13 +238,13 @@ func channelWords(c client.NoticeChannel) string {
 	case c.To != nil:
 		return "email to " + strings.Join(*c.To, ", ")
 	case c.URLSecret != nil:
-		return string(c.Kind) + ", its URL is the secret " + *c.URLSecret
+		return string(c.Kind) + ", URL from the secret " + *c.URLSecret
 	default:
 		return string(c.Kind) + " " + text(c.URL)
 	}
 }
 
-// noticeWords says what a notice tells.
+// noticeWords describes a notice.
 func noticeWords(n client.Notice) string {
 	what := map[client.NoticeEvent]string{
 		client.NoticeEventFailures: "failures in a row", client.NoticeEventLate: "late start", client.NoticeEventLost: "lost run",
@@ -259,9 +259,9 @@ func noticeWords(n client.Notice) string {
 		return what + ": withdrawn" + withdrawnWords(n.Cause)
 	case client.NoticeKindReminder:
 		if n.Reminder != nil {
-			return what + ": goes on, reminder " + strconv.Itoa(int(*n.Reminder))
+			return what + ": still open, reminder " + strconv.Itoa(int(*n.Reminder))
 		}
-		return what + ": goes on"
+		return what + ": still open"
 	}
 	return what
 }

@@ -30,7 +30,7 @@ func (v *visit) overview() error {
 	return v.show(page{title: "Overview", nav: "overview", chart: true}, overviewPage(o, v.who.May(auth.Write)))
 }
 
-// overview is what the overview shows: the API's figures of this moment, and what became of runs before it.
+// overview is the view model of the overview: the current statistics of the API, and the outcomes of recent runs.
 type overview struct {
 	stats.Activity
 

@@ -70,9 +70,9 @@ func overviewPage(o overview, write bool) templ.Component {
 
 func overNote(oldest string, due int64) string {
 	if due == 0 {
-		return "nothing waits"
+		return "queue empty"
 	}
-	return "oldest waits " + oldest
+	return "oldest: " + oldest
 }
 
 // incidentRuns writes how many runs an incident has: at least, where not all were looked at.
@@ -120,12 +120,12 @@ func overviewFigures(o overview) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if o.Endpoints >= stats.MaxEndpoints {
-			templ_7745c5c3_Err = figure("Endpoints", count(o.Endpoints)+"+", "in service").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = figure("Endpoints", count(o.Endpoints)+"+", "not archived").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = figure("Endpoints", count(o.Endpoints), "in service").Render(ctx, templ_7745c5c3_Buffer)
+			templ_7745c5c3_Err = figure("Endpoints", count(o.Endpoints), "not archived").Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -134,7 +134,7 @@ func overviewFigures(o overview) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = figure("Running", count(o.stats.Running), fmt.Sprintf("%.1f runs/s lately", perSecond)).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = figure("Running", count(o.stats.Running), fmt.Sprintf("%.1f runs/s", perSecond)).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -175,7 +175,7 @@ func overviewFigures(o overview) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"incidents-title\"><table class=\"dense\"><thead><tr><th>Last</th><th>Endpoint</th><th>What</th><th>Why</th><th>Runs</th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 9, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-labelledby=\"incidents-title\"><table class=\"dense\"><thead><tr><th>Last</th><th>Endpoint</th><th>Status</th><th>Reason</th><th>Runs</th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -16,7 +16,7 @@ const (
 	shownSessions   = "5" // on the page of an endpoint
 )
 
-// plannerView is what the page of the planner shows.
+// plannerView is the view model of the page of the planner.
 type plannerView struct {
 	budget      client.PlannerBudget
 	suggestions []client.PlannerSuggestion // those that wait
@@ -101,15 +101,15 @@ func (v *visit) session() error {
 	return v.show(page{title: "Analysis of " + shorten(e.Name, 50), nav: "planner"}, sessionPage(s, e, v.who.May(auth.Write), time.Now()))
 }
 
-// undoing is what the dialog that asks before an undo shows.
+// undoing is the view model of the confirmation of an undo.
 type undoing struct {
 	session  string
 	endpoint client.Endpoint
-	removes  []string // what the planner has in force
+	removes  []string // the planner's active changes
 	once     string   // names the form, so that a second click does nothing
 }
 
-// confirmUndo answers with the dialog that names what an undo removes.
+// confirmUndo sends the dialog that lists the changes that an undo removes.
 func (v *visit) confirmUndo() error {
 	if !v.who.May(auth.Write) {
 		return forbidden()
@@ -126,7 +126,7 @@ func (v *visit) confirmUndo() error {
 	return v.dialog("Undo the analysis", "planner", undoDialog(u))
 }
 
-// undo takes back what an analysis wrote, and answers with what was removed.
+// undo removes the changes of an analysis, and shows the removed ones.
 func (v *visit) undo() error {
 	var e client.Endpoint
 	if err := v.post("/v1/planner/sessions/"+url.PathEscape(v.r.PathValue("id"))+"/undo", v.value("once"), nil, &e); err != nil {
@@ -135,7 +135,7 @@ func (v *visit) undo() error {
 	return v.dialog("The analysis is undone", "planner", undoneDialog(e))
 }
 
-// review is what the dialog of a suggestion shows.
+// review is the view model of the dialog of a suggestion.
 type review struct {
 	suggestion client.PlannerSuggestion
 	approve    bool
@@ -162,10 +162,10 @@ func (v *visit) reviewed() (review, error) {
 			return r, v.get(endpointAPI(s.EndpointID, ""), nil, &r.plan.endpoint)
 		}
 	}
-	return r, notFound("this suggestion waits no longer; reload the page")
+	return r, notFound("this suggestion is no longer open; reload the page")
 }
 
-// confirmReview answers with the dialog that shows what would follow.
+// confirmReview sends the dialog with the forecast of a suggestion.
 func (v *visit) confirmReview() error {
 	r, err := v.reviewed()
 	if err != nil {
@@ -180,7 +180,7 @@ func (v *visit) confirmReview() error {
 	return v.dialog("Suggestion", "planner", reviewDialog(r))
 }
 
-// suggestedTempo is the data of the tempo chart with what would follow from a suggestion.
+// suggestedTempo is the data of the tempo chart with the forecast of a suggestion.
 func (v *visit) suggestedTempo() error {
 	r, err := v.reviewed()
 	if err != nil {
@@ -198,7 +198,7 @@ func (v *visit) suggestedTempo() error {
 	return v.json(chart)
 }
 
-// foreseen returns what the chart shows of the time to come: the interval for as long as it was suggested, inside the clamps, and the baseline
+// foreseen returns the forecast part of the chart: the interval for as long as it was suggested, inside the clamps, and the baseline
 // after it; where there is none, the wait for the next run; and the pause.
 func foreseen(c tempoChart, s client.PlannerSuggestion, then client.Decision) *outlook {
 	o := &outlook{Times: []float64{}, Interval: []*float64{}}
@@ -238,7 +238,7 @@ func clamped(value float64, low, high *float64) float64 {
 	return value
 }
 
-// foreseeSuggested asks the governor what it would decide once a suggestion is in force.
+// foreseeSuggested asks the governor for its decision with a suggestion in force.
 func (v *visit) foreseeSuggested(r review, then *client.Decision) error {
 	facts, err := v.facts(r.plan.endpoint)
 	if err != nil {
@@ -248,7 +248,7 @@ func (v *visit) foreseeSuggested(r review, then *client.Decision) error {
 	return v.post("/v1/explain", "", facts, then)
 }
 
-// suggest makes the facts of the governor's input what they are once a suggestion is in force.
+// suggest applies a suggestion to the governor's input.
 func suggest(facts map[string]any, s client.PlannerSuggestion, p plan) {
 	hints, _ := facts["hints"].(map[string]any)
 	if hints == nil || s.ClearHints {
@@ -284,10 +284,10 @@ func (v *visit) decide() error {
 	return v.seeOther("/console/planner")
 }
 
-// cost writes what an analysis used.
+// cost formats the token usage and cost of an analysis.
 func cost(u client.PlannerUsage) string {
 	if u.PromptTokens+u.CompletionTokens == 0 {
-		return "no model asked"
+		return "no model call"
 	}
 	words := count(u.PromptTokens+u.CompletionTokens) + " tokens"
 	if u.CostMicros > 0 {

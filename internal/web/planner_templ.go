@@ -45,7 +45,7 @@ func plannerPage(view plannerView) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = figure("Of one endpoint", count(view.budget.EndpointTokenLimit), "at most, a day").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = figure("Limit per endpoint", count(view.budget.EndpointTokenLimit), "tokens per day").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -53,16 +53,16 @@ func plannerPage(view plannerView) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = figure("Suggestions", count(int64(len(view.suggestions))), "wait for a person").Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = figure("Suggestions", count(int64(len(view.suggestions))), "need approval").Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "</dl><section class=\"card\" aria-labelledby=\"suggestions-title\"><h2 id=\"suggestions-title\">Suggestions <small>of endpoints whose planner may suggest</small></h2>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "</dl><section class=\"card\" aria-labelledby=\"suggestions-title\"><h2 id=\"suggestions-title\">Suggestions <small>of endpoints with planner authority suggest</small></h2>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
 		if len(view.suggestions) == 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<p class=\"empty\">None waits. Endpoints on which the planner may <code>suggest</code> bring their changes here first; those on which it may <code>act</code> do not ask.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<p class=\"empty\">No open suggestions. Endpoints with planner authority <code>suggest</code> need approval for every change; endpoints with <code>act</code> need none.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -182,7 +182,7 @@ func plannerPage(view plannerView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 15, "</ul></section><section class=\"card flush\" aria-labelledby=\"sessions-title\"><h2 id=\"sessions-title\" class=\"inner\">Analyses <small>what the planner looked at, and what came of it</small></h2>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 15, "</ul></section><section class=\"card flush\" aria-labelledby=\"sessions-title\"><h2 id=\"sessions-title\" class=\"inner\">Analyses <small>of the planner, with their outcomes</small></h2>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -249,7 +249,7 @@ func sessionTable(list []client.PlannerSession, names map[string]string, now tim
 		}
 		ctx = templ.ClearChildren(ctx)
 		if len(list) == 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, "<p class=\"empty\">Nothing was analysed yet. The planner looks at endpoints on which it may observe, suggest or act, once they have run and where a planner is started.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 21, "<p class=\"empty\">No analyses yet. A running planner analyses endpoints with authority observe, suggest or act after their first runs.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -518,9 +518,9 @@ func sessionPage(s client.PlannerSession, e client.Endpoint, write bool, now tim
 			return templ_7745c5c3_Err
 		}
 		var templ_7745c5c3_Var27 string
-		templ_7745c5c3_Var27, templ_7745c5c3_Err = templ.JoinStringErrs("the planner may " + s.Authority)
+		templ_7745c5c3_Var27, templ_7745c5c3_Err = templ.JoinStringErrs("authority: " + s.Authority)
 		if templ_7745c5c3_Err != nil {
-			return templ.Error{Err: templ_7745c5c3_Err, FileName: `planner.templ`, Line: 111, Col: 54}
+			return templ.Error{Err: templ_7745c5c3_Err, FileName: `planner.templ`, Line: 111, Col: 49}
 		}
 		_, templ_7745c5c3_Err = templ_7745c5c3_Buffer.WriteString(templ.EscapeString(templ_7745c5c3_Var27))
 		if templ_7745c5c3_Err != nil {
@@ -530,7 +530,7 @@ func sessionPage(s client.PlannerSession, e client.Endpoint, write bool, now tim
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = figure("By", s.Advisor, "because of: "+statusWords(string(s.Trigger))).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = figure("By", s.Advisor, "trigger: "+statusWords(string(s.Trigger))).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -542,7 +542,7 @@ func sessionPage(s client.PlannerSession, e client.Endpoint, write bool, now tim
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = figure("Looks again", relative(s.NextAnalysisAt, now), clock(s.NextAnalysisAt, now)).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = figure("Next analysis", relative(s.NextAnalysisAt, now), clock(s.NextAnalysisAt, now)).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -658,7 +658,7 @@ func sessionPage(s client.PlannerSession, e client.Endpoint, write bool, now tim
 			return templ_7745c5c3_Err
 		}
 		if s.Calls != nil && len(*s.Calls) > 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 61, "<section class=\"card\" aria-labelledby=\"calls-title\"><h2 id=\"calls-title\">Calls</h2><ol class=\"story\">")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 61, "<section class=\"card\" aria-labelledby=\"calls-title\"><h2 id=\"calls-title\">Tool calls</h2><ol class=\"story\">")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -773,12 +773,12 @@ func undoDialog(u undoing) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if len(u.removes) == 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 71, "<p>What it wrote has ended. The planner makes no change of the same kind for four hours.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 71, "<p>The changes of this analysis have ended already. The planner makes no change of the same kind for four hours.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 72, "<p>The planner's changes of the kinds that it wrote are removed, also where a later analysis renewed them. The hints of persons stay. In force by the planner now:</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 72, "<p>Removes the planner's changes of these kinds, also if a later analysis renewed them. Hints of API keys stay. Active changes of the planner:</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -859,7 +859,7 @@ func undoneDialog(e client.Endpoint) templ.Component {
 			templ_7745c5c3_Var41 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 78, "<article data-done><header><h2 id=\"dialog-title\">It is undone</h2><button type=\"button\" class=\"close\" data-close aria-label=\"Close\">×</button></header><p class=\"hint\">")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 78, "<article data-done><header><h2 id=\"dialog-title\">Analysis undone</h2><button type=\"button\" class=\"close\" data-close aria-label=\"Close\">×</button></header><p class=\"hint\">")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -965,7 +965,7 @@ func reviewDialog(r review) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if r.approve {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 89, "<p>It is in force at once, under the planner's name. Its spans count from the approval, and clamps hold.</p><div class=\"chart\" data-chart=\"tempo\" data-source=\"")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 89, "<p>The suggestion is in force immediately, with the planner as author. Durations count from the approval. Clamps hold.</p><div class=\"chart\" data-chart=\"tempo\" data-source=\"")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -978,7 +978,7 @@ func reviewDialog(r review) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 90, "\" role=\"img\" aria-label=\"The interval until now, and what would follow from the suggestion\"></div><ul class=\"legend\" aria-hidden=\"true\"><li class=\"key-line\">interval</li><li class=\"key-baseline\">baseline</li><li class=\"key-clamp\">clamps</li><li class=\"key-then\">would follow</li></ul>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 90, "\" role=\"img\" aria-label=\"The interval until now, and the forecast with the suggestion\"></div><ul class=\"legend\" aria-hidden=\"true\"><li class=\"key-line\">interval</li><li class=\"key-baseline\">baseline</li><li class=\"key-clamp\">clamps</li><li class=\"key-then\">with the suggestion</li></ul>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -987,7 +987,7 @@ func reviewDialog(r review) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 91, "<p>Nothing changes. The planner makes no suggestion of the same kind for four hours.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 91, "<p>The endpoint does not change. The planner makes no suggestion of the same kind for four hours.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -10,7 +10,7 @@ import (
 	"rubato/internal/notation"
 )
 
-// ruleFields is what the form of a rule is filled with.
+// ruleFields holds the field values of a rule's form.
 type ruleFields struct {
 	old                                   string // the name of the rule that is edited; empty: a new one
 	version                               int64  // of that rule
@@ -74,10 +74,10 @@ func labelLines(of *map[string]string) string {
 	return strings.Join(notation.ListPairs(*of, "="), "\n")
 }
 
-// question is what is asked before something is done that has no fields.
+// question is the view model of a confirmation without fields.
 type question struct {
 	title string
-	does  string // what it will do, in words
+	does  string // description of its effect
 	verb  string // of the button that does it
 	path  string // where the answer is sent
 	gone  bool   // it cannot be taken back
@@ -94,6 +94,6 @@ func (v *visit) askDeleteRule() error {
 	name := v.r.PathValue("name")
 	return v.ask(question{
 		title: "Delete the rule " + name, verb: "Delete", gone: true, path: "/console/notices/rules/" + url.PathEscape(name) + "/delete",
-		does: "Nobody is told by it any more, not of the end of what it told of either. What was told stays in the list.",
+		does: "The rule sends no more notices, not even for open episodes. Sent notices stay in the list.",
 	})
 }

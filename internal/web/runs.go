@@ -127,7 +127,7 @@ type phase struct {
 	offset, width float64
 }
 
-// phases returns where the time of a run went. What the phases do not name is what happened around them.
+// phases returns the durations of a run's phases. The rest of the time is shown as overhead.
 func phases(r client.Run) []phase {
 	if r.Phases == nil || r.DurationMs == nil {
 		return nil
@@ -153,7 +153,7 @@ func phases(r client.Run) []phase {
 	return slices.DeleteFunc(list, func(p phase) bool { return p.ms <= 0 })
 }
 
-// bodyText returns what was kept of an answer's body, as text: JSON set in lines, what is no text in hexadecimal.
+// bodyText returns the captured response body as text: indented JSON, or hexadecimal for binary data.
 func bodyText(r client.Run) string {
 	if r.BodyBase64 != nil {
 		return hex.Dump(*r.BodyBase64)
@@ -166,7 +166,7 @@ func bodyText(r client.Run) string {
 	return string(raw)
 }
 
-// tailText returns what was kept of the end of an answer's body.
+// tailText returns the captured tail of a response body.
 func tailText(r client.Run) string {
 	if r.BodyTailBase64 != nil {
 		return hex.Dump(*r.BodyTailBase64)
@@ -186,7 +186,7 @@ func keptText(r client.Run) string {
 // statusText names the status of an answer, such as 404 Not Found.
 func statusText(code *int32) string {
 	if code == nil {
-		return "no answer"
+		return "no response"
 	}
 	return count(int64(*code)) + " " + http.StatusText(int(*code))
 }

@@ -19,11 +19,11 @@ import (
 )
 
 const (
-	// sessionTime is how long somebody stays signed in: a working day.
+	// sessionTime is the lifetime of a session: a working day.
 	sessionTime = 12 * time.Hour
 
 	sessionCookie = "rubato_session"
-	// secureCookie is the name of the cookie over https. Browsers let nobody but this very host set it.
+	// secureCookie is the name of the cookie over https. Browsers accept the prefix __Host- only from this host.
 	secureCookie = "__Host-rubato_session"
 )
 
@@ -47,8 +47,8 @@ func NewTicket(key string) *Ticket {
 // Path returns what to open in a browser, below the base URL of the server.
 func (t *Ticket) Path() string { return "/console/enter?ticket=" + t.secret }
 
-// redeem lets in whoever has the secret of a ticket that was not used yet, and reports whether that is so. A ticket is used once it has let
-// somebody in.
+// redeem checks the secret of an unused ticket and calls letIn. It reports whether the secret was valid. A ticket is used up once letIn has
+// succeeded.
 func (t *Ticket) redeem(secret string, letIn func() error) (valid bool, err error) {
 	if t == nil || subtle.ConstantTimeCompare([]byte(secret), []byte(t.secret)) == 0 {
 		return false, nil
@@ -63,7 +63,7 @@ func (t *Ticket) redeem(secret string, letIn func() error) (valid bool, err erro
 	return true, err
 }
 
-// signedIn lets those in who have a session. The others are sent to the sign-in page, which leads back.
+// signedIn requires a session. Other requests are redirected to the sign-in page, which leads back.
 func (s *Server) signedIn(next handle) handle {
 	return func(v *visit) error {
 		err := v.identify()
@@ -88,7 +88,7 @@ func permitted(next handle) handle {
 	}
 }
 
-// identify finds out who visits. The error is an [errs.Unauthorized] where nobody is signed in, or is no longer.
+// identify finds the principal of the session. The error is an [errs.Unauthorized] without a session, or if it has expired.
 func (v *visit) identify() error {
 	nobody := errs.New(errs.Unauthorized, "", "sign in first")
 	cookie, err := v.r.Cookie(v.cookieName())
@@ -103,7 +103,7 @@ func (v *visit) identify() error {
 func (v *visit) recognize() error {
 	key, err := v.sessions.Find(v.r.Context(), v.hash)
 	if errs.CodeOf(err) == errs.NotFound && err != nil {
-		return errs.New(errs.Unauthorized, "", "the session is over")
+		return errs.New(errs.Unauthorized, "", "the session has expired")
 	}
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (v *visit) askToSignIn() error {
 	if v.streams() {
 		return v.over()
 	}
-	if v.fragment() && v.r.Method == http.MethodPost { // Another page would lose what was typed.
+	if v.fragment() && v.r.Method == http.MethodPost { // A redirect would lose the typed input.
 		return v.html(http.StatusUnauthorized, signedOutNotice())
 	}
 	back := v.r.URL.RequestURI()
@@ -134,7 +134,7 @@ func (v *visit) askToSignIn() error {
 	return v.seeOther(path)
 }
 
-// local returns a path of this server, so that nobody is led elsewhere.
+// local returns a path of this server, so that a redirect cannot lead to another site.
 func local(path string) string {
 	u, err := url.Parse(path)
 	if err != nil || u.IsAbs() || u.Host != "" || !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.Contains(path, `\`) ||
@@ -155,34 +155,34 @@ func (v *visit) signInPage() error {
 	return v.askForKey(http.StatusOK, to, "")
 }
 
-// askForKey shows the sign-in page, with why somebody was refused.
+// askForKey shows the sign-in page with the reason of the refusal.
 func (v *visit) askForKey(status int, to, refused string) error {
 	return v.html(status, signInPage(v.frame(page{title: "Sign in"}), to, refused))
 }
 
-// askAgain shows the sign-in page to somebody who could be neither let in nor refused.
+// askAgain shows the sign-in page after a failed check of a key, which neither admits nor refuses it.
 func (v *visit) askAgain(to string, err error) error {
 	problem := v.report(err)
 	return v.askForKey(int(problem.Status), to, sentence(problem.Detail))
 }
 
-// signIn opens a session for whoever shows an API key that may read.
+// signIn opens a session for an API key with the scope read.
 func (v *visit) signIn() error {
 	to := local(v.value("to"))
 	who, err := v.auth.AuthenticateFrom(v.r.Context(), v.value("key"), forwarded.Client(v.r, v.proxies))
 	if throttled, is := errors.AsType[*auth.ThrottledError](err); is {
 		seconds := strconv.Itoa(throttled.Seconds())
 		v.w.Header().Set("Retry-After", seconds)
-		return v.askForKey(http.StatusTooManyRequests, to, "Too many wrong keys were tried. Try again in "+seconds+" s.")
+		return v.askForKey(http.StatusTooManyRequests, to, "Too many failed attempts. Try again in "+seconds+" s.")
 	}
 	refused := ""
 	switch {
 	case errs.CodeOf(err) == errs.Unauthorized:
-		refused = "This key is not in force. Keys begin with rbt_ unless somebody chose them by hand."
+		refused = "This key is invalid. Keys begin with rbt_ unless the operator chose them."
 	case err != nil:
 		return v.askAgain(to, err)
 	case !who.May(auth.Read):
-		refused = "This key has no scope that allows to look at anything."
+		refused = "This key has no scope that allows read access."
 	}
 	if refused != "" {
 		return v.askForKey(http.StatusUnauthorized, to, refused)
@@ -202,10 +202,10 @@ func (v *visit) enter() error {
 	case valid:
 		return v.seeOther("/")
 	}
-	if v.identify() == nil { // Whoever opens the link again in the same browser is in already.
+	if v.identify() == nil { // The same browser has a session already.
 		return v.seeOther("/")
 	}
-	return v.askForKey(http.StatusForbidden, "/", "This link was used, or is of an earlier start. Sign in with the key.")
+	return v.askForKey(http.StatusForbidden, "/", "This link was already used, or belongs to an earlier start. Sign in with the key.")
 }
 
 // open opens a session for a key and hands its secret to the browser.
@@ -239,12 +239,12 @@ func (v *visit) cookieName() string {
 	return sessionCookie
 }
 
-// secure reports whether the browser came by https, here or at a proxy before us. Who claims so falsely only loses their own cookie.
+// secure reports whether the browser came by https, here or at a proxy before us. A false claim affects only the client's own cookie.
 func (v *visit) secure() bool {
 	return v.r.TLS != nil || strings.EqualFold(v.r.Header.Get("X-Forwarded-Proto"), "https")
 }
 
-// forbidden returns the error of a page for those who may write.
+// forbidden returns the error of a page that needs the scope write.
 func forbidden() error {
 	return &client.Problem{
 		Status: http.StatusForbidden, Title: "Forbidden", Code: "insufficient_scope", Detail: "this needs a key with the scope " + string(auth.Write),

@@ -68,10 +68,10 @@ func tempoLine(runs []stats.RunSample) string {
 	return strings.Join(points, " ")
 }
 
-// sparkWords says in words what a sparkline shows.
+// sparkWords describes a sparkline, for screen readers.
 func sparkWords(runs []stats.RunSample) string {
 	if len(runs) == 0 {
-		return "no runs lately"
+		return "no recent runs"
 	}
 	good := 0
 	for _, r := range runs {

@@ -31,7 +31,7 @@ type tempoChart struct {
 	Then     *outlook     `json:"then,omitempty"`
 }
 
-// outlook is what would follow from a suggestion, in the same units.
+// outlook is the forecast of a suggestion, in the same units.
 type outlook struct {
 	Times    []float64   `json:"times"`
 	Interval []*float64  `json:"interval"`
@@ -74,7 +74,7 @@ func (v *visit) tempo(id string) (chart tempoChart, err error) {
 	return chartOf(e, runs.Items, history), nil
 }
 
-// chartOf draws what runs and changes decided, oldest first.
+// chartOf returns the chart of the decisions of runs and changes, oldest first.
 func chartOf(e client.Endpoint, runs []client.Run, h stats.History) tempoChart {
 	points := append(decidedByRuns(e, runs), decidedByChanges(runs, h)...)
 	slices.SortStableFunc(points, func(a, b point) int { return a.at.Compare(b.at) })
@@ -164,7 +164,7 @@ func pauses(h stats.History) [][2]time.Time {
 			continue
 		}
 		end := c.PausedUntil
-		if i > 0 && h.Changes[i-1].At.Before(end) { // What was decided next says whether the pause goes on.
+		if i > 0 && h.Changes[i-1].At.Before(end) { // The next decision determines whether the pause continues.
 			end = h.Changes[i-1].At
 		}
 		list = append(list, [2]time.Time{c.At, end})

@@ -36,7 +36,7 @@ func (v *visit) try() error {
 	return v.part(refusedTry(f))
 }
 
-// sendDraft sends what was typed. What is stored already is sent as it is stored: with the values that forms show masked.
+// sendDraft sends the request of the form. Masked values are replaced by the stored ones.
 func (v *visit) sendDraft(f form, document map[string]any, result *client.TestResult) error {
 	v.sendsOnce()
 	if f.id != "" {
@@ -52,7 +52,7 @@ func (v *visit) sendDraft(f form, document map[string]any, result *client.TestRe
 	return v.post("/v1/test", "", document, result)
 }
 
-// exchange returns what came of a test as what a run shows.
+// exchange converts the outcome of a test to a run, so that the same templates show it.
 func exchange(t client.TestResult) client.Run {
 	return client.Run{
 		Phases: &t.Phases, DurationMs: &t.DurationMs, Body: t.Body, BodyBase64: t.BodyBase64, BodyTail: t.BodyTail, BodyTailBase64: t.BodyTailBase64,

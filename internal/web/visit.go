@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// maxForm bounds what a form may send: an endpoint's body is the largest field, 256 KiB before it is encoded.
+	// maxForm bounds the size of a form, in bytes: an endpoint's body is the largest field, 256 KiB before it is encoded.
 	maxForm = 1 << 20
 
 	// pageTimeout is when a page that waits for the database is given up: as soon as the API gives up a request.
@@ -38,14 +38,14 @@ const (
 	fragmentHeader = "HX-Request" // of requests for a part of a page
 )
 
-// visit is one request to the console, and who makes it.
+// visit is one request to the console with its principal.
 type visit struct {
 	*Server
 
 	w    http.ResponseWriter
 	r    *http.Request  // with an end, unless a live part is asked for
 	sent *http.Request  // as it came
-	who  auth.Principal // zero: nobody has signed in
+	who  auth.Principal // zero: not signed in
 	hash sessionHash
 }
 
@@ -114,7 +114,7 @@ func (v *visit) dialog(title, nav string, body templ.Component) error {
 // html writes a component as a whole: one that fails half way leaves no half page.
 func (v *visit) html(status int, body templ.Component) error {
 	var text bytes.Buffer
-	if err := body.Render(v.sent.Context(), &text); err != nil { // That the time is over can still be told.
+	if err := body.Render(v.sent.Context(), &text); err != nil { // A timeout can still be reported.
 		return fmt.Errorf("writing a page: %w", err)
 	}
 	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -154,19 +154,19 @@ func (v *visit) frame(p page) page {
 	return p
 }
 
-// left reports whether whoever asked has gone.
+// left reports whether the client has disconnected.
 func (v *visit) left() bool { return v.sent.Context().Err() != nil }
 
-// fail shows an error. One that comes of a browser that went away is none, and nobody would see it.
+// fail shows an error. After a disconnect of the browser it shows nothing.
 func (v *visit) fail(err error) {
 	if v.left() && errors.Is(err, context.Canceled) {
-		v.logger.DebugContext(v.r.Context(), "a visitor left", "method", v.r.Method, "path", v.r.URL.Path, "error", err)
+		v.logger.DebugContext(v.r.Context(), "page request canceled", "method", v.r.Method, "path", v.r.URL.Path, "error", err)
 		return
 	}
 	v.tell(err)
 }
 
-// tell reports an error and shows it in the form of what was asked for.
+// tell logs an error and shows it as a page, a part or JSON, as the request expects.
 func (v *visit) tell(err error) {
 	problem := v.report(err)
 	switch {
@@ -177,7 +177,7 @@ func (v *visit) tell(err error) {
 		return
 	}
 	again := ""
-	if problem.Status == http.StatusServiceUnavailable && v.r.Method == http.MethodGet { // What a form sends is never sent twice by itself.
+	if problem.Status == http.StatusServiceUnavailable && v.r.Method == http.MethodGet { // A form is never resent automatically.
 		again = v.r.URL.RequestURI()
 	}
 	body := layout(v.frame(page{title: problem.Title}), problemPage(problem, again))
@@ -187,18 +187,18 @@ func (v *visit) tell(err error) {
 		v.w.Header().Set("Refresh", refreshAfter)
 	}
 	if err := v.html(int(problem.Status), body); err != nil {
-		v.logger.ErrorContext(v.r.Context(), "the page of an error failed", "error", err)
+		v.logger.ErrorContext(v.r.Context(), "writing the error page failed", "error", err)
 	}
 }
 
-// sayWhy tells a live page why it is not live, in the words that it shows. It comes back by itself.
+// sayWhy sends a live page the reason why it is not live. The page reconnects automatically.
 func (v *visit) sayWhy(problem client.Problem) {
 	v.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	v.w.WriteHeader(int(problem.Status))
 	_, _ = v.w.Write([]byte(strings.TrimSuffix(problem.Detail, tryAgain))) // A browser that went away needs no answer.
 }
 
-// report returns what a user may see of an error. What is our own fault is logged, once, here.
+// report returns the public part of an error. Server errors are logged here, once.
 func (v *visit) report(err error) client.Problem {
 	problem := problemOf(err)
 	if problem.Status >= http.StatusInternalServerError {
@@ -210,7 +210,7 @@ func (v *visit) report(err error) client.Problem {
 	return problem
 }
 
-// problemOf returns what a user may see of an error.
+// problemOf returns the public part of an error.
 func problemOf(err error) client.Problem {
 	if p, ok := errors.AsType[*client.Problem](err); ok {
 		return *p
@@ -218,7 +218,7 @@ func problemOf(err error) client.Problem {
 	if e, ok := errors.AsType[*errs.Error](err); ok && e.Code == errs.Unavailable {
 		return client.Problem{Status: http.StatusServiceUnavailable, Title: "Service Unavailable", Detail: e.Message}
 	}
-	return client.Problem{Status: http.StatusInternalServerError, Title: "Internal Server Error", Detail: "something went wrong on our side; the logs tell more"}
+	return client.Problem{Status: http.StatusInternalServerError, Title: "Internal Server Error", Detail: "server error; see the logs"}
 }
 
 func notFound(detail string) error {

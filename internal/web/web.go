@@ -14,27 +14,27 @@ import (
 	"rubato/internal/stats"
 )
 
-// Figures reads what the API does not answer. Every method sees one tenant.
+// Figures reads data that the API does not offer. Every method is scoped to one tenant.
 type Figures interface {
 	// Activity returns the tenant's runs over a stretch of time, in buckets of a step each, and its incidents.
 	Activity(ctx context.Context, tenant [16]byte, over, step time.Duration) (stats.Activity, error)
 	// Sparks returns the newest runs of each of some endpoints, oldest first, at most so many for each.
 	Sparks(ctx context.Context, tenant [16]byte, ids [][16]byte, each int) (map[[16]byte][]stats.RunSample, error)
-	// History returns what was decided about an endpoint over a stretch of time that ends now.
+	// History returns the decisions about an endpoint over a period that ends now.
 	History(ctx context.Context, tenant, endpoint [16]byte, over time.Duration) (stats.History, error)
 	// Names returns the names of some endpoints.
 	Names(ctx context.Context, tenant [16]byte, ids [][16]byte) (map[[16]byte]string, error)
-	// Proof returns what the newest runs say about the guarantees.
+	// Proof returns the check of the newest runs against the guarantees.
 	Proof(ctx context.Context, tenant [16]byte) (stats.GuaranteeStats, error)
 }
 
 // Decisions reads what decisions are made of.
 type Decisions interface {
-	// Grounds returns what the next decision about an endpoint counts from.
+	// Grounds returns the anchor and the Retry-After of the next decision about an endpoint.
 	Grounds(ctx context.Context, tenant, endpoint [16]byte) (stats.DecisionBasis, error)
 }
 
-// Sessions keeps who is signed in, by hashes: of the session's secret, and of the API key that it stands for.
+// Sessions stores sessions as pairs of hashes: of the session's secret, and of its API key.
 type Sessions interface {
 	// Open keeps a session for a time.
 	Open(ctx context.Context, session, key [sha256.Size]byte, ttl time.Duration) error
@@ -44,15 +44,15 @@ type Sessions interface {
 	Close(ctx context.Context, session [sha256.Size]byte) error
 }
 
-// Config is what a console is made of.
+// Config holds the dependencies of a console.
 type Config struct {
 	API       http.Handler // the REST API, to which the console is a client
 	Auth      *auth.Authenticator
 	Decisions Decisions
 	Figures   Figures
-	Proxies   []netip.Prefix // whose X-Forwarded-For is believed; nil: no proxy's
+	Proxies   []netip.Prefix // trusted proxies for X-Forwarded-For; nil: none
 	Sessions  Sessions
-	Ticket    *Ticket // lets somebody in once, without a key; nil: nobody
+	Ticket    *Ticket // opens one session without a key; nil: none
 	Logger    *slog.Logger
 }
 
@@ -112,7 +112,7 @@ func (v *visit) elsewhere() error {
 	return v.seeOther(to.String())
 }
 
-// public returns what can be reached without a session.
+// public returns the routes that need no session.
 func (s *Server) public() map[string]handle {
 	return map[string]handle{
 		"GET /console/signin":  (*visit).signInPage,
@@ -121,7 +121,7 @@ func (s *Server) public() map[string]handle {
 	}
 }
 
-// pages returns what a session is needed for.
+// pages returns the routes that need a session.
 func pages() map[string]handle {
 	return map[string]handle{
 		"GET /{$}":                                         (*visit).overview,
@@ -177,7 +177,7 @@ func pages() map[string]handle {
 	}
 }
 
-// forWriters reports whether a page needs the scope write. Every form does, because it changes something, sends a request or foresees what a
+// forWriters reports whether a page needs the scope write. Every form does, because it changes something, sends a request or forecasts what a
 // form would change. Signing out is for every session.
 func forWriters(pattern string) bool {
 	return strings.HasPrefix(pattern, http.MethodPost+" ") && pattern != "POST /console/signout"

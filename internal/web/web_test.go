@@ -277,7 +277,7 @@ func TestEveryErrorFindsItsField(t *testing.T) {
 	require.Equal(t, "unheard.of k", f.problem)
 }
 
-// A suggestion is drawn inside the clamps and for as long as it would hold; what it does not name is left to the decision that would follow.
+// A suggestion is drawn inside the clamps and for as long as it would hold; what it does not name is left to the decision that with the suggestion.
 func TestASuggestionIsDrawnAsItWouldHold(t *testing.T) {
 	t.Parallel()
 	c := tempoChart{Now: 1000, Min: new(10.0), Max: new(60.0), Baseline: new(30.0)}
@@ -308,6 +308,6 @@ func TestTheGuaranteeCardIsShownAsItWasWritten(t *testing.T) {
 	for _, want := range []string{"2 scenarios, 1\u202f530 starts, 1 duplicate requests", "2 breaches", "2 broken", "8 excused", "5.1 s", "21 November 2026", "&lt;i&gt;outage"} {
 		require.Contains(t, show(c), want)
 	}
-	require.Contains(t, show(c[:1]), "no promise broken")
-	require.Contains(t, show(nil), "this build carries no guarantee card")
+	require.Contains(t, show(c[:1]), "all guarantees held")
+	require.Contains(t, show(nil), "This build contains no guarantee card")
 }

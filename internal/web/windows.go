@@ -11,7 +11,7 @@ import (
 	"rubato/internal/auth"
 )
 
-// windowFields is what the form of a maintenance window is filled with. Instants are UTC.
+// windowFields holds the field values of a maintenance window's form. Times are UTC.
 type windowFields struct {
 	old              string // the name of the window that is edited; empty: a new one
 	startsAt, endsAt string
@@ -47,7 +47,7 @@ func fieldInstant(t time.Time) string {
 	return t.Format(fieldTime)
 }
 
-// window reads the window that a request names, for one who may change it.
+// window reads the window of a request. It requires the scope write.
 func (v *visit) window() (w client.MaintenanceWindow, err error) {
 	if !v.who.May(auth.Write) {
 		return w, forbidden()
@@ -74,7 +74,7 @@ func (v *visit) windowList() ([]client.MaintenanceWindow, error) {
 // windowAPI returns the path of a window in the API.
 func windowAPI(name string) string { return "/v1/maintenance-windows/" + url.PathEscape(name) }
 
-// putWindow stores what the form of a window says.
+// putWindow stores the window of a form.
 func (v *visit) putWindow() error {
 	window, problem := v.windowTyped()
 	only := http.Header{}
@@ -87,7 +87,7 @@ func (v *visit) putWindow() error {
 // windowTyped reads the form of a window. The API judges it; only what cannot be read is refused here.
 func (v *visit) windowTyped() (map[string]any, *client.Problem) {
 	if v.value("name") == "" {
-		return nil, unreadable("name", "must say what the window is called")
+		return nil, unreadable("name", "must be set: the name of the window")
 	}
 	window := map[string]any{"reason": v.value("reason")}
 	for _, field := range []string{"startsAt", "endsAt"} {
@@ -103,7 +103,7 @@ func (v *visit) windowTyped() (map[string]any, *client.Problem) {
 	return window, nil
 }
 
-// windowWhat says what the window would do, with the fields as they are now.
+// windowWhat shows the effect of the window with the current field values.
 func (v *visit) windowWhat() error {
 	from, err := v.instant("startsAt")
 	if err != nil {
@@ -114,7 +114,7 @@ func (v *visit) windowWhat() error {
 		return v.part(problemNotice(problemOf(err)))
 	}
 	if from == nil || until == nil {
-		return v.part(windowEffect("It needs a beginning and an end."))
+		return v.part(windowEffect("Set a start and an end."))
 	}
 	scope := map[string]any{}
 	if problem := v.scopeTyped(scope); problem != nil {
@@ -123,13 +123,13 @@ func (v *visit) windowWhat() error {
 	return v.part(windowEffect(windowWords(*from, *until, time.Now(), len(scope) > 0)))
 }
 
-// windowWords says what a window does.
+// windowWords describes the effect of a window.
 func windowWords(from, until, now time.Time, some bool) string {
 	if !until.After(from) {
-		return "It would end before it begins."
+		return "The end is before the start."
 	}
 	if !until.After(now) {
-		return "It is over: it holds nothing back."
+		return "The window has ended and delays no notices."
 	}
 	whom := "any endpoint"
 	if some {
@@ -137,10 +137,10 @@ func windowWords(from, until, now time.Time, some bool) string {
 	}
 	begins := relative(from, now)
 	if !from.After(now) {
-		begins = "at once"
+		begins = "now"
 	}
-	return "Nobody is told of " + whom + " for " + duration(until.Sub(from)) + ", beginning " + begins + ", until " + dated(until) +
-		". What opens meanwhile and goes on is told at its end."
+	return "No notices for " + whom + " for " + duration(until.Sub(from)) + ", from " + begins + " until " + dated(until) +
+		". Episodes that open in the window and still last at its end are sent then."
 }
 
 // windowToEnd reads the window that a request names, and whether it is to be deleted instead of ended.
@@ -163,12 +163,12 @@ func (v *visit) askWindow() error {
 	if !deleted {
 		return v.ask(question{
 			title: "End the window " + w.Name, verb: "End now", path: path + "/end",
-			does: "It ends now instead of at " + dated(w.EndsAt) + ". What it held and what goes on is told at once.",
+			does: "Ends the window now instead of at " + dated(w.EndsAt) + ". Delayed notices of open episodes are sent immediately.",
 		})
 	}
 	return v.ask(question{
 		title: "Delete the window " + w.Name, verb: "Delete", path: path + "/delete", gone: true,
-		does: "It is in force no more, and no record of it stays in this list. What it held and what goes on is told at once.",
+		does: "Deletes the window. Delayed notices of open episodes are sent immediately.",
 	})
 }
 

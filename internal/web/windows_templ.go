@@ -35,7 +35,7 @@ func windowsCard(view noticesView) templ.Component {
 			templ_7745c5c3_Var1 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<section class=\"card\" aria-labelledby=\"windows-title\"><div class=\"heading\"><h2 id=\"windows-title\">Maintenance windows <small>nobody is told meanwhile; endpoints run as ever</small></h2>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 1, "<section class=\"card\" aria-labelledby=\"windows-title\"><div class=\"heading\"><h2 id=\"windows-title\">Maintenance windows <small>no notices during a window; endpoints keep running</small></h2>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -50,7 +50,7 @@ func windowsCard(view noticesView) templ.Component {
 			return templ_7745c5c3_Err
 		}
 		if len(view.windows) == 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<p class=\"empty\">There is none. What opens in a window is told at its end if it goes on, and not at all if it is over by then.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<p class=\"empty\">No maintenance windows. Episodes that open in a window and still last at its end are sent then.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
@@ -218,7 +218,7 @@ func windowRow(w client.MaintenanceWindow, view noticesView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			if windowState(w, view.now) == "in force" {
+			if windowState(w, view.now) == "active" {
 				templ_7745c5c3_Err = opener("/console/notices/windows/"+w.Name+"/end", "End now", w.Name).Render(ctx, templ_7745c5c3_Buffer)
 				if templ_7745c5c3_Err != nil {
 					return templ_7745c5c3_Err
@@ -455,7 +455,7 @@ func windowDialog(f windowFields) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 40, "\" placeholder=\"the database moves\"></label><div id=\"effect\" aria-live=\"polite\" hx-post=\"/console/notices/windows/what\" hx-include=\"#window-form\" hx-trigger=\"load, input from:#window-form delay:250ms\" hx-target=\"this\" hx-swap=\"innerHTML\"></div><div id=\"dialog-error\" aria-live=\"assertive\"></div><footer><button type=\"button\" class=\"secondary\" data-close>Cancel</button> <button type=\"submit\">Store the window</button></footer></form></article>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 40, "\" placeholder=\"database migration\"></label><div id=\"effect\" aria-live=\"polite\" hx-post=\"/console/notices/windows/what\" hx-include=\"#window-form\" hx-trigger=\"load, input from:#window-form delay:250ms\" hx-target=\"this\" hx-swap=\"innerHTML\"></div><div id=\"dialog-error\" aria-live=\"assertive\"></div><footer><button type=\"button\" class=\"secondary\" data-close>Cancel</button> <button type=\"submit\">Save window</button></footer></form></article>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -508,16 +508,16 @@ func windowEffect(words string) templ.Component {
 func windowState(w client.MaintenanceWindow, now time.Time) string {
 	switch {
 	case now.Before(w.StartsAt):
-		return "to come"
+		return "upcoming"
 	case now.Before(w.EndsAt):
-		return "in force"
+		return "active"
 	default:
-		return "over"
+		return "ended"
 	}
 }
 
 func windowTone(w client.MaintenanceWindow, now time.Time) string {
-	if windowState(w, now) == "in force" {
+	if windowState(w, now) == "active" {
 		return "held"
 	}
 	return "quiet"

@@ -112,7 +112,7 @@ func percent(part, whole int64) string {
 func causeWords(cause string) string {
 	if words, known := map[string]string{
 		"finish": "a run ended", "register": "registered", "edit": "edited", "pause": "paused", "resume": "resumed", "hint": "hinted",
-		"reset_failures": "failures reset", "run_now": "run asked for", "settle": "a lost run was settled", "quarantine": "set aside",
+		"reset_failures": "failures reset", "run_now": "run requested", "settle": "lost run settled", "quarantine": "quarantined",
 		"cancel": "canceled",
 	}[cause]; known {
 		return words

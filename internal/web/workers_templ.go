@@ -43,7 +43,7 @@ func workersPage(list []client.Worker, now time.Time) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "</section><p class=\"hint\">A worker stamps its row every 2 s and counts as silent after 6 s. What a silent worker had claimed is taken over then. A run that it had begun is settled once its lock is over and either its time is up or the worker has been silent for <code>RUBATO_STALE_AFTER</code>: within 105 s with the defaults.</p>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 2, "</section><p class=\"hint\">A worker sends a heartbeat every 2 s and counts as silent after 6 s. Other workers then take over its claims. A started run is settled once its lock has expired, and its deadline has passed or the worker has been silent for <code>RUBATO_STALE_AFTER</code>: within 105 s with the defaults.</p>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -73,7 +73,7 @@ func workerTable(list []client.Worker, now time.Time, full bool) templ.Component
 		}
 		ctx = templ.ClearChildren(ctx)
 		if len(list) == 0 {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<p class=\"empty\">No worker was heard of today. Start one with <code>scheduler-worker</code>.</p>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 3, "<p class=\"empty\">No workers today. Start one with <code>scheduler-worker</code>.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

@@ -24,7 +24,7 @@ func TestEveryActionIsConfirmedDoneAndShown(t *testing.T) {
 	b.visit(w.link)
 	prices := w.endpoint(t, "demo-prices")
 	b.visit("/console/endpoints/" + prices.ID)
-	b.says("Why it runs then")
+	b.says("Why the next run is due then")
 
 	b.do("hint", "Set the hint", func() {
 		b.write("[name=interval]", "3s")
@@ -35,11 +35,11 @@ func TestEveryActionIsConfirmedDoneAndShown(t *testing.T) {
 		b.await("document.querySelector('#effect').innerText.includes('such as 30s')")
 		b.write("[name=interval]", "3s")
 		b.await("document.querySelector('#effect').innerText.includes('3 s')")
-	}, "The hint is in force")
+	}, "Hint set.")
 	require.Equal(t, int64(3000), w.endpoint(t, "demo-prices").Hints.Interval.IntervalMs)
 	b.says("Hint: every 3 s")
 
-	b.do("once", "Set the hint", func() { b.write("[name=in]", "40m") }, "The hint is in force")
+	b.do("once", "Set the hint", func() { b.write("[name=in]", "40m") }, "Hint set.")
 	require.NotNil(t, w.endpoint(t, "demo-prices").Hints.OneShot)
 	b.do("clear", "Clear hints", func() {
 		b.says("interval hint of dev: every 3 s, until ")
@@ -50,17 +50,17 @@ func TestEveryActionIsConfirmedDoneAndShown(t *testing.T) {
 	b.do("pause", "Pause", func() {
 		b.await("document.querySelector('#effect .steps')")
 		b.write("[name=until]", "")
-		b.await("document.querySelector('#effect').innerText.includes('until somebody resumes')")
+		b.await("document.querySelector('#effect').innerText.includes('until it is resumed')")
 		b.write("[name=reason]", "<b>maintenance</b>")
-	}, "It is paused")
+	}, "Endpoint paused")
 	require.True(t, w.endpoint(t, "demo-prices").PausedIndefinitely)
-	b.says("until somebody resumes: <b>maintenance</b>")
-	b.do("resume", "Resume", func() { b.await("document.querySelector('#effect .steps')") }, "It is in service again")
+	b.says("until resumed: <b>maintenance</b>")
+	b.do("resume", "Resume", func() { b.await("document.querySelector('#effect .steps')") }, "Endpoint resumed")
 	require.Equal(t, client.EndpointStateActive, w.endpoint(t, "demo-prices").State)
 
 	b.visit("/console/endpoints/" + w.endpoint(t, "demo-report").ID)
-	b.do("test", "Send it once", nil, "It was sent once")
-	b.do("run", "Run now", nil, "A run is planned at once")
+	b.do("test", "Send test request", nil, "Test request sent")
+	b.do("run", "Run now", nil, "A run is queued")
 	report := w.endpoint(t, "demo-report").ID
 	waittest.Until(t, func() bool {
 		var list client.RunList
@@ -73,9 +73,9 @@ func TestEveryActionIsConfirmedDoneAndShown(t *testing.T) {
 	w.live(t, "demo-flaky", 1)
 	b.visit("/console/endpoints/" + w.endpoint(t, "demo-flaky").ID)
 	b.await("document.querySelector('[hx-get$=reset]')")
-	b.do("reset", "Reset failures", nil, "The failure count is 0")
-	b.do("archive", "Archive for good", nil, "It is archived")
-	b.says("It is archived and never runs again")
+	b.do("reset", "Reset failures", nil, "Failures reset")
+	b.do("archive", "Archive permanently", nil, "Endpoint archived")
+	b.says("The endpoint is archived and never runs again")
 	b.clean()
 }
 
@@ -238,7 +238,7 @@ func TestTheKeyboardLeadsEverywhere(t *testing.T) {
 	b.shoot("signin")
 	b.write("#key", "rbt_wrong")
 	b.click("[type=submit]")
-	b.says("not in force")
+	b.says("This key is invalid")
 	b.forget() // The browser notes the status of the refusal.
 	b.write("#key", w.key)
 	b.click("[type=submit]")
@@ -278,7 +278,7 @@ func (b *tab) press(keys string) {
 	}
 }
 
-// A suggestion of the planner is approved by a person who has seen what would follow.
+// A suggestion of the planner is approved by a person who has seen what with the suggestion.
 func TestASuggestionIsApprovedWithItsEffectInView(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -304,7 +304,7 @@ func TestASuggestionIsApprovedWithItsEffectInView(t *testing.T) {
 	b.shoot("approve")
 	b.accessible()
 	b.click("#dialog [type=submit]")
-	b.says("None waits.")
+	b.says("No open suggestions.")
 	hint := w.endpoint(t, "demo-orders").Hints.Interval
 	require.Equal(t, int64(1_800_000), hint.IntervalMs)
 	require.Equal(t, "planner:heuristic", hint.Author)

@@ -25,8 +25,8 @@ func TestABulkActionGoesOnPastARefusal(t *testing.T) {
 	a := v.ask("/console/endpoints/bulk", url.Values{"action": {"pause"}, "reason": {"stock-taking"}, "id": {prices, archived, orders, "ep_x"}})
 	require.Equal(t, http.StatusOK, a.status, a.body)
 	require.Contains(t, a.body, "2 endpoints paused.")
-	require.Contains(t, a.body, "1 endpoint was left alone:")
-	require.Contains(t, a.body, "it is archived")
+	require.Contains(t, a.body, "1 endpoint was not changed:")
+	require.Contains(t, a.body, "archived")
 	require.Contains(t, a.body, "ep_x: ")
 	require.Equal(t, client.EndpointStatePaused, w.endpoint(t, "demo-prices").State)
 	require.Equal(t, client.EndpointStatePaused, w.endpoint(t, "demo-orders").State)
@@ -40,9 +40,9 @@ func TestABulkPauseIsCheckedBeforeItBegins(t *testing.T) {
 	v.signIn(w.key)
 	e := w.endpoint(t, "demo-orders")
 	for says, form := range map[string]url.Values{
-		"must say why": {"for": {"1h"}}, "must lie in the future": {"reason": {"x"}, "until": {"2020-01-01T00:00"}},
+		"must be set: a reason for the pause": {"for": {"1h"}}, "must be in the future": {"reason": {"x"}, "until": {"2020-01-01T00:00"}},
 		"keep one of the two": {"reason": {"x"}, "for": {"1h"}, "until": {"2090-01-01T00:00"}}, "for</code>": {"reason": {"x"}, "for": {"soon"}},
-		"Nothing is ticked": {"id": {}},
+		"No endpoints selected": {"id": {}},
 	} {
 		if form["id"] == nil {
 			form["id"] = []string{e.ID}
@@ -56,7 +56,7 @@ func TestABulkPauseIsCheckedBeforeItBegins(t *testing.T) {
 	require.Equal(t, client.EndpointStateActive, w.endpoint(t, "demo-orders").State)
 	a := v.ask("/console/endpoints/bulk/ask", url.Values{"action": {"resume"}, "id": {e.ID}})
 	require.Equal(t, http.StatusUnprocessableEntity, a.status)
-	require.Contains(t, a.body, "it is not paused")
+	require.Contains(t, a.body, "not paused")
 }
 
 // undoOf returns the undo form of the answer to a bulk action.
@@ -93,7 +93,7 @@ func TestTheUndoOfABulkPauseResumesItsOwnPausesAlone(t *testing.T) {
 	a = v.ask("/console/endpoints/bulk/undo", undoOf(t, a))
 	require.Equal(t, http.StatusOK, a.status, a.body)
 	require.Contains(t, a.body, "1 endpoint resumed, as before.")
-	require.Contains(t, a.body, "it was changed since then")
+	require.Contains(t, a.body, "changed since then")
 	require.Equal(t, client.EndpointStateActive, w.endpoint(t, "demo-prices").State)
 	require.Equal(t, client.EndpointStatePaused, w.endpoint(t, "demo-orders").State)
 	require.Equal(t, client.EndpointStatePaused, w.endpoint(t, "demo-report").State)
@@ -114,11 +114,11 @@ func TestABulkPauseShowsItsEffectFirst(t *testing.T) {
 	b.visit("/console/endpoints")
 	b.says("demo-heartbeat")
 	b.click("[data-tick-all]")
-	b.says("6 ticked")
+	b.says("6 selected")
 	b.click("[name=action][value=pause]")
 	b.await("document.querySelector('dialog[open] h2')?.innerText === 'Pause 6 endpoints'")
 	b.await("document.activeElement.name === 'reason'")
-	b.says("Due times that pass are recorded as skipped.")
+	b.says("Due times during the pause are recorded as skipped.")
 	b.shoot("bulk-ask")
 	b.accessible()
 	var list client.EndpointList
@@ -155,7 +155,7 @@ func TestBulkActionsAreInViewOnALongList(t *testing.T) {
 	b.visit(w.link)
 	b.visit("/console/endpoints")
 	b.click("[data-tick-all]")
-	b.says("30 ticked")
+	b.says("30 selected")
 	eval[bool](b, "scrollTo(0, 0); true")
 	require.Greater(t, eval[int64](b, "document.documentElement.scrollHeight"), b.screen.height+b.screen.height/2)
 	b.await(`(() => { const box = document.querySelector(".bulk").getBoundingClientRect(); return box.top > 0 && box.bottom <= innerHeight })()`)
@@ -196,7 +196,7 @@ func TestADialogOpenedByItsAddressIsAPage(t *testing.T) {
 	b.shoot("pause-page")
 	b.write("[name=reason]", "by its page")
 	b.click(".standalone [type=submit]")
-	b.says("It is paused.")
+	b.says("Endpoint paused.")
 	require.Equal(t, client.EndpointStatePaused, w.endpoint(t, "demo-report").State)
 	b.visit(e + "resume")
 	b.click(".standalone footer [data-close]")

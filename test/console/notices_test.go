@@ -67,7 +67,7 @@ func TestARuleIsMadeTestedEditedAndDeleted(t *testing.T) {
 	b.await("document.querySelector('[aria-label=\"Test shop-failures\"]')")
 	b.says("3 failures in a row")
 	b.click("[aria-label='Test shop-failures']")
-	b.says("Delivered, after")
+	b.says("Delivered in")
 	<-heard
 
 	b.click("[aria-label='Edit shop-failures']")
@@ -112,12 +112,12 @@ func TestARuleIsMadeTestedEditedAndDeleted(t *testing.T) {
 	b.says("failures in a row: began")
 	b.accessible()
 	b.shoot("notices-dead")
-	b.click("[aria-label^='Send again ntc_']")
-	b.await("!document.querySelector('[aria-label^=\"Send again ntc_\"]')")
+	b.click("[aria-label^='Retry ntc_']")
+	b.await("!document.querySelector('[aria-label^=\"Retry ntc_\"]')")
 	<-heard
 	b.click("[aria-label='Delete shop-failures']")
-	b.confirms("Nobody is told by it any more")
-	b.says("Nobody is told of anything yet")
+	b.confirms("The rule sends no more notices")
+	b.says("No notice rules yet")
 	b.clean()
 }
 
@@ -129,25 +129,25 @@ func TestAMaintenanceWindowIsMadeEditedEndedAndDeleted(t *testing.T) {
 	b := open(chrome, t, w, phone)
 	b.visit(w.link)
 	b.visit("/console/notices")
-	b.says("There is none.")
+	b.says("No maintenance windows.")
 	b.click("[hx-get$='/windows/new']")
-	b.await("document.querySelector('#dialog[open] #effect').innerText.includes('Nobody is told of any endpoint for 1 h, beginning at once')")
+	b.await("document.querySelector('#dialog[open] #effect').innerText.includes('No notices for any endpoint for 1 h, from now')")
 	b.fill("name", "upgrade")
 	b.fill("labels", "team=shop")
 	b.fill("reason", "<i>the database</i> moves")
 	b.fill("endsAt", "2020-01-01T00:00")
-	b.await("document.querySelector('#dialog #effect').innerText.includes('It would end before it begins')")
+	b.await("document.querySelector('#dialog #effect').innerText.includes('The end is before the start')")
 	b.click("#dialog [type=submit]")
 	b.says("must lie after startsAt")
 	b.forget() // The browser notes the status of the refusal.
 	until := time.Now().UTC().Add(26 * time.Hour).Truncate(time.Minute)
 	b.fill("endsAt", until.Format("2006-01-02T15:04"))
-	b.await("document.querySelector('#dialog #effect').innerText.includes('Nobody is told of these endpoints for 1 d 2 h')")
+	b.await("document.querySelector('#dialog #effect').innerText.includes('No notices for these endpoints for 1 d 2 h')")
 	b.shoot("window")
 	b.confirms("New maintenance window")
 	b.says("<i>the database</i> moves")
 	b.says(until.Format("Mon 2 Jan 2006 15:04:05 UTC"))
-	b.says("in force")
+	b.says("active")
 	b.shoot("windows")
 	b.accessible()
 
@@ -161,17 +161,17 @@ func TestAMaintenanceWindowIsMadeEditedEndedAndDeleted(t *testing.T) {
 	require.Equal(t, map[string]string{"team": "shop"}, *stored.Labels)
 
 	b.click("[aria-label='End now upgrade']")
-	b.confirms("It ends now instead of at")
+	b.confirms("Ends the window now instead of at")
 	b.await("!document.querySelector('[aria-label=\"End now upgrade\"]') && document.querySelector('[aria-label=\"Delete upgrade\"]')")
 	ended := w.window(t)
 	require.WithinDuration(t, time.Now(), ended.EndsAt, time.Hour)
 	require.True(t, stored.StartsAt.Equal(ended.StartsAt))
 	require.Equal(t, stored.Labels, ended.Labels)
 	require.Equal(t, "it takes longer", ended.Reason)
-	b.says("over")
+	b.says("ended")
 	b.click("[aria-label='Delete upgrade']")
-	b.confirms("no record of it stays")
-	b.says("There is none.")
+	b.confirms("Deletes the window")
+	b.says("No maintenance windows.")
 	b.clean()
 }
 
@@ -199,7 +199,7 @@ func TestWhatIsNewReplacesNothing(t *testing.T) {
 	for path, form := range map[string]url.Values{"/console/notices/rules": rule, "/console/notices/windows": window} {
 		a := v.ask(path, form)
 		require.Equal(t, http.StatusUnprocessableEntity, a.status, path)
-		require.Contains(t, a.body, "is taken already", path)
+		require.Contains(t, a.body, "is in use", path)
 	}
 	var stored client.NoticeRule
 	w.api(t, http.MethodGet, "/v1/notice-rules/oncall", nil, &stored)

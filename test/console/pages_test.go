@@ -28,15 +28,15 @@ func TestEveryPageOnEveryScreen(t *testing.T) {
 	pages := []struct{ name, path, says, drawn string }{
 		{"overview", "/", "Incidents", "document.querySelectorAll('.uplot').length === 2"},
 		{"endpoints", "/console/endpoints", "demo-heartbeat", "document.querySelectorAll('.spark rect').length > 5"},
-		{"endpoint", "/console/endpoints/" + flaky.ID, "Why it runs then", "document.querySelector('.uplot') && document.querySelector('.timeline rect')"},
+		{"endpoint", "/console/endpoints/" + flaky.ID, "Why the next run is due then", "document.querySelector('.uplot') && document.querySelector('.timeline rect')"},
 		{"steady", "/console/endpoints/" + heartbeat.ID, "Next due times", "document.querySelector('.uplot')"},
 		{"edit", "/console/endpoints/" + flaky.ID + "/edit", "Edit endpoint", "document.querySelectorAll('#draft .due li').length === 10"},
 		{"new", "/console/endpoints/new", "New endpoint", "document.querySelectorAll('#draft .due li').length === 10"},
 		{"runs", "/console/runs", "demo-heartbeat", "document.querySelectorAll('#runs tbody tr').length > 5"},
 		{"run", "/console/runs/" + runs.Items[0].ID, "out of tea", "document.querySelector('.phases rect')"},
 		{"planner", "/console/planner", "Tokens today", "true"},
-		{"notices", "/console/notices", "Nobody is told of anything yet", "true"},
-		{"workers", "/console/workers", "stamps its row", "document.querySelector('meter')"},
+		{"notices", "/console/notices", "No notice rules yet", "true"},
+		{"workers", "/console/workers", "sends a heartbeat", "document.querySelector('meter')"},
 		{"guarantees", "/console/guarantees", "Never early", "document.querySelectorAll('section:not([aria-labelledby=chaos-title]) .badge.good').length === 4"},
 		{"missing", "/console/nothing", "There is no such page", "true"},
 	}
@@ -95,8 +95,8 @@ func TestAFreshInstallationTellsWhatToDoNext(t *testing.T) {
 	pages := []struct{ name, path, says string }{
 		{"overview", "/", "Register the first"},
 		{"endpoints", "/console/endpoints", "Register the first"},
-		{"runs", "/console/runs", "Runs come here by themselves"},
-		{"planner", "/console/planner", "bring their changes here first"},
+		{"runs", "/console/runs", "Runs appear here"},
+		{"planner", "/console/planner", "need approval for every change"},
 		{"notices", "/console/notices", "there is no rule yet"},
 		{"guarantees", "/console/guarantees", "no runs yet"},
 	}

@@ -28,7 +28,7 @@ func TestWhatIsTypedOutlivesARefusal(t *testing.T) {
 
 	eval[bool](b, `(() => { window.reach = window.fetch; window.fetch = () => Promise.reject(new TypeError("no network")); return true })()`)
 	b.click(save)
-	b.says("The server did not answer.")
+	b.says("The server did not respond.")
 	typed()
 	eval[bool](b, `(() => { window.fetch = async () => new Response('<div class="notice bad">the database is away</div>', {status: 503, headers: {"Content-Type": "text/html"}}); return true })()`)
 	b.click(save)

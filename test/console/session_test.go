@@ -244,7 +244,7 @@ func TestAnotherTenantSeesNothing(t *testing.T) {
 	for _, path := range []string{"/", "/console/endpoints", "/console/runs", "/console/overview/data"} {
 		require.NotContains(t, v.ask(path, nil).body, "demo-", path)
 	}
-	require.Contains(t, v.ask("/console/guarantees", nil).body, "Runs looked at</dt><dd>0</dd>")
+	require.Contains(t, v.ask("/console/guarantees", nil).body, "Checked runs</dt><dd>0</dd>")
 	require.NotContains(t, v.ask("/console/overview/data", nil).body, `"succeeded":[1`)
 }
 
@@ -286,7 +286,7 @@ func TestAnEditOfWhatWasChangedMeanwhileIsRefused(t *testing.T) {
 	w.api(t, http.MethodPatch, "/v1/endpoints/"+e.ID, map[string]any{"description": "changed meanwhile"}, nil)
 	a := v.ask("/console/endpoints/"+e.ID, url.Values{"version": {"1"}, "name": {"mine"}, "url": {e.URL}, "baseline": {"interval"}, "baselineIntervalMs": {"5s"}})
 	require.Equal(t, http.StatusUnprocessableEntity, a.status)
-	require.Contains(t, a.body, "changed since it was read")
+	require.Contains(t, a.body, "changed since you opened it")
 	require.Contains(t, a.body, "stored now: changed meanwhile", "the second sees what it would replace")
 	require.Contains(t, a.body, "stored now: demo-prices")
 	require.Contains(t, a.body, `value="mine"`, "and keeps what was typed")

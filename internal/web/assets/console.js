@@ -126,7 +126,7 @@
     if (!any) {
       const words = document.createElement("p");
       words.className = "none";
-      words.textContent = "Nothing to draw yet.";
+      words.textContent = "No data yet.";
       element.append(words);
       return;
     }
@@ -148,7 +148,7 @@
   const tellStale = () => {
     const first = [...stale.values()].sort((a, b) => a.since - b.since)[0], box = $("#stale");
     const words = first && Date.now() - first.since > 5000
-      ? `Not live since ${new Date(first.since - ahead).toISOString().slice(11, 19)} UTC: ${first.why || "the server does not answer"}. The page goes on by itself.` : "";
+      ? `Not live since ${new Date(first.since - ahead).toISOString().slice(11, 19)} UTC: ${first.why || "the server does not respond"}. The page reconnects automatically.` : "";
     if (box && box.textContent !== words) box.textContent = words;
   };
   setInterval(tellStale, 1000);
@@ -158,7 +158,7 @@
     let why = "";
     try {
       const r = await fetch(element.dataset.live, { headers: { Accept: "text/event-stream" }, signal: enough.signal });
-      if (!r.ok) why = `the server answers with status ${r.status}`;
+      if (!r.ok) why = `the server responds with status ${r.status}`;
       if (!r.ok && (r.headers.get("Content-Type") || "").startsWith("text/plain")) why = (await r.text()).trim().slice(0, 300) || why;
     } catch { /* There is no answer. */ }
     enough.abort();
@@ -227,7 +227,7 @@
       const known = [list.dataset.frame, ...rowsOf(list).map((row) => row.dataset.tag)].join();
       const r = await fetch(source, { headers: { Accept: "text/html", "HX-Request": "true", "Rubato-Rows": known }, signal: AbortSignal.timeout(10_000) });
       if (r.redirected) return location.reload(); // The session is over.
-      if (!r.ok) throw new Error(why = `the server answers with status ${r.status}`);
+      if (!r.ok) throw new Error(why = `the server responds with status ${r.status}`);
       const text = await r.text(), still = $("[data-refresh]");
       stale.delete(refresh);
       tellStale();
@@ -290,7 +290,7 @@
     const all = $$("[data-tick]:not([disabled])"), on = all.filter((box) => box.checked);
     for (const button of $$("[data-needs-tick]")) button.disabled = on.length === 0;
     const words = $("[data-tick-count]");
-    if (words) words.textContent = on.length ? `${on.length} ticked` : "";
+    if (words) words.textContent = on.length ? `${on.length} selected` : "";
     const every = $("[data-tick-all]");
     if (every) { every.checked = on.length > 0 && on.length === all.length; every.indeterminate = on.length > 0 && on.length < all.length; }
   };
@@ -365,7 +365,7 @@
   };
   document.addEventListener("htmx:error", (event) => {
     const ctx = event.detail.ctx;
-    if (ctx) told("The server did not answer. " + (ctx.request?.method === "GET" ? "Try again." : "Whether it was done is not known: look before you try again."));
+    if (ctx) told("The server did not respond. " + (ctx.request?.method === "GET" ? "Try again." : "Check whether the change was made before you try again."));
   });
   document.addEventListener("htmx:after:request", () => { $("#notices").textContent = ""; });
   // After a bulk action nothing is ticked any more, and the list is read again.
