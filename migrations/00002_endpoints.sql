@@ -75,10 +75,10 @@ CREATE TABLE endpoints (
         ((spec -> 'jitterMs')::bigint > 0 OR spec ->> 'catchUp' = 'all' AND spec ? 'baselineCron') STORED,
     CONSTRAINT endpoints_sound CHECK (version > 0 AND endpoint_is_sound(spec))
 );
-CREATE UNIQUE INDEX endpoints_key_unique ON endpoints (tenant_id, key) WHERE archived_at IS NULL;
 CREATE INDEX endpoints_tenant ON endpoints (tenant_id, id DESC);
-CREATE INDEX endpoints_serving ON endpoints (tenant_id, id DESC) WHERE archived_at IS NULL;
 CREATE INDEX endpoints_archived ON endpoints (tenant_id, id DESC) WHERE archived_at IS NOT NULL;
+CREATE INDEX endpoints_serving ON endpoints (tenant_id, id DESC) WHERE archived_at IS NULL;
+CREATE UNIQUE INDEX endpoints_key_unique ON endpoints (tenant_id, key) WHERE archived_at IS NULL;
 CREATE INDEX endpoints_labels ON endpoints USING gin (labels jsonb_path_ops);
 CREATE INDEX endpoints_name ON endpoints (tenant_id, name text_pattern_ops, id DESC);
 -- The default of 100 values is too few to estimate how many names start with a prefix.

@@ -99,20 +99,21 @@ CREATE TABLE schedules (
         AND (cancel_requested_at IS NULL OR run_id IS NOT NULL))
 ) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0.02, autovacuum_analyze_scale_factor = 0.1);
 
--- A start must be a HOT update. Therefore it changes no column and no predicate of the indexes
--- below, except if it extends the lock.
+-- A start must be a HOT update. Therefore it changes no column and no predicate of the indexes below,
+-- except if it extends the lock. Among indexes of equal cost Postgres prefers the newest one, so the
+-- order of these statements matters: claims must win a tie.
 
--- Claims scan this index from its low end.
-CREATE INDEX schedules_waiting ON schedules (due_at) WHERE claimed_by IS NULL;
+-- Lists of paused endpoints scan this index.
+CREATE INDEX schedules_paused ON schedules (endpoint_id DESC) WHERE paused_until IS NOT NULL;
 -- Fair-share claims scan this index, one tenant after the other.
 CREATE INDEX schedules_tenant_due ON schedules (tenant_id, due_at) WHERE claimed_by IS NULL;
+-- Claims scan this index from its low end.
+CREATE INDEX schedules_waiting ON schedules (due_at) WHERE claimed_by IS NULL;
 -- Sweeps, takeovers and lists of live runs scan this index. It holds a few thousand entries at
 -- most.
 CREATE INDEX schedules_held ON schedules (due_at) WHERE claimed_by IS NOT NULL;
 -- Workers poll this index for cancellations. Polls are cheap because it is nearly always empty.
 CREATE INDEX schedules_cancel ON schedules (claimed_by) WHERE cancel_requested_at IS NOT NULL;
--- Lists of paused endpoints scan this index.
-CREATE INDEX schedules_paused ON schedules (endpoint_id DESC) WHERE paused_until IS NOT NULL;
 
 -- The runs in flight. Statements read the view and lock rows through it; writes name the table.
 CREATE VIEW live_runs AS

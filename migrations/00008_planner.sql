@@ -94,8 +94,8 @@ CREATE TABLE planner_suggestions (
     decided_by  text,
     CONSTRAINT planner_suggestions_decided_check CHECK ((state = 'pending') = (decided_at IS NULL))
 );
-CREATE UNIQUE INDEX planner_suggestions_pending ON planner_suggestions (endpoint_id) WHERE state = 'pending';
 CREATE INDEX planner_suggestions_tenant ON planner_suggestions (tenant_id, id DESC);
+CREATE UNIQUE INDEX planner_suggestions_pending ON planner_suggestions (endpoint_id) WHERE state = 'pending';
 CREATE INDEX planner_suggestions_state ON planner_suggestions (tenant_id, state, id DESC);
 CREATE INDEX planner_suggestions_open ON planner_suggestions (tenant_id, expires_at) WHERE state = 'pending';
 
