@@ -8,8 +8,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Addresses returns where the databases that url names are reached over the network, as host:port. One that is reached over a socket
-// file, or a URL that cannot be read, has none.
+// Addresses returns the network addresses of the databases in url, as host:port. It leaves out Unix
+// sockets. For a URL that cannot be parsed it returns nil.
 func Addresses(url string) []string {
 	cfg, err := pgconn.ParseConfig(url)
 	if err != nil {

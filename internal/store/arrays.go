@@ -8,31 +8,39 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// quickArray is the codec of an array type that writes a []T in one loop. The driver's own boxes every element and asks its codec for each;
-// in a batch of runs, which is some thirty arrays, that took longer than all else that a worker does for the batch.
-type quickArray[T any] struct {
+// arrayCodec is the codec of an array type. It encodes a []T in one loop. The driver's codec boxes
+// every element and looks up a codec for each. In a batch of runs, about thirty arrays, that cost
+// more CPU than the rest of the worker's work for the batch.
+//
+// A codec belongs to one connection, because it uses the scratch buffer of that connection.
+type arrayCodec[T any] struct {
 	*pgtype.ArrayCodec
 
-	size    func(element T) int                   // bytes of an element
-	write   func(buffer []byte, element T) []byte // appends so many
-	null    func(element T) bool                  // nil: there are no nulls
-	scratch *scratch                              // of the connection
+	// size returns the encoded bytes of an element.
+	size func(element T) int
+	// write appends the encoded element to the buffer: exactly size(element) bytes.
+	write func(buffer []byte, element T) []byte
+	// null reports whether an element is NULL. If it is nil, the array has no NULLs.
+	null func(element T) bool
+	// scratch is the encode buffer of the connection.
+	scratch *scratch
 }
 
-// PlanEncode implements pgtype.Codec. What is no []T the driver encodes.
-func (q *quickArray[T]) PlanEncode(m *pgtype.Map, oid uint32, format int16, value any) pgtype.EncodePlan {
+// PlanEncode implements pgtype.Codec. Values of other types than []T fall back to the driver's
+// codec.
+func (q *arrayCodec[T]) PlanEncode(m *pgtype.Map, oid uint32, format int16, value any) pgtype.EncodePlan {
 	if _, quick := value.([]T); quick && format == pgtype.BinaryFormatCode {
 		return q
 	}
 	return q.ArrayCodec.PlanEncode(m, oid, format, value)
 }
 
-// Encode implements pgtype.EncodePlan: how many dimensions, whether there are nulls, of what; then length and lower bound, and each
-// element after its length.
-func (q *quickArray[T]) Encode(value any, buffer []byte) ([]byte, error) {
+// Encode implements pgtype.EncodePlan. The binary format is a header (dimensions, NULL flag,
+// element OID, length, lower bound) and then each element after its length.
+func (q *arrayCodec[T]) Encode(value any, buffer []byte) ([]byte, error) {
 	list, ok := value.([]T)
 	if !ok {
-		return nil, fmt.Errorf("encoding %T as an array of %T", value, list)
+		return nil, fmt.Errorf("encode %T as an array of %T: the type does not match", value, list)
 	}
 	total, nulls := arrayHead, uint32(0)
 	for _, element := range list {
@@ -44,7 +52,7 @@ func (q *quickArray[T]) Encode(value any, buffer []byte) ([]byte, error) {
 	if total > cap(buffer)-len(buffer) {
 		buffer = q.scratch.extend(buffer, total)
 	}
-	for _, number := range []uint32{1, nulls, q.ElementType.OID, uint32(len(list)), 1} { //nolint:gosec // Postgres takes no array of more.
+	for _, number := range []uint32{1, nulls, q.ElementType.OID, uint32(len(list)), 1} { //nolint:gosec // Postgres bounds the length of an array.
 		buffer = binary.BigEndian.AppendUint32(buffer, number)
 	}
 	for _, element := range list {
@@ -58,10 +66,11 @@ func (q *quickArray[T]) Encode(value any, buffer []byte) ([]byte, error) {
 	return buffer, nil
 }
 
-// The bytes before an array and before each of its elements.
+// Sizes in bytes of the array header and of the length before each element.
 const arrayHead, elementHead = 20, 4
 
-// wireSize returns about how many bytes a statement with these arguments takes: exactly what its arrays do, and some for the rest.
+// wireSize estimates the encoded bytes of a statement with these arguments. It is exact for arrays
+// and a guess for scalars, because arrays make up nearly all of a batch.
 func wireSize(args []any) int {
 	const statement, scalar = 128, 32
 	size := statement + scalar*len(args)
@@ -97,18 +106,19 @@ func bytesOf[T string | []byte](list []T) (size int) {
 	return size
 }
 
-// arraysOf is the arrays of a connection.
-type arraysOf struct {
+// arrayRegistry registers array codecs with one connection. All of them share its scratch buffer,
+// because a connection encodes one statement at a time.
+type arrayRegistry struct {
 	types   *pgtype.Map
 	scratch *scratch
 }
 
-// quickArrays makes a connection encode the arrays of batches quickly.
+// quickArrays registers the fast codecs for the array types that batches use.
 func quickArrays(m *pgtype.Map) {
-	c := arraysOf{types: m, scratch: &scratch{most: maxArrays}}
+	c := arrayRegistry{types: m, scratch: &scratch{most: maxArrays}}
 	fixed(c, "uuid", 16, func(buffer []byte, id [16]byte) []byte { return append(buffer, id[:]...) })
 	fixed(c, "timestamptz", 8, func(buffer []byte, at time.Time) []byte {
-		return binary.BigEndian.AppendUint64(buffer, uint64(at.UnixMicro()-epoch)) //nolint:gosec // Two's complement is what it takes.
+		return binary.BigEndian.AppendUint64(buffer, uint64(at.UnixMicro()-epoch)) //nolint:gosec // The wire format is two's complement.
 	})
 	fixed(c, "int2", 2, func(buffer []byte, n int16) []byte { return binary.BigEndian.AppendUint16(buffer, uint16(n)) }) //nolint:gosec // Likewise.
 	fixed(c, "int4", 4, func(buffer []byte, n int32) []byte { return binary.BigEndian.AppendUint32(buffer, uint32(n)) }) //nolint:gosec // Likewise.
@@ -122,29 +132,33 @@ func quickArrays(m *pgtype.Map) {
 		}
 		return append(buffer, 0)
 	})
-	register(c, "text", quickArray[string]{
+	register(c, "text", arrayCodec[string]{
 		size:  func(text string) int { return len(text) },
 		write: func(buffer []byte, text string) []byte { return append(buffer, text...) },
 	})
-	register(c, "bytea", quickArray[[]byte]{
+	register(c, "bytea", arrayCodec[[]byte]{
 		size:  func(raw []byte) int { return len(raw) },
 		write: func(buffer []byte, raw []byte) []byte { return append(buffer, raw...) },
 		null:  func(raw []byte) bool { return raw == nil },
 	})
 }
 
-// fixed registers an array whose elements all have the same size.
-func fixed[T any](c arraysOf, element string, size int, write func(buffer []byte, element T) []byte) {
-	register(c, element, quickArray[T]{size: func(T) int { return size }, write: write})
+// fixed registers an array type of fixed-size elements.
+func fixed[T any](c arrayRegistry, element string, size int, write func(buffer []byte, element T) []byte) {
+	register(c, element, arrayCodec[T]{size: func(T) int { return size }, write: write})
 }
 
-// register puts a codec in the place of the driver's for the arrays of an element type.
-func register[T any](c arraysOf, element string, q quickArray[T]) {
+// register replaces the driver's codec for the arrays of an element type.
+func register[T any](c arrayRegistry, element string, q arrayCodec[T]) {
 	known, ok := c.types.TypeForName("_" + element)
 	if !ok {
 		panic("the driver knows no arrays of " + element)
 	}
 	q.scratch = c.scratch
-	q.ArrayCodec = known.Codec.(*pgtype.ArrayCodec) //nolint:forcetypeassert // It has no other for arrays.
-	c.types.RegisterType(&pgtype.Type{Name: known.Name, OID: known.OID, Codec: &q})
+	q.ArrayCodec = known.Codec.(*pgtype.ArrayCodec) //nolint:forcetypeassert // All array types have this codec.
+	c.types.RegisterType(&pgtype.Type{
+		Name:  known.Name,
+		OID:   known.OID,
+		Codec: &q,
+	})
 }

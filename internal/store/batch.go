@@ -17,19 +17,28 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// batch is runs whose rows are locked, on their way into the history, with what they lead to. A finish and a settlement write
-// their runs in this same way: the statements of reads, then settle.
+// batch records finished runs in the history and plans the next due time of each endpoint, in one
+// transaction. A finish and a settlement by the sweeper share it: first the statements of reads,
+// then settle.
+//
+// One goroutine owns a batch. It lives for one transaction and is built anew for a retry.
 type batch struct {
-	db      *DB
-	worker  [16]byte      // who keeps what comes due close by
-	keep    dispatch.Keep // what may still stay with the worker
+	db *DB
+	// worker claims the endpoints that keep lets it hold on to.
+	worker [16]byte
+	// keep bounds the endpoints that stay claimed by the worker because they are due soon.
+	keep    dispatch.Keep
 	lockTTL time.Duration
 	runs    []runs.Run
-	fault   error // why nothing can be decided about the runs, which are recorded all the same; nil: it can
+	// fault is set if decisions about the runs panicked. Then the runs are recorded and no decision
+	// is made.
+	fault error
 
-	optimistic bool // the rows are not locked: what stands in the way ends in errStale
+	// optimistic means that the rows are not locked. A conflict then returns errStale.
+	optimistic bool
 
-	now   time.Time // of the decisions
+	// now is the database's time of the decisions.
+	now   time.Time
 	found map[[16]byte]*endpoints.Endpoint
 
 	stored
@@ -41,19 +50,27 @@ type batch struct {
 	skipped []endpoints.Skip
 	answers validators
 	stops   []stopped
-	queued  []statement // of one-off items
+	// queued are the statements that update one-off items.
+	queued []statement
 
-	archived [][16]byte // endpoints whose rows go with the end of their run
+	// archived are endpoints that were archived during their run. Their schedule rows are deleted.
+	archived [][16]byte
 	alarms   alarms
 }
 
-// newBatch returns a batch of runs; whoever is done with it releases its columns.
+// newBatch returns a batch of runs. The caller must release its columns when the transaction is
+// over.
 func newBatch(db *DB, list []runs.Run) *batch {
-	return &batch{db: db, runs: list, columns: takeColumns(len(list))}
+	return &batch{
+		db:      db,
+		runs:    list,
+		columns: takeColumns(len(list)),
+	}
 }
 
-// reads returns the statements that lock the schedules of endpoints and read what decisions about them need. Their order counts:
-// what is read after the lock is what the previous holder of a row committed.
+// reads returns the statements that lock the schedules of endpoints and read the inputs of the
+// decisions. Their order matters: each statement has its own snapshot, therefore statements after
+// the lock see the commit of the previous lock holder.
 func (b *batch) reads(ctx context.Context, ids [][16]byte) []statement {
 	return []statement{
 		func(q dbsqlc.DBTX) (err error) {
@@ -69,10 +86,10 @@ func (b *batch) reads(ctx context.Context, ids [][16]byte) []statement {
 	}
 }
 
-// settle decides what follows each run and writes everything.
+// settle makes the decision after each run and writes runs, schedules and events.
 func (b *batch) settle(ctx context.Context, tx pgx.Tx) error {
 	if b.fault != nil {
-		b.hints = nil // They may be what it panics over.
+		b.hints = nil // A hint may be the cause of the panic.
 	}
 	if len(b.runs) == 0 {
 		return nil
@@ -91,7 +108,7 @@ func (b *batch) settle(ctx context.Context, tx pgx.Tx) error {
 	}
 	for _, run := range b.runs {
 		e := found[run.EndpointID]
-		if e == nil { // Archived meanwhile: the run is history, and nothing follows.
+		if e == nil { // Archived during the run: record the run and plan nothing.
 			b.history.add(run, 0, 0, nil)
 			b.archived = append(b.archived, run.EndpointID)
 			continue
@@ -107,9 +124,14 @@ func (b *batch) settle(ctx context.Context, tx pgx.Tx) error {
 	return b.stop(ctx, tx)
 }
 
-// decide plans what follows one run.
+// decide makes the decision after one run. If the decision fails, the endpoint is quarantined, and
+// its run is recorded all the same.
 func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, run runs.Run, fault error) error {
-	oneShot, was := e.State.OneShotHint, ended{run: run, failures: e.State.FailureCount, due: e.State.Due}
+	oneShot, was := e.State.OneShotHint, ended{
+		run:      run,
+		failures: e.State.FailureCount,
+		due:      e.State.Due,
+	}
 	if last := e.State.LastRun; last != nil {
 		was.free = last.FinishedAt
 	}
@@ -128,7 +150,11 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 		return b.db.quarantine(ctx, tx, e, b.now, fault)
 	}
 	if oneShot != nil && e.State.OneShotHint == nil {
-		if err := b.db.q.HintEnd(ctx, tx, dbsqlc.HintEndParams{EndpointID: e.ID, Kind: hintOneShot, EndedAt: b.now}); err != nil {
+		if err := b.db.q.HintEnd(ctx, tx, dbsqlc.HintEndParams{
+			EndpointID: e.ID,
+			Kind:       hintOneShot,
+			EndedAt:    b.now,
+		}); err != nil {
 			return fmt.Errorf("consuming the one-shot hint of endpoint %s: %w", e.ID, err)
 		}
 		b.events.add(e.TenantID, b.now, hintNews(e.ID, hintOneShot, oneShot, nil))
@@ -149,7 +175,8 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 	return nil
 }
 
-// plan adds the next due time of an endpoint to the update. It may stay with the worker unless the endpoint is about to be stopped.
+// plan adds the next due time of an endpoint to the schedule update. The worker keeps the claim if
+// keep is set, the endpoint is due within keep.Within and the limit keep.Most is not used up.
 func (b *batch) plan(e *endpoints.Endpoint, keep bool) {
 	s, n, row := e.State, &b.next, b.rows[e.ID]
 	n.Places = append(n.Places, row.Place)
@@ -181,7 +208,8 @@ func (b *batch) plan(e *endpoints.Endpoint, keep bool) {
 	n.Keep = append(n.Keep, keep)
 }
 
-// write writes schedules and history, in one round trip.
+// write updates the schedules and inserts the history in one round trip. Fewer updated rows than
+// endpoints mean a conflict: errStale if the batch is optimistic, and an error otherwise.
 func (b *batch) write(ctx context.Context, tx pgx.Tx) error {
 	b.next.WorkerID, b.next.Now, b.next.At = b.worker, b.now, b.db.now()
 	b.next.Locked = !b.optimistic
@@ -191,7 +219,10 @@ func (b *batch) write(ctx context.Context, tx pgx.Tx) error {
 		rows, err = b.db.q.ScheduleFinish(ctx, q, b.next)
 		return err
 	}
-	statements := slices.Concat([]statement{plan}, b.history.writes(ctx, b.db), b.events.writes(ctx, b.db), b.answers.writes(ctx, b.db), b.alarms.writes(ctx, b.db, b.now), b.queued)
+	statements := slices.Concat(
+		[]statement{plan}, b.history.writes(ctx, b.db), b.events.writes(ctx, b.db),
+		b.answers.writes(ctx, b.db), b.alarms.writes(ctx, b.db, b.now), b.queued,
+	)
 	if len(b.archived) > 0 {
 		statements = append(statements, func(q dbsqlc.DBTX) error { return b.db.q.ScheduleDeleteArchived(ctx, q, b.archived) })
 	}
@@ -215,18 +246,36 @@ func (b *batch) write(ctx context.Context, tx pgx.Tx) error {
 func claimOf(e *endpoints.Endpoint, row *dbsqlc.ScheduleFinishRow) claims.Claim {
 	due := e.State.Due
 	return claims.Claim{
-		EndpointID: e.ID, Place: place(row.Place), Token: row.ClaimToken, Slot: due.Slot, PlannedAt: due.At, Attempt: due.Attempt,
-		InfraAttempt: due.InfraAttempt, Source: string(due.Source), Version: e.Version, LockedUntil: row.DueAt, Hinted: e.State.Hinted(),
+		EndpointID:   e.ID,
+		Place:        place(row.Place),
+		Token:        row.ClaimToken,
+		Slot:         due.Slot,
+		PlannedAt:    due.At,
+		Attempt:      due.Attempt,
+		InfraAttempt: due.InfraAttempt,
+		Source:       string(due.Source),
+		Version:      e.Version,
+		LockedUntil:  row.DueAt,
+		Hinted:       e.State.Hinted(),
 	}
 }
 
 func finishedOf(run runs.Run) endpoints.Finished {
 	o := run.Outcome
 	f := endpoints.Finished{
-		Slot: run.ScheduledFor, Attempt: run.Attempt, InfraAttempt: run.InfraAttempt, Source: governor.Source(run.Source),
-		StartedAt: run.StartedAt, FinishedAt: run.FinishedAt, Status: string(o.Status),
-		Retryable: o.Retryable(), MaybeSent: o.MaybeSent, RetryAfter: o.RetryAfter, Unanswered: o.StatusCode == 0,
-		Interrupted: o.Interrupted(), Reason: string(o.Reason),
+		Slot:         run.ScheduledFor,
+		Attempt:      run.Attempt,
+		InfraAttempt: run.InfraAttempt,
+		Source:       governor.Source(run.Source),
+		StartedAt:    run.StartedAt,
+		FinishedAt:   run.FinishedAt,
+		Status:       string(o.Status),
+		Retryable:    o.Retryable(),
+		MaybeSent:    o.MaybeSent,
+		RetryAfter:   o.RetryAfter,
+		Unanswered:   o.StatusCode == 0,
+		Interrupted:  o.Interrupted(),
+		Reason:       string(o.Reason),
 	}
 	switch {
 	case o.Status == runs.Succeeded:

@@ -36,19 +36,20 @@ func (s *Endpoints) Find(
 
 // KnownSecrets implements endpoints.BulkStore.
 func (s *Endpoints) KnownSecrets(ctx context.Context, tenant [16]byte, names []string) ([]string, error) {
-	found, err := s.db.q.SecretsKnown(ctx, s.db.pool, dbsqlc.SecretsKnownParams{TenantID: tenant, Names: possible(names)})
+	found, err := s.db.q.SecretsKnown(ctx, s.db.pool, dbsqlc.SecretsKnownParams{TenantID: tenant, Names: validNames(names)})
 	if err != nil {
 		return nil, fmt.Errorf("looking up %d secrets: %w", len(names), translate(err))
 	}
 	return found, nil
 }
 
-// possible returns those of some names that a secret can have. Postgres does not take all the others as texts.
-func possible(names []string) []string {
+// validNames returns the names that are valid names of secrets. The others are dropped because they
+// may not be valid text for Postgres, such as one with a NUL byte.
+func validNames(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !secrets.ValidName(name) })
 }
 
-// find reads the rows of endpoints by ID and by key, each once.
+// find reads the rows of endpoints by ID and by key. A row that matches both is returned once.
 func (s *Endpoints) find(ctx context.Context, tx pgx.Tx, tenant [16]byte, ids []endpoints.ID, keys []string) (rows []*dbsqlc.Endpoint, err error) {
 	if len(ids) > 0 {
 		rows, err = s.db.q.EndpointFindByIDs(ctx, tx, dbsqlc.EndpointFindByIDsParams{TenantID: tenant, Ids: rawIDs(ids)})
@@ -80,8 +81,8 @@ func rawIDs(ids []endpoints.ID) [][16]byte {
 	return raw
 }
 
-// CreateMany implements endpoints.BulkStore. It waits for nobody but those who take the same keys at this moment: no start can be in
-// flight for an endpoint that nobody knows.
+// CreateMany implements endpoints.BulkStore. It takes no row locks, because a new endpoint has no
+// runs yet. It waits only for concurrent transactions that insert the same keys.
 func (s *Endpoints) CreateMany(
 	ctx context.Context, act auditlog.Act, create func(now time.Time) ([]endpoints.New, error),
 ) (taken []endpoints.ID, err error) {
@@ -127,7 +128,7 @@ func (s *Endpoints) ChangeMany(
 	ctx context.Context, act auditlog.Act, ids []endpoints.ID, change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, bool),
 ) error {
 	var b bulk
-	var days []time.Time // that what passed without a run belongs to
+	var days []time.Time // History partitions of the skipped due times.
 	locked := func(tx pgx.Tx) error {
 		days = nil
 		if err := s.lockMany(ctx, tx, ids); err != nil {
@@ -166,7 +167,8 @@ func (s *Endpoints) ChangeMany(
 	return err
 }
 
-// lockMany locks the rows of endpoints against starts, finishes and other changes. The statements after it see what those committed.
+// lockMany locks the schedules of endpoints against starts, finishes and other changes. Later
+// statements of the transaction see the commits of previous lock holders.
 func (s *Endpoints) lockMany(ctx context.Context, tx pgx.Tx, ids []endpoints.ID) error {
 	if _, err := s.db.q.ScheduleLock(ctx, tx, rawIDs(ids)); err != nil {
 		return fmt.Errorf("locking the schedules of %d endpoints: %w", len(ids), err)

@@ -12,39 +12,45 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// bulk gathers what many endpoints' creation or change writes, so that each table takes one statement.
+// bulk collects the rows that the creation or change of many endpoints writes, so that each table
+// takes one statement.
 type bulk struct {
 	schedules dbsqlc.ScheduleInsertManyParams
 	edits     edits
 	decisions dbsqlc.DecisionInsertManyParams
-	history   history // due times that passed without a run
+	// history holds the due times that were skipped without a run.
+	history   history
 	events    events
 	trail     trail
 	referrals []referral
-	soonest   time.Time // the earliest due time that was planned
+	// soonest is the earliest planned due time. Workers are woken for it after the commit.
+	soonest time.Time
 }
 
-// edits are changes of stored endpoints.
+// edits collects the changes of stored endpoints.
 type edits struct {
 	now    time.Time
 	tenant [16]byte
 
-	stay    rewrites
-	move    map[string]*rewrites // by the key that it takes, one endpoint each; the empty one is taken by any number
+	// stay holds the endpoints that keep their key.
+	stay rewrites
+	// move holds the endpoints that change their key, by new key. A key has one endpoint; the empty
+	// key, which means no key, may have many.
+	move    map[string]*rewrites
 	replans dbsqlc.ScheduleReplanManyParams
 	records dbsqlc.ScheduleRecordManyParams
 }
 
-// rewrites are endpoints as they are to be, each with its version before.
+// rewrites are updated endpoints, each with its previous version.
 type rewrites struct {
 	rows     dbsqlc.EndpointInsertManyParams
 	versions []int64
 }
 
-// created takes in the schedule of an endpoint that was inserted, and what is told of it.
+// created adds a new endpoint: its schedule, event, audit entry, references and decision.
 func (b *bulk) created(n endpoints.New, now time.Time) error {
 	e, p, due := n.Endpoint, &b.schedules, n.Planned.Due
-	p.TenantID = e.TenantID // All of a bulk are of one tenant.
+	p.TenantID = e.TenantID // A bulk has one tenant.
 	p.EndpointIds = append(p.EndpointIds, e.ID)
 	p.PlannedAt = append(p.PlannedAt, due.At)
 	p.Slot = append(p.Slot, due.Slot)
@@ -57,7 +63,8 @@ func (b *bulk) created(n endpoints.New, now time.Time) error {
 	return b.decided(e, n.Planned)
 }
 
-// changed takes in an edit, and the plan that follows from it; nil where a run is live.
+// changed adds an edited endpoint. planned is its new decision, or nil while a run is live, because
+// the finish of that run decides.
 func (b *bulk) changed(before, after *endpoints.Endpoint, planned *endpoints.Recorded) error {
 	c := &b.edits
 	c.rewrite(before, after)
@@ -87,7 +94,7 @@ func (b *bulk) changed(before, after *endpoints.Endpoint, planned *endpoints.Rec
 	return b.decided(after, *planned)
 }
 
-// decided takes in a decision for the ledger.
+// decided adds a decision to the ledger.
 func (b *bulk) decided(e *endpoints.Endpoint, r endpoints.Recorded) error {
 	steps, input, err := encoded(e, r)
 	if err != nil {
@@ -109,7 +116,7 @@ func (b *bulk) decided(e *endpoints.Endpoint, r endpoints.Recorded) error {
 	return nil
 }
 
-// write writes what was gathered of an act.
+// write writes the collected rows of an act.
 func (b *bulk) write(ctx context.Context, tx opened, db *DB, act auditlog.Act) error {
 	if len(b.schedules.EndpointIds) > 0 {
 		if err := db.q.ScheduleInsertMany(ctx, tx, b.schedules); err != nil {
@@ -122,7 +129,7 @@ func (b *bulk) write(ctx context.Context, tx opened, db *DB, act auditlog.Act) e
 	if err := db.refer(ctx, tx, act.By.TenantID, b.referrals...); err != nil {
 		return err
 	}
-	if err := b.told(ctx, tx, db, act); err != nil {
+	if err := b.writeRecords(ctx, tx, db, act); err != nil {
 		return err
 	}
 	if len(b.decisions.EndpointIds) == 0 {
@@ -134,8 +141,8 @@ func (b *bulk) write(ctx context.Context, tx opened, db *DB, act auditlog.Act) e
 	return nil
 }
 
-// told writes what others may read of the act: skipped due times, events, the audit log.
-func (b *bulk) told(ctx context.Context, tx opened, db *DB, act auditlog.Act) error {
+// writeRecords writes the records of the act: skipped due times, events and audit entries.
+func (b *bulk) writeRecords(ctx context.Context, tx opened, db *DB, act auditlog.Act) error {
 	if len(b.history.rows.Ids) > 0 {
 		if err := pipeline(ctx, tx, b.history.writes(ctx, db)...); err != nil {
 			return fmt.Errorf("recording %d ranges of skipped due times: %w", len(b.history.rows.Ids), err)
@@ -147,7 +154,7 @@ func (b *bulk) told(ctx context.Context, tx opened, db *DB, act auditlog.Act) er
 	return b.trail.write(ctx, tx, db, act)
 }
 
-// rewrite takes in what an endpoint is to be.
+// rewrite adds the new state of an endpoint.
 func (c *edits) rewrite(before, after *endpoints.Endpoint) {
 	into := &c.stay
 	if key := after.Spec.Key; key != before.Spec.Key {
@@ -163,8 +170,10 @@ func (c *edits) rewrite(before, after *endpoints.Endpoint) {
 	into.versions = append(into.versions, before.Version)
 }
 
-// update writes what endpoints are to be. Whoever takes a key waits for others that are about to take it, so keys are taken in order, as new
-// endpoints take them: two batches cannot wait for each other. Within a statement nothing keeps rows in order, so each key has its own.
+// update updates the endpoints. A transaction that takes a key waits for other transactions with
+// the same key. Therefore keys are taken in sorted order, as inserts do, so that two batches cannot
+// deadlock. Each key has a statement of its own, because the order of rows within one statement is
+// undefined.
 func (c *edits) update(ctx context.Context, tx opened, db *DB) error {
 	list := append(make([]*rewrites, 0, 1+len(c.move)), &c.stay)
 	for _, key := range slices.Sorted(maps.Keys(c.move)) {
@@ -177,7 +186,11 @@ func (c *edits) update(ctx context.Context, tx opened, db *DB) error {
 		}
 		updates = append(updates, func(q dbsqlc.DBTX) error {
 			rows, err := db.q.EndpointUpdateMany(ctx, q, dbsqlc.EndpointUpdateManyParams{
-				TenantID: c.tenant, Now: c.now, Ids: w.rows.Ids, OldVersions: w.versions, Specs: w.rows.Specs,
+				TenantID:    c.tenant,
+				Now:         c.now,
+				Ids:         w.rows.Ids,
+				OldVersions: w.versions,
+				Specs:       w.rows.Specs,
 			})
 			return manyRows(rows, len(w.versions), err, "updating")
 		})
@@ -212,7 +225,7 @@ func manyRows(rows int64, want int, err error, act string) error {
 	return nil
 }
 
-// addEndpoint adds an endpoint to those of a statement.
+// addEndpoint adds an endpoint to the parameters of an insert.
 func addEndpoint(c *dbsqlc.EndpointInsertManyParams, e *endpoints.Endpoint) {
 	c.Ids = append(c.Ids, e.ID)
 	c.Specs = append(c.Specs, string(documentOf(&e.Spec)))

@@ -16,8 +16,8 @@ import (
 
 var _ runs.Canceler = (*Runs)(nil)
 
-// Cancel implements runs.Canceler. It locks the row of the run, so that a finish comes either before it, and the run is over, or after it, and
-// finds the request in the story.
+// Cancel implements runs.Canceler. It locks the row of the live run. A concurrent finish commits
+// either before the lock, and the run is over, or after it, and sees the cancel request.
 func (s *Runs) Cancel(ctx context.Context, c runs.Cancel) (run runs.Run, err error) {
 	days := func() []time.Time { return []time.Time{dayOf(c.RunID.Slot())} }
 	return run, s.db.withPartitions(ctx, days, func() error {
@@ -35,21 +35,34 @@ func (s *Runs) Cancel(ctx context.Context, c runs.Cancel) (run runs.Run, err err
 					return err
 				}
 			}
-			return s.db.q.CancelNotify(ctx, tx, run.WorkerID) // Again for a request that is there already: its message may have got lost.
+			// Notify for a repeated request as well, because the first notification may be lost.
+			return s.db.q.CancelNotify(ctx, tx, run.WorkerID)
 		})
 	})
 }
 
-// requestCancel writes the request into the live row and the story of a run.
+// requestCancel stores the cancel request in the live row and adds it to the events and the audit
+// log.
 func (s *Runs) requestCancel(ctx context.Context, tx pgx.Tx, c runs.Cancel, run *runs.Run) error {
 	at, err := s.db.q.RunCancel(ctx, tx, dbsqlc.RunCancelParams{
-		EndpointID: run.EndpointID, RunID: run.ID, Token: run.ClaimToken, Now: s.db.now(), Author: storable(c.By.Name), Reason: storable(c.Reason),
+		EndpointID: run.EndpointID,
+		RunID:      run.ID,
+		Token:      run.ClaimToken,
+		Now:        s.db.now(),
+		Author:     storable(c.By.Name),
+		Reason:     storable(c.Reason),
 	})
-	if err != nil { // Also where no row came back: the row is locked and was looked at.
-		return fmt.Errorf("asking for the end of run %s: %w", run.ID, err)
+	// No row is an error too, because the row is locked and was live.
+	if err != nil {
+		return fmt.Errorf("requesting the cancellation of run %s: %w", run.ID, err)
 	}
 	run.CancelRequestedAt = at
-	if err := s.db.addEvent(ctx, tx, *run, runs.Event{At: at, Kind: runs.EventCancelRequested, Author: c.By.Name, Why: c.Reason}); err != nil {
+	if err := s.db.addEvent(ctx, tx, *run, runs.Event{
+		At:     at,
+		Kind:   runs.EventCancelRequested,
+		Author: c.By.Name,
+		Why:    c.Reason,
+	}); err != nil {
 		return err
 	}
 	asked := map[string]any{"cancelRequestedAt": at.UTC().Format(time.RFC3339Nano), "reason": storable(c.Reason)}
@@ -59,7 +72,7 @@ func (s *Runs) requestCancel(ctx context.Context, tx pgx.Tx, c runs.Cancel, run 
 	})
 }
 
-// notLive says why there is nothing to cancel.
+// notLive returns the error for a run that is not live: not found, not started or finished.
 func (s *Runs) notLive(ctx context.Context, tx pgx.Tx, c runs.Cancel) error {
 	run, err := s.get(ctx, tx, c.By.TenantID, c.RunID)
 	if err != nil {
@@ -67,10 +80,10 @@ func (s *Runs) notLive(ctx context.Context, tx pgx.Tx, c runs.Cancel) error {
 	}
 	if run.Outcome.Status == runs.Waiting {
 		return errs.New(errs.Conflict, "run_waiting", fmt.Sprintf(
-			"run %s has not started, so there is no request to end; pause its endpoint to withdraw all of its one-off runs that wait", c.RunID))
+			"run %s has not started, so there is no request to cancel; to withdraw all waiting one-off runs of its endpoint, pause the endpoint", c.RunID))
 	}
 	if !run.Outcome.Status.Terminal() { // It started between the two statements.
-		return errs.New(errs.Unavailable, "", fmt.Sprintf("run %s has started this very moment; try again", c.RunID))
+		return errs.New(errs.Unavailable, "", fmt.Sprintf("run %s is starting right now; try again", c.RunID))
 	}
 	return errs.New(errs.Conflict, "run_finished", fmt.Sprintf("run %s is over (%s, %s) and cannot be canceled", c.RunID, run.Outcome.Status, run.Outcome.Reason))
 }
@@ -83,7 +96,12 @@ func (s *Executions) Cancels(ctx context.Context, worker [16]byte) ([]dispatch.C
 	}
 	list := make([]dispatch.Cancel, len(rows))
 	for i, row := range rows {
-		list[i] = dispatch.Cancel{RunID: row.RunID, Token: row.ClaimToken, Author: row.Author, Reason: row.Reason}
+		list[i] = dispatch.Cancel{
+			RunID:  row.RunID,
+			Token:  row.ClaimToken,
+			Author: row.Author,
+			Reason: row.Reason,
+		}
 	}
 	return list, nil
 }

@@ -11,7 +11,7 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// Claims claims endpoints. It implements claims.Store.
+// Claims claims due endpoints for workers. It implements claims.Store.
 type Claims struct {
 	db *DB
 }
@@ -21,7 +21,8 @@ var _ claims.Store = (*Claims)(nil)
 // NewClaims returns the store of claims.
 func NewClaims(db *DB) *Claims { return &Claims{db: db} }
 
-// ClaimDue implements claims.Store.
+// ClaimDue implements claims.Store. The second result is the database's time, which the worker
+// compares to its own clock. Claim and clock travel in one round trip.
 func (s *Claims) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim, time.Time, error) {
 	var rows []*dbsqlc.ScheduleClaimDueRow
 	var now time.Time
@@ -40,27 +41,49 @@ func (s *Claims) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim
 	list := make([]claims.Claim, len(rows))
 	for i, row := range rows {
 		list[i] = claims.Claim{
-			EndpointID: row.EndpointID, Place: place(row.Place), Token: row.ClaimToken, Slot: row.Slot, PlannedAt: row.PlannedAt,
-			Attempt: int(row.Attempt), InfraAttempt: int(row.InfraAttempt), Source: row.Source, Version: row.Version, LockedUntil: row.LockedUntil, Hinted: row.Hinted, Expired: row.Expired,
+			EndpointID:   row.EndpointID,
+			Place:        place(row.Place),
+			Token:        row.ClaimToken,
+			Slot:         row.Slot,
+			PlannedAt:    row.PlannedAt,
+			Attempt:      int(row.Attempt),
+			InfraAttempt: int(row.InfraAttempt),
+			Source:       row.Source,
+			Version:      row.Version,
+			LockedUntil:  row.LockedUntil,
+			Hinted:       row.Hinted,
+			Expired:      row.Expired,
 		}
 	}
-	if len(rows) > 0 { // The time that it took is no part of a clock's skew.
+	if len(rows) > 0 { // The duration of the claim must not count as clock skew.
 		now = rows[0].ClaimedAt
 	}
 	return list, now, nil
 }
 
-// due takes the oldest, whoever's they are or of each tenant that is named.
+// due claims the earliest due endpoints of all tenants, or up to r.Share of each tenant in
+// r.Tenants.
 func (s *Claims) due(ctx context.Context, q dbsqlc.DBTX, r claims.Request) ([]*dbsqlc.ScheduleClaimDueRow, error) {
 	lock, ahead, now := int32(r.LockTTL.Milliseconds()), r.Horizon.Milliseconds(), s.db.now() //nolint:gosec // Minutes at most.
 	if len(r.Tenants) == 0 {
 		return s.db.q.ScheduleClaimDue(ctx, q, dbsqlc.ScheduleClaimDueParams{
-			WorkerID: r.Worker, LockTtlMs: lock, Now: now, Until: optional(r.Until), FromAt: optional(r.From), HorizonMs: ahead,
-			MaxRows: int32(r.Limit), //nolint:gosec // Bounded by the caller.
+			WorkerID:  r.Worker,
+			LockTtlMs: lock,
+			Now:       now,
+			Until:     optional(r.Until),
+			FromAt:    optional(r.From),
+			HorizonMs: ahead,
+			MaxRows:   int32(r.Limit), //nolint:gosec // Bounded by the caller.
 		})
 	}
 	rows, err := s.db.q.ScheduleClaimShares(ctx, q, dbsqlc.ScheduleClaimSharesParams{
-		WorkerID: r.Worker, LockTtlMs: lock, Now: now, Until: optional(r.Until), HorizonMs: ahead, Share: int32(r.Share), TenantIds: r.Tenants, //nolint:gosec // Likewise.
+		WorkerID:  r.Worker,
+		LockTtlMs: lock,
+		Now:       now,
+		Until:     optional(r.Until),
+		HorizonMs: ahead,
+		Share:     int32(r.Share), //nolint:gosec // Bounded by the caller.
+		TenantIds: r.Tenants,
 	})
 	list := make([]*dbsqlc.ScheduleClaimDueRow, len(rows))
 	for i, row := range rows {
@@ -75,10 +98,11 @@ func (s *Claims) DueTenants(ctx context.Context, horizon time.Duration) ([][16]b
 	return list, translate(err)
 }
 
-// Release implements claims.Store. A start of the same claim either holds the row, and the release leaves it alone, or waits for the
-// release and is refused by its token.
+// Release implements claims.Store. A concurrent start of the same claim is safe. If the start holds
+// the row lock, the release skips the row. If the release holds it, the start is refused because
+// its token is stale.
 func (s *Claims) Release(ctx context.Context, worker [16]byte, list []claims.Claim) (released int, err error) {
-	list = slices.SortedFunc(slices.Values(list), byEndpoint) // Row locks are taken in one order.
+	list = slices.SortedFunc(slices.Values(list), byEndpoint) // Lock order, so that batches cannot deadlock.
 	for part := range slices.Chunk(list, releaseBatch) {
 		rows, err := s.release(ctx, worker, part)
 		released += int(rows)
@@ -89,7 +113,7 @@ func (s *Claims) Release(ctx context.Context, worker [16]byte, list []claims.Cla
 	return released, nil
 }
 
-// releaseBatch is how many claims are given back in one statement.
+// releaseBatch is the maximum number of claims per release statement.
 const releaseBatch = 500
 
 func (s *Claims) release(ctx context.Context, worker [16]byte, list []claims.Claim) (int64, error) {
@@ -102,10 +126,13 @@ func (s *Claims) release(ctx context.Context, worker [16]byte, list []claims.Cla
 	return s.db.q.ScheduleRelease(ctx, s.db.hot, params)
 }
 
-// ExtendLocks implements claims.Store. It has connections that nothing but signs of life uses.
+// ExtendLocks implements claims.Store. It uses the connections of the vital pool, so that
+// heartbeats do not queue behind other statements.
 func (s *Claims) ExtendLocks(ctx context.Context, worker [16]byte, held []claims.Held, ttl time.Duration) (kept, over [][16]byte, err error) {
 	params := dbsqlc.RunExtendLocksParams{
-		WorkerID: worker, LockTtlMs: int32(ttl.Milliseconds()), Now: s.db.now(), //nolint:gosec // Minutes at most.
+		WorkerID:  worker,
+		LockTtlMs: int32(ttl.Milliseconds()), //nolint:gosec // Minutes at most.
+		Now:       s.db.now(),
 	}
 	for _, h := range held {
 		params.EndpointIds = append(params.EndpointIds, h.EndpointID)

@@ -9,29 +9,33 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// columns is the memory of a batch of runs: some fifty arrays with a place for each of them. One batch after the other uses it; it was a third
-// of what recording a run allocates.
+// columns holds the reusable buffers of a batch: about fifty arrays with one element per run. A
+// sync.Pool recycles them, because they were a third of the allocations per recorded run. One
+// goroutine owns a columns until release.
 type columns struct {
 	next      dbsqlc.ScheduleFinishParams
 	history   history
 	endpoints []endpoints.Endpoint
-	running   map[runKey]*dbsqlc.Schedule   // the rows of the runs that are still running
-	rows      map[[16]byte]*dbsqlc.Schedule // as they were read
+	// running holds the locked rows of runs that are still live.
+	running map[runKey]*dbsqlc.Schedule
+	// rows holds the schedule rows by endpoint, as they were read.
+	rows map[[16]byte]*dbsqlc.Schedule
 }
 
 var spareColumns = sync.Pool{New: func() any {
 	return &columns{running: map[runKey]*dbsqlc.Schedule{}, rows: map[[16]byte]*dbsqlc.Schedule{}}
 }}
 
-// takeColumns returns empty columns with room for so many runs.
+// takeColumns returns empty columns with capacity for a number of runs.
 func takeColumns(runs int) *columns {
-	c := spareColumns.Get().(*columns) //nolint:forcetypeassert // Nothing else is put in.
+	c := spareColumns.Get().(*columns) //nolint:forcetypeassert // The pool holds nothing else.
 	grow(runs, &c.next, &c.history.rows)
 	c.endpoints = slices.Grow(c.endpoints, runs)[:runs]
 	return c
 }
 
-// release leaves the columns to the next batch, empty. Nothing of this one may be used any more.
+// release empties the columns and returns them to the pool. The caller must not use them
+// afterwards.
 func (c *columns) release() {
 	c.empty()
 	spareColumns.Put(c)
@@ -39,7 +43,7 @@ func (c *columns) release() {
 
 func (c *columns) empty() {
 	eachArray(func(array reflect.Value) {
-		array.Clear() // What it points to must not stay.
+		array.Clear() // Release the referenced memory to the garbage collector.
 		array.SetLen(0)
 	}, &c.next, &c.history.rows, &c.history.bodies)
 	clear(c.endpoints)
@@ -48,12 +52,12 @@ func (c *columns) empty() {
 	clear(c.rows)
 }
 
-// grow makes room for so many more elements in each array among the parameters of statements.
+// grow adds capacity for a number of elements to each array field of statement parameters.
 func grow(by int, params ...any) {
 	eachArray(func(array reflect.Value) { array.Grow(by) }, params...)
 }
 
-// eachArray visits the arrays among the parameters of statements.
+// eachArray calls visit for each array field of statement parameters.
 func eachArray(visit func(array reflect.Value), params ...any) {
 	for _, p := range params {
 		for _, field := range reflect.ValueOf(p).Elem().Fields() {

@@ -16,32 +16,46 @@ import (
 )
 
 const (
-	configBytes    = 2 << 10 // of a configuration, beside its long texts: twice what a plain one takes
-	configsPerSlot = 3       // a worker begins with half of its slots, each with a run in progress and four claims in the queue
-	usualSlots     = 2048
+	// configBytes is the assumed size of a configuration without its long texts: twice a plain one.
+	configBytes = 2 << 10
+	// configsPerSlot sizes the cache. A worker starts with half of its slots. Each has a run in
+	// progress and about four claims in the queue.
+	configsPerSlot = 3
+	// defaultCacheSlots is the minimum number of slots that the cache is sized for.
+	defaultCacheSlots = 2048
 )
 
-// config is an endpoint's configuration at one version, parsed and ready for use. It is shared and never changed. A worker keeps thousands, so
-// there is no room in it for how the endpoint stands.
+// config is the parsed configuration of an endpoint at one version. It is immutable, and goroutines
+// share it. A worker caches thousands of them, so it holds no state of the endpoint.
 type config struct {
 	id, tenant                 [16]byte
 	version                    int64
 	created, updated, archived time.Time
-	spec                       endpoints.Spec // its empty maps are nil
-	cron                       *schedule.Cron
-	target                     dispatch.Target // of spec
-	fault                      error           // why it cannot be used: a row that no API call could have written
+	// spec has nil in place of empty maps, to save memory.
+	spec endpoints.Spec
+	cron *schedule.Cron
+	// target is derived from spec.
+	target dispatch.Target
+	// fault is why the configuration is unusable. The API does not write such rows.
+	fault error
 }
 
-// endpoint returns the endpoint as it stands in a state.
+// endpoint joins the configuration with a state.
 func (c *config) endpoint(state endpoints.State) endpoints.Endpoint {
 	return endpoints.Endpoint{
-		ID: c.id, TenantID: c.tenant, Version: c.version, CreatedAt: c.created, UpdatedAt: c.updated, ArchivedAt: c.archived,
-		Spec: c.spec, State: state, Cron: c.cron,
+		ID:         c.id,
+		TenantID:   c.tenant,
+		Version:    c.version,
+		CreatedAt:  c.created,
+		UpdatedAt:  c.updated,
+		ArchivedAt: c.archived,
+		Spec:       c.spec,
+		State:      state,
+		Cron:       c.cron,
 	}
 }
 
-// size returns about how much memory it takes.
+// size estimates the memory of the configuration in bytes.
 func (c *config) size() int {
 	spec := &c.spec
 	size := configBytes + len(spec.Body) + len(spec.Description) + len(spec.URL)
@@ -51,30 +65,41 @@ func (c *config) size() int {
 		}
 	}
 	if c.target.Shape != nil {
-		size += configBytes + 4*len(spec.Body) // What the templates in it take, and a good deal more.
+		size += configBytes + 4*len(spec.Body) // A generous estimate of the parsed templates.
 	}
 	return size
 }
 
-// configs caches configurations by endpoint. A version never changes, so an entry is right as long as its version is the one that is asked
-// for. What was claimed longest ago is forgotten first. The end of a run does not count: it finds what its claim left as long as fewer are
-// claimed meanwhile than fit, and would only keep it from those that are still to be run.
+// configs is an LRU cache of configurations by endpoint, bounded in bytes. An entry is valid for
+// one version, because a version never changes. It is safe for concurrent use.
+//
+// Only a claim refreshes the recency of an entry. A finish does not: the entry of its claim is
+// usually still cached, and a refresh would displace entries of runs that are still to start.
 type configs struct {
+	// mu guards all fields below except room, which never changes.
 	mu    sync.Mutex
 	known map[[16]byte]*list.Element
-	order *list.List // of *config; the last was claimed longest ago
+	// order holds *config values. The back is the least recently claimed.
+	order *list.List
 	bytes int
-	room  int // bytes, at most
+	// room is the maximum of bytes.
+	room int
 }
 
-// newConfigs returns an empty cache, with room for what a worker with at most so many slots usually holds at once. While slow targets make
-// it use all of them, some may be forgotten before their run ends, and are read again. More would be found again only where that many endpoints
-// run every few seconds, and lies in memory everywhere.
+// newConfigs returns an empty cache for a worker with a maximum number of slots. It holds what such
+// a worker usually has claimed. If slow targets make it use all slots, some entries are evicted
+// before their run ends and are read again. A larger cache would only help where that many
+// endpoints run every few seconds.
 func newConfigs(slots int) *configs {
-	return &configs{known: map[[16]byte]*list.Element{}, order: list.New(), room: slots * configsPerSlot * configBytes}
+	return &configs{
+		known: map[[16]byte]*list.Element{},
+		order: list.New(),
+		room:  slots * configsPerSlot * configBytes,
+	}
 }
 
-// load returns the configurations of endpoints at the versions asked for. Those that have another version by now are left out.
+// load returns the configurations of endpoints at the given versions, from the cache or the
+// database. An endpoint that has another version by now is missing from the result.
 func (db *DB) load(ctx context.Context, tx dbsqlc.DBTX, versions map[[16]byte]int64) (map[[16]byte]*config, error) {
 	found, missing := db.configs.find(versions)
 	if len(missing) == 0 {
@@ -96,7 +121,7 @@ func (db *DB) load(ctx context.Context, tx dbsqlc.DBTX, versions map[[16]byte]in
 	return found, nil
 }
 
-// know takes in the configuration of a row that was read anyway.
+// know caches the configuration of a row that was read for another purpose.
 func (db *DB) know(row *dbsqlc.Endpoint) {
 	if _, missing := db.configs.find(map[[16]byte]int64{row.ID: row.Version}); len(missing) > 0 {
 		db.configs.put([]*config{db.parse(row)})
@@ -117,7 +142,7 @@ func (c *configs) find(versions map[[16]byte]int64) (found map[[16]byte]*config,
 	return found, missing
 }
 
-// claimed notes that endpoints were claimed.
+// claimed marks endpoints as recently claimed.
 func (c *configs) claimed(list map[[16]byte]*config) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -133,38 +158,48 @@ func (c *configs) put(fresh []*config) {
 	defer c.mu.Unlock()
 	for _, f := range fresh {
 		if known := c.known[f.id]; known != nil {
-			c.forget(known)
+			c.evict(known)
 		}
 		c.known[f.id] = c.order.PushFront(f)
 		c.bytes += f.size()
 	}
 	for c.bytes > c.room {
-		c.forget(c.order.Back())
+		c.evict(c.order.Back())
 	}
 }
 
-func (c *configs) forget(known *list.Element) {
+func (c *configs) evict(known *list.Element) {
 	gone := c.order.Remove(known).(*config)
 	delete(c.known, gone.id)
 	c.bytes -= gone.size()
 }
 
-// parse makes a row ready for use. One that panics cannot be used.
+// parse parses a row. If that panics, the configuration has errPanicked as its fault.
 func (db *DB) parse(row *dbsqlc.Endpoint) (c *config) {
 	if fault := db.contain(func() { c = parse(row) }); fault != nil {
-		return &config{id: row.ID, tenant: row.TenantID, version: row.Version, fault: errPanicked}
+		return &config{
+			id:      row.ID,
+			tenant:  row.TenantID,
+			version: row.Version,
+			fault:   errPanicked,
+		}
 	}
 	return c
 }
 
-// errPanicked is why an endpoint cannot be used whose configuration or state makes the program panic.
-// What it panicked with is in the log, because it may hold what users must not see.
+// errPanicked is the fault of an endpoint if its configuration or state makes the program panic.
+// The panic value is only logged, because it may hold secrets that users must not see.
 var errPanicked = errors.New("it leads to a fault inside Rubato; see the log at level error")
 
-// parse makes a row ready for use.
+// parse parses a row. An invalid row gives a configuration with a fault.
 func parse(row *dbsqlc.Endpoint) *config {
 	c := &config{
-		id: row.ID, tenant: row.TenantID, version: row.Version, created: row.CreatedAt, updated: row.UpdatedAt, archived: orZero(row.ArchivedAt),
+		id:       row.ID,
+		tenant:   row.TenantID,
+		version:  row.Version,
+		created:  row.CreatedAt,
+		updated:  row.UpdatedAt,
+		archived: orZero(row.ArchivedAt),
 	}
 	if c.spec, c.fault = specOf(row); c.fault != nil {
 		return c

@@ -18,18 +18,20 @@ const (
 	consoleIncidents = 12
 	consoleChanges   = 200
 	consoleSparkDays = 2 * 24 * time.Hour
-	consoleProofTime = 24 * time.Hour // of incidents too
+	// consoleProofTime is the window of guarantee statistics and of incidents.
+	consoleProofTime = 24 * time.Hour
 )
 
-// Console reads what the pages of the console show. Every method sees one state of the database, and one tenant.
+// Console reads the data of the console's pages. Every method is limited to one tenant. Methods
+// with several statements read one snapshot of the database.
 type Console struct {
 	db *DB
 }
 
-// NewConsole returns the reader of the console's figures.
+// NewConsole returns the reader of the console's data.
 func NewConsole(db *DB) *Console { return &Console{db: db} }
 
-// Activity returns a tenant's runs over a stretch of time, in buckets of a step each, and its incidents.
+// Activity returns a tenant's runs of a period in buckets of length step, and its incidents.
 func (c *Console) Activity(ctx context.Context, tenant [16]byte, over, step time.Duration) (o stats.Activity, err error) {
 	err = c.db.snapshot(ctx, func(tx pgx.Tx) error {
 		if o.At, err = c.db.decisionTime(ctx, tx); err != nil {
@@ -42,7 +44,10 @@ func (c *Console) Activity(ctx context.Context, tenant [16]byte, over, step time
 		}
 		from := o.At.Add(-over).Truncate(step)
 		if o.Buckets, err = c.buckets(ctx, tx, dbsqlc.ConsoleBucketsParams{
-			StepMs: step.Milliseconds(), FromAt: from, TenantID: tenant, MaxRows: stats.MaxRuns,
+			StepMs:   step.Milliseconds(),
+			FromAt:   from,
+			TenantID: tenant,
+			MaxRows:  stats.MaxRuns,
 		}); err != nil {
 			return err
 		}
@@ -55,13 +60,18 @@ func (c *Console) Activity(ctx context.Context, tenant [16]byte, over, step time
 func (c *Console) buckets(ctx context.Context, tx pgx.Tx, p dbsqlc.ConsoleBucketsParams) ([]stats.Bucket, error) {
 	rows, err := c.db.q.ConsoleBuckets(ctx, tx, p)
 	if err != nil {
-		return nil, fmt.Errorf("adding up runs: %w", err)
+		return nil, fmt.Errorf("counting runs by time: %w", err)
 	}
 	list := make([]stats.Bucket, len(rows))
 	for i, row := range rows {
 		list[i] = stats.Bucket{
-			At: row.At, Succeeded: row.Succeeded, Failed: row.Failed, Lost: row.Lost, Other: row.Other,
-			LagP50: millis(row.LagP50Ms), LagP99: millis(row.LagP99Ms),
+			At:        row.At,
+			Succeeded: row.Succeeded,
+			Failed:    row.Failed,
+			Lost:      row.Lost,
+			Other:     row.Other,
+			LagP50:    millis(row.LagP50Ms),
+			LagP99:    millis(row.LagP99Ms),
 		}
 	}
 	return list, nil
@@ -76,8 +86,16 @@ func (c *Console) incidents(ctx context.Context, tx pgx.Tx, tenant [16]byte, fro
 	for i, row := range rows {
 		lost = row.Lost
 		list[i] = stats.Incident{
-			RunID: row.ID, EndpointID: row.EndpointID, Name: row.Name, Status: row.Status, Reason: row.ReasonCode, At: row.FinishedAt,
-			StatusCode: int(orZero(row.StatusCode)), Error: orZero(row.Error), Runs: row.Runs, More: row.Cut,
+			RunID:      row.ID,
+			EndpointID: row.EndpointID,
+			Name:       row.Name,
+			Status:     row.Status,
+			Reason:     row.ReasonCode,
+			At:         row.FinishedAt,
+			StatusCode: int(orZero(row.StatusCode)),
+			Error:      orZero(row.Error),
+			Runs:       row.Runs,
+			More:       row.Cut,
 		}
 	}
 	return list, lost, nil
@@ -85,11 +103,15 @@ func (c *Console) incidents(ctx context.Context, tx pgx.Tx, tenant [16]byte, fro
 
 func incidentParams(tenant [16]byte, from time.Time) dbsqlc.ConsoleIncidentsParams {
 	return dbsqlc.ConsoleIncidentsParams{
-		TenantID: tenant, FromID: runs.FirstID(from), FromAt: from, MaxRows: stats.MaxBadRuns, MaxIncidents: consoleIncidents,
+		TenantID:     tenant,
+		FromID:       runs.FirstID(from),
+		FromAt:       from,
+		MaxRows:      stats.MaxBadRuns,
+		MaxIncidents: consoleIncidents,
 	}
 }
 
-// Sparks returns the newest runs of each of some endpoints, oldest first.
+// Sparks returns up to each of the newest runs per endpoint, oldest first. It looks back two days.
 func (c *Console) Sparks(ctx context.Context, tenant [16]byte, ids [][16]byte, each int) (sparks map[[16]byte][]stats.RunSample, err error) {
 	sparks = make(map[[16]byte][]stats.RunSample, len(ids))
 	err = c.db.snapshot(ctx, func(tx pgx.Tx) error {
@@ -98,14 +120,20 @@ func (c *Console) Sparks(ctx context.Context, tenant [16]byte, ids [][16]byte, e
 			return fmt.Errorf("reading the database's time: %w", err)
 		}
 		rows, err := c.db.q.ConsoleSparks(ctx, tx, dbsqlc.ConsoleSparksParams{
-			TenantID: tenant, EndpointIds: ids, FromAt: now.Add(-consoleSparkDays), PerEndpoint: int32(each), //nolint:gosec // A few dozen.
+			TenantID:    tenant,
+			EndpointIds: ids,
+			FromAt:      now.Add(-consoleSparkDays),
+			PerEndpoint: int32(each), //nolint:gosec // A few dozen.
 		})
 		if err != nil {
 			return fmt.Errorf("reading the newest runs of %d endpoints: %w", len(ids), err)
 		}
 		for _, row := range rows {
 			sparks[row.EndpointID] = append(sparks[row.EndpointID], stats.RunSample{
-				Status: row.Status, ScheduledFor: row.ScheduledFor, StartedAt: row.StartedAt, FinishedAt: row.FinishedAt,
+				Status:       row.Status,
+				ScheduledFor: row.ScheduledFor,
+				StartedAt:    row.StartedAt,
+				FinishedAt:   row.FinishedAt,
 			})
 		}
 		return nil
@@ -113,7 +141,8 @@ func (c *Console) Sparks(ctx context.Context, tenant [16]byte, ids [][16]byte, e
 	return sparks, err
 }
 
-// History returns what was decided about an endpoint over a stretch of time. An endpoint of another tenant has none.
+// History returns the decisions and hints of an endpoint over a period. For an endpoint of another
+// tenant both are empty.
 func (c *Console) History(ctx context.Context, tenant, endpoint [16]byte, over time.Duration) (h stats.History, err error) {
 	err = c.db.snapshot(ctx, func(tx pgx.Tx) error {
 		if h.At, err = c.db.decisionTime(ctx, tx); err != nil {
@@ -121,11 +150,19 @@ func (c *Console) History(ctx context.Context, tenant, endpoint [16]byte, over t
 		}
 		from := h.At.Add(-over)
 		if h.Changes, err = c.changes(ctx, tx, dbsqlc.ConsoleDecisionsParams{
-			EndpointID: endpoint, TenantID: tenant, FromAt: from, MaxRows: consoleChanges,
+			EndpointID: endpoint,
+			TenantID:   tenant,
+			FromAt:     from,
+			MaxRows:    consoleChanges,
 		}); err != nil {
 			return err
 		}
-		h.Hints, err = c.hints(ctx, tx, dbsqlc.ConsoleHintsParams{EndpointID: endpoint, TenantID: tenant, FromAt: from, MaxRows: consoleChanges})
+		h.Hints, err = c.hints(ctx, tx, dbsqlc.ConsoleHintsParams{
+			EndpointID: endpoint,
+			TenantID:   tenant,
+			FromAt:     from,
+			MaxRows:    consoleChanges,
+		})
 		return err
 	})
 	return h, err
@@ -143,7 +180,11 @@ func (c *Console) changes(ctx context.Context, tx pgx.Tx, p dbsqlc.ConsoleDecisi
 			return nil, fmt.Errorf("reading the input of a decision: %w", err)
 		}
 		list[i] = stats.Change{
-			At: row.DecidedAt, Cause: row.Cause, Author: row.Author, NextRunAt: row.NextRunAt, Source: row.NextSource,
+			At:          row.DecidedAt,
+			Cause:       row.Cause,
+			Author:      row.Author,
+			NextRunAt:   row.NextRunAt,
+			Source:      row.NextSource,
 			PausedUntil: orZero(input.PausedUntil),
 		}
 	}
@@ -158,8 +199,13 @@ func (c *Console) hints(ctx context.Context, tx pgx.Tx, p dbsqlc.ConsoleHintsPar
 	list := make([]stats.Hint, len(rows))
 	for i, row := range rows {
 		list[i] = stats.Hint{
-			Kind: row.Kind, Interval: ms(orZero(row.IntervalMs)), RunAt: orZero(row.RunAt),
-			CreatedAt: row.CreatedAt, EndedAt: row.ExpiresAt, Reason: row.Reason, Author: row.Author,
+			Kind:      row.Kind,
+			Interval:  ms(orZero(row.IntervalMs)),
+			RunAt:     orZero(row.RunAt),
+			CreatedAt: row.CreatedAt,
+			EndedAt:   row.ExpiresAt,
+			Reason:    row.Reason,
+			Author:    row.Author,
 		}
 		if row.EndedAt != nil && row.EndedAt.Before(row.ExpiresAt) {
 			list[i].EndedAt = *row.EndedAt
@@ -168,7 +214,7 @@ func (c *Console) hints(ctx context.Context, tx pgx.Tx, p dbsqlc.ConsoleHintsPar
 	return list, nil
 }
 
-// Proof returns what the newest runs of a tenant, of a day at most, say about the guarantees.
+// Proof returns statistics about the guarantees over a tenant's newest runs, at most one day back.
 func (c *Console) Proof(ctx context.Context, tenant [16]byte) (p stats.GuaranteeStats, err error) {
 	err = c.db.snapshot(ctx, func(tx pgx.Tx) error {
 		now, err := c.db.decisionTime(ctx, tx)
@@ -176,19 +222,34 @@ func (c *Console) Proof(ctx context.Context, tenant [16]byte) (p stats.Guarantee
 			return fmt.Errorf("reading the database's time: %w", err)
 		}
 		from := now.Add(-consoleProofTime)
-		row, err := c.db.q.ConsoleProof(ctx, tx, dbsqlc.ConsoleProofParams{FromAt: from, TenantID: tenant, MaxRows: stats.MaxRuns})
+		row, err := c.db.q.ConsoleProof(ctx, tx, dbsqlc.ConsoleProofParams{
+			FromAt:   from,
+			TenantID: tenant,
+			MaxRows:  stats.MaxRuns,
+		})
 		if err != nil {
-			return fmt.Errorf("judging the newest runs: %w", err)
+			return fmt.Errorf("checking the guarantees of the newest runs: %w", err)
 		}
 		p = stats.GuaranteeStats{
-			At: now, Since: row.Since, Runs: row.Runs, Early: row.Early, Doubled: row.Doubled, Overlapping: row.Overlapping, Lost: row.Lost,
-			LagP50: millis(row.LagP50Ms), LagP99: millis(row.LagP99Ms),
+			At:          now,
+			Since:       row.Since,
+			Runs:        row.Runs,
+			Early:       row.Early,
+			Doubled:     row.Doubled,
+			Overlapping: row.Overlapping,
+			Lost:        row.Lost,
+			LagP50:      millis(row.LagP50Ms),
+			LagP99:      millis(row.LagP99Ms),
 		}
-		if p.SkippedDue, err = c.db.q.ConsoleSkipped(ctx, tx, dbsqlc.ConsoleSkippedParams{TenantID: tenant, FromAt: from, MaxRows: stats.MaxRuns}); err != nil {
-			return fmt.Errorf("adding up skipped due times: %w", err)
+		if p.SkippedDue, err = c.db.q.ConsoleSkipped(ctx, tx, dbsqlc.ConsoleSkippedParams{
+			TenantID: tenant,
+			FromAt:   from,
+			MaxRows:  stats.MaxRuns,
+		}); err != nil {
+			return fmt.Errorf("counting skipped due times: %w", err)
 		}
 		if p.Stuck, err = c.db.q.ConsoleStuck(ctx, tx, dbsqlc.ConsoleStuckParams{TenantID: tenant, Now: now}); err != nil {
-			return fmt.Errorf("looking for runs that nobody settles: %w", err)
+			return fmt.Errorf("counting stuck runs: %w", err)
 		}
 		return nil
 	})
@@ -197,11 +258,12 @@ func (c *Console) Proof(ctx context.Context, tenant [16]byte) (p stats.Guarantee
 
 func millis(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
-// Grounds returns what the next decision about an endpoint of a tenant counts from: nothing where it is archived.
+// Grounds returns the stored basis of an endpoint's next decision. It is zero if the endpoint is
+// archived or of another tenant.
 func (c *Console) Grounds(ctx context.Context, tenant, endpoint [16]byte) (stats.DecisionBasis, error) {
 	row, err := c.db.q.ConsoleGrounds(ctx, c.db.pool, dbsqlc.ConsoleGroundsParams{EndpointID: endpoint, TenantID: tenant})
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return stats.DecisionBasis{}, fmt.Errorf("reading what the next decision of an endpoint counts from: %w", translate(err))
+		return stats.DecisionBasis{}, fmt.Errorf("reading the basis of an endpoint's next decision: %w", translate(err))
 	}
 	return stats.DecisionBasis{Anchor: orZero(row.Anchor), RetryAfter: orZero(row.RetryAfter)}, nil
 }

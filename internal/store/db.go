@@ -1,8 +1,10 @@
-// Package store keeps everything in Postgres. It implements the interfaces that the domain packages declare, one type each over a
-// shared [DB], and it is the only package that knows SQL, rows and SQLSTATEs.
+// Package store implements persistence in Postgres. It implements the interfaces that the domain
+// packages declare, with one type each over a shared [DB]. It is the only package that knows SQL,
+// rows and SQLSTATEs.
 //
-// Every method is one transaction. Statements that change state name the state they expect, and what they changed is checked. Time
-// comes from the database.
+// Every method is one transaction. Statements that change state name the expected state
+// (compare-and-set), and the number of changed rows is checked. Time comes from the database,
+// because the clocks of workers differ.
 package store
 
 import (
@@ -26,60 +28,82 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// Config says which database to use. Zero fields mean their defaults.
+// Config configures the connections to a database. Zero fields mean their defaults.
 type Config struct {
-	URL             string
-	MaxConns        int32  // default 10: two cores of a database are busy with fewer. Signs of life and sweeps have others of their own
-	ApplicationName string // shown in pg_stat_activity; default "rubato"
-	Slots           int    // how many runs the worker has in progress at once, at most: beyond 2048, more configurations are kept
-	// Tracers makes a span of every statement that is part of a trace, without its parameters; nil: nobody collects traces.
+	URL string
+	// MaxConns bounds the main pool; default 10, because fewer keep two cores of a database busy.
+	// Heartbeats and sweeps have small pools of their own.
+	MaxConns int32
+	// ApplicationName is shown in pg_stat_activity; default "rubato".
+	ApplicationName string
+	// Slots is the maximum number of concurrent runs of the worker. It sizes the cache of
+	// configurations from 2048 upwards.
+	Slots int
+	// Tracers makes a span of every statement that belongs to a trace, without the statement's
+	// parameters. Nil disables tracing.
 	Tracers trace.TracerProvider
-	// Now stands in for the database's clock, for simulations of time; nil, as in every program, means the database's own.
+	// Now replaces the database's clock in simulations of time. Nil means the database's clock.
 	Now func() time.Time
-	// Contain runs a step that decides about one endpoint, and returns its panic as an error. It should
-	// count and log it, as [loop.Runner.Contain] does; nil: the panic is returned alone.
+	// Contain runs a step that decides about one endpoint, and returns its panic as an error. It
+	// should count and log the panic, as [loop.Runner.Contain] does. If it is nil, the panic is
+	// only returned.
 	Contain func(step func()) error
 
-	connWait, lockWait, txWait time.Duration // 0, but in tests: the constants of these names
+	// connWait, lockWait and txWait override the constants of the same names in tests, unless they
+	// are zero.
+	connWait, lockWait, txWait time.Duration
 }
 
 const (
-	hotConns   = 8 // a claim, two batches of starts and two of finishes at once, and what they look up
-	vitalConns = 2 // one for the heartbeats of runs, one for the worker's own
-	sweepConns = 2 // one holds the sweeper's lock, the other sweeps
+	// hotConns is the size of the hot pool: a claim, two batches of starts, two batches of finishes
+	// and their lookups at the same time.
+	hotConns = 8
+	// vitalConns is the size of the pool for heartbeats: one for runs, one for the worker.
+	vitalConns = 2
+	// sweepConns is the size of the sweeper's pool: one holds the lock, the other sweeps.
+	sweepConns = 2
 
-	// loopStatements is how many statements a connection of these three keeps prepared, at most: there are some dozens, and the driver makes room
-	// for all that it may keep.
+	// loopStatements bounds the prepared statements per connection of these three pools. They use
+	// some dozens. A larger bound wastes memory, because the driver allocates its caches in full.
 	loopStatements = 128
 
-	closeWait = 3 * time.Second // for connections in use, at the end
+	// closeWait bounds the wait for connections in use at a graceful shutdown.
+	closeWait = 3 * time.Second
 
-	// How long a connection may have been idle before it is asked whether it lives: mainTrusted one of the main pool, on which people
-	// wait, and loopTrusted one of these three, whose users try again by themselves. What is looked for every second, or every two, would
-	// cost two round trips each time otherwise.
-	mainTrusted = 2 * time.Second
-	loopTrusted = 5 * time.Second
+	// A connection that was idle for longer is pinged before use. On the main pool a request of a
+	// user waits. The loops of the other three pools retry by themselves, so they trust a
+	// connection for longer: a ping before every poll would double their round trips.
+	mainPingAfter = 2 * time.Second
+	loopPingAfter = 5 * time.Second
 )
 
-// DB is a set of pools of connections to one database. The small ones connect when they are first used: a program that runs no worker
-// never does.
+// DB is a set of connection pools to one database. It is safe for concurrent use. Connections are
+// opened on first use, so that a program without a worker never opens those of a worker.
 type DB struct {
-	pool    *pgxpool.Pool
-	hot     *pgxpool.Pool // for what a worker does for every run
-	vital   *pgxpool.Pool // for signs of life alone, which must not wait behind anything
-	sweeps  *pgxpool.Pool // for the sweeper alone
+	pool *pgxpool.Pool
+	// hot serves the hot path of a worker: claims, starts and finishes.
+	hot *pgxpool.Pool
+	// vital serves heartbeats only, so that they never queue behind other statements.
+	vital *pgxpool.Pool
+	// sweeps serves the sweeper only.
+	sweeps  *pgxpool.Pool
 	q       *dbsqlc.Queries
 	configs *configs
-	book    atomic.Pointer[notices.RuleCache] // what runs may mean for notices, as [Notices.Refresh] read it; nil: nothing
-	waker   waker
-	waits   time.Duration     // for a connection
-	limit   time.Duration     // of a transaction
-	now     func() *time.Time // nil in its answer means the database's clock
+	// book is the cache of notice rules that [Notices.Refresh] replaces. Finishes load it without a
+	// lock. Nil means no rules.
+	book  atomic.Pointer[notices.RuleCache]
+	waker waker
+	// waits is the timeout for a connection of the main pool.
+	waits time.Duration
+	// limit is the timeout of a transaction of the main pool.
+	limit time.Duration
+	// now returns the time for statements. A nil result means the database's clock.
+	now     func() *time.Time
 	contain func(step func()) error
 }
 
-// Open prepares a pool. It connects when the first statement needs it, so it succeeds while the database is away; the error is
-// about the URL alone.
+// Open prepares the pools. They connect on first use, so Open succeeds while the database is down.
+// The error is about the URL only.
 func Open(ctx context.Context, cfg Config) (*DB, error) {
 	pc, err := pgxpool.ParseConfig(cfg.URL)
 	if err != nil {
@@ -89,24 +113,30 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	params := pc.ConnConfig.RuntimeParams
 	params["application_name"] = cmp.Or(cfg.ApplicationName, "rubato")
 	params["timezone"] = "UTC"
-	params["default_transaction_isolation"] = "read committed" // What is read after waiting for a lock is what its holder left.
-	// Every statement is to find its rows by an index. The planner's statistics are always behind how much is claimed and live, so on a
-	// young table it would choose to hash or read all of it, at times a hundred times slower (decision 10). Each is planned for the values
-	// at hand; only those of the hot pool keep their plans: see planByKey.
+	// Read committed, because a statement after a lock wait must see the commit of the lock holder.
+	params["default_transaction_isolation"] = "read committed"
+	// Every statement should use an index. The planner's statistics lag behind the numbers of
+	// claims and live runs. On a young table they would make it choose hash joins or sequential
+	// scans, at times a hundred times slower (decision 10). Plans are made per execution for the
+	// given values. Only the hot pool uses generic plans: see planByKey.
 	params["enable_hashjoin"] = "off"
 	params["enable_mergejoin"] = "off"
 	params["enable_seqscan"] = "off"
 	params["plan_cache_mode"] = "force_custom_plan"
-	params["jit"] = "off"                                   // Statements here take milliseconds; compiling one takes a hundred.
-	params["idle_in_transaction_session_timeout"] = "10000" // A client that stands still must not keep rows locked.
+	params["jit"] = "off" // Statements take milliseconds, and JIT compilation of one takes a hundred.
+	// A client that hangs inside a transaction must not keep rows locked.
+	params["idle_in_transaction_session_timeout"] = "10000" // milliseconds
 	boundConnect(pc.ConnConfig)
 	pc.AfterConnect = prepare
 	if cfg.Tracers != nil {
 		pc.ConnConfig.Tracer = newTracer(cfg.Tracers)
 	}
 	db := &DB{
-		q: dbsqlc.New(), configs: newConfigs(max(cfg.Slots, usualSlots)),
-		waits: cmp.Or(cfg.connWait, connWait), limit: cmp.Or(cfg.txWait, txWait), now: func() *time.Time { return nil },
+		q:       dbsqlc.New(),
+		configs: newConfigs(max(cfg.Slots, defaultCacheSlots)),
+		waits:   cmp.Or(cfg.connWait, connWait),
+		limit:   cmp.Or(cfg.txWait, txWait),
+		now:     func() *time.Time { return nil },
 	}
 	if db.contain = cfg.Contain; db.contain == nil {
 		db.contain = recovered
@@ -120,7 +150,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	return db, nil
 }
 
-// recovered runs a step, and returns its panic as an error.
+// recovered runs a step and returns its panic as an error.
 func recovered(step func()) (err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -131,19 +161,19 @@ func recovered(step func()) (err error) {
 	return nil
 }
 
-// boundConnect gives each server of the URL a bounded time to let us in, unless the URL does (connect_timeout): where it names several, the
-// one that is gone without a word must not keep us from the one that took over.
+// boundConnect sets a connect timeout per server of the URL, unless the URL sets connect_timeout.
+// With several servers, one that silently drops packets must not delay the failover to the next.
 func boundConnect(cc *pgx.ConnConfig) { cc.ConnectTimeout = cmp.Or(cc.ConnectTimeout, 5*time.Second) }
 
-// connect prepares the pools, each of its own size; lockWait is how long a statement of the main one waits for a lock.
+// connect prepares the pools. lockWait is the lock_timeout of the main pool.
 func (db *DB) connect(ctx context.Context, pc *pgxpool.Config, lockWait time.Duration) error {
 	main := pc.MaxConns
 	for _, p := range []struct {
-		pool    **pgxpool.Pool
-		conns   int32
-		trusted time.Duration
+		pool      **pgxpool.Pool
+		conns     int32
+		pingAfter time.Duration
 	}{
-		{&db.pool, main, mainTrusted}, {&db.hot, hotConns, loopTrusted}, {&db.vital, vitalConns, loopTrusted}, {&db.sweeps, sweepConns, loopTrusted},
+		{&db.pool, main, mainPingAfter}, {&db.hot, hotConns, loopPingAfter}, {&db.vital, vitalConns, loopPingAfter}, {&db.sweeps, sweepConns, loopPingAfter},
 	} {
 		own := pc.Copy()
 		if p.pool == &db.pool {
@@ -155,7 +185,7 @@ func (db *DB) connect(ctx context.Context, pc *pgxpool.Config, lockWait time.Dur
 		if p.pool == &db.hot {
 			own.ConnConfig.RuntimeParams = planByKey(own.ConnConfig.RuntimeParams)
 		}
-		own.ShouldPing = func(_ context.Context, idle pgxpool.ShouldPingParams) bool { return idle.IdleDuration > p.trusted }
+		own.ShouldPing = func(_ context.Context, idle pgxpool.ShouldPingParams) bool { return idle.IdleDuration > p.pingAfter }
 		own.MaxConns = p.conns
 		own.MinConns, own.MinIdleConns = min(own.MinConns, p.conns), min(own.MinIdleConns, p.conns)
 		pool, err := pgxpool.NewWithConfig(ctx, own)
@@ -168,27 +198,29 @@ func (db *DB) connect(ctx context.Context, pc *pgxpool.Config, lockWait time.Dur
 	return nil
 }
 
-// planByKey adds to parameters what lets the hot pool make its plans once: not reading an index in order or by a bitmap either. Such a plan
-// is the same for an empty table and a full one, so it can stay; making it each time took as long as carrying it out. The rest is off for
-// every pool; see Open.
+// planByKey returns the parameters of the hot pool, which uses generic plans. It also disables
+// bitmap scans and index-only scans. The remaining plan is an index scan by key. It is right for an
+// empty and for a full table, so it is made once. Planning each execution took as long as executing
+// it. Open disables the other plan types for every pool.
 func planByKey(params map[string]string) map[string]string {
-	params = maps.Clone(params) // A copy of a pool's configuration shares them.
+	params = maps.Clone(params) // Copies of a pool's configuration share the map.
 	params["enable_bitmapscan"] = "off"
 	params["enable_indexonlyscan"] = "off"
 	params["plan_cache_mode"] = "force_generic_plan"
 	return params
 }
 
-// prepare tells the driver how values look on a new connection.
+// prepare registers the package's codecs on a new connection.
 func prepare(_ context.Context, conn *pgx.Conn) error {
 	instantsInUTC(conn.TypeMap())
 	quickArrays(conn.TypeMap())
-	documentsAsTheyAre(conn.TypeMap())
+	registerDocuments(conn.TypeMap())
 	return nil
 }
 
-// Close closes every connection and waits for those in use, though not for long: the driver waits 15 s for each that a silent database has
-// left without an answer, and by then whoever supervises the program has killed it.
+// Close closes all connections. It waits up to closeWait for those in use. The driver alone would
+// wait 15 s for a connection to an unresponsive database, which is longer than most supervisors
+// wait before they kill a process.
 func (db *DB) Close() {
 	db.waker.close()
 	var pools sync.WaitGroup
@@ -205,10 +237,11 @@ func (db *DB) Close() {
 	}
 }
 
-// Ping returns nil when the database answers.
+// Ping returns nil if the database answers.
 func (db *DB) Ping(ctx context.Context) error { return translate(db.pool.Ping(ctx)) }
 
-// tx runs act in one transaction (read committed). Errors come translated.
+// tx runs act in one read committed transaction on the main pool, and returns translated errors. If
+// the context carries an idempotency key, the key is marked in the same transaction.
 func (db *DB) tx(ctx context.Context, act func(tx pgx.Tx) error) error {
 	conn, release, err := db.acquire(ctx)
 	if err != nil {
@@ -223,21 +256,22 @@ func (db *DB) tx(ctx context.Context, act func(tx pgx.Tx) error) error {
 	}))
 }
 
-// opened is a transaction that is open: a pgx.Tx, or a connection that is inside one.
+// opened is an open transaction: a pgx.Tx, or a connection inside a transaction.
 type opened interface {
 	dbsqlc.DBTX
 	sender
 }
 
-// txAfter is tx for new endpoints and for a change of one. Its BEGIN travels with the statements of first, so that it takes two round trips
-// less than a transaction that asks one by one; act sees what they read. Every statement in it finds rows by key, so its plan is made once,
-// and so is that of the lookups behind the foreign keys of each new row.
+// txAfter is tx for creating endpoints and for changing one. It sends BEGIN together with the
+// statements of first, which saves two round trips. act sees their results. Its transaction uses
+// generic plans, because every statement finds rows by key. This includes the foreign key lookups
+// of each new row.
 func (db *DB) txAfter(ctx context.Context, first []statement, act func(tx opened) error) error {
 	conn, release, err := db.acquire(ctx)
 	if err != nil {
 		return err
 	}
-	defer release() // It closes a connection whose transaction could not be ended.
+	defer release() // The pool closes a connection that is still inside a transaction.
 	first = slices.Concat([]statement{
 		func(q dbsqlc.DBTX) error { return db.q.Begin(ctx, q) },
 		func(q dbsqlc.DBTX) error { return db.q.KeepPlans(ctx, q) },
@@ -254,13 +288,13 @@ func (db *DB) txAfter(ctx context.Context, first []statement, act func(tx opened
 	if err != nil {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTime)
 		defer cancel()
-		_ = db.q.Rollback(ctx, conn) // Where it fails the connection is not used again.
+		_ = db.q.Rollback(ctx, conn) // If it fails, the pool closes the connection.
 	}
 	return translate(err)
 }
 
-// commit commits the transaction that a connection is inside. Postgres takes the commit of one that has failed for a rollback, and sees no
-// error in it.
+// commit commits the open transaction of a connection. Postgres answers the commit of a failed
+// transaction with a rollback and without an error, therefore the command tag is checked.
 func (db *DB) commit(ctx context.Context, conn dbsqlc.DBTX) error {
 	tag, err := db.q.Commit(ctx, conn)
 	if err == nil && tag.String() != "COMMIT" {
@@ -269,12 +303,14 @@ func (db *DB) commit(ctx context.Context, conn dbsqlc.DBTX) error {
 	return err
 }
 
-// rollbackTime bounds the end of a transaction that failed.
+// rollbackTime is the timeout of a rollback.
 const rollbackTime = 5 * time.Second
 
-// acquire returns a connection of the main pool for one transaction, and what gives it back. A transaction longer than db.limit fails at its
-// next statement: streams and imports set no deadline, and neither does a database that stands still. The error is an [errs.Unavailable]
-// where no connection comes free within db.waits.
+// acquire returns a connection of the main pool for one transaction. The caller must call release.
+// After db.limit the connection's deadline expires, so that the next statement fails. This also
+// bounds contexts without a deadline, such as those of streams and imports, and calls to an
+// unresponsive database. The error is an [errs.Unavailable] if no connection becomes free within
+// db.waits.
 func (db *DB) acquire(ctx context.Context) (conn *pgxpool.Conn, release func(), err error) {
 	waiting, cancel := context.WithTimeout(ctx, db.waits)
 	defer cancel()
@@ -282,17 +318,17 @@ func (db *DB) acquire(ctx context.Context) (conn *pgxpool.Conn, release func(), 
 	if err != nil {
 		return nil, nil, db.noConnection(ctx, waiting, err)
 	}
-	wire := conn.Conn().PgConn().Conn()
-	limit := time.AfterFunc(db.limit, func() { _ = wire.SetDeadline(time.Now()) })
+	socket := conn.Conn().PgConn().Conn()
+	limit := time.AfterFunc(db.limit, func() { _ = socket.SetDeadline(time.Now()) })
 	return conn, func() {
-		if !limit.Stop() { // Nothing can be said on it any more.
+		if !limit.Stop() { // Its deadline has expired, so it is unusable.
 			_ = conn.Conn().Close(ctx)
 		}
 		conn.Release()
 	}, nil
 }
 
-// noConnection returns why the main pool gave no connection while waiting, which is ctx for db.waits at most.
+// noConnection returns the error for a failed acquire. waiting is ctx with the timeout db.waits.
 func (db *DB) noConnection(ctx, waiting context.Context, err error) error {
 	if waiting.Err() == nil || errors.Is(ctx.Err(), context.Canceled) {
 		return translate(err)
@@ -300,35 +336,38 @@ func (db *DB) noConnection(ctx, waiting context.Context, err error) error {
 	if pool := db.pool.Stat(); pool.AcquiredConns() == pool.MaxConns() {
 		return busy(err, fmt.Sprintf("all %d connections to the database were busy for %s, and nothing was changed; try again", pool.MaxConns(), db.waits))
 	}
-	return errs.Wrap(err, errs.Unavailable, "the database cannot be reached; try again") // It let nobody in for that long.
+	// The pool is not exhausted, so no connection could be opened for that long.
+	return errs.Wrap(err, errs.Unavailable, "the database cannot be reached; try again")
 }
 
 const (
-	// connWait is how long a transaction waits for a connection: who asks is answered before they give up.
+	// connWait is the timeout for a connection of the main pool. It is shorter than usual client
+	// timeouts, so that the client gets an error response.
 	connWait = 5 * time.Second
-	// lockWait is how long a statement of the main pool waits for a lock. What holds one is a transaction of milliseconds; beyond this
-	// somebody stands in the way, and the one who asks had better know.
+	// lockWait is the lock_timeout of the main pool. Locks are held for milliseconds. A longer wait
+	// means a stuck transaction, and the caller gets an error that says so.
 	lockWait = 10 * time.Second
-	// txWait is how long a transaction of the main pool may take. Requests of the API end sooner.
+	// txWait is the timeout of a transaction of the main pool. API requests have shorter timeouts.
 	txWait = 30 * time.Second
 )
 
-// brief bounds a statement of the main pool that is a transaction by itself, on which more than one request of the API may wait.
-func (db *DB) brief(ctx context.Context) (context.Context, context.CancelFunc) {
+// withLimit applies the transaction timeout to a single statement outside a transaction. Several
+// API requests may wait for its result.
+func (db *DB) withLimit(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, db.limit)
 }
 
-// hotTx is tx on the connections of the hot path.
+// hotTx is tx on the hot pool, without idempotency keys.
 func (db *DB) hotTx(ctx context.Context, act func(tx pgx.Tx) error) error {
 	return translate(pgx.BeginFunc(ctx, db.hot, act))
 }
 
-// decisionTime returns the database's time in whole milliseconds, as every due time is.
+// decisionTime returns the database's time in whole milliseconds, the precision of due times.
 func (db *DB) decisionTime(ctx context.Context, tx dbsqlc.DBTX) (time.Time, error) {
 	return db.q.DecisionTime(ctx, tx, db.now())
 }
 
-// clock is decisionTime as one of several statements that travel together.
+// clock is decisionTime as a statement of a pipeline.
 func (db *DB) clock(ctx context.Context, now *time.Time) statement {
 	return func(q dbsqlc.DBTX) (err error) {
 		*now, err = db.decisionTime(ctx, q)
@@ -336,7 +375,8 @@ func (db *DB) clock(ctx context.Context, now *time.Time) statement {
 	}
 }
 
-// snapshot runs act in one read-only transaction that sees one state of the database.
+// snapshot runs act in a read-only repeatable read transaction, so that all statements see one
+// snapshot.
 func (db *DB) snapshot(ctx context.Context, act func(tx pgx.Tx) error) error {
 	conn, release, err := db.acquire(ctx)
 	if err != nil {
@@ -346,11 +386,12 @@ func (db *DB) snapshot(ctx context.Context, act func(tx pgx.Tx) error) error {
 	return translate(pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, act))
 }
 
-// list is snapshot for a statement whose plan depends on which filters are given.
+// list is snapshot for statements with optional filters, because their best plan depends on the
+// given ones.
 func (db *DB) list(ctx context.Context, act func(tx pgx.Tx) error) error {
 	return db.snapshot(ctx, func(tx pgx.Tx) error {
 		if err := db.q.PlanForValues(ctx, tx); err != nil {
-			return fmt.Errorf("asking for plans that know the filters: %w", err)
+			return fmt.Errorf("setting the plan mode: %w", err)
 		}
 		return act(tx)
 	})

@@ -8,13 +8,15 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// documents is the codec of jsonb that hands out the text of a document as it is. The driver's own parses it first, though Postgres stores
-// nothing that is no JSON, and whoever reads it parses it anyway.
+// documents is the codec of jsonb that returns the raw text of a document. The driver's codec
+// validates it first. That is redundant, because Postgres stores valid JSON only and callers parse
+// it anyway.
 type documents struct{ *pgtype.JSONBCodec }
 
-// PlanScan implements pgtype.Codec. Into anything else the driver reads.
+// PlanScan implements pgtype.Codec. Other targets than *json.RawMessage fall back to the driver's
+// codec.
 func (c documents) PlanScan(m *pgtype.Map, oid uint32, format int16, target any) pgtype.ScanPlan {
-	if _, raw := target.(*json.RawMessage); raw && format == pgtype.TextFormatCode { // Which is what the driver asks for.
+	if _, raw := target.(*json.RawMessage); raw && format == pgtype.TextFormatCode { // The driver requests text.
 		return scanDocument{}
 	}
 	return c.JSONBCodec.PlanScan(m, oid, format, target)
@@ -26,20 +28,26 @@ type scanDocument struct{}
 func (scanDocument) Scan(raw []byte, target any) error {
 	into, ok := target.(*json.RawMessage)
 	if !ok {
-		return fmt.Errorf("reading a document into %T", target)
+		return fmt.Errorf("decode a document into %T: unsupported target", target)
 	}
-	*into = slices.Clone(raw) // The driver uses its buffer again.
+	*into = slices.Clone(raw) // The driver reuses its buffer.
 	return nil
 }
 
-// documentsAsTheyAre registers the codec with a connection.
-func documentsAsTheyAre(m *pgtype.Map) {
+// registerDocuments registers the codec on a connection.
+func registerDocuments(m *pgtype.Map) {
 	known, ok := m.TypeForOID(pgtype.JSONBOID)
 	if !ok {
 		panic("the driver knows no jsonb")
 	}
-	m.RegisterType(&pgtype.Type{Name: known.Name, OID: known.OID, Codec: documents{known.Codec.(*pgtype.JSONBCodec)}}) //nolint:forcetypeassert // It has no other.
+	jsonb := known.Codec.(*pgtype.JSONBCodec) //nolint:forcetypeassert // The driver's only codec of jsonb.
+	m.RegisterType(&pgtype.Type{
+		Name:  known.Name,
+		OID:   known.OID,
+		Codec: documents{jsonb},
+	})
 }
 
-// emptyObject reports whether a document has no members, which most have not.
+// emptyObject reports whether a document is the empty object. Most are, so callers skip the decoder
+// for them.
 func emptyObject(raw json.RawMessage) bool { return string(raw) == "{}" }

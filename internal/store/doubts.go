@@ -10,7 +10,8 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// Own implements dispatch.Executions.
+// Own implements dispatch.Executions. It finds the starts that committed although their response
+// was lost.
 func (s *Executions) Own(ctx context.Context, worker [16]byte, list []dispatch.Start) ([]dispatch.Started, error) {
 	params := dbsqlc.RunListOwnStartsParams{WorkerID: worker}
 	for _, l := range list {
@@ -25,19 +26,27 @@ func (s *Executions) Own(ctx context.Context, worker [16]byte, list []dispatch.S
 	found := make([]dispatch.Started, len(rows))
 	for i, row := range rows {
 		found[i] = dispatch.Started{
-			EndpointID: row.EndpointID, TenantID: row.TenantID, RunID: row.RunID, StartedAt: row.StartedAt, LockedUntil: row.LockedUntil,
+			EndpointID:  row.EndpointID,
+			TenantID:    row.TenantID,
+			RunID:       row.RunID,
+			StartedAt:   row.StartedAt,
+			LockedUntil: row.LockedUntil,
 		}
 	}
 	return found, nil
 }
 
-// Confirm implements dispatch.Executions.
+// Confirm implements dispatch.Executions. It re-checks the lock and fence token of a run before a
+// delayed request is sent.
 func (s *Executions) Confirm(ctx context.Context, endpoint [16]byte, held claims.Held) (bool, error) {
 	may, err := s.db.q.RunConfirm(ctx, s.db.hot, dbsqlc.RunConfirmParams{
-		Now: s.db.now(), EndpointID: endpoint, RunID: held.RunID, Token: held.Token,
+		Now:        s.db.now(),
+		EndpointID: endpoint,
+		RunID:      held.RunID,
+		Token:      held.Token,
 	})
 	if err != nil {
-		return false, fmt.Errorf("asking whether run %s may still be sent: %w", runs.ID(held.RunID), translate(err))
+		return false, fmt.Errorf("confirming the lock of run %s: %w", runs.ID(held.RunID), translate(err))
 	}
 	return may, nil
 }

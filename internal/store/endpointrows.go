@@ -12,19 +12,27 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// lockSlack is what a lock must hold beyond the execution limit.
+// lockSlack is added to the execution limit for the duration of a lock.
 const lockSlack = 5 * time.Second
 
-// endpointOf decodes a row. If a part of it cannot be decoded, the endpoint lacks that part and has a Fault.
+// endpointOf decodes a row. A part that cannot be decoded is left zero, and the endpoint has a
+// Fault.
 func endpointOf(row *dbsqlc.Endpoint) *endpoints.Endpoint {
 	spec, err := specOf(row)
 	return &endpoints.Endpoint{
-		ID: row.ID, TenantID: row.TenantID, Version: row.Version,
-		CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, ArchivedAt: orZero(row.ArchivedAt), Spec: spec, Fault: unreadable(row.ID, err),
+		ID:         row.ID,
+		TenantID:   row.TenantID,
+		Version:    row.Version,
+		CreatedAt:  row.CreatedAt,
+		UpdatedAt:  row.UpdatedAt,
+		ArchivedAt: orZero(row.ArchivedAt),
+		Spec:       spec,
+		Fault:      unreadable(row.ID, err),
 	}
 }
 
-// unreadable words that the configuration of an endpoint cannot be decoded, and names the field if the decoder does; nil for no cause.
+// unreadable returns the user-facing error for a configuration that cannot be decoded. It names the
+// field if the decoder does. It returns nil if cause is nil.
 func unreadable(id endpoints.ID, cause error) error {
 	if cause == nil {
 		return nil
@@ -37,7 +45,7 @@ func unreadable(id endpoints.ID, cause error) error {
 		"run the release of the server that wrote it, or delete the endpoint and register it again", id, field))
 }
 
-// specOf decodes the configuration of a row. Beside an error it returns what can be decoded.
+// specOf decodes the configuration of a row. On an error it also returns the decodable part.
 func specOf(row *dbsqlc.Endpoint) (s endpoints.Spec, err error) {
 	if err = s.UnmarshalJSON(row.Spec); err != nil {
 		err = fmt.Errorf("decode the stored configuration of endpoint %s: %w", endpoints.ID(row.ID), err)
@@ -50,31 +58,42 @@ func specOf(row *dbsqlc.Endpoint) (s endpoints.Spec, err error) {
 	return s, err
 }
 
-// share replaces texts that many endpoints have word for word, such as a method, by the one copy of those that are read at about the
-// same time.
+// share interns strings that many endpoints have in common, such as methods and time zones. This
+// saves memory in the cache of configurations.
 func share[T ~string](texts ...*T) {
 	for _, text := range texts {
 		*text = unique.Make(*text).Value()
 	}
 }
 
-// insertOf makes the parameters of an insert out of an endpoint.
+// insertOf returns the insert parameters of an endpoint.
 func insertOf(e *endpoints.Endpoint) dbsqlc.EndpointInsertParams {
 	return dbsqlc.EndpointInsertParams{
-		ID: e.ID, TenantID: e.TenantID, Version: e.Version,
-		CreatedAt: e.CreatedAt, UpdatedAt: e.UpdatedAt, ArchivedAt: optional(e.ArchivedAt), Spec: documentOf(&e.Spec),
+		ID:         e.ID,
+		TenantID:   e.TenantID,
+		Version:    e.Version,
+		CreatedAt:  e.CreatedAt,
+		UpdatedAt:  e.UpdatedAt,
+		ArchivedAt: optional(e.ArchivedAt),
+		Spec:       documentOf(&e.Spec),
 	}
 }
 
-// updateOf makes the parameters of an update out of an endpoint and its version before.
+// updateOf returns the update parameters of an endpoint. oldVersion is the expected version of the
+// compare-and-set.
 func updateOf(e *endpoints.Endpoint, oldVersion int64) dbsqlc.EndpointUpdateParams {
 	return dbsqlc.EndpointUpdateParams{
-		ID: e.ID, TenantID: e.TenantID, OldVersion: oldVersion, Version: e.Version,
-		UpdatedAt: e.UpdatedAt, ArchivedAt: optional(e.ArchivedAt), Spec: documentOf(&e.Spec),
+		ID:         e.ID,
+		TenantID:   e.TenantID,
+		OldVersion: oldVersion,
+		Version:    e.Version,
+		UpdatedAt:  e.UpdatedAt,
+		ArchivedAt: optional(e.ArchivedAt),
+		Spec:       documentOf(&e.Spec),
 	}
 }
 
-// documentOf encodes a spec, which cannot fail: everything that a spec holds is JSON.
+// documentOf encodes a spec as JSON. It cannot fail because every field of a spec is valid JSON.
 func documentOf(s *endpoints.Spec) json.RawMessage {
 	raw, err := json.Marshal(s.Document())
 	if err != nil {
@@ -83,7 +102,7 @@ func documentOf(s *endpoints.Spec) json.RawMessage {
 	return raw
 }
 
-// object encodes a map of texts, which cannot fail.
+// object encodes a string map as a JSON object. It cannot fail. Nil gives the empty object.
 func object(m map[string]string) json.RawMessage {
 	if m == nil {
 		return json.RawMessage("{}")

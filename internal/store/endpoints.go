@@ -21,7 +21,7 @@ const (
 	hintOneShot  = "one-shot"
 )
 
-// Endpoints keeps endpoints. It implements endpoints.Store.
+// Endpoints stores endpoints. It implements endpoints.Store.
 type Endpoints struct {
 	db *DB
 }
@@ -60,28 +60,38 @@ func (s *Endpoints) Create(
 	return err
 }
 
-// inserts returns the statements that write a new endpoint with everything that belongs to it: its plan, the news, the decision and who
-// did it.
+// inserts returns the statements that insert a new endpoint with its schedule, decision, audit
+// entry and event.
 func (s *Endpoints) inserts(ctx context.Context, act auditlog.Act, e *endpoints.Endpoint, planned endpoints.Recorded) ([]statement, error) {
 	schedule := dbsqlc.ScheduleInsertParams{
-		EndpointID: e.ID, TenantID: e.TenantID, PlannedAt: planned.Due.At, Slot: planned.Due.Slot, Version: e.Version,
-		LockMs: lockMs(e.Spec), Attempt: int16(planned.Due.Attempt), Source: string(planned.Due.Source), //nolint:gosec // At most 10.
+		EndpointID: e.ID,
+		TenantID:   e.TenantID,
+		PlannedAt:  planned.Due.At,
+		Slot:       planned.Due.Slot,
+		Version:    e.Version,
+		LockMs:     lockMs(e.Spec),
+		Attempt:    int16(planned.Due.Attempt), //nolint:gosec // At most 10.
+		Source:     string(planned.Due.Source),
 	}
 	decision, err := decisionRow(e, planned)
 	if err != nil {
 		return nil, err
 	}
 	row := insertOf(e)
-	entry, _ := auditRow(auditlog.Change{Act: act, Object: e.Object(), After: e.Redacted()}, s.db.now())
+	entry, _ := auditRow(auditlog.Change{
+		Act:    act,
+		Object: e.Object(),
+		After:  e.Redacted(),
+	}, s.db.now())
 	entry.EndpointID = (*dbsqlc.UUID)(&e.ID)
-	var told events
-	told.add(e.TenantID, planned.At, newsOf(nil, e))
+	var created events
+	created.add(e.TenantID, planned.At, newsOf(nil, e))
 	return append([]statement{
 		func(q dbsqlc.DBTX) error { return s.db.q.EndpointInsert(ctx, q, row) },
 		func(q dbsqlc.DBTX) error { return s.db.q.ScheduleInsert(ctx, q, schedule) },
 		func(q dbsqlc.DBTX) error { return s.db.q.DecisionInsert(ctx, q, decision) },
 		func(q dbsqlc.DBTX) error { return s.db.q.AuditInsert(ctx, q, entry) },
-	}, told.writes(ctx, s.db)...), nil
+	}, created.writes(ctx, s.db)...), nil
 }
 
 // Get implements endpoints.Store.
@@ -97,7 +107,7 @@ func (s *Endpoints) Get(ctx context.Context, tenant [16]byte, id endpoints.ID) (
 	return found, now, err
 }
 
-// get reads one endpoint as it stands, archived or not.
+// get reads one endpoint with its state, archived or not.
 func (s *Endpoints) get(ctx context.Context, tx pgx.Tx, tenant [16]byte, id endpoints.ID) (*endpoints.Endpoint, error) {
 	row, err := s.db.q.EndpointGet(ctx, tx, dbsqlc.EndpointGetParams{ID: id, TenantID: tenant})
 	if err != nil {
@@ -114,7 +124,12 @@ func (s *Endpoints) get(ctx context.Context, tx pgx.Tx, tenant [16]byte, id endp
 func (s *Endpoints) List(ctx context.Context, f endpoints.Filter) (list []*endpoints.Endpoint, now time.Time, err error) {
 	err = s.db.list(ctx, func(tx pgx.Tx) error {
 		params := dbsqlc.EndpointListParams{
-			TenantID: f.TenantID, Now: s.db.now(), Key: optionalText(f.Key), Name: optionalText(f.Name), State: f.State, MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
+			TenantID: f.TenantID,
+			Now:      s.db.now(),
+			Key:      optionalText(f.Key),
+			Name:     optionalText(f.Name),
+			State:    f.State,
+			MaxRows:  int32(f.Limit), //nolint:gosec // At most 500.
 		}
 		if f.NamePrefix != "" {
 			params.NameLike = new(likePrefix(f.NamePrefix))
@@ -138,22 +153,30 @@ func (s *Endpoints) List(ctx context.Context, f endpoints.Filter) (list []*endpo
 	return list, now, err
 }
 
-// rows reads the configurations of a list.
+// rows reads a page of configurations. Paused endpoints have a query of their own, because it
+// starts from another index.
 func (s *Endpoints) rows(ctx context.Context, tx dbsqlc.DBTX, p dbsqlc.EndpointListParams) ([]*dbsqlc.Endpoint, error) {
 	if p.State != "paused" {
 		return s.db.q.EndpointList(ctx, tx, p)
 	}
 	return s.db.q.EndpointListPaused(ctx, tx, dbsqlc.EndpointListPausedParams{
-		TenantID: p.TenantID, Now: p.Now, Before: p.Before, Key: p.Key, Name: p.Name, NameLike: p.NameLike, Labels: p.Labels, MaxRows: p.MaxRows,
+		TenantID: p.TenantID,
+		Now:      p.Now,
+		Before:   p.Before,
+		Key:      p.Key,
+		Name:     p.Name,
+		NameLike: p.NameLike,
+		Labels:   p.Labels,
+		MaxRows:  p.MaxRows,
 	})
 }
 
-// likePrefix returns the pattern that texts with a prefix match.
+// likePrefix returns the LIKE pattern for a prefix, with wildcards escaped.
 func likePrefix(prefix string) string {
 	return strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(prefix) + "%"
 }
 
-// withStates joins configurations with where their schedules stand, in the order of the rows.
+// withStates joins configurations with the states of their schedules, in the order of rows.
 func (s *Endpoints) withStates(ctx context.Context, tx pgx.Tx, rows []*dbsqlc.Endpoint) ([]*endpoints.Endpoint, error) {
 	if len(rows) == 0 {
 		return nil, nil
@@ -179,7 +202,13 @@ func (s *Endpoints) withStates(ctx context.Context, tx pgx.Tx, rows []*dbsqlc.En
 
 func hintRow(id endpoints.ID, kind string, h *endpoints.Hint) dbsqlc.HintInsertParams {
 	row := dbsqlc.HintInsertParams{
-		EndpointID: id, Kind: kind, RunAt: optional(h.At), ExpiresAt: h.ExpiresAt, Reason: h.Reason, Author: h.Author, CreatedAt: h.CreatedAt,
+		EndpointID:  id,
+		Kind:        kind,
+		RunAt:       optional(h.At),
+		ExpiresAt:   h.ExpiresAt,
+		Reason:      h.Reason,
+		Author:      h.Author,
+		CreatedAt:   h.CreatedAt,
 		OutageSince: optional(h.OutageSince),
 	}
 	if kind == hintInterval {
@@ -188,8 +217,9 @@ func hintRow(id endpoints.ID, kind string, h *endpoints.Hint) dbsqlc.HintInsertP
 	return row
 }
 
-// LastDecision implements endpoints.Store. While a run is live a change only records itself, so a decision of the ledger that is later
-// than the start of the newest run was made after its finish.
+// LastDecision implements endpoints.Store. A decision is stored in the ledger, or with the finished
+// run that caused it. The ledger's decision is the latest if it was made after the start of the
+// newest finished run, because a change during a live run makes no decision.
 func (s *Endpoints) LastDecision(ctx context.Context, tenant [16]byte, id endpoints.ID) (last endpoints.Recorded, err error) {
 	err = s.db.snapshot(ctx, func(tx pgx.Tx) error {
 		if _, err := s.db.q.EndpointGet(ctx, tx, dbsqlc.EndpointGetParams{ID: id, TenantID: tenant}); err != nil {
@@ -214,19 +244,28 @@ func (s *Endpoints) LastDecision(ctx context.Context, tenant [16]byte, id endpoi
 	return last, err
 }
 
-// ledgerDecision reads a decision that was made outside a finish.
+// ledgerDecision decodes a decision of the ledger, which no finish made.
 func ledgerDecision(row *dbsqlc.Decision) (endpoints.Recorded, error) {
-	r := endpoints.Recorded{At: row.DecidedAt, Cause: endpoints.Cause(row.Cause), Author: row.Author, Version: row.Version}
+	r := endpoints.Recorded{
+		At:      row.DecidedAt,
+		Cause:   endpoints.Cause(row.Cause),
+		Author:  row.Author,
+		Version: row.Version,
+	}
 	return withDecision(r, row.NextRunAt, row.NextSource, row.NextSteps)
 }
 
-// finishDecision reads the decision that the finish of a run made.
+// finishDecision decodes the decision of a finished run.
 func finishDecision(row *dbsqlc.RunLastDecisionRow) (endpoints.Recorded, error) {
-	r := endpoints.Recorded{At: row.FinishedAt, Cause: endpoints.CauseFinish, Version: row.Version}
+	r := endpoints.Recorded{
+		At:      row.FinishedAt,
+		Cause:   endpoints.CauseFinish,
+		Version: row.Version,
+	}
 	return withDecision(r, orZero(row.NextRunAt), orZero(row.NextSource), row.NextSteps)
 }
 
-// withDecision adds what was decided, as it is stored, to a record.
+// withDecision adds the stored decision to a record.
 func withDecision(r endpoints.Recorded, at time.Time, source string, steps json.RawMessage) (endpoints.Recorded, error) {
 	r.Due = endpoints.Due{At: at, Source: governor.Source(source)}
 	r.Decision = governor.Decision{At: at, Source: governor.Source(source)}
@@ -235,10 +274,14 @@ func withDecision(r endpoints.Recorded, at time.Time, source string, steps json.
 	return r, err
 }
 
-// stepsOf reads a stored trace. None is stored where the one step was the baseline.
+// stepsOf decodes a stored trace. NULL stands for a trace with the baseline as its only step.
 func stepsOf(raw json.RawMessage, d governor.Decision) ([]governor.Step, error) {
 	if raw == nil {
-		return []governor.Step{{Rule: governor.Rule(d.Source), At: d.At, Why: "the baseline, and no other rule applied"}}, nil
+		return []governor.Step{{
+			Rule: governor.Rule(d.Source),
+			At:   d.At,
+			Why:  "the baseline, and no other rule applied",
+		}}, nil
 	}
 	var steps []governor.Step
 	if err := json.Unmarshal(raw, &steps); err != nil {

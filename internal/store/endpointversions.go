@@ -8,11 +8,15 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// Versions returns up to limit versions of an endpoint that lie below one, the newest first. There are none if the tenant has no such
-// endpoint. A version that cannot be read is an [errs.Unreadable].
+// Versions returns up to limit versions of an endpoint below the version before, newest first. It
+// returns none if the tenant has no such endpoint. A version that cannot be decoded is an
+// [errs.Unreadable].
 func (s *Endpoints) Versions(ctx context.Context, tenant [16]byte, id endpoints.ID, before int64, limit int) ([]endpoints.Version, error) {
 	rows, err := s.db.q.EndpointVersionList(ctx, s.db.pool, dbsqlc.EndpointVersionListParams{
-		EndpointID: id, TenantID: tenant, Before: before, MaxRows: int32(limit) + 1, //nolint:gosec // At most 500.
+		EndpointID: id,
+		TenantID:   tenant,
+		Before:     before,
+		MaxRows:    int32(limit) + 1, //nolint:gosec // At most 500.
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing the versions of endpoint %s: %w", id, translate(err))
@@ -20,7 +24,10 @@ func (s *Endpoints) Versions(ctx context.Context, tenant [16]byte, id endpoints.
 	list := make([]endpoints.Version, len(rows))
 	for i, row := range rows {
 		list[i] = endpoints.Version{
-			Number: row.Version, ChangedAt: row.ChangedAt, ChangedBy: row.ChangedBy, AuditID: orZero(row.AuditID),
+			Number:    row.Version,
+			ChangedAt: row.ChangedAt,
+			ChangedBy: row.ChangedBy,
+			AuditID:   orZero(row.AuditID),
 		}
 		if err := list[i].Spec.UnmarshalJSON(row.Spec); err != nil {
 			return nil, unreadable(id, err)

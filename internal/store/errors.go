@@ -16,8 +16,8 @@ import (
 	"rubato/internal/errs"
 )
 
-// translate turns what the driver returns into the domain's errors, by SQLSTATE and constraint name, never by text. Errors of the
-// domain pass as they are.
+// translate maps errors of the driver to the domain's errors, by SQLSTATE and constraint name,
+// never by message text. Domain errors pass unchanged.
 func translate(err error) error {
 	if err == nil {
 		return nil
@@ -26,7 +26,7 @@ func translate(err error) error {
 		return err
 	}
 	if errors.Is(err, pgx.ErrNoRows) {
-		return errs.Wrap(err, errs.NotFound, "there is no such thing")
+		return errs.Wrap(err, errs.NotFound, "not found")
 	}
 	if pg, found := errors.AsType[*pgconn.PgError](err); found {
 		return translateState(err, pg)
@@ -35,22 +35,28 @@ func translate(err error) error {
 		return err
 	}
 	if _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); untrusted {
-		return errs.Wrap(err, errs.Unavailable, "the certificate of the database is not the one that its URL asks for; name the file of whoever signed it as "+
-			"sslrootcert, connect by a host name that the certificate is for, or ask for less by sslmode")
+		return errs.Wrap(err, errs.Unavailable, "the certificate of the database does not match its URL; set sslrootcert to the certificate of its authority, "+
+			"use a host name of the certificate, or relax sslmode")
 	}
 	return translateLoss(err)
 }
 
-// codeBusy is the code of a database that is there and does not keep up: no connection, lock or answer came in time.
+// codeBusy is the reason code of a database that is up but overloaded: a connection, lock or answer
+// timed out.
 const codeBusy = "database_busy"
 
-// busy returns an [errs.Unavailable] for a database that is there and does not keep up.
+// busy returns an [errs.Unavailable] for an overloaded database.
 func busy(cause error, message string) error {
-	return &errs.Error{Code: errs.Unavailable, Reason: codeBusy, Message: message, Err: cause}
+	return &errs.Error{
+		Code:    errs.Unavailable,
+		Reason:  codeBusy,
+		Message: message,
+		Err:     cause,
+	}
 }
 
-// translateLoss translates an error without SQLSTATE: a value that cannot be decoded, an answer that did not come in time, or a connection
-// that could not be made or was lost.
+// translateLoss maps an error without SQLSTATE: an undecodable value, a timeout, or a failed or
+// lost connection.
 func translateLoss(err error) error {
 	if undecodable(err) {
 		return err
@@ -63,7 +69,8 @@ func translateLoss(err error) error {
 	return errs.Wrap(err, errs.Unavailable, "the database cannot be reached; try again")
 }
 
-// undecodable reports whether an error is about a value that came from the database, or that was to go there, instead of the connection.
+// undecodable reports whether an error is about encoding or decoding a value, rather than about the
+// connection.
 func undecodable(err error) bool {
 	_, syntax := errors.AsType[*json.SyntaxError](err)
 	_, kind := errors.AsType[*json.UnmarshalTypeError](err)
@@ -75,17 +82,20 @@ func translateState(err error, pg *pgconn.PgError) error {
 	switch {
 	case pg.ConstraintName == "endpoints_key_unique":
 		return &errs.Error{
-			Code: errs.Conflict, Reason: "key_taken", Message: "another endpoint has this key; choose another, or edit that endpoint", Err: err,
+			Code:    errs.Conflict,
+			Reason:  "key_taken",
+			Message: "another endpoint has this key; choose another, or edit that endpoint",
+			Err:     err,
 		}
 	case noPartition(pg):
-		return err // Mended by whoever inserts history.
+		return err // withPartitions creates the partition and retries.
 	case pg.Code == "55P03":
 		return busy(err, fmt.Sprintf(
 			"another change of the same, or a start of its run, has been under way for more than %s; nothing was changed, try again", lockWait))
 	case pg.Code == "53300": // too_many_connections
-		return busy(err, "the database has no connection to spare; try again, and if this lasts let it have more (max_connections)")
+		return busy(err, "the database has no free connection; try again, and if this persists, raise its max_connections")
 	case pg.Code == "57014": // query_canceled, as by a statement_timeout
-		return busy(err, "the database gave the statement up, because it took too long or its operator ended it; try again")
+		return busy(err, "the database canceled the statement, because it took too long or an operator ended it; try again")
 	case pg.Code == "53100": // disk_full
 		return errs.Wrap(err, errs.Unavailable, "the disk of the database is full; its operator must make room")
 	case pg.Code == "25006": // read_only_sql_transaction
@@ -93,8 +103,9 @@ func translateState(err error, pg *pgconn.PgError) error {
 	case hasClass(pg, "22", "23"):
 		return errs.Wrap(err, errs.Invalid, "the database refuses a value")
 	case hasClass(pg, "08", "53", "57", "40", "55", "25", "0A"):
-		// Connections, resources, intervention, rollbacks, locks, read-only, a prepared plan from before a migration: none is the
-		// input's fault, and all may pass.
+		// Connections, resources, operator intervention, rollbacks, locks, read-only transactions,
+		// and prepared plans from before a migration. None is caused by the input, and all may be
+		// transient.
 		return errs.Wrap(err, errs.Unavailable, "the database cannot do this at the moment; try again")
 	default:
 		return err
@@ -110,7 +121,8 @@ func hasClass(pg *pgconn.PgError, classes ...string) bool {
 	return false
 }
 
-// lackingRight words that a role may not do what a migration needs. Any other error is returned as it is.
+// lackingRight explains which privilege a role lacks for a migration. Other errors are returned
+// unchanged.
 func lackingRight(err error, role string) error {
 	pg, found := errors.AsType[*pgconn.PgError](err)
 	if !found || pg.Code != "42501" { // insufficient_privilege
@@ -125,13 +137,14 @@ func lackingRight(err error, role string) error {
 		step, role, pg.Message)}
 }
 
-// noPartition reports whether a row of history found no partition: a check violation that no constraint of ours caused.
+// noPartition reports whether a row of history has no partition. Postgres reports a check violation
+// without a constraint name.
 func noPartition(pg *pgconn.PgError) bool { return pg.Code == "23514" && pg.ConstraintName == "" }
 
-// redactURL hides the text of an error about a URL, which may repeat the password.
+// redactURL removes the password from an error about a URL.
 func redactURL(err error) error {
 	if parse, found := errors.AsType[*pgconn.ParseConfigError](err); found {
-		return parse // Redacts by itself.
+		return parse // The driver redacts this type.
 	}
 	return err
 }

@@ -12,17 +12,22 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// sweeperName is the author of settlements.
+// sweeperName is the author of settlements in the events of a run.
 const sweeperName = "sweeper"
 
-// evidence says in words what speaks for a live run being lost; nothing where it is not live any more.
+// evidence describes the proof that a live run is lost, as shown to users. It returns an empty
+// string if the run is not live any more.
 func (s *Sweeps) evidence(ctx context.Context, tx pgx.Tx, run runs.Run) (string, error) {
-	seen, err := s.db.q.RunEvidence(ctx, tx, dbsqlc.RunEvidenceParams{EndpointID: run.EndpointID, RunID: run.ID, Now: s.db.now()})
+	seen, err := s.db.q.RunEvidence(ctx, tx, dbsqlc.RunEvidenceParams{
+		EndpointID: run.EndpointID,
+		RunID:      run.ID,
+		Now:        s.db.now(),
+	})
 	if missing(err) {
 		return "", nil
 	}
 	if err != nil {
-		return "", fmt.Errorf("reading what became of run %s: %w", run.ID, err)
+		return "", fmt.Errorf("reading the evidence about run %s: %w", run.ID, err)
 	}
 	var sign string
 	switch {
@@ -40,10 +45,15 @@ func (s *Sweeps) evidence(ctx context.Context, tx pgx.Tx, run runs.Run) (string,
 
 func clockTime(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:05.000Z") }
 
-// settled keeps in the story of a run that the sweeper ended it, and what spoke for that.
+// settled records in the events of a run that the sweeper settled it, and the evidence.
 func (s *Sweeps) settled(ctx context.Context, tx pgx.Tx, run runs.Run, why string) error {
 	return s.db.addEvent(ctx, tx, run, runs.Event{
-		At: run.FinishedAt, Kind: runs.EventSettled, Author: sweeperName, Why: why, WorkerID: run.WorkerID,
-		Status: run.Outcome.Status, Reason: run.Outcome.Reason,
+		At:       run.FinishedAt,
+		Kind:     runs.EventSettled,
+		Author:   sweeperName,
+		Why:      why,
+		WorkerID: run.WorkerID,
+		Status:   run.Outcome.Status,
+		Reason:   run.Outcome.Reason,
 	})
 }

@@ -55,24 +55,26 @@ func (s *Executions) Targets(ctx context.Context, list []claims.Claim) (map[[16]
 	return targets, s.attachValidators(ctx, targets)
 }
 
-// quarantine takes an endpoint out of the way whose stored configuration cannot be used.
+// quarantine pauses an endpoint with an unusable stored configuration.
 func (s *Executions) quarantine(ctx context.Context, id [16]byte) error {
 	return s.mend(ctx, id, func(tx pgx.Tx, m mending) error {
-		if m.fault == nil { // Mended since.
+		if m.fault == nil { // It was repaired meanwhile.
 			return nil
 		}
 		return s.db.quarantine(ctx, tx, m.endpoint, m.now, m.fault)
 	})
 }
 
-// mending is an endpoint whose row is locked, at the database's time.
+// mending is an endpoint with a locked row, and the database's time.
 type mending struct {
 	endpoint *endpoints.Endpoint
-	fault    error // why its configuration cannot be used; nil: it can
-	now      time.Time
+	// fault is why its configuration is unusable, or nil.
+	fault error
+	now   time.Time
 }
 
-// mend locks an endpoint and lets act change it, unless it was archived since or runs, because the finish of its run decides then.
+// mend locks an endpoint and calls act to change it. It does nothing if the endpoint is archived or
+// has a live run, because the finish of that run makes the decision.
 func (s *Executions) mend(ctx context.Context, id [16]byte, act func(pgx.Tx, mending) error) error {
 	return s.db.tx(ctx, func(tx pgx.Tx) error {
 		if _, err := s.db.q.ScheduleLock(ctx, tx, [][16]byte{id}); err != nil {
@@ -93,10 +95,17 @@ func (s *Executions) mend(ctx context.Context, id [16]byte, act func(pgx.Tx, men
 	})
 }
 
-// Start implements dispatch.Executions. Its statements travel together and are one transaction.
+// Start implements dispatch.Executions. Its statements are one pipeline and one transaction. A
+// claim with a stale token is refused, so its run is missing from the result.
 func (s *Executions) Start(ctx context.Context, r dispatch.Starting) ([]dispatch.Started, error) {
-	list := slices.SortedFunc(slices.Values(r.List), func(a, b dispatch.Start) int { return byEndpoint(a.Claim, b.Claim) }) // The order of row locks.
-	params := dbsqlc.ScheduleStartParams{WorkerID: r.Worker, LockTtlMs: r.LockTTL.Milliseconds(), Now: s.db.now(), Until: optional(r.Until)}
+	inLockOrder := func(a, b dispatch.Start) int { return byEndpoint(a.Claim, b.Claim) }
+	list := slices.SortedFunc(slices.Values(r.List), inLockOrder)
+	params := dbsqlc.ScheduleStartParams{
+		WorkerID:  r.Worker,
+		LockTtlMs: r.LockTTL.Milliseconds(),
+		Now:       s.db.now(),
+		Until:     optional(r.Until),
+	}
 	grow(len(list), &params)
 	for _, l := range list {
 		params.EndpointIds = append(params.EndpointIds, l.Claim.EndpointID)
@@ -110,24 +119,30 @@ func (s *Executions) Start(ctx context.Context, r dispatch.Starting) ([]dispatch
 		rows, err = s.db.q.ScheduleStart(ctx, q, params)
 		return err
 	}
-	versions, more := s.secretsVersions(ctx, list)
-	lasts, evenMore := s.lastRuns(ctx, list)
-	hints, mostMore := s.hintsOf(ctx, list)
-	if err := pipelineOn(ctx, s.db.hot, slices.Concat([]statement{start}, more, evenMore, mostMore)...); err != nil {
+	versions, readVersions := s.secretsVersions(ctx, list)
+	lasts, readLasts := s.lastRuns(ctx, list)
+	hints, readHints := s.hintsOf(ctx, list)
+	if err := pipelineOn(ctx, s.db.hot, slices.Concat([]statement{start}, readVersions, readLasts, readHints)...); err != nil {
 		return nil, fmt.Errorf("starting %d runs: %w", len(list), translate(err))
 	}
 	started := make([]dispatch.Started, 0, len(rows))
 	for _, row := range rows {
 		started = append(started, dispatch.Started{
-			EndpointID: row.EndpointID, TenantID: *row.TenantID, RunID: *row.RunID, StartedAt: *row.StartedAt, LockedUntil: row.DueAt,
-			SecretsVersion: versions[*row.TenantID], Last: lasts[row.EndpointID], Basis: basis{row, hints[row.EndpointID]},
+			EndpointID:     row.EndpointID,
+			TenantID:       *row.TenantID,
+			RunID:          *row.RunID,
+			StartedAt:      *row.StartedAt,
+			LockedUntil:    row.DueAt,
+			SecretsVersion: versions[*row.TenantID],
+			Last:           lasts[row.EndpointID],
+			Basis:          basis{row, hints[row.EndpointID]},
 		})
 	}
 	return started, nil
 }
 
-// secretsVersions returns the statements that read the versions of the secrets of the runs which need any, and where they will be; none
-// for runs that need none.
+// secretsVersions returns the statements that read the secrets versions of runs that use secrets,
+// and the map that they fill. Both are nil if no run uses secrets.
 func (s *Executions) secretsVersions(ctx context.Context, list []dispatch.Start) (map[[16]byte]int64, []statement) {
 	var tenants [][16]byte
 	for _, l := range list {
@@ -150,7 +165,8 @@ func (s *Executions) secretsVersions(ctx context.Context, list []dispatch.Start)
 	return versions, []statement{share, read}
 }
 
-// lastRuns returns the statement that reads what runs have to know of the ones before, and where it will be; none where none has to.
+// lastRuns returns the statement that reads the previous runs for templates that use them, and the
+// map that it fills. Both are nil if no template does.
 func (s *Executions) lastRuns(ctx context.Context, list []dispatch.Start) (map[[16]byte]template.Last, []statement) {
 	var ids [][16]byte
 	for _, l := range list {
@@ -165,14 +181,19 @@ func (s *Executions) lastRuns(ctx context.Context, list []dispatch.Start) (map[[
 	return lasts, []statement{func(q dbsqlc.DBTX) error {
 		rows, err := s.db.q.RunLastOf(ctx, q, ids)
 		for _, row := range rows {
-			lasts[row.EndpointID] = template.Last{Status: row.Status, StatusCode: int(row.StatusCode), FinishedAt: orZero(row.FinishedAt)}
+			lasts[row.EndpointID] = template.Last{
+				Status:     row.Status,
+				StatusCode: int(row.StatusCode),
+				FinishedAt: orZero(row.FinishedAt),
+			}
 		}
 		return err
 	}}
 }
 
-// hintsOf returns the statement that reads the hints of endpoints that may have any, and where they will be. It comes after the start, which
-// holds the rows: a change of hints waits for it.
+// hintsOf returns the statement that reads the hints of endpoints that may have any, and the map
+// that it fills. It must run after the start, because the row locks of the start block concurrent
+// changes of hints.
 func (s *Executions) hintsOf(ctx context.Context, list []dispatch.Start) (map[[16]byte][]*dbsqlc.Hint, []statement) {
 	var ids [][16]byte
 	for _, l := range list {
@@ -193,8 +214,8 @@ func (s *Executions) hintsOf(ctx context.Context, list []dispatch.Start) (map[[1
 	}}
 }
 
-// ProbeSpace implements dispatch.Executions. A sign of life rewrites its row in place, which needs no new page, so it goes on arriving beside a
-// full disk. Therefore this spills a temporary file.
+// ProbeSpace implements dispatch.Executions. It detects a full disk by spilling a temporary file. A
+// heartbeat cannot detect it, because it updates its row in place and needs no new page.
 func (s *Executions) ProbeSpace(ctx context.Context) error {
 	return s.db.tx(ctx, func(tx pgx.Tx) error {
 		if err := s.db.q.SpillSmall(ctx, tx); err != nil {
@@ -211,8 +232,15 @@ func (s *Executions) ProbeSpace(ctx context.Context) error {
 // Beat implements dispatch.Executions.
 func (s *Executions) Beat(ctx context.Context, p dispatch.Presence) error {
 	return translate(s.db.q.WorkerBeat(ctx, s.db.vital, dbsqlc.WorkerBeatParams{
-		ID: p.ID, Name: p.Name, Version: p.Version, State: string(p.State), Now: s.db.now(), Slots: int32(p.Slots), Busy: int32(p.Busy), //nolint:gosec // Thousands at most.
-		MaxSlots: int32(p.MaxSlots), Queued: int32(p.Queued), //nolint:gosec // Likewise.
+		ID:       p.ID,
+		Name:     p.Name,
+		Version:  p.Version,
+		State:    string(p.State),
+		Now:      s.db.now(),
+		Slots:    int32(p.Slots),    //nolint:gosec // Thousands at most.
+		Busy:     int32(p.Busy),     //nolint:gosec // Thousands at most.
+		MaxSlots: int32(p.MaxSlots), //nolint:gosec // Thousands at most.
+		Queued:   int32(p.Queued),   //nolint:gosec // Thousands at most.
 	}))
 }
 
@@ -222,5 +250,9 @@ func (s *Executions) Fleet(ctx context.Context) (dispatch.Fleet, error) {
 	if err != nil {
 		return dispatch.Fleet{}, translate(err)
 	}
-	return dispatch.Fleet{Workers: int(row.Workers), MaxSlots: int(row.MaxSlots), Queued: int(row.Queued)}, nil
+	return dispatch.Fleet{
+		Workers:  int(row.Workers),
+		MaxSlots: int(row.MaxSlots),
+		Queued:   int(row.Queued),
+	}, nil
 }

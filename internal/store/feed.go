@@ -17,10 +17,10 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// maxLive bounds the runs in progress that one look at the feed shows: more than workers of one tenant carry out at a time.
+// maxLive bounds the live runs in one page of the feed. It exceeds the concurrent runs of a tenant.
 const maxLive = 20_000
 
-// Feed finds what happened. It implements feed.Reader.
+// Feed reads events. It implements feed.Reader.
 type Feed struct {
 	db *DB
 }
@@ -40,27 +40,38 @@ func (s *Feed) Head(ctx context.Context) (place feed.Place, now time.Time, err e
 	return place, now, err
 }
 
-// before returns the place in front of a transaction.
-func before(txid int64, at time.Time) feed.Place { return feed.Place{TxID: txid, Row: -1, At: at} }
+// before returns the position in front of a transaction's events.
+func before(txid int64, at time.Time) feed.Place {
+	return feed.Place{
+		TxID: txid,
+		Row:  -1,
+		At:   at,
+	}
+}
 
 // Read implements feed.Reader.
 func (s *Feed) Read(ctx context.Context, q feed.Query) (page feed.Page, err error) {
 	err = s.db.snapshot(ctx, func(tx pgx.Tx) error {
 		head, err := s.db.q.EventHead(ctx, tx, s.db.now())
 		if err != nil {
-			return fmt.Errorf("reading where the feed ends: %w", err)
+			return fmt.Errorf("reading the end of the feed: %w", err)
 		}
 		if q.After.TxID > head.Last {
 			return errs.New(errs.Malformed, "invalid_event_id", "the event id is not of this server's events; connect again without one")
 		}
 		page = feed.Page{}
-		look := look{Feed: s, tx: tx, q: q, until: head.Until}
-		if err := look.read(ctx, &page); err != nil {
+		scan := feedScan{
+			Feed:  s,
+			tx:    tx,
+			q:     q,
+			until: head.Until,
+		}
+		if err := scan.read(ctx, &page); err != nil {
 			return err
 		}
 		if !page.More {
 			page.Next = q.After
-			if head.Until > q.After.TxID { // Else a transaction that began before is not over yet.
+			if head.Until > q.After.TxID { // Otherwise an older transaction is still open.
 				page.Next = before(head.Until, head.Now)
 			}
 		}
@@ -69,8 +80,10 @@ func (s *Feed) Read(ctx context.Context, q feed.Query) (page feed.Page, err erro
 	return page, err
 }
 
-// look is one look at the feed.
-type look struct {
+// feedScan reads one page of the feed in one snapshot. until is the low-water mark: the oldest
+// transaction that is still open. Events at or above it are not read, because an older transaction
+// may still commit before them.
+type feedScan struct {
 	*Feed
 
 	tx    pgx.Tx
@@ -78,7 +91,7 @@ type look struct {
 	until int64
 }
 
-func (l look) read(ctx context.Context, page *feed.Page) error {
+func (l feedScan) read(ctx context.Context, page *feed.Page) error {
 	changes, err := l.changes(ctx)
 	if err != nil {
 		return err
@@ -89,7 +102,8 @@ func (l look) read(ctx context.Context, page *feed.Page) error {
 	}
 	page.Events = slices.Concat(changes, finished)
 	slices.SortFunc(page.Events, func(a, b feed.Event) int { return comparePlaces(a.Place, b.Place) })
-	// Where there may be more of one sort, nothing later of the other one may be told before it.
+	// If one kind of event has more rows, the page ends there. Otherwise a later event of the other
+	// kind would be sent first.
 	if len(changes) == l.q.Limit {
 		cut(page, changes[len(changes)-1].Place)
 	}
@@ -102,20 +116,20 @@ func (l look) read(ctx context.Context, page *feed.Page) error {
 	return err
 }
 
-// comparePlaces orders what belongs to one transaction as a Place says: changes, then runs.
+// comparePlaces orders positions by transaction; within one, changes precede runs.
 func comparePlaces(a, b feed.Place) int {
-	return cmp.Or(cmp.Compare(a.TxID, b.TxID), cmp.Compare(sort(a), sort(b)), cmp.Compare(a.Row, b.Row), slices.Compare(a.Run[:], b.Run[:]))
+	return cmp.Or(cmp.Compare(a.TxID, b.TxID), cmp.Compare(placeClass(a), placeClass(b)), cmp.Compare(a.Row, b.Row), slices.Compare(a.Run[:], b.Run[:]))
 }
 
-// sort returns which sort of what belongs to a transaction a place lies in.
-func sort(p feed.Place) int {
+// placeClass returns 0 for a change and 1 for a run.
+func placeClass(p feed.Place) int {
 	if p.Run == ([16]byte{}) {
 		return 0
 	}
 	return 1
 }
 
-func (l look) changes(ctx context.Context) ([]feed.Event, error) {
+func (l feedScan) changes(ctx context.Context) ([]feed.Event, error) {
 	kinds := []string{}
 	for _, t := range feed.Types() {
 		if t != feed.RunStarted && t != feed.RunFinished && l.q.Asks(t) {
@@ -126,12 +140,17 @@ func (l look) changes(ctx context.Context) ([]feed.Event, error) {
 		return nil, nil
 	}
 	after := l.q.After.Row
-	if l.q.After.Run != ([16]byte{}) { // Its changes were told before its runs.
+	if l.q.After.Run != ([16]byte{}) { // All changes of this transaction precede its runs.
 		after = math.MaxInt64
 	}
 	rows, err := l.db.q.EventList(ctx, l.tx, dbsqlc.EventListParams{
-		TenantID: l.q.TenantID, AfterTxid: l.q.After.TxID, AfterID: after, Until: l.until, EndpointID: given(l.q.EndpointID), Kinds: kinds,
-		MaxRows: int32(l.q.Limit), //nolint:gosec // Hundreds.
+		TenantID:   l.q.TenantID,
+		AfterTxid:  l.q.After.TxID,
+		AfterID:    after,
+		Until:      l.until,
+		EndpointID: given(l.q.EndpointID),
+		Kinds:      kinds,
+		MaxRows:    int32(l.q.Limit), //nolint:gosec // Hundreds.
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading events: %w", err)
@@ -139,7 +158,14 @@ func (l look) changes(ctx context.Context) ([]feed.Event, error) {
 	list := make([]feed.Event, len(rows))
 	for i, row := range rows {
 		list[i] = feed.Event{
-			Type: feed.Type(row.Kind), At: row.At, EndpointID: row.EndpointID, Place: feed.Place{TxID: row.Txid, Row: row.ID, At: row.At},
+			Type:       feed.Type(row.Kind),
+			At:         row.At,
+			EndpointID: row.EndpointID,
+			Place: feed.Place{
+				TxID: row.Txid,
+				Row:  row.ID,
+				At:   row.At,
+			},
 		}
 		if err := readDetail(&list[i], row.Detail); err != nil {
 			return nil, fmt.Errorf("reading event %d: %w", row.ID, err)
@@ -155,36 +181,52 @@ func readDetail(e *feed.Event, raw json.RawMessage) error {
 	return json.Unmarshal(raw, &e.Change)
 }
 
-// finished returns runs that are over, and the place up to which they are told; nil where there are no more.
-func (l look) finished(ctx context.Context) ([]feed.Event, *feed.Place, error) {
+// finished returns the events of finished runs. end is the position up to which the page is
+// complete, or nil if there are no more runs.
+func (l feedScan) finished(ctx context.Context) ([]feed.Event, *feed.Place, error) {
 	if !l.q.Asks(feed.RunFinished) && !l.q.Asks(feed.RunStarted) {
 		return nil, nil, nil
 	}
-	var after int64 // No row: all runs of the transaction are news.
+	var after int64 // Zero: include all runs of the transaction.
 	if l.q.After.Run != ([16]byte{}) {
 		after = l.q.After.Row
 	}
-	limit := l.q.Limit + 1 // The first row may have been told to its end.
+	limit := l.q.Limit + 1 // All runs of the first row may have been sent.
 	rows, err := l.db.q.RunNewsList(ctx, l.tx, dbsqlc.RunNewsListParams{
-		TenantID: l.q.TenantID, AfterTxid: l.q.After.TxID, AfterID: after, Until: l.until, MaxRows: int32(limit), //nolint:gosec // Hundreds.
+		TenantID:  l.q.TenantID,
+		AfterTxid: l.q.After.TxID,
+		AfterID:   after,
+		Until:     l.until,
+		MaxRows:   int32(limit), //nolint:gosec // Hundreds.
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading which runs finished: %w", err)
+		return nil, nil, fmt.Errorf("listing finished runs: %w", err)
 	}
 	places, end := l.places(rows)
 	if len(rows) == limit && end == nil {
 		last := rows[limit-1]
-		end = &feed.Place{TxID: last.Txid, Row: last.ID, Run: [16]byte(slices.Repeat([]byte{0xff}, 16)), At: last.At}
+		end = &feed.Place{
+			TxID: last.Txid,
+			Row:  last.ID,
+			Run:  [16]byte(slices.Repeat([]byte{0xff}, 16)),
+			At:   last.At,
+		}
 	}
 	list, err := l.runsAt(ctx, places)
 	return list, end, err
 }
 
-// places returns where the runs of some rows that are asked for lie, and the last place where there may be more behind it.
-func (l look) places(rows []*dbsqlc.RunNewsListRow) (places []feed.Place, end *feed.Place) {
+// places returns the positions of matching runs in rows. end is the last one if the limit is
+// reached.
+func (l feedScan) places(rows []*dbsqlc.RunNewsListRow) (places []feed.Place, end *feed.Place) {
 	for _, row := range rows {
 		for i, id := range row.RunIds {
-			place := feed.Place{TxID: row.Txid, Row: row.ID, Run: id, At: row.At}
+			place := feed.Place{
+				TxID: row.Txid,
+				Row:  row.ID,
+				Run:  id,
+				At:   row.At,
+			}
 			other := l.q.EndpointID != ([16]byte{}) && row.EndpointIds[i] != l.q.EndpointID
 			if other || comparePlaces(place, l.q.After) <= 0 {
 				continue
@@ -197,8 +239,8 @@ func (l look) places(rows []*dbsqlc.RunNewsListRow) (places []feed.Place, end *f
 	return places, nil
 }
 
-// runsAt returns the events that runs finished. One whose day retention has taken is left out.
-func (l look) runsAt(ctx context.Context, places []feed.Place) ([]feed.Event, error) {
+// runsAt returns the events of finished runs. It leaves out runs of dropped history partitions.
+func (l feedScan) runsAt(ctx context.Context, places []feed.Place) ([]feed.Event, error) {
 	if len(places) == 0 {
 		return nil, nil
 	}
@@ -218,15 +260,23 @@ func (l look) runsAt(ctx context.Context, places []feed.Place) ([]feed.Event, er
 	list := make([]feed.Event, 0, len(rows))
 	for _, place := range places {
 		if run, there := found[place.Run]; there {
-			list = append(list, feed.Event{Type: feed.RunFinished, At: run.FinishedAt, EndpointID: run.EndpointID, Run: &run, Place: place})
+			list = append(list, feed.Event{
+				Type:       feed.RunFinished,
+				At:         run.FinishedAt,
+				EndpointID: run.EndpointID,
+				Run:        &run,
+				Place:      place,
+			})
 		}
 	}
 	return list, nil
 }
 
-func (l look) live(ctx context.Context) ([]runs.Run, error) {
+func (l feedScan) live(ctx context.Context) ([]runs.Run, error) {
 	rows, err := l.db.q.RunListLive(ctx, l.tx, dbsqlc.RunListLiveParams{
-		TenantID: l.q.TenantID, EndpointID: given(l.q.EndpointID), MaxRows: maxLive,
+		TenantID:   l.q.TenantID,
+		EndpointID: given(l.q.EndpointID),
+		MaxRows:    maxLive,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading live runs: %w", err)
@@ -238,7 +288,7 @@ func (l look) live(ctx context.Context) ([]runs.Run, error) {
 	return list, nil
 }
 
-// cut ends a page at a place, unless it ends before.
+// cut truncates a page at a position, unless it already ends earlier.
 func cut(page *feed.Page, at feed.Place) {
 	if page.More && comparePlaces(page.Next, at) <= 0 {
 		return

@@ -17,17 +17,20 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// basis is what a start read of an endpoint, for its finish: the row as the start left it, and its hints.
+// basis is what a start read about an endpoint, kept for its finish: the row after the start, and
+// the hints.
 type basis struct {
 	row   *dbsqlc.Schedule
 	hints []*dbsqlc.Hint
 }
 
-// errStale is the end of an optimistic finish: a row was changed during its run, or its configuration cannot be used.
+// errStale reports a conflict of an optimistic finish: a row changed during its run, or its
+// configuration is unusable.
 var errStale = errors.New("a row was changed since its start")
 
-// Finish implements dispatch.Executions. It is optimistic: it decides by what the starts read and writes by compare-and-set, in one round
-// trip and a commit. If a row was changed during its run, the whole batch is rolled back, and decided again by locked rows.
+// Finish implements dispatch.Executions. It first tries an optimistic finish: it decides by the
+// rows that the starts read and writes by compare-and-set. That takes one round trip and a commit.
+// If a row changed during its run, the batch is rolled back and decided again with locked rows.
 func (s *Executions) Finish(ctx context.Context, f dispatch.Finish) (done dispatch.Finished, err error) {
 	for _, run := range f.Runs {
 		if err := runs.Running.CheckTransition(run.Outcome.Status); err != nil {
@@ -71,9 +74,10 @@ func (s *Executions) Finish(ctx context.Context, f dispatch.Finish) (done dispat
 	return done, err
 }
 
-// isolated runs end, which ends so many runs. If it panics over a single one, it runs again with the fault:
-// then it records the run and pauses the endpoint, and decides nothing. A panic over several is
-// returned, because the caller tells them apart by ending them one by one.
+// isolated runs end, which finishes count runs. If it panics over a single run, end is called again
+// with the fault. It then records the run, quarantines the endpoint and makes no decision. A panic
+// over several runs is returned, so that the caller retries them one by one and isolates the faulty
+// one.
 func (db *DB) isolated(count int, end func(fault error) error) (err error) {
 	panicked := db.contain(func() { err = end(nil) })
 	switch {
@@ -88,26 +92,27 @@ func (db *DB) isolated(count int, end func(fault error) error) (err error) {
 	return err
 }
 
-// uniqueViolation is the SQLSTATE of a row that is there already.
+// uniqueViolation is the SQLSTATE of a duplicate key.
 const uniqueViolation = "23505"
 
-// stale reports whether an optimistic finish ended because the rows are not what they were at the start. A run that is in the history
-// already was settled, or recorded by an earlier attempt of the same finish.
+// stale reports whether an optimistic finish met a conflict. A run that is already in the history
+// is one: the sweeper settled it, or an earlier attempt of the same finish committed.
 func stale(err error) bool {
 	refused, is := errors.AsType[*pgconn.PgError](err)
 	return errors.Is(err, errStale) || is && refused.Code == uniqueViolation
 }
 
-// inOrder returns a finish with its runs in the order of row locks. known is false where the rows of some have to be read, because what their
-// starts read is missing or belongs to another run.
+// inOrder returns a finish with its runs in lock order. known is false if an optimistic finish is
+// impossible, because the basis of a run is missing or belongs to another run.
 func inOrder(f dispatch.Finish) (sorted dispatch.Finish, known bool) {
 	if f.Now.IsZero() || len(f.Bases) != len(f.Runs) || slices.Contains(f.Bases, nil) {
 		return f, false
 	}
 	order := make([]int, len(f.Runs))
 	for i := range order {
-		row := f.Bases[i].(basis).row                                           //nolint:forcetypeassert // Nothing else makes one.
-		if row.ManualAt != nil || row.Source == string(governor.SourceManual) { // A start does not read one-off items.
+		row := f.Bases[i].(basis).row //nolint:forcetypeassert // The only implementation.
+		// Starts do not read one-off items.
+		if row.ManualAt != nil || row.Source == string(governor.SourceManual) {
 			return f, false
 		}
 		if runKeyOf(f.Runs[i]) != (runKey{row.EndpointID, *row.RunID, row.ClaimToken}) {
@@ -121,32 +126,38 @@ func inOrder(f dispatch.Finish) (sorted dispatch.Finish, known bool) {
 	sorted.Runs, sorted.Bases = make([]runs.Run, len(order)), make([]dispatch.Basis, len(order))
 	for n, i := range order {
 		sorted.Runs[n], sorted.Bases[n] = f.Runs[i], f.Bases[i]
-		if n > 0 && sorted.Runs[n].EndpointID == sorted.Runs[n-1].EndpointID { // One of them is void.
+		// Only one run of an endpoint can be live.
+		if n > 0 && sorted.Runs[n].EndpointID == sorted.Runs[n-1].EndpointID {
 			return f, false
 		}
 	}
 	return sorted, true
 }
 
-// finishRead writes a batch by what its starts read. It returns errStale where that does not hold any more.
+// finishRead finishes a batch by the rows that its starts read, without locks. It returns errStale
+// on a conflict.
 func (s *Executions) finishRead(ctx context.Context, tx pgx.Tx, b *batch, f dispatch.Finish) (dispatch.Finished, error) {
 	b.optimistic, b.runs, b.now = true, f.Runs, wholeMillisecond(f.Now)
 	for _, was := range f.Bases {
-		read := was.(basis) //nolint:forcetypeassert // Nothing else makes one.
+		read := was.(basis) //nolint:forcetypeassert // The only implementation.
 		b.schedules, b.hints = append(b.schedules, read.row), append(b.hints, read.hints...)
 	}
 	if err := b.settle(ctx, tx); err != nil {
 		return dispatch.Finished{}, err
 	}
-	return dispatch.Finished{Kept: b.kept, Decided: b.decided, Skipped: b.skipped}, nil
+	return dispatch.Finished{
+		Kept:    b.kept,
+		Decided: b.decided,
+		Skipped: b.skipped,
+	}, nil
 }
 
-// wholeMillisecond returns the instant of a decision, as DecisionTime does.
+// wholeMillisecond rounds up to a millisecond, as the query DecisionTime does.
 func wholeMillisecond(at time.Time) time.Time {
 	return at.Add(time.Millisecond - time.Microsecond).Truncate(time.Millisecond)
 }
 
-// finishLocked locks the rows of a batch, reads what their settlement needs and writes it.
+// finishLocked finishes a batch with locked rows.
 func (s *Executions) finishLocked(ctx context.Context, tx pgx.Tx, b *batch) (done dispatch.Finished, err error) {
 	gone, err := s.end(ctx, tx, b)
 	if err != nil {
@@ -155,12 +166,17 @@ func (s *Executions) finishLocked(ctx context.Context, tx pgx.Tx, b *batch) (don
 	if err := b.settle(ctx, tx); err != nil {
 		return done, err
 	}
-	done = dispatch.Finished{Kept: b.kept, Decided: b.decided, Skipped: b.skipped}
+	done = dispatch.Finished{
+		Kept:    b.kept,
+		Decided: b.decided,
+		Skipped: b.skipped,
+	}
 	return done, s.recall(ctx, tx, gone, &done)
 }
 
-// end locks the rows of runs and reads what their settlement needs, in one round trip. Runs that are still the caller's to finish are in
-// the batch afterwards, with the instant of their claim; the others, which were settled, come back.
+// end locks the rows of runs and reads the inputs of their decisions, in one round trip. Afterwards
+// the batch holds the runs with a valid fence token, and their claim times. The other runs, which
+// were settled meanwhile, are returned.
 func (s *Executions) end(ctx context.Context, tx pgx.Tx, b *batch) (gone []runs.Run, err error) {
 	list := b.runs
 	ids := make([][16]byte, len(list))
@@ -187,7 +203,7 @@ func (s *Executions) end(ctx context.Context, tx pgx.Tx, b *batch) (gone []runs.
 			continue
 		}
 		list[i].ClaimedAt = *row.ClaimedAt
-		bySameClock(&list[i], *row.StartedAt, now)
+		clampToClock(&list[i], *row.StartedAt, now)
 	}
 	if len(gone) > 0 {
 		b.runs = slices.DeleteFunc(slices.Clone(list), func(run runs.Run) bool { return b.running[runKeyOf(run)] == nil })
@@ -195,7 +211,7 @@ func (s *Executions) end(ctx context.Context, tx pgx.Tx, b *batch) (gone []runs.
 	return gone, nil
 }
 
-// runKey names a running run by its row and fence.
+// runKey identifies a live run by its row and fence token.
 type runKey struct {
 	endpoint, run [16]byte
 	token         int64
@@ -203,15 +219,16 @@ type runKey struct {
 
 func runKeyOf(run runs.Run) runKey { return runKey{run.EndpointID, run.ID, run.ClaimToken} }
 
-// bySameClock moves the start and the end that a worker reports to where the database's clock allows them: not before the start of the
-// row, and not after the statement that locked it. A worker counts both on its own monotonic clock, and a slewed clock would let a run
-// end after the start of the next one. An optimistic finish is refused instead: see ScheduleFinish.
-func bySameClock(run *runs.Run, started, now time.Time) {
+// clampToClock clamps the start and end that a worker reports to the database's clock: not before
+// the start of the row, and not after the statement that locked it. A worker measures both by its
+// monotonic clock. Without the clamp, a slewed clock could let a run end after the next run starts.
+// An optimistic finish is refused instead: see ScheduleFinish.
+func clampToClock(run *runs.Run, started, now time.Time) {
 	for _, at := range []*time.Time{&run.StartedAt, &run.FinishedAt} {
 		if at.After(now) {
 			*at = now
 		}
-		if at.Before(started) { // The database's clock was set back since.
+		if at.Before(started) { // The database's clock was set back meanwhile.
 			*at = started
 		}
 	}

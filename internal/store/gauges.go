@@ -12,24 +12,26 @@ import (
 )
 
 const (
-	// gaugeRows bounds how many due endpoints are counted: past it the number says "very many", and counting on would cost time.
+	// gaugeRows bounds the count of due endpoints. A larger backlog is reported as this number,
+	// because counting more takes time and changes no alert.
 	gaugeRows = 10_000
-	// gaugeSilence is how long a worker may be unheard of before it counts as silent: three of the beats that it gives every 2 s.
+	// gaugeSilence is the age of a heartbeat from which a worker counts as silent: three heartbeat
+	// intervals of 2 s.
 	gaugeSilence = 6 * time.Second
 )
 
-// Gauges reads what metrics tell of the database. It implements telemetry.DatabaseReader.
+// Gauges reads the metrics of the database. It implements telemetry.DatabaseReader.
 type Gauges struct {
 	db *DB
 }
 
 var _ telemetry.DatabaseReader = (*Gauges)(nil)
 
-// NewGauges returns the reader of a database's metrics.
+// NewGauges returns the reader of the database's metrics.
 func NewGauges(db *DB) *Gauges { return &Gauges{db: db} }
 
-// ReadDatabase implements telemetry.DatabaseReader. It sees one state of the database and takes some milliseconds however many
-// endpoints are registered.
+// ReadDatabase implements telemetry.DatabaseReader. It reads one snapshot. It takes milliseconds
+// regardless of the number of endpoints, because its counts are bounded.
 func (g *Gauges) ReadDatabase(ctx context.Context) (state telemetry.DatabaseState, err error) {
 	err = g.db.snapshot(ctx, func(tx pgx.Tx) error {
 		schedule, err := g.db.q.ScheduleGauge(ctx, tx, dbsqlc.ScheduleGaugeParams{Now: g.db.now(), MaxRows: gaugeRows})
@@ -45,7 +47,9 @@ func (g *Gauges) ReadDatabase(ctx context.Context) (state telemetry.DatabaseStat
 			return fmt.Errorf("looking for the oldest snapshot: %w", err)
 		}
 		state = telemetry.DatabaseState{
-			Due: schedule.Due, OldestDue: seconds(schedule.OldestSeconds), Workers: map[string]int64{},
+			Due:       schedule.Due,
+			OldestDue: seconds(schedule.OldestSeconds),
+			Workers:   map[string]int64{},
 		}
 		if len(held) > 0 {
 			state.OldestSnapshot, state.SnapshotHolder = seconds(held[0].Seconds), holderOf(held[0])
@@ -60,8 +64,15 @@ func (g *Gauges) ReadDatabase(ctx context.Context) (state telemetry.DatabaseStat
 
 func holderOf(row *dbsqlc.SnapshotGaugeRow) telemetry.SnapshotHolder {
 	h := telemetry.SnapshotHolder{
-		PID: row.Pid, User: row.UserName, Application: row.ApplicationName, Client: row.Client, State: row.State,
-		Since: row.Since, Command: row.Command, QueryID: row.QueryID, Prepared: row.Prepared,
+		PID:         row.Pid,
+		User:        row.UserName,
+		Application: row.ApplicationName,
+		Client:      row.Client,
+		State:       row.State,
+		Since:       row.Since,
+		Command:     row.Command,
+		QueryID:     row.QueryID,
+		Prepared:    row.Prepared,
 	}
 	if row.QueryStart != nil {
 		h.QueryStart = *row.QueryStart

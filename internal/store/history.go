@@ -15,13 +15,13 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// history gathers finished runs for one insert.
+// history collects finished runs for one insert.
 type history struct {
 	rows   dbsqlc.RunInsertParams
 	bodies dbsqlc.RunBodyInsertParams
 }
 
-// add takes in a finished run, and the decision that its finish made; nil where nothing follows.
+// add adds a finished run and the decision of its finish. decided is nil if no decision was made.
 func (h *history) add(run runs.Run, version int64, failures int, decided *endpoints.Recorded) {
 	r, o := &h.rows, run.Outcome
 	r.Ids = append(r.Ids, run.ID)
@@ -55,7 +55,7 @@ func (h *history) add(run runs.Run, version int64, failures int, decided *endpoi
 	}
 	r.SkippedFrom = append(r.SkippedFrom, skipped.From)
 	r.SkippedCounts = append(r.SkippedCounts, skipped.Count)
-	r.BodyDigests = append(r.BodyDigests, int64(o.BodyDigest)) //nolint:gosec // 64 bits are 64 bits.
+	r.BodyDigests = append(r.BodyDigests, int64(o.BodyDigest)) //nolint:gosec // Only the bits matter.
 	h.addDecision(decided)
 	if len(o.Body)+len(o.Tail) > 0 {
 		b := &h.bodies
@@ -72,7 +72,7 @@ func (h *history) addDecision(decided *endpoints.Recorded) {
 	var source, steps string
 	if decided != nil {
 		at, source = decided.Due.At, string(decided.Due.Source)
-		if worthKeeping(*decided) {
+		if needsTrace(*decided) {
 			raw, err := json.Marshal(decided.Decision.Steps)
 			if err != nil {
 				panic(err) // Texts and instants between 2020 and 2200 always encode.
@@ -85,17 +85,18 @@ func (h *history) addDecision(decided *endpoints.Recorded) {
 	h.rows.NextSteps = append(h.rows.NextSteps, steps)
 }
 
-// worthKeeping reports whether the steps of a decision say more than that the baseline alone decided: several rules did, or failures stretched the
-// interval, of which the one step tells. What they would say of a plain run is known without them.
-func worthKeeping(d endpoints.Recorded) bool {
+// needsTrace reports whether the steps of a decision must be stored: several rules took part, or
+// failures stretched the interval. The trace of a plain run is not stored, because it can be
+// derived.
+func needsTrace(d endpoints.Recorded) bool {
 	return len(d.Decision.Steps) > 1 || d.Input.Failures > 0 && d.Due.Source == governor.SourceBaselineInterval
 }
 
-// newsSize is how many runs a row of news names: as many as leave it in its page.
-const newsSize = 50
+// runsPerNews is the maximum number of runs per row of run_news. It keeps a row within its page.
+const runsPerNews = 50
 
-// tell makes news of the runs that were gathered: in the order of their IDs, which is the one for those who watch. What passed without a
-// run is none.
+// tell fills the rows for the feed: the collected runs, grouped by tenant and ordered by ID, which
+// is their order in the feed. Skipped due times are left out.
 func (h *history) tell() {
 	r := &h.rows
 	order := make([]int, 0, len(r.Ids))
@@ -109,7 +110,7 @@ func (h *history) tell() {
 	})
 	for _, i := range order {
 		n := len(r.NewsTenants) - 1
-		if n < 0 || r.NewsTenants[n] != r.TenantIds[i] || r.NewsLast[n]-r.NewsFirst[n]+1 == newsSize {
+		if n < 0 || r.NewsTenants[n] != r.TenantIds[i] || r.NewsLast[n]-r.NewsFirst[n]+1 == runsPerNews {
 			place := int32(len(r.NewsRuns)) //nolint:gosec // Hundreds.
 			r.NewsTenants, r.NewsFirst, r.NewsLast = append(r.NewsTenants, r.TenantIds[i]), append(r.NewsFirst, place+1), append(r.NewsLast, place)
 			n++
@@ -119,7 +120,7 @@ func (h *history) tell() {
 	}
 }
 
-// writes returns the statements that insert what was gathered, and tell of it at the commit.
+// writes returns the statements that insert the collected runs and their rows for the feed.
 func (h *history) writes(ctx context.Context, db *DB) []statement {
 	h.tell()
 	h.rows.Now = db.now()
@@ -130,12 +131,14 @@ func (h *history) writes(ctx context.Context, db *DB) []statement {
 	return list
 }
 
-// micros returns whole microseconds, bounded by what the column holds (35 min; a run ends before).
+// micros returns whole microseconds, clamped to the range of the column (35 min, longer than any
+// run).
 func micros(d time.Duration) int32 {
 	return int32(min(max(d.Microseconds(), 0), 1<<31-1))
 }
 
-// storable makes text that a target sent fit for a text column: valid UTF-8 without NUL.
+// storable returns text that a Postgres text column accepts: valid UTF-8 without NUL. Targets may
+// send anything.
 func storable(s string) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }

@@ -12,17 +12,19 @@ import (
 )
 
 const (
-	// keepAnswers is how long a key and its answer are kept: as long as a client may sensibly try again.
-	keepAnswers = 24 * time.Hour
+	// answerTTL is how long a key and its answer are stored. Clients are expected to retry within
+	// it.
+	answerTTL = 24 * time.Hour
 
-	// attemptLock is how long an attempt may be under way: longer than the server lets any request with a key take.
+	// attemptLock is the lock timeout of an attempt. It exceeds the server's timeout for requests
+	// with a key.
 	attemptLock = time.Minute
 
-	// sweptAnswers bounds one sweep.
-	sweptAnswers = 1000
+	// answersPerSweep bounds the deletions of one sweep.
+	answersPerSweep = 1000
 )
 
-// Idempotency keeps the answers to requests that named an Idempotency-Key. It implements httpapi.Once.
+// Idempotency stores the answers to requests with an Idempotency-Key. It implements httpapi.Once.
 type Idempotency struct {
 	db *DB
 }
@@ -30,15 +32,20 @@ type Idempotency struct {
 // NewIdempotency returns the store of answers.
 func NewIdempotency(db *DB) *Idempotency { return &Idempotency{db: db} }
 
-// Reserve takes the key of an attempt, or says what became of the request that took it before. The answer is that of the other
-// request where the state is Answered.
+// Reserve reserves the key of an attempt, or returns the state of the request that holds it. If the
+// state is Answered, the answer is that request's answer.
 func (s *Idempotency) Reserve(ctx context.Context, a idempotency.Attempt) (idempotency.State, idempotency.Answer, error) {
 	params := dbsqlc.IdempotencyReserveParams{
-		TenantID: a.TenantID, Route: a.Route, KeyHash: a.Hash[:], Fingerprint: a.Fingerprint[:], Token: a.Token,
-		Lock: attemptLock, Keep: keepAnswers,
+		TenantID:    a.TenantID,
+		Route:       a.Route,
+		KeyHash:     a.Hash[:],
+		Fingerprint: a.Fingerprint[:],
+		Token:       a.Token,
+		Lock:        attemptLock,
+		Keep:        answerTTL,
 	}
 	row, err := s.db.q.IdempotencyReserve(ctx, s.db.pool, params)
-	if missing(err) { // Another attempt took it after this statement began to look: it can be seen now.
+	if missing(err) { // A concurrent attempt inserted the key. A new snapshot sees its row.
 		row, err = s.db.q.IdempotencyReserve(ctx, s.db.pool, params)
 	}
 	if missing(err) {
@@ -50,7 +57,7 @@ func (s *Idempotency) Reserve(ctx context.Context, a idempotency.Attempt) (idemp
 	return standing(row, a)
 }
 
-// standing reads what stands under a key.
+// standing returns the state of a key, as seen by an attempt.
 func standing(row *dbsqlc.IdempotencyReserveRow, a idempotency.Attempt) (idempotency.State, idempotency.Answer, error) {
 	answer := idempotency.Answer{Body: row.Body, Sealed: row.Sealed}
 	switch {
@@ -65,67 +72,84 @@ func standing(row *dbsqlc.IdempotencyReserveRow, a idempotency.Attempt) (idempot
 	}
 	answer.Status = int(*row.Status)
 	if err := json.Unmarshal(row.Headers, &answer.Header); err != nil {
-		return 0, answer, fmt.Errorf("reading the headers of a kept answer: %w", err)
+		return 0, answer, fmt.Errorf("reading the headers of a stored answer: %w", err)
 	}
 	return idempotency.Answered, answer, nil
 }
 
-// Complete keeps the answer of an attempt.
+// Complete stores the answer of an attempt. It fails if another attempt holds the key by now.
 func (s *Idempotency) Complete(ctx context.Context, a idempotency.Attempt, answer idempotency.Answer) error {
 	rows, err := s.db.q.IdempotencyComplete(ctx, s.db.pool, dbsqlc.IdempotencyCompleteParams{
-		TenantID: a.TenantID, Route: a.Route, KeyHash: a.Hash[:], Token: a.Token,
-		Status: int16(answer.Status), Headers: object(answer.Header), Body: answer.Body, Sealed: answer.Sealed, //nolint:gosec // Three digits.
+		TenantID: a.TenantID,
+		Route:    a.Route,
+		KeyHash:  a.Hash[:],
+		Token:    a.Token,
+		Status:   int16(answer.Status), //nolint:gosec // Three digits.
+		Headers:  object(answer.Header),
+		Body:     answer.Body,
+		Sealed:   answer.Sealed,
 	})
 	if err == nil && rows != 1 {
 		err = errs.New(errs.Conflict, "", "another attempt has taken the key")
 	}
 	if err != nil {
-		return fmt.Errorf("keeping the answer under an idempotency key: %w", translate(err))
+		return fmt.Errorf("storing the answer of an idempotency key: %w", translate(err))
 	}
 	return nil
 }
 
-// Release gives the key of an attempt back. Where nothing was done under it, the key is free as if it had never been used; else it
-// stays taken, with an unknown answer. outcomeKnown says that nothing that the attempt began can still take effect.
+// Release releases the key of an attempt without an answer. outcomeKnown means that no part of the
+// attempt can still take effect. Then the key becomes free, unless the attempt was executed.
+// Otherwise the key stays reserved, with an unknown outcome.
 func (s *Idempotency) Release(ctx context.Context, a idempotency.Attempt, outcomeKnown bool) error {
 	var err error
 	if outcomeKnown {
 		err = s.db.q.IdempotencyRelease(ctx, s.db.pool, dbsqlc.IdempotencyReleaseParams{
-			TenantID: a.TenantID, Route: a.Route, KeyHash: a.Hash[:], Token: a.Token,
+			TenantID: a.TenantID,
+			Route:    a.Route,
+			KeyHash:  a.Hash[:],
+			Token:    a.Token,
 		})
 	} else {
 		err = s.db.q.IdempotencyUnlock(ctx, s.db.pool, dbsqlc.IdempotencyUnlockParams{
-			TenantID: a.TenantID, Route: a.Route, KeyHash: a.Hash[:], Token: a.Token,
+			TenantID: a.TenantID,
+			Route:    a.Route,
+			KeyHash:  a.Hash[:],
+			Token:    a.Token,
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("giving an idempotency key back: %w", translate(err))
+		return fmt.Errorf("releasing an idempotency key: %w", translate(err))
 	}
 	return nil
 }
 
-// Sweep deletes keys that are out of date, a bounded number at once, and returns how many it deleted.
+// Sweep deletes expired keys, a bounded number per call. It returns the number of deleted keys.
 func (s *Idempotency) Sweep(ctx context.Context) (int, error) {
-	swept, err := s.db.q.IdempotencySweep(ctx, s.db.pool, sweptAnswers)
+	swept, err := s.db.q.IdempotencySweep(ctx, s.db.pool, answersPerSweep)
 	if err != nil {
-		return 0, fmt.Errorf("deleting idempotency keys that are out of date: %w", translate(err))
+		return 0, fmt.Errorf("deleting expired idempotency keys: %w", translate(err))
 	}
-	runs, err := s.db.q.OneOffKeySweep(ctx, s.db.pool, dbsqlc.OneOffKeySweepParams{Now: s.db.now(), MaxRows: sweptAnswers})
+	runs, err := s.db.q.OneOffKeySweep(ctx, s.db.pool, dbsqlc.OneOffKeySweepParams{Now: s.db.now(), MaxRows: answersPerSweep})
 	if err != nil {
-		return 0, fmt.Errorf("deleting idempotency keys of one-off runs that are out of date: %w", translate(err))
+		return 0, fmt.Errorf("deleting expired idempotency keys of one-off runs: %w", translate(err))
 	}
 	return int(swept + runs), nil
 }
 
-// execute marks the request that a transaction carries out, where it has a key. A request whose key another attempt has taken since
-// must not take effect.
+// execute marks the idempotency key of the context as executed, within the transaction of the
+// request. It fails if another attempt holds the key by now, so that the transaction rolls back and
+// has no effect. Without a key it does nothing.
 func (db *DB) execute(ctx context.Context, tx dbsqlc.DBTX) error {
 	a, keyed := idempotency.From(ctx)
 	if !keyed {
 		return nil
 	}
 	rows, err := db.q.IdempotencyExecute(ctx, tx, dbsqlc.IdempotencyExecuteParams{
-		TenantID: a.TenantID, Route: a.Route, KeyHash: a.Hash[:], Token: a.Token,
+		TenantID: a.TenantID,
+		Route:    a.Route,
+		KeyHash:  a.Hash[:],
+		Token:    a.Token,
 	})
 	if err != nil {
 		return fmt.Errorf("marking an idempotency key: %w", err)

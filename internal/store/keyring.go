@@ -34,13 +34,23 @@ func (s *Keys) CreateKey(ctx context.Context, act auditlog.Act, create func(now 
 			return err
 		}
 		err = s.db.q.KeyInsert(ctx, tx, dbsqlc.KeyInsertParams{
-			ID: k.ID, TenantID: k.TenantID, Name: k.Name, Prefix: k.Prefix, Hash: secret.Hash[:], Scopes: texts(k.Scopes),
-			CreatedAt: k.CreatedAt, ExpiresAt: optional(k.ExpiresAt),
+			ID:        k.ID,
+			TenantID:  k.TenantID,
+			Name:      k.Name,
+			Prefix:    k.Prefix,
+			Hash:      secret.Hash[:],
+			Scopes:    texts(k.Scopes),
+			CreatedAt: k.CreatedAt,
+			ExpiresAt: optional(k.ExpiresAt),
 		})
 		if err != nil {
 			return fmt.Errorf("inserting key %s: %w", k.ID, err)
 		}
-		return s.db.audited(ctx, tx, auditlog.Change{Act: act, Object: k.Object(), After: k.Redacted()})
+		return s.db.audited(ctx, tx, auditlog.Change{
+			Act:    act,
+			Object: k.Object(),
+			After:  k.Redacted(),
+		})
 	})
 }
 
@@ -71,7 +81,11 @@ func (s *Keys) get(ctx context.Context, tx pgx.Tx, tenant [16]byte, id auth.KeyI
 func (s *Keys) ListKeys(ctx context.Context, f auth.KeyFilter) (list []auth.Key, now time.Time, err error) {
 	err = s.db.snapshot(ctx, func(tx pgx.Tx) error {
 		rows, err := s.db.q.KeyList(ctx, tx, dbsqlc.KeyListParams{
-			TenantID: f.TenantID, Before: given(f.Before), State: string(f.State), Now: s.db.now(), MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
+			TenantID: f.TenantID,
+			Before:   given(f.Before),
+			State:    string(f.State),
+			Now:      s.db.now(),
+			MaxRows:  int32(f.Limit), //nolint:gosec // At most 500.
 		})
 		if err != nil {
 			return fmt.Errorf("listing keys: %w", err)
@@ -103,12 +117,17 @@ func (s *Keys) ChangeKey(
 		if err := s.write(ctx, tx, standing); err != nil {
 			return err
 		}
-		return s.db.audited(ctx, tx, auditlog.Change{Act: act, Object: left.Object(), Before: before, After: standing.Redacted()})
+		return s.db.audited(ctx, tx, auditlog.Change{
+			Act:    act,
+			Object: left.Object(),
+			Before: before,
+			After:  standing.Redacted(),
+		})
 	})
 	return left, err
 }
 
-// standing locks the keys of a tenant against other changes and reads one of them.
+// standing locks the keys of a tenant against concurrent changes and reads one of them.
 func (s *Keys) standing(ctx context.Context, tx pgx.Tx, tenant [16]byte, id auth.KeyID) (*auth.Standing, error) {
 	if err := s.db.q.KeysLock(ctx, tx, tenant); err != nil {
 		return nil, fmt.Errorf("locking the keys of a tenant: %w", err)
@@ -121,30 +140,46 @@ func (s *Keys) standing(ctx context.Context, tx pgx.Tx, tenant [16]byte, id auth
 	if err != nil {
 		return nil, fmt.Errorf("reading the database's time: %w", err)
 	}
-	admins, err := s.db.q.KeyCountAdmins(ctx, tx, dbsqlc.KeyCountAdminsParams{TenantID: tenant, ID: id, Now: now})
+	admins, err := s.db.q.KeyCountAdmins(ctx, tx, dbsqlc.KeyCountAdminsParams{
+		TenantID: tenant,
+		ID:       id,
+		Now:      now,
+	})
 	if err != nil {
-		return nil, fmt.Errorf("counting the keys that may administer keys: %w", err)
+		return nil, fmt.Errorf("counting the admin keys of a tenant: %w", err)
 	}
-	return &auth.Standing{Key: k, Now: now, OtherAdmins: int(admins)}, nil
+	return &auth.Standing{
+		Key:         k,
+		Now:         now,
+		OtherAdmins: int(admins),
+	}, nil
 }
 
-// write stores what a change left of a key.
+// write stores the change of a key: its revocation or its new secret.
 func (s *Keys) write(ctx context.Context, tx pgx.Tx, k *auth.Standing) error {
 	if !k.RevokedAt.IsZero() {
-		rows, err := s.db.q.KeyRevoke(ctx, tx, dbsqlc.KeyRevokeParams{ID: k.ID, TenantID: k.TenantID, Now: k.RevokedAt})
+		rows, err := s.db.q.KeyRevoke(ctx, tx, dbsqlc.KeyRevokeParams{
+			ID:       k.ID,
+			TenantID: k.TenantID,
+			Now:      k.RevokedAt,
+		})
 		return oneKey(rows, err, "revoking", k.ID)
 	}
 	if k.Secret == nil {
 		return nil
 	}
-	// The time of a decision is rounded up to a millisecond; a secret without an overlap must be over when the call returns.
+	// The decision time is rounded up to a millisecond. Subtracting one ensures that an old secret
+	// without an overlap is invalid when the call returns.
 	until := k.Now.Add(k.Secret.Overlap - time.Millisecond)
 	rows, err := s.db.q.SecretRetire(ctx, tx, dbsqlc.SecretRetireParams{KeyID: k.ID, ValidUntil: until})
 	if err := oneKey(rows, err, "retiring the secret of", k.ID); err != nil {
 		return err
 	}
 	rows, err = s.db.q.KeyRotate(ctx, tx, dbsqlc.KeyRotateParams{
-		ID: k.ID, TenantID: k.TenantID, Hash: k.Secret.Hash[:], Prefix: k.Secret.Prefix,
+		ID:       k.ID,
+		TenantID: k.TenantID,
+		Hash:     k.Secret.Hash[:],
+		Prefix:   k.Secret.Prefix,
 	})
 	return oneKey(rows, err, "rotating", k.ID)
 }
@@ -161,8 +196,15 @@ func oneKey(rows int64, err error, act string, id auth.KeyID) error {
 
 func keyOf(row *dbsqlc.KeyGetRow) auth.Key {
 	return auth.Key{
-		ID: row.ID, TenantID: row.TenantID, Name: row.Name, Prefix: row.Prefix, Scopes: scopesOf(row.Scopes),
-		CreatedAt: row.CreatedAt, ExpiresAt: orZero(row.ExpiresAt), LastUsedAt: orZero(row.LastUsedAt), RevokedAt: orZero(row.RevokedAt),
+		ID:         row.ID,
+		TenantID:   row.TenantID,
+		Name:       row.Name,
+		Prefix:     row.Prefix,
+		Scopes:     scopesOf(row.Scopes),
+		CreatedAt:  row.CreatedAt,
+		ExpiresAt:  orZero(row.ExpiresAt),
+		LastUsedAt: orZero(row.LastUsedAt),
+		RevokedAt:  orZero(row.RevokedAt),
 	}
 }
 

@@ -18,35 +18,40 @@ const (
 	relistenAfter = time.Second
 )
 
-// Listener hears when something comes due, and when a run is to be canceled. It is a help against waiting, nothing more: whoever
-// misses a message finds the same by polling.
+// Listener receives notifications (LISTEN/NOTIFY) of due endpoints and of cancel requests. They
+// only reduce latency: polling finds everything that a lost notification was about.
 type Listener struct {
 	url    string
 	logger *slog.Logger
 }
 
-// NewListener returns a listener on a database that is reached directly: behind a transaction pooler no message arrives.
+// NewListener returns a listener. url must reach the database directly, because a transaction
+// pooler does not forward notifications.
 func NewListener(url string, logger *slog.Logger) *Listener {
 	return &Listener{url: url, logger: logger.With("component", "listener")}
 }
 
-// Hearer is who wants to know. Its methods must not block.
+// Hearer handles notifications. Its methods are called on the goroutine of [Listener.Run] and must
+// not block.
 type Hearer interface {
-	// Wake says that something came due at an instant.
+	// Wake reports that an endpoint is due at a time. The zero time means that notifications may
+	// have been lost.
 	Wake(due time.Time)
-	// CancelRequested says that a run of a worker is to be canceled.
+	// CancelRequested reports a cancel request for a run of a worker. The zero worker means any
+	// worker.
 	CancelRequested(worker [16]byte)
 }
 
-// Run tells of every message until ctx ends. It reconnects by itself, and then tells the zero instant and the zero worker, for what it
-// may have missed.
+// Run passes notifications to a Hearer until ctx ends. It reconnects after an error. After each
+// connect it reports the zero time and the zero worker, because notifications may have been lost in
+// between.
 func (l *Listener) Run(ctx context.Context, to Hearer) {
 	for ctx.Err() == nil {
 		err := l.listen(ctx, to)
 		if ctx.Err() != nil {
 			return
 		}
-		l.logger.Warn("listening for messages was cut; polling goes on, listening again in a second", "error", err)
+		l.logger.Warn("listening for notifications failed: polling continues, reconnect in 1 s", "error", err)
 		select {
 		case <-ctx.Done():
 		case <-time.After(relistenAfter):
@@ -67,7 +72,7 @@ func (l *Listener) listen(ctx context.Context, to Hearer) error {
 	defer func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), relistenAfter)
 		defer cancel()
-		_ = conn.Close(closing) // The connection is given up either way.
+		_ = conn.Close(closing) // The connection is discarded anyway.
 	}()
 	if _, err := conn.Exec(ctx, "LISTEN "+channelDue+"; LISTEN "+channelCancel); err != nil {
 		return fmt.Errorf("listening: %w", err)
@@ -77,16 +82,16 @@ func (l *Listener) listen(ctx context.Context, to Hearer) error {
 	for {
 		message, err := conn.WaitForNotification(ctx)
 		if err != nil {
-			return fmt.Errorf("waiting for a message: %w", err)
+			return fmt.Errorf("waiting for a notification: %w", err)
 		}
-		if err := pass(message, to); err != nil {
-			l.logger.Warn("a message cannot be read", "channel", message.Channel, "error", err)
+		if err := notify(message, to); err != nil {
+			l.logger.Warn("notification is malformed", "channel", message.Channel, "error", err)
 		}
 	}
 }
 
-// pass tells what a message says.
-func pass(message *pgconn.Notification, to Hearer) error {
+// notify decodes a notification and calls the Hearer.
+func notify(message *pgconn.Notification, to Hearer) error {
 	if message.Channel == channelCancel {
 		worker, err := uuid.Parse(message.Payload)
 		if err == nil {

@@ -10,33 +10,39 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// ClampClaims implements zombie.Locks.
+// ClampClaims implements zombie.Locks. It shortens claims that end later than ttl from now, which
+// happens after the database's clock was set back.
 func (s *Sweeps) ClampClaims(ctx context.Context, ttl time.Duration, limit int) (int, error) {
 	rows, err := s.db.q.ScheduleClampLocks(ctx, s.db.sweeps, dbsqlc.ScheduleClampLocksParams{
-		Now: s.db.now(), LockTtlMs: int32(ttl.Milliseconds()), MaxRows: int32(limit), //nolint:gosec // Minutes and thousands at most.
+		Now:       s.db.now(),
+		LockTtlMs: int32(ttl.Milliseconds()), //nolint:gosec // Minutes at most.
+		MaxRows:   int32(limit),              //nolint:gosec // Thousands at most.
 	})
 	return int(rows), translate(err)
 }
 
-// ClampRuns implements zombie.Locks.
+// ClampRuns implements zombie.Locks. It does the same for live runs and for heartbeats.
 func (s *Sweeps) ClampRuns(ctx context.Context, ttl time.Duration) (int, error) {
 	live, err := s.db.q.RunClampLocks(ctx, s.db.sweeps, dbsqlc.RunClampLocksParams{
 		Now: s.db.now(), LockTtlMs: int32(ttl.Milliseconds()), //nolint:gosec // Minutes at most.
 	})
 	if err != nil {
-		return 0, fmt.Errorf("bringing back the locks of live runs: %w", translate(err))
+		return 0, fmt.Errorf("clamping the locks of live runs: %w", translate(err))
 	}
 	beats, err := s.db.q.WorkerClampBeats(ctx, s.db.sweeps, s.db.now())
 	if err != nil {
-		return int(live), fmt.Errorf("bringing back the signs of life of workers: %w", translate(err))
+		return int(live), fmt.Errorf("clamping the heartbeats of workers: %w", translate(err))
 	}
 	return int(live + beats), nil
 }
 
-// FreeStuck implements zombie.Locks.
+// FreeStuck implements zombie.Locks. It lists stuck schedules without a lock, then locks them and
+// checks again.
 func (s *Sweeps) FreeStuck(ctx context.Context, over time.Duration, limit int) (freed int, err error) {
 	found, err := s.db.q.ScheduleListStuck(ctx, s.db.sweeps, dbsqlc.ScheduleListStuckParams{
-		Now: s.db.now(), StuckMs: over.Milliseconds(), MaxRows: int32(limit), //nolint:gosec // 100.
+		Now:     s.db.now(),
+		StuckMs: over.Milliseconds(),
+		MaxRows: int32(limit), //nolint:gosec // 100.
 	})
 	if err != nil || len(found) == 0 {
 		return 0, translate(err)
@@ -46,7 +52,9 @@ func (s *Sweeps) FreeStuck(ctx context.Context, over time.Duration, limit int) (
 			return fmt.Errorf("locking %d schedules: %w", len(found), err)
 		}
 		rows, err := s.db.q.ScheduleFreeStuck(ctx, tx, dbsqlc.ScheduleFreeStuckParams{
-			Now: s.db.now(), StuckMs: over.Milliseconds(), EndpointIds: found,
+			Now:         s.db.now(),
+			StuckMs:     over.Milliseconds(),
+			EndpointIds: found,
 		})
 		freed = int(rows)
 		return s.wake(ctx, tx, rows, err)

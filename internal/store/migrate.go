@@ -21,26 +21,27 @@ import (
 	"rubato/migrations"
 )
 
-// Migration is one version of the schema. AppliedAt is zero where it is not applied.
+// Migration is one version of the schema. AppliedAt is zero if it is not applied.
 type Migration struct {
 	Version   int64
 	Name      string
 	AppliedAt time.Time
 }
 
-// A migration that waits for a table keeps everybody who comes after it from that table too, readers as well. So it waits for no longer
-// than nobody minds, and comes back when the others have had their turn.
+// A migration that waits for a table lock blocks all later queries of that table, readers too.
+// Therefore it waits only briefly and retries after a pause in which the queued queries proceed.
 const (
 	migrateLockWait = 2 * time.Second
 	migratePause    = 3 * time.Second
-	migrateTries    = 12 // A minute: what holds a table for longer, such as a backup, is not over soon.
+	// migrateTries is about a minute. A lock held for longer, such as a backup's, rarely ends soon.
+	migrateTries = 12
 )
 
-// MigrateUp applies every migration that the database lacks, and returns the names of those that it applied, also where it then failed.
-// Programs that start at once wait for each other.
+// MigrateUp applies all pending migrations and returns the names of the applied ones, even if it
+// then fails. Concurrent calls wait for each other (advisory lock).
 func MigrateUp(ctx context.Context, url string) (applied []string, err error) {
 	err = withProvider(ctx, url, func(p *goose.Provider, _ *sql.DB) error {
-		if applied, err = upByTurns(ctx, p); err != nil {
+		if applied, err = migrateWithRetry(ctx, p); err != nil {
 			return fmt.Errorf("applying migrations: %w", err)
 		}
 		return nil
@@ -48,9 +49,9 @@ func MigrateUp(ctx context.Context, url string) (applied []string, err error) {
 	return applied, err
 }
 
-// upByTurns applies what is missing, and again after a pause while somebody keeps a table locked. Each migration is applied whole or not at
-// all, so the next try goes on where this one ended.
-func upByTurns(ctx context.Context, p *goose.Provider) (applied []string, err error) {
+// migrateWithRetry applies pending migrations and retries after a lock timeout. Each migration is
+// atomic, so a retry continues after the last applied one.
+func migrateWithRetry(ctx context.Context, p *goose.Provider) (applied []string, err error) {
 	for range migrateTries {
 		var results []*goose.MigrationResult
 		results, err = p.Up(ctx)
@@ -60,7 +61,7 @@ func upByTurns(ctx context.Context, p *goose.Provider) (applied []string, err er
 		for _, r := range results {
 			applied = append(applied, r.Source.Path)
 		}
-		if !tableIsLocked(err) {
+		if !isLockTimeout(err) {
 			return applied, err
 		}
 		select {
@@ -69,20 +70,21 @@ func upByTurns(ctx context.Context, p *goose.Provider) (applied []string, err er
 		case <-time.After(migratePause):
 		}
 	}
-	return applied, tableLocked(err)
+	return applied, lockTimeoutError(err)
 }
 
-func tableIsLocked(err error) bool {
+func isLockTimeout(err error) bool {
 	pg, found := errors.AsType[*pgconn.PgError](err)
 	return found && pg.Code == "55P03" // lock_not_available
 }
 
-func tableLocked(err error) error {
-	return errs.Wrap(err, errs.Unavailable, "a transaction of somebody else, such as a backup, keeps a table locked; "+
-		"what is missing was not applied: migrate again when it is over, or end it (pg_stat_activity tells who it is)")
+func lockTimeoutError(err error) error {
+	return errs.Wrap(err, errs.Unavailable, "another transaction, such as a backup, holds the lock of a table; "+
+		"the remaining migrations were not applied: end that transaction (see pg_stat_activity) or wait for it, then migrate again")
 }
 
-// MigrateDown takes back the newest migration and returns its name, empty where none is applied. What its tables held is gone.
+// MigrateDown reverts the newest migration and returns its name, or an empty name if none is
+// applied. The data of the dropped tables is lost.
 func MigrateDown(ctx context.Context, url string) (name string, err error) {
 	err = withProvider(ctx, url, func(p *goose.Provider, _ *sql.DB) error {
 		version, err := p.GetDBVersion(ctx)
@@ -90,11 +92,11 @@ func MigrateDown(ctx context.Context, url string) (name string, err error) {
 			return err
 		}
 		result, err := p.Down(ctx)
-		if tableIsLocked(err) {
-			err = tableLocked(err)
+		if isLockTimeout(err) {
+			err = lockTimeoutError(err)
 		}
 		if err != nil {
-			return fmt.Errorf("taking back migration %d: %w", version, err)
+			return fmt.Errorf("reverting migration %d: %w", version, err)
 		}
 		name = result.Source.Path
 		return nil
@@ -102,8 +104,8 @@ func MigrateDown(ctx context.Context, url string) (name string, err error) {
 	return name, err
 }
 
-// MigrateStatus returns every migration that this program knows, oldest first. It only reads, and waits for no migration that is under
-// way: every program looks when it starts, many of them at once.
+// MigrateStatus returns all migrations of this program, oldest first. It is read-only and does not
+// wait for a running migration, because every program calls it at startup.
 func MigrateStatus(ctx context.Context, url string) (list []Migration, err error) {
 	err = withProvider(ctx, url, func(p *goose.Provider, db *sql.DB) error {
 		applied, err := appliedMigrations(ctx, db)
@@ -111,14 +113,19 @@ func MigrateStatus(ctx context.Context, url string) (list []Migration, err error
 			return fmt.Errorf("reading the state of migrations: %w", translate(err))
 		}
 		for _, s := range p.ListSources() {
-			list = append(list, Migration{Version: s.Version, Name: s.Path, AppliedAt: applied[s.Version]})
+			list = append(list, Migration{
+				Version:   s.Version,
+				Name:      s.Path,
+				AppliedAt: applied[s.Version],
+			})
 		}
 		return nil
 	})
 	return list, err
 }
 
-// appliedMigrations returns when each version was applied. A database that was never migrated has no table of them.
+// appliedMigrations returns when each version was applied. It returns nil if the database was never
+// migrated, because the table does not exist then.
 func appliedMigrations(ctx context.Context, db *sql.DB) (map[int64]time.Time, error) {
 	rows, err := db.QueryContext(ctx, "SELECT version_id, tstamp FROM goose_db_version WHERE is_applied")
 	if pg, found := errors.AsType[*pgconn.PgError](err); found && pg.Code == "42P01" { // undefined_table
@@ -140,7 +147,7 @@ func appliedMigrations(ctx context.Context, db *sql.DB) (map[int64]time.Time, er
 	return applied, rows.Err()
 }
 
-// SchemaKey returns a digest of all migrations: equal keys mean equal schemas.
+// SchemaKey returns a digest of all migrations. Equal keys mean equal schemas.
 func SchemaKey() string {
 	digest := sha256.New()
 	names, err := fs.Glob(migrations.FS, "*.sql")

@@ -14,10 +14,10 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// events gathers what is told to those who watch.
+// events collects the events of a transaction for the feed.
 type events struct{ rows dbsqlc.EventInsertManyParams }
 
-// news is one event before it has a place.
+// news is one event without its position in the feed.
 type news struct {
 	endpoint [16]byte
 	kind     feed.Type
@@ -38,7 +38,7 @@ func (v *events) add(tenant [16]byte, now time.Time, list []news) {
 	}
 }
 
-// writes returns the statements that insert the events; none where there are none.
+// writes returns the statements that insert the events, or nil if there are none.
 func (v *events) writes(ctx context.Context, db *DB) []statement {
 	if len(v.rows.Kinds) == 0 {
 		return nil
@@ -49,20 +49,20 @@ func (v *events) writes(ctx context.Context, db *DB) []statement {
 func (v *events) write(ctx context.Context, tx opened, db *DB) error {
 	for _, insert := range v.writes(ctx, db) {
 		if err := insert(tx); err != nil {
-			return fmt.Errorf("telling of %d events: %w", len(v.rows.Kinds), err)
+			return fmt.Errorf("inserting %d events: %w", len(v.rows.Kinds), err)
 		}
 	}
 	return nil
 }
 
-// tell tells what a change made of an endpoint; before is nil for a new one.
+// tell inserts the events of a change of an endpoint. before is nil for a new endpoint.
 func (db *DB) tell(ctx context.Context, tx pgx.Tx, now time.Time, before, after *endpoints.Endpoint) error {
 	var v events
 	v.add(after.TenantID, now, newsOf(before, after))
 	return v.write(ctx, tx, db)
 }
 
-// newsOf returns what those who watch want to know of a change.
+// newsOf returns the events of a change: creation, edit, archival, pause and hints.
 func newsOf(before, after *endpoints.Endpoint) []news {
 	change := feed.Change{Version: after.Version}
 	if before == nil {
@@ -105,13 +105,18 @@ func hintNews(id [16]byte, kind string, before, after *endpoints.Hint) []news {
 		return nil
 	case after == nil:
 		return []news{{id, feed.HintCleared, hintDetail(kind, before)}}
-	default: // One that is replaced is not told as cleared.
+	default: // Replacing a hint emits no cleared event.
 		return []news{{id, feed.HintSet, hintDetail(kind, after)}}
 	}
 }
 
 func hintDetail(kind string, h *endpoints.Hint) feed.Hint {
 	return feed.Hint{
-		Kind: kind, IntervalMs: h.Interval.Milliseconds(), RunAt: optional(h.At), ExpiresAt: h.ExpiresAt, Author: h.Author, Reason: h.Reason,
+		Kind:       kind,
+		IntervalMs: h.Interval.Milliseconds(),
+		RunAt:      optional(h.At),
+		ExpiresAt:  h.ExpiresAt,
+		Author:     h.Author,
+		Reason:     h.Reason,
 	}
 }

@@ -14,21 +14,27 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// alarms gathers what the runs of one transaction mean for notices.
+// alarms collects the episodes of notices that the runs of one transaction open or close.
 type alarms struct {
 	opens  dbsqlc.NoticeOpenParams
 	closes dbsqlc.NoticeCloseParams
 }
 
-// ended is a run that is over, and how its endpoint stood before.
+// ended is a finished run and the state of its endpoint before the finish.
 type ended struct {
-	run      runs.Run
-	failures int           // in a row
-	due      endpoints.Due // that the endpoint had
-	free     time.Time     // when the run before it ended: until then it had to wait, if somebody asked for it; zero: there was none
+	run runs.Run
+	// failures is the number of consecutive failures.
+	failures int
+	// due is the due time that the run was started for, unless the endpoint was replanned during
+	// the run.
+	due endpoints.Due
+	// free is the end of the previous run, or zero. A run cannot start before, so it is not late
+	// until then.
+	free time.Time
 }
 
-// judge takes in a run of an endpoint whose tenant has rules. It asks the database for nothing that no rule is about.
+// judge collects the episodes that a run opens or closes. It reads only the rule cache, so that
+// runs without a matching rule cost no query.
 func (a *alarms) judge(book *notices.RuleCache, e *endpoints.Endpoint, was ended) {
 	a.failures(book, e, was)
 	a.late(book, e, was)
@@ -53,7 +59,8 @@ func (a *alarms) failures(book *notices.RuleCache, e *endpoints.Endpoint, was en
 	}
 }
 
-// heldBack opens the episodes of an endpoint that its target holds back by a long Retry-After: for so long it is as good as paused.
+// heldBack opens paused episodes if the target asks for a long delay by Retry-After, because the
+// endpoint is in effect paused.
 func (a *alarms) heldBack(book *notices.RuleCache, e *endpoints.Endpoint, run runs.Run) {
 	if !finishedOf(run).AsksForLong() || !book.Opens(e, notices.Paused, 0, 1) {
 		return
@@ -66,7 +73,9 @@ func (a *alarms) heldBack(book *notices.RuleCache, e *endpoints.Endpoint, run ru
 
 func (a *alarms) late(book *notices.RuleCache, e *endpoints.Endpoint, was ended) {
 	run := was.run
-	if run.StartedAt.IsZero() || !was.due.Slot.Equal(run.ScheduledFor) || was.due.Attempt != run.Attempt || was.due.InfraAttempt != run.InfraAttempt { // Replanned while it ran.
+	replanned := !was.due.Slot.Equal(run.ScheduledFor) || was.due.Attempt != run.Attempt ||
+		was.due.InfraAttempt != run.InfraAttempt // during the run
+	if run.StartedAt.IsZero() || replanned {
 		return
 	}
 	from := was.due.At
@@ -87,7 +96,11 @@ func (a *alarms) late(book *notices.RuleCache, e *endpoints.Endpoint, was ended)
 func detailOf(run runs.Run) notices.Detail {
 	o := run.Outcome
 	return notices.Detail{
-		RunID: run.ID.String(), Status: string(o.Status), ReasonCode: string(o.Reason), StatusCode: o.StatusCode, Error: storable(o.Error),
+		RunID:      run.ID.String(),
+		Status:     string(o.Status),
+		ReasonCode: string(o.Reason),
+		StatusCode: o.StatusCode,
+		Error:      storable(o.Error),
 	}
 }
 
@@ -106,7 +119,8 @@ func (a *alarms) close(id [16]byte, event notices.Event, size int64) {
 	c.Events, c.EndpointIds, c.Sizes = append(c.Events, string(event)), append(c.EndpointIds, id), append(c.Sizes, size)
 }
 
-// writes returns the statements that open and close episodes; none where there are none, as for almost every transaction.
+// writes returns the statements that open and close episodes. For almost every transaction there
+// are none.
 func (a *alarms) writes(ctx context.Context, db *DB, now time.Time) []statement {
 	var list []statement
 	if len(a.opens.Events) > 0 {
@@ -120,7 +134,7 @@ func (a *alarms) writes(ctx context.Context, db *DB, now time.Time) []statement 
 	return list
 }
 
-// write opens and closes episodes, one statement after the other.
+// write executes the statements of writes one by one.
 func (a *alarms) write(ctx context.Context, tx pgx.Tx, db *DB, now time.Time) error {
 	for _, s := range a.writes(ctx, db, now) {
 		if err := s(tx); err != nil {
@@ -130,14 +144,14 @@ func (a *alarms) write(ctx context.Context, tx pgx.Tx, db *DB, now time.Time) er
 	return nil
 }
 
-// alarm opens the episodes of one event that no run tells of, in the transaction that makes it.
+// alarm opens the episodes of an event that no run causes, in the transaction of the event.
 func (db *DB) alarm(ctx context.Context, tx pgx.Tx, now time.Time, id [16]byte, about notices.Event, d notices.Detail) error {
 	var a alarms
 	a.open(id, about, 1, d)
 	return a.write(ctx, tx, db, now)
 }
 
-// pausedAlarm opens the episodes of a pause that no person asked for.
+// pausedAlarm opens the episodes of an automatic pause.
 func (db *DB) pausedAlarm(ctx context.Context, tx pgx.Tx, now time.Time, e *endpoints.Endpoint) error {
 	return db.alarm(ctx, tx, now, e.ID, notices.Paused, notices.Detail{Reason: storable(e.State.PauseReason)})
 }

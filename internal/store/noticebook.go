@@ -9,13 +9,15 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// maxOpen bounds the open episodes that a book knows: those beyond are closed a run later.
+// maxOpen bounds the open episodes in a rule cache. An episode beyond it is closed by a later run.
 const maxOpen = 50_000
 
-// Notices keeps rules, windows, episodes and notices. It implements notices.Store and courier.Store.
+// Notices stores rules, windows, episodes and notices. It implements notices.Store and
+// courier.Store.
 type Notices struct {
-	db      *DB
-	version int64 // of the rules in the database's book; for the one that refreshes it
+	db *DB
+	// version and rules are the last loaded rules. Only Refresh uses them, so they need no lock.
+	version int64
 	rules   []notices.Rule
 }
 
@@ -24,21 +26,22 @@ var _ notices.Store = (*Notices)(nil)
 // NewNotices returns the store of notices.
 func NewNotices(db *DB) *Notices { return &Notices{db: db} }
 
-// Refresh brings what the finishes of this process know of rules up to date. One caller at a time.
+// Refresh updates the rule cache that finishes use. It reloads the rules only if their version
+// changed. It must not be called concurrently.
 func (s *Notices) Refresh(ctx context.Context) error {
 	version, err := s.db.q.NoticeBookVersion(ctx, s.db.pool)
 	if err != nil {
-		return fmt.Errorf("asking which version the rules of notices have: %w", translate(err))
+		return fmt.Errorf("reading the version of the notice rules: %w", translate(err))
 	}
 	if version != s.version {
 		rows, err := s.db.q.NoticeRuleListAll(ctx, s.db.pool)
 		if err != nil {
-			return fmt.Errorf("reading the rules of notices: %w", translate(err))
+			return fmt.Errorf("reading the notice rules: %w", translate(err))
 		}
 		rules := make([]notices.Rule, 0, len(rows))
 		for _, row := range rows {
 			r, err := ruleOf(row)
-			if err != nil { // A row that no call of the API can have written: the others are not worse for it.
+			if err != nil { // The API does not write such rows. Skip it, so that the other rules work.
 				continue
 			}
 			rules = append(rules, r)
@@ -49,7 +52,7 @@ func (s *Notices) Refresh(ctx context.Context) error {
 	if !book.Empty() {
 		open, err := s.db.q.NoticeEpisodeListOpen(ctx, s.db.pool, maxOpen)
 		if err != nil {
-			return fmt.Errorf("reading which episodes are open: %w", translate(err))
+			return fmt.Errorf("reading the open episodes: %w", translate(err))
 		}
 		for _, row := range open {
 			book.AddOpen(row.EndpointID, notices.Event(row.Event))
@@ -65,10 +68,20 @@ func ruleOf(row *dbsqlc.NoticeRule) (notices.Rule, error) {
 		return notices.Rule{}, fmt.Errorf("reading the labels of the notice rule %q: %w", row.Name, err)
 	}
 	r := notices.Rule{
-		ID: row.ID, TenantID: row.TenantID, Name: row.Name, Version: row.Version,
-		CreatedAt: row.CreatedAt, CreatedBy: row.CreatedBy, UpdatedAt: row.UpdatedAt, UpdatedBy: row.UpdatedBy,
+		ID:        row.ID,
+		TenantID:  row.TenantID,
+		Name:      row.Name,
+		Version:   row.Version,
+		CreatedAt: row.CreatedAt,
+		CreatedBy: row.CreatedBy,
+		UpdatedAt: row.UpdatedAt,
+		UpdatedBy: row.UpdatedBy,
 		Spec: notices.Spec{
-			Event: notices.Event(row.Event), Scope: scope, Recovery: row.Recovery, Remind: ms(row.RemindMs), Enabled: row.Enabled,
+			Event:    notices.Event(row.Event),
+			Scope:    scope,
+			Recovery: row.Recovery,
+			Remind:   ms(row.RemindMs),
+			Enabled:  row.Enabled,
 		},
 	}
 	switch r.Event {

@@ -23,15 +23,19 @@ func (s *Notices) ListNotices(ctx context.Context, f notices.Filter) (list []not
 			}
 		}
 		rows, err := s.db.q.NoticeList(ctx, tx, dbsqlc.NoticeListParams{
-			TenantID: f.TenantID, EndpointID: given(f.EndpointID), Rule: optionalText(f.Rule), State: optionalText(string(f.State)),
-			Before: given(f.Before), MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
+			TenantID:   f.TenantID,
+			EndpointID: given(f.EndpointID),
+			Rule:       optionalText(f.Rule),
+			State:      optionalText(string(f.State)),
+			Before:     given(f.Before),
+			MaxRows:    int32(f.Limit), //nolint:gosec // At most 500.
 		})
 		if err != nil {
 			return fmt.Errorf("listing notices: %w", err)
 		}
 		list = make([]notices.Notice, len(rows))
 		for i, row := range rows {
-			list[i] = shownNotice((*dbsqlc.NoticeGetRow)(row))
+			list[i] = displayNotice((*dbsqlc.NoticeGetRow)(row))
 		}
 		return nil
 	})
@@ -45,9 +49,13 @@ func (s *Notices) RetryNotice(ctx context.Context, by auditlog.Actor, id notices
 		if err != nil {
 			return fmt.Errorf("reading the database's time: %w", err)
 		}
-		rows, err := s.db.q.NoticeRetry(ctx, tx, dbsqlc.NoticeRetryParams{TenantID: by.TenantID, ID: id, Now: now})
+		rows, err := s.db.q.NoticeRetry(ctx, tx, dbsqlc.NoticeRetryParams{
+			TenantID: by.TenantID,
+			ID:       id,
+			Now:      now,
+		})
 		if err != nil {
-			return fmt.Errorf("letting notice %s be sent again: %w", id, err)
+			return fmt.Errorf("retrying notice %s: %w", id, err)
 		}
 		row, err := s.db.q.NoticeGet(ctx, tx, dbsqlc.NoticeGetParams{TenantID: by.TenantID, ID: id})
 		if missing(err) {
@@ -56,7 +64,7 @@ func (s *Notices) RetryNotice(ctx context.Context, by auditlog.Actor, id notices
 		if err != nil {
 			return fmt.Errorf("reading notice %s: %w", id, err)
 		}
-		found = shownNotice(row)
+		found = displayNotice(row)
 		if rows == 0 {
 			return errs.New(errs.Conflict, "notice_not_dead", fmt.Sprintf("notice %s was not given up: it is %s", id, found.State))
 		}
@@ -69,8 +77,9 @@ func (s *Notices) RetryNotice(ctx context.Context, by auditlog.Actor, id notices
 	return found, err
 }
 
-// shownNotice returns a notice for somebody to read. One that cannot be read says so, and keeps nobody from the others.
-func shownNotice(row *dbsqlc.NoticeGetRow) notices.Notice {
+// displayNotice returns a notice for display. A detail that cannot be decoded becomes its Error, so
+// that the rest of the list is readable.
+func displayNotice(row *dbsqlc.NoticeGetRow) notices.Notice {
 	n, err := noticeOf(row)
 	if err != nil {
 		n.Error = err.Error()
@@ -78,15 +87,28 @@ func shownNotice(row *dbsqlc.NoticeGetRow) notices.Notice {
 	return n
 }
 
-// noticeOf returns a notice. The error is about its detail, and the rest of the notice is there all the same.
+// noticeOf decodes a notice. The error is about its detail; all other fields are set even then.
 func noticeOf(row *dbsqlc.NoticeGetRow) (notices.Notice, error) {
 	n := notices.Notice{
-		ID: row.ID, Kind: notices.Kind(row.Kind), Number: int(row.Number), CreatedAt: row.CreatedAt, State: notices.State(row.State),
-		Attempts: int(row.Attempts), Held: row.Held, EndedAt: orZero(row.EndedAt), Error: row.Error,
-		Cause: notices.Cause(orZero(row.Cause)), StatusCode: int(orZero(row.StatusCode)),
+		ID:         row.ID,
+		Kind:       notices.Kind(row.Kind),
+		Number:     int(row.Number),
+		CreatedAt:  row.CreatedAt,
+		State:      notices.State(row.State),
+		Attempts:   int(row.Attempts),
+		Held:       row.Held,
+		EndedAt:    orZero(row.EndedAt),
+		Error:      row.Error,
+		Cause:      notices.Cause(orZero(row.Cause)),
+		StatusCode: int(orZero(row.StatusCode)),
 		Episode: notices.Episode{
-			EpisodeID: row.EpisodeID, Rule: row.Rule, Event: notices.Event(row.Event), EndpointID: row.EndpointID, EndpointName: row.EndpointName,
-			OpenedAt: row.OpenedAt, ClosedAt: orZero(row.ClosedAt),
+			EpisodeID:    row.EpisodeID,
+			Rule:         row.Rule,
+			Event:        notices.Event(row.Event),
+			EndpointID:   row.EndpointID,
+			EndpointName: row.EndpointName,
+			OpenedAt:     row.OpenedAt,
+			ClosedAt:     orZero(row.ClosedAt),
 		},
 	}
 	if n.State == notices.Waiting {

@@ -16,8 +16,9 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// settledIn is how long after a change every program goes by it: longer than between two looks at the book.
-const settledIn = 10 * time.Second
+// ruleCacheMaxAge is the time after which every process uses a changed rule. It exceeds the refresh
+// interval of the rule cache.
+const ruleCacheMaxAge = 10 * time.Second
 
 // PutRule implements notices.Rules.
 func (s *Notices) PutRule(
@@ -37,10 +38,14 @@ func (s *Notices) PutRule(
 		if stored, err = s.put(ctx, tx, by, name, spec); err != nil {
 			return err
 		}
-		c := auditlog.Change{Act: auditlog.Act{By: by, Action: auditlog.Create}, Object: stored.Object(), After: stored.Redacted()}
+		c := auditlog.Change{
+			Act:    auditlog.Act{By: by, Action: auditlog.Create},
+			Object: stored.Object(),
+			After:  stored.Redacted(),
+		}
 		if !created {
 			c.Action, c.Before = auditlog.Edit, before.Redacted()
-			if err := s.turn(ctx, tx, before, spec); err != nil {
+			if err := s.endChangedEpisodes(ctx, tx, before, spec); err != nil {
 				return err
 			}
 		}
@@ -49,18 +54,20 @@ func (s *Notices) PutRule(
 	return stored, created, err
 }
 
-// change runs one change of rules or of windows, alone among all such changes: what it read is so still when it writes. After one of windows
-// programs read the rules once for nothing, which is little and seldom.
+// change runs a change of rules or windows. Changes are serialized by a lock on the version row, so
+// that their reads stay valid until they write. Window changes also invalidate the rule cache. That
+// is harmless because they are rare.
 func (s *Notices) change(ctx context.Context, act func(tx pgx.Tx) error) error {
 	return s.db.tx(ctx, func(tx pgx.Tx) error {
 		if _, err := s.db.q.NoticeBookChange(ctx, tx); err != nil {
-			return fmt.Errorf("making the rules of notices another version: %w", err)
+			return fmt.Errorf("incrementing the version of the notice rules: %w", err)
 		}
 		return act(tx)
 	})
 }
 
-// admit refuses a rule that names what the tenant does not have, and one too many. The zero before says that it is a new one.
+// admit checks a rule: it must refer to existing endpoints and secrets of the tenant, and a new
+// rule must not exceed the limit. A zero before means a new rule.
 func (s *Notices) admit(ctx context.Context, tx pgx.Tx, tenant [16]byte, spec notices.Spec, before notices.Rule) error {
 	if before.Version == 0 {
 		count, err := s.db.q.NoticeRuleCount(ctx, tx, tenant)
@@ -68,7 +75,7 @@ func (s *Notices) admit(ctx context.Context, tx pgx.Tx, tenant [16]byte, spec no
 			return fmt.Errorf("counting the notice rules of a tenant: %w", err)
 		}
 		if count >= notices.MaxRules {
-			return errs.New(errs.Conflict, "too_many_rules", fmt.Sprintf("there are %d notice rules already, which is the most; delete one first", count))
+			return errs.New(errs.Conflict, "too_many_rules", fmt.Sprintf("the tenant has %d notice rules, which is the maximum; delete one first", count))
 		}
 	}
 	unknown, err := s.unknown(ctx, tx, tenant, spec, before.Scope)
@@ -91,7 +98,8 @@ func (s *Notices) Unknown(ctx context.Context, tenant [16]byte, name string, spe
 	return bad, err
 }
 
-// unknown complains of what a rule names that the tenant does not have. See unknownEndpoint for the scope that is stored.
+// unknown returns the fields of a rule that refer to missing endpoints or secrets. For stored see
+// unknownEndpoint.
 func (s *Notices) unknown(ctx context.Context, tx pgx.Tx, tenant [16]byte, spec notices.Spec, stored notices.Scope) ([]errs.Field, error) {
 	bad, err := s.unknownEndpoint(ctx, tx, tenant, spec.Scope, stored)
 	if err != nil {
@@ -101,15 +109,20 @@ func (s *Notices) unknown(ctx context.Context, tx pgx.Tx, tenant [16]byte, spec 
 	return append(bad, secrets...), err
 }
 
-// unknownEndpoint complains of a scope that names an endpoint which the tenant does not have in service. The one that is stored may stay: it
-// was in service once, and what names it can still be edited, and switched off.
+// unknownEndpoint checks that the endpoint of a scope belongs to the tenant and is not archived.
+// The endpoint of the stored scope is always accepted, so that a rule stays editable after its
+// endpoint was archived.
 func (s *Notices) unknownEndpoint(ctx context.Context, tx pgx.Tx, tenant [16]byte, scope, stored notices.Scope) ([]errs.Field, error) {
 	if id := scope.EndpointID; id == (endpoints.ID{}) || id == stored.EndpointID {
 		return nil, nil
 	}
 	row, err := s.db.q.EndpointGet(ctx, tx, dbsqlc.EndpointGetParams{ID: scope.EndpointID, TenantID: tenant})
 	if missing(err) || err == nil && row.ArchivedAt != nil {
-		return []errs.Field{{Field: "endpointId", Code: "endpoint_unknown", Message: "must name an endpoint of yours that is not archived"}}, nil
+		return []errs.Field{{
+			Field:   "endpointId",
+			Code:    "endpoint_unknown",
+			Message: "must name an endpoint of yours that is not archived",
+		}}, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading endpoint %s: %w", scope.EndpointID, err)
@@ -117,21 +130,23 @@ func (s *Notices) unknownEndpoint(ctx context.Context, tx pgx.Tx, tenant [16]byt
 	return nil, nil
 }
 
-// unknownSecrets complains of a channel that names secrets which the tenant does not have. Those that there are cannot be deleted before
-// the rule is stored.
+// unknownSecrets checks that the secrets of a channel exist. It locks them, so that they cannot be
+// deleted before the rule is stored.
 func (s *Notices) unknownSecrets(ctx context.Context, tx pgx.Tx, tenant [16]byte, c notices.Channel) (bad []errs.Field, err error) {
 	names := c.Secrets()
 	if len(names) == 0 {
 		return nil, nil
 	}
-	found, err := s.db.q.SecretsShare(ctx, tx, dbsqlc.SecretsShareParams{TenantID: tenant, Names: possible(names)})
+	found, err := s.db.q.SecretsShare(ctx, tx, dbsqlc.SecretsShareParams{TenantID: tenant, Names: validNames(names)})
 	if err != nil {
 		return nil, fmt.Errorf("looking up %d secrets: %w", len(names), err)
 	}
 	for _, given := range []struct{ field, name string }{{"channel.urlSecret", c.URLSecret}, {"channel.tokenSecret", c.TokenSecret}} {
 		if given.name != "" && !slices.Contains(found, given.name) {
 			bad = append(bad, errs.Field{
-				Field: given.field, Code: "secret_unknown", Message: fmt.Sprintf("must name a secret that there is; there is no %q", given.name),
+				Field:   given.field,
+				Code:    "secret_unknown",
+				Message: fmt.Sprintf("must name an existing secret; there is no %q", given.name),
 			})
 		}
 	}
@@ -148,9 +163,19 @@ func (s *Notices) put(ctx context.Context, tx pgx.Tx, by auditlog.Actor, name st
 		return notices.Rule{}, fmt.Errorf("encoding the channel of the notice rule %q: %w", name, err)
 	}
 	p := dbsqlc.NoticeRulePutParams{
-		TenantID: by.TenantID, Name: name, Event: string(spec.Event), Threshold: spec.Threshold(), EndpointID: given(spec.Scope.EndpointID),
-		Labels: object(spec.Scope.Labels), Recovery: spec.Recovery, RemindMs: spec.Remind.Milliseconds(), Enabled: spec.Enabled,
-		Channel: channel, Now: now, Author: storable(by.Name), WalkFrom: now.Add(settledIn),
+		TenantID:   by.TenantID,
+		Name:       name,
+		Event:      string(spec.Event),
+		Threshold:  spec.Threshold(),
+		EndpointID: given(spec.Scope.EndpointID),
+		Labels:     object(spec.Scope.Labels),
+		Recovery:   spec.Recovery,
+		RemindMs:   spec.Remind.Milliseconds(),
+		Enabled:    spec.Enabled,
+		Channel:    channel,
+		Now:        now,
+		Author:     storable(by.Name),
+		WalkFrom:   now.Add(ruleCacheMaxAge),
 	}
 	if spec.Enabled && spec.Event == notices.Failures {
 		p.Walked = new([16]byte)
@@ -162,9 +187,10 @@ func (s *Notices) put(ctx context.Context, tx pgx.Tx, by auditlog.Actor, name st
 	return ruleOf(row)
 }
 
-// turn ends the open episodes of a rule that says something else from now on. Where it only goes elsewhere, what goes on is told there, and
-// where it only reminds more often, it is told again sooner.
-func (s *Notices) turn(ctx context.Context, tx pgx.Tx, before notices.Rule, spec notices.Spec) error {
+// endChangedEpisodes closes the open episodes of a rule after a change of its condition. If only
+// the receiver changed, ongoing episodes move to the new receiver. If only the reminder interval
+// changed, the next reminders are rescheduled.
+func (s *Notices) endChangedEpisodes(ctx context.Context, tx pgx.Tx, before notices.Rule, spec notices.Spec) error {
 	same, leaves := before.SameEpisodes(spec), before.ChangesReceiver(spec)
 	now, err := s.db.decisionTime(ctx, tx)
 	if err != nil {
@@ -186,24 +212,25 @@ func (s *Notices) turn(ctx context.Context, tx pgx.Tx, before notices.Rule, spec
 		return nil
 	}
 	if err := s.db.q.NoticeMove(ctx, tx, dbsqlc.NoticeMoveParams{Now: now, Ids: ended}); err != nil {
-		return fmt.Errorf("moving %d episodes of the notice rule %q to another receiver: %w", len(ended), before.Name, err)
+		return fmt.Errorf("moving %d episodes of the notice rule %q to its new receiver: %w", len(ended), before.Name, err)
 	}
 	return nil
 }
 
-// remindSooner brings the next reminders of a rule forward to when they come from now on.
+// remindSooner moves the next reminders of a rule to its new interval if they would come later.
 func (s *Notices) remindSooner(ctx context.Context, tx pgx.Tx, now time.Time, before notices.Rule, spec notices.Spec) error {
 	if spec.Remind == 0 || spec.Remind == before.Remind {
 		return nil
 	}
 	p := dbsqlc.NoticeRemindSoonerParams{RuleID: before.ID, RemindAt: now.Add(spec.Remind)}
 	if err := s.db.q.NoticeRemindSooner(ctx, tx, p); err != nil {
-		return fmt.Errorf("bringing the reminders of the notice rule %q forward: %w", before.Name, err)
+		return fmt.Errorf("rescheduling the reminders of the notice rule %q: %w", before.Name, err)
 	}
 	return nil
 }
 
-// end closes the open episodes of a rule as it was, and returns them. A receiver that keeps them is told.
+// end closes the open episodes of a rule and returns their IDs. If the channel has a closing
+// message, the receiver gets it.
 func (s *Notices) end(ctx context.Context, tx pgx.Tx, now time.Time, r notices.Rule, why notices.Cause) ([]dbsqlc.UUID, error) {
 	ended, err := s.db.q.NoticeRuleEnd(ctx, tx, dbsqlc.NoticeRuleEndParams{Now: now, RuleID: r.ID})
 	if err != nil {
@@ -215,27 +242,38 @@ func (s *Notices) end(ctx context.Context, tx pgx.Tx, now time.Time, r notices.R
 	return ended, err
 }
 
-// withdraw writes the last notice of episodes that ended without one.
+// withdraw writes the closing notice of episodes that were closed without one.
 func (s *Notices) withdraw(ctx context.Context, tx pgx.Tx, now time.Time, ended []dbsqlc.UUID, why notices.Cause) error {
 	if len(ended) == 0 {
 		return nil
 	}
-	p := dbsqlc.NoticeWithdrawParams{Now: now, Ids: ended, Cause: string(why), LockMs: notices.Lock.Milliseconds()}
+	p := dbsqlc.NoticeWithdrawParams{
+		Now:    now,
+		Ids:    ended,
+		Cause:  string(why),
+		LockMs: notices.Lock.Milliseconds(),
+	}
 	if err := s.db.q.NoticeWithdraw(ctx, tx, p); err != nil {
 		return fmt.Errorf("writing the last notices of %d episodes: %w", len(ended), err)
 	}
 	return nil
 }
 
-// keepChannel lets the ends of what a rule told go where they would have gone until now.
+// keepChannel copies the channel of a rule to its waiting and dead closing notices, because the
+// rule is deleted or gets another channel. So a closing notice reaches the receiver of the opening
+// notice.
 func (s *Notices) keepChannel(ctx context.Context, tx pgx.Tx, r notices.Rule) error {
 	channel, err := json.Marshal(r.Channel)
 	if err != nil {
 		return fmt.Errorf("encoding the channel of the notice rule %q: %w", r.Name, err)
 	}
-	p := dbsqlc.NoticeKeepChannelParams{TenantID: r.TenantID, RuleID: r.ID, Channel: channel}
+	p := dbsqlc.NoticeKeepChannelParams{
+		TenantID: r.TenantID,
+		RuleID:   r.ID,
+		Channel:  channel,
+	}
 	if err := s.db.q.NoticeKeepChannel(ctx, tx, p); err != nil {
-		return fmt.Errorf("keeping where notices of the rule %q go: %w", r.Name, err)
+		return fmt.Errorf("storing the old channel of the notice rule %q: %w", r.Name, err)
 	}
 	return nil
 }
@@ -260,7 +298,9 @@ func (s *Notices) rule(ctx context.Context, tx dbsqlc.DBTX, tenant [16]byte, nam
 // ListRules implements notices.Rules.
 func (s *Notices) ListRules(ctx context.Context, f notices.PageFilter) ([]notices.Rule, error) {
 	rows, err := s.db.q.NoticeRuleList(ctx, s.db.pool, dbsqlc.NoticeRuleListParams{
-		TenantID: f.TenantID, After: f.After, MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
+		TenantID: f.TenantID,
+		After:    f.After,
+		MaxRows:  int32(f.Limit), //nolint:gosec // At most 500.
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing notice rules: %w", translate(err))
@@ -300,7 +340,9 @@ func (s *Notices) DeleteRule(ctx context.Context, by auditlog.Actor, name string
 			}
 		}
 		return s.db.audited(ctx, tx, auditlog.Change{
-			Act: auditlog.Act{By: by, Action: auditlog.Delete}, Object: r.Object(), Before: r.Redacted(),
+			Act:    auditlog.Act{By: by, Action: auditlog.Delete},
+			Object: r.Object(),
+			Before: r.Redacted(),
 		})
 	})
 }

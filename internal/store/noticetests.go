@@ -19,12 +19,23 @@ func (s *Notices) BeginNoticeTest(ctx context.Context, by auditlog.Actor, r noti
 			return fmt.Errorf("reading the database's time: %w", err)
 		}
 		p = &notices.Delivery{
-			TenantID: by.TenantID, Channel: r.Channel, Remind: r.Remind, Now: now, Test: true,
+			TenantID: by.TenantID,
+			Channel:  r.Channel,
+			Remind:   r.Remind,
+			Now:      now,
+			Test:     true,
 			Notice: notices.Notice{
-				ID: notices.ID(uuid.Must(uuid.NewV7())), Kind: notices.Opened, CreatedAt: now, State: notices.Waiting,
+				ID:        notices.ID(uuid.Must(uuid.NewV7())),
+				Kind:      notices.Opened,
+				CreatedAt: now,
+				State:     notices.Waiting,
 				Episode: notices.Episode{
-					EpisodeID: notices.EpisodeID(uuid.Must(uuid.NewV7())), Rule: r.Name, Event: r.Event, EndpointID: r.Scope.EndpointID,
-					EndpointName: "test", OpenedAt: now,
+					EpisodeID:    notices.EpisodeID(uuid.Must(uuid.NewV7())),
+					Rule:         r.Name,
+					Event:        r.Event,
+					EndpointID:   r.Scope.EndpointID,
+					EndpointName: "test",
+					OpenedAt:     now,
 				},
 			},
 		}
@@ -36,7 +47,9 @@ func (s *Notices) BeginNoticeTest(ctx context.Context, by auditlog.Actor, r noti
 			p.SecretsVersion = row.SecretsVersion
 		}
 		return s.db.audited(ctx, tx, auditlog.Change{
-			Act: auditlog.Act{By: by, Action: auditlog.Test}, Object: r.Object(), After: map[string]any{"noticeId": p.ID.String()},
+			Act:    auditlog.Act{By: by, Action: auditlog.Test},
+			Object: r.Object(),
+			After:  map[string]any{"noticeId": p.ID.String()},
 		})
 	})
 	return p, err

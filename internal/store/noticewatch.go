@@ -13,25 +13,27 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// The bounds of one look after episodes.
+// Limits of one round of Watch.
 const (
-	noticeBatch   = 1000 // rows of one statement
-	walkBatch     = 5000 // endpoints of one statement
-	walkBatches   = 20   // of one look
+	noticeBatch = 1000 // rows per statement
+	walkBatch   = 5000 // endpoints per statement
+	walkBatches = 20   // statements per round
+	// noticeHistory is the retention of closed episodes.
 	noticeHistory = 30 * 24 * time.Hour
 )
 
-// Watch looks after episodes: it opens those of which no run tells, closes those that no run ends, and writes reminders. One program
-// does so at a time. Each step is a transaction of its own, so that none waits for a finish while it keeps another one waiting.
+// Watch maintains episodes: it opens and closes those that no run opens or closes, and writes
+// reminders. Only one process runs it at a time (row lock). Each step is a transaction of its own,
+// so that no step holds locks of finishes while it waits for another.
 func (s *Notices) Watch(ctx context.Context) error {
 	return s.db.tx(ctx, func(turn pgx.Tx) error {
 		anything, err := s.db.q.NoticeWatchHold(ctx, turn)
 		switch {
-		case missing(err): // Another program is at it, or rules are changed at the moment.
+		case missing(err): // Another process holds the lock, or rules are being changed.
 			return nil
 		case err != nil:
-			return fmt.Errorf("taking the turn to look after episodes: %w", err)
-		case !anything: // Where nobody has made rules, looking every few seconds costs next to nothing.
+			return fmt.Errorf("locking the watch of episodes: %w", err)
+		case !anything: // No rules and no episodes: a round is one cheap query.
 			return nil
 		}
 		for _, step := range []func(context.Context, pgx.Tx, time.Time) error{s.overdue, s.settle, s.closeSilently, s.remind, s.forget} {
@@ -62,11 +64,12 @@ func (s *Notices) step(ctx context.Context, act func(context.Context, pgx.Tx, ti
 	})
 }
 
-// overdue opens episodes of endpoints that nobody has started yet: whatever is stuck finishes no runs that could tell.
+// overdue opens late episodes of endpoints that are due and have not started. Stuck endpoints
+// finish no runs, therefore no finish can open them.
 func (s *Notices) overdue(ctx context.Context, tx pgx.Tx, now time.Time) error {
 	rows, err := s.db.q.NoticeOverdue(ctx, tx, dbsqlc.NoticeOverdueParams{Now: now, MaxRows: noticeBatch})
 	if err != nil {
-		return fmt.Errorf("looking for endpoints that are overdue: %w", err)
+		return fmt.Errorf("listing overdue endpoints: %w", err)
 	}
 	var a alarms
 	slices.SortFunc(rows, func(x, y *dbsqlc.NoticeOverdueRow) int { return slices.Compare(x.EndpointID[:], y.EndpointID[:]) })
@@ -77,11 +80,11 @@ func (s *Notices) overdue(ctx context.Context, tx pgx.Tx, now time.Time) error {
 	return a.write(ctx, tx, s.db, now)
 }
 
-// settle closes episodes that are over though no run said so.
+// settle closes episodes if their condition ended without a run.
 func (s *Notices) settle(ctx context.Context, tx pgx.Tx, now time.Time) error {
 	rows, err := s.db.q.NoticeSettled(ctx, tx, dbsqlc.NoticeSettledParams{Now: &now, MaxRows: noticeBatch})
 	if err != nil {
-		return fmt.Errorf("looking for episodes that are over: %w", err)
+		return fmt.Errorf("listing ended episodes: %w", err)
 	}
 	var a alarms
 	for _, row := range rows {
@@ -92,14 +95,15 @@ func (s *Notices) settle(ctx context.Context, tx pgx.Tx, now time.Time) error {
 	return a.write(ctx, tx, s.db, now)
 }
 
-// closeSilently closes episodes whose endpoint or rule is gone. Only a receiver that keeps them is told.
+// closeSilently closes the episodes of archived endpoints and of changed or deleted rules. Only
+// receivers with a closing message get a notice.
 func (s *Notices) closeSilently(ctx context.Context, tx pgx.Tx, now time.Time) error {
 	rows, err := s.db.q.NoticeSettled(ctx, tx, dbsqlc.NoticeSettledParams{Now: &now, MaxRows: noticeBatch})
 	if err != nil {
-		return fmt.Errorf("looking for episodes that nobody is told of: %w", err)
+		return fmt.Errorf("listing episodes to close without notice: %w", err)
 	}
 	var ids []dbsqlc.UUID
-	causes := map[dbsqlc.UUID]notices.Cause{} // of those whose receiver is told
+	causes := map[dbsqlc.UUID]notices.Cause{} // Episodes with a closing notice.
 	for _, row := range rows {
 		if !row.Silent {
 			continue
@@ -110,7 +114,7 @@ func (s *Notices) closeSilently(ctx context.Context, tx pgx.Tx, now time.Time) e
 		case row.Archived:
 			causes[row.ID] = notices.EndpointArchived
 		default:
-			causes[row.ID] = notices.RuleChanged // A finish that did not know yet opened it.
+			causes[row.ID] = notices.RuleChanged // A finish with a stale rule cache opened it.
 		}
 	}
 	if len(ids) == 0 {
@@ -120,19 +124,19 @@ func (s *Notices) closeSilently(ctx context.Context, tx pgx.Tx, now time.Time) e
 	if err != nil {
 		return fmt.Errorf("closing %d episodes: %w", len(ids), err)
 	}
-	told := map[notices.Cause][]dbsqlc.UUID{}
+	withNotice := map[notices.Cause][]dbsqlc.UUID{}
 	for _, id := range closed {
-		told[causes[id]] = append(told[causes[id]], id)
+		withNotice[causes[id]] = append(withNotice[causes[id]], id)
 	}
 	for _, why := range notices.Causes() {
-		if err := s.withdraw(ctx, tx, now, told[why], why); err != nil {
+		if err := s.withdraw(ctx, tx, now, withNotice[why], why); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// remind writes reminders.
+// remind writes due reminders.
 func (s *Notices) remind(ctx context.Context, tx pgx.Tx, now time.Time) error {
 	if _, err := s.db.q.NoticeRemind(ctx, tx, dbsqlc.NoticeRemindParams{Now: now, MaxRows: noticeBatch}); err != nil {
 		return fmt.Errorf("writing reminders: %w", err)
@@ -140,28 +144,32 @@ func (s *Notices) remind(ctx context.Context, tx pgx.Tx, now time.Time) error {
 	return nil
 }
 
-// forget removes what was over long ago.
+// forget deletes closed episodes past their retention, with their notices.
 func (s *Notices) forget(ctx context.Context, tx pgx.Tx, now time.Time) error {
 	before := now.Add(-noticeHistory)
 	if _, err := s.db.q.NoticeForget(ctx, tx, dbsqlc.NoticeForgetParams{Before: &before, MaxRows: noticeBatch}); err != nil {
-		return fmt.Errorf("forgetting old notices: %w", err)
+		return fmt.Errorf("deleting old notices: %w", err)
 	}
 	return nil
 }
 
-// walk looks through some endpoints for what was so before a rule was made, or before every program went by it. It reports whether
-// there are more to look at.
+// walk examines one batch of endpoints for a new rule. It opens episodes for failures from before
+// the rule was in every rule cache. more reports whether it must be called again.
 func (s *Notices) walk(ctx context.Context, tx pgx.Tx, now time.Time) (more bool, err error) {
 	rule, err := s.db.q.NoticeWalkNext(ctx, tx, now)
 	if missing(err) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("looking for a rule that is new: %w", err)
+		return false, fmt.Errorf("listing new notice rules: %w", err)
 	}
-	rows, err := s.db.q.NoticeWalkEndpoints(ctx, tx, dbsqlc.NoticeWalkEndpointsParams{TenantID: rule.TenantID, After: *rule.Walked, MaxRows: walkBatch})
+	rows, err := s.db.q.NoticeWalkEndpoints(ctx, tx, dbsqlc.NoticeWalkEndpointsParams{
+		TenantID: rule.TenantID,
+		After:    *rule.Walked,
+		MaxRows:  walkBatch,
+	})
 	if err != nil {
-		return false, fmt.Errorf("looking through endpoints for the notice rule %q: %w", rule.Name, err)
+		return false, fmt.Errorf("listing endpoints for the notice rule %q: %w", rule.Name, err)
 	}
 	var a alarms
 	var walked *[16]byte
@@ -181,14 +189,19 @@ func (s *Notices) walk(ctx context.Context, tx pgx.Tx, now time.Time) (more bool
 	if err := a.write(ctx, tx, s.db, now); err != nil {
 		return false, err
 	}
-	_, err = s.db.q.NoticeWalkMove(ctx, tx, dbsqlc.NoticeWalkMoveParams{ID: rule.ID, Version: rule.Version, Walked: walked})
+	_, err = s.db.q.NoticeWalkMove(ctx, tx, dbsqlc.NoticeWalkMoveParams{
+		ID:      rule.ID,
+		Version: rule.Version,
+		Walked:  walked,
+	})
 	if err != nil {
-		return false, fmt.Errorf("noting how far the notice rule %q was looked into: %w", rule.Name, err)
+		return false, fmt.Errorf("storing the progress of the notice rule %q: %w", rule.Name, err)
 	}
 	return true, nil
 }
 
-// lastFailures returns by endpoint what is known of its last run. An endpoint is missing where that run did not fail or is gone from the history.
+// lastFailures returns the details of last runs by endpoint. An endpoint is missing if its last run
+// did not fail or is no longer in the history.
 func (s *Notices) lastFailures(
 	ctx context.Context, tx pgx.Tx, tenant [16]byte, list []*dbsqlc.NoticeWalkEndpointsRow,
 ) (map[dbsqlc.UUID]notices.Detail, error) {
@@ -206,7 +219,11 @@ func (s *Notices) lastFailures(
 	rows, err := s.db.q.NoticeFailedRuns(ctx, tx, p)
 	for _, r := range rows {
 		details[r.EndpointID] = notices.Detail{
-			RunID: runs.ID(r.ID).String(), Status: r.Status, ReasonCode: r.ReasonCode, StatusCode: int(orZero(r.StatusCode)), Error: orZero(r.Error),
+			RunID:      runs.ID(r.ID).String(),
+			Status:     r.Status,
+			ReasonCode: r.ReasonCode,
+			StatusCode: int(orZero(r.StatusCode)),
+			Error:      orZero(r.Error),
 		}
 	}
 	return details, err

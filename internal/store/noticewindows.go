@@ -31,7 +31,11 @@ func (s *Notices) PutWindow(
 		if stored, err = s.putWindow(ctx, tx, by, name, spec); err != nil {
 			return err
 		}
-		c := auditlog.Change{Act: auditlog.Act{By: by, Action: auditlog.Create}, Object: stored.Object(), After: stored.Redacted()}
+		c := auditlog.Change{
+			Act:    auditlog.Act{By: by, Action: auditlog.Create},
+			Object: stored.Object(),
+			After:  stored.Redacted(),
+		}
 		if !created {
 			c.Action, c.Before = auditlog.Edit, before.Redacted()
 		}
@@ -43,7 +47,8 @@ func (s *Notices) PutWindow(
 	return stored, created, err
 }
 
-// windowVersion returns the version of what a window replaces: windows have none, so it is told by being there.
+// windowVersion returns a version for conditions: 0 if the window is new, and 1 if it exists,
+// because windows have no versions.
 func windowVersion(created bool) int64 {
 	if created {
 		return 0
@@ -51,7 +56,8 @@ func windowVersion(created bool) int64 {
 	return 1
 }
 
-// admitWindow refuses a window of an endpoint that the tenant does not have, and one too many. The zero before says that it is a new one.
+// admitWindow checks a window: its endpoint must exist, and a new window must not exceed the limit.
+// A zero before means a new window.
 func (s *Notices) admitWindow(ctx context.Context, tx pgx.Tx, tenant [16]byte, spec notices.WindowSpec, before notices.Window) error {
 	if before.Name == "" {
 		count, err := s.db.q.WindowCount(ctx, tx, tenant)
@@ -60,7 +66,7 @@ func (s *Notices) admitWindow(ctx context.Context, tx pgx.Tx, tenant [16]byte, s
 		}
 		if count >= notices.MaxWindows {
 			return errs.New(errs.Conflict, "too_many_windows",
-				fmt.Sprintf("there are %d maintenance windows already, which is the most; delete one that is over first", count))
+				fmt.Sprintf("the tenant has %d maintenance windows, which is the maximum; delete an ended one first", count))
 		}
 	}
 	bad, err := s.unknownEndpoint(ctx, tx, tenant, spec.Scope, before.Scope)
@@ -76,8 +82,15 @@ func (s *Notices) putWindow(ctx context.Context, tx pgx.Tx, by auditlog.Actor, n
 		return notices.Window{}, fmt.Errorf("reading the database's time: %w", err)
 	}
 	row, err := s.db.q.WindowPut(ctx, tx, dbsqlc.WindowPutParams{
-		TenantID: by.TenantID, Name: name, EndpointID: given(spec.Scope.EndpointID), Labels: object(spec.Scope.Labels),
-		StartsAt: spec.StartsAt, EndsAt: spec.EndsAt, Reason: spec.Reason, Now: now, Author: storable(by.Name),
+		TenantID:   by.TenantID,
+		Name:       name,
+		EndpointID: given(spec.Scope.EndpointID),
+		Labels:     object(spec.Scope.Labels),
+		StartsAt:   spec.StartsAt,
+		EndsAt:     spec.EndsAt,
+		Reason:     spec.Reason,
+		Now:        now,
+		Author:     storable(by.Name),
 	})
 	if err != nil {
 		return notices.Window{}, fmt.Errorf("storing the maintenance window %q: %w", name, err)
@@ -85,14 +98,14 @@ func (s *Notices) putWindow(ctx context.Context, tx pgx.Tx, by auditlog.Actor, n
 	return windowOf(row)
 }
 
-// release lets what windows hold be looked at again.
+// release makes held notices due, so that they are checked against the changed windows.
 func (s *Notices) release(ctx context.Context, tx pgx.Tx, tenant [16]byte) error {
 	now, err := s.db.decisionTime(ctx, tx)
 	if err != nil {
 		return fmt.Errorf("reading the database's time: %w", err)
 	}
 	if err := s.db.q.NoticeRelease(ctx, tx, dbsqlc.NoticeReleaseParams{Now: now, TenantID: tenant}); err != nil {
-		return fmt.Errorf("letting held notices be looked at again: %w", err)
+		return fmt.Errorf("releasing held notices: %w", err)
 	}
 	return nil
 }
@@ -114,15 +127,25 @@ func windowOf(row *dbsqlc.MaintenanceWindow) (notices.Window, error) {
 		return notices.Window{}, fmt.Errorf("reading the labels of the maintenance window %q: %w", row.Name, err)
 	}
 	return notices.Window{
-		TenantID: row.TenantID, Name: row.Name, CreatedAt: row.CreatedAt, CreatedBy: row.CreatedBy,
-		WindowSpec: notices.WindowSpec{Scope: scope, StartsAt: row.StartsAt, EndsAt: row.EndsAt, Reason: row.Reason},
+		TenantID:  row.TenantID,
+		Name:      row.Name,
+		CreatedAt: row.CreatedAt,
+		CreatedBy: row.CreatedBy,
+		WindowSpec: notices.WindowSpec{
+			Scope:    scope,
+			StartsAt: row.StartsAt,
+			EndsAt:   row.EndsAt,
+			Reason:   row.Reason,
+		},
 	}, nil
 }
 
 // ListWindows implements notices.Windows.
 func (s *Notices) ListWindows(ctx context.Context, f notices.PageFilter) ([]notices.Window, error) {
 	rows, err := s.db.q.WindowList(ctx, s.db.pool, dbsqlc.WindowListParams{
-		TenantID: f.TenantID, After: f.After, MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
+		TenantID: f.TenantID,
+		After:    f.After,
+		MaxRows:  int32(f.Limit), //nolint:gosec // At most 500.
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing maintenance windows: %w", translate(err))
@@ -150,7 +173,9 @@ func (s *Notices) DeleteWindow(ctx context.Context, by auditlog.Actor, name stri
 			return err
 		}
 		return s.db.audited(ctx, tx, auditlog.Change{
-			Act: auditlog.Act{By: by, Action: auditlog.Delete}, Object: w.Object(), Before: w.Redacted(),
+			Act:    auditlog.Act{By: by, Action: auditlog.Delete},
+			Object: w.Object(),
+			Before: w.Redacted(),
 		})
 	})
 }

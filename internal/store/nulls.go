@@ -2,7 +2,7 @@ package store
 
 import "time"
 
-// optional returns a pointer to an instant, nil where it is zero: NULL, which is none, or no filter.
+// optional returns a pointer to a time, or nil (NULL) if it is zero.
 func optional(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -10,7 +10,7 @@ func optional(t time.Time) *time.Time {
 	return &t
 }
 
-// optionalText returns a pointer to a text, nil where it is empty, likewise.
+// optionalText returns a pointer to a text, or nil (NULL) if it is empty.
 func optionalText(s string) *string {
 	if s == "" {
 		return nil
@@ -18,7 +18,7 @@ func optionalText(s string) *string {
 	return &s
 }
 
-// given returns a pointer to an ID, nil where it is zero, likewise.
+// given returns a pointer to an ID, or nil (NULL) if it is zero.
 func given[T ~[16]byte](id T) *[16]byte {
 	if id == (T{}) {
 		return nil
@@ -26,7 +26,7 @@ func given[T ~[16]byte](id T) *[16]byte {
 	return new([16]byte(id))
 }
 
-// orZero returns what a pointer leads to, the zero value where it is nil.
+// orZero dereferences a pointer. It returns the zero value for nil.
 func orZero[T any](p *T) (value T) {
 	if p != nil {
 		value = *p
@@ -34,7 +34,8 @@ func orZero[T any](p *T) (value T) {
 	return value
 }
 
-// notNull returns an empty list in place of nil. The driver sends nil as NULL, and "id <> ALL (NULL)" is not true of any row.
+// notNull returns an empty list instead of nil. The driver sends nil as NULL, and "id <> ALL
+// (NULL)" is never true.
 func notNull[T any](list []T) []T {
 	if list == nil {
 		return []T{}
@@ -42,7 +43,7 @@ func notNull[T any](list []T) []T {
 	return list
 }
 
-// orNil returns a map, or nil where it holds nothing: an empty one takes memory.
+// orNil returns nil for an empty map, because an empty map takes memory.
 func orNil(m map[string]string) map[string]string {
 	if len(m) == 0 {
 		return nil
