@@ -79,7 +79,7 @@ func isLockTimeout(err error) bool {
 }
 
 func lockTimeoutError(err error) error {
-	return errs.Wrap(err, errs.Unavailable, "another transaction, such as a backup, holds the lock of a table; "+
+	return errs.Wrap(err, errs.Unavailable, "another transaction, such as a backup, keeps a table locked; "+
 		"the remaining migrations were not applied: end that transaction (see pg_stat_activity) or wait for it, then migrate again")
 }
 
