@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// What interim answers and their fields cost besides what is in them, in bytes.
+// Fixed costs of an interim answer and of each of its fields, in bytes, beside their text.
 const (
 	interimCost = 32
 	fieldCost   = 4
 )
 
-// do puts the request of the hop on the wire, over HTTP/2 where the target speaks it. Where fresh is set, no connection of HTTP/1.1 that was
-// kept is used.
+// do sends the request of the hop, over HTTP/2 if the target speaks it. If fresh is set, it takes
+// no HTTP/1.1 connection from the idle pool.
 func (a *attempt) do(ctx context.Context, fresh bool) (*http.Response, error) {
 	if !a.to.secure {
 		return a.over1(ctx, fresh)
@@ -49,7 +49,7 @@ func (a *attempt) do(ctx context.Context, fresh bool) (*http.Response, error) {
 	}
 }
 
-// over1 puts the request on the wire over HTTP/1.1: on a connection that was kept, or on one that is made for it.
+// over1 sends the request over HTTP/1.1, on a connection of the idle pool or on a new one.
 func (a *attempt) over1(ctx context.Context, fresh bool) (*http.Response, error) {
 	wire := a.exchange.wire
 	var c *conn
@@ -74,15 +74,16 @@ func (a *attempt) over1(ctx context.Context, fresh bool) (*http.Response, error)
 	return a.talk(ctx, a.exchange.request())
 }
 
-// answered says that the first byte of the answer came.
+// answered records the first byte of the answer. It starts the timeout of the answer's header.
 func (a *attempt) answered() {
 	a.conn.answered.Store(true)
 	a.watch.enter(transferring)
 	a.exchange.patience.begun(a.exchange.cancel)
 }
 
-// interim says that what began was an interim answer, such as 102 or 103: the target is at work, and its answer is still to come. Those who
-// look at interim answers have to bound them.
+// interim records an interim answer, such as 102 or 103. The final answer is still to come, so the
+// attempt returns to the waiting phase. The error is a fault if interim answers exceed
+// maxHeaderBytes, because the transport of HTTP/2 leaves that bound to the hook.
 func (a *attempt) interim(header http.Header) error {
 	a.interims += interimCost
 	for name, values := range header {
@@ -98,7 +99,7 @@ func (a *attempt) interim(header http.Header) error {
 	return nil
 }
 
-// over2 puts the request on the wire over HTTP/2, on a session on which the caller has a place.
+// over2 sends the request over HTTP/2, on a session on which the caller has reserved a stream.
 func (a *attempt) over2(ctx context.Context, s *session) (*http.Response, error) {
 	a.reused = s.used.Swap(true)
 	a.session, a.conn, a.mark, a.heard = s, s.conn, s.mark(), s.received()
@@ -117,10 +118,12 @@ func (a *attempt) over2(ctx context.Context, s *session) (*http.Response, error)
 		Got1xxResponse:       func(_ int, header textproto.MIMEHeader) error { return a.interim(http.Header(header)) },
 	})))
 	if err != nil {
-		a.left = d.left() || ctx.Err() != nil // Where ctx has ended, the request may be about to be written.
+		a.left = d.left() || ctx.Err() != nil // After the end of ctx, the transport may be about to write it.
 		d.end()
 		a.reused = a.reused || !a.left
-		if s.received() == a.heard { // Nothing at all came: later requests shall not wait on a connection that may be dead.
+		// Not one byte came, so retire the session: later requests must not wait on a dead
+		// connection.
+		if s.received() == a.heard {
 			s.retire()
 		}
 		return nil, s.fault(err)
@@ -129,8 +132,9 @@ func (a *attempt) over2(ctx context.Context, s *session) (*http.Response, error)
 	return answer, nil
 }
 
-// sent reports whether a byte of the request may have left, and makes sure that none leaves later. It is for attempts that
-// failed: their connection is used up, unless others share it and it lives.
+// sent reports whether a byte of the request may have left, and prevents any later byte. It is for
+// failed attempts: their connection is not reused, unless other streams share it and it still
+// works.
 func (a *attempt) sent() bool {
 	switch {
 	case a.conn == nil:
@@ -146,10 +150,10 @@ func (a *attempt) sent() bool {
 	}
 }
 
-// late reports whether the request may not begin any more.
+// late reports whether the send deadline of the request has passed.
 func (a *attempt) late() bool { return !a.sendBy.IsZero() && time.Now().After(a.sendBy) }
 
-// refused returns the alert by which the target ended the TLS session instead of answering, or nil.
+// refused returns the alert by which the target ended the TLS session before an answer, or nil.
 func (a *attempt) refused() error {
 	if a.conn == nil {
 		return nil
@@ -161,8 +165,8 @@ func (a *attempt) lost() bool {
 	return a.conn != nil && a.conn.lost()
 }
 
-// overflowed reports whether an attempt that failed before the end of the header did so because more of it came than may. Over HTTP/2, where
-// headers are compressed, it is told by what came over the wire.
+// overflowed reports whether an attempt failed before the end of the header because the header was
+// too long. Over HTTP/2 it counts the bytes of the connection, because headers are compressed.
 func (a *attempt) overflowed() bool {
 	return a.conn != nil && !a.conn.lost() && a.conn.received()-a.heard >= maxHeaderBytes
 }
@@ -172,16 +176,16 @@ type streamBody struct {
 	io.ReadCloser
 
 	session *session
-	end     func() // of its departure
+	end     func() // releases the departure
 }
 
-// Close ends the answer.
+// Close ends the answer and releases its send deadline.
 func (b *streamBody) Close() error {
 	defer b.end()
 	return b.ReadCloser.Close()
 }
 
-// Read reads from the body, and lets the target send more for it.
+// Read reads from the body, and raises the flood budget of the connection by the bytes read.
 func (b *streamBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.session.frames.took(n)

@@ -14,18 +14,19 @@ import (
 )
 
 const (
-	bodyHint   = 64 << 10              // memory taken at most on the word of a Content-Length, and kept for the next body
-	tailReach  = 8 << 20               // read at most beyond the head in search of the end of a body
-	drainBytes = 16 << 10              // read at most of what nobody wants, so that the connection can be kept
-	drainTime  = 50 * time.Millisecond // and no longer than this
+	bodyHint   = 64 << 10              // bytes preallocated at most for a Content-Length, and kept in a pooled buffer
+	tailReach  = 8 << 20               // bytes read at most beyond the head to find the end of a body
+	drainBytes = 16 << 10              // bytes of an unused body that are read at most, so that the connection can be reused
+	drainTime  = 50 * time.Millisecond // maximum time of such a read
 )
 
-// bodies are buffers that bodies are read into, to be used again: a body of unknown length, and most that are short, would take several
-// times the memory that they need.
+// bodies pools read buffers, because a new buffer for a short body or a body of unknown length
+// would take several times the memory of the body.
 var bodies = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
-// readBody reads the body of an answer into the response, decompressed: its head and, where one is asked for and there is more, its
-// tail. Beside an error the response holds what came before.
+// readBody reads the decompressed body of an answer into the response: its head and, if the request
+// wants one and the body is longer, its tail. After an error the response holds the part that came
+// before.
 func (r *Response) readBody(answer *http.Response, may bounds) (err error) {
 	limit := min(may.body, math.MaxInt64-1)
 	buffer := bodies.Get().(*bytes.Buffer) //nolint:forcetypeassert // Nothing else is put in.
@@ -42,7 +43,7 @@ func (r *Response) readBody(answer *http.Response, may bounds) (err error) {
 	r.Body, r.BytesRead = bytes.Clone(buffer.Bytes()), int64(buffer.Len())
 	if r.BytesRead > limit {
 		r.Truncated, r.BytesRead = true, limit
-		first := r.Body[limit] // Read to see that there is more: the first byte after the head.
+		first := r.Body[limit] // The first byte after the head, read to detect a longer body.
 		r.Body = r.Body[:limit:limit]
 		err = nil
 		if may.tail > 0 {
@@ -55,8 +56,8 @@ func (r *Response) readBody(answer *http.Response, may bounds) (err error) {
 	return err
 }
 
-// readTail reads on to the end of a body and keeps the last of it, at most size bytes. It gives up, without a tail, where the end does not
-// come within a bound: the end of what never ends is nothing to be had.
+// readTail reads on to the end of a body and keeps its last size bytes. It gives up without a tail
+// if the end lies beyond tailReach, because a body may be endless.
 func (r *Response) readTail(body io.Reader, first byte, size int64) error {
 	kept := &ring{buffer: make([]byte, 0, size), size: int(size)}
 	_, _ = kept.Write([]byte{first})
@@ -66,18 +67,18 @@ func (r *Response) readTail(body io.Reader, first byte, size int64) error {
 	case errors.Is(err, io.EOF):
 		r.Tail = kept.bytes()
 		return nil
-	case errors.Is(err, errPacked), errors.Is(err, errRatio): // As far away, or farther, as the bound that ends the search.
+	case errors.Is(err, errPacked), errors.Is(err, errRatio): // The end lies as far away as tailReach, or farther.
 		return nil
 	default:
 		return err
 	}
 }
 
-// ring keeps the last bytes that were written to it.
+// ring is a ring buffer that keeps the last bytes written to it.
 type ring struct {
 	buffer []byte
 	size   int
-	next   int // where the oldest byte is, once the buffer is full
+	next   int // index of the oldest byte once the buffer is full
 }
 
 // Write implements io.Writer. It never fails.
@@ -98,7 +99,7 @@ func (r *ring) Write(p []byte) (int, error) {
 	return written, nil
 }
 
-// bytes returns what is kept, oldest first.
+// bytes returns the content of the ring, oldest byte first.
 func (r *ring) bytes() []byte {
 	if r.next == 0 {
 		return r.buffer
@@ -106,7 +107,7 @@ func (r *ring) bytes() []byte {
 	return append(bytes.Clone(r.buffer[r.next:]), r.buffer[:r.next]...)
 }
 
-// malformedGzip reports whether err is about the compressed data. The connection may have ended by then, in good order.
+// malformedGzip reports whether err is about the compressed data. The connection may be in order.
 func malformedGzip(err error) bool {
 	if _, ok := errors.AsType[flate.CorruptInputError](err); ok {
 		return true
@@ -114,8 +115,8 @@ func malformedGzip(err error) bool {
 	return errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum)
 }
 
-// drain reads the rest of a body where it is small and there already, so that the connection can be kept. Of a longer one
-// nothing more is read: closing it costs a connection, reading it would cost whatever the target likes.
+// drain reads the rest of a short body, so that the connection can be reused. It stops after
+// drainBytes or drainTime, because a new connection costs less than a body of unknown length.
 func drain(body io.Reader, cancel context.CancelFunc) {
 	timer := time.AfterFunc(drainTime, cancel)
 	defer timer.Stop()

@@ -13,56 +13,59 @@ import (
 )
 
 const (
-	defaultTimeout   = 30 * time.Second // of an exchange whose request names none
-	idleConnTimeout  = 90 * time.Second // how long an unused connection is kept
-	idleConns        = 4096             // how many unused connections are kept in all
-	idleConnsPerHost = 1024             // and for one host
-	maxHeaderBytes   = 64 << 10         // of an answer, interim answers included
-	maxHeaderFields  = 512              // of an answer; browsers and proxies give up far earlier
-	maxStatus        = 999              // of an answer: by RFC 9110 a status has three digits
+	defaultTimeout   = 30 * time.Second // default total timeout of an exchange
+	idleConnTimeout  = 90 * time.Second // idle timeout of a pooled connection
+	idleConns        = 4096             // maximum of idle connections
+	idleConnsPerHost = 1024             // maximum of idle connections per host
+	maxHeaderBytes   = 64 << 10         // bytes of an answer's header, interim answers included
+	maxHeaderFields  = 512              // fields of an answer's header; browsers and proxies permit far fewer
+	maxStatus        = 999              // maximum status of an answer, because a status has three digits (RFC 9110)
 )
 
-// Config says whom a [Client] may call and as whom. The zero value calls public addresses only.
+// Config is the configuration of a [Client]. The zero value permits public addresses only.
 type Config struct {
-	// Rules say whom the client may call.
+	// Rules are the operator's egress rules.
 	Rules Rules
-	// UserAgent is sent where a request has none of its own. Default "Rubato".
+	// UserAgent is the default User-Agent header. Default "Rubato".
 	UserAgent string
-	// Places returns the place at hosts of a request that has none of its own, for the tenant that it names. Further calls wait inside
-	// their timeout. Nil: no bound.
+	// Places returns the Place of a request that has none, by tenant. A call beyond the bound waits
+	// for a slot within its timeout. Nil: no bound.
 	Places func(tenant [16]byte) Place
-	// Limits bound the steps of an exchange.
+	// Limits are timeouts of the steps of an exchange.
 	Limits Limits
-	// AllowSkipVerify lets requests trust whoever answers.
+	// AllowSkipVerify permits requests that skip the verification of certificates.
 	AllowSkipVerify bool
-	// Proxy is an HTTP proxy, http or https, through which every call goes by CONNECT. It is asked for addresses that the client
-	// resolved and judged itself; its own address is judged by nobody. Nil: none.
+	// Proxy is an HTTP or HTTPS proxy. Every call goes through it by CONNECT, to an address that
+	// the client has resolved and checked itself. The proxy's own address is not checked. Nil:
+	// none.
 	Proxy *url.URL
-	// Registerer takes the metrics. Nil: nobody reads them.
+	// Registerer registers the metrics. Nil: they are not exported.
 	Registerer prometheus.Registerer
 }
 
-// Limits bound the steps of an exchange, inside the timeout of the whole. Zero fields take their defaults.
+// Limits are timeouts of the steps of an exchange, within its total timeout. Zero fields take their
+// defaults.
 type Limits struct {
-	Connect time.Duration // resolving the name and connecting; default 10 s
-	TLS     time.Duration // the handshake; default 10 s
-	Header  time.Duration // from the first byte of an answer to the end of its header; default 30 s
-	Idle    time.Duration // between two bytes of a body; default 30 s
+	Connect time.Duration // name resolution and connection; default 10 s
+	TLS     time.Duration // handshake; default 10 s
+	Header  time.Duration // first byte of an answer to the end of its header; default 30 s
+	Idle    time.Duration // pause between two bytes of a body; default 30 s
 }
 
 func (l Limits) filled() Limits {
 	return Limits{
-		Connect: cmp.Or(l.Connect, 10*time.Second), // Three retransmissions of a SYN, and then some.
+		Connect: cmp.Or(l.Connect, 10*time.Second), // Enough for three retransmissions of a SYN.
 		TLS:     cmp.Or(l.TLS, 10*time.Second),
 		Header:  cmp.Or(l.Header, 30*time.Second),
 		Idle:    cmp.Or(l.Idle, 30*time.Second),
 	}
 }
 
-// Client calls targets over HTTP/1.1 and HTTP/2 and keeps connections for reuse. It is safe for concurrent use.
+// Client calls targets over HTTP/1.1 and HTTP/2 and pools connections. It is safe for concurrent
+// use.
 type Client struct {
-	userAgent  []string // the values of the header; nobody writes to them
-	skipVerify bool     // requests may ask for it
+	userAgent  []string // shared value of the header; read-only
+	skipVerify bool     // requests may skip verification
 	limits     Limits
 	places     func(tenant [16]byte) Place
 	usual      *wire
@@ -70,52 +73,74 @@ type Client struct {
 	denied     func(Denial)
 }
 
-// Request is one call. Its maps and its body are only read.
+// Request is one call. The client does not modify its maps and its body.
 type Request struct {
-	// Tenant is the tenant whose request it is; zero: Rubato's own.
+	// Tenant is the owner of the request; zero: Rubato itself.
 	Tenant [16]byte
-	// Place is the place that the caller holds at hosts for this call, and releases after it. Nil: the client takes one of the tenant.
-	Place        Place
-	Method       string           // GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS
-	URL          string           // absolute, http or https
-	Header       http.Header      // the user's, which must pass [CheckHeader], and the signature
-	Meta         http.Header      // Rubato's own, such as Rubato-Run-Id; set last, so they win over the user's
-	Body         []byte           // empty means none
-	SendBy       time.Time        // the latest instant at which its first byte may leave, as its sender may have lost its lock after it; zero: at any time
-	Extended     func() time.Time // what SendBy has become by now, asked before what a redirect asks for; nil: it stays
-	Confirm      Confirmation     // what its first byte needs in addition; zero: nothing
-	Timeout      time.Duration    // of the whole exchange, redirects and the answer's body included; zero means 30 s
-	MaxBody      int64            // bytes of the answer's body, decompressed, that are read and kept; zero keeps none
-	MaxTail      int64            // bytes of its end that are kept beside them, where it is longer; zero reads no further than MaxBody
-	MaxRedirects int              // redirects that are followed; zero makes a redirect the answer itself
-	TLS          *TLS             // how the TLS session differs; nil: in nothing
-	Allowance    *Allowance       // what the tenant may call besides what everybody may; nil: nothing
-	Credentials  []string         // names of headers that must not follow a redirect to another host, besides those that look like credentials
+	// Place is the caller's semaphore slot for the host. The caller releases it after the call.
+	// Nil: the client acquires one for the tenant.
+	Place  Place
+	Method string // GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS
+	URL    string // absolute, http or https
+	// Header holds the user's header fields, which must pass [CheckHeader], and the signature.
+	Header http.Header
+	// Meta holds Rubato's own fields, such as Rubato-Run-Id. They override fields of Header.
+	Meta http.Header
+	Body []byte // empty: none
+	// SendBy is the send deadline of the first byte, because the sender may lose its lock after it.
+	// Zero: none.
+	SendBy time.Time
+	// Extended returns the current SendBy. It is called before each redirected request. Nil: SendBy
+	// stays.
+	Extended func() time.Time
+	// Confirm is the expiry of the decision to send the first byte. Zero: none.
+	Confirm Confirmation
+	// Timeout bounds the whole exchange, including redirects and the answer's body. Zero: 30 s.
+	Timeout time.Duration
+	// MaxBody is the maximum number of bytes kept of the decompressed body. Zero keeps none.
+	MaxBody int64
+	// MaxTail is the maximum number of bytes kept from the end of a body longer than MaxBody. Zero
+	// stops reading at MaxBody.
+	MaxTail int64
+	// MaxRedirects bounds the followed redirects. At zero, a redirect is the final answer.
+	MaxRedirects int
+	// TLS is the TLS setting of the endpoint. Nil: the default.
+	TLS *TLS
+	// Allowance is the tenant's addition to the operator's allow list. Nil: none.
+	Allowance *Allowance
+	// Credentials names further headers to drop on a redirect to another host, beside those that
+	// look like credentials.
+	Credentials []string
 }
 
-// Confirmation bounds how long a decision to send is good. Where there is no connection before Until, whoever decided is asked again: the
-// world may have changed meanwhile.
+// Confirmation is the expiry of a decision to send. If the connection is ready only after Until,
+// the client asks for a new decision, because the lock or the endpoint may have changed.
 type Confirmation struct {
-	Until time.Time // the first byte that leaves before needs no more
-	// Ask says whether the request may still leave, and until when that holds. It is asked once there is a connection, after Until.
+	Until time.Time // expiry of the caller's decision to send
+	// Ask decides whether the request may still leave, and returns the expiry of that decision. It
+	// is called after Until, when a connection is ready.
 	Ask func(context.Context) (until time.Time, may bool)
 }
 
-// Response is the answer of a target. Beside an error it holds as much of the answer as came: StatusCode is zero where
-// nothing did.
+// Response is the answer of a target. After an error it holds the part of the answer that came;
+// StatusCode is zero if there was none.
 type Response struct {
 	StatusCode int
 	Header     http.Header
 	Body       []byte // at most MaxBody bytes
 	Truncated  bool   // the body was longer than MaxBody
-	Tail       []byte // the end of a body that was longer, at most MaxTail bytes; none where the end is more than 8 MiB away
-	BytesRead  int64  // of the body, decompressed; all of it where it is not truncated or there is a tail
-	Redirects  int    // redirects that were followed
-	Elsewhere  bool   // redirects led to another host or port, which answered
-	Phases     Phases
+	// Tail is the end of a body longer than MaxBody, at most MaxTail bytes. It is empty if the end
+	// lies more than 8 MiB beyond the head.
+	Tail []byte
+	// BytesRead counts decompressed bytes. It covers the whole body if Truncated is false or Tail
+	// is set.
+	BytesRead int64
+	Redirects int  // number of followed redirects
+	Elsewhere bool // a redirect led to another host or port, and its answer is the response
+	Phases    Phases
 }
 
-// New returns a client. It starts nothing; connections are made when calls need them.
+// New returns a client. It starts no goroutine and makes no connection until the first call.
 func New(cfg Config) *Client {
 	return newClient(cfg, net.DefaultResolver, usualTLS())
 }
@@ -134,14 +159,16 @@ func newClient(cfg Config, resolver *net.Resolver, session *tls.Config) *Client 
 	}
 }
 
-// Close closes the connections that are idle. It is for the end, when no call is in flight: those would keep theirs.
+// Close closes idle connections. Call it after the last call, because connections in use return to
+// the pool.
 func (c *Client) Close() {
 	c.usual.closeIdle()
 	c.special.closeIdle()
 }
 
-// Do makes the call that r describes and returns the answer, whatever its status. The error is nil or an [*Error]; where an
-// answer had begun, the Response beside the error holds what came of it. A body longer than MaxBody is no error.
+// Do makes the call described by r and returns the answer, with any status. The error is nil or an
+// [*Error]; if an answer had begun, the Response holds its part. A body longer than MaxBody is not
+// an error.
 func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 	x := &exchange{
 		client: c, meta: r.Meta, credentials: r.Credentials, tls: r.TLS, allowance: r.Allowance, sendBy: r.SendBy, extended: r.Extended,
@@ -167,7 +194,7 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 	return x.run(ctx, bounds{body: max(r.MaxBody, 0), tail: max(r.MaxTail, 0), redirects: r.MaxRedirects})
 }
 
-// wireOf returns the connections that r may use.
+// wireOf returns the transport for the TLS setting and the allowance of r.
 func (c *Client) wireOf(r Request) (*wire, error) {
 	if r.TLS == nil && r.Allowance == nil {
 		return c.usual, nil
@@ -182,7 +209,8 @@ func (c *Client) wireOf(r Request) (*wire, error) {
 	return c.special.get(setting, r.Allowance)
 }
 
-// admit repeats the checks of registration: rules and rows may have changed since.
+// admit repeats the checks of registration, because rules and stored endpoints may have changed
+// since.
 func (c *Client) admit(policy *Policy, r Request) (hop, error) {
 	if !sendable(r.Method) {
 		return hop{}, refuse(&Violation{
@@ -204,7 +232,7 @@ func (c *Client) admit(policy *Policy, r Request) (hop, error) {
 	return hop{method: r.Method, url: u, header: r.Header, body: r.Body}, nil
 }
 
-// refuse returns a request that breaks a rule as an error.
+// refuse returns the error of a request that breaks a rule.
 func refuse(v *Violation) error {
 	return &fault{reason: EgressDenied, err: refusal{v}, denial: v.denial()}
 }

@@ -11,47 +11,47 @@ import (
 )
 
 const (
-	alertTime = 100 * time.Millisecond // how long a failed write waits for the reason, at most
-	tidyTime  = time.Millisecond       // how long a TLS session may take to read what is there already
+	alertTime = 100 * time.Millisecond // maximum wait of a failed write for the TLS alert
+	tidyTime  = time.Millisecond       // maximum time to read pending records of a TLS session
 )
 
-// conn is a connection that knows whether a request may have left through it. For https it lies over the TLS session, so that
-// only bytes of requests count and the session's own do not.
+// conn is a connection that records whether a request may have left through it. For https it wraps
+// the TLS session, so that it counts the bytes of requests but not those of the handshake.
 type conn struct {
 	net.Conn
 
-	frames  *frames         // of HTTP/2; nil: the connection speaks HTTP/1.1
-	socket  syscall.RawConn // under it; nil: there is none
-	session bool            // a TLS session lies between it and the socket, be it that of a proxy
+	frames  *frames         // flood budget of HTTP/2; nil: HTTP/1.1
+	socket  syscall.RawConn // underlying socket; nil: none
+	session bool            // a TLS session lies above the socket, to the target or to a proxy
 
-	heard    atomic.Int64 // bytes that came
-	answered atomic.Bool  // to a request, one of them at least
+	heard    atomic.Int64 // bytes read
+	answered atomic.Bool  // an answer has begun on this connection
 
 	mu      sync.Mutex
-	written int64     // bytes that were handed to the connection
-	writing bool      // a write is under way: how much of it left is not known yet
-	sealed  bool      // nothing may be written any more
+	written int64     // bytes written
+	writing bool      // a write is in progress, with an unknown number of bytes sent
+	sealed  bool      // no further write is permitted
 	failed  bool      // the connection itself ended, by an error or by the peer
-	sendBy  time.Time // when the request that comes next may begin at the latest; zero: at any time
-	alert   error     // by which the target ended the TLS session before it answered anything; nil: it did not
+	sendBy  time.Time // send deadline of the next request; zero: none
+	alert   error     // TLS alert of the target before any answer; nil: none
 
-	ended chan struct{} // of a TLS session: closed once nothing more can be read
+	ended chan struct{} // closed when reading has ended; nil without TLS to the target
 }
 
-// overTCP returns the connection over a plain one.
+// overTCP wraps a plain connection.
 func overTCP(plain net.Conn) *conn {
 	socket, session := socketOf(plain)
 	return &conn{Conn: plain, socket: socket, session: session}
 }
 
-// overTLS returns the connection over a TLS session.
+// overTLS wraps a TLS session.
 func overTLS(session net.Conn) *conn {
 	c := overTCP(session)
 	c.ended = make(chan struct{})
 	return c
 }
 
-// Write writes p, unless the connection is sealed.
+// Write writes p, unless the connection is sealed or the send deadline of the request has passed.
 func (c *conn) Write(p []byte) (int, error) {
 	if !c.beginWrite() {
 		return 0, errSealed
@@ -65,8 +65,8 @@ func (c *conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// awaitAlert waits until whoever reads beside those who write has seen why the target ended the TLS session: its last word may still be on its
-// way up when a write fails.
+// awaitAlert waits until the reading goroutine has received the alert that ended the TLS session,
+// because the alert may still be in flight when a write fails. It waits at most alertTime.
 func (c *conn) awaitAlert() {
 	timer := time.NewTimer(alertTime)
 	defer timer.Stop()
@@ -76,7 +76,7 @@ func (c *conn) awaitAlert() {
 	}
 }
 
-// Read reads into p.
+// Read reads into p. On an HTTP/2 connection it also charges the flood budget.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.note(err)
@@ -93,8 +93,9 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// quiet reports whether nothing came on a connection that is idle, be it the end. What a TLS session keeps to itself is read. It may also hold
-// what the target sent beyond the last answer, where no socket shows it: it gives that out without waiting.
+// quiet reports whether an idle connection is still open and has no unread bytes. For a TLS session
+// it reads with a short deadline, because session tickets may wait in the socket and application
+// data in the session's buffer.
 func (c *conn) quiet() bool {
 	came := c.unread()
 	if !c.session {
@@ -110,7 +111,7 @@ func (c *conn) quiet() bool {
 	return n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && !c.unread()
 }
 
-// unread reports whether something came, be it the end, that nobody has read.
+// unread reports whether unread bytes, or the end of the connection, wait in the socket.
 func (c *conn) unread() bool {
 	if c.socket == nil {
 		return false
@@ -124,14 +125,14 @@ func (c *conn) unread() bool {
 	return unread
 }
 
-// socketOf returns the socket under a connection, nil where there is none, and whether sessions lie over it.
+// socketOf returns the socket under a connection, or nil, and whether a TLS session lies above it.
 func socketOf(c net.Conn) (socket syscall.RawConn, session bool) {
 	for {
 		switch at := c.(type) {
 		case interface{ NetConn() net.Conn }:
 			c, session = at.NetConn(), true
 		case syscall.Conn:
-			socket, _ = at.SyscallConn() // Of a closed connection there is none.
+			socket, _ = at.SyscallConn() // A closed connection has none.
 			return socket, session
 		default:
 			return nil, session
@@ -139,8 +140,9 @@ func socketOf(c net.Conn) (socket syscall.RawConn, session bool) {
 	}
 }
 
-// endRead remembers an alert of the target. It comes here, and not in the handshake, where the target checks the certificate of the client:
-// in TLS 1.3 the session is complete for the client before.
+// endRead records an alert of the target and the end of reading. Such an alert arrives after the
+// handshake, because a TLS 1.3 handshake is complete for the client before the target checks the
+// client's certificate.
 func (c *conn) endRead(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,7 +156,7 @@ func (c *conn) endRead(err error) {
 	}
 }
 
-// refused returns the alert by which the target ended the TLS session before it answered anything, or nil.
+// refused returns the alert by which the target ended the TLS session before any answer, or nil.
 func (c *conn) refused() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,17 +184,17 @@ func (c *conn) endWrite(n int) {
 	c.written += int64(n)
 }
 
-// overdue reports whether the request that comes next may not begin any more. The caller holds mu.
+// overdue reports whether the send deadline of the next request has passed. The caller holds mu.
 func (c *conn) overdue() bool { return !c.sendBy.IsZero() && time.Now().After(c.sendBy) }
 
-// begin says that a request comes next, and when it may begin at the latest.
+// begin sets the send deadline of the next request.
 func (c *conn) begin(sendBy time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.sendBy = sendBy
 }
 
-// note remembers an end of the connection that was not our own doing.
+// note records an end of the connection that this side did not cause.
 func (c *conn) note(err error) {
 	if err == nil || errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return
@@ -202,25 +204,25 @@ func (c *conn) note(err error) {
 	c.failed = true
 }
 
-// mark returns how much was written so far.
+// mark returns the number of bytes written.
 func (c *conn) mark() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.written
 }
 
-// received returns how much came so far.
+// received returns the number of bytes read.
 func (c *conn) received() int64 { return c.heard.Load() }
 
-// wrote reports whether anything may have been written since mark. A write under way counts as written.
+// wrote reports whether any byte may have been written since mark. A write in progress counts.
 func (c *conn) wrote(mark int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.writing || c.written > mark
 }
 
-// seal ends all writing and reports whether anything may have been written since mark. The answer is final: what it denies cannot
-// happen later.
+// seal ends all writing and reports whether any byte may have been written since mark. A false
+// result is final, because a sealed connection writes no more.
 func (c *conn) seal(mark int64) bool {
 	c.mu.Lock()
 	c.sealed = true
@@ -228,7 +230,7 @@ func (c *conn) seal(mark int64) bool {
 	return c.wrote(mark)
 }
 
-// lost reports whether the connection itself ended.
+// lost reports whether the connection itself failed.
 func (c *conn) lost() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

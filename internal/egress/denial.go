@@ -1,19 +1,20 @@
 package egress
 
-// Denial is the rule by which a call was refused. It is for the operator, in metrics; who asked for the call is told less.
+// Denial is the rule that refused a call. It is a metric label for the operator. The caller gets a
+// less specific error, because a precise one would help to probe the network.
 type Denial string
 
-// The denials.
+// Values of [Denial].
 const (
-	DeniedAddress  Denial = "address"  // not public, and on no allow-list
-	DeniedMetadata Denial = "metadata" // an address that hands out credentials of its machine
+	DeniedAddress  Denial = "address"  // not public, and not on an allow list
+	DeniedMetadata Denial = "metadata" // cloud metadata service, which hands out credentials
 	DeniedOwn      Denial = "own"      // a listener of Rubato itself, or its database
 	DeniedPort     Denial = "port"
-	DeniedURL      Denial = "url" // its form, scheme or user name
+	DeniedURL      Denial = "url" // form, scheme or user name
 	DeniedHeader   Denial = "header"
 	DeniedMethod   Denial = "method"
-	DeniedTLS      Denial = "tls"      // a session that the operator does not permit
-	DeniedRedirect Denial = "redirect" // a redirect to where no call may go
+	DeniedTLS      Denial = "tls"      // a TLS setting that the operator does not permit
+	DeniedRedirect Denial = "redirect" // a redirect to a forbidden target
 )
 
 func denials() []Denial {
@@ -22,7 +23,7 @@ func denials() []Denial {
 	}
 }
 
-// denial returns the rule that v tells of.
+// denial returns the rule of v.
 func (v *Violation) denial() Denial {
 	switch v.Code {
 	case "url_forbidden":

@@ -7,20 +7,25 @@ import (
 	"time"
 )
 
-// lastHeader is how long a request over HTTP/2 that was given up late may take to be known as written: who writes it may just have looked
-// whether it still may.
+// lastHeader bounds the wait for the trace of a late HTTP/2 request, because the transport may have
+// checked the context just before it ended and may still write the header.
 const lastHeader = 50 * time.Millisecond
 
-// departure is a request on its way into a session of HTTP/2. Others write there too, and while the target reads nothing, it waits behind
-// them: so it may be late although there was time when it came.
+// departure enforces the send deadline of one request on an HTTP/2 session. The request may wait in
+// the session behind writes of other streams if the target reads nothing. Therefore it can miss the
+// deadline although it was in time at first.
 type departure struct {
-	begun chan struct{} // closed when its header is written, which nothing ends any more
+	// begun is closed when the header is written. After that, the send deadline has no effect.
+	begun chan struct{}
 	once  sync.Once
 	late  atomic.Bool
-	end   func() // lets go of what waits for it; to be called when its answer is over, or will not come
+	// end releases the timer and the context. Call it after the end of the answer, or if there is
+	// no answer.
+	end func()
 }
 
-// depart begins a departure that may begin until sendBy; zero: at any time. The context ends with ctx, and where the time is over first.
+// depart starts the send deadline sendBy of a request; zero: none. The returned context ends with
+// ctx, or at the deadline if the header is not written by then.
 func depart(ctx context.Context, sendBy time.Time) (context.Context, *departure) {
 	ctx, cancel := context.WithCancel(ctx)
 	d := &departure{begun: make(chan struct{}), end: cancel}
@@ -39,10 +44,10 @@ func depart(ctx context.Context, sendBy time.Time) (context.Context, *departure)
 	return ctx, d
 }
 
-// begin says that the header is written. It may be called again.
+// begin records that the header is being written. It may be called again.
 func (d *departure) begin() { d.once.Do(func() { close(d.begun) }) }
 
-// left reports whether the header has begun to leave, after the departure has ended in an error.
+// left reports whether the header began to leave. Call it after the request has failed.
 func (d *departure) left() bool {
 	select {
 	case <-d.begun:

@@ -11,19 +11,20 @@ import (
 	"syscall"
 )
 
-// dialer connects to targets that the policy permits. Name servers are asked through the resolver's own sockets, which the
-// policy does not judge.
+// dialer connects to targets permitted by the policy. Name servers are exempt from the policy,
+// because the resolver opens its own sockets.
 type dialer struct {
 	policy   *Policy
 	resolver *net.Resolver
 	tls      *tls.Config
 	limits   Limits
 	proxy    *proxy   // nil: none
-	streams  *streams // takes connections that speak HTTP/2
+	streams  *streams // HTTP/2 sessions; takes over new ones
 }
 
-// dial connects to a remote, measured by watch. The first address of a name that may not be called ends the attempt: trying the next one
-// would let a name server probe what is behind us.
+// dial connects to a remote and records its phases in watch. It stops at the first forbidden
+// address of a name, because an attempt at the next address would let a name server probe the
+// internal network.
 func (d *dialer) dial(ctx context.Context, to remote, watch *stopwatch) (*conn, error) {
 	ctx = watch.dialing(ctx)
 	if to.secure {
@@ -36,8 +37,8 @@ func (d *dialer) dial(ctx context.Context, to remote, watch *stopwatch) (*conn, 
 	return overTCP(c), nil
 }
 
-// dialTLS connects to address and verifies that the target is the host that was asked for. A connection that speaks HTTP/2 goes to
-// the streams, and the caller is told to look there.
+// dialTLS connects to address and verifies the target's certificate for the host. An HTTP/2
+// connection goes to streams, and the error is errUpgraded.
 func (d *dialer) dialTLS(ctx context.Context, address string, watch *stopwatch) (*conn, error) {
 	plain, err := d.connect(ctx, address)
 	if err != nil {
@@ -111,8 +112,8 @@ func (d *dialer) connect(ctx context.Context, address string) (net.Conn, error) 
 	return c, nil
 }
 
-// connectThrough connects to address through the proxy. The proxy is told an address, never the name: it could find another one
-// behind it than was judged.
+// connectThrough connects to address through the proxy. The proxy gets the checked IP address
+// instead of the name, because it could resolve the name to another address.
 func (d *dialer) connectThrough(ctx context.Context, host, address string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.limits.Connect)
 	defer cancel()
@@ -139,8 +140,8 @@ func (d *dialer) connectThrough(ctx context.Context, host, address string) (net.
 
 func denied(d Denial) error { return &fault{reason: EgressDenied, err: errDenied, denial: d} }
 
-// handshakeFault tells a session that was not agreed on from a connection that ended before anybody could: of the latter nobody said that it
-// will be the same the next time.
+// handshakeFault distinguishes a failed TLS negotiation from a connection that ended during the
+// handshake. The latter is a ConnectError, because it is a network failure and a retry may succeed.
 func handshakeFault(err error) error {
 	_, lost := errors.AsType[syscall.Errno](err)
 	if lost || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {

@@ -1,16 +1,18 @@
-// Package egress makes the outbound HTTP call of a run, and guards it.
+// Package egress makes the outbound HTTP call of a run, and guards it against SSRF.
 //
-// A [Client] sends what its users ask to wherever they say, so three things must hold whatever a target does:
+// Users choose the targets of a [Client], therefore it guarantees three properties for any target:
 //
-//   - Safe. The address that is about to be dialled is judged after the name was resolved, on every dial and every redirect hop:
-//     a name that changes its address between two look-ups gains nothing. [Policy] is the authority on which addresses may be
-//     called; it also checks URLs when they are registered, to tell users early, but no call relies on that check alone.
-//   - Exact. One [Client.Do] puts one request on the wire (one for each redirect that it was asked to follow). The standard
-//     transport silently repeats requests that it takes for harmless when a kept connection died, so connections are held and chosen
-//     here, and each request is handed to one of them. Only a request of which provably no byte left is sent again, once, on
-//     another connection.
-//   - Bounded. One timeout covers name, connection, request and the whole answer, and steps have limits inside it; the header and
-//     the body of an answer are read up to a cap and no further, and so is whatever else HTTP/2 may carry.
+//   - Safe. The dialer checks each address after name resolution, on every dial and every redirect.
+//     Therefore DNS rebinding does not bypass the check. [Policy] decides which addresses may be
+//     called. It also checks URLs at registration, but only for early feedback to users.
+//   - Exact. One [Client.Do] sends one request, and one more per followed redirect. The package has
+//     its own connection pools, because the standard transport silently repeats idempotent requests
+//     after a pooled connection has died. A request is sent again only if no byte of it left, once,
+//     on another connection.
+//   - Bounded. One timeout covers name resolution, connection, request and answer, and steps have
+//     timeouts inside it. The header and the body of an answer are read up to a limit, and a budget
+//     limits the other frames of HTTP/2.
 //
-// Every failure is an [Error] with a [Reason], whether a byte of the request may have left, and a text that is safe to show.
+// Every failure is an [Error]. It has a [Reason], a text that is safe to show, and whether a byte
+// of the request may have left.
 package egress

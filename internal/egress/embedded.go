@@ -10,11 +10,12 @@ var (
 	nat64Local  = netip.MustParsePrefix("64:ff9b:1::/48")  // RFC 8215
 	sixToFour   = netip.MustParsePrefix("2002::/16")       // RFC 3056
 	teredo      = netip.MustParsePrefix("2001::/32")       // RFC 4380
-	isatapLocal = [4]byte{0, 0, 0x5e, 0xfe}                // RFC 5214; the begin of the interface's half
+	isatapLocal = [4]byte{0, 0, 0x5e, 0xfe}                // RFC 5214; first half of the interface identifier
 	isatapWorld = [4]byte{2, 0, 0x5e, 0xfe}
 )
 
-// inside returns the IPv4 address that a router or this machine would make of addr, where the form of addr alone says that it is one.
+// inside returns the IPv4 address that a router or this machine would derive from addr, if the form
+// of addr alone identifies it.
 func inside(addr netip.Addr) (netip.Addr, bool) {
 	if !addr.Is6() {
 		return netip.Addr{}, false
@@ -32,8 +33,9 @@ func inside(addr netip.Addr) (netip.Addr, bool) {
 	}
 }
 
-// carried returns every IPv4 address that addr may stand for. Behind the prefix that is for translators of one's own, it depends on the
-// translator where the address lies: by RFC 6052 at one of these places.
+// carried returns every IPv4 address that addr may stand for. In the prefix of local NAT64
+// translators, its position depends on the length of the translator's prefix (RFC 6052), so carried
+// returns all of them.
 func carried(addr netip.Addr) []netip.Addr {
 	if !addr.Is6() {
 		return nil
@@ -45,7 +47,7 @@ func carried(addr netip.Addr) []netip.Addr {
 			netip.AddrFrom4([4]byte{b[6], b[7], b[9], b[10]}), netip.AddrFrom4([4]byte{b[7], b[9], b[10], b[11]}),
 			netip.AddrFrom4([4]byte(b[9:13])), netip.AddrFrom4([4]byte(b[12:])),
 		}
-	case teredo.Contains(addr): // Of its server beside that of the client.
+	case teredo.Contains(addr): // A Teredo address carries the server's address and the client's.
 		client, _ := inside(addr)
 		return []netip.Addr{netip.AddrFrom4([4]byte(b[4:8])), client}
 	}

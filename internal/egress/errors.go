@@ -14,35 +14,35 @@ import (
 // Reason is the class of a failed call.
 type Reason string
 
-// The reasons.
+// Values of [Reason].
 const (
-	DNSError      Reason = "dns_error"      // the host name could not be resolved
+	DNSError      Reason = "dns_error"      // the name resolution failed
 	ConnectError  Reason = "connect_error"  // no connection
 	TLSError      Reason = "tls_error"      // no trusted TLS session
-	Timeout       Reason = "timeout"        // the exchange took longer than it may
-	EgressDenied  Reason = "egress_denied"  // refused by our own rules
-	ProtocolError Reason = "protocol_error" // the answer is not HTTP as it should be
-	// ResponseTooLarge is a header of the answer with more bytes or fields than may be. A body that is too long is cut instead.
+	Timeout       Reason = "timeout"        // a timeout of the exchange expired
+	EgressDenied  Reason = "egress_denied"  // refused by the egress rules
+	ProtocolError Reason = "protocol_error" // the answer is not valid HTTP
+	// ResponseTooLarge is a header with too many bytes or fields. A long body is truncated instead.
 	ResponseTooLarge Reason = "response_too_large"
 	ConnectionLost   Reason = "connection_lost" // the connection ended before the answer did
-	RedirectLimit    Reason = "redirect_limit"  // one redirect more than may be followed
-	RedirectDenied   Reason = "redirect_denied" // a redirect to where no call may go
-	Canceled         Reason = "canceled"        // the caller gave up
-	Late             Reason = "start_expired"   // its first byte would have left too late, so none did
+	RedirectLimit    Reason = "redirect_limit"  // more redirects than the limit
+	RedirectDenied   Reason = "redirect_denied" // a redirect to a forbidden target
+	Canceled         Reason = "canceled"        // the caller cancelled the context
+	Late             Reason = "start_expired"   // the send deadline passed or Confirm refused, so no byte was sent
 )
 
-// Error is a call that has no complete answer.
+// Error is a call without a complete answer.
 type Error struct {
 	Reason Reason
 	Sent   bool // a byte of a request may have reached the target
 	Phases Phases
-	Err    error // the cause, for programs; its text may name addresses and is not safe to show
+	Err    error // cause, for programs; its text may hold addresses and is not safe to show
 
-	target string // scheme, host and path; empty where the URL itself is refused
+	target string // scheme, host and path; empty if the URL itself is refused
 }
 
-// Error returns a text that is safe to show: it holds the scheme, host and path of the target, and no query, header, address
-// or text of the target's.
+// Error returns a text that is safe to show. It holds the scheme, host and path of the target, but
+// no query, header, address or text from the target.
 func (e *Error) Error() string {
 	text := string(e.Reason) + ": " + explain(e.Reason, e.Err)
 	if e.target == "" {
@@ -54,7 +54,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Causes that are decisions of ours.
+// Causes detected by this package.
 var (
 	errDenied       = errors.New("the address may not be called")
 	errLimit        = errors.New("too many redirects")
@@ -76,12 +76,12 @@ var (
 	errUpgraded     = errors.New("the target speaks HTTP/2")
 )
 
-// fault is a failure whose reason is known where it happens.
+// fault is a failure with a known reason.
 type fault struct {
 	reason Reason
 	err    error
-	denial Denial // the rule that refused; empty: none did
-	final  bool   // says why the exchange was ended, so that its end is no explanation
+	denial Denial // rule that refused the call; empty: none
+	final  bool   // the reason stands even if the context has ended
 }
 
 func (f *fault) Error() string { return f.err.Error() }
@@ -92,8 +92,8 @@ type refusal struct{ violation *Violation }
 
 func (r refusal) Error() string { return r.violation.Code + ": " + r.violation.Message }
 
-// reasonOf classifies err. The end of ctx comes first: it may have caused any other failure. lost says that the connection itself
-// failed.
+// reasonOf classifies err. The end of ctx has priority, because it may have caused any other
+// failure. The argument lost means that the connection itself failed.
 func reasonOf(ctx context.Context, err error, lost bool) Reason {
 	known, ok := errors.AsType[*fault](err)
 	switch {
@@ -112,7 +112,8 @@ func reasonOf(ctx context.Context, err error, lost bool) Reason {
 	}
 }
 
-// explain says what happened in words of ours: texts of the network and of targets carry addresses and worse.
+// explain describes a failure in fixed texts, because texts of the network and of targets may
+// contain addresses or secrets.
 func explain(reason Reason, err error) string {
 	switch reason {
 	case DNSError:
@@ -234,16 +235,16 @@ func explainTLS(err error) string {
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return "the target does not speak TLS on this port"
 	}
-	if alert, ok := errors.AsType[*net.OpError](err); ok && isAlert(err) { // One of a list of texts of the standard library.
+	if alert, ok := errors.AsType[*net.OpError](err); ok && isAlert(err) { // The text comes from a fixed list of the standard library.
 		return "the target refused the TLS session: " + strings.TrimPrefix(alert.Err.Error(), "tls: ")
 	}
 	return "no TLS session could be agreed on"
 }
 
-// isAlert reports whether err is the word by which a target ends a TLS session.
+// isAlert reports whether err is a TLS alert from the target.
 func isAlert(err error) bool {
 	remote, ok := errors.AsType[*net.OpError](err)
-	return ok && remote.Op == "remote error" // What package crypto/tls calls it.
+	return ok && remote.Op == "remote error" // The name in package crypto/tls.
 }
 
 func explainRefusal(reason Reason, err error) string {
@@ -256,7 +257,7 @@ func explainRefusal(reason Reason, err error) string {
 	return "the target is not a permitted destination"
 }
 
-// safeURL returns what may be shown of u.
+// safeURL returns the scheme, host and path of u.
 func safeURL(u *url.URL) string {
 	return u.Scheme + "://" + u.Host + u.EscapedPath()
 }

@@ -11,58 +11,59 @@ import (
 	"time"
 )
 
-// hop is one request of an exchange: the first, or one that a redirect asked for.
+// hop is one request of an exchange: the first, or a redirected one.
 type hop struct {
 	method string
 	url    *url.URL
-	header http.Header // the user's
+	header http.Header // user's header fields
 	body   []byte
 }
 
-// bounds are those of what an exchange takes in.
+// bounds are the limits of an exchange.
 type bounds struct {
 	body      int64 // bytes of the answer's body
-	tail      int64 // bytes of its end beside them
+	tail      int64 // bytes of the tail, beside the body
 	redirects int
 }
 
-// exchange is one call from the first request to the last byte of the answer that counts.
+// exchange is one call, from the first request to the last byte of the final answer.
 type exchange struct {
 	client      *Client
-	first       *wire // of the first hop
-	wire        *wire // of the hop under way
-	tls         *TLS  // the setting of wire; nil: the usual one
+	first       *wire // transport of the first hop
+	wire        *wire // transport of the current hop
+	tls         *TLS  // TLS setting of wire; nil: the default
 	allowance   *Allowance
 	meta        http.Header
 	credentials []string
 	sendBy      time.Time
-	extended    func() time.Time   // see Request
-	confirm     Confirmation       // zero from the second hop on: the first byte has left
-	place       Place              // at the host of the hop
-	hop         hop                // the request under way
-	cancel      context.CancelFunc // ends the whole exchange
-	patience    patience
-	began       time.Time
-	phases      Phases
-	sent        bool
+	extended    func() time.Time // see Request
+	// confirm is zero after the first hop, because the first byte has left by then.
+	confirm  Confirmation
+	place    Place              // semaphore slot for the host of the hop
+	hop      hop                // current request
+	cancel   context.CancelFunc // ends the whole exchange
+	patience patience
+	began    time.Time
+	phases   Phases
+	sent     bool
 }
 
-// attempt is one request handed to a transport.
+// attempt is one request on one connection.
 type attempt struct {
 	exchange *exchange
 	to       remote
 	watch    stopwatch
 	sendBy   time.Time // see Request
-	conn     *conn     // nil until there is one
-	mark     int64     // what had been written to conn before
-	session  *session  // over HTTP/2; the connection is shared then
-	heard    int64     // what had been read from conn before
+	conn     *conn     // nil before the connection is ready
+	mark     int64     // bytes written to conn before this request
+	session  *session  // HTTP/2 session, which shares conn; nil: HTTP/1.1
+	heard    int64     // bytes read from conn before this request
 	left     bool      // over HTTP/2: the request may have been written
 	reused   bool
 	interims int // bytes of interim answers
 }
 
-// leave says that the exchange is over.
+// leave releases the transports at the end of the exchange.
 func (x *exchange) leave() {
 	x.first.leave()
 	if x.wire != x.first {
@@ -70,7 +71,7 @@ func (x *exchange) leave() {
 	}
 }
 
-// run visits the target and then wherever it redirects to, as far as may be.
+// run sends the first request and follows redirects up to the limit.
 func (x *exchange) run(ctx context.Context, may bounds) (Response, error) {
 	asked := x.hop.url
 	for followed := 0; ; followed++ {
@@ -88,16 +89,16 @@ func (x *exchange) run(ctx context.Context, may bounds) (Response, error) {
 	}
 }
 
-// visit makes one hop. It returns the hop that must follow, or nil where the answer is the final one.
+// visit makes one hop. It returns the next hop, or nil if the answer is final.
 func (x *exchange) visit(ctx context.Context, may bounds, followed int) (Response, *hop, error) {
 	hopCtx, cancel := ctx, x.cancel
-	if may.redirects > 0 { // Giving up the rest of this answer must not end what follows it.
+	if may.redirects > 0 { // A context of its own, because drain cancels it before the next hop.
 		hopCtx, cancel = context.WithCancel(ctx)
 		defer cancel()
 	}
 	if err := x.place.Move(hopCtx, serverOf(x.hop.url)); err != nil {
 		err = &fault{reason: Timeout, err: errBusyHost}
-		if x.sent { // To whoever redirected.
+		if x.sent { // The redirecting target got a request.
 			err = &fault{reason: Timeout, err: errors.Join(errLate, err)}
 		}
 		return Response{}, nil, x.fail(ctx, err, false)
@@ -130,8 +131,8 @@ func (x *exchange) visit(ctx context.Context, may bounds, followed int) (Respons
 	return response, nil, nil
 }
 
-// send puts the request of the hop on the wire, once, and returns the head of the answer. A kept connection may turn out to be
-// dead before a byte of the request left; then, and only then, the request goes out through a fresh one.
+// send sends the request of the hop and returns the head of the answer. It repeats the request on a
+// new connection only if the pooled connection was dead before any byte of the request left.
 func (x *exchange) send(ctx context.Context) (*http.Response, *attempt, error) {
 	asked := asksGzip(x.hop.method, x.hop.header)
 	at := x.attempt()
@@ -143,7 +144,8 @@ func (x *exchange) send(ctx context.Context) (*http.Response, *attempt, error) {
 	}
 	if err != nil {
 		left := at.sent()
-		if !left && at.late() && !errors.Is(ctx.Err(), context.Canceled) { // Whoever gave it up says why.
+		// A cancelled context has the caller's reason.
+		if !left && at.late() && !errors.Is(ctx.Err(), context.Canceled) {
 			err = &fault{reason: x.lateness(), err: errors.Join(errLate, err), final: true}
 		}
 		x.sent = left || x.sent
@@ -156,7 +158,7 @@ func (x *exchange) send(ctx context.Context) (*http.Response, *attempt, error) {
 		return nil, at, err
 	}
 	x.sent = true
-	at.watch.enter(transferring) // Where an interim answer came first, nothing told of the begin of this one.
+	at.watch.enter(transferring) // After an interim answer, the first byte of this one has no trace event.
 	if err := unfit(answer); err != nil {
 		answer.Body.Close()
 		return nil, at, err
@@ -168,7 +170,8 @@ func (x *exchange) send(ctx context.Context) (*http.Response, *attempt, error) {
 	return answer, at, nil
 }
 
-// lateness is the reason of a hop that would have begun too late: behind a redirect, something has been sent already.
+// lateness returns the reason of a missed send deadline. After a redirect it is Timeout, because an
+// earlier request has been sent.
 func (x *exchange) lateness() Reason {
 	if x.sent {
 		return Timeout
@@ -176,7 +179,7 @@ func (x *exchange) lateness() Reason {
 	return Late
 }
 
-// unfit returns why the head of an answer is none that a call may end with, or nil.
+// unfit returns a fault if the head of an answer is invalid as a final answer, or nil.
 func unfit(answer *http.Response) error {
 	switch {
 	case answer.StatusCode == http.StatusSwitchingProtocols:
@@ -190,8 +193,8 @@ func unfit(answer *http.Response) error {
 	}
 }
 
-// repeatable reports whether the request of an attempt that failed may go out once more: a kept connection was dead before a byte of it left,
-// and it may still begin.
+// repeatable reports whether the request of a failed attempt may be sent again: its pooled
+// connection was dead before any byte left, and the send deadline has not passed.
 func (a *attempt) repeatable() bool { return a.reused && !a.sent() && !a.late() }
 
 func (x *exchange) attempt() *attempt {
@@ -199,8 +202,8 @@ func (x *exchange) attempt() *attempt {
 	return &attempt{exchange: x, to: to, sendBy: x.sendBy}
 }
 
-// leaveBy returns until when the request of the hop may begin, and asks whoever sends it where what they knew is too old by now; zero: at any
-// time. There is a connection for it.
+// leaveBy returns the send deadline of the hop; zero: none. If the caller's decision has expired,
+// it asks for a new one. Call it once a connection is ready.
 func (x *exchange) leaveBy(ctx context.Context) time.Time {
 	if x.confirm.Ask == nil {
 		return x.sendBy
@@ -211,7 +214,7 @@ func (x *exchange) leaveBy(ctx context.Context) time.Time {
 	}
 	switch {
 	case !may:
-		return x.began // Which is over.
+		return x.began // An instant in the past.
 	case x.sendBy.IsZero() || until.Before(x.sendBy):
 		return until
 	default:
@@ -219,7 +222,7 @@ func (x *exchange) leaveBy(ctx context.Context) time.Time {
 	}
 }
 
-// tooMany reports whether header has more fields than anybody needs.
+// tooMany reports whether header has more than maxHeaderFields fields.
 func tooMany(header http.Header) bool {
 	fields := 0
 	for _, values := range header {
@@ -228,7 +231,7 @@ func tooMany(header http.Header) bool {
 	return fields > maxHeaderFields
 }
 
-// request is the request of the hop, for one connection.
+// request returns the request of the hop for one connection.
 func (x *exchange) request() *http.Request {
 	r := &http.Request{
 		Method: x.hop.method,
@@ -246,10 +249,11 @@ func (x *exchange) request() *http.Request {
 	return r
 }
 
-// gzipOnly is the value of a header that many requests share; nobody writes to it.
+// gzipOnly is a header value shared by many requests; read-only.
 var gzipOnly = []string{"gzip"}
 
-// fail describes err as the end of the exchange. lost says that the connection itself failed.
+// fail returns err as the error of the exchange. The argument lost means that the connection itself
+// failed.
 func (x *exchange) fail(ctx context.Context, err error, lost bool) *Error {
 	x.phases.Total = time.Since(x.began)
 	if cause := x.patience.lost(); cause != nil && ctx.Err() != nil {

@@ -11,35 +11,38 @@ const (
 
 	frameData   = 0x0
 	frameGoAway = 0x7
-	frameLast   = 0x9      // that HTTP/2 itself defines
-	budgetFirst = 8 << 20  // what a connection may cost before anything was asked of it
-	budgetMax   = 64 << 20 // what it can save up
+	frameLast   = 0x9      // highest frame type defined by HTTP/2 itself
+	budgetFirst = 8 << 20  // initial budget of a connection
+	budgetMax   = 64 << 20 // maximum budget
 	perStream   = 256 << 10
 	perSecond   = 1 << 20
-	strangeCost = 64 << 10 // of a frame that HTTP/2 does not define: the transport skips it, and writes a line of log
-	controlCost = 4 << 10  // of a frame that carries no body: all of its work is ours, and none of its bytes are the target's cost
-	dataCost    = 64       // of a frame of a body, besides its bytes
-	readCredit  = 8        // for each byte of a body that its reader took
+	// Cost of an unknown frame type, because the transport skips it but writes a log line.
+	strangeCost = 64 << 10
+	// Cost of a frame without a body, because it is cheap for the target but costs us work.
+	controlCost = 4 << 10
+	dataCost    = 64 // cost of a DATA frame, beside its bytes
+	readCredit  = 8  // grant per byte of a body that a reader took
 )
 
-// frames watches what a target sends over HTTP/2 and ends the connection where that is not in proportion to what was asked of it.
-// Headers and bodies have caps of their own; settings, pings, resets, empty frames and bodies of requests that have ended have none.
+// frames limits the cost of incoming HTTP/2 frames by a budget and ends the connection when it is
+// spent. Settings, pings, resets, empty frames and bodies of ended requests count here, because the
+// caps for headers and bodies do not cover them.
 type frames struct {
 	mu     sync.Mutex
 	header [frameHeader]byte
-	have   int // bytes of header
-	rest   int // bytes of the frame that are still to come
+	have   int // bytes of header so far
+	rest   int // remaining bytes of the current frame
 	budget int64
 	filled time.Time
-	away   bool // the target lets the connection end
+	away   bool // the target sent GOAWAY
 }
 
 func newFrames() *frames { return &frames{budget: budgetFirst, filled: time.Now()} }
 
-// opened grants what the answer to one more request needs.
+// opened grants the budget for the answer to one more request.
 func (f *frames) opened() { f.grant(perStream) }
 
-// took grants what follows n bytes of a body that a reader wanted.
+// took grants budget for n bytes that a reader took from a body.
 func (f *frames) took(n int) { f.grant(int64(n) * readCredit) }
 
 func (f *frames) grant(n int64) {
@@ -48,14 +51,14 @@ func (f *frames) grant(n int64) {
 	f.budget = min(f.budget+n, budgetMax)
 }
 
-// leaving reports whether the target announced the end of the connection.
+// leaving reports whether the target has announced the end of the connection (GOAWAY).
 func (f *frames) leaving() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.away
 }
 
-// note takes in what was read. It reports false where the target has sent too much.
+// note charges the bytes p read from the connection. It returns false if the budget is spent.
 func (f *frames) note(p []byte) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -80,7 +83,7 @@ func (f *frames) note(p []byte) bool {
 	return f.budget >= 0
 }
 
-// charge takes the cost of the frame that begins.
+// charge deducts the cost of the frame in header.
 func (f *frames) charge() {
 	f.rest = int(binary.BigEndian.Uint32(f.header[:4]) >> 8)
 	switch kind := f.header[3]; {
@@ -96,7 +99,8 @@ func (f *frames) charge() {
 	}
 }
 
-// refill grants what time brings. It is asked for only when nothing is left.
+// refill grants budget for the elapsed time. It is called only when the budget is negative, because
+// each call reads the clock.
 func (f *frames) refill() {
 	now := time.Now()
 	f.budget += int64(now.Sub(f.filled).Seconds() * perSecond)

@@ -10,19 +10,19 @@ const (
 	maxHeaderValue = 8 << 10 // bytes
 )
 
-// CheckHeader returns what is wrong with a header that a user wants to be sent, or nil. Whether a name occurs twice in a set of
-// headers is for the caller to check.
+// CheckHeader returns the violation of a user's header field, or nil. The caller checks for
+// duplicate names.
 func CheckHeader(name, value string) *Violation {
 	if v := checkSent(name, value); v != nil {
 		return v
 	}
-	if signs(name) { // Signing would replace it without a word.
+	if signs(name) { // Because signing would silently replace it.
 		return forbiddenHeader()
 	}
 	return nil
 }
 
-// checkSent returns what is wrong with a header of a request, a signature's included, or nil.
+// checkSent returns the violation of any header field of a request, including a signature, or nil.
 func checkSent(name, value string) *Violation {
 	switch {
 	case name == "" || strings.ContainsFunc(name, notToken):
@@ -50,7 +50,7 @@ func forbiddenHeader() *Violation {
 	}
 }
 
-// signs reports whether a header is one of the three of a signature by Standard Webhooks.
+// signs reports whether a header belongs to a signature by Standard Webhooks.
 func signs(name string) bool {
 	switch strings.ToLower(name) {
 	case "webhook-id", "webhook-timestamp", "webhook-signature":
@@ -60,7 +60,7 @@ func signs(name string) bool {
 	}
 }
 
-// notToken reports whether r may not be part of a token by RFC 9110.
+// notToken reports whether r is outside the token characters of RFC 9110.
 func notToken(r rune) bool {
 	switch {
 	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9':
@@ -74,7 +74,7 @@ func isControl(r rune) bool {
 	return r < ' ' && r != '\t' || r == 0x7f
 }
 
-// reserved reports whether name, in lower case, belongs to the connection or to Rubato.
+// reserved reports whether the header name, in lower case, belongs to the connection or to Rubato.
 func reserved(name string) bool {
 	switch name {
 	case "host", "content-length", "transfer-encoding", "trailer", "te", "upgrade", "expect", "keep-alive", "connection",
@@ -85,8 +85,8 @@ func reserved(name string) bool {
 	}
 }
 
-// credential reports whether a header named name probably authenticates its sender, and so must not follow a redirect to
-// another host.
+// credential reports whether a header of this name probably carries credentials, so that it must
+// not follow a redirect to another host.
 func credential(name string) bool {
 	name = strings.ToLower(name)
 	for _, word := range []string{
@@ -99,12 +99,13 @@ func credential(name string) bool {
 	return false
 }
 
-// Header returns the header that a request is sent with, beside what the connection adds, such as Host and Content-Length.
+// Header returns the header of a request, without the fields of the connection, such as Host and
+// Content-Length.
 func (c *Client) Header(r Request) http.Header { return c.wireHeader(r.Header, r.Meta) }
 
-// wireHeader returns the header of a request: the user's, and meta over it.
+// wireHeader merges the user's header with meta, which has priority.
 func (c *Client) wireHeader(user, meta http.Header) http.Header {
-	header := make(http.Header, len(user)+len(meta)+2) // With User-Agent and Accept-Encoding.
+	header := make(http.Header, len(user)+len(meta)+2) // Room for User-Agent and Accept-Encoding.
 	header["User-Agent"] = c.userAgent
 	for _, set := range []http.Header{user, meta} {
 		for name, values := range set {

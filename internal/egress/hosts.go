@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// Allowance is what one tenant may call besides what everybody may. It is compared by its address: hand the same one with every
-// request of a tenant.
+// Allowance is a tenant's addition to the operator's allow list. Requests with equal content share
+// connections. Do not change it after its first use.
 type Allowance struct {
 	Prefixes []netip.Prefix
-	Hosts    []string // as in [Rules]
+	Hosts    []string // see [Rules]
 }
 
-// hostPattern is an entry of an allow-list of hosts.
+// hostPattern is an entry of the allow list of hosts.
 type hostPattern struct {
-	name  string // in lower case; without the star
-	below bool   // every name below name, not name itself
-	port  uint16 // zero: whatever the policy for ports permits
+	name  string // lower case, without the wildcard
+	below bool   // covers all subdomains of name, but not name itself
+	port  uint16 // zero: all ports that the policy permits
 }
 
-// ValidHost reports whether text can be an entry of an allow-list of hosts.
+// ValidHost reports whether text is a valid entry of the allow list of hosts.
 func ValidHost(text string) bool {
 	_, ok := parseHostPattern(text)
 	return ok
@@ -65,7 +65,7 @@ func (h hostPattern) matches(name string, port uint16) bool {
 	return name == h.name
 }
 
-// hostKey returns host as patterns hold it.
+// hostKey returns host in the normal form of patterns.
 func hostKey(host string) string {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return addr.Unmap().String()
@@ -73,7 +73,7 @@ func hostKey(host string) string {
 	return normalName(host)
 }
 
-// namesHost reports whether the allow-list of hosts names host, for port.
+// namesHost reports whether the allow list covers host on port.
 func (p *Policy) namesHost(host string, port uint16) bool {
 	if len(p.hosts) == 0 {
 		return false
@@ -82,8 +82,8 @@ func (p *Policy) namesHost(host string, port uint16) bool {
 	return slices.ContainsFunc(p.hosts, func(h hostPattern) bool { return h.matches(key, port) })
 }
 
-// namesPort reports whether the allow-list of hosts names host with this very port: the operator's word that even an address of
-// Rubato itself may be called.
+// namesPort reports whether the allow list covers host with exactly this port. Only such an entry
+// opens an address of Rubato itself.
 func (p *Policy) namesPort(host string, port uint16) bool {
 	key := hostKey(host)
 	return slices.ContainsFunc(p.hosts, func(h hostPattern) bool { return h.port != 0 && h.matches(key, port) })

@@ -7,34 +7,36 @@ import (
 	"time"
 )
 
-// keptLook is how often the connections that are kept are looked at: those that are too old, or that the target has closed, go.
+// keptLook is the interval of the idle-pool cleanup. It closes connections that are past the idle
+// timeout or closed by the target.
 const keptLook = idleConnTimeout / 6
 
-// remote is where a connection of HTTP/1.1 leads to.
+// remote is the destination of an HTTP/1.1 connection.
 type remote struct {
 	secure  bool   // over TLS
 	address string // host and port
 }
 
-// kept are the idle connections of HTTP/1.1 of a wire. Nobody reads from them, so whoever takes one looks first whether it is still good.
+// kept is the idle connection pool for HTTP/1.1 of a transport. No goroutine reads from idle
+// connections, therefore take checks each one first.
 type kept struct {
 	mu      sync.Mutex
-	remotes map[remote][]*idle // the one that was used last at the end, and taken first
-	all     *list.List         // of *idle, likewise
-	watch   *time.Timer        // nil while none are kept
+	remotes map[remote][]*idle // most recently used last; take starts there
+	all     *list.List         // of *idle, most recently used last
+	watch   *time.Timer        // cleanup timer; nil while the pool is empty
 }
 
-// idle is a connection that is kept.
+// idle is a connection in the pool.
 type idle struct {
 	conn  *conn
 	to    remote
 	since time.Time
-	place *list.Element // nil once it was taken
+	place *list.Element // nil when it is out of the pool
 }
 
 func newKept() *kept { return &kept{remotes: make(map[remote][]*idle), all: list.New()} }
 
-// take returns a good connection to a remote, which is the caller's from now on, or nil.
+// take removes a usable connection to a remote from the pool, or returns nil. The caller owns it.
 func (k *kept) take(to remote) *conn {
 	for {
 		c := k.pop(to)
@@ -57,7 +59,8 @@ func (k *kept) pop(to remote) *conn {
 	return last.conn
 }
 
-// keep takes back a connection whose last answer was read to its end. Where there are too many, one that was not used for longer is closed.
+// keep returns a connection to the pool after its answer was read to the end. If the pool is full,
+// it closes the least recently used connection: of the same remote at its bound, else of all.
 func (k *kept) keep(to remote, c *conn) {
 	if surplus := k.push(&idle{conn: c, to: to, since: time.Now()}); surplus != nil {
 		_ = surplus.Close()
@@ -84,7 +87,7 @@ func (k *kept) push(i *idle) (surplus *conn) {
 	return surplus
 }
 
-// remove takes a connection out. The caller holds mu.
+// remove takes a connection out of the pool. The caller holds mu.
 func (k *kept) remove(i *idle) {
 	k.all.Remove(i.place)
 	i.place = nil
@@ -94,13 +97,13 @@ func (k *kept) remove(i *idle) {
 		return
 	}
 	at := len(there) - 1
-	for there[at] != i { // Mostly it is the last one.
+	for there[at] != i { // Usually the last one.
 		at--
 	}
 	k.remotes[i.to] = slices.Delete(there, at, at+1)
 }
 
-// look closes what is too old, or of no use any more, and looks again while anything is kept.
+// look closes expired and broken connections, and reschedules itself while the pool is not empty.
 func (k *kept) look() {
 	for _, i := range k.list() {
 		if (time.Since(i.since) >= idleConnTimeout || i.conn.unread()) && k.forget(i) {
@@ -116,7 +119,7 @@ func (k *kept) look() {
 	k.watch.Reset(keptLook)
 }
 
-// forget takes a connection out, unless somebody has taken it meanwhile.
+// forget takes a connection out of the pool. It returns false if a concurrent call has taken it.
 func (k *kept) forget(i *idle) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -137,7 +140,7 @@ func (k *kept) list() []*idle {
 	return list
 }
 
-// close closes all that are kept now.
+// close closes all connections in the pool.
 func (k *kept) close() {
 	for _, i := range k.list() {
 		if k.forget(i) {

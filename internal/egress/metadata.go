@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// metadataAddresses hand credentials of their machine to whoever asks. No allow-list opens these.
+// metadataAddresses are metadata services, which hand out credentials of their machine. No allow
+// list opens them.
 var metadataAddresses = addresses(
 	"169.254.169.254",              // nearly every cloud
 	"168.63.129.16",                // Azure's wire server
@@ -28,7 +29,8 @@ func addresses(texts ...string) map[netip.Addr]bool {
 	return set
 }
 
-// metadata reports whether addr, which is not IPv4-mapped, is a metadata service or may lead to one in another form.
+// metadata reports whether addr is a metadata service, or carries the address of one. The caller
+// unmaps IPv4-mapped addresses.
 func metadata(addr netip.Addr) bool {
 	addr = addr.WithZone("")
 	return metadataAddresses[addr] || slices.ContainsFunc(carried(addr), func(one netip.Addr) bool { return metadataAddresses[one] })

@@ -9,13 +9,14 @@ import (
 	"time"
 )
 
-// ownLookup bounds the look-up of the name of an own address. It happens only for calls to a port of ours.
+// ownLookup bounds the resolution of an own name. It is rare, because only calls to an own port
+// need it.
 const ownLookup = 2 * time.Second
 
 // ownAddress is a listener of Rubato itself, or an address of its database.
 type ownAddress struct {
-	name string     // where it is known by name; then addr is not valid
-	addr netip.Addr // unspecified: every address of this machine
+	name string     // host name; then addr is invalid
+	addr netip.Addr // unspecified: all addresses of this machine
 	port uint16
 }
 
@@ -41,8 +42,8 @@ func ownAddresses(texts []string) []ownAddress {
 	return list
 }
 
-// isOwn reports whether target is an address of ours. A name of ours that cannot be resolved now may be anything: then the answer is
-// yes.
+// isOwn reports whether target is an own address. It returns true if an own name cannot be
+// resolved, because the name may stand for target.
 func (p *Policy) isOwn(ctx context.Context, resolver *net.Resolver, target netip.AddrPort) bool {
 	addr := target.Addr().Unmap()
 	for _, own := range p.own {
@@ -56,7 +57,7 @@ func (p *Policy) isOwn(ctx context.Context, resolver *net.Resolver, target netip
 	return false
 }
 
-// isOwnURL is isOwn without a look-up, for what a URL says by itself.
+// isOwnURL is isOwn by the text of a URL, without name resolution.
 func (p *Policy) isOwnURL(host string, port uint16) bool {
 	addr, err := netip.ParseAddr(host)
 	name := normalName(host)
@@ -97,7 +98,8 @@ func (o ownAddress) covers(addr netip.Addr) bool {
 	return addr.IsLoopback() || addr.IsUnspecified() || ofThisMachine(addr)
 }
 
-// ofThisMachine reports whether an interface of this machine has addr. Where the interfaces cannot be read, it may.
+// ofThisMachine reports whether an interface of this machine has addr. It returns true if the
+// interfaces cannot be read.
 func ofThisMachine(addr netip.Addr) bool {
 	list, err := net.InterfaceAddrs()
 	if err != nil {

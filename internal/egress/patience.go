@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// patience ends an exchange whose answer began and then does not come on. Where the timeout of the whole is shorter than a limit, it
-// ends the exchange first, and nothing is watched.
+// patience holds the timeouts of an answer's header and of pauses in its body. A limit that is not
+// shorter than the total timeout is not applied, because the total timeout covers it.
 type patience struct {
 	limits  Limits
 	timeout time.Duration
@@ -18,14 +18,14 @@ type patience struct {
 	cause error
 }
 
-// begun says that the first byte of an answer came. Its header must be complete within its limit.
+// begun starts the timeout of the header at the first byte of an answer.
 func (p *patience) begun(cancel context.CancelFunc) {
 	if p.timeout > p.limits.Header {
 		p.start(p.limits.Header, errSlowHeader, cancel)
 	}
 }
 
-// follow returns body, given up when no byte of it comes for too long.
+// follow returns body with an idle timeout for each read.
 func (p *patience) follow(body io.ReadCloser, cancel context.CancelFunc) io.ReadCloser {
 	if p.timeout <= p.limits.Idle {
 		return body
@@ -47,7 +47,7 @@ func (p *patience) start(limit time.Duration, cause error, cancel context.Cancel
 	})
 }
 
-// stop ends the watch.
+// stop cancels the running timer.
 func (p *patience) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,14 +57,14 @@ func (p *patience) stop() {
 	}
 }
 
-// lost returns why the exchange was given up, or nil.
+// lost returns the timeout that ended the exchange, or nil.
 func (p *patience) lost() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.cause
 }
 
-// watched is a body that is watched while it is read.
+// watched is a body with an idle timeout.
 type watched struct {
 	io.ReadCloser
 
@@ -72,7 +72,7 @@ type watched struct {
 	cancel   context.CancelFunc
 }
 
-// Read reads what comes in time.
+// Read reads from the body within the idle timeout.
 func (w *watched) Read(b []byte) (int, error) {
 	w.patience.start(w.patience.limits.Idle, errIdleBody, w.cancel)
 	n, err := w.ReadCloser.Read(b)

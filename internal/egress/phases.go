@@ -7,18 +7,21 @@ import (
 	"time"
 )
 
-// Phases tells where the time of an exchange went. A phase that did not happen, such as connecting on a kept connection, is
-// zero. With redirects each phase is the sum over all hops; Total also covers what lies between phases.
+// Phases is the duration of each phase of an exchange. A skipped phase is zero, e.g. Connect on a
+// pooled connection. With redirects, each phase is the sum of all hops. Total also covers the time
+// between phases.
 type Phases struct {
-	DNS      time.Duration // resolving the name
-	Connect  time.Duration // TCP
-	TLS      time.Duration // handshake
-	Wait     time.Duration // from having a connection to the first byte of the answer: sending and the target's work
-	Transfer time.Duration // from the first to the last byte read of the answer
-	Total    time.Duration // the whole exchange
+	DNS     time.Duration // name resolution
+	Connect time.Duration // TCP
+	TLS     time.Duration // handshake
+	// Wait is the time from a ready connection to the first byte of the answer: sending and the
+	// target's work.
+	Wait     time.Duration
+	Transfer time.Duration // first to last byte read of the answer
+	Total    time.Duration // whole exchange
 }
 
-// phase is a step of one attempt; they come in this order.
+// phase is a step of one attempt, in ascending order.
 type phase int
 
 const (
@@ -31,8 +34,8 @@ const (
 	over
 )
 
-// stopwatch attributes the time of one attempt to its phases. A name with several addresses is dialled at more than one of them, which may go
-// on for a moment after one has answered: such late news name an earlier phase and are ignored.
+// stopwatch measures the phases of one attempt. It ignores events of earlier phases, because
+// parallel dials to several addresses of a name may continue after one has succeeded.
 type stopwatch struct {
 	mu      sync.Mutex
 	current phase
@@ -40,7 +43,7 @@ type stopwatch struct {
 	spent   [over]time.Duration
 }
 
-// enter ends the current phase and begins p, which must come later.
+// enter ends the current phase and begins p. It ignores a p that is not later.
 func (w *stopwatch) enter(p phase) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -54,7 +57,7 @@ func (w *stopwatch) enter(p phase) {
 	w.current, w.since = p, now
 }
 
-// resume takes back that the answer began: it was another wait until then.
+// resume returns to the waiting phase after an interim answer.
 func (w *stopwatch) resume() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -66,7 +69,7 @@ func (w *stopwatch) resume() {
 	w.current, w.since = waiting, now
 }
 
-// addTo ends the current phase and adds all of them to p.
+// addTo ends the current phase and adds all phases to p.
 func (w *stopwatch) addTo(p *Phases) {
 	w.enter(over)
 	w.mu.Lock()
@@ -78,8 +81,9 @@ func (w *stopwatch) addTo(p *Phases) {
 	p.Transfer += w.spent[transferring]
 }
 
-// dialing returns ctx for a dial that drives w. Without a name to resolve, connecting comes first. Most attempts find a connection, so
-// only those that dial pay for it.
+// dialing returns ctx with the trace hooks of a dial. An address without a name has no resolving
+// phase. The hooks are installed per dial, because most attempts use a pooled connection and need
+// none.
 func (w *stopwatch) dialing(ctx context.Context) context.Context {
 	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		DNSStart:     func(httptrace.DNSStartInfo) { w.enter(resolving) },

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// Server names the server that target leads to, as requests under way are counted: however the URL spells it, be it by case, by a dot at
-// the end of the name or by a port that its scheme implies. It is empty where target is not a URL.
+// Server returns the host and port of target as the key of its semaphore. Spellings of the same
+// server have the same key: letter case, a final dot and the default port of the scheme do not
+// matter. It returns an empty string if target is not a URL.
 func Server(target string) string {
 	u, err := url.Parse(target)
 	if err != nil {
@@ -18,7 +19,7 @@ func Server(target string) string {
 	return serverOf(u)
 }
 
-// serverOf returns the server that u leads to, by whatever spelling.
+// serverOf returns the host and port of u in normal form.
 func serverOf(u *url.URL) string {
 	host := normalName(u.Hostname())
 	if strings.Contains(host, ":") {
@@ -27,16 +28,17 @@ func serverOf(u *url.URL) string {
 	return net.JoinHostPort(host, strconv.Itoa(int(portNumber(u))))
 }
 
-// Place is the right to have one request in flight to one host and port, whatever protocol and connection it uses. It is used by one
-// goroutine at a time.
+// Place is a slot of the semaphore for requests in flight per host and port, over all protocols and
+// connections. It is not safe for concurrent use.
 type Place interface {
-	// Move takes the place at a server, named as [Server] does, and gives back the one at another server. It waits until ctx ends.
+	// Move acquires a slot for a server, in the form of [Server], and releases the slot of another
+	// server. It blocks until a slot is free or ctx ends.
 	Move(ctx context.Context, server string) error
-	// Release gives the place back. It may be called again.
+	// Release releases the slot. It is idempotent.
 	Release()
 }
 
-// unboundedPlace is the place of clients without a bound.
+// unboundedPlace is the Place of clients without a bound.
 type unboundedPlace struct{}
 
 // Move does nothing.
@@ -45,7 +47,7 @@ func (unboundedPlace) Move(context.Context, string) error { return nil }
 // Release does nothing.
 func (unboundedPlace) Release() {}
 
-// placeOf returns a place of a tenant that is held nowhere yet.
+// placeOf returns a Place for a tenant that holds no slot yet.
 func (c *Client) placeOf(tenant [16]byte) Place {
 	if c.places == nil {
 		return unboundedPlace{}

@@ -10,8 +10,8 @@ import (
 	"code.dny.dev/ssrf"
 )
 
-// deniedPrefixes are the ranges that are not the public internet. IPv4-mapped addresses are judged as the IPv4 address in them,
-// and of IPv6 everything outside 2000::/3 is refused besides.
+// deniedPrefixes returns the address ranges outside the public internet. IPv4-mapped addresses are
+// checked as IPv4, and IPv6 outside 2000::/3 is refused as well.
 func deniedPrefixes() []netip.Prefix {
 	ranges := []string{
 		"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
@@ -27,22 +27,24 @@ func deniedPrefixes() []netip.Prefix {
 	return prefixes
 }
 
-// Rules are what the operator says about whom Rubato may call. The zero value permits public addresses on all ports but those that
-// usually serve another protocol.
+// Rules are the operator's egress rules. The zero value permits public addresses on all ports,
+// except the usual ports of some other protocols.
 type Rules struct {
-	// Allow names prefixes that may be called although they are not public. Metadata addresses stay refused.
+	// Allow is the allow list of non-public prefixes. Metadata addresses stay refused.
 	Allow []netip.Prefix
-	// AllowHosts names hosts that may be called wherever they lead but to metadata: names such as db.corp.example, *.corp.example for
-	// all names below one, and either with a port. Only an entry with a port opens an address of Own.
+	// AllowHosts is the allow list of hosts: db.corp.example, or *.corp.example for all subdomains,
+	// each with an optional port. It covers all addresses of a host but metadata. Only an entry
+	// with a port opens an address of Own.
 	AllowHosts []string
-	// Ports that may be called. Empty: all but those of well-known other protocols; see [refusedPort].
+	// Ports is the allow list of ports. Empty: all except those of [refusedPort].
 	Ports []PortRange
-	// Own are the listeners of Rubato itself and the addresses of its database, as host:port. They are refused even where Allow
-	// covers them: whoever could call these would act as the operator. An empty host is every address of this machine.
+	// Own lists the listeners of Rubato itself and its database addresses, as host:port. They are
+	// refused even if Allow covers them, because a call to them could act as the operator. An empty
+	// host means every address of this machine.
 	Own []string
 }
 
-// Policy decides whom Rubato may call. It does not change and is safe for concurrent use.
+// Policy enforces the egress rules. It is immutable and safe for concurrent use.
 type Policy struct {
 	rules    Rules
 	hosts    []hostPattern
@@ -50,7 +52,8 @@ type Policy struct {
 	guardian *ssrf.Guardian
 }
 
-// NewPolicy returns the policy that follows rules. Entries that name no host or port are left out; see [ValidHost].
+// NewPolicy returns the policy for rules. It ignores malformed entries of AllowHosts and Own; see
+// [ValidHost].
 func NewPolicy(rules Rules) *Policy {
 	var v4, v6 []netip.Prefix
 	for _, prefix := range deniedPrefixes() {
@@ -69,7 +72,7 @@ func NewPolicy(rules Rules) *Policy {
 	}
 }
 
-// With returns the policy that permits besides what a names.
+// With returns the policy extended by a.
 func (p *Policy) With(a *Allowance) *Policy {
 	if a == nil {
 		return p
@@ -80,7 +83,8 @@ func (p *Policy) With(a *Allowance) *Policy {
 	return NewPolicy(wider)
 }
 
-// permits reports whether addr may be called, whatever name led to it. One that carries another address may be where both may.
+// permits reports whether addr may be called under any name. An address that carries an IPv4
+// address must pass for both.
 func (p *Policy) permits(addr netip.Addr) bool {
 	addr = addr.Unmap()
 	if !addr.IsValid() || addr.Zone() != "" || metadata(addr) || !p.opened(addr) && p.guardian.SafeAddr(addr) != nil {
@@ -90,7 +94,8 @@ func (p *Policy) permits(addr netip.Addr) bool {
 	return !is || addr == netip.IPv6Loopback() || p.permits(one)
 }
 
-// permitsAs reports whether addr may be called where host, on port, led to it: an entry for the host opens every address but metadata.
+// permitsAs reports whether addr may be called as an address of host on port. An allow list entry
+// for the host covers every address but metadata.
 func (p *Policy) permitsAs(host string, port uint16, addr netip.Addr) bool {
 	if p.permits(addr) {
 		return true
@@ -102,24 +107,25 @@ func (p *Policy) permitsAs(host string, port uint16, addr netip.Addr) bool {
 	return p.namesHost(host, port)
 }
 
-// opened reports whether the allow-list names addr.
+// opened reports whether the allow list of prefixes contains addr.
 func (p *Policy) opened(addr netip.Addr) bool {
 	return slices.ContainsFunc(p.rules.Allow, func(prefix netip.Prefix) bool { return prefix.Contains(addr) })
 }
 
-// opensLoopback reports whether the allow-list names the loopback address of IPv4 or of IPv6.
+// opensLoopback reports whether the allow list contains the loopback address of IPv4 and of IPv6.
 func (p *Policy) opensLoopback() (v4, v6 bool) {
 	return p.opened(netip.AddrFrom4([4]byte{127, 0, 0, 1})), p.opened(netip.IPv6Loopback())
 }
 
-// opensPrivate reports whether the allow-list names more than loopback addresses. Then names that only a private network knows
-// make sense; where they lead is judged when they are dialled.
+// opensPrivate reports whether the allow list contains more than loopback addresses. If so,
+// internal names are accepted; their addresses are checked at the dial.
 func (p *Policy) opensPrivate() bool {
 	return slices.ContainsFunc(p.rules.Allow, func(prefix netip.Prefix) bool { return !prefix.Masked().Addr().IsLoopback() })
 }
 
-// network returns the network on which host is dialled. A loopback name has an address in both families; where only one of them
-// may be called, the other is left out rather than refused.
+// network returns the network for a dial to host. If only one loopback family may be called, it
+// selects that family, because a loopback name has an address in both and the other would be
+// refused.
 func (p *Policy) network(host string) string {
 	if !isLoopbackName(normalName(host)) {
 		return "tcp"
@@ -134,7 +140,8 @@ func (p *Policy) network(host string) string {
 	}
 }
 
-// judge reports why the address that is about to be dialled for host may not be called, or nothing where it may.
+// judge returns the rule that forbids a dial of address for host, or an empty Denial. It runs after
+// name resolution, so that DNS rebinding does not bypass it.
 func (p *Policy) judge(ctx context.Context, resolver *net.Resolver, host, network, address string) Denial {
 	target, err := netip.ParseAddrPort(address)
 	switch {

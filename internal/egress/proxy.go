@@ -13,15 +13,16 @@ import (
 	"time"
 )
 
-// errProxy is a proxy that does not connect us.
+// errProxy is a failed CONNECT at the proxy.
 var errProxy = errors.New("the proxy did not connect to the target")
 
-// proxy is the operator's: calls go through it by CONNECT, to addresses that were judged here.
+// proxy is the operator's forward proxy. Calls go through it by CONNECT to addresses that the
+// policy has permitted.
 type proxy struct {
 	address    string // host and port
 	host       string
 	secure     bool
-	credential string // of a Proxy-Authorization header; may be empty
+	credential string // Proxy-Authorization header; empty: none
 }
 
 func newProxy(u *url.URL) *proxy {
@@ -36,7 +37,7 @@ func newProxy(u *url.URL) *proxy {
 	return p
 }
 
-// tunnel returns a connection to address, an IP address and port, through the proxy.
+// tunnel returns a connection through the proxy to address, an IP address and port.
 func (p *proxy) tunnel(ctx context.Context, address string) (net.Conn, error) {
 	c, err := p.open(ctx)
 	if err != nil {
@@ -47,7 +48,7 @@ func (p *proxy) tunnel(ctx context.Context, address string) (net.Conn, error) {
 	}
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	err = p.ask(c, address)
-	if !stop() && err == nil { // The end of ctx may still be on its way to the deadline.
+	if !stop() && err == nil { // ctx ended, and its deadline may be set later.
 		err = ctx.Err()
 	}
 	if err != nil {
@@ -71,7 +72,7 @@ func (p *proxy) open(ctx context.Context) (net.Conn, error) {
 	return session, nil
 }
 
-// ask has the proxy connect c to address.
+// ask sends CONNECT for address over c and checks the answer.
 func (p *proxy) ask(c net.Conn, address string) error {
 	request := "CONNECT " + address + " HTTP/1.1\r\nHost: " + address + "\r\n"
 	if p.credential != "" {
@@ -86,7 +87,8 @@ func (p *proxy) ask(c net.Conn, address string) error {
 		return errors.Join(errProxy, err)
 	}
 	_ = answer.Body.Close()
-	if answer.StatusCode != http.StatusOK || reader.Buffered() > 0 { // Nobody speaks before we do.
+	// Bytes after the answer are an error, because the target must not send first.
+	if answer.StatusCode != http.StatusOK || reader.Buffered() > 0 {
 		return errProxy
 	}
 	return nil

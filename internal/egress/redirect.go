@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// redirects reports whether answer asks for another request.
+// redirects reports whether answer is a redirect.
 func redirects(answer *http.Response) bool {
 	switch answer.StatusCode {
 	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
@@ -18,7 +18,8 @@ func redirects(answer *http.Response) bool {
 	}
 }
 
-// follow returns the hop that answer asks for, or an error where it may not be made. left is how many may still be followed.
+// follow returns the hop of the redirect in answer, or an error if it is forbidden. The argument
+// left is the remaining number of redirects.
 func (x *exchange) follow(answer *http.Response, left int) (*hop, error) {
 	if left <= 0 {
 		return nil, &fault{reason: RedirectLimit, err: errLimit}
@@ -48,7 +49,8 @@ func (x *exchange) follow(answer *http.Response, left int) (*hop, error) {
 	return &next, x.hideCertificate()
 }
 
-// hideCertificate lets the rest of the exchange come as nobody: the certificate of the client is for the host that it was given for.
+// hideCertificate drops the client certificate for the rest of the exchange, because the
+// certificate is only for the original host.
 func (x *exchange) hideCertificate() error {
 	if x.tls == nil || x.tls.ClientCertificate == "" && x.tls.ClientKey == "" {
 		return nil
@@ -63,12 +65,12 @@ func (x *exchange) hideCertificate() error {
 	return nil
 }
 
-// credential reports whether a header must not follow a redirect to another host.
+// credential reports whether a header must be dropped on a redirect to another host.
 func (x *exchange) credential(name string) bool {
 	return credential(name) || slices.ContainsFunc(x.credentials, func(known string) bool { return strings.EqualFold(known, name) })
 }
 
-// becomesGet reports whether a redirect turns the request into a GET without a body, by RFC 9110.
+// becomesGet reports whether a redirect turns the request into a GET without a body (RFC 9110).
 func becomesGet(status int, method string) bool {
 	switch status {
 	case http.StatusSeeOther:
@@ -80,8 +82,8 @@ func becomesGet(status int, method string) bool {
 	}
 }
 
-// sameParty reports whether both URLs lead to the same host and port; the step from http to https on the usual ports counts as
-// the same.
+// sameParty reports whether both URLs have the same host and port. An upgrade from http to https on
+// the default ports counts as the same.
 func sameParty(from, to *url.URL) bool {
 	if !strings.EqualFold(from.Hostname(), to.Hostname()) {
 		return false
@@ -105,10 +107,11 @@ func describesBody(name string) bool {
 	return strings.HasPrefix(strings.ToLower(name), "content-")
 }
 
-// signsBody reports whether a header signs the body, as Standard Webhooks do: without it the signature is wrong.
+// signsBody reports whether a header signs the body, as in Standard Webhooks. Without the body, the
+// signature would be wrong.
 func signsBody(name string) bool { return strings.EqualFold(name, "Webhook-Signature") }
 
-// without returns header without the names that drop reports.
+// without returns header without the names selected by drop.
 func without(header http.Header, drop func(name string) bool) http.Header {
 	kept := make(http.Header, len(header))
 	for name, values := range header {

@@ -9,8 +9,8 @@ import (
 
 const maxRetryAfter = 366 * 24 * time.Hour
 
-// RetryAfter returns the instant before which the sender of h asks not to be called again, and whether it asks at all. It is
-// never before now and at most 366 days after. Of several values the first that can be read counts.
+// RetryAfter returns the instant of the Retry-After header, and whether there is one. The instant
+// is between now and 366 days later. If there are several values, the first valid one counts.
 func RetryAfter(h http.Header, now time.Time) (time.Time, bool) {
 	for _, value := range h.Values("Retry-After") {
 		if wait, ok := retryDelay(strings.Trim(value, " \t"), now); ok {
@@ -20,7 +20,7 @@ func RetryAfter(h http.Header, now time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// retryDelay reads one value: seconds, or a date. What exceeds the range of a duration becomes one past the cap.
+// retryDelay parses one value: seconds or a date. Seconds beyond the maximum return the maximum.
 func retryDelay(value string, now time.Time) (time.Duration, bool) {
 	if value != "" && strings.Trim(value, "0123456789") == "" {
 		seconds, err := strconv.ParseInt(value, 10, 64)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Codes of HTTP/2 that decide something; see RFC 9113, section 7.
+// HTTP/2 error codes that affect the reason; see RFC 9113, section 7.
 const (
 	codeProtocol       = 0x1
 	codeFlowControl    = 0x3
@@ -16,8 +16,8 @@ const (
 	codeHTTP11Required = 0xd
 )
 
-// streamError is the end of one request over HTTP/2. The transport fills it in for [errors.As], which finds it by its fields: so
-// their names and order must be these.
+// streamError is the error of one HTTP/2 stream. Keep the names and order of its fields, because
+// [errors.As] in the transport matches and fills them by reflection.
 type streamError struct {
 	StreamID uint32
 	Code     uint32
@@ -29,7 +29,7 @@ func (e streamError) Error() string {
 }
 func (e streamError) Unwrap() error { return e.Cause }
 
-// fault returns err, with its reason where the protocol tells it.
+// fault returns err with its reason, if an HTTP/2 error code or a GOAWAY determines it.
 func (s *session) fault(err error) error {
 	if _, known := errors.AsType[*fault](err); known {
 		return err
@@ -43,7 +43,8 @@ func (s *session) fault(err error) error {
 	return err
 }
 
-// reason tells a target that ends a request from one that breaks the protocol. Whatever it says, the request had been sent.
+// reason distinguishes a protocol error from a request ended by the target. With every code, the
+// request had been sent.
 func (e streamError) reason() Reason {
 	switch e.Code {
 	case codeProtocol, codeFlowControl, codeStreamClosed, codeFrameSize, codeCompression:
@@ -53,7 +54,7 @@ func (e streamError) reason() Reason {
 	}
 }
 
-// wantsHTTP1 reports whether a target refused a request for the version of the protocol.
+// wantsHTTP1 reports whether the target requires HTTP/1.1 for the request.
 func wantsHTTP1(err error) bool {
 	ended, ok := errors.AsType[streamError](err)
 	return ok && ended.Code == codeHTTP11Required

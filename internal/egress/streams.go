@@ -12,39 +12,39 @@ import (
 )
 
 const (
-	protocolH2 = "h2"       // by ALPN
-	protocolH1 = "http/1.1" // by ALPN
+	protocolH2 = "h2"       // ALPN
+	protocolH1 = "http/1.1" // ALPN
 
-	knownOrigins   = 4096             // about how many more than those with connections are remembered
-	streamWindow   = 64 << 10         // bytes of one answer that may wait in memory for their reader
-	sessionWindow  = 1 << 20          // of all answers on one connection
-	maxBarren      = 3                // connections that a call makes to a target that takes no request on them
-	stuckWriteTime = 10 * time.Second // a connection that takes no byte for so long is closed
+	knownOrigins   = 4096             // number of origins beyond which those without a session are forgotten
+	streamWindow   = 64 << 10         // buffered bytes of one answer
+	sessionWindow  = 1 << 20          // buffered bytes of all answers on one connection
+	maxBarren      = 3                // connections per call to a target that accepts no stream on them
+	stuckWriteTime = 10 * time.Second // a connection that accepts no byte for so long is closed
 )
 
-// streams are the HTTP/2 connections of a wire. A request is handed to a connection that is chosen here: so nobody else can choose
-// another one and send it there again.
+// streams is the pool of HTTP/2 sessions of a transport. It selects the session of each request
+// itself, so that the standard library cannot repeat the request on another one.
 type streams struct {
-	upgrader *http.Transport // makes HTTP/2 of a connection that is there already; it keeps none
-	limit    int             // how many sessions are kept, beside those with a request under way
+	upgrader *http.Transport // makes an HTTP/2 session of an open connection; pools none
+	limit    int             // maximum of sessions, beside those with a request in flight
 
 	mu      sync.Mutex
 	origins map[string]*origin // by host and port
-	kept    int                // sessions of all of them
+	kept    int                // number of sessions of all origins
 }
 
-// origin is what is known of one host and port.
+// origin is the state of one host and port.
 type origin struct {
-	sessions []*session // replaced, never changed
+	sessions []*session // copy on write, because readers use the slice without mu
 	plain    bool       // speaks HTTP/1.1
-	only1    bool       // wants HTTP/1.1, though it speaks HTTP/2
-	probe    *probe     // a dial that is to tell what it speaks; others wait for it
+	only1    bool       // requires HTTP/1.1, although it negotiates HTTP/2
+	probe    *probe     // dial in progress to learn the protocol; other calls wait for it
 }
 
-// probe is a dial that others wait for.
+// probe is a dial in progress with other callers waiting for its result.
 type probe struct {
-	done   chan struct{} // closed when the dial has ended
-	failed bool          // it told nothing; whoever waited tries by itself
+	done   chan struct{} // closed at the end of the dial
+	failed bool          // the dial had no result, so that each waiting call dials by itself
 }
 
 // session is an HTTP/2 connection.
@@ -54,15 +54,15 @@ type session struct {
 	client   *http.ClientConn
 	frames   *frames
 	used     atomic.Bool
-	calledAt atomic.Int64 // when it last took a request; nanoseconds since 1970
-	retired  atomic.Bool  // takes no new request, and ends with the last one
+	calledAt atomic.Int64 // last request; Unix nanoseconds
+	retired  atomic.Bool  // accepts no new request, and closes after the last one
 }
 
 type raisedKey struct{}
 
 func newStreams() *streams {
 	protocols := new(http.Protocols)
-	protocols.SetUnencryptedHTTP2(true) // The connections that it is given have their TLS session already.
+	protocols.SetUnencryptedHTTP2(true) // The connections already have a TLS session.
 	return &streams{
 		limit:   idleConns,
 		origins: make(map[string]*origin),
@@ -84,8 +84,8 @@ func newStreams() *streams {
 	}
 }
 
-// take returns a session with a place for one request. Without a session the caller has to dial: where lead is not nil others wait
-// for what comes of it, and the caller must settle it.
+// take returns a session with a reserved stream. Without a session the caller must dial. If lead is
+// not nil, other calls wait for this dial, therefore the caller must call settle.
 func (s *streams) take(ctx context.Context, address string) (found *session, lead *probe, err error) {
 	for {
 		sessions, plain := s.look(address)
@@ -112,7 +112,8 @@ func (s *streams) take(ctx context.Context, address string) (found *session, lea
 	}
 }
 
-// barren ends the sessions on which the target takes no request though none is under way, and reports whether there were any.
+// barren retires the sessions on which the target accepts no stream although none is open, and
+// reports whether it found one.
 func (s *streams) barren(address string) bool {
 	sessions, _ := s.look(address)
 	found := false
@@ -135,7 +136,7 @@ func (s *streams) look(address string) (sessions []*session, plain bool) {
 	return o.sessions, o.plain
 }
 
-// queue returns the dial that is under way to address, or a new one that is the caller's to make.
+// queue returns the dial in progress to address, or a new one for the caller to make.
 func (s *streams) queue(address string) (p *probe, mine bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,7 +148,7 @@ func (s *streams) queue(address string) (p *probe, mine bool) {
 	return o.probe, true
 }
 
-// origin returns what is known of address. The caller holds mu.
+// origin returns the state of address, and creates it if needed. The caller holds mu.
 func (s *streams) origin(address string) *origin {
 	o := s.origins[address]
 	if o == nil {
@@ -160,7 +161,8 @@ func (s *streams) origin(address string) *origin {
 	return o
 }
 
-// forget drops what can be found out again. The caller holds mu.
+// forget drops origins without sessions and dials, because another dial restores their state. The
+// caller holds mu.
 func (s *streams) forget() {
 	for address, o := range s.origins {
 		if o.probe == nil && len(o.sessions) == 0 {
@@ -169,7 +171,7 @@ func (s *streams) forget() {
 	}
 }
 
-// settle ends p without a result, unless it had one.
+// settle ends p as failed, unless speaks has ended it with a result.
 func (s *streams) settle(address string, p *probe) {
 	if p == nil {
 		return
@@ -183,7 +185,7 @@ func (s *streams) settle(address string, p *probe) {
 	}
 }
 
-// speaks notes what a dial to address agreed on.
+// speaks records the protocol negotiated with address, and ends the probe.
 func (s *streams) speaks(address string, plain bool, added *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -199,7 +201,7 @@ func (s *streams) speaks(address string, plain bool, added *session) {
 	}
 }
 
-// offers returns the protocols that a dial to address may agree on.
+// offers returns the ALPN protocols for a dial to address.
 func (s *streams) offers(address string) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -209,7 +211,8 @@ func (s *streams) offers(address string) []string {
 	return []string{protocolH2, protocolH1}
 }
 
-// insist remembers that address wants HTTP/1.1. The request that learned of it has failed; the next ones go right.
+// insist records that address requires HTTP/1.1, and retires its sessions. The current request has
+// failed; later requests use HTTP/1.1.
 func (s *streams) insist(address string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -220,7 +223,7 @@ func (s *streams) insist(address string) {
 	}
 }
 
-// raise makes an HTTP/2 session of c and keeps it.
+// raise makes an HTTP/2 session of c and adds it to the pool.
 func (s *streams) raise(ctx context.Context, address string, c *conn) error {
 	c.frames = newFrames()
 	client, err := s.upgrader.NewClientConn(context.WithValue(ctx, raisedKey{}, net.Conn(c)), "https", address)
@@ -238,29 +241,30 @@ func (s *streams) raise(ctx context.Context, address string, c *conn) error {
 	})
 	added.calledAt.Store(time.Now().UnixNano())
 	s.speaks(address, false, added)
-	if client.Err() != nil { // The hook may have been called before there was anything to drop.
+	if client.Err() != nil { // The hook may have run before the session was added.
 		s.drop(address, added)
 	}
 	s.thin()
 	return nil
 }
 
-// thin ends sessions on which no request is under way where more are kept than may be: those that were not called for the longest, and some
-// more of them than it must, so that not every new session has to look at all.
+// thin retires the least recently used idle sessions if the pool is over its limit. It retires more
+// than necessary, by a sixteenth of the limit, so that not every new session causes a full scan.
 func (s *streams) thin() {
 	all := s.crowd()
 	if all == nil {
 		return
 	}
 	excess := len(all) - s.limit + s.limit/16
-	idle := slices.DeleteFunc(all, func(each *session) bool { return !each.used.Load() || each.client.InFlight() > 0 }) // Who dialled comes yet.
+	// Skip unused sessions, because the dialing call is about to use its session.
+	idle := slices.DeleteFunc(all, func(each *session) bool { return !each.used.Load() || each.client.InFlight() > 0 })
 	slices.SortFunc(idle, func(a, b *session) int { return cmp.Compare(a.calledAt.Load(), b.calledAt.Load()) })
 	for _, each := range idle[:min(excess, len(idle))] {
 		each.retire()
 	}
 }
 
-// crowd returns all sessions where there are more than may be kept, else none.
+// crowd returns all sessions if the pool is over its limit, or nil.
 func (s *streams) crowd() []*session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -274,7 +278,7 @@ func (s *streams) crowd() []*session {
 	return all
 }
 
-// drop forgets a session that has ended.
+// drop removes an ended session from the pool.
 func (s *streams) drop(address string, ended *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -288,7 +292,7 @@ func (s *streams) drop(address string, ended *session) {
 	}
 }
 
-// retire lets s end with its last request.
+// retire excludes s from new requests, and closes it after its last one.
 func (s *session) retire() {
 	s.retired.Store(true)
 	if s.client.InFlight() == 0 {
@@ -296,7 +300,7 @@ func (s *session) retire() {
 	}
 }
 
-// closeIdle closes the sessions on which no request is under way, and lets the others end with their last one.
+// closeIdle closes sessions without a request, and retires the others.
 func (s *streams) closeIdle() {
 	s.mu.Lock()
 	var all []*session

@@ -12,33 +12,41 @@ import (
 )
 
 const (
-	// takenAtOnce is how many bytes of a body the sockets on the way take without waiting for the target to read. A longer one is written
-	// while the answer is read, which may come before its end.
+	// takenAtOnce is the number of bytes that socket buffers accept without a reading target. A
+	// longer body has a goroutine of its own for writing, because the answer may come before its
+	// end.
 	takenAtOnce = 8 << 10
-	// lastWrite is how long the end of a request may take to be known as written when its answer is there already.
+	// lastWrite is the maximum wait for the end of a request's write after the end of its answer.
 	lastWrite = 50 * time.Millisecond
 )
 
-// Buffers of talks, to be used again: a connection that is idle has none.
+// Pools of buffers, so that idle connections hold none.
 var (
 	readers = sync.Pool{New: func() any { return bufio.NewReader(nil) }}
 	writers = sync.Pool{New: func() any { return bufio.NewWriter(nil) }}
 )
 
-// talk is a request over a connection of HTTP/1.1, and the answer to it. Whoever asked for it writes and reads: no goroutine stands by.
+// talk is an HTTP/1.1 exchange. The calling goroutine writes and reads, so that idle connections
+// need no goroutine. Only a long body is written by another one.
 type talk struct {
 	attempt *attempt
 	conn    *conn
 	reader  *bufio.Reader
-	room    int           // bytes that may still come of the head of an answer; [unbounded] where it is over
-	leave   func() bool   // ends the watch that closes the connection at the end of the context; false: it has
-	written chan struct{} // of a long request: closed when no more of it will be written
-	failed  error         // why not all of the request was written; of a long one only to be read after written is closed
+	room    int // remaining bytes of the answer's header; [unbounded] after it
+	// leave stops the hook that closes the connection at the end of the context. False: the hook
+	// has started.
+	leave func() bool
+	// written is closed at the end of the write of a long request. Nil: the request is short.
+	written chan struct{}
+	// failed is the write error. For a long request, read it only after written is closed, because
+	// the writing goroutine owns it until then.
+	failed error
 }
 
 const unbounded = -1
 
-// talk sends r over the connection of the attempt, and returns the head of the answer, whose body the caller must close.
+// talk sends r over the connection of the attempt and returns the head of the answer. The caller
+// must close its body.
 func (a *attempt) talk(ctx context.Context, r *http.Request) (*http.Response, error) {
 	t := &talk{attempt: a, conn: a.conn, reader: readers.Get().(*bufio.Reader)} //nolint:forcetypeassert // Nothing else is put in.
 	t.reader.Reset(t)
@@ -57,7 +65,7 @@ func (a *attempt) talk(ctx context.Context, r *http.Request) (*http.Response, er
 	return answer, nil
 }
 
-// begin sends r; a long one it only begins to send.
+// begin sends r. For a long body it starts a goroutine and returns.
 func (t *talk) begin(r *http.Request) {
 	if r.ContentLength <= takenAtOnce {
 		t.send(r)
@@ -70,20 +78,21 @@ func (t *talk) begin(r *http.Request) {
 	}()
 }
 
-// send sends r. Where not all of it can be sent, nobody waits long for an answer, which may say why.
+// send sends r. After a failed write on a lost connection it sets a short read deadline, because an
+// answer or alert with the cause may still arrive.
 func (t *talk) send(r *http.Request) {
 	t.failed = t.write(r)
 	switch {
 	case t.failed == nil:
 	case t.conn.lost():
 		_ = t.conn.SetReadDeadline(time.Now().Add(alertTime))
-	default: // It may not leave, or not any more.
+	default: // The send deadline has passed, or the connection is sealed.
 		_ = t.conn.Close()
 	}
 }
 
-// write writes r to the connection. A panic is returned as an error, because a long request is written
-// by a goroutine of its own, and would end the process.
+// write writes r to the connection. It returns a panic as an error, because a panic in the
+// goroutine of a long body would end the process.
 func (t *talk) write(r *http.Request) (err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
@@ -102,7 +111,7 @@ func (t *talk) write(r *http.Request) (err error) {
 	return w.Flush()
 }
 
-// answer reads heads of answers until one comes that is not an interim one.
+// answer reads interim answers and returns the first final one.
 func (t *talk) answer(r *http.Request) (*http.Response, error) {
 	for {
 		t.room = maxHeaderBytes
@@ -127,7 +136,7 @@ func (t *talk) answer(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// Read reads from the connection; of the head of an answer no more than may be.
+// Read reads from the connection, within the byte limit of the header.
 func (t *talk) Read(p []byte) (int, error) {
 	if t.room == unbounded {
 		return t.conn.Read(p)
@@ -140,9 +149,10 @@ func (t *talk) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// end gives the connection back for the next request, or closes it. good says that as far as the answer goes it can serve another one.
+// end returns the connection to the idle pool, or closes it. The argument good means that the
+// answer permits reuse.
 func (t *talk) end(good bool) {
-	watched := t.leave() // Or the context has ended, and the connection with it.
+	watched := t.leave() // False: the context has ended and closed the connection.
 	if good && watched && t.sent() && t.reader.Buffered() == 0 {
 		t.attempt.exchange.wire.kept.keep(t.attempt.to, t.conn)
 	} else {
@@ -155,7 +165,7 @@ func (t *talk) end(good bool) {
 	readers.Put(t.reader)
 }
 
-// sent reports whether all of the request was written, and nothing of it is any more.
+// sent reports whether the whole request was written and its write has ended.
 func (t *talk) sent() bool {
 	if t.written == nil {
 		return t.failed == nil
@@ -170,15 +180,15 @@ func (t *talk) sent() bool {
 	}
 }
 
-// talkBody is the body of an answer over HTTP/1.1. The talk ends with it.
+// talkBody is the body of an HTTP/1.1 answer. The exchange ends with it.
 type talkBody struct {
 	talk *talk
 	body io.Reader
-	last bool  // the target closes the connection after it, or speaks something else than HTTP from there on
-	over error // what there is instead of more; nil: more may come
+	last bool  // the connection is not reusable after this answer
+	over error // result of later reads; nil: the body goes on
 }
 
-// Read reads from the body. At its end the connection is kept for the next request.
+// Read reads from the body. At the end of the body the connection returns to the idle pool.
 func (b *talkBody) Read(p []byte) (int, error) {
 	if b.over != nil {
 		return 0, b.over
@@ -190,7 +200,7 @@ func (b *talkBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the talk. What is not read by then costs the connection.
+// Close ends the exchange. If the body has not been read to its end, the connection is closed.
 func (b *talkBody) Close() error {
 	if b.over == nil {
 		b.end(http.ErrBodyReadAfterClose)

@@ -11,17 +11,17 @@ import (
 
 const (
 	maxURL  = 2048 // bytes
-	maxHost = 253  // bytes, by the rules of DNS
+	maxHost = 253  // bytes, by the limit of DNS
 )
 
-// Violation is a broken rule: a stable code, and what would be right.
+// Violation is a broken rule: a stable code, and a message with the right form.
 type Violation struct {
 	Code    string // url_invalid, url_scheme, url_userinfo, url_port, url_forbidden, header_invalid, ...
-	Message string // fits after the name of the field
+	Message string // completes a sentence that begins with the field name
 }
 
-// CheckURL returns what is wrong with raw as a target, or nil. It resolves no name: whether the addresses of a name may be
-// called is judged when it is dialled.
+// CheckURL returns the violation of raw as a target URL, or nil. It does not resolve names, because
+// the policy checks addresses at every dial.
 func (p *Policy) CheckURL(raw string) *Violation {
 	_, violation := p.parse(raw)
 	return violation
@@ -108,12 +108,13 @@ func (p *Policy) checkHost(u *url.URL) *Violation {
 	return nil
 }
 
-// forbiddenAddress says the same of every address that may not be called: why is not for those who probe.
+// forbiddenAddress returns the same violation for every forbidden address, because a precise
+// message would help to probe the network.
 func forbiddenAddress() *Violation {
 	return &Violation{Code: "url_forbidden", Message: "must name a public address, or one that the operator allows"}
 }
 
-// portNumber returns the port of u, or zero where it has none that can be called.
+// portNumber returns the port of u, or zero if it is invalid.
 func portNumber(u *url.URL) uint16 {
 	port, err := strconv.ParseUint(portOf(u), 10, 16)
 	if err != nil {
@@ -140,8 +141,9 @@ func (p *Policy) checkPort(u *url.URL) *Violation {
 	}
 }
 
-// opensHost reports whether the allow-list covers host by itself: an address in it, or a loopback name. On such a host the
-// operator answers for the ports too.
+// opensHost reports whether the allow list of prefixes covers host: an address in it, or a loopback
+// name. If Rules.Ports is empty, all ports of such a host are permitted, because the operator is
+// responsible for it.
 func (p *Policy) opensHost(host string) bool {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return p.opened(addr.Unmap())
@@ -157,7 +159,7 @@ func (p *Policy) permitsName(name string) bool {
 	return !isInternalName(name) || p.opensPrivate()
 }
 
-// normalName returns host as names are compared: lower case, without the dot that makes it absolute.
+// normalName returns host in lower case and without the final dot.
 func normalName(host string) string {
 	return strings.ToLower(strings.TrimSuffix(host, "."))
 }
@@ -178,8 +180,8 @@ func isInternalName(name string) bool {
 	return false
 }
 
-// endsInNumber reports whether name would be taken for an IPv4 address by resolvers that read short, octal and hexadecimal
-// forms.
+// endsInNumber reports whether some resolvers would parse name as an IPv4 address, in a short,
+// octal or hexadecimal form.
 func endsInNumber(name string) bool {
 	last := name[strings.LastIndexByte(name, '.')+1:]
 	if digits, ok := strings.CutPrefix(last, "0x"); ok {
@@ -200,7 +202,8 @@ func validName(name string) bool {
 	return true
 }
 
-// isForeign reports whether r is not ASCII. Of such letters some turn into others where a name is put in lower case.
+// isForeign reports whether r is not ASCII. Such letters are refused, because some become ASCII
+// letters in lower case.
 func isForeign(r rune) bool { return r > unicode.MaxASCII }
 
 func validLabel(label string) bool {

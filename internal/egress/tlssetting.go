@@ -8,24 +8,24 @@ import (
 	"errors"
 )
 
-// TLS says how the TLS session of one endpoint differs. The zero value differs in nothing. Connections are shared only between
-// requests whose settings are the same.
+// TLS is the TLS setting of an endpoint. The zero value is the default. Requests share connections
+// only if their settings are equal.
 type TLS struct {
-	CACertificates    string // PEM; authorities that are trusted instead of those of the system
-	ClientCertificate string // PEM; what the client shows, the leaf first
-	ClientKey         string // PEM; the key of ClientCertificate
-	ServerName        string // name that is asked for and verified instead of the host of the URL
-	MinVersion        uint16 // such as [tls.VersionTLS13]; zero: TLS 1.2
-	SkipVerify        bool   // trust whoever answers; only where [Config.AllowSkipVerify] permits it
+	CACertificates    string // PEM; trusted authorities instead of those of the system
+	ClientCertificate string // PEM; chain of the client, leaf first
+	ClientKey         string // PEM; key of ClientCertificate
+	ServerName        string // requested and verified name instead of the host of the URL
+	MinVersion        uint16 // e.g. [tls.VersionTLS13]; zero: TLS 1.2
+	SkipVerify        bool   // skip verification; requires [Config.AllowSkipVerify]
 }
 
-// Causes of settings that cannot be used.
+// Causes of unusable settings.
 var (
 	errCAs        = errors.New("the CA certificates hold no certificate that can be read")
 	errClientPair = errors.New("the client certificate and its key can not be read, or do not belong together")
 )
 
-// wireKey tells settings apart. Two that differ in anything differ in it.
+// wireKey is a hash of a TLS setting and an allowance, as the key of a transport.
 type wireKey [sha256.Size]byte
 
 func (t TLS) key(a *Allowance) wireKey {
@@ -58,11 +58,11 @@ func (t TLS) key(a *Allowance) wireKey {
 	return wireKey(h.Sum(nil))
 }
 
-// config returns base with the setting in it.
+// config returns base with the setting applied.
 func (t TLS) config(base *tls.Config) (*tls.Config, error) {
 	cfg := base.Clone()
 	cfg.MinVersion = max(cfg.MinVersion, t.MinVersion)
-	cfg.InsecureSkipVerify = t.SkipVerify // Only where the operator permits it; see wireOf.
+	cfg.InsecureSkipVerify = t.SkipVerify // wireOf checks the operator's permission.
 	cfg.ServerName = t.ServerName
 	if t.CACertificates != "" {
 		cfg.RootCAs = x509.NewCertPool()

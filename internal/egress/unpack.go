@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	maxPacked   = 2 << 20 // bytes of a compressed body that are read, whatever comes out of them
-	freeRatio   = 1 << 20 // bytes that may come out at any ratio
-	maxUnpacked = 200     // bytes that may come out of one, past that
+	maxPacked   = 2 << 20 // bytes read at most of a compressed body
+	freeRatio   = 1 << 20 // decompressed bytes permitted at any ratio
+	maxUnpacked = 200     // ratio of decompressed to compressed bytes permitted beyond freeRatio
 )
 
 var (
@@ -23,10 +23,11 @@ var (
 	errNoGzip = errors.New("the body is not gzip")
 )
 
-// unpackers are used again: each holds a window of 32 KiB.
+// unpackers pools gzip readers, because each holds a window of 32 KiB.
 var unpackers sync.Pool
 
-// unpacking is the body of a compressed answer, unpacked as it is read. It ends where more goes in or comes out than may.
+// unpacking is a compressed body that is decompressed on reading. It fails when the compressed size
+// or the expansion ratio exceeds its limit, so that decompression bombs cost little.
 type unpacking struct {
 	packed counted
 	gzip   *gzip.Reader // nil before the first read
@@ -34,12 +35,12 @@ type unpacking struct {
 	err    error
 }
 
-// counted reads up to maxPacked bytes.
+// counted reads at most maxPacked bytes.
 type counted struct {
 	io.ReadCloser
 
 	in    int64
-	ended bool // the body came to its own end
+	ended bool // the body reached its regular end
 }
 
 func (c *counted) Read(p []byte) (int, error) {
@@ -52,13 +53,13 @@ func (c *counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// asksGzip reports whether a request may ask for a compressed answer by itself: where the user asks for an encoding or for a range,
-// what comes is theirs to read.
+// asksGzip reports whether the client may request compression by itself. It may not for HEAD, or if
+// the user set Accept-Encoding or Range, because the user then expects the encoded bytes.
 func asksGzip(method string, header http.Header) bool {
 	return method != http.MethodHead && header.Get("Accept-Encoding") == "" && header.Get("Range") == ""
 }
 
-// unpack makes the body of answer what it was before it was compressed, where we had asked for that.
+// unpack replaces the body of a gzip answer by the decompressed body.
 func unpack(answer *http.Response) {
 	encodings := answer.Header["Content-Encoding"]
 	if len(encodings) != 1 || !namesGzip(encodings[0]) {
@@ -70,12 +71,12 @@ func unpack(answer *http.Response) {
 	answer.Body = &unpacking{packed: counted{ReadCloser: answer.Body}}
 }
 
-// namesGzip reports whether a content coding is gzip, also by its old name (RFC 9110, 8.4.1.3).
+// namesGzip reports whether a content coding is gzip, or its old name (RFC 9110, 8.4.1.3).
 func namesGzip(coding string) bool {
 	return strings.EqualFold(coding, "gzip") || strings.EqualFold(coding, "x-gzip")
 }
 
-// Read reads what was packed.
+// Read reads decompressed bytes.
 func (u *unpacking) Read(p []byte) (int, error) {
 	if u.err != nil {
 		return 0, u.err
@@ -95,11 +96,12 @@ func (u *unpacking) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// explain tells compressed data that were cut before they were sent, or never were any, from a connection that was cut.
+// explain classifies a decompression error: a truncated or invalid gzip body from the target is a
+// ProtocolError. The error of a lost connection stays as it is.
 func (u *unpacking) explain(err error) error {
 	_, corrupt := errors.AsType[flate.CorruptInputError](err)
 	switch {
-	case u.packed.ended && errors.Is(err, io.ErrUnexpectedEOF): // All of it came.
+	case u.packed.ended && errors.Is(err, io.ErrUnexpectedEOF): // The whole body came.
 		return &fault{reason: ProtocolError, err: errHalf}
 	case corrupt, errors.Is(err, gzip.ErrHeader), errors.Is(err, gzip.ErrChecksum):
 		return &fault{reason: ProtocolError, err: errNoGzip}
@@ -118,7 +120,7 @@ func (u *unpacking) begin() error {
 	return err
 }
 
-// Close closes the packed body.
+// Close closes the compressed body and returns the gzip reader to the pool.
 func (u *unpacking) Close() error {
 	if u.gzip != nil {
 		unpackers.Put(u.gzip)

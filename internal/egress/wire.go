@@ -7,16 +7,19 @@ import (
 	"sync/atomic"
 )
 
-// maxWires bounds how many settings of TLS and tenants keep connections at once; the one that was not used for the longest loses its.
+// maxWires bounds the cached transports beside the default one. Beyond it, the least recently used
+// one is evicted.
 const maxWires = 256
 
-// wire is how calls under one TLS setting and one policy leave. Connections are shared within it and nowhere else: one that was made
-// with somebody's certificate, or to where only they may call, serves nobody else.
+// wire is the transport for one TLS setting and one policy. Connections are never shared between
+// transports, because a connection may carry the client certificate of an endpoint or lead to an
+// address of one tenant's allow list.
 type wire struct {
 	dialer
 
-	kept    *kept       // connections of HTTP/1.1; those of HTTP/2 are the dialer's streams
-	evicted atomic.Bool // nobody finds it any more; whoever found it before may still be calling
+	kept *kept // idle HTTP/1.1 connections; dialer.streams has those of HTTP/2
+	// evicted: the transport is out of the cache. Calls that hold it may still be in flight.
+	evicted atomic.Bool
 }
 
 func newWire(d dialer) *wire {
@@ -24,14 +27,15 @@ func newWire(d dialer) *wire {
 	return &wire{dialer: d, kept: newKept()}
 }
 
-// leave says that a call is over. What it leaves on a wire that was evicted meanwhile is of no use to anybody.
+// leave ends a call. It closes idle connections of an evicted transport, because no later call can
+// use them.
 func (w *wire) leave() {
 	if w.evicted.Load() {
 		w.closeIdle()
 	}
 }
 
-// evict makes the wire keep nothing, from now on.
+// evict closes idle connections, now and after each remaining call.
 func (w *wire) evict() {
 	w.evicted.Store(true)
 	w.closeIdle()
@@ -42,14 +46,14 @@ func (w *wire) closeIdle() {
 	w.streams.closeIdle()
 }
 
-// wires are the settings in use beside the usual one.
+// wires is an LRU cache of transports beside the default one.
 type wires struct {
 	base dialer
 	size int
 
 	mu     sync.Mutex
 	byKey  map[wireKey]*list.Element // of *keptWire
-	recent *list.List                // the one used last in front
+	recent *list.List                // most recently used first
 }
 
 type keptWire struct {
@@ -61,7 +65,7 @@ func newWires(base dialer, size int) *wires {
 	return &wires{base: base, size: size, byKey: make(map[wireKey]*list.Element), recent: list.New()}
 }
 
-// get returns the wire for a setting.
+// get returns the transport for a setting and an allowance, and creates it if needed.
 func (w *wires) get(setting TLS, a *Allowance) (*wire, error) {
 	key := setting.key(a)
 	w.mu.Lock()
@@ -94,5 +98,5 @@ func (w *wires) closeIdle() {
 	}
 }
 
-// usualTLS is the TLS session of calls that ask for nothing else.
+// usualTLS returns the default TLS configuration.
 func usualTLS() *tls.Config { return &tls.Config{MinVersion: tls.VersionTLS12} }

@@ -5,21 +5,22 @@ import (
 	"sync"
 )
 
-// Cut is a wire that can be cut: the connection that reads the last of a number of bytes is closed, once.
+// Cut closes one connection after a number of bytes, to simulate a network failure.
 type Cut struct {
 	mu    sync.Mutex
 	armed bool
 	rest  int
 }
 
-// After arms the cut: n more bytes are read, by whichever connection they come, TLS records included.
+// After arms the cut: the connection that reads past n more bytes is closed. Bytes of all
+// connections count, including TLS records.
 func (c *Cut) After(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.armed, c.rest = true, n
 }
 
-// took returns how many of n bytes that came count before the cut, and whether it is now.
+// took returns the number of the n new bytes that lie before the cut, and whether to cut now.
 func (c *Cut) took(n int) (counted int, now bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -34,14 +35,14 @@ func (c *Cut) took(n int) (counted int, now bool) {
 	return c.rest, true
 }
 
-// listener cuts the connections that it accepts.
+// listener applies the cut to accepted connections.
 type listener struct {
 	net.Listener
 
 	cut *Cut
 }
 
-// Accept returns a connection that ends with the cut.
+// Accept returns a connection with the cut.
 func (l listener) Accept() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err != nil {
@@ -56,7 +57,7 @@ type cutConn struct {
 	cut *Cut
 }
 
-// Read reads at most as far as the cut.
+// Read reads up to the cut.
 func (c *cutConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	counted, now := c.cut.took(n)

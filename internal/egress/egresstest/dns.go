@@ -15,35 +15,39 @@ const (
 	typeCNAME = 5
 	typeAAAA  = 28
 
-	headerLen = 12 // of a DNS message
-	maxChain  = 16 // aliases that one answer follows
+	headerLen = 12 // bytes of a DNS message header
+	maxChain  = 16 // maximum aliases per answer
 )
 
-// Question is what a name server is asked.
+// Question is a query to the name server.
 type Question struct {
 	Name string // lower case, without the final dot
-	IPv6 bool   // asks for AAAA, not A
+	IPv6 bool   // AAAA query instead of A
 }
 
-// DNS is a name server whose answers a test decides, one by one. Their time to live is zero.
+// DNS is a name server with answers from a test. Records have a TTL of zero, so that no resolver
+// caches them.
 type DNS struct {
 	socket net.PacketConn
 	answer func(Question) []netip.Addr
-	alias  map[string]string // names that are others, as CNAME records say
+	alias  map[string]string // CNAME records
 	done   sync.WaitGroup
 
 	mu     sync.Mutex
 	closed bool
-	asking []net.Conn // sockets of resolvers, which would wait for an answer long after everybody lost interest
+	// asking holds the sockets of resolvers. close closes them, because a resolver would otherwise
+	// wait for its timeout after the test.
+	asking []net.Conn
 }
 
-// StartDNS answers questions with answer until the test ends. Addresses of the family that was not asked for are left out.
+// StartDNS serves answers until the test ends. It omits addresses of the other family.
 func StartDNS(tb testing.TB, answer func(Question) []netip.Addr) *DNS {
 	tb.Helper()
 	return StartAliases(tb, nil, answer)
 }
 
-// StartAliases is [StartDNS] with names that are aliases of others: an answer holds the whole chain, and the addresses of its end.
+// StartAliases is [StartDNS] with CNAME records. An answer holds the whole chain and the addresses
+// at its end.
 func StartAliases(tb testing.TB, alias map[string]string, answer func(Question) []netip.Addr) *DNS {
 	tb.Helper()
 	socket, err := new(net.ListenConfig).ListenPacket(tb.Context(), "udp", "127.0.0.1:0")
@@ -56,7 +60,7 @@ func StartAliases(tb testing.TB, alias map[string]string, answer func(Question) 
 	return d
 }
 
-// Resolver returns a resolver that asks only d.
+// Resolver returns a resolver that queries only d.
 func (d *DNS) Resolver() *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		d.mu.Lock()
@@ -96,7 +100,7 @@ func (d *DNS) serve() {
 	}
 }
 
-// reply builds the answer to query: its question again, then one record per address.
+// reply builds the answer to query: the question, then the alias chain and one record per address.
 func (d *DNS) reply(query []byte) []byte {
 	if len(query) < headerLen {
 		return nil
@@ -132,7 +136,8 @@ func (d *DNS) reply(query []byte) []byte {
 	return append(reply, records...)
 }
 
-// chain returns the records of the aliases that the name of q begins, and makes q ask for what they lead to.
+// chain returns the CNAME records from the name of q, and replaces the name by the end of the
+// chain.
 func (d *DNS) chain(q *Question) (records []byte, count uint16) {
 	for ; count < maxChain; count++ {
 		other, is := d.alias[q.Name]
@@ -167,7 +172,7 @@ func record(name string, kind uint16, data []byte) []byte {
 	return append(r, data...)
 }
 
-// wireName returns a name as messages write it.
+// wireName returns a name in wire format.
 func wireName(name string) []byte {
 	var wire []byte
 	for label := range strings.SplitSeq(name, ".") {

@@ -12,21 +12,22 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// H2Script serves one connection of HTTP/2, whose preface was read and answered. The connection is closed when it returns.
+// H2Script serves one HTTP/2 connection after the preface. The connection is closed when it
+// returns.
 type H2Script func(c *H2Conn)
 
-// H2Conn is a connection of HTTP/2 as its script sees it: frames, with nobody between the script and the wire.
+// H2Conn is the HTTP/2 connection of a script, with direct access to frames.
 type H2Conn struct {
 	*http2.Framer
 
 	target *Target
 	number int
-	header bytes.Buffer // of header blocks that are written
+	header bytes.Buffer // buffer of encoded header blocks
 	coder  *hpack.Encoder
 }
 
-// StartH2 serves script behind TLS until the test ends, to clients that offer HTTP/2; others are sent away. The settings are those
-// that the target announces.
+// StartH2 serves script over TLS until the test ends, with the given settings. It accepts only
+// clients that offer HTTP/2.
 func StartH2(tb testing.TB, cfg *tls.Config, script H2Script, settings ...http2.Setting) *Target {
 	tb.Helper()
 	cfg = cfg.Clone()
@@ -46,7 +47,8 @@ func StartH2(tb testing.TB, cfg *tls.Config, script H2Script, settings ...http2.
 	})
 }
 
-// Next reads and records the next request, and answers settings and pings on the way. It reports false where the client has gone.
+// Next reads and records the next request, and acknowledges settings and pings before it. It
+// returns false if the client has disconnected.
 func (c *H2Conn) Next() (r Request, stream uint32, ok bool) {
 	open := map[uint32]*Request{}
 	for {
@@ -100,7 +102,7 @@ func (c *H2Conn) Head(stream uint32, status string, fields map[string]string, en
 	}) == nil
 }
 
-// Block returns the header of an answer as it goes into frames.
+// Block returns the encoded header block of an answer.
 func (c *H2Conn) Block(status string, fields map[string]string) []byte {
 	c.header.Reset()
 	_ = c.coder.WriteField(hpack.HeaderField{Name: ":status", Value: status})
@@ -119,12 +121,13 @@ func (c *H2Conn) AwaitHangup() {
 	}
 }
 
-// AnswerH2 gives the same answer to every request and keeps the connection.
+// AnswerH2 gives the same answer to every request and keeps the connection open.
 func AnswerH2(body string) H2Script {
 	return func(c *H2Conn) { AnswerH2Times(c, body, -1) }
 }
 
-// AnswerH2Times answers n requests, or all where n is negative. It reports whether the client is still there.
+// AnswerH2Times answers n requests, or all if n is negative. It returns false if the client has
+// disconnected.
 func AnswerH2Times(c *H2Conn, body string, n int) bool {
 	for ; n != 0; n-- {
 		_, stream, ok := c.Next()

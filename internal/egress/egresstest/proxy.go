@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// StartProxy serves a proxy that connects wherever CONNECT asks it to, and records each asking. Status is what it answers; only to
-// "200 OK" it connects.
+// StartProxy serves a CONNECT proxy that records each request. It answers with status, and connects
+// only if status is "200 OK".
 func StartProxy(tb testing.TB, status string) *Target {
 	tb.Helper()
 	return Start(tb, func(c *Conn) {

@@ -14,17 +14,18 @@ func Status(status, body string) string {
 	return fmt.Sprintf("HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s", status, len(body), body)
 }
 
-// Redirect returns an answer that points to location.
+// Redirect returns a redirect to location.
 func Redirect(status, location string) string {
 	return fmt.Sprintf("HTTP/1.1 %s\r\nLocation: %s\r\nContent-Length: 0\r\n\r\n", status, location)
 }
 
-// Answer gives the same answer to every request and keeps the connection.
+// Answer gives the same answer to every request and keeps the connection open.
 func Answer(answer string) Script {
 	return func(c *Conn) { answerTimes(c, answer, -1) }
 }
 
-// Steady is [Answer] for benchmarks: it takes whatever arrives at once for one request, reads no meaning into it and records none.
+// Steady is [Answer] for benchmarks. It answers each read as one request, and neither parses nor
+// records it.
 func Steady(answer string) Script {
 	return func(c *Conn) {
 		reply, request := []byte(answer), make([]byte, 64<<10)
@@ -39,13 +40,14 @@ func Steady(answer string) Script {
 	}
 }
 
-// Once gives one answer and closes the connection. With a broken answer it is a target that sends garbage, declares more than
-// it sends, or stops half way.
+// Once gives one answer and closes the connection. A malformed answer simulates a target that sends
+// garbage or stops early.
 func Once(answer string) Script {
 	return func(c *Conn) { answerTimes(c, answer, 1) }
 }
 
-// CloseAfterReading answers kept requests on a connection, reads the next one whole and closes without a word.
+// CloseAfterReading answers kept requests on a connection, reads the next one and closes without an
+// answer.
 func CloseAfterReading(kept int) Script {
 	return func(c *Conn) {
 		if answerTimes(c, OK("ok"), kept) {
@@ -54,7 +56,8 @@ func CloseAfterReading(kept int) Script {
 	}
 }
 
-// CloseOnArrival answers kept requests on a connection and closes it as soon as a byte of the next one arrives.
+// CloseOnArrival answers kept requests on a connection and closes it at the first byte of the next
+// one.
 func CloseOnArrival(kept int) Script {
 	return func(c *Conn) {
 		if answerTimes(c, OK("ok"), kept) {
@@ -63,7 +66,8 @@ func CloseOnArrival(kept int) Script {
 	}
 }
 
-// Hold sends head after a request, and then nothing until the client has gone. An empty head is a target that never answers.
+// Hold sends head after a request, and then no byte until the client disconnects. With an empty
+// head, the target never answers.
 func Hold(head string) Script {
 	return func(c *Conn) {
 		if _, ok := c.Next(); ok && c.Write(head) {
@@ -72,8 +76,8 @@ func Hold(head string) Script {
 	}
 }
 
-// Endless sends head after a request, and then piece after piece until the client has gone, with the given pause between
-// them. It is an endless body, a dripping one, or a header without end.
+// Endless sends head after a request, and then piece repeatedly, with the given pause, until the
+// client disconnects. It simulates an endless body, a slow one, or a header without end.
 func Endless(head, piece string, pause time.Duration) Script {
 	return func(c *Conn) {
 		if _, ok := c.Next(); !ok {
@@ -95,7 +99,8 @@ func HeaderBomb() Script {
 	return Endless("HTTP/1.1 200 OK\r\n", line, 0)
 }
 
-// answerTimes answers n requests, or all where n is negative. It reports whether the client is still there.
+// answerTimes answers n requests, or all if n is negative. It returns false if the client has
+// disconnected.
 func answerTimes(c *Conn, answer string, n int) bool {
 	for ; n != 0; n-- {
 		if _, ok := c.Next(); !ok || !c.Write(answer) {

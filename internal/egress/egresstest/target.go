@@ -1,5 +1,5 @@
-// Package egresstest provides targets that answer by a script, well or as badly as targets do, and that record every request
-// which reaches them. They speak through bare sockets: what they record is what was on the wire.
+// Package egresstest provides scripted targets for tests, including broken ones. They record every
+// request. They use plain sockets, so that the records show the bytes on the wire.
 package egresstest
 
 import (
@@ -15,14 +15,14 @@ import (
 	"testing"
 )
 
-// Request is a request as it arrived.
+// Request is a recorded request.
 type Request struct {
-	Conn   int // number of its connection, from 1
+	Conn   int // connection number, from 1
 	Method string
 	URI    string // path and query
 	Header http.Header
 	Body   []byte
-	Raw    string // head and body, byte for byte
+	Raw    string // raw bytes of head and body
 }
 
 // Script serves one connection. The connection is closed when it returns.
@@ -53,14 +53,14 @@ func StartAt(tb testing.TB, address string, script Script) *Target {
 	return serve(tb, "http", listen(tb, address), script)
 }
 
-// StartTLS is [Start] behind TLS.
+// StartTLS is [Start] over TLS.
 func StartTLS(tb testing.TB, cfg *tls.Config, script Script) *Target {
 	tb.Helper()
 	return serve(tb, "https", tls.NewListener(listen(tb, "127.0.0.1:0"), cfg), script)
 }
 
-// StartHTTP serves handler over TLS, by HTTP/2 where both sides offer it, until the test ends. It counts connections and records no
-// request. The cut is nil, or ends one of its connections.
+// StartHTTP serves handler over TLS until the test ends, by HTTP/2 if the client offers it. It
+// counts connections but records no requests. If cut is not nil, it closes one connection.
 func StartHTTP(tb testing.TB, cfg *tls.Config, cut *Cut, handler http.HandlerFunc) *Target {
 	tb.Helper()
 	t := &Target{scheme: "https", listener: listen(tb, "127.0.0.1:0"), open: make(map[net.Conn]struct{})}
@@ -102,20 +102,20 @@ func serve(tb testing.TB, scheme string, listener net.Listener, script Script) *
 	return t
 }
 
-// URL returns the address of the target as a URL without a path.
+// URL returns the URL of the target, without a path.
 func (t *Target) URL() string { return t.scheme + "://" + t.listener.Addr().String() }
 
 // Port returns the port of the target.
 func (t *Target) Port() int { return t.listener.Addr().(*net.TCPAddr).Port }
 
-// Conns returns how many connections were made.
+// Conns returns the number of accepted connections.
 func (t *Target) Conns() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.conns
 }
 
-// Requests returns the requests that were read so far, in their order.
+// Requests returns the recorded requests, in order.
 func (t *Target) Requests() []Request {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -174,7 +174,7 @@ func (t *Target) record(r Request) {
 	t.requests = append(t.requests, r)
 }
 
-// close ends every connection and waits for the scripts.
+// close closes all connections and waits for the scripts.
 func (t *Target) close() {
 	t.listener.Close()
 	t.mu.Lock()
@@ -186,7 +186,7 @@ func (t *Target) close() {
 	t.serving.Wait()
 }
 
-// recorder keeps what is read from a connection.
+// recorder records the bytes read from a connection.
 type recorder struct {
 	net.Conn
 
@@ -199,7 +199,7 @@ func (r *recorder) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Conn is a connection as its script sees it.
+// Conn is the connection of a script.
 type Conn struct {
 	target *Target
 	number int
@@ -207,7 +207,7 @@ type Conn struct {
 	reader *bufio.Reader
 }
 
-// Next reads and records the next request. It reports false where the client has gone.
+// Next reads and records the next request. It returns false if the client has disconnected.
 func (c *Conn) Next() (Request, bool) {
 	r, err := http.ReadRequest(c.reader)
 	if err != nil {
@@ -230,13 +230,14 @@ func (c *Conn) Next() (Request, bool) {
 	return request, true
 }
 
-// Arrived waits for the first byte of a request, without taking the request. It reports false where the client has gone.
+// Arrived waits for the first byte of a request without consuming it. It returns false if the
+// client has disconnected.
 func (c *Conn) Arrived() bool {
 	_, err := c.reader.Peek(1)
 	return err == nil
 }
 
-// Write sends text as it is. It reports false where the client has gone.
+// Write sends text unchanged. It returns false if the client has disconnected.
 func (c *Conn) Write(text string) bool {
 	_, err := io.WriteString(c.conn, text)
 	return err == nil
