@@ -1,7 +1,8 @@
-# One image for every program: /api, /scheduler-worker, /planner and /rubato. The final stage is empty but for them: no shell, no package, no
-# user but an unprivileged one, and nothing that is written at run time.
+# One image with every program: /api, /scheduler-worker, /planner and /rubato. The final stage has
+# no shell and no packages. It runs as an unprivileged user and writes no files.
 #
-# `make image` gives VERSION and COMMIT. Without them the programs call themselves devel, because .git is not part of the build context.
+# `make image` sets VERSION and COMMIT. Otherwise the version is "devel", because .git is not in the
+# build context.
 
 FROM golang:1.26-alpine AS build
 RUN apk add --no-cache ca-certificates
@@ -12,7 +13,7 @@ COPY . .
 ARG VERSION=
 ARG COMMIT=
 ENV CGO_ENABLED=0
-# The zone database is compiled into the programs, so that all of them agree on it whatever the machine has.
+# The time zone database is compiled into the programs, so that all hosts use the same version.
 RUN go build -trimpath -ldflags="-s -w -X rubato/internal/telemetry.release=${VERSION} -X rubato/internal/telemetry.commit=${COMMIT}" \
     -o /out/ ./cmd/api ./cmd/scheduler-worker ./cmd/planner ./cmd/rubato
 

@@ -1,5 +1,6 @@
-// Command planner analyses how endpoints of Rubato behave and proposes another tempo for them, within the bounds of their users. Any number
-// of them may work on one database; its environment configures it, see --help.
+// Command planner analyses the behavior of endpoints and proposes other tempos within the bounds of
+// their users. Any number of planners may share one database. The environment configures it; see
+// --help.
 package main
 
 import (

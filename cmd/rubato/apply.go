@@ -23,15 +23,17 @@ type endpointsApplyCmd struct {
 	DryRun   bool     `help:"Print the plan without applying it."`
 }
 
-// step is one thing that apply is going to do.
+// step is one action of the plan of apply.
 type step struct {
-	Action  string   `json:"action"` // create, update, unchanged, delete
+	// Action is create, update, unchanged or delete.
+	Action  string   `json:"action"`
 	Key     string   `json:"key,omitempty"`
 	ID      string   `json:"id,omitempty"`
 	Changes []string `json:"changes,omitempty"`
 }
 
-// Run shows what differs between files and server, and makes the server follow.
+// Run prints the differences between the files and the server, and applies them after a
+// confirmation.
 func (cmd *endpointsApplyCmd) Run(ctx context.Context, s *session) error {
 	switch {
 	case cmd.Prune && len(cmd.Selector) == 0:
@@ -65,7 +67,8 @@ func (cmd *endpointsApplyCmd) Run(ctx context.Context, s *session) error {
 	return s.carryOut(ctx, r, wanted, plan)
 }
 
-// allFaults adds to what the files show by themselves what the server says of the endpoints that can be shown to it, and changes nothing.
+// allFaults adds the server's validation errors for the sound endpoints to the faults of the files.
+// It always returns an error and changes nothing, because the server only plans (dryRun).
 func (s *session) allFaults(ctx context.Context, sound []endpointFile, faults []fileFault) error {
 	if len(sound) == 0 {
 		return faultError(faults)
@@ -76,13 +79,13 @@ func (s *session) allFaults(ctx context.Context, sound []endpointFile, faults []
 		_, more, err = r.foresee(ctx, sound)
 		faults = append(faults, more...)
 	}
-	if err != nil { // What is known is worth telling without it.
+	if err != nil { // The faults of the files are useful without the server's.
 		return usageError{fmt.Sprintf("%s\nchecking the other endpoints on the server failed: %s", faultError(faults), err)}
 	}
 	return faultError(faults)
 }
 
-// plan asks the server what would become of the endpoints.
+// plan asks the server for the steps that apply would take, including deletions by --prune.
 func (cmd *endpointsApplyCmd) plan(ctx context.Context, r *remote, wanted []endpointFile) ([]step, error) {
 	plan, faults, err := r.foresee(ctx, wanted)
 	switch {
@@ -97,7 +100,8 @@ func (cmd *endpointsApplyCmd) plan(ctx context.Context, r *remote, wanted []endp
 	return append(plan, pruned...), err
 }
 
-// foresee returns what would become of endpoints, and what the server refuses. The refusals are right beside an error, too.
+// foresee returns the planned step of each endpoint and the endpoints that the server refuses. The
+// faults are valid even beside an error.
 func (r *remote) foresee(ctx context.Context, wanted []endpointFile) (plan []step, faults []fileFault, err error) {
 	answer, err := r.importLines(ctx, linesOf(wanted), 1, true)
 	if err != nil {
@@ -132,7 +136,8 @@ func (r *remote) foresee(ctx context.Context, wanted []endpointFile) (plan []ste
 	return plan, faults, nil
 }
 
-// prune returns the steps that take out of service what the files do not name, by key or by id: what no step is about.
+// prune returns the deletions of --prune: endpoints that match the selector and that no step names.
+// Steps compare by id, because an endpoint of the server may have no key.
 func (cmd *endpointsApplyCmd) prune(ctx context.Context, r *remote, plan []step) ([]step, error) {
 	if !cmd.Prune {
 		return nil, nil
@@ -161,7 +166,7 @@ func (cmd *endpointsApplyCmd) prune(ctx context.Context, r *remote, plan []step)
 		switch err := lines.Decode(&line); {
 		case errors.Is(err, io.EOF):
 			return steps, nil
-		case err != nil: // Also where the server broke off between two lines: the rest would be passed over.
+		case err != nil: // Without its last line, a truncated export would look complete.
 			return nil, fmt.Errorf("reading the endpoints of the server: %w", err)
 		}
 		if id := text(line.ID); !named[id] {
@@ -209,7 +214,7 @@ func (s *session) printPlan(plan []step, dryRun bool) error {
 	return s.say("%d to create, %d to update, %d to delete, %d unchanged", counts["create"], counts["update"], counts["delete"], counts["unchanged"])
 }
 
-// carryOut does what the plan says: first what is there to be, then what is not.
+// carryOut applies the plan. Deletions come last, so that nothing is deleted if an import failed.
 func (s *session) carryOut(ctx context.Context, r *remote, wanted []endpointFile, plan []step) error {
 	answer, err := r.importLines(ctx, linesOf(wanted), 1, false)
 	if err != nil {

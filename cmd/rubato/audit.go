@@ -13,7 +13,7 @@ type auditCmd struct {
 	Window time.Duration `default:"24h" help:"Span of the history to check."`
 }
 
-// Run audits the database that DATABASE_URL names. Breaches are a failure.
+// Run audits the database in DATABASE_URL. It returns an error if it finds breaches.
 func (cmd *auditCmd) Run(ctx context.Context, s *session) error {
 	settings, err := s.databaseSettings()
 	if err != nil {

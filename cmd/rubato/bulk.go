@@ -23,7 +23,7 @@ type endpointsExportCmd struct {
 	State      string   `enum:",active,paused,archived" default:"" placeholder:"STATE" help:"Filter by state: active, paused or archived. Default: all but archived."`
 }
 
-// Run writes endpoints as lines that import takes.
+// Run writes endpoints as lines of JSON, in the format of the import.
 func (cmd *endpointsExportCmd) Run(ctx context.Context, s *session) error {
 	r, err := s.connect()
 	if err != nil {
@@ -59,7 +59,8 @@ type endpointsImportCmd struct {
 	DryRun bool   `help:"Validate and plan without writing."`
 }
 
-// Run imports lines and says what became of those that failed; with JSON, of each.
+// Run imports lines and prints the failed ones; with JSON output, it prints the result of each
+// line.
 func (cmd *endpointsImportCmd) Run(ctx context.Context, s *session) error {
 	lines := s.stdin
 	if cmd.File != "-" {
@@ -86,7 +87,7 @@ func (cmd *endpointsImportCmd) Run(ctx context.Context, s *session) error {
 	return s.printSummary(summary)
 }
 
-// printResult prints what became of a line, where people want to know.
+// printResult prints the result of a line: every result as JSON, otherwise failures only.
 func (s *session) printResult(r client.ImportResult, raw json.RawMessage) error {
 	switch {
 	case s.json:
@@ -117,7 +118,8 @@ func (s *session) printSummary(summary client.ImportSummary) error {
 		}
 	}
 	switch {
-	case summary.Error != nil && summary.Error.Code == "too_many_lines": // The next line is beyond what --from can name.
+	// The message omits --from, because the next line exceeds its range.
+	case summary.Error != nil && summary.Error.Code == "too_many_lines":
 		return errors.New(summary.Error.Detail)
 	case summary.Error != nil && summary.Error.Code == "from_beyond_end":
 		return usageError{"--" + summary.Error.Detail}
@@ -133,8 +135,9 @@ func (s *session) printSummary(summary client.ImportSummary) error {
 	}
 }
 
-// readResults reads the answer to an import that begins with a line. An answer without a summary broke off; what is returned with an
-// error names the next line all the same.
+// readResults reads the response to an import that starts at line from, and calls each for every
+// result. A response without a summary was truncated and is an error. NextLine of the summary is
+// valid even beside an error, so that the import can continue there.
 func readResults(answer io.Reader, from int32, each func(client.ImportResult, json.RawMessage) error) (summary client.ImportSummary, err error) {
 	lines := bufio.NewScanner(answer)
 	lines.Buffer(nil, 4<<20)

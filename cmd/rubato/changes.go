@@ -23,7 +23,7 @@ type changesCmd struct {
 	Cursor string `help:"Cursor of the next page, from the previous list."`
 }
 
-// Run prints who changed what.
+// Run prints the entries of the audit log.
 func (cmd *changesCmd) Run(ctx context.Context, s *session) error {
 	r, err := s.connect()
 	if err != nil {
@@ -42,7 +42,8 @@ func (cmd *changesCmd) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// changed returns the names of what a change changed; what was made or removed has changed as a whole.
+// changed returns the names of the changed fields. It is empty for a created or deleted object,
+// because the whole object changed.
 func changed(e client.AuditEntry) string {
 	if e.Before == nil || e.After == nil {
 		return ""

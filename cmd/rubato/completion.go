@@ -13,7 +13,7 @@ type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"The shell: bash, zsh or fish."`
 }
 
-// Run prints a script that teaches a shell the commands and flags.
+// Run prints the completion script of a shell.
 func (cmd *completionCmd) Run(s *session, k *kong.Kong) error {
 	words := completions(k.Model.Node, "")
 	switch cmd.Shell {
@@ -26,13 +26,14 @@ func (cmd *completionCmd) Run(s *session, k *kong.Kong) error {
 	}
 }
 
-// completion is what may follow a command.
+// completion holds the words that may follow a command.
 type completion struct {
-	path  string // such as "endpoints list"; empty: rubato itself
+	// path is the command, such as "endpoints list"; empty: rubato itself.
+	path  string
 	words []string
 }
 
-// completions returns what may follow each command, the deeper ones after those around them.
+// completions returns the words after each command. Subcommands come after their parent.
 func completions(node *kong.Node, path string) []completion {
 	here := completion{path: path}
 	for _, group := range node.AllFlags(true) {

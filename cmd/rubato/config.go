@@ -12,14 +12,14 @@ import (
 // configCmd is `rubato config`.
 type configCmd struct{}
 
-// settingRow is a setting in force and where it comes from.
+// settingRow is an effective setting and its source.
 type settingRow struct {
 	config.Row
 
 	Source string `json:"source"`
 }
 
-// Run prints the settings in force.
+// Run prints the effective settings, with secrets redacted.
 func (*configCmd) Run(s *session) error {
 	settings, err := s.settings(config.Program{})
 	if err != nil {
@@ -46,7 +46,7 @@ func (*configCmd) Run(s *session) error {
 // versionCmd is `rubato version`.
 type versionCmd struct{}
 
-// Run prints what this program was built from.
+// Run prints the version and the commit of this program.
 func (*versionCmd) Run(s *session) error {
 	version, commit := app.Version(), app.Commit()
 	if s.json {
@@ -58,10 +58,10 @@ func (*versionCmd) Run(s *session) error {
 	return s.say("rubato %s (commit %s, %s)", version, commit, runtime.Version())
 }
 
-// versionFlag is --version, which works without a command.
+// versionFlag is --version, which needs no command.
 type versionFlag bool
 
-// BeforeReset prints the version and ends the program, before the library asks for a command.
+// BeforeReset prints the version and exits, because kong would otherwise require a command.
 func (versionFlag) BeforeReset(ctx *kong.Context, s *session) error {
 	s.json = asksForJSON(ctx.Args)
 	if err := new(versionCmd).Run(s); err != nil {

@@ -10,18 +10,20 @@ import (
 	"github.com/mattn/go-isatty"
 )
 
-// askable reports whether standard input is a terminal, so that a question reaches a person.
+// askable reports whether standard input is a terminal. Otherwise no user could answer a question.
 func (s *session) askable() bool {
 	file, is := s.stdin.(*os.File)
 	return is && isatty.IsTerminal(file.Fd())
 }
 
-// confirm asks whether to go on. The error is for everything but a yes, an interrupt among it: the read itself cannot be ended.
+// confirm asks a question and returns an error unless the answer is yes or if ctx ends first. The
+// read runs in a goroutine of its own, because it cannot be canceled; that goroutine ends with the
+// process.
 func (s *session) confirm(ctx context.Context, question string) error {
 	_, _ = fmt.Fprintf(s.stderr, "%s Only yes goes on: ", visible(question))
 	answered := make(chan string, 1)
 	go func() {
-		line, _ := bufio.NewReader(s.stdin).ReadString('\n') // No answer is a no.
+		line, _ := bufio.NewReader(s.stdin).ReadString('\n') // A failed read is an empty answer, which declines.
 		answered <- strings.TrimSpace(line)
 	}()
 	select {

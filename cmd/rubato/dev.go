@@ -16,7 +16,7 @@ type devCmd struct {
 	Demo    bool   `help:"Also serve a small target whose responses change, and register six endpoints on it."`
 }
 
-// Run serves until a signal comes.
+// Run serves until a termination signal.
 func (cmd *devCmd) Run(ctx context.Context, s *session) error {
 	settings, err := s.settings(dev.Defaults())
 	if err != nil {
@@ -45,7 +45,8 @@ func (cmd *devCmd) Run(ctx context.Context, s *session) error {
 	}.Run(ctx))
 }
 
-// banner tells how to reach the server, before it is ready.
+// banner prints the address, the key and an example of a request. It comes before the server is
+// ready.
 func (s *session) banner(c dev.Credentials, dataDir string) error {
 	if s.json {
 		return nil
@@ -53,7 +54,8 @@ func (s *session) banner(c dev.Credentials, dataDir string) error {
 	return s.say("Rubato on %s\n  key      %s\n  data     %s\n  console  %s (opens once)\n  try      %s", c.URL, c.Key, dataDir, c.Console, curl(c))
 }
 
-// ready tells that the server takes requests and runs endpoints.
+// ready reports that the server accepts requests and runs endpoints. With JSON output, it prints
+// the credentials here, because banner prints none then.
 func (s *session) ready(c dev.Credentials, dataDir string) error {
 	if !s.json {
 		return s.say("ready")
@@ -61,11 +63,11 @@ func (s *session) ready(c dev.Credentials, dataDir string) error {
 	return s.print(map[string]any{"url": c.URL, "key": c.Key, "dataDir": dataDir, "console": c.Console, "ready": true})
 }
 
-// curl returns a command that registers an endpoint, for any shell.
+// curl returns a shell command that registers an endpoint.
 func curl(c dev.Credentials) string {
 	return fmt.Sprintf(`curl -sS %s/v1/endpoints -H %s -H 'Content-Type: application/json' -d '{"name":"hello","url":"https://example.com/","baselineIntervalMs":60000}'`,
 		c.URL, quote("Authorization: Bearer "+c.Key))
 }
 
-// quote returns text as one word of a shell.
+// quote returns text as a single-quoted shell word.
 func quote(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }

@@ -10,8 +10,8 @@ import (
 	"rubato/internal/notation"
 )
 
-// readDuration reads a duration, and says for people what one looks like. The API counts in whole milliseconds, so a part of one is refused
-// rather than cut off. The library names the flag.
+// readDuration is the kong mapper of durations; kong adds the name of the flag to its errors.
+// Fractions of a millisecond are an error, because the API counts in whole milliseconds.
 func readDuration(ctx *kong.DecodeContext, target reflect.Value) error {
 	var written string
 	if err := ctx.Scan.PopValueInto("duration", &written); err != nil {
@@ -28,7 +28,8 @@ func readDuration(ctx *kong.DecodeContext, target reflect.Value) error {
 	return nil
 }
 
-// exampleOf returns a duration that may be meant: in seconds, where the unit alone is missing.
+// exampleOf returns a valid duration for an error message: the input in seconds if only the unit is
+// missing, otherwise common examples.
 func exampleOf(written string) string {
 	if _, err := notation.ParseDuration(written, "s"); err == nil {
 		return written + "s"

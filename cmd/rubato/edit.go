@@ -12,14 +12,15 @@ import (
 	"rubato/client"
 )
 
-// endpointsEditCmds are the commands of `rubato endpoints` that change one.
+// endpointsEditCmds are the commands of `rubato endpoints` that change an endpoint.
 type endpointsEditCmds struct {
 	Edit          endpointsEditCmd          `cmd:"" help:"Change some fields of an endpoint. For example: rubato endpoints edit shop --set timeoutMs=5000"`
 	Put           endpointsPutCmd           `cmd:"" help:"Create or replace the endpoint with a key from a JSON file."`
 	ResetFailures endpointsResetFailuresCmd `cmd:"" help:"Reset the failure count and the backoff of an endpoint."`
 }
 
-// endpointsEditCmd is `rubato endpoints edit`. It does not take --url for the server, because that is a field.
+// endpointsEditCmd is `rubato endpoints edit`. It has no --url for the server, because --url sets
+// the field of the endpoint.
 type endpointsEditCmd struct {
 	fieldFlags
 
@@ -29,7 +30,7 @@ type endpointsEditCmd struct {
 	IfVersion *int64   `placeholder:"N" help:"Fail unless the endpoint has this version."`
 }
 
-// Help shows how fields are written.
+// Help describes the syntax of fields.
 func (*endpointsEditCmd) Help() string {
 	return `Example: rubato endpoints edit shop --name 'Shop health' --interval 30s --label team=shop
 With --set, a value that is no JSON is a text: --set baselineCron=null --set 'auth={"type":"bearer","token":"{{secret \"shop\"}}"}'
@@ -48,7 +49,7 @@ func (cmd *endpointsEditCmd) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// body returns the changed fields, as the API takes them.
+// body returns the changed fields in the format of the API.
 func (cmd *endpointsEditCmd) body(s *session) (json.RawMessage, error) {
 	fields, err := cmd.fields()
 	if err != nil {
@@ -84,12 +85,12 @@ type endpointsPutCmd struct {
 	Old  bool   `xor:"when" help:"Fail unless an endpoint has this key."`
 }
 
-// Help shows an example.
+// Help returns an example.
 func (*endpointsPutCmd) Help() string {
 	return `Example: echo '{"name":"Shop health","url":"https://shop.example/health","baselineIntervalMs":30000}' | rubato endpoints put shop -f -`
 }
 
-// Run makes the endpoint of a key as the file describes it.
+// Run creates or replaces the endpoint of a key.
 func (cmd *endpointsPutCmd) Run(ctx context.Context, s *session) error {
 	body, err := s.readObject(cmd.File)
 	if err != nil {
@@ -118,14 +119,14 @@ func (cmd *endpointsPutCmd) Run(ctx context.Context, s *session) error {
 
 type endpointsResetFailuresCmd struct{ endpointArg }
 
-// Run forgets the failures of an endpoint.
+// Run resets the failure count and the backoff of an endpoint.
 func (cmd *endpointsResetFailuresCmd) Run(ctx context.Context, s *session) error {
 	return s.onEndpoint(ctx, cmd.Endpoint, func(r *remote, id string) (json.RawMessage, error) {
 		return r.read(r.api.ResetFailuresWithResponse(ctx, id))
 	})
 }
 
-// versionTag returns the entity tag of a version, nil where none is named.
+// versionTag returns the entity tag of a version, or nil without a version.
 func versionTag(version *int64) *string {
 	if version == nil {
 		return nil

@@ -12,24 +12,26 @@ import (
 	"rubato/client"
 )
 
-// endpointFile is an endpoint as a file describes it.
+// endpointFile is an endpoint read from a file.
 type endpointFile struct {
 	file   string
-	number int            // of the file
-	line   int            // where it begins
-	lines  map[string]int // where each of its fields stands, by the path that complaints name it by
-	key    string
-	spec   json.RawMessage // one line
+	number int // index of the file in read order
+	line   int // first line of the endpoint
+	// lines holds the line of each field by its path, such as "headers.Accept", because the
+	// server's errors name fields by path.
+	lines map[string]int
+	key   string
+	spec  json.RawMessage // JSON without line breaks
 }
 
-// fileFault is something that is wrong in a file.
+// fileFault is an error at a position in a file.
 type fileFault struct {
-	file int // its number
+	file int // index of the file
 	line int
 	text string
 }
 
-// faultError returns an error that names faults in the order of the files; nil where there are none.
+// faultError returns all faults as one error, sorted by file and line; nil if there are none.
 func faultError(faults []fileFault) error {
 	if len(faults) == 0 {
 		return nil
@@ -42,10 +44,10 @@ func faultError(faults []fileFault) error {
 	return usageError{strings.Join(lines, "\n")}
 }
 
-// where says where the endpoint is described.
+// where returns the position of the endpoint, for error messages.
 func (e endpointFile) where() string { return fmt.Sprintf("%s:%d (%s)", e.file, e.line, e.key) }
 
-// fault words why the server refuses the endpoint, each field with its line.
+// fault converts a refusal of the server, and adds the line of each refused field.
 func (e endpointFile) fault(refused *client.LineError) fileFault {
 	var text strings.Builder
 	text.WriteString(e.where() + ": " + refused.Detail)
@@ -57,7 +59,8 @@ func (e endpointFile) fault(refused *client.LineError) fileFault {
 	return fileFault{e.number, e.line, text.String()}
 }
 
-// lineOf returns the line of a field, or of what it would be in where it is not given.
+// lineOf returns the line of a field. For a field that is missing in the file, it returns the line
+// of the closest parent.
 func (e endpointFile) lineOf(field string) int {
 	for field != "" {
 		if line, known := e.lines[field]; known {
@@ -68,8 +71,10 @@ func (e endpointFile) lineOf(field string) int {
 	return e.line
 }
 
-// readEndpoints reads the endpoints of a file, of the files of a folder, or of the input. Each needs a key of its own. Faults are those
-// that the files show by themselves; what has none of them but a key that is given twice is among the endpoints.
+// readEndpoints reads the endpoints of a file, of every file in a directory, or of standard input.
+// Each needs a unique key. Faults are errors that are visible without the server. Endpoints with a
+// duplicate key are reported as faults but are also in the result, so that the server can check
+// their other fields.
 func (s *session) readEndpoints(name string) (all []endpointFile, faults []fileFault, err error) {
 	names := []string{name}
 	if info, err := os.Stat(name); err == nil && info.IsDir() {
@@ -101,9 +106,10 @@ func (s *session) readEndpoints(name string) (all []endpointFile, faults []fileF
 	return all, faults, nil
 }
 
-// endpointFilesIn returns the files of a folder that may describe endpoints, by name. Folders in it are passed over.
+// endpointFilesIn returns the YAML and JSON files of a directory, sorted by name. It does not
+// descend into subdirectories.
 func endpointFilesIn(folder string) ([]string, error) {
-	entries, err := os.ReadDir(folder) // In the order of their names.
+	entries, err := os.ReadDir(folder) // sorted by name
 	if err != nil {
 		return nil, usageError{fmt.Sprintf("reading the folder: %s", err)}
 	}

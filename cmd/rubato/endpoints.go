@@ -37,7 +37,7 @@ type endpointsCmd struct {
 	Delete   endpointsDeleteCmd   `cmd:"" help:"Delete (archive) an endpoint; its history stays."`
 }
 
-// endpointArg names an endpoint.
+// endpointArg is the argument of commands on one endpoint.
 type endpointArg struct {
 	serverFlag
 
@@ -99,7 +99,7 @@ func (cmd *endpointsResumeCmd) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// Run archives an endpoint. Without --yes it names the endpoint and asks first.
+// Run archives an endpoint. Without --yes it asks for confirmation first.
 func (cmd *endpointsDeleteCmd) Run(ctx context.Context, s *session) error {
 	if !cmd.Yes && !s.askable() {
 		return usageError{"standard input is not a terminal, so the deletion cannot be confirmed: add --yes"}
@@ -126,7 +126,7 @@ func (cmd *endpointsDeleteCmd) Run(ctx context.Context, s *session) error {
 	return s.say("%s is deleted", id)
 }
 
-// deletion returns the question whether to delete an endpoint, which names it as people know it.
+// deletion returns the question for the confirmation, with the name and the key of the endpoint.
 func (r *remote) deletion(ctx context.Context, id string) (string, error) {
 	raw, err := r.read(r.api.GetEndpointWithResponse(ctx, id))
 	if err != nil {
@@ -165,10 +165,10 @@ func (cmd *endpointsListCmd) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// labelFilters returns labels to filter by, given as NAME=VALUE, as the API writes them.
+// labelFilters converts filters of the form NAME=VALUE to the format of the API.
 func labelFilters(given []string) (*[]string, error) {
 	if len(given) == 0 {
-		return nil, nil //nolint:nilnil // No label filters by none.
+		return nil, nil //nolint:nilnil // nil: no filter
 	}
 	filters := make([]string, 0, len(given))
 	for _, label := range given {
@@ -181,12 +181,12 @@ func labelFilters(given []string) (*[]string, error) {
 	return &filters, nil
 }
 
-// labelWords writes labels as the flag --label takes them.
+// labelWords formats labels like values of the flag --label.
 func labelWords(labels map[string]string) string {
 	return strings.Join(notation.ListPairs(labels, "="), " ")
 }
 
-// onEndpoint does something to an endpoint and prints the endpoint that comes back.
+// onEndpoint calls do for an endpoint, given as id or key, and prints the returned endpoint.
 func (s *session) onEndpoint(ctx context.Context, name string, do func(r *remote, id string) (json.RawMessage, error)) error {
 	r, id, err := s.connectTo(ctx, name)
 	if err != nil {
@@ -199,7 +199,7 @@ func (s *session) onEndpoint(ctx context.Context, name string, do func(r *remote
 	return s.printEndpoint(raw)
 }
 
-// connectTo returns the server and the id of an endpoint that is named by its id or its key.
+// connectTo returns a client, and the id of an endpoint given as id or key.
 func (s *session) connectTo(ctx context.Context, name string) (*remote, string, error) {
 	r, err := s.connect()
 	if err != nil {
@@ -209,12 +209,13 @@ func (s *session) connectTo(ctx context.Context, name string) (*remote, string, 
 	return r, id, err
 }
 
-// idLength is how long an id of an endpoint is: ep_ and a UUID.
+// idLength is the length of an endpoint id: ep_ and a UUID.
 const idLength = len("ep_") + 36
 
-// endpointID returns the id of an endpoint that is named by its id or its key.
+// endpointID returns the id of an endpoint that is given as id or key. A key costs one request.
 func (r *remote) endpointID(ctx context.Context, name string) (string, error) {
-	if strings.HasPrefix(name, "ep_") && len(name) == idLength { // A key may begin so too.
+	// The length distinguishes an id, because a key may start with ep_.
+	if strings.HasPrefix(name, "ep_") && len(name) == idLength {
 		return name, nil
 	}
 	raw, err := r.read(r.api.ListEndpointsWithResponse(ctx, &client.ListEndpointsParams{Key: &name}))
@@ -234,7 +235,7 @@ func (r *remote) endpointID(ctx context.Context, name string) (string, error) {
 	return found.Items[0].ID, nil
 }
 
-// printEndpoint prints what people want to know of one endpoint.
+// printEndpoint prints the most important fields of an endpoint; with JSON output, it prints all.
 func (s *session) printEndpoint(raw json.RawMessage) error {
 	return show(s, raw, func(e client.Endpoint) error {
 		facts := [][2]string{
@@ -271,8 +272,8 @@ func (s *session) printEndpoint(raw json.RawMessage) error {
 	})
 }
 
-// otherFacts returns the fields of an endpoint that are not at their defaults, by the names of their flags. Those that every endpoint
-// is shown with are not among them.
+// otherFacts returns the fields with values other than their defaults, named like their flags. It
+// leaves out the fields that printEndpoint always shows.
 func otherFacts(raw json.RawMessage) (facts [][2]string, err error) {
 	var endpoint map[string]any
 	if err := decode(raw, &endpoint); err != nil {
@@ -289,12 +290,12 @@ func otherFacts(raw json.RawMessage) (facts [][2]string, err error) {
 	return facts, nil
 }
 
-// fieldFact names a field by its flag.
+// fieldFact returns a field as a row, named like its flag.
 func fieldFact(f contract.Field, value any) [2]string {
 	return [2]string{strings.ReplaceAll(f.Flag, "-", " "), shorten(fieldText(f, value))}
 }
 
-// shorten cuts a text that would fill a screen.
+// shorten truncates a text to 500 characters, so that one field does not fill the screen.
 func shorten(text string) string {
 	const most = 500
 	if runes := []rune(text); len(runes) > most {
@@ -303,7 +304,8 @@ func shorten(text string) string {
 	return text
 }
 
-// warningFact names a warning by its field. What a clear or an undo took away is the answer to the command, and no warning.
+// warningFact returns a warning as a row. A warning about a removal by a clear or an undo is shown
+// as done, because it is the requested result.
 func warningFact(w client.FieldError) [2]string {
 	if w.Removed() {
 		return [2]string{"done", w.Message}
@@ -311,7 +313,7 @@ func warningFact(w client.FieldError) [2]string {
 	return [2]string{"warning", w.Field + ": " + w.Message}
 }
 
-// hintFacts tells of each hint what it asks for, who wrote it, why, and until when it holds.
+// hintFacts returns a row per hint with its value, expiry, author and reason.
 func hintFacts(h client.Hints) [][2]string {
 	var facts [][2]string
 	tell := func(kind, what, author, reason string, until time.Time) {
@@ -330,7 +332,7 @@ func hintFacts(h client.Hints) [][2]string {
 	return facts
 }
 
-// schedule writes the baseline in words.
+// schedule formats the baseline.
 func schedule(e client.Endpoint) string {
 	if e.BaselineIntervalMs != nil {
 		return "every " + milliseconds(*e.BaselineIntervalMs)

@@ -12,16 +12,16 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// endpointYAML reads the endpoints of one file. JSON is YAML. What YAML can say and JSON cannot is a fault here; the rest is for the
-// server to judge.
+// endpointYAML parses the endpoints of one YAML file; JSON is a subset of YAML. It reports YAML
+// values that JSON cannot represent as faults. All other validation is the server's.
 type endpointYAML struct {
 	file      string
-	number    int // of the file, counted in the order in which they are read
+	number    int // index of the file in read order
 	endpoints []endpointFile
 	faults    []fileFault
 }
 
-// read takes in the documents of a text: each is an endpoint or a list of endpoints.
+// read parses all documents of a text. Each is an endpoint or a list of endpoints.
 func (y *endpointYAML) read(text []byte) {
 	documents := yaml.NewDecoder(bytes.NewReader(text))
 	for {
@@ -30,7 +30,7 @@ func (y *endpointYAML) read(text []byte) {
 		if errors.Is(err, io.EOF) {
 			return
 		}
-		if err != nil { // Nothing after it can be read.
+		if err != nil { // The decoder cannot continue after a syntax error.
 			y.faults = append(y.faults, fileFault{y.number, math.MaxInt, y.file + ": " + err.Error()})
 			return
 		}
@@ -39,14 +39,14 @@ func (y *endpointYAML) read(text []byte) {
 			list = list[0].Content
 		}
 		for _, one := range list {
-			if one.ShortTag() != "!!null" { // What is between two separators.
+			if one.ShortTag() != "!!null" { // A document between two separators may be empty.
 				y.endpoint(one)
 			}
 		}
 	}
 }
 
-// endpoint takes in one endpoint.
+// endpoint parses one endpoint. It adds faults, or else the endpoint.
 func (y *endpointYAML) endpoint(n *yaml.Node) {
 	if n = resolved(n); n.Kind != yaml.MappingNode {
 		y.fault(n.Line, "", "an endpoint is an object with the fields of POST /v1/endpoints")
@@ -71,7 +71,7 @@ func (y *endpointYAML) endpoint(n *yaml.Node) {
 	y.endpoints = append(y.endpoints, e)
 }
 
-// key returns the key of an endpoint.
+// key returns the key of an endpoint. It adds a fault if the key is missing.
 func (y *endpointYAML) key(n *yaml.Node) string {
 	for i := 0; i < len(n.Content); i += 2 {
 		if n.Content[i].Value != "key" {
@@ -90,7 +90,8 @@ func (y *endpointYAML) key(n *yaml.Node) string {
 	return ""
 }
 
-// check looks for what JSON cannot say, and notes the lines of fields. What an alias repeats is checked where it stands.
+// check reports values that JSON cannot represent, and records the line of each field. It does not
+// follow aliases, because the anchor is checked at its own position.
 func (y *endpointYAML) check(n *yaml.Node, path string, lines map[string]int) {
 	lines[path] = n.Line
 	switch n.Kind {
@@ -108,7 +109,7 @@ func (y *endpointYAML) check(n *yaml.Node, path string, lines map[string]int) {
 	}
 }
 
-// name checks the name of a member, and returns the path of the member.
+// name checks the name of a field and returns the path of the field.
 func (y *endpointYAML) name(n *yaml.Node, path string, lines map[string]int) string {
 	n = resolved(n)
 	at := n.Value
@@ -126,7 +127,7 @@ func (y *endpointYAML) name(n *yaml.Node, path string, lines map[string]int) str
 	return at
 }
 
-// scalar checks a value that has no parts.
+// scalar checks a scalar value.
 func (y *endpointYAML) scalar(n *yaml.Node, path string) {
 	switch n.ShortTag() {
 	case "!!float":
@@ -134,12 +135,12 @@ func (y *endpointYAML) scalar(n *yaml.Node, path string) {
 		if n.Decode(&number) == nil && (math.IsInf(number, 0) || math.IsNaN(number)) {
 			y.fault(n.Line, path, "must be a finite number, not "+n.Value)
 		}
-	case "!!timestamp": // JSON has none: it is the text that stands there.
+	case "!!timestamp": // JSON has no timestamps, so the value stays text.
 		n.Tag = "!!str"
 	}
 }
 
-// fault notes what is wrong with a field, or with the whole endpoint.
+// fault adds an error about a field, or about the whole endpoint if field is empty.
 func (y *endpointYAML) fault(line int, field, message string) {
 	if field != "" {
 		message = field + ": " + message
@@ -147,7 +148,7 @@ func (y *endpointYAML) fault(line int, field, message string) {
 	y.faults = append(y.faults, fileFault{y.number, line, fmt.Sprintf("%s:%d: %s", y.file, line, message)})
 }
 
-// quoted tells how to write a value that YAML does not take for text.
+// quoted returns the hint to quote a value that YAML does not parse as text.
 func quoted(n *yaml.Node) string {
 	if n.Kind != yaml.ScalarNode {
 		return ""
@@ -155,7 +156,7 @@ func quoted(n *yaml.Node) string {
 	return "; write " + strconv.Quote(n.Value)
 }
 
-// resolved returns what an alias stands for.
+// resolved returns the target of an alias, and any other node unchanged.
 func resolved(n *yaml.Node) *yaml.Node {
 	if n.Kind == yaml.AliasNode {
 		return n.Alias

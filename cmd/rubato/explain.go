@@ -18,13 +18,13 @@ type explainCmd struct {
 	Remote bool `help:"Use the server's API instead of computing offline."`
 }
 
-// Help tells what a line looks like.
+// Help describes the format of a line.
 func (*explainCmd) Help() string {
 	return `Example: echo '{"baselineIntervalMs": 60000, "anchor": "2026-03-01T12:00:00Z", "now": "2026-03-01T12:00:01Z", "failureCount": 3}' | rubato explain
 A line that is refused is answered by {"error": {...}, "line": n}, and the exit code is 1 at the end.`
 }
 
-// Run answers line by line until the input ends.
+// Run writes one answer per input line until the end of the input.
 func (cmd *explainCmd) Run(ctx context.Context, s *session) error {
 	refused, err := cmd.explain(ctx, s)
 	if err != nil {
@@ -43,7 +43,7 @@ func (cmd *explainCmd) explain(ctx context.Context, s *session) (refused int, er
 	return apiserver.Explain(s.stdin, s.stdout, func() time.Time { return time.Now().UTC().Truncate(time.Millisecond) })
 }
 
-// explainRemotely lets the server decide: what `rubato explain` does by itself, by POST /v1/explain.
+// explainRemotely sends each line to POST /v1/explain instead of computing offline.
 func (s *session) explainRemotely(ctx context.Context) (refused int, err error) {
 	r, err := s.connect()
 	if err != nil {
@@ -55,7 +55,9 @@ func (s *session) explainRemotely(ctx context.Context) (refused int, err error) 
 			continue
 		}
 		answer, err := r.read(r.api.ExplainWithBodyWithResponse(ctx, "application/json", bytes.NewReader(lines.Bytes())))
-		if problem, is := errors.AsType[*client.Problem](err); is && exitCodeOf(problem) == app.ExitUsage { // The line is at fault, and not whoever asks.
+		// Only an error of the line is its answer, because others, e.g. an invalid key, would repeat
+		// for every line.
+		if problem, is := errors.AsType[*client.Problem](err); is && exitCodeOf(problem) == app.ExitUsage {
 			refused++
 			answer, err = json.Marshal(map[string]any{"error": problem, "line": n})
 		}

@@ -14,8 +14,9 @@ import (
 	"rubato/internal/notation"
 )
 
-// fieldFlags are flags for the fields of an endpoint. They are made from the contract, because a field that is new there gets its flag
-// without a line here. Fields with parts of their own have none: they are given by a file, or by --set.
+// fieldFlags holds a flag per field of an endpoint. The flags are generated from the contract, so
+// that a new field gets its flag without code here. Composite fields have no flag: --file or --set
+// sets them.
 type fieldFlags struct{ kong.Plugins }
 
 // newFieldFlags returns the flags of all fields.
@@ -33,7 +34,8 @@ func flagged() []contract.Field {
 	return slices.DeleteFunc(slices.Clone(contract.Fields()), func(f contract.Field) bool { return f.Kind == contract.Composite })
 }
 
-// flagType returns the type of a flag. Nil stands for one that is not given.
+// flagType returns the Go type of a flag. All types can be nil, because nil means that the flag is
+// absent.
 func flagType(kind contract.Kind) reflect.Type {
 	switch kind {
 	case contract.Length:
@@ -51,7 +53,7 @@ func flagType(kind contract.Kind) reflect.Type {
 	}
 }
 
-// flagTag returns the name, the help and the group of a flag, as the library reads them.
+// flagTag returns the struct tag from which kong reads the name, the help and the group of a flag.
 func flagTag(f contract.Field) reflect.StructTag {
 	help := f.Help
 	if len(f.Choices) > 0 {
@@ -79,7 +81,8 @@ func flagTag(f contract.Field) reflect.StructTag {
 	return reflect.StructTag(tag + fmt.Sprintf(" help:%q", help))
 }
 
-// fields returns the fields that the flags set, as the API takes them. Whether an empty value or a zero makes sense is for the server to judge.
+// fields returns the given flags in the format of the API. It includes empty values and zeros,
+// because only the server validates them.
 func (flags fieldFlags) fields() (map[string]any, error) {
 	object := map[string]any{}
 	set := reflect.ValueOf(flags.Plugins[0]).Elem()
@@ -103,7 +106,7 @@ func (flags fieldFlags) fields() (map[string]any, error) {
 	return object, nil
 }
 
-// spelled returns a text as it is spelled among choices, whose case does not matter.
+// spelled returns the choice that equals text except for case, or text itself if no choice does.
 func spelled(choices []string, text string) string {
 	for _, choice := range choices {
 		if strings.EqualFold(choice, text) {
@@ -113,7 +116,8 @@ func spelled(choices []string, text string) string {
 	return text
 }
 
-// pairs sets a field to an object made of texts such as NAME=VALUE.
+// pairs sets a field to an object that is parsed from texts such as NAME=VALUE. A repeated name is
+// an error.
 func pairs(fields map[string]any, field string, texts []string, separator byte) error {
 	if len(texts) == 0 {
 		return nil
@@ -134,7 +138,7 @@ func pairs(fields map[string]any, field string, texts []string, separator byte) 
 	return nil
 }
 
-// fieldText writes a value of a field for people; empty: there is none.
+// fieldText formats the value of a field for a table; it is empty for nil.
 func fieldText(f contract.Field, value any) string {
 	switch value := value.(type) {
 	case nil:

@@ -31,7 +31,7 @@ func (cmd *endpointsPreviewCmd) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// Run prints the decision in force for an endpoint, rule by rule.
+// Run prints the current decision of an endpoint, rule by rule.
 func (cmd *endpointsExplainCmd) Run(ctx context.Context, s *session) error {
 	r, id, err := s.connectTo(ctx, cmd.Endpoint)
 	if err != nil {
@@ -49,7 +49,7 @@ func (cmd *endpointsExplainCmd) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// traceFacts writes the rules of a decision, one a line.
+// traceFacts returns a row per rule of a decision.
 func traceFacts(steps []client.Step) [][2]string {
 	facts := make([][2]string, len(steps))
 	for i, step := range steps {

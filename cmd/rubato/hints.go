@@ -15,7 +15,7 @@ type hintsCmd struct {
 	Clear    hintsClearCmd    `cmd:"" help:"Remove both hints of an endpoint."`
 }
 
-// hintFlags are what both kinds of hint have in common.
+// hintFlags are the flags of both kinds of hint.
 type hintFlags struct {
 	endpointArg
 
@@ -60,7 +60,7 @@ func (cmd *hintsOneShotCmd) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// Run forgets the hints of an endpoint.
+// Run removes both hints of an endpoint.
 func (cmd *hintsClearCmd) Run(ctx context.Context, s *session) error {
 	return s.onEndpoint(ctx, cmd.Endpoint, func(r *remote, id string) (json.RawMessage, error) {
 		return r.read(r.api.ClearHintsWithResponse(ctx, id))

@@ -8,7 +8,7 @@ import (
 	"os"
 )
 
-// readFile returns what a file holds, or the input where its name is a dash.
+// readFile returns the content of a file, or of standard input if name is a dash.
 func (s *session) readFile(name string) ([]byte, error) {
 	if name == "-" {
 		text, err := io.ReadAll(s.stdin)
@@ -24,7 +24,7 @@ func (s *session) readFile(name string) ([]byte, error) {
 	return text, nil
 }
 
-// readObject returns the JSON that a file holds.
+// readObject returns the JSON in a file. It checks the syntax only.
 func (s *session) readObject(name string) (json.RawMessage, error) {
 	text, err := s.readFile(name)
 	if err != nil {
@@ -36,7 +36,8 @@ func (s *session) readObject(name string) (json.RawMessage, error) {
 	return bytes.TrimSpace(text), nil
 }
 
-// objectFrom returns the object to send: from a file, or made of what the flags set. It judges nothing that the server judges.
+// objectFrom returns the request body, either from a file or from flags. It does not validate
+// fields, because the server does.
 func (s *session) objectFrom(what, file string, flags map[string]any) (json.RawMessage, error) {
 	switch {
 	case file == "":

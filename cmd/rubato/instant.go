@@ -9,12 +9,12 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// instantText is how RFC 3339 writes an instant, and how the API reads one: package time takes an hour of one digit, a comma and an offset
-// of 24 hours as well.
+// instantText is the syntax of RFC 3339, as the API accepts it. Package time is more lenient: it
+// also parses one-digit hours, decimal commas and offsets of 24 hours.
 var instantText = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 
-// readInstant reads an instant, and says for people what one looks like. The zero time stands for a flag that is not given, so nobody can give
-// it. The library names the flag.
+// readInstant is the kong mapper of instants; kong adds the name of the flag to its errors. The
+// zero time is an error, because it means that the flag is absent.
 func readInstant(ctx *kong.DecodeContext, target reflect.Value) error {
 	var written string
 	if err := ctx.Scan.PopValueInto("instant", &written); err != nil {

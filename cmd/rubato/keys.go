@@ -52,7 +52,7 @@ type (
 	}
 )
 
-// Run makes a key.
+// Run creates a key and prints its secret.
 func (cmd *keysCreateCmd) Run(ctx context.Context, s *session) error {
 	body := client.KeySpec{Name: cmd.Name}
 	for _, scope := range cmd.Scope {
@@ -73,7 +73,7 @@ func (cmd *keysCreateCmd) Run(ctx context.Context, s *session) error {
 	return s.printSecret(raw)
 }
 
-// Run gives a key a new secret.
+// Run replaces the secret of a key and prints it.
 func (cmd *keysRotateCmd) Run(ctx context.Context, s *session) error {
 	r, err := s.connect()
 	if err != nil {

@@ -1,8 +1,9 @@
-// Command rubato is Rubato for people: `rubato dev` runs all of it on one machine, `rubato migrate` prepares a database, and the
-// other commands talk to a server, a running dev server unless another is named.
+// Command rubato is the command line of Rubato. `rubato dev` runs all programs on one machine, and
+// `rubato migrate` prepares a database. Other commands call a server; the default is the dev server
+// on this machine.
 //
-// Exit codes: 0 done; 1 failed; 2 the command line, the environment or the input is wrong; 3 there is no such thing; 4 its state
-// does not allow it.
+// Exit codes: 0 success; 1 failure; 2 invalid command line, environment or input; 3 object not
+// found; 4 conflict with the state of the object.
 package main
 
 import (
@@ -22,7 +23,7 @@ import (
 	"rubato/internal/config"
 )
 
-// cli is the command line.
+// cli is the kong model of the command line.
 type cli struct {
 	Output string `enum:"table,json" default:"table" short:"o" placeholder:"FORMAT" help:"Output format: table or json."`
 	Server string `placeholder:"URL" help:"Server URL. Default: RUBATO_URL, otherwise the running dev server."`
@@ -54,33 +55,36 @@ type cli struct {
 	Version     versionCmd     `cmd:"" help:"Print the version."`
 }
 
-// newCLI returns the command line with the flags that the contract describes.
+// newCLI returns the command line, including the flags generated from the contract.
 func newCLI() *cli {
 	var c cli
 	c.Endpoints.Create.fieldFlags, c.Endpoints.Edit.fieldFlags = newFieldFlags(), newFieldFlags()
 	return &c
 }
 
-// serverFlag is another name of --server, after RUBATO_URL, for commands that have no other URL to name.
+// serverFlag is --url, a synonym of --server after RUBATO_URL. Commands with another flag --url
+// leave it out.
 type serverFlag struct {
 	URL string `name:"url" placeholder:"URL" help:"Same as --server."`
 }
 
-// AfterApply takes the server in.
-func (f serverFlag) AfterApply(s *session) error { //nolint:unparam // The library asks for an error.
+// AfterApply stores the URL in the session.
+func (f serverFlag) AfterApply(s *session) error { //nolint:unparam // Kong requires the error result.
 	s.url = f.URL
 	return nil
 }
 
-// session is what a command works with.
+// session holds the streams, the environment and the global flags of one command.
 type session struct {
 	stdin   io.Reader
 	stdout  io.Writer
 	stderr  io.Writer
 	environ []string
-	json    bool   // print JSON, not tables
-	url     string // of the server; empty: not said
-	key     string // empty: not said
+	// json selects JSON output instead of tables.
+	json bool
+	// url and key are those of --server and --api-key; empty: absent.
+	url string
+	key string
 }
 
 func main() {
@@ -91,7 +95,7 @@ func main() {
 	os.Exit(code)
 }
 
-// run does what the arguments say and returns the exit code.
+// run executes the command and returns the exit code.
 func (s *session) run(ctx context.Context, args []string) int {
 	c := newCLI()
 	parser := kong.Must(
@@ -128,8 +132,9 @@ func (s *session) run(ctx context.Context, args []string) int {
 	return app.ExitOK
 }
 
-// namesNothing refuses arguments that name nothing anywhere, and would lead to another path of the API where a path holds a name. Flags that
-// name one thing must not name none: the command would be about everything.
+// namesNothing returns an error for an empty name, "." or "..". In a URL path, these would address
+// another route of the API. An empty value of a filter flag, e.g. from an unset shell variable,
+// would select all objects.
 func namesNothing(command *kong.Context) error {
 	for _, part := range command.Path {
 		var what string
@@ -148,7 +153,8 @@ func namesNothing(command *kong.Context) error {
 	return nil
 }
 
-// asksForJSON reports whether a command line that cannot be read says -o json, wherever it says so.
+// asksForJSON reports whether the arguments contain -o json. It is for command lines that kong
+// cannot parse.
 func asksForJSON(args []string) bool {
 	for i, arg := range args {
 		switch arg {
@@ -165,12 +171,13 @@ func asksForJSON(args []string) bool {
 	return false
 }
 
-// usageError is a command line that can be read and makes no sense.
+// usageError is an error in the use of a command, with exit code 2.
 type usageError struct{ text string }
 
 func (e usageError) Error() string { return e.text }
 
-// silentError makes the command fail after everything was said.
+// silentError sets the exit code without a message, because the command has printed the failure
+// already.
 type silentError struct{}
 
 func (silentError) Error() string { return "" }
@@ -188,5 +195,5 @@ func exitCode(err error) int {
 	return app.ExitCode(err)
 }
 
-// settings reads the environment, with the defaults of a program.
+// settings loads the configuration from the environment, with the defaults of a program.
 func (s *session) settings(p config.Program) (config.Config, error) { return config.Load(s.environ, p) }

@@ -15,7 +15,7 @@ type mcpCmd struct {
 	ReadOnly bool `help:"Offer only read-only tools."`
 }
 
-// Run serves an agent over standard input and output until it hangs up.
+// Run serves an agent on standard input and output until the end of the input.
 func (cmd *mcpCmd) Run(ctx context.Context, s *session) error {
 	r, err := s.connect()
 	if err != nil {
@@ -27,7 +27,7 @@ func (cmd *mcpCmd) Run(ctx context.Context, s *session) error {
 	}.Serve(ctx))
 }
 
-// unclosed is an output that others still write to.
+// unclosed is a writer that the transport must not close, because the session still writes to it.
 type unclosed struct{ io.Writer }
 
 // Close does nothing.

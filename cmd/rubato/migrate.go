@@ -22,7 +22,7 @@ type (
 	migrateStatusCmd struct{}
 )
 
-// Run migrates up.
+// Run applies pending migrations. It prints the applied ones even if a later one fails.
 func (*migrateUpCmd) Run(ctx context.Context, s *session) error {
 	settings, err := s.databaseSettings()
 	if err != nil {
@@ -32,10 +32,10 @@ func (*migrateUpCmd) Run(ctx context.Context, s *session) error {
 	if err != nil && len(applied) == 0 {
 		return err
 	}
-	return errors.Join(err, s.steps("applied", applied)) // What was applied stays, whatever came after it.
+	return errors.Join(err, s.steps("applied", applied)) // Each applied migration is committed.
 }
 
-// Run migrates down.
+// Run reverts the newest migration.
 func (*migrateDownCmd) Run(ctx context.Context, s *session) error {
 	settings, err := s.databaseSettings()
 	if err != nil {
@@ -52,7 +52,7 @@ func (*migrateDownCmd) Run(ctx context.Context, s *session) error {
 	}
 }
 
-// Run prints every step.
+// Run prints every migration and its time of application.
 func (*migrateStatusCmd) Run(ctx context.Context, s *session) error {
 	settings, err := s.databaseSettings()
 	if err != nil {
@@ -80,7 +80,7 @@ func (s *session) databaseSettings() (config.Config, error) {
 	return s.settings(config.Program{Required: []string{config.DatabaseURL}})
 }
 
-// steps tells which steps a migration took.
+// steps prints the names of the migrations that were applied or undone.
 func (s *session) steps(what string, names []string) error {
 	if s.json {
 		return s.print(map[string]any{what: append([]string{}, names...)})

@@ -107,7 +107,7 @@ type (
 	}
 )
 
-// Run stores a rule.
+// Run creates or replaces a rule.
 func (cmd *noticesSetCmd) Run(ctx context.Context, s *session) error {
 	r, err := s.connect()
 	if err != nil {
@@ -132,7 +132,7 @@ func (cmd *noticesSetCmd) Run(ctx context.Context, s *session) error {
 	return s.printNoticeRule(raw)
 }
 
-// fields returns the fields that the flags set, by their names in the API. The endpoint is that of its flag, nil where it names none.
+// fields returns the given flags by their API names. The endpoint is the id for --endpoint, or nil.
 func (cmd *noticesSetCmd) fields(endpoint *string) (map[string]any, error) {
 	fields, err := scopeFields(endpoint, cmd.Label)
 	if err != nil {
@@ -168,7 +168,8 @@ func (cmd *noticesSetCmd) fields(endpoint *string) (map[string]any, error) {
 	return fields, nil
 }
 
-// scopeFields returns the fields that say which endpoints something is about.
+// scopeFields returns the API fields for the scope of a rule or window: an endpoint, labels, or
+// all.
 func scopeFields(endpoint *string, labels []string) (map[string]any, error) {
 	fields := map[string]any{}
 	if endpoint != nil {
@@ -221,7 +222,7 @@ func noticeEvent(r client.NoticeRule) string {
 	}
 }
 
-// scopeWords says which endpoints something is about, labels as flags take them.
+// scopeWords formats the scope of a rule or window, with labels as in flags.
 func scopeWords(endpoint *string, labels *map[string]string) string {
 	switch {
 	case endpoint != nil:
@@ -273,7 +274,7 @@ func (cmd *noticesDeleteCmd) Run(ctx context.Context, s *session) error {
 	return s.deleted(cmd.Name)
 }
 
-// Run sends a test. It fails where the test was not delivered.
+// Run sends a test notice. It returns an error if the delivery failed.
 func (cmd *noticesTestCmd) Run(ctx context.Context, s *session) error {
 	r, err := s.connect()
 	if err != nil {
@@ -327,7 +328,7 @@ func (cmd *noticesListCmd) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// Run lets a notice be sent again.
+// Run queues a notice for delivery again.
 func (cmd *noticesRetryCmd) Run(ctx context.Context, s *session) error {
 	r, err := s.connect()
 	if err != nil {

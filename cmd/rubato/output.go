@@ -13,7 +13,8 @@ import (
 	"rubato/client"
 )
 
-// print writes v as indented JSON. A raw answer of the server keeps its order and its numbers.
+// print writes v as indented JSON. A raw response keeps the order of its fields and the digits of
+// its numbers.
 func (s *session) print(v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -22,7 +23,7 @@ func (s *session) print(v any) error {
 	return s.write(append(text, '\n'))
 }
 
-// printLine writes v as one line of JSON.
+// printLine writes JSON on one line.
 func (s *session) printLine(raw json.RawMessage) error {
 	var line bytes.Buffer
 	if err := json.Compact(&line, raw); err != nil {
@@ -32,7 +33,7 @@ func (s *session) printLine(raw json.RawMessage) error {
 	return s.write(line.Bytes())
 }
 
-// say writes a sentence for people.
+// say writes one formatted line of text.
 func (s *session) say(format string, args ...any) error {
 	return s.write([]byte(visible(fmt.Sprintf(format+"\n", args...))))
 }
@@ -44,11 +45,11 @@ func (s *session) write(text []byte) error {
 	return nil
 }
 
-// oneLine makes one line of a text for a table.
+// oneLine replaces line breaks and tabs, because either would break a table.
 var oneLine = strings.NewReplacer("\n", " ", "\t", " ")
 
-// visible returns a text for a terminal, which would obey control characters: answers of targets are written by strangers. What
-// is neither the end of a line nor a tab becomes a replacement character, and so does what turns the direction of writing.
+// visible replaces control characters and bidirectional controls, because responses of targets are
+// untrusted and a terminal would interpret them. Line breaks and tabs stay.
 func visible(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -62,7 +63,7 @@ func visible(text string) string {
 	}, strings.ReplaceAll(text, "\r\n", "\n"))
 }
 
-// table writes rows under a header, in columns.
+// table writes rows in aligned columns under a header.
 func (s *session) table(header []string, rows [][]string) error {
 	w := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
 	for _, row := range append([][]string{header}, rows...) {
@@ -77,14 +78,15 @@ func (s *session) table(header []string, rows [][]string) error {
 	return w.Flush()
 }
 
-// facts writes pairs of a name and a value, leaving out those without a value.
+// facts writes pairs of name and value, and leaves out empty values.
 func (s *session) facts(pairs [][2]string) error {
 	w := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
 	for _, pair := range pairs {
 		if pair[1] == "" {
 			continue
 		}
-		value := strings.ReplaceAll(visible(pair[1]), "\n", "\n\t") // Lines of an answer are not taken for facts.
+		// Continuation lines are indented, so that a response cannot imitate a row.
+		value := strings.ReplaceAll(visible(pair[1]), "\n", "\n\t")
 		if _, err := fmt.Fprintf(w, "%s\t%s\n", visible(pair[0]), value); err != nil {
 			return fmt.Errorf("writing the facts: %w", err)
 		}
@@ -92,7 +94,7 @@ func (s *session) facts(pairs [][2]string) error {
 	return w.Flush()
 }
 
-// complain writes an error where errors go, in the form that the output has.
+// complain writes an error to standard error, in the output format of the command.
 func (s *session) complain(err error) {
 	if _, silent := errors.AsType[silentError](err); silent {
 		return
@@ -111,7 +113,7 @@ func (s *session) complain(err error) {
 	_, _ = fmt.Fprintf(s.stderr, "rubato: %s\n", visible(err.Error()))
 }
 
-// instant writes a time for people: UTC, to the millisecond, and nothing for none.
+// instant formats a time in UTC with milliseconds; it is empty for nil and for the zero time.
 func instant(t *time.Time) string {
 	if t == nil || t.IsZero() {
 		return ""
@@ -119,7 +121,7 @@ func instant(t *time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05.000Z")
 }
 
-// milliseconds writes a number of milliseconds as a duration.
+// milliseconds formats a number of milliseconds as a duration, without trailing zero units.
 func milliseconds(ms int64) string {
 	d := time.Duration(ms) * time.Millisecond
 	text := d.String()
@@ -138,7 +140,7 @@ func dash(text string) string {
 	return text
 }
 
-// text returns what an optional text says, and nothing where there is none.
+// text returns an optional text, or the empty string for nil.
 func text[T ~string](s *T) string {
 	if s == nil {
 		return ""
@@ -146,7 +148,7 @@ func text[T ~string](s *T) string {
 	return string(*s)
 }
 
-// given returns a pointer to a text that was given, and nil for an empty one, which was not.
+// given returns a pointer to a text, or nil for an empty text, because an empty flag is absent.
 func given[T ~string](s T) *T {
 	if s == "" {
 		return nil
@@ -161,7 +163,7 @@ func decode(raw json.RawMessage, v any) error {
 	return nil
 }
 
-// remarkNone explains on standard error why a table is empty.
+// remarkNone explains an empty table on standard error.
 func (s *session) remarkNone(raw json.RawMessage, remark string) error {
 	if s.json {
 		return nil
@@ -178,7 +180,7 @@ func (s *session) remarkNone(raw json.RawMessage, remark string) error {
 	return nil
 }
 
-// show prints an answer: as it came where JSON is wanted, else in words.
+// show prints a response: unchanged with JSON output, otherwise through words.
 func show[T any](s *session, raw json.RawMessage, words func(T) error) error {
 	if s.json {
 		return s.print(raw)
@@ -190,7 +192,7 @@ func show[T any](s *session, raw json.RawMessage, words func(T) error) error {
 	return words(thing)
 }
 
-// deleted tells that a thing is gone.
+// deleted reports a deletion.
 func (s *session) deleted(name string) error {
 	if s.json {
 		return s.print(map[string]string{"deleted": name})
@@ -198,7 +200,7 @@ func (s *session) deleted(name string) error {
 	return s.say("%s is deleted", name)
 }
 
-// list prints a page of things, and how to get the next one.
+// list prints a page of items, and the flag for the next page.
 func list[T any](s *session, raw json.RawMessage, header []string, row func(T) []string) error {
 	if s.json {
 		return s.print(raw)

@@ -79,10 +79,10 @@ func (cmd *plannerSessionsCmd) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// endpointNamed returns the id of an endpoint that a flag names; nil where it names none.
+// endpointNamed returns the id of an endpoint given as id or key, or nil if name is empty.
 func (r *remote) endpointNamed(ctx context.Context, name string) (*string, error) {
 	if name == "" {
-		return nil, nil //nolint:nilnil // No endpoint is no filter.
+		return nil, nil //nolint:nilnil // nil: no filter
 	}
 	id, err := r.endpointID(ctx, name)
 	return &id, err
@@ -124,7 +124,7 @@ func (cmd *plannerSessionCmd) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// Run takes back what an analysis put in force.
+// Run undoes the changes of an analysis.
 func (cmd *plannerUndoCmd) Run(ctx context.Context, s *session) error {
 	r, err := s.connect()
 	if err != nil {
@@ -137,7 +137,8 @@ func (cmd *plannerUndoCmd) Run(ctx context.Context, s *session) error {
 	return s.printEndpoint(raw)
 }
 
-// dollars writes millionths of a US dollar; nothing where no price is known.
+// dollars formats millionths of a US dollar; it is empty for zero, because zero means that the
+// price is unknown.
 func dollars(micros int64) string {
 	if micros == 0 {
 		return ""
@@ -190,21 +191,21 @@ func (cmd *plannerSuggestionsCmd) Run(ctx context.Context, s *session) error {
 	return list(s, raw, suggestionHeader(), suggestionRow)
 }
 
-// Run puts a suggestion in force.
+// Run approves a suggestion.
 func (cmd *plannerApproveCmd) Run(ctx context.Context, s *session) error {
 	return s.decided(func(r *remote) (json.RawMessage, error) {
 		return r.read(r.api.ApprovePlannerSuggestionWithResponse(ctx, cmd.ID))
 	})
 }
 
-// Run turns a suggestion down.
+// Run rejects a suggestion.
 func (cmd *plannerRejectCmd) Run(ctx context.Context, s *session) error {
 	return s.decided(func(r *remote) (json.RawMessage, error) {
 		return r.read(r.api.RejectPlannerSuggestionWithResponse(ctx, cmd.ID))
 	})
 }
 
-// decided prints what became of a suggestion.
+// decided calls decide and prints the suggestion afterwards.
 func (s *session) decided(decide func(*remote) (json.RawMessage, error)) error {
 	r, err := s.connect()
 	if err != nil {

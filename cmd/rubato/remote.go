@@ -16,18 +16,20 @@ import (
 	"rubato/internal/config"
 )
 
-// callTimeout bounds one request: the API answers in milliseconds, but for tests of endpoints, which wait for their targets for 45 s.
+// callTimeout bounds one request. It is long because a test of an endpoint waits up to 45 s for the
+// target.
 const callTimeout = time.Minute
 
-// remote is a server and the key for it.
+// remote is a server, the API key for it, and a client.
 type remote struct {
 	url string
-	key string // empty: none
+	key string // empty: no key
 	api *client.ClientWithResponses
 }
 
-// connect finds the server: the flags win over the environment, and without an address it is the dev server that runs here. Its
-// key is sent to that server only.
+// connect returns a client of the server. Flags take precedence over the environment, and the
+// fallback is the dev server on this machine. The key of the dev server is only sent to that
+// server.
 func (s *session) connect() (*remote, error) {
 	r, err := s.find()
 	if err == nil && r.key == "" {
@@ -39,7 +41,7 @@ func (s *session) connect() (*remote, error) {
 	return r.open()
 }
 
-// connectUnsigned finds the server for what everybody may ask it, with a key or without.
+// connectUnsigned returns a client without a key, for operations that need no authentication.
 func (s *session) connectUnsigned() (*remote, error) {
 	r, err := s.find()
 	if err != nil {
@@ -49,7 +51,7 @@ func (s *session) connectUnsigned() (*remote, error) {
 	return r.open()
 }
 
-// find names the server and, where one is known, the key for it.
+// find determines the URL of the server, and its key if one is known.
 func (s *session) find() (*remote, error) {
 	settings, err := s.settings(config.Program{})
 	if err != nil {
@@ -68,7 +70,8 @@ func (s *session) find() (*remote, error) {
 		return r, nil
 	}
 	dev, err := dev.FindHome(s.environ).FindServer()
-	if r.url != "" && dev.URL != r.url { // Whether one runs here or not, another one is meant.
+	// The URL is not the dev server's, therefore an error of FindServer does not matter.
+	if r.url != "" && dev.URL != r.url {
 		return r, nil
 	}
 	if r.key == "" {
@@ -78,7 +81,7 @@ func (s *session) find() (*remote, error) {
 	return r, err
 }
 
-// open returns a client that signs with the key, if there is one.
+// open creates the client. Requests carry the key if there is one.
 func (r *remote) open() (*remote, error) {
 	options := []client.ClientOption{client.WithHTTPClient(direct(callTimeout)), client.WithRequestEditorFn(introduce)}
 	var err error
@@ -93,24 +96,25 @@ func (r *remote) open() (*remote, error) {
 	return r, nil
 }
 
-// direct returns a client that follows no redirects. A timeout of zero is none.
+// direct returns an HTTP client that refuses redirects, because a redirected DELETE would become a
+// GET. A timeout of zero means no limit.
 func direct(timeout time.Duration) *http.Client {
 	return &http.Client{Timeout: timeout, CheckRedirect: client.RefuseRedirect}
 }
 
-// introduce tells the server's log who calls.
+// introduce sets the User-Agent, so that the server's log identifies the command line.
 func introduce(_ context.Context, req *http.Request) error {
 	req.Header.Set("User-Agent", "rubato-cli/"+app.Version())
 	return nil
 }
 
-// answer is what every generated method answers.
+// answer is the interface of every generated response.
 type answer interface {
 	StatusCode() int
 	GetBody() []byte
 }
 
-// read returns the JSON of an answer. One that is not a success is a [*client.Problem].
+// read returns the JSON of a response. A response other than a success is a [*client.Problem].
 func (r *remote) read(a answer, err error) (json.RawMessage, error) {
 	if err != nil {
 		return nil, r.unreachable(err)
@@ -121,7 +125,7 @@ func (r *remote) read(a answer, err error) (json.RawMessage, error) {
 	return a.GetBody(), nil
 }
 
-// refused is client.Refused in words of the command line, where those of the API are about a request.
+// refused returns client.Refused in terms of flags, because the API's messages describe a request.
 func refused(response *http.Response, body []byte) error {
 	err := client.Refused(response, body)
 	problem, is := errors.AsType[*client.Problem](err)
@@ -131,13 +135,13 @@ func refused(response *http.Response, body []byte) error {
 	switch problem.Code {
 	case "unauthorized":
 		problem.Detail = "the API key is not valid; set a valid one with --api-key or " + config.APIKey
-	case "endpoint_exists": // Of put alone.
+	case "endpoint_exists": // only put returns it
 		problem.Detail = "an endpoint has this key already; omit --new to replace it"
 	}
 	return err
 }
 
-// unreachable words why no answer came.
+// unreachable returns the error of a request without a response.
 func (r *remote) unreachable(err error) error {
 	late, isNet := errors.AsType[net.Error](err)
 	switch {
@@ -152,7 +156,7 @@ func (r *remote) unreachable(err error) error {
 	}
 }
 
-// exitCodeOf returns the exit code that tells what kind of refusal it was.
+// exitCodeOf returns the exit code for a problem, by its status.
 func exitCodeOf(p *client.Problem) int {
 	switch p.Status {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType, http.StatusUnprocessableEntity:

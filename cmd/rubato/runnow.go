@@ -9,7 +9,7 @@ import (
 	"rubato/client"
 )
 
-// endpointsRunCmd asks for a one-off run.
+// endpointsRunCmd is `rubato endpoints run`, which starts a one-off run.
 type endpointsRunCmd struct {
 	endpointArg
 
@@ -22,7 +22,7 @@ type endpointsRunCmd struct {
 	Once     string         `placeholder:"KEY" help:"Idempotency key: a repeated request with it within 24 hours returns the first run."`
 }
 
-// Run runs an endpoint now.
+// Run queues a one-off run.
 func (cmd *endpointsRunCmd) Run(ctx context.Context, s *session) error {
 	body, err := cmd.body(s)
 	if err != nil {
@@ -48,7 +48,7 @@ func (cmd *endpointsRunCmd) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// body returns what the flags ask for.
+// body returns the request body for the flags.
 func (cmd *endpointsRunCmd) body(s *session) (client.OneOffRun, error) {
 	fields := map[string]any{}
 	if cmd.Body != nil {

@@ -37,14 +37,15 @@ type runsListCmd struct {
 type runsGetCmd struct {
 	serverFlag
 
-	Run_ string `arg:"" name:"run" help:"Run id (run_...)."` //nolint:revive // Run is the name of the method that kong calls.
+	Run_ string `arg:"" name:"run" help:"Run id (run_...)."` //nolint:revive // Kong calls a method named Run.
 }
 
-// answered says in a word or two what came of a run.
+// answered summarizes the result of a run in a few words.
 func answered(r client.Run) string {
 	if r.StatusCode != nil {
 		code := strconv.Itoa(int(*r.StatusCode))
-		if text(r.ReasonCode) == "success_rule_failed" { // A status of success says nothing about why the run failed.
+		// The status alone would not explain the failure, because it may be 200.
+		if text(r.ReasonCode) == "success_rule_failed" {
 			return code + ", a rule failed"
 		}
 		return code
@@ -66,7 +67,7 @@ func runRow(r client.Run) []string {
 	}
 }
 
-// took writes milliseconds with as many digits as help.
+// took formats milliseconds without trailing zeros.
 func took(ms *float64) string {
 	if ms == nil {
 		return "-"
@@ -90,7 +91,7 @@ func (cmd *runsListCmd) Run(ctx context.Context, s *session) error {
 	return s.remarkNone(raw, "no runs match")
 }
 
-// ask asks for runs, of one endpoint where one is named.
+// ask requests a page of runs, of one endpoint if --endpoint is given.
 func (cmd *runsListCmd) ask(ctx context.Context, r *remote) (json.RawMessage, error) {
 	var status *client.Status
 	for _, one := range cmd.Status {
@@ -114,7 +115,7 @@ func (cmd *runsListCmd) ask(ctx context.Context, r *remote) (json.RawMessage, er
 	}))
 }
 
-// since returns an instant that was given, in UTC, and nil for none.
+// since returns an instant in UTC, or nil for the zero time, because that means an absent flag.
 func since(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -138,7 +139,7 @@ func (cmd *runsGetCmd) Run(ctx context.Context, s *session) error {
 	return s.printRun(ctx, r, raw)
 }
 
-// printRun prints what people want to know of one run.
+// printRun prints the most important fields of a run.
 func (s *session) printRun(ctx context.Context, server *remote, raw json.RawMessage) error {
 	var r client.Run
 	if err := decode(raw, &r); err != nil {
@@ -175,7 +176,8 @@ func (s *session) printRun(ctx context.Context, server *remote, raw json.RawMess
 	return s.facts(append(facts, failure...))
 }
 
-// failureFacts returns the fields of an endpoint that are shown beside failures, if the run is one and they are set.
+// failureFacts returns the endpoint's fields that help with a failure, e.g. a runbook. It returns
+// none if the run did not fail.
 func (r *remote) failureFacts(ctx context.Context, run client.Run) ([][2]string, error) {
 	fields := contract.OnFailure()
 	if !run.Status.Failed() || len(fields) == 0 {
@@ -194,7 +196,7 @@ func (r *remote) failureFacts(ctx context.Context, run client.Run) ([][2]string,
 	return facts, err
 }
 
-// skippedText says which due times passed without a run.
+// skippedText formats the range of skipped due times.
 func skippedText(s *client.SkippedDueTimes) string {
 	if s == nil {
 		return ""
@@ -202,7 +204,7 @@ func skippedText(s *client.SkippedDueTimes) string {
 	return fmt.Sprintf("%d, from %s to %s", s.Count, instant(&s.From), instant(&s.To))
 }
 
-// positive returns a number as text, and nothing for 0.
+// positive formats a number; it is empty for 0.
 func positive(n int32) string {
 	if n == 0 {
 		return ""

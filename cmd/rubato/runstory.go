@@ -8,7 +8,7 @@ import (
 	"rubato/client"
 )
 
-// runArg names a run.
+// runArg is the argument of commands on one run.
 type runArg struct {
 	serverFlag
 
@@ -24,7 +24,7 @@ type (
 	}
 )
 
-// Run asks for the end of a run.
+// Run requests the cancellation of a run.
 func (cmd *runsCancelCmd) Run(ctx context.Context, s *session) error {
 	r, err := s.connect()
 	if err != nil {
@@ -40,7 +40,7 @@ func (cmd *runsCancelCmd) Run(ctx context.Context, s *session) error {
 	return s.say("%s is being canceled", cmd.ID)
 }
 
-// Run prints the story of a run.
+// Run prints the events of a run.
 func (cmd *runsEventsCmd) Run(ctx context.Context, s *session) error {
 	r, err := s.connect()
 	if err != nil {
@@ -58,7 +58,7 @@ func (cmd *runsEventsCmd) Run(ctx context.Context, s *session) error {
 	return s.remarkNone(raw, cmd.ID+" records skipped due times and has no events; see rubato runs get "+cmd.ID+" for the reason")
 }
 
-// eventAuthor says who it was.
+// eventAuthor returns the user or else the worker that caused an event.
 func eventAuthor(e client.RunEvent) string {
 	if e.Author != nil {
 		return *e.Author
@@ -66,7 +66,7 @@ func eventAuthor(e client.RunEvent) string {
 	return text(e.WorkerID)
 }
 
-// eventDetail puts together what an event has to say, on one line.
+// eventDetail formats the details of an event on one line.
 func eventDetail(e client.RunEvent) string {
 	var parts []string
 	if e.ClaimToken != nil {

@@ -52,14 +52,15 @@ type (
 )
 
 const (
-	// maxSecretValue is how long a value can be, in bytes.
+	// maxSecretValue is the maximum length of a value in bytes.
 	maxSecretValue = 64 << 10
 
-	// maxSecret is how much of an input is read: one byte more than a value can have, and a line end.
+	// maxSecret bounds the input in bytes: a maximal value, a line end (CR LF), and one byte more,
+	// so that the server can refuse a longer value.
 	maxSecret = maxSecretValue + 3
 )
 
-// Run stores a secret.
+// Run creates a secret or replaces its value.
 func (cmd *secretsSetCmd) Run(ctx context.Context, s *session) error {
 	value, err := cmd.value(s)
 	if err != nil {
@@ -78,7 +79,8 @@ func (cmd *secretsSetCmd) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// value reads the value.
+// value reads the value from the file or from standard input. It removes one line end unless
+// --keep-newline is set.
 func (cmd *secretsSetCmd) value(s *session) (string, error) {
 	from, name := s.stdin, "standard input"
 	if cmd.FromFile != "" {
@@ -99,13 +101,14 @@ func (cmd *secretsSetCmd) value(s *session) (string, error) {
 	switch {
 	case len(text) == 0:
 		return "", usageError{name + " is empty: there is no value"}
-	case len(text) <= maxSecretValue && !utf8.Valid(text): // JSON would put other characters in place of what is none.
+	// Encoding as JSON would replace invalid UTF-8, so that the stored value would differ.
+	case len(text) <= maxSecretValue && !utf8.Valid(text):
 		return "", usageError{name + " is not UTF-8 text: encode the value in base64 or PEM"}
 	}
 	return string(text), nil
 }
 
-// withoutLineEnd returns a text without the one line end that editors and echo leave.
+// withoutLineEnd removes one line end, because editors and echo append one.
 func withoutLineEnd(text []byte) []byte {
 	if n := len(text); n > 0 && text[n-1] == '\n' {
 		text = text[:n-1]
@@ -173,7 +176,7 @@ func (cmd *secretsDeleteCmd) Run(ctx context.Context, s *session) error {
 	return s.deleted(cmd.Name)
 }
 
-// Run encrypts everything under the newest key.
+// Run encrypts all values again with the newest key.
 func (*secretsRekeyCmd) Run(ctx context.Context, s *session) error {
 	settings, err := s.databaseSettings()
 	if err != nil {

@@ -21,7 +21,7 @@ type (
 	serverContractCmd struct{ serverFlag }
 )
 
-// Run asks the server how it is.
+// Run checks liveness and readiness of the server.
 func (*serverStatusCmd) Run(ctx context.Context, s *session) error {
 	r, err := s.connectUnsigned()
 	if err != nil {
@@ -46,7 +46,7 @@ func (*serverStatusCmd) Run(ctx context.Context, s *session) error {
 	return s.say("%s is ready", r.url)
 }
 
-// unready tells of a server that lives and cannot work, and which of its checks do not hold.
+// unready reports that the server is live but not ready, with its failing checks.
 func (s *session) unready(url string, told *client.Problem) error {
 	failing := []client.FieldError{}
 	if told.Errors != nil {
@@ -70,7 +70,7 @@ func (s *session) unready(url string, told *client.Problem) error {
 	return nil
 }
 
-// Run prints the contract as the server has it.
+// Run prints the OpenAPI document of the server.
 func (*serverContractCmd) Run(ctx context.Context, s *session) error {
 	r, err := s.connectUnsigned()
 	if err != nil {
@@ -83,10 +83,11 @@ func (*serverContractCmd) Run(ctx context.Context, s *session) error {
 	return s.write(text)
 }
 
-// maxLine is as long as the body of a request may be, and its line break.
+// maxLine is the maximum length of a line in bytes: a maximal request body and a line break (CR
+// LF).
 const maxLine = 512<<10 + 2
 
-// newLines reads lines that are bodies of requests.
+// newLines returns a scanner of lines, each the body of one request.
 func newLines(in io.Reader) *bufio.Scanner {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, maxLine)

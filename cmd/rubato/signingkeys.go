@@ -31,7 +31,7 @@ type (
 	}
 )
 
-// Run makes a signing key.
+// Run creates a signing key and prints its secret.
 func (cmd *signingKeysCreateCmd) Run(ctx context.Context, s *session) error {
 	body := client.SigningKeySpec{ExpiresAt: since(cmd.Expires)}
 	if cmd.Overlap != nil {

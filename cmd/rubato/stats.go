@@ -16,7 +16,7 @@ type statsCmd struct {
 	serverFlag
 }
 
-// Run prints what is due and running, and how the newest runs did.
+// Run prints the number of due and running endpoints, and statistics of recent runs.
 func (cmd *statsCmd) Run(ctx context.Context, s *session) error {
 	r, err := s.connect()
 	if err != nil {
@@ -51,7 +51,7 @@ type workersCmd struct {
 	serverFlag
 }
 
-// Run prints who runs endpoints.
+// Run prints the workers.
 func (cmd *workersCmd) Run(ctx context.Context, s *session) error {
 	r, err := s.connect()
 	if err != nil {
@@ -71,7 +71,7 @@ func (cmd *workersCmd) Run(ctx context.Context, s *session) error {
 // endpointsHealthCmd is `rubato endpoints health`.
 type endpointsHealthCmd struct{ endpointArg }
 
-// Run prints how an endpoint did over the last hours.
+// Run prints success rate and latency of an endpoint per window.
 func (cmd *endpointsHealthCmd) Run(ctx context.Context, s *session) error {
 	r, id, err := s.connectTo(ctx, cmd.Endpoint)
 	if err != nil {

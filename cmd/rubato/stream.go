@@ -8,7 +8,8 @@ import (
 	"rubato/client"
 )
 
-// streams returns a client for answers that go on for longer than a call may take.
+// streams returns a client without a timeout, because exports and event streams may last longer
+// than callTimeout.
 func (r *remote) streams() (*client.ClientWithResponses, error) {
 	api, err := client.New(r.url, r.key, client.WithHTTPClient(direct(0)), client.WithRequestEditorFn(introduce))
 	if err != nil {
@@ -17,7 +18,8 @@ func (r *remote) streams() (*client.ClientWithResponses, error) {
 	return api, nil
 }
 
-// stream returns the body of an answer that is read while it comes. One that is not a success is a [*client.Problem].
+// stream returns the body of a streaming response; the caller closes it. A response other than a
+// success is a [*client.Problem].
 func (r *remote) stream(response *http.Response, err error) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, r.unreachable(err)
@@ -33,7 +35,7 @@ func (r *remote) stream(response *http.Response, err error) (io.ReadCloser, erro
 	return nil, refused(response, text)
 }
 
-// importLines sends lines to be imported and returns the answer as it comes.
+// importLines sends lines to the import and returns the streaming response; the caller closes it.
 func (r *remote) importLines(ctx context.Context, lines io.Reader, from int32, dryRun bool) (io.ReadCloser, error) {
 	api, err := r.streams()
 	if err != nil {

@@ -21,7 +21,7 @@ type (
 	}
 )
 
-// Run prints every tenant.
+// Run prints every tenant with its egress allow list.
 func (*tenantsListCmd) Run(ctx context.Context, s *session) error {
 	settings, err := s.databaseSettings()
 	if err != nil {
@@ -41,7 +41,7 @@ func (*tenantsListCmd) Run(ctx context.Context, s *session) error {
 	return s.table([]string{"ID", "NAME", "MAY ALSO CALL"}, rows)
 }
 
-// Run replaces what a tenant may call.
+// Run replaces the egress allow list of a tenant.
 func (cmd *tenantsAllowCmd) Run(ctx context.Context, s *session) error {
 	settings, err := s.databaseSettings()
 	if err != nil {

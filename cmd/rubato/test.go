@@ -13,7 +13,7 @@ import (
 	"rubato/client"
 )
 
-// errTestFailed is the end of a test whose request did not succeed; what came back is printed.
+// errTestFailed sets the exit code of a test with a failed request. The result is printed before.
 var errTestFailed = errors.New("the request did not succeed")
 
 // endpointsTestCmd is `rubato endpoints test`.
@@ -26,7 +26,7 @@ type testCmd struct {
 	File string `short:"f" required:"" placeholder:"FILE" help:"JSON file with the endpoint, or - for standard input."`
 }
 
-// Run sends the request of an endpoint once and prints what came back.
+// Run sends the request of an endpoint once and prints the response.
 func (cmd *endpointsTestCmd) Run(ctx context.Context, s *session) error {
 	r, id, err := s.connectTo(ctx, cmd.Endpoint)
 	if err != nil {
@@ -35,7 +35,7 @@ func (cmd *endpointsTestCmd) Run(ctx context.Context, s *session) error {
 	return s.printTest(r.read(r.api.TestEndpointWithResponse(ctx, id)))
 }
 
-// Run sends the request of an endpoint that is not registered once and prints what came back.
+// Run sends the request of an unregistered endpoint once and prints the response.
 func (cmd *testCmd) Run(ctx context.Context, s *session) error {
 	body, err := s.readObject(cmd.File)
 	if err != nil {
@@ -48,7 +48,7 @@ func (cmd *testCmd) Run(ctx context.Context, s *session) error {
 	return s.printTest(r.read(r.api.TestRequestWithBodyWithResponse(ctx, "application/json", bytes.NewReader(body))))
 }
 
-// printTest prints what came of a test. A request that did not succeed is a failure of the command.
+// printTest prints the result of a test. It returns errTestFailed if the request did not succeed.
 func (s *session) printTest(raw json.RawMessage, err error) error {
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (s *session) printTest(raw json.RawMessage, err error) error {
 	return err
 }
 
-// testFacts returns what people want to know of a test.
+// testFacts returns the request and the response of a test as rows.
 func testFacts(t client.TestResult) [][2]string {
 	facts := [][2]string{
 		{"status", string(t.Status) + " " + t.ReasonCode},

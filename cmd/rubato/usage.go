@@ -10,7 +10,7 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// misread says what is wrong with a command line, and where to read how it would be right: at the help of the command that it names.
+// misread converts a parse error to a usage error that refers to the help of the selected command.
 func misread(parser *kong.Kong, command *kong.Context, err error) usageError {
 	at := parser.Model.Node
 	if fault, ok := errors.AsType[*kong.ParseError](err); ok {
@@ -20,14 +20,15 @@ func misread(parser *kong.Kong, command *kong.Context, err error) usageError {
 		if named := command.Selected(); named != nil {
 			at = named
 		}
-		if command.Error == nil && len(at.Children) > 0 && strings.HasPrefix(err.Error(), "expected ") { // The command is not all there.
+		// A group without its subcommand: list the subcommands instead of kong's message.
+		if command.Error == nil && len(at.Children) > 0 && strings.HasPrefix(err.Error(), "expected ") {
 			err = errors.New(commandsOf(at))
 		}
 	}
 	return usageError{fmt.Sprintf("%s\nTry: %s --help", err, at.FullPath())}
 }
 
-// commandsOf says which commands a group has.
+// commandsOf lists the subcommands of a group.
 func commandsOf(group *kong.Node) string {
 	var text strings.Builder
 	fmt.Fprintln(&text, strings.TrimSpace(group.Path()+" needs a command, one of:"))
@@ -37,6 +38,6 @@ func commandsOf(group *kong.Node) string {
 	for _, child := range children {
 		_, _ = fmt.Fprintf(columns, "  %s\t%s\n", child.Name, child.Help)
 	}
-	_ = columns.Flush() // Nothing fails to be written into a text.
+	_ = columns.Flush() // A strings.Builder returns no error.
 	return strings.TrimSuffix(text.String(), "\n")
 }

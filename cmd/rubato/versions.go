@@ -17,7 +17,7 @@ type endpointsVersionsCmd struct {
 	Cursor  string `help:"Cursor of the next page, from the previous list."`
 }
 
-// Run prints the versions of an endpoint, or one of them.
+// Run prints the versions of an endpoint, or one version in full.
 func (cmd *endpointsVersionsCmd) Run(ctx context.Context, s *session) error {
 	r, id, err := s.connectTo(ctx, cmd.Endpoint)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// watchRetry is how long a cut stream waits before it goes on, and watchTries how often it tries: as long as a server takes to
-	// restart.
+	// watchRetry is the delay before a reconnect, and watchTries the number of consecutive tries.
+	// Together they last 30 s, so that a watch survives a restart of the server.
 	watchRetry = time.Second
 	watchTries = 30
 )
@@ -28,7 +28,7 @@ type runsWatchCmd struct {
 	Count    *int   `placeholder:"N" help:"Stop after this number of runs."`
 }
 
-// Run prints runs as they finish, until ctx ends.
+// Run prints runs as they finish, until ctx ends or --count is reached.
 func (cmd *runsWatchCmd) Run(ctx context.Context, s *session) error {
 	if cmd.Count != nil && *cmd.Count < 1 {
 		return usageError{fmt.Sprintf("--count: must be at least 1, not %d; omit it to watch until interrupted", *cmd.Count)}
@@ -52,21 +52,23 @@ func (cmd *runsWatchCmd) Run(ctx context.Context, s *session) error {
 	return w.run(ctx)
 }
 
-// watcher follows the events of a server, over cuts of the connection.
+// watcher follows the event stream of a server and reconnects after a lost connection. It belongs
+// to one goroutine.
 type watcher struct {
 	remote *remote
 	params client.WatchEventsParams
-	left   int // runs to print; 0: no end
+	left   int // remaining runs to print; 0: no limit
 	show   func(finished) error
 }
 
-// finished is a run that is over, as it was read.
+// finished is a finished run, decoded and as received.
 type finished struct {
 	run client.Run
 	raw json.RawMessage
 }
 
-// errEnough ends a watch that has printed what was asked for, errUnprinted one that cannot print.
+// errEnough ends a watch that has reached --count. errUnprinted ends a watch that cannot write,
+// because a new connection would not help.
 var (
 	errEnough    = errors.New("enough")
 	errUnprinted = errors.New("the run could not be printed")
@@ -78,7 +80,7 @@ func (w *watcher) run(ctx context.Context) error {
 		refused, is := errors.AsType[*client.Problem](err)
 		switch {
 		case errors.Is(err, errEnough), ctx.Err() != nil:
-			return nil //nolint:nilerr // An end that was asked for.
+			return nil //nolint:nilerr // a requested end
 		case errors.Is(err, errUnprinted), is && refused.Status < 500 || tries == watchTries || w.params.LastEventID == nil:
 			return err
 		case began:
@@ -92,7 +94,8 @@ func (w *watcher) run(ctx context.Context) error {
 	}
 }
 
-// follow reads one stream to its end, and tells whether there was one.
+// follow reads one stream to its end. It reports whether the server accepted the stream, which
+// resets the count of tries.
 func (w *watcher) follow(ctx context.Context) (began bool, err error) {
 	api, err := w.remote.streams()
 	if err != nil {
@@ -106,7 +109,8 @@ func (w *watcher) follow(ctx context.Context) (began bool, err error) {
 	return true, w.read(body)
 }
 
-// read handles the messages of a stream: lines of name and value, and an empty one at the end of each.
+// read parses the server-sent events of a stream. The event id advances only after the event is
+// printed, so that a reconnect repeats no event and loses none.
 func (w *watcher) read(body io.Reader) error {
 	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, 4<<20)
@@ -131,7 +135,7 @@ func (w *watcher) read(body io.Reader) error {
 	return fmt.Errorf("the server ended the stream: %w", errors.Join(lines.Err(), io.ErrUnexpectedEOF))
 }
 
-// told prints the run of an event.
+// told prints the run of an event. It returns errEnough after the last requested run.
 func (w *watcher) told(data string) error {
 	if data == "" {
 		return nil
@@ -155,7 +159,7 @@ func (w *watcher) told(data string) error {
 	return nil
 }
 
-// printFinished prints one run on one line.
+// printFinished prints a run on one line.
 func (s *session) printFinished(f finished) error {
 	if s.json {
 		return s.printLine(f.raw)

@@ -26,7 +26,7 @@ func (cmd *noticesWindowsCmd) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// Run stores a window.
+// Run creates or replaces a window.
 func (cmd *noticesWindowCmd) Run(ctx context.Context, s *session) error {
 	r, err := s.connect()
 	if err != nil {
@@ -49,7 +49,7 @@ func (cmd *noticesWindowCmd) Run(ctx context.Context, s *session) error {
 	})
 }
 
-// body returns what to send. The endpoint is that of its flag, nil where it names none.
+// body returns the request body. The endpoint is the id for --endpoint, or nil.
 func (cmd *noticesWindowCmd) body(now time.Time, endpoint *string) (json.RawMessage, error) {
 	fields, err := scopeFields(endpoint, cmd.Label)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command scheduler-worker runs the endpoints of Rubato when they are due. Any number of them may work on one database; its
-// environment configures it, see --help.
+// Command scheduler-worker runs due endpoints. Any number of workers may share one database. The
+// environment configures it; see --help.
 package main
 
 import (

@@ -1,9 +1,12 @@
-// Package audit checks what Rubato promises against what a database says happened, and against what a target saw.
+// Package audit checks Rubato's guarantees against a database, and against the request log of a
+// target.
 //
-// It believes neither the programs nor their metrics. The history, the live runs, the schedules and the ledger of decisions are read
-// in one read-only transaction that sees one state; a target's own log, where there is one, is the truth about requests. Every
-// promise that can be checked that way is one [Invariant], and the result is a [Report]: what was checked how often, and every
-// breach with the endpoint and the run that show it. Nothing is written, so it may run on a database in use.
+// It does not rely on the programs or their metrics. It reads the history, the live runs, the
+// schedules and the decisions in one read-only transaction, so that all rows are of one snapshot.
+// The log of a target is optional; it is authoritative for requests. Each guarantee is an
+// [Invariant]. The result is a [Report]: the number of checked cases per invariant, and every
+// breach with its endpoint and run. The package writes nothing, therefore it may run on a database
+// in use.
 package audit
 
 import (
@@ -15,25 +18,34 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Options say what to audit and how much delay is no breach. Zero fields mean their defaults.
+// Options sets the scope and the tolerances of an audit. Zero fields mean their defaults.
 type Options struct {
-	Window time.Duration // how far back the history is read; default 24 h
+	// Window is the span of history to read; default 24 h.
+	Window time.Duration
 
-	// Requests is what targets saw, in any order; none means that promises about requests are not checked.
+	// Requests are the requests that targets received, in any order. If empty, guarantees about
+	// requests are not checked.
 	Requests []Request
-	// Freezes are the times at which worker processes are known to have stood still: the only excuse of an overlap.
+	// Freezes are the known periods in which worker processes were stopped. Only a freeze excuses
+	// an overlap, because a stopped worker cannot end its request.
 	Freezes []Freeze
 
-	Early    time.Duration // how early a request may seem by two clocks; default 50 ms
-	Overdue  time.Duration // how late a due time may be while nothing runs; default 2 min
-	Settling time.Duration // how long the sweeper may leave a live run whose lock is over; default 4 min, for 180 s of watching after an outage
-	LockTTL  time.Duration // RUBATO_LOCK_TTL of the workers; default 60 s
+	// Early is the tolerance for early requests, because clocks differ; default 50 ms.
+	Early time.Duration
+	// Overdue is the maximum lateness of a due time without a live run; default 2 min.
+	Overdue time.Duration
+	// Settling is the time the sweeper has to settle a live run with an expired lock. The default
+	// is 4 min, because the sweeper first observes for 180 s after an outage.
+	Settling time.Duration
+	// LockTTL is RUBATO_LOCK_TTL of the workers; default 60 s.
+	LockTTL time.Duration
 
-	// Quiet says that everything was paused and has had the time to end: whatever runs now was left behind.
+	// Quiet reports that everything was paused long enough for all runs to end, so that every live
+	// run is a breach.
 	Quiet bool
 }
 
-// Freeze is a time in which a worker's process did not run.
+// Freeze is a period in which the process of a worker was stopped.
 type Freeze struct {
 	WorkerID [16]byte
 	From, To time.Time
@@ -48,13 +60,15 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Run audits the database at url, a connection string of Postgres. The error is about reading alone: breaches are in the report.
+// Run audits the database at url, a Postgres connection string. It returns an error only if it
+// cannot read; breaches are in the report.
 func Run(ctx context.Context, url string, o Options) (Report, error) {
 	conn, err := pgx.Connect(ctx, url)
 	if err != nil {
 		return Report{}, fmt.Errorf("connecting to the database: %w", err)
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // Nothing was written; how the connection ends does not matter.
+	// An error of Close is harmless, because nothing was written.
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 
 	var s *state
 	snapshot := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
@@ -68,7 +82,7 @@ func Run(ctx context.Context, url string, o Options) (Report, error) {
 	return s.judge(), nil
 }
 
-// judge checks everything that was read.
+// judge runs all checks on the state.
 func (s *state) judge() Report {
 	a := &auditor{state: s, report: newReport(s.now, s.now.Add(-s.options.Window))}
 	a.checkLive()
@@ -87,10 +101,13 @@ func (s *state) judge() Report {
 	return a.report
 }
 
-// auditor is a report in the making.
+// auditor builds a report. It belongs to one goroutine.
 type auditor struct {
 	*state
-	report   Report
-	lateness []time.Duration // of every start whose plan is known, and which nobody asked for by hand
-	settled  []time.Duration // from start to settlement of every lost run
+	report Report
+	// lateness holds the lateness of starts with a known plan. Manual runs are left out, because
+	// they wait for the live run.
+	lateness []time.Duration
+	// settled holds the time from start to settlement of each lost run.
+	settled []time.Duration
 }

@@ -8,7 +8,8 @@ import (
 	"strings"
 )
 
-// WriteCard writes the report for people, as Markdown: the figures, one line for each promise, and the evidence of every breach.
+// WriteCard writes the report as Markdown: the figures, a row per invariant, and the evidence of
+// each breach.
 func (r Report) WriteCard(w io.Writer) error {
 	var b strings.Builder
 	c := r.Counts
@@ -42,7 +43,7 @@ func (r Report) WriteCard(w io.Writer) error {
 	return nil
 }
 
-// String returns the distribution on one line.
+// String formats the distribution on one line.
 func (l Lateness) String() string {
 	if l.N == 0 {
 		return "none"
@@ -77,7 +78,7 @@ func (c Check) evidence(b *strings.Builder) {
 	}
 }
 
-// statuses returns how many runs ended how, the most frequent first.
+// statuses formats the number of runs per status, the most frequent first.
 func statuses(counts map[string]int) string {
 	names := make([]string, 0, len(counts))
 	for name := range counts {

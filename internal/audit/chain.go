@@ -8,18 +8,22 @@ import (
 	"rubato/internal/runs"
 )
 
-// plan is a due time that was decided, and may or may not be in force.
+// plan is a decided due time. A later decision may have replaced it.
 type plan struct {
-	due   time.Time
-	exact bool // the first attempt for it stands for this very instant; else for one before it; see endpoint.waits
+	due time.Time
+	// exact: the first attempt has this due time as its slot. Otherwise its slot may be earlier,
+	// because the endpoint may wait after a slot; see endpoint.waits.
+	exact bool
 }
 
-// checkChain follows the decisions of an endpoint: what the end of each run decided, or a change after it, is what the next run
-// stands for, and the last of them is what the schedule plans. A due time that leads nowhere was lost, unless it is recorded as
-// skipped.
+// checkChain follows the decisions of an endpoint. Each run and each later change decides a due
+// time: the next run must have it, and the schedule must plan the last one. A due time without a
+// run is lost unless it is recorded as skipped.
 //
-// The first run in the window is taken as it is. A change while a run is live plans nothing by itself, so every decision from the
-// claim of one run to the start of the next counts as possible: the check finds lost due times, and no others.
+// The first run in the window is not checked, because its decision may lie before the window. A
+// change during a live run plans nothing by itself. Therefore every decision from the claim of a
+// run to the start of the next one counts as possible. The check can miss a lost due time, but it
+// reports no false one.
 func (a *auditor) checkChain(e *endpoint) {
 	all := e.all()
 	for i, r := range all {
@@ -27,7 +31,7 @@ func (a *auditor) checkChain(e *endpoint) {
 		switch {
 		case i+1 < len(all):
 			next = all[i+1].StartedAt
-		case e.schedule == nil: // Archived: nothing follows.
+		case e.schedule == nil: // An archived endpoint has no next run.
 			continue
 		case r.Status == runs.Running:
 			continue
@@ -45,7 +49,8 @@ func (a *auditor) checkChain(e *endpoint) {
 	}
 }
 
-// plansAfter returns the due times that a run and the changes after it decided, up to the next start; zero: up to now.
+// plansAfter returns the due times that a run, and changes after its claim, decided before next. A
+// zero next means now.
 func (a *auditor) plansAfter(e *endpoint, r *run, next time.Time) []plan {
 	var plans []plan
 	if r.NextRunAt != nil {
@@ -60,14 +65,14 @@ func (a *auditor) plansAfter(e *endpoint, r *run, next time.Time) []plan {
 	return plans
 }
 
-// checkLink judges whether a run is what one of the plans led to, and how late it started.
+// checkLink checks that a run follows from one of the plans, and records its lateness.
 func (a *auditor) checkLink(e *endpoint, r *run, plans []plan) {
 	for _, p := range slices.Backward(plans) {
 		if r.Slot.Equal(p.due) || !r.Slot.After(p.due) && (!p.exact || !r.first()) {
 			if r.StartedAt.Before(p.due.Add(-a.options.Early)) {
-				continue // Not this plan: what starts before it was planned earlier.
+				continue // An earlier start belongs to an earlier plan.
 			}
-			if r.Source != "manual" { // What somebody asks for waits for the run under way.
+			if r.Source != "manual" { // A manual run waits for the live run.
 				a.lateness = append(a.lateness, max(0, r.StartedAt.Sub(p.due)))
 			}
 			return
@@ -81,7 +86,7 @@ func (a *auditor) checkLink(e *endpoint, r *run, plans []plan) {
 		clock(due), clock(r.Slot), clock(r.StartedAt)))
 }
 
-// checkPlanned judges whether the schedule plans what was decided last.
+// checkPlanned checks that the schedule plans one of the decided due times.
 func (a *auditor) checkPlanned(e *endpoint, last *run, plans []plan) {
 	for _, p := range plans {
 		if p.due.Equal(e.schedule.PlannedAt) {
@@ -95,7 +100,8 @@ func (a *auditor) checkPlanned(e *endpoint, last *run, plans []plan) {
 		clock(plans[0].due), clock(e.schedule.PlannedAt)))
 }
 
-// recorded reports whether a due time stands in a record of skipped ones. Jitter plans a run after its due time, by less than its bound.
+// recorded reports whether a due time is recorded as skipped. A due time may lie after the record
+// by up to the jitter, because jitter delays a run.
 func (e *endpoint) recorded(due time.Time) bool {
 	return slices.ContainsFunc(e.skipped, func(s skip) bool { return !due.Before(s.From) && !due.After(s.To.Add(e.jitter)) })
 }

@@ -9,11 +9,13 @@ import (
 	"rubato/internal/runs"
 )
 
-// lateStart is how late a start may be while the schedule still counts from its due time.
+// lateStart is the maximum lateness of a start at which the schedule still counts from the due
+// time.
 const lateStart = time.Second
 
-// checkFences goes through the runs of an endpoint by fence. The end of one and the start of the next are comparable without tolerance,
-// although workers count both on their own clocks: a finish moves them between the start and the end of the live row, by the database's
+// checkFences checks the runs of an endpoint in fence order. It compares the end of a run with the
+// start of the next without tolerance, although workers use their own clocks. That is sound because
+// a finish clamps both instants between the start and the end of the live row, by the database's
 // clock.
 func (a *auditor) checkFences(e *endpoint) {
 	var before *run
@@ -39,7 +41,7 @@ func (a *auditor) checkFences(e *endpoint) {
 	}
 }
 
-// all returns the runs of an endpoint by fence, a live one last.
+// all returns the runs of an endpoint in fence order, including the live one.
 func (e *endpoint) all() []*run {
 	if len(e.live) == 0 {
 		return e.runs
@@ -47,7 +49,7 @@ func (e *endpoint) all() []*run {
 	return append(slices.Clip(e.runs), e.live[0])
 }
 
-// checkRuns judges each run that is over, and the starts of an endpoint against each other.
+// checkRuns checks each finished run, and then repeats and gaps between runs.
 func (a *auditor) checkRuns(e *endpoint) {
 	accepted := map[time.Time]runs.ID{}
 	var settled []time.Duration
@@ -75,13 +77,15 @@ func (a *auditor) checkRuns(e *endpoint) {
 	a.checkGaps(e)
 }
 
-// checkRepeats holds that an infrastructure attempt follows a run of the same due time that infrastructure ended, within the budget.
+// checkRepeats checks infrastructure attempts. Each must follow an interrupted run of the same due
+// time, and their number is bounded by the budget.
 func (a *auditor) checkRepeats(e *endpoint) {
 	newest := map[time.Time]*run{}
 	for _, r := range e.all() {
 		before := newest[r.Slot]
 		newest[r.Slot] = r
-		if r.Infra == 0 || before != nil && before.Infra == r.Infra { // The latter is an attempt of the retry policy.
+		// An equal Infra means an attempt of the retry policy.
+		if r.Infra == 0 || before != nil && before.Infra == r.Infra {
 			continue
 		}
 		a.report.looked(OneResult)
@@ -94,21 +98,23 @@ func (a *auditor) checkRepeats(e *endpoint) {
 	}
 }
 
-// checkReap judges a settlement. The history does not keep locks, but no first lock ends sooner than this.
+// checkReap checks that a lost run was not settled before its lock can have expired. The history
+// has no locks, so the check uses the duration of the shortest lock.
 func (a *auditor) checkReap(r *run) {
-	const shortestLock = 6 * time.Second // The shortest execution of 1 s and the margin of 5 s.
+	const shortestLock = 6 * time.Second // minimum execution time of 1 s plus margin of 5 s
 	a.report.looked(NoFalseReap)
 	if age := r.FinishedAt.Sub(r.StartedAt); age < min(shortestLock, a.options.LockTTL) {
 		a.report.breach(NoFalseReap, r.EndpointID, r.ID, fmt.Sprintf("settled %s after its start: its lock still held", brief(age)))
 	}
 }
 
-// checkGaps judges the time between starts by the least interval, where the configuration is the one of both.
+// checkGaps compares the time between starts with the minimum interval. It skips pairs of other
+// configuration versions, because their minimum is unknown.
 func (a *auditor) checkGaps(e *endpoint) {
 	if e.min == 0 {
 		return
 	}
-	var before *run // The last one that called: a skipped one is no start.
+	var before *run // the last run that was not skipped, because a skipped run sends no request
 	for _, r := range e.runs {
 		if r.Status == runs.Skipped {
 			continue
@@ -119,14 +125,16 @@ func (a *auditor) checkGaps(e *endpoint) {
 			continue
 		}
 		a.report.looked(MinGap)
-		if gap := r.StartedAt.Sub(last.StartedAt); gap < e.min-time.Millisecond { // Due times are whole milliseconds.
+		// The tolerance is 1 ms, because due times are whole milliseconds.
+		if gap := r.StartedAt.Sub(last.StartedAt); gap < e.min-time.Millisecond {
 			a.report.breach(MinGap, e.id, r.ID, fmt.Sprintf("started %s after run %s; at least %s are due", brief(gap), last.ID, e.min))
 		}
 	}
 }
 
-// checkPauses looks for starts between a pause and the next change. A pause decides after every start in flight has ended. Such a start
-// counts from when its request was to leave, a little later, by the worker's estimate of the time.
+// checkPauses checks that no run starts between a pause and the next change. A pause is decided
+// after the commit of every start in flight. The start time of such a run can be slightly later,
+// because it is the planned send time by the worker's clock; hence the tolerance.
 func (a *auditor) checkPauses(e *endpoint) {
 	for i, d := range e.decisions {
 		if d.Cause != "pause" {

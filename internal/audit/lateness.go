@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Lateness is a distribution of durations, in milliseconds. All zero: there were none.
+// Lateness is a distribution of durations in milliseconds; all zero without data.
 type Lateness struct {
 	N   int   `json:"n"`
 	P50 int64 `json:"p50Ms"`

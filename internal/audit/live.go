@@ -7,7 +7,7 @@ import (
 	"rubato/internal/runs"
 )
 
-// checkLive looks at the runs that are live now.
+// checkLive checks the live runs.
 func (a *auditor) checkLive() {
 	for _, e := range a.endpoints {
 		a.report.Counts.Endpoints++
@@ -36,7 +36,7 @@ func (a *auditor) checkLiveRun(r *run) {
 	}
 }
 
-// checkSchedules looks for due times that nobody serves.
+// checkSchedules reports overdue schedules without a live run.
 func (a *auditor) checkSchedules() {
 	for _, e := range a.endpoints {
 		if e.schedule == nil || e.schedule.Paused || len(e.live) > 0 {
@@ -49,7 +49,7 @@ func (a *auditor) checkSchedules() {
 	}
 }
 
-// checkTwice looks for runs that ended more than once.
+// checkTwice reports runs with more than one end.
 func (a *auditor) checkTwice() {
 	a.report.check(OneEnd).Checked = len(a.runs)
 	for _, id := range a.twice {

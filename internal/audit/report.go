@@ -10,29 +10,29 @@ import (
 	"rubato/internal/runs"
 )
 
-// Invariant names something that must hold.
+// Invariant identifies a guarantee.
 type Invariant string
 
 // The invariants.
 const (
-	OneLiveRun     Invariant = "one_live_run"     // an endpoint has at most one live run, and a run is live or over
+	OneLiveRun     Invariant = "one_live_run"     // at most one live run per endpoint, without an end
 	OneResult      Invariant = "one_result"       // a due time has at most one accepted result
-	FencesIncrease Invariant = "fences_increase"  // every later claim of an endpoint has a higher fence
-	OneEnd         Invariant = "one_end"          // a run ends once
-	NeverEarly     Invariant = "never_early"      // nothing starts before it is due
-	OneRequest     Invariant = "one_request"      // a run is one request on the wire, and a request is of a run
-	NoStaleSend    Invariant = "no_stale_send"    // no request leaves once its run is over
-	NoOverlap      Invariant = "no_overlap"       // executions of an endpoint overlap only where a worker stood still
+	FencesIncrease Invariant = "fences_increase"  // fences of an endpoint increase with each claim
+	OneEnd         Invariant = "one_end"          // a run ends at most once
+	NeverEarly     Invariant = "never_early"      // no run starts before its due time
+	OneRequest     Invariant = "one_request"      // one request per run; each request belongs to a run
+	NoStaleSend    Invariant = "no_stale_send"    // no request is sent after the end of its run
+	NoOverlap      Invariant = "no_overlap"       // requests overlap only if a worker was frozen
 	NoLostDueTime  Invariant = "no_lost_due_time" // every due time leads to a run or is recorded as skipped
-	OneRecord      Invariant = "one_record"       // every slot of a schedule has a run or stands in one record
-	NoneOverdue    Invariant = "none_overdue"     // no due time waits for ever
-	NoneStuck      Invariant = "none_stuck"       // no run stays live past its lock
-	NoFalseReap    Invariant = "no_false_reap"    // no run is settled while its lock holds, or its worker still has its request open
-	MinGap         Invariant = "min_gap"          // due times are never closer than the least interval, jitter aside
-	PauseHolds     Invariant = "pause_holds"      // nothing starts while an endpoint is paused
+	OneRecord      Invariant = "one_record"       // every slot has a run or is in exactly one skip record
+	NoneOverdue    Invariant = "none_overdue"     // no due time stays unclaimed
+	NoneStuck      Invariant = "none_stuck"       // no run stays live after its lock expired
+	NoFalseReap    Invariant = "no_false_reap"    // no run is settled while its lock is valid
+	MinGap         Invariant = "min_gap"          // starts are at least the minimum interval apart
+	PauseHolds     Invariant = "pause_holds"      // no run starts during a pause
 )
 
-// Invariants returns every invariant with what it promises, in the order of a report.
+// Invariants returns every invariant with its description, in the order of a report.
 func Invariants() []Promise {
 	return []Promise{
 		{OneLiveRun, "An endpoint has at most one live run, and no run is both live and over."},
@@ -53,45 +53,59 @@ func Invariants() []Promise {
 	}
 }
 
-// Promise is an invariant in words.
+// Promise is the description of an invariant.
 type Promise struct {
 	Invariant Invariant
 	Text      string
 }
 
-// maxFindings bounds the findings that are kept of each invariant; all of them are counted.
+// maxFindings bounds the findings kept per invariant. Breaches beyond it are counted only, so that
+// a report stays small.
 const maxFindings = 50
 
 // Report is the result of an audit.
 type Report struct {
-	AuditedAt time.Time `json:"auditedAt"` // database time
-	Since     time.Time `json:"since"`     // due times from here on were looked at
-	Counts    Counts    `json:"counts"`
-	Lateness  Lateness  `json:"lateness"`
-	Checks    []Check   `json:"checks"` // one of each invariant
+	// AuditedAt is the database time of the snapshot.
+	AuditedAt time.Time `json:"auditedAt"`
+	// Since is the earliest audited due time.
+	Since    time.Time `json:"since"`
+	Counts   Counts    `json:"counts"`
+	Lateness Lateness  `json:"lateness"`
+	// Checks has one element per invariant.
+	Checks []Check `json:"checks"`
 }
 
-// Counts say how much there was to look at.
+// Counts holds the number of audited objects.
 type Counts struct {
-	Endpoints   int            `json:"endpoints"`
-	Starts      int            `json:"starts"` // runs that are over or live, skipped due times not among them
-	Live        int            `json:"live"`
-	Statuses    map[string]int `json:"statuses"`    // of runs that are over
-	Requests    int            `json:"requests"`    // that targets saw
-	Duplicates  int            `json:"duplicates"`  // requests beyond the first of a run
-	Overlaps    int            `json:"overlaps"`    // of requests, the excused ones included
-	Excused     int            `json:"excused"`     // overlaps with a frozen worker
-	LateAnswers int            `json:"lateAnswers"` // that came after their run was settled, and changed nothing
-	Settled     Lateness       `json:"settled"`     // from the start of lost runs to their settlement
+	Endpoints int `json:"endpoints"`
+	// Starts counts finished and live runs, without records of skipped due times.
+	Starts int `json:"starts"`
+	Live   int `json:"live"`
+	// Statuses counts finished runs by status.
+	Statuses map[string]int `json:"statuses"`
+	// Requests counts the requests that targets received.
+	Requests int `json:"requests"`
+	// Duplicates counts the requests of a run beyond its first.
+	Duplicates int `json:"duplicates"`
+	// Overlaps counts pairs of overlapping requests, including excused ones.
+	Overlaps int `json:"overlaps"`
+	// Excused counts overlaps with a frozen worker.
+	Excused int `json:"excused"`
+	// LateAnswers counts responses after the settlement of their run; they changed nothing.
+	LateAnswers int `json:"lateAnswers"`
+	// Settled is the time from start to settlement of lost runs.
+	Settled Lateness `json:"settled"`
 }
 
-// Check is how one invariant did.
+// Check is the result of one invariant.
 type Check struct {
 	Invariant Invariant `json:"invariant"`
 	Promise   string    `json:"promise"`
-	Checked   int       `json:"checked"` // cases looked at; 0 means that nothing could tell
-	Breaches  int       `json:"breaches"`
-	Findings  []Finding `json:"findings"` // the first of the breaches
+	// Checked is the number of checked cases; 0 means that there was no data.
+	Checked  int `json:"checked"`
+	Breaches int `json:"breaches"`
+	// Findings are the first [maxFindings] breaches.
+	Findings []Finding `json:"findings"`
 }
 
 // Finding is one breach.
@@ -109,7 +123,7 @@ func newReport(at, since time.Time) Report {
 	return r
 }
 
-// Breaches returns the number of breaches of every invariant together.
+// Breaches returns the total number of breaches.
 func (r Report) Breaches() int {
 	n := 0
 	for _, c := range r.Checks {
@@ -118,10 +132,10 @@ func (r Report) Breaches() int {
 	return n
 }
 
-// Check returns how an invariant did.
+// Check returns the result of an invariant.
 func (r Report) Check(i Invariant) Check { return *r.check(i) }
 
-// WriteJSON writes the report for programs.
+// WriteJSON writes the report as JSON.
 func (r Report) WriteJSON(w io.Writer) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
@@ -137,13 +151,13 @@ func (r Report) check(i Invariant) *Check {
 			return &r.Checks[n]
 		}
 	}
-	panic("no invariant " + string(i)) // The constants above are all there are.
+	panic("no invariant " + string(i)) // Unreachable, because newReport adds every constant.
 }
 
-// looked counts one case of an invariant.
+// looked counts one checked case of an invariant.
 func (r Report) looked(i Invariant) { r.check(i).Checked++ }
 
-// breach adds a finding about an endpoint and a run; a zero ID is left out.
+// breach adds a breach of an invariant by an endpoint and a run; a zero ID is omitted.
 func (r Report) breach(i Invariant, endpoint [16]byte, run runs.ID, detail string) {
 	c := r.check(i)
 	c.Breaches++

@@ -11,21 +11,24 @@ import (
 	"rubato/internal/runs"
 )
 
-// Request is one request as its target saw it. A log holds one as JSON on each line.
+// Request is a request as its target received it. A log has one JSON object per line.
 type Request struct {
 	RunID        string    `json:"runId"`        // Rubato-Run-Id
 	Attempt      int       `json:"attempt"`      // Rubato-Attempt
 	Fence        int64     `json:"fence"`        // Rubato-Fence
 	ScheduledFor time.Time `json:"scheduledFor"` // Rubato-Scheduled-For
-	Arrived      time.Time `json:"arrived"`      // by a clock that agrees with the database's
-	Ended        time.Time `json:"ended"`        // when the target was done with it, answered or not; zero: it was not yet
-	Accepted     bool      `json:"accepted"`     // the target let it take effect
+	// Arrived is the time of arrival, by a clock in sync with the database's.
+	Arrived time.Time `json:"arrived"`
+	// Ended is the end of the request at the target, with or without a response; zero: still open.
+	Ended time.Time `json:"ended"`
+	// Accepted reports that the request took effect at the target.
+	Accepted bool `json:"accepted"`
 }
 
-// maxLine bounds a line of a log.
+// maxLine is the maximum length of a log line in bytes.
 const maxLine = 1 << 20
 
-// ReadLog reads a target's log. An empty line is none.
+// ReadLog reads the log of a target. Empty lines are ignored.
 func ReadLog(r io.Reader) ([]Request, error) {
 	var list []Request
 	lines := bufio.NewScanner(r)
@@ -46,20 +49,22 @@ func ReadLog(r io.Reader) ([]Request, error) {
 	return list, nil
 }
 
-// onItsWay is how long a request may wait at its target before the target sees it: its sender may have given up meanwhile.
+// onItsWay is the tolerance for late arrivals, because a request can wait at the target after the
+// worker has ended it.
 const onItsWay = time.Second
 
-// letGo is how long a target may take to notice that a worker has ended a request. A worker lets go a second before its lock is over.
+// letGo is the time a target has to notice the end of a request. A worker ends a request 1 s before
+// its lock expires.
 const letGo = 500 * time.Millisecond
 
-// seen is a request with the run that it is of.
+// seen is a received request with its run.
 type seen struct {
 	Request
 	id  runs.ID
 	run *run
 }
 
-// checkRequests holds what targets saw against the database.
+// checkRequests checks the received requests against the database.
 func (a *auditor) checkRequests() {
 	a.report.Counts.Requests = len(a.options.Requests)
 	perRun := map[runs.ID]int{}
@@ -93,7 +98,8 @@ func (a *auditor) checkRequests() {
 	}
 }
 
-// checkHeld looks for a run that was settled under a worker that still had its request open: a lock that held.
+// checkHeld reports lost runs that were settled while their request was open, because their lock
+// was then still valid. Frozen workers are excused.
 func (a *auditor) checkHeld(q seen) {
 	if q.run.Status != runs.Lost || q.run.Reason != runs.WorkerLost {
 		return
@@ -105,7 +111,8 @@ func (a *auditor) checkHeld(q seen) {
 	}
 }
 
-// countPerRun looks for runs with more requests than one, and for answers without a request.
+// countPerRun reports runs with several requests, succeeded runs without a request, and skipped
+// runs with one.
 func (a *auditor) countPerRun(perRun map[runs.ID]int, perEndpoint map[[16]byte][]seen) {
 	for id, n := range perRun {
 		a.report.looked(OneRequest)
@@ -126,7 +133,8 @@ func (a *auditor) countPerRun(perRun map[runs.ID]int, perEndpoint map[[16]byte][
 	}
 }
 
-// checkOverlaps looks for two requests of an endpoint that were open at once, and for one with an old fence.
+// checkOverlaps reports overlapping requests of an endpoint, and requests with a fence that is not
+// higher than the previous one.
 func (a *auditor) checkOverlaps(endpoint [16]byte, list []seen) {
 	for i, q := range list {
 		for _, before := range list[:i] {
@@ -149,14 +157,14 @@ func (a *auditor) checkOverlaps(endpoint [16]byte, list []seen) {
 	}
 }
 
-// frozen reports whether the worker that sent a request stood still while it was open.
+// frozen reports whether the worker of a request was stopped while the request was open.
 func (a *auditor) frozen(q seen) bool {
 	return slices.ContainsFunc(a.options.Freezes, func(f Freeze) bool {
 		return f.WorkerID == q.run.WorkerID && f.To.After(q.Arrived) && (q.Ended.IsZero() || f.From.Before(q.Ended))
 	})
 }
 
-// checkAccepted looks at what a target let take effect: one request of a due time.
+// checkAccepted reports due times with more than one accepted request.
 func (a *auditor) checkAccepted(endpoint [16]byte, list []seen) {
 	accepted := map[time.Time]runs.ID{}
 	for _, q := range list {

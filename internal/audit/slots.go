@@ -9,12 +9,13 @@ import (
 	"rubato/internal/runs"
 )
 
-// maxDoublings is the bound of the backoff, which doubles the interval for every failure in a row.
+// maxDoublings bounds the backoff, which doubles the interval per consecutive failure.
 const maxDoublings = 5
 
-// checkSlots generates the slots of a schedule from one run to the next and looks for each of them, and for slots that stand in two
-// records or in a record and a run. Where a hint, a clamp, jitter or a change had a hand in it, the history alone does not tell what
-// the slots were, so only what is certain is generated.
+// checkSlots generates the slots between consecutive runs and checks that each has a run or a skip
+// record. It also reports slots with two records, or with a record and a run. It skips runs with a
+// hint, a clamp or jitter, and pairs with a change other than one pause between them, because the
+// history alone does not determine their slots.
 func (a *auditor) checkSlots(e *endpoint) {
 	slices.SortFunc(e.skipped, func(x, y skip) int { return cmp.Or(x.To.Compare(y.To), x.From.Compare(y.From)) })
 	a.checkRecords(e)
@@ -37,7 +38,8 @@ func (a *auditor) checkSlots(e *endpoint) {
 	}
 }
 
-// checkRecords holds the records of skipped slots apart from each other and from runs. A run that somebody asked for stands for none.
+// checkRecords checks that skip records overlap neither each other nor a run. Manual runs are
+// ignored, because they have no slot of the schedule.
 func (a *auditor) checkRecords(e *endpoint) {
 	for i, s := range e.skipped {
 		a.report.looked(OneRecord)
@@ -51,14 +53,15 @@ func (a *auditor) checkRecords(e *endpoint) {
 	}
 	for _, r := range e.all() {
 		at, found := e.record(r.Slot)
-		if r.Source == "manual" || !found || at.RecordedAt.Equal(r.Slot) { // Planned at once in the millisecond that became a record.
+		// An immediate run may be planned in the very millisecond in which a record was written.
+		if r.Source == "manual" || !found || at.RecordedAt.Equal(r.Slot) {
 			continue
 		}
 		a.report.breach(OneRecord, e.id, r.ID, fmt.Sprintf("the slot %s has a run and is recorded as skipped by %s", clock(r.Slot), at.ID))
 	}
 }
 
-// record returns the record that a slot stands in.
+// record returns the skip record that contains a slot.
 func (e *endpoint) record(slot time.Time) (skip, bool) {
 	i, _ := slices.BinarySearchFunc(e.skipped, slot, func(s skip, at time.Time) int { return s.To.Compare(at) })
 	if i == len(e.skipped) || slot.Before(e.skipped[i].From) {
@@ -67,7 +70,7 @@ func (e *endpoint) record(slot time.Time) (skip, bool) {
 	return e.skipped[i], true
 }
 
-// plain reports whether the baseline alone leads from a run to the next.
+// plain reports whether the baseline alone determines the slot after a run.
 func (e *endpoint) plain(r *run) bool {
 	if e.hinted || e.jitter > 0 || r.Version != e.version || !r.first() || r.Source == "manual" || r.Source == "retry-after" {
 		return false
@@ -88,9 +91,10 @@ func (e *endpoint) changesBetween(r, next *run) []decision {
 	return list
 }
 
-// anchor is what the schedule counts from after the run at index i. It is the slot where the run called nobody, was a further attempt, catches
-// up, or started at most a second after it was planned; else it is the start. It is not known where only the decision before would say
-// when the run was planned, and that lies outside the window or is one of several.
+// anchor returns the instant from which the schedule counts after run i. It is the slot in these
+// cases: the run was skipped, was a further attempt, the cron catches up on all occurrences, or the
+// start was at most [lateStart] after the plan. Otherwise it is the start. It is unknown if the
+// plan depends on a previous decision that lies outside the window or is ambiguous.
 func (a *auditor) anchor(e *endpoint, i int) (at time.Time, known bool) {
 	r := e.runs[i]
 	if !r.first() || r.Status == runs.Skipped || e.catchesUp || r.StartedAt.Sub(r.Slot) <= lateStart {
@@ -111,8 +115,9 @@ func (a *auditor) anchor(e *endpoint, i int) (at time.Time, known bool) {
 	return r.StartedAt.Truncate(time.Millisecond), true
 }
 
-// plannedAfter returns for when a run was planned that followed another, if one decision alone can have planned it. A change while a run is
-// live plans nothing.
+// plannedAfter returns the planned instant of run r, which follows run before. It is known only if
+// exactly one decision can have planned r. Changes while before was live are ignored, because they
+// plan nothing.
 func (e *endpoint) plannedAfter(before, r *run) (at time.Time, known bool) {
 	var plans []time.Time
 	if before.NextRunAt != nil {
@@ -129,11 +134,12 @@ func (e *endpoint) plannedAfter(before, r *run) (at time.Time, known bool) {
 	return plans[0], true
 }
 
-// waits reports whether a run may be planned for an instant after its slot: by jitter, by the minimum after the last start, or because it
-// catches up on an occurrence that has passed.
+// waits reports whether a run may be planned after its slot. Reasons are jitter, the minimum
+// interval, and catch-up on a missed occurrence.
 func (e *endpoint) waits() bool { return e.jitter > 0 || e.min > 0 || e.catchesUp || e.runsOnce }
 
-// after returns the slot that follows a point that the schedule counts from, by what was in force after a run.
+// after returns the slot after an instant, under the interval, cron and failures in force after a
+// run.
 func (e *endpoint) after(r *run, at time.Time) time.Time {
 	if e.cron != nil {
 		return e.cron.Next(at)
@@ -141,10 +147,12 @@ func (e *endpoint) after(r *run, at time.Time) time.Time {
 	return at.Add(e.interval << min(max(r.Failures, 0), maxDoublings))
 }
 
-// checkSlotsUnder looks for the slots that passed before a run ended. The next one of a cron may stand for an occurrence that passed, and
-// then only what lies before that is missed. Where it stands for the instant at which it was planned, it is on behalf of the last.
+// checkSlotsUnder reports slots that passed during a run without a record. The next run of a cron
+// may stand for a missed occurrence; then only earlier slots count as missed. If its slot is not an
+// occurrence, it is the instant of planning, and the run stands for the last missed slot.
 func (a *auditor) checkSlotsUnder(e *endpoint, r, next *run, from time.Time) {
-	if next.Slot.Before(r.FinishedAt) && !e.catchesUp && !e.runsOnce { // The next run of an interval never stands for the past.
+	// Without catch-up, the next run never stands for a slot before the end of this run.
+	if next.Slot.Before(r.FinishedAt) && !e.catchesUp && !e.runsOnce {
 		return
 	}
 	missing := e.missing(r, from, earlier(r.FinishedAt, next.Slot.Add(-1)))
@@ -157,10 +165,10 @@ func (a *auditor) checkSlotsUnder(e *endpoint, r, next *run, from time.Time) {
 		clock(missing[0]), clock(r.FinishedAt)))
 }
 
-// pausedSlots are the slots from what the schedule counts from up to the next that was run.
+// pausedSlots is the range of slots around a pause: from the anchor to the slot of the next run.
 type pausedSlots struct{ from, next time.Time }
 
-// checkPausedSlots looks for the slots in a pause that ended by itself.
+// checkPausedSlots reports slots without a record in a pause that ended at its set time.
 func (a *auditor) checkPausedSlots(e *endpoint, r *run, pause decision, slots pausedSlots) {
 	if slots.next.Before(pause.NextRunAt) || r.Status == runs.Lost {
 		return
@@ -176,7 +184,8 @@ func (a *auditor) checkPausedSlots(e *endpoint, r *run, pause decision, slots pa
 	}
 }
 
-// missing returns the first two slots after a point, and not after another, that stand in no record. It steps over what is recorded.
+// missing returns at most two slots in (from, until] without a skip record. It jumps over recorded
+// ranges, so that long ranges cost one step.
 func (e *endpoint) missing(r *run, from, until time.Time) []time.Time {
 	var list []time.Time
 	for at := e.after(r, from); !at.IsZero() && !at.After(until) && len(list) < 2; at = e.after(r, at) {
@@ -189,10 +198,10 @@ func (e *endpoint) missing(r *run, from, until time.Time) []time.Time {
 	return list
 }
 
-// lastIn returns the last slot up to an instant.
+// lastIn returns the last slot up to until, given the slot at.
 func (e *endpoint) lastIn(r *run, at, until time.Time) time.Time {
 	if e.cron != nil {
-		return until // A record ends with a slot.
+		return until // A record ends at an occurrence.
 	}
 	return until.Add(-(until.Sub(at) % e.after(r, at).Sub(at)))
 }

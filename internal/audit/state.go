@@ -11,43 +11,55 @@ import (
 	"rubato/internal/runs"
 )
 
-// state is what was read of a database. Instants are database time.
+// state is the data read from a database. Instants are database time.
 type state struct {
-	options   Options
-	now       time.Time
-	since     time.Time // the history before it was not read
+	options Options
+	now     time.Time
+	// since is the start of the history that was read.
+	since     time.Time
 	endpoints map[[16]byte]*endpoint
-	runs      map[runs.ID]*run // the same ones as those of the endpoints, live ones included
-	twice     []runs.ID        // that are over more than once
-	// lateAnswers counts answers that came after a settlement.
+	// runs shares its elements with the endpoints, and includes live runs.
+	runs map[runs.ID]*run
+	// twice holds the runs with more than one end.
+	twice []runs.ID
+	// lateAnswers counts responses after the settlement of their run.
 	lateAnswers int
 }
 
-// endpoint is everything known about one.
+// endpoint is the data of one endpoint.
 type endpoint struct {
-	id        [16]byte
-	version   int64
-	min       time.Duration
-	max       time.Duration
-	jitter    time.Duration
-	interval  time.Duration // of the baseline; 0: a cron
-	cron      cron          // nil: an interval, or an expression that cannot be read
-	catchesUp bool          // runs each occurrence that it missed
-	runsOnce  bool          // runs once for all occurrences that it missed
-	hinted    bool          // a hint was in force in the window
-	schedule  *schedule     // nil: archived
-	runs      []*run        // over, by fence
-	live      []*run
-	skipped   []skip     // by time
-	decisions []decision // outside a finish, by time
+	id      [16]byte
+	version int64
+	min     time.Duration
+	max     time.Duration
+	jitter  time.Duration
+	// interval is that of the baseline; 0: the baseline is a cron.
+	interval time.Duration
+	// cron is nil for an interval, and for an expression that does not parse.
+	cron cron
+	// catchesUp: runs every missed occurrence.
+	catchesUp bool
+	// runsOnce: runs once for all missed occurrences.
+	runsOnce bool
+	// hinted: a hint was in force in the window.
+	hinted bool
+	// schedule is nil for an archived endpoint.
+	schedule *schedule
+	// runs are the finished runs by fence.
+	runs []*run
+	live []*run
+	// skipped is sorted by time.
+	skipped []skip
+	// decisions are those outside a finish, sorted by time.
+	decisions []decision
 }
 
-// cron is a schedule that names its due times.
+// cron is a parsed cron expression.
 type cron interface {
 	Next(after time.Time) time.Time
 }
 
-// skip is a record of due times that passed without a run.
+// skip is a record of consecutive due times that passed without a run.
 type skip struct {
 	ID         runs.ID
 	From, To   time.Time
@@ -63,29 +75,33 @@ type schedule struct {
 	Paused    bool
 }
 
-// run is one execution.
+// run is one execution, live or finished.
 type run struct {
 	ID         runs.ID
 	EndpointID [16]byte
 	Slot       time.Time
 	Attempt    int
-	Infra      int // the infrastructure attempt
-	Source     string
-	Token      int64
-	WorkerID   [16]byte
-	ClaimedAt  time.Time
-	StartedAt  time.Time
-	FinishedAt time.Time // zero: live
+	// Infra is the number of the infrastructure attempt.
+	Infra     int
+	Source    string
+	Token     int64
+	WorkerID  [16]byte
+	ClaimedAt time.Time
+	StartedAt time.Time
+	// FinishedAt is zero for a live run.
+	FinishedAt time.Time
 	Status     runs.Status
 	Reason     runs.Reason
 	NextRunAt  *time.Time
 	Version    int64
-	Failures   int       // in a row, after it
-	Deadline   time.Time // live runs only, as is the lock
-	Lock       time.Time
+	// Failures counts consecutive failures, including this run.
+	Failures int
+	// Deadline and Lock are set for live runs only, because the history does not keep them.
+	Deadline time.Time
+	Lock     time.Time
 }
 
-// first reports whether it is the first run of its slot.
+// first reports whether this is the first run of its slot.
 func (r *run) first() bool { return r.Attempt == 1 && r.Infra == 0 }
 
 type decision struct {
@@ -95,7 +111,7 @@ type decision struct {
 	NextRunAt  time.Time
 }
 
-// read reads everything in the transaction.
+// read reads the state in the transaction.
 func read(ctx context.Context, tx pgx.Tx, o Options) (*state, error) {
 	s := &state{options: o, endpoints: map[[16]byte]*endpoint{}, runs: map[runs.ID]*run{}}
 	if err := tx.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&s.now); err != nil {
@@ -120,7 +136,8 @@ func read(ctx context.Context, tx pgx.Tx, o Options) (*state, error) {
 	return s, nil
 }
 
-// endpoint returns an endpoint, also one that no row of its own tells about.
+// endpoint returns an endpoint. It creates one without configuration for rows of an unknown
+// endpoint.
 func (s *state) endpoint(id [16]byte) *endpoint {
 	e := s.endpoints[id]
 	if e == nil {
@@ -169,7 +186,7 @@ func (s *state) readEndpoints(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// readRuns reads the history by fence. A row that records due times without a run is no execution.
+// readRuns reads the finished runs in fence order. Rows with skipped due times become skip records.
 func (s *state) readRuns(ctx context.Context, tx pgx.Tx) error {
 	rows, err := tx.Query(ctx, `
 		SELECT id, endpoint_id, scheduled_for, attempt, infra_attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status,
@@ -244,7 +261,8 @@ func (s *state) readDecisions(ctx context.Context, tx pgx.Tx) error {
 	return err
 }
 
-// readTwice reads what no map by ID can tell.
+// readTwice reads runs with more than one end. It needs a query of its own, because the map of runs
+// holds one per ID.
 func (s *state) readTwice(ctx context.Context, tx pgx.Tx) error {
 	rows, err := tx.Query(ctx, `
 		SELECT id FROM runs WHERE scheduled_for >= $1 GROUP BY id HAVING count(*) > 1

@@ -15,7 +15,7 @@ import (
 // program has ended, a directory to remove when this process has ended too, and the program. Either
 // directory may be empty.
 //
-// File 3 is a pipe that only this process keeps open. File 4 is a pipe whose end of file reports
+// File 3 is a pipe that only this process keeps open. File 4 is a pipe; its end of file reports
 // that the program has ended. File 5 is the lock of the children.
 //
 // The watcher repeats the signal, because a shell starts background programs with SIGINT ignored: a

@@ -3,7 +3,7 @@
 //
 // The cluster belongs to the process that started it and cannot outlive it. Every program that this
 // package starts (postgres, initdb, cp) has a small shell as its parent. That shell reads from a
-// pipe whose other end only this process holds. When the process ends, even by kill -9, the pipe
+// pipe, and only this process holds its other end. When the process ends, even by kill -9, the pipe
 // closes and the shell signals the program to stop. This does not depend on a pid file.
 //
 // Three files in the directory are authoritative. The process that owns the cluster locks "lock".

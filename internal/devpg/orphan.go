@@ -24,8 +24,8 @@ type pidFile struct {
 	pid  int
 }
 
-// readPidFile returns the pid file of a data directory, or os.ErrNotExist. A malformed file, whose
-// writer was killed, has pid 0.
+// readPidFile returns the pid file of a data directory, or os.ErrNotExist. A malformed file has pid
+// 0. It remains if its writer was killed.
 func readPidFile(dataDir string) (pidFile, error) {
 	f := pidFile{path: filepath.Join(dataDir, "postmaster.pid")}
 	text, err := os.ReadFile(f.path)

@@ -10,8 +10,8 @@ import (
 
 // ID identifies one run. It is deterministic: equal due time, endpoint, attempt and infrastructure
 // attempt give the same ID, so that the database rejects a duplicate run. It is a UUIDv8 (RFC 9562
-// section 5.8) whose first 48 bits are the due time in Unix milliseconds. Therefore IDs sort by due
-// time, and an ID determines its day partition.
+// section 5.8), and its first 48 bits are the due time in Unix milliseconds. Therefore IDs sort by
+// due time, and an ID determines its day partition.
 type ID [16]byte
 
 var idKind = ids.Kind{Prefix: "run_", Noun: "run"}

@@ -10,7 +10,7 @@ import (
 type EventKind string
 
 // The kinds. Claimed, started and finished are derived from the run. The others are rows of
-// run_events, whose check constraint lists them.
+// run_events; the check constraint of that table lists them.
 const (
 	EventClaimed         EventKind = "claimed"          // a worker claimed the due time
 	EventStarted         EventKind = "started"          // the start was committed; the request was sent right after

@@ -15,7 +15,7 @@ import (
 // KeySize is the length of a key of a [Keyring] in bytes.
 const KeySize = 32
 
-// ErrUnreadable is wrapped by errors about a sealed value whose key is missing from the keyring, or
+// ErrUnreadable is wrapped by errors about a sealed value if its key is missing from the keyring or
 // differs.
 var ErrUnreadable = errors.New("it is encrypted under a key that this program does not have")
 

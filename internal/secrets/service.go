@@ -11,8 +11,8 @@ import (
 )
 
 // Store keeps sealed secrets. Every method is one transaction, scoped by tenant: another tenant's
-// secret is [errs.NotFound]. Writes are recorded in the audit log. A run whose start commits after
-// a write has returned uses the new value.
+// secret is [errs.NotFound]. Writes are recorded in the audit log. A run uses the new value if its
+// start commits after the write has returned.
 type Store interface {
 	// PutSecret stores a sealed value under a name, as its first or next version. More than
 	// [MaxPerTenant] secrets are an [errs.Conflict].
@@ -31,7 +31,7 @@ type Uses struct {
 	Endpoints int
 	// Rules counts the notice rules with a channel that refers to the secret.
 	Rules int
-	// Notices counts the queued notices whose destination is that of a changed or deleted rule.
+	// Notices counts the queued notices that keep the destination of a changed or deleted rule.
 	Notices int64
 	// Some names some of each, for error messages.
 	Some []string

@@ -10,8 +10,8 @@ import (
 )
 
 // Store keeps sealed signing keys. Every method is one transaction, scoped by tenant: another
-// tenant's key is [errs.NotFound]. Writes are recorded in the audit log. A run whose start commits
-// after a write has returned uses the new keys.
+// tenant's key is [errs.NotFound]. Writes are recorded in the audit log. A run uses the new keys if
+// its start commits after the write has returned.
 type Store interface {
 	// CreateSigningKey stores the key that create returns for the database's time and the live
 	// keys.

@@ -102,7 +102,7 @@ type GuaranteeStats struct {
 	Overlapping int64 // started while the previous run was live, unless its worker was lost
 	Lost        int64
 	SkippedDue  int64 // recorded skips
-	Stuck       int64 // live runs whose lock expired longer ago than the sweeper needs
+	Stuck       int64 // live runs with a lock that expired longer ago than the sweeper needs
 	LagP50      time.Duration
 	LagP99      time.Duration // of first attempts
 }

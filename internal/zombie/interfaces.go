@@ -52,8 +52,8 @@ type Locks interface {
 	ClampClaims(ctx context.Context, ttl time.Duration, limit int) (int, error)
 	// ClampRuns does the same for live runs and heartbeats.
 	ClampRuns(ctx context.Context, ttl time.Duration) (int, error)
-	// FreeStuck frees up to limit claims whose locks expired so long ago and that no worker took,
-	// and returns their number.
+	// FreeStuck frees up to limit claims with locks that expired at least over ago and that no
+	// worker took. It returns their number.
 	FreeStuck(ctx context.Context, over time.Duration, limit int) (int, error)
 }
 

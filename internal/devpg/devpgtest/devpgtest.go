@@ -79,8 +79,8 @@ func Cluster(tb testing.TB) *devpg.Cluster {
 	return ClusterOf(tb, Template{Key: "empty"})
 }
 
-// ClusterOf returns a private cluster as Cluster does, whose database is a copy of the template. It
-// runs no migration, because it copies the golden directory.
+// ClusterOf returns a private cluster as Cluster does, with a copy of the template as its database.
+// It runs no migration, because it copies the golden directory.
 func ClusterOf(tb testing.TB, template Template) *devpg.Cluster {
 	tb.Helper()
 	cluster, err := startFrom(template, devpg.Config{Database: templateDatabase})
@@ -99,8 +99,8 @@ func ClusterOf(tb testing.TB, template Template) *devpg.Cluster {
 
 // Dir returns an empty directory for the data of a cluster. Tests that run as root need it, because
 // the server's account cannot enter the directory of testing.TB.TempDir. It is removed when the
-// test ends. The removal is retried, because a server whose parent was killed may write until it
-// notices that.
+// test ends. The removal is retried, because a server may write for a moment after its parent was
+// killed.
 func Dir(tb testing.TB) string {
 	tb.Helper()
 	dir, err := devpg.MkdirTemp()

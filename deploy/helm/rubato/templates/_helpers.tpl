@@ -10,7 +10,7 @@
 {{ printf "%s:%s" .Values.image.repository (.Values.image.tag | default .Chart.AppVersion) | quote }}
 {{- end }}
 
-{{/* What tells the pods of one program. The argument has the root and the component. */}}
+{{/* Labels that select the pods of one program. The argument has root and component. */}}
 {{- define "rubato.selector" -}}
 app.kubernetes.io/name: rubato
 app.kubernetes.io/instance: {{ .root.Release.Name }}
@@ -25,7 +25,7 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
 {{- end }}
 
-{{/* Nothing in a pod can become root, write its image's files or ask for more rights. */}}
+{{/* Pods run without root, with a read-only image and without privilege escalation. */}}
 {{- define "rubato.podSecurity" -}}
 securityContext:
   runAsNonRoot: true
@@ -41,7 +41,7 @@ securityContext:
   capabilities: {drop: [ALL]}
 {{- end }}
 
-{{/* One variable from the Secret; none where the key is empty. */}}
+{{/* One environment variable from the Secret; none if the key is empty. */}}
 {{- define "rubato.fromSecret" -}}
 {{- if .key }}
 - name: {{ .name }}
@@ -59,7 +59,7 @@ securityContext:
 {{- include "rubato.fromSecret" (dict "root" . "name" "RUBATO_DATABASE_DIRECT_URL" "key" $s.databaseDirectURL) }}
 {{- end }}
 
-{{/* The migration job has the settings of the database alone, and of config those that name files with them. */}}
+{{/* The migration job gets only the settings of the database, including those that name files. */}}
 {{- define "rubato.migrateEnv" -}}
 {{- include "rubato.databaseEnv" . }}
 {{- range $name := list "DATABASE_URL_FILE" "RUBATO_DATABASE_DIRECT_URL_FILE" }}
@@ -70,15 +70,15 @@ securityContext:
 {{- end }}
 {{- end }}
 
-{{/* Whether a program gets a setting of config: "yes" or nothing. A model's key is for the planner, the first key of the API for the API
-server. */}}
+{{/* "yes" if a program gets a setting of config, otherwise empty. Settings of models are for the
+planner only, and the bootstrap key is for the API server only. */}}
 {{- define "rubato.takes" -}}
 {{- $planners := or (hasPrefix "RUBATO_PLANNER_" .name) (hasPrefix "RUBATO_OPENAI_" .name) }}
 {{- $apis := hasPrefix "RUBATO_BOOTSTRAP_" .name }}
 {{- if and (or (not $planners) (eq .component "planner")) (or (not $apis) (eq .component "api")) }}yes{{ end }}
 {{- end }}
 
-{{/* What a workload's values add to its container. */}}
+{{/* Additions to the container from the values of a workload. */}}
 {{- define "rubato.containerExtras" -}}
 {{- with .extraEnvFrom }}
 envFrom:
@@ -90,7 +90,7 @@ volumeMounts:
 {{- end }}
 {{- end }}
 
-{{/* What a workload's values add to its pod, beside further containers. */}}
+{{/* Additions to the pod from the values of a workload, except sidecars. */}}
 {{- define "rubato.podExtras" -}}
 {{- with .extraInitContainers }}
 initContainers:
@@ -102,7 +102,7 @@ volumes:
 {{- end }}
 {{- end }}
 
-{{/* The environment that every daemon has. */}}
+{{/* The environment of every daemon. */}}
 {{- define "rubato.daemonEnv" -}}
 {{- include "rubato.databaseEnv" .root }}
 {{- include "rubato.fromSecret" (dict "root" .root "name" "RUBATO_SECRET_KEYS" "key" .root.Values.secret.secretKeys) }}
@@ -127,8 +127,8 @@ volumes:
 {{- end }}
 {{- end }}
 
-{{/* Health is asked of the admin listener, which goes on while a program drains. A database that is away makes a program not ready, and
-restarts nothing. */}}
+{{/* Probes use the admin listener, because it keeps serving during a drain. Without a database, a
+program is not ready but still live, so that Kubernetes does not restart it. */}}
 {{- define "rubato.probes" -}}
 startupProbe:
   httpGet: {path: /healthz, port: admin}
@@ -146,7 +146,7 @@ readinessProbe:
   failureThreshold: 2
 {{- end }}
 
-{{/* What the pods of every daemon have in common. The argument has the root, the component and its values. */}}
+{{/* Metadata of the pods of every daemon. The argument has root, component and values. */}}
 {{- define "rubato.podMeta" -}}
 metadata:
   labels:
@@ -164,7 +164,7 @@ metadata:
 {{- define "rubato.podCommon" -}}
 serviceAccountName: {{ include "rubato.account" .root }}
 automountServiceAccountToken: false
-# A Service named rubato would put variables into the environment that the programs refuse.
+# A Service named rubato would add RUBATO_ variables that the programs refuse.
 enableServiceLinks: false
 {{- with .root.Values.image.pullSecrets }}
 imagePullSecrets:
