@@ -5,69 +5,96 @@ import (
 	"time"
 )
 
-// Claim is one endpoint in the hands of one worker until LockedUntil. Instants are database time.
+// Claim is an endpoint that one worker has locked until LockedUntil. Instants are database time.
 type Claim struct {
 	EndpointID [16]byte
-	Place      Place     // of the row, for the start
-	Token      int64     // the fence
-	Slot       time.Time // the due time that the run will stand for
-	PlannedAt  time.Time // when to send it: Slot, or later for a retry or a catch-up; in the past when it is overdue
-	Attempt    int
-	// InfraAttempt counts the runs of the due time that infrastructure lost and that are tried again beside the retry policy.
+	// Place is the position of the row version, so that the start finds it without an index lookup.
+	Place Place
+	// Token is the fencing token.
+	Token int64
+	// Slot is the due time for which the run is recorded.
+	Slot time.Time
+	// PlannedAt is when to send the request: Slot, or later for a retry or a catch-up. It lies in
+	// the past if the run is overdue.
+	PlannedAt time.Time
+	Attempt   int
+	// InfraAttempt counts the runs of the due time that were lost to infrastructure and are retried
+	// outside of the retry policy.
 	InfraAttempt int
 	Source       string
-	Version      int64 // of the endpoint's configuration
-	LockedUntil  time.Time
-	Hinted       bool // hints may be in force
-	Expired      bool // taken from a worker whose lock had run out
-	// Rest is how far in the future the endpoint comes due after a release, in whole milliseconds; who looks ahead by a horizon can claim it
-	// that much sooner. Zero: at its planned time.
+	// Version is the version of the endpoint's configuration.
+	Version     int64
+	LockedUntil time.Time
+	// Hinted is set if hints may be in force.
+	Hinted bool
+	// Expired is set if the claim took over an expired lock under which no run had started.
+	Expired bool
+	// Rest is the minimum time from a release to the new due time, in whole milliseconds. Claims
+	// can take the endpoint earlier by their horizon. If it is zero, the endpoint comes due at its
+	// planned time.
 	Rest time.Duration
 }
 
-// Rules are the numbers that claiming follows.
+// Rules are the settings of claims.
 type Rules struct {
-	Horizon time.Duration // how far ahead of their due time endpoints are claimed
-	LockTTL time.Duration // the longest lock that is granted at once
+	// Horizon is how long before their due time endpoints are claimed.
+	Horizon time.Duration
+	// LockTTL is the maximum duration of a lock per grant. Heartbeats extend the locks of longer
+	// runs.
+	LockTTL time.Duration
 }
 
-// Store is what claiming needs of the database. Every method is one transaction, and every instant it returns is database time.
+// Store is the part of the database that claims need. Every method is one transaction, and every
+// instant it returns is database time.
 type Store interface {
-	// ClaimDue takes up to limit endpoints that come due between From and the horizon, oldest first, for a worker. It also returns the
-	// database's time. Where the request names tenants, it takes the oldest of each instead, up to Share, and nothing that is claimed.
+	// ClaimDue claims up to Limit endpoints that come due between From and the horizon, oldest
+	// first, and returns the database's time. If the request names tenants, it claims the oldest
+	// endpoints of each tenant up to Share, and takes over no expired claim.
 	ClaimDue(ctx context.Context, r Request) ([]Claim, time.Time, error)
-	// DueTenants returns which tenants have endpoints that come due within the horizon and are not claimed.
+	// DueTenants returns the tenants with unclaimed endpoints that come due within the horizon.
 	DueTenants(ctx context.Context, horizon time.Duration) ([][16]byte, error)
-	// Release gives back claims that were not started, claimable at their planned time and under a higher token: a start of them that
-	// is still on its way does not start. Claims that were revoked or started meanwhile are left alone; it returns how many were
-	// given back.
+	// Release gives back claims that were not started, and returns their number. They can be
+	// claimed again at their planned time, or after their Rest. Release raises their tokens, so
+	// that a start in flight is refused. Claims that were revoked or started meanwhile are left
+	// unchanged.
 	Release(ctx context.Context, worker [16]byte, list []Claim) (int, error)
-	// ExtendLocks moves on the locks of runs that are still the worker's and not over, by a whole LockTTL from now, and
-	// returns the runs as kept. Those whose lock is over, and which nobody has settled, it returns as over.
+	// ExtendLocks extends the locks of live runs that the worker still holds, to at most ttl from
+	// now, and returns these runs as kept. It does not revive an expired lock. It returns a run
+	// with an expired lock as over if no sweep has settled it yet.
 	ExtendLocks(ctx context.Context, worker [16]byte, held []Held, ttl time.Duration) (kept, over [][16]byte, err error)
 }
 
-// Request asks for claims.
+// Request asks for claims of one worker.
 type Request struct {
 	Worker  [16]byte
 	Limit   int
 	Horizon time.Duration
 	LockTTL time.Duration
-	Until   time.Time  // in database time: carried out later, it takes nothing; zero: whenever
-	From    time.Time  // in database time: what could be claimed before it is left out, but for shares; zero: nothing is. See Floor
-	Tenants [][16]byte // whose endpoints to take, each up to Share; nil: the oldest, whoever's they are
-	Share   int        // at least 1 where there are tenants, and no more than Limit for all of them together
+	// Until is the deadline of the statement in database time. If the database executes it later,
+	// it claims no row, because the claimer has given up. Zero: no deadline.
+	Until time.Time
+	// From is the low-water mark on due_at at which the index scan starts, in database time. Shares
+	// ignore it. Zero: the scan starts at the low end of the index. See Floor.
+	From time.Time
+	// Tenants restricts the claim to the oldest endpoints of each of these tenants. nil: the oldest
+	// endpoints of all tenants.
+	Tenants [][16]byte
+	// Share is the quota of each tenant, at least 1. The sum over Tenants is at most Limit. It is
+	// unused without Tenants.
+	Share int
 }
 
-// Held names a started run by the token under which it was started.
+// Held identifies a started run by the fencing token under which it was started.
 type Held struct {
 	EndpointID [16]byte
 	RunID      [16]byte
 	Token      int64
 }
 
-// Place is where a row version lies in its table (Postgres's ctid). A statement that names it finds the version without a lookup by key,
-// which visits every dead version of the row under an old snapshot. It is a hint: a row that was rewritten since is not found there.
+// Place is the position of a row version in its table (Postgres's ctid). A statement with it reads
+// the version directly. A lookup by key would visit every dead version of the row that an old
+// snapshot keeps. It is a hint, because an update moves the row: a statement with an old place does
+// not find it.
 type Place struct {
 	Block  uint32
 	Offset uint16

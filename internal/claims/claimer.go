@@ -9,52 +9,61 @@ import (
 	"time"
 )
 
-// maxBatch bounds one claim: trials show no gain from larger batches, and a long statement would hold its row locks for long.
+// maxBatch bounds the endpoints per claim. Trials show no gain from larger batches, and a long
+// statement holds its row locks for long.
 const maxBatch = 500
 
-// lastClaim is how long a claim under way may go on when the claimer ends.
+// lastClaim is how long a claim in flight may continue after the claimer's context has ended.
 const lastClaim = 5 * time.Second
 
-// Taker is the worker whose claimer this is.
+// Taker is the worker that receives the claims. Only the goroutine of Claimer.Run calls it.
 type Taker interface {
-	// Room returns how many claims the worker can take now, none included, and how far ahead.
+	// Room returns the number of claims that the worker can take now, possibly zero, and their
+	// horizon.
 	Room() (limit int, horizon time.Duration)
-	// Share returns those of the due tenants of which the worker would take more although it has no room for whatever is due next, and how
-	// many of each.
+	// Share returns the due tenants that are below their fair share when the queue is full, and the
+	// quota of each.
 	Share(due [][16]byte) (wanted [][16]byte, each int)
-	// Take hands over claims. The database read its clock, now, between sent and the call.
+	// Take passes claims to the worker. The database read its clock, now, between sent and the
+	// call.
 	Take(list []Claim, now, sent time.Time)
 }
 
-// ClaimerConfig says what a claimer works with. Every field is required.
+// ClaimerConfig configures a claimer. Every field is required.
 type ClaimerConfig struct {
-	Worker       [16]byte
-	Store        Store
-	Taker        Taker
-	Rules        Rules
-	PollInterval time.Duration // between claims while nothing calls for one; jittered by a tenth
+	Worker [16]byte
+	Store  Store
+	Taker  Taker
+	Rules  Rules
+	// PollInterval is the time between claims without a wake-up. It is jittered by a tenth.
+	PollInterval time.Duration
 	Logger       *slog.Logger
 	Metrics      *Metrics
 }
 
-// Claimer claims what comes due: every poll interval, at once when it is woken, and again at once while more is due than a claim took.
-// While more is due than the worker can take, tenants share what it takes.
+// Claimer claims due endpoints: at every poll, at once after Wake, and again at once while batches
+// are full and the worker has room. If more endpoints are due than the worker can take, tenants
+// share its claims fairly. Wake and Refill are safe for concurrent use.
 type Claimer struct {
-	cfg   ClaimerConfig
-	wake  chan struct{}
-	more  atomic.Bool  // the last claim may have left something behind of what it looked at
-	reach atomic.Int64 // how far ahead that claim looked, a [time.Duration]
+	cfg  ClaimerConfig
+	wake chan struct{}
+	// more is set if the last claim may have left endpoints within its horizon.
+	more atomic.Bool
+	// reach is the horizon of the last claim, a [time.Duration].
+	reach atomic.Int64
+	// The goroutine of Run owns crowd, heard and floor, so that they need no lock.
 	crowd crowd
 	heard heard
 	floor Floor
 }
 
-// NewClaimer returns a claimer that does nothing until Run.
+// NewClaimer returns a claimer. It does nothing until Run.
 func NewClaimer(cfg ClaimerConfig) *Claimer {
 	return &Claimer{cfg: cfg, wake: make(chan struct{}, 1)}
 }
 
-// Wake asks for a claim at once. It never blocks; many calls during one claim ask for one more.
+// Wake asks for a claim at once. It never blocks. Calls during one claim are merged into one more
+// claim.
 func (c *Claimer) Wake() {
 	select {
 	case c.wake <- struct{}{}:
@@ -62,15 +71,15 @@ func (c *Claimer) Wake() {
 	}
 }
 
-// Refill tells that the taker has room again, as far ahead as horizon. It asks for a claim at once where the last one left something
-// behind, or looked less far ahead.
+// Refill reports that the taker has room for claims up to horizon. It wakes the claimer if the last
+// claim left endpoints behind, or had a shorter horizon.
 func (c *Claimer) Refill(horizon time.Duration) {
 	if c.more.Load() || horizon > time.Duration(c.reach.Load()) {
 		c.Wake()
 	}
 }
 
-// Run claims until ctx ends. A claim that fails is logged and tried again at the next poll.
+// Run claims until ctx ends. A failed claim is logged and retried at the next poll.
 func (c *Claimer) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		limit, err := c.claimOnce(ctx)
@@ -80,18 +89,21 @@ func (c *Claimer) Run(ctx context.Context) {
 				c.cfg.Logger.Warn("claiming failed; trying again at the next poll", "error", err)
 			}
 		}
-		if !c.more.Load() || !c.room(limit) { // For less than a claim just took, the taker says when it is worth another one.
+		// With less room than the last claim had, wait until the taker calls Refill, because a
+		// small claim costs the database nearly as much as a large one.
+		if !c.more.Load() || !c.room(limit) {
 			c.pause(ctx)
 		}
 	}
 }
 
-// pause returns at the next poll, or before it when a claim is wanted and there is room for one. While something due is left behind it
-// looks whether that is a tenant's that the worker has room for.
+// pause waits for the next poll. It returns early after a wake-up if the taker has room. While due
+// endpoints are left behind, it also looks for under-served tenants every lookPeriod.
 func (c *Claimer) pause(ctx context.Context) {
 	poll := time.NewTimer(c.jittered())
 	defer poll.Stop()
-	var look <-chan time.Time // nil: there is nothing to look for, so an idle worker is not woken for it
+	// look stays nil if no endpoint was left behind, so that an idle worker sleeps.
+	var look <-chan time.Time
 	if c.crowd.left {
 		ticker := time.NewTicker(lookPeriod)
 		defer ticker.Stop()
@@ -111,13 +123,14 @@ func (c *Claimer) pause(ctx context.Context) {
 			if c.room(1) || c.crowd.left && c.more.Load() && c.wanted(ctx) {
 				return
 			}
-			c.more.Store(true) // Whoever woke it meant it: it claims when there is room.
+			// Without room the wake-up stays pending, so that Refill leads to a claim.
+			c.more.Store(true)
 		}
 	}
 }
 
-// wanted reports whether a tenant waits that the worker has room for, although it has none for whatever is due next. Where the database
-// does not say, the next poll tells why.
+// wanted reports whether an under-served tenant has due endpoints. On a query error it returns
+// false, because the next poll logs the error.
 func (c *Claimer) wanted(ctx context.Context) bool {
 	if c.look(ctx) != nil {
 		return false
@@ -126,19 +139,20 @@ func (c *Claimer) wanted(ctx context.Context) bool {
 	return len(tenants) > 0
 }
 
-// room reports whether the taker has room for some claims, and for no fewer than least.
+// room reports whether the taker can take at least one claim and no fewer than least.
 func (c *Claimer) room(least int) bool {
 	limit, _ := c.cfg.Taker.Room()
 	return limit >= max(1, least)
 }
 
-// heard is the database's time as an answer told it. Only the claimer's own loop uses it.
+// heard is the last sample of the database's clock. The goroutine of Claimer.Run owns it.
 type heard struct {
-	now  time.Time // zero: it has not answered yet
-	sent time.Time // when it was asked
+	now  time.Time // zero: no claim has returned yet
+	sent time.Time // when the statement was sent
 }
 
-// at returns the database's time at an instant of this process, or a moment after it; zero as long as nothing is known.
+// at returns an estimate of the database's time at an instant of this process. It may be ahead by
+// one round trip, but never behind. It is zero without a sample.
 func (h heard) at(instant time.Time) time.Time {
 	if h.now.IsZero() {
 		return time.Time{}
@@ -146,14 +160,18 @@ func (h heard) at(instant time.Time) time.Time {
 	return h.now.Add(instant.Sub(h.sent))
 }
 
-// claimOnce claims one batch and returns how many it had room for; c.more then tells whether more may be due. Without room it asks all the
-// same: the answer tells the database's time, and that the database is there. When ctx ends, the statement may go on for lastClaim, because a
-// claim whose answer nobody reads keeps its endpoints from everybody until its lock is over. For the same reason Request.Until makes a claim
-// void that the database carries out only after it was given up here.
+// claimOnce claims one batch and returns its limit. Afterwards c.more is set if more endpoints may
+// be due. Without room it still queries, because the result proves that the database is available
+// and samples its clock.
+//
+// When ctx ends, the statement may continue for lastClaim, because a claim with an unread result
+// keeps its endpoints locked until its lock expires. For the same reason Request.Until voids a
+// claim that the database executes after the claimer has given up.
 func (c *Claimer) claimOnce(ctx context.Context) (limit int, err error) {
 	room, horizon := c.cfg.Taker.Room()
 	limit = max(0, min(room, maxBatch))
-	givenUp := time.Now().Add(c.cfg.Rules.LockTTL / 4) // A longer claim eats up its own lock.
+	// A longer claim would use up the lock that it grants.
+	givenUp := time.Now().Add(c.cfg.Rules.LockTTL / 4)
 	limited, cancel := context.WithDeadline(context.WithoutCancel(ctx), givenUp)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastClaim, cancel) })()
@@ -175,12 +193,14 @@ func (c *Claimer) claimOnce(ctx context.Context) (limit int, err error) {
 	c.heard = heard{now: now, sent: sent}
 	c.reach.Store(int64(r.Horizon))
 	c.cfg.Metrics.claimed(r, list, time.Since(sent))
-	c.more.Store(c.learn(r, limit, list, now)) // Before the taker has the claims, and can say that it has room for others.
+	// This precedes Take, because the taker may call Refill once it has the claims.
+	c.more.Store(c.learn(r, limit, list, now))
 	c.cfg.Taker.Take(list, now, sent)
 	return limit, nil
 }
 
-// share turns a request for the oldest into one for the oldest of each tenant, where several have something due.
+// share turns the request into one with a quota per tenant, if several tenants have due endpoints.
+// If the queue is full, it does so for under-served tenants only.
 func (c *Claimer) share(ctx context.Context, r *Request) error {
 	if err := c.look(ctx); err != nil {
 		return err
@@ -191,7 +211,7 @@ func (c *Claimer) share(ctx context.Context, r *Request) error {
 	return nil
 }
 
-// jittered spreads the polls of many workers, so that they do not all ask at one instant.
+// jittered returns the poll interval with jitter, so that workers do not poll in step.
 func (c *Claimer) jittered() time.Duration {
 	tenth := c.cfg.PollInterval / 10
 	return c.cfg.PollInterval - tenth + rand.N(2*tenth+1) //nolint:gosec // Spreading needs no secrecy.

@@ -8,25 +8,33 @@ import (
 )
 
 const (
-	// lookPeriod is how often a claimer looks whose endpoints are due, while more is due than it claims: a tenant that comes due meanwhile
-	// waits so long at most.
+	// lookPeriod is the time between queries for due tenants while more endpoints are due than the
+	// worker claims. It bounds the wait of a tenant that comes due meanwhile.
 	lookPeriod = 250 * time.Millisecond
-	// lookAgain is how soon it looks again when somebody had less than a share: the others need not leave room for it.
+	// lookAgain replaces lookPeriod after a claim in which a tenant had less than its share,
+	// because the other tenants need not leave room for it.
 	lookAgain = 25 * time.Millisecond
-	// shareHorizon is how far ahead shares are claimed: far enough that who comes due between two looks is not late.
+	// shareHorizon is the horizon of shares. It exceeds lookPeriod, so that a tenant that comes due
+	// between two queries is not late.
 	shareHorizon = time.Second
 )
 
-// crowd is what a claimer knows of the tenants that wait while more is due than it claims.
+// crowd is the fair-share state of a claimer while more endpoints are due than it claims. The
+// goroutine of Claimer.Run owns it.
 type crowd struct {
-	left    bool // something that is due may be left behind
-	short   bool // somebody had less than a share
+	// left is set if due endpoints may be left behind.
+	left bool
+	// short is set if a tenant had fewer due endpoints than its share.
+	short bool
+	// tenants are the tenants with due endpoints, as queried at looked.
 	tenants [][16]byte
-	looked  time.Time // when these were those with something due
-	turn    int       // who is first where there are more of them than a claim takes
+	looked  time.Time
+	// turn is the round-robin cursor: the index of the first tenant if a claim cannot take all of
+	// them.
+	turn int
 }
 
-// look finds out whose endpoints are due, where that is not known from a moment ago.
+// look queries the tenants with due endpoints, unless the last result is recent enough.
 func (c *Claimer) look(ctx context.Context) error {
 	known := time.Since(c.crowd.looked)
 	if known < lookAgain || known < lookPeriod && !c.crowd.short {
@@ -40,8 +48,9 @@ func (c *Claimer) look(ctx context.Context) error {
 	return nil
 }
 
-// shares returns whose endpoints are to be claimed next and how many of each; nobody where the oldest are, whoever's they are. limit is
-// how many the taker can take; where that is none, it may still want those of tenants of which it has few.
+// shares returns the tenants for the next claim and the quota of each. It returns none if the claim
+// should take the oldest endpoints of all tenants. limit is the room of the taker. If it is zero,
+// the taker may still accept tenants below their fair share.
 func (c *Claimer) shares(limit int) (tenants [][16]byte, each int) {
 	tenants = c.crowd.tenants
 	switch {
@@ -59,7 +68,7 @@ func (c *Claimer) shares(limit int) (tenants [][16]byte, each int) {
 	return c.inTurn(tenants, limit), each
 }
 
-// inTurn returns limit of the tenants, others every time, or all where they are no more than that.
+// inTurn returns up to limit of the tenants, round-robin over successive calls.
 func (c *Claimer) inTurn(tenants [][16]byte, limit int) [][16]byte {
 	if len(tenants) <= limit {
 		return tenants
@@ -69,22 +78,26 @@ func (c *Claimer) inTurn(tenants [][16]byte, limit int) [][16]byte {
 	return slices.Concat(tenants[first:], tenants[:first])[:limit]
 }
 
-// learn takes in what a claim found, where there was room for limit, and reports whether more may be had at once.
+// learn updates the fair-share state after a claim with room for limit. It reports whether another
+// claim at once may return more.
 func (c *Claimer) learn(r Request, limit int, list []Claim, now time.Time) (more bool) {
 	full := len(list) == r.Limit
 	switch {
 	case limit <= 0:
-		c.crowd.left, c.crowd.short = true, len(r.Tenants) > 0 && !full // What else is due nobody knows.
+		// Such a claim does not show whether other tenants have due endpoints.
+		c.crowd.left, c.crowd.short = true, len(r.Tenants) > 0 && !full
 	case len(r.Tenants) > 0:
 		c.crowd.left, c.crowd.short = full, !full
-		return true // Shares look less far ahead: where they were not all taken, the next claim finds what there is.
+		// Shares have a shorter horizon, so that the next claim may find endpoints beyond it.
+		return true
 	default:
 		c.crowd.left = full && allDue(list, now)
 	}
 	return full
 }
 
-// allDue reports whether every claim is due already: where one is not, everything that is due was taken.
+// allDue reports whether every claim is already due. Otherwise no due endpoint is left, because
+// claims are taken in the order of their due times.
 func allDue(list []Claim, now time.Time) bool {
 	for _, l := range list {
 		if l.PlannedAt.After(now) {

@@ -1,22 +1,26 @@
-// Package claims knows how a worker comes to hold an endpoint: claiming what is due, the lock that a claim carries, extending locks
-// by heartbeat, and giving claims back.
+// Package claims locks endpoints for workers: it claims due endpoints, extends their locks by
+// heartbeat, and releases claims.
 //
 // # The lock
 //
 // A lock is a time-bound right to run one endpoint once. It has two halves:
 //
-//   - Database time decides. A claim pushes the row's due_at to the end of its lock, so nobody else can take the endpoint before;
-//     once a run has started, its live row carries the lock, and heartbeats move it on.
-//   - The claim token is the fence. Every claim, replan and finish raises it, and every later statement names the token it saw: a
-//     start, a heartbeat or a finish under an old token changes nothing. The holder learns that from the rows that come back.
+//   - Database time decides. A claim sets the row's due_at to the end of its lock, so that no other
+//     worker claims the endpoint before. Once a run has started, its live row carries the lock, and
+//     heartbeats extend it.
+//   - The claim token is the fence. Every claim, release, replan and finish raises it. Every later
+//     statement names the token it saw, therefore a start, a heartbeat or a finish under an old
+//     token changes no row. The holder sees that by the returned rows.
 //
-// The holder judges its own lock more strictly than the database does: by its monotonic clock, counted from before the statement
-// that granted the lock was sent, less a margin. Whatever the clocks of the two machines say, the holder lets go first. A process
-// that was stopped finds its lock over when it wakes.
+// The holder is stricter than the database. It measures its lock on its monotonic clock, from
+// before the granting statement was sent, less a margin. Therefore the holder stops first, even if
+// the clocks of the two machines differ. A process that was suspended finds its lock expired when
+// it resumes.
 //
 // # Failures
 //
-// A worker that dies while it waits leaves a row whose lock runs out; others take it then, under a higher token. A worker that dies
-// during a run leaves a live row, which the sweeper settles before the endpoint runs again. A worker that loses the database stops
-// sending requests when its locks run out on its own clock. Losing a claim never loses a due time: the row is the plan.
+// If a worker dies before a start, its lock expires, and another worker claims the endpoint under a
+// higher token. If a worker dies during a run, the sweeper settles the live row before the endpoint
+// runs again. If a worker loses the database, it stops sending requests when its locks expire on
+// its own clock. A lost claim never loses a due time, because the row is the plan.
 package claims

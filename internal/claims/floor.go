@@ -3,33 +3,42 @@ package claims
 import "time"
 
 const (
-	// floorMargin is how far behind the database's time a floor lies at least. Who writes a due time takes it from that clock, and commits it
-	// within what the store allows a transaction.
+	// floorMargin is the minimum distance of a floor behind the database's time. A due time is read
+	// from that clock before its transaction commits, and the store bounds the duration of a
+	// transaction.
 	floorMargin = 10 * time.Second
-	// wholeEvery is how often a claim begins at the bottom, where one takes no longer than a hundredth of it: every poll does.
+	// wholeEvery is the minimum time between full scans, which start at the low end of the index.
+	// It applies if a full scan takes less than a hundredth of it. Then every poll at the default
+	// interval is a full scan.
 	wholeEvery = 500 * time.Millisecond
-	// wholeShare is how many times as long as the shorter of the last two took it is until the next; wholeLatest bounds that. One that had to wait
-	// for something else changes nothing.
+	// wholeShare is the time until the next full scan, as a multiple of the shorter duration of the
+	// last two. wholeLatest bounds it. The shorter one counts, so that a single delayed scan
+	// changes nothing.
 	wholeShare  = 100
 	wholeLatest = 10 * time.Second
 )
 
-// Floor is where a worker's claims of the oldest begin. While a transaction is open that sees the table as it was, as a backup does, what
-// was claimed and finished since cannot be removed, and a claim that begins at the bottom steps over all of it: longer with every run. The
-// floor is the instant up to which the claims before it have left nothing.
+// Floor is a low-water mark on due_at. Claims scan the index from it, so that they skip dead tuples
+// that an old snapshot keeps, e.g. the snapshot of a backup. A scan from the low end of the index
+// would visit more of these dead tuples after every run (MVCC bloat). Earlier claims have left no
+// endpoint below the floor.
 //
-// Nothing is lost behind it. What is registered, hinted or asked for comes due no sooner than it is written, which is above the floor. What
-// comes back at its old due time (given back, taken from a silent worker, passed over while somebody else had it locked) is found by the
-// next claim from the bottom: at the next poll, or within ten seconds where such a claim is slow.
+// No due time below the floor is lost. New, hinted and requested runs come due no earlier than they
+// are written, which is above the floor. Some rows come back at an old due time: released claims,
+// claims of a silent worker, and rows skipped because another transaction had locked them. The next
+// full scan finds them, at the next poll, or within ten seconds if full scans are slow.
 //
-// The zero value begins at the bottom. A Floor is not safe for concurrent use.
+// The zero value starts with a full scan. A Floor is not safe for concurrent use.
 type Floor struct {
-	at    time.Time        // database time; zero: nothing is known
-	whole time.Time        // when the last claim from the bottom was sent
-	took  [2]time.Duration // how long that and the one before took
+	at time.Time // database time; zero: unknown
+	// whole is when the last full scan was sent.
+	whole time.Time
+	// took holds the durations of the last two full scans, newest first.
+	took [2]time.Duration
 }
 
-// Begin says where a claim begins that is sent now: at the floor, or at the bottom when it is time for that. Shares have heads of their own.
+// Begin sets From of a request that is sent now: the floor, or zero if a full scan is due. Shares
+// scan another index, therefore they ignore the floor.
 func (f *Floor) Begin(r *Request) {
 	r.From = time.Time{}
 	if len(r.Tenants) == 0 && time.Since(f.whole) < min(max(wholeEvery, wholeShare*min(f.took[0], f.took[1])), wholeLatest) {
@@ -37,11 +46,11 @@ func (f *Floor) Begin(r *Request) {
 	}
 }
 
-// Ended takes in what a claim found that was sent at an instant of this process; now is the database's time that it told. One that came
-// to nothing told none, and list is empty.
+// Ended updates the floor after a claim that was sent at an instant of this process. now is the
+// database's time that the claim returned. A failed claim returned neither time nor list.
 func (f *Floor) Ended(r Request, list []Claim, now, sent time.Time) {
 	if len(r.Tenants) > 0 || r.Limit == 0 {
-		return // It has not looked at what is oldest.
+		return // The claim did not scan the oldest endpoints.
 	}
 	if r.From.IsZero() {
 		f.whole, f.took = sent, [2]time.Duration{time.Since(sent), f.took[0]}
@@ -53,7 +62,8 @@ func (f *Floor) Ended(r Request, list []Claim, now, sent time.Time) {
 	if len(list) < r.Limit {
 		return
 	}
-	for _, c := range list { // What else is there comes due no sooner than the first of them.
+	// The list is full. Endpoints that it left behind come due no earlier than its oldest claim.
+	for _, c := range list {
 		if c.PlannedAt.Before(f.at) {
 			f.at = c.PlannedAt
 		}

@@ -11,12 +11,13 @@ import (
 	"rubato/internal/loop"
 )
 
-// heartbeatRetry is how soon a failed heartbeat is tried again: waiting a whole period would lose the lock in an outage shorter
-// than the lock.
+// heartbeatRetry is the delay after a failed heartbeat. Waiting a whole period would lose the lock
+// in an outage shorter than the lock.
 const heartbeatRetry = time.Second
 
-// Heartbeater extends the locks of the runs that outlast their first lock: all of them in one statement every third of a lock. It
-// cancels a run whose lock was lost, or is over on this process's own clock.
+// Heartbeater extends the locks of runs that outlast their first lock, all in one statement every
+// third of a lock. It cancels a run if its lock was lost, or has expired on this process's own
+// clock. Its methods are safe for concurrent use, except for a second active Run.
 type Heartbeater struct {
 	worker  [16]byte
 	store   Store
@@ -26,9 +27,12 @@ type Heartbeater struct {
 	pulse   *Pulse
 	loops   *loop.Runner
 
+	// mu guards the map and the end of each Lock in it.
 	mu    sync.Mutex
-	locks map[[16]byte]*Lock // by run
-	some  chan struct{}      // told when there are locks where none were
+	locks map[[16]byte]*Lock // by run ID
+	// some wakes Run when the first lock arrives. It has a buffer of one, so that Hold never
+	// blocks.
+	some chan struct{}
 }
 
 // NewHeartbeater returns a heartbeater for the locks of one worker.
@@ -41,10 +45,11 @@ func NewHeartbeater(
 	}
 }
 
-// Pulse returns the pulse of the worker whose locks these are. Whoever gives other signs of life tells it how they went.
+// Pulse returns the health gate of the worker. The worker's other heartbeats report their results
+// to it, too.
 func (h *Heartbeater) Pulse() *Pulse { return h.pulse }
 
-// Hold begins to extend a lock.
+// Hold starts to extend a lock. The heartbeater owns the lock from now on.
 func (h *Heartbeater) Hold(l *Lock) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -57,15 +62,15 @@ func (h *Heartbeater) Hold(l *Lock) {
 	}
 }
 
-// Drop forgets the lock of a run that is over.
+// Drop stops extending the lock of a finished run.
 func (h *Heartbeater) Drop(run [16]byte) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.locks, run)
 }
 
-// Until returns until when the lock of a run is good on this process's clock, as far as it was extended. held is false where it never is, or is
-// gone.
+// Until returns when the lock of a run ends on this process's clock, as last extended. held is
+// false if the heartbeater does not hold the lock, or no longer.
 func (h *Heartbeater) Until(run [16]byte) (ends time.Time, held bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -76,13 +81,15 @@ func (h *Heartbeater) Until(run [16]byte) (ends time.Time, held bool) {
 	return l.ends, true
 }
 
-// Run extends locks until ctx ends, which should be after the last run has finished.
+// Run extends locks until ctx ends. The caller ends ctx after the last run has finished, because a
+// run loses its lock without heartbeats.
 func (h *Heartbeater) Run(ctx context.Context) {
 	period := h.ttl / 3
 	timer := time.NewTimer(period)
 	defer timer.Stop()
 	often := min(heartbeatRetry/2, period)
-	watch := time.NewTimer(often) // Locks must be seen to end also while a heartbeat hangs or waits.
+	// watch is a timer of its own, because expired locks must be detected while a heartbeat hangs.
+	watch := time.NewTimer(often)
 	defer watch.Stop()
 	beats := make(chan error, 1)
 	var beating sync.WaitGroup
@@ -119,8 +126,8 @@ func (h *Heartbeater) Run(ctx context.Context) {
 	}
 }
 
-// Lag returns how long ago the lock was granted or extended that is furthest behind: below a third of a lock and a moment where all
-// is well, zero where no run needs heartbeats.
+// Lag returns the longest time since a held lock was granted or extended. Normally it is little
+// more than a third of a lock. It is zero if no run needs heartbeats.
 func (h *Heartbeater) Lag() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -131,7 +138,7 @@ func (h *Heartbeater) Lag() time.Duration {
 	return lag
 }
 
-// beat extends every lock in one statement and cancels the runs whose lock did not come back.
+// beat extends every lock in one statement and cancels the runs with a lost lock.
 func (h *Heartbeater) beat(ctx context.Context) error {
 	held := h.held()
 	if len(held) == 0 {
@@ -168,7 +175,9 @@ func setOf(runs [][16]byte) map[[16]byte]bool {
 	return set
 }
 
-// settle takes in which of the locks asked for were extended, and which are over on the database's clock alone, as after a step of it.
+// settle applies the result of a heartbeat to the locks that it named. It extends the kept ones. It
+// cancels the runs with a lost lock, and those in over, which expired on the database's clock
+// alone, e.g. after a clock step.
 func (h *Heartbeater) settle(asked []Held, kept, over map[[16]byte]bool, sent time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -178,7 +187,7 @@ func (h *Heartbeater) settle(asked []Held, kept, over map[[16]byte]bool, sent ti
 		case !live: // finished meanwhile
 		case kept[a.RunID]:
 			l.extend(sent, h.ttl)
-		case over[a.RunID]: // Nobody else knows that the request ends now.
+		case over[a.RunID]: // No other process knows that the request ends now.
 			h.lose(l, ErrLockOver)
 		default:
 			h.lose(l, ErrLockLost)
@@ -186,7 +195,8 @@ func (h *Heartbeater) settle(asked []Held, kept, over map[[16]byte]bool, sent ti
 	}
 }
 
-// endOver cancels the runs whose locks are over on this process's clock, and reports whether any are left.
+// endOver cancels the runs with a lock that has expired on this process's clock. It reports whether
+// any lock is left.
 func (h *Heartbeater) endOver(now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -7,37 +7,41 @@ import (
 	"time"
 )
 
-// ErrLockLost is the cause of the context of a run whose lock is gone.
+// ErrLockLost is the cancellation cause of a run that has lost its lock.
 var ErrLockLost = errors.New("the lock of the run was lost")
 
-// ErrLockOver is an [ErrLockLost]: nobody took the lock away, but it could not be extended before it was over on its holder's clock or
-// on the database's.
+// ErrLockOver is an [ErrLockLost] without a new holder: the lock expired on the holder's clock or
+// on the database's before it could be extended.
 var ErrLockOver = fmt.Errorf("it was over before it could be extended: %w", ErrLockLost)
 
-// lockMargin is how long before the database the holder takes its lock to be over: long enough to cancel a request.
+// lockMargin is how much earlier a lock ends for its holder than for the database, so that there is
+// time to cancel a request.
 const lockMargin = time.Second
 
-// Lock is the right to go on with a started run, as its holder sees it. It is not safe for concurrent use; the heartbeater owns
-// the locks that it extends.
+// Lock is the lock of a started run, as its holder sees it. It is not safe for concurrent use. The
+// heartbeater owns the locks that it extends and guards them by its mutex.
 type Lock struct {
 	Held
 	ends   time.Time // on the holder's monotonic clock
 	cancel context.CancelCauseFunc
 }
 
-// NewLock returns the lock of a run that was granted for ttl by a statement sent at an instant of the holder's clock. cancel ends
-// the run's request when the lock is gone.
+// NewLock returns the lock of a run that was granted for ttl by a statement sent at an instant of
+// the holder's clock. The heartbeater calls cancel to end the run's request after the lock is lost.
 func NewLock(held Held, sent time.Time, ttl time.Duration, cancel context.CancelCauseFunc) *Lock {
 	return &Lock{Held: held, ends: Ends(sent, ttl), cancel: cancel}
 }
 
-// Ends returns when a lock is over for its holder, by its clock, that was granted for ttl by a statement sent at an instant of it.
+// Ends returns when a lock of ttl ends for its holder, on the holder's clock. sent is the instant
+// at which the granting statement was sent.
 func Ends(sent time.Time, ttl time.Duration) time.Time { return sent.Add(ttl - lockMargin) }
 
-// Outlasts reports whether an execution of at most limit may outlast a lock granted for ttl, and so needs heartbeats.
+// Outlasts reports whether an execution of at most limit may outlast a lock granted for ttl, and
+// therefore needs heartbeats.
 func Outlasts(limit, ttl time.Duration) bool { return limit > ttl-lockMargin }
 
-// extend moves the lock on after a heartbeat sent at an instant. A lock that has ended is not revived.
+// extend moves the end of the lock after a heartbeat that was sent at an instant. It does not
+// revive an expired lock.
 func (l *Lock) extend(sent time.Time, ttl time.Duration) {
 	if sent.Before(l.ends) {
 		l.ends = Ends(sent, ttl)

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 )
 
-// Metrics counts what claiming does.
+// Metrics counts claims, lost locks and heartbeats.
 type Metrics struct {
 	total      prometheus.Counter
 	expired    prometheus.Counter
@@ -18,7 +18,7 @@ type Metrics struct {
 	heartbeats *prometheus.CounterVec
 }
 
-// NewMetrics registers the metrics of claiming.
+// NewMetrics registers the metrics of claims.
 func NewMetrics(r prometheus.Registerer) *Metrics {
 	f := promauto.With(r)
 	m := &Metrics{

@@ -6,31 +6,37 @@ import (
 	"sync"
 )
 
-// weakAfter is how many failures in a row stop a worker from taking on more: one may be a broken connection, two a restart.
+// weakAfter is the number of consecutive failures that stop a worker from claiming. One may be a
+// broken connection, two a restart.
 const weakAfter = 3
 
-// Sign is a kind of sign of life.
+// Sign is a kind of heartbeat of a worker.
 type Sign string
 
-// The signs of life.
+// The kinds of heartbeat.
 const (
-	SignOfRuns   Sign = "heartbeat of runs"      // extends the locks of runs; given only while there are such runs
-	SignOfWorker Sign = "presence of the worker" // stamps the worker's row
+	// SignOfRuns extends the locks of runs. It is sent only while there are such runs.
+	SignOfRuns Sign = "heartbeat of runs"
+	// SignOfWorker updates the presence in the worker's row.
+	SignOfWorker Sign = "presence of the worker"
 )
 
-// Pulse tells by the signs of life that a worker gives whether it may take on more. A worker whose signs do not arrive is thought dead
-// soon: what it claims is taken over, and what it runs is lost. It is safe for concurrent use.
+// Pulse is a health gate: it decides by the heartbeats of a worker whether the worker may claim
+// more. Other workers soon consider a worker without heartbeats dead; then its claims are taken
+// over and its runs are lost. It is safe for concurrent use.
 type Pulse struct {
 	logger *slog.Logger
 
+	// mu guards failed, the number of consecutive failures by kind.
 	mu     sync.Mutex
-	failed map[Sign]int // in a row
+	failed map[Sign]int
 }
 
-// NewPulse returns a pulse that is steady.
+// NewPulse returns an open gate.
 func NewPulse(logger *slog.Logger) *Pulse { return &Pulse{logger: logger, failed: map[Sign]int{}} }
 
-// Beat takes in how a sign was given. Three failures of one kind in a row make the pulse weak until one of that kind succeeds.
+// Beat records the result of a heartbeat. Three consecutive failures of one kind close the gate
+// until a heartbeat of that kind succeeds.
 func (p *Pulse) Beat(sign Sign, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -47,7 +53,7 @@ func (p *Pulse) Beat(sign Sign, err error) {
 	}
 }
 
-// Err returns nil while the pulse is steady, and else says what is wrong.
+// Err returns nil while the gate is open, otherwise an error that names the failing heartbeat.
 func (p *Pulse) Err() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,9 +9,10 @@ import (
 	"rubato/internal/claims"
 )
 
-// backlog is what the database could not be asked for while it was away: claims whose targets were not read, and claims that were not
-// given back. It is safe for concurrent use.
+// backlog holds claims for a retry after the database was unavailable: claims with unread targets,
+// and claims that could not be released. It is safe for concurrent use.
 type backlog struct {
+	// mu guards both lists.
 	mu         sync.Mutex
 	unread     []claims.Claim
 	unreturned []claims.Claim
@@ -29,7 +30,7 @@ func (b *backlog) giveBack(list []claims.Claim) {
 	b.unreturned = append(b.unreturned, list...)
 }
 
-// take takes out everything.
+// take removes and returns all claims.
 func (b *backlog) take() (unread, unreturned []claims.Claim) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -38,14 +39,15 @@ func (b *backlog) take() (unread, unreturned []claims.Claim) {
 	return unread, unreturned
 }
 
-// waiting returns how many claims may still be run.
+// waiting returns the number of claims that may still run.
 func (b *backlog) waiting() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.unread)
 }
 
-// backlogLoop asks again until ctx ends. A claim whose lock is over is let go of: it is anybody's.
+// backlogLoop retries every idleWait until ctx ends. It drops claims with an expired lock, because
+// any worker may claim them again.
 func (w *Worker) backlogLoop(ctx context.Context) {
 	ticker := time.NewTicker(idleWait)
 	defer ticker.Stop()
@@ -63,7 +65,8 @@ func (w *Worker) backlogLoop(ctx context.Context) {
 	}
 }
 
-// stillHeld leaves out claims whose locks are over by what is known of the database's time.
+// stillHeld removes the claims with a lock that has expired by the estimate of the database's time.
+// Without an estimate it removes none.
 func (w *Worker) stillHeld(list []claims.Claim) []claims.Claim {
 	now, known := w.clock.now()
 	return slices.DeleteFunc(list, func(c claims.Claim) bool { return known && !c.LockedUntil.After(now) })

@@ -10,26 +10,27 @@ import (
 	"rubato/internal/runs"
 )
 
-// Allowances know what a tenant may call besides what everybody may. They are asked on every run, so they answer from memory.
+// Allowances returns the additional allow lists of tenants. Every run reads them, therefore they
+// must come from memory.
 type Allowances interface {
-	// Of returns nil where there is nothing of the kind.
+	// Of returns nil if the tenant has no additional allow list.
 	Of(tenant [16]byte) *egress.Allowance
 }
 
-// calls makes the requests of runs and sends them, whoever asks for it: a worker, or somebody who tests an endpoint. It knows nothing of
-// schedules, locks and history.
+// calls makes and sends the requests of runs, for a worker and for tests of an endpoint. It does
+// not depend on schedules, locks or history.
 type calls struct {
 	egress     *egress.Client
-	allowances Allowances // nil: nothing
-	secrets    Secrets    // nil: requests that need any are not sent
-	tracer     Tracer     // nil: nobody collects traces
+	allowances Allowances // nil: no additional allow lists
+	secrets    Secrets    // nil: requests with secrets are not sent
+	tracer     Tracer     // nil: no tracing
 	tokens     *oauth2.Cache
 	judging    *judging
 	now        func() (now time.Time, known bool) // database time
 	logger     *slog.Logger
 }
 
-// send sends the request of a run, and tells the tracer of it where there is one.
+// send sends the request of a run, with a span if there is a tracer.
 func (c *calls) send(ctx context.Context, id runs.ID, r egress.Request) (egress.Response, error) {
 	if c.tracer == nil {
 		return c.egress.Do(ctx, r)

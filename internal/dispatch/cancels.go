@@ -11,11 +11,11 @@ import (
 	"rubato/internal/runs"
 )
 
-// cancelPeriod is how often a worker with runs under way looks whether somebody asked to cancel one of them: as often as it tells that it
-// lives. Messages make it look at once; the period is for those that got lost.
+// cancelPeriod is the interval at which a worker with runs under way queries cancel requests, equal
+// to its presence period. Notifications trigger a query at once; the interval is for lost ones.
 const cancelPeriod = presencePeriod
 
-// cancelLoop cancels the runs that somebody asked to, until ctx ends.
+// cancelLoop applies cancel requests to runs until ctx ends.
 func (w *Worker) cancelLoop(ctx context.Context) {
 	ticker := time.NewTicker(cmp.Or(w.cfg.cancelEvery, cancelPeriod))
 	defer ticker.Stop()
@@ -23,7 +23,7 @@ func (w *Worker) cancelLoop(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-w.underway.asked: // Also without a run under way: the start of one may be on its way here.
+		case <-w.underway.asked: // Even without a run under way, because a start may be in flight.
 		case <-ticker.C:
 			if w.underway.size() == 0 {
 				continue
@@ -35,7 +35,7 @@ func (w *Worker) cancelLoop(ctx context.Context) {
 	}
 }
 
-// applyCancels cancels what the database says is to be canceled.
+// applyCancels cancels the runs under way that have a cancel request in the database.
 func (w *Worker) applyCancels(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, cancelPeriod)
 	defer cancel()
@@ -49,7 +49,8 @@ func (w *Worker) applyCancels(ctx context.Context) error {
 	return nil
 }
 
-// CancelRequested says that a run of a worker is to be canceled; the zero worker is any. It never blocks.
+// CancelRequested triggers a query of cancel requests if worker is this worker or zero, which
+// stands for any worker. It never blocks.
 func (w *Worker) CancelRequested(worker [16]byte) {
 	if worker != w.id && worker != [16]byte{} {
 		return
@@ -60,7 +61,7 @@ func (w *Worker) CancelRequested(worker [16]byte) {
 	}
 }
 
-// canceledError is the cause of the end of a request that somebody asked to cancel.
+// canceledError is the cancellation cause of a request that a user has canceled.
 type canceledError struct{ Cancel }
 
 func (e *canceledError) Error() string {
@@ -71,17 +72,21 @@ func (e *canceledError) Error() string {
 	return text
 }
 
-// underway holds the runs whose requests may be canceled: those between their start and their answer. It is safe for concurrent use.
+// underway holds the runs with cancelable requests, from their start to their answer. It is safe
+// for concurrent use.
 type underway struct {
-	asked chan struct{} // told when somebody asked to cancel
+	// asked wakes the cancel loop. It has a buffer of one, so that CancelRequested never blocks.
+	asked chan struct{}
 
+	// mu guards runs, early and the canceled flag of each flight.
 	mu   sync.Mutex
 	runs map[runs.ID]*flight
-	// early holds what was asked for last of runs that are not here: over, or not here yet.
+	// early holds cancel requests of the last query for runs that are not in runs: finished or not
+	// yet entered.
 	early map[runs.ID]Cancel
 }
 
-// flight is a run under way: its fence, and how to end its request.
+// flight is a run under way: its fencing token and the function that cancels its request.
 type flight struct {
 	token    int64
 	cancel   context.CancelCauseFunc
@@ -97,9 +102,11 @@ func newUnderway() *underway {
 	return &underway{asked: make(chan struct{}, 1), runs: map[runs.ID]*flight{}}
 }
 
-// again says how a second start of a run ends while the first, f, is still under way. The database has then lost the commit of the first, as a
-// failover may, and the request must not be sent twice. Under f's token f writes the record, and ours is false. Under another token nobody
-// would accept the record of f, so f is hung up and the run ends as lost.
+// again returns the outcome of a second start of a run while the request of the first, f, is still
+// under way. The database has then lost the commit of the first start, e.g. in a failover, and the
+// request must not be sent twice. If the tokens are equal, f writes the record, and ours is false.
+// Otherwise the fence would refuse the record of f, therefore f is canceled and the run ends as
+// lost.
 func (f *flight) again(token int64) (outcome runs.Outcome, ours bool) {
 	if f.token == token {
 		return runs.Outcome{}, false
@@ -111,8 +118,9 @@ func (f *flight) again(token int64) (outcome runs.Outcome, ours bool) {
 	}, true
 }
 
-// enter adds a run and returns how to remove it. A run whose cancel arrived before it is canceled at once. Where the run is under way
-// already, nothing is added, and other is its flight.
+// enter adds a run and returns the function that removes it. A run with an early cancel request is
+// canceled at once. If the run is already under way, enter adds nothing and returns the existing
+// flight as other.
 func (u *underway) enter(id runs.ID, f *flight) (leave func(), other *flight) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -130,7 +138,8 @@ func (u *underway) enter(id runs.ID, f *flight) (leave func(), other *flight) {
 	}, nil
 }
 
-// apply cancels the runs of a list that are under way under the token it names, and returns those that it had not canceled before.
+// apply cancels the listed runs that are under way under the listed token. It returns those that
+// were not canceled before.
 func (u *underway) apply(list []Cancel) (canceled []Cancel) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -155,7 +164,7 @@ func (u *underway) size() int {
 	return len(u.runs)
 }
 
-// canceledUnsent is the outcome of a run that was canceled before its request could leave.
+// canceledUnsent is the outcome of a run that was canceled before its request was sent.
 func canceledUnsent(c *canceledError) runs.Outcome {
 	return runs.Outcome{Status: runs.Canceled, Reason: runs.CanceledByUser, Error: fmt.Sprintf("nothing was sent: %s", c)}
 }

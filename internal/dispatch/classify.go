@@ -12,11 +12,13 @@ import (
 	"rubato/internal/secrets"
 )
 
-// largeAnswer is from where on looking for secrets in an answer is work that waits for its turn.
+// largeAnswer is the size in bytes above which the search for secrets in an answer needs the
+// judging semaphore.
 const largeAnswer = 64 << 10
 
-// outcome says what an exchange means, without the secrets that the run used: a target may echo what it was sent. It judges within a budget,
-// and waits for its turn to do so until ctx ends. broken is the index of the success rule that the answer breaks, or -1.
+// outcome classifies an exchange and hides the secrets of the run, because a target may echo its
+// request. It works within a budget, and waits for the judging semaphore until ctx ends. broken is
+// the index of the success rule that the answer breaks, or -1.
 func (c *calls) outcome(ctx context.Context, u unlocked, t *Target, x exchange) (o runs.Outcome, broken int) {
 	x.budget = budget.New(ctx.Done())
 	if size := len(x.answer.Body) + len(x.answer.Tail); t.judges() || size > largeAnswer && len(u.values) > 0 {
@@ -32,8 +34,9 @@ func (c *calls) outcome(ctx context.Context, u unlocked, t *Target, x exchange) 
 	return u.hide(o), broken
 }
 
-// classify is outcome before the last search for secrets; nobody else calls it. The answer is judged as it came. What is kept of it and said
-// about it is of the answer without the secrets: of one that patterns hide in part, or that a quotation escapes, the rest is hard to find.
+// classify is outcome without the final search for secrets; only outcome calls it. It judges the
+// original answer. It stores and quotes the masked answer, because the rest of a secret that was
+// partly redacted, or escaped in a quotation, is hard to find.
 func (u unlocked) classify(ctx context.Context, t *Target, x exchange) (o runs.Outcome, broken int) {
 	answer := x.answer
 	o = runs.Outcome{
@@ -51,7 +54,8 @@ func (u unlocked) classify(ctx context.Context, t *Target, x exchange) (o runs.O
 		o.Error = t.Redact.Text(u.mask.Text(fault.Error()), x.budget)
 		o.Status, o.Reason = verdict(ctx, fault.Reason)
 		if o.Status == runs.Canceled {
-			o.Error = context.Cause(ctx).Error() // Who and why says more than where.
+			// The cause names the author and the reason of the cancel request.
+			o.Error = context.Cause(ctx).Error()
 		}
 		return o, -1
 	}
@@ -67,7 +71,8 @@ func (u unlocked) classify(ctx context.Context, t *Target, x exchange) (o runs.O
 	return o, broken
 }
 
-// verdict maps the class of a failed call. A call that was given up says why in its context.
+// verdict maps the class of a failed call to a status and a reason. For a canceled call, the cause
+// of the context decides.
 func verdict(ctx context.Context, reason egress.Reason) (runs.Status, runs.Reason) {
 	switch reason {
 	case egress.Late:
@@ -84,7 +89,7 @@ func verdict(ctx context.Context, reason egress.Reason) (runs.Status, runs.Reaso
 		return runs.TimedOut, runs.Timeout
 	case egress.DNSError, egress.ConnectError, egress.TLSError, egress.EgressDenied, egress.ProtocolError, egress.ResponseTooLarge, egress.ConnectionLost,
 		egress.RedirectLimit, egress.RedirectDenied:
-		return runs.Failed, runs.Reason(reason) // Both packages use the field's standard codes; a test holds them together.
+		return runs.Failed, runs.Reason(reason) // Both packages share these codes; a test compares them.
 	default:
 		return runs.Lost, runs.InternalError
 	}

@@ -5,29 +5,37 @@ import (
 	"time"
 )
 
-// clock estimates the database's time, in which all due times are, from this process's monotonic clock.
+// clock estimates the database's time, in which all due times are, from this process's monotonic
+// clock. It is safe for concurrent use.
 //
-// A statement that is answered within a round trip of r tells that time to within r. The clock keeps the recent sample with the shortest r,
-// and assumes that the database read its clock at the very end of it. So the estimate is never ahead: no run starts early, and none more
-// than r late.
+// A statement with a round trip of r gives that time to within r. The clock keeps the recent sample
+// with the shortest r, and assumes that the database read its clock at the very end of the round
+// trip. Therefore the estimate is never ahead: no run starts early, and none starts more than r
+// late.
 type clock struct {
-	base time.Time // anchors the monotonic readings
+	// base is the origin of the monotonic readings. It never changes.
+	base time.Time
 
+	// mu guards the sample in use.
 	mu          sync.Mutex
 	known       bool
 	atBase      time.Time     // database time at base
-	uncertainty time.Duration // r of the sample in use
-	taken       time.Duration // when it was taken, since base
+	uncertainty time.Duration // round trip of the sample
+	taken       time.Duration // when the sample was taken, since base
 }
 
 const (
-	sampleLife = time.Minute           // machine clocks drift by some ms an hour at worst: a minute is nothing
-	clockStep  = 50 * time.Millisecond // a disagreement beyond the errors means that the database's clock was set
+	// sampleLife is the age after which any new sample replaces the old one. The drift of machine
+	// clocks within it is negligible, because it is some milliseconds an hour at worst.
+	sampleLife = time.Minute
+	// clockStep is the difference beyond the uncertainty of two samples that reveals a step of the
+	// database's clock.
+	clockStep = 50 * time.Millisecond
 )
 
 func newClock() *clock { return &clock{base: time.Now()} }
 
-// sample takes in that the database read its clock as now between sent and received.
+// sample adds a sample: the database read its clock as now between sent and received.
 func (c *clock) sample(now, sent, received time.Time) {
 	r := received.Sub(sent)
 	at := received.Sub(c.base)
@@ -41,21 +49,21 @@ func (c *clock) sample(now, sent, received time.Time) {
 	}
 }
 
-// now returns the database's time, and whether it is known yet.
+// now returns the estimate of the database's time, and whether there is a sample yet.
 func (c *clock) now() (time.Time, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.atBase.Add(time.Since(c.base)), c.known
 }
 
-// latest returns what the database's time is at most.
+// latest returns an upper bound of the database's time.
 func (c *clock) latest() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.atBase.Add(time.Since(c.base) + c.uncertainty)
 }
 
-// until returns how long it is to an instant of database time; negative when it has passed.
+// until returns the time left until an instant of database time; negative if it has passed.
 func (c *clock) until(due time.Time) time.Duration {
 	now, _ := c.now()
 	return due.Sub(now)

@@ -10,11 +10,12 @@ import (
 	"rubato/internal/runs"
 )
 
-// maxValidator bounds an ETag or a Last-Modified in bytes. Longer ones are not kept: they would be sent with every request.
+// maxValidator bounds an ETag or a Last-Modified in bytes. Longer ones are dropped, because every
+// request would carry them.
 const maxValidator = 1024
 
-// ask makes a request conditional, where the target is to say whether something changed and an earlier answer is known. Whoever a redirect
-// leads to elsewhere is not asked: that answer was not theirs.
+// ask makes a request conditional if the endpoint is conditional and validators are known. They are
+// listed as credentials, so that they do not follow a redirect to another host.
 func (t *Target) ask(r *egress.Request) {
 	if !t.asked() {
 		return
@@ -28,16 +29,16 @@ func (t *Target) ask(r *egress.Request) {
 	}
 }
 
-// asked reports whether requests name an earlier answer.
+// asked reports whether requests carry validators.
 func (t *Target) asked() bool { return t.Asks != nil && t.Asks.ETag+t.Asks.LastModified != "" }
 
-// unchanged reports whether the answer says that nothing changed since the one that the request named.
+// unchanged reports whether the target answered a conditional request by 304 (Not Modified).
 func (t *Target) unchanged(answer egress.Response) bool {
 	return t.asked() && answer.StatusCode == http.StatusNotModified
 }
 
-// validators returns what the next request can name; nil where that is what this one named. Only a whole answer that was a success is worth
-// naming: a 304 stands for its like.
+// validators returns new validators for the next request; nil if there are none. Only a successful
+// 200 without a redirect to another host provides them. A 304 keeps the previous ones.
 func (t *Target) validators(o runs.Outcome, x exchange) *runs.Validators {
 	answer := x.answer
 	if t.Asks == nil || o.Status != runs.Succeeded || answer.StatusCode != http.StatusOK || answer.Elsewhere {
@@ -54,7 +55,8 @@ func (t *Target) validators(o runs.Outcome, x exchange) *runs.Validators {
 	return &v
 }
 
-// validator returns the value of a header that can be sent back, and of which nothing is to be hidden, else nothing.
+// validator returns the value of a header, or nothing if it cannot be sent back or redaction would
+// change it.
 func (t *Target) validator(x exchange, name string) string {
 	value := x.answer.Header.Get(name)
 	if t.Redact.Value(x.answer.Header, name, x.budget) != value {

@@ -8,18 +8,20 @@ import (
 	"rubato/internal/egress"
 )
 
-// confirmWait is how long a run whose request could not leave at once waits to hear that it still may.
+// confirmWait is the timeout of the query that confirms a delayed request.
 const confirmWait = 5 * time.Second
 
-// confirmation lets the request of a run leave within the time that a start is good for. A name, a connection or an access token may take
-// longer, or the process stood still meanwhile; then the database is asked again, since a pause may have come.
+// confirmation lets the request of a run leave within sendLimit of its start. DNS, a connection or
+// an access token may take longer, or the process was suspended. Then the lock is checked again in
+// the database, because the endpoint may have been paused meanwhile.
 func (w *Worker) confirmation(s Started, token int64, sent time.Time) egress.Confirmation {
 	return egress.Confirmation{Until: sent.Add(sendLimit), Ask: func(ctx context.Context) (time.Time, bool) {
 		limited, cancel := context.WithTimeout(ctx, confirmWait)
 		defer cancel()
 		asked := time.Now()
 		may, err := w.cfg.Executions.Confirm(limited, s.EndpointID, claims.Held{RunID: s.RunID, Token: token})
-		if err != nil && ctx.Err() == nil { // Else it was given up meanwhile.
+		// If ctx has ended, the request was given up meanwhile, therefore no warning is logged.
+		if err != nil && ctx.Err() == nil {
 			w.logger.Warn("a run is not sent: its request had to wait, and whether it still may leave is unknown", "run_id", s.RunID.String(), "error", err)
 		}
 		return asked.Add(sendLimit), may && err == nil

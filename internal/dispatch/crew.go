@@ -5,25 +5,28 @@ import (
 	"sync/atomic"
 )
 
-// maxIdle is how many goroutines of a crew wait for more: as many as one batch of starts needs.
+// maxIdle bounds the idle goroutines of a pool, at the size of one batch of starts.
 const maxIdle = startBatch
 
-// service is how many functions a goroutine of a crew runs before it ends. Idle ones get work in turn, so without this bound those that one
-// burst added would stay for good.
+// service is the number of functions that a pooled goroutine runs before it ends. Idle goroutines
+// get work in turn, therefore without this bound those of one burst would stay forever.
 const service = 1000
 
-// crew runs functions on goroutines that are used again. What sends a request needs more stack than a goroutine begins with, and a fresh
-// one for every run spends microseconds on growing into it.
+// crew is a goroutine pool. Sending a request needs more stack than a new goroutine has. Goroutines
+// are reused, because growing the stack takes microseconds per run.
 type crew struct {
+	// jobs has no buffer, so that a send succeeds only if a goroutine is idle.
 	jobs chan func()
-	busy sync.WaitGroup // functions
-	all  sync.WaitGroup // goroutines
+	busy sync.WaitGroup // running functions
+	all  sync.WaitGroup // goroutines of the pool
+	// idle is the number of goroutines that wait for jobs.
 	idle atomic.Int64
 }
 
 func newCrew() *crew { return &crew{jobs: make(chan func())} }
 
-// run runs f, at once.
+// run runs f at once, on an idle goroutine if there is one, otherwise on a new one. It never
+// blocks.
 func (c *crew) run(f func()) {
 	c.busy.Add(1)
 	select {
@@ -53,10 +56,10 @@ func (c *crew) do(f func()) {
 	f()
 }
 
-// wait returns when no function runs any more. Nobody may call run meanwhile.
+// wait returns when no function runs any more. No call of run may be concurrent with it.
 func (c *crew) wait() { c.busy.Wait() }
 
-// end ends the goroutines, after wait.
+// end ends the goroutines. It must follow wait, because run may not be called after it.
 func (c *crew) end() {
 	close(c.jobs)
 	c.all.Wait()

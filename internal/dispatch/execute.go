@@ -14,9 +14,11 @@ import (
 	"rubato/internal/runs"
 )
 
-// execute runs one execution to its end. ours is false where the lock was lost: whoever holds it now writes the record.
+// execute runs one execution to its end on a goroutine of the pool. ours is false if another
+// process writes the record, because it holds the lock now, or if an earlier start of the run
+// writes it.
 func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.Time) (outcome runs.Outcome, ours bool) {
-	asked := false // The request may have left.
+	asked := false // set once the request may have left
 	defer func() {
 		if fault := recover(); fault != nil {
 			w.metrics.panics.Inc()
@@ -55,7 +57,8 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 		}
 		return *refusal, true
 	}
-	if now, known := w.clock.now(); known && b.claim.Source != string(governor.SourceManual) { // What somebody asks for waits for the run under way.
+	// Manual runs are left out, because they may wait for the run under way.
+	if now, known := w.clock.now(); known && b.claim.Source != string(governor.SourceManual) {
 		w.metrics.startLag.Observe(now.Sub(b.claim.PlannedAt).Seconds())
 	}
 	b.target.ask(&r.Request)
@@ -63,25 +66,30 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 		r.Place = p
 	}
 	r.Confirm = w.confirmation(s, b.claim.Token, sent)
-	r.SendBy = claims.Ends(sent, ttl) // No lock, no request: whoever stood still may not hold it any more.
+	// No request leaves after the lock has ended, because a suspended process may have lost it.
+	r.SendBy = claims.Ends(sent, ttl)
 	r.Extended = w.extended(s.RunID, r.SendBy)
-	r.Timeout = max(time.Millisecond, min(r.Timeout, b.target.Spec.MaxExecutionTime-time.Since(sent))) // The execution began with its start.
+	// The maximum execution time counts from the start.
+	r.Timeout = max(time.Millisecond, min(r.Timeout, b.target.Spec.MaxExecutionTime-time.Since(sent)))
 	asked = true
 	answer, err := w.calls.send(ctx, s.RunID, r.Request)
-	b.Release() // The request is over; judging it needs no place.
+	// The place at the host is freed here, because judging the answer sends nothing.
+	b.Release()
 	failpoint.Hit(failpoint.Answered)
 	if outcome, ours, over := lockEnded(ctx, maybeSent(err)); over {
 		return outcome, ours
 	}
 	w.calls.forgetRefusedToken(r, answer)
 	now, _ := w.clock.now()
-	judged, done := context.WithDeadline(ctx, sent.Add(b.target.Spec.MaxExecutionTime)) // The lock may hold no longer.
+	// Judging ends with the execution, because the lock may last no longer.
+	judged, done := context.WithDeadline(ctx, sent.Add(b.target.Spec.MaxExecutionTime))
 	defer done()
 	outcome, _ = w.calls.outcome(judged, r.unlocked, b.target, exchange{answer: answer, err: err, at: now})
 	return outcome, true
 }
 
-// faulty is how a run ends that met a fault inside Rubato. It is no failure of its endpoint.
+// faulty is the outcome of a run that a fault inside Rubato ended. It does not count as a failure
+// of the endpoint.
 func faulty(asked bool) runs.Outcome {
 	o := runs.Outcome{Status: runs.Lost, Reason: runs.InternalError, MaybeSent: asked, Error: "a fault inside Rubato ended the run"}
 	if !asked {
@@ -90,7 +98,8 @@ func faulty(asked bool) runs.Outcome {
 	return o
 }
 
-// extended returns what tells until when what a redirect asks for may leave: as long as the lock is good, which began as one that ends at first.
+// extended returns a function for the send deadline of redirected requests: the end of the lock as
+// last extended, or first if the heartbeater does not hold it.
 func (w *Worker) extended(run runs.ID, first time.Time) func() time.Time {
 	return func() time.Time {
 		if ends, held := w.beats.Until(run); held {
@@ -100,7 +109,8 @@ func (w *Worker) extended(run runs.ID, first time.Time) func() time.Time {
 	}
 }
 
-// missed returns how a run ends whose due time is over and is not to be made up for; nil: it is sent. Another attempt belongs to a run that
+// missed returns the outcome of a run that is too late by its deadline or its catch-up policy. nil:
+// the request is sent. The catch-up policy does not apply to retries, because their first attempt
 // was in time.
 func (w *Worker) missed(b *waiting) *runs.Outcome {
 	now, known := w.clock.now()
@@ -120,16 +130,19 @@ func (w *Worker) missed(b *waiting) *runs.Outcome {
 	}
 }
 
-// maybeSent reports whether a call that ended so may have reached its target.
+// maybeSent reports whether a call with this error may have reached its target.
 func maybeSent(err error) bool {
 	fault, failed := errors.AsType[*egress.Error](err)
 	return !failed || fault.Sent
 }
 
-// lockEnded returns how a run ends whose lock is over. ours is false where somebody else holds it, and writes the record.
+// lockEnded returns the outcome of a run after the end of its lock. ours is false if another
+// process took the lock, because that process writes the record.
 func lockEnded(ctx context.Context, maybeSent bool) (outcome runs.Outcome, ours, over bool) {
 	switch cause := context.Cause(ctx); {
-	case errors.Is(cause, claims.ErrLockOver) && maybeSent: // Only this worker knows; where somebody has settled the run, its word changes nothing.
+	case errors.Is(cause, claims.ErrLockOver) && maybeSent:
+		// Only this worker knows the outcome. If the run has been settled, the fence refuses this
+		// record.
 		return runs.Outcome{
 			Status: runs.Lost, Reason: runs.LockLost, MaybeSent: true,
 			Error: "the lock could not be extended while the request was under way, so it was hung up; whether the target acted is unknown",

@@ -10,22 +10,27 @@ import (
 	"rubato/internal/template"
 )
 
-// Start asks for the start of a claim.
+// Start requests the start of one claim.
 type Start struct {
-	Claim     claims.Claim
-	TenantID  [16]byte
-	RunID     runs.ID
-	Execution time.Duration // limit of the execution
-	Last      bool          // the run needs to know of the one before
-	Secrets   bool          // the run needs to know which version the secrets of its tenant have
+	Claim    claims.Claim
+	TenantID [16]byte
+	RunID    runs.ID
+	// Execution is the maximum execution time.
+	Execution time.Duration
+	// Last is set if the request needs the previous run.
+	Last bool
+	// Secrets is set if the run needs the version of its tenant's secrets.
+	Secrets bool
 }
 
-// Starting asks for the starts of a batch.
+// Starting requests the starts of a batch in one transaction.
 type Starting struct {
 	Worker  [16]byte
 	List    []Start
 	LockTTL time.Duration
-	Until   time.Time // in database time: carried out later, it starts nothing; zero: whenever
+	// Until is the deadline of the statement in database time, because a request may leave only
+	// shortly after its start. If the database executes it later, no run starts. Zero: no deadline.
+	Until time.Time
 }
 
 // Started is a live run. Instants are database time.
@@ -35,44 +40,57 @@ type Started struct {
 	RunID       runs.ID
 	StartedAt   time.Time
 	LockedUntil time.Time
-	Last        template.Last // the run before, where its Start asked
-	Basis       Basis         // for the finish
-	// SecretsVersion is the version of the tenant's secrets that the run goes by, where its Start asked: no change of them that had
-	// returned before the start was committed is missing from it.
+	// Last is the previous run, if the Start asked for it.
+	Last template.Last
+	// Basis goes into the Finish of the run.
+	Basis Basis
+	// SecretsVersion is the version of the tenant's secrets for the run, if the Start asked for it.
+	// It includes every change that had returned before the start was committed.
 	SecretsVersion int64
 }
 
-// Basis is what the store read with a start and needs again for the finish: the row and the hints of the endpoint. Only the store looks
-// inside. A finish with it writes without reading, and reads only the rows that were changed during their runs; nil has it read always.
+// Basis is a snapshot of the endpoint's row and hints, which the store takes at the start and needs
+// for the finish. Only the store reads it. A finish with it writes without reading first, and reads
+// only rows that changed during their runs. nil: the finish reads every row.
 type Basis any
 
-// Finish asks for the record of finished runs.
+// Finish requests the records of a batch of finished runs.
 type Finish struct {
-	Worker  [16]byte
-	Runs    []runs.Run // those that are still the worker's are told when they were claimed
-	Bases   []Basis    // one for each run, or none at all
-	Now     time.Time  // the worker's view of the database's time; zero: unknown, and nothing is written without reading
+	Worker [16]byte
+	// Runs are the finished runs. The store sets ClaimedAt of those that the worker still holds.
+	Runs []runs.Run
+	// Bases has one element per run, or is empty.
+	Bases []Basis
+	// Now is the worker's estimate of the database's time. Zero: unknown, therefore the store reads
+	// every row before it writes.
+	Now     time.Time
 	Keep    Keep
 	LockTTL time.Duration
 }
 
-// Keep bounds the next due times that stay claimed by the worker after a finish. Its zero value keeps none.
+// Keep bounds the next due times that stay claimed by the worker after a finish. Its zero value
+// keeps none.
 type Keep struct {
 	Within time.Duration // maximum distance of a due time that stays
 	Most   int           // maximum number of them
 }
 
-// Finished tells what a Finish did.
+// Finished is the result of a Finish.
 type Finished struct {
-	Kept []claims.Claim // next due times that stay with the worker, under new tokens
-	Late []runs.ID      // runs that somebody else had settled: their answers came too late
-	// Repeated are runs that an earlier attempt of the same finish had recorded, whose answer got lost. Kept and Decided tell of them too.
+	// Kept are the next due times that stay claimed by the worker, under new tokens.
+	Kept []claims.Claim
+	// Late are runs that had been settled before their answers came.
+	Late []runs.ID
+	// Repeated are runs that an earlier attempt of the same finish recorded before its result got
+	// lost. Kept and Decided include them.
 	Repeated []runs.ID
-	Decided  []governor.Source // what decided the next due times
-	Skipped  []endpoints.Skip  // due times that passed without a run, and are recorded now
+	// Decided are the sources of the next due times.
+	Decided []governor.Source
+	// Skipped are the due times that passed without a run and are now recorded.
+	Skipped []endpoints.Skip
 }
 
-// Presence is what a worker tells about itself.
+// Presence is the heartbeat of a worker, with its state and load.
 type Presence struct {
 	ID      [16]byte
 	Name    string
@@ -81,8 +99,10 @@ type Presence struct {
 	Slots   int
 	Busy    int
 
-	MaxSlots int // to which Slots may grow
-	Queued   int // claims in its queue
+	// MaxSlots is the maximum of Slots.
+	MaxSlots int
+	// Queued is the number of claims in the worker's queue.
+	Queued int
 }
 
 // Fleet is the sum of the active workers.
@@ -92,10 +112,10 @@ type Fleet struct {
 	Queued   int // claims in their queues
 }
 
-// Cancel is what somebody asked of a live run: its end.
+// Cancel is a user's request to cancel a live run.
 type Cancel struct {
 	RunID  runs.ID
-	Token  int64 // the fence of the run
+	Token  int64 // fencing token of the run
 	Author string
 	Reason string // may be empty
 }

@@ -13,21 +13,29 @@ import (
 )
 
 const (
-	finishBatch    = 500                    // as many as one claim brings
-	finishLinger   = 2 * time.Millisecond   // how long a result waits for another one to share its commit
-	finishLingers  = 5                      // how often a batch does so while others keep coming
-	finishWriters  = 2                      // how many batches are written at once
-	finishWait     = 10 * time.Second       // how long one record may take before it is tried again
-	finishRetryMin = 100 * time.Millisecond // doubles up to finishRetryMax
+	// finishBatch bounds the runs per transaction, at the size of one claim.
+	finishBatch = 500
+	// finishLinger is how long a result waits for others, so that they share its commit.
+	finishLinger = 2 * time.Millisecond
+	// finishLingers bounds how often a batch lingers while results keep coming.
+	finishLingers = 5
+	// finishWriters is the number of batches written concurrently.
+	finishWriters = 2
+	// finishWait is the timeout of one transaction, after which it is retried.
+	finishWait = 10 * time.Second
+	// finishRetryMin is the first backoff after a failure. It doubles up to finishRetryMax.
+	finishRetryMin = 100 * time.Millisecond
 	finishRetryMax = time.Second
 )
 
-// finishLoop records results until there are no more or ctx ends. While some batches are written, the next one gathers.
+// finishLoop records results until w.results is closed. The next batch gathers while others are
+// written. After the end of ctx it discards results; the sweeper settles their runs as lost.
 func (w *Worker) finishLoop(ctx context.Context) {
 	var writing sync.WaitGroup
 	defer writing.Wait()
 	writers := make(chan struct{}, finishWriters)
-	used := make(chan []result, finishWriters+1) // Room of batches that are written, for the next ones.
+	// used returns the buffers of written batches for reuse.
+	used := make(chan []result, finishWriters+1)
 	for first := range w.results {
 		var room []result
 		select {
@@ -37,7 +45,8 @@ func (w *Worker) finishLoop(ctx context.Context) {
 		batch := w.gather(append(room, first), writers)
 		writing.Go(func() {
 			defer func() { <-writers }()
-			_ = w.loops.Contain(loop.Finish, func() { w.record(ctx, batch) }) // Its slots come free in any case.
+			// The slots are freed below even after a panic.
+			_ = w.loops.Contain(loop.Finish, func() { w.record(ctx, batch) })
 			tenants := make([][16]byte, len(batch))
 			for i, run := range batch {
 				tenants[i] = run.TenantID
@@ -49,13 +58,14 @@ func (w *Worker) finishLoop(ctx context.Context) {
 	}
 }
 
-// gather takes a writer, and adds to a batch of one result those that come with it, shortly after it, or before a writer is free. A run that
-// is alone does not wait for others.
+// gather fills a batch that holds one result, and acquires a writer for it. It adds results that
+// arrive within finishLinger, or before a writer is free. It does not linger if the batch holds all
+// busy runs, so that a single run is recorded at once.
 func (w *Worker) gather(batch []result, writers chan<- struct{}) []result {
 	linger := time.NewTimer(finishLinger)
 	defer linger.Stop()
-	results := w.results       // nil: the batch is full, or no more come
-	var writer chan<- struct{} // nil: it is too early to ask for one
+	results := w.results       // nil if the batch is full or the channel is closed
+	var writer chan<- struct{} // nil while the batch lingers
 	lingered, had := 1, len(batch)
 	for {
 		if len(batch) >= min(finishBatch, w.queue.Busy()) {
@@ -84,7 +94,7 @@ func (w *Worker) gather(batch []result, writers chan<- struct{}) []result {
 	}
 }
 
-// fill adds to a batch the results that are there.
+// fill adds the results that the channel already buffers.
 func (w *Worker) fill(batch []result) []result {
 	for len(batch) < finishBatch {
 		select {
@@ -100,12 +110,13 @@ func (w *Worker) fill(batch []result) []result {
 	return batch
 }
 
-// record writes a batch, or what of it the database takes.
+// record writes a batch, or as many of its runs as the database accepts.
 func (w *Worker) record(ctx context.Context, batch []result) {
 	err := w.persist(ctx, batch)
 	switch {
 	case err == nil:
-	case len(batch) > 1: // One row poisons the batch: find it.
+	case len(batch) > 1:
+		// One bad row fails the whole batch, therefore each run is written alone.
 		for _, run := range batch {
 			w.record(ctx, []result{run})
 		}
@@ -114,13 +125,15 @@ func (w *Worker) record(ctx context.Context, batch []result) {
 	}
 }
 
-// persist writes a batch, for as long as it takes: an answer that was received is not thrown away because the database is away. The error
-// is that of a database which is there and refuses it.
+// persist writes a batch. It retries with backoff while the database is unavailable, because a
+// received answer must not be lost. It returns an error only if the database is available and
+// refuses the batch.
 func (w *Worker) persist(ctx context.Context, batch []result) error {
 	for wait := finishRetryMin; ; wait = min(wait*2, finishRetryMax) {
 		err := w.finish(ctx, batch)
 		if err == nil || errs.CodeOf(err) != errs.Unavailable && ctx.Err() == nil {
-			w.records.note(nil) // A record that is refused is answered: its row is at fault.
+			// A refusal proves that the database is available.
+			w.records.note(nil)
 			return err
 		}
 		if w.records.note(err) {
@@ -135,8 +148,8 @@ func (w *Worker) persist(ctx context.Context, batch []result) error {
 	}
 }
 
-// quarantine records a run that cannot be recorded as it is: without what the target sent, and by what
-// its row says now instead of what its start read.
+// quarantine records a run that the database refuses, without the answer of its target. It drops
+// the basis, so that the finish reads the current row.
 func (w *Worker) quarantine(ctx context.Context, run result, cause error) {
 	w.logger.Error("a run cannot be recorded; recording it without its answer", "run_id", run.ID.String(), "error", cause)
 	run.basis = nil
@@ -149,8 +162,8 @@ func (w *Worker) quarantine(ctx context.Context, run result, cause error) {
 	}
 }
 
-// finish writes a batch and takes in what it led to. A panic is returned as an error: the batch is
-// written row by row then, so that a poisoned one hurts no other.
+// finish writes a batch and applies its result. It returns a panic as an error, so that the runs
+// are then written one by one and a bad run affects no other.
 func (w *Worker) finish(ctx context.Context, batch []result) (err error) {
 	if fault := w.loops.Contain(loop.Finish, func() { err = w.write(ctx, batch) }); fault != nil {
 		return fault
@@ -187,20 +200,23 @@ func (w *Worker) write(ctx context.Context, batch []result) error {
 	}
 	if len(done.Kept) > 0 {
 		w.enqueue(limited, done.Kept)
-		if w.draining.Load() { // The drain began while this was written, and may have given back what waited already.
+		// The drain began during the write and may have emptied the queue already, therefore
+		// release again.
+		if w.draining.Load() {
 			w.release(limited)
 		}
 	}
 	return nil
 }
 
-// result is a run that has ended, and what its start read for its finish.
+// result is a finished run with the basis from its start.
 type result struct {
 	runs.Run
 	basis Basis
 }
 
-// finishOf returns the finish of a batch. A run whose end lies after the worker's view of the database's time moves that on.
+// finishOf returns the finish of a batch. Its Now is at least the latest end of a run, because the
+// estimate of the database's time may be behind.
 func (w *Worker) finishOf(batch []result) Finish {
 	f := Finish{
 		Worker: w.id, Keep: w.keep(), LockTTL: w.cfg.Rules.LockTTL,
@@ -219,7 +235,7 @@ func (w *Worker) finishOf(batch []result) Finish {
 	return f
 }
 
-// withoutBasis returns the results of runs whose rows have to be read for their finish.
+// withoutBasis returns results without a basis, so that the finish reads their rows.
 func withoutBasis(list []runs.Run) []result {
 	results := make([]result, len(list))
 	for i, run := range list {

@@ -9,10 +9,12 @@ import (
 	"rubato/internal/telemetry"
 )
 
-// minSilence is the shortest time without a claim that says anything: a claim may take a moment even where polls are closer.
+// minSilence is the shortest time without a successful claim that counts as a fault, because a
+// claim may take a moment even if the poll interval is shorter.
 const minSilence = time.Second
 
-// Checks returns what must hold while the worker does its work. They look at what the worker remembers and ask nobody.
+// Checks returns the health checks of the worker. They read only its memory, so that a probe causes
+// no query.
 func (w *Worker) Checks() []telemetry.Check {
 	return []telemetry.Check{
 		{Name: "draining", Ask: w.notDraining},
@@ -32,7 +34,7 @@ func (w *Worker) notDraining(context.Context) error {
 	return nil
 }
 
-// claiming requires that the database answered a claim within the last three polls.
+// claiming requires a successful claim within the last three poll intervals.
 func (w *Worker) claiming(context.Context) error {
 	if _, known := w.clock.now(); !known {
 		return errors.New("the database has not answered a claim yet")
@@ -44,7 +46,8 @@ func (w *Worker) claiming(context.Context) error {
 	return nil
 }
 
-// extending requires that no heartbeat is late by more than half a lock: what is left of the locks then is soon too little.
+// extending requires that the heartbeat lag is at most half a lock, because the rest of the lock
+// would soon be too short.
 func (w *Worker) extending(context.Context) error {
 	limit := w.cfg.Rules.LockTTL / 2
 	if w.beats.Lag() > limit {

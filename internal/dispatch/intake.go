@@ -11,28 +11,34 @@ import (
 )
 
 const (
-	// queueFactor bounds the claims that wait, in slots: a slot serves several short runs within the horizon, but a worker
-	// must not hoard what others could start.
+	// queueFactor bounds the queue, in claims per slot. A slot serves several short runs within the
+	// horizon, but a worker must not hoard claims that other workers could start.
 	queueFactor = 4
-	// overdueLimit is how long an overdue claim may have waited here before the worker takes no more: what it holds already is
-	// all that it can start soon, and others may have free slots.
+	// overdueLimit is how long an overdue claim may wait in the queue before the worker claims no
+	// more. The worker can start no more than it already holds, and other workers may have free
+	// slots.
 	overdueLimit = 250 * time.Millisecond
-	// refillShare is which part of the queue must be free before the worker asks for more between its polls: a claim costs the database
-	// about as much for one endpoint as for fifty. The rest lasts until the claim is back.
+	// refillShare is the part of the queue, a quarter, that must be free before the worker claims
+	// between polls, because one endpoint costs the database about as much as fifty. The rest of
+	// the queue lasts until that claim returns.
 	refillShare = 4
-	// refillMost is room enough in any case: more does not fit one claim.
+	// refillMost is enough room for a refill in any case, because one claim takes no more.
 	refillMost = 500
-	// hoardLimit is how long a tenant or a host may be kept from slots by slow targets before its overdue claims are given back for others
-	// to take.
+	// hoardLimit is how long slow targets may keep a tenant or a host from slots. Then its overdue
+	// claims are released for other workers.
 	hoardLimit = 2 * time.Second
-	// parkedRest is how long nobody claims what was given back because its host is busy, however far ahead claims look.
+	// parkedRest is how long no worker can claim endpoints that were released because their host is
+	// busy, for any horizon.
 	parkedRest = 5 * time.Second
 )
 
-// Room returns how many claims the worker can take now, whoever's they are, and how far ahead. It implements claims.Taker.
+// Room returns the number of claims of any tenant that the worker can take now, and their horizon.
+// It implements claims.Taker. It is safe for concurrent use, because the claimer and the starter
+// call it.
 func (w *Worker) Room() (limit int, horizon time.Duration) {
 	if w.beats.Pulse().Err() != nil || w.full() {
-		return 0, 0 // Slow targets hold all slots, or nobody hears of this worker: what is claimed now would only wait.
+		// Slow targets hold all slots, or heartbeats fail, therefore new claims would only wait.
+		return 0, 0
 	}
 	now, known := w.clock.now()
 	if known && w.queue.Overloaded(now, overdueLimit) {
@@ -42,12 +48,14 @@ func (w *Worker) Room() (limit int, horizon time.Duration) {
 	if room := slots*queueFactor - size - w.backlog.waiting(); room > 0 && int64(size) < w.share.Load() {
 		return room, w.cfg.Rules.Horizon
 	}
-	// The queue is full, or holds the worker's share: claim only due items that sort before the queued ones, for slots that no queued claim needs.
+	// The queue is full or holds the worker's share. Claim only due endpoints, which sort before
+	// the queued ones, for slots that no queued claim needs.
 	return max(slots-w.queue.Busy()-w.queue.WaitingForSlot(now), 0), 0
 }
 
-// Share returns of which tenants the worker can take more although it has no room for whatever is due next, and how many of each: what is
-// here of others may wait long. It implements claims.Taker.
+// Share returns the tenants below their fair share when the queue is full, and the quota of each. A
+// full queue does not exclude them, because the queued claims of other tenants may wait long. It
+// implements claims.Taker.
 func (w *Worker) Share(due [][16]byte) (wanted [][16]byte, each int) {
 	if w.beats.Pulse().Err() != nil || w.full() {
 		return nil, 0
@@ -56,26 +64,27 @@ func (w *Worker) Share(due [][16]byte) (wanted [][16]byte, each int) {
 	return w.queue.Wanted(due, each, overdueLimit), each
 }
 
-// full reports whether all slots have been taken for a while.
+// full reports whether all slots have been busy for longer than overdueLimit.
 func (w *Worker) full() bool {
 	return w.queue.Busy() >= w.queue.Slots() && w.clock.age(w.lastFree.Load()) > overdueLimit
 }
 
-// refill asks for more where the last claim left something behind and that is worth a claim.
+// refill asks for another claim if the last one left endpoints behind and the room is worth its
+// cost.
 func (w *Worker) refill() {
 	if horizon, worth := w.worthRefill(); worth {
 		w.claimer.Refill(horizon)
 	}
 }
 
-// worthRefill reports whether there is room for a claim that is worth its cost, or none, when it may be another tenant's turn, and how far
-// ahead.
+// worthRefill reports whether the room is worth the cost of a claim, and returns the horizon. No
+// room is worth it, too, because another tenant may be below its fair share.
 func (w *Worker) worthRefill() (horizon time.Duration, worth bool) {
 	room, horizon := w.Room()
 	return horizon, room <= 0 || room >= max(1, min(w.queue.Slots()*queueFactor/refillShare, refillMost))
 }
 
-// Take puts claims into the queue. It implements claims.Taker.
+// Take adds claims to the queue and samples the database's clock. It implements claims.Taker.
 func (w *Worker) Take(list []claims.Claim, now, sent time.Time) {
 	w.clock.sample(now, sent, time.Now())
 	w.lastSeen.Store(w.clock.mark())
@@ -87,7 +96,8 @@ func (w *Worker) Take(list []claims.Claim, now, sent time.Time) {
 	}
 	failpoint.Hit(failpoint.Claimed)
 	if w.draining.Load() {
-		w.backlog.read(list) // They are given back with the others.
+		// The drain releases them with the rest of the backlog.
+		w.backlog.read(list)
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), recordGrace)
@@ -95,8 +105,8 @@ func (w *Worker) Take(list []claims.Claim, now, sent time.Time) {
 	w.enqueue(ctx, list)
 }
 
-// enqueue looks up what claims call and puts them into the queue. A claim whose target is gone is given back; while targets cannot be
-// read the claims are kept, as long as they hold.
+// enqueue reads the targets of claims and adds the claims to the queue. It releases claims without
+// a target. If the targets cannot be read, the claims wait in the backlog until their locks expire.
 func (w *Worker) enqueue(ctx context.Context, list []claims.Claim) {
 	if len(list) == 0 {
 		return
@@ -111,7 +121,8 @@ func (w *Worker) enqueue(ctx context.Context, list []claims.Claim) {
 		if target, found := targets[c.EndpointID]; found {
 			waits = append(waits, newWaiting(c, target, time.Now().Add(max(0, w.clock.until(c.PlannedAt)))))
 		} else {
-			lost = append(lost, c) // Edited or archived since: its token is void already.
+			// The endpoint was edited or archived, therefore the token is void.
+			lost = append(lost, c)
 		}
 	}
 	w.queue.Add(waits)
@@ -123,8 +134,8 @@ func (w *Worker) enqueue(ctx context.Context, list []claims.Claim) {
 	w.giveBack(ctx, lost)
 }
 
-// targets returns what claims call. If reading that panics, each claim is read alone, so that a poisoned
-// one hurts no other: it is given back, and rests before it is claimed again.
+// targets returns the targets of claims. If the read panics, each claim is read alone, so that a
+// poisoned claim affects no other. A poisoned claim is released with a rest.
 func (w *Worker) targets(ctx context.Context, list []claims.Claim) (found map[[16]byte]*Target, poisoned map[[16]byte]bool, err error) {
 	read := func(list []claims.Claim) (found map[[16]byte]*Target, err, fault error) {
 		fault = w.loops.Contain(loop.Claim, func() { found, err = w.cfg.Executions.Targets(ctx, list) })
@@ -162,8 +173,9 @@ func (w *Worker) giveBack(ctx context.Context, list []claims.Claim) {
 	}
 }
 
-// keep returns which next due times may stay with this worker: as many as its queue has room for up to half of its bound and up to the worker's
-// share, and none while the worker drains or its heartbeats fail.
+// keep returns the bounds of the next due times that stay claimed by this worker: room up to half
+// of the queue's bound and up to the worker's share. It returns zero while the worker drains or its
+// heartbeats fail.
 func (w *Worker) keep() Keep {
 	room := min(int64(w.queue.Slots()*queueFactor/2), w.share.Load()) - int64(w.queue.Len())
 	if room <= 0 || w.draining.Load() || w.beats.Pulse().Err() != nil {

@@ -12,24 +12,25 @@ import (
 	"rubato/internal/success"
 )
 
-// exchange is how a request went, with what may be spent on its answer.
+// exchange is the result of a request, with the budget for its answer.
 type exchange struct {
 	answer egress.Response
 	err    error
 	at     time.Time      // when it ended, in database time
-	budget *budget.Budget // of judging and redacting the answer
+	budget *budget.Budget // for judging and redacting the answer
 }
 
-// judges reports whether answers are searched by rules of the endpoint.
+// judges reports whether the endpoint has rules that search its answers.
 func (t *Target) judges() bool { return t.Rules != nil || t.Redact != nil }
 
-// capture takes in what is kept of the body, without what is to be hidden. Nothing else of the body goes any further, the digest
-// included: a digest of what was hidden could be compared with guesses.
+// capture stores the redacted body, tail and content type in the outcome. The digest is of the
+// redacted body, because a digest of the original could be compared with guesses.
 func (t *Target) capture(o *runs.Outcome, answer egress.Response, broken bool, b *budget.Budget) {
 	o.ContentType = t.Redact.Value(answer.Header, "Content-Type", b)
 	o.Truncated, o.Tail = answer.Truncated, t.Redact.Tail(answer.Tail, b)
 	o.Body = t.Redact.Body(answer.Body, answer.Truncated || broken, b)
-	if t.Redact != nil { // What stands in for something may be longer than it.
+	// A replacement may be longer than the redacted text.
+	if t.Redact != nil {
 		if limit := t.Spec.MaxResponseKB << 10; len(o.Body) > limit {
 			o.Body, o.Truncated = o.Body[:limit], true
 		}
@@ -37,8 +38,9 @@ func (t *Target) capture(o *runs.Outcome, answer egress.Response, broken bool, b
 	o.BodyDigest = runs.Digest(o.Body)
 }
 
-// judge says whether a complete answer is a success, and if not, why. What it says why is of the answer as it may be shown, whose body is that
-// of the outcome. It returns the index of the rule that is broken, or -1.
+// judge decides whether a complete answer is a success, and stores the reason. Its error text
+// quotes only shown, the masked answer, and the body of the outcome. It returns the index of the
+// broken rule, or -1.
 func (t *Target) judge(ctx context.Context, o *runs.Outcome, x exchange, shown egress.Response) int {
 	switch {
 	case t.unchanged(x.answer):
@@ -61,7 +63,8 @@ func (t *Target) judge(ctx context.Context, o *runs.Outcome, x exchange, shown e
 	}
 	o.Status, o.Reason = runs.Failed, runs.SuccessRuleFailed
 	o.Error = t.Rules.Explain(broken, a.Shown(t.Redact.Header(shown.Header, x.budget), o.Body))
-	if errors.Is(x.budget.Err(), budget.ErrEnded) { // What ended the run says more than the rule that was not judged.
+	if errors.Is(x.budget.Err(), budget.ErrEnded) {
+		// The cancellation cause says more than a rule that was not judged.
 		if status, reason := verdict(ctx, egress.Canceled); status != runs.TimedOut {
 			o.Status, o.Reason, o.Error = status, reason, context.Cause(ctx).Error()
 			return -1
@@ -70,7 +73,7 @@ func (t *Target) judge(ctx context.Context, o *runs.Outcome, x exchange, shown e
 	return broken
 }
 
-// judged returns an answer as rules look at it.
+// judged returns an answer in the form that the rules read.
 func judged(x exchange) *success.Answer {
 	return &success.Answer{
 		Status: x.answer.StatusCode, Header: x.answer.Header, Body: x.answer.Body, Truncated: x.answer.Truncated,
@@ -80,11 +83,12 @@ func judged(x exchange) *success.Answer {
 
 const (
 	stopHeader = "Rubato-Stop"
-	maxStop    = 300 // bytes of a reason that a target gives
+	maxStop    = 300 // bytes of the target's reason
 )
 
-// stop returns why the target wants no more calls, in words that are safe to show; empty where it says no such thing. Only the target that
-// the endpoint names may say so: not the one that a redirect led to. A 410 that the user calls a success means something else.
+// stop returns the reason why the target asks for no more calls, safe to show; empty if it does not
+// ask. Only the target of the endpoint may ask, not the target of a redirect to another host. A 410
+// is ignored if the endpoint defines it as a success.
 func (t *Target) stop(answer egress.Response, b *budget.Budget) string {
 	values, asked := answer.Header[stopHeader]
 	switch {

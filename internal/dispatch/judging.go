@@ -11,47 +11,51 @@ import (
 )
 
 const (
-	// maxQueuedBytes is how many bytes of answers may wait to be judged: 64 of the largest.
+	// maxQueuedBytes bounds the bytes of queued answers, at 64 of the largest.
 	maxQueuedBytes = 64 << 20
-	// maxTenantBytes is how many of them may be of one tenant.
+	// maxTenantBytes bounds the queued bytes of one tenant.
 	maxTenantBytes = maxQueuedBytes / 2
 )
 
-// errCrowded is why an answer is neither judged nor redacted: too many others wait.
+// errCrowded is the reason why an answer is neither judged nor redacted: the queue is full.
 var errCrowded = fmt.Errorf("the worker holds more than %d MiB of answers of this tenant that wait to be judged", maxTenantBytes>>20)
 
-// judging is a fair semaphore for judging and redacting answers, which is work for the processor and takes up to about twenty megabytes at
-// a time. It is round-robin across tenants, and one tenant holds at most half of the seats. It is safe for concurrent use. Use newJudging.
+// judging is a fair semaphore for judging and redacting answers, because one answer keeps a
+// processor busy and takes up to about twenty megabytes. It is round-robin across tenants, and one
+// tenant holds at most half of the seats. It is safe for concurrent use. Use newJudging.
 type judging struct {
 	seats, perTenant int
 
+	// mu guards the fields below and every tenantJudging.
 	mu      sync.Mutex
 	busy    int
-	queued  int // bytes of the answers that wait
+	queued  int // bytes of queued answers
 	tenants map[[16]byte]*tenantJudging
-	turns   [][16]byte // tenants with answers that wait, the next one first
+	// turns is the round-robin order of the tenants with queued answers, the next one first.
+	turns [][16]byte
 }
 
-// tenantJudging is what a tenant has of the seats and of the queue.
+// tenantJudging holds the seats and the queue of one tenant. The mutex of judging guards it.
 type tenantJudging struct {
 	busy, queued int
-	waiting      []*queuedAnswer // the oldest first
+	waiting      []*queuedAnswer // oldest first
 }
 
 // queuedAnswer waits for a seat.
 type queuedAnswer struct {
 	bytes int
-	seat  chan struct{} // closed when it has one
+	seat  chan struct{} // closed when the seat is granted
 }
 
-// newJudging returns a semaphore that leaves half of the processors to everything else.
+// newJudging returns a semaphore with a seat for half of the processors, at least two, so that the
+// rest of the worker keeps the other half.
 func newJudging() *judging {
 	seats := max(2, runtime.GOMAXPROCS(0)/2)
 	return &judging{seats: seats, perTenant: seats / 2, tenants: map[[16]byte]*tenantJudging{}}
 }
 
-// acquire waits for a seat for an answer of a tenant of so many bytes. release must be called once. The error is errCrowded, or
-// [budget.ErrEnded] where ctx ends first.
+// acquire waits for a seat for an answer of a tenant; bytes is its size. The caller must call
+// release once. The error is errCrowded, or [budget.ErrEnded] if ctx ends first.
 func (j *judging) acquire(ctx context.Context, tenant [16]byte, bytes int) (release func(), err error) {
 	w, err := j.enqueue(tenant, bytes)
 	if err != nil {
@@ -69,7 +73,7 @@ func (j *judging) acquire(ctx context.Context, tenant [16]byte, bytes int) (rele
 	return func() { j.release(tenant) }, nil
 }
 
-// enqueue takes a seat, or a place in the queue, which it returns.
+// enqueue takes a seat and returns nil, or returns a place in the queue.
 func (j *judging) enqueue(tenant [16]byte, bytes int) (*queuedAnswer, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -97,7 +101,7 @@ func (j *judging) enqueue(tenant [16]byte, bytes int) (*queuedAnswer, error) {
 	return w, nil
 }
 
-// withdraw takes an answer out of the queue; false: it has a seat.
+// withdraw removes an answer from the queue. It returns false if the answer has a seat.
 func (j *judging) withdraw(tenant [16]byte, w *queuedAnswer) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -114,7 +118,7 @@ func (j *judging) withdraw(tenant [16]byte, w *queuedAnswer) bool {
 	return true
 }
 
-// remove takes one of the answers of a tenant out of the queue.
+// remove removes an answer of a tenant from the queue. The caller holds mu.
 func (j *judging) remove(tenant [16]byte, t *tenantJudging, at int) {
 	bytes := t.waiting[at].bytes
 	t.waiting = slices.Delete(t.waiting, at, at+1)
@@ -125,13 +129,14 @@ func (j *judging) remove(tenant [16]byte, t *tenantJudging, at int) {
 	}
 }
 
-// release gives a seat back, and to the next tenant that may have one.
+// release returns a seat and grants it to the next eligible tenant by round-robin.
 func (j *judging) release(tenant [16]byte) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.busy--
 	j.tenants[tenant].busy--
-	if at := slices.Index(j.turns, tenant); at >= 0 { // It had one; others that wait go first.
+	if at := slices.Index(j.turns, tenant); at >= 0 {
+		// The tenant has had its turn, therefore it moves behind the others in the queue.
 		j.turns = append(slices.Delete(j.turns, at, at+1), tenant)
 	}
 	for i, next := range j.turns {
@@ -139,7 +144,8 @@ func (j *judging) release(tenant [16]byte) {
 		if t.busy == j.perTenant {
 			continue
 		}
-		j.turns = append(slices.Delete(j.turns, i, i+1), next) // Its next answer waits behind those of the others.
+		// Its next answer waits behind those of the other tenants.
+		j.turns = append(slices.Delete(j.turns, i, i+1), next)
 		w := t.waiting[0]
 		j.remove(next, t, 0)
 		j.busy++
@@ -150,7 +156,7 @@ func (j *judging) release(tenant [16]byte) {
 	j.forget(tenant)
 }
 
-// forget drops a tenant that has nothing.
+// forget deletes a tenant without seats and queued answers. The caller holds mu.
 func (j *judging) forget(tenant [16]byte) {
 	if t := j.tenants[tenant]; t.busy == 0 && len(t.waiting) == 0 {
 		delete(j.tenants, tenant)

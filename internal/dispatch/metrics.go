@@ -10,7 +10,7 @@ import (
 	"rubato/internal/telemetry"
 )
 
-// metrics counts what a worker does.
+// metrics are the Prometheus metrics of a worker.
 type metrics struct {
 	started   prometheus.Counter
 	ended     counters[ending]
@@ -24,13 +24,14 @@ type metrics struct {
 	panics    prometheus.Counter
 }
 
-// ending is how a run ended.
+// ending is the status and the reason of a finished run, the labels of its counter.
 type ending struct {
 	status runs.Status
 	reason runs.Reason
 }
 
-// counters are those of a vector, found once: to find one by its labels takes longer than to count.
+// counters caches the counters of a vector, because a lookup by labels takes longer than an
+// increment. It is never changed, therefore it needs no lock.
 type counters[K comparable] struct {
 	vector *prometheus.CounterVec
 	labels func(K) []string
@@ -45,7 +46,7 @@ func newCounters[K comparable](vector *prometheus.CounterVec, labels func(K) []s
 	return c
 }
 
-// of returns the counter of a key; one that was not named when the counters were made comes into being.
+// of returns the counter of a key. A key outside the cache is looked up by its labels.
 func (c counters[K]) of(key K) prometheus.Counter {
 	if known := c.known[key]; known != nil {
 		return known
@@ -53,7 +54,7 @@ func (c counters[K]) of(key K) prometheus.Counter {
 	return c.vector.WithLabelValues(c.labels(key)...)
 }
 
-// countEndings returns the counters of runs by how they ended.
+// countEndings returns the counters of finished runs by status and reason.
 func countEndings(f promauto.Factory) counters[ending] {
 	statuses, reasons := runs.Statuses()[1:], runs.Reasons()
 	endings := make([]ending, 0, len(statuses)*len(reasons))
@@ -67,7 +68,7 @@ func countEndings(f promauto.Factory) counters[ending] {
 	}, []string{"status", "reason"}), func(e ending) []string { return []string{string(e.status), string(e.reason)} }, endings...)
 }
 
-// countDecisions returns the counters of decisions by their sources.
+// countDecisions returns the counters of decisions by source.
 func countDecisions(f promauto.Factory) counters[governor.Source] {
 	return newCounters(f.NewCounterVec(prometheus.CounterOpts{
 		Name: "rubato_governor_decisions_total", Help: "Next due times decided at a finish, by source.",
@@ -105,8 +106,8 @@ func newMetrics(r prometheus.Registerer) *metrics {
 	return m
 }
 
-// observe registers what tells of the worker as it is when somebody asks. Values that are kept from time to time would be those of the
-// same instant of an interval again and again, wherever endpoints have one that fits.
+// observe registers gauges that read the worker's state at each scrape. A periodic sample would
+// alias with intervals of endpoints, because it would always show the same instant of an interval.
 func (w *Worker) observe(r prometheus.Registerer) {
 	f := promauto.With(r)
 	for state, slots := range map[string]func() int{
@@ -134,7 +135,7 @@ func (m *metrics) finished(run runs.Run) {
 	m.duration.Observe(run.FinishedAt.Sub(run.StartedAt).Seconds())
 }
 
-// skipped counts due times that passed without a run, each of them.
+// skipped counts each due time that passed without a run.
 func (m *metrics) skipped(s endpoints.Skip) {
 	m.ended.of(ending{runs.Skipped, runs.Reason(s.Reason)}).Add(float64(s.Count))
 }
