@@ -39,7 +39,7 @@ func TestDaemonMapsItsEndToAnExitCode(t *testing.T) {
 		"UnknownSetting":  {nil, []string{anyDatabase, "RUBATO_SLOT=1"}, nil, app.ExitUsage, "did you mean RUBATO_SLOTS?"},
 		"Stopped":         {nil, []string{anyDatabase}, nil, app.ExitOK, ""},
 		"Failed":          {nil, []string{anyDatabase}, errors.New("the sky fell"), app.ExitFailure, "daemon: the sky fell"},
-		"NobodyIsHealthy": {[]string{"--health"}, []string{anyDatabase, "RUBATO_ADMIN_LISTEN=127.0.0.1:1"}, nil, app.ExitFailure, "asking whether"},
+		"NobodyIsHealthy": {[]string{"--health"}, []string{anyDatabase, "RUBATO_ADMIN_LISTEN=127.0.0.1:1"}, nil, app.ExitFailure, "checking readiness"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

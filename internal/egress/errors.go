@@ -27,7 +27,7 @@ const (
 	ConnectionLost   Reason = "connection_lost" // the connection ended before the answer did
 	RedirectLimit    Reason = "redirect_limit"  // more redirects than the limit
 	RedirectDenied   Reason = "redirect_denied" // a redirect to a forbidden target
-	Canceled         Reason = "canceled"        // the caller cancelled the context
+	Canceled         Reason = "canceled"        // the caller canceled the context
 	Late             Reason = "start_expired"   // the send deadline passed or Confirm refused, so no byte was sent
 )
 

@@ -144,7 +144,7 @@ func (x *exchange) send(ctx context.Context) (*http.Response, *attempt, error) {
 	}
 	if err != nil {
 		left := at.sent()
-		// A cancelled context has the caller's reason.
+		// A canceled context has the caller's reason.
 		if !left && at.late() && !errors.Is(ctx.Err(), context.Canceled) {
 			err = &fault{reason: x.lateness(), err: errors.Join(errLate, err), final: true}
 		}

@@ -142,9 +142,9 @@ func TestServersAreKnownByAnySpelling(t *testing.T) {
 			"https://api.example.com", "https://API.example.com/", "https://api.example.com.", "https://api.Example.com:443", "https://api.example.com:00443",
 			"http://api.example.com:443/x",
 		},
-		"api.example.com:80": {"http://api.example.com", "HTTP://api.example.COM.:80"},
+		"api.example.com:80":    {"http://api.example.com", "HTTP://api.example.COM.:80"},
 		"[2606:4700::1111]:443": {"https://[2606:4700::1111]", "https://[2606:4700:0:0:0:0:0:1111]:443", "https://[2606:4700::1111]:0443/"},
-		"8.8.8.8:80": {"http://8.8.8.8", "http://[::ffff:8.8.8.8]:80/", "http://[::ffff:808:808]"},
+		"8.8.8.8:80":            {"http://8.8.8.8", "http://[::ffff:8.8.8.8]:80/", "http://[::ffff:808:808]"},
 	} {
 		for _, raw := range spellings {
 			u, violation := NewPolicy(Rules{}).parse(raw)
