@@ -40,7 +40,7 @@ func Refused(response *http.Response, body []byte) error {
 	if err := json.Unmarshal(body, &p); err != nil || p.Code == "" {
 		p = Problem{Type: "about:blank", Title: http.StatusText(response.StatusCode), Code: "unknown", Detail: "the answer is no problem document"}
 	}
-	p.Status = int32(response.StatusCode) //nolint:gosec // Three digits.
+	p.Status = int32(response.StatusCode)
 	return &p
 }
 

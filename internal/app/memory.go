@@ -101,7 +101,7 @@ func growth(live, allocated uint64) int {
 		return maxGrowth
 	}
 	goal := min(max(live+allocated, heapFloor), max(live+live*maxGrowth/100, heapRoom))
-	return max(int(goal*100/live)-100, minGrowth) //nolint:gosec // At most as many as heapRoom has bytes.
+	return max(int(goal*100/live)-100, minGrowth)
 }
 
 // worthChange reports whether GOGC changes enough to justify stopping the world.

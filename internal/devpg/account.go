@@ -29,7 +29,7 @@ func serverAccount() (account, error) {
 			name: "the current user",
 			uid:  uint32(uid),
 			gid:  uint32(os.Getegid()),
-		}, nil //nolint:gosec // never negative
+		}, nil
 	}
 	for _, name := range []string{"postgres", "nobody"} {
 		if u, err := user.Lookup(name); err == nil {

@@ -115,7 +115,7 @@ func MkdirTemp() (string, error) {
 // hasRoom reports whether dir exists and has memoryRoom bytes free.
 func hasRoom(dir string) bool {
 	var stat syscall.Statfs_t
-	return syscall.Statfs(dir, &stat) == nil && stat.Bavail*uint64(stat.Bsize) >= memoryRoom //nolint:gosec // a block size is positive
+	return syscall.Statfs(dir, &stat) == nil && stat.Bavail*uint64(stat.Bsize) >= memoryRoom
 }
 
 func tempBases() []string {

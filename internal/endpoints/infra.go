@@ -55,7 +55,7 @@ func (s Spec) allowsRepeatAfterLoss() bool { return s.Idempotent || s.SafeMethod
 func lossWait(id ID, run Finished) time.Duration {
 	least := infraWait << (2 * run.InfraAttempt)
 	spread := min(2*least, infraMaxWait) - least
-	return least + share(id, run.Slot, uint64(run.InfraAttempt+1)<<32|uint64(run.Attempt), spread) //nolint:gosec // Small and never negative.
+	return least + share(id, run.Slot, uint64(run.InfraAttempt+1)<<32|uint64(run.Attempt), spread)
 }
 
 // waitsForInfra reports whether the planned run repeats a due time whose last run infrastructure

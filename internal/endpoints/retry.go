@@ -124,7 +124,7 @@ func (r Retry) wait(id ID, run Finished) time.Duration {
 		bound = min(bound*2, r.MaxBackoff)
 	}
 	bound = min(bound, r.MaxBackoff)
-	return share(id, run.Slot, uint64(run.Attempt), bound) //nolint:gosec // Counted from 1.
+	return share(id, run.Slot, uint64(run.Attempt), bound)
 }
 
 // share returns a part of a bound in whole milliseconds. It is a hash of endpoint, due time and
@@ -136,5 +136,5 @@ func share(id ID, slot time.Time, attempt uint64, bound time.Duration) time.Dura
 	binary.BigEndian.PutUint64(seed[:8], uint64(slot.UnixMilli()))
 	binary.BigEndian.PutUint64(seed[8:], attempt)
 	h.Write(seed[:])
-	return time.Duration(h.Sum64()%uint64(bound.Milliseconds()+1)) * time.Millisecond //nolint:gosec // At most 24 h.
+	return time.Duration(h.Sum64()%uint64(bound.Milliseconds()+1)) * time.Millisecond
 }

@@ -16,7 +16,7 @@ func (e *Endpoint) spread(now time.Time) {
 		return
 	}
 	period := governor.Clamp(e.Spec.BaselineInterval, e.Spec.MinInterval, e.Spec.MaxInterval)
-	phase := time.Duration(e.phase()%uint64(period.Milliseconds())) * time.Millisecond //nolint:gosec // Below the period.
+	phase := time.Duration(e.phase()%uint64(period.Milliseconds())) * time.Millisecond
 	late := time.Duration((now.UnixMilli()-phase.Milliseconds())%period.Milliseconds()) * time.Millisecond
 	e.State.Anchor = now.Truncate(time.Millisecond).Add(-late)
 }

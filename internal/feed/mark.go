@@ -44,8 +44,8 @@ func (m Mark) Knows(run runs.Run) bool {
 func (m Mark) String() string {
 	p := m.Place
 	raw := make([]byte, 0, markSize)
-	raw = binary.BigEndian.AppendUint64(raw, uint64(p.TxID)) //nolint:gosec // Read back as it is.
-	raw = binary.BigEndian.AppendUint64(raw, uint64(p.Row))  //nolint:gosec // Read back as it is.
+	raw = binary.BigEndian.AppendUint64(raw, uint64(p.TxID))
+	raw = binary.BigEndian.AppendUint64(raw, uint64(p.Row))
 	raw = append(raw, p.Run[:]...)
 	raw = binary.BigEndian.AppendUint64(raw, uint64(p.At.UnixMilli()))
 	if !m.Started.IsZero() {
@@ -62,13 +62,13 @@ func ParseMark(text string) (Mark, error) {
 		return Mark{}, errs.New(errs.Malformed, "invalid_event_id", "the event id cannot be read; send the id of an event, or none")
 	}
 	m := Mark{Place: Place{
-		TxID: int64(binary.BigEndian.Uint64(raw)),     //nolint:gosec // A negative one lies before everything.
-		Row:  int64(binary.BigEndian.Uint64(raw[8:])), //nolint:gosec // A negative one lies before everything.
+		TxID: int64(binary.BigEndian.Uint64(raw)),
+		Row:  int64(binary.BigEndian.Uint64(raw[8:])),
 		Run:  [16]byte(raw[16:32]),
-		At:   time.UnixMilli(int64(binary.BigEndian.Uint64(raw[32:]))).UTC(), //nolint:gosec // Judged by whoever resumes.
+		At:   time.UnixMilli(int64(binary.BigEndian.Uint64(raw[32:]))).UTC(),
 	}}
 	if len(raw) == markSize {
-		m.Started = time.UnixMicro(int64(binary.BigEndian.Uint64(raw[placeSize:]))).UTC() //nolint:gosec // One in the future hides starts from whoever made it up.
+		m.Started = time.UnixMicro(int64(binary.BigEndian.Uint64(raw[placeSize:]))).UTC()
 		m.Run = runs.ID(raw[placeSize+8:])
 	}
 	return m, nil

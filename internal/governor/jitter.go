@@ -23,8 +23,8 @@ func offset(endpoint [16]byte, due time.Time, limit time.Duration) time.Duration
 	if limit >= time.Millisecond {
 		unit = time.Millisecond
 	}
-	units := uint64((limit-1)/unit) + 1  //nolint:gosec // Not negative; the whole units below the limit, zero included.
-	return time.Duration(h%units) * unit //nolint:gosec // Below the limit.
+	units := uint64((limit-1)/unit) + 1
+	return time.Duration(h%units) * unit
 }
 
 // mix is the step and finalizer of SplitMix64: every input bit affects about half of the output

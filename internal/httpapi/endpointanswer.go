@@ -52,7 +52,7 @@ func shownSpec(s *endpoints.Spec) map[string]any {
 func showState(out *api.Endpoint, e *endpoints.Endpoint, now time.Time) {
 	s := e.State
 	out.State = api.EndpointStateActive
-	out.FailureCount = int32(s.FailureCount) //nolint:gosec // Counts runs.
+	out.FailureCount = int32(s.FailureCount)
 	if e.PausedAt(now) {
 		out.State = api.EndpointStatePaused
 		out.PausedUntil = shownDue(s.PausedUntil)
@@ -69,13 +69,13 @@ func showState(out *api.Endpoint, e *endpoints.Endpoint, now time.Time) {
 	if r := s.Running; r != nil {
 		out.Running = &api.LiveRun{
 			RunID: runs.NewID(r.Slot, e.ID, r.Attempt, r.InfraAttempt).String(), ScheduledFor: r.Slot.UTC(),
-			Attempt: int32(r.Attempt), StartedAt: r.StartedAt.UTC(), //nolint:gosec // At most 10.
+			Attempt: int32(r.Attempt), StartedAt: r.StartedAt.UTC(),
 		}
 	}
 	if r := s.LastRun; r != nil {
 		out.LastRun = &api.LastRun{
 			RunID: runs.NewID(r.Slot, e.ID, r.Attempt, r.InfraAttempt).String(), ScheduledFor: r.Slot.UTC(), Status: api.RunStatus(r.Status),
-			Attempt: int32(r.Attempt), StartedAt: r.StartedAt.UTC(), FinishedAt: r.FinishedAt.UTC(), //nolint:gosec // At most 10.
+			Attempt: int32(r.Attempt), StartedAt: r.StartedAt.UTC(), FinishedAt: r.FinishedAt.UTC(),
 		}
 	}
 }

@@ -71,7 +71,7 @@ func (m *importer) run(ctx context.Context, w http.ResponseWriter, body io.Reade
 	defer answer.close()
 	_ = answer.controller.EnableFullDuplex() // HTTP/2 has it anyway.
 	m.out = newOutbox(answer)
-	m.counts.NextLine = int32(m.first) //nolint:gosec // Bounded by the contract.
+	m.counts.NextLine = int32(m.first)
 	err := m.read(ctx, newLines(body, answer.controller))
 	if !errors.Is(err, errOutboxFull) {
 		err = errors.Join(m.finish(err), err)
@@ -141,7 +141,7 @@ func (m *importer) flush(ctx context.Context) error {
 			break
 		}
 		m.count(o.Done)
-		m.counts.NextLine = int32(m.lines[i]) + 1 //nolint:gosec // At most 100,000.
+		m.counts.NextLine = int32(m.lines[i]) + 1
 		if err := encoder.Encode(lineResult(m.lines[i], m.batch[i], o, m.mode.DryRun)); err != nil {
 			return fmt.Errorf("writing the result of line %d: %w", m.lines[i], err)
 		}

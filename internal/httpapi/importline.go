@@ -84,7 +84,7 @@ func lineError(err error) *api.LineError {
 
 // lineResult returns the answer to a line.
 func lineResult(line int, u endpoints.Upsert, o endpoints.Outcome, dry bool) api.ImportResult {
-	r := api.ImportResult{Line: int32(line), Status: api.ImportStatus(o.Done), Key: optional(u.Key)} //nolint:gosec // At most 100,000.
+	r := api.ImportResult{Line: int32(line), Status: api.ImportStatus(o.Done), Key: optional(u.Key)}
 	if dry && (o.Done == endpoints.Created || o.Done == endpoints.Updated) {
 		r.Status = api.ImportStatusValid
 	}

@@ -44,7 +44,7 @@ func noticeAnswer(n notices.Notice) api.Notice {
 	out := api.Notice{
 		ID: n.ID.String(), Kind: api.NoticeKind(n.Kind), Rule: n.Rule, Event: api.NoticeEvent(n.Event), EndpointID: n.EndpointID.String(),
 		EndpointName: n.EndpointName, EpisodeID: n.EpisodeID.String(), OpenedAt: n.OpenedAt.UTC(), ClosedAt: shown(n.ClosedAt),
-		CreatedAt: n.CreatedAt.UTC(), State: api.NoticeState(n.State), Attempts: int32(n.Attempts), Held: n.Held, //nolint:gosec // Tens.
+		CreatedAt: n.CreatedAt.UTC(), State: api.NoticeState(n.State), Attempts: int32(n.Attempts), Held: n.Held,
 		NextAttemptAt: shown(n.NextAt), EndedAt: shown(n.EndedAt), StatusCode: numberOrNone(n.StatusCode), Error: textOrNone(n.Error),
 		Reminder: numberOrNone(n.Number),
 		Detail: api.NoticeDetail{
@@ -80,5 +80,5 @@ func numberOrNone(n int) *int32 {
 	if n == 0 {
 		return nil
 	}
-	return new(int32(n)) //nolint:gosec // Counts, and codes of three digits.
+	return new(int32(n))
 }

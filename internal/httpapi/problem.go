@@ -93,7 +93,7 @@ func routerProblem(h *echo.HTTPError) api.Problem {
 
 func newProblem(status int, code, detail string, fields []errs.Field) api.Problem {
 	p := api.Problem{
-		Type: "about:blank", Title: http.StatusText(status), Status: int32(status), //nolint:gosec // Three digits.
+		Type: "about:blank", Title: http.StatusText(status), Status: int32(status),
 		Code: code, Detail: detail,
 	}
 	if len(fields) > maxFields {

@@ -18,8 +18,8 @@ func runAnswer(r runs.Run) (api.Run, error) {
 	out := api.Run{
 		ID: r.ID.String(), EndpointID: endpoints.ID(r.EndpointID).String(), Status: api.RunStatus(o.Status),
 		ReasonCode: optional(string(o.Reason)), ScheduledFor: r.ScheduledFor.UTC(),
-		Attempt: int32(r.Attempt), Source: api.Source(r.Source), //nolint:gosec // At most 10.
-		InfraAttempt: int32(r.InfraAttempt), //nolint:gosec // At most 3.
+		Attempt: int32(r.Attempt), Source: api.Source(r.Source),
+		InfraAttempt: int32(r.InfraAttempt),
 		ClaimedAt:    shown(r.ClaimedAt), StartedAt: shown(r.StartedAt), FinishedAt: shown(r.FinishedAt),
 		ContentType: optional(o.ContentType), Error: optional(o.Error),
 	}
@@ -65,7 +65,7 @@ func runDecision(d runs.Decision) (*api.Decision, error) {
 // showExchange sets the fields of the exchange with the target.
 func showExchange(out *api.Run, o runs.Outcome) {
 	if o.StatusCode != 0 {
-		out.StatusCode = new(int32(o.StatusCode)) //nolint:gosec // Three digits.
+		out.StatusCode = new(int32(o.StatusCode))
 	}
 	out.Phases = &api.Phases{
 		DNSMs: millis(o.Phases.DNS), ConnectMs: millis(o.Phases.Connect), TLSMs: millis(o.Phases.TLS),

@@ -65,7 +65,7 @@ func eventAnswer(e runs.Event) (api.RunEvent, error) {
 		out.Status = new(api.RunStatus(e.Status))
 	}
 	if e.StatusCode != 0 {
-		out.StatusCode = new(int32(e.StatusCode)) //nolint:gosec // Three digits.
+		out.StatusCode = new(int32(e.StatusCode))
 	}
 	decision, err := runDecision(e.Decision)
 	out.Decision = decision

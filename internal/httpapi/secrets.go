@@ -71,7 +71,7 @@ func (s *Server) DeleteSecret(ctx context.Context, r api.DeleteSecretRequestObje
 
 func secretAnswer(s secrets.Secret) api.Secret {
 	out := api.Secret{
-		Name: s.Name, Description: s.Description, Version: s.Version, UsedBy: int32(s.Endpoints + s.Rules), EncryptedUnder: s.KeyID, //nolint:gosec // Counts endpoints and rules.
+		Name: s.Name, Description: s.Description, Version: s.Version, UsedBy: int32(s.Endpoints + s.Rules), EncryptedUnder: s.KeyID,
 		CreatedAt: s.CreatedAt.UTC(), CreatedBy: s.CreatedBy, UpdatedAt: s.UpdatedAt.UTC(), UpdatedBy: s.UpdatedBy, LastUsedAt: shown(s.LastUsedAt),
 	}
 	if s.LastUsedBy != [16]byte{} {

@@ -105,7 +105,7 @@ func (s *shape) integer(path string, schema *openapi3.Schema, v json.Number) (an
 		s.bad(path, codeType, message)
 		return nil, false
 	}
-	if schema.Format == "int32" && int64(int32(n)) != n { //nolint:gosec // Whether it fits is the question.
+	if schema.Format == "int32" && int64(int32(n)) != n {
 		s.unwanted = append(s.unwanted, errs.Field{Field: path, Code: "out_of_range", Message: "must be a whole number of at most 32 bits"})
 		return nil, false
 	}

@@ -60,7 +60,7 @@ func (s *Server) ListWorkers(ctx context.Context, _ api.ListWorkersRequestObject
 	for _, w := range list {
 		out.Items = append(out.Items, api.Worker{
 			ID: *workerName(w.ID), Name: w.Name, Version: w.Version, State: api.WorkerState(w.State),
-			Slots: int32(w.Slots), Busy: int32(w.Busy), //nolint:gosec // Bounded by the settings.
+			Slots: int32(w.Slots), Busy: int32(w.Busy),
 			StartedAt: w.StartedAt.UTC(), HeartbeatAt: w.HeartbeatAt.UTC().Truncate(time.Millisecond),
 		})
 	}

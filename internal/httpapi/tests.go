@@ -106,7 +106,7 @@ func testAnswer(r runs.TestResult) api.TestResult {
 		RetryAfter: shown(o.RetryAfter),
 	}
 	if r.BrokenRule >= 0 {
-		out.BrokenRule = new(int32(r.BrokenRule)) //nolint:gosec // Ten rules at most.
+		out.BrokenRule = new(int32(r.BrokenRule))
 	}
 	if r.Answer != nil {
 		out.Headers = new(map[string][]string(r.Answer))

@@ -29,7 +29,7 @@ func (s *Server) ListEndpointVersions(ctx context.Context, r api.ListEndpointVer
 	}
 	before := int64(math.MaxInt64)
 	if r.Params.Cursor != nil {
-		before = int64(binary.BigEndian.Uint64(last[8:])) //nolint:gosec // As it was written.
+		before = int64(binary.BigEndian.Uint64(last[8:]))
 	}
 	asked := limitOf(r.Params.Limit) + 1
 	found, err := s.versionsOf(ctx, r.ID, before, asked)
@@ -42,7 +42,7 @@ func (s *Server) ListEndpointVersions(ctx context.Context, r api.ListEndpointVer
 		out.Items = append(out.Items, versionAnswer(v))
 	}
 	if more {
-		binary.BigEndian.PutUint64(last[8:], uint64(found[len(found)-1].Number)) //nolint:gosec // Counts from 1.
+		binary.BigEndian.PutUint64(last[8:], uint64(found[len(found)-1].Number))
 		out.NextCursor = new(cursor(last, digest))
 	}
 	return out, nil

@@ -133,7 +133,7 @@ func (m *matcher) find(at int) (from, to int, found bool) {
 		}
 		here, width := m.rune(at)
 		if !found {
-			m.add(m.now, thread{uint32(m.prog.Start), at}, syntax.EmptyOpContext(before, here)) //nolint:gosec // Of a bounded program.
+			m.add(m.now, thread{uint32(m.prog.Start), at}, syntax.EmptyOpContext(before, here))
 		}
 		after, _ := m.rune(at + width)
 		if began, ended := m.step(here, syntax.EmptyOpContext(here, after)); ended {
@@ -197,7 +197,7 @@ func (m *matcher) add(q *queue, t thread, holds syntax.EmptyOp) {
 		if m.left--; q.has(t.pc) {
 			return
 		}
-		q.sparse[t.pc] = uint32(len(q.dense)) //nolint:gosec // Of a bounded program.
+		q.sparse[t.pc] = uint32(len(q.dense))
 		q.dense = append(q.dense, t)
 		inst := &m.prog.Inst[t.pc]
 		switch inst.Op {

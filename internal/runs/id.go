@@ -23,7 +23,7 @@ func NewID(slot time.Time, endpoint [16]byte, attempt, infra int) ID {
 	ms := slot.UnixMilli()
 	copy(seed[:16], endpoint[:])
 	binary.BigEndian.PutUint64(seed[16:], uint64(ms))
-	binary.BigEndian.PutUint64(seed[24:], uint64(infra)<<32|uint64(attempt)) //nolint:gosec // Small and never negative.
+	binary.BigEndian.PutUint64(seed[24:], uint64(infra)<<32|uint64(attempt))
 	sum := sha256.Sum256(seed[:])
 
 	var id ID
@@ -53,5 +53,5 @@ func (id ID) String() string { return idKind.String(id) }
 func (id ID) Slot() time.Time {
 	var stamp [8]byte
 	copy(stamp[2:], id[:6])
-	return time.UnixMilli(int64(binary.BigEndian.Uint64(stamp[:]))).UTC() //nolint:gosec // 48 bits always fit.
+	return time.UnixMilli(int64(binary.BigEndian.Uint64(stamp[:]))).UTC()
 }

@@ -52,7 +52,7 @@ func (f *field) hashRange() string {
 // times of existing schedules.
 func (f *field) phase(id [16]byte, n int) int {
 	sum := sha256.Sum256(fmt.Appendf(id[:], "/%s", f.name))
-	return int(binary.BigEndian.Uint64(sum[:8]) % uint64(n)) //nolint:gosec // Below n, which is at most 60.
+	return int(binary.BigEndian.Uint64(sum[:8]) % uint64(n))
 }
 
 // members returns the positions of the set bits, smallest first.

@@ -243,7 +243,7 @@ func readPercent(to, text []byte) ([]byte, int) {
 	if !ok {
 		return to, 0
 	}
-	return append(to, byte(n)), 3 //nolint:gosec // Two digits are a byte.
+	return append(to, byte(n)), 3
 }
 
 func begunPercent(text []byte) bool {

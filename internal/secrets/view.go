@@ -10,7 +10,7 @@ import (
 type span struct{ begin, end int32 }
 
 func spanOf(begin, end int) span {
-	return span{int32(begin), int32(end)} //nolint:gosec // Bodies have a megabyte at most.
+	return span{int32(begin), int32(end)}
 }
 
 // without returns a text with the mask in place of the found spans, or the text itself if there are

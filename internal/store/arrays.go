@@ -52,7 +52,7 @@ func (q *arrayCodec[T]) Encode(value any, buffer []byte) ([]byte, error) {
 	if total > cap(buffer)-len(buffer) {
 		buffer = q.scratch.extend(buffer, total)
 	}
-	for _, number := range []uint32{1, nulls, q.ElementType.OID, uint32(len(list)), 1} { //nolint:gosec // Postgres bounds the length of an array.
+	for _, number := range []uint32{1, nulls, q.ElementType.OID, uint32(len(list)), 1} {
 		buffer = binary.BigEndian.AppendUint32(buffer, number)
 	}
 	for _, element := range list {
@@ -60,7 +60,7 @@ func (q *arrayCodec[T]) Encode(value any, buffer []byte) ([]byte, error) {
 			buffer = binary.BigEndian.AppendUint32(buffer, 1<<32-1)
 			continue
 		}
-		buffer = binary.BigEndian.AppendUint32(buffer, uint32(q.size(element))) //nolint:gosec // Likewise.
+		buffer = binary.BigEndian.AppendUint32(buffer, uint32(q.size(element)))
 		buffer = q.write(buffer, element)
 	}
 	return buffer, nil
@@ -118,11 +118,11 @@ func quickArrays(m *pgtype.Map) {
 	c := arrayRegistry{types: m, scratch: &scratch{most: maxArrays}}
 	fixed(c, "uuid", 16, func(buffer []byte, id [16]byte) []byte { return append(buffer, id[:]...) })
 	fixed(c, "timestamptz", 8, func(buffer []byte, at time.Time) []byte {
-		return binary.BigEndian.AppendUint64(buffer, uint64(at.UnixMicro()-epoch)) //nolint:gosec // The wire format is two's complement.
+		return binary.BigEndian.AppendUint64(buffer, uint64(at.UnixMicro()-epoch))
 	})
-	fixed(c, "int2", 2, func(buffer []byte, n int16) []byte { return binary.BigEndian.AppendUint16(buffer, uint16(n)) }) //nolint:gosec // Likewise.
-	fixed(c, "int4", 4, func(buffer []byte, n int32) []byte { return binary.BigEndian.AppendUint32(buffer, uint32(n)) }) //nolint:gosec // Likewise.
-	fixed(c, "int8", 8, func(buffer []byte, n int64) []byte { return binary.BigEndian.AppendUint64(buffer, uint64(n)) }) //nolint:gosec // Likewise.
+	fixed(c, "int2", 2, func(buffer []byte, n int16) []byte { return binary.BigEndian.AppendUint16(buffer, uint16(n)) })
+	fixed(c, "int4", 4, func(buffer []byte, n int32) []byte { return binary.BigEndian.AppendUint32(buffer, uint32(n)) })
+	fixed(c, "int8", 8, func(buffer []byte, n int64) []byte { return binary.BigEndian.AppendUint64(buffer, uint64(n)) })
 	fixed(c, "tid", 6, func(buffer []byte, place pgtype.TID) []byte {
 		return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint32(buffer, place.BlockNumber), place.OffsetNumber)
 	})

@@ -29,7 +29,7 @@ func (s *AuditLog) List(ctx context.Context, f auditlog.Filter) ([]auditlog.Entr
 		ObjectID:   optionalText(f.ObjectID),
 		ObjectKind: optionalText(string(f.Kind)),
 		Action:     optionalText(string(f.Action)),
-		MaxRows:    int32(f.Limit), //nolint:gosec // At most 500.
+		MaxRows:    int32(f.Limit),
 		KeyID:      given(f.KeyID),
 	}
 	if !f.From.IsZero() {

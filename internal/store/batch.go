@@ -186,16 +186,16 @@ func (b *batch) plan(e *endpoints.Endpoint, keep bool) {
 	n.EndpointIds = append(n.EndpointIds, e.ID)
 	n.PlannedAt = append(n.PlannedAt, s.Due.At)
 	n.Slot = append(n.Slot, s.Due.Slot)
-	n.Attempt = append(n.Attempt, int16(s.Due.Attempt))                //nolint:gosec // At most 10.
-	n.InfraAttempt = append(n.InfraAttempt, int16(s.Due.InfraAttempt)) //nolint:gosec // At most 3.
+	n.Attempt = append(n.Attempt, int16(s.Due.Attempt))
+	n.InfraAttempt = append(n.InfraAttempt, int16(s.Due.InfraAttempt))
 	n.Source = append(n.Source, string(s.Due.Source))
 	n.Anchor = append(n.Anchor, s.Anchor)
-	n.FailureCount = append(n.FailureCount, int32(s.FailureCount)) //nolint:gosec // Counts runs.
+	n.FailureCount = append(n.FailureCount, int32(s.FailureCount))
 	n.ManualAt = append(n.ManualAt, manualAt(&e.State))
 	n.RetryAfter = append(n.RetryAfter, s.RetryAfter)
 	n.LastSlot = append(n.LastSlot, s.LastSlot)
-	n.LastAttempt = append(n.LastAttempt, int16(s.LastRun.Attempt))                //nolint:gosec // At most 10.
-	n.LastInfraAttempt = append(n.LastInfraAttempt, int16(s.LastRun.InfraAttempt)) //nolint:gosec // At most 3.
+	n.LastAttempt = append(n.LastAttempt, int16(s.LastRun.Attempt))
+	n.LastInfraAttempt = append(n.LastInfraAttempt, int16(s.LastRun.InfraAttempt))
 	n.LastStatus = append(n.LastStatus, s.LastRun.Status)
 	n.LastStartedAt = append(n.LastStartedAt, s.LastRun.StartedAt)
 	n.LastFinishedAt = append(n.LastFinishedAt, s.LastRun.FinishedAt)
@@ -213,7 +213,7 @@ func (b *batch) plan(e *endpoints.Endpoint, keep bool) {
 func (b *batch) write(ctx context.Context, tx pgx.Tx) error {
 	b.next.WorkerID, b.next.Now, b.next.At = b.worker, b.now, b.db.now()
 	b.next.Locked = !b.optimistic
-	b.next.LockTtlMs = int32(b.lockTTL.Milliseconds()) //nolint:gosec // Minutes at most.
+	b.next.LockTtlMs = int32(b.lockTTL.Milliseconds())
 	var rows []*dbsqlc.ScheduleFinishRow
 	plan := func(q dbsqlc.DBTX) (err error) {
 		rows, err = b.db.q.ScheduleFinish(ctx, q, b.next)

@@ -84,8 +84,8 @@ func (b *bulk) changed(before, after *endpoints.Endpoint, planned *endpoints.Rec
 	r.EndpointIds = append(r.EndpointIds, after.ID)
 	r.PlannedAt = append(r.PlannedAt, due.At)
 	r.Slot = append(r.Slot, due.Slot)
-	r.Attempt = append(r.Attempt, int16(due.Attempt))                //nolint:gosec // At most 10.
-	r.InfraAttempt = append(r.InfraAttempt, int16(due.InfraAttempt)) //nolint:gosec // At most 3.
+	r.Attempt = append(r.Attempt, int16(due.Attempt))
+	r.InfraAttempt = append(r.InfraAttempt, int16(due.InfraAttempt))
 	r.Source = append(r.Source, string(due.Source))
 	r.Version = append(r.Version, after.Version)
 	r.LockMs = append(r.LockMs, lockMs(after.Spec))

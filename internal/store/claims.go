@@ -64,7 +64,7 @@ func (s *Claims) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim
 // due claims the earliest due endpoints of all tenants, or up to r.Share of each tenant in
 // r.Tenants.
 func (s *Claims) due(ctx context.Context, q dbsqlc.DBTX, r claims.Request) ([]*dbsqlc.ScheduleClaimDueRow, error) {
-	lock, ahead, now := int32(r.LockTTL.Milliseconds()), r.Horizon.Milliseconds(), s.db.now() //nolint:gosec // Minutes at most.
+	lock, ahead, now := int32(r.LockTTL.Milliseconds()), r.Horizon.Milliseconds(), s.db.now()
 	if len(r.Tenants) == 0 {
 		return s.db.q.ScheduleClaimDue(ctx, q, dbsqlc.ScheduleClaimDueParams{
 			WorkerID:  r.Worker,
@@ -73,7 +73,7 @@ func (s *Claims) due(ctx context.Context, q dbsqlc.DBTX, r claims.Request) ([]*d
 			Until:     optional(r.Until),
 			FromAt:    optional(r.From),
 			HorizonMs: ahead,
-			MaxRows:   int32(r.Limit), //nolint:gosec // Bounded by the caller.
+			MaxRows:   int32(r.Limit),
 		})
 	}
 	rows, err := s.db.q.ScheduleClaimShares(ctx, q, dbsqlc.ScheduleClaimSharesParams{
@@ -82,7 +82,7 @@ func (s *Claims) due(ctx context.Context, q dbsqlc.DBTX, r claims.Request) ([]*d
 		Now:       now,
 		Until:     optional(r.Until),
 		HorizonMs: ahead,
-		Share:     int32(r.Share), //nolint:gosec // Bounded by the caller.
+		Share:     int32(r.Share),
 		TenantIds: r.Tenants,
 	})
 	list := make([]*dbsqlc.ScheduleClaimDueRow, len(rows))
@@ -131,7 +131,7 @@ func (s *Claims) release(ctx context.Context, worker [16]byte, list []claims.Cla
 func (s *Claims) ExtendLocks(ctx context.Context, worker [16]byte, held []claims.Held, ttl time.Duration) (kept, over [][16]byte, err error) {
 	params := dbsqlc.RunExtendLocksParams{
 		WorkerID:  worker,
-		LockTtlMs: int32(ttl.Milliseconds()), //nolint:gosec // Minutes at most.
+		LockTtlMs: int32(ttl.Milliseconds()),
 		Now:       s.db.now(),
 	}
 	for _, h := range held {

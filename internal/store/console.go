@@ -123,7 +123,7 @@ func (c *Console) Sparks(ctx context.Context, tenant [16]byte, ids [][16]byte, e
 			TenantID:    tenant,
 			EndpointIds: ids,
 			FromAt:      now.Add(-consoleSparkDays),
-			PerEndpoint: int32(each), //nolint:gosec // A few dozen.
+			PerEndpoint: int32(each),
 		})
 		if err != nil {
 			return fmt.Errorf("reading the newest runs of %d endpoints: %w", len(ids), err)

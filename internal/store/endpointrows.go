@@ -115,7 +115,7 @@ func object(m map[string]string) json.RawMessage {
 }
 
 func lockMs(s endpoints.Spec) int32 {
-	return int32((s.MaxExecutionTime + lockSlack).Milliseconds()) //nolint:gosec // At most 30 min.
+	return int32((s.MaxExecutionTime + lockSlack).Milliseconds())
 }
 
 func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

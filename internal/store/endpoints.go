@@ -70,7 +70,7 @@ func (s *Endpoints) inserts(ctx context.Context, act auditlog.Act, e *endpoints.
 		Slot:       planned.Due.Slot,
 		Version:    e.Version,
 		LockMs:     lockMs(e.Spec),
-		Attempt:    int16(planned.Due.Attempt), //nolint:gosec // At most 10.
+		Attempt:    int16(planned.Due.Attempt),
 		Source:     string(planned.Due.Source),
 	}
 	decision, err := decisionRow(e, planned)
@@ -129,7 +129,7 @@ func (s *Endpoints) List(ctx context.Context, f endpoints.Filter) (list []*endpo
 			Key:      optionalText(f.Key),
 			Name:     optionalText(f.Name),
 			State:    f.State,
-			MaxRows:  int32(f.Limit), //nolint:gosec // At most 500.
+			MaxRows:  int32(f.Limit),
 		}
 		if f.NamePrefix != "" {
 			params.NameLike = new(likePrefix(f.NamePrefix))

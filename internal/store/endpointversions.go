@@ -16,7 +16,7 @@ func (s *Endpoints) Versions(ctx context.Context, tenant [16]byte, id endpoints.
 		EndpointID: id,
 		TenantID:   tenant,
 		Before:     before,
-		MaxRows:    int32(limit) + 1, //nolint:gosec // At most 500.
+		MaxRows:    int32(limit) + 1,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing the versions of endpoint %s: %w", id, translate(err))

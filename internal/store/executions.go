@@ -237,10 +237,10 @@ func (s *Executions) Beat(ctx context.Context, p dispatch.Presence) error {
 		Version:  p.Version,
 		State:    string(p.State),
 		Now:      s.db.now(),
-		Slots:    int32(p.Slots),    //nolint:gosec // Thousands at most.
-		Busy:     int32(p.Busy),     //nolint:gosec // Thousands at most.
-		MaxSlots: int32(p.MaxSlots), //nolint:gosec // Thousands at most.
-		Queued:   int32(p.Queued),   //nolint:gosec // Thousands at most.
+		Slots:    int32(p.Slots),
+		Busy:     int32(p.Busy),
+		MaxSlots: int32(p.MaxSlots),
+		Queued:   int32(p.Queued),
 	}))
 }
 

@@ -150,7 +150,7 @@ func (l feedScan) changes(ctx context.Context) ([]feed.Event, error) {
 		Until:      l.until,
 		EndpointID: given(l.q.EndpointID),
 		Kinds:      kinds,
-		MaxRows:    int32(l.q.Limit), //nolint:gosec // Hundreds.
+		MaxRows:    int32(l.q.Limit),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading events: %w", err)
@@ -197,7 +197,7 @@ func (l feedScan) finished(ctx context.Context) ([]feed.Event, *feed.Place, erro
 		AfterTxid: l.q.After.TxID,
 		AfterID:   after,
 		Until:     l.until,
-		MaxRows:   int32(limit), //nolint:gosec // Hundreds.
+		MaxRows:   int32(limit),
 	})
 	if err != nil {
 		return nil, nil, fmt.Errorf("listing finished runs: %w", err)

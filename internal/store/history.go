@@ -28,8 +28,8 @@ func (h *history) add(run runs.Run, version int64, failures int, decided *endpoi
 	r.ScheduledFor = append(r.ScheduledFor, run.ScheduledFor)
 	r.EndpointIds = append(r.EndpointIds, run.EndpointID)
 	r.TenantIds = append(r.TenantIds, run.TenantID)
-	r.Attempts = append(r.Attempts, int16(run.Attempt))                //nolint:gosec // At most 10.
-	r.InfraAttempts = append(r.InfraAttempts, int16(run.InfraAttempt)) //nolint:gosec // At most 3.
+	r.Attempts = append(r.Attempts, int16(run.Attempt))
+	r.InfraAttempts = append(r.InfraAttempts, int16(run.InfraAttempt))
 	r.Sources = append(r.Sources, run.Source)
 	r.Tokens = append(r.Tokens, run.ClaimToken)
 	r.WorkerIds = append(r.WorkerIds, run.WorkerID)
@@ -38,7 +38,7 @@ func (h *history) add(run runs.Run, version int64, failures int, decided *endpoi
 	r.FinishedAt = append(r.FinishedAt, run.FinishedAt)
 	r.Statuses = append(r.Statuses, string(o.Status))
 	r.Reasons = append(r.Reasons, string(o.Reason))
-	r.StatusCodes = append(r.StatusCodes, int16(o.StatusCode)) //nolint:gosec // Three digits.
+	r.StatusCodes = append(r.StatusCodes, int16(o.StatusCode))
 	r.DnsUs = append(r.DnsUs, micros(o.Phases.DNS))
 	r.ConnectUs = append(r.ConnectUs, micros(o.Phases.Connect))
 	r.TlsUs = append(r.TlsUs, micros(o.Phases.TLS))
@@ -48,14 +48,14 @@ func (h *history) add(run runs.Run, version int64, failures int, decided *endpoi
 	r.Truncated = append(r.Truncated, o.Truncated)
 	r.Errors = append(r.Errors, storable(o.Error))
 	r.Versions = append(r.Versions, version)
-	r.FailureCounts = append(r.FailureCounts, int32(failures)) //nolint:gosec // Counts runs.
+	r.FailureCounts = append(r.FailureCounts, int32(failures))
 	var skipped runs.Skips
 	if run.Skipped != nil {
 		skipped = *run.Skipped
 	}
 	r.SkippedFrom = append(r.SkippedFrom, skipped.From)
 	r.SkippedCounts = append(r.SkippedCounts, skipped.Count)
-	r.BodyDigests = append(r.BodyDigests, int64(o.BodyDigest)) //nolint:gosec // Only the bits matter.
+	r.BodyDigests = append(r.BodyDigests, int64(o.BodyDigest))
 	h.addDecision(decided)
 	if len(o.Body)+len(o.Tail) > 0 {
 		b := &h.bodies
@@ -111,7 +111,7 @@ func (h *history) tell() {
 	for _, i := range order {
 		n := len(r.NewsTenants) - 1
 		if n < 0 || r.NewsTenants[n] != r.TenantIds[i] || r.NewsLast[n]-r.NewsFirst[n]+1 == runsPerNews {
-			place := int32(len(r.NewsRuns)) //nolint:gosec // Hundreds.
+			place := int32(len(r.NewsRuns))
 			r.NewsTenants, r.NewsFirst, r.NewsLast = append(r.NewsTenants, r.TenantIds[i]), append(r.NewsFirst, place+1), append(r.NewsLast, place)
 			n++
 		}

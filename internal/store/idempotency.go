@@ -84,7 +84,7 @@ func (s *Idempotency) Complete(ctx context.Context, a idempotency.Attempt, answe
 		Route:    a.Route,
 		KeyHash:  a.Hash[:],
 		Token:    a.Token,
-		Status:   int16(answer.Status), //nolint:gosec // Three digits.
+		Status:   int16(answer.Status),
 		Headers:  object(answer.Header),
 		Body:     answer.Body,
 		Sealed:   answer.Sealed,

@@ -64,7 +64,7 @@ func readInstant(raw []byte) (time.Time, error) {
 	if len(raw) != 8 {
 		return time.Time{}, fmt.Errorf("decode a timestamp: %d bytes instead of 8", len(raw))
 	}
-	micros := int64(binary.BigEndian.Uint64(raw)) //nolint:gosec // The wire format is two's complement.
+	micros := int64(binary.BigEndian.Uint64(raw))
 	if micros == math.MaxInt64 || micros == math.MinInt64 {
 		return time.Time{}, errors.New("decode a timestamp: infinity is not supported")
 	}

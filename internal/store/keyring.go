@@ -85,7 +85,7 @@ func (s *Keys) ListKeys(ctx context.Context, f auth.KeyFilter) (list []auth.Key,
 			Before:   given(f.Before),
 			State:    string(f.State),
 			Now:      s.db.now(),
-			MaxRows:  int32(f.Limit), //nolint:gosec // At most 500.
+			MaxRows:  int32(f.Limit),
 		})
 		if err != nil {
 			return fmt.Errorf("listing keys: %w", err)

@@ -15,8 +15,8 @@ import (
 func (s *Sweeps) ClampClaims(ctx context.Context, ttl time.Duration, limit int) (int, error) {
 	rows, err := s.db.q.ScheduleClampLocks(ctx, s.db.sweeps, dbsqlc.ScheduleClampLocksParams{
 		Now:       s.db.now(),
-		LockTtlMs: int32(ttl.Milliseconds()), //nolint:gosec // Minutes at most.
-		MaxRows:   int32(limit),              //nolint:gosec // Thousands at most.
+		LockTtlMs: int32(ttl.Milliseconds()),
+		MaxRows:   int32(limit),
 	})
 	return int(rows), translate(err)
 }
@@ -24,7 +24,7 @@ func (s *Sweeps) ClampClaims(ctx context.Context, ttl time.Duration, limit int) 
 // ClampRuns implements zombie.Locks. It does the same for live runs and for heartbeats.
 func (s *Sweeps) ClampRuns(ctx context.Context, ttl time.Duration) (int, error) {
 	live, err := s.db.q.RunClampLocks(ctx, s.db.sweeps, dbsqlc.RunClampLocksParams{
-		Now: s.db.now(), LockTtlMs: int32(ttl.Milliseconds()), //nolint:gosec // Minutes at most.
+		Now: s.db.now(), LockTtlMs: int32(ttl.Milliseconds()),
 	})
 	if err != nil {
 		return 0, fmt.Errorf("clamping the locks of live runs: %w", translate(err))
@@ -42,7 +42,7 @@ func (s *Sweeps) FreeStuck(ctx context.Context, over time.Duration, limit int) (
 	found, err := s.db.q.ScheduleListStuck(ctx, s.db.sweeps, dbsqlc.ScheduleListStuckParams{
 		Now:     s.db.now(),
 		StuckMs: over.Milliseconds(),
-		MaxRows: int32(limit), //nolint:gosec // 100.
+		MaxRows: int32(limit),
 	})
 	if err != nil || len(found) == 0 {
 		return 0, translate(err)

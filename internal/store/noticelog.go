@@ -28,7 +28,7 @@ func (s *Notices) ListNotices(ctx context.Context, f notices.Filter) (list []not
 			Rule:       optionalText(f.Rule),
 			State:      optionalText(string(f.State)),
 			Before:     given(f.Before),
-			MaxRows:    int32(f.Limit), //nolint:gosec // At most 500.
+			MaxRows:    int32(f.Limit),
 		})
 		if err != nil {
 			return fmt.Errorf("listing notices: %w", err)

@@ -26,9 +26,9 @@ func (s *Notices) Claim(ctx context.Context, room notices.Capacity, lock time.Du
 		Now:         s.db.now(),
 		LockMs:      lock.Milliseconds(),
 		LookRows:    noticeCandidates,
-		MaxRows:     int32(room.Limit),     //nolint:gosec // Tens.
-		PerRule:     int32(room.PerRule),   //nolint:gosec // Tens.
-		PerTenant:   int32(room.PerTenant), //nolint:gosec // Tens.
+		MaxRows:     int32(room.Limit),
+		PerRule:     int32(room.PerRule),
+		PerTenant:   int32(room.PerTenant),
 		FullRules:   notNull(room.FullRules),
 		FullTenants: notNull(room.FullTenants),
 	})
@@ -130,7 +130,7 @@ func (s *Notices) End(ctx context.Context, p *notices.Delivery, state notices.St
 		ClaimToken: p.Token,
 		State:      string(state),
 		Now:        s.db.now(),
-		Attempts:   int32(p.Attempts), //nolint:gosec // At most tens.
+		Attempts:   int32(p.Attempts),
 		StatusCode: answeredWith(r),
 		Error:      storable(cmp.Or(r.Error, r.Note)),
 	})
@@ -148,7 +148,7 @@ func (s *Notices) Postpone(ctx context.Context, p *notices.Delivery, wait time.D
 		ClaimToken: p.Token,
 		Now:        s.db.now(),
 		WaitMs:     wait.Milliseconds(),
-		Attempts:   int32(p.Attempts), //nolint:gosec // At most tens.
+		Attempts:   int32(p.Attempts),
 		StatusCode: answeredWith(r),
 		Error:      storable(r.Error),
 		Held:       held,
@@ -163,7 +163,7 @@ func answeredWith(r notices.Result) *int32 {
 	if r.StatusCode == 0 {
 		return nil
 	}
-	return new(int32(r.StatusCode)) //nolint:gosec // Three digits.
+	return new(int32(r.StatusCode))
 }
 
 // maxBacklog bounds the count of a backlog, because counting more takes time.

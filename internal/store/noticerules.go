@@ -300,7 +300,7 @@ func (s *Notices) ListRules(ctx context.Context, f notices.PageFilter) ([]notice
 	rows, err := s.db.q.NoticeRuleList(ctx, s.db.pool, dbsqlc.NoticeRuleListParams{
 		TenantID: f.TenantID,
 		After:    f.After,
-		MaxRows:  int32(f.Limit), //nolint:gosec // At most 500.
+		MaxRows:  int32(f.Limit),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing notice rules: %w", translate(err))

@@ -145,7 +145,7 @@ func (s *Notices) ListWindows(ctx context.Context, f notices.PageFilter) ([]noti
 	rows, err := s.db.q.WindowList(ctx, s.db.pool, dbsqlc.WindowListParams{
 		TenantID: f.TenantID,
 		After:    f.After,
-		MaxRows:  int32(f.Limit), //nolint:gosec // At most 500.
+		MaxRows:  int32(f.Limit),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing maintenance windows: %w", translate(err))

@@ -57,7 +57,7 @@ func (db *DB) oneOffWrites(ctx context.Context, e *endpoints.Endpoint, author st
 	if item := q.Retried; item != nil {
 		p := dbsqlc.OneOffRequeueParams{
 			EndpointID: e.ID, Slot: item.Slot, RunID: runIDOf(e.ID, item), NotBefore: item.At,
-			Attempt: int16(item.Attempt), InfraAttempt: int16(item.InfraAttempt), //nolint:gosec // At most 10.
+			Attempt: int16(item.Attempt), InfraAttempt: int16(item.InfraAttempt),
 		}
 		list = append(list, func(tx dbsqlc.DBTX) error { return db.q.OneOffRequeue(ctx, tx, p) })
 	}

@@ -136,7 +136,7 @@ func (s *PlannerQueue) urgeGroups(ctx context.Context, tx pgx.Tx, now time.Time,
 // Claim implements planner.Queue.
 func (s *PlannerQueue) Claim(ctx context.Context, limit int) ([]planner.Claim, error) {
 	rows, err := s.db.q.PlannerClaim(ctx, s.db.pool, dbsqlc.PlannerClaimParams{
-		Now: s.db.now(), MaxRows: int32(limit), PlannerID: s.id, LockMs: s.lock.Milliseconds(), //nolint:gosec // At most the number of slots.
+		Now: s.db.now(), MaxRows: int32(limit), PlannerID: s.id, LockMs: s.lock.Milliseconds(),
 	})
 	if err != nil {
 		return nil, translate(err)

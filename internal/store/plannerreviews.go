@@ -40,7 +40,7 @@ func (s *PlannerReviews) Sessions(ctx context.Context, f planner.SessionFilter) 
 		}
 		rows, err := s.db.q.PlannerSessionList(ctx, tx, dbsqlc.PlannerSessionListParams{
 			TenantID: f.TenantID, EndpointID: given(f.EndpointID), Outcome: optionalText(string(f.Outcome)), Before: given(f.Before),
-			MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
+			MaxRows: int32(f.Limit),
 		})
 		if err != nil {
 			return fmt.Errorf("listing sessions: %w", err)
@@ -109,7 +109,7 @@ func (s *PlannerReviews) Suggestions(ctx context.Context, f planner.SuggestionFi
 func suggestionPage(f planner.SuggestionFilter, now time.Time) dbsqlc.PlannerSuggestionListParams {
 	p := dbsqlc.PlannerSuggestionListParams{
 		TenantID: f.TenantID, EndpointID: given(f.EndpointID), Before: given(f.Before),
-		MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
+		MaxRows: int32(f.Limit),
 	}
 	switch f.State {
 	case planner.Pending, planner.Replaced:

@@ -17,9 +17,9 @@ import (
 func (db *DB) replan(ctx context.Context, tx dbsqlc.DBTX, e *endpoints.Endpoint) error {
 	s := e.State
 	rows, err := db.q.ScheduleReplan(ctx, tx, dbsqlc.ScheduleReplanParams{
-		EndpointID: e.ID, PlannedAt: s.Due.At, Slot: s.Due.Slot, Attempt: int16(s.Due.Attempt), Source: string(s.Due.Source), //nolint:gosec // At most 10.
-		InfraAttempt: int16(s.Due.InfraAttempt),                                              //nolint:gosec // At most 3.
-		Version:      e.Version, LockMs: lockMs(e.Spec), FailureCount: int32(s.FailureCount), //nolint:gosec // Counts runs.
+		EndpointID: e.ID, PlannedAt: s.Due.At, Slot: s.Due.Slot, Attempt: int16(s.Due.Attempt), Source: string(s.Due.Source),
+		InfraAttempt: int16(s.Due.InfraAttempt),
+		Version:      e.Version, LockMs: lockMs(e.Spec), FailureCount: int32(s.FailureCount),
 		PausedUntil: optional(s.PausedUntil), PauseReason: optionalText(s.PauseReason),
 		ManualAt: optional(manualAt(&s)), RetryAfter: optional(s.RetryAfter), AccountedUntil: optional(s.AccountedUntil), Hinted: s.Hinted(),
 	})

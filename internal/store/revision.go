@@ -243,7 +243,7 @@ func (s *Endpoints) planWrite(ctx context.Context, e *endpoints.Endpoint, planne
 		return func(q dbsqlc.DBTX) error { return s.db.replan(ctx, q, e) }
 	}
 	record := dbsqlc.ScheduleRecordParams{
-		EndpointID: e.ID, Version: e.Version, LockMs: lockMs(e.Spec), FailureCount: int32(e.State.FailureCount), //nolint:gosec // Counts runs.
+		EndpointID: e.ID, Version: e.Version, LockMs: lockMs(e.Spec), FailureCount: int32(e.State.FailureCount),
 		PausedUntil: optional(e.State.PausedUntil), PauseReason: optionalText(e.State.PauseReason),
 		ManualAt: optional(manualAt(&e.State)), RetryAfter: optional(e.State.RetryAfter),
 		AccountedUntil: optional(e.State.AccountedUntil), Hinted: e.State.Hinted(),

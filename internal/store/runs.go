@@ -68,7 +68,7 @@ func endsOf(f runs.Filter) []runs.Status {
 func (s *Runs) live(ctx context.Context, tx pgx.Tx, f runs.Filter) ([]runs.Run, error) {
 	rows, err := s.db.q.RunListLive(ctx, tx, dbsqlc.RunListLiveParams{
 		TenantID: f.TenantID, EndpointID: given(f.EndpointID), Before: given(f.Before), FromAt: optional(f.From), ToAt: optional(f.To),
-		MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
+		MaxRows: int32(f.Limit),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing live runs: %w", err)
@@ -84,7 +84,7 @@ func (s *Runs) live(ctx context.Context, tx pgx.Tx, f runs.Filter) ([]runs.Run, 
 func (s *Runs) waiting(ctx context.Context, tx pgx.Tx, f runs.Filter) ([]runs.Run, error) {
 	rows, err := s.db.q.OneOffListWaiting(ctx, tx, dbsqlc.OneOffListWaitingParams{
 		TenantID: f.TenantID, EndpointID: given(f.EndpointID), Before: given(f.Before), FromAt: optional(f.From), ToAt: optional(f.To),
-		MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
+		MaxRows: int32(f.Limit),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing waiting one-off runs: %w", err)
@@ -106,7 +106,7 @@ func (s *Runs) finished(ctx context.Context, tx pgx.Tx, f runs.Filter, status ru
 	}
 	rows, err := s.db.q.RunList(ctx, tx, dbsqlc.RunListParams{
 		TenantID: f.TenantID, EndpointID: given(f.EndpointID), Status: optionalText(string(status)), Before: given(f.Before),
-		FromAt: optional(f.From), ToAt: optional(to), MaxRows: int32(f.Limit), //nolint:gosec // At most 500.
+		FromAt: optional(f.From), ToAt: optional(to), MaxRows: int32(f.Limit),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing runs: %w", err)
@@ -202,5 +202,5 @@ func waitingRunOf(row *dbsqlc.OneOffListWaitingRow) runs.Run {
 func us(n int32) time.Duration { return time.Duration(n) * time.Microsecond }
 
 func digest(n *int64) uint64 {
-	return uint64(orZero(n)) //nolint:gosec // 64 bits are 64 bits.
+	return uint64(orZero(n))
 }

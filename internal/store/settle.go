@@ -28,7 +28,7 @@ func (s *Sweeps) ListLost(ctx context.Context, q zombie.Search) ([]zombie.Lost, 
 	rows, err := s.db.q.RunListLost(ctx, s.db.sweeps, dbsqlc.RunListLostParams{
 		Now: s.db.now(), ByDeadline: q.ByDeadline, DistrustDeadlines: q.Signal.ClockStepped, DistrustSilence: !q.Signal.TrustSilence,
 		StaleAfterMs: q.Signal.StaleAfter.Milliseconds(), ValveMs: valve(q.Signal),
-		ExceptIds: notNull(q.Except), MaxRows: int32(q.Limit), //nolint:gosec // 100.
+		ExceptIds: notNull(q.Except), MaxRows: int32(q.Limit),
 	})
 	if err != nil {
 		return nil, translate(err)

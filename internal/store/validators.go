@@ -27,7 +27,7 @@ func (s *Executions) attachValidators(ctx context.Context, targets map[[16]byte]
 	}
 	for _, row := range rows {
 		t := *targets[row.EndpointID]
-		if uint64(row.Request) != t.Asks.Request { //nolint:gosec // 64 bits are 64 bits.
+		if uint64(row.Request) != t.Asks.Request {
 			continue
 		}
 		t.Asks = &runs.Validators{Request: t.Asks.Request, ETag: row.Etag, LastModified: row.LastModified}
@@ -45,7 +45,7 @@ func (v *validators) add(run runs.Run) {
 		return
 	}
 	v.rows.EndpointIds = append(v.rows.EndpointIds, run.EndpointID)
-	v.rows.Requests = append(v.rows.Requests, int64(found.Request)) //nolint:gosec // 64 bits are 64 bits.
+	v.rows.Requests = append(v.rows.Requests, int64(found.Request))
 	v.rows.Etags = append(v.rows.Etags, found.ETag)
 	v.rows.LastModified = append(v.rows.LastModified, found.LastModified)
 }

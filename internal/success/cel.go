@@ -132,7 +132,7 @@ func compilePatterns(expression ast.Expr, budget *pattern.Budget) (steps map[str
 			message = "has a pattern that cannot be used: it " + err.Error()
 			return
 		}
-		steps[text] = uint64(compiled.Steps()) //nolint:gosec // It is no less than nothing.
+		steps[text] = uint64(compiled.Steps())
 	}))
 	return steps, message
 }

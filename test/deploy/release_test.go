@@ -94,7 +94,7 @@ func TestReleaseRehearsal(t *testing.T) {
 // unpack writes the files of an archive into a folder and returns their names.
 func unpack(t *testing.T, archive, folder string) []string {
 	t.Helper()
-	f, err := os.Open(archive) //nolint:gosec // The path is of this test.
+	f, err := os.Open(archive)
 	require.NoError(t, err)
 	defer f.Close() //nolint:errcheck // It is only read.
 	unzipped, err := gzip.NewReader(f)
@@ -113,6 +113,6 @@ func unpack(t *testing.T, archive, folder string) []string {
 		names = append(names, path.Base(header.Name))
 		content, err := io.ReadAll(files)
 		require.NoError(t, err)
-		require.NoError(t, os.WriteFile(filepath.Join(folder, path.Base(header.Name)), content, 0o700)) //nolint:gosec // A program.
+		require.NoError(t, os.WriteFile(filepath.Join(folder, path.Base(header.Name)), content, 0o700))
 	}
 }

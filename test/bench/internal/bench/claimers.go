@@ -23,7 +23,7 @@ func (in *installation) claims(ctx context.Context, p *ClaimPoint, span time.Dur
 		URL:             in.db.url(),
 		MaxConns:        int32(p.Claimers) + 1,
 		ApplicationName: "bench",
-	}) //nolint:gosec // A handful.
+	})
 	if err != nil {
 		return err
 	}

@@ -102,7 +102,7 @@ func (l ideal) record(ctx context.Context, batch []outcome) error {
 	ids, statuses := make([]int32, len(batch)), make([]int16, len(batch))
 	planned, started, finished := make([]time.Time, len(batch)), make([]time.Time, len(batch)), make([]time.Time, len(batch))
 	for i, o := range batch {
-		ids[i], statuses[i] = int32(o.n), int16(o.status) //nolint:gosec // Counted from zero; three digits.
+		ids[i], statuses[i] = int32(o.n), int16(o.status)
 		planned[i], started[i], finished[i] = o.due, o.started, o.finished
 	}
 	var both pgx.Batch

@@ -73,8 +73,8 @@ func (a arrival) append(to []byte) []byte {
 	to = append(to, a.Group)
 	to = binary.LittleEndian.AppendUint32(to, a.N)
 	to = binary.LittleEndian.AppendUint64(to, a.Run)
-	to = binary.LittleEndian.AppendUint64(to, uint64(a.At))    //nolint:gosec // The same bits there and back.
-	return binary.LittleEndian.AppendUint64(to, uint64(a.Due)) //nolint:gosec // Likewise.
+	to = binary.LittleEndian.AppendUint64(to, uint64(a.At))
+	return binary.LittleEndian.AppendUint64(to, uint64(a.Due))
 }
 
 func arrivalFrom(b []byte) arrival {
@@ -82,8 +82,8 @@ func arrivalFrom(b []byte) arrival {
 		Group: b[0],
 		N:     binary.LittleEndian.Uint32(b[1:]),
 		Run:   binary.LittleEndian.Uint64(b[5:]),
-		At:    int64(binary.LittleEndian.Uint64(b[13:])), //nolint:gosec // The same bits there and back.
-		Due:   int64(binary.LittleEndian.Uint64(b[21:])), //nolint:gosec // Likewise.
+		At:    int64(binary.LittleEndian.Uint64(b[13:])),
+		Due:   int64(binary.LittleEndian.Uint64(b[21:])),
 	}
 }
 
