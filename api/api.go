@@ -1,5 +1,6 @@
-// Package api holds the REST contract. The contract is authoritative: the server's types and routes and the Go client are
-// generated from it, and requests are checked against it while they are served.
+// Package api holds the REST contract. The contract is authoritative: the server's types and routes
+// and the Go client are generated from it, and requests are checked against it while they are
+// served.
 package api
 
 import _ "embed"

@@ -12,7 +12,8 @@ import (
 //go:embed *.md guides/*.md
 var FS embed.FS
 
-// GuaranteeCard is what the suite of test/chaos found when it last ran before this was built, as it writes it: a list of scenarios.
+// GuaranteeCard is what the suite of test/chaos found when it last ran before this was built, as it
+// writes it: a list of scenarios.
 //
 //go:embed guarantee-card.json
 var GuaranteeCard []byte

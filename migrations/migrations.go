@@ -1,8 +1,8 @@
-// Package migrations embeds the schema into every program: SQL files by subject, each with an up and a
-// down part.
+// Package migrations embeds the schema into every program: SQL files by subject, each with an up
+// and a down part.
 //
-// The schema is the last line of defence. Its constraints repeat the validation of the API, so that a
-// write past the API cannot store rows that workers could not handle.
+// The schema is the last line of defence. Its constraints repeat the validation of the API, so that
+// a write past the API cannot store rows that workers could not handle.
 package migrations
 
 import "embed"

@@ -1,5 +1,5 @@
-// Package apidocs serves the REST API documentation: Scalar, embedded in the binary, so that the page loads from this server
-// only. The license of Scalar is served with its script.
+// Package apidocs serves the REST API documentation: Scalar, embedded in the binary, so that the
+// page loads from this server only. The license of Scalar is served with its script.
 package apidocs
 
 import (
@@ -9,11 +9,12 @@ import (
 	"rubato/internal/answers"
 )
 
-// Version is the version of Scalar, @scalar/api-reference. The script is its dist/browser/standalone.js, compressed by gzip -9 -n.
+// Version is the version of Scalar, @scalar/api-reference. The script is its
+// dist/browser/standalone.js, compressed by gzip -9 -n.
 const Version = "1.46.4"
 
-// policy is the Content-Security-Policy of the page: its own scripts and its own server only. Scalar makes its style sheets as it runs, which no
-// hash can name beforehand.
+// policy is the Content-Security-Policy of the page: its own scripts and its own server only.
+// Scalar makes its style sheets as it runs, which no hash can name beforehand.
 const policy = "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; connect-src 'self'; img-src 'self' data:; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -28,7 +29,8 @@ var (
 	license []byte
 )
 
-// Register adds the page, GET /docs, and its scripts below it to a mux. The page reads /openapi.yaml, which is not served here.
+// Register adds the page, GET /docs, and its scripts below it to a mux. The page reads
+// /openapi.yaml, which is not served here.
 func Register(mux *http.ServeMux) {
 	for path, f := range map[string]answers.File{
 		"/docs/license":   answers.NewFile("LICENSE", license), // It goes with every copy of the script.

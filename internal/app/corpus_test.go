@@ -208,8 +208,8 @@ func send(t *testing.T, method, url string, header map[string]string, body strin
 	return res.StatusCode, answer
 }
 
-// Bad inputs that others have met, against a real server with its real judgement of targets. Each has its own answer, and none leaves
-// anything behind.
+// Bad inputs that others have met, against a real server with its real judgement of targets. Each
+// has its own answer, and none leaves anything behind.
 func TestBadInputsAreRefusedWithoutSideEffects(t *testing.T) {
 	t.Parallel()
 	cfg := settings(t, migrated(t), "RUBATO_BOOTSTRAP_API_KEY=key-of-the-test", "RUBATO_API_RATE=0")

@@ -102,7 +102,8 @@ func (l *link) join(near net.Conn) {
 	}
 }
 
-// cut ends every connection, and every new one at once: the link goes on listening, as its port may be another's before it is mended.
+// cut ends every connection, and every new one at once: the link goes on listening, as its port may
+// be another's before it is mended.
 func (l *link) cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,8 +121,9 @@ func (l *link) mend() {
 	l.down = false
 }
 
-// TestShutdownDoesNotWaitForAnUnresponsiveDatabase leaves a statement in every pool without an answer, and requires that the end comes
-// long before the driver gives such a connection up, which is after 15 s.
+// TestShutdownDoesNotWaitForAnUnresponsiveDatabase leaves a statement in every pool without an
+// answer, and requires that the end comes long before the driver gives such a connection up, which
+// is after 15 s.
 func TestShutdownDoesNotWaitForAnUnresponsiveDatabase(t *testing.T) {
 	t.Parallel()
 	l := newLink(t, migrated(t))
@@ -155,8 +157,9 @@ func reportOf(t *testing.T, admin string) telemetry.Report {
 	return report
 }
 
-// TestReadinessFollowsTheDatabase cuts a worker and an API server off, and requires that they say so within three polls, say since
-// when, go on living, and are ready again within three polls of the end.
+// TestReadinessFollowsTheDatabase cuts a worker and an API server off, and requires that they say
+// so within three polls, say since when, go on living, and are ready again within three polls of
+// the end.
 func TestReadinessFollowsTheDatabase(t *testing.T) {
 	t.Parallel()
 	database := newLink(t, migrated(t))

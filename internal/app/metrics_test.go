@@ -44,7 +44,8 @@ var (
 	labelPair  = regexp.MustCompile(`([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"`)
 )
 
-// exposition reads the text that a program answers to a scrape. It returns the families by name and the number of series.
+// exposition reads the text that a program answers to a scrape. It returns the families by name and
+// the number of series.
 func exposition(t *testing.T, text string) (families map[string]*family, series int) {
 	t.Helper()
 	families = map[string]*family{}
@@ -108,8 +109,8 @@ func scrapes(t *testing.T) map[string]string {
 	}
 }
 
-// TestMetricsAreThoseThatAreDocumented holds what the real programs expose and the table of the operations manual to each other:
-// names, types, labels with their values, meaning.
+// TestMetricsAreThoseThatAreDocumented holds what the real programs expose and the table of the
+// operations manual to each other: names, types, labels with their values, meaning.
 func TestMetricsAreThoseThatAreDocumented(t *testing.T) {
 	t.Parallel()
 	programs := map[string]map[string]*family{}

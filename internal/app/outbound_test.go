@@ -13,7 +13,8 @@ import (
 	"rubato/internal/egress"
 )
 
-// TestEgressRulesRefuseOwnListenersAndDatabase holds every listener and database of the settings to be refused.
+// TestEgressRulesRefuseOwnListenersAndDatabase holds every listener and database of the settings to
+// be refused.
 func TestEgressRulesRefuseOwnListenersAndDatabase(t *testing.T) {
 	t.Parallel()
 	cfg, err := config.Load([]string{

@@ -41,8 +41,8 @@ func migrated(t *testing.T) string {
 	}})
 }
 
-// background runs a program until the test ends, and requires that it ends without an error. It returns what the program reports
-// through started.
+// background runs a program until the test ends, and requires that it ends without an error. It
+// returns what the program reports through started.
 func background[T any](t *testing.T, run func(ctx context.Context, started func(T)) error) T {
 	t.Helper()
 	news, ended := make(chan T, 1), make(chan error, 1)
@@ -240,7 +240,8 @@ func TestAdminServerOutlivesThePartsOfAProgram(t *testing.T) {
 	require.Error(t, err, "nobody listens any more")
 }
 
-// TestProgramIsReadyWhenAllItsPartsAreReady: a check that several parts need is asked for, and told, once.
+// TestProgramIsReadyWhenAllItsPartsAreReady: a check that several parts need is asked for, and
+// told, once.
 func TestProgramIsReadyWhenAllItsPartsAreReady(t *testing.T) {
 	t.Parallel()
 	c, err := app.OpenCore(t.Context(), settings(t, migrated(t)), slog.New(slog.DiscardHandler), 1)

@@ -67,8 +67,8 @@ func TestServerLetsRequestsEndBeforeItStops(t *testing.T) {
 	require.Error(t, err, "nobody listens any more")
 }
 
-// TestChunkedRequestClosesItsConnection sends a second request behind the shorter of two lengths. Behind the one length that an
-// honest request has, it is answered.
+// TestChunkedRequestClosesItsConnection sends a second request behind the shorter of two lengths.
+// Behind the one length that an honest request has, it is answered.
 func TestChunkedRequestClosesItsConnection(t *testing.T) {
 	t.Parallel()
 	l, err := Listen(t.Context(), "test", "127.0.0.1:0")

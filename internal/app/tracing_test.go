@@ -116,7 +116,8 @@ func attribute(s *tracepb.Span, key string) string {
 	return ""
 }
 
-// A request and a run are followed from end to end: through the API into the store, and from the worker to the target.
+// A request and a run are followed from end to end: through the API into the store, and from the
+// worker to the target.
 func TestTracesLinkUpAndHoldNoSecret(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t)

@@ -328,7 +328,8 @@ func TestRedactedHidesSecretsAndShowsTheRest(t *testing.T) {
 	require.Equal(t, "info", got["RUBATO_LOG_LEVEL"])
 }
 
-// TestSecretThatResemblesAURLIsFullyRedacted has secrets that somebody chose with a colon and a slash in them.
+// TestSecretThatResemblesAURLIsFullyRedacted has secrets that somebody chose with a colon and a
+// slash in them.
 func TestSecretThatResemblesAURLIsFullyRedacted(t *testing.T) {
 	t.Parallel()
 	cfg, err := Load([]string{

@@ -61,7 +61,8 @@ func settingsTable() string {
 	return b.String()
 }
 
-// Every name that the page uses is one that is accepted; only its example of a complaint, a fenced block, holds mistakes.
+// Every name that the page uses is one that is accepted; only its example of a complaint, a fenced
+// block, holds mistakes.
 func TestDocumentationNamesNoOtherSetting(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(docsFile)

@@ -153,7 +153,8 @@ func (b *bundle) await(t *testing.T, sql string, args ...any) {
 	}, sql)
 }
 
-// receiver is a server that keeps what it gets, and answers with the statuses that it is given, then 204.
+// receiver is a server that keeps what it gets, and answers with the statuses that it is given,
+// then 204.
 type receiver struct {
 	*httptest.Server
 
@@ -259,7 +260,8 @@ func TestFailedNoticeIsRetriedUnderSameID(t *testing.T) {
 	require.NotContains(t, list[0].Error, "SECRET")
 }
 
-// TestMentionsFromTargetsAreEscaped has one whose answer, which the notice quotes, names everybody as Mattermost and Discord write it.
+// TestMentionsFromTargetsAreEscaped has one whose answer, which the notice quotes, names everybody
+// as Mattermost and Discord write it.
 func TestMentionsFromTargetsAreEscaped(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -275,7 +277,8 @@ func TestMentionsFromTargetsAreEscaped(t *testing.T) {
 	require.NotRegexp(t, `@\w`, message.Text)
 }
 
-// TestALongNoticeFitsEveryChat quotes answers that are longer than the 2000 units of UTF-16 that Discord takes.
+// TestALongNoticeFitsEveryChat quotes answers that are longer than the 2000 units of UTF-16 that
+// Discord takes.
 func TestALongNoticeFitsEveryChat(t *testing.T) {
 	t.Parallel()
 	for name, said := range map[string]string{
@@ -322,7 +325,8 @@ func TestUndeliverableNoticeBecomesDeadLetter(t *testing.T) {
 	require.NotContains(t, list[0].Error, "SECRET")
 }
 
-// TestUnreadableNoticeBecomesDeadLetterUntilReadable stores a channel past the API that no program can have written.
+// TestUnreadableNoticeBecomesDeadLetterUntilReadable stores a channel past the API that no program
+// can have written.
 func TestUnreadableNoticeBecomesDeadLetterUntilReadable(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -389,7 +393,8 @@ func TestEgressGuardAppliesToNotices(t *testing.T) {
 	})
 }
 
-// killed is the store as a process sees it that is killed after it has sent: nothing of what it sent is recorded.
+// killed is the store as a process sees it that is killed after it has sent: nothing of what it
+// sent is recorded.
 type killed struct{ *store.Notices }
 
 func (killed) End(context.Context, *notices.Delivery, notices.State, notices.Result) (bool, error) {
@@ -449,7 +454,8 @@ func TestTestNoticeReturnsResult(t *testing.T) {
 	require.Zero(t, count)
 }
 
-// TestHangingReceiverDelaysOnlyItsRule has a rule whose receiver answers nobody, with many notices for it, and another rule.
+// TestHangingReceiverDelaysOnlyItsRule has a rule whose receiver answers nobody, with many notices
+// for it, and another rule.
 func TestHangingReceiverDelaysOnlyItsRule(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

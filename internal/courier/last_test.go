@@ -17,7 +17,8 @@ import (
 	"rubato/internal/waittest"
 )
 
-// TestAnAlertIsClosedWhereItWasOpened deletes the rule of an alert that is open, and lets another one go elsewhere.
+// TestAnAlertIsClosedWhereItWasOpened deletes the rule of an alert that is open, and lets another
+// one go elsewhere.
 func TestAnAlertIsClosedWhereItWasOpened(t *testing.T) {
 	t.Parallel()
 	type act = func(*testing.T, *bundle, *receiver)
@@ -132,7 +133,8 @@ func TestALastNoticeWithoutItsSecretSaysWhatIsMissing(t *testing.T) {
 	require.Len(t, manager.all(), 1)
 }
 
-// TestOpeningWaitsForEarlierEndOfAlert has the endpoint fail again before an Alertmanager took that it recovered.
+// TestOpeningWaitsForEarlierEndOfAlert has the endpoint fail again before an Alertmanager took that
+// it recovered.
 func TestOpeningWaitsForEarlierEndOfAlert(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

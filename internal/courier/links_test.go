@@ -25,7 +25,8 @@ const (
 	runbook     = "https://wiki.example.com/shop?a=1#b"
 )
 
-// linked is a bundle whose installation has a public URL, with an open episode that goes to a channel and names a run.
+// linked is a bundle whose installation has a public URL, with an open episode that goes to a
+// channel and names a run.
 func linked(t *testing.T, edit func(*bundle) notices.Channel) *bundle {
 	t.Helper()
 	b := setup(t)
@@ -38,7 +39,8 @@ func linked(t *testing.T, edit func(*bundle) notices.Channel) *bundle {
 	return b
 }
 
-// TestNoticesLinkToTheConsole reads them in every channel. Of the endpoint's URL no more than the host is told.
+// TestNoticesLinkToTheConsole reads them in every channel. Of the endpoint's URL no more than the
+// host is told.
 func TestNoticesLinkToTheConsole(t *testing.T) {
 	t.Parallel()
 	t.Run("Slack", func(t *testing.T) {
@@ -94,8 +96,9 @@ func TestNoticesLinkToTheConsole(t *testing.T) {
 	})
 }
 
-// TestAnAlertCanBeRouted gives it the severity of the rule and labels of the endpoint, which stay the same until it is over: the receiver would
-// take it for another alert otherwise, and keep the first one.
+// TestAnAlertCanBeRouted gives it the severity of the rule and labels of the endpoint, which stay
+// the same until it is over: the receiver would take it for another alert otherwise, and keep the
+// first one.
 func TestAnAlertCanBeRouted(t *testing.T) {
 	t.Parallel()
 	manager := receive(t)

@@ -26,7 +26,8 @@ import (
 	"rubato/internal/oauth2"
 )
 
-// mailServer is an SMTP server that offers STARTTLS. Like a strict relay it refuses an EHLO without a domain name.
+// mailServer is an SMTP server that offers STARTTLS. Like a strict relay it refuses an EHLO without
+// a domain name.
 type mailServer struct {
 	listener net.Listener
 	tls      *tls.Config
@@ -245,7 +246,8 @@ func (b *bundle) testMail(t *testing.T) notices.Result {
 	return result
 }
 
-// TestMailGoesThroughAStrictRelay sets no name for EHLO: the relay refuses one without a domain, such as localhost.
+// TestMailGoesThroughAStrictRelay sets no name for EHLO: the relay refuses one without a domain,
+// such as localhost.
 func TestMailGoesThroughAStrictRelay(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -257,7 +259,8 @@ func TestMailGoesThroughAStrictRelay(t *testing.T) {
 	require.Equal(t, "the mail server answered EHLO with 550", b.testMail(t).Error)
 }
 
-// TestMailSignsInAsTheServerOffers has servers that offer one way each. None of them gets a password by another way.
+// TestMailSignsInAsTheServerOffers has servers that offer one way each. None of them gets a
+// password by another way.
 func TestMailSignsInAsTheServerOffers(t *testing.T) {
 	t.Parallel()
 	for auth, want := range map[string]struct{ signedIn, failure string }{
@@ -282,7 +285,8 @@ func TestMailSignsInAsTheServerOffers(t *testing.T) {
 	}
 }
 
-// TestMailSignsInByAccessToken has a server that refuses the first token, as after a change of permissions.
+// TestMailSignsInByAccessToken has a server that refuses the first token, as after a change of
+// permissions.
 func TestMailSignsInByAccessToken(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -317,7 +321,8 @@ func TestMailSignsInByAccessToken(t *testing.T) {
 	require.NotEmpty(t, m.text)
 }
 
-// TestRefusedRecipientDoesNotBlockOthers has a mailbox that is gone, and a domain that the operator forbade when the rule was there already.
+// TestRefusedRecipientDoesNotBlockOthers has a mailbox that is gone, and a domain that the operator
+// forbade when the rule was there already.
 func TestRefusedRecipientDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -345,8 +350,9 @@ func TestRefusedRecipientDoesNotBlockOthers(t *testing.T) {
 	require.Equal(t, []string{"TO:<a@example.com>"}, m.to)
 }
 
-// TestNoLineOfAMailIsTooLong tells as many recipients as a rule can have of an endpoint whose name is as long as one can be. A server may refuse
-// a line of more than 998 bytes (RFC 5322 section 2.1.1).
+// TestNoLineOfAMailIsTooLong tells as many recipients as a rule can have of an endpoint whose name
+// is as long as one can be. A server may refuse a line of more than 998 bytes (RFC 5322 section
+// 2.1.1).
 func TestNoLineOfAMailIsTooLong(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

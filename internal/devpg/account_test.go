@@ -83,8 +83,8 @@ func groupOf(t *testing.T, path string) uint32 {
 	return info.Sys().(*syscall.Stat_t).Gid
 }
 
-// TestDirectoryThatOnlyItsUserCanEnter is about root: the server's account cannot enter what only root can, and the data has to
-// go elsewhere. For other users nothing is special.
+// TestDirectoryThatOnlyItsUserCanEnter is about root: the server's account cannot enter what only
+// root can, and the data has to go elsewhere. For other users nothing is special.
 func TestDirectoryThatOnlyItsUserCanEnter(t *testing.T) {
 	t.Parallel()
 	cfg := seeded(t)
@@ -150,7 +150,8 @@ func TestStartAsAnUnprivilegedUser(t *testing.T) {
 	put(t, startOwner(t, cfg, program, attr).ready(t), "two")
 }
 
-// TestExistingDataIsRunAsItsOwner is about root as well: nobody takes over what another account made.
+// TestExistingDataIsRunAsItsOwner is about root as well: nobody takes over what another account
+// made.
 func TestExistingDataIsRunAsItsOwner(t *testing.T) {
 	t.Parallel()
 	cfg := seeded(t)

@@ -65,7 +65,8 @@ func TestOwnerKilledDuringInitdbLeavesNothing(t *testing.T) {
 	require.Empty(t, left)
 }
 
-// TestOwnerKilledAtAnyMomentOfAStart kills at moments that cover a warm start, from before the shell runs to after readiness.
+// TestOwnerKilledAtAnyMomentOfAStart kills at moments that cover a warm start, from before the
+// shell runs to after readiness.
 func TestOwnerKilledAtAnyMomentOfAStart(t *testing.T) {
 	t.Parallel()
 	cfg := seeded(t)
@@ -118,8 +119,8 @@ func TestOrphanThatIgnoresItsSignalsIsKilled(t *testing.T) {
 	require.ErrorContains(t, <-ended, "killed")
 }
 
-// orphanFrom kills an owner together with the shells between it and its server, and returns what is left: the server's number
-// and the directory of its socket.
+// orphanFrom kills an owner together with the shells between it and its server, and returns what is
+// left: the server's number and the directory of its socket.
 func orphanFrom(t *testing.T, o *owner, cfg Config) (pid int, socket string) {
 	t.Helper()
 	f, err := readPidFile(filepath.Join(cfg.Dir, "data"))
@@ -246,8 +247,8 @@ func TestChildThatIgnoresItsSignalIsKilled(t *testing.T) {
 	requireNothingRuns(t, dir)
 }
 
-// TestRestartWaitsForASessionThatOutlivesItsServer kills a server while a session computes: it notices only at its end, and
-// until then the shared memory is in use.
+// TestRestartWaitsForASessionThatOutlivesItsServer kills a server while a session computes: it
+// notices only at its end, and until then the shared memory is in use.
 func TestRestartWaitsForASessionThatOutlivesItsServer(t *testing.T) {
 	t.Parallel()
 	c := start(t, seeded(t))

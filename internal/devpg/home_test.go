@@ -26,7 +26,8 @@ func TestLockOfALiveHolderIsRefusedAtOnce(t *testing.T) {
 	require.NoError(t, f.Close())
 }
 
-// TestLockOfADeadHolderIsWaitedFor stands for a child of a killed owner that has not run its program yet.
+// TestLockOfADeadHolderIsWaitedFor stands for a child of a killed owner that has not run its
+// program yet.
 func TestLockOfADeadHolderIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(newDir(t), lockName)

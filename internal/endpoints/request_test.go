@@ -19,8 +19,8 @@ func auth(a endpoints.Auth) func(*endpoints.Spec) {
 	return func(s *endpoints.Spec) { s.Auth = &a }
 }
 
-// TestTemplatesAreValidatedAtRegistration has every complaint about templates, parameters and credentials; want is empty where the
-// spec is good.
+// TestTemplatesAreValidatedAtRegistration has every complaint about templates, parameters and
+// credentials; want is empty where the spec is good.
 func TestTemplatesAreValidatedAtRegistration(t *testing.T) {
 	t.Parallel()
 	type spec = endpoints.Spec
@@ -274,7 +274,8 @@ func TestCredentialsInTheClearAreWarnedOf(t *testing.T) {
 	}
 }
 
-// FuzzShape: whatever stands in the fields and whatever is filled in, a request goes where its endpoint says, and no header breaks.
+// FuzzShape: whatever stands in the fields and whatever is filled in, a request goes where its
+// endpoint says, and no header breaks.
 func FuzzShape(f *testing.F) {
 	f.Add("http://good/{{endpoint.name}}", "{{endpoint.name}}", "{{endpoint.name}}", "@evil/..//\r\nX: y")
 	f.Add("http://good?{{endpoint.name}}#x", "&x={{endpoint.key}}", "{{run.id}}", "#?&")

@@ -129,7 +129,8 @@ func TestRunNowBypassesEverything(t *testing.T) {
 	require.Zero(t, b.endpoint().State.OneOffs, "a pause withdraws it")
 }
 
-// TestRunNowDuringTheRunThatWasAskedForAsksForAnother presses the button while the run that it started is under way.
+// TestRunNowDuringTheRunThatWasAskedForAsksForAnother presses the button while the run that it
+// started is under way.
 func TestRunNowDuringTheRunThatWasAskedForAsksForAnother(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
@@ -260,7 +261,8 @@ func TestAHintOutsideTheClampsIsTakenWithAWarning(t *testing.T) {
 	}
 }
 
-// TestAOneShotHintIsClamped asks for runs before the minimum, between the bounds and beyond the maximum, where the baseline comes later still.
+// TestAOneShotHintIsClamped asks for runs before the minimum, between the bounds and beyond the
+// maximum, where the baseline comes later still.
 func TestAOneShotHintIsClamped(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[time.Duration]time.Duration{
@@ -294,7 +296,8 @@ func TestAOneShotHintIsClamped(t *testing.T) {
 	}
 }
 
-// TestAOneShotHintForWhatHasBeenIsTakenWithAWarning asks for instants around the last due time, of a run that is over and of one that is live.
+// TestAOneShotHintForWhatHasBeenIsTakenWithAWarning asks for instants around the last due time, of
+// a run that is over and of one that is live.
 func TestAOneShotHintForWhatHasBeenIsTakenWithAWarning(t *testing.T) {
 	t.Parallel()
 	for after, want := range map[time.Duration][]string{
@@ -507,7 +510,8 @@ func TestAPreviewDuringARunBeginsAfterIt(t *testing.T) {
 	require.Equal(t, []time.Duration{time.Minute, 2 * time.Minute}, times, "the run that was asked for is under way, not to come")
 }
 
-// TestAPreviewTellsOfClockChanges looks at the nights of a spring change, from shortly before them and from weeks before they are due.
+// TestAPreviewTellsOfClockChanges looks at the nights of a spring change, from shortly before them
+// and from weeks before they are due.
 func TestAPreviewTellsOfClockChanges(t *testing.T) {
 	t.Parallel()
 	eve := time.Date(2030, time.March, 9, 0, 0, 0, 0, time.UTC)

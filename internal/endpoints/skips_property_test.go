@@ -13,7 +13,8 @@ import (
 	"rubato/internal/schedule"
 )
 
-// life is an endpoint whose every due time, run and skip is written down, for a reading of its own of what must be on record.
+// life is an endpoint whose every due time, run and skip is written down, for a reading of its own
+// of what must be on record.
 type life struct {
 	*rapid.T
 	*story
@@ -104,7 +105,8 @@ func (l *life) skipped(at time.Time) int {
 	return slices.IndexFunc(l.skips, func(s endpoints.Skip) bool { return !at.Before(s.From) && !at.After(s.To) })
 }
 
-// requireRecords checks each record: in order, apart from each other, and with as many due times as it says.
+// requireRecords checks each record: in order, apart from each other, and with as many due times as
+// it says.
 func (l *life) requireRecords() {
 	var last time.Time
 	for _, s := range l.skips {
@@ -123,9 +125,9 @@ func (l *life) requireRecords() {
 	}
 }
 
-// requireNoGap reads the decisions one after the other: what was due from one to the next, because it was planned or would have been
-// but for a pause, or follows what was planned, must have run or stand in a record, unless a run that was then planned at once stands
-// for the last of it.
+// requireNoGap reads the decisions one after the other: what was due from one to the next, because
+// it was planned or would have been but for a pause, or follows what was planned, must have run or
+// stand in a record, unless a run that was then planned at once stands for the last of it.
 func (l *life) requireNoGap() {
 	ran := map[time.Time]bool{}
 	for _, p := range l.plans {
@@ -148,7 +150,8 @@ func (l *life) requireNoGap() {
 	}
 }
 
-// due returns what was due after one decision and up to the next. What will be caught up on is not among it.
+// due returns what was due after one decision and up to the next. What will be caught up on is not
+// among it.
 func (l *life) due(p, following plan) []time.Time {
 	var list []time.Time
 	until := following.at
@@ -203,7 +206,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// TestEveryDueTimeHasARunOrOneRecord leads endpoints through runs that are late and long, pauses, resumes and requests.
+// TestEveryDueTimeHasARunOrOneRecord leads endpoints through runs that are late and long, pauses,
+// resumes and requests.
 func TestEveryDueTimeHasARunOrOneRecord(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

@@ -20,7 +20,8 @@ func noted(list []endpoints.Skip) []string {
 	return texts
 }
 
-// story is an endpoint that a worked case leads through its due times, with everything that was recorded as skipped on the way.
+// story is an endpoint that a worked case leads through its due times, with everything that was
+// recorded as skipped on the way.
 type story struct {
 	*bundle
 	skips []endpoints.Skip
@@ -111,7 +112,8 @@ const (
 	day    = 24 * time.Hour
 )
 
-// worked is a story, and what is recorded as skipped in it. Every story begins on a full hour, at the first due time of an interval.
+// worked is a story, and what is recorded as skipped in it. Every story begins on a full hour, at
+// the first due time of an interval.
 type worked struct {
 	edit func(*endpoints.Spec)
 	tell func(*testing.T, *story)
@@ -130,7 +132,8 @@ func requireWorked(t *testing.T, cases map[string]worked) {
 	}
 }
 
-// TestSkipsUnderARun lists what passes while the endpoint's own run is live, by the catch-up policies too.
+// TestSkipsUnderARun lists what passes while the endpoint's own run is live, by the catch-up
+// policies too.
 func TestSkipsUnderARun(t *testing.T) {
 	t.Parallel()
 	requireWorked(t, map[string]worked{

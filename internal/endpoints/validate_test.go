@@ -36,7 +36,8 @@ func many(n int) map[string]string {
 	return m
 }
 
-// TestEveryFieldHasItsBounds tries each bound from both sides; want is empty where the value is good.
+// TestEveryFieldHasItsBounds tries each bound from both sides; want is empty where the value is
+// good.
 func TestEveryFieldHasItsBounds(t *testing.T) {
 	t.Parallel()
 	type spec = endpoints.Spec
@@ -315,8 +316,8 @@ func TestDefaultsAreValid(t *testing.T) {
 	require.Empty(t, slices.Collect(maps.Keys(d.Headers)))
 }
 
-// TestTextAndCronsThatDeceiveAreRefused tries characters that are not shown, beside those that scripts are written with, and crons in the dialects of
-// others.
+// TestTextAndCronsThatDeceiveAreRefused tries characters that are not shown, beside those that
+// scripts are written with, and crons in the dialects of others.
 func TestTextAndCronsThatDeceiveAreRefused(t *testing.T) {
 	t.Parallel()
 	type spec = endpoints.Spec

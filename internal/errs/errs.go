@@ -1,7 +1,9 @@
-// Package errs defines the error type that crosses package borders: a code that callers branch on, a message that is safe to
-// show to a user, the invalid fields, and the cause, which is for logs only.
+// Package errs defines the error type that crosses package borders: a code that callers branch on,
+// a message that is safe to show to a user, the invalid fields, and the cause, which is for logs
+// only.
 //
-// An error that is not an [Error] has the code [Internal]. Its text is not sent to users, because it may contain secrets.
+// An error that is not an [Error] has the code [Internal]. Its text is not sent to users, because
+// it may contain secrets.
 package errs
 
 import (
@@ -9,7 +11,8 @@ import (
 	"strings"
 )
 
-// Code is the class of an error. It decides the HTTP status of an answer and the exit code of the command line.
+// Code is the class of an error. It decides the HTTP status of an answer and the exit code of the
+// command line.
 type Code string
 
 // The codes. Every error that a user may cause has one of the first seven.
@@ -38,7 +41,8 @@ type Field struct {
 	Message string `json:"message"`
 }
 
-// Error is an error with a class and a message for its user. Err is the cause; it is never shown to users.
+// Error is an error with a class and a message for its user. Err is the cause; it is never shown to
+// users.
 type Error struct {
 	Code    Code    // class; required
 	Reason  string  // stable code for programs, such as "endpoint_archived"; empty means string(Code)

@@ -1,6 +1,7 @@
 package errs
 
-// Paths is a set of the paths of fields. It is a set, because an input may have tens of thousands of invalid members and each is looked up.
+// Paths is a set of the paths of fields. It is a set, because an input may have tens of thousands
+// of invalid members and each is looked up.
 type Paths map[string]bool
 
 // PathsOf returns the paths of invalid fields.

@@ -1,8 +1,9 @@
 package errs
 
-// Distance returns the edit distance of two names, for messages that suggest a known name: the number of single letters that must
-// be added, dropped or changed to make b of a (Levenshtein, "Binary codes capable of correcting deletions, insertions, and
-// reversals", 1966). Letters are bytes: the names that it is asked of are ASCII. It fills the classic table one row at a time:
+// Distance returns the edit distance of two names, for messages that suggest a known name: the
+// number of single letters that must be added, dropped or changed to make b of a (Levenshtein,
+// "Binary codes capable of correcting deletions, insertions, and reversals", 1966). Letters are
+// bytes: the names that it is asked of are ASCII. It fills the classic table one row at a time:
 // row[j] is the distance between what was read of a and the first j letters of b.
 func Distance(a, b string) int {
 	row := make([]int, len(b)+1)

@@ -1,4 +1,5 @@
-// Package forwarded finds the client address of a request behind proxies that write X-Forwarded-For.
+// Package forwarded finds the client address of a request behind proxies that write
+// X-Forwarded-For.
 package forwarded
 
 import (
@@ -16,9 +17,11 @@ const (
 	maxHops = 32
 )
 
-// Client returns the address of the client that sent a request, without its port. It is the other end of the connection, or the client
-// that X-Forwarded-For names if that end is a trusted proxy. The list is read from its end, because each proxy appends its own client.
-// Reading stops at the first address that is no trusted proxy, because everything to the left of it is the client's own claim.
+// Client returns the address of the client that sent a request, without its port. It is the other
+// end of the connection, or the client that X-Forwarded-For names if that end is a trusted proxy.
+// The list is read from its end, because each proxy appends its own client. Reading stops at the
+// first address that is no trusted proxy, because everything to the left of it is the client's own
+// claim.
 func Client(r *http.Request, proxies []netip.Prefix) string {
 	connected := peer(r.RemoteAddr)
 	last, err := netip.ParseAddr(connected)

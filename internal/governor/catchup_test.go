@@ -106,7 +106,8 @@ func TestCatchUpAllIsBounded(t *testing.T) {
 	})
 }
 
-// TestCatchUpAllAsksLittle bounds the work after an outage of a year with a cron of every nanosecond that a time can name.
+// TestCatchUpAllAsksLittle bounds the work after an outage of a year with a cron of every
+// nanosecond that a time can name.
 func TestCatchUpAllAsksLittle(t *testing.T) {
 	t.Parallel()
 	for period, limit := range map[time.Duration]int{1: 5000, time.Millisecond: 3000, second: 1500, minute: 700, hour: 40} {
@@ -118,7 +119,8 @@ func TestCatchUpAllAsksLittle(t *testing.T) {
 	}
 }
 
-// TestCatchUpAllDrainsOldestFirst follows the decisions of a backlog: every missed occurrence once, in order, then the grid.
+// TestCatchUpAllDrainsOldestFirst follows the decisions of a backlog: every missed occurrence once,
+// in order, then the grid.
 func TestCatchUpAllDrainsOldestFirst(t *testing.T) {
 	t.Parallel()
 	in := governor.Input{Now: at(23 * minute), Anchor: T, Baseline: on(grid(5 * minute)), CatchUp: governor.CatchUpAll}

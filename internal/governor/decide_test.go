@@ -128,7 +128,8 @@ func TestWorkedCases(t *testing.T) {
 			wantSource: governor.SourcePaused,
 		},
 		{
-			// The same pause when today's 02:00 has run: tomorrow's is what the pause would make of it anyway.
+			// The same pause when today's 02:00 has run: tomorrow's is what the pause would make of it
+			// anyway.
 			name: "PausedCronThatHasRunToday",
 			in: governor.Input{
 				Now: T, Cause: governor.CauseReplan, Anchor: at(-10 * time.Hour), Baseline: on(daily(2)), PausedUntil: at(5 * time.Hour),
@@ -153,7 +154,8 @@ func TestSameInputSameAnswer(t *testing.T) {
 	require.Equal(t, shot, *in.OneShot, "the input is only read")
 }
 
-// TestZoneAndClockReadingDoNotMatter gives the same instants in another zone and with a monotonic reading.
+// TestZoneAndClockReadingDoNotMatter gives the same instants in another zone and with a monotonic
+// reading.
 func TestZoneAndClockReadingDoNotMatter(t *testing.T) {
 	t.Parallel()
 	now := time.Now() // carries a monotonic reading

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// allowed lists every package that this one may import, and why. Nothing in it can tell the time by itself, draw a random
-// number, or reach outside the process.
+// allowed lists every package that this one may import, and why. Nothing in it can tell the time by
+// itself, draw a random number, or reach outside the process.
 var allowed = map[string]string{
 	"encoding/binary": "reads the endpoint ID for the jitter's hash",
 	"strconv":         "words of the trace",
@@ -25,8 +25,8 @@ var allowed = map[string]string{
 // clockUses are the parts of package time that depend on more than their arguments.
 var clockUses = []string{"time.Now", "time.Since", "time.Until", "time.Sleep", "time.After(", "time.NewT", "time.Tick", "time.Local", "time.LoadLocation"}
 
-// TestImportsOnlyTheStandardLibrary keeps the package pure: a decision on record is worth something only if it can be
-// replayed, so what decides may depend on nothing but its input.
+// TestImportsOnlyTheStandardLibrary keeps the package pure: a decision on record is worth something
+// only if it can be replayed, so what decides may depend on nothing but its input.
 func TestImportsOnlyTheStandardLibrary(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*.go")

@@ -12,7 +12,8 @@ import (
 	"rubato/internal/schedule"
 )
 
-// clamped returns the due times of a cron with clamps that follow an instant, for a reading of its own.
+// clamped returns the due times of a cron with clamps that follow an instant, for a reading of its
+// own.
 func clamped(cron *schedule.Cron, lowest, highest time.Duration, at time.Time) time.Time {
 	next := cron.Next(at)
 	if lowest > 0 && next.Before(at.Add(lowest)) {
@@ -24,8 +25,9 @@ func clamped(cron *schedule.Cron, lowest, highest time.Duration, at time.Time) t
 	return next
 }
 
-// TestClampedDueTimesFarFromWhereTheyCountFromAreThoseOfAWalk looks at times long after the last run, which more due times lie before than are
-// gone through one by one. What is recorded is exact where it can be known, and says no more than is true where it cannot.
+// TestClampedDueTimesFarFromWhereTheyCountFromAreThoseOfAWalk looks at times long after the last
+// run, which more due times lie before than are gone through one by one. What is recorded is exact
+// where it can be known, and says no more than is true where it cannot.
 func TestClampedDueTimesFarFromWhereTheyCountFromAreThoseOfAWalk(t *testing.T) {
 	t.Parallel()
 	const limit = 20_000
@@ -80,7 +82,8 @@ func TestClampedDueTimesFarFromWhereTheyCountFromAreThoseOfAWalk(t *testing.T) {
 	})
 }
 
-// TestDueTimesAreThoseOfTheGovernorStepByStep lets each run succeed on time and decides the next one, hint and all.
+// TestDueTimesAreThoseOfTheGovernorStepByStep lets each run succeed on time and decides the next
+// one, hint and all.
 func TestDueTimesAreThoseOfTheGovernorStepByStep(t *testing.T) {
 	t.Parallel()
 	minutes, err := schedule.Parse(schedule.Spec{Expression: "*/5 * * * *", Zone: "Europe/Berlin"})

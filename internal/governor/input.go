@@ -132,7 +132,8 @@ func bound(t time.Time) time.Time {
 	return t
 }
 
-// add returns t + d, at most Indefinite. With t bounded the sum itself cannot overflow: a duration is under 293 years.
+// add returns t + d, at most Indefinite. With t bounded the sum itself cannot overflow: a duration
+// is under 293 years.
 func add(t time.Time, d time.Duration) time.Time {
 	return earlier(t.Add(d), Indefinite)
 }

@@ -24,8 +24,8 @@ func shift(id [16]byte, jitter time.Duration) time.Duration {
 	return got.At.Sub(at(minute))
 }
 
-// TestJitterIsPinned fails when the hash changes: decisions on record could no longer be replayed. The numbers were worked
-// out from the description of the hash, not with this code.
+// TestJitterIsPinned fails when the hash changes: decisions on record could no longer be replayed.
+// The numbers were worked out from the description of the hash, not with this code.
 func TestJitterIsPinned(t *testing.T) {
 	t.Parallel()
 	id := [16]byte{0: 1, 15: 2}
@@ -61,8 +61,8 @@ func TestJitterReachesAllOfItsBound(t *testing.T) {
 	}
 }
 
-// TestJitterSpreads puts 6000 endpoints with consecutive IDs into 60 buckets. A fair hash misses 50 to 150 in one of them
-// about once in ten million tries.
+// TestJitterSpreads puts 6000 endpoints with consecutive IDs into 60 buckets. A fair hash misses 50
+// to 150 in one of them about once in ten million tries.
 func TestJitterSpreads(t *testing.T) {
 	t.Parallel()
 	var buckets [60]int
@@ -141,7 +141,8 @@ func TestJitterRule(t *testing.T) {
 	})
 }
 
-// TestJitterDoesNotDrift counts ten runs on, each from the slot of the one before: the grid stays where it was.
+// TestJitterDoesNotDrift counts ten runs on, each from the slot of the one before: the grid stays
+// where it was.
 func TestJitterDoesNotDrift(t *testing.T) {
 	t.Parallel()
 	in := governor.Input{EndpointID: endpoint(1), Now: T, Anchor: T, Baseline: every(minute), Jitter: 30 * second}

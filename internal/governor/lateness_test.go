@@ -68,7 +68,8 @@ func TestAfterMinimumLeavesTheMinimumAndNoMore(t *testing.T) {
 	})
 }
 
-// TestCutWaitHoldsBackForAnHourThirtyTwoIntervalsOrTheMaximum draws waits on both sides of the longest.
+// TestCutWaitHoldsBackForAnHourThirtyTwoIntervalsOrTheMaximum draws waits on both sides of the
+// longest.
 func TestCutWaitHoldsBackForAnHourThirtyTwoIntervalsOrTheMaximum(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -87,7 +88,8 @@ func TestCutWaitHoldsBackForAnHourThirtyTwoIntervalsOrTheMaximum(t *testing.T) {
 	})
 }
 
-// TestPlannerBoundsLieWithinTheClamps has no bound beyond what the user set, and none faster than the baseline where there is none.
+// TestPlannerBoundsLieWithinTheClamps has no bound beyond what the user set, and none faster than
+// the baseline where there is none.
 func TestPlannerBoundsLieWithinTheClamps(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

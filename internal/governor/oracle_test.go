@@ -11,7 +11,8 @@ import (
 	"rubato/internal/governor"
 )
 
-// scenario is an input in whole seconds from T, small enough that equal instants are drawn often. Pointers are optional.
+// scenario is an input in whole seconds from T, small enough that equal instants are drawn often.
+// Pointers are optional.
 type scenario struct {
 	now, interval, cron, failures, lowest, highest int64
 	replan                                         bool
@@ -81,13 +82,15 @@ func (s scenario) input() governor.Input {
 	return in
 }
 
-// after returns the first second after n on the scenario's cron. T lies on the grid of every period that is drawn.
+// after returns the first second after n on the scenario's cron. T lies on the grid of every period
+// that is drawn.
 func (s scenario) after(n int64) int64 {
 	return n - ((n%s.cron)+s.cron)%s.cron + s.cron
 }
 
-// reading is the answer in the making: the instant, its source, and the interval that it is due by, where a cron and a
-// one-shot have 0. What the run stands for is the instant itself unless slot says otherwise.
+// reading is the answer in the making: the instant, its source, and the interval that it is due by,
+// where a cron and a one-shot have 0. What the run stands for is the instant itself unless slot
+// says otherwise.
 type reading struct {
 	due      int64
 	slot     *int64
@@ -200,8 +203,8 @@ func (s scenario) held(r reading) reading {
 	return r
 }
 
-// TestDecideAgreesWithAnIndependentReading compares with the rules as a second hand wrote them down, over small numbers of
-// seconds, where every tie and border is met.
+// TestDecideAgreesWithAnIndependentReading compares with the rules as a second hand wrote them
+// down, over small numbers of seconds, where every tie and border is met.
 func TestDecideAgreesWithAnIndependentReading(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

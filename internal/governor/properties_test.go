@@ -23,7 +23,8 @@ func near(t *rapid.T, name string) time.Time {
 	return time.Time{}
 }
 
-// drawInput draws what may reach the governor in service: positive intervals up to 366 days, min <= max.
+// drawInput draws what may reach the governor in service: positive intervals up to 366 days, min <=
+// max.
 func drawInput(t *rapid.T) governor.Input {
 	duration := func(name string) time.Duration {
 		return time.Duration(rapid.OneOf(rapid.Int64Range(1, int64(hour)), rapid.Int64Range(1, int64(year))).Draw(t, name))
@@ -70,7 +71,8 @@ func TestEveryDecisionIsSoundAndRepeatable(t *testing.T) {
 	})
 }
 
-// TestClampsHoldUnlessPaused is the promise that clamps bind whatever hints, backoff, jitter and the target ask for.
+// TestClampsHoldUnlessPaused is the promise that clamps bind whatever hints, backoff, jitter and
+// the target ask for.
 func TestClampsHoldUnlessPaused(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -125,7 +127,8 @@ func TestBackoffIsMonotone(t *testing.T) {
 	})
 }
 
-// TestOneShotOnlyAdvances says that a one-shot never makes the next run later, and that it cannot fire twice.
+// TestOneShotOnlyAdvances says that a one-shot never makes the next run later, and that it cannot
+// fire twice.
 func TestOneShotOnlyAdvances(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

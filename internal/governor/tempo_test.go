@@ -10,7 +10,8 @@ import (
 	"rubato/internal/governor"
 )
 
-// TestTempoIsHowFarApartDueTimesAre lets every run succeed at its due time and end at once: the decision after it is a tempo away.
+// TestTempoIsHowFarApartDueTimesAre lets every run succeed at its due time and end at once: the
+// decision after it is a tempo away.
 func TestTempoIsHowFarApartDueTimesAre(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -43,7 +44,8 @@ func TestTempoFollowsAHintWhileItIsFresh(t *testing.T) {
 	require.Zero(t, governor.Tempo(in), "a cron that fires once more")
 }
 
-// TestCatchUpAllLeavesOutWhatIsOnRecord has missed five occurrences, and three of them are recorded as skipped.
+// TestCatchUpAllLeavesOutWhatIsOnRecord has missed five occurrences, and three of them are recorded
+// as skipped.
 func TestCatchUpAllLeavesOutWhatIsOnRecord(t *testing.T) {
 	t.Parallel()
 	in := governor.Input{Now: at(5*time.Minute + time.Second), Anchor: T, Baseline: on(grid(time.Minute)), CatchUp: governor.CatchUpAll}

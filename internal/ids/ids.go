@@ -22,8 +22,8 @@ type Kind struct {
 // String returns an ID as users see it: the prefix and the UUID in its canonical form.
 func (k Kind) String(id [16]byte) string { return k.Prefix + uuid.UUID(id).String() }
 
-// Parse reads the form that String writes. A text that is not an ID is an [errs.NotFound]. Invalid UTF-8 is an
-// [errs.Malformed].
+// Parse reads the form that String writes. A text that is not an ID is an [errs.NotFound]. Invalid
+// UTF-8 is an [errs.Malformed].
 func (k Kind) Parse(s string) ([16]byte, error) {
 	raw, found := strings.CutPrefix(s, k.Prefix)
 	id, err := uuid.Parse(raw)
@@ -45,7 +45,8 @@ func (k Kind) looks() string {
 	return article + " " + k.Noun + " id looks like " + k.Prefix + "0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"
 }
 
-// First returns the lowest UUID of a time or later, for UUIDs that begin with Unix milliseconds (RFC 9562, versions 7 and 8).
+// First returns the lowest UUID of a time or later, for UUIDs that begin with Unix milliseconds
+// (RFC 9562, versions 7 and 8).
 func First(at time.Time) [16]byte {
 	var id [16]byte
 	binary.BigEndian.PutUint64(id[:8], uint64(at.UnixMilli())<<16)

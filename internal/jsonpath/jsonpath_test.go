@@ -65,7 +65,8 @@ func TestPathsFindWhatTheStandardSays(t *testing.T) {
 	}
 }
 
-// TestBlankSpaceBetweenConditionsMeansNothing has each way in which RFC 9535 (2.3.5.1) lets blank space stand around && and ||.
+// TestBlankSpaceBetweenConditionsMeansNothing has each way in which RFC 9535 (2.3.5.1) lets blank
+// space stand around && and ||.
 func TestBlankSpaceBetweenConditionsMeansNothing(t *testing.T) {
 	t.Parallel()
 	doc, err := jsonpath.Read([]byte(`[{"a":1,"b":2,"c":3,"d":4},{"a":1,"b":2,"c":0,"d":4},{"a":0,"b":0,"c":3,"d":4}]`), nil)
@@ -141,7 +142,8 @@ func TestReplaceHidesEveryPlace(t *testing.T) {
 	}
 }
 
-// TestASearchIsBounded has paths that look at far more places than a document has, over the largest document.
+// TestASearchIsBounded has paths that look at far more places than a document has, over the largest
+// document.
 func TestASearchIsBounded(t *testing.T) {
 	t.Parallel()
 	doc, err := jsonpath.Read([]byte("["+strings.Repeat("[1],", jsonpath.MaxValues/3)+"1]"), nil)
@@ -161,7 +163,8 @@ func TestASearchIsBounded(t *testing.T) {
 	}
 }
 
-// largest is an array of short texts that is a megabyte long, and hostile a path that names each of them four times.
+// largest is an array of short texts that is a megabyte long, and hostile a path that names each of
+// them four times.
 var largest = []byte("[" + strings.Repeat(`"abcdefg",`, 95_000) + `"a"]`)
 
 const hostile = "$[::1,::1,::1,::1]"
@@ -175,7 +178,8 @@ func allocated(do func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// TestASearchTakesLittleMemory: it holds a place for each level, and the places that are replaced in memory that paths share.
+// TestASearchTakesLittleMemory: it holds a place for each level, and the places that are replaced
+// in memory that paths share.
 func TestASearchTakesLittleMemory(t *testing.T) { //nolint:paralleltest // It counts the memory of the whole process.
 	doc, err := jsonpath.Read(largest, nil)
 	require.NoError(t, err)
@@ -246,7 +250,8 @@ func TestNumbersKeepWhatTheyAre(t *testing.T) {
 	require.Equal(t, `[9223372036854775807,9223372036854775808,1.5,1e400,-0]`, string(raw))
 }
 
-// TestNumbersCompareByWhatTheySay has groups of numbers that are the same, each of them greater than those before it.
+// TestNumbersCompareByWhatTheySay has groups of numbers that are the same, each of them greater
+// than those before it.
 func TestNumbersCompareByWhatTheySay(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("9", 10_000)

@@ -1,5 +1,6 @@
-// Package notation parses and formats human-readable values: durations, such as 1d30m, and pairs, such as team:shop. The command
-// line, the console, the API and the settings share it, so that a text means the same everywhere.
+// Package notation parses and formats human-readable values: durations, such as 1d30m, and pairs,
+// such as team:shop. The command line, the console, the API and the settings share it, so that a
+// text means the same everywhere.
 package notation
 
 import (
@@ -27,8 +28,9 @@ func units() map[string]unit {
 	}
 }
 
-// ParseDuration reads numbers with units, such as 90s, 1m30s, 1 h 30 min, 500ms, 1.5d or -5m. Blanks and case do not matter. A lone number gets the
-// unit that bare names, such as "s"; if bare is empty, a number without a unit is refused, apart from 0. The error is [ErrSyntax].
+// ParseDuration reads numbers with units, such as 90s, 1m30s, 1 h 30 min, 500ms, 1.5d or -5m.
+// Blanks and case do not matter. A lone number gets the unit that bare names, such as "s"; if bare
+// is empty, a number without a unit is refused, apart from 0. The error is [ErrSyntax].
 func ParseDuration(text, bare string) (time.Duration, error) {
 	rest := strings.ToLower(strings.ReplaceAll(text, " ", ""))
 	rest, negative := strings.CutPrefix(rest, "-")

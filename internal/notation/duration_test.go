@@ -33,7 +33,8 @@ func TestTextsThatAreNoDurations(t *testing.T) {
 	}
 }
 
-// A number alone is seconds in a form, and a mistake on a command line, where the fields of the API beside it count milliseconds.
+// A number alone is seconds in a form, and a mistake on a command line, where the fields of the API
+// beside it count milliseconds.
 func TestALoneNumberHasTheUnitThatTheCallerNames(t *testing.T) {
 	t.Parallel()
 	got, err := notation.ParseDuration("90", "s")

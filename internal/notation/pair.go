@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// JoinPair writes a name and its value as one text, such as team:shop, so that [CutPair] reads it back. A separator or a backslash in
-// the name is escaped by a backslash. Only the first byte of the separator separates; blanks behind it become part of the value.
+// JoinPair writes a name and its value as one text, such as team:shop, so that [CutPair] reads it
+// back. A separator or a backslash in the name is escaped by a backslash. Only the first byte of
+// the separator separates; blanks behind it become part of the value.
 func JoinPair(name, separator, value string) string {
 	return strings.NewReplacer(`\`, `\\`, separator[:1], `\`+separator[:1]).Replace(name) + separator + value
 }
@@ -21,9 +22,10 @@ func ListPairs(of map[string]string, separator string) []string {
 	return list
 }
 
-// CutPair reads a pair: the name up to the first separator that no backslash stands before, and the value behind it as it is. A backslash
-// before anything else than a separator or a backslash is one of the name. found reports whether there is such a separator; without one
-// there is neither name nor value.
+// CutPair reads a pair: the name up to the first separator that no backslash stands before, and the
+// value behind it as it is. A backslash before anything else than a separator or a backslash is one
+// of the name. found reports whether there is such a separator; without one there is neither name
+// nor value.
 func CutPair(text string, separator byte) (name, value string, found bool) {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {

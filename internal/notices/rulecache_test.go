@@ -17,7 +17,8 @@ func of(tenant [16]byte, edit func(*notices.Spec)) notices.Rule {
 	return notices.Rule{TenantID: tenant, Spec: good(edit)}
 }
 
-// TestAnEpisodeIsAskedForWhereABoundIsCrossed: the run before has asked already, so a run that goes on failing costs nothing.
+// TestAnEpisodeIsAskedForWhereABoundIsCrossed: the run before has asked already, so a run that goes
+// on failing costs nothing.
 func TestAnEpisodeIsAskedForWhereABoundIsCrossed(t *testing.T) {
 	t.Parallel()
 	e := &endpoints.Endpoint{ID: endpoints.ID{7}, TenantID: mine}

@@ -23,7 +23,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// server is a token server in the place of the network: it answers with the next of its answers, the last one again and again.
+// server is a token server in the place of the network: it answers with the next of its answers,
+// the last one again and again.
 type server struct {
 	mu      sync.Mutex
 	asked   []egress.Request
@@ -154,7 +155,8 @@ func TestGrantsDoNotShareTokens(t *testing.T) {
 	})
 }
 
-// TestATokenIsRenewedBeforeItsEnd: whoever asks for an aging token gets it at once, and one request goes out.
+// TestATokenIsRenewedBeforeItsEnd: whoever asks for an aging token gets it at once, and one request
+// goes out.
 func TestATokenIsRenewedBeforeItsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -182,7 +184,8 @@ func TestATokenIsRenewedBeforeItsEnd(t *testing.T) {
 	})
 }
 
-// TestAServerThatFailsIsLeftAlone: the failure is told at once, and the waits double. A good token outlives the failures.
+// TestAServerThatFailsIsLeftAlone: the failure is told at once, and the waits double. A good token
+// outlives the failures.
 func TestAServerThatFailsIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -287,7 +290,8 @@ func TestARejectedTokenIsReplaced(t *testing.T) {
 	})
 }
 
-// TestTargetsThatRefuseEveryTokenDoNotPressTheServer has a run every 100 ms for a minute, each of which ends with a 401.
+// TestTargetsThatRefuseEveryTokenDoNotPressTheServer has a run every 100 ms for a minute, each of
+// which ends with a 401.
 func TestTargetsThatRefuseEveryTokenDoNotPressTheServer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -88,8 +88,8 @@ func TestPatternsShareABudget(t *testing.T) {
 	require.ErrorContains(t, err, "leave 0")
 }
 
-// TestReplacingIsBounded has patterns that look at all that follows a match before they know its end: without a bound they take time by the square
-// of the text.
+// TestReplacingIsBounded has patterns that look at all that follows a match before they know its
+// end: without a bound they take time by the square of the text.
 func TestReplacingIsBounded(t *testing.T) {
 	t.Parallel()
 	mask := func([]byte) []byte { return []byte("*") }

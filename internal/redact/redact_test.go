@@ -123,7 +123,8 @@ func TestEveryBadFieldIsNamed(t *testing.T) {
 	}
 }
 
-// TestAPatternIsBoundedByItsProgram has patterns of few bytes with long programs, alone and together.
+// TestAPatternIsBoundedByItsProgram has patterns of few bytes with long programs, alone and
+// together.
 func TestAPatternIsBoundedByItsProgram(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -140,7 +141,8 @@ func TestAPatternIsBoundedByItsProgram(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeHiddenInTimeIsHiddenAsAWhole has a pattern that looks at all of the text again after each match.
+// TestWhatCannotBeHiddenInTimeIsHiddenAsAWhole has a pattern that looks at all of the text again
+// after each match.
 func TestWhatCannotBeHiddenInTimeIsHiddenAsAWhole(t *testing.T) {
 	t.Parallel()
 	set, long := parse(t, redact.Rule{Pattern: "(?s)tok_[0-9]+|t(?:.*never)?"}), strings.Repeat("t", 30_000)+" tok_1"
@@ -165,7 +167,8 @@ func TestEqualPathsAreLookedForOnce(t *testing.T) {
 	require.Equal(t, spent(1), spent(32))
 }
 
-// TestWhatTheBudgetDoesNotAllowIsHidden: no part of an answer is shown that a rule might have hidden.
+// TestWhatTheBudgetDoesNotAllowIsHidden: no part of an answer is shown that a rule might have
+// hidden.
 func TestWhatTheBudgetDoesNotAllowIsHidden(t *testing.T) {
 	t.Parallel()
 	text := `{"a":"canary"}`

@@ -10,7 +10,8 @@ import (
 	"rubato/internal/runs"
 )
 
-// TestDigestsArePublishedOnes has values from the authors of the hash: recorded digests are compared for as long as there are runs.
+// TestDigestsArePublishedOnes has values from the authors of the hash: recorded digests are
+// compared for as long as there are runs.
 func TestDigestsArePublishedOnes(t *testing.T) {
 	t.Parallel()
 	for body, want := range map[string]uint64{"": 0, "a": 0xaf63dc4c8601ec8c, "foobar": 0x85944171f73967e8} {

@@ -13,7 +13,8 @@ import (
 	"rubato/internal/runs"
 )
 
-// TestEveryReasonIsDocumented compares the table of reasons in docs/errors.md with the reasons, and its last column with the code.
+// TestEveryReasonIsDocumented compares the table of reasons in docs/errors.md with the reasons, and
+// its last column with the code.
 func TestEveryReasonIsDocumented(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/errors.md")

@@ -104,7 +104,8 @@ func TestARunIsRunningOnceAndThenEnds(t *testing.T) {
 	}
 }
 
-// TestEveryOutcomeHasAMeaning lists what each reason says of the target, and whether another attempt may mend it.
+// TestEveryOutcomeHasAMeaning lists what each reason says of the target, and whether another
+// attempt may mend it.
 func TestEveryOutcomeHasAMeaning(t *testing.T) {
 	t.Parallel()
 	retryable := map[runs.Reason]bool{

@@ -9,7 +9,8 @@ import (
 	"rubato/internal/runs"
 )
 
-// TestAStoryIsInTheOrderInWhichItHappened has every kind of event, kept in another order, and an end that a worker measured too early.
+// TestAStoryIsInTheOrderInWhichItHappened has every kind of event, kept in another order, and an
+// end that a worker measured too early.
 func TestAStoryIsInTheOrderInWhichItHappened(t *testing.T) {
 	t.Parallel()
 	at := func(s int) time.Time { return time.Date(2030, 1, 1, 0, 0, s, 0, time.UTC) }

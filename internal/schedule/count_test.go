@@ -8,7 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestCountAgreesWithAWalk counts around clock changes too: the zones and policies of drawSpec have them.
+// TestCountAgreesWithAWalk counts around clock changes too: the zones and policies of drawSpec have
+// them.
 func TestCountAgreesWithAWalk(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -48,8 +49,8 @@ func TestCountOfNothingIsNone(t *testing.T) {
 	require.Equal(t, int64(1), c.Count(at.Add(-time.Nanosecond), at))
 }
 
-// TestCountOfALongTimeIsQuick counts 30 days of every second, and ten years of every second in a zone that changes its clock: one
-// after the other that would take a minute.
+// TestCountOfALongTimeIsQuick counts 30 days of every second, and ten years of every second in a
+// zone that changes its clock: one after the other that would take a minute.
 func TestCountOfALongTimeIsQuick(t *testing.T) {
 	t.Parallel()
 	c, err := Parse(Spec{Expression: "* * * * * *", Zone: "Europe/Berlin"})

@@ -9,7 +9,8 @@ import (
 	"rubato/internal/errs"
 )
 
-// TestOtherDialectsAreRefusedWithTheRightForm has expressions that were stored as another schedule, and what their users meant.
+// TestOtherDialectsAreRefusedWithTheRightForm has expressions that were stored as another schedule,
+// and what their users meant.
 func TestOtherDialectsAreRefusedWithTheRightForm(t *testing.T) {
 	t.Parallel()
 	for expression, want := range map[string]string{
@@ -55,7 +56,8 @@ func TestEveryBadPartOfANewExpressionIsNamed(t *testing.T) {
 	require.Equal(t, "timezone", bad[3].Field)
 }
 
-// TestOurOwnDialectIsAccepted has six fields with the second in front, and ? for a day, which Quartz shares.
+// TestOurOwnDialectIsAccepted has six fields with the second in front, and ? for a day, which
+// Quartz shares.
 func TestOurOwnDialectIsAccepted(t *testing.T) {
 	t.Parallel()
 	for _, expression := range []string{

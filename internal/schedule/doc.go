@@ -5,12 +5,11 @@
 // # Expressions
 //
 // Five fields (minute, hour, day of month, month, day of week), or six with the second in front, or
-// one of @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually.
-// A field is *, a value, a range a-b, a step */n,
-// a-b/n or a/n (from a to the end of the field), or a list of these. In the two day fields ? means *.
-// Months and weekdays have names such as JAN and MON, in upper or lower case. Weekdays 0 and 7 are
-// Sunday, so 5-7 and FRI-SUN are a long weekend. There is no year field: [Check] refuses expressions
-// of EventBridge and Quartz with a year. Further:
+// one of @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually. A field is *, a value,
+// a range a-b, a step */n, a-b/n or a/n (from a to the end of the field), or a list of these. In
+// the two day fields ? means *. Months and weekdays have names such as JAN and MON, in upper or
+// lower case. Weekdays 0 and 7 are Sunday, so 5-7 and FRI-SUN are a long weekend. There is no year
+// field: [Check] refuses expressions of EventBridge and Quartz with a year. Further:
 //
 //	L, L-3     day of month: the last day, three days before it
 //	15W, LW    day of month: the Monday-to-Friday day nearest to the 15th within its month, the last such day
@@ -24,14 +23,14 @@
 //
 // # Clock changes
 //
-// If the clock jumps forward, local times are missing (gap). With [GapRun] a single run at the first
-// instant after the gap replaces all of them; with [GapSkip] they are skipped. If the clock is set
-// back, local times repeat (overlap). With [OverlapOnce] only the first pass runs, with
+// If the clock jumps forward, local times are missing (gap). With [GapRun] a single run at the
+// first instant after the gap replaces all of them; with [GapSkip] they are skipped. If the clock
+// is set back, local times repeat (overlap). With [OverlapOnce] only the first pass runs, with
 // [OverlapBoth] both do.
 //
-// An expression with *, ? or a step in its hour field follows real time instead, so that "every hour"
-// is every real hour. It runs in both passes of an overlap. A missing time is replaced only if no
-// regular time comes within the length of the gap.
+// An expression with *, ? or a step in its hour field follows real time instead, so that "every
+// hour" is every real hour. It runs in both passes of an overlap. A missing time is replaced only
+// if no regular time comes within the length of the gap.
 //
 // # Bounds
 //

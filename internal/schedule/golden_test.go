@@ -15,8 +15,9 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
 
-// goldenZone asks for the occurrences of each expression around every clock change of the zone in some years; where there is none,
-// from the start of each year. Years whose rules are not settled everywhere are left out.
+// goldenZone asks for the occurrences of each expression around every clock change of the zone in
+// some years; where there is none, from the start of each year. Years whose rules are not settled
+// everywhere are left out.
 type goldenZone struct {
 	zone        string
 	from, to    int // years, both included
@@ -125,8 +126,8 @@ func compareGolden(t *testing.T, name, got string) {
 	require.Empty(t, cmp.Diff(string(want), got))
 }
 
-// Preview returns the first n occurrences strictly after after, in the zone of the schedule and with their notes; fewer when there are
-// no more.
+// Preview returns the first n occurrences strictly after after, in the zone of the schedule and
+// with their notes; fewer when there are no more.
 func (c *Cron) Preview(after time.Time, n int) []Occurrence {
 	var all []Occurrence
 	for len(all) < n {

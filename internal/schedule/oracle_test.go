@@ -10,8 +10,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// oracle answers by brute force what a schedule must do: it looks at the wall clock in every single step of real time, and matches
-// the fields of the expression by reading their text again and again. It shares no code with the package.
+// oracle answers by brute force what a schedule must do: it looks at the wall clock in every single
+// step of real time, and matches the fields of the expression by reading their text again and
+// again. It shares no code with the package.
 type oracle struct {
 	spec  Spec
 	zone  *time.Location
@@ -135,7 +136,8 @@ func (o *oracle) dayInMonth(text string, wall time.Time) bool {
 	return false
 }
 
-// nearest returns the day nearest to number that is no weekend, looking further and further away within the month.
+// nearest returns the day nearest to number that is no weekend, looking further and further away
+// within the month.
 func nearest(wall time.Time, number, last int) int {
 	if number > last {
 		return 0
@@ -225,7 +227,8 @@ func drawSpec(t *rapid.T) Spec {
 	}
 }
 
-// drawChange draws an instant shortly before a clock change of the zone since 1973, or any instant where there is none.
+// drawChange draws an instant shortly before a clock change of the zone since 1973, or any instant
+// where there is none.
 func drawChange(t *rapid.T, zone *time.Location) time.Time {
 	instant := time.Unix(rapid.Int64Range(94694400, 4102444800).Draw(t, "instant"), 0)
 	if _, end := instant.In(zone).ZoneBounds(); !end.IsZero() {

@@ -75,7 +75,8 @@ func (p *pattern) nextDay(from, to int64) (midnight int64, ok bool) {
 	return 0, false
 }
 
-// nextClock returns the first matching time of day at or after clock, both in seconds since midnight.
+// nextClock returns the first matching time of day at or after clock, both in seconds since
+// midnight.
 func (p *pattern) nextClock(clock int) (next int, ok bool) {
 	h, m, s := clock/3600, clock/60%60, clock%60
 	if p.hours>>h&1 != 0 {

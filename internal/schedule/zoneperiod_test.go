@@ -7,8 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// oddZones are zones whose clocks have done odd things since 1970: half hours, skipped days, clock changes at midnight, twice or four
-// times a year, in Ramadan, backwards in summer, by permanent rules north and south, or never.
+// oddZones are zones whose clocks have done odd things since 1970: half hours, skipped days, clock
+// changes at midnight, twice or four times a year, in Ramadan, backwards in summer, by permanent
+// rules north and south, or never.
 func oddZones() []string {
 	return []string{
 		"Africa/Cairo", "Africa/Casablanca", "Africa/El_Aaiun", "Africa/Juba", "Africa/Monrovia", "Africa/Windhoek", "America/Asuncion",
@@ -20,7 +21,8 @@ func oddZones() []string {
 	}
 }
 
-// changeAfter returns the first instant after a, and by b, at which the offset differs from that at a; found by halving.
+// changeAfter returns the first instant after a, and by b, at which the offset differs from that at
+// a; found by halving.
 func changeAfter(zone *time.Location, a, b int64) int64 {
 	offset := offsetOf(time.Unix(a, 0).In(zone))
 	for b-a > 1 {

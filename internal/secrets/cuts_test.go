@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestBeginsAreThoseOfAPlainReading compares with every length tried, on texts that repeat themselves.
+// TestBeginsAreThoseOfAPlainReading compares with every length tried, on texts that repeat
+// themselves.
 func TestBeginsAreThoseOfAPlainReading(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

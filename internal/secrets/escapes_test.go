@@ -56,7 +56,8 @@ func written(text string, by []int) string {
 	return text
 }
 
-// TestNothingOfAValueIsLeftHoweverItIsEscaped has values that are escaped up to three times over, in any ways, and cut anywhere.
+// TestNothingOfAValueIsLeftHoweverItIsEscaped has values that are escaped up to three times over,
+// in any ways, and cut anywhere.
 func TestNothingOfAValueIsLeftHoweverItIsEscaped(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -87,7 +88,8 @@ func TestNothingOfAValueIsLeftHoweverItIsEscaped(t *testing.T) {
 	})
 }
 
-// TestValuesThatLookEscapedAreHidden: what a target escapes of them reads like what they hold themselves.
+// TestValuesThatLookEscapedAreHidden: what a target escapes of them reads like what they hold
+// themselves.
 func TestValuesThatLookEscapedAreHidden(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{
@@ -103,8 +105,8 @@ func TestValuesThatLookEscapedAreHidden(t *testing.T) {
 	}
 }
 
-// TestLongValuesCostLittle: how much is done for a value depends on the text, too. A value of 64 KiB was once compared with the end of a text
-// in each of its lengths.
+// TestLongValuesCostLittle: how much is done for a value depends on the text, too. A value of 64
+// KiB was once compared with the end of a text in each of its lengths.
 func TestLongValuesCostLittle(t *testing.T) { //nolint:paralleltest // It counts the allocations of the whole process.
 	mask := NewMask(long())
 	for name, text := range map[string]string{
@@ -144,7 +146,8 @@ func BenchmarkMaskOfALongValue(b *testing.B) {
 	}
 }
 
-// TestMaskStopsAtItsLevels: what is escaped more often is not searched for, so that nobody chooses how much there is to do.
+// TestMaskStopsAtItsLevels: what is escaped more often is not searched for, so that nobody chooses
+// how much there is to do.
 func TestMaskStopsAtItsLevels(t *testing.T) {
 	t.Parallel()
 	mask := NewMask("a/b/c/d/e/f/g")

@@ -37,7 +37,8 @@ func TestMaskHidesValuesInEveryFormInWhichTheyComeBack(t *testing.T) {
 	}
 }
 
-// TestMaskHidesValuesInsideBase64 of a longer text, wherever they stand in it, in each form and both alphabets; also where that is escaped again.
+// TestMaskHidesValuesInsideBase64 of a longer text, wherever they stand in it, in each form and
+// both alphabets; also where that is escaped again.
 func TestMaskHidesValuesInsideBase64(t *testing.T) {
 	t.Parallel()
 	forms := map[string]func(string) string{
@@ -83,7 +84,8 @@ func TestShortTextsInBase64Stay(t *testing.T) {
 	require.Equal(t, echo, NewMask("hunter-2").Text(echo))
 }
 
-// TestMaskHidesWhatOthersEscape has what other languages make of a value: they differ in what they escape, and in the case of digits.
+// TestMaskHidesWhatOthersEscape has what other languages make of a value: they differ in what they
+// escape, and in the case of digits.
 func TestMaskHidesWhatOthersEscape(t *testing.T) {
 	t.Parallel()
 	value := "aK3/x9+Zq=&'<é😀 end"
@@ -111,7 +113,8 @@ func TestMaskHidesWhatOthersEscape(t *testing.T) {
 	}
 }
 
-// TestEscapesThatAreNoneStay: nothing is hidden, and nothing changed, in what only looks like an escape.
+// TestEscapesThatAreNoneStay: nothing is hidden, and nothing changed, in what only looks like an
+// escape.
 func TestEscapesThatAreNoneStay(t *testing.T) {
 	t.Parallel()
 	mask := NewMask("a/b/c/d/e/f", "x y z u v w")
@@ -122,7 +125,8 @@ func TestEscapesThatAreNoneStay(t *testing.T) {
 	}
 }
 
-// TestNothingOfACutValueIsLeft: wherever a body is cut, no 8 bytes of the value are left at its end.
+// TestNothingOfACutValueIsLeft: wherever a body is cut, no 8 bytes of the value are left at its
+// end.
 func TestNothingOfACutValueIsLeft(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -27,7 +27,8 @@ type attempt struct {
 	accept  bool
 }
 
-// attempts are what receivers have to judge: requests that were signed as Rubato signs them, and what may be done to such.
+// attempts are what receivers have to judge: requests that were signed as Rubato signs them, and
+// what may be done to such.
 func attempts(t *testing.T) []attempt {
 	t.Helper()
 	older, newer, stranger := NewText(), NewText(), NewText()
@@ -82,7 +83,8 @@ func example(t *testing.T, language string) string {
 	return found[0][1]
 }
 
-// judge runs a program with the attempts as JSON on its standard input. It must write which it accepts, as a JSON array.
+// judge runs a program with the attempts as JSON on its standard input. It must write which it
+// accepts, as a JSON array.
 func judge(t *testing.T, command ...string) {
 	t.Helper()
 	list := attempts(t)
@@ -177,7 +179,8 @@ print(json.dumps(accepted))
 	judge(t, interpreter(t, "python3"), filepath.Join(dir, "receiver.py"))
 }
 
-// typeNote is a type in TypeScript, as the example uses them. Without these it is JavaScript, which every node can run.
+// typeNote is a type in TypeScript, as the example uses them. Without these it is JavaScript, which
+// every node can run.
 var typeNote = regexp.MustCompile(`(\w|\)): (?:string|number|Buffer|void|Record<string, string>)`)
 
 func TestExampleInTypeScriptVerifies(t *testing.T) {

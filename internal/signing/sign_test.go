@@ -11,7 +11,8 @@ import (
 	"rubato/internal/secrets"
 )
 
-// TestSignatureIsThatOfTheStandard holds a signature against the example that the Standard Webhooks libraries publish.
+// TestSignatureIsThatOfTheStandard holds a signature against the example that the Standard Webhooks
+// libraries publish.
 func TestSignatureIsThatOfTheStandard(t *testing.T) {
 	t.Parallel()
 	m := Message{ID: "msg_p5jXN8AQM9LWM0D4loKWxJek", At: time.Unix(1614265330, 0), Body: []byte(`{"test": 2432232314}`)}

@@ -42,7 +42,8 @@ func cel(expression string) success.Rule {
 	return success.Rule{Type: success.CEL, Expression: expression}
 }
 
-// TestRulesJudge has every kind of rule and comparison over one answer. says is the verdict where the rule is broken.
+// TestRulesJudge has every kind of rule and comparison over one answer. says is the verdict where
+// the rule is broken.
 func TestRulesJudge(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -260,7 +261,8 @@ func TestAJudgementIsBounded(t *testing.T) {
 // hostile is a pattern of few bytes whose program takes 40 seconds for four kilobytes.
 var hostile = "(?s)" + strings.Repeat("a.{0,999}", 100) + "z"
 
-// TestAPatternIsBoundedByItsProgram has a hostile pattern at each place where a rule may have one, also one that an expression puts together.
+// TestAPatternIsBoundedByItsProgram has a hostile pattern at each place where a rule may have one,
+// also one that an expression puts together.
 func TestAPatternIsBoundedByItsProgram(t *testing.T) {
 	t.Parallel()
 	const limit = "must have at most 200 steps when it is compiled, and has about 199901; write shorter repetitions"
@@ -297,8 +299,8 @@ func TestThePatternsOfRulesShareABudget(t *testing.T) {
 	require.Contains(t, bad[0].Message, "leave 48, and it has 50")
 }
 
-// TestAPatternCostsWhatItsProgramTakes has expressions with patterns that are short and have long programs: over one long text, and over many
-// short ones.
+// TestAPatternCostsWhatItsProgramTakes has expressions with patterns that are short and have long
+// programs: over one long text, and over many short ones.
 func TestAPatternCostsWhatItsProgramTakes(t *testing.T) {
 	t.Parallel()
 	long := `{"big":"` + strings.Repeat("a", 700_000) + `","items":[` + strings.Repeat("1,", 60_000) + `1]}`
@@ -331,7 +333,8 @@ func TestAPathDoesNotMultiplyAPattern(t *testing.T) {
 	require.Contains(t, set.Explain(1, a), "the path names the same texts over and over: more than 4 times as much as the body has")
 }
 
-// TestEqualPathsAreLookedForOnce has rules about one path, of which the second and the fourth are broken by different values.
+// TestEqualPathsAreLookedForOnce has rules about one path, of which the second and the fourth are
+// broken by different values.
 func TestEqualPathsAreLookedForOnce(t *testing.T) {
 	t.Parallel()
 	large := `{"list":[` + strings.Repeat(`"abcdefg",`, 50_000) + `"z"]}`
@@ -362,7 +365,8 @@ func TestEqualPathsAreLookedForOnce(t *testing.T) {
 	require.Contains(t, set.Explain(0, a), "what was found is hidden", "it holds")
 }
 
-// TestWhatTheBudgetDoesNotAllowIsBroken has each kind of rule that looks for something, with a budget that is spent before it or by it.
+// TestWhatTheBudgetDoesNotAllowIsBroken has each kind of rule that looks for something, with a
+// budget that is spent before it or by it.
 func TestWhatTheBudgetDoesNotAllowIsBroken(t *testing.T) {
 	t.Parallel()
 	large := `{"list":[` + strings.Repeat(`"abcdefg",`, 60_000) + `"z"]}`
@@ -386,8 +390,8 @@ func TestWhatTheBudgetDoesNotAllowIsBroken(t *testing.T) {
 	require.Equal(t, -1, set.Judge(a), "what takes no search is judged all the same")
 }
 
-// onePass returns how long one honest pass of a pattern over the largest answer takes, here and now: a busy machine and the race detector
-// stretch it like everything else.
+// onePass returns how long one honest pass of a pattern over the largest answer takes, here and
+// now: a busy machine and the race detector stretch it like everything else.
 func onePass() time.Duration {
 	pattern, tenth := regexp.MustCompile("(a+)+b"), strings.Repeat("a", 70_000)
 	began := time.Now()

@@ -16,8 +16,8 @@ import (
 	"rubato/internal/template"
 )
 
-// FuzzTemplate: whatever text is parsed and whatever values are filled in, nothing panics, nothing is longer than it may be, and no value
-// leaves the place at which it stands.
+// FuzzTemplate: whatever text is parsed and whatever values are filled in, nothing panics, nothing
+// is longer than it may be, and no value leaves the place at which it stands.
 func FuzzTemplate(f *testing.F) {
 	for _, text := range []string{
 		"{{run.id}}", `{"a":"{{endpoint.name}}","b":{{endpoint.name|json}},"c":{{last.statusCode|default 0}}}`,
@@ -98,7 +98,8 @@ func holds(t *testing.T, field template.Field, text, got string) {
 	}
 }
 
-// FuzzValues holds values in the two fields that readers take apart: the reader gets the value back, and as many parts as before.
+// FuzzValues holds values in the two fields that readers take apart: the reader gets the value
+// back, and as many parts as before.
 func FuzzValues(f *testing.F) {
 	f.Add("a&b=c")
 	f.Add("]]> <!-- \xff")

@@ -196,7 +196,8 @@ func TestATextWithoutActionsIsNoTemplate(t *testing.T) {
 	}
 }
 
-// TestWhatCannotStandIsRefused: a value that would leave its field ends the rendering, and the error shows nothing of it.
+// TestWhatCannotStandIsRefused: a value that would leave its field ends the rendering, and the
+// error shows nothing of it.
 func TestWhatCannotStandIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestErrorsOfAnUnreachableCollectorAreRateLimited loses two batches of spans a second for two and a half minutes.
+// TestErrorsOfAnUnreachableCollectorAreRateLimited loses two batches of spans a second for two and
+// a half minutes.
 func TestErrorsOfAnUnreachableCollectorAreRateLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -175,7 +175,8 @@ func TestFailedRunsHaveTheirReasonAsErrorType(t *testing.T) {
 	require.Equal(t, string(runs.ConnectError), attributesOf(to.spans["run"].GetAttributes())["error.type"])
 }
 
-// requireResource holds a resource to what OpenTelemetry's conventions call a service, a host and a process.
+// requireResource holds a resource to what OpenTelemetry's conventions call a service, a host and a
+// process.
 func (r *receiver) requireResource(t *testing.T) {
 	t.Helper()
 	host, err := os.Hostname()

@@ -10,7 +10,8 @@ import (
 	"rubato/internal/waittest"
 )
 
-// probe makes the test binary run the tests named Pair alone, as a binary whose TestMain lets two run at once.
+// probe makes the test binary run the tests named Pair alone, as a binary whose TestMain lets two
+// run at once.
 const probe = "RUBATO_WAITTEST_PROBE"
 
 func TestMain(m *testing.M) {
@@ -40,7 +41,8 @@ func TestPairTwo(t *testing.T) {
 	}
 }
 
-// run runs the pair in a process of its own, on one processor, where Go would run one test at a time.
+// run runs the pair in a process of its own, on one processor, where Go would run one test at a
+// time.
 func run(t *testing.T, args ...string) (output string, err error) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], append([]string{"-test.run=^TestPair"}, args...)...)

@@ -28,7 +28,8 @@ func (d *doomed) Fatalf(format string, args ...any) {
 	runtime.Goexit()
 }
 
-// attempt runs a wait in a goroutine of its own, as the runner of tests does, and returns how long it took.
+// attempt runs a wait in a goroutine of its own, as the runner of tests does, and returns how long
+// it took.
 func (d *doomed) attempt(wait func()) time.Duration {
 	began, ended := time.Now(), make(chan struct{})
 	go func() {

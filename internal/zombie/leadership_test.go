@@ -49,7 +49,8 @@ func run(t *testing.T, over zombie.Store) *candidate {
 	return c
 }
 
-// TestOneOfThreeSweepersLeads asks the metric of each, and ends the leader, and the one that follows it.
+// TestOneOfThreeSweepersLeads asks the metric of each, and ends the leader, and the one that
+// follows it.
 func TestOneOfThreeSweepersLeads(t *testing.T) {
 	t.Parallel()
 	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
@@ -106,8 +107,8 @@ func (s *tries) Lead(ctx context.Context, lead func(context.Context) error) (boo
 	return s.Store.Lead(ctx, lead)
 }
 
-// TestASweepThatIgnoresItsEndTurnsHealthRed has a sweep of the leader hang, deaf to its context. Another sweeper gets the lead, and the
-// one that hangs is not healthy until it is done.
+// TestASweepThatIgnoresItsEndTurnsHealthRed has a sweep of the leader hang, deaf to its context.
+// Another sweeper gets the lead, and the one that hangs is not healthy until it is done.
 func TestASweepThatIgnoresItsEndTurnsHealthRed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -160,7 +161,8 @@ func (e *exclusive) Lead(ctx context.Context, lead func(context.Context) error) 
 	return e.fakeStore.Lead(ctx, lead)
 }
 
-// TestALeaderWhosePassesNeverBeginTurnsHealthRed has the database's clock never answer, while the lock is held.
+// TestALeaderWhosePassesNeverBeginTurnsHealthRed has the database's clock never answer, while the
+// lock is held.
 func TestALeaderWhosePassesNeverBeginTurnsHealthRed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -9,7 +9,8 @@ import (
 	"rubato/internal/zombie"
 )
 
-// TestMassesThatNobodyWatchedHaveNotLasted has an outage while masses are held back: every worker may have fallen silent in it.
+// TestMassesThatNobodyWatchedHaveNotLasted has an outage while masses are held back: every worker
+// may have fallen silent in it.
 func TestMassesThatNobodyWatchedHaveNotLasted(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{survey: zombie.LiveCounts{Live: 100, Silent: 60}}
@@ -24,8 +25,8 @@ func TestMassesThatNobodyWatchedHaveNotLasted(t *testing.T) {
 	})
 }
 
-// TestMassesThatAnotherWatchedHaveNotLasted takes the turn away while masses are held back: whoever has it may have seen them go, and
-// those that are there afterwards are new.
+// TestMassesThatAnotherWatchedHaveNotLasted takes the turn away while masses are held back: whoever
+// has it may have seen them go, and those that are there afterwards are new.
 func TestMassesThatAnotherWatchedHaveNotLasted(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{survey: zombie.LiveCounts{Live: 100, Silent: 60}}
@@ -41,7 +42,8 @@ func TestMassesThatAnotherWatchedHaveNotLasted(t *testing.T) {
 	})
 }
 
-// TestATurnThatIsLostNowAndThenForgetsNothing has two sweepers meet: masses that are there in between were there all the time.
+// TestATurnThatIsLostNowAndThenForgetsNothing has two sweepers meet: masses that are there in
+// between were there all the time.
 func TestATurnThatIsLostNowAndThenForgetsNothing(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{survey: zombie.LiveCounts{Live: 100, Silent: 60}}
@@ -53,7 +55,8 @@ func TestATurnThatIsLostNowAndThenForgetsNothing(t *testing.T) {
 	})
 }
 
-// TestWhoHasNoTurnHoldsNothingBack keeps the turn away: what the metric told of is somebody else's to tell of by now.
+// TestWhoHasNoTurnHoldsNothingBack keeps the turn away: what the metric told of is somebody else's
+// to tell of by now.
 func TestWhoHasNoTurnHoldsNothingBack(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{survey: zombie.LiveCounts{Live: 100, Silent: 60}}

@@ -21,7 +21,8 @@ import (
 	"rubato/internal/zombie"
 )
 
-// world is a database whose clock the test moves, and a worker that has one run under way and another claim waiting.
+// world is a database whose clock the test moves, and a worker that has one run under way and
+// another claim waiting.
 type world struct {
 	*endpoints.Service
 	clock      atomic.Pointer[time.Time]
@@ -53,7 +54,8 @@ func setup(t *testing.T) *world {
 	return setupFor(t, 10*time.Minute)
 }
 
-// setupFor registers one endpoint that is due and one that is due in 5 s, lets a worker claim both and start the first.
+// setupFor registers one endpoint that is due and one that is due in 5 s, lets a worker claim both
+// and start the first.
 func setupFor(t *testing.T, limit time.Duration) *world {
 	t.Helper()
 	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
@@ -148,7 +150,8 @@ func (p *passes) more(t *testing.T, n int32) {
 	waittest.Until(t, func() bool { return p.listed.Load() >= want })
 }
 
-// TestADeadWorkersWorkIsTakenUp follows the time after a worker's death: first its waiting claim comes free, later its run is lost.
+// TestADeadWorkersWorkIsTakenUp follows the time after a worker's death: first its waiting claim
+// comes free, later its run is lost.
 func TestADeadWorkersWorkIsTakenUp(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -193,7 +196,8 @@ func TestALiveLockIsNeverSettled(t *testing.T) {
 	require.Zero(t, w.count(t, "SELECT count(*) FROM runs"))
 }
 
-// TestAfterAnOutageSilenceSettlesNothing brings the database back after ten minutes' silence of everybody.
+// TestAfterAnOutageSilenceSettlesNothing brings the database back after ten minutes' silence of
+// everybody.
 func TestAfterAnOutageSilenceSettlesNothing(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -232,8 +236,9 @@ func TestADeadlineSettlesWhateverSilenceMeans(t *testing.T) {
 	require.InDelta(t, 1, one.value(t, "rubato_zombie_settled_total", "")+other.value(t, "rubato_zombie_settled_total", ""), 0, "once, by one of the two")
 }
 
-// TestLostRunsAreSettledInTheTimesThatAreStated lets the time go on by seconds after a worker's death. A sweep comes every 10 s, so a
-// run must be open to settlement 10 s before the time that is stated.
+// TestLostRunsAreSettledInTheTimesThatAreStated lets the time go on by seconds after a worker's
+// death. A sweep comes every 10 s, so a run must be open to settlement 10 s before the time that is
+// stated.
 func TestLostRunsAreSettledInTheTimesThatAreStated(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ limit, stated time.Duration }{
@@ -262,8 +267,8 @@ func TestLostRunsAreSettledInTheTimesThatAreStated(t *testing.T) {
 	}
 }
 
-// TestAClockThatWasSetBackHoldsNothingUp sets it back by an hour under a dead worker's claim and run: both come free in the times after
-// a sweep that hold for locks that were granted now.
+// TestAClockThatWasSetBackHoldsNothingUp sets it back by an hour under a dead worker's claim and
+// run: both come free in the times after a sweep that hold for locks that were granted now.
 func TestAClockThatWasSetBackHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -248,7 +248,8 @@ func TestEverySweepHasItsPeriod(t *testing.T) {
 	})
 }
 
-// TestSilenceIsBelievedOnlyAfterWatching has an outage in the middle: belief has to be earned again from its end on.
+// TestSilenceIsBelievedOnlyAfterWatching has an outage in the middle: belief has to be earned again
+// from its end on.
 func TestSilenceIsBelievedOnlyAfterWatching(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{}
@@ -342,7 +343,8 @@ func TestARunThatCannotBeSettledKeepsNoOther(t *testing.T) {
 	})
 }
 
-// TestWhatCannotBeSettledIsPassedOverForAWhile has a full batch of poison in front of one run that can be settled.
+// TestWhatCannotBeSettledIsPassedOverForAWhile has a full batch of poison in front of one run that
+// can be settled.
 func TestWhatCannotBeSettledIsPassedOverForAWhile(t *testing.T) {
 	t.Parallel()
 	sound := runs.ID{255}
@@ -373,7 +375,8 @@ func TestWhatCannotBeSettledIsPassedOverForAWhile(t *testing.T) {
 	})
 }
 
-// TestADatabaseThatGoesAwayPoisonsNothing ends a sweep at once, and passes nothing over in the next.
+// TestADatabaseThatGoesAwayPoisonsNothing ends a sweep at once, and passes nothing over in the
+// next.
 func TestADatabaseThatGoesAwayPoisonsNothing(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{
@@ -388,8 +391,8 @@ func TestADatabaseThatGoesAwayPoisonsNothing(t *testing.T) {
 	})
 }
 
-// TestASweepThatIsToldToEndPoisonsNothing takes the sweeper's lock away while a run is settled, as a database does that cuts the connection
-// which holds it.
+// TestASweepThatIsToldToEndPoisonsNothing takes the sweeper's lock away while a run is settled, as
+// a database does that cuts the connection which holds it.
 func TestASweepThatIsToldToEndPoisonsNothing(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{
@@ -444,8 +447,9 @@ func TestADisasterIsSettledInOnePass(t *testing.T) {
 	})
 }
 
-// TestMassesAreNotBelievedAtOnce lets 60 of 100 runs fall silent at once, in the eyes of a sweeper that believes in silence: nothing is
-// settled by silence before that has lasted for a settle period.
+// TestMassesAreNotBelievedAtOnce lets 60 of 100 runs fall silent at once, in the eyes of a sweeper
+// that believes in silence: nothing is settled by silence before that has lasted for a settle
+// period.
 func TestMassesAreNotBelievedAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -480,7 +484,8 @@ func TestHeldBackRunsAreToldOf(t *testing.T) {
 	})
 }
 
-// TestMassesThatPassAreForgotten lets the masses be there for a moment, twice: each time the wait begins anew.
+// TestMassesThatPassAreForgotten lets the masses be there for a moment, twice: each time the wait
+// begins anew.
 func TestMassesThatPassAreForgotten(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{survey: zombie.LiveCounts{Live: 100, Silent: 60}}
@@ -498,8 +503,8 @@ func TestMassesThatPassAreForgotten(t *testing.T) {
 	})
 }
 
-// TestAStepOfTheClockIsNoSilence sets the database's clock in the middle: for a settle period neither silence nor a deadline counts, and
-// locks that lie ahead are looked for.
+// TestAStepOfTheClockIsNoSilence sets the database's clock in the middle: for a settle period
+// neither silence nor a deadline counts, and locks that lie ahead are looked for.
 func TestAStepOfTheClockIsNoSilence(t *testing.T) {
 	t.Parallel()
 	for name, by := range map[string]time.Duration{"Ahead": time.Hour, "Back": -time.Hour} {

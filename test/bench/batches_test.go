@@ -20,7 +20,8 @@ import (
 // batchRuns is how many runs a full batch of a worker has.
 const batchRuns = 250
 
-// BenchmarkClaimBatch is what a worker and Postgres spend on the claim of a full batch whose endpoints the worker does not know.
+// BenchmarkClaimBatch is what a worker and Postgres spend on the claim of a full batch whose
+// endpoints the worker does not know.
 func BenchmarkClaimBatch(b *testing.B) {
 	s := openStores(b)
 	s.measure(b, func(only func(func())) {
@@ -77,7 +78,8 @@ func (s *stores) measure(b *testing.B, cycle func(only func(func()))) {
 	reportBackends(b, postgres)
 }
 
-// stores are those of a database with endpoints enough for a batch, whose clock goes on by one interval with each claim.
+// stores are those of a database with endpoints enough for a batch, whose clock goes on by one
+// interval with each claim.
 type stores struct {
 	backends   backends
 	claims     *store.Claims
@@ -164,8 +166,9 @@ func (s *stores) start(b *testing.B, list []dispatch.Start) {
 	}
 }
 
-// finishOf returns the results of starts, which end a millisecond later. The clock goes on with them, because a finish by what the start
-// read is refused for a run that ends after the database's clock.
+// finishOf returns the results of starts, which end a millisecond later. The clock goes on with
+// them, because a finish by what the start read is refused for a run that ends after the database's
+// clock.
 func (s *stores) finishOf(list []dispatch.Start) dispatch.Finish {
 	started := s.now
 	s.now = s.now.Add(2 * time.Millisecond)

@@ -14,7 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// cpuTime returns the CPU time that this process has used. On a machine that is shared it says more than the time that passed.
+// cpuTime returns the CPU time that this process has used. On a machine that is shared it says more
+// than the time that passed.
 func cpuTime(b *testing.B) time.Duration {
 	b.Helper()
 	var used syscall.Rusage
@@ -39,8 +40,9 @@ func backendsOf(b *testing.B, url string) backends {
 	return backends{conn}
 }
 
-// used returns the CPU time that the backends of the database have used so far, but for the one that is asked; 0 where the system does not
-// say. It reads nanoseconds: a batch takes less than one of the ticks that `go run ./test/bench` goes by.
+// used returns the CPU time that the backends of the database have used so far, but for the one
+// that is asked; 0 where the system does not say. It reads nanoseconds: a batch takes less than one
+// of the ticks that `go run ./test/bench` goes by.
 func (s backends) used(b *testing.B) (total time.Duration) {
 	b.Helper()
 	rows, err := s.conn.Query(b.Context(), "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()")

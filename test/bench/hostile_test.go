@@ -34,8 +34,9 @@ const (
 	hostileSamples = 20 * honestRuns // 20 s of its requests
 )
 
-// BenchmarkLagBesideHostileRules is how late runs of one tenant start before and while another tenant has large answers judged and redacted by
-// paths that name each value four times. It takes 40 seconds for each iteration: run it with -benchtime 1x.
+// BenchmarkLagBesideHostileRules is how late runs of one tenant start before and while another
+// tenant has large answers judged and redacted by paths that name each value four times. It takes
+// 40 seconds for each iteration: run it with -benchtime 1x.
 func BenchmarkLagBesideHostileRules(b *testing.B) {
 	for b.Loop() {
 		h := startHostile(b)

@@ -20,8 +20,9 @@ import (
 	"rubato/internal/runs"
 )
 
-// BenchmarkRun is what a worker does for a plain run beside the database: from a claim in its queue over the request and the answer to the
-// result that is handed to the store. A target in the same process answers, and allocates nothing for it.
+// BenchmarkRun is what a worker does for a plain run beside the database: from a claim in its queue
+// over the request and the answer to the result that is handed to the store. A target in the same
+// process answers, and allocates nothing for it.
 func BenchmarkRun(b *testing.B) {
 	target := egresstest.Start(b, egresstest.Steady(egresstest.OK("ok")))
 	client := egress.New(egress.Config{Rules: egress.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}})

@@ -96,7 +96,8 @@ type report struct {
 	Notes   []string
 }
 
-// runBench runs a command outside the source tree and returns its report. A short horizon keeps the wait for the first claim short.
+// runBench runs a command outside the source tree and returns its report. A short horizon keeps the
+// wait for the first claim short.
 func runBench(t *testing.T, args ...string) report {
 	t.Helper()
 	var out, errs bytes.Buffer

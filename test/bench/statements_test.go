@@ -23,8 +23,9 @@ const (
 	batchSize  = 200
 )
 
-// stage is a database with endpoints that are overdue and a worker. Its Postgres does not wait for the disk: what
-// a statement costs a core is what is compared from one commit to the next. `go run ./test/bench` measures with a disk.
+// stage is a database with endpoints that are overdue and a worker. Its Postgres does not wait for
+// the disk: what a statement costs a core is what is compared from one commit to the next. `go run
+// ./test/bench` measures with a disk.
 type stage struct {
 	pool   *pgxpool.Pool
 	claims *store.Claims

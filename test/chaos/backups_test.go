@@ -70,7 +70,8 @@ func (v *vault) run(cluster *devpg.Cluster, name string, args ...string) {
 	require.NoError(v.t, err, "%s %s:\n%s", name, strings.Join(args, " "), out)
 }
 
-// postgresProgram returns the path of a program that belongs to a server's release. What comes with the server alone lacks them.
+// postgresProgram returns the path of a program that belongs to a server's release. What comes with
+// the server alone lacks them.
 func postgresProgram(t *testing.T, cluster *devpg.Cluster, name string) string {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), cluster.URL())
@@ -112,13 +113,15 @@ func (v *vault) give(dir string) {
 	}))
 }
 
-// backup is a way to back up and restore. Take begins while everything runs and returns what restores into a new server.
+// backup is a way to back up and restore. Take begins while everything runs and returns what
+// restores into a new server.
 type backup struct {
 	name string
 	take func(v *vault, moment func()) (restore func() *devpg.Cluster)
 }
 
-// backups are the ways that the operations manual tells of. Each calls moment at the instant to which it restores.
+// backups are the ways that the operations manual tells of. Each calls moment at the instant to
+// which it restores.
 func backups() []backup {
 	return []backup{
 		{"a dump", func(v *vault, moment func()) func() *devpg.Cluster {
@@ -188,8 +191,9 @@ func (s *stack) remembers() memory {
 	return memory{over: ids("SELECT id::text FROM runs"), live: ids("SELECT run_id::text FROM live_runs"), refused: s.target.refusals()}
 }
 
-// TestRestoredBackups backs up under load, loses the database and everything that ran on it some time later, restores into a new server as the
-// manual says, and starts workers there. What the manual promises of it must hold.
+// TestRestoredBackups backs up under load, loses the database and everything that ran on it some
+// time later, restores into a new server as the manual says, and starts workers there. What the
+// manual promises of it must hold.
 func TestRestoredBackups(t *testing.T) {
 	t.Parallel()
 	for _, how := range backups() {
@@ -244,7 +248,8 @@ func (v *vault) idle() bool {
 	return err == nil && len(waiting) == 0
 }
 
-// on returns the stack on a restored server: the same target and endpoints, an API server and no worker.
+// on returns the stack on a restored server: the same target and endpoints, an API server and no
+// worker.
 func (s *stack) on(cluster *devpg.Cluster) *stack {
 	s.t.Helper()
 	after := newStackOn(s.t, cluster, map[string]string{"DATABASE_URL": cluster.URL()})

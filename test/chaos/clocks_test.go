@@ -16,19 +16,21 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wrongClocks names the variable that tells a worker of the wrong-clock build how many seconds its wall clock is off. Several
-// numbers, with commas between, are offsets that take turns: a clock that is set again and again.
+// wrongClocks names the variable that tells a worker of the wrong-clock build how many seconds its
+// wall clock is off. Several numbers, with commas between, are offsets that take turns: a clock
+// that is set again and again.
 const wrongClocks = "WRONG_CLOCK_SECONDS"
 
-// driftingClocks names the variable that says by how many thousandths a worker's clocks run fast, or slow where it is negative: the wall
-// clock, the monotonic clock and the timers, as on a machine whose kernel slews its clock.
+// driftingClocks names the variable that says by how many thousandths a worker's clocks run fast,
+// or slow where it is negative: the wall clock, the monotonic clock and the timers, as on a machine
+// whose kernel slews its clock.
 const driftingClocks = "DRIFTING_CLOCK_PER_MILLE"
 
 // turn is how long each of several offsets lasts.
 const turn = 3 * time.Second
 
-// wrongClock is what the standard library's time package gets in the wrong-clock build. Offsets leave the monotonic clock as it is, as on
-// a machine whose wall clock is off.
+// wrongClock is what the standard library's time package gets in the wrong-clock build. Offsets
+// leave the monotonic clock as it is, as on a machine whose wall clock is off.
 const wrongClock = `package time
 
 import "syscall"
@@ -76,9 +78,10 @@ func wrongBy(mono int64) int64 {
 }
 `
 
-// wrongBuild is the directory of a worker built with a standard library in which every reading of the wall clock, whoever asks, is
-// off by what the environment says. There is no other way: a Go program asks the kernel's page for the time, where nobody can stand
-// in between, and no namespace moves the wall clock.
+// wrongBuild is the directory of a worker built with a standard library in which every reading of
+// the wall clock, whoever asks, is off by what the environment says. There is no other way: a Go
+// program asks the kernel's page for the time, where nobody can stand in between, and no namespace
+// moves the wall clock.
 var wrongBuild = sync.OnceValues(func() (string, error) {
 	dir := filepath.Join(binaries, "wrong-clock")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -98,7 +101,8 @@ var wrongBuild = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// writeOverlay writes a standard library's time package with a wrong clock and returns the file that tells the compiler.
+// writeOverlay writes a standard library's time package with a wrong clock and returns the file
+// that tells the compiler.
 func writeOverlay(dir string) (string, error) {
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
@@ -135,7 +139,8 @@ func writeOverlay(dir string) (string, error) {
 	return overlay, os.WriteFile(overlay, list, 0o600)
 }
 
-// patched returns a file of the standard library with texts replaced, each of which it must hold once.
+// patched returns a file of the standard library with texts replaced, each of which it must hold
+// once.
 func patched(file string, texts ...string) (string, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -151,8 +156,9 @@ func patched(file string, texts ...string) (string, error) {
 	return text, nil
 }
 
-// Workers whose clocks are slewed, one fast and one slow by two percent, run everything when it is due, once, and the history that they write
-// shows no overlap and no lost due time that was none: the audit has no tolerance for it.
+// Workers whose clocks are slewed, one fast and one slow by two percent, run everything when it is
+// due, once, and the history that they write shows no overlap and no lost due time that was none:
+// the audit has no tolerance for it.
 func TestDriftingWorkerClocks(t *testing.T) {
 	t.Parallel()
 	dir, err := wrongBuild()
@@ -183,8 +189,8 @@ func TestDriftingWorkerClocks(t *testing.T) {
 	require.Zero(t, r.Counts.Statuses["lost"])
 }
 
-// Workers whose wall clocks are half a minute ahead, half a minute behind, and set back and forth all the time, run everything when
-// it is due by the database's clock, once.
+// Workers whose wall clocks are half a minute ahead, half a minute behind, and set back and forth
+// all the time, run everything when it is due by the database's clock, once.
 func TestWrongWorkerClocks(t *testing.T) {
 	t.Parallel()
 	dir, err := wrongBuild()

@@ -42,19 +42,21 @@ func lasting(ttl time.Duration) map[string]string {
 	}
 }
 
-// slowRuns puts so many runs in flight that the target answers after an outage of some length, each with its limit.
+// slowRuns puts so many runs in flight that the target answers after an outage of some length, each
+// with its limit.
 func (s *stack) slowRuns(n int, outage, limit time.Duration) {
 	s.t.Helper()
 	s.register(load{n: n, path: fmt.Sprint((outage + 3*time.Second).Milliseconds()), every: time.Second, limit: limit, noSpread: true})
 	eventually(s.t, "the slow runs to be in flight", func() bool { return s.target.open() >= n })
 }
 
-// room is how much longer than an outage locks last. A busy machine takes many seconds to bring Postgres back, and its workers: locks
-// that end meanwhile lose the runs in flight, as they must.
+// room is how much longer than an outage locks last. A busy machine takes many seconds to bring
+// Postgres back, and its workers: locks that end meanwhile lose the runs in flight, as they must.
 const room = 45 * time.Second
 
-// A database that is away for less than a lock lasts costs nothing: what was in flight is recorded when it returns, nobody is taken
-// for dead because of the silence, and soon everything is on schedule again.
+// A database that is away for less than a lock lasts costs nothing: what was in flight is recorded
+// when it returns, nobody is taken for dead because of the silence, and soon everything is on
+// schedule again.
 func TestDatabaseOutage(t *testing.T) {
 	t.Parallel()
 	for name, how := range map[string]syscall.Signal{"fast": syscall.SIGINT, "immediate": syscall.SIGQUIT} {
@@ -91,7 +93,8 @@ func (s *stack) requireHarmless(back time.Time, v verdict) {
 	require.LessOrEqual(s.t, s.recovered(v), 10*time.Second, "an endpoint came back on schedule too late")
 }
 
-// The database fails over: the server is gone at once, every connection with it, and for a while nothing listens where it was.
+// The database fails over: the server is gone at once, every connection with it, and for a while
+// nothing listens where it was.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	refused := size().failover
@@ -122,8 +125,9 @@ func TestFailover(t *testing.T) {
 	})
 }
 
-// An outage that outlasts the locks costs the runs in flight, and no more: each worker ends its requests before its locks are over,
-// so that nothing overlaps with them, and soon after the return everything is on schedule again.
+// An outage that outlasts the locks costs the runs in flight, and no more: each worker ends its
+// requests before its locks are over, so that nothing overlaps with them, and soon after the return
+// everything is on schedule again.
 func TestOutageOutlastsLocks(t *testing.T) {
 	t.Parallel()
 	outage := max(2*lockTTL, size().failover)
@@ -148,8 +152,8 @@ func TestOutageOutlastsLocks(t *testing.T) {
 	require.LessOrEqual(t, s.recovered(v), 10*time.Second, "an endpoint came back on schedule too late")
 }
 
-// lostAfterSending returns how many runs are lost whose request the target saw. A start whose commit was cut off before the answer
-// came may be lost too, and is never sent.
+// lostAfterSending returns how many runs are lost whose request the target saw. A start whose
+// commit was cut off before the answer came may be lost too, and is never sent.
 func (s *stack) lostAfterSending() int {
 	s.t.Helper()
 	var seen []string
@@ -159,8 +163,8 @@ func (s *stack) lostAfterSending() int {
 	return s.count("SELECT count(*) FROM runs WHERE status = 'lost' AND id::text = ANY ($1)", seen)
 }
 
-// A worker whose link to the database is cut, stalled, or deaf to answers, so that it cannot know what became of its statements, ends
-// its requests before anybody else may run their endpoints.
+// A worker whose link to the database is cut, stalled, or deaf to answers, so that it cannot know
+// what became of its statements, ends its requests before anybody else may run their endpoints.
 func TestPartitionedWorker(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(*link){"cut": (*link).cut, "stalled": (*link).stall, "without answers": (*link).deafen} {
@@ -194,8 +198,9 @@ func TestPartitionedWorker(t *testing.T) {
 	}
 }
 
-// A commit whose answer gets lost has happened, and the program that sent it cannot know. A start of that kind is never sent, a finish
-// is tried again and changes nothing more, and no answer of a target is thrown away.
+// A commit whose answer gets lost has happened, and the program that sent it cannot know. A start
+// of that kind is never sent, a finish is tried again and changes nothing more, and no answer of a
+// target is thrown away.
 func TestUnknownCommits(t *testing.T) {
 	t.Parallel()
 	cluster := newCluster(t)
@@ -225,7 +230,8 @@ func TestUnknownCommits(t *testing.T) {
 	require.LessOrEqual(t, r.Counts.Settled.Max, (limit + 20*time.Second).Milliseconds(), "a start that was never sent was settled too late")
 }
 
-// Messages are a help against waiting, nothing more: without them the next poll finds what came due.
+// Messages are a help against waiting, nothing more: without them the next poll finds what came
+// due.
 func TestLostNotifications(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, nil)

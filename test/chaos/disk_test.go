@@ -15,10 +15,12 @@ import (
 	"rubato/internal/devpg/devpgtest"
 )
 
-// diskSize is the room of a small disk, in bytes: an empty cluster with two segments of its log takes two thirds of it.
+// diskSize is the room of a small disk, in bytes: an empty cluster with two segments of its log
+// takes two thirds of it.
 const diskSize = 96 << 20
 
-// smallDisk returns an empty directory on a disk of its own that is soon full, where this process may mount one.
+// smallDisk returns an empty directory on a disk of its own that is soon full, where this process
+// may mount one.
 func smallDisk(t *testing.T) (dir string, ok bool) {
 	t.Helper()
 	dir = devpgtest.Dir(t)
@@ -35,8 +37,9 @@ func smallDisk(t *testing.T) (dir string, ok bool) {
 	return dir, true
 }
 
-// A disk that is really full: Postgres refuses to grow tables, and goes down when it cannot write its log. Nothing that was answered
-// meanwhile is lost. A machine that lets nobody mount a disk has the other form of it alone, "full disk, as told".
+// A disk that is really full: Postgres refuses to grow tables, and goes down when it cannot write
+// its log. Nothing that was answered meanwhile is lost. A machine that lets nobody mount a disk has
+// the other form of it alone, "full disk, as told".
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	dir, ok := smallDisk(t)
@@ -54,8 +57,9 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// fillDisk fills the disk, waits until a worker has been refused a row, and then lets a stranger write to the log until Postgres goes
-// down for want of room. What it returns makes room again and brings Postgres back.
+// fillDisk fills the disk, waits until a worker has been refused a row, and then lets a stranger
+// write to the log until Postgres goes down for want of room. What it returns makes room again and
+// brings Postgres back.
 func (s *stack) fillDisk(dir string) func() {
 	s.t.Helper()
 	ballast := filepath.Join(dir, "ballast")

@@ -17,7 +17,8 @@ import (
 	"rubato/internal/failpoint"
 )
 
-// sent is the moment that no failpoint can name: the target has the request, and the worker waits for the answer.
+// sent is the moment that no failpoint can name: the target has the request, and the worker waits
+// for the answer.
 const sent failpoint.Point = "sent"
 
 // victim is a worker that a fault meets at one moment of a run's life.
@@ -26,8 +27,8 @@ type victim struct {
 	moment failpoint.Point
 }
 
-// victims starts a worker for each moment, beside one that goes on. Each has a failpoint that does something at its second hit, but
-// for the one that is to meet its fault while a request is open.
+// victims starts a worker for each moment, beside one that goes on. Each has a failpoint that does
+// something at its second hit, but for the one that is to meet its fault while a request is open.
 func (s *stack) victims(action string) []victim {
 	s.t.Helper()
 	list := []victim{{s.startWorker(nil), sent}}
@@ -38,7 +39,8 @@ func (s *stack) victims(action string) []victim {
 	return list
 }
 
-// meet waits until the fault has met a worker; the one whose request must be open is sent the signal here.
+// meet waits until the fault has met a worker; the one whose request must be open is sent the
+// signal here.
 func (s *stack) meet(v victim, fault syscall.Signal, met func(victim) bool) {
 	s.t.Helper()
 	if v.moment != sent {
@@ -72,7 +74,8 @@ func (s *stack) openOf(w *worker) int {
 	return s.count("SELECT count(*) FROM live_runs WHERE worker_id = $1 AND run_id = ANY ($2)", w.id, open)
 }
 
-// A worker that is killed at any moment of a run's life leaves a run that is settled once, and no due time without a record.
+// A worker that is killed at any moment of a run's life leaves a run that is settled once, and no
+// due time without a record.
 func TestKilledAtEveryMoment(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, nil)
@@ -97,8 +100,8 @@ func TestKilledAtEveryMoment(t *testing.T) {
 	require.Positive(t, r.Counts.Statuses["lost"])
 }
 
-// A worker that stands still at any moment of a run's life for twice its lock sends and writes nothing old when it wakes: its late
-// starts, heartbeats and finishes change no row.
+// A worker that stands still at any moment of a run's life for twice its lock sends and writes
+// nothing old when it wakes: its late starts, heartbeats and finishes change no row.
 func TestFrozenAtEveryMoment(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, nil)
@@ -136,8 +139,9 @@ func TestFrozenAtEveryMoment(t *testing.T) {
 	require.Positive(t, s.refusedStarts(victims), "no late start came, so nothing can tell whether it would be refused")
 }
 
-// A worker that stands still between the commit of a start and the first byte, for longer than the second that a start is good for but
-// less than its lock, does not send: its endpoint may have been paused meanwhile.
+// A worker that stands still between the commit of a start and the first byte, for longer than the
+// second that a start is good for but less than its lock, does not send: its endpoint may have been
+// paused meanwhile.
 func TestPausedBetweenStartAndSend(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, lasting(30*time.Second))
@@ -196,7 +200,8 @@ func (s *stack) refusedStarts(of []victim) (n int) {
 	return n
 }
 
-// took returns how many requests of a worker took effect that were open all the time between two instants.
+// took returns how many requests of a worker took effect that were open all the time between two
+// instants.
 func (s *stack) took(w *worker, from, to time.Time) (n int) {
 	s.t.Helper()
 	mine := s.history([]victim{{worker: w}})

@@ -16,7 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// freeAddress returns an address that nobody listens on, below the ports that connections are given.
+// freeAddress returns an address that nobody listens on, below the ports that connections are
+// given.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for {

@@ -10,7 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// link is what lies between programs and Postgres: it passes bytes on until it is cut, refused, stalled or deaf.
+// link is what lies between programs and Postgres: it passes bytes on until it is cut, refused,
+// stalled or deaf.
 type link struct {
 	upstream string // a Unix socket
 	at       string // where programs connect
@@ -87,7 +88,8 @@ func (l *link) keep(client, server net.Conn) bool {
 	return true
 }
 
-// pass copies one direction. While its gate is shut neither bytes nor the end of a connection come through.
+// pass copies one direction. While its gate is shut neither bytes nor the end of a connection come
+// through.
 func (l *link) pass(from, to net.Conn, g *gate) {
 	buffer := make([]byte, 64<<10)
 	for {
@@ -114,7 +116,8 @@ func (l *link) pass(from, to net.Conn, g *gate) {
 	delete(l.conns, to)
 }
 
-// doom notes that Postgres gets a commit whose answer is to be lost: one in ten while the link is lossy.
+// doom notes that Postgres gets a commit whose answer is to be lost: one in ten while the link is
+// lossy.
 func (l *link) doom(to net.Conn, chunk []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

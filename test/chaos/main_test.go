@@ -1,11 +1,13 @@
-// Package chaos breaks things while the real programs run: it kills and freezes workers, stops Postgres, cuts and stalls links, and
-// lets targets misbehave. After each scenario the auditor holds the database against the target's own log; what it finds fails the
-// test, and so does a fault that did not fire.
+// Package chaos breaks things while the real programs run: it kills and freezes workers, stops
+// Postgres, cuts and stalls links, and lets targets misbehave. After each scenario the auditor
+// holds the database against the target's own log; what it finds fails the test, and so does a
+// fault that did not fire.
 //
-// The short form is what `go test` runs. RUBATO_CHAOS=long runs every fault longer and with more endpoints, RUBATO_CHAOS_RACE=1
-// builds the programs with the race detector, and RUBATO_CHAOS_CARD names a file for the guarantee card, in Markdown, with the same
-// as JSON beside it. Scenarios spend their time waiting, so more of them run at once than the machine has cores, unless -parallel
-// says otherwise.
+// The short form is what `go test` runs. RUBATO_CHAOS=long runs every fault longer and with more
+// endpoints, RUBATO_CHAOS_RACE=1 builds the programs with the race detector, and RUBATO_CHAOS_CARD
+// names a file for the guarantee card, in Markdown, with the same as JSON beside it. Scenarios
+// spend their time waiting, so more of them run at once than the machine has cores, unless
+// -parallel says otherwise.
 package chaos
 
 import (
@@ -62,7 +64,8 @@ func whole() bool {
 	return run == nil || run.Value.String() == ""
 }
 
-// together is how many scenarios run at once in the short form. One takes a fifth of a processor, because it waits most of its time.
+// together is how many scenarios run at once in the short form. One takes a fifth of a processor,
+// because it waits most of its time.
 const together = 6
 
 // scale is how much a form of the suite does.

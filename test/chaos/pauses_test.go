@@ -17,11 +17,13 @@ import (
 	"rubato/internal/audit"
 )
 
-// wireTolerance is how much later than the return of a pause call a target may see a request. A worker sends within a second of the
-// start that the pause found committed, and the target may take a moment to see it.
+// wireTolerance is how much later than the return of a pause call a target may see a request. A
+// worker sends within a second of the start that the pause found committed, and the target may take
+// a moment to see it.
 const wireTolerance = 1500 * time.Millisecond
 
-// pausing pauses and resumes endpoints that nobody else does, and notes for how long each was paused.
+// pausing pauses and resumes endpoints that nobody else does, and notes for how long each was
+// paused.
 type pausing struct {
 	*stack
 	ids    []string
@@ -30,7 +32,8 @@ type pausing struct {
 	broken []string
 }
 
-// pause is a time in which an endpoint was paused, from the return of one call to the beginning of the other.
+// pause is a time in which an endpoint was paused, from the return of one call to the beginning of
+// the other.
 type pause struct {
 	endpoint string
 	began    time.Time // by the target's clock
@@ -93,7 +96,8 @@ func (p *pausing) calls(ctx context.Context, n int) error {
 	return nil
 }
 
-// arrivals returns how long after the beginning of a pause each request arrived that came within one.
+// arrivals returns how long after the beginning of a pause each request arrived that came within
+// one.
 func (s *stack) arrivals(pauses []pause) []time.Duration {
 	s.t.Helper()
 	rows, err := s.pool.Query(s.t.Context(), "SELECT id, endpoint_id FROM runs")
@@ -121,8 +125,9 @@ func (s *stack) arrivals(pauses []pause) []time.Duration {
 	return late
 }
 
-// However often endpoints are paused and resumed while they run, nothing starts once a pause call has returned: not by the database's
-// clock, and by the target's no later than a start that was committed before takes to arrive.
+// However often endpoints are paused and resumed while they run, nothing starts once a pause call
+// has returned: not by the database's clock, and by the target's no later than a start that was
+// committed before takes to arrive.
 func TestPausesUnderLoad(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, map[string]string{"RUBATO_API_RATE": "0"}) // As many calls as it can.
@@ -151,7 +156,8 @@ func TestPausesUnderLoad(t *testing.T) {
 		fired: fmt.Sprintf("%d calls, %d pauses", 2*len(pauses), len(pauses)),
 	})
 	require.Zero(t, r.Counts.Statuses["lost"])
-	// A pause that meets a live run, or one about to be sent, leaves the decision to its finish: the ledger knows it under that name.
+	// A pause that meets a live run, or one about to be sent, leaves the decision to its finish: the
+	// ledger knows it under that name.
 	require.GreaterOrEqual(t, r.Check(audit.PauseHolds).Checked, len(pauses)*9/10)
 	for _, late := range s.arrivals(pauses) {
 		require.LessOrEqual(t, late, wireTolerance, "a request arrived long after the pause call had returned")

@@ -21,8 +21,9 @@ func (s *stack) startPlanner(failpoints string) *process {
 	}))
 }
 
-// A planner that is killed after it has made up its mind leaves nothing of it behind. Another one takes its claim over when the lock has
-// run out, makes up its own mind, and writes all of it: session, hint and decision.
+// A planner that is killed after it has made up its mind leaves nothing of it behind. Another one
+// takes its claim over when the lock has run out, makes up its own mind, and writes all of it:
+// session, hint and decision.
 func TestPlannerKilledMidSession(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, nil)

@@ -38,11 +38,13 @@ func refusals() map[string]refusal {
 	}
 }
 
-// limitedRole is whom programs connect as, so that what they may do can be limited: a superuser always gets a connection.
+// limitedRole is whom programs connect as, so that what they may do can be limited: a superuser
+// always gets a connection.
 const limitedRole = "limited"
 
-// A database that is there and refuses to work takes nothing from a run: answers that came meanwhile are kept and written when it
-// works again, nobody is taken for dead, and no process ends. Readiness tells.
+// A database that is there and refuses to work takes nothing from a run: answers that came
+// meanwhile are kept and written when it works again, nobody is taken for dead, and no process
+// ends. Readiness tells.
 func TestRefusingDatabase(t *testing.T) {
 	t.Parallel()
 	for name, r := range refusals() {
@@ -158,7 +160,8 @@ func (s *stack) unrecorded() int {
 	return len(took) - s.count("SELECT count(*) FROM runs WHERE status = 'succeeded' AND id::text = ANY ($1)", took)
 }
 
-// readOnly makes every new transaction read-only, as a database does that was failed over to a standby or has run out of numbers.
+// readOnly makes every new transaction read-only, as a database does that was failed over to a
+// standby or has run out of numbers.
 func (s *stack) readOnly() func() {
 	s.t.Helper()
 	s.admin("ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()")
@@ -214,9 +217,10 @@ func (s *stack) refuse(state, when string) func() {
 	}
 }
 
-// deadlocks lets a stranger lock schedules against the order in which batches do, time and again, until it is ended. The stranger is
-// the more patient one, so Postgres ends the transactions of the programs. Between two times it lets go for as long as an interval:
-// rows that are held all the time are never claimed, and then no batch has them.
+// deadlocks lets a stranger lock schedules against the order in which batches do, time and again,
+// until it is ended. The stranger is the more patient one, so Postgres ends the transactions of the
+// programs. Between two times it lets go for as long as an interval: rows that are held all the
+// time are never claimed, and then no batch has them.
 func (s *stack) deadlocks() func() {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
@@ -237,7 +241,8 @@ func (s *stack) deadlocks() func() {
 	}
 }
 
-// lockUpwards locks the schedules that batches come to last, waits until a batch waits for them, and then locks all the others.
+// lockUpwards locks the schedules that batches come to last, waits until a batch waits for them,
+// and then locks all the others.
 func (s *stack) lockUpwards(ctx context.Context) error {
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		const last = "endpoint_id >= (SELECT percentile_disc(0.8) WITHIN GROUP (ORDER BY endpoint_id) FROM schedules)"

@@ -37,7 +37,8 @@ const horizon = 3 * time.Second
 // lockTTL is the shortest lock that the settings allow, so that a fault outlasts it soon.
 const lockTTL = 6 * time.Second
 
-// settings are those of every program unless a scenario says otherwise: short durations that fit each other.
+// settings are those of every program unless a scenario says otherwise: short durations that fit
+// each other.
 func settings() map[string]string {
 	return map[string]string{
 		"RUBATO_HORIZON": horizon.String(), "RUBATO_POLL_INTERVAL": "500ms", "RUBATO_LOCK_TTL": lockTTL.String(), "RUBATO_STALE_AFTER": "8s",
@@ -122,7 +123,8 @@ func (s *stack) environ(more map[string]string) []string {
 	return list
 }
 
-// startWorker starts a worker and waits until the database knows it: only one starts at a time, so the new row is its.
+// startWorker starts a worker and waits until the database knows it: only one starts at a time, so
+// the new row is its.
 func (s *stack) startWorker(more map[string]string) *worker {
 	s.t.Helper()
 	before := s.workerIDs()

@@ -12,7 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// leader returns the worker that leads the sweeps, by the metric of each. It fails where two say so.
+// leader returns the worker that leads the sweeps, by the metric of each. It fails where two say
+// so.
 func (s *stack) leader(of []*worker) *worker {
 	s.t.Helper()
 	var leaders []*worker
@@ -28,7 +29,8 @@ func (s *stack) leader(of []*worker) *worker {
 	return leaders[0]
 }
 
-// TestAKilledSweeperIsFollowedByAnother kills the worker that leads, and then the one that follows it.
+// TestAKilledSweeperIsFollowedByAnother kills the worker that leads, and then the one that follows
+// it.
 func TestAKilledSweeperIsFollowedByAnother(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, nil)
@@ -46,7 +48,8 @@ func TestAKilledSweeperIsFollowedByAnother(t *testing.T) {
 	eventually(t, "the last worker to lead", func() bool { return s.leader(left) != nil })
 }
 
-// TestAStuckSweepTurnsHealthRed holds a sweep of the leader, deaf to its context, as a lock that is never released would.
+// TestAStuckSweepTurnsHealthRed holds a sweep of the leader, deaf to its context, as a lock that is
+// never released would.
 func TestAStuckSweepTurnsHealthRed(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, nil)

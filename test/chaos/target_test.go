@@ -14,11 +14,12 @@ import (
 	"rubato/internal/audit"
 )
 
-// target is a service that Rubato calls. It keeps every request with when it came and when it was over, and guards its effects by
-// the fence: of each path it lets only a request take effect whose fence is above every other that it has seen so far.
+// target is a service that Rubato calls. It keeps every request with when it came and when it was
+// over, and guards its effects by the fence: of each path it lets only a request take effect whose
+// fence is above every other that it has seen so far.
 //
-// A path says how long an answer takes, in milliseconds: /20/name. Requests end early when their client goes away, and when
-// release is called; /hang/name ends no other way.
+// A path says how long an answer takes, in milliseconds: /20/name. Requests end early when their
+// client goes away, and when release is called; /hang/name ends no other way.
 type target struct {
 	*httptest.Server
 	released chan struct{}
@@ -68,7 +69,8 @@ func (tgt *target) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// arrive keeps a request, and reports whether its fence is above every other of its path. If not, that is its end.
+// arrive keeps a request, and reports whether its fence is above every other of its path. If not,
+// that is its end.
 func (tgt *target) arrive(r *http.Request) (entry *audit.Request, current bool) {
 	entry = requestOf(r.Header)
 	tgt.mu.Lock()
@@ -93,7 +95,8 @@ func requestOf(h http.Header) *audit.Request {
 	return entry
 }
 
-// end notes that a request is over, and reports whether it took effect: not when a higher fence has come meanwhile.
+// end notes that a request is over, and reports whether it took effect: not when a higher fence has
+// come meanwhile.
 func (tgt *target) end(entry *audit.Request, path string, gone bool) bool {
 	tgt.mu.Lock()
 	defer tgt.mu.Unlock()

@@ -53,7 +53,8 @@ func moments() []moment {
 	return []moment{atOnce, halfway, afterHeader, afterFirst, whileIdle, afterStatus, byReset}
 }
 
-// idleFor is how long a connection is kept that dies between two requests: about as long as it takes until the next one.
+// idleFor is how long a connection is kept that dies between two requests: about as long as it
+// takes until the next one.
 const idleFor = 990 * time.Millisecond
 
 // dying is a target whose connections die at one moment. It keeps every request.
@@ -158,8 +159,8 @@ func (d *dying) seen() (log []audit.Request, ended int) {
 	return append([]audit.Request(nil), d.log...), d.ended
 }
 
-// Whenever a connection dies, exactly one request of each run has been on the wire: none is sent again behind its back. Connections
-// speak HTTP/1.1 and are kept.
+// Whenever a connection dies, exactly one request of each run has been on the wire: none is sent
+// again behind its back. Connections speak HTTP/1.1 and are kept.
 func TestDyingConnections(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, nil)

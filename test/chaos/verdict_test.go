@@ -36,7 +36,8 @@ type verdict struct {
 	extra func() []audit.Request // what other targets saw, once everything has ended; nil: there are none
 }
 
-// conclude waits until every endpoint is on schedule, pauses everything, lets it end, and audits. Breaches fail the test.
+// conclude waits until every endpoint is on schedule, pauses everything, lets it end, and audits.
+// Breaches fail the test.
 func (s *stack) conclude(v verdict) audit.Report {
 	s.t.Helper()
 	s.awaitOnSchedule()
@@ -65,8 +66,8 @@ func (s *stack) conclude(v verdict) audit.Report {
 	return report
 }
 
-// auditByProgram runs `rubato audit` as an operator does, who knows of no freeze and has no log of a target: it must find nothing and say so
-// by its exit code.
+// auditByProgram runs `rubato audit` as an operator does, who knows of no freeze and has no log of
+// a target: it must find nothing and say so by its exit code.
 func (s *stack) auditByProgram() {
 	s.t.Helper()
 	cmd := exec.CommandContext(s.t.Context(), filepath.Join(binaries, "rubato"), "audit")
@@ -76,7 +77,8 @@ func (s *stack) auditByProgram() {
 	require.Contains(s.t, string(out), "| promise | checked | breaches |")
 }
 
-// awaitOnSchedule waits until no due time has waited for long, and none is held by a worker that has gone silent.
+// awaitOnSchedule waits until no due time has waited for long, and none is held by a worker that
+// has gone silent.
 func (s *stack) awaitOnSchedule() {
 	s.t.Helper()
 	const silent = 3 * time.Second // A worker beats every 2 s.
@@ -112,8 +114,9 @@ func (s *stack) pauseAll() {
 	require.NoError(s.t, group.Wait())
 }
 
-// pauseAtRest pauses endpoints that rest until the ledger has a pause. One that meets a live run leaves the decision to its finish, and
-// where every pause does there is none that could tell whether pauses hold.
+// pauseAtRest pauses endpoints that rest until the ledger has a pause. One that meets a live run
+// leaves the decision to its finish, and where every pause does there is none that could tell
+// whether pauses hold.
 func (s *stack) pauseAtRest() {
 	s.t.Helper()
 	eventually(s.t, "a pause of an endpoint at rest", func() bool {
@@ -148,8 +151,8 @@ func (s *stack) quiesce() {
 	eventually(s.t, "every request to end", func() bool { return s.target.open() == 0 })
 }
 
-// lag returns by how much the latest start so far was late. It measures the machine, where other programs take the processors from the
-// workers.
+// lag returns by how much the latest start so far was late. It measures the machine, where other
+// programs take the processors from the workers.
 func (s *stack) lag() time.Duration {
 	s.t.Helper()
 	return time.Duration(s.count(`
@@ -158,7 +161,8 @@ func (s *stack) lag() time.Duration {
 		WHERE attempt = 1`))
 }
 
-// recovered returns how long after the end of a fault the last start came that was late by a second more than starts before the fault.
+// recovered returns how long after the end of a fault the last start came that was late by a second
+// more than starts before the fault.
 func (s *stack) recovered(v verdict) time.Duration {
 	s.t.Helper()
 	var last *time.Time

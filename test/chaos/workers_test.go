@@ -18,7 +18,8 @@ import (
 // longRun is the limit of the executions of the usual load that outlast their lock.
 const longRun = 9 * time.Second
 
-// usual registers the usual load: most endpoints answer fast, some slowly, and a few run longer than their lock.
+// usual registers the usual load: most endpoints answer fast, some slowly, and a few run longer
+// than their lock.
 func (s *stack) usual(n int) {
 	s.t.Helper()
 	s.register(load{n: n * 8 / 10, path: "20", every: time.Second, limit: 2 * time.Second})
@@ -26,7 +27,8 @@ func (s *stack) usual(n int) {
 	s.register(load{n: n * 1 / 10, path: "7000", every: 2 * time.Second, limit: longRun, method: client.MethodPOST})
 }
 
-// Workers that are killed at random leave nothing behind that is not mended, and what they had in hand is never called twice.
+// Workers that are killed at random leave nothing behind that is not mended, and what they had in
+// hand is never called twice.
 func TestKilledWorkers(t *testing.T) { //nolint:paralleltest // The long form is as much as a small machine bears.
 	if !long() {
 		t.Parallel()
@@ -57,15 +59,17 @@ func TestKilledWorkers(t *testing.T) { //nolint:paralleltest // The long form is
 	t.Logf("the latest starts:\n%s", s.latest(10, kills))
 	require.Positive(t, r.Counts.Statuses["lost"])
 	require.Zero(t, r.Counts.Overlaps)
-	// One death delays a waiting claim by 10 s at most. Where kills follow each other, whoever takes it over may be the next to die
-	// before it has started it, and the claim waits for the silence of both.
+	// One death delays a waiting claim by 10 s at most. Where kills follow each other, whoever takes
+	// it over may be the next to die before it has started it, and the claim waits for the silence of
+	// both.
 	require.LessOrEqual(t, r.Lateness.P99, int64(10_000), "waiting claims were taken over too late")
 	require.LessOrEqual(t, r.Lateness.Max, int64(20_000), "a waiting claim was taken over too late")
 	require.LessOrEqual(t, r.Counts.Settled.Max, (longRun + 20*time.Second).Milliseconds(), "a run in hand was settled too late")
 }
 
-// What a killed worker had claimed and not started waits for its silence, not for its locks, which last longer here: it starts 10 s
-// after it was due at the latest. Each death is over before the next, so that no claim meets two.
+// What a killed worker had claimed and not started waits for its silence, not for its locks, which
+// last longer here: it starts 10 s after it was due at the latest. Each death is over before the
+// next, so that no claim meets two.
 func TestClaimsOfTheDead(t *testing.T) {
 	t.Parallel()
 	const limit, apart = 15 * time.Second, 12 * time.Second
@@ -106,8 +110,8 @@ func (s *stack) waiting(w *worker) int {
 		WHERE claimed_by = $1 AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)`, w.id)
 }
 
-// latest tells of the latest starts where their time went: until the last claim, and from there to the start, and how many workers
-// died meanwhile.
+// latest tells of the latest starts where their time went: until the last claim, and from there to
+// the start, and how many workers died meanwhile.
 func (s *stack) latest(n int, kills []time.Time) string {
 	s.t.Helper()
 	rows, err := s.pool.Query(s.t.Context(), `
@@ -131,8 +135,8 @@ func (s *stack) latest(n int, kills []time.Time) string {
 	return text.String()
 }
 
-// A worker that stands still for twice its lock changes nothing when it wakes. A request that was open meanwhile may overlap with
-// the next one, which has a higher fence.
+// A worker that stands still for twice its lock changes nothing when it wakes. A request that was
+// open meanwhile may overlap with the next one, which has a higher fence.
 func TestFrozenWorker(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, nil)
@@ -172,8 +176,9 @@ func TestFrozenWorker(t *testing.T) {
 	require.Zero(t, s.took(victim, frozen, overtaken), "a target that looks at the fence accepted an old request")
 }
 
-// A first SIGTERM gives back what has not started and waits for the requests under way; a second one ends the worker at once. What it
-// had in hand is settled like that of any dead worker, and what it had not started is delayed by neither.
+// A first SIGTERM gives back what has not started and waits for the requests under way; a second
+// one ends the worker at once. What it had in hand is settled like that of any dead worker, and
+// what it had not started is delayed by neither.
 func TestSecondSignalStopsNow(t *testing.T) {
 	t.Parallel()
 	const grace = 45 * time.Second
@@ -207,7 +212,8 @@ func TestSecondSignalStopsNow(t *testing.T) {
 	require.LessOrEqual(t, r.Counts.Settled.Max, (grace + 20*time.Second).Milliseconds(), "a run in hand was settled too late")
 }
 
-// Replacing every worker, one after the other, loses nothing and delays nothing by more than two seconds.
+// Replacing every worker, one after the other, loses nothing and delays nothing by more than two
+// seconds.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, nil)

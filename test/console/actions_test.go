@@ -95,7 +95,8 @@ func (b *tab) do(action, verb string, fill func(), done string) {
 	b.await("!document.querySelector('#dialog').open")
 }
 
-// An endpoint is written with its runs foreseen while typing and every error at its field, then found, paused with others, and edited.
+// An endpoint is written with its runs foreseen while typing and every error at its field, then
+// found, paused with others, and edited.
 func TestAnEndpointIsWrittenFoundPausedAndEdited(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -226,7 +227,8 @@ func TestNothingFromATargetIsMarkup(t *testing.T) {
 	b.clean()
 }
 
-// The keyboard reaches everything: the content past the navigation, pages by shortcuts, and dialogs.
+// The keyboard reaches everything: the content past the navigation, pages by shortcuts, and
+// dialogs.
 func TestTheKeyboardLeadsEverywhere(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -36,8 +36,8 @@ func chromium(t *testing.T) string {
 	return ""
 }
 
-// shared is the one Chromium of the test binary. A start of Chromium takes seconds of the processor, and tests are kept apart by
-// browser contexts: each has cookies and storage of its own.
+// shared is the one Chromium of the test binary. A start of Chromium takes seconds of the
+// processor, and tests are kept apart by browser contexts: each has cookies and storage of its own.
 var shared struct { //nolint:gochecknoglobals // It lives as long as the test binary.
 	once   sync.Once
 	ctx    context.Context //nolint:containedctx // It is the browser: chromedp hands it around so.

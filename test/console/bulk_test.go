@@ -14,7 +14,8 @@ import (
 	"rubato/client"
 )
 
-// An endpoint that cannot be paused keeps no other from being paused, and what was left alone is named.
+// An endpoint that cannot be paused keeps no other from being paused, and what was left alone is
+// named.
 func TestABulkActionGoesOnPastARefusal(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -70,7 +71,8 @@ func undoOf(t *testing.T, a answer) url.Values {
 	return form
 }
 
-// Undo resumes exactly those that the action paused: neither one that was paused before, nor one whose pause was replaced since.
+// Undo resumes exactly those that the action paused: neither one that was paused before, nor one
+// whose pause was replaced since.
 func TestTheUndoOfABulkPauseResumesItsOwnPausesAlone(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -166,7 +168,8 @@ func TestBulkActionsAreInViewOnALongList(t *testing.T) {
 	b.clean()
 }
 
-// The dialogs that are opened by their addresses are pages with styles and the frame of all pages, and their forms work.
+// The dialogs that are opened by their addresses are pages with styles and the frame of all pages,
+// and their forms work.
 func TestADialogOpenedByItsAddressIsAPage(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -220,7 +223,8 @@ func TestASlashAtTheEndLeadsToThePage(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, v.ask("/console/nothing", nil).status)
 }
 
-// A list that is looked at costs little: pages are compressed, and of a list only the rows that changed are sent again.
+// A list that is looked at costs little: pages are compressed, and of a list only the rows that
+// changed are sent again.
 func TestAListSendsChangedRowsAlone(t *testing.T) {
 	t.Parallel()
 	w := start(t, false)

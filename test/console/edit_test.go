@@ -9,7 +9,8 @@ import (
 	"rubato/client"
 )
 
-// Fields of one line drop line breaks, so what holds some stands in others: an edit leaves alone what nobody touched.
+// Fields of one line drop line breaks, so what holds some stands in others: an edit leaves alone
+// what nobody touched.
 func TestAnEditKeepsLineBreaks(t *testing.T) {
 	t.Parallel()
 	w := start(t, false)

@@ -15,7 +15,8 @@ import (
 	"rubato/internal/waittest"
 )
 
-// What an action says beforehand is what is decided afterwards, for an endpoint whose target asked to wait too.
+// What an action says beforehand is what is decided afterwards, for an endpoint whose target asked
+// to wait too.
 func TestWhatIsForeseenIsWhatFollows(t *testing.T) {
 	t.Parallel()
 	target := httptest.NewServer(http.HandlerFunc(func(a http.ResponseWriter, _ *http.Request) {
@@ -96,7 +97,8 @@ func TestTheLongestTextsFit(t *testing.T) {
 	}
 }
 
-// The form of an endpoint that runs already foresees when it would go on, not when a new one would begin.
+// The form of an endpoint that runs already foresees when it would go on, not when a new one would
+// begin.
 func TestAnEditForeseesWhatFollows(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -176,8 +176,8 @@ func (b *tab) clean() {
 	require.Empty(b.t, b.faults)
 }
 
-// forget drops what was noted, of a step that is meant to be refused. Answers with a status of 4xx are no faults from then on, because the
-// browser may note one later than the page shows it.
+// forget drops what was noted, of a step that is meant to be refused. Answers with a status of 4xx
+// are no faults from then on, because the browser may note one later than the page shows it.
 func (b *tab) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -202,8 +202,9 @@ func eval[T any](b *tab, script string) T {
 	return value
 }
 
-// read waits until an expression has a value in the page, and returns that value. An expression that is null or throws is evaluated again, because
-// the page may be loading or may be replaced by its successor.
+// read waits until an expression has a value in the page, and returns that value. An expression
+// that is null or throws is evaluated again, because the page may be loading or may be replaced by
+// its successor.
 func read[T any](b *tab, expression string, options ...chromedp.EvaluateOption) (value T) {
 	b.t.Helper()
 	waittest.Until(b.t, func() (found bool) {
@@ -214,7 +215,8 @@ func read[T any](b *tab, expression string, options ...chromedp.EvaluateOption) 
 	return value
 }
 
-// await waits until an expression of the page is true. A page that is just being replaced is asked again.
+// await waits until an expression of the page is true. A page that is just being replaced is asked
+// again.
 func (b *tab) await(expression string) {
 	b.t.Helper()
 	waittest.Until(b.t, func() bool {
@@ -235,8 +237,8 @@ func (b text) String() string {
 	return text
 }
 
-// settled waits until the page has all that it is drawn with. What a page says can be asked before its styles have come, and it is measured
-// without them then, as nobody ever sees it.
+// settled waits until the page has all that it is drawn with. What a page says can be asked before
+// its styles have come, and it is measured without them then, as nobody ever sees it.
 func (b *tab) settled() {
 	b.t.Helper()
 	b.await("document.readyState === 'complete'")
@@ -248,8 +250,8 @@ func (b *tab) says(text string) {
 	b.await(fmt.Sprintf("document.body.innerText.includes(%q)", text))
 }
 
-// click clicks what a selector finds, once it is there and nothing covers it. That it is found, in view and clicked is one step of the page:
-// between two, a live page may have moved it.
+// click clicks what a selector finds, once it is there and nothing covers it. That it is found, in
+// view and clicked is one step of the page: between two, a live page may have moved it.
 func (b *tab) click(selector string) {
 	b.t.Helper()
 	b.await(fmt.Sprintf(`(() => {
@@ -270,7 +272,8 @@ func (b *tab) write(selector, text string) {
 		f.dispatchEvent(new Event("input", {bubbles: true})); f.dispatchEvent(new Event("change", {bubbles: true})); return true })()`, selector, text))
 }
 
-// shoot keeps a picture of the page where RUBATO_SCREENSHOTS names a folder for it, and requires that nothing sticks out sideways.
+// shoot keeps a picture of the page where RUBATO_SCREENSHOTS names a folder for it, and requires
+// that nothing sticks out sideways.
 func (b *tab) shoot(name string) {
 	b.t.Helper()
 	b.settled()
@@ -300,8 +303,8 @@ var axeScript = sync.OnceValues(func() (string, error) { //nolint:gochecknogloba
 	return string(script), err
 })
 
-// accessible requires that axe-core finds no serious violation in the page as it is. The script is loaded and run in one evaluation, because a page
-// that reloads between the two would drop it.
+// accessible requires that axe-core finds no serious violation in the page as it is. The script is
+// loaded and run in one evaluation, because a page that reloads between the two would drop it.
 func (b *tab) accessible() {
 	b.t.Helper()
 	b.settled()

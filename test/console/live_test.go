@@ -20,7 +20,8 @@ import (
 	"rubato/internal/web"
 )
 
-// through returns the world behind a proxy, which may do something else with a request than to hand it on.
+// through returns the world behind a proxy, which may do something else with a request than to hand
+// it on.
 func (w *world) through(t *testing.T, meddle func(http.ResponseWriter, *http.Request, http.Handler)) *world {
 	t.Helper()
 	target, err := url.Parse(w.url)
@@ -68,7 +69,8 @@ func TestAPageIsLiveHoweverSlowlyItsScriptsCome(t *testing.T) {
 // streamed reports whether a request is for a live part.
 func streamed(r *http.Request) bool { return r.Header.Get("Accept") == "text/event-stream" }
 
-// A stream that is refused, or that ends, is opened again, and the page says meanwhile that it is not live.
+// A stream that is refused, or that ends, is opened again, and the page says meanwhile that it is
+// not live.
 func TestAPageComesBackToLife(t *testing.T) {
 	t.Parallel()
 	const up, refusing, gone = 0, 1, 2
@@ -130,7 +132,8 @@ func (a *away) Find(context.Context, [sha256.Size]byte) (key [sha256.Size]byte, 
 	return key, errs.New(errs.Unavailable, "", "the database cannot be reached; try again")
 }
 
-// A page that is opened during an outage comes by itself when that is over: here the sign-in, which leads back to it.
+// A page that is opened during an outage comes by itself when that is over: here the sign-in, which
+// leads back to it.
 func TestAPageOfAnOutageComesByItself(t *testing.T) {
 	t.Parallel()
 	sessions := &away{}
@@ -149,7 +152,8 @@ func TestAPageOfAnOutageComesByItself(t *testing.T) {
 	require.Equal(t, "?to=%2Fconsole%2Fruns%3Fstatus%3Dfailed", read[string](b, "location.search"))
 }
 
-// The list of endpoints says that the server is gone, and goes on when it is back. A search meanwhile asks for no look at what was done.
+// The list of endpoints says that the server is gone, and goes on when it is back. A search
+// meanwhile asks for no look at what was done.
 func TestTheListOfEndpointsSaysThatTheServerIsGone(t *testing.T) {
 	t.Parallel()
 	var gone atomic.Bool

@@ -19,7 +19,8 @@ func (w *world) analyses(t *testing.T, key string) {
 		FROM endpoints e, generate_series(1, 12) n WHERE e.key = $1`, key)
 }
 
-// What a table tells can be read on a phone, and on what is not much wider: no column is squeezed to a few letters a line.
+// What a table tells can be read on a phone, and on what is not much wider: no column is squeezed
+// to a few letters a line.
 func TestTablesCanBeReadOnAPhone(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -27,7 +27,8 @@ func (b *tab) confirms(says string) {
 	b.click("#dialog [type=submit]")
 }
 
-// noticed writes an episode of an endpoint with its notice. It is over already: nobody is told of an open episode whose rule is disabled.
+// noticed writes an episode of an endpoint with its notice. It is over already: nobody is told of
+// an open episode whose rule is disabled.
 func (w *world) noticed(t *testing.T, key, state, fault string) {
 	t.Helper()
 	require.Equal(t, int64(1), w.sql(t, `
@@ -121,7 +122,8 @@ func TestARuleIsMadeTestedEditedAndDeleted(t *testing.T) {
 	b.clean()
 }
 
-// A maintenance window is stored with its effect in words, edited, ended before its time, and deleted.
+// A maintenance window is stored with its effect in words, edited, ended before its time, and
+// deleted.
 func TestAMaintenanceWindowIsMadeEditedEndedAndDeleted(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -184,7 +186,8 @@ func (w *world) window(t *testing.T) client.MaintenanceWindow {
 	return list.Items[0]
 }
 
-// The dialog of a new rule or window does not replace one that somebody else made under the same name.
+// The dialog of a new rule or window does not replace one that somebody else made under the same
+// name.
 func TestWhatIsNewReplacesNothing(t *testing.T) {
 	t.Parallel()
 	w := start(t, false)

@@ -11,7 +11,8 @@ import (
 	"rubato/internal/waittest"
 )
 
-// Every page on both screens: it is drawn, nothing complains, nobody else is asked, and it can be read by everybody.
+// Every page on both screens: it is drawn, nothing complains, nobody else is asked, and it can be
+// read by everybody.
 func TestEveryPageOnEveryScreen(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -71,7 +72,8 @@ func TestEveryPageOnEveryScreen(t *testing.T) {
 	signIn.clean()
 }
 
-// onScreens looks at something on the wide screen and on the phone at once, and returns when both are done.
+// onScreens looks at something on the wide screen and on the phone at once, and returns when both
+// are done.
 func onScreens(t *testing.T, name string, look func(t *testing.T, s screen)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) { // It ends with the screens, which the caller waits for.
@@ -84,7 +86,8 @@ func onScreens(t *testing.T, name string, look func(t *testing.T, s screen)) {
 	})
 }
 
-// A fresh installation tells on every page what to do next, and claims nothing of runs that there never were.
+// A fresh installation tells on every page what to do next, and claims nothing of runs that there
+// never were.
 func TestAFreshInstallationTellsWhatToDoNext(t *testing.T) {
 	t.Parallel()
 	w := start(t, false)
@@ -117,7 +120,8 @@ func TestAFreshInstallationTellsWhatToDoNext(t *testing.T) {
 	signIn.clean()
 }
 
-// What a list says of the next runs stays true while it is looked at, and rests while rows are ticked.
+// What a list says of the next runs stays true while it is looked at, and rests while rows are
+// ticked.
 func TestTheListOfEndpointsStaysTrue(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

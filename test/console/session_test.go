@@ -198,7 +198,8 @@ func TestSigningInLeadsNowhereElse(t *testing.T) {
 	require.Empty(t, w.visitor(t).ask("/console/signin", url.Values{"key": {""}}).header.Get("Set-Cookie"))
 }
 
-// A key that may only read sees everything and is offered no action. A form that is sent all the same is refused.
+// A key that may only read sees everything and is offered no action. A form that is sent all the
+// same is refused.
 func TestAReadingKeyChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

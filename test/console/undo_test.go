@@ -8,7 +8,8 @@ import (
 	"rubato/internal/planner"
 )
 
-// An analysis that acted is undone on its page by a person who has seen what that removes and whose it is.
+// An analysis that acted is undone on its page by a person who has seen what that removes and whose
+// it is.
 func TestAnAnalysisIsUndoneOnItsPage(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -179,10 +179,12 @@ func badCrons() map[string]string {
 	}
 }
 
-// answerTime is how long a refusal may take, with much room for a loaded machine: 250 ms are promised.
+// answerTime is how long a refusal may take, with much room for a loaded machine: 250 ms are
+// promised.
 const answerTime = 5 * time.Second
 
-// requireRefused requires a status and a code, that of the whole or of a field, and that nothing was written.
+// requireRefused requires a status and a code, that of the whole or of a field, and that nothing
+// was written.
 func (w *world) requireRefused(t *testing.T, a *answer, status int, code string) {
 	t.Helper()
 	require.Equal(t, status, a.status, "%s", a.body)
@@ -195,7 +197,8 @@ func (w *world) requireRefused(t *testing.T, a *answer, status int, code string)
 	require.Contains(t, codes, code, "%s", a.body)
 }
 
-// TestBadInputsAreRefusedByName sends what nobody should: each value has its status and its code, and writes nothing.
+// TestBadInputsAreRefusedByName sends what nobody should: each value has its status and its code,
+// and writes nothing.
 func TestBadInputsAreRefusedByName(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -228,7 +231,8 @@ func TestBadInputsAreRefusedByName(t *testing.T) {
 	require.Equal(t, before, w.state(t))
 }
 
-// TestBadRequestsAreRefusedByName is the same for paths, parameters and headers, and for other bodies than an endpoint's.
+// TestBadRequestsAreRefusedByName is the same for paths, parameters and headers, and for other
+// bodies than an endpoint's.
 func TestBadRequestsAreRefusedByName(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -272,7 +276,8 @@ func TestBadRequestsAreRefusedByName(t *testing.T) {
 	require.Equal(t, before, w.state(t))
 }
 
-// TestAHintBeyondTheClampIsTakenAndClamped: it is no error, because the clamp may change later; the answer warns.
+// TestAHintBeyondTheClampIsTakenAndClamped: it is no error, because the clamp may change later; the
+// answer warns.
 func TestAHintBeyondTheClampIsTakenAndClamped(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

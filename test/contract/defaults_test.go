@@ -9,7 +9,8 @@ import (
 	described "rubato/internal/contract"
 )
 
-// The forms and the help show the defaults of the contract. They are those that the server fills in.
+// The forms and the help show the defaults of the contract. They are those that the server fills
+// in.
 func TestDefaultsOfTheContractAreThoseOfTheServer(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -20,8 +20,9 @@ import (
 // A row of docs/errors.md: a code in the first column.
 var codeRow = regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|")
 
-// TestEveryCodeIsDocumented finds every code that the sources can answer with, and requires that docs/errors.md lists them all and no
-// other. Codes are literals, or constants whose name begins with code; that is what makes them findable.
+// TestEveryCodeIsDocumented finds every code that the sources can answer with, and requires that
+// docs/errors.md lists them all and no other. Codes are literals, or constants whose name begins
+// with code; that is what makes them findable.
 func TestEveryCodeIsDocumented(t *testing.T) {
 	t.Parallel()
 	emitted := map[string]bool{}

@@ -1,5 +1,5 @@
-// Package contract holds a real API server on a real Postgres against the contract that it serves: every route, both ways, in the name
-// of its tenant and of another one.
+// Package contract holds a real API server on a real Postgres against the contract that it serves:
+// every route, both ways, in the name of its tenant and of another one.
 package contract
 
 import (
@@ -156,7 +156,8 @@ func key(secret string) change {
 
 func header(name, value string) change { return func(r *http.Request) { r.Header.Set(name, value) } }
 
-// call sends a request with the key of an admin, and JSON where there is a body, and holds the answer against the contract.
+// call sends a request with the key of an admin, and JSON where there is a body, and holds the
+// answer against the contract.
 func (w *world) call(t *testing.T, method, path, body string, changes ...change) *answer {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, w.url+path, strings.NewReader(body))
@@ -226,7 +227,8 @@ func (w *world) streamed(t *testing.T, o operation, id string, changes ...change
 	return stream.String()
 }
 
-// conforms requires that the contract names the status of an answer, and that the answer has the shape that it gives.
+// conforms requires that the contract names the status of an answer, and that the answer has the
+// shape that it gives.
 func conforms(t *testing.T, r *http.Request, a *answer) {
 	t.Helper()
 	require.NotEmpty(t, a.header.Get("X-Request-Id"))
@@ -304,7 +306,8 @@ func (o operation) scope() string {
 	return security[0]["bearer"][0]
 }
 
-// streams reports whether an operation answers, or is asked, for as long as there is something to tell.
+// streams reports whether an operation answers, or is asked, for as long as there is something to
+// tell.
 func (o operation) streams() bool {
 	stream := func(c openapi3.Content) bool {
 		return c[eventMedia] != nil || c[lineMedia] != nil
@@ -339,7 +342,8 @@ func (w *world) send(t *testing.T, o operation, id, body string, changes ...chan
 	return w.call(t, o.method, o.at(id), body, changes...)
 }
 
-// examples returns the bodies that the contract shows for an operation; one empty body where it takes none.
+// examples returns the bodies that the contract shows for an operation; one empty body where it
+// takes none.
 func (o operation) examples(t *testing.T) []string {
 	t.Helper()
 	if o.RequestBody == nil {
@@ -370,7 +374,8 @@ func (o operation) examples(t *testing.T) []string {
 
 const minimal = `{"name":"p","url":"https://api.example.com/","baselineIntervalMs":60000}`
 
-// object returns the id of a fresh object of the kind that a route is about; empty where the route has no id.
+// object returns the id of a fresh object of the kind that a route is about; empty where the route
+// has no id.
 func (w *world) object(t *testing.T, o operation) string {
 	t.Helper()
 	switch {
@@ -448,7 +453,8 @@ func (w *world) liveRun(t *testing.T) string {
 	return id.String()
 }
 
-// at returns the path of an operation for an object; other placeholders get the example of the contract.
+// at returns the path of an operation for an object; other placeholders get the example of the
+// contract.
 func (o operation) at(id string) string {
 	path := strings.Replace(o.route, "{id}", id, 1)
 	for _, p := range append(slices.Clone(o.path.Parameters), o.Parameters...) {

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A secret that the channel of a notice rule names stays until nothing names it, or until somebody insists.
+// A secret that the channel of a notice rule names stays until nothing names it, or until somebody
+// insists.
 func TestSecretThatANoticeRuleNeedsStays(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

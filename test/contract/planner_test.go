@@ -53,7 +53,8 @@ func unknownEndpoint(w *world, t *testing.T, o operation, _ string) *answer {
 	return w.call(t, o.method, o.route+"?endpointId="+unknown("ep_"), "")
 }
 
-// A suggestion that was approved is in force, under the name of the planner; the endpoint shows until when.
+// A suggestion that was approved is in force, under the name of the planner; the endpoint shows
+// until when.
 func TestApprovedSuggestionIsInForce(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -77,8 +78,8 @@ func TestApprovedSuggestionIsInForce(t *testing.T) {
 	require.Equal(t, "pending", w.call(t, "GET", "/v1/planner/suggestions?endpointId="+target, "").is(t, http.StatusOK)["items"].([]any)[0].(map[string]any)["state"])
 }
 
-// What an analysis wrote is taken back by name, a person's hint stays, and the planner may not write it again; a hint that is cleared is named
-// as well.
+// What an analysis wrote is taken back by name, a person's hint stays, and the planner may not
+// write it again; a hint that is cleared is named as well.
 func TestAnAnalysisIsUndone(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

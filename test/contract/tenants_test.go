@@ -37,8 +37,8 @@ func (w *world) state(t *testing.T) map[string]string {
 	return state
 }
 
-// TestOtherTenantsAreOutOfReach asks every route that is about an object for one of another tenant: the answer is the one for an object
-// that does not exist, and nothing is written.
+// TestOtherTenantsAreOutOfReach asks every route that is about an object for one of another tenant:
+// the answer is the one for an object that does not exist, and nothing is written.
 func TestOtherTenantsAreOutOfReach(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -127,7 +127,8 @@ func (w *world) otherCursors(t *testing.T, o operation) {
 	require.Equal(t, "invalid_cursor", stolen.problem(t).Code, o.OperationID)
 }
 
-// crossing asks an operation whose route names no object in the name of another tenant, about an endpoint of the first one.
+// crossing asks an operation whose route names no object in the name of another tenant, about an
+// endpoint of the first one.
 type crossing func(w *world, t *testing.T, o operation, endpoint string)
 
 // crossings is how each operation that is about more than one object could reach another tenant's.
@@ -218,7 +219,8 @@ func crossings() map[string]crossing {
 			w.call(t, "POST", "/v1/endpoints/"+endpoint+"/pause", "{}").is(t, http.StatusOK)
 			theirs := w.call(t, "POST", "/v1/endpoints", minimal, key(otherKey)).is(t, http.StatusCreated)["id"].(string)
 			last := w.call(t, "POST", "/v1/endpoints", minimal).is(t, http.StatusCreated)["id"].(string)
-			// News from before the place may come again: a place lies before whatever any database of the server has still open.
+			// News from before the place may come again: a place lies before whatever any database of the
+			// server has still open.
 			after := header("Last-Event-ID", place)
 			require.NotContains(t, w.streamed(t, o, theirs, key(otherKey), after), endpoint)
 			require.NotContains(t, w.streamed(t, o, last, key(adminKey), after), theirs)
@@ -226,7 +228,8 @@ func crossings() map[string]crossing {
 	}
 }
 
-// TestNoOperationReachesAnotherTenant asks every operation that names no object by its id, and is no list: those have their own tests.
+// TestNoOperationReachesAnotherTenant asks every operation that names no object by its id, and is
+// no list: those have their own tests.
 func TestNoOperationReachesAnotherTenant(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

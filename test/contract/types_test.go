@@ -9,7 +9,8 @@ import (
 	"rubato/api"
 )
 
-// What may be anything says so by a list of types: what reads the contract, such as its page, takes a schema without one for a mistake.
+// What may be anything says so by a list of types: what reads the contract, such as its page, takes
+// a schema without one for a mistake.
 func TestEverySchemaHasAType(t *testing.T) {
 	t.Parallel()
 	seen := 0

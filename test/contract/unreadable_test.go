@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAnEndpointWhoseStoredConfigurationCannotBeReadIsNamed stores what no release of the server writes: a text where a flag belongs.
+// TestAnEndpointWhoseStoredConfigurationCannotBeReadIsNamed stores what no release of the server
+// writes: a text where a flag belongs.
 func TestAnEndpointWhoseStoredConfigurationCannotBeReadIsNamed(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -18,7 +18,8 @@ import (
 	"rubato/internal/store"
 )
 
-// elsewhere are the statuses that internal/httpapi provokes on every route, because a healthy server does not give them.
+// elsewhere are the statuses that internal/httpapi provokes on every route, because a healthy
+// server does not give them.
 func elsewhere() []int {
 	return []int{http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable}
 }
@@ -26,7 +27,8 @@ func elsewhere() []int {
 // provoke makes an operation answer with a status that no general case does, for a fresh object.
 type provoke func(w *world, t *testing.T, o operation, id string) *answer
 
-// provocations is how each remaining documented status is reached. Who documents another one adds how it comes about.
+// provocations is how each remaining documented status is reached. Who documents another one adds
+// how it comes about.
 func provocations() map[string]map[int]provoke {
 	archived := map[int]provoke{http.StatusConflict: onArchived}
 	once := map[int]provoke{http.StatusConflict: onArchived, http.StatusUnprocessableEntity: withUsedKey}
@@ -154,7 +156,8 @@ func onFinished(w *world, t *testing.T, o operation, _ string) *answer {
 	return w.call(t, o.method, o.at(w.run(t)), "")
 }
 
-// onContestedKey asks for a key that somebody else takes and gives up again whenever the server looks.
+// onContestedKey asks for a key that somebody else takes and gives up again whenever the server
+// looks.
 func onContestedKey(w *world, t *testing.T, o operation, _ string) *answer {
 	_, err := w.pool.Exec(t.Context(), `
 		CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
@@ -258,7 +261,8 @@ func withUsedKey(w *world, t *testing.T, o operation, id string) *answer {
 	return w.call(t, o.method, o.at(id), "", used)
 }
 
-// withLostAnswer asks under an Idempotency-Key whose request was carried out by a server that died before it kept the answer.
+// withLostAnswer asks under an Idempotency-Key whose request was carried out by a server that died
+// before it kept the answer.
 func withLostAnswer(w *world, t *testing.T, o operation, _ string) *answer {
 	used := header("Idempotency-Key", "lost")
 	w.call(t, o.method, o.route, o.examples(t)[0], used).is(t, http.StatusCreated)
@@ -297,8 +301,9 @@ func (o operation) unknown() string {
 	return unknown("ep_")
 }
 
-// TestEveryRouteKeepsTheContract asks every route for everything that the contract says of it. Each answer must have a status that is
-// documented and its shape, and each documented status must have been seen.
+// TestEveryRouteKeepsTheContract asks every route for everything that the contract says of it. Each
+// answer must have a status that is documented and its shape, and each documented status must have
+// been seen.
 func TestEveryRouteKeepsTheContract(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -438,7 +443,8 @@ func TestEveryErrorOfTheContractIsAProblem(t *testing.T) {
 	}
 }
 
-// anAddress returns a client address for a text, so that the wrong keys of all operations do not come from one.
+// anAddress returns a client address for a text, so that the wrong keys of all operations do not
+// come from one.
 func anAddress(of string) string {
 	sum := sha256.Sum256([]byte(of))
 	return fmt.Sprintf("198.51.%d.%d", sum[0], sum[1])

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheManualSaysWhatToDoAboutEveryMetric requires that each metric is looked at by an alert, whose section says it, or has a line of
-// its own, and that no line tells of a metric that is gone.
+// TestTheManualSaysWhatToDoAboutEveryMetric requires that each metric is looked at by an alert,
+// whose section says it, or has a line of its own, and that no line tells of a metric that is gone.
 func TestTheManualSaysWhatToDoAboutEveryMetric(t *testing.T) {
 	t.Parallel()
 	metrics, manual := documented(t), string(read(t, "docs/operations.md"))

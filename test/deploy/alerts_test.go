@@ -114,7 +114,8 @@ func TestAlertsLookAtWhatExistsAndSayWhatToDo(t *testing.T) {
 	}
 }
 
-// TestEveryAlertHasACaseInWhichItFires and one in which it does not; promtool runs them where it is.
+// TestEveryAlertHasACaseInWhichItFires and one in which it does not; promtool runs them where it
+// is.
 func TestEveryAlertHasACaseInWhichItFires(t *testing.T) {
 	t.Parallel()
 	var file caseFile
@@ -147,8 +148,8 @@ func TestEveryAlertHasACaseInWhichItFires(t *testing.T) {
 	}
 }
 
-// TestPromtoolAgrees runs what promtool knows of rules, cases and dashboard. On a machine without promtool the tests above have
-// checked what they can; the checks of every change install it.
+// TestPromtoolAgrees runs what promtool knows of rules, cases and dashboard. On a machine without
+// promtool the tests above have checked what they can; the checks of every change install it.
 func TestPromtoolAgrees(t *testing.T) {
 	t.Parallel()
 	promtool, err := exec.LookPath("promtool")

@@ -19,20 +19,23 @@ var update = flag.Bool("update", false, "rewrite the parts of files that this pa
 
 const schemaFile = "deploy/helm/rubato/values.schema.json"
 
-// setByTheChart are the settings that have values of the chart's own, beside the secrets, or that no daemon reads.
+// setByTheChart are the settings that have values of the chart's own, beside the secrets, or that
+// no daemon reads.
 func setByTheChart() []string {
 	return []string{
 		config.Listen, config.AdminListen, config.Grace, config.LogFormat, "RUBATO_EGRESS_ALLOW", "OTEL_SERVICE_NAME", config.ServerURL,
 	}
 }
 
-// TestTheChartsSchemaKnowsEverySetting holds the names that the chart's `config` takes to the settings there are. Each is tried against the
-// schema by the tests of the chart itself, in test/helm.
+// TestTheChartsSchemaKnowsEverySetting holds the names that the chart's `config` takes to the
+// settings there are. Each is tried against the schema by the tests of the chart itself, in
+// test/helm.
 func TestTheChartsSchemaKnowsEverySetting(t *testing.T) {
 	t.Parallel()
 	var want []string
 	for _, s := range config.Settings() {
-		// The addresses of collectors may hold a password, and seldom do: they are allowed here, and hidden when shown.
+		// The addresses of collectors may hold a password, and seldom do: they are allowed here, and
+		// hidden when shown.
 		open := !s.Secret || strings.HasPrefix(s.Name, "OTEL_")
 		if open && !slices.Contains(setByTheChart(), s.Name) {
 			want = append(want, s.Name)
@@ -56,7 +59,8 @@ func TestTheChartsSchemaKnowsEverySetting(t *testing.T) {
 	require.Equal(t, fresh, string(text), "run go test ./test/deploy -run Chart -update")
 }
 
-// TestTheChartHasNoCopies requires that the chart's alert rules and dashboard are the ones that are tested: links that Helm follows.
+// TestTheChartHasNoCopies requires that the chart's alert rules and dashboard are the ones that are
+// tested: links that Helm follows.
 func TestTheChartHasNoCopies(t *testing.T) {
 	t.Parallel()
 	for name, of := range map[string]string{"alerts.yaml": alertsFile, "dashboard.json": dashboardFile} {

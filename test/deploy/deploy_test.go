@@ -1,4 +1,5 @@
-// Package deploy checks what ships beside the programs: the image and the compose file name only what exists.
+// Package deploy checks what ships beside the programs: the image and the compose file name only
+// what exists.
 package deploy
 
 import (
@@ -20,7 +21,8 @@ import (
 
 const root = "../.."
 
-// composeFile is the part of the compose format that the file may use: a key outside of it fails the test.
+// composeFile is the part of the compose format that the file may use: a key outside of it fails
+// the test.
 type composeFile struct {
 	Name        string             `yaml:"name"`
 	Program     any                `yaml:"x-program"`
@@ -84,7 +86,8 @@ func read(t *testing.T, name string) []byte {
 	return text
 }
 
-// environ returns the environment of a service with its variables expanded as where none of them is set.
+// environ returns the environment of a service with its variables expanded as where none of them is
+// set.
 func (s service) environ() []string {
 	fallback := regexp.MustCompile(`\$\{[A-Z_]+:-([^}]*)\}`)
 	var list []string
@@ -136,7 +139,8 @@ func TestComposeGivesEveryProgramAnEnvironmentThatItAccepts(t *testing.T) {
 	}
 }
 
-// Secrets are kept by the API server and used by workers, so a key that one of them lacks helps nobody.
+// Secrets are kept by the API server and used by workers, so a key that one of them lacks helps
+// nobody.
 func TestComposeGivesEveryDaemonTheKeysOfSecrets(t *testing.T) {
 	t.Parallel()
 	for name, s := range readCompose(t).Services {
@@ -243,7 +247,8 @@ func TestImageHoldsEveryProgramAndNothingElse(t *testing.T) {
 	require.Regexp(t, `^[1-9]\d*:[1-9]\d*$`, user, "an unprivileged user by number: the image has no list of names")
 }
 
-// The programs must be compiled in the Go that the module asks for, and carry the zones that the image does not have.
+// The programs must be compiled in the Go that the module asks for, and carry the zones that the
+// image does not have.
 func TestImageIsBuiltWithTheGoOfTheModuleAndCarriesZones(t *testing.T) {
 	t.Parallel()
 	module := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(read(t, "go.mod"))

@@ -42,7 +42,8 @@ func instructions(t *testing.T) []instruction {
 	return list
 }
 
-// copyContext copies what Docker sends to a build: every file of the repository but those that .dockerignore names.
+// copyContext copies what Docker sends to a build: every file of the repository but those that
+// .dockerignore names.
 func copyContext(t *testing.T, to string) {
 	t.Helper()
 	ignore, err := os.Open(filepath.Join(root, ".dockerignore"))
@@ -138,8 +139,8 @@ func (b *builder) sh(t *testing.T, command string) {
 	require.NoError(t, err, "RUN %s:\n%s", command, output)
 }
 
-// TestImageIsBuiltFromItsContext carries out the build stage of the Dockerfile on the files that Docker would send, and asks the program that
-// it makes for its version.
+// TestImageIsBuiltFromItsContext carries out the build stage of the Dockerfile on the files that
+// Docker would send, and asks the program that it makes for its version.
 func TestImageIsBuiltFromItsContext(t *testing.T) {
 	t.Parallel()
 	const version, commit = "v9.8.7", "0123456789abcdef0123456789abcdef01234567"

@@ -14,7 +14,8 @@ import (
 
 var sqlBlock = regexp.MustCompile("(?s)```sql\n(.*?)```")
 
-// TestStatementsOfTheManualWork runs every statement that the operations manual tells people to run, one by one.
+// TestStatementsOfTheManualWork runs every statement that the operations manual tells people to
+// run, one by one.
 func TestStatementsOfTheManualWork(t *testing.T) {
 	t.Parallel()
 	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
@@ -37,7 +38,8 @@ func TestStatementsOfTheManualWork(t *testing.T) {
 	}
 }
 
-// TestTheManualFindsTheSweeper holds the lock as a sweeper does, and looks for it as the manual says.
+// TestTheManualFindsTheSweeper holds the lock as a sweeper does, and looks for it as the manual
+// says.
 func TestTheManualFindsTheSweeper(t *testing.T) {
 	t.Parallel()
 	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {

@@ -29,7 +29,8 @@ func release(t *testing.T, dist string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// TestReleaseRefusesBadVersions: each refusal names the cause and the remedy, and leaves an earlier dist as it was.
+// TestReleaseRefusesBadVersions: each refusal names the cause and the remedy, and leaves an earlier
+// dist as it was.
 func TestReleaseRefusesBadVersions(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -20,8 +20,8 @@ type licence struct {
 	text *regexp.Regexp // what its text says and no other's of the list
 }
 
-// licences returns the licences that may be linked into a program under the Apache License: they ask for notices, and not for the source
-// of what is linked to them. The first that matches is it.
+// licences returns the licences that may be linked into a program under the Apache License: they
+// ask for notices, and not for the source of what is linked to them. The first that matches is it.
 func licences() []licence {
 	words := func(text string) *regexp.Regexp {
 		return regexp.MustCompile(`(?i)` + strings.ReplaceAll(text, " ", `\s+`))
@@ -75,7 +75,8 @@ func linkedModules(t *testing.T) map[string]linked {
 	return modules
 }
 
-// TestModulesHaveALicenceThatMayBeShipped reads the licence of every module that is linked into a program.
+// TestModulesHaveALicenceThatMayBeShipped reads the licence of every module that is linked into a
+// program.
 func TestModulesHaveALicenceThatMayBeShipped(t *testing.T) {
 	t.Parallel()
 	modules := linkedModules(t)
@@ -108,7 +109,8 @@ func TestLicencesThatAskForTheSourceAreNotTaken(t *testing.T) {
 	}
 }
 
-// TestTheCheckOfVulnerabilitiesTellsFindingsFromNoDatabase runs the stage of .ci/run with programs that end as govulncheck does.
+// TestTheCheckOfVulnerabilitiesTellsFindingsFromNoDatabase runs the stage of .ci/run with programs
+// that end as govulncheck does.
 func TestTheCheckOfVulnerabilitiesTellsFindingsFromNoDatabase(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -137,7 +139,8 @@ func TestTheCheckOfVulnerabilitiesTellsFindingsFromNoDatabase(t *testing.T) {
 	require.Contains(t, string(read(t, ".ci/run")), ".ci/vulnerabilities supply govulncheck")
 }
 
-// TestEveryModuleOfTheRepositoryIsKeptUpToDate holds the settings of Renovate to the go.mod files, and to what must not be updated.
+// TestEveryModuleOfTheRepositoryIsKeptUpToDate holds the settings of Renovate to the go.mod files,
+// and to what must not be updated.
 func TestEveryModuleOfTheRepositoryIsKeptUpToDate(t *testing.T) {
 	t.Parallel()
 	var settings struct {

@@ -17,7 +17,8 @@ const (
 	tempoSourceFile = "deploy/grafana/provisioning/datasources/tempo.yaml"
 )
 
-// tempoConfig is the part of Tempo's settings that the file may use: a key outside of it fails the test.
+// tempoConfig is the part of Tempo's settings that the file may use: a key outside of it fails the
+// test.
 type tempoConfig struct {
 	Server struct {
 		Port int `yaml:"http_listen_port"`
@@ -106,7 +107,8 @@ func TestTracesAreWiredUp(t *testing.T) {
 	}
 }
 
-// TestDashboardFindsTraces holds the queries for traces to what spans are called and what they tell.
+// TestDashboardFindsTraces holds the queries for traces to what spans are called and what they
+// tell.
 func TestDashboardFindsTraces(t *testing.T) {
 	t.Parallel()
 	var source strings.Builder

@@ -107,7 +107,8 @@ func (v *aviary) ask(want int, method, path string, body any) map[string]any {
 	return decoded
 }
 
-// newAviary starts an API server and a worker that tell everything they would tell at the level debug.
+// newAviary starts an API server and a worker that tell everything they would tell at the level
+// debug.
 func newAviary(t *testing.T) *aviary {
 	t.Helper()
 	v := &aviary{canaries: &canaries{}, t: t, processes: map[string]*process{}, admins: map[string]string{"api": freeAddress(t), "worker": freeAddress(t)}}
@@ -135,7 +136,8 @@ func newAviary(t *testing.T) *aviary {
 	return v
 }
 
-// echo answers with everything that it was sent, by whatever the path asks for, and counts requests that hold a canary.
+// echo answers with everything that it was sent, by whatever the path asks for, and counts requests
+// that hold a canary.
 func echo(t *testing.T, sees func(string) bool) (address string, seen *atomic.Int64) {
 	t.Helper()
 	seen = new(atomic.Int64)
@@ -177,8 +179,8 @@ func echo(t *testing.T, sees func(string) bool) (address string, seen *atomic.In
 	return target.URL, seen
 }
 
-// spec returns an endpoint that carries secrets wherever it can, all of them canaries of its own. Those that are redirected have none in the
-// body, which is refused, as the body would go along.
+// spec returns an endpoint that carries secrets wherever it can, all of them canaries of its own.
+// Those that are redirected have none in the body, which is refused, as the body would go along.
 func (v *aviary) spec(name, address string) map[string]any {
 	v.t.Helper()
 	s := map[string]any{
@@ -195,7 +197,8 @@ func (v *aviary) spec(name, address string) map[string]any {
 	return s
 }
 
-// others returns endpoints that carry secrets in other ways: by every kind of auth, through filters, with a validator that is one.
+// others returns endpoints that carry secrets in other ways: by every kind of auth, through
+// filters, with a validator that is one.
 func (v *aviary) others(address string) []map[string]any {
 	v.t.Helper()
 	token := v.one("access-token")
@@ -270,8 +273,9 @@ func (v *aviary) dump() string {
 	return all.String()
 }
 
-// TestNobodySeesACanary puts canaries wherever a secret can be, runs them through success and every class of failure, and looks at
-// everything that people or programs can read: answers, logs at the level debug, metrics, settings and the whole database.
+// TestNobodySeesACanary puts canaries wherever a secret can be, runs them through success and every
+// class of failure, and looks at everything that people or programs can read: answers, logs at the
+// level debug, metrics, settings and the whole database.
 func TestNobodySeesACanary(t *testing.T) {
 	t.Parallel()
 	v := newAviary(t)

@@ -13,8 +13,9 @@ import (
 	"rubato/internal/store"
 )
 
-// The API process asks and a worker process hangs up on a target that would never answer: at once where the message arrives, and by
-// looking where it does not. A message gets lost by listening on another database, where nobody says anything.
+// The API process asks and a worker process hangs up on a target that would never answer: at once
+// where the message arrives, and by looking where it does not. A message gets lost by listening on
+// another database, where nobody says anything.
 func TestCancelFromTheAPIReachesTheWorker(t *testing.T) {
 	t.Parallel()
 	for name, lost := range map[string]bool{"ByMessage": false, "WithMessagesLost": true} {

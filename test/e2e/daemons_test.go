@@ -17,7 +17,8 @@ import (
 
 const bootstrapKey = "an-admin-key-of-the-tests"
 
-// The daemons start with the names that scripts rely on, share the work, and stop when they are told to.
+// The daemons start with the names that scripts rely on, share the work, and stop when they are
+// told to.
 func TestDaemonsShareADatabase(t *testing.T) {
 	t.Parallel()
 	tgt, _ := newTarget(t)

@@ -26,7 +26,8 @@ func TestDevRunsAnEndpointOnEverySecond(t *testing.T) {
 
 	runs := dev.awaitRuns(t, e.ID, 4)
 
-	// A machine that stands still for a second makes a run late, from whose start the grid counts then, or skips one, which is on record.
+	// A machine that stands still for a second makes a run late, from whose start the grid counts
+	// then, or skips one, which is on record.
 	runs = slices.DeleteFunc(runs, func(r client.Run) bool { return r.Status == client.RunStatusSkipped })
 	require.NotEmpty(t, runs)
 	for i, r := range runs {

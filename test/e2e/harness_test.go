@@ -1,4 +1,5 @@
-// Package e2e runs the programs as processes, on a real Postgres and against a real target, and looks at them from the outside.
+// Package e2e runs the programs as processes, on a real Postgres and against a real target, and
+// looks at them from the outside.
 package e2e
 
 import (
@@ -29,10 +30,11 @@ import (
 )
 
 const (
-	// patience bounds every wait. It is far beyond what a loaded machine with two cores takes; a test that runs into it has failed.
+	// patience bounds every wait. It is far beyond what a loaded machine with two cores takes; a test
+	// that runs into it has failed.
 	patience = 60 * time.Second
-	// stopTime is how long a dev server may take to stop on a machine that does much else, where 5 s are promised. A target that hangs does so
-	// for longer.
+	// stopTime is how long a dev server may take to stop on a machine that does much else, where 5 s
+	// are promised. A target that hangs does so for longer.
 	stopTime = 20 * time.Second
 	tick     = 20 * time.Millisecond
 )
@@ -82,7 +84,8 @@ func (p *process) output() string {
 	return p.all.String()
 }
 
-// start starts a program with an environment that holds nothing but env, a PATH and a home of the test's own.
+// start starts a program with an environment that holds nothing but env, a PATH and a home of the
+// test's own.
 func start(t *testing.T, home string, env []string, name string, args ...string) *process {
 	t.Helper()
 	p := &process{lines: make(chan string, 1000), ended: make(chan struct{})}
@@ -268,7 +271,8 @@ type target struct {
 	seen map[string][]http.Header
 }
 
-// newTarget starts a target. Requests to /hang are not answered before release is called, which the end of the test does too.
+// newTarget starts a target. Requests to /hang are not answered before release is called, which the
+// end of the test does too.
 func newTarget(t *testing.T) (tgt *target, release func()) {
 	t.Helper()
 	released := make(chan struct{})
@@ -294,8 +298,9 @@ func (tgt *target) requests(path string) []http.Header {
 	return append([]http.Header(nil), tgt.seen[path]...)
 }
 
-// freeAddress returns an address that nobody listens on, below the ports that the system gives to whoever asks for any: one of those may
-// be given away again before the program that it is meant for has started.
+// freeAddress returns an address that nobody listens on, below the ports that the system gives to
+// whoever asks for any: one of those may be given away again before the program that it is meant
+// for has started.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for {

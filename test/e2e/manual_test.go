@@ -11,7 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheManualsCommandsExist requires of every command that the operations manual tells people to run that the program knows it, and its flags.
+// TestTheManualsCommandsExist requires of every command that the operations manual tells people to
+// run that the program knows it, and its flags.
 func TestTheManualsCommandsExist(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/operations.md")

@@ -23,7 +23,8 @@ func asking(service *openaitest.Server) []string {
 	}
 }
 
-// A model reads what a target answers and changes its tempo; everybody can see what it did, why, and what it cost.
+// A model reads what a target answers and changes its tempo; everybody can see what it did, why,
+// and what it cost.
 func TestAModelSteersATempo(t *testing.T) {
 	t.Parallel()
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

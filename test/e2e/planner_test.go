@@ -15,7 +15,8 @@ import (
 	"rubato/internal/devpg/devpgtest"
 )
 
-// startPlanningDev starts `rubato dev` with a planner that looks all the time and may change a tempo every second, and with more settings.
+// startPlanningDev starts `rubato dev` with a planner that looks all the time and may change a
+// tempo every second, and with more settings.
 func startPlanningDev(t *testing.T, settings ...string) *server {
 	t.Helper()
 	dataDir := devpgtest.Dir(t)
@@ -35,7 +36,8 @@ func (a *api) sessions(t *testing.T, id string) []client.PlannerSession {
 	return read[client.PlannerSessionList](t)(a.ListPlannerSessions(t.Context(), &client.ListPlannerSessionsParams{EndpointID: &id})).Items
 }
 
-// The tempo follows a load that rises and falls, and comes back, without any key. Everybody can see who changed it, why and until when.
+// The tempo follows a load that rises and falls, and comes back, without any key. Everybody can see
+// who changed it, why and until when.
 func TestTempoFollowsALoad(t *testing.T) {
 	t.Parallel()
 	var rising atomic.Bool
@@ -120,7 +122,8 @@ func TestAHintOfThePlannerTakesEffectAtOnce(t *testing.T) {
 	require.Fail(t, "no session asked for the run")
 }
 
-// Who has a role in a group acts when another endpoint of it fails, long before the clock would have it look; and is told why.
+// Who has a role in a group acts when another endpoint of it fails, long before the clock would
+// have it look; and is told why.
 func TestAFailingSiblingCallsForHelpAtOnce(t *testing.T) {
 	t.Parallel()
 	var failing atomic.Bool

@@ -33,7 +33,8 @@ type pooler struct {
 	admin   string // URL of its own console
 }
 
-// poolings are the ways to pool that the operations manual tells of. Each says what of the manual's configuration it changes.
+// poolings are the ways to pool that the operations manual tells of. Each says what of the manual's
+// configuration it changes.
 func poolings() map[string]struct {
 	since string // release of PgBouncer that can do it
 	mode  string
@@ -46,8 +47,9 @@ func poolings() map[string]struct {
 	}
 }
 
-// TestEverythingGoesThroughAPooler walks what the operations manual says of PgBouncer, with the manual's own configuration: runs, pauses
-// of messages, cancels, the sweeper's lock and the guarantees hold, whichever way connections are pooled.
+// TestEverythingGoesThroughAPooler walks what the operations manual says of PgBouncer, with the
+// manual's own configuration: runs, pauses of messages, cancels, the sweeper's lock and the
+// guarantees hold, whichever way connections are pooled.
 func TestEverythingGoesThroughAPooler(t *testing.T) {
 	t.Parallel()
 	program, version := findPooler(t)
@@ -97,7 +99,8 @@ func atLeast(version, since string) bool {
 	return number(version) >= number(since)
 }
 
-// pooledDatabase returns the URL of a migrated database on a server of the test's own, with the settings that the manual gives to the role.
+// pooledDatabase returns the URL of a migrated database on a server of the test's own, with the
+// settings that the manual gives to the role.
 func pooledDatabase(t *testing.T) string {
 	t.Helper()
 	cluster := devpgtest.Cluster(t)

@@ -116,7 +116,8 @@ func TestPodsRunThePrograms(t *testing.T) {
 	})
 }
 
-// A pod is asked at the admin listener, whose routes the manual names, and never restarted because the database is away.
+// A pod is asked at the admin listener, whose routes the manual names, and never restarted because
+// the database is away.
 func TestProbesAskTheAdminListener(t *testing.T) {
 	t.Parallel()
 	require.Regexp(t, "admin, of every daemon \\| `RUBATO_ADMIN_LISTEN`.*`/healthz`, `/readyz`, `/metrics`", readFile(t, "docs/operations.md"))
@@ -183,7 +184,8 @@ func TestSecretsAreReferences(t *testing.T) {
 
 type setting struct{ secret bool }
 
-// settings returns the settings by name, from the table that a test of the product holds to what it reads.
+// settings returns the settings by name, from the table that a test of the product holds to what it
+// reads.
 func settings(t *testing.T) map[string]setting {
 	t.Helper()
 	list := map[string]setting{}
@@ -194,7 +196,8 @@ func settings(t *testing.T) map[string]setting {
 	return list
 }
 
-// TestProgramsAcceptTheirEnvironment asks the program itself whether it would start with what the chart gives to each.
+// TestProgramsAcceptTheirEnvironment asks the program itself whether it would start with what the
+// chart gives to each.
 func TestProgramsAcceptTheirEnvironment(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "rubato")
@@ -265,7 +268,8 @@ func TestMigrationsRunBeforeThePrograms(t *testing.T) {
 	require.NotZero(t, *job.Spec.ActiveDeadlineSeconds)
 }
 
-// Workers scale on metrics that exist, and are told to by the right function: what is read from the database is the same everywhere.
+// Workers scale on metrics that exist, and are told to by the right function: what is read from the
+// database is the same everywhere.
 func TestScalingLooksAtWhatIsExposed(t *testing.T) {
 	t.Parallel()
 	o := render(t, valuesSets()["Everything"])

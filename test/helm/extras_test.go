@@ -8,7 +8,8 @@ import (
 	core "k8s.io/api/core/v1"
 )
 
-// workload is what each of the four workloads takes. All of it is given to one of them at a time, so that nothing reaches another.
+// workload is what each of the four workloads takes. All of it is given to one of them at a time,
+// so that nothing reaches another.
 const workload = `
   podLabels: {team: shop}
   extraEnv:
@@ -59,7 +60,8 @@ func takesAll(t *testing.T, pod core.PodTemplateSpec) {
 	require.True(t, program.VolumeMounts[0].ReadOnly)
 }
 
-// TestSecretsMayBeFiles has the database and the keys in files, which each program gets that needs them.
+// TestSecretsMayBeFiles has the database and the keys in files, which each program gets that needs
+// them.
 func TestSecretsMayBeFiles(t *testing.T) {
 	t.Parallel()
 	o := render(t, `

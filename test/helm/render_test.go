@@ -105,7 +105,8 @@ serviceAccount: {name: runner, annotations: {e: f}}
 	}
 }
 
-// render returns what the chart makes of values. Every object is decoded strictly: a field that its type does not know fails the test.
+// render returns what the chart makes of values. Every object is decoded strictly: a field that its
+// type does not know fails the test.
 func render(t *testing.T, values string) objects {
 	t.Helper()
 	texts, err := texts(values)
@@ -165,8 +166,8 @@ func withoutComments(text string) string {
 	return strings.Join(kept, "")
 }
 
-// scaledObject is the part of KEDA's ScaledObject that the chart may use; a field outside of it fails the test. KEDA's own types would bring
-// its operator with them.
+// scaledObject is the part of KEDA's ScaledObject that the chart may use; a field outside of it
+// fails the test. KEDA's own types would bring its operator with them.
 type scaledObject struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`

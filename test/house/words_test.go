@@ -17,7 +17,8 @@ type gauge struct {
 	floor bool
 }
 
-// gauges are signs of plain technical English. They steer the writing and do not replace reading it.
+// gauges are signs of plain technical English. They steer the writing and do not replace reading
+// it.
 func gauges() map[string]gauge {
 	words := func(pattern string) *regexp.Regexp { return regexp.MustCompile(`(?i)\b(?:` + pattern + `)\b`) }
 	return map[string]gauge{
@@ -38,8 +39,8 @@ func gauges() map[string]gauge {
 	}
 }
 
-// corpus is a body of text and the limits of its gauges, per 1000 words. Limits are ratchets: a change may tighten one and never
-// loosen it.
+// corpus is a body of text and the limits of its gauges, per 1000 words. Limits are ratchets: a
+// change may tighten one and never loosen it.
 type corpus struct {
 	text   func(*testing.T) map[string]string // by file
 	limits map[string]float64
@@ -53,8 +54,8 @@ func corpora() map[string]corpus {
 	}
 }
 
-// TestProseIsPlain holds comments, documents and the help of the command line to the limits of their gauges. Where a maximum is passed,
-// each match is reported with its file.
+// TestProseIsPlain holds comments, documents and the help of the command line to the limits of
+// their gauges. Where a maximum is passed, each match is reported with its file.
 func TestProseIsPlain(t *testing.T) {
 	t.Parallel()
 	for name, c := range corpora() {

@@ -83,8 +83,9 @@ func TestDueTimesAreWholeMilliseconds(t *testing.T) {
 	require.Equal(t, w.Due.Add(time.Millisecond), w.end(), "all of a burst lies before its end")
 }
 
-// TestARateNeedNotDivideASecond has a rate whose calls are no whole number of nanoseconds apart: the last of them must not fall out of the
-// span, nor those that come due again into another millisecond.
+// TestARateNeedNotDivideASecond has a rate whose calls are no whole number of nanoseconds apart:
+// the last of them must not fall out of the span, nor those that come due again into another
+// millisecond.
 func TestARateNeedNotDivideASecond(t *testing.T) {
 	t.Parallel()
 	s := Steady{Rate: 3000, For: 20 * time.Second, Every: 12 * time.Second}

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheSecondWindowKeepsTheGridOfDueTimes: each due time of the second measurement is a due time of an endpoint, and the snapshot
-// has its age by then.
+// TestTheSecondWindowKeepsTheGridOfDueTimes: each due time of the second measurement is a due time
+// of an endpoint, and the snapshot has its age by then.
 func TestTheSecondWindowKeepsTheGridOfDueTimes(t *testing.T) {
 	t.Parallel()
 	first := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
