@@ -30,7 +30,7 @@ const (
 type alert struct {
 	Labels      map[string]string `json:"labels"`
 	Annotations map[string]string `json:"annotations"`
-	Generator   string            `json:"generatorURL,omitempty"`
+	Generator   string            `json:"generatorURL,omitempty"` //nolint:tagliatelle // Alertmanager defines the name.
 	StartsAt    time.Time         `json:"startsAt"`
 	EndsAt      time.Time         `json:"endsAt"`
 }

@@ -57,10 +57,7 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 		}
 		return *refusal, true
 	}
-	// Manual runs are left out, because they may wait for the run under way.
-	if now, known := w.clock.now(); known && b.claim.Source != string(governor.SourceManual) {
-		w.metrics.startLag.Observe(now.Sub(b.claim.PlannedAt).Seconds())
-	}
+	w.observeLag(b.claim)
 	b.target.ask(&r.Request)
 	if p := b.Place(); p != nil {
 		r.Place = p
@@ -86,6 +83,14 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 	defer done()
 	outcome, _ = w.calls.outcome(judged, r.unlocked, b.target, exchange{answer: answer, err: err, at: now})
 	return outcome, true
+}
+
+// observeLag records how late the request of c is sent. Manual runs are left out, because they may
+// wait for the run under way.
+func (w *Worker) observeLag(c claims.Claim) {
+	if now, known := w.clock.now(); known && c.Source != string(governor.SourceManual) {
+		w.metrics.startLag.Observe(now.Sub(c.PlannedAt).Seconds())
+	}
 }
 
 // faulty is the outcome of a run that a fault inside Rubato ended. It does not count as a failure

@@ -30,7 +30,7 @@ type Caller interface {
 type Cache struct {
 	caller Caller
 	// ctx is the context of background requests, which belong to no call. Close cancels it.
-	ctx     context.Context
+	ctx     context.Context //nolint:containedctx // It ends with Close, not with a call.
 	end     context.CancelFunc
 	flights sync.WaitGroup
 

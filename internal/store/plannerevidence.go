@@ -33,7 +33,7 @@ func NewPlannerEvidence(db *DB) *PlannerEvidence {
 // window.
 const slack = time.Hour
 
-// Look implements planner.Evidence.
+// Load implements planner.Evidence.
 func (s *PlannerEvidence) Load(ctx context.Context, a planner.Account) (m planner.Inputs, err error) {
 	err = s.db.list(ctx, func(tx pgx.Tx) error {
 		m = planner.Inputs{}
@@ -113,7 +113,7 @@ func (s *PlannerEvidence) siblings(ctx context.Context, tx pgx.Tx, m planner.Inp
 	return fellows, nil
 }
 
-// Answers implements planner.Evidence. Runs without an answer are left out. The endpoint is read
+// Responses implements planner.Evidence. Runs without an answer are left out. The endpoint is read
 // again, because it may have been archived or withdrawn from the planner since the session began.
 func (s *PlannerEvidence) Responses(ctx context.Context, a planner.Account, limit int) (list []runs.Run, err error) {
 	err = s.db.list(ctx, func(tx pgx.Tx) error {
@@ -152,7 +152,7 @@ func (s *PlannerEvidence) Responses(ctx context.Context, a planner.Account, limi
 // planners write between two passes.
 const tidyBatches = 50
 
-// Tidy implements planner.Evidence.
+// Purge implements planner.Evidence.
 func (s *PlannerEvidence) Purge(ctx context.Context, before time.Time) error {
 	first := [16]byte(planner.FirstSessionID(before))
 	drops := map[string]func() (int64, error){

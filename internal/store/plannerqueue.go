@@ -43,7 +43,7 @@ func NewPlannerQueue(db *DB, id [16]byte, lock time.Duration) *PlannerQueue {
 	return &PlannerQueue{db: db, endpoints: NewEndpoints(db), id: id, lock: lock}
 }
 
-// Watch implements planner.Queue.
+// DetectChanges implements planner.Queue.
 func (s *PlannerQueue) DetectChanges(ctx context.Context) error {
 	return s.db.tx(ctx, func(tx pgx.Tx) error {
 		at, err := s.db.q.PlannerWatchHold(ctx, tx, s.db.now())
@@ -165,7 +165,7 @@ func (s *PlannerQueue) Release(ctx context.Context, tickets []planner.Claim) err
 	return translate(err)
 }
 
-// Leave implements planner.Queue.
+// Park implements planner.Queue.
 func (s *PlannerQueue) Park(ctx context.Context, t planner.Claim, why planner.ParkReason, version int64) error {
 	id := t.Account.EndpointID
 	var rows int64
@@ -183,7 +183,7 @@ func (s *PlannerQueue) Park(ctx context.Context, t planner.Claim, why planner.Pa
 	return translate(err)
 }
 
-// Close implements planner.Queue.
+// Complete implements planner.Queue.
 func (s *PlannerQueue) Complete(ctx context.Context, t planner.Claim, c planner.Completion) error {
 	r := &revision{act: plannerAct(t.Account.TenantID, "planner:"+c.Session.Advisor), id: t.Account.EndpointID}
 	write := func(tx pgx.Tx) (err error) {

@@ -95,7 +95,7 @@ func (s *Sweeps) settleOne(ctx context.Context, tx pgx.Tx, l settlement) (settle
 	return true, daysOf(b.skipped), err
 }
 
-// Survey implements zombie.Runs.
+// CountLive implements zombie.Runs.
 func (s *Sweeps) CountLive(ctx context.Context, staleAfter time.Duration) (zombie.LiveCounts, error) {
 	row, err := s.db.q.RunSurvey(ctx, s.db.sweeps, dbsqlc.RunSurveyParams{Now: s.db.now(), StaleAfterMs: staleAfter.Milliseconds()})
 	return zombie.LiveCounts{Live: int(row.Live), Silent: int(row.Silent)}, translate(err)

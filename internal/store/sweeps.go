@@ -32,7 +32,7 @@ var _ zombie.Store = (*Sweeps)(nil)
 // NewSweeps returns the store of the sweeper.
 func NewSweeps(db *DB) *Sweeps { return &Sweeps{db: db, standstill: standstill} }
 
-// Alone implements zombie.Turns. It holds a transaction-level advisory lock, so that the lock ends
+// Lead implements zombie.Turns. It holds a transaction-level advisory lock, so that the lock ends
 // with the process or its connection.
 func (s *Sweeps) Lead(ctx context.Context, lead func(context.Context) error) (bool, error) {
 	var alone bool

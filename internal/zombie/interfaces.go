@@ -41,7 +41,7 @@ type Runs interface {
 	// Settle ends a lost run, unless the signal no longer applies to it, and decides the next due
 	// time like any finish. It reports whether it did.
 	Settle(ctx context.Context, signal Signal, run runs.Run) (bool, error)
-	// Survey counts live runs.
+	// CountLive counts live runs.
 	CountLive(ctx context.Context, staleAfter time.Duration) (LiveCounts, error)
 }
 
@@ -98,7 +98,7 @@ type Lost struct {
 	Reason Reason
 }
 
-// Survey counts live runs.
+// LiveCounts is the number of live runs.
 type LiveCounts struct {
 	Live   int
 	Silent int // runs that silence alone would settle
