@@ -16,8 +16,8 @@ import (
 	"rubato/internal/store"
 )
 
-// TestTenantsMayCallWhatTheOperatorAllows follows an allowance from the command to the call.
-func TestTenantsMayCallWhatTheOperatorAllows(t *testing.T) {
+// TestAllowedPrefixPermitsCalls follows an allowance from the command to the call.
+func TestAllowedPrefixPermitsCalls(t *testing.T) {
 	t.Parallel()
 	cfg := settings(t, migrated(t))
 	list, err := app.Tenants(t.Context(), cfg)

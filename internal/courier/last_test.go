@@ -104,8 +104,8 @@ func TestWebhookReceivesCauseOfWithdrawal(t *testing.T) {
 	require.Empty(t, first.Data.Cause)
 }
 
-// TestALastNoticeWithoutItsSecretSaysWhatIsMissing deletes the secret by force, and puts it back.
-func TestALastNoticeWithoutItsSecretSaysWhatIsMissing(t *testing.T) {
+// TestLastNoticeNamesMissingSecret deletes the secret by force, and puts it back.
+func TestLastNoticeNamesMissingSecret(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	put := func() {

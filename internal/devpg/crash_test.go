@@ -85,7 +85,7 @@ func TestOwnerKilledAtAnyMomentOfAStart(t *testing.T) {
 	requireNothingRuns(t, cfg.Dir)
 }
 
-func TestOrphanWhoseShellWasKilledTooIsStopped(t *testing.T) {
+func TestOrphanedServerIsStoppedAfterShellIsKilled(t *testing.T) {
 	t.Parallel()
 	cfg := seeded(t)
 	o := startOwner(t, cfg, ourselves(t), nil)

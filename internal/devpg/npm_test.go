@@ -157,7 +157,7 @@ func TestFetchNeedsAnArchiveFromNpm(t *testing.T) {
 	require.ErrorContains(t, err, "npm created no archive")
 }
 
-func TestPinsAreWholeHashesOfDifferentPackages(t *testing.T) {
+func TestPinsAreFullHashes(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for platform, p := range pins() {

@@ -115,7 +115,7 @@ func TestTemplatesAreValidatedAtRegistration(t *testing.T) {
 	}
 }
 
-func TestAComplaintAboutATemplateSaysWhereAndWhatWouldBeRight(t *testing.T) {
+func TestTemplateErrorNamesPlaceAndCorrection(t *testing.T) {
 	t.Parallel()
 	s := valid()
 	s.Method, s.Body, s.Auth = "POST", "a\n  {{run.foo}}", &endpoints.Auth{Type: "bearer", Token: "hunter2"}

@@ -296,9 +296,9 @@ func TestAOneShotHintIsClamped(t *testing.T) {
 	}
 }
 
-// TestAOneShotHintForWhatHasBeenIsTakenWithAWarning asks for instants around the last due time, of
+// TestOneShotHintForServedDueTimeGetsWarning asks for instants around the last due time, of
 // a run that is over and of one that is live.
-func TestAOneShotHintForWhatHasBeenIsTakenWithAWarning(t *testing.T) {
+func TestOneShotHintForServedDueTimeGetsWarning(t *testing.T) {
 	t.Parallel()
 	for after, want := range map[time.Duration][]string{
 		-time.Second: {"at hint_used"}, 0: {"at hint_used"}, time.Millisecond: nil,
@@ -389,7 +389,7 @@ func TestAHintThatEndsBeforeItsRunIsWarnedOf(t *testing.T) {
 	}
 }
 
-func TestAnEditIsCheckedAsAWholeAndCountsVersions(t *testing.T) {
+func TestEditIsValidatedWholeAndRaisesVersion(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(s *endpoints.Spec) { s.MaxInterval = 2 * time.Minute })
 	b.run(t, nil)
@@ -510,9 +510,9 @@ func TestAPreviewDuringARunBeginsAfterIt(t *testing.T) {
 	require.Equal(t, []time.Duration{time.Minute, 2 * time.Minute}, times, "the run that was asked for is under way, not to come")
 }
 
-// TestAPreviewTellsOfClockChanges looks at the nights of a spring change, from shortly before them
+// TestPreviewListsClockChanges looks at the nights of a spring change, from shortly before them
 // and from weeks before they are due.
-func TestAPreviewTellsOfClockChanges(t *testing.T) {
+func TestPreviewListsClockChanges(t *testing.T) {
 	t.Parallel()
 	eve := time.Date(2030, time.March, 9, 0, 0, 0, 0, time.UTC)
 	for name, tc := range map[string]struct {

@@ -229,7 +229,7 @@ func TestSuccessRules(t *testing.T) {
 	}
 }
 
-func TestWarningsNameWhatIsProbablyNotMeant(t *testing.T) {
+func TestWarningsNameProbableMistakes(t *testing.T) {
 	t.Parallel()
 	type spec = endpoints.Spec
 	cron := func(s *spec) { s.BaselineInterval, s.BaselineCron, s.Timezone = 0, "30 2 * * *", "America/New_York" }

@@ -30,7 +30,7 @@ func TestTheCodeOfAnErrorIsThatOfTheFirstInItsTree(t *testing.T) {
 	require.ErrorIs(t, errs.Wrap(cause, errs.Unavailable, "away"), cause)
 }
 
-func TestAnErrorTellsLogsEverythingAndUsersTheMessage(t *testing.T) {
+func TestErrorGivesCauseToLogsAndMessageToUsers(t *testing.T) {
 	t.Parallel()
 	e := &errs.Error{
 		Code: errs.Invalid, Message: "the input breaks rules", Err: errors.New("SQLSTATE 22P02"),

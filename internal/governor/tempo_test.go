@@ -44,9 +44,9 @@ func TestTempoFollowsAHintWhileItIsFresh(t *testing.T) {
 	require.Zero(t, governor.Tempo(in), "a cron that fires once more")
 }
 
-// TestCatchUpAllLeavesOutWhatIsOnRecord has missed five occurrences, and three of them are recorded
+// TestCatchUpAllOmitsRecordedOccurrences has missed five occurrences, and three of them are recorded
 // as skipped.
-func TestCatchUpAllLeavesOutWhatIsOnRecord(t *testing.T) {
+func TestCatchUpAllOmitsRecordedOccurrences(t *testing.T) {
 	t.Parallel()
 	in := governor.Input{Now: at(5*time.Minute + time.Second), Anchor: T, Baseline: on(grid(time.Minute)), CatchUp: governor.CatchUpAll}
 	require.Equal(t, at(time.Minute), governor.Decide(in).Slot)

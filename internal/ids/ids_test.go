@@ -22,7 +22,7 @@ func TestIDsAreReadAsTheyAreWritten(t *testing.T) {
 	require.EqualValues(t, id, got)
 }
 
-func TestWhatIsNoIDSaysWhatOneLooksLike(t *testing.T) {
+func TestInvalidIDErrorShowsFormat(t *testing.T) {
 	t.Parallel()
 	const looks = "an endpoint id looks like ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"
 	for text, want := range map[string]string{

@@ -26,8 +26,8 @@ func find(p *jsonpath.Path, doc *jsonpath.Document) ([]any, error) {
 	return found, err
 }
 
-// TestPathsFindWhatTheStandardSays has the examples of RFC 9535, and the corners of its selectors.
-func TestPathsFindWhatTheStandardSays(t *testing.T) {
+// TestPathsFollowRFC9535 has the examples of RFC 9535, and the corners of its selectors.
+func TestPathsFollowRFC9535(t *testing.T) {
 	t.Parallel()
 	doc, err := jsonpath.Read([]byte(store), nil)
 	require.NoError(t, err)
@@ -93,7 +93,7 @@ func TestBlankSpaceBetweenConditionsMeansNothing(t *testing.T) {
 	}
 }
 
-func TestPathsThatAreRefusedSayWhatWouldBeRight(t *testing.T) {
+func TestRefusedPathsGetCorrection(t *testing.T) {
 	t.Parallel()
 	for path, says := range map[string]string{
 		"":                                     "RFC 9535",
@@ -240,7 +240,7 @@ func TestDocumentsOfStrangersAreRefusedInWords(t *testing.T) {
 	require.NoError(t, err, "what stands in a text is no nesting")
 }
 
-func TestNumbersKeepWhatTheyAre(t *testing.T) {
+func TestNumbersKeepTheirDigits(t *testing.T) {
 	t.Parallel()
 	doc, err := jsonpath.Read([]byte(`[9223372036854775807, 9223372036854775808, 1.5, 1e400, -0]`), nil)
 	require.NoError(t, err)
@@ -250,9 +250,9 @@ func TestNumbersKeepWhatTheyAre(t *testing.T) {
 	require.Equal(t, `[9223372036854775807,9223372036854775808,1.5,1e400,-0]`, string(raw))
 }
 
-// TestNumbersCompareByWhatTheySay has groups of numbers that are the same, each of them greater
+// TestNumbersCompareByValue has groups of numbers that are the same, each of them greater
 // than those before it.
-func TestNumbersCompareByWhatTheySay(t *testing.T) {
+func TestNumbersCompareByValue(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("9", 10_000)
 	ranks := [][]json.Number{

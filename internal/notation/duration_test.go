@@ -47,7 +47,7 @@ func TestALoneNumberHasTheUnitThatTheCallerNames(t *testing.T) {
 }
 
 // What Go writes, which is what older command lines and settings hold, reads back.
-func TestWhatGoWritesIsRead(t *testing.T) {
+func TestGoDurationsAreParsed(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		d := time.Duration(rapid.Int64Min(-1<<62).Draw(t, "d"))

@@ -72,7 +72,7 @@ func TestEveryEventHasItsWords(t *testing.T) {
 	}
 }
 
-func TestLinesSayWhatIsKnownAndNoMore(t *testing.T) {
+func TestMessageLinesContainOnlyKnownFacts(t *testing.T) {
 	t.Parallel()
 	first := []string{"Endpoint: ep_00000000-0000-0000-0000-000000000000", "Rule: night", "Since: 2026-11-22T11:59:00Z"}
 	require.Equal(t, first, parcel(nil).Lines())

@@ -222,7 +222,7 @@ func TestAServerThatFailsIsLeftAlone(t *testing.T) {
 	})
 }
 
-func TestARefusalIsToldByItsCode(t *testing.T) {
+func TestRefusalReturnsItsCode(t *testing.T) {
 	t.Parallel()
 	wait := answered(429, "")
 	wait.Header.Set("Retry-After", "20")
@@ -329,7 +329,7 @@ func TestWaitingEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestGrantsThatNobodyAsksForAreForgotten(t *testing.T) {
+func TestUnusedGrantsAreEvicted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		cache := New(&server{answers: []egress.Response{token("t1", "1000")}})

@@ -11,8 +11,8 @@ import (
 	"rubato/internal/pattern"
 )
 
-// TestWhatPeopleWriteIsCompiled has patterns as they are found in rules, with what they count.
-func TestWhatPeopleWriteIsCompiled(t *testing.T) {
+// TestUsualPatternsCompile has patterns as they are found in rules, with what they count.
+func TestUsualPatternsCompile(t *testing.T) {
 	t.Parallel()
 	for text, steps := range map[string]int{
 		`done$`: 7,
@@ -130,8 +130,8 @@ func expressions() *rapid.Generator[string] {
 	})
 }
 
-// TestWhatIsReplacedIsWhatTheLibraryFinds compares with package regexp.
-func TestWhatIsReplacedIsWhatTheLibraryFinds(t *testing.T) {
+// TestReplacementsMatchPackageRegexp compares with package regexp.
+func TestReplacementsMatchPackageRegexp(t *testing.T) {
 	t.Parallel()
 	pieces := rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "ü", "\n", " ", "k", "\u212a", "\xff", "x", "aab"}), 0, 12)
 	rapid.Check(t, func(t *rapid.T) {

@@ -135,7 +135,7 @@ func requireBounds(t *rapid.T, w *world, a *actor, before endpoints.Spec) {
 }
 
 // What a person does stands: neither a pause nor a hint of somebody's is the planner's to change.
-func TestThePlannerLeavesToPeopleWhatIsTheirs(t *testing.T) {
+func TestPlannerKeepsPausesAndHintsOfUsers(t *testing.T) {
 	t.Parallel()
 	eager := doing(func(ctx context.Context, d planner.Toolset) error {
 		_, err := d.ProposeInterval(ctx, planner.IntervalProposal{Interval: 30 * time.Second, TTL: time.Hour, Reason: "r"})

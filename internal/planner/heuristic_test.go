@@ -29,8 +29,8 @@ func TestAHintOfTheRulesLastsUntilTheNextLooks(t *testing.T) {
 	require.Greater(t, health.between(begin.Add(time.Hour), begin.Add(2*time.Hour)), 110, "four times as often as every two minutes:\n%s", said(health))
 }
 
-// TestTheRulesWatchWhatRunsEveryFewSeconds has a target fail whose fourth of the interval is less than a hint can ask for.
-func TestTheRulesWatchWhatRunsEveryFewSeconds(t *testing.T) {
+// TestHeuristicFollowsShortIntervals has a target fail whose fourth of the interval is less than a hint can ask for.
+func TestHeuristicFollowsShortIntervals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, heuristic.New(), planner.DefaultGuardrails())
 	broken := begin.Add(time.Hour)

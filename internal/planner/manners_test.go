@@ -54,9 +54,9 @@ func TestPausesTakeAQuarterOfAnyFourHours(t *testing.T) {
 	}
 }
 
-// TestASiblingsAnswerHoldsNobodyBack has an advisor obey whatever a sibling answers: to pause, to slow down, to forget a hint that makes it
+// TestSiblingResponseNeverSlowsEndpoint has an advisor obey whatever a sibling answers: to pause, to slow down, to forget a hint that makes it
 // faster. What it asked for before it read the answer is dropped too.
-func TestASiblingsAnswerHoldsNobodyBack(t *testing.T) {
+func TestSiblingResponseNeverSlowsEndpoint(t *testing.T) {
 	t.Parallel()
 	faster := planner.IntervalProposal{Interval: 30 * time.Second, TTL: time.Hour, Reason: "r"}
 	slower := planner.IntervalProposal{Interval: 4 * time.Minute, TTL: time.Hour, Reason: "obey"}
@@ -143,7 +143,7 @@ func TestTheWordOfAPersonStands(t *testing.T) {
 }
 
 // Undo leaves alone what a person wrote, and ends the planner's own pause.
-func TestUndoRemovesWhatIsThePlanners(t *testing.T) {
+func TestUndoRemovesOnlyPlannerChanges(t *testing.T) {
 	t.Parallel()
 	theirs := &endpoints.Hint{Interval: time.Minute, ExpiresAt: begin.Add(time.Hour), Author: "Ann", CreatedAt: begin}
 	e := &endpoints.Endpoint{Spec: interval("p", time.Minute).Normalize()}

@@ -72,7 +72,7 @@ func TestTailsAreHiddenWhereRulesSaySo(t *testing.T) {
 	require.Empty(t, parse(t, token).Tail(nil, nil))
 }
 
-func TestHeadersThatTellSecretsAreAlwaysHidden(t *testing.T) {
+func TestSecretHeadersAreAlwaysMasked(t *testing.T) {
 	t.Parallel()
 	header := map[string][]string{
 		"Set-Cookie": {"a=1", "b=2"}, "Www-Authenticate": {"Basic"}, "Proxy-Authenticate": {"Basic"}, "Authorization": {"Bearer x"},
@@ -141,9 +141,9 @@ func TestAPatternIsBoundedByItsProgram(t *testing.T) {
 	}
 }
 
-// TestWhatCannotBeHiddenInTimeIsHiddenAsAWhole has a pattern that looks at all of the text again
+// TestRedactionTimeoutHidesWholeText has a pattern that looks at all of the text again
 // after each match.
-func TestWhatCannotBeHiddenInTimeIsHiddenAsAWhole(t *testing.T) {
+func TestRedactionTimeoutHidesWholeText(t *testing.T) {
 	t.Parallel()
 	set, long := parse(t, redact.Rule{Pattern: "(?s)tok_[0-9]+|t(?:.*never)?"}), strings.Repeat("t", 30_000)+" tok_1"
 	require.Equal(t, "***", string(set.Body([]byte(long), false, nil)))
@@ -167,9 +167,9 @@ func TestEqualPathsAreLookedForOnce(t *testing.T) {
 	require.Equal(t, spent(1), spent(32))
 }
 
-// TestWhatTheBudgetDoesNotAllowIsHidden: no part of an answer is shown that a rule might have
+// TestExhaustedBudgetHidesRemainder: no part of an answer is shown that a rule might have
 // hidden.
-func TestWhatTheBudgetDoesNotAllowIsHidden(t *testing.T) {
+func TestExhaustedBudgetHidesRemainder(t *testing.T) {
 	t.Parallel()
 	text := `{"a":"canary"}`
 	for _, rule := range []redact.Rule{{JSONPath: "$.nothing"}, {Pattern: "nothing"}} {

@@ -68,8 +68,8 @@ func TestOurOwnDialectIsAccepted(t *testing.T) {
 	}
 }
 
-// TestWhatIsStoredStaysReadable holds that an upgrade stops no endpoint.
-func TestWhatIsStoredStaysReadable(t *testing.T) {
+// TestStoredSchedulesStayReadable holds that an upgrade stops no endpoint.
+func TestStoredSchedulesStayReadable(t *testing.T) {
 	t.Parallel()
 	for _, expression := range []string{"0 12 * * ? *", "*/5 *\t* * *", "0 12 * * *\n"} {
 		mustParse(t, Spec{Expression: expression})

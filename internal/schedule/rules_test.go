@@ -148,7 +148,7 @@ func TestASteppedHashIsEvenlySpaced(t *testing.T) {
 	}
 }
 
-func TestPreviewSaysWhatTheClockDoes(t *testing.T) {
+func TestPreviewReportsClockChanges(t *testing.T) {
 	t.Parallel()
 	c := mustParse(t, Spec{Expression: "30 2 * * *", Zone: "America/New_York"})
 	after := at(t, "2026-03-07")

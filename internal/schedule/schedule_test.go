@@ -151,7 +151,7 @@ func TestPanicsOfTheParserAreErrors(t *testing.T) {
 	require.ErrorContains(t, err, "cannot be read: use 0 to 59")
 }
 
-func TestSchedulesThatGapsSwallowWholeAreRefused(t *testing.T) {
+func TestSchedulesWithinClockGapsAreRefused(t *testing.T) {
 	t.Parallel()
 	spec := Spec{Expression: "30 2 * 3 0#2", Zone: "America/New_York"}
 	mustParse(t, spec)

@@ -22,7 +22,7 @@ func ring(t require.TestingT, ids ...string) *Keyring {
 
 func here() Place { return Place{Tenant: [16]byte{1}, Kind: Named, Name: "token"} }
 
-func TestWhatIsSealedIsOpenedAtItsPlaceAlone(t *testing.T) {
+func TestSealedValueOpensOnlyAtItsPlace(t *testing.T) {
 	t.Parallel()
 	r := ring(t, "k1")
 	rapid.Check(t, func(t *rapid.T) {
@@ -52,8 +52,8 @@ func TestWhatIsSealedIsOpenedAtItsPlaceAlone(t *testing.T) {
 	})
 }
 
-// TestSealingIsWhatItWas: what a release has sealed must open for ever.
-func TestSealingIsWhatItWas(t *testing.T) {
+// TestSealedFormatIsStable: what a release has sealed must open for ever.
+func TestSealedFormatIsStable(t *testing.T) {
 	t.Parallel()
 	data, err := base64.StdEncoding.DecodeString(frozen)
 	require.NoError(t, err)

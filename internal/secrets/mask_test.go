@@ -84,9 +84,9 @@ func TestShortTextsInBase64Stay(t *testing.T) {
 	require.Equal(t, echo, NewMask("hunter-2").Text(echo))
 }
 
-// TestMaskHidesWhatOthersEscape has what other languages make of a value: they differ in what they
+// TestMaskFindsEscapedForms has what other languages make of a value: they differ in what they
 // escape, and in the case of digits.
-func TestMaskHidesWhatOthersEscape(t *testing.T) {
+func TestMaskFindsEscapedForms(t *testing.T) {
 	t.Parallel()
 	value := "aK3/x9+Zq=&'<é😀 end"
 	encoded := base64.StdEncoding.EncodeToString([]byte("user:p\xfb\xff\xfe12"))

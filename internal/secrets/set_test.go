@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestSetGivesWhatItHolds(t *testing.T) {
+func TestSetReturnsItsValues(t *testing.T) {
 	t.Parallel()
 	set := NewSet(7, map[string]Text{"token": NewText(canary)})
 

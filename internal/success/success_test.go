@@ -299,9 +299,9 @@ func TestThePatternsOfRulesShareABudget(t *testing.T) {
 	require.Contains(t, bad[0].Message, "leave 48, and it has 50")
 }
 
-// TestAPatternCostsWhatItsProgramTakes has expressions with patterns that are short and have long
+// TestPatternCostFollowsProgramSize has expressions with patterns that are short and have long
 // programs: over one long text, and over many short ones.
-func TestAPatternCostsWhatItsProgramTakes(t *testing.T) {
+func TestPatternCostFollowsProgramSize(t *testing.T) {
 	t.Parallel()
 	long := `{"big":"` + strings.Repeat("a", 700_000) + `","items":[` + strings.Repeat("1,", 60_000) + `1]}`
 	for expression, says := range map[string]string{
@@ -365,9 +365,9 @@ func TestEqualPathsAreLookedForOnce(t *testing.T) {
 	require.Contains(t, set.Explain(0, a), "what was found is hidden", "it holds")
 }
 
-// TestWhatTheBudgetDoesNotAllowIsBroken has each kind of rule that looks for something, with a
+// TestExhaustedBudgetFailsRule has each kind of rule that looks for something, with a
 // budget that is spent before it or by it.
-func TestWhatTheBudgetDoesNotAllowIsBroken(t *testing.T) {
+func TestExhaustedBudgetFailsRule(t *testing.T) {
 	t.Parallel()
 	large := `{"list":[` + strings.Repeat(`"abcdefg",`, 60_000) + `"z"]}`
 	for _, rule := range []success.Rule{
@@ -414,8 +414,8 @@ func TestAVerdictIsSafeToShow(t *testing.T) {
 	require.Contains(t, words, "bytes more")
 }
 
-// TestAVerdictSpeaksOfWhatIsShown explains by an answer of which parts are hidden.
-func TestAVerdictSpeaksOfWhatIsShown(t *testing.T) {
+// TestVerdictQuotesRedactedText explains by an answer of which parts are hidden.
+func TestVerdictQuotesRedactedText(t *testing.T) {
 	t.Parallel()
 	set, bad := success.Parse([]success.Rule{at("$.token", success.Matches, "^x"), at("$.other", success.Equals, "***")}, &pattern.Budget{})
 	require.Empty(t, bad)

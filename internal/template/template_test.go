@@ -87,8 +87,8 @@ func TestValuesStandInTheirFields(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotKnownIsEmpty: before the first run there is no last one.
-func TestWhatIsNotKnownIsEmpty(t *testing.T) {
+// TestUnknownValuesAreEmpty: before the first run there is no last one.
+func TestUnknownValuesAreEmpty(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`<{{last.status}}{{last.statusCode}}{{last.finishedAt}}{{last.finishedAt | date "%F"}}>`: "<>",
@@ -196,9 +196,9 @@ func TestATextWithoutActionsIsNoTemplate(t *testing.T) {
 	}
 }
 
-// TestWhatCannotStandIsRefused: a value that would leave its field ends the rendering, and the
+// TestUnsafeValuesAreRefused: a value that would leave its field ends the rendering, and the
 // error shows nothing of it.
-func TestWhatCannotStandIsRefused(t *testing.T) {
+func TestUnsafeValuesAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		field      template.Field
@@ -227,7 +227,7 @@ func TestWhatCannotStandIsRefused(t *testing.T) {
 	require.ErrorContains(t, err, `secret "none" is not there: no secrets are known here`)
 }
 
-func TestWhatATemplateSpeaksOfIsTold(t *testing.T) {
+func TestTemplateReportsItsReferences(t *testing.T) {
 	t.Parallel()
 	parsed := parse(t, `{{secret "b"}}{{run.id}}{{secret "a"}}{{secret "b" | base64}}`, template.Text)
 	require.Equal(t, []string{"a", "b"}, parsed.Secrets())
@@ -239,8 +239,8 @@ func TestWhatATemplateSpeaksOfIsTold(t *testing.T) {
 	require.Empty(t, parse(t, `{{secret 'a' | upper}}`, template.Text).Sole())
 }
 
-// TestWhatFiltersMakeOfSecretsIsTold, so that it can be hidden like the secrets themselves.
-func TestWhatFiltersMakeOfSecretsIsTold(t *testing.T) {
+// TestFilteredSecretsAreReported, so that it can be hidden like the secrets themselves.
+func TestFilteredSecretsAreReported(t *testing.T) {
 	t.Parallel()
 	v := values()
 	for _, text := range []string{

@@ -161,9 +161,9 @@ func (e *exclusive) Lead(ctx context.Context, lead func(context.Context) error) 
 	return e.fakeStore.Lead(ctx, lead)
 }
 
-// TestALeaderWhosePassesNeverBeginTurnsHealthRed has the database's clock never answer, while the
+// TestLeaderWithoutPassesTurnsHealthRed has the database's clock never answer, while the
 // lock is held.
-func TestALeaderWhosePassesNeverBeginTurnsHealthRed(t *testing.T) {
+func TestLeaderWithoutPassesTurnsHealthRed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c := run(t, &clockless{&fakeStore{began: time.Now()}})

@@ -9,9 +9,9 @@ import (
 	"rubato/internal/zombie"
 )
 
-// TestMassesThatNobodyWatchedHaveNotLasted has an outage while masses are held back: every worker
+// TestUnobservedMassSilenceDoesNotCount has an outage while masses are held back: every worker
 // may have fallen silent in it.
-func TestMassesThatNobodyWatchedHaveNotLasted(t *testing.T) {
+func TestUnobservedMassSilenceDoesNotCount(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{survey: zombie.LiveCounts{Live: 100, Silent: 60}}
 	store.away = func() bool {
@@ -55,9 +55,9 @@ func TestATurnThatIsLostNowAndThenForgetsNothing(t *testing.T) {
 	})
 }
 
-// TestWhoHasNoTurnHoldsNothingBack keeps the turn away: what the metric told of is somebody else's
+// TestSweeperWithoutLeadReportsNoHeldBackRuns keeps the turn away: what the metric told of is somebody else's
 // to tell of by now.
-func TestWhoHasNoTurnHoldsNothingBack(t *testing.T) {
+func TestSweeperWithoutLeadReportsNoHeldBackRuns(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{survey: zombie.LiveCounts{Live: 100, Silent: 60}}
 	store.other = func() bool { return time.Since(store.began) > 205*time.Second }

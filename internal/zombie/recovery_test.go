@@ -221,7 +221,7 @@ func TestAfterAnOutageSilenceSettlesNothing(t *testing.T) {
 	require.Empty(t, done.Late, "and its answer counts")
 }
 
-func TestADeadlineSettlesWhateverSilenceMeans(t *testing.T) {
+func TestDeadlineSettlesWithoutTrustInSilence(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.at(10*time.Minute + 5*time.Second + time.Millisecond)

@@ -248,9 +248,9 @@ func TestEverySweepHasItsPeriod(t *testing.T) {
 	})
 }
 
-// TestSilenceIsBelievedOnlyAfterWatching has an outage in the middle: belief has to be earned again
+// TestSilenceCountsOnlyAfterObservation has an outage in the middle: belief has to be earned again
 // from its end on.
-func TestSilenceIsBelievedOnlyAfterWatching(t *testing.T) {
+func TestSilenceCountsOnlyAfterObservation(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{}
 	store.away = func() bool {
@@ -267,7 +267,7 @@ func TestSilenceIsBelievedOnlyAfterWatching(t *testing.T) {
 	})
 }
 
-func TestWatchingGoesOnWhileAnotherSweeps(t *testing.T) {
+func TestObservationContinuesWithoutLead(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{}
 	store.other = func() bool { return time.Since(store.began) < 295*time.Second }
@@ -277,7 +277,7 @@ func TestWatchingGoesOnWhileAnotherSweeps(t *testing.T) {
 	})
 }
 
-func TestNoSweepKeepsAnotherFromItsWork(t *testing.T) {
+func TestSlowSweepDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	fault := errors.New("fault")
 	for name, tc := range map[string]struct {
@@ -311,7 +311,7 @@ func TestNoSweepKeepsAnotherFromItsWork(t *testing.T) {
 	}
 }
 
-func TestARunThatCannotBeSettledKeepsNoOther(t *testing.T) {
+func TestUnsettleableRunDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	var list []zombie.Lost
 	for token := range int64(4) {
@@ -343,9 +343,9 @@ func TestARunThatCannotBeSettledKeepsNoOther(t *testing.T) {
 	})
 }
 
-// TestWhatCannotBeSettledIsPassedOverForAWhile has a full batch of poison in front of one run that
+// TestUnsettleableRunIsQuarantined has a full batch of poison in front of one run that
 // can be settled.
-func TestWhatCannotBeSettledIsPassedOverForAWhile(t *testing.T) {
+func TestUnsettleableRunIsQuarantined(t *testing.T) {
 	t.Parallel()
 	sound := runs.ID{255}
 	settled := time.Duration(0)
@@ -375,9 +375,9 @@ func TestWhatCannotBeSettledIsPassedOverForAWhile(t *testing.T) {
 	})
 }
 
-// TestADatabaseThatGoesAwayPoisonsNothing ends a sweep at once, and passes nothing over in the
+// TestDatabaseOutageQuarantinesNothing ends a sweep at once, and passes nothing over in the
 // next.
-func TestADatabaseThatGoesAwayPoisonsNothing(t *testing.T) {
+func TestDatabaseOutageQuarantinesNothing(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{
 		list: func() ([]zombie.Lost, error) {
@@ -391,9 +391,9 @@ func TestADatabaseThatGoesAwayPoisonsNothing(t *testing.T) {
 	})
 }
 
-// TestASweepThatIsToldToEndPoisonsNothing takes the sweeper's lock away while a run is settled, as
+// TestCanceledSweepQuarantinesNothing takes the sweeper's lock away while a run is settled, as
 // a database does that cuts the connection which holds it.
-func TestASweepThatIsToldToEndPoisonsNothing(t *testing.T) {
+func TestCanceledSweepQuarantinesNothing(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{
 		list: func() ([]zombie.Lost, error) {
@@ -429,8 +429,8 @@ func (c *cut) Lead(ctx context.Context, lead func(context.Context) error) (bool,
 	return c.fakeStore.Lead(lost, lead)
 }
 
-// TestADisasterIsSettledInOnePass lists three batches, the last of which is not full.
-func TestADisasterIsSettledInOnePass(t *testing.T) {
+// TestMassLossIsSettledInOnePass lists three batches, the last of which is not full.
+func TestMassLossIsSettledInOnePass(t *testing.T) {
 	t.Parallel()
 	left := 250
 	store := &fakeStore{}
@@ -447,10 +447,10 @@ func TestADisasterIsSettledInOnePass(t *testing.T) {
 	})
 }
 
-// TestMassesAreNotBelievedAtOnce lets 60 of 100 runs fall silent at once, in the eyes of a sweeper
+// TestMassSilenceIsHeldBack lets 60 of 100 runs fall silent at once, in the eyes of a sweeper
 // that believes in silence: nothing is settled by silence before that has lasted for a settle
 // period.
-func TestMassesAreNotBelievedAtOnce(t *testing.T) {
+func TestMassSilenceIsHeldBack(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		survey zombie.LiveCounts
@@ -476,7 +476,7 @@ func TestMassesAreNotBelievedAtOnce(t *testing.T) {
 	}
 }
 
-func TestHeldBackRunsAreToldOf(t *testing.T) {
+func TestHeldBackRunsAreReported(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{survey: zombie.LiveCounts{Live: 100, Silent: 60}}
 	bubble(t, store, settle+10*time.Second, func(t *testing.T, s *sweeping) {
@@ -484,9 +484,9 @@ func TestHeldBackRunsAreToldOf(t *testing.T) {
 	})
 }
 
-// TestMassesThatPassAreForgotten lets the masses be there for a moment, twice: each time the wait
+// TestMassSilenceThatEndsIsForgotten lets the masses be there for a moment, twice: each time the wait
 // begins anew.
-func TestMassesThatPassAreForgotten(t *testing.T) {
+func TestMassSilenceThatEndsIsForgotten(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{survey: zombie.LiveCounts{Live: 100, Silent: 60}}
 	store.stuck = func() (int, error) { // Asked after the settlement, once in every pass.
@@ -503,7 +503,7 @@ func TestMassesThatPassAreForgotten(t *testing.T) {
 	})
 }
 
-func TestLocksAheadAreBroughtBackUntilThereAreNone(t *testing.T) {
+func TestFutureLocksAreClamped(t *testing.T) {
 	t.Parallel()
 	left := 2500
 	store := &fakeStore{clamp: func() (int, error) {
@@ -517,7 +517,7 @@ func TestLocksAheadAreBroughtBackUntilThereAreNone(t *testing.T) {
 	})
 }
 
-func TestWorkersRetireOnlyWhenSilenceIsBelieved(t *testing.T) {
+func TestWorkersRetireOnlyWhenSilenceCounts(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{}
 	bubble(t, store, 201*time.Second, func(t *testing.T, _ *sweeping) {
@@ -546,7 +546,7 @@ func TestMetricsHaveEveryLabelFromTheStart(t *testing.T) {
 	})
 }
 
-func TestASweepThatHangsIsGivenUp(t *testing.T) {
+func TestHangingSweepTimesOut(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{keep: func(ctx context.Context) (int, error) {
 		<-ctx.Done()
@@ -558,7 +558,7 @@ func TestASweepThatHangsIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestWhatWasTakenOverIsCounted(t *testing.T) {
+func TestTakenOverClaimsAreCounted(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{free: func() (int, error) { return 2, nil }}
 	bubble(t, store, time.Second, func(t *testing.T, s *sweeping) {

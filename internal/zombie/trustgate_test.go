@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAStepOfTheClockIsNoSilence sets the database's clock in the middle: for a settle period
+// TestClockStepIsNoSilence sets the database's clock in the middle: for a settle period
 // neither silence nor a deadline counts, and locks that lie ahead are looked for.
-func TestAStepOfTheClockIsNoSilence(t *testing.T) {
+func TestClockStepIsNoSilence(t *testing.T) {
 	t.Parallel()
 	for name, by := range map[string]time.Duration{"Ahead": time.Hour, "Back": -time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -33,7 +33,7 @@ func TestAStepOfTheClockIsNoSilence(t *testing.T) {
 	}
 }
 
-func TestDriftIsNoStep(t *testing.T) {
+func TestClockDriftIsNoStep(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{}
 	store.step = func() time.Duration { return time.Since(store.began) / 1000 }

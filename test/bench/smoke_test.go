@@ -210,7 +210,7 @@ func TestNeighboursAreMeasured(t *testing.T) {
 	require.Positive(t, r.Mixed.Memory.PeakMiB)
 }
 
-func TestASoakLooksAtWhatMayGrow(t *testing.T) {
+func TestSoakMeasuresEveryGrowingQuantity(t *testing.T) {
 	t.Parallel()
 	r := runBench(t, "soak", "--rate", "20", "--operate", "4", "--hanging", "2", "--for", "6s", "--sample", "1s")
 

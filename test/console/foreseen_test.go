@@ -17,7 +17,7 @@ import (
 
 // What an action says beforehand is what is decided afterwards, for an endpoint whose target asked
 // to wait too.
-func TestWhatIsForeseenIsWhatFollows(t *testing.T) {
+func TestPreviewMatchesResult(t *testing.T) {
 	t.Parallel()
 	target := httptest.NewServer(http.HandlerFunc(func(a http.ResponseWriter, _ *http.Request) {
 		a.Header().Set("Retry-After", "3600")
@@ -99,7 +99,7 @@ func TestTheLongestTextsFit(t *testing.T) {
 
 // The form of an endpoint that runs already foresees when it would go on, not when a new one would
 // begin.
-func TestAnEditForeseesWhatFollows(t *testing.T) {
+func TestEditPreviewMatchesResult(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	v := w.visitor(t)

@@ -180,7 +180,7 @@ func TestTheListOfEndpointsSaysThatTheServerIsGone(t *testing.T) {
 }
 
 // What follows from an action is shown with its answer, however long the stream may take.
-func TestAnActionShowsWhatFollowsWithoutAStream(t *testing.T) {
+func TestActionUpdatesPageWithoutStream(t *testing.T) {
 	t.Parallel()
 	w := setup(t).through(t, func(a http.ResponseWriter, r *http.Request, next http.Handler) {
 		if streamed(r) {

@@ -188,7 +188,7 @@ func (w *world) window(t *testing.T) client.MaintenanceWindow {
 
 // The dialog of a new rule or window does not replace one that somebody else made under the same
 // name.
-func TestWhatIsNewReplacesNothing(t *testing.T) {
+func TestCreatingChannelReplacesNoChannel(t *testing.T) {
 	t.Parallel()
 	w := start(t, false)
 	v := w.visitor(t)

@@ -88,7 +88,7 @@ func onScreens(t *testing.T, name string, look func(t *testing.T, s screen)) {
 
 // A fresh installation tells on every page what to do next, and claims nothing of runs that there
 // never were.
-func TestAFreshInstallationTellsWhatToDoNext(t *testing.T) {
+func TestFreshInstallationShowsNextSteps(t *testing.T) {
 	t.Parallel()
 	w := start(t, false)
 	chrome := browser(t)

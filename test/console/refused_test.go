@@ -10,7 +10,7 @@ import (
 )
 
 // What was typed stays where it was typed, whatever the server says to it or does not say.
-func TestWhatIsTypedOutlivesARefusal(t *testing.T) {
+func TestFormKeepsInputAfterRefusal(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	chrome := browser(t)
@@ -52,7 +52,7 @@ func TestWhatIsTypedOutlivesARefusal(t *testing.T) {
 }
 
 // A page that is refused says what is wrong with which part of what was asked.
-func TestARefusedPageSaysWhatIsWrong(t *testing.T) {
+func TestRefusedPageNamesFault(t *testing.T) {
 	t.Parallel()
 	w := start(t, false)
 	v := w.visitor(t)

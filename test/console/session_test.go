@@ -278,7 +278,7 @@ func TestTheAuditLogKnowsTheConsole(t *testing.T) {
 }
 
 // Two people edit: the second is told, and nothing of the first is lost.
-func TestAnEditOfWhatWasChangedMeanwhileIsRefused(t *testing.T) {
+func TestConcurrentEditIsRefused(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	v := w.visitor(t)

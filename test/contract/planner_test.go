@@ -119,7 +119,7 @@ func warningOf(t *testing.T, answer map[string]any, code string) (message string
 }
 
 // An endpoint is observed unless somebody says more, and who says act is told how far that goes.
-func TestThePlannerObservesUnlessItIsToldToAct(t *testing.T) {
+func TestNewEndpointIsObservedByDefault(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	made := w.call(t, "POST", "/v1/endpoints", `{"name":"n","url":"https://example.com/","baselineIntervalMs":10000}`).is(t, http.StatusCreated)

@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAnEndpointWhoseStoredConfigurationCannotBeReadIsNamed stores what no release of the server
+// TestUnreadableStoredConfigurationIsReportedByEndpoint stores what no release of the server
 // writes: a text where a flag belongs.
-func TestAnEndpointWhoseStoredConfigurationCannotBeReadIsNamed(t *testing.T) {
+func TestUnreadableStoredConfigurationIsReportedByEndpoint(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	register := func(key string) string {

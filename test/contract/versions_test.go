@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestVersionsOfAnEndpointAreListedAndReadWhole edits an endpoint twice and looks back.
-func TestVersionsOfAnEndpointAreListedAndReadWhole(t *testing.T) {
+// TestEndpointVersionsAreListedAndRead edits an endpoint twice and looks back.
+func TestEndpointVersionsAreListedAndRead(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	made := w.call(t, "POST", "/v1/endpoints", `{"name":"one","url":"https://p.example/","baselineIntervalMs":60000,"headers":{"Authorization":"hidden","X":"shown"}}`).

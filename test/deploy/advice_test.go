@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheManualSaysWhatToDoAboutEveryMetric requires that each metric is looked at by an alert,
+// TestManualCoversEveryMetric requires that each metric is looked at by an alert,
 // whose section says it, or has a line of its own, and that no line tells of a metric that is gone.
-func TestTheManualSaysWhatToDoAboutEveryMetric(t *testing.T) {
+func TestManualCoversEveryMetric(t *testing.T) {
 	t.Parallel()
 	metrics, manual := documented(t), string(read(t, "docs/operations.md"))
 	_, section, found := strings.Cut(manual, "\n### What to do by metric\n")

@@ -86,7 +86,7 @@ func alerts(t *testing.T) map[string]alertRule {
 	return list
 }
 
-func TestAlertsLookAtWhatExistsAndSayWhatToDo(t *testing.T) {
+func TestAlertsUseExistingMetricsAndRunbooks(t *testing.T) {
 	t.Parallel()
 	metrics, manual := documented(t), string(read(t, "docs/operations.md"))
 	for name, rule := range alerts(t) {
@@ -230,7 +230,7 @@ func (d dashboard) expressions() []string {
 	return list
 }
 
-func TestDashboardShowsWhatExistsAndAllOfIt(t *testing.T) {
+func TestDashboardShowsEveryMetric(t *testing.T) {
 	t.Parallel()
 	metrics, rules, d := documented(t), alerts(t), readDashboard(t)
 	variables := map[string]bool{"$__rate_interval": true}

@@ -109,9 +109,9 @@ func TestLicencesThatAskForTheSourceAreNotTaken(t *testing.T) {
 	}
 }
 
-// TestTheCheckOfVulnerabilitiesTellsFindingsFromNoDatabase runs the stage of .ci/run with programs
+// TestVulnerabilityStageDistinguishesFindingsFromMissingDatabase runs the stage of .ci/run with programs
 // that end as govulncheck does.
-func TestTheCheckOfVulnerabilitiesTellsFindingsFromNoDatabase(t *testing.T) {
+func TestVulnerabilityStageDistinguishesFindingsFromMissingDatabase(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		program string

@@ -273,10 +273,10 @@ func (v *aviary) dump() string {
 	return all.String()
 }
 
-// TestNobodySeesACanary puts canaries wherever a secret can be, runs them through success and every
+// TestSecretsAppearInNoOutput puts canaries wherever a secret can be, runs them through success and every
 // class of failure, and looks at everything that people or programs can read: answers, logs at the
 // level debug, metrics, settings and the whole database.
-func TestNobodySeesACanary(t *testing.T) {
+func TestSecretsAppearInNoOutput(t *testing.T) {
 	t.Parallel()
 	v := newAviary(t)
 	address, seen := echo(t, func(text string) bool { return len(v.found(text)) > 0 })

@@ -201,7 +201,7 @@ func TestSecondDevServerOnADataDirIsRefused(t *testing.T) {
 	dev.interrupt(t)
 }
 
-func TestBusyPortIsToldBeforeAnythingStarts(t *testing.T) {
+func TestBusyPortIsReportedBeforeAnyStart(t *testing.T) {
 	t.Parallel()
 	tgt, _ := newTarget(t)
 	busy := strings.TrimPrefix(tgt.URL, "http://")

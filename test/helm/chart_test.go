@@ -52,7 +52,7 @@ func each(t *testing.T, check func(*testing.T, objects)) {
 	}
 }
 
-func TestEverySetOfValuesMakesWhatItShould(t *testing.T) {
+func TestChartRendersEverySetOfValues(t *testing.T) {
 	t.Parallel()
 	always := []string{
 		"Deployment/rubato-api", "Deployment/rubato-worker", "Service/rubato-api", "Service/rubato-admin",
@@ -270,7 +270,7 @@ func TestMigrationsRunBeforeThePrograms(t *testing.T) {
 
 // Workers scale on metrics that exist, and are told to by the right function: what is read from the
 // database is the same everywhere.
-func TestScalingLooksAtWhatIsExposed(t *testing.T) {
+func TestScalingUsesExposedMetrics(t *testing.T) {
 	t.Parallel()
 	o := render(t, valuesSets()["Everything"])
 	scaled := get[scaledObject](t, o, "ScaledObject/rubato-worker")
@@ -321,7 +321,7 @@ func TestRulesAndDashboardAreTheOnesThatAreTested(t *testing.T) {
 }
 
 // What the policy closes is what the product itself refuses; what it opens is what the values say.
-func TestNetworkPoliciesOpenWhatIsNeeded(t *testing.T) {
+func TestNetworkPoliciesAllowRequiredTraffic(t *testing.T) {
 	t.Parallel()
 	o := render(t, valuesSets()["Everything"])
 	for key, p := range all[networking.NetworkPolicy](o) {
@@ -385,7 +385,7 @@ func readFile(t *testing.T, name string) string {
 }
 
 // The schema is JSON with no key twice, and its values are those that values.yaml documents.
-func TestDefaultsAreWhatTheSchemaKnows(t *testing.T) {
+func TestDefaultValuesFitTheSchema(t *testing.T) {
 	t.Parallel()
 	var schema struct {
 		Properties map[string]json.RawMessage `json:"properties"`

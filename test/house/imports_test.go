@@ -256,7 +256,7 @@ func (p listed) ours() []string {
 	return list
 }
 
-func TestPackagesImportWhatTheyMay(t *testing.T) {
+func TestPackagesFollowImportRules(t *testing.T) {
 	t.Parallel()
 	rules := map[string]rule{}
 	for _, r := range importRules() {

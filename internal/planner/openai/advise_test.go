@@ -46,7 +46,7 @@ func TestASessionReadsProposesAndSubmits(t *testing.T) {
 	require.Equal(t, b.desk.spent[1].PromptTokens*2+b.desk.spent[1].CompletionTokens*8, b.desk.spent[1].CostMicros)
 }
 
-func TestASessionStaysWithinItsTokensWhateverIsRead(t *testing.T) {
+func TestSessionStaysWithinItsTokens(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
 		"json":     `{"items":[` + strings.Repeat(`{"id":1,"state":"waiting"},`, 400) + `{}]}`,
@@ -117,7 +117,7 @@ func TestEveryRequestIsBounded(t *testing.T) {
 	require.InDelta(t, 0, *cold.service.Calls()[0].Request.Temperature, 1e-9)
 }
 
-func TestWhatTheRailsRefuseIsToldToTheModel(t *testing.T) {
+func TestGuardrailRefusalsReachTheModel(t *testing.T) {
 	t.Parallel()
 	b := setup(t, openaitest.Session(
 		openaitest.Tools(openaitest.Invoke("propose_interval", map[string]any{"interval_seconds": 1, "ttl_minutes": 15, "reason": "fast"})),
@@ -129,8 +129,8 @@ func TestWhatTheRailsRefuseIsToldToTheModel(t *testing.T) {
 	require.JSONEq(t, `{"error":"the clamps are 10 s to 1 h"}`, b.service.Calls()[1].Request.Answers()[0])
 }
 
-// TestBadCallsAreToldAndNeverCarriedOut shows each way in which a call can be wrong, once with words for the model and never at the desk.
-func TestBadCallsAreToldAndNeverCarriedOut(t *testing.T) {
+// TestInvalidCallsAreReportedAndNeverExecuted shows each way in which a call can be wrong, once with words for the model and never at the desk.
+func TestInvalidCallsAreReportedAndNeverExecuted(t *testing.T) {
 	t.Parallel()
 	good := `"interval_seconds":30,"ttl_minutes":15,"reason":"r"`
 	for name, call := range map[string]openaitest.Invocation{

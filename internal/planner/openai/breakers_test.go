@@ -44,7 +44,7 @@ func failing() map[string]openaitest.Answer {
 }
 
 // A request that the service fails on rests its own endpoint, then its tenant, and never another tenant.
-func TestFailuresOfOneTenantRestNobodyElse(t *testing.T) {
+func TestFailuresOfOneTenantStopNoOtherTenant(t *testing.T) {
 	t.Parallel()
 	for name, answer := range failing() {
 		t.Run(name, func(t *testing.T) {

@@ -65,8 +65,8 @@ func TestW2HostileEndpointsSpendNoMoreThanTheCapAndBaselinesGoOn(t *testing.T) {
 	require.Equal(t, []int64{60}, rows[int64](t, w, "SELECT count(*) FROM schedules WHERE due_at < clock_timestamp() + interval '1 hour'"), "all of them run on")
 }
 
-// TestJ11WhatWasEditedMeanwhileIsNotTouched edits an endpoint while the model thinks.
-func TestJ11WhatWasEditedMeanwhileIsNotTouched(t *testing.T) {
+// TestJ11ConcurrentEditIsKept edits an endpoint while the model thinks.
+func TestJ11ConcurrentEditIsKept(t *testing.T) {
 	t.Parallel()
 	asked, edited := make(chan struct{}), make(chan struct{})
 	var once sync.Once

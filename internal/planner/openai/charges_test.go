@@ -30,9 +30,9 @@ func reset(part string) openaitest.Answer {
 	}
 }
 
-// TestARequestThatWasTakenIsChargedWhateverCameOfIt shows the ways in which a request can fail after the service has it: any of them may
+// TestAcceptedRequestIsChargedDespiteFailure shows the ways in which a request can fail after the service has it: any of them may
 // have cost what was reserved.
-func TestARequestThatWasTakenIsChargedWhateverCameOfIt(t *testing.T) {
+func TestAcceptedRequestIsChargedDespiteFailure(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]openaitest.Answer{
 		"Reset": reset(""), "HangUp": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
@@ -102,8 +102,8 @@ func TestARequestThatWasRefusedOrNeverLeftIsFree(t *testing.T) {
 	}
 }
 
-// TestAPlannerThatStopsSpendsWhatItAsked stops planners while the model thinks: no session is on record, but what it may cost is.
-func TestAPlannerThatStopsSpendsWhatItAsked(t *testing.T) {
+// TestStoppingPlannerIsChargedForOpenRequests stops planners while the model thinks: no session is on record, but what it may cost is.
+func TestStoppingPlannerIsChargedForOpenRequests(t *testing.T) {
 	t.Parallel()
 	asked := make(chan struct{}, 10)
 	w := newWorld(t, openaitest.Always(func(_ http.ResponseWriter, r *http.Request) {

@@ -159,7 +159,7 @@ func TestAServiceThatHasRoomAgainIsAsked(t *testing.T) {
 }
 
 // A rest ends with a request that tries, and its answer ends the row.
-func TestWhatFailsIsGivenARest(t *testing.T) {
+func TestFailingServiceOpensBreaker(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		answer openaitest.Answer
@@ -289,7 +289,7 @@ func TestABudgetThatIsSpentAsksNothing(t *testing.T) {
 	require.EqualValues(t, 500, b.budget.left)
 }
 
-func TestWhatAServiceDoesNotCountIsChargedAsReserved(t *testing.T) {
+func TestMissingUsageIsChargedAsReserved(t *testing.T) {
 	t.Parallel()
 	b := setup(t, openaitest.Always(openaitest.Uncounted(openaitest.Submission("calm"))))
 	_, err := b.advise(t)

@@ -111,8 +111,8 @@ func TestJ2NoCallReachesAnotherEndpointOrTheConfiguration(t *testing.T) {
 	require.Greater(t, refused[0], 2*len(s.victims), "what was tried is on record")
 }
 
-// TestJ3NobodyIsSilencedForLong obeys everybody who wants an endpoint to be silent, or its failures to be forgotten.
-func TestJ3NobodyIsSilencedForLong(t *testing.T) {
+// TestJ3NoEndpointIsPausedForLong obeys everybody who wants an endpoint to be silent, or its failures to be forgotten.
+func TestJ3NoEndpointIsPausedForLong(t *testing.T) {
 	t.Parallel()
 	s := besiege(t, wants("silence", "hide"))
 	require.NotEmpty(t, rows[string](t, s.world, "SELECT endpoint_id::text FROM schedules WHERE paused_until < 'infinity' AND paused_until > clock_timestamp() + interval '50 minutes'"),
@@ -122,8 +122,8 @@ func TestJ3NobodyIsSilencedForLong(t *testing.T) {
 	require.Equal(t, []int{1}, rows[int](t, s.world, "SELECT DISTINCT failure_count FROM schedules WHERE last_status = 'failed'"))
 }
 
-// TestJ4WhatLooksLikeACallOrARoleIsOneText shows every body that plays a call, a role or the end of a quote to a model that only looks.
-func TestJ4WhatLooksLikeACallOrARoleIsOneText(t *testing.T) {
+// TestJ4FakeCallsAndRolesStayPlainText shows every body that plays a call, a role or the end of a quote to a model that only looks.
+func TestJ4FakeCallsAndRolesStayPlainText(t *testing.T) {
 	t.Parallel()
 	for _, one := range corpus(t) {
 		if one.Place != "body" {
@@ -153,8 +153,8 @@ func TestJ4WhatLooksLikeACallOrARoleIsOneText(t *testing.T) {
 	}
 }
 
-// TestJ5BodiesAreCutAndLoseWhatIsNotSeen shows bodies of any size and disguise.
-func TestJ5BodiesAreCutAndLoseWhatIsNotSeen(t *testing.T) {
+// TestJ5BodiesAreTruncatedAndLoseInvisibleText shows bodies of any size and disguise.
+func TestJ5BodiesAreTruncatedAndLoseInvisibleText(t *testing.T) {
 	t.Parallel()
 	hidden := regexp.MustCompile(`[\x{200b}-\x{200f}\x{202a}-\x{202e}\x{2060}-\x{206f}\x{fe00}-\x{fe0f}\x{feff}\x{e0000}-\x{e01ef}\x{e000}-\x{f8ff}\x00-\x08\x0b-\x1f\x7f]`)
 	bodies := []string{strings.Repeat("two megabytes of words ", 2<<20/23), strings.Repeat("\u200b", 2<<20/3), strings.Repeat("漢", 2<<20/3)}
@@ -195,8 +195,8 @@ func TestJ6NothingLeaks(t *testing.T) {
 	require.Empty(t, rows[string](t, s.world, "SELECT reasoning FROM planner_sessions WHERE length(reasoning) > 2000"))
 }
 
-// TestJ7WhatUsersWroteIsDataToo obeys names, descriptions and types of content.
-func TestJ7WhatUsersWroteIsDataToo(t *testing.T) {
+// TestJ7TextsOfUsersAreData obeys names, descriptions and types of content.
+func TestJ7TextsOfUsersAreData(t *testing.T) {
 	t.Parallel()
 	s := besiege(t, func(one injection) bool { return one.Place != "body" })
 	for _, call := range s.model.Calls() {
@@ -208,17 +208,17 @@ func TestJ7WhatUsersWroteIsDataToo(t *testing.T) {
 	}
 }
 
-// TestTheWholeCorpusChangesNothingButTheVictimsOwnTempo obeys all of it at once.
-func TestTheWholeCorpusChangesNothingButTheVictimsOwnTempo(t *testing.T) {
+// TestCorpusChangesOnlyTempoOfItsOwnEndpoint obeys all of it at once.
+func TestCorpusChangesOnlyTempoOfItsOwnEndpoint(t *testing.T) {
 	t.Parallel()
 	s := besiege(t, func(injection) bool { return true })
 	require.GreaterOrEqual(t, len(s.victims), 200)
 	require.Len(t, rows[string](t, s.world, "SELECT DISTINCT endpoint_id::text FROM planner_sessions WHERE endpoint_id = ANY ($1)", ids(s.victims)), len(s.victims))
 }
 
-// TestASiblingWhosePlannerIsOffReachesNoPrompt asks for all that siblings answered, of a group with one that the planner is kept from, and
+// TestSiblingWithPlannerOffReachesNoPrompt asks for all that siblings answered, of a group with one that the planner is kept from, and
 // once more after the other one was taken away from it in the middle of the session.
-func TestASiblingWhosePlannerIsOffReachesNoPrompt(t *testing.T) {
+func TestSiblingWithPlannerOffReachesNoPrompt(t *testing.T) {
 	t.Parallel()
 	var w *world
 	var later *endpoints.Endpoint

@@ -68,8 +68,8 @@ func TestTheBoundOfTokensIsOne(t *testing.T) {
 	require.Zero(t, openai.UntrustedTokens(""))
 }
 
-// TestWhatFitsIsWithinItsTokens cuts texts of all kinds to all lengths.
-func TestWhatFitsIsWithinItsTokens(t *testing.T) {
+// TestTruncatedTextFitsItsTokens cuts texts of all kinds to all lengths.
+func TestTruncatedTextFitsItsTokens(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 4))
 	for name, c := range counts() {
@@ -89,8 +89,8 @@ func TestWhatFitsIsWithinItsTokens(t *testing.T) {
 	require.True(t, cut)
 }
 
-// TestWhatIsReadLeavesRoomToSubmit has answers of what JSON writes longer than it is: a session is not over because it read one.
-func TestWhatIsReadLeavesRoomToSubmit(t *testing.T) {
+// TestToolResultsLeaveTokensForSubmission has answers of what JSON writes longer than it is: a session is not over because it read one.
+func TestToolResultsLeaveTokensForSubmission(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
 		"Brackets": strings.Repeat("<", planner.MaxBody), "Markup": strings.Repeat("<b>&amp;</b>", planner.MaxBody/12), "Quotes": strings.Repeat(`"\`, planner.MaxBody/2),

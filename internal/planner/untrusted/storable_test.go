@@ -10,7 +10,7 @@ import (
 	"rubato/internal/planner/untrusted"
 )
 
-func TestWhatIsStoredIsJSONThatADatabaseTakes(t *testing.T) {
+func TestStorableTextIsValidJSONB(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ text, want string }{
 		"as it is":                  {`{"b":[1,2.5,true,null],"a":"x < y"}`, `{"a":"x < y","b":[1,2.5,true,null]}`},

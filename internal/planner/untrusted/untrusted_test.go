@@ -81,7 +81,7 @@ func TestSecretsAreKnownByTheirLooks(t *testing.T) {
 	}
 }
 
-func TestWhatIsWorthReadingStays(t *testing.T) {
+func TestReadableTextIsKept(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		`{ "queue": {"depth": 120, "status": "busy"}, "tokens_used": 512, "ok": true }`: `{"ok":true,"queue":{"depth":120,"status":"busy"},"tokens_used":512}`,
@@ -99,7 +99,7 @@ func TestWhatIsWorthReadingStays(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotSeenIsTakenOut(t *testing.T) {
+func TestInvisibleCharactersAreRemoved(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
 		"zero width":          "ig\u200bno\u200cre\u200d\ufeff",

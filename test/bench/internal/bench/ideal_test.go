@@ -55,7 +55,7 @@ func TestTheIdealPipelineDoesTheWork(t *testing.T) {
 }
 
 // A caller whose recorders have ended must end too: the process would never exit.
-func TestACallerThatNobodyRecordsEnds(t *testing.T) {
+func TestUnrecordedCallerEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		client := newCaller(1)

@@ -25,7 +25,7 @@ func TestSpreadsAndHistogramsHoldEveryDuration(t *testing.T) {
 	require.Zero(t, spreadOf(nil))
 }
 
-func TestAMeasureCountsWhatWentWrong(t *testing.T) {
+func TestMeasurementCountsFailures(t *testing.T) {
 	t.Parallel()
 	begin := time.Unix(1_800_000_000, 0)
 	at := func(d time.Duration) int64 { return begin.Add(d).UnixNano() }

@@ -28,7 +28,7 @@ func startSink(t *testing.T) (*sink, string) {
 	return s, "http://" + l.Addr().String()
 }
 
-func TestTheSinkNotesWhatCame(t *testing.T) {
+func TestSinkRecordsRequests(t *testing.T) {
 	t.Parallel()
 	s, url := startSink(t)
 	due := time.Now().Truncate(time.Millisecond)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestATrendTellsGrowthFromNoise(t *testing.T) {
+func TestTrendDistinguishesGrowthFromNoise(t *testing.T) {
 	t.Parallel()
 	series := func(of func(n int) float64, noise float64) []float64 {
 		list, random := make([]float64, 300), rand.New(rand.NewPCG(1, 2))

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestWhatStandsStillIsNotWaitedFor(t *testing.T) {
+func TestStalledCounterEndsWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := stillness{from: time.Now().Add(time.Hour)}
