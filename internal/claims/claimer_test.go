@@ -169,16 +169,18 @@ func TestTheClaimerPollsWithJitter(t *testing.T) {
 	})
 }
 
-// TestAClaimIsGoodForAsLongAsItsAnswerIsAwaited has a database whose clock is an hour ahead, and which answers nothing for a while: what it
-// does with a claim after the worker has given it up must be nothing, and only the database itself knows when that is.
+// TestAClaimIsGoodForAsLongAsItsAnswerIsAwaited has a database whose clock is an hour ahead, and
+// which answers nothing for a while: what it does with a claim after the worker has given it up
+// must be nothing, and only the database itself knows when that is.
 func TestAClaimIsGoodForAsLongAsItsAnswerIsAwaited(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		first   []claims.Claim // what the first claim finds
 		looking time.Duration
 	}{
-		"AskedAtOnce":       {},
-		"AskedAfterLooking": {first: make([]claims.Claim, 7), looking: 4 * time.Second}, // All there is room for is due: somebody's turn comes next.
+		"AskedAtOnce": {},
+		// All there is room for is due: somebody's turn comes next.
+		"AskedAfterLooking": {first: make([]claims.Claim, 7), looking: 4 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -199,7 +201,8 @@ func TestAClaimIsGoodForAsLongAsItsAnswerIsAwaited(t *testing.T) {
 				stop()
 				require.Zero(t, store.requests[0].Until, "nothing is known of the database's clock")
 				require.Len(t, gaveUp, 3)
-				for i, at := range gaveUp[:2] { // The last one was given up sooner, as the claimer ended.
+				// The last one was given up sooner, as the claimer ended.
+				for i, at := range gaveUp[:2] {
 					require.Equal(t, at.Add(ahead), store.requests[1+i].Until)
 				}
 			})
@@ -207,7 +210,8 @@ func TestAClaimIsGoodForAsLongAsItsAnswerIsAwaited(t *testing.T) {
 	}
 }
 
-// TestTheEndDoesNotWaitLongForAClaim ends a claimer whose claim is under way, and which nothing answers.
+// TestTheEndDoesNotWaitLongForAClaim ends a claimer whose claim is under way, and which nothing
+// answers.
 func TestTheEndDoesNotWaitLongForAClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -284,7 +288,8 @@ func TestFullBatchesGoOnAtOnce(t *testing.T) {
 	})
 }
 
-// TestARefillTakesWhatTheLastClaimLeftBehind fills a taker, so that a claim ends although more is due, and then makes room.
+// TestARefillTakesWhatTheLastClaimLeftBehind fills a taker, so that a claim ends although more is
+// due, and then makes room.
 func TestARefillTakesWhatTheLastClaimLeftBehind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -318,7 +323,8 @@ func TestARefillTakesWhatTheLastClaimLeftBehind(t *testing.T) {
 	})
 }
 
-// TestAClaimIsNotFollowedByALesserOne has a taker that a claim nearly fills: a few more are not worth a claim until it says so.
+// TestAClaimIsNotFollowedByALesserOne has a taker that a claim nearly fills: a few more are not
+// worth a claim until it says so.
 func TestAClaimIsNotFollowedByALesserOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -339,8 +345,8 @@ func TestAClaimIsNotFollowedByALesserOne(t *testing.T) {
 	})
 }
 
-// TestARefillLooksFurtherAheadThanTheLastClaim has a taker that is full of what comes later, so that a claim asks for nothing but what is
-// due, and then makes room.
+// TestARefillLooksFurtherAheadThanTheLastClaim has a taker that is full of what comes later, so
+// that a claim asks for nothing but what is due, and then makes room.
 func TestARefillLooksFurtherAheadThanTheLastClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

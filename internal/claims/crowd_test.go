@@ -13,14 +13,16 @@ import (
 
 var big, small = [16]byte{0xb}, [16]byte{0x5}
 
-// backlog is a store of two tenants: one has so many due that it never ends, the other one endpoint.
+// backlog is a store of two tenants: one has so many due that it never ends, the other one
+// endpoint.
 func backlog() *fakeStore {
 	return &fakeStore{tenants: [][16]byte{big, small}, claim: func(_ context.Context, r claims.Request) ([]claims.Claim, error) {
 		return make([]claims.Claim, r.Limit), nil
 	}}
 }
 
-// TestWhatIsLeftBehindIsClaimedInShares gives a taker room for one more claim after the first came back full of what is due.
+// TestWhatIsLeftBehindIsClaimedInShares gives a taker room for one more claim after the first came
+// back full of what is due.
 func TestWhatIsLeftBehindIsClaimedInShares(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -45,7 +47,8 @@ func TestWhatIsLeftBehindIsClaimedInShares(t *testing.T) {
 	})
 }
 
-// TestOneTenantAloneIsNotRanked has a backlog of one tenant: every claim takes the oldest, and looks are rare.
+// TestOneTenantAloneIsNotRanked has a backlog of one tenant: every claim takes the oldest, and
+// looks are rare.
 func TestOneTenantAloneIsNotRanked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -67,7 +70,8 @@ func TestOneTenantAloneIsNotRanked(t *testing.T) {
 	})
 }
 
-// TestWhatIsAheadIsNotLeftBehind fills every batch, each with something that is not due yet: whatever is due was taken.
+// TestWhatIsAheadIsNotLeftBehind fills every batch, each with something that is not due yet:
+// whatever is due was taken.
 func TestWhatIsAheadIsNotLeftBehind(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -115,7 +119,8 @@ func TestWithoutRoomOnlyThoseWhoAreWantedAreClaimed(t *testing.T) {
 	})
 }
 
-// TestSharesThatAreNotFilledEndAtOnce has a second tenant whose one endpoint the first shares take: the others do not leave room for it.
+// TestSharesThatAreNotFilledEndAtOnce has a second tenant whose one endpoint the first shares take:
+// the others do not leave room for it.
 func TestSharesThatAreNotFilledEndAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

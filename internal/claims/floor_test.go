@@ -11,8 +11,8 @@ import (
 	"rubato/internal/claims"
 )
 
-// TestTheFloorIsWhatTheLastClaimsLeftNothingBelow has a claim from the bottom, then one that finds something or nothing, and looks where a
-// third one begins.
+// TestTheFloorIsWhatTheLastClaimsLeftNothingBelow has a claim from the bottom, then one that finds
+// something or nothing, and looks where a third one begins.
 func TestTheFloorIsWhatTheLastClaimsLeftNothingBelow(t *testing.T) {
 	t.Parallel()
 	then := time.Date(2026, 6, 15, 12, 0, 0, 0, time.UTC)
@@ -59,8 +59,8 @@ func TestTheFloorIsWhatTheLastClaimsLeftNothingBelow(t *testing.T) {
 	}
 }
 
-// TestAClaimBeginsAtTheBottomAsOftenAsThatIsCheap claims without a pause for a minute, from a database that takes its time at the bottom or
-// does not get through there.
+// TestAClaimBeginsAtTheBottomAsOftenAsThatIsCheap claims without a pause for a minute, from a
+// database that takes its time at the bottom or does not get through there.
 func TestAClaimBeginsAtTheBottomAsOftenAsThatIsCheap(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

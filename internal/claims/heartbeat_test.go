@@ -44,7 +44,8 @@ func runHeart(t *testing.T, store *fakeStore) heart {
 	return heart{h, registry, func() { cancel(); <-ended }}
 }
 
-// hold gives the heartbeater the lock of a run, granted now, and returns the context that the run's request has.
+// hold gives the heartbeater the lock of a run, granted now, and returns the context that the run's
+// request has.
 func (h heart) hold(t *testing.T, run byte) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -92,7 +93,8 @@ func TestAHeartbeatNamesEveryLockWithItsToken(t *testing.T) {
 	})
 }
 
-// TestAFailedHeartbeatIsTriedAgainEverySecond has an outage of 35 s, shorter than the lock: nothing is lost.
+// TestAFailedHeartbeatIsTriedAgainEverySecond has an outage of 35 s, shorter than the lock: nothing
+// is lost.
 func TestAFailedHeartbeatIsTriedAgainEverySecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -115,8 +117,8 @@ func TestAFailedHeartbeatIsTriedAgainEverySecond(t *testing.T) {
 	})
 }
 
-// TestALockThatIsOverForTheDatabaseAloneIsNobodyElses has the database's clock go ahead: nobody took the lock away, so nobody but its
-// holder will tell of the run.
+// TestALockThatIsOverForTheDatabaseAloneIsNobodyElses has the database's clock go ahead: nobody
+// took the lock away, so nobody but its holder will tell of the run.
 func TestALockThatIsOverForTheDatabaseAloneIsNobodyElses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -169,8 +171,8 @@ func (h heart) count(t *testing.T, cause string) float64 {
 	return 0
 }
 
-// TestALockEndsOnItsHoldersClock cuts the holder off, in the ways in which that can happen: it lets go a second before the database
-// does, at the latest half a second after that.
+// TestALockEndsOnItsHoldersClock cuts the holder off, in the ways in which that can happen: it lets
+// go a second before the database does, at the latest half a second after that.
 func TestALockEndsOnItsHoldersClock(t *testing.T) {
 	t.Parallel()
 	for name, extend := range map[string]func(context.Context, []claims.Held) ([][16]byte, error){
@@ -201,7 +203,8 @@ func TestALockEndsOnItsHoldersClock(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatComesTooLateRevivesNothing lets a statement succeed after the lock has ended here.
+// TestAnAnswerThatComesTooLateRevivesNothing lets a statement succeed after the lock has ended
+// here.
 func TestAnAnswerThatComesTooLateRevivesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -217,14 +220,16 @@ func TestAnAnswerThatComesTooLateRevivesNothing(t *testing.T) {
 	})
 }
 
-// TestAHeartbeatSentAfterTheEndRevivesNothing has one succeed between the end of the lock and the moment in which that is noticed.
+// TestAHeartbeatSentAfterTheEndRevivesNothing has one succeed between the end of the lock and the
+// moment in which that is noticed.
 func TestAHeartbeatSentAfterTheEndRevivesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began, beats := time.Now(), 0
 		store := &fakeStore{extend: func(ctx context.Context, held []claims.Held) ([][16]byte, error) {
 			if beats++; beats == 1 {
-				time.Sleep(300 * time.Millisecond) // From now on they are sent 300 ms after every second.
+				// From now on they are sent 300 ms after every second.
+				time.Sleep(300 * time.Millisecond)
 			}
 			if time.Since(began) < 59*time.Second {
 				return nil, errors.New("away")
@@ -242,7 +247,8 @@ func TestAHeartbeatSentAfterTheEndRevivesNothing(t *testing.T) {
 	})
 }
 
-// TestALockCountsFromBeforeItsHeartbeatWasSent makes the last heartbeat slow: the time that it took does not lengthen the lock.
+// TestALockCountsFromBeforeItsHeartbeatWasSent makes the last heartbeat slow: the time that it took
+// does not lengthen the lock.
 func TestALockCountsFromBeforeItsHeartbeatWasSent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -359,7 +365,8 @@ func TestLagIsThatOfTheLockFurthestBehind(t *testing.T) {
 	})
 }
 
-// TestEndsAreLookedForAfterAPauseToo has no lock for hours between two that end: nobody looks meanwhile, and the second end is seen.
+// TestEndsAreLookedForAfterAPauseToo has no lock for hours between two that end: nobody looks
+// meanwhile, and the second end is seen.
 func TestEndsAreLookedForAfterAPauseToo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

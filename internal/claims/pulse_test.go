@@ -55,8 +55,8 @@ func TestOneSignDoesNotStandInForTheOther(t *testing.T) {
 	require.ErrorContains(t, p.Err(), "heartbeat of runs")
 }
 
-// TestHeartbeatsThatFailWeakenThePulse has an outage: the third failure makes the pulse weak, the first success makes it steady. Flaky
-// heartbeats do neither.
+// TestHeartbeatsThatFailWeakenThePulse has an outage: the third failure makes the pulse weak, the
+// first success makes it steady. Flaky heartbeats do neither.
 func TestHeartbeatsThatFailWeakenThePulse(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -104,7 +104,8 @@ func TestFlakyHeartbeatsStopNothing(t *testing.T) {
 	})
 }
 
-// TestARunOfHalfAnHourKeepsItsLock is the longest execution that there is, with every tenth heartbeat failing.
+// TestARunOfHalfAnHourKeepsItsLock is the longest execution that there is, with every tenth
+// heartbeat failing.
 func TestARunOfHalfAnHourKeepsItsLock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

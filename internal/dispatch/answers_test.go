@@ -34,7 +34,8 @@ func (b *bundle) last(t *testing.T, e *endpoints.Endpoint) runs.Run {
 	return run
 }
 
-// TestEveryFailureClassHasItsReason has a target for every class of failure that a target or the way to it can cause.
+// TestEveryFailureClassHasItsReason has a target for every class of failure that a target or the
+// way to it can cause.
 func TestEveryFailureClassHasItsReason(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -163,7 +164,8 @@ func TestATailIsKept(t *testing.T) {
 	}
 }
 
-// TestATailNeedsTheEndOfTheAnswer has answers that do not end well: what is read on counts like what is read first.
+// TestATailNeedsTheEndOfTheAnswer has answers that do not end well: what is read on counts like
+// what is read first.
 func TestATailNeedsTheEndOfTheAnswer(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -183,7 +185,8 @@ func TestATailNeedsTheEndOfTheAnswer(t *testing.T) {
 	p.stop(t)
 }
 
-// TestAConditionalEndpointAsksOnlyForWhatChanged has a target that counts what it had to answer in full.
+// TestAConditionalEndpointAsksOnlyForWhatChanged has a target that counts what it had to answer in
+// full.
 func TestAConditionalEndpointAsksOnlyForWhatChanged(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -251,8 +254,9 @@ func TestAConditionalEndpointAsksOnlyForWhatChanged(t *testing.T) {
 	require.NotContains(t, asked[5].Header, "If-None-Match")
 }
 
-// TestWhatIsKnownOfATargetIsNotAskedOfAnotherHost has a target that redirects to another host once its answer is known. By the time of its
-// own document that one could say that nothing changed, which nobody has seen.
+// TestWhatIsKnownOfATargetIsNotAskedOfAnotherHost has a target that redirects to another host once
+// its answer is known. By the time of its own document that one could say that nothing changed,
+// which nobody has seen.
 func TestWhatIsKnownOfATargetIsNotAskedOfAnotherHost(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -305,7 +309,8 @@ func TestA304ThatNobodyAskedForIsJudgedByItsStatus(t *testing.T) {
 	require.Zero(t, query[int](t, b, "SELECT count(*) FROM validators"))
 }
 
-// TestATargetMayStopItsEndpoint has targets that ask for it, and those that may not or mean something else.
+// TestATargetMayStopItsEndpoint has targets that ask for it, and those that may not or mean
+// something else.
 func TestATargetMayStopItsEndpoint(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -371,7 +376,8 @@ func TestATargetMayStopItsEndpoint(t *testing.T) {
 	p.stop(t)
 }
 
-// TestPhasesAddUpToTheTimeOfTheRun compares the phases of runs with what the run took by the database's clock.
+// TestPhasesAddUpToTheTimeOfTheRun compares the phases of runs with what the run took by the
+// database's clock.
 func TestPhasesAddUpToTheTimeOfTheRun(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -409,7 +415,8 @@ func TestPhasesAddUpToTheTimeOfTheRun(t *testing.T) {
 	require.Equal(t, http.StatusOK, kept.Outcome.StatusCode)
 }
 
-// TestHiddenValidatorsAreNotKept: what an endpoint wants hidden of an answer is not stored under another name either.
+// TestHiddenValidatorsAreNotKept: what an endpoint wants hidden of an answer is not stored under
+// another name either.
 func TestHiddenValidatorsAreNotKept(t *testing.T) {
 	t.Parallel()
 	for name, rules := range map[string][]endpoints.RedactRule{

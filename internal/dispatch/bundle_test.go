@@ -116,8 +116,8 @@ func (b *bundle) await(t *testing.T, want int, sql string, args ...any) {
 	}, "%s: want %d", sql, want)
 }
 
-// timelyRuns counts the runs that are over, without starts that a busy machine carried out too late: those are recorded as start_expired
-// and tried again.
+// timelyRuns counts the runs that are over, without starts that a busy machine carried out too
+// late: those are recorded as start_expired and tried again.
 const timelyRuns = "SELECT count(*) FROM runs WHERE reason_code <> 'start_expired'"
 
 // awaitTimely waits until as many runs are over, without starts that came too late.
@@ -215,7 +215,8 @@ func (l listened) CancelRequested(worker [16]byte) {
 	}
 }
 
-// counter returns the value of a counter, or how much a histogram has counted, summed over its labels.
+// counter returns the value of a counter, or how much a histogram has counted, summed over its
+// labels.
 func (p *process) counter(t *testing.T, name string) float64 {
 	t.Helper()
 	families, err := p.registry.Gather()

@@ -18,7 +18,8 @@ import (
 	"rubato/internal/waittest"
 )
 
-// hanging is a target that never answers, and tells when a request has come and when it was hung up.
+// hanging is a target that never answers, and tells when a request has come and when it was hung
+// up.
 type hanging struct {
 	*egresstest.Target
 	arrived, gone chan runs.ID
@@ -58,7 +59,8 @@ func (b *bundle) looking(count *atomic.Int32) func(*dispatch.Config) {
 	}})
 }
 
-// TestACanceledRunHangsUpAndEnds cancels a request that its target would never answer, heard of by message and by looking alone.
+// TestACanceledRunHangsUpAndEnds cancels a request that its target would never answer, heard of by
+// message and by looking alone.
 func TestACanceledRunHangsUpAndEnds(t *testing.T) {
 	t.Parallel()
 	for name, listen := range map[string]bool{"ByMessage": true, "ByLooking": false} {
@@ -92,7 +94,8 @@ func TestACanceledRunHangsUpAndEnds(t *testing.T) {
 	}
 }
 
-// TestAMessageCancelsAtOnce cancels several times in a row on a worker that a message alone can tell of it.
+// TestAMessageCancelsAtOnce cancels several times in a row on a worker that a message alone can
+// tell of it.
 func TestAMessageCancelsAtOnce(t *testing.T) {
 	t.Parallel()
 	const rounds = 4
@@ -125,7 +128,8 @@ func TestAnIdleWorkerDoesNotLook(t *testing.T) {
 	require.EqualValues(t, 1, looked.Load(), "only the one that is for it, or for all")
 }
 
-// TestARunThatIsCanceledBeforeItIsSentSendsNothing cancels between the commit of the start and the request.
+// TestARunThatIsCanceledBeforeItIsSentSendsNothing cancels between the commit of the start and the
+// request.
 func TestARunThatIsCanceledBeforeItIsSentSendsNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -142,7 +146,8 @@ func TestARunThatIsCanceledBeforeItIsSentSendsNothing(t *testing.T) {
 					return nil, err
 				}
 			}
-			for found := 0; found < 2; { // When it looks for the second time it has taken in what it found at the first.
+			// When it looks for the second time it has taken in what it found at the first.
+			for found := 0; found < 2; {
 				p.CancelRequested([16]byte{})
 				found += <-looked
 			}
@@ -163,7 +168,8 @@ func TestARunThatIsCanceledBeforeItIsSentSendsNothing(t *testing.T) {
 	require.WithinRange(t, b.state(t, e).Due.At, next, next.Add(time.Minute), "a start that is late on a busy machine moves what follows")
 }
 
-// TestACancelWhileConnectingSendsNothing has a target that takes a connection and never agrees on TLS.
+// TestACancelWhileConnectingSendsNothing has a target that takes a connection and never agrees on
+// TLS.
 func TestACancelWhileConnectingSendsNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -193,8 +199,8 @@ func TestACancelWhileConnectingSendsNothing(t *testing.T) {
 	p.stop(t)
 }
 
-// TestACancelAgainstAnAnswerHasOneEnd lets targets answer just as the runs are canceled. Each run has one end, which the race decides,
-// and whoever comes to cancel after it is refused.
+// TestACancelAgainstAnAnswerHasOneEnd lets targets answer just as the runs are canceled. Each run
+// has one end, which the race decides, and whoever comes to cancel after it is refused.
 func TestACancelAgainstAnAnswerHasOneEnd(t *testing.T) {
 	t.Parallel()
 	const count = 240

@@ -89,7 +89,8 @@ func verdict(ctx context.Context, reason egress.Reason) (runs.Status, runs.Reaso
 		return runs.TimedOut, runs.Timeout
 	case egress.DNSError, egress.ConnectError, egress.TLSError, egress.EgressDenied, egress.ProtocolError, egress.ResponseTooLarge, egress.ConnectionLost,
 		egress.RedirectLimit, egress.RedirectDenied:
-		return runs.Failed, runs.Reason(reason) // Both packages share these codes; a test compares them.
+		// Both packages share these codes; a test compares them.
+		return runs.Failed, runs.Reason(reason)
 	default:
 		return runs.Lost, runs.InternalError
 	}

@@ -20,7 +20,8 @@ func TestTheClockIsUnknownUntilTheFirstSample(t *testing.T) {
 	require.Zero(t, c.skew())
 }
 
-// TestTheClockIsNeverEarly draws statements that read the database's clock at any point of their round trip.
+// TestTheClockIsNeverEarly draws statements that read the database's clock at any point of their
+// round trip.
 func TestTheClockIsNeverEarly(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -100,7 +101,8 @@ func TestAMarkMeasuresMonotonicTime(t *testing.T) {
 	})
 }
 
-// TestAStartedRunWaitsNoLongerThanItsLead sets the database's clock back by an hour after a start that was 10 ms ahead.
+// TestAStartedRunWaitsNoLongerThanItsLead sets the database's clock back by an hour after a start
+// that was 10 ms ahead.
 func TestAStartedRunWaitsNoLongerThanItsLead(t *testing.T) {
 	t.Parallel()
 	w := &Worker{clock: newClock()}

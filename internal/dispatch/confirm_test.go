@@ -14,7 +14,8 @@ import (
 // outlived counts the live runs that started longer ago than a start is good for.
 const outlived = "SELECT count(*) FROM live_runs WHERE started_at < clock_timestamp() - interval '1100 ms'"
 
-// crowded runs a worker with one connection to its target, which a first request holds until it is let go. A confirm of nil asks the database.
+// crowded runs a worker with one connection to its target, which a first request holds until it is
+// let go. A confirm of nil asks the database.
 func (b *bundle) crowded(t *testing.T, confirm func(context.Context) (bool, error)) (*gated, *process) {
 	t.Helper()
 	target, client := startGated(t), alone(t)
@@ -27,8 +28,8 @@ func (b *bundle) crowded(t *testing.T, confirm func(context.Context) (bool, erro
 	return target, p
 }
 
-// TestWhatHadToWaitIsConfirmedBeforeItLeaves lets two runs wait for the only connection to their host, for longer than a start is good
-// for, and pauses one of them meanwhile.
+// TestWhatHadToWaitIsConfirmedBeforeItLeaves lets two runs wait for the only connection to their
+// host, for longer than a start is good for, and pauses one of them meanwhile.
 func TestWhatHadToWaitIsConfirmedBeforeItLeaves(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -50,7 +51,8 @@ func TestWhatHadToWaitIsConfirmedBeforeItLeaves(t *testing.T) {
 	require.Equal(t, "succeeded", b.state(t, patient).LastRun.Status)
 }
 
-// TestWhatCannotBeConfirmedIsNotSent: the database does not answer when a run that had to wait is about to leave.
+// TestWhatCannotBeConfirmedIsNotSent: the database does not answer when a run that had to wait is
+// about to leave.
 func TestWhatCannotBeConfirmedIsNotSent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -64,7 +66,8 @@ func TestWhatCannotBeConfirmedIsNotSent(t *testing.T) {
 	require.Zero(t, b.state(t, e).FailureCount)
 }
 
-// TestARunThatIsCanceledWhileItIsConfirmedSaysSo: the database hangs meanwhile, which is not why nothing was sent.
+// TestARunThatIsCanceledWhileItIsConfirmedSaysSo: the database hangs meanwhile, which is not why
+// nothing was sent.
 func TestARunThatIsCanceledWhileItIsConfirmedSaysSo(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

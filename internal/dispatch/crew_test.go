@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestACrewShrinksAgain has a crew of many, as a moment of waiting leaves it, work on as one would have to.
+// TestACrewShrinksAgain has a crew of many, as a moment of waiting leaves it, work on as one would
+// have to.
 func TestACrewShrinksAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

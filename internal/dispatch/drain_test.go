@@ -31,8 +31,9 @@ func (recordless) Finish(context.Context, Finish) (Finished, error) {
 	return Finished{}, errs.New(errs.Unavailable, "away", "the database is away")
 }
 
-// TestADrainLastsTheGraceAndAMomentForRecords has a request that takes all of the grace, and a database that takes no record of it. Whatever
-// supervises the worker was told how long that may last.
+// TestADrainLastsTheGraceAndAMomentForRecords has a request that takes all of the grace, and a
+// database that takes no record of it. Whatever supervises the worker was told how long that may
+// last.
 func TestADrainLastsTheGraceAndAMomentForRecords(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -110,8 +111,9 @@ func (d *standstill) Cancels(ctx context.Context, _ [16]byte) ([]Cancel, error) 
 	return nil, d.answer(ctx)
 }
 
-// TestADrainOfASilentDatabaseIsBounded stops a worker while a claim, a start, a record and a sign of life of it get no answer, and asks for
-// its other last words too. Each may take seconds, and all together no more than is stated.
+// TestADrainOfASilentDatabaseIsBounded stops a worker while a claim, a start, a record and a sign
+// of life of it get no answer, and asks for its other last words too. Each may take seconds, and
+// all together no more than is stated.
 func TestADrainOfASilentDatabaseIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, grace := range []time.Duration{0, 2 * time.Second, 30 * time.Second} {
@@ -131,7 +133,8 @@ func TestADrainOfASilentDatabaseIsBounded(t *testing.T) {
 				occupy(w, 1)
 				w.crew.run(func() { w.results <- result{} })
 				w.queue.Put([]*waiting{newWaiting(claims.Claim{PlannedAt: time.Now()}, &Target{Spec: &endpoints.Spec{}}, time.Now())})
-				time.Sleep(startWait + startRetry + time.Second) // The second start is under way, and the first one is in doubt.
+				// The second start is under way, and the first one is in doubt.
+				time.Sleep(startWait + startRetry + time.Second)
 				began := time.Now()
 				stop()
 				require.Error(t, <-ended, "nobody took its goodbye")

@@ -45,7 +45,8 @@ func echoForms() map[string]func(string) string {
 	return forms
 }
 
-// shows reports whether a text shows a value in a form: some of what the form depends on the value for.
+// shows reports whether a text shows a value in a form: some of what the form depends on the value
+// for.
 func shows(text, value string, form func(string) string) bool {
 	echo := form(value)
 	for at := 6; at+8 <= len(echo)-6; at++ { // The edges may be of what stands beside the value.
@@ -56,7 +57,8 @@ func shows(text, value string, form func(string) string) bool {
 	return false
 }
 
-// TestNoFormOfASecretComesBack has a secret, and the values of headers that look like secrets, echoed in each form to a run and to a test.
+// TestNoFormOfASecretComesBack has a secret, and the values of headers that look like secrets,
+// echoed in each form to a run and to a test.
 func TestNoFormOfASecretComesBack(t *testing.T) {
 	t.Parallel()
 	const value = "wJalrXUt/K7MDENG+bPxRf=CYEXAMPLEKEY"
@@ -103,7 +105,8 @@ func TestNoFormOfASecretComesBack(t *testing.T) {
 	}
 }
 
-// TestWhatLooksLikeNoSecretComesBack: other headers, and values that are too short to be looked for.
+// TestWhatLooksLikeNoSecretComesBack: other headers, and values that are too short to be looked
+// for.
 func TestWhatLooksLikeNoSecretComesBack(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -19,7 +19,8 @@ func (w *Worker) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Held tells what the worker holds for runs: slots in all and of tenants, places at hosts, claims, requests under way.
+// Held tells what the worker holds for runs: slots in all and of tenants, places at hosts, claims,
+// requests under way.
 func (w *Worker) Held() (held []string) {
 	add := func(n int, what string) {
 		if n != 0 {

@@ -21,7 +21,8 @@ import (
 	"rubato/internal/waittest"
 )
 
-// due stores n endpoints of a tenant that are due now and once, and copies of one that the service has registered.
+// due stores n endpoints of a tenant that are due now and once, and copies of one that the service
+// has registered.
 func (b *bundle) due(t *testing.T, tenant [16]byte, target *egresstest.Target, n int) {
 	t.Helper()
 	e := b.register(t, target, func(s *endpoints.Spec) { s.StartAt = time.Now().Add(24 * time.Hour) })
@@ -35,8 +36,9 @@ func (b *bundle) due(t *testing.T, tenant [16]byte, target *egresstest.Target, n
 		WHERE s.endpoint_id = $1`, [16]byte(e.ID), n, tenant)
 }
 
-// TestALoneEndpointStartsBeforeAnothersBacklog has one tenant with a thousand due endpoints on a slow target, all slots taken by them, and
-// the queue full of them, when one endpoint of another tenant comes due. It must not wait for more than what has begun.
+// TestALoneEndpointStartsBeforeAnothersBacklog has one tenant with a thousand due endpoints on a
+// slow target, all slots taken by them, and the queue full of them, when one endpoint of another
+// tenant comes due. It must not wait for more than what has begun.
 func TestALoneEndpointStartsBeforeAnothersBacklog(t *testing.T) {
 	t.Parallel()
 	const slots, backlog = 8, 1000
@@ -77,7 +79,8 @@ func TestALoneEndpointStartsBeforeAnothersBacklog(t *testing.T) {
 	require.Positive(t, p.counter(t, "rubato_claims_shared_total"))
 }
 
-// TestEqualTenantsShareEqually gives four tenants a backlog each and looks who is served how often, once each of them is served at all.
+// TestEqualTenantsShareEqually gives four tenants a backlog each and looks who is served how often,
+// once each of them is served at all.
 func TestEqualTenantsShareEqually(t *testing.T) {
 	t.Parallel()
 	const slots, tenants, each, watched = 8, 4, 200, 200
@@ -119,7 +122,8 @@ func TestEqualTenantsShareEqually(t *testing.T) {
 	p.stop(t)
 }
 
-// TestATenantThatHangsLeavesSlotsToOthers has more endpoints of one tenant than slots, and none of them ever answers.
+// TestATenantThatHangsLeavesSlotsToOthers has more endpoints of one tenant than slots, and none of
+// them ever answers.
 func TestATenantThatHangsLeavesSlotsToOthers(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -137,8 +141,8 @@ func TestATenantThatHangsLeavesSlotsToOthers(t *testing.T) {
 	p.stop(t)
 }
 
-// TestAHostThatHangsHoldsNoMoreSlotsThanItMay has more due endpoints on one host than slots and than requests to it. What waits for the
-// host has not started, and what leads elsewhere goes on.
+// TestAHostThatHangsHoldsNoMoreSlotsThanItMay has more due endpoints on one host than slots and
+// than requests to it. What waits for the host has not started, and what leads elsewhere goes on.
 func TestAHostThatHangsHoldsNoMoreSlotsThanItMay(t *testing.T) {
 	t.Parallel()
 	const perHost = 3
@@ -182,8 +186,8 @@ func (c *claiming) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Cla
 	return list, now, err
 }
 
-// TestWhatIsGivenBackForItsHostRests has more due endpoints than requests to a host that hangs, and a worker with room for all of them: it
-// must not claim again and again what it cannot send.
+// TestWhatIsGivenBackForItsHostRests has more due endpoints than requests to a host that hangs, and
+// a worker with room for all of them: it must not claim again and again what it cannot send.
 func TestWhatIsGivenBackForItsHostRests(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

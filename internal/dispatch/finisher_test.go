@@ -8,7 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestResultsThatWaitForAWriterShareItsRecord has one writer, who is at work, and results that come meanwhile.
+// TestResultsThatWaitForAWriterShareItsRecord has one writer, who is at work, and results that come
+// meanwhile.
 func TestResultsThatWaitForAWriterShareItsRecord(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ come, want int }{
@@ -39,8 +40,9 @@ func TestResultsThatWaitForAWriterShareItsRecord(t *testing.T) {
 	}
 }
 
-// TestAResultWaitsForOthersAMoment has a writer who is free: a result that is alone does not wait at all, another one as long as others keep
-// coming, up to the longest that a commit may be put off.
+// TestAResultWaitsForOthersAMoment has a writer who is free: a result that is alone does not wait
+// at all, another one as long as others keep coming, up to the longest that a commit may be put
+// off.
 func TestAResultWaitsForOthersAMoment(t *testing.T) {
 	t.Parallel()
 	const longest = finishLingers * finishLinger

@@ -8,8 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestShareLeavesEveryWorkerHalfOfAFairShare holds the bound of the kept claims for fleets of equal workers: if all but one keep as many as
-// they may, at least half of a fair share is left for the last one.
+// TestShareLeavesEveryWorkerHalfOfAFairShare holds the bound of the kept claims for fleets of equal
+// workers: if all but one keep as many as they may, at least half of a fair share is left for the
+// last one.
 func TestShareLeavesEveryWorkerHalfOfAFairShare(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -15,13 +15,14 @@ import (
 	"rubato/internal/waittest"
 )
 
-// TestAStartThatTheDatabaseForgotIsNotSentAgain: the worker is told to start a run whose request is under way, under the same token. The answer
-// to that request is the record.
+// TestAStartThatTheDatabaseForgotIsNotSentAgain: the worker is told to start a run whose request is
+// under way, under the same token. The answer to that request is the record.
 func TestAStartThatTheDatabaseForgotIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	target := startGated(t)
-	b.register(t, target.Target, func(s *endpoints.Spec) { s.MaxExecutionTime = 10 * time.Minute }) // It needs heartbeats.
+	// It needs heartbeats.
+	b.register(t, target.Target, func(s *endpoints.Spec) { s.MaxExecutionTime = 10 * time.Minute })
 	b.exec(t, "CREATE TABLE kept AS SELECT * FROM schedules")
 	told := make(warned, 100)
 	p := b.work(t, func(c *dispatch.Config) { c.Logger = slog.New(told) })
@@ -71,8 +72,8 @@ func (w warned) WithAttrs([]slog.Attr) slog.Handler { return w }
 
 func (w warned) WithGroup(string) slog.Handler { return w }
 
-// forget takes claims and starts back, as the promotion of a replica that lagged does: schedules are as they were kept, and claims go on further
-// tokens ahead.
+// forget takes claims and starts back, as the promotion of a replica that lagged does: schedules
+// are as they were kept, and claims go on further tokens ahead.
 func (b *bundle) forget(t *testing.T, further int) {
 	t.Helper()
 	require.NoError(t, pgx.BeginFunc(t.Context(), b.pool, func(tx pgx.Tx) error {

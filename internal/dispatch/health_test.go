@@ -23,8 +23,8 @@ func (heartless) ExtendLocks(context.Context, [16]byte, []claims.Held, time.Dura
 	return nil, nil, errors.New("the statement got lost")
 }
 
-// TestAWorkerThatCanStartOrRecordNothingIsNotReady has a disk that is full: what rewrites a row in its place goes on, as claims and signs of
-// life do, and what makes a new one is refused.
+// TestAWorkerThatCanStartOrRecordNothingIsNotReady has a disk that is full: what rewrites a row in
+// its place goes on, as claims and signs of life do, and what makes a new one is refused.
 func TestAWorkerThatCanStartOrRecordNothingIsNotReady(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -69,8 +69,9 @@ func TestAWorkerThatCanStartOrRecordNothingIsNotReady(t *testing.T) {
 	}
 }
 
-// TestAnIdleWorkerBesideAFullDiskIsNotReady has no endpoint at all. A limit of temporary files refuses new space as a full disk does, in the
-// same place of Postgres, while rows are still rewritten in place.
+// TestAnIdleWorkerBesideAFullDiskIsNotReady has no endpoint at all. A limit of temporary files
+// refuses new space as a full disk does, in the same place of Postgres, while rows are still
+// rewritten in place.
 func TestAnIdleWorkerBesideAFullDiskIsNotReady(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -100,7 +101,8 @@ func TestAnIdleWorkerBesideAFullDiskIsNotReady(t *testing.T) {
 	p.stop(t)
 }
 
-// TestAWorkerWhoseHeartbeatsLagIsNotReady looks at a worker that claims well and cannot extend the lock of its one run.
+// TestAWorkerWhoseHeartbeatsLagIsNotReady looks at a worker that claims well and cannot extend the
+// lock of its one run.
 func TestAWorkerWhoseHeartbeatsLagIsNotReady(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

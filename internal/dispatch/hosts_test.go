@@ -16,7 +16,8 @@ import (
 	"rubato/internal/waittest"
 )
 
-// bounded makes a worker and its outbound calls share a limit of one request in flight to each host.
+// bounded makes a worker and its outbound calls share a limit of one request in flight to each
+// host.
 func bounded(t *testing.T, cfg *dispatch.Config) {
 	t.Helper()
 	hosts := ready.NewHosts(1)
@@ -50,8 +51,8 @@ func TestRedirectsAndStartsShareTheBoundOfAHost(t *testing.T) {
 	p.stop(t)
 }
 
-// TestTokenFromTheHostOfTheTargetNeedsNoSecondPlace gets the access token from the host that the run
-// calls, to which only one request may be in flight. The run must not hold the place meanwhile.
+// TestTokenFromTheHostOfTheTargetNeedsNoSecondPlace gets the access token from the host that the
+// run calls, to which only one request may be in flight. The run must not hold the place meanwhile.
 func TestTokenFromTheHostOfTheTargetNeedsNoSecondPlace(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

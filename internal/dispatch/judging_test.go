@@ -20,7 +20,8 @@ import (
 	"rubato/internal/runs"
 )
 
-// TestOneTenantLeavesSeatsToOthers: however many answers of a tenant wait, another tenant has a seat at once, and tenants take turns.
+// TestOneTenantLeavesSeatsToOthers: however many answers of a tenant wait, another tenant has a
+// seat at once, and tenants take turns.
 func TestOneTenantLeavesSeatsToOthers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -53,7 +54,8 @@ func TestOneTenantLeavesSeatsToOthers(t *testing.T) {
 	})
 }
 
-// TestFewLargeAnswersWait: beyond a number of bytes an answer is not judged, and a tenant cannot take all of them.
+// TestFewLargeAnswersWait: beyond a number of bytes an answer is not judged, and a tenant cannot
+// take all of them.
 func TestFewLargeAnswersWait(t *testing.T) {
 	t.Parallel()
 	j := &judging{seats: 2, perTenant: 1, tenants: map[[16]byte]*tenantJudging{}}
@@ -79,7 +81,8 @@ func TestFewLargeAnswersWait(t *testing.T) {
 	require.ErrorIs(t, err, budget.ErrEnded, "a wait ends with its run")
 }
 
-// hostileTarget has the rules of an attack: 16 rules and 32 redactions with a path that names each element of an array four times.
+// hostileTarget has the rules of an attack: 16 rules and 32 redactions with a path that names each
+// element of an array four times.
 func hostileTarget(t *testing.T) *Target {
 	t.Helper()
 	spec := endpoints.Defaults()
@@ -109,7 +112,8 @@ func judgeAnswer(ctx context.Context, t *Target, answer egress.Response) (runs.O
 	return c.outcome(ctx, unlocked{}, t, exchange{answer: answer})
 }
 
-// TestOneAnswerTakesABoundedPartOfAWorker by the memory that is taken for it. Once it was a gigabyte.
+// TestOneAnswerTakesABoundedPartOfAWorker by the memory that is taken for it. Once it was a
+// gigabyte.
 func TestOneAnswerTakesABoundedPartOfAWorker(t *testing.T) { //nolint:paralleltest // It counts the memory of the whole process.
 	target, answer := hostileTarget(t), hostileAnswer()
 	var before, after runtime.MemStats
@@ -123,7 +127,8 @@ func TestOneAnswerTakesABoundedPartOfAWorker(t *testing.T) { //nolint:parallelte
 	require.Contains(t, o.Error, "successRules[0] does not hold")
 }
 
-// TestAnAnswerIsJudgedUntilItsRunEnds: past the limit of the execution, and past a cancel, it is a failure in words, and nothing of it is shown.
+// TestAnAnswerIsJudgedUntilItsRunEnds: past the limit of the execution, and past a cancel, it is a
+// failure in words, and nothing of it is shown.
 func TestAnAnswerIsJudgedUntilItsRunEnds(t *testing.T) {
 	t.Parallel()
 	target, answer := hostileTarget(t), hostileAnswer()
@@ -151,7 +156,8 @@ func TestAnAnswerIsJudgedUntilItsRunEnds(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatFindsNoRoomIsAFailureInWords, whose body is hidden where something of it was to be hidden.
+// TestAnAnswerThatFindsNoRoomIsAFailureInWords, whose body is hidden where something of it was to
+// be hidden.
 func TestAnAnswerThatFindsNoRoomIsAFailureInWords(t *testing.T) {
 	t.Parallel()
 	target := hostileTarget(t)

@@ -19,7 +19,8 @@ const (
 	plainCanary = "hunter-two-1234-and-then-some-more"
 )
 
-// echo is an edit for a request that holds the secrets key, slashes and plain, whose answers are kept up to a kilobyte.
+// echo is an edit for a request that holds the secrets key, slashes and plain, whose answers are
+// kept up to a kilobyte.
 func echo(s *endpoints.Spec) {
 	s.MaxResponseKB, s.ResponseTailKB = 1, 1
 	s.Method, s.Body = "POST", `{"key": "{{secret "key"}}"}`
@@ -44,8 +45,8 @@ func broken(s *endpoints.Spec) {
 
 func patterned(s *endpoints.Spec) { s.Redact = []endpoints.RedactRule{{Pattern: "[0-9]{4}"}} }
 
-// TestSecretsAreHiddenBeforeAnythingIsMadeOfAnAnswer: what is escaped by a quotation or a target over and over, cut, or hit by a pattern, is hard
-// to find afterwards.
+// TestSecretsAreHiddenBeforeAnythingIsMadeOfAnAnswer: what is escaped by a quotation or a target
+// over and over, cut, or hit by a pattern, is hard to find afterwards.
 func TestSecretsAreHiddenBeforeAnythingIsMadeOfAnAnswer(t *testing.T) {
 	t.Parallel()
 	sent := inJSON(t, "key", keyCanary)
@@ -92,7 +93,8 @@ func TestSecretsAreHiddenBeforeAnythingIsMadeOfAnAnswer(t *testing.T) {
 	}
 }
 
-// filled returns a text behind as much of anything that so many bytes of it are over the first kilobyte of an answer that begins with "begin ".
+// filled returns a text behind as much of anything that so many bytes of it are over the first
+// kilobyte of an answer that begins with "begin ".
 func filled(text string, over int) string {
 	return strings.Repeat("x", 1024-len("begin ")-len(text)+over) + text
 }
@@ -109,7 +111,8 @@ func inHeader(s *endpoints.Spec) {
 	s.SuccessRules = []endpoints.AnswerRule{{Type: "header", Header: "X-A", Op: "equals", Value: "good"}}
 }
 
-// TestTheTrueAnswerIsJudged: rules see the secrets that are hidden from people, and only the words about a verdict are of what is left.
+// TestTheTrueAnswerIsJudged: rules see the secrets that are hidden from people, and only the words
+// about a verdict are of what is left.
 func TestTheTrueAnswerIsJudged(t *testing.T) {
 	t.Parallel()
 	number := "4711471147114711"
@@ -164,7 +167,8 @@ func TestATestShowsNothingOfASecretThatAPatternHits(t *testing.T) {
 	require.Equal(t, []string{"[secret] ***"}, result.Answer["X-Echo"])
 }
 
-// TestWhatASecretAndAPatternShareHidesAll: whichever is hidden first, something of the other may be left.
+// TestWhatASecretAndAPatternShareHidesAll: whichever is hidden first, something of the other may be
+// left.
 func TestWhatASecretAndAPatternShareHidesAll(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ pattern, want string }{

@@ -85,17 +85,17 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Buckets: prometheus.ExponentialBuckets(0.001, 2, 21),
 		}),
 		startLag: f.NewHistogram(prometheus.HistogramOpts{
-			Name: "rubato_dispatch_start_lag_seconds", Help: "From the planned time of a run to its request; of runs that nobody asked for by hand.",
+			Name: "rubato_dispatch_start_lag_seconds", Help: "From the planned time of a run to its request; runs triggered by hand are left out.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 18),
 		}),
 		refused: f.NewCounter(prometheus.CounterOpts{
 			Name: "rubato_runs_duplicates_prevented_total", Help: "Starts that the fence refused: the claim had been revoked, or a run was live.",
 		}),
 		late: f.NewCounter(prometheus.CounterOpts{
-			Name: "rubato_runs_late_results_total", Help: "Answers that came after their run had been settled.",
+			Name: "rubato_runs_late_results_total", Help: "Results that arrived after their run had been settled.",
 		}),
 		resized: f.NewCounterVec(prometheus.CounterOpts{
-			Name: "rubato_dispatch_slot_changes_total", Help: "Changes of how many slots the worker has, by direction.",
+			Name: "rubato_dispatch_slot_changes_total", Help: "Changes of the worker's number of slots, by direction.",
 		}, []string{"direction"}),
 		skew:   f.NewGauge(prometheus.GaugeOpts{Name: "rubato_clock_skew_seconds", Help: "How far the worker's wall clock is ahead of the database's."}),
 		panics: telemetry.Panics(r, telemetry.InRun),
@@ -122,9 +122,9 @@ func (w *Worker) observe(r prometheus.Registerer) {
 		name, help string
 		read       func() int
 	}{
-		{"rubato_dispatch_slot_limit", "Slots that the worker has now, between its least and its most.", w.queue.Slots},
+		{"rubato_dispatch_slot_limit", "Current number of slots, between the configured minimum and maximum.", w.queue.Slots},
 		{"rubato_dispatch_waiting", "Claims that wait for their due time or for a slot.", w.queue.Len},
-		{"rubato_dispatch_parked", "Claims among the waiting whose host has as many requests under way as it may.", w.queue.WaitingForHost},
+		{"rubato_dispatch_host_waiting", "Waiting claims at hosts that have reached their limit of requests in flight.", w.queue.WaitingForHost},
 	} {
 		f.NewGaugeFunc(prometheus.GaugeOpts{Name: gauge.name, Help: gauge.help}, func() float64 { return float64(gauge.read()) })
 	}

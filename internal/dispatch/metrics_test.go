@@ -9,7 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestGaugesTellOfTheWorkerWhenTheyAreRead: nothing has to happen between a change and what a scrape says of it.
+// TestGaugesTellOfTheWorkerWhenTheyAreRead: nothing has to happen between a change and what a
+// scrape says of it.
 func TestGaugesTellOfTheWorkerWhenTheyAreRead(t *testing.T) {
 	t.Parallel()
 	w := lone(t, Config{Slots: 10})
@@ -18,10 +19,10 @@ func TestGaugesTellOfTheWorkerWhenTheyAreRead(t *testing.T) {
 	reads := func(busy, free, limit, waiting string) {
 		t.Helper()
 		require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
-# HELP rubato_dispatch_parked Claims among the waiting whose host has as many requests under way as it may.
-# TYPE rubato_dispatch_parked gauge
-rubato_dispatch_parked 0
-# HELP rubato_dispatch_slot_limit Slots that the worker has now, between its least and its most.
+# HELP rubato_dispatch_host_waiting Waiting claims at hosts that have reached their limit of requests in flight.
+# TYPE rubato_dispatch_host_waiting gauge
+rubato_dispatch_host_waiting 0
+# HELP rubato_dispatch_slot_limit Current number of slots, between the configured minimum and maximum.
 # TYPE rubato_dispatch_slot_limit gauge
 rubato_dispatch_slot_limit `+limit+`
 # HELP rubato_dispatch_slots Slots of the worker, by state.
@@ -31,7 +32,7 @@ rubato_dispatch_slots{state="free"} `+free+`
 # HELP rubato_dispatch_waiting Claims that wait for their due time or for a slot.
 # TYPE rubato_dispatch_waiting gauge
 rubato_dispatch_waiting `+waiting+`
-`), "rubato_dispatch_parked", "rubato_dispatch_slot_limit", "rubato_dispatch_slots", "rubato_dispatch_waiting"))
+`), "rubato_dispatch_host_waiting", "rubato_dispatch_slot_limit", "rubato_dispatch_slots", "rubato_dispatch_waiting"))
 	}
 
 	reads("0", "10", "10", "0")

@@ -11,7 +11,8 @@ import (
 	"rubato/internal/runs"
 )
 
-// TestAOneOffRunPastItsDeadlineIsNotSent has a worker come too late for one one-off run, and in time for another.
+// TestAOneOffRunPastItsDeadlineIsNotSent has a worker come too late for one one-off run, and in
+// time for another.
 func TestAOneOffRunPastItsDeadlineIsNotSent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -143,7 +143,8 @@ func TestAPoisonedClaimHurtsNoOther(t *testing.T) {
 	p.stop(t)
 }
 
-// TestAPoisonedStartHurtsNoOther panics whenever a start of one endpoint is committed, or before that when it is made.
+// TestAPoisonedStartHurtsNoOther panics whenever a start of one endpoint is committed, or before
+// that when it is made.
 func TestAPoisonedStartHurtsNoOther(t *testing.T) {
 	t.Parallel()
 	t.Run("Commit", func(t *testing.T) {
@@ -186,7 +187,8 @@ func TestAPoisonedStartHurtsNoOther(t *testing.T) {
 	})
 }
 
-// TestAStartThatPanicsAfterItsCommitIsEnded has the runs of a batch live in the database when its start panics.
+// TestAStartThatPanicsAfterItsCommitIsEnded has the runs of a batch live in the database when its
+// start panics.
 func TestAStartThatPanicsAfterItsCommitIsEnded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

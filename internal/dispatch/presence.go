@@ -9,21 +9,23 @@ import (
 	"rubato/internal/claims"
 )
 
-// presencePeriod is how often a worker tells that it lives, jittered by a tenth. Others take over what it never started after three
-// times as long.
+// presencePeriod is the period of the presence heartbeat, jittered by a tenth. After three periods
+// without one, other workers take over the claims that this worker has not started.
 const presencePeriod = 2 * time.Second
 
-// State is what a worker says of itself.
+// State is the state in a worker's row.
 type State string
 
 // The states of a worker, in their order.
 const (
-	Active   State = "active"
-	Draining State = "draining" // it claims nothing and ends what it has
-	Inactive State = "inactive" // it has said goodbye
+	Active State = "active"
+	// Draining is a worker that claims nothing more, and finishes its runs.
+	Draining State = "draining"
+	// Inactive is a worker that has ended.
+	Inactive State = "inactive"
 )
 
-// presenceLoop stamps the worker's row until ctx ends.
+// presenceLoop writes the presence heartbeat to the worker's row until ctx ends.
 func (w *Worker) presenceLoop(ctx context.Context) {
 	next := time.NewTimer(untilPresence())
 	defer next.Stop()
@@ -33,7 +35,8 @@ func (w *Worker) presenceLoop(ctx context.Context) {
 			return
 		case <-next.C:
 		}
-		next.Reset(untilPresence()) // From here: a database that is slow to answer does not delay the next one.
+		// Reset before the write, so that a slow database does not delay the next heartbeat.
+		next.Reset(untilPresence())
 		state := Active
 		if w.draining.Load() {
 			state = Draining
@@ -43,7 +46,7 @@ func (w *Worker) presenceLoop(ctx context.Context) {
 		if err == nil || ctx.Err() == nil {
 			w.beats.Pulse().Beat(claims.SignOfWorker, err)
 			if w.signs.note(err) {
-				w.logger.Warn("telling that the worker lives failed", "error", err)
+				w.logger.Warn("worker heartbeat failed", "error", err)
 			}
 		}
 		if err == nil {
@@ -54,18 +57,20 @@ func (w *Worker) presenceLoop(ctx context.Context) {
 }
 
 const (
-	// spacePeriod is how often a worker probes the disk of the database for room. A worker that starts and records runs would notice by
-	// itself, and one without due endpoints must not be called ready meanwhile.
+	// spacePeriod is how often a worker probes for free space on the database's disk. A busy worker
+	// notices a full disk when its writes fail. Only the probe makes an idle worker unready.
 	spacePeriod = 10 * time.Second
-	// spaceRetry is how soon a failed probe is repeated, so that one slow answer makes no worker unready.
+	// spaceRetry is the delay before a failed probe is repeated. It is short, so that one slow
+	// answer does not make the worker unready.
 	spaceRetry = time.Second
-	// spaceWait bounds a probe, which takes milliseconds.
+	// spaceWait is the timeout of a probe. A probe normally takes milliseconds.
 	spaceWait = 5 * time.Second
 )
 
-// spaceLoop probes the disk of the database for room until ctx ends.
+// spaceLoop probes for free space on the database's disk until ctx ends.
 func (w *Worker) spaceLoop(ctx context.Context) {
-	next := time.NewTimer(untilPresence()) // Workers that are rolled out together do not probe together.
+	// Jittered, because workers that are rolled out together should not probe together.
+	next := time.NewTimer(untilPresence())
 	defer next.Stop()
 	for {
 		select {
@@ -80,7 +85,7 @@ func (w *Worker) spaceLoop(ctx context.Context) {
 			return
 		}
 		if w.space.note(err) {
-			w.logger.Warn("probing the disk of the database for room failed", "error", err)
+			w.logger.Warn("probe database disk space failed", "error", err)
 		}
 		if err != nil {
 			next.Reset(spaceRetry)
@@ -90,11 +95,11 @@ func (w *Worker) spaceLoop(ctx context.Context) {
 	}
 }
 
-// untilPresence spreads what workers tell of themselves, which would otherwise all be said, and of slots be counted, at the instants of
-// intervals that are as long.
+// untilPresence returns the jittered delay until the next heartbeat. Without the jitter all workers
+// would write at once, and always count their slots at the same instant of an endpoint's interval.
 func untilPresence() time.Duration {
 	const tenth = presencePeriod / 10
-	return presencePeriod - tenth + rand.N(2*tenth+1) //nolint:gosec // Spreading needs no secrecy.
+	return presencePeriod - tenth + rand.N(2*tenth+1) //nolint:gosec // Jitter needs no secrecy.
 }
 
 func (w *Worker) announce(ctx context.Context, state State) error {
@@ -104,20 +109,23 @@ func (w *Worker) announce(ctx context.Context, state State) error {
 	})
 }
 
-// shareLeast is the number of claims that a worker may always keep, so that workers do not pass few endpoints around.
+// shareLeast is the number of claims that a worker may always keep, so that a small number of
+// endpoints does not move between workers all the time.
 const shareLeast = 8
 
-// learnShare sets how many claims the worker's queue may hold: its part of the claims in all queues, by configured slots, because the slots in
-// use change with the load. Without a bound the first worker would keep every close due time, and a second worker would get none.
-// If the query fails, the share stays as it is.
+// learnShare sets the quota of claims that the worker's queue may hold: its part of the claims in
+// all queues, in proportion to configured slots, because the slots in use change with the load.
+// Without a quota the first worker would keep every close due time, and a second worker would get
+// none. If the query fails, the share stays as it is.
 func (w *Worker) learnShare(ctx context.Context) {
 	if fleet, err := w.cfg.Executions.Fleet(ctx); err == nil {
 		w.share.Store(fleet.share(w.cfg.Slots))
 	}
 }
 
-// share returns how many claims a worker may keep that has so many slots. It exceeds the fair share by a part that shrinks with the number
-// of workers: if all but one of N equal workers hold their bound, the last one still gets three quarters of a fair share.
+// share returns the quota of claims of a worker with this number of slots. The quota exceeds the
+// fair share by a part that shrinks with the number of workers: if all but one of N equal workers
+// use theirs up, the last one still gets three quarters of a fair share.
 func (f Fleet) share(slots int) int64 {
 	if f.Workers <= 1 || f.MaxSlots <= 0 {
 		return math.MaxInt64

@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestSignsOfLifeKeepNoStepWithIntervals: none comes so late that others take the worker for gone, and they do not come at one beat.
+// TestSignsOfLifeKeepNoStepWithIntervals: none comes so late that others take the worker for gone,
+// and they do not come at one beat.
 func TestSignsOfLifeKeepNoStepWithIntervals(t *testing.T) {
 	t.Parallel()
 	seen := map[time.Duration]bool{}

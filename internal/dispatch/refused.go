@@ -8,31 +8,36 @@ import (
 	"rubato/internal/runs"
 )
 
-// refused deals with claims whose start the database did not confirm. Most were revoked, and nothing is left to do. One that came too early,
-// because the database's clock was set back, is given back. One whose earlier start got no answer may be live: only this worker knows that
-// no request was sent for it, so it ends the run.
+// refused handles claims whose start the database refused. Most were revoked and need nothing more.
+// A claim that came too early, because the database's clock was set back, is released. A claim is
+// doubtful, and may have a live run, if an earlier start of it got no answer. This worker ends such
+// a run, because no other process knows that its request was never sent. On an error the doubtful
+// claims are queued again.
 func (w *Worker) refused(ctx context.Context, list []*waiting) error {
 	if len(list) == 0 {
 		return nil
 	}
-	w.giveBack(ctx, claimsOf(list)) // Raises the tokens of those that are not live: no start of them can arrive any more.
+	// Raises the tokens of claims that are not live, so that a delayed start of them is fenced off.
+	w.giveBack(ctx, claimsOf(list))
 	ended, err := w.startedUnheard(ctx, list)
 	if err != nil {
 		w.queue.Put(doubtful(list))
 		return err
 	}
 	for _, run := range ended {
-		w.queue.Occupy(run.TenantID) // Its record takes the place of its request.
+		w.queue.Occupy(run.TenantID) // The finisher frees a slot for each record that it writes.
 		w.results <- result{Run: run}
 	}
 	return nil
 }
 
+// doubtful returns the claims in the list that are marked doubtful.
 func doubtful(list []*waiting) []*waiting {
 	return slices.DeleteFunc(slices.Clone(list), func(b *waiting) bool { return !b.doubtful })
 }
 
-// startedUnheard returns the runs that did start although nobody heard of it, ended: nothing was sent for them.
+// startedUnheard returns the runs of doubtful claims that are live, with the outcome that ends
+// them. No request was sent for them, because the answer to their start was lost.
 func (w *Worker) startedUnheard(ctx context.Context, list []*waiting) ([]runs.Run, error) {
 	list = doubtful(list)
 	if len(list) == 0 {
@@ -40,13 +45,13 @@ func (w *Worker) startedUnheard(ctx context.Context, list []*waiting) ([]runs.Ru
 	}
 	started, err := w.cfg.Executions.Own(ctx, w.id, w.startsOf(list))
 	if err != nil {
-		return nil, fmt.Errorf("asking what became of %d starts: %w", len(list), err)
+		return nil, fmt.Errorf("look up %d unconfirmed starts: %w", len(list), err)
 	}
 	valid, ended := newest(list), make([]runs.Run, 0, len(started))
 	for _, s := range started {
 		run := w.runOf(valid[s.RunID].claim, s)
 		run.Outcome = runs.Outcome{
-			Status: runs.Skipped, Reason: runs.StartExpired, Error: "nothing was sent: the answer to the start was lost on its way",
+			Status: runs.Skipped, Reason: runs.StartExpired, Error: "nothing was sent: the database's answer to the start was lost",
 		}
 		if valid[s.RunID].fault != nil {
 			run.Outcome = faulty(false)

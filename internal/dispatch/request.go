@@ -20,23 +20,26 @@ import (
 )
 
 const (
-	// sendLimit is how much time may pass between the statement that started a run and its first byte. Past it the process was
-	// stopped, and what was true at the start may not be any more: nothing is sent.
+	// sendLimit is the longest time between the statement that started a run and the first byte of
+	// its request. After it nothing is sent, because the process must have been suspended, and the
+	// endpoint may have been paused or changed meanwhile.
 	sendLimit = time.Second
-	// tokenLimit is how much longer it may be for a run that had to wait for an access token.
+	// tokenLimit extends sendLimit for a run that had to wait for an access token.
 	tokenLimit = 10 * time.Second
 )
 
-// outgoing is a request that may leave.
+// outgoing is a request that is ready to be sent, with the secrets that it holds.
 type outgoing struct {
 	egress.Request
 	unlocked
 
-	grant *oauth2.Grant // of the access token that it carries; nil: none
+	// grant is the grant of its access token; nil: it carries none.
+	grant *oauth2.Grant
 	token string
 }
 
-// prepare returns the request of a run, or how the run ends because there is none to send in time.
+// prepare returns the request of a run. If the request cannot be sent, or not in time, it returns
+// the outcome of the run.
 func (c *calls) prepare(ctx context.Context, b *waiting, s Started, sent time.Time) (outgoing, *runs.Outcome) {
 	r, refusal := c.build(ctx, b, s, sent)
 	if refusal != nil {
@@ -55,7 +58,8 @@ func (c *calls) prepare(ctx context.Context, b *waiting, s Started, sent time.Ti
 	return r, nil
 }
 
-// build returns the request of a run, or how the run ends because there can be none. The execution began at sent.
+// build returns the request of a run, or the outcome of the run if the request cannot be built.
+// sent is when the start was sent: the execution limit counts from there.
 func (c *calls) build(ctx context.Context, b *waiting, s Started, sent time.Time) (outgoing, *runs.Outcome) {
 	key, refusal := c.unlock(ctx, b, s)
 	if refusal != nil {
@@ -82,7 +86,8 @@ func (c *calls) build(ctx context.Context, b *waiting, s Started, sent time.Time
 	return r, nil
 }
 
-// requestFailed is how a run ends whose request could not be made. That this worker lacks the key of a secret is no fault of the endpoint.
+// requestFailed returns the outcome of a run after its request could not be built. If this worker
+// lacks the key of a secret, the run is skipped, because that is no fault of the endpoint.
 func requestFailed(reason runs.Reason, err error) *runs.Outcome {
 	if errors.Is(err, secrets.ErrUnreadable) {
 		return &runs.Outcome{Status: runs.Skipped, Reason: runs.SecretsUnavailable, Error: "nothing was sent: " + err.Error()}
@@ -90,7 +95,8 @@ func requestFailed(reason runs.Reason, err error) *runs.Outcome {
 	return &runs.Outcome{Status: runs.Failed, Reason: reason, Error: "nothing was sent: " + err.Error()}
 }
 
-// givenUp returns how a run ends that was given up before its request was made; nil where it was not.
+// givenUp returns the outcome of a run that was canceled, or that the worker's shutdown ended,
+// before its request was built. It returns nil if neither happened.
 func givenUp(ctx context.Context, before string) *runs.Outcome {
 	cause := context.Cause(ctx)
 	if canceled, is := errors.AsType[*canceledError](cause); is {
@@ -102,16 +108,18 @@ func givenUp(ctx context.Context, before string) *runs.Outcome {
 	return nil
 }
 
-// request builds the request of a run as it is configured, with what Rubato says about itself.
+// request builds the configured request of a run, with Rubato's own header fields in Meta.
 func request(b *waiting, s Started) egress.Request {
 	spec := b.target.Spec
 	id := s.RunID.String()
 	key := id
-	if b.claim.Attempt != 1 || b.claim.InfraAttempt > 0 { // The same for every attempt of one due time.
+	// The idempotency key is the same for every attempt of one due time.
+	if b.claim.Attempt != 1 || b.claim.InfraAttempt > 0 {
 		key = runs.NewID(b.claim.Slot, b.claim.EndpointID, 1, 0).String()
 	}
 	trace := hex.EncodeToString(s.RunID[:])
-	// One allocation for all values. The third index keeps what is appended to one header off the next.
+	// One allocation for all values. The third index bounds the capacity of each, so that an append
+	// to one header does not overwrite the next.
 	values := [...]string{
 		id, strconv.Itoa(b.claim.Attempt), b.claim.Slot.UTC().Format("2006-01-02T15:04:05.000Z"), strconv.FormatInt(b.claim.Token, 10),
 		key, "00-" + trace + "-" + trace[16:] + "-01",
@@ -138,7 +146,7 @@ func request(b *waiting, s Started) egress.Request {
 	}
 }
 
-// fill puts the values of a run into its request.
+// fill renders the templates of the endpoint into the request of a run.
 func (r *outgoing) fill(b *waiting, s Started) error {
 	shaped, err := b.target.Shape.Render(valuesOf(b, s, r.set))
 	if err != nil {
@@ -165,14 +173,15 @@ func (r *outgoing) fill(b *waiting, s Started) error {
 	return nil
 }
 
-// owned returns a copy of a header that a run may add so many more to: all runs share the configured one, which is nil where there is nothing in it.
+// owned returns a copy of a header with room for more fields. A run changes only the copy, because
+// all runs of an endpoint share the configured header. That header may be nil.
 func owned(header http.Header, more int) http.Header {
 	own := make(http.Header, len(header)+more)
 	maps.Copy(own, header)
 	return own
 }
 
-// valuesOf returns what the templates of a run may speak of.
+// valuesOf returns the values that the templates of a run may use.
 func valuesOf(b *waiting, s Started, set *secrets.Set) *template.Values {
 	spec := b.target.Spec
 	return &template.Values{
@@ -185,7 +194,8 @@ func valuesOf(b *waiting, s Started, set *secrets.Set) *template.Values {
 	}
 }
 
-// authorize puts an access token into a request, and returns how the run ends where there is none in time.
+// authorize adds an access token to a request. If none is available in time, it returns the outcome
+// of the run.
 func (c *calls) authorize(ctx context.Context, b *waiting, r *outgoing, left time.Duration) *runs.Outcome {
 	limited, cancel := context.WithTimeout(ctx, min(tokenLimit, left))
 	defer cancel()
@@ -202,8 +212,8 @@ func (c *calls) authorize(ctx context.Context, b *waiting, r *outgoing, left tim
 }
 
 // token returns an access token. If none is cached, the run gives up its place at the target's host
-// while it waits: the token server may be at the same host, whose places would all be held by runs
-// that wait for the token.
+// while it waits. The token server may be at the same host, and runs that wait for the token could
+// hold all of its places.
 func (c *calls) token(ctx context.Context, b *waiting, g oauth2.Grant) (string, error) {
 	atOnce, cancel := context.WithCancel(ctx)
 	cancel() // With it the cache returns only a token that it has.
@@ -214,8 +224,9 @@ func (c *calls) token(ctx context.Context, b *waiting, g oauth2.Grant) (string, 
 	return c.tokens.Token(ctx, g)
 }
 
-// forgetRefusedToken lets the next run get another access token where the target did not take this one. Whoever a redirect led to elsewhere
-// did not see it.
+// forgetRefusedToken drops an access token from the cache if the target refused it, so that the
+// next run gets another one. An answer from another host after a redirect says nothing about the
+// token, because that host did not get it.
 func (c *calls) forgetRefusedToken(r outgoing, answer egress.Response) {
 	if r.grant != nil && answer.StatusCode == http.StatusUnauthorized && !answer.Elsewhere {
 		c.tokens.Reject(*r.grant, r.token)

@@ -52,7 +52,8 @@ func (b *bundle) runNow(t *testing.T, e *endpoints.Endpoint) {
 	require.NoError(t, err)
 }
 
-// TestWhatSomebodyAsksForTellsNothingOfLag asks for a run while one is under way, for whose end it waits.
+// TestWhatSomebodyAsksForTellsNothingOfLag asks for a run while one is under way, for whose end it
+// waits.
 func TestWhatSomebodyAsksForTellsNothingOfLag(t *testing.T) {
 	t.Parallel()
 	b, target := setup(t), startGated(t)
@@ -67,7 +68,8 @@ func TestWhatSomebodyAsksForTellsNothingOfLag(t *testing.T) {
 	require.InDelta(t, 1, p.counter(t, "rubato_dispatch_start_lag_seconds"), 0)
 }
 
-// TestARunFillsInItsRequest sends one request with templates in every field, twice: the second run knows of the first.
+// TestARunFillsInItsRequest sends one request with templates in every field, twice: the second run
+// knows of the first.
 func TestARunFillsInItsRequest(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -112,7 +114,8 @@ func TestARunFillsInItsRequest(t *testing.T) {
 	require.Contains(t, bodies, "you sent")
 }
 
-// TestARequestThatCannotBeFilledInIsNotSent: the run fails by its own reason, counts as a failure, and is not tried again.
+// TestARequestThatCannotBeFilledInIsNotSent: the run fails by its own reason, counts as a failure,
+// and is not tried again.
 func TestARequestThatCannotBeFilledInIsNotSent(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -207,7 +210,8 @@ func oauth2(server *httptest.Server) *endpoints.Auth {
 	return &endpoints.Auth{Type: endpoints.AuthOAuth2, TokenURL: server.URL, ClientID: "rubato", ClientSecret: `{{secret "client"}}`}
 }
 
-// TestAnAccessTokenIsKeptUntilTheTargetRefusesIt: three runs, two tokens. A refused run is not repeated by itself.
+// TestAnAccessTokenIsKeptUntilTheTargetRefusesIt: three runs, two tokens. A refused run is not
+// repeated by itself.
 func TestAnAccessTokenIsKeptUntilTheTargetRefusesIt(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -241,7 +245,8 @@ func TestAnAccessTokenIsKeptUntilTheTargetRefusesIt(t *testing.T) {
 	require.NotContains(t, query[string](t, b, "SELECT string_agg(convert_from(body, 'UTF8'), ' ') FROM run_bodies"), "token-number")
 }
 
-// TestATokenIsKeptWhereAnotherHostRefuses: who gets no token after a redirect says nothing about it.
+// TestATokenIsKeptWhereAnotherHostRefuses: who gets no token after a redirect says nothing about
+// it.
 func TestATokenIsKeptWhereAnotherHostRefuses(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -260,7 +265,8 @@ func TestATokenIsKeptWhereAnotherHostRefuses(t *testing.T) {
 	require.Equal(t, 1, issued)
 }
 
-// TestWithoutAnAccessTokenNothingIsSent, and the attempts that follow do not press the token server.
+// TestWithoutAnAccessTokenNothingIsSent, and the attempts that follow do not press the token
+// server.
 func TestWithoutAnAccessTokenNothingIsSent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -284,7 +290,8 @@ func TestWithoutAnAccessTokenNothingIsSent(t *testing.T) {
 	require.Equal(t, 1, b.state(t, e).FailureCount)
 }
 
-// TestAWaitForATokenEndsWithTheRun: whoever cancels a run that waits for its token need not wait as well.
+// TestAWaitForATokenEndsWithTheRun: whoever cancels a run that waits for its token need not wait as
+// well.
 func TestAWaitForATokenEndsWithTheRun(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -306,7 +313,8 @@ func TestAWaitForATokenEndsWithTheRun(t *testing.T) {
 	p.stop(t)
 }
 
-// TestSecretsStayWithTheirHost: a header that holds a secret under an unsuspicious name does not follow a redirect to another port.
+// TestSecretsStayWithTheirHost: a header that holds a secret under an unsuspicious name does not
+// follow a redirect to another port.
 func TestSecretsStayWithTheirHost(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

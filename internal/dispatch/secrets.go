@@ -16,29 +16,33 @@ import (
 	"rubato/internal/signing"
 )
 
-// Secrets knows the secrets of tenants.
+// Secrets is the cache of the tenants' secrets.
 type Secrets interface {
-	// At returns the secrets of a tenant at a version or a later one.
+	// At returns the secrets of a tenant at this version or a later one.
 	At(ctx context.Context, tenant [16]byte, version int64) (*secrets.Set, error)
-	// Used notes that a run of an endpoint used secrets.
+	// Used records that a run of an endpoint used secrets.
 	Used(tenant [16]byte, names []string, endpoint [16]byte)
 }
 
-// secretsWait is how long a run waits for the secrets of its tenant: past it the request would be late, see sendLimit.
+// secretsWait is the timeout for reading the secrets of a run's tenant. A longer wait would be
+// useless, because the request would exceed sendLimit.
 const secretsWait = sendLimit
 
-// errNoVault is why a worker without secrets of tenants cannot send.
+// errNoVault reports that this worker was configured without access to secrets.
 var errNoVault = errors.New("this worker knows no secrets")
 
-// unlocked is what a run knows that nobody else may: the secrets of its tenant, and how to hide those that it uses. The zero value, of
-// a run that uses none, hides nothing.
+// unlocked holds the secrets of a run's tenant, and the mask that hides the used ones in its
+// record. The zero value belongs to a run without secrets, and hides nothing.
 type unlocked struct {
-	set    *secrets.Set
-	values []string      // what the run uses, and what was made of it
-	mask   *secrets.Mask // of the values, once the answer is there; nil: hides nothing
+	set *secrets.Set
+	// values are the secrets that the run uses, and values derived from them.
+	values []string
+	// mask hides the values. It is built when the answer has arrived; nil: it hides nothing.
+	mask *secrets.Mask
 }
 
-// unlock returns what a run may know, or how the run ends because that cannot be read. It asks nobody for a run that needs nothing.
+// unlock returns the secrets of a run's tenant, or the outcome of the run if they cannot be read.
+// For a run without secrets it reads nothing.
 func (c *calls) unlock(ctx context.Context, b *waiting, s Started) (unlocked, *runs.Outcome) {
 	if !b.target.unlocks() {
 		return unlocked{}, nil
@@ -47,7 +51,7 @@ func (c *calls) unlock(ctx context.Context, b *waiting, s Started) (unlocked, *r
 	defer cancel()
 	set, err := c.secretsAt(ctx, s)
 	if err != nil {
-		c.logger.Warn("a run is not sent, for want of the secrets of its tenant", "run_id", s.RunID.String(), "error", err)
+		c.logger.Warn("read tenant secrets failed; the request is not sent", "run_id", s.RunID.String(), "error", err)
 		if ended := givenUp(ctx, "it had the secrets of its tenant"); ended != nil {
 			return unlocked{}, ended
 		}
@@ -55,7 +59,8 @@ func (c *calls) unlock(ctx context.Context, b *waiting, s Started) (unlocked, *r
 	}
 	var values []string
 	for _, name := range b.target.Secrets {
-		if value, err := set.Secret(name); err == nil { // Whoever needs a missing one says so.
+		// A missing secret is an error of the template or of the signature that uses it, not here.
+		if value, err := set.Secret(name); err == nil {
 			values = append(values, value)
 		}
 	}
@@ -63,8 +68,9 @@ func (c *calls) unlock(ctx context.Context, b *waiting, s Started) (unlocked, *r
 	return unlocked{set: set, values: values}, nil
 }
 
-// withoutSecrets returns how a run ends whose secrets could not be read. If the database did not give them in time, the start has
-// expired: an infrastructure attempt may find a database that does.
+// withoutSecrets returns the outcome of a run after its secrets could not be read. If the database
+// did not return them in time, the reason is start_expired, so that an infrastructure attempt
+// follows.
 func withoutSecrets(err error) *runs.Outcome {
 	if errors.Is(err, errNoVault) {
 		return &runs.Outcome{Status: runs.Skipped, Reason: runs.SecretsUnavailable, Error: "nothing was sent: " + err.Error()}
@@ -82,12 +88,15 @@ func (c *calls) secretsAt(ctx context.Context, s Started) (*secrets.Set, error) 
 	return c.secrets.At(ctx, s.TenantID, s.SecretsVersion)
 }
 
-// sign adds the proof of who sends the request, where the endpoint asks for it. The request must be as it will be sent.
+// sign adds the signature headers if the endpoint wants them. It must come after every other change
+// of the request, because the signature covers the body.
 func (c *calls) sign(r *egress.Request, b *waiting, s Started, u unlocked) error {
 	if !b.target.Spec.Sign {
 		return nil
 	}
-	now, known := c.now() // Database time: receivers refuse what is old, whatever this process takes the time to be.
+	// Database time, because receivers refuse old signatures, and this process's clock may be
+	// wrong.
+	now, known := c.now()
 	if !known {
 		now = s.StartedAt
 	}
@@ -97,14 +106,15 @@ func (c *calls) sign(r *egress.Request, b *waiting, s Started, u unlocked) error
 	}
 	proof, err := signing.Sign(signing.Message{ID: s.RunID.String(), At: now.Round(0).Truncate(time.Second), Body: r.Body}, keys)
 	if err != nil {
-		return fmt.Errorf("signing the request: %w", err)
+		return fmt.Errorf("sign the request: %w", err)
 	}
-	r.Header = owned(r.Header, len(proof)) // Not Meta: a redirect to another host drops credentials of these only.
+	// Not in Meta, because a redirect to another host drops credentials from Header only.
+	r.Header = owned(r.Header, len(proof))
 	maps.Copy(r.Header, proof)
 	return nil
 }
 
-// without returns a text that holds nothing of what a mask hides, or nothing.
+// without returns a text unchanged, or empty if it holds a secret that the mask hides.
 func without(mask *secrets.Mask, text string) string {
 	if mask.Text(text) != text {
 		return ""
@@ -112,18 +122,21 @@ func without(mask *secrets.Mask, text string) string {
 	return text
 }
 
-// masked returns an answer without the secrets that the run used. The answer itself stays as it is.
+// masked returns a copy of an answer without the secrets that the run used.
 func (u unlocked) masked(answer egress.Response) egress.Response {
 	if u.mask == nil {
 		return answer
 	}
-	answer.Body, answer.Tail = u.mask.Body(answer.Body, true), u.mask.Tail(answer.Tail) // Where a body ends, a target or a connection may have cut it.
+	// true, because the target or a broken connection may have cut the body inside a secret.
+	answer.Body, answer.Tail = u.mask.Body(answer.Body, true), u.mask.Tail(answer.Tail)
 	answer.Header = maskedHeader(u.mask, answer.Header)
 	return answer
 }
 
-// agree hides all of a complete body where it matters whether secrets or what the endpoint wants hidden were looked for first: a pattern that
-// finds a part of a secret leaves the rest of it, and one that finds more than a secret finds nothing once that is hidden.
+// agree hides the whole of a complete body if the result depends on the order of the two masks:
+// that of the secrets and that of the endpoint's redaction rules. A pattern that matches a part of
+// a secret would leave the rest of it. A pattern that matches more than a secret would no longer
+// match after the secret is hidden.
 func (u unlocked) agree(o *runs.Outcome, t *Target, x exchange) {
 	if u.mask == nil || t.Redact == nil || x.answer.Truncated {
 		return
@@ -136,7 +149,7 @@ func (u unlocked) agree(o *runs.Outcome, t *Target, x exchange) {
 	}
 }
 
-// maskedHeader returns a header without what a mask hides. It is a copy.
+// maskedHeader returns a copy of a header without the secrets that the mask hides.
 func maskedHeader(mask *secrets.Mask, header http.Header) http.Header {
 	hidden := make(http.Header, len(header))
 	for name, values := range header {
@@ -147,7 +160,8 @@ func maskedHeader(mask *secrets.Mask, header http.Header) http.Header {
 	return hidden
 }
 
-// hide returns an outcome without the secrets that the run used, whatever was made of the answer.
+// hide returns an outcome without the secrets that the run used, in every field that is made from
+// the answer.
 func (u unlocked) hide(o runs.Outcome) runs.Outcome {
 	if u.mask == nil {
 		return o
@@ -157,7 +171,9 @@ func (u unlocked) hide(o runs.Outcome) runs.Outcome {
 	o.Stop = u.mask.Text(o.Stop)
 	o.Error = u.mask.Text(o.Error)
 	o.ContentType = u.mask.Text(o.ContentType)
-	if v := o.Validators; v != nil { // They are kept in the clear. A part of one is of no use to anybody.
+	// Validators are stored in the clear. One that holds a secret is dropped, because a masked
+	// validator would match nothing.
+	if v := o.Validators; v != nil {
 		o.Validators = &runs.Validators{ETag: without(u.mask, v.ETag), LastModified: without(u.mask, v.LastModified), Request: v.Request}
 	}
 	return o

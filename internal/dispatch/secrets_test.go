@@ -118,7 +118,8 @@ func TestRequestThatCannotBeSignedIsNotSent(t *testing.T) {
 	require.Equal(t, 1, b.state(t, e).FailureCount)
 }
 
-// TestSignatureStaysWithItsHost: a redirect to another host carries no proof that this tenant has sent it.
+// TestSignatureStaysWithItsHost: a redirect to another host carries no proof that this tenant has
+// sent it.
 func TestSignatureStaysWithItsHost(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -133,7 +134,8 @@ func TestSignatureStaysWithItsHost(t *testing.T) {
 	require.Empty(t, elsewhere.Requests()[0].Header.Get("Webhook-Signature"))
 }
 
-// TestRunUsesTheSecretThatWasPutBeforeItStarted: whatever worker runs it, and however recent the change is.
+// TestRunUsesTheSecretThatWasPutBeforeItStarted: whatever worker runs it, and however recent the
+// change is.
 func TestRunUsesTheSecretThatWasPutBeforeItStarted(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -153,7 +155,8 @@ func TestRunUsesTheSecretThatWasPutBeforeItStarted(t *testing.T) {
 	}
 }
 
-// TestWhatTheTargetEchoesIsMaskedBeforeItIsStored in the body, as it was sent and in other forms, and at the end of one that is cut.
+// TestWhatTheTargetEchoesIsMaskedBeforeItIsStored in the body, as it was sent and in other forms,
+// and at the end of one that is cut.
 func TestWhatTheTargetEchoesIsMaskedBeforeItIsStored(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -197,7 +200,8 @@ func (l *locked) At(ctx context.Context, tenant [16]byte, version int64) (*secre
 	return l.Secrets.At(ctx, tenant, version)
 }
 
-// TestRunWithoutItsSecretsIsTriedAgain: the next due time of the endpoint is an hour away, and a database that is away or slow comes back.
+// TestRunWithoutItsSecretsIsTriedAgain: the next due time of the endpoint is an hour away, and a
+// database that is away or slow comes back.
 func TestRunWithoutItsSecretsIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -218,7 +222,8 @@ func TestRunWithoutItsSecretsIsTriedAgain(t *testing.T) {
 	require.Zero(t, b.state(t, e).FailureCount)
 }
 
-// TestRunWhoseSecretIsUnderAnotherKeyIsNoFailure has a worker with the keyring of another installation.
+// TestRunWhoseSecretIsUnderAnotherKeyIsNoFailure has a worker with the keyring of another
+// installation.
 func TestRunWhoseSecretIsUnderAnotherKeyIsNoFailure(t *testing.T) {
 	t.Parallel()
 	for name, edit := range map[string]func(*endpoints.Spec){
@@ -257,7 +262,8 @@ func (s slow) At(ctx context.Context, _ [16]byte, _ int64) (*secrets.Set, error)
 
 func (slow) Used([16]byte, []string, [16]byte) {}
 
-// TestRunThatTheWorkersEndCutsOffFromItsSecretsIsLost: nothing is wrong with the secrets, and another attempt may mend it.
+// TestRunThatTheWorkersEndCutsOffFromItsSecretsIsLost: nothing is wrong with the secrets, and
+// another attempt may mend it.
 func TestRunThatTheWorkersEndCutsOffFromItsSecretsIsLost(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -285,8 +291,9 @@ func TestPlainRunAsksForNoSecrets(t *testing.T) {
 	require.Empty(t, target.Requests()[0].Header.Get("webhook-signature"))
 }
 
-// TestTimeOfASignatureIsThatOfTheDatabase: a worker whose clock is wrong signs with the right time. The test's database shares this
-// machine's clock, so the instant must lie close to the start that the database has noted.
+// TestTimeOfASignatureIsThatOfTheDatabase: a worker whose clock is wrong signs with the right time.
+// The test's database shares this machine's clock, so the instant must lie close to the start that
+// the database has noted.
 func TestTimeOfASignatureIsThatOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -301,7 +308,8 @@ func TestTimeOfASignatureIsThatOfTheDatabase(t *testing.T) {
 	require.Contains(t, []string{fmt.Sprint(started.Unix() - 1), fmt.Sprint(started.Unix()), fmt.Sprint(started.Unix() + 1)}, at)
 }
 
-// TestNothingThatIsMadeOfASecretIsStored has targets that echo a secret as it was sent, cut it, and call their answers by it.
+// TestNothingThatIsMadeOfASecretIsStored has targets that echo a secret as it was sent, cut it, and
+// call their answers by it.
 func TestNothingThatIsMadeOfASecretIsStored(t *testing.T) {
 	t.Parallel()
 	const secret = "Canary-7f&<sécret>-0042-tail"
@@ -370,13 +378,15 @@ func (b *bundle) kept(t *testing.T) string {
 		(SELECT string_agg(pause_reason, ' ') FROM schedules))`)
 }
 
-// cutTail returns an answer whose tail of a kilobyte begins so many bytes behind the begin of a text.
+// cutTail returns an answer whose tail of a kilobyte begins so many bytes behind the begin of a
+// text.
 func cutTail(text string, behind int) string {
 	rest := strings.Repeat("y", 1024-len(text)+behind)
 	return egresstest.OK("begin " + strings.Repeat("x", 3000) + text + rest)
 }
 
-// TestAStatusThatIsNoneEndsOneRunAndNoOther: runs are recorded in batches, and one row that cannot be takes the others with it.
+// TestAStatusThatIsNoneEndsOneRunAndNoOther: runs are recorded in batches, and one row that cannot
+// be takes the others with it.
 func TestAStatusThatIsNoneEndsOneRunAndNoOther(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -8,8 +8,8 @@ import (
 	"rubato/internal/endpoints"
 )
 
-// session returns how the TLS session of an endpoint's calls differs, or nil where it does not. The key of its client certificate is
-// still the reference that the endpoint holds.
+// session returns the TLS settings of an endpoint's requests, or nil for the defaults. The client
+// key is not resolved yet: it is the reference to a secret that the endpoint stores.
 func session(t *endpoints.TLS) *egress.TLS {
 	if t == nil {
 		return nil
@@ -20,7 +20,7 @@ func session(t *endpoints.TLS) *egress.TLS {
 	}
 }
 
-// sameHost reports whether two URLs name one host, on whatever ports.
+// sameHost reports whether two URLs name the same host. Ports may differ.
 func sameHost(one, other string) bool {
 	a, err := url.Parse(one)
 	if err != nil {

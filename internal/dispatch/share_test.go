@@ -10,8 +10,9 @@ import (
 	"rubato/internal/waittest"
 )
 
-// TestWorkersShareWhatTheyKeep lets one worker run alone until it keeps the due times of every endpoint, and then starts two others. Each
-// must get at least half of its fair share of the starts.
+// TestWorkersShareWhatTheyKeep lets one worker run alone until it keeps the due times of every
+// endpoint, and then starts two others. Each must get at least half of its fair share of the
+// starts.
 func TestWorkersShareWhatTheyKeep(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -14,17 +14,23 @@ import (
 	"rubato/internal/secrets"
 )
 
-// What the result of a test shows at most, so that it is kept under an idempotency key however its texts are escaped. Answers are judged
-// by all that the endpoint keeps of them.
+// Limits of the texts in the result of a test, so that the result can be stored under an
+// idempotency key even if every character is escaped. Success rules still see the whole captured
+// answer.
 const (
-	shownHead    = 100 << 10 // bytes of an answer's body
-	shownTail    = 16 << 10  // bytes of its end
-	shownRequest = 16 << 10  // bytes of the body that was sent
-	shownFields  = 100       // header fields
-	shownValue   = 256       // bytes of a value
+	// shownHead limits the head of a response body.
+	shownHead = 100 << 10 // bytes
+	// shownTail limits the tail of a response body.
+	shownTail = 16 << 10 // bytes
+	// shownRequest limits the request body.
+	shownRequest = 16 << 10 // bytes
+	// shownFields limits the number of header values.
+	shownFields = 100
+	// shownValue limits each header value.
+	shownValue = 256 // bytes
 )
 
-// shorten returns an outcome with what is shown of its body.
+// shorten returns an outcome with its body and tail cut to the limits of a test result.
 func shorten(o runs.Outcome) runs.Outcome {
 	if len(o.Body) > shownHead {
 		o.Body, o.Truncated = o.Body[:shownHead], true
@@ -35,8 +41,8 @@ func shorten(o runs.Outcome) runs.Outcome {
 	return o
 }
 
-// shown returns the request as it was sent, without secrets: what looks like a credential by its name, and whatever a secret is part of,
-// however short that is.
+// shown returns the sent request without secrets. It hides header fields that look like credentials
+// by name, and every occurrence of a secret, even of a short one.
 func (r *outgoing) shown(client *egress.Client) *runs.SentRequest {
 	erase := secrets.NewEraser(append(slices.Clone(r.values), r.token)...).Replace
 	sent := r.Request
@@ -48,13 +54,15 @@ func (r *outgoing) shown(client *egress.Client) *runs.SentRequest {
 	}
 }
 
-// shownAnswer returns the header of an answer, without what the endpoint wants hidden and the secrets that the request held.
+// shownAnswer returns the header of an answer. The endpoint's redaction rules and the secrets of
+// the request are applied.
 func (r *outgoing) shownAnswer(t *Target, answer egress.Response) runs.Header {
 	mask := secrets.NewMask(r.values...)
 	return bounded(t.Redact.Header(maskedHeader(mask, answer.Header), budget.New(nil)), mask.Text)
 }
 
-// bounded returns a header as far as it is shown: the first of its fields by name, and the begin of long values.
+// bounded returns the first shownFields values of a header, in the order of field names. Long
+// values are cut.
 func bounded(header http.Header, hide func(string) string) runs.Header {
 	shown := make(runs.Header, min(len(header), shownFields))
 	left := shownFields
@@ -71,7 +79,8 @@ func bounded(header http.Header, hide func(string) string) runs.Header {
 	return shown
 }
 
-// printable returns the beginning of a text of a target, at most so many bytes, on one line and without characters that act on a screen.
+// printable returns a target's text on one line, cut to at most limit bytes. Control characters
+// become spaces, so that the text cannot change a terminal.
 func printable(text string, limit int) string {
 	text = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

@@ -5,20 +5,34 @@ import (
 	"time"
 )
 
-// How many slots a worker has follows what its process can take. A request that hangs costs next to nothing, so where requests hold the
-// slots while claims wait, slots are added, step by step. Where the process falls behind or its memory runs out, it gives up a quarter of
-// them. What was too much is remembered, and tried again ever more rarely, so that the limit comes to rest.
+// The concurrency limit of a worker, its number of slots, adapts to the load of its process. A
+// request to a slow target costs next to nothing. Therefore the limit grows step by step while
+// requests hold the slots and claims wait. It shrinks by a quarter if the process is overloaded or
+// runs out of memory. The limit at an overload is remembered, and retried with a backoff, so that
+// the limit becomes stable.
 const (
-	slotPeriod  = 250 * time.Millisecond
-	startSlots  = 1024 // to begin with: enough for every burst of fast targets that two cores can take, and for batches that are worth their commits
-	slotSteps   = 32   // from none to the most
-	shrinkRest  = 4    // periods in a row that the process must be late before it has fallen behind: a burst passes
-	firstRest   = 40   // periods until what was too much is tried again, at first: 10 s; doubled every time that it is too much again
+	// slotPeriod is the time between two adaptations.
+	slotPeriod = 250 * time.Millisecond
+	// startSlots is the initial limit. It is enough for any burst of fast targets that two cores
+	// can handle, and for batches that are worth a commit.
+	startSlots = 1024
+	// slotSteps is the number of steps from zero to the maximum.
+	slotSteps = 32
+	// shrinkRest is the number of consecutive overloaded periods before the limit shrinks. One
+	// period is not enough, because a burst passes by itself.
+	shrinkRest = 4
+	// firstRest is the initial backoff before the limit of an overload is retried. It is in
+	// periods: 10 s. Each further overload doubles it.
+	firstRest = 40
+	// longestRest is the maximum of that backoff, in periods.
 	longestRest = 1200
-	forgetRest  = 4 * longestRest // periods since the last shrink after which what was too much is forgotten
-	// lateLimit is how long a goroutine may wait for a processor, 99 of 100 times, before the process has fallen behind, and calmLimit
-	// below which it may take more. Runs are late by as much, several times over.
+	// forgetRest is the number of periods after the last shrink at which the limit of an overload
+	// is forgotten.
+	forgetRest = 4 * longestRest
+	// lateLimit is the scheduling latency of goroutines, as 99th percentile, above which the
+	// process is overloaded. The start lag of runs is a multiple of it.
 	lateLimit = 100 * time.Millisecond
+	// calmLimit is the scheduling latency up to which the limit may grow.
 	calmLimit = lateLimit / 4
 )
 
@@ -28,16 +42,20 @@ const (
 	shrunk = "shrunk"
 )
 
-// strain is how a process fared for a period.
+// strain is a sample of the load of the process over one period.
 type strain struct {
-	wanted bool          // claims waited for a slot, and requests under way held them
-	late   time.Duration // how long goroutines waited for a processor, 99 of 100 times
-	memory float64       // how much of the memory that it may use it does; zero where there is no bound
+	// wanted is set if claims wait for slots that requests in flight hold.
+	wanted bool
+	// late is the 99th percentile of the goroutines' scheduling latency.
+	late time.Duration
+	// memory is the used fraction of the memory limit; zero if there is no limit.
+	memory float64
 }
 
-// The parts of its memory from which a process gives up slots, and below which it may add some.
 const (
+	// fullMemory is the fraction of the memory limit above which slots are given up.
 	fullMemory = 0.9
+	// calmMemory is the fraction up to which slots may be added.
 	calmMemory = 0.75
 )
 
@@ -45,14 +63,19 @@ func (s strain) tooMuch() bool { return s.late > lateLimit || s.memory > fullMem
 
 func (s strain) calm() bool { return s.late <= calmLimit && s.memory <= calmMemory }
 
-// slotLimit decides how many slots a worker has. It knows no clock: it is asked once a period.
+// slotLimit is the adaptive concurrency limit of a worker. It reads no clock: step is called once a
+// period. It belongs to the goroutine of the slot loop.
 type slotLimit struct {
 	least, most int
 	now         int
-	since       int // periods since it last shrank
-	strained    int // periods in a row that were too much
-	tried       int // slots that were too much; zero: none are known
-	rest        int // periods until more than that may be tried
+	// since is the number of periods since the last shrink.
+	since int
+	// strained is the number of consecutive overloaded periods.
+	strained int
+	// tried is the limit at the last overload; zero: none is known.
+	tried int
+	// rest is the backoff before the limit may reach tried again, in periods.
+	rest int
 }
 
 func newSlotLimit(cfg Config) *slotLimit {
@@ -63,7 +86,7 @@ func newSlotLimit(cfg Config) *slotLimit {
 	return &slotLimit{least: least, most: cfg.Slots, now: min(cfg.Slots, max(least, startSlots)), since: shrinkRest}
 }
 
-// step returns how many slots there are after a period that went so.
+// step returns the limit after a period with this load.
 func (l *slotLimit) step(s strain) int {
 	l.since++
 	l.strained++
@@ -87,7 +110,8 @@ func (l *slotLimit) shrink() {
 	l.now = max(l.least, l.now*3/4)
 }
 
-// grow adds a step, and stops a step or a tenth short of what was too much, whichever is more, until it may try that again.
+// grow adds a step. During the backoff it stays below the limit of the last overload, by a step or
+// by a tenth, the larger of the two.
 func (l *slotLimit) grow() {
 	most, step := l.most, max(1, l.most/slotSteps)
 	if l.tried > 0 && l.since <= l.rest {
@@ -96,7 +120,8 @@ func (l *slotLimit) grow() {
 	l.now = min(l.now+step, most)
 }
 
-// slotLoop adapts the number of slots until ctx ends, to what read tells of the process. It rests while nothing runs.
+// slotLoop adapts the number of slots until ctx ends. read returns the load of the process since
+// its last call. While no run is in progress, the loop samples less often.
 func (w *Worker) slotLoop(ctx context.Context, read func() strain) {
 	limit := newSlotLimit(w.cfg)
 	if limit.least == limit.most {
@@ -121,11 +146,12 @@ func (w *Worker) slotLoop(ctx context.Context, read func() strain) {
 	}
 }
 
-// heldByRequests reports whether most slots that are taken are taken by requests under way. Those of runs that wait for the database
-// would only wait for it in greater number.
+// heldByRequests reports whether requests in flight hold at least three quarters of the taken
+// slots. If runs hold them that wait for the database, more slots would only add load to the
+// database.
 func (w *Worker) heldByRequests() bool { return 4*w.underway.size() >= 3*w.queue.Busy() }
 
-// resize sets how many slots there are.
+// resize sets the number of slots.
 func (w *Worker) resize(slots int) {
 	before := w.queue.SetSlots(slots)
 	switch {
@@ -134,9 +160,9 @@ func (w *Worker) resize(slots int) {
 		w.metrics.resized.WithLabelValues(grown).Inc()
 		w.queue.Poke()
 		w.claimer.Wake()
-		w.logger.Debug("slow targets hold the slots; the worker has more of them", "slots", slots, "before", before)
+		w.logger.Debug("slots added, because slow targets hold them", "slots", slots, "before", before)
 	default:
 		w.metrics.resized.WithLabelValues(shrunk).Inc()
-		w.logger.Info("the process falls behind; the worker has fewer slots", "slots", slots, "before", before)
+		w.logger.Info("slots removed, because the process is overloaded", "slots", slots, "before", before)
 	}
 }

@@ -47,7 +47,8 @@ func (m *machine) run(wanted int, span time.Duration) {
 	}
 }
 
-// TestSlotsComeToRestAtWhatTheProcessCanTake lets every load meet every capacity, in the time of a bubble.
+// TestSlotsComeToRestAtWhatTheProcessCanTake lets every load meet every capacity, in the time of a
+// bubble.
 func TestSlotsComeToRestAtWhatTheProcessCanTake(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -92,7 +93,8 @@ func TestSlotsGrowForWhatHangsWithinSeconds(t *testing.T) {
 	})
 }
 
-// TestSlotsGrowWhileTargetsHoldThem has a worker all of whose slots hold requests that hang, and a claim that waits for one.
+// TestSlotsGrowWhileTargetsHoldThem has a worker all of whose slots hold requests that hang, and a
+// claim that waits for one.
 func TestSlotsGrowWhileTargetsHoldThem(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

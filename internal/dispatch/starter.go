@@ -12,29 +12,39 @@ import (
 	"rubato/internal/runs"
 )
 
-// errShutdown is the cause of the end of a request that outlasted the grace of a stopping worker.
+// errShutdown is the cancel cause of requests that outlast the grace period of a graceful shutdown.
 var errShutdown = errors.New("the worker is stopping")
 
 const (
-	idleWait   = time.Second            // how often the starter looks although nothing told it to
-	startWait  = 5 * time.Second        // how long the commit of starts may take before it has failed
-	startRetry = 200 * time.Millisecond // how long the starter waits after that
-	startBatch = 500                    // as many as one claim brings
-	// startWriters is how many batches of starts are committed at once: while one waits for the disk, the next one is sent.
+	// idleWait is the longest sleep of the starter and of the slot loop.
+	idleWait = time.Second
+	// startWait is the timeout of a transaction of starts.
+	startWait = 5 * time.Second
+	// startRetry is the backoff after a transaction of starts has failed.
+	startRetry = 200 * time.Millisecond
+	// startBatch is the maximum batch of starts. It equals the maximum batch of a claim.
+	startBatch = 500
+	// startWriters is the number of start transactions in flight, so that the next one is sent
+	// while the last one waits for the disk.
 	startWriters = 2
-	// startLead is how long before its due time a start may be committed, so that the request can leave at the due time itself. Its
-	// bound comes from what a pause may promise: no request leaves later than this after the pause.
+	// startLead is the longest time before the due time at which a start may be committed, so that
+	// the request is sent at the due time itself. It is bounded by the guarantee of a pause: no
+	// request leaves later than startLead after it.
 	startLead = 20 * time.Millisecond
-	// startWake is how long before the due time of the first claim its batch is gathered: the time that a commit takes on a busy
-	// database. What lies between it and startLead shares the commit.
+	// startWake is the time before the due time of the first claim at which its batch is taken: the
+	// duration of a commit on a busy database. Claims that are due up to startLead later share the
+	// commit.
 	startWake = 8 * time.Millisecond
-	// faultyExecution is the limit of an execution whose own is not known. Nothing is sent in it.
+	// faultyExecution is the execution limit of a run after its target panicked. Nothing is sent in
+	// it.
 	faultyExecution = 10 * time.Second
-	// poisonedRest is how long a claim that panicked rests: its fault is likely to be there again.
+	// poisonedRest is the delay before a claim that panicked can be claimed again, because it is
+	// likely to panic again.
 	poisonedRest = 15 * time.Second
 )
 
-// startLoop starts claims for their due time until ctx ends. Requests run under work.
+// startLoop commits the starts of due claims in batches until ctx ends. Requests use the context
+// work, so that they outlive ctx during a graceful shutdown.
 func (w *Worker) startLoop(ctx, work context.Context) {
 	var writing sync.WaitGroup
 	defer writing.Wait()
@@ -49,7 +59,9 @@ func (w *Worker) startLoop(ctx, work context.Context) {
 		case <-timer.C:
 		}
 		for {
-			select { // What comes due, or gets a slot, before a writer is free shares the batch.
+			// Wait for a writer before the batch is taken, so that claims which come due meanwhile
+			// share it.
+			select {
 			case writers <- struct{}{}:
 			case <-ctx.Done():
 				return
@@ -64,7 +76,7 @@ func (w *Worker) startLoop(ctx, work context.Context) {
 				defer func() { <-writers }()
 				started := false
 				_ = w.loops.Contain(loop.Start, func() { started = w.startBatch(ctx, work, batch) })
-				if !started { // The database is away: the next try is not at once.
+				if !started { // Back off, because the database is probably unavailable.
 					sleep(ctx, startRetry)
 					w.queue.Poke()
 				}
@@ -75,7 +87,8 @@ func (w *Worker) startLoop(ctx, work context.Context) {
 	}
 }
 
-// untilNext returns how long the starter can sleep. What waits for a slot is woken by a finish.
+// untilNext returns the time until the next claim is due, at most idleWait. Claims that wait for a
+// slot do not count, because a finish signals the queue.
 func (w *Worker) untilNext() time.Duration {
 	next, found := w.queue.Next()
 	if !found {
@@ -84,7 +97,7 @@ func (w *Worker) untilNext() time.Duration {
 	return min(max(w.clock.until(next)-startWake, 0), idleWait)
 }
 
-// nextBatch takes out of the queue what is to be started next, as far as slots are free, and takes their slots.
+// nextBatch takes the next claims to start from the queue, with a slot for each.
 func (w *Worker) nextBatch() []*waiting {
 	now, known := w.clock.now()
 	if !known {
@@ -100,8 +113,9 @@ func (w *Worker) nextBatch() []*waiting {
 	return w.queue.Take(until, startBatch)
 }
 
-// startBatch commits the starts of a batch, whose slots are taken, and sends what came back. A batch that could not be committed goes
-// back into the queue: its claims hold until their locks are over, and a second start of what did start after all is refused.
+// startBatch commits the starts of a batch, which holds slots, and launches the started runs. If
+// the commit fails, the batch goes back to the queue and startBatch returns false. A retry is safe:
+// the claims stay locked until their locks expire, and the fence refuses a second start.
 func (w *Worker) startBatch(ctx, work context.Context, batch []*waiting) bool {
 	valid := newest(batch)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWait)
@@ -112,11 +126,12 @@ func (w *Worker) startBatch(ctx, work context.Context, batch []*waiting) bool {
 	if _, panicked := errors.AsType[*loop.PanicError](err); panicked {
 		return w.isolate(ctx, work, batch, err)
 	}
-	tell := w.starts.note(err)
+	logIt := w.starts.note(err)
 	if err != nil {
-		// Whether the commit arrived is unknown, so nothing is sent. What did start is found when the next start of it is refused.
-		if tell {
-			w.logger.Warn("starting failed; keeping the claims and trying again", "claims", len(batch), "error", err)
+		// The commit may have succeeded, so nothing is sent. If it has, the next start is refused,
+		// and the live run is found then.
+		if logIt {
+			w.logger.Warn("start runs failed; retrying with the same claims", "claims", len(batch), "error", err)
 		}
 		for _, b := range batch {
 			b.doubtful = true
@@ -144,9 +159,9 @@ func (w *Worker) start(ctx context.Context, batch []*waiting) (started []Started
 	return started, err
 }
 
-// isolate starts the claims of a batch one by one, because the commit of the whole batch panicked. The
-// claim whose own start panics is given back, and rests before it is claimed again. Whether one of
-// them did start is asked, because nothing was sent for it.
+// isolate starts the claims of a batch one by one, because the commit of the whole batch panicked.
+// A claim that panics by itself is released with a delay before it can be claimed again. Each
+// claim is marked doubtful, because the panic may have come after the commit.
 func (w *Worker) isolate(ctx, work context.Context, batch []*waiting, fault error) bool {
 	for _, b := range batch {
 		b.doubtful = true
@@ -163,19 +178,19 @@ func (w *Worker) isolate(ctx, work context.Context, batch []*waiting, fault erro
 	return all
 }
 
-// withoutStart gives back the slots of claims that did not start, and the claims. It returns false where
-// some stay in doubt.
+// withoutStart frees the slots of claims that did not start, and releases the claims. It returns
+// false if the database did not report whether some of them have a live run.
 func (w *Worker) withoutStart(ctx context.Context, list []*waiting) bool {
 	w.queue.Return(list)
 	if err := w.refused(ctx, list); err != nil {
-		w.logger.Warn("a start whose answer was lost stays in doubt; asking again", "error", err)
+		w.logger.Warn("look up unconfirmed starts failed; retrying", "error", err)
 		return false
 	}
 	return true
 }
 
-// newest returns the claim to each run of a batch. Of two claims to one run, as an edit leaves them that does not move it, the earlier is
-// void.
+// newest returns the valid claim of each run in a batch. An edit of an endpoint that keeps the due
+// time can leave two claims of one run. The one with the lower token is void.
 func newest(batch []*waiting) map[runs.ID]*waiting {
 	valid := make(map[runs.ID]*waiting, len(batch))
 	for _, b := range batch {
@@ -186,7 +201,7 @@ func newest(batch []*waiting) map[runs.ID]*waiting {
 	return valid
 }
 
-// notIn returns what of a batch did not start, void claims to runs that did included.
+// notIn returns the claims of a batch that did not start. They include void claims of started runs.
 func notIn(batch []*waiting, started []Started, valid map[runs.ID]*waiting) []*waiting {
 	tokens := make(map[runs.ID]int64, len(started))
 	for _, s := range started {
@@ -195,20 +210,21 @@ func notIn(batch []*waiting, started []Started, valid map[runs.ID]*waiting) []*w
 	return slices.DeleteFunc(batch, func(b *waiting) bool { return tokens[b.run] == b.claim.Token })
 }
 
-// launch runs one execution, whose slot is taken, on a goroutine of the crew. sent is when the statement that started it was sent:
-// counting the lock from there never makes it too long.
+// launch runs one execution, which holds a slot, on the goroutine pool. sent is when the start was
+// sent to the database. The lock is counted from there, so that it never seems longer than it is.
 func (w *Worker) launch(work context.Context, b *waiting, s Started, sent time.Time) {
 	w.metrics.started.Inc()
 	w.crew.run(func() {
 		if w.loops.Contain(loop.Start, func() { w.carryOut(work, b, s, sent) }) != nil {
-			w.free(s.TenantID) // No record: the sweeper settles the run.
+			w.free(s.TenantID) // No record is written, so the sweeper settles the run.
 		}
 	})
 }
 
-// carryOut runs one execution at its due time, and hands over its result.
+// carryOut runs one execution at its due time, and sends its result to the finisher. The slot stays
+// taken until the finisher has written the record.
 func (w *Worker) carryOut(work context.Context, b *waiting, s Started, sent time.Time) {
-	defer b.Release() // After a panic; otherwise it is released already.
+	defer b.Release() // Only needed after a panic.
 	sleep(work, w.ahead(b.claim.PlannedAt))
 	run := w.runOf(b.claim, s)
 	if now, _ := w.clock.now(); now.After(run.StartedAt) {
@@ -217,7 +233,7 @@ func (w *Worker) carryOut(work context.Context, b *waiting, s Started, sent time
 	began := time.Now()
 	outcome, ours := w.execute(work, b, s, sent)
 	b.Release()
-	if !ours { // The lock is lost: the process that holds it now writes the record.
+	if !ours { // The lock is lost, so another process writes the record.
 		w.dropped(s)
 		return
 	}
@@ -226,7 +242,7 @@ func (w *Worker) carryOut(work context.Context, b *waiting, s Started, sent time
 	w.results <- result{run, s.Basis}
 }
 
-// dropped gives back the slot of a run whose record somebody else writes.
+// dropped frees the slot of a run that another process records.
 func (w *Worker) dropped(s Started) {
 	if w.cfg.Tracer != nil {
 		w.cfg.Tracer.Dropped(s.RunID)
@@ -234,8 +250,8 @@ func (w *Worker) dropped(s Started) {
 	w.free(s.TenantID)
 }
 
-// ahead returns how long a run that has started waits for its due time. It is never longer than a start may be ahead, also where the
-// database's clock was set back since: the run holds a slot and a lock.
+// ahead returns the time until the due time of a started run, at most startLead. The limit matters
+// if the database's clock was set back after the start, because the run holds a slot and a lock.
 func (w *Worker) ahead(planned time.Time) time.Duration {
 	return min(w.clock.until(planned), startLead)
 }
@@ -253,38 +269,41 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// free gives a slot back for each of some tenants, all at once: who waits for slots shares a batch.
+// free frees one slot for each of the tenants. It signals the queue once, so that the next claims
+// share a batch.
 func (w *Worker) free(tenants ...[16]byte) {
 	w.lastFree.Store(w.clock.mark())
 	w.queue.FreeSlots(tenants...)
 	w.queue.Poke()
 }
 
-// spill gives back overdue claims that will not start soon, so that workers with free slots can take them: those of tenants whose slots
-// slow targets have held for a while, and those of hosts that have as many requests under way as they may and answer none. The latter
-// nobody sees for a moment, or they would be the first to be claimed again, before what lies behind them.
+// spill releases overdue claims that will not start soon, so that workers with free slots can take
+// them. These are claims of starved tenants, whose slots slow targets hold, and claims at full
+// hosts that do not answer. The latter cannot be claimed for parkedRest. Otherwise they would be
+// claimed again first, ahead of later claims.
 func (w *Worker) spill(ctx context.Context) {
 	now, known := w.clock.now()
 	if !known {
 		return
 	}
-	late, parked := w.queue.Evict(now, hoardLimit)
-	if len(late)+len(parked) == 0 {
+	starved, atHosts := w.queue.Evict(now, hoardLimit)
+	if len(starved)+len(atHosts) == 0 {
 		return
 	}
-	w.logger.Warn("slow targets hold what there is of slots; giving overdue claims back",
-		"claims", len(late), "claims_of_busy_hosts", len(parked), "slots", w.queue.Slots())
+	w.logger.Warn("all slots are held by slow targets; releasing overdue claims",
+		"claims", len(starved), "claims_of_busy_hosts", len(atHosts), "slots", w.queue.Slots())
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
-	for _, b := range parked {
-		b.claim.Rest = w.cfg.Rules.Horizon + parkedRest // Claims look that far ahead.
+	for _, b := range atHosts {
+		// A claim takes endpoints up to Horizon early.
+		b.claim.Rest = w.cfg.Rules.Horizon + parkedRest
 	}
-	if err := w.refused(ctx, slices.Concat(late, parked)); err != nil {
-		w.logger.Warn("a start whose answer was lost stays in doubt; asking again", "error", err)
+	if err := w.refused(ctx, slices.Concat(starved, atHosts)); err != nil {
+		w.logger.Warn("look up unconfirmed starts failed; retrying", "error", err)
 	}
 }
 
-// runOf returns the run of a claim that has started.
+// runOf returns the run of a started claim, without an outcome.
 func (w *Worker) runOf(c claims.Claim, s Started) runs.Run {
 	return runs.Run{
 		ID: s.RunID, EndpointID: s.EndpointID, TenantID: s.TenantID, ScheduledFor: c.Slot, Attempt: c.Attempt, InfraAttempt: c.InfraAttempt, Source: c.Source,
@@ -292,8 +311,8 @@ func (w *Worker) runOf(c claims.Claim, s Started) runs.Run {
 	}
 }
 
-// startsOf returns the starts of claims. A claim whose target panics is started all the same, with
-// nothing that its request needs, so that its run is recorded with the fault.
+// startsOf returns the starts of claims. A claim with a target that panics is started as well,
+// without the data of its request, so that the panic is recorded as the outcome of its run.
 func (w *Worker) startsOf(list []*waiting) []Start {
 	starts := make([]Start, len(list))
 	for i, b := range list {

@@ -27,7 +27,8 @@ func (l *late) Start(ctx context.Context, s dispatch.Starting) ([]dispatch.Start
 	return l.Executions.Start(ctx, s)
 }
 
-// TestAStartThatIsCarriedOutTooLateIsMadeAgain: no request would leave so late, so its due time must not be spent on it.
+// TestAStartThatIsCarriedOutTooLateIsMadeAgain: no request would leave so late, so its due time
+// must not be spent on it.
 func TestAStartThatIsCarriedOutTooLateIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

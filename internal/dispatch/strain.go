@@ -10,14 +10,17 @@ import (
 	"time"
 )
 
-// strainGauge reads from the runtime how the process fares. It is not safe for concurrent use.
+// strainGauge samples the load of the process from the runtime's metrics. It is not safe for
+// concurrent use.
 type strainGauge struct {
 	samples []runtimemetrics.Sample
-	before  []uint64 // the counts of the waits as they last were
-	memory  float64  // bytes that the process may use; zero: no bound
+	// before is the histogram of scheduling latencies at the last sample.
+	before []uint64
+	// memory is the memory limit of the process in bytes; zero: no limit.
+	memory float64
 }
 
-// What is read of the runtime, in this order.
+// Indexes of the runtime metrics in strainGauge.samples.
 const (
 	waitsSample = iota
 	totalSample
@@ -28,11 +31,11 @@ func newStrainGauge() *strainGauge {
 	g := &strainGauge{samples: []runtimemetrics.Sample{
 		{Name: "/sched/latencies:seconds"}, {Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
 	}, memory: memoryBound()}
-	g.read() // What was before does not count.
+	g.read() // Sets before, so that the first sample covers only the time from here.
 	return g
 }
 
-// read returns how the process fared since the last time.
+// read returns the load since the last call.
 func (g *strainGauge) read() strain {
 	runtimemetrics.Read(g.samples)
 	waits := g.samples[waitsSample].Value.Float64Histogram()
@@ -44,8 +47,8 @@ func (g *strainGauge) read() strain {
 	return s
 }
 
-// percentile returns the time that 99 of 100 waits stayed below, of those that came since the counts were as before; zero where few came,
-// of which one says nothing.
+// percentile returns the 99th percentile of the waits that were added since the counts were as
+// before. It returns zero if there are less than 100, because so few give no percentile.
 func percentile(waits *runtimemetrics.Float64Histogram, before []uint64) time.Duration {
 	const few = 100
 	var total, seen uint64
@@ -69,10 +72,10 @@ func percentile(waits *runtimemetrics.Float64Histogram, before []uint64) time.Du
 	return 0
 }
 
-// memoryBound returns how much memory the process may use, in bytes: what GOMEMLIMIT says or its container allows, whichever is less; zero
-// where nothing says.
+// memoryBound returns the memory limit of the process in bytes: the smaller of GOMEMLIMIT and the
+// limit of the cgroup. It returns zero if there is neither.
 func memoryBound() float64 {
-	bound := debug.SetMemoryLimit(-1) // Asks, and changes nothing.
+	bound := debug.SetMemoryLimit(-1) // A negative limit only reads the current one.
 	if text, err := os.ReadFile("/sys/fs/cgroup/memory.max"); err == nil {
 		if allowed, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil {
 			bound = min(bound, allowed)

@@ -6,24 +6,31 @@ import (
 	"time"
 )
 
-// longStreak is how long something fails before the worker counts as one that cannot do its work: as long as claims may.
+// longStreak is the duration of consecutive failures after which a health check fails. It equals
+// the default limit of the check of claims.
 const longStreak = 3 * time.Second
 
-// tellAgain is how long after a failure was logged the next one in a row is: while the database is away, several are met in a second.
+// tellAgain is the minimum time between two log lines about consecutive failures. While the
+// database is down, several failures occur in a second.
 const tellAgain = 10 * time.Second
 
-// streak remembers since when every try of something has failed. It is safe for concurrent use.
+// streak tracks consecutive failures of one operation, for a health check and as a rate limiter of
+// log lines. It is safe for concurrent use.
 type streak struct {
-	every time.Duration // how far apart tries are at most, while there is something to try
+	// every is the longest time between two attempts while there is work.
+	every time.Duration
 
-	mu    sync.Mutex
-	first time.Time // of the failures in a row; zero: the last try succeeded
-	last  time.Time
-	told  time.Time // when note said last that a failure of this row is worth it
+	mu sync.Mutex
+	// first is the time of the first consecutive failure; zero: the last attempt succeeded.
+	first time.Time
+	// last is the time of the last attempt.
+	last time.Time
+	// told is the time of the last failure that was to be logged.
+	told time.Time
 }
 
-// note takes in how a try went. It reports whether that is worth a line in the log: the first failure in a row is, and another one when the
-// line before is old.
+// note records the result of an attempt. It reports whether the failure should be logged: the first
+// consecutive failure should, and a later one if the last line is older than tellAgain.
 func (s *streak) note(err error) (tell bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,8 +49,9 @@ func (s *streak) note(err error) (tell bool) {
 	return tell
 }
 
-// lapse forgets a row of failures once every has passed without another try: had there been anything to try, it would have been tried. It is
-// for a moment at which the database has answered. While it is away, that nobody tries proves nothing.
+// lapse clears the failures if no attempt was made for longer than every, because then there is no
+// work left. Call it only after the database has answered: during an outage the absence of attempts
+// proves nothing.
 func (s *streak) lapse() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,7 +60,7 @@ func (s *streak) lapse() {
 	}
 }
 
-// long returns an error where tries have failed for long.
+// long returns an error if every attempt of the last longStreak or longer has failed.
 func (s *streak) long(what string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -9,8 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAStreakIsLongWhileItGoesOn lets tries fail, then stops trying: once the database answers, what nobody tries any more, nobody can say
-// anything of. While it is silent, it has not come to be well.
+// TestAStreakIsLongWhileItGoesOn lets tries fail, then stops trying: once the database answers,
+// what nobody tries any more, nobody can say anything of. While it is silent, it has not come to be
+// well.
 func TestAStreakIsLongWhileItGoesOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

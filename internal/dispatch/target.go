@@ -18,31 +18,43 @@ import (
 	"rubato/internal/template"
 )
 
-// Target is what a run calls: the configuration of an endpoint at one version, ready for use. Many runs share it, so nothing of it
-// may be changed.
+// Target is the parsed configuration of an endpoint at one version. Many runs share it
+// concurrently, so it must not be changed.
 type Target struct {
 	TenantID [16]byte
 	Spec     *endpoints.Spec
-	Deadline time.Time                  // of a one-off run: nothing is sent after it; zero: no end
-	URL      string                     // with the parameters of the query
-	Host     string                     // the server that URL leads to, as egress counts requests; empty where only a run knows
-	Header   http.Header                // as configured; nil: nothing is
-	Shape    *endpoints.RequestTemplate // what a run fills in; nil: nothing, every run sends the same
-	Success  endpoints.SuccessRule
-	Rules    *success.Set // beside Success; nil: none
-	Redact   *redact.Set  // of what is stored; nil: nothing but what always is
-	// Asks is what a conditional request names; nil: the endpoint's requests are not conditional. With empty validators nothing is known yet.
-	Asks    *runs.Validators
-	Secrets []string // names of the secrets that its requests need
-	// Credentials are the values of configured headers that look like secrets, and their parts, as an answer may repeat them.
+	// Deadline is the deadline of a one-off run, after which nothing is sent; zero: none.
+	Deadline time.Time
+	// URL includes the configured query parameters.
+	URL string
+	// Host is the host and port of URL, the key of the limit of requests in flight. It is empty if
+	// a template provides the host.
+	Host string
+	// Header is the configured header; nil if it is empty.
+	Header http.Header
+	// Shape is the template of the request; nil: every run sends the same request.
+	Shape   *endpoints.RequestTemplate
+	Success endpoints.SuccessRule
+	// Rules are the success rules beside Success; nil: none.
+	Rules *success.Set
+	// Redact holds the endpoint's redaction rules; nil: only the built-in ones apply.
+	Redact *redact.Set
+	// Asks holds the validators of a conditional request; nil: the requests are not conditional.
+	// Its validators are empty until an answer has brought some.
+	Asks *runs.Validators
+	// Secrets are the names of the secrets that the requests use.
+	Secrets []string
+	// Credentials are the configured header values that look like secrets, and their parts. They
+	// are hidden in answers, because a target may echo them.
 	Credentials []string
 }
 
 // unlocks reports whether a run needs the secrets or the signing keys of its tenant.
 func (t *Target) unlocks() bool { return len(t.Secrets) > 0 || t.Spec.Sign }
 
-// NewTarget makes the configuration of an endpoint of a tenant ready for use; it must not change any more. The error tells of a
-// configuration that no API call of this release could have written; the target beside it must not be called.
+// NewTarget parses the configuration of an endpoint, which must not change afterwards. It returns
+// an error if the stored configuration is invalid for this release. Such a target must not be
+// called.
 func NewTarget(tenant [16]byte, spec *endpoints.Spec) (Target, error) {
 	t := Target{TenantID: tenant, Spec: spec, URL: spec.Target(), Host: hostOf(spec.URL)}
 	if len(spec.Headers) > 0 {
@@ -50,11 +62,13 @@ func NewTarget(tenant [16]byte, spec *endpoints.Spec) (Target, error) {
 	}
 	for name, value := range spec.Headers {
 		t.Header.Set(name, value)
-		if auditlog.Secret(name) && !template.Is(value) { // What fills in a template is known by the run.
+		// The run knows the values of its templates.
+		if auditlog.Secret(name) && !template.Is(value) {
 			t.Credentials = append(t.Credentials, credentials(name, value)...)
 		}
 	}
-	// Where a stored template cannot be parsed, its runs say so.
+	// A template that cannot be parsed is no error here: it fails at Render, so that the run
+	// records it.
 	if t.Shape, _ = endpoints.ParseRequest(spec); t.Shape != nil {
 		t.Secrets = t.Shape.Secrets()
 	}
@@ -68,11 +82,12 @@ func NewTarget(tenant [16]byte, spec *endpoints.Spec) (Target, error) {
 	return t, unusable(fault, bad)
 }
 
-// minCredential is how long a credential is in bytes that is hidden in answers, as [secrets.NewMask] has it.
-const minCredential = 8
+// minCredential is the minimum length of a credential that is hidden in answers, as in
+// [secrets.NewMask].
+const minCredential = 8 // bytes
 
-// credentials returns the value of a header that looks like a secret, and what is the credential in it: without the scheme of Authorization, or
-// the values of cookies. Targets repeat one or the other.
+// credentials returns the value of a header that looks like a secret, and the credentials in it:
+// the value without the scheme of Authorization, or the values of cookies. Targets echo either.
 func credentials(name, value string) []string {
 	list := []string{value}
 	if _, token, scheme := strings.Cut(value, " "); scheme {
@@ -89,7 +104,7 @@ func credentials(name, value string) []string {
 	return slices.Compact(list)
 }
 
-// unusable returns what is wrong with a stored configuration on one line, or nil.
+// unusable returns the faults of a stored configuration as one error on one line, or nil.
 func unusable(fault error, bad []errs.Field) error {
 	var faults []string
 	if fault != nil {
@@ -104,7 +119,8 @@ func unusable(fault error, bad []errs.Field) error {
 	return errors.New(strings.Join(faults, "; "))
 }
 
-// hostOf returns the server that the URL of an endpoint leads to, empty where a template stands in its place.
+// hostOf returns the host and port of an endpoint's URL. It returns an empty string if a template
+// provides them.
 func hostOf(target string) string {
 	if u, err := url.Parse(target); err != nil || strings.Contains(u.Host, "{{") {
 		return ""

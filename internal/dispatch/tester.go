@@ -16,37 +16,45 @@ import (
 	"rubato/internal/template"
 )
 
-// TestTimeout is the longest that the request of a test may take, whatever its endpoint allows: somebody waits for it.
+// TestTimeout is the maximum timeout of a test's request. A longer timeout of the endpoint is cut,
+// because a user waits for the result.
 const TestTimeout = 30 * time.Second
 
-// TestLimit is the longest that a test may take in all, with the access token that it may need first.
+// TestLimit is the longest duration of a whole test: reading secrets, the access token, the
+// request.
 const TestLimit = TestTimeout + tokenLimit + secretsWait
 
-// Tests is what testing endpoints needs of the database.
+// Tests is the database of a [Tester].
 type Tests interface {
-	// Begin notes in the audit log that somebody tests an endpoint, under the ID of the test, and returns what a run would know that
-	// starts now. The error is an [errs.Invalid] where the endpoint is not stored and names secrets that are not there.
+	// Begin records the test in the audit log under the ID that id returns. It returns the data
+	// that a run would get at its start. The error is an [errs.Invalid] if the endpoint is not
+	// stored and names missing secrets.
 	Begin(ctx context.Context, by endpoints.Actor, e *endpoints.Endpoint, id func(now time.Time) runs.ID) (Begun, error)
 }
 
-// Begun is what is known when a test begins.
+// Begun is the data of a test at its begin.
 type Begun struct {
-	ID             runs.ID
-	Now            time.Time     // database time
-	SecretsVersion int64         // of the tenant's secrets
-	Last           template.Last // the run before; of an endpoint that is not stored there is none
+	ID runs.ID
+	// Now is the database time.
+	Now time.Time
+	// SecretsVersion is the version of the tenant's secrets.
+	SecretsVersion int64
+	// Last is the result of the endpoint's last run. It is zero if the endpoint is not stored.
+	Last template.Last
 }
 
-// TesterConfig says what a tester works with.
+// TesterConfig holds the dependencies of a tester.
 type TesterConfig struct {
-	Tests      Tests
-	Egress     *egress.Client
-	Allowances Allowances // nil: nothing
+	Tests  Tests
+	Egress *egress.Client
+	// Allowances are the tenants' own entries of the egress allow list; nil: none.
+	Allowances Allowances
 	Secrets    Secrets
 	Logger     *slog.Logger
 }
 
-// Tester sends requests as runs send them, and records no run. It is safe for concurrent use. Use NewTester, and Close at the end.
+// Tester sends the requests of endpoints as runs do, and records no run. It is safe for concurrent
+// use. Use NewTester, and Close at the end.
 type Tester struct {
 	tests Tests
 	calls calls
@@ -60,26 +68,29 @@ func NewTester(c TesterConfig) *Tester {
 	}}
 }
 
-// Close ends the requests for access tokens that are under way.
+// Close cancels the requests for access tokens in flight.
 func (t *Tester) Close() { t.calls.tokens.Close() }
 
-// unnoted does not note the use of secrets: what used one last tells who would miss it, and nobody misses a test.
+// unnoted is the cache of secrets without the record of their use. The last use of a secret shows
+// which endpoint depends on it, and a test does not.
 type unnoted struct{ Secrets }
 
-// Used notes nothing.
+// Used records nothing.
 func (unnoted) Used([16]byte, []string, [16]byte) {}
 
-// Test sends the request of an endpoint once, as a run that starts now would: the same request but for the headers Rubato-Test, which it
-// has in addition, and Rubato-Fence, since there is no claim, and never conditional. An endpoint of version 0 is not stored. It answers
-// within [TestLimit]. Whatever becomes of the request is no error; the error is an [errs.Unavailable] where ctx ended first, and an
-// [errs.Conflict] where the endpoint is stored in a way that this release does not allow.
+// Test sends the request of an endpoint once, and returns the result within [TestLimit]. The
+// request equals that of a run that starts now, with three differences: it has the header
+// Rubato-Test, it has no Rubato-Fence, because there is no claim, and it is never conditional. An
+// endpoint of version 0 is not stored. A failed request is a result, not an error. The error is an
+// [errs.Unavailable] if ctx ended first, and an [errs.Conflict] if the stored endpoint is invalid
+// for this release.
 func (t *Tester) Test(ctx context.Context, by endpoints.Actor, e *endpoints.Endpoint) (runs.TestResult, error) {
 	tested := *e
 	tested.Spec.Conditional = false
 	tested.Spec.Timeout = min(tested.Spec.Timeout, TestTimeout)
 	target, err := NewTarget(tested.TenantID, &tested.Spec)
 	if err != nil {
-		return runs.TestResult{}, errs.New(errs.Conflict, "endpoint_unusable", "the stored endpoint cannot be used; mend it by an edit: "+err.Error())
+		return runs.TestResult{}, errs.New(errs.Conflict, "endpoint_unusable", "the stored endpoint is invalid; edit it to fix: "+err.Error())
 	}
 	begun, err := t.tests.Begin(ctx, by, &tested, testID)
 	if err != nil {
@@ -89,19 +100,19 @@ func (t *Tester) Test(ctx context.Context, by endpoints.Actor, e *endpoints.Endp
 	result := t.send(ctx, &target, &tested, begun)
 	result.Duration = time.Since(began)
 	if ctx.Err() != nil {
-		return runs.TestResult{}, errs.Wrap(context.Cause(ctx), errs.Unavailable, "the test was given up before there was an answer; the target may have got its request")
+		return runs.TestResult{}, errs.Wrap(context.Cause(ctx), errs.Unavailable, "the test was canceled before the target answered; the target may have received the request")
 	}
 	return result, nil
 }
 
-// testID returns an ID that no run has.
+// testID returns an ID that no run has, because it is made from a random endpoint ID.
 func testID(now time.Time) runs.ID {
-	var nobody [16]byte
-	_, _ = rand.Read(nobody[:]) // It never fails.
-	return runs.NewID(now, nobody, 1, 0)
+	var endpoint [16]byte
+	_, _ = rand.Read(endpoint[:]) // It never fails.
+	return runs.NewID(now, endpoint, 1, 0)
 }
 
-// send sends the request and judges the answer.
+// send sends the request, and applies the success rules to the answer.
 func (t *Tester) send(ctx context.Context, target *Target, e *endpoints.Endpoint, begun Begun) runs.TestResult {
 	began, c := time.Now(), t.calls
 	now := func() (time.Time, bool) { return begun.Now.Add(time.Since(began)), true }

@@ -46,7 +46,8 @@ func (b *bundle) draft(t *testing.T, url string, edit func(*endpoints.Spec)) *en
 	return e
 }
 
-// TestATestSendsWhatARunSendsAndLeavesNoTrace: shaped, signed and judged like a run, with its secrets hidden; the schedule stays as it was.
+// TestATestSendsWhatARunSendsAndLeavesNoTrace: shaped, signed and judged like a run, with its
+// secrets hidden; the schedule stays as it was.
 func TestATestSendsWhatARunSendsAndLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -96,7 +97,8 @@ func TestATestSendsWhatARunSendsAndLeavesNoTrace(t *testing.T) {
 	require.Equal(t, result.ID.String(), query[string](t, b, "SELECT after->>'testRunId' FROM audit_log WHERE action = 'test' AND object_id = $1", e.ID.String()))
 }
 
-// TestWhatIsNotStoredIsTestedUnderTheSameRules: the guard holds, a secret must be there, and the audit log tells what was asked.
+// TestWhatIsNotStoredIsTestedUnderTheSameRules: the guard holds, a secret must be there, and the
+// audit log tells what was asked.
 func TestWhatIsNotStoredIsTestedUnderTheSameRules(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -125,7 +127,7 @@ func TestWhatCannotBeUsedIsNotTested(t *testing.T) {
 	e.Spec.Redact = []endpoints.RedactRule{{Pattern: "a{500}"}}
 	_, err := b.safe(t).tester(t, onLoopback()).Test(t.Context(), tenant, e)
 	require.Equal(t, errs.Conflict, errs.CodeOf(err))
-	require.ErrorContains(t, err, "mend it by an edit")
+	require.ErrorContains(t, err, "the stored endpoint is invalid; edit it to fix")
 	require.ErrorContains(t, err, "redact[0].pattern must have at most")
 	require.Empty(t, target.Requests())
 }

@@ -9,7 +9,8 @@ import (
 	"rubato/internal/runs"
 )
 
-// TestACancelIsForTheFenceThatItNames asks for the end of a run under one token while it is, or comes, under this or another one.
+// TestACancelIsForTheFenceThatItNames asks for the end of a run under one token while it is, or
+// comes, under this or another one.
 func TestACancelIsForTheFenceThatItNames(t *testing.T) {
 	t.Parallel()
 	id := runs.NewID(start, [16]byte{1}, 1, 0)

@@ -1,12 +1,19 @@
-// Package dispatch is the worker: it claims what comes due, waits, starts each run at its due time, sends the one request, and
-// records how it ended together with what comes next.
+// Package dispatch is the worker. It claims endpoints shortly before they are due, starts each run
+// at its due time, sends its request, and records the outcome together with the next due time.
 //
-// One loop per step, one file per loop: claims.Claimer claims into the queue; the starter takes what is due out of it, commits the
-// starts and hands each run to a goroutine of the crew; the finisher writes the results; claims.Heartbeater extends the locks of
-// long runs; presence tells the others that this worker lives; the cancel loop ends what users want ended; the backlog loop asks
-// again for what the database could not be asked for; the slot loop adapts how many runs are under way at once. Loops pass values
-// and hold no database state that matters: the database is authoritative, every statement is fenced by the claim token, and what
-// comes back decides.
+// Each step is a loop with a file of its own:
+//   - claims.Claimer claims due endpoints into the fair queue.
+//   - The starter takes due claims from the queue, commits their starts in batches, and launches
+//     each run on the goroutine pool.
+//   - The finisher writes the outcomes in batches.
+//   - claims.Heartbeater extends the locks of long runs.
+//   - The presence loop writes the heartbeat of the worker itself.
+//   - The cancel loop cancels runs at the request of users.
+//   - The backlog loop retries reads and releases that failed.
+//   - The slot loop adapts the concurrency limit.
+//
+// Loops pass values and cache no authoritative state. The database is authoritative: the claim
+// token fences every statement, and the returned rows decide.
 package dispatch
 
 import (
@@ -30,68 +37,84 @@ import (
 	"rubato/internal/runs"
 )
 
-// Executions is what running needs of the database. Every method is one transaction.
+// Executions is the database of a worker. Every method is one transaction.
 type Executions interface {
 	Contact
 	Doubts
-	// Targets returns what the claims are to call, at the version that each claim names.
+	// Targets returns the targets of claims by endpoint, at the version that each claim names.
 	Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]*Target, error)
-	// Start makes live runs of claims whose time has come. It returns those whose token was unchanged; no other may be sent.
+	// Start turns due claims into live runs. The fence refuses claims with an outdated token. Start
+	// returns the started runs; no request may be sent for the others.
 	Start(ctx context.Context, s Starting) ([]Started, error)
-	// Finish records finished runs and plans what follows. Answers to runs that were settled by somebody else change nothing.
+	// Finish records outcomes and plans the next due times. An outcome of a run that another
+	// process has settled changes nothing.
 	Finish(ctx context.Context, f Finish) (Finished, error)
 }
 
-// Contact is how a worker and everybody else hear of each other.
+// Contact is the part of the database that concerns workers themselves: presence and cancel
+// requests.
 type Contact interface {
-	// Beat registers the worker, or tells that it lives.
+	// Beat registers the worker, or records its presence heartbeat.
 	Beat(ctx context.Context, p Presence) error
-	// Fleet returns the sum of the active workers, each by its last beat.
+	// Fleet returns the totals of the active workers, each as of its last heartbeat.
 	Fleet(ctx context.Context) (Fleet, error)
-	// ProbeSpace returns nil if the database has room on its disk for new data. It leaves nothing behind.
+	// ProbeSpace returns nil if the database has room on its disk for new data. It leaves nothing
+	// behind.
 	ProbeSpace(ctx context.Context) error
-	// Cancels returns the live runs of a worker that somebody asked to cancel.
+	// Cancels returns the live runs of a worker for which a cancel was requested.
 	Cancels(ctx context.Context, worker [16]byte) ([]Cancel, error)
 }
 
-// Doubts are what a worker asks about starts of its own.
+// Doubts is the part of the database that resolves doubts about the worker's own starts.
 type Doubts interface {
-	// Own returns which of these starts are live in the worker's hands, for one that was not told.
+	// Own returns those of the starts that are live runs of this worker. It serves a worker that
+	// got no answer to a start.
 	Own(ctx context.Context, worker [16]byte, list []Start) ([]Started, error)
-	// Confirm says whether a live run may still be sent: it is held under this token, its lock is not over, and its endpoint is not paused.
+	// Confirm reports whether the request of a live run may still be sent: the run is locked under
+	// this token, the lock has not expired, and the endpoint is not paused.
 	Confirm(ctx context.Context, endpoint [16]byte, held claims.Held) (bool, error)
 }
 
-// Tracer follows runs for those who collect traces. It must know the runs from their starts.
+// Tracer exports traces of runs. It learns of a run at its start.
 type Tracer interface {
-	// Request begins the request of a run. It returns the traceparent that tells the target of it, empty where the run is not known, and
-	// what ends it.
+	// Request begins the span of a run's request. It returns the traceparent header for the target,
+	// which is empty if the run is unknown, and the function that ends the span.
 	Request(id runs.ID, r egress.Request) (traceparent string, done func(egress.Response, error))
-	// Dropped tells that this worker leaves the record of a run to somebody else.
+	// Dropped discards the trace of a run that another process records.
 	Dropped(id runs.ID)
 }
 
-// Config says what a worker works with. Fields without a default are required.
+// Config holds the settings and dependencies of a worker. Fields without a default are required.
 type Config struct {
-	Name     string // of the machine, for people
-	Version  string // of the program
-	Slots    int    // how many requests may be under way at once, at most
-	MinSlots int    // how few the worker may come down to where it cannot take more; default Slots: always so many
-	// Hosts bounds the requests in flight to each host, with those that Egress sends for others; nil: no bound.
+	// Name is the display name of the machine.
+	Name string
+	// Version is the version of the program.
+	Version string
+	// Slots is the maximum number of concurrent runs.
+	Slots int
+	// MinSlots is the lowest concurrency limit under overload. The default is Slots, which makes
+	// the limit constant.
+	MinSlots int
+	// Hosts bounds the requests in flight to each host. It is shared with the other users of
+	// Egress; nil: no bound.
 	Hosts        *ready.Hosts
 	Rules        claims.Rules
 	PollInterval time.Duration
-	Grace        time.Duration // how long a stopping worker waits for the runs that are under way
-	Claims       claims.Store
-	Executions   Executions
-	Egress       *egress.Client
-	Allowances   Allowances // what tenants may call besides what everybody may; nil: nothing
-	Tracer       Tracer     // nil: nobody collects traces
-	Secrets      Secrets
-	Logger       *slog.Logger
-	Registerer   prometheus.Registerer
+	// Grace is the time that a graceful shutdown waits for runs in progress.
+	Grace      time.Duration
+	Claims     claims.Store
+	Executions Executions
+	Egress     *egress.Client
+	// Allowances are the tenants' own entries of the egress allow list; nil: none.
+	Allowances Allowances
+	// Tracer exports traces; nil: none are exported.
+	Tracer     Tracer
+	Secrets    Secrets
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
 
-	cancelEvery time.Duration // default cancelPeriod
+	// cancelEvery has the default cancelPeriod.
+	cancelEvery time.Duration
 }
 
 // Worker runs endpoints. Use New, then Run once.
@@ -111,15 +134,18 @@ type Worker struct {
 	logger   *slog.Logger
 	loops    *loop.Runner
 
-	starts  streak // of commits of starts
-	records streak // of commits of records
-	signs   streak // of signs of life
-	space   streak // of probes for room on the database's disk
+	// Consecutive failures of the transactions of starts and of records, of presence heartbeats,
+	// and of probes for disk space.
+	starts, records, signs, space streak
 
 	draining atomic.Bool
-	lastSeen atomic.Int64 // when the database last answered a claim, as a mark of the clock
-	lastFree atomic.Int64 // when a slot was last free, likewise
-	share    atomic.Int64 // maximum number of claims in its queue at which it keeps another due time; see learnShare
+	// lastSeen is when the database last answered a claim, as a mark of clock.
+	lastSeen atomic.Int64
+	// lastFree is when a slot was last free, as a mark of clock.
+	lastFree atomic.Int64
+	// share is the quota of claims in the queue. At the quota no further due time is kept; see
+	// learnShare.
+	share atomic.Int64
 }
 
 // New returns a worker that does nothing until Run.
@@ -147,18 +173,19 @@ func New(cfg Config) *Worker {
 	return w
 }
 
-// Run works until ctx ends. Then it stops claiming, gives back what it has not started, waits up to Grace for the requests under
-// way, settles the others as lost with the reason shutdown, and returns when everything is written or cannot be, within Grace, recordGrace
-// and farewell of the end of ctx.
+// Run works until ctx ends, and then shuts down gracefully. It stops claiming, releases the claims
+// that have not started, and waits up to Grace for the requests in flight. Requests that outlast
+// Grace are canceled and recorded as lost with the reason shutdown. Run returns after all records
+// are written, or at the latest after Grace, recordGrace and farewell together.
 func (w *Worker) Run(ctx context.Context) error {
-	// What outlives ctx: the requests under way, their heartbeats and their records.
+	// Requests in flight, their heartbeats and their records outlive ctx.
 	work, endWork := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer endWork(nil)
 	records, endRecords := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRecords()
 
 	if err := w.greet(context.WithoutCancel(ctx), Active); err != nil {
-		return fmt.Errorf("registering the worker: %w", err)
+		return fmt.Errorf("register the worker: %w", err)
 	}
 	var intake, keep sync.WaitGroup
 	intake.Go(func() { w.loops.Run(ctx, loop.Claim, w.claimer.Run) })
@@ -174,18 +201,21 @@ func (w *Worker) Run(ctx context.Context) error {
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
-		// Its end is that of the results: if it ended sooner, runs would wait for it for ever.
+		// The finisher ends when results is closed. If it ended earlier, runs would block forever
+		// at sending to results.
 		w.loops.Run(context.WithoutCancel(ctx), loop.Finish, func(context.Context) { w.finishLoop(records) })
 	}()
 
 	<-ctx.Done()
 	w.draining.Store(true)
-	w.logger.Info("draining: no new claims; waiting for requests under way", "busy", w.queue.Busy(), "grace", w.cfg.Grace)
-	// Every bound counts from here, whatever waits for a database that is away: each step would wait behind the one before it.
+	w.logger.Info("graceful shutdown: no new claims; waiting for requests in flight", "busy", w.queue.Busy(), "grace", w.cfg.Grace)
+	// All timeouts count from here. Otherwise they would add up while the database is unavailable,
+	// because each step waits for the one before it.
 	left, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.cfg.Grace+recordGrace+farewell)
 	defer cancel()
 	defer time.AfterFunc(w.cfg.Grace, func() { endWork(errShutdown) }).Stop()
-	defer time.AfterFunc(w.cfg.Grace+recordGrace, endRecords).Stop() // What could not be written is settled by others.
+	// The sweeper settles runs without a record.
+	defer time.AfterFunc(w.cfg.Grace+recordGrace, endRecords).Stop()
 	intake.Wait()
 	w.release(records)
 	w.crew.wait()
@@ -195,15 +225,15 @@ func (w *Worker) Run(ctx context.Context) error {
 	close(w.results)
 	<-finished
 	endRecords()
-	keep.Wait()     // No word of a draining worker may follow its goodbye.
-	w.release(left) // What a record that was under way has kept.
+	keep.Wait()     // A heartbeat after the final state would mark the worker as draining again.
+	w.release(left) // Claims of the next due times that the last records have kept.
 	if err := w.greet(left, Inactive); err != nil {
-		return fmt.Errorf("telling that the worker has ended: %w", err)
+		return fmt.Errorf("mark the worker inactive: %w", err)
 	}
 	return nil
 }
 
-// greet tells that the worker begins, or that it has ended.
+// greet writes the first or the last state of the worker, with a timeout of its own.
 func (w *Worker) greet(ctx context.Context, state State) error {
 	ctx, cancel := context.WithTimeout(ctx, recordGrace)
 	defer cancel()
@@ -211,14 +241,15 @@ func (w *Worker) greet(ctx context.Context, state State) error {
 }
 
 const (
-	// recordGrace is how long a stopping worker tries to write what it knows beyond the grace for requests.
+	// recordGrace is the time after Grace in which a graceful shutdown writes the remaining
+	// records.
 	recordGrace = 5 * time.Second
-	// farewell is what is left after that to say goodbye.
+	// farewell is the time after recordGrace for the last state of the worker.
 	farewell = time.Second
 )
 
-// release gives back every claim that was not started, so that others can take it at once, and ends the runs that did start although
-// their starts were answered by nothing.
+// release releases every claim that has not started, so that other workers can take it at once. It
+// also ends the live runs of doubtful claims.
 func (w *Worker) release(ctx context.Context) {
 	queued := w.queue.Clear()
 	unread, unreturned := w.backlog.take()
@@ -229,18 +260,18 @@ func (w *Worker) release(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, recordGrace)
 	defer cancel()
 	if _, err := w.cfg.Claims.Release(ctx, w.id, list); err != nil {
-		w.logger.Warn("releasing claims failed; their locks will run out instead", "claims", len(list), "error", err)
+		w.logger.Warn("release claims failed; they stay locked until their locks expire", "claims", len(list), "error", err)
 	}
 	ended, err := w.startedUnheard(ctx, queued)
 	if err != nil {
-		w.logger.Warn("starts whose answers were lost stay in doubt; others settle them", "error", err)
+		w.logger.Warn("look up unconfirmed starts failed; the sweeper settles their runs", "error", err)
 	}
 	if len(ended) > 0 {
 		w.record(ctx, withoutBasis(ended))
 	}
 }
 
-// Wake asks for a claim at once when something came due at an instant of database time that lies within the horizon.
+// Wake triggers a claim at once if due, in database time, lies within the horizon.
 func (w *Worker) Wake(due time.Time) {
 	if now, known := w.clock.now(); !known || !due.After(now.Add(w.cfg.Rules.Horizon)) {
 		w.claimer.Wake()

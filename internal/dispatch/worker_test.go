@@ -17,8 +17,8 @@ import (
 	"rubato/internal/waittest"
 )
 
-// TestRunsStartOnTimeAndNeverEarly spreads due times over a second and compares the arrivals with them: database and target share
-// this machine's clock.
+// TestRunsStartOnTimeAndNeverEarly spreads due times over a second and compares the arrivals with
+// them: database and target share this machine's clock.
 func TestRunsStartOnTimeAndNeverEarly(t *testing.T) {
 	t.Parallel()
 	const count = 20
@@ -61,8 +61,9 @@ func TestRunsStartOnTimeAndNeverEarly(t *testing.T) {
 	require.InDelta(t, count, p.counter(t, "rubato_runs_finished_total"), 0)
 }
 
-// TestAStartIsCommittedBeforeItsDueTimeAndSentAtIt looks at the live row from within the statement that makes it, and at the target. A
-// machine that stands still for longer than the lead misses it, so that starts are tried until one meets it.
+// TestAStartIsCommittedBeforeItsDueTimeAndSentAtIt looks at the live row from within the statement
+// that makes it, and at the target. A machine that stands still for longer than the lead misses it,
+// so that starts are tried until one meets it.
 func TestAStartIsCommittedBeforeItsDueTimeAndSentAtIt(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -94,18 +95,20 @@ func TestAStartIsCommittedBeforeItsDueTimeAndSentAtIt(t *testing.T) {
 	t.Fatal("no start was committed before its due time")
 }
 
-// slotPairs are the runs of an endpoint of one second: the slot that follows each by the grid, and the one that did follow.
+// slotPairs are the runs of an endpoint of one second: the slot that follows each by the grid, and
+// the one that did follow.
 const slotPairs = `FROM (SELECT finished_at, scheduled_for + interval '1 s' AS next, lead(scheduled_for) OVER (ORDER BY id) AS after FROM runs) r `
 
-// requireGrid requires that every run of an endpoint of one second that was over within it is followed by the next second.
+// requireGrid requires that every run of an endpoint of one second that was over within it is
+// followed by the next second.
 func (b *bundle) requireGrid(t *testing.T, e *endpoints.Endpoint) {
 	t.Helper()
 	require.Zero(t, query[int](t, b, "SELECT count(*) "+slotPairs+"WHERE after <> next AND finished_at < next"))
 	require.Equal(t, e.State.Due.Slot.UTC(), query[time.Time](t, b, "SELECT min(scheduled_for) FROM runs").UTC())
 }
 
-// TestAnEndpointOfOneSecondStaysOnItsGrid relies on claims that a finish keeps. A run that outlasts its second, as on a busy machine, begins
-// a grid of its own at its end.
+// TestAnEndpointOfOneSecondStaysOnItsGrid relies on claims that a finish keeps. A run that outlasts
+// its second, as on a busy machine, begins a grid of its own at its end.
 func TestAnEndpointOfOneSecondStaysOnItsGrid(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -212,7 +215,8 @@ func TestAWorkerHearsWhatComesDueAndFindsItWithoutHearing(t *testing.T) {
 	}
 }
 
-// startSilent returns a target that answers its one request with nothing, and what tells that it has come and that the caller hung up.
+// startSilent returns a target that answers its one request with nothing, and what tells that it
+// has come and that the caller hung up.
 func startSilent(t *testing.T) (target *egresstest.Target, arrived, gone <-chan struct{}) {
 	t.Helper()
 	came, ended := make(chan struct{}), make(chan struct{})
@@ -226,7 +230,8 @@ func startSilent(t *testing.T) (target *egresstest.Target, arrived, gone <-chan 
 	return target, came, ended
 }
 
-// TestALockThatIsLostEndsTheRequest takes the live row away, as a settlement does, and expects the request to be hung up.
+// TestALockThatIsLostEndsTheRequest takes the live row away, as a settlement does, and expects the
+// request to be hung up.
 func TestALockThatIsLostEndsTheRequest(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -249,8 +254,9 @@ func (cutOff) ExtendLocks(context.Context, [16]byte, []claims.Held, time.Duratio
 	return nil, nil, errAway
 }
 
-// TestALockThatIsOverForItsHolderIsOnRecordAtOnce lets the heartbeats fail, and nothing else. Nobody but the worker can know that the
-// request has ended, so it says so: the endpoint need not wait for the deadline of the run.
+// TestALockThatIsOverForItsHolderIsOnRecordAtOnce lets the heartbeats fail, and nothing else.
+// Nobody but the worker can know that the request has ended, so it says so: the endpoint need not
+// wait for the deadline of the run.
 func TestALockThatIsOverForItsHolderIsOnRecordAtOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -270,8 +276,9 @@ func TestALockThatIsOverForItsHolderIsOnRecordAtOnce(t *testing.T) {
 	require.Len(t, target.Requests(), 1)
 }
 
-// TestALockThatIsOverForTheDatabaseAloneIsOnRecordAtOnce sets the lock of a run back, as a step ahead of the database's clock does. The
-// worker lives and its run is far from its deadline, so no sweeper may settle it.
+// TestALockThatIsOverForTheDatabaseAloneIsOnRecordAtOnce sets the lock of a run back, as a step
+// ahead of the database's clock does. The worker lives and its run is far from its deadline, so no
+// sweeper may settle it.
 func TestALockThatIsOverForTheDatabaseAloneIsOnRecordAtOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -287,7 +294,8 @@ func TestALockThatIsOverForTheDatabaseAloneIsOnRecordAtOnce(t *testing.T) {
 	require.Len(t, target.Requests(), 1)
 }
 
-// TestALockThatIsOverBeforeTheRequestLeavesTellsSo has the lock of a run end that waits for the one connection that its host gets.
+// TestALockThatIsOverBeforeTheRequestLeavesTellsSo has the lock of a run end that waits for the one
+// connection that its host gets.
 func TestALockThatIsOverBeforeTheRequestLeavesTellsSo(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -320,8 +328,9 @@ func TestALongRunKeepsItsLock(t *testing.T) {
 	p.stop(t)
 }
 
-// TestNoRequestLeavesAfterTheLockThatItStartedUnder has a run wait for the one connection that its host gets, until its first lock is over.
-// Heartbeats have extended that, but whoever stood still for as long could not know.
+// TestNoRequestLeavesAfterTheLockThatItStartedUnder has a run wait for the one connection that its
+// host gets, until its first lock is over. Heartbeats have extended that, but whoever stood still
+// for as long could not know.
 func TestNoRequestLeavesAfterTheLockThatItStartedUnder(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -338,7 +347,8 @@ func TestNoRequestLeavesAfterTheLockThatItStartedUnder(t *testing.T) {
 	require.Len(t, target.Requests(), 1)
 }
 
-// TestARedirectIsFollowedUnderALockThatWasExtended has a target redirect after the lock is over under which the run started.
+// TestARedirectIsFollowedUnderALockThatWasExtended has a target redirect after the lock is over
+// under which the run started.
 func TestARedirectIsFollowedUnderALockThatWasExtended(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -377,8 +387,9 @@ func TestAWorkerWhoseSlotsAreTakenGivesOverdueClaimsAway(t *testing.T) {
 	idle.stop(t)
 }
 
-// TestABurstBeyondTheQueueDoesNotWaitForThePoll has more endpoints come due at one instant than a worker holds: it has claimed what it can
-// ahead of time, nothing was due yet when it last asked, and its polls are further apart than the test is patient.
+// TestABurstBeyondTheQueueDoesNotWaitForThePoll has more endpoints come due at one instant than a
+// worker holds: it has claimed what it can ahead of time, nothing was due yet when it last asked,
+// and its polls are further apart than the test is patient.
 func TestABurstBeyondTheQueueDoesNotWaitForThePoll(t *testing.T) {
 	t.Parallel()
 	const count = 40
@@ -393,7 +404,8 @@ func TestABurstBeyondTheQueueDoesNotWaitForThePoll(t *testing.T) {
 	p.stop(t)
 }
 
-// TestWorkersThatComeAndGoLoseNothing starts and stops workers at every point of their life while endpoints of a second run.
+// TestWorkersThatComeAndGoLoseNothing starts and stops workers at every point of their life while
+// endpoints of a second run.
 func TestWorkersThatComeAndGoLoseNothing(t *testing.T) {
 	t.Parallel()
 	const count = 10
@@ -416,7 +428,8 @@ func TestWorkersThatComeAndGoLoseNothing(t *testing.T) {
 	for run, n := range target.PerRun() {
 		require.Equal(t, 1, n, run)
 	}
-	// Where the machine is busy a due time may pass while nobody works: that is a skip, and no request.
+	// Where the machine is busy a due time may pass while nobody works: that is a skip, and no
+	// request.
 	require.Equal(t, query[int](t, b, "SELECT count(*) FROM runs WHERE status <> 'skipped'"), len(target.PerRun()))
 	require.Zero(t, query[int](t, b, "SELECT count(*) FROM runs WHERE status NOT IN ('succeeded', 'skipped')"))
 }
@@ -436,8 +449,8 @@ func (m *mute) Beat(ctx context.Context, p dispatch.Presence) error {
 	return m.Executions.Beat(ctx, p)
 }
 
-// TestAWorkerWhoseSignsOfLifeDoNotArriveClaimsNothing lets them fail, in an otherwise sound database, until the worker is not ready:
-// what comes due then waits until one has succeeded.
+// TestAWorkerWhoseSignsOfLifeDoNotArriveClaimsNothing lets them fail, in an otherwise sound
+// database, until the worker is not ready: what comes due then waits until one has succeeded.
 func TestAWorkerWhoseSignsOfLifeDoNotArriveClaimsNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -479,8 +492,9 @@ func TestSkippedDueTimesAreCounted(t *testing.T) {
 	require.InDelta(t, 6, p.counter(t, "rubato_runs_finished_total"), 0, "one run, and five due times without one")
 }
 
-// TestMissedOccurrencesAreRunByTheirPolicy has crons of the whole hour whose workers were gone since five hours before the last one. None of
-// them comes due during the test: they run at minute 30 if the test is near the hour.
+// TestMissedOccurrencesAreRunByTheirPolicy has crons of the whole hour whose workers were gone
+// since five hours before the last one. None of them comes due during the test: they run at minute
+// 30 if the test is near the hour.
 func TestMissedOccurrencesAreRunByTheirPolicy(t *testing.T) {
 	t.Parallel()
 	minute := (query[int](t, setup(t), "SELECT extract(minute FROM clock_timestamp())::int") + 30) % 60

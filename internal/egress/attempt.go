@@ -118,7 +118,8 @@ func (a *attempt) over2(ctx context.Context, s *session) (*http.Response, error)
 		Got1xxResponse:       func(_ int, header textproto.MIMEHeader) error { return a.interim(http.Header(header)) },
 	})))
 	if err != nil {
-		a.left = d.left() || ctx.Err() != nil // After the end of ctx, the transport may be about to write it.
+		// After the end of ctx, the transport may be about to write it.
+		a.left = d.left() || ctx.Err() != nil
 		d.end()
 		a.reused = a.reused || !a.left
 		// Not one byte came, so retire the session: later requests must not wait on a dead

@@ -14,9 +14,14 @@ import (
 )
 
 const (
-	bodyHint   = 64 << 10              // bytes preallocated at most for a Content-Length, and kept in a pooled buffer
-	tailReach  = 8 << 20               // bytes read at most beyond the head to find the end of a body
-	drainBytes = 16 << 10              // bytes of an unused body that are read at most, so that the connection can be reused
+	// bodyHint is the maximum preallocation, in bytes, for a Content-Length, and kept in a pooled
+	// buffer
+	bodyHint = 64 << 10
+	// tailReach is the maximum number of bytes read beyond the head to find the end of a body
+	tailReach = 8 << 20
+	// drainBytes is the maximum number of bytes read of an unused body, so that the connection can
+	// be reused
+	drainBytes = 16 << 10
 	drainTime  = 50 * time.Millisecond // maximum time of such a read
 )
 

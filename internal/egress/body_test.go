@@ -33,7 +33,8 @@ func TestARingKeepsTheLastBytes(t *testing.T) {
 	})
 }
 
-// TestATailIsTheEndOfWhatWasCompressed reads on in a gzip stream, and counts bytes as they come out of it.
+// TestATailIsTheEndOfWhatWasCompressed reads on in a gzip stream, and counts bytes as they come out
+// of it.
 func TestATailIsTheEndOfWhatWasCompressed(t *testing.T) {
 	t.Parallel()
 	body := strings.Repeat("0123456789", 30_000)
@@ -52,8 +53,8 @@ func TestATailIsTheEndOfWhatWasCompressed(t *testing.T) {
 	require.Equal(t, 1, target.Requests()[1].Conn, "what was read to its end leaves the connection to the next call")
 }
 
-// TestTheEndOfAPackedBodyMayBeTooFarAway: where unpacking ends before the end of the body is there, the head is the answer, as it is for a
-// long body that is not packed.
+// TestTheEndOfAPackedBodyMayBeTooFarAway: where unpacking ends before the end of the body is there,
+// the head is the answer, as it is for a long body that is not packed.
 func TestTheEndOfAPackedBodyMayBeTooFarAway(t *testing.T) {
 	t.Parallel()
 	noise := make([]byte, maxPacked+maxPacked/2)

@@ -99,7 +99,8 @@ func TestLongBodiesAreCut(t *testing.T) {
 		"Chunked":     egresstest.Endless(chunked, "400\r\n"+long[:0x400]+"\r\n", 0),
 		"ClaimsToBig": egresstest.Endless("HTTP/1.1 200 OK\r\nContent-Length: 10000000000\r\n\r\n", long[:4096], 0),
 		"ThenStops":   egresstest.Hold("HTTP/1.1 200 OK\r\nContent-Length: 1500\r\n\r\n" + long[:limit+1]),
-		"GzipBomb":    egresstest.Once(encoded(strings.Repeat(zipped(t, []byte(long)), 64))), // Members in a row are one text: 64 MiB.
+		// Members in a row are one text: 64 MiB.
+		"GzipBomb": egresstest.Once(encoded(strings.Repeat(zipped(t, []byte(long)), 64))),
 	}
 	for name, script := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -231,7 +232,8 @@ func TestWhatIsWrongWithAnAnswerIsSaid(t *testing.T) {
 	}
 }
 
-// TestAnswersThatSayTooMuchAreReadAsTheirLength: what follows an answer is nobody's, whatever it looks like.
+// TestAnswersThatSayTooMuchAreReadAsTheirLength: what follows an answer is nobody's, whatever it
+// looks like.
 func TestAnswersThatSayTooMuchAreReadAsTheirLength(t *testing.T) {
 	t.Parallel()
 	second := egresstest.Status("503 Unavailable", "smuggled")

@@ -18,8 +18,11 @@ const (
 	idleConns        = 4096             // maximum of idle connections
 	idleConnsPerHost = 1024             // maximum of idle connections per host
 	maxHeaderBytes   = 64 << 10         // bytes of an answer's header, interim answers included
-	maxHeaderFields  = 512              // fields of an answer's header; browsers and proxies permit far fewer
-	maxStatus        = 999              // maximum status of an answer, because a status has three digits (RFC 9110)
+	// maxHeaderFields bounds the fields of an answer's header; browsers and proxies permit far
+	// fewer
+	maxHeaderFields = 512
+	// maxStatus is the maximum status of an answer, because a status has three digits (RFC 9110)
+	maxStatus = 999
 )
 
 // Config is the configuration of a [Client]. The zero value permits public addresses only.

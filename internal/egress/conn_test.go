@@ -67,7 +67,8 @@ type overlaid struct{ net.Conn }
 
 func (o overlaid) NetConn() net.Conn { return o.Conn }
 
-// swallowing is a session that takes the first byte for itself and reads on, as TLS does with what is its own.
+// swallowing is a session that takes the first byte for itself and reads on, as TLS does with what
+// is its own.
 type swallowing struct {
 	net.Conn
 
@@ -86,7 +87,8 @@ func (s swallowing) Read(p []byte) (int, error) {
 	return s.Conn.Read(p)
 }
 
-// TestAnIdleConnectionIsGoodWhileNothingCame: what a target says unasked would be taken for the next answer.
+// TestAnIdleConnectionIsGoodWhileNothingCame: what a target says unasked would be taken for the
+// next answer.
 func TestAnIdleConnectionIsGoodWhileNothingCame(t *testing.T) {
 	t.Parallel()
 	overs := map[string]func(net.Conn) *conn{
@@ -119,8 +121,8 @@ func TestAnIdleConnectionIsGoodWhileNothingCame(t *testing.T) {
 	}
 }
 
-// TestWhatASessionHoldsOfTheTargetsIsNoSilence: a record that was read with the one before it, or the rest of one, is in no socket any more. It
-// would be taken for the answer to the next request.
+// TestWhatASessionHoldsOfTheTargetsIsNoSilence: a record that was read with the one before it, or
+// the rest of one, is in no socket any more. It would be taken for the answer to the next request.
 func TestWhatASessionHoldsOfTheTargetsIsNoSilence(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

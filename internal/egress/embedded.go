@@ -4,13 +4,14 @@ import "net/netip"
 
 // Forms of IPv6 addresses that carry an IPv4 address.
 var (
-	compatible  = netip.MustParsePrefix("::/96")           // RFC 4291, deprecated
-	translated  = netip.MustParsePrefix("::ffff:0:0:0/96") // RFC 2765
-	nat64       = netip.MustParsePrefix("64:ff9b::/96")    // RFC 6052
-	nat64Local  = netip.MustParsePrefix("64:ff9b:1::/48")  // RFC 8215
-	sixToFour   = netip.MustParsePrefix("2002::/16")       // RFC 3056
-	teredo      = netip.MustParsePrefix("2001::/32")       // RFC 4380
-	isatapLocal = [4]byte{0, 0, 0x5e, 0xfe}                // RFC 5214; first half of the interface identifier
+	compatible = netip.MustParsePrefix("::/96")           // RFC 4291, deprecated
+	translated = netip.MustParsePrefix("::ffff:0:0:0/96") // RFC 2765
+	nat64      = netip.MustParsePrefix("64:ff9b::/96")    // RFC 6052
+	nat64Local = netip.MustParsePrefix("64:ff9b:1::/48")  // RFC 8215
+	sixToFour  = netip.MustParsePrefix("2002::/16")       // RFC 3056
+	teredo     = netip.MustParsePrefix("2001::/32")       // RFC 4380
+	// isatapLocal is the first half of the interface identifier (RFC 5214).
+	isatapLocal = [4]byte{0, 0, 0x5e, 0xfe}
 	isatapWorld = [4]byte{2, 0, 0x5e, 0xfe}
 )
 

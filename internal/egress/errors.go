@@ -28,7 +28,8 @@ const (
 	RedirectLimit    Reason = "redirect_limit"  // more redirects than the limit
 	RedirectDenied   Reason = "redirect_denied" // a redirect to a forbidden target
 	Canceled         Reason = "canceled"        // the caller canceled the context
-	Late             Reason = "start_expired"   // the send deadline passed or Confirm refused, so no byte was sent
+	// Late: the send deadline passed or Confirm refused, so no byte was sent.
+	Late Reason = "start_expired"
 )
 
 // Error is a call without a complete answer.
@@ -235,7 +236,8 @@ func explainTLS(err error) string {
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return "the target does not speak TLS on this port"
 	}
-	if alert, ok := errors.AsType[*net.OpError](err); ok && isAlert(err) { // The text comes from a fixed list of the standard library.
+	// The text comes from a fixed list of the standard library.
+	if alert, ok := errors.AsType[*net.OpError](err); ok && isAlert(err) {
 		return "the target refused the TLS session: " + strings.TrimPrefix(alert.Err.Error(), "tls: ")
 	}
 	return "no TLS session could be agreed on"

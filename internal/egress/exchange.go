@@ -158,7 +158,8 @@ func (x *exchange) send(ctx context.Context) (*http.Response, *attempt, error) {
 		return nil, at, err
 	}
 	x.sent = true
-	at.watch.enter(transferring) // After an interim answer, the first byte of this one has no trace event.
+	// After an interim answer, the first byte of this one has no trace event.
+	at.watch.enter(transferring)
 	if err := unfit(answer); err != nil {
 		answer.Body.Close()
 		return nil, at, err

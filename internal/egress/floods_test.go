@@ -95,7 +95,8 @@ func TestHTTP2FloodsEndInTime(t *testing.T) {
 			server, client := secured(t, Config{})
 			target := egresstest.StartH2(t, server, script)
 			request := get(target.URL())
-			request.Timeout = 2 * time.Minute // Whatever else the machine does, the flood ends before.
+			// Whatever else the machine does, the flood ends before.
+			request.Timeout = 2 * time.Minute
 			e, _ := fails(t, client, request)
 			require.Equal(t, ProtocolError, e.Reason, "%v", e.Err)
 			require.True(t, e.Sent)
@@ -104,7 +105,8 @@ func TestHTTP2FloodsEndInTime(t *testing.T) {
 	}
 }
 
-// TestHTTP2StatusesHaveThreeDigits: the transport takes any number for a status, and a record of a run does not.
+// TestHTTP2StatusesHaveThreeDigits: the transport takes any number for a status, and a record of a
+// run does not.
 func TestHTTP2StatusesHaveThreeDigits(t *testing.T) {
 	t.Parallel()
 	for _, status := range []string{"0", "-5", "7", "99", "1000", "65736", "99999999", "18446744073709551816", "abc", "", "101"} {
@@ -135,12 +137,14 @@ func TestHTTP2TargetWithoutAWindowEndsInTime(t *testing.T) {
 	require.Equal(t, Timeout, e.Reason, "%v", e.Err)
 }
 
-// TestHTTP2TargetWithoutStreamsIsNotDialledForEver: who takes no request on a connection takes none on the next one, whenever we learn of it.
+// TestHTTP2TargetWithoutStreamsIsNotDialledForEver: who takes no request on a connection takes none
+// on the next one, whenever we learn of it.
 func TestHTTP2TargetWithoutStreamsIsNotDialledForEver(t *testing.T) {
 	t.Parallel()
 	server, client := secured(t, Config{})
 	server.NextProtos = []string{http2.NextProtoTLS}
-	target := egresstest.StartTLS(t, server, func(c *egresstest.Conn) { // Before it has heard anything.
+	// Before it has heard anything.
+	target := egresstest.StartTLS(t, server, func(c *egresstest.Conn) {
 		if c.Write("\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x03\x00\x00\x00\x00\x00\x00\x00\x04\x01\x00\x00\x00\x00") {
 			c.AwaitHangup()
 		}
@@ -199,12 +203,15 @@ func TestRapidResetsCostOneRequestEach(t *testing.T) {
 	require.Len(t, target.Requests(), calls)
 }
 
-// TestHostileTargetsTakeBoundedMemory calls 100 targets of ten kinds at once and measures what they take.
+// TestHostileTargetsTakeBoundedMemory calls 100 targets of ten kinds at once and measures what they
+// take.
 func TestHostileTargetsTakeBoundedMemory(t *testing.T) { //nolint:paralleltest // It measures the memory of the whole process.
 	const (
 		calls = 100
 		limit = 64 << 10
-		slack = 32 << 20 // buffers of sockets, sessions, flow control and decompression, of both sides: 320 KiB for each call
+		// buffers of sockets, sessions, flow control and decompression, of both sides: 320 KiB for
+		// each call
+		slack = 32 << 20
 	)
 	server, client := secured(t, Config{})
 	long := strings.Repeat("x", 64<<10)

@@ -18,8 +18,9 @@ import (
 // closing is an answer after which no connection is kept, so that the next call dials again.
 const closing = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
-// twins returns a target that may be called and one that may not, on the same port of 127.0.0.1 and 127.0.0.2. The port is one that is free
-// where every connection of every test has one of its own; of the other address hardly any port is taken.
+// twins returns a target that may be called and one that may not, on the same port of 127.0.0.1 and
+// 127.0.0.2. The port is one that is free where every connection of every test has one of its own;
+// of the other address hardly any port is taken.
 func twins(t *testing.T) (open, denied *egresstest.Target) {
 	t.Helper()
 	open = egresstest.StartAt(t, "127.0.0.1:0", egresstest.Answer(closing))
@@ -165,7 +166,8 @@ func TestDefaultClientRefusesLoopback(t *testing.T) {
 	require.Zero(t, target.Conns())
 }
 
-// silentDNS returns a resolver that never gets an answer, and a channel that is closed once it has been asked.
+// silentDNS returns a resolver that never gets an answer, and a channel that is closed once it has
+// been asked.
 func silentDNS(t *testing.T) (resolver *net.Resolver, asked <-chan struct{}) {
 	t.Helper()
 	first, release := make(chan struct{}), make(chan struct{})

@@ -15,7 +15,8 @@ import (
 	"rubato/internal/waittest"
 )
 
-// TestWhatWouldLeaveTooLateDoesNotLeave asks for a call whose time to begin is over, on a fresh connection and on a kept one.
+// TestWhatWouldLeaveTooLateDoesNotLeave asks for a call whose time to begin is over, on a fresh
+// connection and on a kept one.
 func TestWhatWouldLeaveTooLateDoesNotLeave(t *testing.T) {
 	t.Parallel()
 	target := egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))
@@ -54,8 +55,8 @@ func protocols(t *testing.T) map[string]line {
 	}
 }
 
-// TestWhatWaitedForItsConnectionIsConfirmed asks for calls whose knowledge has aged before there was a connection, on a fresh one and on a kept
-// one.
+// TestWhatWaitedForItsConnectionIsConfirmed asks for calls whose knowledge has aged before there
+// was a connection, on a fresh one and on a kept one.
 func TestWhatWaitedForItsConnectionIsConfirmed(t *testing.T) {
 	t.Parallel()
 	for name, dialed := range protocols(t) {
@@ -104,7 +105,8 @@ func TestWhatWaitedForItsConnectionIsConfirmed(t *testing.T) {
 	}
 }
 
-// TestWhoGivesUpDuringTheConfirmationIsNotLate: why a request was given up says more than that it may not leave then.
+// TestWhoGivesUpDuringTheConfirmationIsNotLate: why a request was given up says more than that it
+// may not leave then.
 func TestWhoGivesUpDuringTheConfirmationIsNotLate(t *testing.T) {
 	t.Parallel()
 	for name, dialed := range protocols(t) {
@@ -113,7 +115,8 @@ func TestWhoGivesUpDuringTheConfirmationIsNotLate(t *testing.T) {
 			giveUp  bool
 		}{
 			Canceled: {time.Minute, true},
-			Late:     {100 * time.Millisecond, false}, // That nobody confirms is no fault of the target.
+			// That nobody confirms is no fault of the target.
+			Late: {100 * time.Millisecond, false},
 		} {
 			t.Run(name+string(reason), func(t *testing.T) {
 				t.Parallel()
@@ -158,8 +161,9 @@ func TestARedirectIsNotConfirmed(t *testing.T) {
 	require.Equal(t, 1, asked)
 }
 
-// TestWhatWaitsBehindOthersOverHTTP2IsLate has a target that stops reading while a long request is written to it: the next one waits for its
-// turn on the connection, and must not leave when the target reads on.
+// TestWhatWaitsBehindOthersOverHTTP2IsLate has a target that stops reading while a long request is
+// written to it: the next one waits for its turn on the connection, and must not leave when the
+// target reads on.
 func TestWhatWaitsBehindOthersOverHTTP2IsLate(t *testing.T) {
 	t.Parallel()
 	server, client := secured(t, Config{})
@@ -194,8 +198,8 @@ func TestWhatWaitsBehindOthersOverHTTP2IsLate(t *testing.T) {
 	}
 }
 
-// awaitStandstill waits until a write to the session of a target does not get on for a while: on a busy machine a slow write also stands
-// still between two looks.
+// awaitStandstill waits until a write to the session of a target does not get on for a while: on a
+// busy machine a slow write also stands still between two looks.
 func (c *Client) awaitStandstill(t *testing.T, target *egresstest.Target) {
 	t.Helper()
 	sessions, _ := c.usual.streams.look(strings.TrimPrefix(target.URL(), "https://"))
@@ -229,8 +233,8 @@ func TestWhatWouldLeaveTooLateDoesNotLeaveOverHTTP2(t *testing.T) {
 	require.Equal(t, 1, target.Conns(), "its place on the connection is free again")
 }
 
-// TestWhatARedirectAsksForIsBoundByWhatTheTimeHasBecome has a redirect come when the time of the first request is over. Of what does not leave
-// then, it is not said that nothing was sent.
+// TestWhatARedirectAsksForIsBoundByWhatTheTimeHasBecome has a redirect come when the time of the
+// first request is over. Of what does not leave then, it is not said that nothing was sent.
 func TestWhatARedirectAsksForIsBoundByWhatTheTimeHasBecome(t *testing.T) {
 	t.Parallel()
 	for name, line := range protocols(t) {

@@ -77,8 +77,8 @@ func TestSlowButSteadyBodiesAreRead(t *testing.T) {
 	require.Len(t, response.Body, 20)
 }
 
-// TestInterimAnswersAreNoAnswer: a target that says at once that it is at work may be at work for longer than a header may take, and the
-// time is its own.
+// TestInterimAnswersAreNoAnswer: a target that says at once that it is at work may be at work for
+// longer than a header may take, and the time is its own.
 func TestInterimAnswersAreNoAnswer(t *testing.T) {
 	t.Parallel()
 	const work = time.Second
@@ -110,7 +110,8 @@ func TestHeaderFieldsAreCounted(t *testing.T) {
 	require.Contains(t, e.Error(), "more than 512 header fields")
 }
 
-// TestCompressedBodiesAreBounded sends what goes in without coming out, and what comes out without going in.
+// TestCompressedBodiesAreBounded sends what goes in without coming out, and what comes out without
+// going in.
 func TestCompressedBodiesAreBounded(t *testing.T) {
 	t.Parallel()
 	var nothing bytes.Buffer
@@ -197,7 +198,8 @@ func TestCallToAFullHostIsReportedAsUnsent(t *testing.T) {
 	<-first
 }
 
-// TestNothingHostileReachesLogs puts escape sequences, line breaks and text that turns its direction wherever a target can.
+// TestNothingHostileReachesLogs puts escape sequences, line breaks and text that turns its
+// direction wherever a target can.
 func TestNothingHostileReachesLogs(t *testing.T) {
 	t.Parallel()
 	const bad = "\x1b[31m\u202eevil\u2066"

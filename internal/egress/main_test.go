@@ -21,17 +21,19 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	log.SetOutput(io.Discard) // The transport writes about hostile targets; programs route that to their own log.
+	// The transport writes about hostile targets; programs route that to their own log.
+	log.SetOutput(io.Discard)
 	goleak.VerifyTestMain(m)
 }
 
-// loopback permits the one address on which test targets listen; 127.0.0.2 and all others stay refused.
+// loopback permits the one address on which test targets listen; 127.0.0.2 and all others stay
+// refused.
 func loopback() []netip.Prefix {
 	return []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 }
 
-// silent is an address on which nobody listens, whatever the port. A port of 127.0.0.1 that was free a moment ago may be that of another
-// test's target by now.
+// silent is an address on which nobody listens, whatever the port. A port of 127.0.0.1 that was
+// free a moment ago may be that of another test's target by now.
 func silent() netip.Prefix { return netip.MustParsePrefix("127.0.0.7/32") }
 
 // setup returns a client that may call test targets, closed when the test ends.
@@ -103,7 +105,8 @@ func (p *place) Release() {
 	}
 }
 
-// awaitWaiting waits until of so many calls to one host as many as may have arrived there and all others wait.
+// awaitWaiting waits until of so many calls to one host as many as may have arrived there and all
+// others wait.
 func awaitWaiting(t *testing.T, p *places, arrived *atomic.Int64, may, calls int) {
 	t.Helper()
 	waittest.Until(t, func() bool { return int(arrived.Load()) == may && int(p.waiting.Load()) == calls-may })

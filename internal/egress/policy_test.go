@@ -18,7 +18,8 @@ func prefixes(texts ...string) []netip.Prefix {
 	return list
 }
 
-// edge is a denied range with the addresses just outside of it and whether those may be called. Empty means that there is none.
+// edge is a denied range with the addresses just outside of it and whether those may be called.
+// Empty means that there is none.
 type edge struct {
 	first, last   string
 	before, after string
@@ -142,8 +143,8 @@ func TestMetadataStaysRefusedInEveryForm(t *testing.T) {
 	}
 }
 
-// TestTunnelsOpenNoPrivateAddress: where the operator allows a form that carries another address, that one is judged too. ISATAP looks like
-// any other public address.
+// TestTunnelsOpenNoPrivateAddress: where the operator allows a form that carries another address,
+// that one is judged too. ISATAP looks like any other public address.
 func TestTunnelsOpenNoPrivateAddress(t *testing.T) {
 	t.Parallel()
 	usual := NewPolicy(Rules{})

@@ -142,7 +142,8 @@ func TestDenialsAreCountedByTheirRule(t *testing.T) {
 	require.Equal(t, len(denials()), testutil.CollectAndCount(registry, "rubato_egress_denied_total"))
 }
 
-// TestRefusalsTellNothing compares what callers learn of addresses of which one has a listener and the others do not exist.
+// TestRefusalsTellNothing compares what callers learn of addresses of which one has a listener and
+// the others do not exist.
 func TestRefusalsTellNothing(t *testing.T) {
 	t.Parallel()
 	listening := egresstest.StartAt(t, "127.0.0.2:0", egresstest.Answer(closing))

@@ -15,10 +15,12 @@ const (
 	protocolH2 = "h2"       // ALPN
 	protocolH1 = "http/1.1" // ALPN
 
-	knownOrigins   = 4096             // number of origins beyond which those without a session are forgotten
-	streamWindow   = 64 << 10         // buffered bytes of one answer
-	sessionWindow  = 1 << 20          // buffered bytes of all answers on one connection
-	maxBarren      = 3                // connections per call to a target that accepts no stream on them
+	// number of origins beyond which those without a session are forgotten
+	knownOrigins  = 4096
+	streamWindow  = 64 << 10 // buffered bytes of one answer
+	sessionWindow = 1 << 20  // buffered bytes of all answers on one connection
+	// connections per call to a target that accepts no stream on them
+	maxBarren      = 3
 	stuckWriteTime = 10 * time.Second // a connection that accepts no byte for so long is closed
 )
 

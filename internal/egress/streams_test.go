@@ -26,7 +26,8 @@ func secured(t *testing.T, cfg Config) (*tls.Config, *Client) {
 	return serving(certificate), client
 }
 
-// ways are how a target may end a request over HTTP/2 that it has or has not read, with the reason that a user is told.
+// ways are how a target may end a request over HTTP/2 that it has or has not read, with the reason
+// that a user is told.
 func ways() map[string]struct {
 	end    func(c *egresstest.H2Conn, stream uint32)
 	reason Reason
@@ -67,7 +68,8 @@ func ways() map[string]struct {
 
 func TestExactlyOneRequestOverHTTP2(t *testing.T) {
 	t.Parallel()
-	var broken atomic.Bool // One failure says enough: each of the others might wait for its timeout.
+	// One failure says enough: each of the others might wait for its timeout.
+	var broken atomic.Bool
 	for way, lost := range ways() {
 		for name, shape := range shapes() {
 			for kept := range 2 {
@@ -104,8 +106,8 @@ func TestExactlyOneRequestOverHTTP2(t *testing.T) {
 	}
 }
 
-// TestConnectionDiesAtEveryMoment closes a kept connection after each number of bytes that the target may have read, and counts what
-// reached its handlers.
+// TestConnectionDiesAtEveryMoment closes a kept connection after each number of bytes that the
+// target may have read, and counts what reached its handlers.
 func TestConnectionDiesAtEveryMoment(t *testing.T) {
 	t.Parallel()
 	for _, protocol := range []string{"h2", "http/1.1"} {
@@ -125,7 +127,8 @@ func TestConnectionDiesAtEveryMoment(t *testing.T) {
 	}
 }
 
-// dieAfter makes one call whose connection is cut after some bytes. It reports whether an answer came.
+// dieAfter makes one call whose connection is cut after some bytes. It reports whether an answer
+// came.
 func dieAfter(t *testing.T, protocol, method string, after int) bool {
 	t.Helper()
 	server, client := secured(t, Config{})
@@ -316,8 +319,8 @@ func TestSeatsHoldOverHTTP2(t *testing.T) {
 	require.EqualValues(t, 3, most.Load())
 }
 
-// TestHTTP2SessionsThatAreKeptAreBounded calls many targets once: the sessions with those that were not called for the longest end, and the
-// one with a request under way does not.
+// TestHTTP2SessionsThatAreKeptAreBounded calls many targets once: the sessions with those that were
+// not called for the longest end, and the one with a request under way does not.
 func TestHTTP2SessionsThatAreKeptAreBounded(t *testing.T) {
 	t.Parallel()
 	const limit = 16

@@ -26,7 +26,8 @@ func post(url string, body []byte) Request {
 	return r
 }
 
-// TestAnAnswerMayComeBeforeTheEndOfALongRequest: a target that takes no more of a body says so, and does not read on.
+// TestAnAnswerMayComeBeforeTheEndOfALongRequest: a target that takes no more of a body says so, and
+// does not read on.
 func TestAnAnswerMayComeBeforeTheEndOfALongRequest(t *testing.T) {
 	t.Parallel()
 	answered := make(chan struct{})
@@ -76,7 +77,8 @@ func TestWhoGivesUpALongRequestEndsIt(t *testing.T) {
 	require.True(t, e.Sent)
 }
 
-// TestWhoGaveUpSendsNothing: neither on a fresh connection nor on a kept one, which is not used for it.
+// TestWhoGaveUpSendsNothing: neither on a fresh connection nor on a kept one, which is not used for
+// it.
 func TestWhoGaveUpSendsNothing(t *testing.T) {
 	t.Parallel()
 	target := egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))
@@ -95,7 +97,8 @@ func TestWhoGaveUpSendsNothing(t *testing.T) {
 	}
 }
 
-// TestWhatFollowsAnAnswerIsNoAnswer: with the answer, in the same piece or later, comes another one that nobody asked for.
+// TestWhatFollowsAnAnswerIsNoAnswer: with the answer, in the same piece or later, comes another one
+// that nobody asked for.
 func TestWhatFollowsAnAnswerIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	for name, apart := range map[string]bool{"InOnePiece": false, "Later": true} {
@@ -131,7 +134,8 @@ func TestWhatFollowsAnAnswerIsNoAnswer(t *testing.T) {
 	}
 }
 
-// TestAConnectionIsNotKeptAfterAnAnswerThatIsNone: whoever switches protocols does not speak HTTP any more.
+// TestAConnectionIsNotKeptAfterAnAnswerThatIsNone: whoever switches protocols does not speak HTTP
+// any more.
 func TestAConnectionIsNotKeptAfterAnAnswerThatIsNone(t *testing.T) {
 	t.Parallel()
 	for _, status := range []string{"101 Switching Protocols", "099 Nothing"} {
@@ -161,7 +165,8 @@ func (d *deaf) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestATargetThatTakesNoMoreMaySayWhy: what it said is read where a part of the request had left, and is not waited for for long.
+// TestATargetThatTakesNoMoreMaySayWhy: what it said is read where a part of the request had left,
+// and is not waited for for long.
 func TestATargetThatTakesNoMoreMaySayWhy(t *testing.T) {
 	t.Parallel()
 	refusal := egresstest.Status("431 Request Header Fields Too Large", "no")
@@ -204,7 +209,8 @@ func TestATargetThatTakesNoMoreMaySayWhy(t *testing.T) {
 	}
 }
 
-// TestWhatWasGivenUpIsNotKept: the context ends when all of the answer is there, and its body is not read yet.
+// TestWhatWasGivenUpIsNotKept: the context ends when all of the answer is there, and its body is
+// not read yet.
 func TestWhatWasGivenUpIsNotKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,7 +16,8 @@ const (
 
 // Violation is a broken rule: a stable code, and a message with the right form.
 type Violation struct {
-	Code    string // url_invalid, url_scheme, url_userinfo, url_port, url_forbidden, header_invalid, ...
+	// url_invalid, url_scheme, url_userinfo, url_port, url_forbidden, header_invalid, ...
+	Code    string
 	Message string // completes a sentence that begins with the field name
 }
 

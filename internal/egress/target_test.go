@@ -108,7 +108,8 @@ func badURLs() map[string]string {
 	}
 }
 
-// oddURLs are more of them, in forms of addresses, ports, names and schemes that parsers disagree about.
+// oddURLs are more of them, in forms of addresses, ports, names and schemes that parsers disagree
+// about.
 func oddURLs() map[string]string {
 	return map[string]string{
 		"http://[::ffff:7f00:1]/":                "url_forbidden",

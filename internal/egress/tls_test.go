@@ -83,8 +83,8 @@ func TestTLSSessionsAreVerified(t *testing.T) {
 	}
 }
 
-// TestTargetsThatRefuseTheClientAreNamed: in TLS 1.3 a target judges the certificate of the client when the client takes the session for
-// complete, and may have written its request.
+// TestTargetsThatRefuseTheClientAreNamed: in TLS 1.3 a target judges the certificate of the client
+// when the client takes the session for complete, and may have written its request.
 func TestTargetsThatRefuseTheClientAreNamed(t *testing.T) {
 	t.Parallel()
 	certificate, roots := certify(t, "127.0.0.1", time.Now().Add(time.Hour))
@@ -122,8 +122,8 @@ func TestTargetsWithoutTLS(t *testing.T) {
 	require.Positive(t, e.Phases.TLS)
 }
 
-// TestConnectionsThatEndInTheHandshakeAreNoConnections: a balancer whose servers are being replaced takes connections and drops them, which
-// is worth another attempt.
+// TestConnectionsThatEndInTheHandshakeAreNoConnections: a balancer whose servers are being replaced
+// takes connections and drops them, which is worth another attempt.
 func TestConnectionsThatEndInTheHandshakeAreNoConnections(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]egresstest.Script{

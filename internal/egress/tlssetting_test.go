@@ -49,7 +49,8 @@ func TestEndpointsTrustAuthoritiesOfTheirOwn(t *testing.T) {
 				require.NoError(t, err)
 			}
 			require.Equal(t, 1, target.Conns())
-			for _, setting := range []*TLS{nil, {}, {CACertificates: otherCA}} { // None of them may use the connection that is there.
+			// None of them may use the connection that is there.
+			for _, setting := range []*TLS{nil, {}, {CACertificates: otherCA}} {
 				request.TLS = setting
 				e, _ := fails(t, client, request)
 				require.Equal(t, TLSError, e.Reason)
@@ -59,7 +60,8 @@ func TestEndpointsTrustAuthoritiesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestClientCertificateIsNotShownToOtherHosts: the host that it was given for redirects to one that would like to see it, and back.
+// TestClientCertificateIsNotShownToOtherHosts: the host that it was given for redirects to one that
+// would like to see it, and back.
 func TestClientCertificateIsNotShownToOtherHosts(t *testing.T) {
 	t.Parallel()
 	certificate, _ := certify(t, "127.0.0.1", time.Now().Add(time.Hour))
@@ -168,7 +170,8 @@ func TestWiresAreBounded(t *testing.T) {
 	require.Len(t, w.byKey, 3)
 }
 
-// TestEvictedWiresKeepNothing has a call that connects after its wire was evicted: it waited for a place at the host.
+// TestEvictedWiresKeepNothing has a call that connects after its wire was evicted: it waited for a
+// place at the host.
 func TestEvictedWiresKeepNothing(t *testing.T) {
 	t.Parallel()
 	arrived, answer, closed := make(chan struct{}, 2), make(chan struct{}, 2), make(chan struct{}, 2)

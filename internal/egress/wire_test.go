@@ -51,8 +51,8 @@ func TestExactlyOneRequestIsOnTheWire(t *testing.T) {
 	}
 }
 
-// loseOne makes kept good calls and one that target cuts off. All of them must have used one connection: a repetition would
-// have needed a second.
+// loseOne makes kept good calls and one that target cuts off. All of them must have used one
+// connection: a repetition would have needed a second.
 func loseOne(t *testing.T, target *egresstest.Target, shape Request, kept int) {
 	t.Helper()
 	client := setup(t)
@@ -86,7 +86,8 @@ func TestRequestThatNeverLeftGoesOutOnAFreshConnection(t *testing.T) {
 	}
 }
 
-// blockIdleConnection leaves a connection to url in the pool that takes no byte any more, as if the target had just reset it.
+// blockIdleConnection leaves a connection to url in the pool that takes no byte any more, as if the
+// target had just reset it.
 func blockIdleConnection(t *testing.T, client *Client, url string) {
 	t.Helper()
 	first, err := client.admit(client.usual.policy, get(url))
@@ -108,7 +109,8 @@ func TestConnectionClosedWhileIdleCostsNothing(t *testing.T) {
 		request := get(target.URL())
 		request.Meta = http.Header{"Rubato-Run-Id": {fmt.Sprint("run", i)}}
 		_, err := client.Do(t.Context(), request)
-		if err != nil { // the close may cross the request on its way; that is honest, and not repeated
+		// the close may cross the request on its way; that is honest, and not repeated
+		if err != nil {
 			var e *Error
 			require.ErrorAs(t, err, &e)
 			require.Equal(t, ConnectionLost, e.Reason)

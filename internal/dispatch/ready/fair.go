@@ -6,8 +6,8 @@ import (
 )
 
 // fairQueue holds due items. It is round-robin across tenants, and bounds the slots of each tenant
-// and the requests in flight to each host. An item whose host is full waits at the host, so that it
-// holds no slot meanwhile. The lock of hosts guards it.
+// and the requests in flight to each host. If the host of an item is full, the item waits there, so
+// that it holds no slot meanwhile. The lock of hosts guards it.
 type fairQueue struct {
 	hosts   *Hosts
 	changed chan struct{} // signals that an item may start; see Queue.Changed
@@ -81,8 +81,9 @@ func (q *fairQueue) take(most int, now time.Time) []*Item {
 	return batch
 }
 
-// pop removes the first item of a tenant whose host has a free place, and takes a slot and the place
-// for it. The items before it wait at their hosts from now on. It returns nil if there is none.
+// pop removes the first item of a tenant that finds a free place at its host, and takes a slot and
+// the place for it. The items before it wait at their hosts from now on. It returns nil if there is
+// none.
 func (q *fairQueue) pop(t *tenantQueue, now time.Time) *Item {
 	for {
 		i := t.resumed.pop()
@@ -108,8 +109,8 @@ func (q *fairQueue) pop(t *tenantQueue, now time.Time) *Item {
 	}
 }
 
-// passBlocked avoids head-of-line blocking at hosts: the resumed items of a tenant that gets no slot
-// would keep free places idle. Callers and items of other tenants that wait there go first. It
+// passBlocked avoids head-of-line blocking at hosts: the resumed items of a tenant that gets no
+// slot would keep free places idle. Callers and items of other tenants that wait there go first. It
 // reports whether an item of another tenant did.
 func (q *fairQueue) passBlocked(t *tenantQueue, now time.Time) (passed bool) {
 	for range t.resumed.size() {
@@ -129,8 +130,8 @@ func (q *fairQueue) passBlocked(t *tenantQueue, now time.Time) (passed bool) {
 	return passed
 }
 
-// nextAt removes the next item at a host whose tenant may take a slot, and returns nil if there is
-// none. Callers before it are admitted.
+// nextAt removes the next item at a host of a tenant that may take a slot, and returns nil if there
+// is none. Callers before it are admitted.
 func (q *fairQueue) nextAt(name string, at *host, now time.Time) *Item {
 	for {
 		c, i := at.waiting.pop(func(tenant [16]byte, isCaller bool) bool {

@@ -123,8 +123,8 @@ func TestTenantLeavesPlacesAtAHostToOthers(t *testing.T) {
 	require.Equal(t, map[byte]int{2: 1}, counts(q.take(start, 500, 1000)), "the first waited before, and has more than its share")
 }
 
-// TestStarvedTenantDoesNotBlockAHost lets a place come free for a tenant that gets no slot, while an
-// item of another tenant waits there that would get one.
+// TestStarvedTenantDoesNotBlockAHost lets a place come free for a tenant that gets no slot, while
+// an item of another tenant waits there that would get one.
 func TestStarvedTenantDoesNotBlockAHost(t *testing.T) {
 	t.Parallel()
 	q := setup(1)
@@ -360,8 +360,8 @@ func TestQueueAndCallersShareTheBoundOfAHost(t *testing.T) {
 	})
 }
 
-// TestTenantsTakeTurnsBetweenCallersAndItems has callers of one tenant and items of another at a host
-// with one place.
+// TestTenantsTakeTurnsBetweenCallersAndItems has callers of one tenant and items of another at a
+// host with one place.
 func TestTenantsTakeTurnsBetweenCallersAndItems(t *testing.T) {
 	t.Parallel()
 	h := NewHosts(1)
@@ -385,8 +385,8 @@ func TestTenantsTakeTurnsBetweenCallersAndItems(t *testing.T) {
 	require.Equal(t, "h", callers[3].place.host)
 }
 
-// TestCallersGoAheadOfItemsWithoutASlot frees the place of a host for an item while no slot is free.
-// A caller that waits behind the item needs none.
+// TestCallersGoAheadOfItemsWithoutASlot frees the place of a host for an item while no slot is
+// free. A caller that waits behind the item needs none.
 func TestCallersGoAheadOfItemsWithoutASlot(t *testing.T) {
 	t.Parallel()
 	h := NewHosts(1)

@@ -7,7 +7,8 @@ type fifo struct {
 }
 
 func (f *fifo) push(i *Item) {
-	// Compact before growing, because a queue that never runs empty would otherwise grow without bound.
+	// Compact before growing, because a queue that never runs empty would otherwise grow without
+	// bound.
 	if len(f.list) == cap(f.list) && f.head > len(f.list)/2 {
 		n := copy(f.list, f.list[f.head:])
 		clear(f.list[n:])

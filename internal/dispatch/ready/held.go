@@ -2,8 +2,8 @@ package ready
 
 import "fmt"
 
-// Held lists what is held, in words: slots of tenants and places at hosts. It is empty once all runs
-// and calls have ended, and serves tests and diagnosis.
+// Held describes the held slots of tenants and places at hosts. It is empty after all runs and
+// calls have ended. It serves tests and diagnosis.
 func (q *Queue[E]) Held() (held []string) {
 	defer q.lock()()
 	for tenant, t := range q.fair.tenants {

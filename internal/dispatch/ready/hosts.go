@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// shareFactor bounds the part of a resource that one tenant may hold: at most 31 times as much as is
-// free. One tenant alone gets 31 of 32 slots and two get 31 of 63 each. A third tenant therefore finds
-// a free slot, even beside tenants whose targets hang. The same rule bounds the requests in flight to
-// one host.
+// shareFactor bounds the part of a resource that one tenant may hold: at most 31 times as much as
+// is free. One tenant alone gets 31 of 32 slots and two get 31 of 63 each. A third tenant therefore
+// finds a free slot, even beside tenants with targets that hang. The same rule bounds the requests
+// in flight to one host.
 const shareFactor = 31
 
-// maxUnused is the number of tenants or hosts from which on unused ones are dropped. Until then they
-// are kept, because allocating them again costs more than their memory.
+// maxUnused is the number of tenants or hosts from which on unused ones are dropped. Until then
+// they are kept, because allocating them again costs more than their memory.
 const maxUnused = 256
 
 // Hosts bounds the requests in flight to each host and port. All requests of a process share one,
@@ -21,8 +21,8 @@ const maxUnused = 256
 type Hosts struct {
 	limit int // zero: no bound
 
-	// mu also guards every Queue over these hosts, because a place that comes free must go to the next
-	// waiter in one step, be it an item of a queue or a caller.
+	// mu also guards every Queue over these hosts, because a place that comes free must go to the
+	// next waiter in one step, be it an item of a queue or a caller.
 	mu     sync.Mutex
 	byName map[string]*host
 }
@@ -49,9 +49,9 @@ type Place struct {
 	host   string // where it is held; empty: nowhere
 }
 
-// Move takes a place at a host, whose name is not empty, and waits for it until ctx ends. It first gives back the place that
-// is held at another host: holding one place while waiting for another could deadlock. If it is held
-// at this host already, Move does nothing.
+// Move takes a place at a host, and waits for it until ctx ends. The name must not be empty. Move
+// first gives back the place that is held at another host, because holding one place while waiting
+// for another could deadlock. If it is held at this host already, Move does nothing.
 func (p *Place) Move(ctx context.Context, name string) error {
 	if p.hosts.limit <= 0 || name == p.host {
 		return nil
@@ -83,7 +83,8 @@ func (p *Place) ask(name string) *caller {
 	return c
 }
 
-// giveUp ends the wait of a caller. If it was admitted meanwhile, the place goes to the next waiter.
+// giveUp ends the wait of a caller. If it was admitted meanwhile, the place goes to the next
+// waiter.
 func (p *Place) giveUp(name string, c *caller) {
 	p.hosts.mu.Lock()
 	defer p.hosts.mu.Unlock()
@@ -126,13 +127,15 @@ func (p *Place) take(name string, at *host, now time.Time) {
 	at.moved = now
 }
 
-// mayCall reports whether a tenant may have one more request in flight to a host. The caller holds mu.
+// mayCall reports whether a tenant may have one more request in flight to a host. The caller holds
+// mu.
 func (h *Hosts) mayCall(at *host, tenant [16]byte) bool {
 	return at.byTenant[tenant] < shareFactor*(h.limit-at.inFlight)
 }
 
 // admit gives free places to waiting callers, round-robin across tenants. If it is the turn of an
-// item, the item returns to its queue, and takes the place when it gets a slot. The caller holds mu.
+// item, the item returns to its queue, and takes the place when it gets a slot. The caller holds
+// mu.
 func (h *Hosts) admit(name string, at *host, now time.Time) {
 	for {
 		c, i := at.waiting.pop(func(tenant [16]byte, _ bool) bool { return h.mayCall(at, tenant) })

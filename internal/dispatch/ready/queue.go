@@ -3,8 +3,8 @@
 // A [Queue] holds items until their due time, and then until a slot of the process and a place at
 // their host are free. It is round-robin across tenants. [Hosts] bounds the requests in flight to
 // each host, be they of items or of calls beside the queue. One tenant may hold at most 31 times as
-// many slots, and places at a host, as are free, so that a tenant whose targets hang leaves some to
-// the others.
+// many slots, and places at a host, as are free, so that a tenant with targets that hang leaves
+// some to the others.
 package ready
 
 import (
@@ -34,8 +34,8 @@ type Entry interface{ item() *Item }
 
 func (i *Item) item() *Item { return i }
 
-// Place returns the place of an item that was taken, or nil if its queue has no bound for hosts. The
-// place belongs to the goroutine that took the item.
+// Place returns the place of an item that was taken, or nil if its queue has no bound for hosts.
+// The place belongs to the goroutine that took the item.
 func (i *Item) Place() *Place {
 	if i.queue == nil || i.queue.hosts.limit <= 0 {
 		return nil
@@ -56,7 +56,8 @@ type Queue[E Entry] struct {
 	fair  fairQueue
 }
 
-// NewQueue returns an empty queue without slots. Hosts bounds the requests to each host; nil is no bound.
+// NewQueue returns an empty queue without slots. Hosts bounds the requests to each host; nil is no
+// bound.
 func NewQueue[E Entry](hosts *Hosts) *Queue[E] {
 	if hosts == nil {
 		hosts = NewHosts(0)
@@ -159,8 +160,8 @@ func (q *Queue[E]) Slots() int { return int(q.fair.slots.Load()) }
 // Busy returns the number of slots that are taken.
 func (q *Queue[E]) Busy() int { return int(q.fair.busy.Load()) }
 
-// Next returns the due time of the first item that is not due yet, and false if there is none. Items
-// that wait for a slot or a host do not count: Changed signals when they may start.
+// Next returns the due time of the first item that is not due yet, and false if there is none.
+// Items that wait for a slot or a host do not count: Changed signals when they may start.
 func (q *Queue[E]) Next() (time.Time, bool) {
 	defer q.lock()()
 	if len(q.later) == 0 {
@@ -169,8 +170,8 @@ func (q *Queue[E]) Next() (time.Time, bool) {
 	return q.later[0].PlannedAt, true
 }
 
-// Overloaded reports whether a due item has waited for a slot for longer than patience. now is on the
-// database's clock.
+// Overloaded reports whether a due item has waited for a slot for longer than patience. now is on
+// the database's clock.
 func (q *Queue[E]) Overloaded(now time.Time, patience time.Duration) bool {
 	defer q.lock()()
 	clock := time.Now()
@@ -180,8 +181,8 @@ func (q *Queue[E]) Overloaded(now time.Time, patience time.Duration) bool {
 	return q.fair.waited(clock) > patience || q.fair.starved(patience, clock)
 }
 
-// Wanted returns those of the tenants whose further items would start soon: at most half of room of
-// their items wait, the first of them for no longer than patience.
+// Wanted returns those of the tenants that lack items: further items would start soon, because at
+// most half of room of their items wait, the first of them for no longer than patience.
 func (q *Queue[E]) Wanted(tenants [][16]byte, room int, patience time.Duration) [][16]byte {
 	defer q.lock()()
 	now := time.Now()
@@ -206,7 +207,7 @@ func (q *Queue[E]) WaitingForSlot(now time.Time) int {
 	return q.fair.size - q.fair.atHosts
 }
 
-// WaitingForHost returns the number of due items whose host is full.
+// WaitingForHost returns the number of due items that wait at a full host.
 func (q *Queue[E]) WaitingForHost() int {
 	defer q.lock()()
 	return q.fair.atHosts

@@ -83,7 +83,8 @@ func TestQueueSignalsAdditionsOnce(t *testing.T) {
 	require.Len(t, q.Changed(), 1)
 }
 
-// TestQueueKeepsNoReferenceToTakenItems reads the memory behind the lists: a pointer left there would live as long as the queue.
+// TestQueueKeepsNoReferenceToTakenItems reads the memory behind the lists: a pointer left there
+// would live as long as the queue.
 func TestQueueKeepsNoReferenceToTakenItems(t *testing.T) {
 	t.Parallel()
 	q := setup(0)

@@ -10,8 +10,8 @@ type tenantQueue struct {
 	due     fifo
 	busy    int  // slots held
 	queued  bool // the tenant is in fairQueue.turns
-	// starvedSince is since when the tenant has wanted a slot without getting one or giving one back.
-	// It is zero if the tenant is not starved.
+	// starvedSince is since when the tenant has wanted a slot without getting one or giving one
+	// back. It is zero if the tenant is not starved.
 	starvedSince time.Time
 }
 

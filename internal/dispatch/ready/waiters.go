@@ -3,7 +3,7 @@ package ready
 import "slices"
 
 // caller is a request that waits for a place at a host outside of a queue: a hop of a redirect, a
-// run whose template names the host, a request for an access token, a test or a notice.
+// run with a template in its host, a request for an access token, a test or a notice.
 type caller struct {
 	place    *Place
 	admitted chan struct{} // closed when the place is granted
@@ -11,7 +11,8 @@ type caller struct {
 
 // waiters are the callers and items that wait for a place at one host. They are round-robin across
 // tenants, so that a tenant with hundreds of items cannot delay a tenant with one. Within a tenant,
-// callers precede items, because their timeouts run and most of them hold a slot. Its zero value is empty.
+// callers precede items, because their timeouts run and most of them hold a slot. Its zero value is
+// empty.
 type waiters struct {
 	tenants map[[16]byte]*tenantWaiters
 	// turns is the round-robin order of the tenants that have a waiter, the next one first.
