@@ -74,7 +74,7 @@ type Request struct {
 	// it claims no row, because the claimer has given up. Zero: no deadline.
 	Until time.Time
 	// From is the low-water mark on due_at at which the index scan starts, in database time. Shares
-	// ignore it. Zero: the scan starts at the low end of the index. See Floor.
+	// ignore it. Zero: the scan starts at the low end of the index. See LowWaterMark.
 	From time.Time
 	// Tenants restricts the claim to the oldest endpoints of each of these tenants. nil: the oldest
 	// endpoints of all tenants.

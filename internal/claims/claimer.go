@@ -51,10 +51,10 @@ type Claimer struct {
 	more atomic.Bool
 	// reach is the horizon of the last claim, a [time.Duration].
 	reach atomic.Int64
-	// The goroutine of Run owns crowd, heard and floor, so that they need no lock.
-	crowd crowd
-	heard heard
-	floor Floor
+	// The goroutine of Run owns fairShare, clock and lowWater, so that they need no lock.
+	fairShare fairShare
+	clock     clockSample
+	lowWater  LowWaterMark
 }
 
 // NewClaimer returns a claimer. It does nothing until Run.
@@ -104,7 +104,7 @@ func (c *Claimer) pause(ctx context.Context) {
 	defer poll.Stop()
 	// look stays nil if no endpoint was left behind, so that an idle worker sleeps.
 	var look <-chan time.Time
-	if c.crowd.left {
+	if c.fairShare.left {
 		ticker := time.NewTicker(lookPeriod)
 		defer ticker.Stop()
 		look = ticker.C
@@ -120,7 +120,7 @@ func (c *Claimer) pause(ctx context.Context) {
 				return
 			}
 		case <-c.wake:
-			if c.room(1) || c.crowd.left && c.more.Load() && c.wanted(ctx) {
+			if c.room(1) || c.fairShare.left && c.more.Load() && c.wanted(ctx) {
 				return
 			}
 			// Without room the wake-up stays pending, so that Refill leads to a claim.
@@ -145,15 +145,15 @@ func (c *Claimer) room(least int) bool {
 	return limit >= max(1, least)
 }
 
-// heard is the last sample of the database's clock. The goroutine of Claimer.Run owns it.
-type heard struct {
+// clockSample is the last sample of the database's clock. The goroutine of Claimer.Run owns it.
+type clockSample struct {
 	now  time.Time // zero: no claim has returned yet
 	sent time.Time // when the statement was sent
 }
 
 // at returns an estimate of the database's time at an instant of this process. It may be ahead by
 // one round trip, but never behind. It is zero without a sample.
-func (h heard) at(instant time.Time) time.Time {
+func (h clockSample) at(instant time.Time) time.Time {
 	if h.now.IsZero() {
 		return time.Time{}
 	}
@@ -177,20 +177,20 @@ func (c *Claimer) claimOnce(ctx context.Context) (limit int, err error) {
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastClaim, cancel) })()
 	ctx = limited
 
-	r := Request{Worker: c.cfg.Worker, Limit: limit, Horizon: horizon, LockTTL: c.cfg.Rules.LockTTL, Until: c.heard.at(givenUp)}
-	if c.crowd.left || limit == 0 {
+	r := Request{Worker: c.cfg.Worker, Limit: limit, Horizon: horizon, LockTTL: c.cfg.Rules.LockTTL, Until: c.clock.at(givenUp)}
+	if c.fairShare.left || limit == 0 {
 		if err := c.share(ctx, &r); err != nil {
 			return limit, err
 		}
 	}
-	c.floor.Begin(&r)
+	c.lowWater.Begin(&r)
 	sent := time.Now()
 	list, now, err := c.cfg.Store.ClaimDue(ctx, r)
-	c.floor.Ended(r, list, now, sent)
+	c.lowWater.Ended(r, list, now, sent)
 	if err != nil {
 		return limit, fmt.Errorf("claiming up to %d due endpoints: %w", r.Limit, err)
 	}
-	c.heard = heard{now: now, sent: sent}
+	c.clock = clockSample{now: now, sent: sent}
 	c.reach.Store(int64(r.Horizon))
 	c.cfg.Metrics.claimed(r, list, time.Since(sent))
 	// This precedes Take, because the taker may call Refill once it has the claims.

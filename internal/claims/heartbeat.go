@@ -24,7 +24,7 @@ type Heartbeater struct {
 	ttl     time.Duration
 	logger  *slog.Logger
 	metrics *Metrics
-	pulse   *Pulse
+	gate    *HeartbeatGate
 	loops   *loop.Runner
 
 	// mu guards the map and the end of each Lock in it.
@@ -40,14 +40,14 @@ func NewHeartbeater(
 	worker [16]byte, store Store, ttl time.Duration, logger *slog.Logger, metrics *Metrics, loops *loop.Runner,
 ) *Heartbeater {
 	return &Heartbeater{
-		worker: worker, store: store, ttl: ttl, logger: logger, metrics: metrics, pulse: NewPulse(logger), loops: loops,
+		worker: worker, store: store, ttl: ttl, logger: logger, metrics: metrics, gate: NewHeartbeatGate(logger), loops: loops,
 		locks: map[[16]byte]*Lock{}, some: make(chan struct{}, 1),
 	}
 }
 
-// Pulse returns the health gate of the worker. The worker's other heartbeats report their results
+// Gate returns the heartbeat gate of the worker. The worker's other heartbeats report their results
 // to it, too.
-func (h *Heartbeater) Pulse() *Pulse { return h.pulse }
+func (h *Heartbeater) Gate() *HeartbeatGate { return h.gate }
 
 // Hold starts to extend a lock. The heartbeater owns the lock from now on.
 func (h *Heartbeater) Hold(l *Lock) {
@@ -109,7 +109,7 @@ func (h *Heartbeater) Run(ctx context.Context) {
 		case err := <-beats:
 			next := period
 			if err == nil || ctx.Err() == nil {
-				h.pulse.Beat(SignOfRuns, err)
+				h.gate.Beat(RunHeartbeat, err)
 			}
 			if err != nil && ctx.Err() == nil {
 				h.logger.Warn("heartbeat failed; trying again in a second", "error", err)

@@ -19,7 +19,7 @@ const largeAnswer = 64 << 10
 // outcome classifies an exchange and hides the secrets of the run, because a target may echo its
 // request. It works within a budget, and waits for the judging semaphore until ctx ends. broken is
 // the index of the success rule that the answer breaks, or -1.
-func (c *calls) outcome(ctx context.Context, u unlocked, t *Target, x exchange) (o runs.Outcome, broken int) {
+func (c *calls) outcome(ctx context.Context, u runSecrets, t *Target, x exchange) (o runs.Outcome, broken int) {
 	x.budget = budget.New(ctx.Done())
 	if size := len(x.answer.Body) + len(x.answer.Tail); t.judges() || size > largeAnswer && len(u.values) > 0 {
 		release, err := c.judging.acquire(ctx, t.TenantID, size)
@@ -37,7 +37,7 @@ func (c *calls) outcome(ctx context.Context, u unlocked, t *Target, x exchange) 
 // classify is outcome without the final search for secrets; only outcome calls it. It judges the
 // original answer. It stores and quotes the masked answer, because the rest of a secret that was
 // partly redacted, or escaped in a quotation, is hard to find.
-func (u unlocked) classify(ctx context.Context, t *Target, x exchange) (o runs.Outcome, broken int) {
+func (u runSecrets) classify(ctx context.Context, t *Target, x exchange) (o runs.Outcome, broken int) {
 	answer := x.answer
 	o = runs.Outcome{
 		StatusCode:    answer.StatusCode,

@@ -47,7 +47,7 @@ func TestADrainLastsTheGraceAndAMomentForRecords(t *testing.T) {
 		go func() { ended <- w.Run(ctx) }()
 		synctest.Wait()
 		occupy(w, 1)
-		w.crew.run(func() {
+		w.pool.run(func() {
 			<-ctx.Done()
 			time.Sleep(grace)
 			w.results <- result{}
@@ -131,7 +131,7 @@ func TestADrainOfASilentDatabaseIsBounded(t *testing.T) {
 				synctest.Wait()
 				close(db.still)
 				occupy(w, 1)
-				w.crew.run(func() { w.results <- result{} })
+				w.pool.run(func() { w.results <- result{} })
 				w.queue.Put([]*waiting{newWaiting(claims.Claim{PlannedAt: time.Now()}, &Target{Spec: &endpoints.Spec{}}, time.Now())})
 				// The second start is under way, and the first one is in doubt.
 				time.Sleep(startWait + startRetry + time.Second)

@@ -81,7 +81,7 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 	// Judging ends with the execution, because the lock may last no longer.
 	judged, done := context.WithDeadline(ctx, sent.Add(b.target.Spec.MaxExecutionTime))
 	defer done()
-	outcome, _ = w.calls.outcome(judged, r.unlocked, b.target, exchange{answer: answer, err: err, at: now})
+	outcome, _ = w.calls.outcome(judged, r.runSecrets, b.target, exchange{answer: answer, err: err, at: now})
 	return outcome, true
 }
 

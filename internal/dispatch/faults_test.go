@@ -165,7 +165,8 @@ func TestAWorkerThatCannotRecordStopsAllTheSame(t *testing.T) {
 	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM live_runs"), "it is settled as lost by others")
 }
 
-// TestARunThatTheDatabaseRefusesHurtsNoOther has one run in a batch that cannot be recorded, for two reasons.
+// TestARunThatTheDatabaseRefusesHurtsNoOther has one run in a batch that cannot be recorded, for
+// two reasons.
 func TestARunThatTheDatabaseRefusesHurtsNoOther(t *testing.T) {
 	t.Parallel()
 	const count = 6
@@ -206,7 +207,8 @@ func TestARunThatTheDatabaseRefusesHurtsNoOther(t *testing.T) {
 	}
 }
 
-// TestARunThatIsRecordedWithoutItsAnswerWaitsForTheDatabase has the database go away between the two tries.
+// TestARunThatIsRecordedWithoutItsAnswerWaitsForTheDatabase has the database go away between the
+// two tries.
 func TestARunThatIsRecordedWithoutItsAnswerWaitsForTheDatabase(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -277,8 +279,8 @@ func TestAStartThatFailsSendsNothingAndIsTriedAgain(t *testing.T) {
 	require.Len(t, target.Requests(), 1)
 }
 
-// TestAStartWhoseCommitIsUnknownIsNotSent loses the reply of the first commit: the next start is refused, and the worker, which alone
-// knows that nothing was sent, ends the run at once.
+// TestAStartWhoseCommitIsUnknownIsNotSent loses the reply of the first commit: the next start is
+// refused, and the worker, which alone knows that nothing was sent, ends the run at once.
 func TestAStartWhoseCommitIsUnknownIsNotSent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -311,7 +313,8 @@ func TestAStartWhoseCommitIsUnknownIsNotSent(t *testing.T) {
 	require.True(t, state.Due.At.After(e.State.Due.At), "the next due time is planned")
 }
 
-// TestADrainingWorkerEndsWhatItNeverHeardOf loses the reply of a commit, and stops the worker before it can try again.
+// TestADrainingWorkerEndsWhatItNeverHeardOf loses the reply of a commit, and stops the worker
+// before it can try again.
 func TestADrainingWorkerEndsWhatItNeverHeardOf(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -330,7 +333,8 @@ func TestADrainingWorkerEndsWhatItNeverHeardOf(t *testing.T) {
 	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM runs WHERE status = 'skipped' AND reason_code = 'start_expired'"))
 }
 
-// TestAClaimIsKeptWhileItsTargetCannotBeRead has the database fail after the claim, for longer than one try.
+// TestAClaimIsKeptWhileItsTargetCannotBeRead has the database fail after the claim, for longer than
+// one try.
 func TestAClaimIsKeptWhileItsTargetCannotBeRead(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -362,7 +366,8 @@ func (f *failingRelease) Release(ctx context.Context, worker [16]byte, list []cl
 	return f.Store.Release(ctx, worker, list)
 }
 
-// TestAClaimIsGivenBackUntilItIsTaken has the database fail while a claim without a target is given back.
+// TestAClaimIsGivenBackUntilItIsTaken has the database fail while a claim without a target is given
+// back.
 func TestAClaimIsGivenBackUntilItIsTaken(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -383,7 +388,8 @@ func TestAClaimIsGivenBackUntilItIsTaken(t *testing.T) {
 	require.Equal(t, 3, query[int](t, b, "SELECT claim_token::int FROM runs"), "claimed, given back, and claimed again")
 }
 
-// TestAVersionRaisedByHandIsMended raises the version of an endpoint alone, past the API: it is neither lost nor claimed for ever.
+// TestAVersionRaisedByHandIsMended raises the version of an endpoint alone, past the API: it is
+// neither lost nor claimed for ever.
 func TestAVersionRaisedByHandIsMended(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -397,7 +403,8 @@ func TestAVersionRaisedByHandIsMended(t *testing.T) {
 	require.LessOrEqual(t, query[int](t, b, "SELECT claim_token::int FROM runs"), 4, "one claim that led to nothing, and one that ran")
 }
 
-// TestAStoppedProcessSendsNothingWhenItWakes puts more than a second between the commit of a start and its first byte.
+// TestAStoppedProcessSendsNothingWhenItWakes puts more than a second between the commit of a start
+// and its first byte.
 func TestAStoppedProcessSendsNothingWhenItWakes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -445,8 +452,9 @@ func (r *releasing) Release(ctx context.Context, worker [16]byte, list []claims.
 	return n, err
 }
 
-// TestWhatAFinishKeepsWhileTheWorkerDrainsIsReleased holds a finish that keeps a claim until the worker has given back the others. What it
-// kept is given back at once, not when the drain ends, which another request holds up.
+// TestWhatAFinishKeepsWhileTheWorkerDrainsIsReleased holds a finish that keeps a claim until the
+// worker has given back the others. What it kept is given back at once, not when the drain ends,
+// which another request holds up.
 func TestWhatAFinishKeepsWhileTheWorkerDrainsIsReleased(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -497,7 +505,8 @@ func (c *counting) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Cla
 	return list, now, err
 }
 
-// TestAWorkerWithoutAFreeSlotIsReady keeps all slots taken for longer than a worker may be without a claim.
+// TestAWorkerWithoutAFreeSlotIsReady keeps all slots taken for longer than a worker may be without
+// a claim.
 func TestAWorkerWithoutAFreeSlotIsReady(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -514,8 +523,8 @@ func TestAWorkerWithoutAFreeSlotIsReady(t *testing.T) {
 	p.stop(t)
 }
 
-// staleFirst hands out a claim that was revoked together with the one that revoked it, as a worker has them when an endpoint is
-// edited while it waits.
+// staleFirst hands out a claim that was revoked together with the one that revoked it, as a worker
+// has them when an endpoint is edited while it waits.
 type staleFirst struct {
 	claims.Store
 	stale claims.Claim
@@ -548,8 +557,9 @@ func TestARevokedClaimInTheQueueDoesNotStandInForTheNewOne(t *testing.T) {
 	require.InDelta(t, 1, p.counter(t, "rubato_runs_duplicates_prevented_total"), 0)
 }
 
-// claimedTwice registers an endpoint that is due in a moment and lets a worker claim it a second time for the same due time, as after an
-// edit that does not move it. Both claims wait when it returns.
+// claimedTwice registers an endpoint that is due in a moment and lets a worker claim it a second
+// time for the same due time, as after an edit that does not move it. Both claims wait when it
+// returns.
 func (b *bundle) claimedTwice(t *testing.T, target *egresstest.Target, edit func(*dispatch.Config)) *process {
 	t.Helper()
 	e := b.register(t, target, func(s *endpoints.Spec) { s.StartAt = time.Now().Add(2 * time.Second) })
@@ -562,7 +572,8 @@ func (b *bundle) claimedTwice(t *testing.T, target *egresstest.Target, edit func
 	return p
 }
 
-// TestARevokedClaimToTheSameRunGivesItsSlotBack: of two claims in one batch one starts the run, and both had a slot.
+// TestARevokedClaimToTheSameRunGivesItsSlotBack: of two claims in one batch one starts the run, and
+// both had a slot.
 func TestARevokedClaimToTheSameRunGivesItsSlotBack(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -575,7 +586,8 @@ func TestARevokedClaimToTheSameRunGivesItsSlotBack(t *testing.T) {
 	require.InDelta(t, 1, p.counter(t, "rubato_runs_duplicates_prevented_total"), 0)
 }
 
-// TestAStartInDoubtIsEndedUnderItsOwnToken loses the reply of a start while a revoked claim to the same run waits too.
+// TestAStartInDoubtIsEndedUnderItsOwnToken loses the reply of a start while a revoked claim to the
+// same run waits too.
 func TestAStartInDoubtIsEndedUnderItsOwnToken(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

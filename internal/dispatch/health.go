@@ -20,7 +20,7 @@ func (w *Worker) Checks() []telemetry.Check {
 		{Name: "draining", Ask: w.notDraining},
 		{Name: "claims", Ask: w.claiming},
 		{Name: "heartbeats", Ask: w.extending},
-		{Name: "heartbeat_writes", Ask: func(context.Context) error { return w.beats.Pulse().Err() }},
+		{Name: "heartbeat_writes", Ask: func(context.Context) error { return w.beats.Gate().Err() }},
 		{Name: "starts", Ask: func(context.Context) error { return w.starts.long("no run could be started") }},
 		{Name: "records", Ask: func(context.Context) error { return w.records.long("no run could be recorded") }},
 		{Name: "space", Ask: func(context.Context) error { return w.space.long("the database has had no room for new data") }},

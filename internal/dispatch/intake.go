@@ -27,16 +27,16 @@ const (
 	// hoardLimit is how long slow targets may keep a tenant or a host from slots. Then its overdue
 	// claims are released for other workers.
 	hoardLimit = 2 * time.Second
-	// parkedRest is how long no worker can claim endpoints that were released because their host is
+	// hostRest is how long no worker can claim endpoints that were released because their host is
 	// busy, for any horizon.
-	parkedRest = 5 * time.Second
+	hostRest = 5 * time.Second
 )
 
 // Room returns the number of claims of any tenant that the worker can take now, and their horizon.
 // It implements claims.Taker. It is safe for concurrent use, because the claimer and the starter
 // call it.
 func (w *Worker) Room() (limit int, horizon time.Duration) {
-	if w.beats.Pulse().Err() != nil || w.full() {
+	if w.beats.Gate().Err() != nil || w.full() {
 		// Slow targets hold all slots, or heartbeats fail, therefore new claims would only wait.
 		return 0, 0
 	}
@@ -57,7 +57,7 @@ func (w *Worker) Room() (limit int, horizon time.Duration) {
 // full queue does not exclude them, because the queued claims of other tenants may wait long. It
 // implements claims.Taker.
 func (w *Worker) Share(due [][16]byte) (wanted [][16]byte, each int) {
-	if w.beats.Pulse().Err() != nil || w.full() {
+	if w.beats.Gate().Err() != nil || w.full() {
 		return nil, 0
 	}
 	each = max(2, 2*w.queue.Slots())
@@ -178,7 +178,7 @@ func (w *Worker) giveBack(ctx context.Context, list []claims.Claim) {
 // heartbeats fail.
 func (w *Worker) keep() Keep {
 	room := min(int64(w.queue.Slots()*queueFactor/2), w.share.Load()) - int64(w.queue.Len())
-	if room <= 0 || w.draining.Load() || w.beats.Pulse().Err() != nil {
+	if room <= 0 || w.draining.Load() || w.beats.Gate().Err() != nil {
 		return Keep{}
 	}
 	return Keep{Within: w.cfg.Rules.Horizon, Most: int(room)}

@@ -109,7 +109,7 @@ func hostileAnswer() egress.Response {
 // judgeAnswer has an answer judged by calls of their own.
 func judgeAnswer(ctx context.Context, t *Target, answer egress.Response) (runs.Outcome, int) {
 	c := calls{judging: newJudging(), logger: slog.New(slog.DiscardHandler)}
-	return c.outcome(ctx, unlocked{}, t, exchange{answer: answer})
+	return c.outcome(ctx, runSecrets{}, t, exchange{answer: answer})
 }
 
 // TestOneAnswerTakesABoundedPartOfAWorker by the memory that is taken for it. Once it was a
@@ -162,7 +162,7 @@ func TestAnAnswerThatFindsNoRoomIsAFailureInWords(t *testing.T) {
 	t.Parallel()
 	target := hostileTarget(t)
 	c := calls{judging: &judging{tenants: map[[16]byte]*tenantJudging{}, queued: maxQueuedBytes}}
-	o, broken := c.outcome(t.Context(), unlocked{}, target, exchange{answer: hostileAnswer()})
+	o, broken := c.outcome(t.Context(), runSecrets{}, target, exchange{answer: hostileAnswer()})
 	require.Equal(t, runs.SuccessRuleFailed, o.Reason)
 	require.Zero(t, broken)
 	require.Contains(t, o.Error, "it cannot be judged: the worker holds more than 32 MiB of answers of this tenant")

@@ -44,7 +44,7 @@ func (w *Worker) presenceLoop(ctx context.Context) {
 		limited, cancel := context.WithTimeout(ctx, presencePeriod)
 		err := w.announce(limited, state)
 		if err == nil || ctx.Err() == nil {
-			w.beats.Pulse().Beat(claims.SignOfWorker, err)
+			w.beats.Gate().Beat(claims.PresenceHeartbeat, err)
 			if w.signs.note(err) {
 				w.logger.Warn("worker heartbeat failed", "error", err)
 			}

@@ -19,7 +19,7 @@ func (w *Worker) refused(ctx context.Context, list []*waiting) error {
 	}
 	// Raises the tokens of claims that are not live, so that a delayed start of them is fenced off.
 	w.giveBack(ctx, claimsOf(list))
-	ended, err := w.startedUnheard(ctx, list)
+	ended, err := w.unconfirmedRuns(ctx, list)
 	if err != nil {
 		w.queue.Put(doubtful(list))
 		return err
@@ -36,9 +36,9 @@ func doubtful(list []*waiting) []*waiting {
 	return slices.DeleteFunc(slices.Clone(list), func(b *waiting) bool { return !b.doubtful })
 }
 
-// startedUnheard returns the runs of doubtful claims that are live, with the outcome that ends
+// unconfirmedRuns returns the runs of doubtful claims that are live, with the outcome that ends
 // them. No request was sent for them, because the answer to their start was lost.
-func (w *Worker) startedUnheard(ctx context.Context, list []*waiting) ([]runs.Run, error) {
+func (w *Worker) unconfirmedRuns(ctx context.Context, list []*waiting) ([]runs.Run, error) {
 	list = doubtful(list)
 	if len(list) == 0 {
 		return nil, nil

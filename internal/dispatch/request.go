@@ -31,7 +31,7 @@ const (
 // outgoing is a request that is ready to be sent, with the secrets that it holds.
 type outgoing struct {
 	egress.Request
-	unlocked
+	runSecrets
 
 	// grant is the grant of its access token; nil: it carries none.
 	grant *oauth2.Grant
@@ -61,11 +61,11 @@ func (c *calls) prepare(ctx context.Context, b *waiting, s Started, sent time.Ti
 // build returns the request of a run, or the outcome of the run if the request cannot be built.
 // sent is when the start was sent: the execution limit counts from there.
 func (c *calls) build(ctx context.Context, b *waiting, s Started, sent time.Time) (outgoing, *runs.Outcome) {
-	key, refusal := c.unlock(ctx, b, s)
+	key, refusal := c.readSecrets(ctx, b, s)
 	if refusal != nil {
 		return outgoing{}, refusal
 	}
-	r := outgoing{Request: request(b, s), unlocked: key}
+	r := outgoing{Request: request(b, s), runSecrets: key}
 	r.values = append(r.values, b.target.Credentials...)
 	if c.allowances != nil {
 		r.Allowance = c.allowances.Of(b.target.TenantID)

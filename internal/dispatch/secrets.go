@@ -28,12 +28,12 @@ type Secrets interface {
 // useless, because the request would exceed sendLimit.
 const secretsWait = sendLimit
 
-// errNoVault reports that this worker was configured without access to secrets.
-var errNoVault = errors.New("this worker knows no secrets")
+// errNoSecrets reports that this worker was configured without access to secrets.
+var errNoSecrets = errors.New("this worker knows no secrets")
 
-// unlocked holds the secrets of a run's tenant, and the mask that hides the used ones in its
+// runSecrets holds the secrets of a run's tenant, and the mask that hides the used ones in its
 // record. The zero value belongs to a run without secrets, and hides nothing.
-type unlocked struct {
+type runSecrets struct {
 	set *secrets.Set
 	// values are the secrets that the run uses, and values derived from them.
 	values []string
@@ -41,11 +41,11 @@ type unlocked struct {
 	mask *secrets.Mask
 }
 
-// unlock returns the secrets of a run's tenant, or the outcome of the run if they cannot be read.
-// For a run without secrets it reads nothing.
-func (c *calls) unlock(ctx context.Context, b *waiting, s Started) (unlocked, *runs.Outcome) {
-	if !b.target.unlocks() {
-		return unlocked{}, nil
+// readSecrets returns the secrets of a run's tenant, or the outcome of the run if they cannot be
+// read. For a run without secrets it reads nothing.
+func (c *calls) readSecrets(ctx context.Context, b *waiting, s Started) (runSecrets, *runs.Outcome) {
+	if !b.target.needsSecrets() {
+		return runSecrets{}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, secretsWait)
 	defer cancel()
@@ -53,9 +53,9 @@ func (c *calls) unlock(ctx context.Context, b *waiting, s Started) (unlocked, *r
 	if err != nil {
 		c.logger.Warn("read tenant secrets failed; the request is not sent", "run_id", s.RunID.String(), "error", err)
 		if ended := givenUp(ctx, "it had the secrets of its tenant"); ended != nil {
-			return unlocked{}, ended
+			return runSecrets{}, ended
 		}
-		return unlocked{}, withoutSecrets(err)
+		return runSecrets{}, withoutSecrets(err)
 	}
 	var values []string
 	for _, name := range b.target.Secrets {
@@ -65,14 +65,14 @@ func (c *calls) unlock(ctx context.Context, b *waiting, s Started) (unlocked, *r
 		}
 	}
 	c.secrets.Used(s.TenantID, b.target.Secrets, s.EndpointID)
-	return unlocked{set: set, values: values}, nil
+	return runSecrets{set: set, values: values}, nil
 }
 
 // withoutSecrets returns the outcome of a run after its secrets could not be read. If the database
 // did not return them in time, the reason is start_expired, so that an infrastructure attempt
 // follows.
 func withoutSecrets(err error) *runs.Outcome {
-	if errors.Is(err, errNoVault) {
+	if errors.Is(err, errNoSecrets) {
 		return &runs.Outcome{Status: runs.Skipped, Reason: runs.SecretsUnavailable, Error: "nothing was sent: " + err.Error()}
 	}
 	return &runs.Outcome{
@@ -83,14 +83,14 @@ func withoutSecrets(err error) *runs.Outcome {
 
 func (c *calls) secretsAt(ctx context.Context, s Started) (*secrets.Set, error) {
 	if c.secrets == nil {
-		return nil, errNoVault
+		return nil, errNoSecrets
 	}
 	return c.secrets.At(ctx, s.TenantID, s.SecretsVersion)
 }
 
 // sign adds the signature headers if the endpoint wants them. It must come after every other change
 // of the request, because the signature covers the body.
-func (c *calls) sign(r *egress.Request, b *waiting, s Started, u unlocked) error {
+func (c *calls) sign(r *egress.Request, b *waiting, s Started, u runSecrets) error {
 	if !b.target.Spec.Sign {
 		return nil
 	}
@@ -123,7 +123,7 @@ func without(mask *secrets.Mask, text string) string {
 }
 
 // masked returns a copy of an answer without the secrets that the run used.
-func (u unlocked) masked(answer egress.Response) egress.Response {
+func (u runSecrets) masked(answer egress.Response) egress.Response {
 	if u.mask == nil {
 		return answer
 	}
@@ -137,7 +137,7 @@ func (u unlocked) masked(answer egress.Response) egress.Response {
 // that of the secrets and that of the endpoint's redaction rules. A pattern that matches a part of
 // a secret would leave the rest of it. A pattern that matches more than a secret would no longer
 // match after the secret is hidden.
-func (u unlocked) agree(o *runs.Outcome, t *Target, x exchange) {
+func (u runSecrets) agree(o *runs.Outcome, t *Target, x exchange) {
 	if u.mask == nil || t.Redact == nil || x.answer.Truncated {
 		return
 	}
@@ -162,7 +162,7 @@ func maskedHeader(mask *secrets.Mask, header http.Header) http.Header {
 
 // hide returns an outcome without the secrets that the run used, in every field that is made from
 // the answer.
-func (u unlocked) hide(o runs.Outcome) runs.Outcome {
+func (u runSecrets) hide(o runs.Outcome) runs.Outcome {
 	if u.mask == nil {
 		return o
 	}

@@ -42,8 +42,8 @@ const (
 	shrunk = "shrunk"
 )
 
-// strain is a sample of the load of the process over one period.
-type strain struct {
+// loadSample is a sample of the load of the process over one period.
+type loadSample struct {
 	// wanted is set if claims wait for slots that requests in flight hold.
 	wanted bool
 	// late is the 99th percentile of the goroutines' scheduling latency.
@@ -59,9 +59,9 @@ const (
 	calmMemory = 0.75
 )
 
-func (s strain) tooMuch() bool { return s.late > lateLimit || s.memory > fullMemory }
+func (s loadSample) overloaded() bool { return s.late > lateLimit || s.memory > fullMemory }
 
-func (s strain) calm() bool { return s.late <= calmLimit && s.memory <= calmMemory }
+func (s loadSample) calm() bool { return s.late <= calmLimit && s.memory <= calmMemory }
 
 // slotLimit is the adaptive concurrency limit of a worker. It reads no clock: step is called once a
 // period. It belongs to the goroutine of the slot loop.
@@ -87,10 +87,10 @@ func newSlotLimit(cfg Config) *slotLimit {
 }
 
 // step returns the limit after a period with this load.
-func (l *slotLimit) step(s strain) int {
+func (l *slotLimit) step(s loadSample) int {
 	l.since++
 	l.strained++
-	if !s.tooMuch() {
+	if !s.overloaded() {
 		l.strained = 0
 	}
 	switch {
@@ -122,7 +122,7 @@ func (l *slotLimit) grow() {
 
 // slotLoop adapts the number of slots until ctx ends. read returns the load of the process since
 // its last call. While no run is in progress, the loop samples less often.
-func (w *Worker) slotLoop(ctx context.Context, read func() strain) {
+func (w *Worker) slotLoop(ctx context.Context, read func() loadSample) {
 	limit := newSlotLimit(w.cfg)
 	if limit.least == limit.most {
 		return

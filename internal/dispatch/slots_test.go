@@ -31,7 +31,7 @@ func (m *machine) run(wanted int, span time.Duration) {
 	for end := time.Now().Add(span); time.Now().Before(end); {
 		<-ticker.C
 		busy := min(wanted, m.limit.now)
-		s := strain{wanted: wanted > m.limit.now, late: time.Millisecond}
+		s := loadSample{wanted: wanted > m.limit.now, late: time.Millisecond}
 		if busy > m.capacity {
 			s.late = 2 * lateLimit
 		}
@@ -124,7 +124,7 @@ func TestSlotsGrowWhileTargetsHoldThem(t *testing.T) {
 				require.Less(t, sent, startSlots, "some wait")
 				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 				defer cancel()
-				w.slotLoop(ctx, func() strain { startDue(); return strain{late: tc.late} })
+				w.slotLoop(ctx, func() loadSample { startDue(); return loadSample{late: tc.late} })
 				require.Equal(t, tc.want, w.queue.Slots())
 			})
 		})
@@ -135,7 +135,7 @@ func TestSlotsThatAreNotToAdaptStay(t *testing.T) {
 	t.Parallel()
 	l := newSlotLimit(Config{Slots: 7})
 	for range 100 {
-		require.Equal(t, 7, l.step(strain{wanted: true, late: time.Second, memory: 1}))
+		require.Equal(t, 7, l.step(loadSample{wanted: true, late: time.Second, memory: 1}))
 	}
 	require.Equal(t, 3000, newSlotLimit(Config{Slots: 4000, MinSlots: 3000}).now, "it begins no lower than its least")
 }
@@ -144,22 +144,22 @@ func TestSlotsThatAreNotToAdaptStay(t *testing.T) {
 func TestASlotLimitFollowsEachSign(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		s    strain
+		s    loadSample
 		want int
 	}{
-		"nothing":                       {strain{}, startSlots},
-		"wanted":                        {strain{wanted: true}, startSlots + 2048/slotSteps},
-		"wanted, and somewhat late":     {strain{wanted: true, late: calmLimit + 1}, startSlots},
-		"wanted, and memory is scarce":  {strain{wanted: true, memory: 0.8}, startSlots},
-		"late":                          {strain{late: lateLimit + 1}, startSlots * 3 / 4},
-		"memory is nearly full":         {strain{memory: 0.95}, startSlots * 3 / 4},
-		"late, and wanted all the same": {strain{wanted: true, late: lateLimit + 1}, startSlots * 3 / 4},
+		"nothing":                       {loadSample{}, startSlots},
+		"wanted":                        {loadSample{wanted: true}, startSlots + 2048/slotSteps},
+		"wanted, and somewhat late":     {loadSample{wanted: true, late: calmLimit + 1}, startSlots},
+		"wanted, and memory is scarce":  {loadSample{wanted: true, memory: 0.8}, startSlots},
+		"late":                          {loadSample{late: lateLimit + 1}, startSlots * 3 / 4},
+		"memory is nearly full":         {loadSample{memory: 0.95}, startSlots * 3 / 4},
+		"late, and wanted all the same": {loadSample{wanted: true, late: lateLimit + 1}, startSlots * 3 / 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newSlotLimit(Config{Slots: 2048, MinSlots: 16})
 			for range shrinkRest - 1 {
-				require.Equal(t, startSlots, l.step(strain{late: tc.s.late}), "a burst passes")
+				require.Equal(t, startSlots, l.step(loadSample{late: tc.s.late}), "a burst passes")
 			}
 			require.Equal(t, tc.want, l.step(tc.s))
 		})
@@ -184,7 +184,7 @@ func TestThePercentileIsOfTheWaitsSinceTheLastTime(t *testing.T) {
 
 func TestTheRuntimeTellsItsStrain(t *testing.T) {
 	t.Parallel()
-	g := newStrainGauge()
+	g := newLoadSampler()
 	for range 1000 { // Each waits for a processor.
 		done := make(chan struct{})
 		go close(done)

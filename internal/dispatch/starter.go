@@ -214,7 +214,7 @@ func notIn(batch []*waiting, started []Started, valid map[runs.ID]*waiting) []*w
 // sent to the database. The lock is counted from there, so that it never seems longer than it is.
 func (w *Worker) launch(work context.Context, b *waiting, s Started, sent time.Time) {
 	w.metrics.started.Inc()
-	w.crew.run(func() {
+	w.pool.run(func() {
 		if w.loops.Contain(loop.Start, func() { w.carryOut(work, b, s, sent) }) != nil {
 			w.free(s.TenantID) // No record is written, so the sweeper settles the run.
 		}
@@ -279,7 +279,7 @@ func (w *Worker) free(tenants ...[16]byte) {
 
 // spill releases overdue claims that will not start soon, so that workers with free slots can take
 // them. These are claims of starved tenants, whose slots slow targets hold, and claims at full
-// hosts that do not answer. The latter cannot be claimed for parkedRest. Otherwise they would be
+// hosts that do not answer. The latter cannot be claimed for hostRest. Otherwise they would be
 // claimed again first, ahead of later claims.
 func (w *Worker) spill(ctx context.Context) {
 	now, known := w.clock.now()
@@ -296,7 +296,7 @@ func (w *Worker) spill(ctx context.Context) {
 	defer cancel()
 	for _, b := range atHosts {
 		// A claim takes endpoints up to Horizon early.
-		b.claim.Rest = w.cfg.Rules.Horizon + parkedRest
+		b.claim.Rest = w.cfg.Rules.Horizon + hostRest
 	}
 	if err := w.refused(ctx, slices.Concat(starved, atHosts)); err != nil {
 		w.logger.Warn("look up unconfirmed starts failed; retrying", "error", err)
@@ -328,6 +328,6 @@ func (w *Worker) startsOf(list []*waiting) []Start {
 func startOf(b *waiting) Start {
 	return Start{
 		Claim: b.claim, TenantID: b.target.TenantID, RunID: b.run, Execution: b.target.Spec.MaxExecutionTime,
-		Last: b.target.Shape != nil && b.target.Shape.UsesLast(), Secrets: b.target.unlocks(),
+		Last: b.target.Shape != nil && b.target.Shape.UsesLast(), Secrets: b.target.needsSecrets(),
 	}
 }

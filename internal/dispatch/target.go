@@ -49,8 +49,8 @@ type Target struct {
 	Credentials []string
 }
 
-// unlocks reports whether a run needs the secrets or the signing keys of its tenant.
-func (t *Target) unlocks() bool { return len(t.Secrets) > 0 || t.Spec.Sign }
+// needsSecrets reports whether a run needs the secrets or the signing keys of its tenant.
+func (t *Target) needsSecrets() bool { return len(t.Secrets) > 0 || t.Spec.Sign }
 
 // NewTarget parses the configuration of an endpoint, which must not change afterwards. It returns
 // an error if the stored configuration is invalid for this release. Such a target must not be

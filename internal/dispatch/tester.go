@@ -64,19 +64,19 @@ type Tester struct {
 func NewTester(c TesterConfig) *Tester {
 	logger := c.Logger.With("component", "tests")
 	return &Tester{tests: c.Tests, calls: calls{
-		egress: c.Egress, allowances: c.Allowances, secrets: unnoted{c.Secrets}, judging: newJudging(), tokens: oauth2.New(c.Egress), logger: logger,
+		egress: c.Egress, allowances: c.Allowances, secrets: unrecordedSecrets{c.Secrets}, judging: newJudging(), tokens: oauth2.New(c.Egress), logger: logger,
 	}}
 }
 
 // Close cancels the requests for access tokens in flight.
 func (t *Tester) Close() { t.calls.tokens.Close() }
 
-// unnoted is the cache of secrets without the record of their use. The last use of a secret shows
-// which endpoint depends on it, and a test does not.
-type unnoted struct{ Secrets }
+// unrecordedSecrets is the cache of secrets without the record of their use. The last use of a
+// secret shows which endpoint depends on it, and a test does not.
+type unrecordedSecrets struct{ Secrets }
 
 // Used records nothing.
-func (unnoted) Used([16]byte, []string, [16]byte) {}
+func (unrecordedSecrets) Used([16]byte, []string, [16]byte) {}
 
 // Test sends the request of an endpoint once, and returns the result within [TestLimit]. The
 // request equals that of a run that starts now, with three differences: it has the header
@@ -135,7 +135,7 @@ func (t *Tester) send(ctx context.Context, target *Target, e *endpoints.Endpoint
 	at, _ := now()
 	judged, done := context.WithDeadline(ctx, began.Add(TestLimit))
 	defer done()
-	o, broken := c.outcome(judged, r.unlocked, target, exchange{answer: answer, err: err, at: at})
+	o, broken := c.outcome(judged, r.runSecrets, target, exchange{answer: answer, err: err, at: at})
 	result.Outcome, result.BrokenRule = shorten(o), broken
 	if failure, failed := errors.AsType[*egress.Error](err); !failed || failure.Sent {
 		result.Request = r.shown(c.egress)

@@ -125,7 +125,7 @@ type Worker struct {
 	queue    *ready.Queue[*waiting]
 	backlog  backlog
 	underway *underway
-	crew     *crew
+	pool     *goroutinePool
 	claimer  *claims.Claimer
 	beats    *claims.Heartbeater
 	calls    *calls
@@ -136,7 +136,7 @@ type Worker struct {
 
 	// Consecutive failures of the transactions of starts and of records, of presence heartbeats,
 	// and of probes for disk space.
-	starts, records, signs, space streak
+	starts, records, signs, space failureTracker
 
 	draining atomic.Bool
 	// lastSeen is when the database last answered a claim, as a mark of clock.
@@ -151,9 +151,9 @@ type Worker struct {
 // New returns a worker that does nothing until Run.
 func New(cfg Config) *Worker {
 	w := &Worker{
-		cfg: cfg, id: uuid.Must(uuid.NewV7()), clock: newClock(), queue: ready.NewQueue[*waiting](cfg.Hosts), underway: newUnderway(), crew: newCrew(),
+		cfg: cfg, id: uuid.Must(uuid.NewV7()), clock: newClock(), queue: ready.NewQueue[*waiting](cfg.Hosts), underway: newUnderway(), pool: newGoroutinePool(),
 		results: make(chan result, min(cfg.Slots, finishBatch)), metrics: newMetrics(cfg.Registerer),
-		starts: streak{every: startWait + startRetry + time.Second}, records: streak{every: finishWait + finishRetryMax + time.Second},
+		starts: failureTracker{every: startWait + startRetry + time.Second}, records: failureTracker{every: finishWait + finishRetryMax + time.Second},
 	}
 	w.queue.SetSlots(newSlotLimit(cfg).now)
 	w.share.Store(math.MaxInt64)
@@ -192,7 +192,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	intake.Go(func() { w.loops.Run(ctx, loop.Start, func(ctx context.Context) { w.startLoop(ctx, work) }) })
 	intake.Go(func() { w.loops.Run(ctx, loop.Backlog, w.backlogLoop) })
 	intake.Go(func() {
-		w.loops.Run(ctx, loop.Slots, func(ctx context.Context) { w.slotLoop(ctx, newStrainGauge().read) })
+		w.loops.Run(ctx, loop.Slots, func(ctx context.Context) { w.slotLoop(ctx, newLoadSampler().read) })
 	})
 	keep.Go(func() { w.loops.Run(records, loop.Heartbeat, w.beats.Run) })
 	keep.Go(func() { w.loops.Run(records, loop.Presence, w.presenceLoop) })
@@ -218,8 +218,8 @@ func (w *Worker) Run(ctx context.Context) error {
 	defer time.AfterFunc(w.cfg.Grace+recordGrace, endRecords).Stop()
 	intake.Wait()
 	w.release(records)
-	w.crew.wait()
-	w.crew.end()
+	w.pool.wait()
+	w.pool.end()
 	w.calls.tokens.Close()
 
 	close(w.results)
@@ -262,7 +262,7 @@ func (w *Worker) release(ctx context.Context) {
 	if _, err := w.cfg.Claims.Release(ctx, w.id, list); err != nil {
 		w.logger.Warn("release claims failed; they stay locked until their locks expire", "claims", len(list), "error", err)
 	}
-	ended, err := w.startedUnheard(ctx, queued)
+	ended, err := w.unconfirmedRuns(ctx, queued)
 	if err != nil {
 		w.logger.Warn("look up unconfirmed starts failed; the sweeper settles their runs", "error", err)
 	}

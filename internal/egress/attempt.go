@@ -22,8 +22,8 @@ func (a *attempt) do(ctx context.Context, fresh bool) (*http.Response, error) {
 	if !a.to.secure {
 		return a.over1(ctx, fresh)
 	}
-	streams := a.exchange.wire.streams
-	for barren := 0; ; {
+	streams := a.exchange.transport.streams
+	for unusable := 0; ; {
 		found, lead, err := streams.take(ctx, a.to.address)
 		if err != nil {
 			return nil, err
@@ -40,10 +40,10 @@ func (a *attempt) do(ctx context.Context, fresh bool) (*http.Response, error) {
 		if !errors.Is(err, errUpgraded) {
 			return answer, err
 		}
-		if streams.barren(a.to.address) {
-			barren++
+		if streams.retireUnusable(a.to.address) {
+			unusable++
 		}
-		if barren == maxBarren {
+		if unusable == maxUnusable {
 			return nil, &fault{reason: ConnectionLost, err: errNoStreams}
 		}
 	}
@@ -51,15 +51,15 @@ func (a *attempt) do(ctx context.Context, fresh bool) (*http.Response, error) {
 
 // over1 sends the request over HTTP/1.1, on a connection of the idle pool or on a new one.
 func (a *attempt) over1(ctx context.Context, fresh bool) (*http.Response, error) {
-	wire := a.exchange.wire
+	transport := a.exchange.transport
 	var c *conn
 	if !fresh {
-		c = wire.kept.take(a.to)
+		c = transport.pool.take(a.to)
 	}
 	a.reused = c != nil
 	if c == nil {
 		var err error
-		if c, err = wire.dial(ctx, a.to, &a.watch); err != nil {
+		if c, err = transport.dial(ctx, a.to, &a.watch); err != nil {
 			return nil, err
 		}
 	}
@@ -71,14 +71,14 @@ func (a *attempt) over1(ctx context.Context, fresh bool) (*http.Response, error)
 		_ = c.Close()
 		return nil, err
 	}
-	return a.talk(ctx, a.exchange.request())
+	return a.roundTripHTTP1(ctx, a.exchange.request())
 }
 
 // answered records the first byte of the answer. It starts the timeout of the answer's header.
 func (a *attempt) answered() {
 	a.conn.answered.Store(true)
 	a.watch.enter(transferring)
-	a.exchange.patience.begun(a.exchange.cancel)
+	a.exchange.timeouts.begun(a.exchange.cancel)
 }
 
 // interim records an interim answer, such as 102 or 103. The final answer is still to come, so the
@@ -94,7 +94,7 @@ func (a *attempt) interim(header http.Header) error {
 	if a.interims > maxHeaderBytes {
 		return &fault{reason: ResponseTooLarge, err: errHeaderBytes}
 	}
-	a.exchange.patience.stop()
+	a.exchange.timeouts.stop()
 	a.watch.resume()
 	return nil
 }
@@ -111,7 +111,7 @@ func (a *attempt) over2(ctx context.Context, s *session) (*http.Response, error)
 		return nil, &fault{reason: Late, err: errLate}
 	}
 	s.frames.opened()
-	leaving, d := depart(ctx, a.sendBy)
+	leaving, d := startSendDeadline(ctx, a.sendBy)
 	answer, err := s.client.RoundTrip(a.exchange.request().WithContext(httptrace.WithClientTrace(leaving, &httptrace.ClientTrace{
 		WroteHeaderField:     func(string, []string) { d.begin() },
 		GotFirstResponseByte: a.answered,
@@ -177,7 +177,7 @@ type streamBody struct {
 	io.ReadCloser
 
 	session *session
-	end     func() // releases the departure
+	end     func() // releases the send deadline
 }
 
 // Close ends the answer and releases its send deadline.

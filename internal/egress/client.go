@@ -71,8 +71,8 @@ type Client struct {
 	skipVerify bool     // requests may skip verification
 	limits     Limits
 	places     func(tenant [16]byte) Place
-	usual      *wire
-	special    *wires
+	usual      *transport
+	special    *transportCache
 	denied     func(Denial)
 }
 
@@ -156,8 +156,8 @@ func newClient(cfg Config, resolver *net.Resolver, session *tls.Config) *Client 
 		skipVerify: cfg.AllowSkipVerify,
 		limits:     limits,
 		places:     cfg.Places,
-		usual:      newWire(d),
-		special:    newWires(d, maxWires),
+		usual:      newTransport(d),
+		special:    newTransportCache(d, maxTransports),
 		denied:     countDenials(cfg.Registerer),
 	}
 }
@@ -178,27 +178,27 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 		confirm: r.Confirm, began: time.Now(),
 	}
 	var err error
-	if x.wire, err = c.wireOf(r); err == nil {
-		x.hop, err = c.admit(x.wire.policy, r)
+	if x.transport, err = c.transportOf(r); err == nil {
+		x.hop, err = c.admit(x.transport.policy, r)
 	}
 	if err != nil {
 		return Response{}, x.fail(ctx, err, false)
 	}
-	x.first = x.wire
+	x.first = x.transport
 	if x.place = r.Place; x.place == nil {
 		x.place = c.placeOf(r.Tenant)
 		defer x.place.Release()
 	}
 	defer x.leave()
 	timeout := cmp.Or(max(r.Timeout, 0), defaultTimeout)
-	x.patience = patience{limits: c.limits, timeout: timeout}
+	x.timeouts = answerTimeouts{limits: c.limits, timeout: timeout}
 	ctx, x.cancel = context.WithTimeout(ctx, timeout)
 	defer x.cancel()
 	return x.run(ctx, bounds{body: max(r.MaxBody, 0), tail: max(r.MaxTail, 0), redirects: r.MaxRedirects})
 }
 
-// wireOf returns the transport for the TLS setting and the allowance of r.
-func (c *Client) wireOf(r Request) (*wire, error) {
+// transportOf returns the transport for the TLS setting and the allowance of r.
+func (c *Client) transportOf(r Request) (*transport, error) {
 	if r.TLS == nil && r.Allowance == nil {
 		return c.usual, nil
 	}

@@ -28,7 +28,7 @@ const (
 	RedirectLimit    Reason = "redirect_limit"  // more redirects than the limit
 	RedirectDenied   Reason = "redirect_denied" // a redirect to a forbidden target
 	Canceled         Reason = "canceled"        // the caller canceled the context
-	// Late: the send deadline passed or Confirm refused, so no byte was sent.
+	// Late reports that the send deadline passed or Confirm refused, so no byte was sent.
 	Late Reason = "start_expired"
 )
 

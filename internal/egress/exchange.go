@@ -29,9 +29,9 @@ type bounds struct {
 // exchange is one call, from the first request to the last byte of the final answer.
 type exchange struct {
 	client      *Client
-	first       *wire // transport of the first hop
-	wire        *wire // transport of the current hop
-	tls         *TLS  // TLS setting of wire; nil: the default
+	first       *transport // transport of the first hop
+	transport   *transport // transport of the current hop
+	tls         *TLS       // TLS setting of transport; nil: the default
 	allowance   *Allowance
 	meta        http.Header
 	credentials []string
@@ -42,7 +42,7 @@ type exchange struct {
 	place    Place              // semaphore slot for the host of the hop
 	hop      hop                // current request
 	cancel   context.CancelFunc // ends the whole exchange
-	patience patience
+	timeouts answerTimeouts
 	began    time.Time
 	phases   Phases
 	sent     bool
@@ -66,8 +66,8 @@ type attempt struct {
 // leave releases the transports at the end of the exchange.
 func (x *exchange) leave() {
 	x.first.leave()
-	if x.wire != x.first {
-		x.wire.leave()
+	if x.transport != x.first {
+		x.transport.leave()
 	}
 }
 
@@ -104,7 +104,7 @@ func (x *exchange) visit(ctx context.Context, may bounds, followed int) (Respons
 		return Response{}, nil, x.fail(ctx, err, false)
 	}
 	answer, at, err := x.send(hopCtx)
-	x.patience.stop()
+	x.timeouts.stop()
 	if err != nil {
 		at.watch.addTo(&x.phases)
 		return Response{}, nil, x.fail(ctx, err, at.lost())
@@ -164,7 +164,7 @@ func (x *exchange) send(ctx context.Context) (*http.Response, *attempt, error) {
 		answer.Body.Close()
 		return nil, at, err
 	}
-	answer.Body = x.patience.follow(answer.Body, x.cancel)
+	answer.Body = x.timeouts.follow(answer.Body, x.cancel)
 	if asked {
 		unpack(answer)
 	}
@@ -257,7 +257,7 @@ var gzipOnly = []string{"gzip"}
 // failed.
 func (x *exchange) fail(ctx context.Context, err error, lost bool) *Error {
 	x.phases.Total = time.Since(x.began)
-	if cause := x.patience.lost(); cause != nil && ctx.Err() != nil {
+	if cause := x.timeouts.lost(); cause != nil && ctx.Err() != nil {
 		err = &fault{reason: Timeout, err: cause, final: true}
 	}
 	if known, ok := errors.AsType[*fault](err); ok && known.denial != "" {

@@ -156,7 +156,7 @@ func TestHTTP2TargetWithoutStreamsIsNotDialledForEver(t *testing.T) {
 		e, _ := fails(t, client, request)
 		require.Contains(t, []Reason{ConnectionLost, Timeout}, e.Reason, "%v", e.Err)
 	}
-	require.LessOrEqual(t, target.Conns(), calls*maxBarren)
+	require.LessOrEqual(t, target.Conns(), calls*maxUnusable)
 }
 
 // TestHTTP2TargetMayNotSpeakForEver floods a connection on which nothing is asked any more.

@@ -255,7 +255,7 @@ func FuzzRedirect(f *testing.F) {
 		if err != nil {
 			return
 		}
-		x := &exchange{client: client, wire: client.usual, hop: first}
+		x := &exchange{client: client, transport: client.usual, hop: first}
 		next, err := x.follow(&http.Response{StatusCode: status, Header: http.Header{"Location": {location}}}, 1)
 		if err != nil {
 			return

@@ -29,7 +29,7 @@ func (x *exchange) follow(answer *http.Response, left int) (*hop, error) {
 	if err != nil {
 		return nil, &fault{reason: RedirectDenied, err: refusal{malformedURL()}, denial: DeniedRedirect}
 	}
-	to, violation := x.wire.policy.parse(location.String())
+	to, violation := x.transport.policy.parse(location.String())
 	if violation != nil {
 		return nil, &fault{reason: RedirectDenied, err: refusal{violation}, denial: DeniedRedirect}
 	}
@@ -61,7 +61,7 @@ func (x *exchange) hideCertificate() error {
 	if err != nil {
 		return err
 	}
-	x.tls, x.wire = &setting, bare
+	x.tls, x.transport = &setting, bare
 	return nil
 }
 

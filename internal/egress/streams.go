@@ -20,7 +20,7 @@ const (
 	streamWindow  = 64 << 10 // buffered bytes of one answer
 	sessionWindow = 1 << 20  // buffered bytes of all answers on one connection
 	// connections per call to a target that accepts no stream on them
-	maxBarren      = 3
+	maxUnusable    = 3
 	stuckWriteTime = 10 * time.Second // a connection that accepts no byte for so long is closed
 )
 
@@ -114,9 +114,9 @@ func (s *streams) take(ctx context.Context, address string) (found *session, lea
 	}
 }
 
-// barren retires the sessions on which the target accepts no stream although none is open, and
-// reports whether it found one.
-func (s *streams) barren(address string) bool {
+// retireUnusable retires the sessions on which the target accepts no stream although none is open,
+// and reports whether it found one.
+func (s *streams) retireUnusable(address string) bool {
 	sessions, _ := s.look(address)
 	found := false
 	for _, each := range sessions {

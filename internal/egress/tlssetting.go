@@ -25,10 +25,10 @@ var (
 	errClientPair = errors.New("the client certificate and its key can not be read, or do not belong together")
 )
 
-// wireKey is a hash of a TLS setting and an allowance, as the key of a transport.
-type wireKey [sha256.Size]byte
+// transportKey is a hash of a TLS setting and an allowance, as the key of a transport.
+type transportKey [sha256.Size]byte
 
-func (t TLS) key(a *Allowance) wireKey {
+func (t TLS) key(a *Allowance) transportKey {
 	h := sha256.New()
 	var number [8]byte
 	text := func(s string) {
@@ -55,14 +55,14 @@ func (t TLS) key(a *Allowance) wireKey {
 			text(host)
 		}
 	}
-	return wireKey(h.Sum(nil))
+	return transportKey(h.Sum(nil))
 }
 
 // config returns base with the setting applied.
 func (t TLS) config(base *tls.Config) (*tls.Config, error) {
 	cfg := base.Clone()
 	cfg.MinVersion = max(cfg.MinVersion, t.MinVersion)
-	cfg.InsecureSkipVerify = t.SkipVerify // wireOf checks the operator's permission.
+	cfg.InsecureSkipVerify = t.SkipVerify // transportOf checks the operator's permission.
 	cfg.ServerName = t.ServerName
 	if t.CACertificates != "" {
 		cfg.RootCAs = x509.NewCertPool()

@@ -156,7 +156,7 @@ func TestSkipVerifyNeedsTheOperator(t *testing.T) {
 
 func TestWiresAreBounded(t *testing.T) {
 	t.Parallel()
-	w := newWires(dialer{policy: NewPolicy(Rules{}), tls: usualTLS(), limits: Limits{}.filled()}, 3)
+	w := newTransportCache(dialer{policy: NewPolicy(Rules{}), tls: usualTLS(), limits: Limits{}.filled()}, 3)
 	first, err := w.get(TLS{ServerName: "0"}, nil)
 	require.NoError(t, err)
 	for i := range 10 {
@@ -170,8 +170,8 @@ func TestWiresAreBounded(t *testing.T) {
 	require.Len(t, w.byKey, 3)
 }
 
-// TestEvictedWiresKeepNothing has a call that connects after its wire was evicted: it waited for a
-// place at the host.
+// TestEvictedWiresKeepNothing has a call that connects after its transport was evicted: it waited
+// for a place at the host.
 func TestEvictedWiresKeepNothing(t *testing.T) {
 	t.Parallel()
 	arrived, answer, closed := make(chan struct{}, 2), make(chan struct{}, 2), make(chan struct{}, 2)
@@ -217,8 +217,8 @@ func TestEvictedWiresKeepNothing(t *testing.T) {
 
 func TestEverySettingHasAWireOfItsOwn(t *testing.T) {
 	t.Parallel()
-	seen := map[wireKey]string{}
-	for name, key := range map[string]wireKey{
+	seen := map[transportKey]string{}
+	for name, key := range map[string]transportKey{
 		"nothing": TLS{}.key(nil), "ca": TLS{CACertificates: "a"}.key(nil), "certificate": TLS{ClientCertificate: "a"}.key(nil),
 		"key": TLS{ClientKey: "a"}.key(nil), "name": TLS{ServerName: "a"}.key(nil), "version": TLS{MinVersion: 1}.key(nil),
 		"skip": TLS{SkipVerify: true}.key(nil), "prefix": TLS{}.key(&Allowance{Prefixes: prefixes("10.0.0.0/8")}),

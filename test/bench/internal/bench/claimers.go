@@ -102,7 +102,7 @@ type claimer struct {
 	db    *database
 	store *store.Claims
 	rules claims.Request
-	floor claims.Floor
+	floor claims.LowWaterMark
 	held  []claims.Claim
 	took  []time.Duration
 }

@@ -39,7 +39,7 @@ func TestTheFloorIsWhatTheLastClaimsLeftNothingBelow(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				var f claims.Floor
+				var f claims.LowWaterMark
 				bottom := claims.Request{Limit: 5, From: then}
 				f.Begin(&bottom)
 				require.Zero(t, bottom.From, "nothing is known yet")

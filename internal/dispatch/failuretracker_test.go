@@ -16,7 +16,7 @@ func TestAStreakIsLongWhileItGoesOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const every = 2 * time.Second
-		s := streak{every: every}
+		s := failureTracker{every: every}
 		fail := func() { s.note(errors.New("away")) }
 		require.NoError(t, s.long("nothing"))
 		for range 3 {
@@ -38,7 +38,7 @@ func TestAStreakIsLongWhileItGoesOn(t *testing.T) {
 		require.NoError(t, s.long("nothing"), "there is nothing to try")
 		fail()
 		require.NoError(t, s.long("nothing"), "it begins anew")
-		time.Sleep(longStreak)
+		time.Sleep(failingAfter)
 		require.Error(t, s.long("nothing"))
 		s.note(nil)
 		require.NoError(t, s.long("nothing"))
@@ -49,7 +49,7 @@ func TestAStreakIsLongWhileItGoesOn(t *testing.T) {
 func TestOfFailuresInARowSomeAreTold(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s, began := streak{every: time.Second}, time.Now()
+		s, began := failureTracker{every: time.Second}, time.Now()
 		var told []time.Duration
 		for range 150 {
 			if s.note(errors.New("away")) {
@@ -57,7 +57,7 @@ func TestOfFailuresInARowSomeAreTold(t *testing.T) {
 			}
 			time.Sleep(200 * time.Millisecond)
 		}
-		require.Equal(t, []time.Duration{0, tellAgain, 2 * tellAgain}, told)
+		require.Equal(t, []time.Duration{0, logInterval, 2 * logInterval}, told)
 		require.False(t, s.note(nil))
 		require.True(t, s.note(errors.New("away again")), "it begins anew")
 	})

@@ -29,7 +29,7 @@ func hungUp(far net.Conn) bool {
 
 func TestTheConnectionThatWasUsedLastIsTakenFirst(t *testing.T) {
 	t.Parallel()
-	k := newKept()
+	k := newIdlePool()
 	first, _ := piped()
 	second, _ := piped()
 	secure, _ := piped()
@@ -47,7 +47,7 @@ func TestTheConnectionThatWasUsedLastIsTakenFirst(t *testing.T) {
 func TestConnectionsThatNobodyUsesAreClosed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		k := newKept()
+		k := newIdlePool()
 		old, oldFar := piped()
 		used, usedFar := piped()
 		k.keep(remote{address: "a:1"}, old)
@@ -55,13 +55,13 @@ func TestConnectionsThatNobodyUsesAreClosed(t *testing.T) {
 		time.Sleep(idleConnTimeout - time.Second)
 		require.Same(t, used, k.take(remote{address: "b:1"}))
 		k.keep(remote{address: "b:1"}, used)
-		time.Sleep(time.Second + keptLook)
+		time.Sleep(time.Second + idleCheckPeriod)
 		synctest.Wait()
 		require.True(t, hungUp(oldFar))
 		require.False(t, hungUp(usedFar))
 		require.Nil(t, k.take(remote{address: "a:1"}))
 
-		time.Sleep(idleConnTimeout + keptLook)
+		time.Sleep(idleConnTimeout + idleCheckPeriod)
 		synctest.Wait()
 		require.True(t, hungUp(usedFar))
 		require.Nil(t, k.watch, "nobody looks at nothing")
@@ -69,7 +69,7 @@ func TestConnectionsThatNobodyUsesAreClosed(t *testing.T) {
 
 		again, againFar := piped()
 		k.keep(remote{address: "a:1"}, again)
-		time.Sleep(idleConnTimeout + keptLook)
+		time.Sleep(idleConnTimeout + idleCheckPeriod)
 		synctest.Wait()
 		require.True(t, hungUp(againFar))
 	})
@@ -77,7 +77,7 @@ func TestConnectionsThatNobodyUsesAreClosed(t *testing.T) {
 
 func TestConnectionsThatTheTargetClosedGo(t *testing.T) {
 	t.Parallel()
-	k := newKept()
+	k := newIdlePool()
 	near, far := connected(t)
 	c := overTCP(near)
 	k.keep(remote{address: "a:1"}, c)
@@ -93,7 +93,7 @@ func TestConnectionsThatTheTargetClosedGo(t *testing.T) {
 
 func TestKeptConnectionsAreBounded(t *testing.T) {
 	t.Parallel()
-	k := newKept()
+	k := newIdlePool()
 	defer k.close()
 	var fars []net.Conn
 	keep := func(to string) {

@@ -26,9 +26,9 @@ var (
 	writers = sync.Pool{New: func() any { return bufio.NewWriter(nil) }}
 )
 
-// talk is an HTTP/1.1 exchange. The calling goroutine writes and reads, so that idle connections
-// need no goroutine. Only a long body is written by another one.
-type talk struct {
+// http1Exchange is one HTTP/1.1 exchange. The calling goroutine writes and reads, so that idle
+// connections need no goroutine. Only a long body is written by another one.
+type http1Exchange struct {
 	attempt *attempt
 	conn    *conn
 	reader  *bufio.Reader
@@ -45,10 +45,10 @@ type talk struct {
 
 const unbounded = -1
 
-// talk sends r over the connection of the attempt and returns the head of the answer. The caller
-// must close its body.
-func (a *attempt) talk(ctx context.Context, r *http.Request) (*http.Response, error) {
-	t := &talk{attempt: a, conn: a.conn, reader: readers.Get().(*bufio.Reader)} //nolint:forcetypeassert // Nothing else is put in.
+// roundTripHTTP1 sends r over the connection of the attempt and returns the head of the answer. The
+// caller must close its body.
+func (a *attempt) roundTripHTTP1(ctx context.Context, r *http.Request) (*http.Response, error) {
+	t := &http1Exchange{attempt: a, conn: a.conn, reader: readers.Get().(*bufio.Reader)} //nolint:forcetypeassert // Nothing else is put in.
 	t.reader.Reset(t)
 	t.leave = context.AfterFunc(ctx, func() { _ = t.conn.Close() })
 	t.begin(r)
@@ -57,7 +57,7 @@ func (a *attempt) talk(ctx context.Context, r *http.Request) (*http.Response, er
 		t.end(false)
 		return nil, errors.Join(t.failed, err)
 	}
-	body := &talkBody{talk: t, body: answer.Body, last: answer.Close || answer.StatusCode < 200}
+	body := &http1Body{exchange: t, body: answer.Body, last: answer.Close || answer.StatusCode < 200}
 	if answer.Body == http.NoBody {
 		body.end(io.EOF)
 	}
@@ -66,7 +66,7 @@ func (a *attempt) talk(ctx context.Context, r *http.Request) (*http.Response, er
 }
 
 // begin sends r. For a long body it starts a goroutine and returns.
-func (t *talk) begin(r *http.Request) {
+func (t *http1Exchange) begin(r *http.Request) {
 	if r.ContentLength <= takenAtOnce {
 		t.send(r)
 		return
@@ -80,7 +80,7 @@ func (t *talk) begin(r *http.Request) {
 
 // send sends r. After a failed write on a lost connection it sets a short read deadline, because an
 // answer or alert with the cause may still arrive.
-func (t *talk) send(r *http.Request) {
+func (t *http1Exchange) send(r *http.Request) {
 	t.failed = t.write(r)
 	switch {
 	case t.failed == nil:
@@ -93,7 +93,7 @@ func (t *talk) send(r *http.Request) {
 
 // write writes r to the connection. It returns a panic as an error, because a panic in the
 // goroutine of a long body would end the process.
-func (t *talk) write(r *http.Request) (err error) {
+func (t *http1Exchange) write(r *http.Request) (err error) {
 	defer func() {
 		if fault := recover(); fault != nil {
 			err = fmt.Errorf("writing the request: a fault inside Rubato: %v", fault)
@@ -112,7 +112,7 @@ func (t *talk) write(r *http.Request) (err error) {
 }
 
 // answer reads interim answers and returns the first final one.
-func (t *talk) answer(r *http.Request) (*http.Response, error) {
+func (t *http1Exchange) answer(r *http.Request) (*http.Response, error) {
 	for {
 		t.room = maxHeaderBytes
 		if _, err := t.reader.Peek(1); err != nil {
@@ -137,7 +137,7 @@ func (t *talk) answer(r *http.Request) (*http.Response, error) {
 }
 
 // Read reads from the connection, within the byte limit of the header.
-func (t *talk) Read(p []byte) (int, error) {
+func (t *http1Exchange) Read(p []byte) (int, error) {
 	if t.room == unbounded {
 		return t.conn.Read(p)
 	}
@@ -151,10 +151,10 @@ func (t *talk) Read(p []byte) (int, error) {
 
 // end returns the connection to the idle pool, or closes it. The argument good means that the
 // answer permits reuse.
-func (t *talk) end(good bool) {
+func (t *http1Exchange) end(good bool) {
 	watched := t.leave() // False: the context has ended and closed the connection.
 	if good && watched && t.sent() && t.reader.Buffered() == 0 {
-		t.attempt.exchange.wire.kept.keep(t.attempt.to, t.conn)
+		t.attempt.exchange.transport.pool.keep(t.attempt.to, t.conn)
 	} else {
 		_ = t.conn.Close()
 	}
@@ -166,7 +166,7 @@ func (t *talk) end(good bool) {
 }
 
 // sent reports whether the whole request was written and its write has ended.
-func (t *talk) sent() bool {
+func (t *http1Exchange) sent() bool {
 	if t.written == nil {
 		return t.failed == nil
 	}
@@ -180,16 +180,16 @@ func (t *talk) sent() bool {
 	}
 }
 
-// talkBody is the body of an HTTP/1.1 answer. The exchange ends with it.
-type talkBody struct {
-	talk *talk
-	body io.Reader
-	last bool  // the connection is not reusable after this answer
-	over error // result of later reads; nil: the body goes on
+// http1Body is the body of an HTTP/1.1 answer. The exchange ends with it.
+type http1Body struct {
+	exchange *http1Exchange
+	body     io.Reader
+	last     bool  // the connection is not reusable after this answer
+	over     error // result of later reads; nil: the body goes on
 }
 
 // Read reads from the body. At the end of the body the connection returns to the idle pool.
-func (b *talkBody) Read(p []byte) (int, error) {
+func (b *http1Body) Read(p []byte) (int, error) {
 	if b.over != nil {
 		return 0, b.over
 	}
@@ -201,14 +201,14 @@ func (b *talkBody) Read(p []byte) (int, error) {
 }
 
 // Close ends the exchange. If the body has not been read to its end, the connection is closed.
-func (b *talkBody) Close() error {
+func (b *http1Body) Close() error {
 	if b.over == nil {
 		b.end(http.ErrBodyReadAfterClose)
 	}
 	return nil
 }
 
-func (b *talkBody) end(why error) {
+func (b *http1Body) end(why error) {
 	b.over = why
-	b.talk.end(errors.Is(why, io.EOF) && !b.last)
+	b.exchange.end(errors.Is(why, io.EOF) && !b.last)
 }

@@ -92,7 +92,7 @@ func blockIdleConnection(t *testing.T, client *Client, url string) {
 	t.Helper()
 	first, err := client.admit(client.usual.policy, get(url))
 	require.NoError(t, err)
-	x := &exchange{client: client, wire: client.usual, hop: first}
+	x := &exchange{client: client, transport: client.usual, hop: first}
 	answer, at, err := x.send(t.Context())
 	require.NoError(t, err)
 	_, err = io.Copy(io.Discard, answer.Body)

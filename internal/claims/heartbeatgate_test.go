@@ -30,8 +30,8 @@ func TestThreeFailuresInARowWeakenThePulse(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for _, sign := range []claims.Sign{claims.SignOfRuns, claims.SignOfWorker} {
-				p := claims.NewPulse(slog.New(slog.DiscardHandler))
+			for _, sign := range []claims.HeartbeatKind{claims.RunHeartbeat, claims.PresenceHeartbeat} {
+				p := claims.NewHeartbeatGate(slog.New(slog.DiscardHandler))
 				for _, err := range tc.beats {
 					p.Beat(sign, err)
 				}
@@ -47,10 +47,10 @@ func TestThreeFailuresInARowWeakenThePulse(t *testing.T) {
 
 func TestOneSignDoesNotStandInForTheOther(t *testing.T) {
 	t.Parallel()
-	p := claims.NewPulse(slog.New(slog.DiscardHandler))
+	p := claims.NewHeartbeatGate(slog.New(slog.DiscardHandler))
 	for range 3 {
-		p.Beat(claims.SignOfRuns, errors.New("away"))
-		p.Beat(claims.SignOfWorker, nil)
+		p.Beat(claims.RunHeartbeat, errors.New("away"))
+		p.Beat(claims.PresenceHeartbeat, nil)
 	}
 	require.ErrorContains(t, p.Err(), "heartbeat of runs")
 }
@@ -72,7 +72,7 @@ func TestHeartbeatsThatFailWeakenThePulse(t *testing.T) {
 		weak := func(after time.Duration) error {
 			time.Sleep(time.Until(began.Add(after)))
 			synctest.Wait()
-			return h.Pulse().Err()
+			return h.Gate().Err()
 		}
 		require.NoError(t, weak(21*time.Second+500*time.Millisecond), "two have failed")
 		require.Error(t, weak(22*time.Second+500*time.Millisecond))
@@ -97,7 +97,7 @@ func TestFlakyHeartbeatsStopNothing(t *testing.T) {
 		ctx := h.hold(t, 1)
 		for range 30 * 60 {
 			time.Sleep(time.Second)
-			require.NoError(t, h.Pulse().Err())
+			require.NoError(t, h.Gate().Err())
 			require.NoError(t, ctx.Err())
 		}
 		h.stop()

@@ -7,12 +7,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestACrewShrinksAgain has a crew of many, as a moment of waiting leaves it, work on as one would
+// TestACrewShrinksAgain has a pool of many, as a moment of waiting leaves it, work on as one would
 // have to.
 func TestACrewShrinksAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c, gate := newCrew(), make(chan struct{})
+		c, gate := newGoroutinePool(), make(chan struct{})
 		for range 20 {
 			c.run(func() { <-gate })
 		}
@@ -37,7 +37,7 @@ func TestACrewShrinksAgain(t *testing.T) {
 func TestACrewKeepsNoMoreThanABatchNeeds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		c, gate := newCrew(), make(chan struct{})
+		c, gate := newGoroutinePool(), make(chan struct{})
 		for range maxIdle + 50 {
 			c.run(func() { <-gate })
 		}

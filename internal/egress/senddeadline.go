@@ -11,10 +11,10 @@ import (
 // checked the context just before it ended and may still write the header.
 const lastHeader = 50 * time.Millisecond
 
-// departure enforces the send deadline of one request on an HTTP/2 session. The request may wait in
-// the session behind writes of other streams if the target reads nothing. Therefore it can miss the
-// deadline although it was in time at first.
-type departure struct {
+// sendDeadline enforces the send deadline of one request on an HTTP/2 session. The request may wait
+// in the session behind writes of other streams if the target reads nothing. Therefore it can miss
+// the deadline although it was in time at first.
+type sendDeadline struct {
 	// begun is closed when the header is written. After that, the send deadline has no effect.
 	begun chan struct{}
 	once  sync.Once
@@ -24,11 +24,11 @@ type departure struct {
 	end func()
 }
 
-// depart starts the send deadline sendBy of a request; zero: none. The returned context ends with
-// ctx, or at the deadline if the header is not written by then.
-func depart(ctx context.Context, sendBy time.Time) (context.Context, *departure) {
+// startSendDeadline starts the send deadline sendBy of a request; zero: none. The returned context
+// ends with ctx, or at the deadline if the header is not written by then.
+func startSendDeadline(ctx context.Context, sendBy time.Time) (context.Context, *sendDeadline) {
 	ctx, cancel := context.WithCancel(ctx)
-	d := &departure{begun: make(chan struct{}), end: cancel}
+	d := &sendDeadline{begun: make(chan struct{}), end: cancel}
 	if sendBy.IsZero() {
 		return ctx, d
 	}
@@ -45,10 +45,10 @@ func depart(ctx context.Context, sendBy time.Time) (context.Context, *departure)
 }
 
 // begin records that the header is being written. It may be called again.
-func (d *departure) begin() { d.once.Do(func() { close(d.begun) }) }
+func (d *sendDeadline) begin() { d.once.Do(func() { close(d.begun) }) }
 
 // left reports whether the header began to leave. Call it after the request has failed.
-func (d *departure) left() bool {
+func (d *sendDeadline) left() bool {
 	select {
 	case <-d.begun:
 		return true

@@ -19,9 +19,9 @@ const (
 	shareHorizon = time.Second
 )
 
-// crowd is the fair-share state of a claimer while more endpoints are due than it claims. The
+// fairShare is the fair-share state of a claimer while more endpoints are due than it claims. The
 // goroutine of Claimer.Run owns it.
-type crowd struct {
+type fairShare struct {
 	// left is set if due endpoints may be left behind.
 	left bool
 	// short is set if a tenant had fewer due endpoints than its share.
@@ -36,15 +36,15 @@ type crowd struct {
 
 // look queries the tenants with due endpoints, unless the last result is recent enough.
 func (c *Claimer) look(ctx context.Context) error {
-	known := time.Since(c.crowd.looked)
-	if known < lookAgain || known < lookPeriod && !c.crowd.short {
+	known := time.Since(c.fairShare.looked)
+	if known < lookAgain || known < lookPeriod && !c.fairShare.short {
 		return nil
 	}
 	tenants, err := c.cfg.Store.DueTenants(ctx, min(shareHorizon, c.cfg.Rules.Horizon))
 	if err != nil {
 		return fmt.Errorf("asking which tenants have due endpoints: %w", err)
 	}
-	c.crowd.tenants, c.crowd.looked, c.crowd.short = tenants, time.Now(), false
+	c.fairShare.tenants, c.fairShare.looked, c.fairShare.short = tenants, time.Now(), false
 	return nil
 }
 
@@ -52,7 +52,7 @@ func (c *Claimer) look(ctx context.Context) error {
 // should take the oldest endpoints of all tenants. limit is the room of the taker. If it is zero,
 // the taker may still accept tenants below their fair share.
 func (c *Claimer) shares(limit int) (tenants [][16]byte, each int) {
-	tenants = c.crowd.tenants
+	tenants = c.fairShare.tenants
 	switch {
 	case limit > 0 && len(tenants) < 2:
 		return nil, 0
@@ -73,8 +73,8 @@ func (c *Claimer) inTurn(tenants [][16]byte, limit int) [][16]byte {
 	if len(tenants) <= limit {
 		return tenants
 	}
-	first := c.crowd.turn % len(tenants)
-	c.crowd.turn = first + limit
+	first := c.fairShare.turn % len(tenants)
+	c.fairShare.turn = first + limit
 	return slices.Concat(tenants[first:], tenants[:first])[:limit]
 }
 
@@ -85,13 +85,13 @@ func (c *Claimer) learn(r Request, limit int, list []Claim, now time.Time) (more
 	switch {
 	case limit <= 0:
 		// Such a claim does not show whether other tenants have due endpoints.
-		c.crowd.left, c.crowd.short = true, len(r.Tenants) > 0 && !full
+		c.fairShare.left, c.fairShare.short = true, len(r.Tenants) > 0 && !full
 	case len(r.Tenants) > 0:
-		c.crowd.left, c.crowd.short = full, !full
+		c.fairShare.left, c.fairShare.short = full, !full
 		// Shares have a shorter horizon, so that the next claim may find endpoints beyond it.
 		return true
 	default:
-		c.crowd.left = full && allDue(list, now)
+		c.fairShare.left = full && allDue(list, now)
 	}
 	return full
 }

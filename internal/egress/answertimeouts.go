@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// patience holds the timeouts of an answer's header and of pauses in its body. A limit that is not
-// shorter than the total timeout is not applied, because the total timeout covers it.
-type patience struct {
+// answerTimeouts holds the timeouts of an answer's header and of pauses in its body. A limit that
+// is not shorter than the total timeout is not applied, because the total timeout covers it.
+type answerTimeouts struct {
 	limits  Limits
 	timeout time.Duration
 
@@ -19,21 +19,21 @@ type patience struct {
 }
 
 // begun starts the timeout of the header at the first byte of an answer.
-func (p *patience) begun(cancel context.CancelFunc) {
+func (p *answerTimeouts) begun(cancel context.CancelFunc) {
 	if p.timeout > p.limits.Header {
 		p.start(p.limits.Header, errSlowHeader, cancel)
 	}
 }
 
 // follow returns body with an idle timeout for each read.
-func (p *patience) follow(body io.ReadCloser, cancel context.CancelFunc) io.ReadCloser {
+func (p *answerTimeouts) follow(body io.ReadCloser, cancel context.CancelFunc) io.ReadCloser {
 	if p.timeout <= p.limits.Idle {
 		return body
 	}
-	return &watched{ReadCloser: body, patience: p, cancel: cancel}
+	return &watched{ReadCloser: body, timeouts: p, cancel: cancel}
 }
 
-func (p *patience) start(limit time.Duration, cause error, cancel context.CancelFunc) {
+func (p *answerTimeouts) start(limit time.Duration, cause error, cancel context.CancelFunc) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.timer != nil {
@@ -48,7 +48,7 @@ func (p *patience) start(limit time.Duration, cause error, cancel context.Cancel
 }
 
 // stop cancels the running timer.
-func (p *patience) stop() {
+func (p *answerTimeouts) stop() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.timer != nil {
@@ -58,7 +58,7 @@ func (p *patience) stop() {
 }
 
 // lost returns the timeout that ended the exchange, or nil.
-func (p *patience) lost() error {
+func (p *answerTimeouts) lost() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.cause
@@ -68,14 +68,14 @@ func (p *patience) lost() error {
 type watched struct {
 	io.ReadCloser
 
-	patience *patience
+	timeouts *answerTimeouts
 	cancel   context.CancelFunc
 }
 
 // Read reads from the body within the idle timeout.
 func (w *watched) Read(b []byte) (int, error) {
-	w.patience.start(w.patience.limits.Idle, errIdleBody, w.cancel)
+	w.timeouts.start(w.timeouts.limits.Idle, errIdleBody, w.cancel)
 	n, err := w.ReadCloser.Read(b)
-	w.patience.stop()
+	w.timeouts.stop()
 	return n, err
 }

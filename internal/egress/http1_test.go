@@ -187,11 +187,11 @@ func TestATargetThatTakesNoMoreMaySayWhy(t *testing.T) {
 				near, far := net.Pipe()
 				defer far.Close()
 				go func() { _, _ = io.WriteString(far, test.says) }()
-				at := &attempt{exchange: &exchange{wire: &wire{kept: newKept()}, cancel: func() {}}, conn: overTCP(&deaf{near, test.takes})}
+				at := &attempt{exchange: &exchange{transport: &transport{pool: newIdlePool()}, cancel: func() {}}, conn: overTCP(&deaf{near, test.takes})}
 				began := time.Now()
 				request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a.test/", http.NoBody)
 				require.NoError(t, err)
-				answer, err := at.talk(t.Context(), request)
+				answer, err := at.roundTripHTTP1(t.Context(), request)
 				require.LessOrEqual(t, time.Since(began), alertTime)
 				require.Equal(t, test.sent, at.sent())
 				if test.status == 0 {
@@ -203,7 +203,7 @@ func TestATargetThatTakesNoMoreMaySayWhy(t *testing.T) {
 				require.Equal(t, test.status, answer.StatusCode)
 				_, err = io.Copy(io.Discard, answer.Body)
 				require.NoError(t, err)
-				require.Empty(t, at.exchange.wire.kept.list())
+				require.Empty(t, at.exchange.transport.pool.list())
 			})
 		})
 	}
@@ -220,16 +220,16 @@ func TestWhatWasGivenUpIsNotKept(t *testing.T) {
 			_, _ = http.ReadRequest(bufio.NewReader(far))
 			_, _ = io.WriteString(far, egresstest.OK("all of it"))
 		}()
-		at := &attempt{exchange: &exchange{wire: &wire{kept: newKept()}, cancel: func() {}}, conn: overTCP(near)}
+		at := &attempt{exchange: &exchange{transport: &transport{pool: newIdlePool()}, cancel: func() {}}, conn: overTCP(near)}
 		ctx, cancel := context.WithCancel(t.Context())
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://a.test/", http.NoBody)
 		require.NoError(t, err)
-		answer, err := at.talk(ctx, request)
+		answer, err := at.roundTripHTTP1(ctx, request)
 		require.NoError(t, err)
 		cancel()
 		synctest.Wait()
 		_, err = io.Copy(io.Discard, answer.Body)
 		require.NoError(t, err)
-		require.Empty(t, at.exchange.wire.kept.list())
+		require.Empty(t, at.exchange.transport.pool.list())
 	})
 }

@@ -12,9 +12,9 @@ const maxIdle = startBatch
 // get work in turn, therefore without this bound those of one burst would stay forever.
 const service = 1000
 
-// crew is a goroutine pool. Sending a request needs more stack than a new goroutine has. Goroutines
-// are reused, because growing the stack takes microseconds per run.
-type crew struct {
+// goroutinePool reuses goroutines. Sending a request needs more stack than a new goroutine has.
+// Goroutines are reused, because growing the stack takes microseconds per run.
+type goroutinePool struct {
 	// jobs has no buffer, so that a send succeeds only if a goroutine is idle.
 	jobs chan func()
 	busy sync.WaitGroup // running functions
@@ -23,11 +23,11 @@ type crew struct {
 	idle atomic.Int64
 }
 
-func newCrew() *crew { return &crew{jobs: make(chan func())} }
+func newGoroutinePool() *goroutinePool { return &goroutinePool{jobs: make(chan func())} }
 
 // run runs f at once, on an idle goroutine if there is one, otherwise on a new one. It never
 // blocks.
-func (c *crew) run(f func()) {
+func (c *goroutinePool) run(f func()) {
 	c.busy.Add(1)
 	select {
 	case c.jobs <- f:
@@ -36,7 +36,7 @@ func (c *crew) run(f func()) {
 	}
 }
 
-func (c *crew) work(f func()) {
+func (c *goroutinePool) work(f func()) {
 	for open, served := true, 1; open; served++ {
 		c.do(f)
 		if served == service {
@@ -51,16 +51,16 @@ func (c *crew) work(f func()) {
 	}
 }
 
-func (c *crew) do(f func()) {
+func (c *goroutinePool) do(f func()) {
 	defer c.busy.Done()
 	f()
 }
 
 // wait returns when no function runs any more. No call of run may be concurrent with it.
-func (c *crew) wait() { c.busy.Wait() }
+func (c *goroutinePool) wait() { c.busy.Wait() }
 
 // end ends the goroutines. It must follow wait, because run may not be called after it.
-func (c *crew) end() {
+func (c *goroutinePool) end() {
 	close(c.jobs)
 	c.all.Wait()
 }

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// keptLook is the interval of the idle-pool cleanup. It closes connections that are past the idle
-// timeout or closed by the target.
-const keptLook = idleConnTimeout / 6
+// idleCheckPeriod is the interval of the idle-pool cleanup. It closes connections that are past the
+// idle timeout or closed by the target.
+const idleCheckPeriod = idleConnTimeout / 6
 
 // remote is the destination of an HTTP/1.1 connection.
 type remote struct {
@@ -17,9 +17,9 @@ type remote struct {
 	address string // host and port
 }
 
-// kept is the idle connection pool for HTTP/1.1 of a transport. No goroutine reads from idle
+// idlePool is the idle connection pool for HTTP/1.1 of a transport. No goroutine reads from idle
 // connections, therefore take checks each one first.
-type kept struct {
+type idlePool struct {
 	mu      sync.Mutex
 	remotes map[remote][]*idle // most recently used last; take starts there
 	all     *list.List         // of *idle, most recently used last
@@ -34,10 +34,10 @@ type idle struct {
 	place *list.Element // nil when it is out of the pool
 }
 
-func newKept() *kept { return &kept{remotes: make(map[remote][]*idle), all: list.New()} }
+func newIdlePool() *idlePool { return &idlePool{remotes: make(map[remote][]*idle), all: list.New()} }
 
 // take removes a usable connection to a remote from the pool, or returns nil. The caller owns it.
-func (k *kept) take(to remote) *conn {
+func (k *idlePool) take(to remote) *conn {
 	for {
 		c := k.pop(to)
 		if c == nil || c.quiet() {
@@ -47,7 +47,7 @@ func (k *kept) take(to remote) *conn {
 	}
 }
 
-func (k *kept) pop(to remote) *conn {
+func (k *idlePool) pop(to remote) *conn {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	there := k.remotes[to]
@@ -61,13 +61,13 @@ func (k *kept) pop(to remote) *conn {
 
 // keep returns a connection to the pool after its answer was read to the end. If the pool is full,
 // it closes the least recently used connection: of the same remote at its bound, else of all.
-func (k *kept) keep(to remote, c *conn) {
+func (k *idlePool) keep(to remote, c *conn) {
 	if surplus := k.push(&idle{conn: c, to: to, since: time.Now()}); surplus != nil {
 		_ = surplus.Close()
 	}
 }
 
-func (k *kept) push(i *idle) (surplus *conn) {
+func (k *idlePool) push(i *idle) (surplus *conn) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	switch there := k.remotes[i.to]; {
@@ -82,13 +82,13 @@ func (k *kept) push(i *idle) (surplus *conn) {
 	k.remotes[i.to] = append(k.remotes[i.to], i)
 	i.place = k.all.PushBack(i)
 	if k.watch == nil {
-		k.watch = time.AfterFunc(keptLook, k.look)
+		k.watch = time.AfterFunc(idleCheckPeriod, k.look)
 	}
 	return surplus
 }
 
 // remove takes a connection out of the pool. The caller holds mu.
-func (k *kept) remove(i *idle) {
+func (k *idlePool) remove(i *idle) {
 	k.all.Remove(i.place)
 	i.place = nil
 	there := k.remotes[i.to]
@@ -104,7 +104,7 @@ func (k *kept) remove(i *idle) {
 }
 
 // look closes expired and broken connections, and reschedules itself while the pool is not empty.
-func (k *kept) look() {
+func (k *idlePool) look() {
 	for _, i := range k.list() {
 		if (time.Since(i.since) >= idleConnTimeout || i.conn.unread()) && k.forget(i) {
 			_ = i.conn.Close()
@@ -116,11 +116,11 @@ func (k *kept) look() {
 		k.watch = nil
 		return
 	}
-	k.watch.Reset(keptLook)
+	k.watch.Reset(idleCheckPeriod)
 }
 
 // forget takes a connection out of the pool. It returns false if a concurrent call has taken it.
-func (k *kept) forget(i *idle) bool {
+func (k *idlePool) forget(i *idle) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if i.place == nil {
@@ -130,7 +130,7 @@ func (k *kept) forget(i *idle) bool {
 	return true
 }
 
-func (k *kept) list() []*idle {
+func (k *idlePool) list() []*idle {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	list := make([]*idle, 0, k.all.Len())
@@ -141,7 +141,7 @@ func (k *kept) list() []*idle {
 }
 
 // close closes all connections in the pool.
-func (k *kept) close() {
+func (k *idlePool) close() {
 	for _, i := range k.list() {
 		if k.forget(i) {
 			_ = i.conn.Close()

@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// strainGauge samples the load of the process from the runtime's metrics. It is not safe for
+// loadSampler samples the load of the process from the runtime's metrics. It is not safe for
 // concurrent use.
-type strainGauge struct {
+type loadSampler struct {
 	samples []runtimemetrics.Sample
 	// before is the histogram of scheduling latencies at the last sample.
 	before []uint64
@@ -20,15 +20,15 @@ type strainGauge struct {
 	memory float64
 }
 
-// Indexes of the runtime metrics in strainGauge.samples.
+// Indexes of the runtime metrics in loadSampler.samples.
 const (
 	waitsSample = iota
 	totalSample
 	releasedSample
 )
 
-func newStrainGauge() *strainGauge {
-	g := &strainGauge{samples: []runtimemetrics.Sample{
+func newLoadSampler() *loadSampler {
+	g := &loadSampler{samples: []runtimemetrics.Sample{
 		{Name: "/sched/latencies:seconds"}, {Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
 	}, memory: memoryBound()}
 	g.read() // Sets before, so that the first sample covers only the time from here.
@@ -36,10 +36,10 @@ func newStrainGauge() *strainGauge {
 }
 
 // read returns the load since the last call.
-func (g *strainGauge) read() strain {
+func (g *loadSampler) read() loadSample {
 	runtimemetrics.Read(g.samples)
 	waits := g.samples[waitsSample].Value.Float64Histogram()
-	s := strain{late: percentile(waits, g.before)}
+	s := loadSample{late: percentile(waits, g.before)}
 	g.before = append(g.before[:0], waits.Counts...)
 	if g.memory > 0 {
 		s.memory = float64(g.samples[totalSample].Value.Uint64()-g.samples[releasedSample].Value.Uint64()) / g.memory
