@@ -165,8 +165,7 @@ func TestAWorkerThatCannotRecordStopsAllTheSame(t *testing.T) {
 	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM live_runs"), "it is settled as lost by others")
 }
 
-// TestARunThatTheDatabaseRefusesHurtsNoOther has one run in a batch that cannot be recorded, for
-// two reasons.
+// TestARunThatTheDatabaseRefusesHurtsNoOther has one run in a batch that cannot be recorded.
 func TestARunThatTheDatabaseRefusesHurtsNoOther(t *testing.T) {
 	t.Parallel()
 	const count = 6
@@ -207,8 +206,7 @@ func TestARunThatTheDatabaseRefusesHurtsNoOther(t *testing.T) {
 	}
 }
 
-// TestARunThatIsRecordedWithoutItsAnswerWaitsForTheDatabase has the database go away between the
-// two tries.
+// TestARunThatIsRecordedWithoutItsAnswerWaitsForTheDatabase has an outage between two attempts.
 func TestARunThatIsRecordedWithoutItsAnswerWaitsForTheDatabase(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -313,8 +311,7 @@ func TestAStartWhoseCommitIsUnknownIsNotSent(t *testing.T) {
 	require.True(t, state.Due.At.After(e.State.Due.At), "the next due time is planned")
 }
 
-// TestADrainingWorkerEndsWhatItNeverHeardOf loses the reply of a commit, and stops the worker
-// before it can try again.
+// TestADrainingWorkerEndsWhatItNeverHeardOf loses a commit's reply, and stops before a retry.
 func TestADrainingWorkerEndsWhatItNeverHeardOf(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -333,8 +330,7 @@ func TestADrainingWorkerEndsWhatItNeverHeardOf(t *testing.T) {
 	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM runs WHERE status = 'skipped' AND reason_code = 'start_expired'"))
 }
 
-// TestAClaimIsKeptWhileItsTargetCannotBeRead has the database fail after the claim, for longer than
-// one try.
+// TestAClaimIsKeptWhileItsTargetCannotBeRead has a long database outage after the claim.
 func TestAClaimIsKeptWhileItsTargetCannotBeRead(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -366,8 +362,7 @@ func (f *failingRelease) Release(ctx context.Context, worker [16]byte, list []cl
 	return f.Store.Release(ctx, worker, list)
 }
 
-// TestAClaimIsGivenBackUntilItIsTaken has the database fail while a claim without a target is given
-// back.
+// TestAClaimIsGivenBackUntilItIsTaken has an outage at the release of a claim without a target.
 func TestAClaimIsGivenBackUntilItIsTaken(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -388,8 +383,7 @@ func TestAClaimIsGivenBackUntilItIsTaken(t *testing.T) {
 	require.Equal(t, 3, query[int](t, b, "SELECT claim_token::int FROM runs"), "claimed, given back, and claimed again")
 }
 
-// TestAVersionRaisedByHandIsMended raises the version of an endpoint alone, past the API: it is
-// neither lost nor claimed for ever.
+// TestAVersionRaisedByHandIsMended raises only the version of an endpoint, with SQL.
 func TestAVersionRaisedByHandIsMended(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -403,8 +397,7 @@ func TestAVersionRaisedByHandIsMended(t *testing.T) {
 	require.LessOrEqual(t, query[int](t, b, "SELECT claim_token::int FROM runs"), 4, "one claim that led to nothing, and one that ran")
 }
 
-// TestAStoppedProcessSendsNothingWhenItWakes puts more than a second between the commit of a start
-// and its first byte.
+// TestAStoppedProcessSendsNothingWhenItWakes suspends it for over a second after a start's commit.
 func TestAStoppedProcessSendsNothingWhenItWakes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -505,8 +498,7 @@ func (c *counting) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Cla
 	return list, now, err
 }
 
-// TestAWorkerWithoutAFreeSlotIsReady keeps all slots taken for longer than a worker may be without
-// a claim.
+// TestAWorkerWithoutAFreeSlotIsReady keeps all slots taken for longer than the limit of claims.
 func TestAWorkerWithoutAFreeSlotIsReady(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -572,8 +564,7 @@ func (b *bundle) claimedTwice(t *testing.T, target *egresstest.Target, edit func
 	return p
 }
 
-// TestARevokedClaimToTheSameRunGivesItsSlotBack: of two claims in one batch one starts the run, and
-// both had a slot.
+// TestARevokedClaimToTheSameRunGivesItsSlotBack has two claims of one run in a batch.
 func TestARevokedClaimToTheSameRunGivesItsSlotBack(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -586,8 +577,7 @@ func TestARevokedClaimToTheSameRunGivesItsSlotBack(t *testing.T) {
 	require.InDelta(t, 1, p.counter(t, "rubato_runs_duplicates_prevented_total"), 0)
 }
 
-// TestAStartInDoubtIsEndedUnderItsOwnToken loses the reply of a start while a revoked claim to the
-// same run waits too.
+// TestAStartInDoubtIsEndedUnderItsOwnToken loses a start's reply while a revoked claim waits too.
 func TestAStartInDoubtIsEndedUnderItsOwnToken(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
