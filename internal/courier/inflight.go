@@ -107,13 +107,13 @@ func (f *inFlight) await(ctx context.Context) bool {
 }
 
 // pause waits for a duration or a signal. It returns false if ctx has ended.
-func pause(ctx context.Context, d time.Duration, told <-chan struct{}) bool {
+func pause(ctx context.Context, d time.Duration, signal <-chan struct{}) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
-	case <-told:
+	case <-signal:
 	case <-timer.C:
 	}
 	return true

@@ -207,9 +207,9 @@ func (s *Endpoints) writes(
 		}
 		list = append(list, func(q dbsqlc.DBTX) error { return s.db.q.DecisionInsert(ctx, q, decision) })
 	}
-	var told events
-	told.add(after.TenantID, r.now, newsOf(before, after))
-	list = append(list, told.writes(ctx, s.db)...)
+	var news events
+	news.add(after.TenantID, r.now, newsOf(before, after))
+	list = append(list, news.writes(ctx, s.db)...)
 	if anew := s.specWrites(ctx, r.now, before, after); len(anew) > 0 {
 		list = append(append(list, func(q dbsqlc.DBTX) error { return s.db.q.PlanForValues(ctx, q) }), anew...)
 	}

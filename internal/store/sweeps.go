@@ -199,7 +199,7 @@ func (s *Sweeps) dropDays(ctx context.Context, parent string, before time.Time) 
 			return err
 		})
 	if pg, found := errors.AsType[*pgconn.PgError](err); found && pg.Code == "55P03" {
-		return 0, errs.Wrap(err, errs.Unavailable, "somebody has been reading the history for long; they go when that is over")
+		return 0, errs.Wrap(err, errs.Unavailable, "a long transaction reads the history; the partitions are dropped after its end")
 	}
 	return int(dropped), translate(err)
 }

@@ -137,13 +137,13 @@ func (s *session) runCalls(ctx context.Context, t turn, calls []openai.ToolCall)
 			s.refuseCall(call.Function, refusedTooMany, "made after the analysis was submitted")
 			continue
 		}
-		submitted, told, err := s.runCall(ctx, t, call.Function)
+		submitted, reply, err := s.runCall(ctx, t, call.Function)
 		if err != nil {
 			return nil, err
 		}
 		verdict = submitted
-		understood = understood || told.Error == ""
-		if err := s.addToolReply(call.ID, told); err != nil {
+		understood = understood || reply.Error == ""
+		if err := s.addToolReply(call.ID, reply); err != nil {
 			return nil, err
 		}
 	}
