@@ -39,11 +39,13 @@ const (
 // Core holds the resources that the parts of one process share: the connection pool, metrics,
 // traces, keys and the client of outbound calls. OpenCore creates it.
 type Core struct {
-	Settings   config.Config
-	Logger     *slog.Logger
-	Registry   *prometheus.Registry
-	Loops      *loop.Runner
-	DB         *store.DB
+	Settings config.Config
+	Logger   *slog.Logger
+	Registry *prometheus.Registry
+	Loops    *loop.Runner
+	DB       *store.DB
+	// States is shared by all stores of endpoints, because it caches their configurations.
+	States     *store.States
 	Allowances *Allowances
 	// Traces is nil if no collector is configured.
 	Traces  *tracing.Provider
@@ -86,7 +88,6 @@ func OpenCore(ctx context.Context, settings config.Config, logger *slog.Logger, 
 		URL:             settings.Database.URL,
 		MaxConns:        conns,
 		ApplicationName: product,
-		Slots:           settings.Worker.Slots,
 		Tracers:         traces.Tracers(),
 		Contain:         func(step func()) error { return loops.Contain(loop.Finish, step) },
 	})
@@ -99,6 +100,7 @@ func OpenCore(ctx context.Context, settings config.Config, logger *slog.Logger, 
 		Registry:   registry,
 		Loops:      loops,
 		DB:         db,
+		States:     store.NewStates(db, settings.Worker.Slots),
 		Traces:     traces,
 		Keyring:    keyring,
 		own:        own,
@@ -207,7 +209,7 @@ func (c *Core) checkSchema(ctx context.Context) error {
 // Endpoints returns the service that registers and changes endpoints. It refuses URLs that the
 // egress rules do not permit.
 func (c *Core) Endpoints() *endpoints.Service {
-	service := endpoints.NewService(store.NewEndpoints(c.DB), c.Targets())
+	service := endpoints.NewService(store.NewEndpoints(c.States), c.Targets())
 	service.LimitWaiting(c.Settings.API.Waiting)
 	return service
 }

@@ -9,7 +9,7 @@ import (
 // courier returns the loop that delivers notices.
 func (c *Core) courier() *courier.Courier {
 	return courier.New(courier.Config{
-		Store:      store.NewNotices(c.DB),
+		Store:      store.NewNotices(c.DB, &c.States.Rules),
 		Channels:   c.Channels(),
 		Logger:     c.Logger,
 		Registerer: c.Registry,
@@ -25,7 +25,7 @@ func (c *Core) Channels() *courier.Channels {
 		Secrets:    c.Vault,
 		Caller:     caller,
 		Allowances: c.Allowances,
-		Tests:      store.NewNotices(c.DB),
+		Tests:      store.NewNotices(c.DB, &c.States.Rules),
 		Tokens:     c.mailTokens,
 		PublicURL:  c.Settings.API.PublicURL,
 		Mail: courier.Mail{

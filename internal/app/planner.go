@@ -61,8 +61,8 @@ func (c *Core) planner(advisor planner.Advisor) *planner.Planner {
 	rails.Dwell, rails.ChangesPerHour, rails.AnalysesPerHour, rails.MinGap = s.Dwell, s.ChangesPerHour, s.AnalysesPerHour, s.Spacing
 	return planner.New(planner.Config{
 		Advisor:    advisor,
-		Queue:      store.NewPlannerQueue(c.DB, [16]byte(uuid.New()), planner.LockDuration(s.Timeout)),
-		Evidence:   store.NewPlannerEvidence(c.DB),
+		Queue:      store.NewPlannerQueue(c.States, [16]byte(uuid.New()), planner.LockDuration(s.Timeout)),
+		Evidence:   store.NewPlannerEvidence(c.States),
 		Guardrails: rails,
 		Slots:      s.Slots,
 		Poll:       s.Poll,

@@ -68,7 +68,7 @@ func (c *Core) workerLoops() *workerLoops {
 			PollInterval: s.PollInterval,
 			Grace:        s.ShutdownGrace,
 			Claims:       store.NewClaims(c.DB),
-			Executions:   store.NewExecutions(c.DB),
+			Executions:   store.NewExecutions(c.States),
 			Egress:       c.Outbound(),
 			Allowances:   c.Allowances,
 			Secrets:      c.Vault,
@@ -76,7 +76,7 @@ func (c *Core) workerLoops() *workerLoops {
 			Registerer:   c.Registry,
 		})),
 		sweeper: zombie.New(zombie.Config{
-			Store:          store.NewSweeps(c.DB),
+			Store:          store.NewSweeps(c.States),
 			Interval:       s.SweepInterval,
 			StaleAfter:     s.StaleAfter,
 			Settle:         s.Settle,

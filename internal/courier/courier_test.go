@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unicode/utf16"
@@ -71,7 +72,7 @@ func setup(t *testing.T) *bundle {
 	t.Cleanup(caller.Close)
 	keeper := store.NewSecrets(db)
 	b := &bundle{
-		db: db, pool: pool, notices: store.NewNotices(db), secrets: secrets.NewService(keeper, ring), signing: signing.NewService(keeper, ring),
+		db: db, pool: pool, notices: store.NewNotices(db, new(atomic.Pointer[notices.RuleCache])), secrets: secrets.NewService(keeper, ring), signing: signing.NewService(keeper, ring),
 		vault: secrets.NewVault(keeper, ring, slog.New(slog.DiscardHandler)), caller: caller,
 		by: auditlog.Actor{TenantID: store.DefaultTenant, Name: "tester"}, tokens: oauth2.New(caller),
 	}

@@ -59,8 +59,8 @@ func setup(t *testing.T) *bundle {
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	return &bundle{
-		url: url, pool: pool, service: endpoints.NewService(store.NewEndpoints(db), anyTarget{}),
-		claims: store.NewClaims(db), executions: store.NewExecutions(db), runs: store.NewRuns(db),
+		url: url, pool: pool, service: endpoints.NewService(store.NewEndpoints(store.NewStates(db, 0)), anyTarget{}),
+		claims: store.NewClaims(db), executions: store.NewExecutions(store.NewStates(db, 0)), runs: store.NewRuns(db),
 	}
 }
 

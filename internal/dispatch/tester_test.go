@@ -25,7 +25,7 @@ func (s *safe) tester(t *testing.T, rules egress.Rules) *dispatch.Tester {
 	t.Helper()
 	client := egress.New(egress.Config{Rules: rules})
 	made := dispatch.NewTester(dispatch.TesterConfig{
-		Tests: store.NewTests(s.db), Egress: client, Secrets: s.vault, Logger: slog.New(slog.DiscardHandler),
+		Tests: store.NewTests(store.NewStates(s.db, 0)), Egress: client, Secrets: s.vault, Logger: slog.New(slog.DiscardHandler),
 	})
 	t.Cleanup(func() { made.Close(); client.Close() })
 	return made

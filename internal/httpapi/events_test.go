@@ -115,7 +115,7 @@ func (s *stack) worker(t *testing.T) (finish func(), run string) {
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	c := list[0]
-	executions := store.NewExecutions(s.db)
+	executions := store.NewExecutions(store.NewStates(s.db, 0))
 	id := runs.NewID(c.Slot, c.EndpointID, c.Attempt, c.InfraAttempt)
 	started, err := executions.Start(t.Context(), dispatch.Starting{Worker: me, LockTTL: time.Minute, List: []dispatch.Start{{
 		Claim: c, TenantID: store.DefaultTenant, RunID: id, Execution: time.Minute,

@@ -67,12 +67,12 @@ func newStack(tb testing.TB) *stack {
 		auth.Hash(readKey):  {TenantID: store.DefaultTenant, KeyID: [16]byte{2}, Name: "reader", Scopes: []auth.Scope{auth.Read}},
 	}}
 	authenticator := auth.NewAuthenticator(keys)
-	kept := store.NewEndpoints(db)
+	kept := store.NewEndpoints(store.NewStates(db, 0))
 	s := &stack{db: db, database: url, client: &http.Client{Transport: &http.Transport{}}, logs: new(bytes.Buffer)}
 	s.api = httpapi.New(httpapi.Config{
 		Auth: authenticator, Endpoints: endpoints.NewService(kept, targets{}), Bulk: endpoints.NewBulk(kept, targets{}),
-		Feed: store.NewFeed(db), Runs: store.NewRuns(db), Stats: store.NewStats(db), Planner: store.NewPlannerReviews(db, store.PlannerLimits{}),
-		Undo:   store.NewPlannerReviews(db, store.PlannerLimits{}),
+		Feed: store.NewFeed(db), Runs: store.NewRuns(db), Stats: store.NewStats(db), Planner: store.NewPlannerReviews(store.NewStates(db, 0), store.PlannerLimits{}),
+		Undo:   store.NewPlannerReviews(store.NewStates(db, 0), store.PlannerLimits{}),
 		Logger: slog.New(slog.NewTextHandler(s.logs, nil)),
 		Ready:  db.Ping, Registerer: prometheus.NewRegistry(),
 	})

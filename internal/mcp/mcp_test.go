@@ -55,7 +55,7 @@ func serve(t *testing.T) string {
 	for key, scope := range map[string]auth.Scope{adminKey: auth.Admin, writeKey: auth.Write, readKey: auth.Read} {
 		require.NoError(t, keys.EnsureKey(t.Context(), auth.Params{Key: key, Name: string(scope), Scopes: []auth.Scope{scope}}))
 	}
-	authenticator, kept := auth.NewAuthenticator(keys), store.NewEndpoints(db)
+	authenticator, kept := auth.NewAuthenticator(keys), store.NewEndpoints(store.NewStates(db, 0))
 	api := httpapi.New(httpapi.Config{
 		Auth: authenticator, Keys: auth.NewKeyring(keys, authenticator, 200), Endpoints: endpoints.NewService(kept, anywhere{}),
 		Bulk: endpoints.NewBulk(kept, anywhere{}), Feed: store.NewFeed(db), Runs: store.NewRuns(db), Stats: store.NewStats(db),

@@ -13,20 +13,7 @@ import (
 
 	"rubato/internal/auditlog"
 	"rubato/internal/endpoints"
-	"rubato/internal/store"
 )
-
-// logged returns the entries of the bundle's tenant, the newest first.
-func logged(t *testing.T, b *bundle, edit func(*auditlog.Filter)) []auditlog.Entry {
-	t.Helper()
-	f := auditlog.Filter{TenantID: tenant.TenantID, Limit: 100}
-	if edit != nil {
-		edit(&f)
-	}
-	list, err := store.NewAuditLog(b.db).List(t.Context(), f)
-	require.NoError(t, err)
-	return list
-}
 
 func TestEveryChangeOfAnEndpointIsLogged(t *testing.T) {
 	t.Parallel()

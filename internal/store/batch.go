@@ -23,7 +23,7 @@ import (
 //
 // One goroutine owns a batch. It lives for one transaction and is built anew for a retry.
 type batch struct {
-	db *DB
+	db *States
 	// worker claims the endpoints that keep lets it hold on to.
 	worker [16]byte
 	// keep bounds the endpoints that stay claimed by the worker because they are due soon.
@@ -60,7 +60,7 @@ type batch struct {
 
 // newBatch returns a batch of runs. The caller must release its columns when the transaction is
 // over.
-func newBatch(db *DB, list []runs.Run) *batch {
+func newBatch(db *States, list []runs.Run) *batch {
 	return &batch{
 		db:      db,
 		runs:    list,
@@ -168,7 +168,7 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 	if run.Outcome.Stop != "" {
 		b.stops = append(b.stops, stopped{e, run.Outcome.Stop})
 	}
-	if book := b.db.book.Load(); book.About(e.TenantID) {
+	if book := b.db.Rules.Load(); book.About(e.TenantID) {
 		b.alarms.judge(book, e, was)
 	}
 	b.plan(e, run.Outcome.Stop == "")
@@ -220,8 +220,8 @@ func (b *batch) write(ctx context.Context, tx pgx.Tx) error {
 		return err
 	}
 	statements := slices.Concat(
-		[]statement{plan}, b.history.writes(ctx, b.db), b.events.writes(ctx, b.db),
-		b.answers.writes(ctx, b.db), b.alarms.writes(ctx, b.db, b.now), b.queued,
+		[]statement{plan}, b.history.writes(ctx, b.db.DB), b.events.writes(ctx, b.db.DB),
+		b.answers.writes(ctx, b.db.DB), b.alarms.writes(ctx, b.db.DB, b.now), b.queued,
 	)
 	if len(b.archived) > 0 {
 		statements = append(statements, func(q dbsqlc.DBTX) error { return b.db.q.ScheduleDeleteArchived(ctx, q, b.archived) })
@@ -258,30 +258,4 @@ func claimOf(e *endpoints.Endpoint, row *dbsqlc.ScheduleFinishRow) claims.Claim 
 		LockedUntil:  row.DueAt,
 		Hinted:       e.State.Hinted(),
 	}
-}
-
-func finishedOf(run runs.Run) endpoints.Finished {
-	o := run.Outcome
-	f := endpoints.Finished{
-		Slot:         run.ScheduledFor,
-		Attempt:      run.Attempt,
-		InfraAttempt: run.InfraAttempt,
-		Source:       governor.Source(run.Source),
-		StartedAt:    run.StartedAt,
-		FinishedAt:   run.FinishedAt,
-		Status:       string(o.Status),
-		Retryable:    o.Retryable(),
-		MaybeSent:    o.MaybeSent,
-		RetryAfter:   o.RetryAfter,
-		Unanswered:   o.StatusCode == 0,
-		Interrupted:  o.Interrupted(),
-		Reason:       string(o.Reason),
-	}
-	switch {
-	case o.Status == runs.Succeeded:
-		f.Verdict = endpoints.Success
-	case o.CountsAsFailure():
-		f.Verdict = endpoints.Failure
-	}
-	return f
 }

@@ -3,14 +3,12 @@ package store
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"rubato/internal/auditlog"
 	"rubato/internal/endpoints"
-	"rubato/internal/secrets"
 	"rubato/internal/store/dbsqlc"
 )
 
@@ -41,12 +39,6 @@ func (s *Endpoints) KnownSecrets(ctx context.Context, tenant [16]byte, names []s
 		return nil, fmt.Errorf("looking up %d secrets: %w", len(names), translate(err))
 	}
 	return found, nil
-}
-
-// validNames returns the names that are valid names of secrets. The others are dropped because they
-// may not be valid text for Postgres, such as one with a NUL byte.
-func validNames(names []string) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !secrets.ValidName(name) })
 }
 
 // find reads the rows of endpoints by ID and by key. A row that matches both is returned once.

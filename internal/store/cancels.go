@@ -8,7 +8,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"rubato/internal/auditlog"
-	"rubato/internal/dispatch"
 	"rubato/internal/errs"
 	"rubato/internal/runs"
 	"rubato/internal/store/dbsqlc"
@@ -57,7 +56,7 @@ func (s *Runs) requestCancel(ctx context.Context, tx pgx.Tx, c runs.Cancel, run 
 		return fmt.Errorf("requesting the cancellation of run %s: %w", run.ID, err)
 	}
 	run.CancelRequestedAt = at
-	if err := s.db.addEvent(ctx, tx, *run, runs.Event{
+	if err := addEvent(ctx, tx, s.db, *run, runs.Event{
 		At:     at,
 		Kind:   runs.EventCancelRequested,
 		Author: c.By.Name,
@@ -86,22 +85,4 @@ func (s *Runs) notLive(ctx context.Context, tx pgx.Tx, c runs.Cancel) error {
 		return errs.New(errs.Unavailable, "", fmt.Sprintf("run %s is starting right now; try again", c.RunID))
 	}
 	return errs.New(errs.Conflict, "run_finished", fmt.Sprintf("run %s is over (%s, %s) and cannot be canceled", c.RunID, run.Outcome.Status, run.Outcome.Reason))
-}
-
-// Cancels implements dispatch.Executions.
-func (s *Executions) Cancels(ctx context.Context, worker [16]byte) ([]dispatch.Cancel, error) {
-	rows, err := s.db.q.RunListCanceled(ctx, s.db.pool, worker)
-	if err != nil {
-		return nil, fmt.Errorf("looking for runs to cancel: %w", translate(err))
-	}
-	list := make([]dispatch.Cancel, len(rows))
-	for i, row := range rows {
-		list[i] = dispatch.Cancel{
-			RunID:  row.RunID,
-			Token:  row.ClaimToken,
-			Author: row.Author,
-			Reason: row.Reason,
-		}
-	}
-	return list, nil
 }

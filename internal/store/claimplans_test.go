@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/store"
 	"rubato/internal/store/dbsqlc"
 )
 
@@ -36,7 +37,7 @@ func TestTheClaimWalksTheDueIndexWhateverTheStatisticsSay(t *testing.T) {
 			for _, sql := range statistics {
 				b.exec(t, sql)
 			}
-			plan, err := b.db.Explain(t.Context(), func(q dbsqlc.DBTX) error {
+			plan, err := store.Explain(t.Context(), b.db, func(q dbsqlc.DBTX) error {
 				_, err := dbsqlc.New().ScheduleClaimDue(t.Context(), q, dbsqlc.ScheduleClaimDueParams{
 					WorkerID: [16]byte{1}, LockTtlMs: 60_000, Now: &now, HorizonMs: 10_000, MaxRows: 200,
 				})

@@ -14,18 +14,6 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// fill inserts n endpoints by SQL, each with a schedule that is due a second later than the one before, the first at an instant.
-func (b *bundle) fill(t *testing.T, n int, first time.Time) {
-	t.Helper()
-	b.register(t, nil)
-	b.exec(t, `INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, spec)
-		SELECT gen_random_uuid(), tenant_id, version, created_at, updated_at, spec FROM endpoints, generate_series(2, $1)`, n)
-	b.exec(t, `DELETE FROM schedules`)
-	b.exec(t, `INSERT INTO schedules (endpoint_id, due_at, planned_at, slot, claim_token, version, lock_ms, attempt, source, failure_count)
-		SELECT id, at, at, at, 0, 1, 65000, 1, 'baseline-interval', 0
-		FROM (SELECT id, $1::timestamptz + (row_number() OVER () - 1) * interval '1 s' AS at FROM endpoints) e`, first)
-}
-
 func TestAClaimTakesTheOldestDueWithinTheHorizon(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -244,7 +232,7 @@ func TestTheClaimWalksTheDueIndex(t *testing.T) {
 	b := setup(t)
 	now := noon()
 	walks := func(when string) {
-		plan, err := b.db.Explain(t.Context(), func(q dbsqlc.DBTX) error {
+		plan, err := store.Explain(t.Context(), b.db, func(q dbsqlc.DBTX) error {
 			_, err := dbsqlc.New().ScheduleClaimDue(t.Context(), q, dbsqlc.ScheduleClaimDueParams{
 				WorkerID: [16]byte{1}, LockTtlMs: 60_000, Now: &now, HorizonMs: 10_000, MaxRows: 200,
 			})

@@ -3,7 +3,6 @@ package store
 import (
 	"container/list"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -100,7 +99,7 @@ func newConfigs(slots int) *configs {
 
 // load returns the configurations of endpoints at the given versions, from the cache or the
 // database. An endpoint that has another version by now is missing from the result.
-func (db *DB) load(ctx context.Context, tx dbsqlc.DBTX, versions map[[16]byte]int64) (map[[16]byte]*config, error) {
+func (db *States) load(ctx context.Context, tx dbsqlc.DBTX, versions map[[16]byte]int64) (map[[16]byte]*config, error) {
 	found, missing := db.configs.find(versions)
 	if len(missing) == 0 {
 		return found, nil
@@ -122,7 +121,7 @@ func (db *DB) load(ctx context.Context, tx dbsqlc.DBTX, versions map[[16]byte]in
 }
 
 // know caches the configuration of a row that was read for another purpose.
-func (db *DB) know(row *dbsqlc.Endpoint) {
+func (db *States) know(row *dbsqlc.Endpoint) {
 	if _, missing := db.configs.find(map[[16]byte]int64{row.ID: row.Version}); len(missing) > 0 {
 		db.configs.put([]*config{db.parse(row)})
 	}
@@ -141,6 +140,9 @@ func (c *configs) find(versions map[[16]byte]int64) (found map[[16]byte]*config,
 	}
 	return found, missing
 }
+
+// claimed marks endpoints as recently claimed in the cache.
+func (db *States) claimed(list map[[16]byte]*config) { db.configs.claimed(list) }
 
 // claimed marks endpoints as recently claimed.
 func (c *configs) claimed(list map[[16]byte]*config) {
@@ -175,7 +177,7 @@ func (c *configs) evict(known *list.Element) {
 }
 
 // parse parses a row. If that panics, the configuration has errPanicked as its fault.
-func (db *DB) parse(row *dbsqlc.Endpoint) (c *config) {
+func (db *States) parse(row *dbsqlc.Endpoint) (c *config) {
 	if fault := db.contain(func() { c = parse(row) }); fault != nil {
 		return &config{
 			id:      row.ID,
@@ -215,13 +217,8 @@ func parse(row *dbsqlc.Endpoint) *config {
 	return c
 }
 
-func textMap(raw json.RawMessage) (map[string]string, error) {
-	m := map[string]string{}
-	if emptyObject(raw) {
-		return m, nil
-	}
-	if err := json.Unmarshal(raw, &m); err != nil {
-		return nil, err
-	}
-	return m, nil
+// endpointRows reads configurations. With few endpoints, the planner of Postgres may prefer an
+// index of names or tenants to the primary key.
+func (db *States) endpointRows(ctx context.Context, tx dbsqlc.DBTX, ids [][16]byte) ([]*dbsqlc.Endpoint, error) {
+	return db.q.EndpointGetMany(ctx, replanned{tx}, ids)
 }

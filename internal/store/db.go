@@ -16,7 +16,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -24,7 +23,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"rubato/internal/errs"
-	"rubato/internal/notices"
 	"rubato/internal/store/dbsqlc"
 )
 
@@ -36,9 +34,6 @@ type Config struct {
 	MaxConns int32
 	// ApplicationName is shown in pg_stat_activity; default "rubato".
 	ApplicationName string
-	// Slots is the maximum number of concurrent runs of the worker. It sizes the cache of
-	// configurations from 2048 upwards.
-	Slots int
 	// Tracers makes a span of every statement that belongs to a trace, without the statement's
 	// parameters. Nil disables tracing.
 	Tracers trace.TracerProvider
@@ -86,13 +81,9 @@ type DB struct {
 	// vital serves heartbeats only, so that they never queue behind other statements.
 	vital *pgxpool.Pool
 	// sweeps serves the sweeper only.
-	sweeps  *pgxpool.Pool
-	q       *dbsqlc.Queries
-	configs *configs
-	// book is the cache of notice rules that [Notices.Refresh] replaces. Finishes load it without a
-	// lock. Nil means no rules.
-	book  atomic.Pointer[notices.RuleCache]
-	waker waker
+	sweeps *pgxpool.Pool
+	q      *dbsqlc.Queries
+	waker  waker
 	// waits is the timeout for a connection of the main pool.
 	waits time.Duration
 	// limit is the timeout of a transaction of the main pool.
@@ -132,11 +123,10 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 		pc.ConnConfig.Tracer = newTracer(cfg.Tracers)
 	}
 	db := &DB{
-		q:       dbsqlc.New(),
-		configs: newConfigs(max(cfg.Slots, defaultCacheSlots)),
-		waits:   cmp.Or(cfg.connWait, connWait),
-		limit:   cmp.Or(cfg.txWait, txWait),
-		now:     func() *time.Time { return nil },
+		q:     dbsqlc.New(),
+		waits: cmp.Or(cfg.connWait, connWait),
+		limit: cmp.Or(cfg.txWait, txWait),
+		now:   func() *time.Time { return nil },
 	}
 	if db.contain = cfg.Contain; db.contain == nil {
 		db.contain = recovered

@@ -102,20 +102,6 @@ func documentOf(s *endpoints.Spec) json.RawMessage {
 	return raw
 }
 
-// object encodes a string map as a JSON object. It cannot fail. Nil gives the empty object.
-func object(m map[string]string) json.RawMessage {
-	if m == nil {
-		return json.RawMessage("{}")
-	}
-	raw, err := json.Marshal(m)
-	if err != nil {
-		panic(err)
-	}
-	return raw
-}
-
 func lockMs(s endpoints.Spec) int32 {
 	return int32((s.MaxExecutionTime + lockSlack).Milliseconds())
 }
-
-func ms(n int64) time.Duration { return time.Duration(n) * time.Millisecond }

@@ -11,19 +11,13 @@ import (
 
 	"rubato/internal/auditlog"
 	"rubato/internal/endpoints"
-	"rubato/internal/errs"
 	"rubato/internal/governor"
 	"rubato/internal/store/dbsqlc"
 )
 
-const (
-	hintInterval = "interval"
-	hintOneShot  = "one-shot"
-)
-
 // Endpoints stores endpoints. It implements endpoints.Store.
 type Endpoints struct {
-	db *DB
+	db *States
 }
 
 var (
@@ -32,7 +26,7 @@ var (
 )
 
 // NewEndpoints returns the store of endpoints.
-func NewEndpoints(db *DB) *Endpoints { return &Endpoints{db: db} }
+func NewEndpoints(db *States) *Endpoints { return &Endpoints{db: db} }
 
 // Create implements endpoints.Store.
 func (s *Endpoints) Create(
@@ -91,7 +85,7 @@ func (s *Endpoints) inserts(ctx context.Context, act auditlog.Act, e *endpoints.
 		func(q dbsqlc.DBTX) error { return s.db.q.ScheduleInsert(ctx, q, schedule) },
 		func(q dbsqlc.DBTX) error { return s.db.q.DecisionInsert(ctx, q, decision) },
 		func(q dbsqlc.DBTX) error { return s.db.q.AuditInsert(ctx, q, entry) },
-	}, created.writes(ctx, s.db)...), nil
+	}, created.writes(ctx, s.db.DB)...), nil
 }
 
 // Get implements endpoints.Store.
@@ -288,17 +282,6 @@ func stepsOf(raw json.RawMessage, d governor.Decision) ([]governor.Step, error) 
 		return nil, fmt.Errorf("reading a stored trace: %w", err)
 	}
 	return steps, nil
-}
-
-func notFound(err error, id endpoints.ID) error {
-	if translated := translate(err); errs.CodeOf(translated) != errs.NotFound {
-		return translated
-	}
-	return noEndpoint(id)
-}
-
-func noEndpoint(id endpoints.ID) error {
-	return errs.New(errs.NotFound, "not_found", fmt.Sprintf("there is no endpoint %s", id))
 }
 
 func oneRow(rows int64, err error, act string, id endpoints.ID) error {

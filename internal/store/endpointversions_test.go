@@ -15,7 +15,7 @@ import (
 // versions returns every version of an endpoint that is kept, the newest first.
 func (b *bundle) versions(t *testing.T, of [16]byte, id endpoints.ID) []endpoints.Version {
 	t.Helper()
-	list, err := store.NewEndpoints(b.db).Versions(t.Context(), of, id, math.MaxInt64, 100)
+	list, err := store.NewEndpoints(b.states).Versions(t.Context(), of, id, math.MaxInt64, 100)
 	require.NoError(t, err)
 	return list
 }
@@ -58,7 +58,7 @@ func TestEveryChangeKeepsTheVersionThatItMade(t *testing.T) {
 	require.Len(t, b.versions(t, tenant.TenantID, out[1].Endpoint.ID), 1)
 
 	require.Empty(t, b.versions(t, [16]byte{9}, e.ID), "another tenant")
-	older, err := store.NewEndpoints(b.db).Versions(t.Context(), tenant.TenantID, e.ID, 3, 1)
+	older, err := store.NewEndpoints(b.states).Versions(t.Context(), tenant.TenantID, e.ID, 3, 1)
 	require.NoError(t, err)
 	require.Len(t, older, 1)
 	require.EqualValues(t, 2, older[0].Number)

@@ -148,3 +148,16 @@ func redactURL(err error) error {
 	}
 	return err
 }
+
+func missing(err error) bool { return err != nil && errs.CodeOf(translate(err)) == errs.NotFound }
+
+func notFound(err error, id fmt.Stringer) error {
+	if translated := translate(err); errs.CodeOf(translated) != errs.NotFound {
+		return translated
+	}
+	return noEndpoint(id)
+}
+
+func noEndpoint(id fmt.Stringer) error {
+	return errs.New(errs.NotFound, "not_found", fmt.Sprintf("there is no endpoint %s", id))
+}

@@ -181,7 +181,7 @@ func TestNamesOfTwoTenantsAreApart(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	other := b.stranger(t)
-	keeper, vault := store.NewNotices(b.db), secrets.NewService(store.NewSecrets(b.db), sealing(t, "k1"))
+	keeper, vault := store.NewNotices(b.db, &b.states.Rules), secrets.NewService(store.NewSecrets(b.db), sealing(t, "k1"))
 	both := []endpoints.Actor{tenant, other}
 	for _, by := range both {
 		_, _, err := keeper.PutRule(t.Context(), by, "same", rule(nil), endpoints.Condition{})
@@ -289,7 +289,7 @@ func TestACutConnectionIsUnavailableOnceAndThenMended(t *testing.T) {
 func TestANameThatNothingHasIsToldFromOneThatNothingCanHave(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	keeper, vault := store.NewNotices(b.db), secrets.NewService(store.NewSecrets(b.db), nil)
+	keeper, vault := store.NewNotices(b.db, &b.states.Rules), secrets.NewService(store.NewSecrets(b.db), nil)
 	for noun, remove := range map[string]func(name string) error{
 		"notice rule":        func(name string) error { return keeper.DeleteRule(t.Context(), tenant, name, 0) },
 		"maintenance window": func(name string) error { return keeper.DeleteWindow(t.Context(), tenant, name) },

@@ -47,7 +47,7 @@ func clockTime(at time.Time) string { return at.UTC().Format("2006-01-02T15:04:0
 
 // settled records in the events of a run that the sweeper settled it, and the evidence.
 func (s *Sweeps) settled(ctx context.Context, tx pgx.Tx, run runs.Run, why string) error {
-	return s.db.addEvent(ctx, tx, run, runs.Event{
+	return addEvent(ctx, tx, s.db.DB, run, runs.Event{
 		At:       run.FinishedAt,
 		Kind:     runs.EventSettled,
 		Author:   sweeperName,

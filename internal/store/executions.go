@@ -17,13 +17,13 @@ import (
 
 // Executions starts and finishes runs. It implements dispatch.Executions.
 type Executions struct {
-	db *DB
+	db *States
 }
 
 var _ dispatch.Executions = (*Executions)(nil)
 
 // NewExecutions returns the store of executions.
-func NewExecutions(db *DB) *Executions { return &Executions{db: db} }
+func NewExecutions(db *States) *Executions { return &Executions{db: db} }
 
 // Targets implements dispatch.Executions.
 func (s *Executions) Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]*dispatch.Target, error) {
@@ -35,7 +35,7 @@ func (s *Executions) Targets(ctx context.Context, list []claims.Claim) (map[[16]
 	if err != nil {
 		return nil, translate(err)
 	}
-	s.db.configs.claimed(loaded)
+	s.db.claimed(loaded)
 	targets := make(map[[16]byte]*dispatch.Target, len(loaded))
 	if err := s.syncVersions(ctx, list, loaded); err != nil {
 		return nil, err
@@ -255,4 +255,49 @@ func (s *Executions) Fleet(ctx context.Context) (dispatch.Fleet, error) {
 		MaxSlots: int(row.MaxSlots),
 		Queued:   int(row.Queued),
 	}, nil
+}
+
+// syncVersions corrects the schedules of claims without a configuration whose versions differ.
+// These claims are void afterwards.
+func (s *Executions) syncVersions(ctx context.Context, list []claims.Claim, loaded map[[16]byte]*config) error {
+	var missing [][16]byte
+	for _, c := range list {
+		if loaded[c.EndpointID] == nil {
+			missing = append(missing, c.EndpointID)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return s.db.tx(ctx, func(tx pgx.Tx) error {
+		if _, err := s.db.q.ScheduleLock(ctx, tx, missing); err != nil {
+			return fmt.Errorf("locking %d schedules: %w", len(missing), err)
+		}
+		mended, err := s.db.q.ScheduleSyncVersion(ctx, tx, missing)
+		if err != nil {
+			return fmt.Errorf("bringing %d schedules to the version of their configuration: %w", len(missing), err)
+		}
+		if mended == 0 { // They were edited or archived meanwhile.
+			return nil
+		}
+		return s.db.q.ScheduleNotify(ctx, tx, 0)
+	})
+}
+
+// Cancels implements dispatch.Executions.
+func (s *Executions) Cancels(ctx context.Context, worker [16]byte) ([]dispatch.Cancel, error) {
+	rows, err := s.db.q.RunListCanceled(ctx, s.db.pool, worker)
+	if err != nil {
+		return nil, fmt.Errorf("looking for runs to cancel: %w", translate(err))
+	}
+	list := make([]dispatch.Cancel, len(rows))
+	for i, row := range rows {
+		list[i] = dispatch.Cancel{
+			RunID:  row.RunID,
+			Token:  row.ClaimToken,
+			Author: row.Author,
+			Reason: row.Reason,
+		}
+	}
+	return list, nil
 }

@@ -60,7 +60,7 @@ func (s *Executions) Finish(ctx context.Context, f dispatch.Finish) (done dispat
 		}
 		return attempt(s.finishLocked)
 	}
-	err = s.db.isolated(len(f.Runs), func(fault error) error {
+	err = isolated(s.db, len(f.Runs), func(fault error) error {
 		if fault == nil {
 			return s.db.withPartitions(ctx, days, finish)
 		}
@@ -78,7 +78,7 @@ func (s *Executions) Finish(ctx context.Context, f dispatch.Finish) (done dispat
 // with the fault. It then records the run, quarantines the endpoint and makes no decision. A panic
 // over several runs is returned, so that the caller retries them one by one and isolates the faulty
 // one.
-func (db *DB) isolated(count int, end func(fault error) error) (err error) {
+func isolated(db *States, count int, end func(fault error) error) (err error) {
 	panicked := db.contain(func() { err = end(nil) })
 	switch {
 	case panicked == nil:

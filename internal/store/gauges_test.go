@@ -140,7 +140,7 @@ func TestGaugesStayCheap(t *testing.T) {
 	b.exec(t, "ANALYZE schedules, endpoints")
 	require.EqualValues(t, 10_000, b.gauges(t).Due, "counted up to its bound")
 
-	plan, err := b.db.ExplainPlainly(t.Context(), func(q dbsqlc.DBTX) error {
+	plan, err := store.ExplainPlainly(t.Context(), b.db, func(q dbsqlc.DBTX) error {
 		_, err := dbsqlc.New().ScheduleGauge(t.Context(), q, dbsqlc.ScheduleGaugeParams{MaxRows: 200})
 		return err
 	})

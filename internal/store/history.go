@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 
 	"rubato/internal/endpoints"
@@ -137,8 +136,37 @@ func micros(d time.Duration) int32 {
 	return int32(min(max(d.Microseconds(), 0), 1<<31-1))
 }
 
-// storable returns text that a Postgres text column accepts: valid UTF-8 without NUL. Targets may
-// send anything.
-func storable(s string) string {
-	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
+func finishedOf(run runs.Run) endpoints.Finished {
+	o := run.Outcome
+	f := endpoints.Finished{
+		Slot:         run.ScheduledFor,
+		Attempt:      run.Attempt,
+		InfraAttempt: run.InfraAttempt,
+		Source:       governor.Source(run.Source),
+		StartedAt:    run.StartedAt,
+		FinishedAt:   run.FinishedAt,
+		Status:       string(o.Status),
+		Retryable:    o.Retryable(),
+		MaybeSent:    o.MaybeSent,
+		RetryAfter:   o.RetryAfter,
+		Unanswered:   o.StatusCode == 0,
+		Interrupted:  o.Interrupted(),
+		Reason:       string(o.Reason),
+	}
+	switch {
+	case o.Status == runs.Succeeded:
+		f.Verdict = endpoints.Success
+	case o.CountsAsFailure():
+		f.Verdict = endpoints.Failure
+	}
+	return f
+}
+
+// runDays returns the days of history of runs.
+func runDays(list []runs.Run) []time.Time {
+	days := make([]time.Time, len(list))
+	for i, run := range list {
+		days[i] = dayOf(run.ScheduledFor)
+	}
+	return days
 }

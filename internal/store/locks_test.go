@@ -12,6 +12,7 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/notices"
 	"rubato/internal/runs"
+	"rubato/internal/store"
 	"rubato/internal/store/dbsqlc"
 	"rubato/internal/waittest"
 )
@@ -305,7 +306,7 @@ func TestSweepsWalkTheDueIndex(t *testing.T) {
 			return err
 		},
 	} {
-		plan, err := b.db.ExplainPlainly(t.Context(), ask)
+		plan, err := store.ExplainPlainly(t.Context(), b.db, ask)
 		require.NoError(t, err, name)
 		require.Contains(t, plan, "schedules_held", name)
 		require.NotContains(t, plan, "Seq Scan on schedules", name)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
@@ -15,19 +14,6 @@ import (
 
 // illegal is the SQLSTATE of a move that a trigger refuses.
 const illegal = "23000"
-
-// byHand runs statements past the triggers of legal moves, as a restore from a backup does.
-func (b *bundle) byHand(t *testing.T, statements ...string) {
-	t.Helper()
-	require.NoError(t, pgx.BeginFunc(t.Context(), b.pool, func(tx pgx.Tx) error {
-		for _, sql := range append([]string{"SET LOCAL session_replication_role = replica"}, statements...) {
-			if _, err := tx.Exec(t.Context(), sql); err != nil {
-				return err
-			}
-		}
-		return nil
-	}))
-}
 
 // stand returns the columns of a schedule in a state, held by one worker or another, with one run or another.
 func stand(s runs.State, token int, newOwner, newRun bool) string {

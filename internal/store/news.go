@@ -14,6 +14,12 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
+// The kinds of hints, as rows and events name them.
+const (
+	hintInterval = "interval"
+	hintOneShot  = "one-shot"
+)
+
 // events collects the events of a transaction for the feed.
 type events struct{ rows dbsqlc.EventInsertManyParams }
 
@@ -56,7 +62,7 @@ func (v *events) write(ctx context.Context, tx opened, db *DB) error {
 }
 
 // tell inserts the events of a change of an endpoint. before is nil for a new endpoint.
-func (db *DB) tell(ctx context.Context, tx pgx.Tx, now time.Time, before, after *endpoints.Endpoint) error {
+func tell(ctx context.Context, tx pgx.Tx, db *DB, now time.Time, before, after *endpoints.Endpoint) error {
 	var v events
 	v.add(after.TenantID, now, newsOf(before, after))
 	return v.write(ctx, tx, db)

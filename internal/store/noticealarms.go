@@ -145,13 +145,13 @@ func (a *alarms) write(ctx context.Context, tx pgx.Tx, db *DB, now time.Time) er
 }
 
 // alarm opens the episodes of an event that no run causes, in the transaction of the event.
-func (db *DB) alarm(ctx context.Context, tx pgx.Tx, now time.Time, id [16]byte, about notices.Event, d notices.Detail) error {
+func alarm(ctx context.Context, tx pgx.Tx, db *DB, now time.Time, id [16]byte, about notices.Event, d notices.Detail) error {
 	var a alarms
 	a.open(id, about, 1, d)
 	return a.write(ctx, tx, db, now)
 }
 
 // pausedAlarm opens the episodes of an automatic pause.
-func (db *DB) pausedAlarm(ctx context.Context, tx pgx.Tx, now time.Time, e *endpoints.Endpoint) error {
-	return db.alarm(ctx, tx, now, e.ID, notices.Paused, notices.Detail{Reason: storable(e.State.PauseReason)})
+func pausedAlarm(ctx context.Context, tx pgx.Tx, db *DB, now time.Time, e *endpoints.Endpoint) error {
+	return alarm(ctx, tx, db, now, e.ID, notices.Paused, notices.Detail{Reason: storable(e.State.PauseReason)})
 }

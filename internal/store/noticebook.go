@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"sync/atomic"
 
 	"rubato/internal/notices"
 	"rubato/internal/store/dbsqlc"
@@ -16,6 +17,8 @@ const maxOpen = 50_000
 // courier.Store.
 type Notices struct {
 	db *DB
+	// cache receives the rules that Refresh loads.
+	cache *atomic.Pointer[notices.RuleCache]
 	// version and rules are the last loaded rules. Only Refresh uses them, so they need no lock.
 	version int64
 	rules   []notices.Rule
@@ -23,8 +26,10 @@ type Notices struct {
 
 var _ notices.Store = (*Notices)(nil)
 
-// NewNotices returns the store of notices.
-func NewNotices(db *DB) *Notices { return &Notices{db: db} }
+// NewNotices returns the store of notices. Its Refresh replaces cache.
+func NewNotices(db *DB, cache *atomic.Pointer[notices.RuleCache]) *Notices {
+	return &Notices{db: db, cache: cache}
+}
 
 // Refresh updates the rule cache that finishes use. It reloads the rules only if their version
 // changed. It must not be called concurrently.
@@ -58,7 +63,7 @@ func (s *Notices) Refresh(ctx context.Context) error {
 			book.AddOpen(row.EndpointID, notices.Event(row.Event))
 		}
 	}
-	s.db.book.Store(book)
+	s.cache.Store(book)
 	return nil
 }
 

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -111,15 +110,6 @@ func deliveryOf(row *dbsqlc.NoticeListClaimedRow, now time.Time) *notices.Delive
 		p.Fault = errors.Join(p.Fault, fmt.Errorf("reading the channel of the notice rule %q, store the rule again: %w", p.Rule, err))
 	}
 	return p
-}
-
-// hostOf returns the host and port of a URL. The rest of the URL may hold secrets.
-func hostOf(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return ""
-	}
-	return u.Host
 }
 
 // End moves a notice to a final state. It returns false if the token is stale, because the notice

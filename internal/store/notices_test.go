@@ -16,36 +16,8 @@ import (
 	"rubato/internal/zombie"
 )
 
-// rule is a rule that every test may change: two failures in a row of any endpoint.
-func rule(edit func(*notices.Spec)) notices.Spec {
-	s := notices.Spec{
-		Event: notices.Failures, Failures: 2, Recovery: true, Enabled: true,
-		Channel: notices.Channel{Kind: notices.Webhook, URL: "http://hooks.example/"},
-	}
-	if edit != nil {
-		edit(&s)
-	}
-	return s
-}
-
 // room is for so many notices, whosever they are.
 func room(n int) notices.Capacity { return notices.Capacity{Limit: n, PerRule: n, PerTenant: n} }
-
-// noticed stores a rule, which is in force when it returns.
-func (b *bundle) noticed(t *testing.T, name string, edit func(*notices.Spec)) *store.Notices {
-	t.Helper()
-	keeper := store.NewNotices(b.db)
-	_, _, err := keeper.PutRule(t.Context(), tenant, name, rule(edit), endpoints.Condition{})
-	require.NoError(t, err)
-	require.NoError(t, keeper.Refresh(t.Context()))
-	return keeper
-}
-
-// told returns the kinds of the notices that were written, the oldest first.
-func (b *bundle) told(t *testing.T) []string {
-	t.Helper()
-	return query[[]string](t, b, "SELECT coalesce(array_agg(kind ORDER BY created_at, kind = 'recovered', number, id), '{}') FROM notices")
-}
 
 // failOne runs the endpoint that is due until its due time has failed, and moves the clock to its next.
 func (b *bundle) failOne(t *testing.T, id endpoints.ID) {
@@ -150,7 +122,7 @@ func TestABookThatIsTooOldMissesNothing(t *testing.T) {
 	b := setup(t)
 	b.at(noon())
 	e := b.register(t, nil)
-	keeper := store.NewNotices(b.db)
+	keeper := store.NewNotices(b.db, &b.states.Rules)
 	_, _, err := keeper.PutRule(t.Context(), tenant, "failing", rule(nil), endpoints.Condition{})
 	require.NoError(t, err)
 	for range 3 {
@@ -536,7 +508,7 @@ func TestADeadNoticeIsSentAgainUnderItsID(t *testing.T) {
 func TestARuleNamesOnlyWhatTheTenantHas(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	keeper := store.NewNotices(b.db)
+	keeper := store.NewNotices(b.db, &b.states.Rules)
 	spec := rule(func(s *notices.Spec) {
 		s.Scope.EndpointID = endpoints.ID{1}
 		s.Channel = notices.Channel{Kind: notices.Slack, URLSecret: "slack-url"}

@@ -8,8 +8,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"rubato/internal/claims"
-	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
 	"rubato/internal/governor"
 	"rubato/internal/runs"
@@ -17,7 +15,7 @@ import (
 )
 
 // oneOffs returns the statement that reads the one-off items for a decision.
-func (db *DB) oneOffs(ctx context.Context, read *stored, ids [][16]byte) statement {
+func (db *States) oneOffs(ctx context.Context, read *stored, ids [][16]byte) statement {
 	return func(q dbsqlc.DBTX) (err error) {
 		read.oneOffs, err = db.q.OneOffGetMany(ctx, q, dbsqlc.OneOffGetManyParams{EndpointIds: ids, Now: db.now()})
 		return err
@@ -48,7 +46,7 @@ func manualAt(s *endpoints.State) time.Time {
 }
 
 // oneOffWrites returns the statements that store changed one-off items, without withdrawals.
-func (db *DB) oneOffWrites(ctx context.Context, e *endpoints.Endpoint, author string) []statement {
+func (db *States) oneOffWrites(ctx context.Context, e *endpoints.Endpoint, author string) []statement {
 	var list []statement
 	q := &e.State.OneOffs
 	if item := q.Added; item != nil {
@@ -74,7 +72,7 @@ func runIDOf(id endpoints.ID, item *endpoints.OneOff) runs.ID {
 }
 
 // oneOffInserts returns the statements that store a new item and its idempotency key.
-func (db *DB) oneOffInserts(ctx context.Context, e *endpoints.Endpoint, item *endpoints.OneOff, author string) []statement {
+func (db *States) oneOffInserts(ctx context.Context, e *endpoints.Endpoint, item *endpoints.OneOff, author string) []statement {
 	row := dbsqlc.OneOffInsertParams{
 		EndpointID: e.ID, Slot: item.Slot, TenantID: e.TenantID, RunID: runIDOf(e.ID, item),
 		Priority: int16(item.Priority), DeadlineAt: optional(item.Deadline), RequestedBy: author,
@@ -104,7 +102,7 @@ func (db *DB) oneOffInserts(ctx context.Context, e *endpoints.Endpoint, item *en
 
 // withdraw deletes withdrawn one-off items of an endpoint and records each as skipped. The item in
 // flight is left out, because its run is recorded by its own finish.
-func (db *DB) withdraw(ctx context.Context, tx dbsqlc.DBTX, e *endpoints.Endpoint, now time.Time, h *history) error {
+func (db *States) withdraw(ctx context.Context, tx dbsqlc.DBTX, e *endpoints.Endpoint, now time.Time, h *history) error {
 	rows, err := db.q.OneOffWithdraw(ctx, tx, e.ID)
 	if err != nil {
 		return fmt.Errorf("withdrawing the one-off runs of endpoint %s: %w", e.ID, err)
@@ -126,7 +124,7 @@ func (db *DB) withdraw(ctx context.Context, tx dbsqlc.DBTX, e *endpoints.Endpoin
 }
 
 // withdrawn is withdraw for a caller that writes no other history.
-func (db *DB) withdrawn(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, now time.Time) error {
+func (db *States) withdrawn(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, now time.Time) error {
 	if !e.State.OneOffs.Withdrawn {
 		return nil
 	}
@@ -134,7 +132,7 @@ func (db *DB) withdrawn(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, n
 	if err := db.withdraw(ctx, tx, e, now, &h); err != nil || len(h.rows.Ids) == 0 {
 		return err
 	}
-	return pipeline(ctx, tx, h.writes(ctx, db)...)
+	return pipeline(ctx, tx, h.writes(ctx, db.DB)...)
 }
 
 // OneOffKey implements endpoints.OneOffKeys.
@@ -144,89 +142,4 @@ func (s *Endpoints) OneOffKey(ctx context.Context, tenant [16]byte, id endpoints
 		return time.Time{}, nil, translate(err)
 	}
 	return rows[0].Slot, rows[0].Fingerprint, nil
-}
-
-// oneOffTargets replaces the targets of claimed one-off runs by their own requests. A claim without
-// an item has no target, because its token is void. A claim with an unusable item has none either;
-// mendOneOff handles it.
-func (s *Executions) oneOffTargets(ctx context.Context, list []claims.Claim, targets map[[16]byte]*dispatch.Target) error {
-	var p dbsqlc.OneOffGetRequestsParams
-	for _, c := range list {
-		if c.Source == string(governor.SourceManual) && targets[c.EndpointID] != nil {
-			p.EndpointIds, p.Slots = append(p.EndpointIds, c.EndpointID), append(p.Slots, c.Slot)
-		}
-	}
-	if len(p.EndpointIds) == 0 {
-		return nil
-	}
-	rows, err := s.db.q.OneOffGetRequests(ctx, s.db.hot, p)
-	if err != nil {
-		return fmt.Errorf("reading the requests of %d one-off runs: %w", len(p.EndpointIds), translate(err))
-	}
-	configured := make(map[[16]byte]*dispatch.Target, len(p.EndpointIds))
-	for _, id := range p.EndpointIds {
-		configured[id] = targets[id]
-		delete(targets, id)
-	}
-	faults := map[[16]byte]error{}
-	for _, row := range rows {
-		target, err := oneOffTarget(configured[row.EndpointID], row)
-		if err != nil {
-			faults[row.EndpointID] = err
-			continue
-		}
-		targets[row.EndpointID] = target
-	}
-	for _, id := range p.EndpointIds {
-		if targets[id] == nil {
-			if err := s.mendOneOff(ctx, id, faults[id]); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// mendOneOff replans an endpoint whose one-off item is missing, and quarantines an endpoint whose
-// item is unusable, because its claim would return forever otherwise. A revoked claim is left
-// unchanged.
-func (s *Executions) mendOneOff(ctx context.Context, id [16]byte, fault error) error {
-	return s.mend(ctx, id, func(tx pgx.Tx, m mending) error {
-		e := m.endpoint
-		if e.State.Due.Source != governor.SourceManual {
-			return nil
-		}
-		if fault != nil {
-			return s.db.quarantine(ctx, tx, e, m.now, fault)
-		}
-		if next := e.State.OneOffs.Next; next != nil && next.Slot.Equal(e.State.Due.Slot) {
-			return nil
-		}
-		planned, err := e.Replan(m.now)
-		if err != nil {
-			return fmt.Errorf("planning endpoint %s without its one-off item: %w", e.ID, err)
-		}
-		if err := s.db.replan(ctx, tx, e); err != nil {
-			return err
-		}
-		return s.db.decided(ctx, tx, e, planned)
-	})
-}
-
-// oneOffTarget returns the target of one one-off run.
-func oneOffTarget(configured *dispatch.Target, row *dbsqlc.OneOffGetRequestsRow) (*dispatch.Target, error) {
-	target := *configured
-	if row.Request != nil {
-		var override endpoints.Override
-		if err := json.Unmarshal(row.Request, &override); err != nil {
-			return nil, fmt.Errorf("decoding the request of a one-off run of endpoint %s: %w", endpoints.ID(row.EndpointID), err)
-		}
-		spec := override.Apply(*configured.Spec)
-		var err error
-		if target, err = dispatch.NewTarget(configured.TenantID, &spec); err != nil {
-			return nil, fmt.Errorf("preparing the request of a one-off run of endpoint %s: %w", endpoints.ID(row.EndpointID), err)
-		}
-	}
-	target.Deadline = orZero(row.DeadlineAt)
-	return &target, nil
 }

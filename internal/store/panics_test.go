@@ -53,7 +53,7 @@ func TestADecisionThatPanicsHurtsNoOtherRunOfItsBatch(t *testing.T) {
 	b := setup(t)
 	sick, sound := b.register(t, nil), b.register(t, nil)
 	ended := b.underWay(t, worker{1})
-	b.db.PoisonCron(sick.ID)
+	b.states.PoisonCron(sick.ID)
 	done := b.finish(t, worker{1}, 0, ended[sick.ID], ended[sound.ID])
 	require.Len(t, done.Decided, 1)
 	b.requirePutAside(t, ended[sick.ID], runs.Succeeded)

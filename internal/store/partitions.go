@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"rubato/internal/runs"
 )
 
 // withPartitions runs write, and again after creating missing day partitions. The recorded days may
@@ -32,15 +30,6 @@ func (db *DB) withPartitions(ctx context.Context, days func() []time.Time, write
 		err = write()
 	}
 	return err
-}
-
-// runDays returns the days of history of runs.
-func runDays(list []runs.Run) []time.Time {
-	days := make([]time.Time, len(list))
-	for i, run := range list {
-		days[i] = dayOf(run.ScheduledFor)
-	}
-	return days
 }
 
 func dayOf(at time.Time) time.Time { return at.UTC().Truncate(24 * time.Hour) }

@@ -23,11 +23,11 @@ func TestAPipelineIsOneTransaction(t *testing.T) {
 		}
 	}
 
-	err := b.db.Pipeline(t.Context(), insert("first"), insert(""), insert("third"))
+	err := store.RunPipeline(t.Context(), b.db, insert("first"), insert(""), insert("third"))
 
 	require.Equal(t, errs.Invalid, errs.CodeOf(store.Translate(err)), "the second has no name: %v", err)
 	require.Zero(t, query[int](t, b, "SELECT count(*) FROM tenants WHERE name IN ('first', 'third')"))
-	require.NoError(t, b.db.Pipeline(t.Context(), insert("first"), insert("third")))
+	require.NoError(t, store.RunPipeline(t.Context(), b.db, insert("first"), insert("third")))
 	require.Equal(t, 2, query[int](t, b, "SELECT count(*) FROM tenants WHERE name IN ('first', 'third')"))
 }
 
@@ -45,7 +45,7 @@ func TestAStatementOfAPipelineSeesWhatWasCommittedBeforeItBegan(t *testing.T) {
 	var name string
 	done := make(chan error, 1)
 	go func() {
-		done <- b.db.Pipeline(t.Context(),
+		done <- store.RunPipeline(t.Context(), b.db,
 			func(q dbsqlc.DBTX) error {
 				_, err := q.Exec(t.Context(), "SELECT pg_advisory_xact_lock(7)")
 				return err
@@ -69,7 +69,7 @@ func TestAPipelineTellsOfARowThatIsMissing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	var name string
-	err := b.db.Pipeline(t.Context(), func(q dbsqlc.DBTX) error {
+	err := store.RunPipeline(t.Context(), b.db, func(q dbsqlc.DBTX) error {
 		return q.QueryRow(t.Context(), "SELECT name FROM tenants WHERE name = 'nobody'").Scan(&name)
 	})
 	require.ErrorIs(t, err, pgx.ErrNoRows)

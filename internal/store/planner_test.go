@@ -36,8 +36,8 @@ func setupPlanning(t *testing.T) *planning {
 	t.Helper()
 	b := setup(t)
 	return &planning{
-		bundle: b, one: store.NewPlannerQueue(b.db, uuid.New(), analysisLock), two: store.NewPlannerQueue(b.db, uuid.New(), analysisLock),
-		evidence: store.NewPlannerEvidence(b.db), reviews: store.NewPlannerReviews(b.db, store.PlannerLimits{Installation: 1000, Tenant: 100, Endpoint: 50}),
+		bundle: b, one: store.NewPlannerQueue(b.states, uuid.New(), analysisLock), two: store.NewPlannerQueue(b.states, uuid.New(), analysisLock),
+		evidence: store.NewPlannerEvidence(b.states), reviews: store.NewPlannerReviews(b.states, store.PlannerLimits{Installation: 1000, Tenant: 100, Endpoint: 50}),
 	}
 }
 

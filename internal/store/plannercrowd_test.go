@@ -31,7 +31,7 @@ func TestEndpointsThatAreSlowTogetherAreCounted(t *testing.T) {
 		}
 	}
 	look := func() planner.FleetSlowdown {
-		m, err := store.NewPlannerEvidence(p.db).Load(t.Context(), planner.Account{TenantID: tenant.TenantID, EndpointID: all[0].ID})
+		m, err := store.NewPlannerEvidence(p.states).Load(t.Context(), planner.Account{TenantID: tenant.TenantID, EndpointID: all[0].ID})
 		require.NoError(t, err)
 		return m.FleetSlowdown
 	}

@@ -25,8 +25,8 @@ type PlannerEvidence struct {
 var _ planner.EvidenceStore = (*PlannerEvidence)(nil)
 
 // NewPlannerEvidence returns the reader of the planner's evidence.
-func NewPlannerEvidence(db *DB) *PlannerEvidence {
-	return &PlannerEvidence{db: db, endpoints: NewEndpoints(db)}
+func NewPlannerEvidence(db *States) *PlannerEvidence {
+	return &PlannerEvidence{db: db.DB, endpoints: NewEndpoints(db)}
 }
 
 // slack is the longest time from the due time of a run to its end, for runs that ended inside a
@@ -49,7 +49,7 @@ func (s *PlannerEvidence) Load(ctx context.Context, a planner.Account) (m planne
 		if m.Siblings, err = s.siblings(ctx, tx, m); err != nil {
 			return err
 		}
-		if m.Holds, err = s.db.holds(ctx, tx, a.EndpointID); err != nil || !strained(m) {
+		if m.Holds, err = holds(ctx, tx, s.db, a.EndpointID); err != nil || !strained(m) {
 			return err
 		}
 		m.FleetSlowdown, err = s.crowd.look(ctx, s.db, tx, m.Now)

@@ -8,12 +8,8 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-func holdRow(id endpoints.ID, h endpoints.Hold) dbsqlc.PlannerHoldSetParams {
-	return dbsqlc.PlannerHoldSetParams{EndpointID: id, Kinds: []string{h.Kind}, Until: h.Until, HeldBy: storable(h.By)}
-}
-
 // holds returns the holds of the planner by persons at an endpoint.
-func (db *DB) holds(ctx context.Context, q dbsqlc.DBTX, id endpoints.ID) ([]endpoints.Hold, error) {
+func holds(ctx context.Context, q dbsqlc.DBTX, db *DB, id endpoints.ID) ([]endpoints.Hold, error) {
 	rows, err := db.q.PlannerHoldList(ctx, q, id)
 	if err != nil {
 		return nil, fmt.Errorf("reading what the planner may not do to endpoint %s: %w", id, err)

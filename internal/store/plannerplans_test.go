@@ -52,6 +52,7 @@ func statement[P, R any](query func(*dbsqlc.Queries, context.Context, dbsqlc.DBT
 // plannerReads holds every statement of the planner's queue and of what it shows to an index, whatever there is:
 // a look comes across so many endpoints, a claim takes so many, a page shows so many.
 func (b *bundle) plannerReads(t *testing.T) {
+	t.Helper()
 	b.analysed(t)
 	now := noon().Add(time.Hour)
 	mine := [16]byte(uuid.New())
@@ -145,4 +146,12 @@ func TestWhatIsOldIsForgotten(t *testing.T) {
 	require.Equal(t, 10, p.count(t, "planner_sessions"))
 	require.Equal(t, 10, p.count(t, "planner_suggestions"))
 	require.Equal(t, 1, p.count(t, "planner_spend"))
+}
+
+// TestThePlannerReadsNoMoreThanItReturns looks at the plans of its statements in a crowded database.
+func TestThePlannerReadsNoMoreThanItReturns(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.crowd(t)
+	b.plannerReads(t)
 }

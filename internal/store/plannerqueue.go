@@ -39,8 +39,8 @@ var _ planner.Queue = (*PlannerQueue)(nil)
 
 // NewPlannerQueue returns the queue for a planner with an ID of its own; lock is the duration of
 // its claims.
-func NewPlannerQueue(db *DB, id [16]byte, lock time.Duration) *PlannerQueue {
-	return &PlannerQueue{db: db, endpoints: NewEndpoints(db), id: id, lock: lock}
+func NewPlannerQueue(db *States, id [16]byte, lock time.Duration) *PlannerQueue {
+	return &PlannerQueue{db: db.DB, endpoints: NewEndpoints(db), id: id, lock: lock}
 }
 
 // DetectChanges implements planner.Queue.
@@ -192,7 +192,7 @@ func (s *PlannerQueue) Complete(ctx context.Context, t planner.Claim, c planner.
 		}
 		if c.Apply != nil {
 			r.change = func(e *endpoints.Endpoint, now time.Time) (*endpoints.Recorded, error) { // The schedule is locked, so that no further change can come.
-				holds, err := s.db.holds(ctx, tx, e.ID)
+				holds, err := holds(ctx, tx, s.db, e.ID)
 				if err != nil {
 					return nil, err
 				}
@@ -206,7 +206,7 @@ func (s *PlannerQueue) Complete(ctx context.Context, t planner.Claim, c planner.
 			return err
 		}
 		if r.changed != nil && r.changed.PausedAt(r.now) {
-			if err := s.db.pausedAlarm(ctx, tx, r.now, r.changed); err != nil {
+			if err := pausedAlarm(ctx, tx, s.db, r.now, r.changed); err != nil {
 				return err
 			}
 		}
@@ -255,7 +255,7 @@ func (s *PlannerQueue) record(ctx context.Context, tx pgx.Tx, t planner.Claim, c
 		return fmt.Errorf("inserting session %s: %w", c.Session.ID, err)
 	}
 	if c.Suggestion != nil {
-		holds, err := s.db.holds(ctx, tx, t.Account.EndpointID)
+		holds, err := holds(ctx, tx, s.db, t.Account.EndpointID)
 		if err != nil {
 			return err
 		}
@@ -270,7 +270,7 @@ func (s *PlannerQueue) record(ctx context.Context, tx pgx.Tx, t planner.Claim, c
 			return fmt.Errorf("inserting suggestion %s: %w", c.Suggestion.ID, err)
 		}
 		d := notices.Detail{SuggestionID: c.Suggestion.ID.String(), Reason: storable(c.Suggestion.Reasoning)}
-		if err := s.db.alarm(ctx, tx, c.Session.FinishedAt, t.Account.EndpointID, notices.Suggestion, d); err != nil {
+		if err := alarm(ctx, tx, s.db, c.Session.FinishedAt, t.Account.EndpointID, notices.Suggestion, d); err != nil {
 			return err
 		}
 	}

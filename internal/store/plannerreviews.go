@@ -28,8 +28,8 @@ var (
 )
 
 // NewPlannerReviews returns the reviews, with the limits of the planner's budget.
-func NewPlannerReviews(db *DB, limits PlannerLimits) *PlannerReviews {
-	return &PlannerReviews{PlannerBudget: NewPlannerBudget(db, limits), endpoints: NewEndpoints(db)}
+func NewPlannerReviews(db *States, limits PlannerLimits) *PlannerReviews {
+	return &PlannerReviews{PlannerBudget: NewPlannerBudget(db.DB, limits), endpoints: NewEndpoints(db)}
 }
 
 // Sessions implements planner.Reviews.

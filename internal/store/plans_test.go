@@ -52,7 +52,7 @@ func TestPlansOfAChangeReadByKey(t *testing.T) {
 			b := setup(t)
 			b.exec(t, prepare)
 			for name, s := range changeStatements(t.Context()) {
-				plan, err := b.db.ExplainChange(t.Context(), s)
+				plan, err := store.ExplainChange(t.Context(), b.db, s)
 				require.NoError(t, err, name)
 				require.NotRegexp(t, `Seq Scan on [a-z]|Hash|Merge Join|endpoints_[a-oq-z]|hints_endpoint`, plan, name)
 			}
@@ -185,7 +185,7 @@ func (b *bundle) hotPlans(t *testing.T, me worker, list []claims.Claim) map[stri
 	maps.Copy(statements, rareStatements(ctx, q, me, ids, runIDs, tokens))
 	plans := make(map[string]string, len(statements))
 	for name, s := range statements {
-		plan, err := b.db.Explain(ctx, s)
+		plan, err := store.Explain(ctx, b.db, s)
 		require.NoError(t, err, name)
 		plans[name] = plan
 	}

@@ -84,3 +84,11 @@ func (s *Executions) kept(ctx context.Context, tx pgx.Tx, params dbsqlc.Schedule
 	}
 	return nil
 }
+
+// late stores the event of an answer that came after its run had been settled.
+func (s *Executions) late(ctx context.Context, tx pgx.Tx, run runs.Run) error {
+	return addEvent(ctx, tx, s.db.DB, run, runs.Event{
+		Kind: runs.EventLateResult, WorkerID: run.WorkerID, ClaimToken: run.ClaimToken,
+		Status: run.Outcome.Status, Reason: run.Outcome.Reason, StatusCode: run.Outcome.StatusCode,
+	})
+}

@@ -23,7 +23,7 @@ func secretNames(s *endpoints.Spec) []string {
 // refer stores the secret references of stored endpoints and protects these secrets from a
 // concurrent deletion. The error is an [errs.Invalid] with every reference to a missing secret.
 // Endpoints without references, now and before, cost no statement.
-func (db *DB) refer(ctx context.Context, tx dbsqlc.DBTX, tenant [16]byte, changes ...referral) error {
+func (db *States) refer(ctx context.Context, tx dbsqlc.DBTX, tenant [16]byte, changes ...referral) error {
 	var clear [][16]byte
 	p := dbsqlc.SecretReferencesInsertParams{TenantID: tenant}
 	var all []endpoints.Reference
@@ -59,7 +59,7 @@ func (db *DB) refer(ctx context.Context, tx dbsqlc.DBTX, tenant [16]byte, change
 // referral is a stored endpoint and its previous version; nil: it is new.
 type referral struct{ before, after *endpoints.Endpoint }
 
-func (db *DB) checkReferences(ctx context.Context, tx dbsqlc.DBTX, tenant [16]byte, list []endpoints.Reference) error {
+func (db *States) checkReferences(ctx context.Context, tx dbsqlc.DBTX, tenant [16]byte, list []endpoints.Reference) error {
 	if len(list) == 0 {
 		return nil
 	}

@@ -14,7 +14,7 @@ import (
 )
 
 // replan puts the planned due time of an endpoint in force and revokes every claim.
-func (db *DB) replan(ctx context.Context, tx dbsqlc.DBTX, e *endpoints.Endpoint) error {
+func (db *States) replan(ctx context.Context, tx dbsqlc.DBTX, e *endpoints.Endpoint) error {
 	s := e.State
 	rows, err := db.q.ScheduleReplan(ctx, tx, dbsqlc.ScheduleReplanParams{
 		EndpointID: e.ID, PlannedAt: s.Due.At, Slot: s.Due.Slot, Attempt: int16(s.Due.Attempt), Source: string(s.Due.Source),
@@ -47,7 +47,7 @@ func decisionRow(e *endpoints.Endpoint, r endpoints.Recorded) (dbsqlc.DecisionIn
 }
 
 // decided writes a decision into the ledger.
-func (db *DB) decided(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, r endpoints.Recorded) error {
+func (db *States) decided(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, r endpoints.Recorded) error {
 	row, err := decisionRow(e, r)
 	if err != nil {
 		return err
@@ -60,7 +60,7 @@ func (db *DB) decided(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, r e
 
 // quarantine pauses an endpoint that cannot be used, with the reason, so that it does not affect
 // others. It sends the events and notices of an ordinary pause.
-func (db *DB) quarantine(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, now time.Time, fault error) error {
+func (db *States) quarantine(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, now time.Time, fault error) error {
 	before := *e
 	planned := e.Quarantine(now, fault)
 	if err := db.withdrawn(ctx, tx, e, now); err != nil {

@@ -30,9 +30,3 @@ func (r replanned) Query(ctx context.Context, sql string, args ...any) (pgx.Rows
 func (r replanned) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	return r.DBTX.QueryRow(ctx, sql, append([]any{planAnew}, args...)...)
 }
-
-// endpointRows reads configurations. With few endpoints, the planner of Postgres may prefer an
-// index of names or tenants to the primary key.
-func (db *DB) endpointRows(ctx context.Context, tx dbsqlc.DBTX, ids [][16]byte) ([]*dbsqlc.Endpoint, error) {
-	return db.q.EndpointGetMany(ctx, replanned{tx}, ids)
-}

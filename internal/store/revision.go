@@ -193,7 +193,7 @@ func (s *Endpoints) writes(
 	list := s.db.oneOffWrites(ctx, after, r.act.By.Name)
 	passed.addSkips(after, r.now)
 	if len(passed.rows.Ids) > 0 {
-		list = append(list, passed.writes(ctx, s.db)...)
+		list = append(list, passed.writes(ctx, s.db.DB)...)
 	}
 	list = append(list, s.planWrite(ctx, after, planned != nil))
 	for _, h := range after.Held {
@@ -209,7 +209,7 @@ func (s *Endpoints) writes(
 	}
 	var news events
 	news.add(after.TenantID, r.now, newsOf(before, after))
-	list = append(list, news.writes(ctx, s.db)...)
+	list = append(list, news.writes(ctx, s.db.DB)...)
 	if anew := s.specWrites(ctx, r.now, before, after); len(anew) > 0 {
 		list = append(append(list, func(q dbsqlc.DBTX) error { return s.db.q.PlanForValues(ctx, q) }), anew...)
 	}

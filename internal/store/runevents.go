@@ -25,7 +25,7 @@ type eventDetail struct {
 }
 
 // addEvent stores an event of a run. A zero At means now.
-func (db *DB) addEvent(ctx context.Context, tx pgx.Tx, run runs.Run, e runs.Event) error {
+func addEvent(ctx context.Context, tx pgx.Tx, db *DB, run runs.Run, e runs.Event) error {
 	d := eventDetail{
 		Author: storable(e.Author), Why: storable(e.Why), ClaimToken: e.ClaimToken, Status: e.Status, ReasonCode: e.Reason, StatusCode: e.StatusCode,
 	}
@@ -81,12 +81,4 @@ func eventOf(row *dbsqlc.RunEventListRow) (runs.Event, error) {
 		At: row.At, Kind: runs.EventKind(row.Kind), Author: d.Author, Why: d.Why, ClaimToken: d.ClaimToken,
 		WorkerID: orZero(d.WorkerID), Status: d.Status, Reason: d.ReasonCode, StatusCode: d.StatusCode,
 	}, nil
-}
-
-// late stores the event of an answer that came after its run had been settled.
-func (s *Executions) late(ctx context.Context, tx pgx.Tx, run runs.Run) error {
-	return s.db.addEvent(ctx, tx, run, runs.Event{
-		Kind: runs.EventLateResult, WorkerID: run.WorkerID, ClaimToken: run.ClaimToken,
-		Status: run.Outcome.Status, Reason: run.Outcome.Reason, StatusCode: run.Outcome.StatusCode,
-	})
 }

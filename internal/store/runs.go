@@ -160,8 +160,6 @@ func (s *Runs) get(ctx context.Context, tx pgx.Tx, tenant [16]byte, id runs.ID) 
 	return waitingRunOf(waiting[0]), nil
 }
 
-func missing(err error) bool { return err != nil && errs.CodeOf(translate(err)) == errs.NotFound }
-
 func runOf(row *dbsqlc.Run) runs.Run {
 	run := runs.Run{
 		ID: row.ID, EndpointID: row.EndpointID, TenantID: row.TenantID, ScheduledFor: row.ScheduledFor, Attempt: int(row.Attempt), InfraAttempt: int(row.InfraAttempt),

@@ -118,15 +118,6 @@ func (s *Secrets) get(ctx context.Context, tx dbsqlc.DBTX, tenant [16]byte, name
 
 func noSecret(name string) error { return nothingNamed("secret", name, "stripe-api-key") }
 
-// nothingNamed returns the [errs.NotFound] of an unknown name. If the name is malformed, the error
-// shows a valid one.
-func nothingNamed(noun, name, example string) error {
-	if !secrets.ValidName(name) {
-		return errs.New(errs.NotFound, "not_found", fmt.Sprintf("there is no such %s; the name of one looks like %s", noun, example))
-	}
-	return errs.New(errs.NotFound, "not_found", fmt.Sprintf("there is no %s %q", noun, name))
-}
-
 // ListSecrets implements secrets.Store.
 func (s *Secrets) ListSecrets(ctx context.Context, f secrets.Filter) ([]secrets.Secret, error) {
 	rows, err := s.db.q.SecretList(ctx, s.db.pool, dbsqlc.SecretListParams{

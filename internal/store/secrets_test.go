@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -20,29 +19,6 @@ import (
 	"rubato/internal/signing"
 	"rubato/internal/store"
 )
-
-const canary = "canary-94b1c7ae"
-
-// sealing returns a keyring of keys that are made of their IDs, the newest first.
-func sealing(t *testing.T, ids ...string) *secrets.Keyring {
-	t.Helper()
-	var keys []secrets.Key
-	for _, id := range ids {
-		keys = append(keys, secrets.Key{ID: id, Bytes: secrets.NewText((id + strings.Repeat(".", secrets.KeySize))[:secrets.KeySize])})
-	}
-	ring, err := secrets.NewKeyring(keys)
-	require.NoError(t, err)
-	return ring
-}
-
-// put stores a secret under the key k1.
-func (b *bundle) put(t *testing.T, name, value string) secrets.Secret {
-	t.Helper()
-	stored, _, err := secrets.NewService(store.NewSecrets(b.db), sealing(t, "k1")).
-		Put(t.Context(), tenant, secrets.Request{Name: name, Value: secrets.NewText(value)})
-	require.NoError(t, err)
-	return stored
-}
 
 // named is an edit that makes a spec refer to secrets.
 func named(names ...string) func(*endpoints.Spec) {
@@ -220,7 +196,7 @@ func TestSecretThatARuleNeedsIsNotDeletedUnlessByForce(t *testing.T) {
 func TestSecretsAndRulesChangeAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	keeper, service := store.NewNotices(b.db), secrets.NewService(store.NewSecrets(b.db), nil)
+	keeper, service := store.NewNotices(b.db, &b.states.Rules), secrets.NewService(store.NewSecrets(b.db), nil)
 	for range 20 {
 		b.put(t, "url", canary)
 		stored, deleted := make(chan error, 1), make(chan error, 1)

@@ -49,7 +49,7 @@ func (s *Sweeps) Settle(ctx context.Context, signal zombie.Signal, run runs.Run)
 	}
 	var skipped []time.Time
 	days := func() []time.Time { return append(runDays([]runs.Run{run}), skipped...) }
-	err = s.db.isolated(1, func(fault error) error {
+	err = isolated(s.db, 1, func(fault error) error {
 		return s.db.withPartitions(ctx, days, func() error {
 			return s.tx(ctx, func(tx pgx.Tx) (err error) {
 				settled, skipped, err = s.settleOne(ctx, tx, settlement{run: run, lost: lost, fault: fault})

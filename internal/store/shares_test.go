@@ -13,20 +13,6 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// fillTenant makes a tenant with n endpoints beside those that are there, each due a second later than the one before.
-func (b *bundle) fillTenant(t *testing.T, name string, n int, first time.Time) [16]byte {
-	t.Helper()
-	id := uuid.New()
-	b.exec(t, `INSERT INTO tenants (id, name) VALUES ($1, $2)`, id, name)
-	b.exec(t, `WITH made AS (
-			INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, spec)
-			SELECT gen_random_uuid(), $1::uuid, version, created_at, updated_at, spec - 'key' FROM (SELECT * FROM endpoints LIMIT 1) e, generate_series(1, $2) RETURNING id, tenant_id)
-		INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, version, lock_ms, attempt, source, failure_count)
-		SELECT id, tenant_id, at, at, at, 0, 1, 65000, 1, 'baseline-interval', 0
-		FROM (SELECT id, tenant_id, $3::timestamptz + (row_number() OVER () - 1) * interval '1 s' AS at FROM made) e`, id, n, first)
-	return id
-}
-
 // tenantsOf counts claims by tenant.
 func (b *bundle) tenantsOf(t *testing.T, list []claims.Claim) map[[16]byte]int {
 	t.Helper()
@@ -113,7 +99,7 @@ func TestSharesReadTheHeadsOfTheirTenants(t *testing.T) {
 					return err
 				},
 			} {
-				plan, err := b.db.Explain(t.Context(), ask)
+				plan, err := store.Explain(t.Context(), b.db, ask)
 				require.NoError(t, err)
 				require.Contains(t, plan, "schedules_tenant_due", statement)
 				require.NotRegexp(t, `schedules_due|Seq Scan on schedules|Sort Key: s`, plan, statement)

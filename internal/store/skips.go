@@ -30,7 +30,7 @@ func skippedRun(e *endpoints.Endpoint, s endpoints.Skip, now time.Time) runs.Run
 }
 
 // recordSkips inserts the missed due times that a change found.
-func (db *DB) recordSkips(ctx context.Context, tx pgx.Tx, now time.Time, e *endpoints.Endpoint) error {
+func recordSkips(ctx context.Context, tx pgx.Tx, db *DB, now time.Time, e *endpoints.Endpoint) error {
 	if len(e.Unrecorded) == 0 {
 		return nil
 	}

@@ -4,18 +4,37 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"github.com/jackc/pgx/v5"
 
 	"rubato/internal/endpoints"
 	"rubato/internal/governor"
+	"rubato/internal/notices"
 	"rubato/internal/store/dbsqlc"
 )
+
+// States reads and writes the states of endpoints: configurations, schedules, hints and one-off items. It
+// caches the configurations in use, so the stores of one process share one.
+type States struct {
+	*DB
+
+	// Rules is the cache of notice rules that [Notices.Refresh] replaces. Finishes load it without a
+	// lock. Nil means no rules.
+	Rules   atomic.Pointer[notices.RuleCache]
+	configs *configs
+}
+
+// NewStates returns the states of endpoints. slots is the maximum number of concurrent runs of the
+// worker. It sizes the cache of configurations from 2048 upwards.
+func NewStates(db *DB, slots int) *States {
+	return &States{DB: db, configs: newConfigs(max(slots, defaultCacheSlots))}
+}
 
 // states reads endpoints: configuration, schedule with the run in flight, and hints. A caller that
 // replans them has locked their rows by an earlier statement. An archived endpoint without a
 // schedule is left out. An endpoint with an unusable stored configuration carries the fault.
-func (db *DB) states(ctx context.Context, tx pgx.Tx, ids [][16]byte) (map[[16]byte]*endpoints.Endpoint, map[[16]byte]error, error) {
+func (db *States) states(ctx context.Context, tx pgx.Tx, ids [][16]byte) (map[[16]byte]*endpoints.Endpoint, map[[16]byte]error, error) {
 	var read stored
 	err := pipeline(ctx, tx,
 		func(q dbsqlc.DBTX) (err error) {
@@ -42,7 +61,7 @@ type stored struct {
 
 // assemble joins schedules and hints with their configurations. It uses the memory of room if that
 // is large enough.
-func (db *DB) assemble(
+func (db *States) assemble(
 	ctx context.Context, tx dbsqlc.DBTX, read stored, room []endpoints.Endpoint,
 ) (map[[16]byte]*endpoints.Endpoint, map[[16]byte]error, error) {
 	versions := make(map[[16]byte]int64, len(read.schedules))

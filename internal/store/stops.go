@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -30,7 +29,7 @@ func (b *batch) stop(ctx context.Context, tx pgx.Tx) error {
 		if err := b.db.replan(ctx, tx, e); err != nil {
 			return err
 		}
-		if err := b.db.recordSkips(ctx, tx, b.now, e); err != nil {
+		if err := recordSkips(ctx, tx, b.db.DB, b.now, e); err != nil {
 			return err
 		}
 		if err := b.db.withdrawn(ctx, tx, e, b.now); err != nil {
@@ -48,22 +47,4 @@ func (b *batch) stop(ctx context.Context, tx pgx.Tx) error {
 		}
 	}
 	return nil
-}
-
-// pause is an automatic pause, with the endpoint before and after it.
-type pause struct {
-	before, after *endpoints.Endpoint
-	act           auditlog.Act
-}
-
-// pausedAlone sends the event, the notices and the audit entry of an automatic pause that is
-// written.
-func (db *DB) pausedAlone(ctx context.Context, tx pgx.Tx, now time.Time, p pause) error {
-	if err := db.tell(ctx, tx, now, p.before, p.after); err != nil {
-		return err
-	}
-	if err := db.pausedAlarm(ctx, tx, now, p.after); err != nil {
-		return err
-	}
-	return db.audited(ctx, tx, auditlog.Change{Act: p.act, Object: p.after.Object(), Before: p.before.Redacted(), After: p.after.Redacted()})
 }

@@ -21,7 +21,7 @@ const standstill = 5 * time.Second
 
 // Sweeps finds and settles work of dead workers. It implements zombie.Store.
 type Sweeps struct {
-	db         *DB
+	db         *States
 	standstill time.Duration
 
 	decisions, hints atomic.Int64 // cursors of the walks through old rows
@@ -30,7 +30,7 @@ type Sweeps struct {
 var _ zombie.Store = (*Sweeps)(nil)
 
 // NewSweeps returns the store of the sweeper.
-func NewSweeps(db *DB) *Sweeps { return &Sweeps{db: db, standstill: standstill} }
+func NewSweeps(db *States) *Sweeps { return &Sweeps{db: db, standstill: standstill} }
 
 // Lead implements zombie.Turns. It holds a transaction-level advisory lock, so that the lock ends
 // with the process or its connection.

@@ -17,13 +17,13 @@ import (
 // Tests records test requests in the audit log and stores nothing else. It implements
 // dispatch.Tests.
 type Tests struct {
-	db *DB
+	db *States
 }
 
 var _ dispatch.Tests = (*Tests)(nil)
 
 // NewTests returns the store of tests.
-func NewTests(db *DB) *Tests { return &Tests{db: db} }
+func NewTests(db *States) *Tests { return &Tests{db: db} }
 
 // Begin implements dispatch.Tests.
 func (s *Tests) Begin(

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/endpoints"
@@ -26,7 +25,7 @@ func impatient(t *testing.T, b *bundle, conn, lock time.Duration) (*store.DB, *e
 	db, err := store.OpenImpatient(t.Context(), b.url, 2, conn, lock)
 	require.NoError(t, err)
 	t.Cleanup(db.Close)
-	return db, endpoints.NewService(store.NewEndpoints(db), anyTarget{})
+	return db, endpoints.NewService(store.NewEndpoints(store.NewStates(db, 0)), anyTarget{})
 }
 
 // isBusy requires the error of a database that is there and does not keep up.
@@ -37,17 +36,6 @@ func isBusy(t *testing.T, err error, what string) {
 	require.Equal(t, errs.Unavailable, told.Code, what)
 	require.Equal(t, "database_busy", told.Reason, "%s: %v", what, err)
 	require.NotContains(t, told.Message, "cannot be reached", what)
-}
-
-// hold begins a transaction of a stranger, which ends with the test unless it is ended before.
-func (b *bundle) hold(t *testing.T, sql string, args ...any) pgx.Tx {
-	t.Helper()
-	tx, err := b.pool.Begin(t.Context())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
-	_, err = tx.Exec(t.Context(), sql, args...)
-	require.NoError(t, err)
-	return tx
 }
 
 // A stranger stands on the row of an endpoint. Whoever wants to change it is told so, nothing is changed, and once the stranger has gone the
@@ -88,7 +76,7 @@ func TestATransactionDoesNotTakeForEver(t *testing.T) {
 	db, err := store.OpenHurried(t.Context(), b.url, 2, 200*time.Millisecond)
 	require.NoError(t, err)
 	t.Cleanup(db.Close)
-	service, sessions := endpoints.NewService(store.NewEndpoints(db), anyTarget{}), store.NewConsoleSessions(db)
+	service, sessions := endpoints.NewService(store.NewEndpoints(store.NewStates(db, 0)), anyTarget{}), store.NewConsoleSessions(db)
 	asked := map[string]func() error{
 		"Read": func() error { _, _, err := service.Get(t.Context(), tenant, e.ID); return err },
 		"Change": func() error {
@@ -115,7 +103,7 @@ func TestWorkersWaitForLocks(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	db, _ := impatient(t, b, ages, soon)
-	asks, works, err := db.LockTimeouts(t.Context())
+	asks, works, err := store.LockTimeouts(t.Context(), db)
 	require.NoError(t, err)
 	require.Equal(t, "50ms", asks)
 	require.Equal(t, "0", works)
@@ -131,7 +119,7 @@ func TestNobodyWaitsForAConnectionForEver(t *testing.T) {
 		_, _, err := service.Get(ctx, tenant, e.ID)
 		return err
 	}
-	release, err := db.Occupy(t.Context(), 2)
+	release, err := store.Occupy(t.Context(), db, 2)
 	require.NoError(t, err)
 	err = get(t.Context())
 	isBusy(t, err, "no connection")

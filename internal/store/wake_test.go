@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/store"
 	"rubato/internal/waittest"
 )
 
@@ -50,11 +51,11 @@ func TestWorkersAreToldOfWhatComesDueSoon(t *testing.T) {
 	heard, now := b.listen(t), noon()
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	b.db.Wake(gone, time.Time{}, now)
-	b.db.Wake(gone, now.Add(time.Minute+time.Millisecond), now)
-	b.db.Wake(gone, now.Add(time.Minute), now)
+	store.Wake(gone, b.db, time.Time{}, now)
+	store.Wake(gone, b.db, now.Add(time.Minute+time.Millisecond), now)
+	store.Wake(gone, b.db, now.Add(time.Minute), now)
 	require.Equal(t, now.Add(time.Minute), heard.next(t), "at the edge of the longest horizon")
-	b.db.Wake(gone, now.Add(-time.Hour), now)
+	store.Wake(gone, b.db, now.Add(-time.Hour), now)
 	require.Equal(t, now.Add(-time.Hour), heard.next(t), "overdue is soon enough")
 	require.Equal(t, b.mark(t), heard.next(t), "and of nothing else")
 }
@@ -64,10 +65,10 @@ func TestWhatComesDueMeanwhileGoesWithTheNextMessage(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	heard, now := b.listen(t), noon()
-	release, err := b.db.OccupyHot(t.Context())
+	release, err := store.OccupyHot(t.Context(), b.db)
 	require.NoError(t, err)
 	for i := range 100 {
-		b.db.Wake(t.Context(), now.Add(time.Duration(100-i)*time.Millisecond), now)
+		store.Wake(t.Context(), b.db, now.Add(time.Duration(100-i)*time.Millisecond), now)
 	}
 	release()
 	earliest, messages := now.Add(time.Millisecond), 0
@@ -84,9 +85,9 @@ func TestAClosedDatabaseWakesNobody(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	heard, now := b.listen(t), noon()
-	b.db.Wake(t.Context(), now, now)
+	store.Wake(t.Context(), b.db, now, now)
 	require.Equal(t, now, heard.next(t))
 	b.db.Close()
-	b.db.Wake(t.Context(), now.Add(time.Second), now)
+	store.Wake(t.Context(), b.db, now.Add(time.Second), now)
 	require.Equal(t, b.mark(t), heard.next(t))
 }

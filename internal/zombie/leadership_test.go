@@ -62,7 +62,7 @@ func TestOneOfThreeSweepersLeads(t *testing.T) {
 		db, err := store.Open(t.Context(), store.Config{URL: url})
 		require.NoError(t, err)
 		t.Cleanup(db.Close)
-		trying := &tries{Store: store.NewSweeps(db)}
+		trying := &tries{Store: store.NewSweeps(store.NewStates(db, 0))}
 		left = append(left, run(t, trying))
 		left[len(left)-1].tries = trying
 	}

@@ -70,8 +70,8 @@ func setupFor(t *testing.T, limit time.Duration) *world {
 	w.pool, err = pgxpool.New(t.Context(), url)
 	require.NoError(t, err)
 	t.Cleanup(w.pool.Close)
-	w.Service = endpoints.NewService(store.NewEndpoints(db), anyTarget{})
-	w.sweeps, w.claims, w.executions = store.NewSweeps(db), store.NewClaims(db), store.NewExecutions(db)
+	w.Service = endpoints.NewService(store.NewEndpoints(store.NewStates(db, 0)), anyTarget{})
+	w.sweeps, w.claims, w.executions = store.NewSweeps(store.NewStates(db, 0)), store.NewClaims(db), store.NewExecutions(store.NewStates(db, 0))
 	for _, later := range []time.Duration{0, 5 * time.Second} {
 		spec := endpoints.Defaults()
 		spec.Name, spec.URL, spec.BaselineInterval = "probe", "http://target.example/", time.Hour

@@ -101,8 +101,8 @@ func openStores(b *testing.B) *stores {
 	db, err := store.Open(b.Context(), store.Config{URL: url, Now: func() time.Time { return s.now }})
 	require.NoError(b, err)
 	b.Cleanup(db.Close)
-	s.claims, s.executions = store.NewClaims(db), store.NewExecutions(db)
-	service := endpoints.NewService(store.NewEndpoints(db), anywhere{})
+	s.claims, s.executions = store.NewClaims(db), store.NewExecutions(store.NewStates(db, 0))
+	service := endpoints.NewService(store.NewEndpoints(store.NewStates(db, 0)), anywhere{})
 	for range batchRuns {
 		spec := endpoints.Defaults()
 		spec.Name, spec.URL, spec.BaselineInterval = "probe", "http://192.0.2.7/", batchInterval

@@ -73,7 +73,7 @@ func startHostile(b *testing.B) *hostile {
 	db, err := store.Open(b.Context(), store.Config{URL: url})
 	require.NoError(b, err)
 	b.Cleanup(db.Close)
-	h := &hostile{service: endpoints.NewService(store.NewEndpoints(db), anywhere{})}
+	h := &hostile{service: endpoints.NewService(store.NewEndpoints(store.NewStates(db, 0)), anywhere{})}
 	h.pool, err = pgxpool.New(b.Context(), url)
 	require.NoError(b, err)
 	b.Cleanup(h.pool.Close)
@@ -86,7 +86,7 @@ func startHostile(b *testing.B) *hostile {
 	client := egress.New(egress.Config{Rules: egress.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}})
 	worker := dispatch.New(dispatch.Config{
 		Name: "bench", Version: "v1", Slots: 200, Rules: claims.Rules{Horizon: 10 * time.Second, LockTTL: 30 * time.Second},
-		PollInterval: 500 * time.Millisecond, Grace: 10 * time.Second, Claims: store.NewClaims(db), Executions: store.NewExecutions(db),
+		PollInterval: 500 * time.Millisecond, Grace: 10 * time.Second, Claims: store.NewClaims(db), Executions: store.NewExecutions(store.NewStates(db, 0)),
 		Egress: client, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))

@@ -46,7 +46,7 @@ func newStage(b *testing.B) *stage {
 	b.Cleanup(pool.Close)
 	spec := endpoints.Defaults()
 	spec.Name, spec.URL, spec.BaselineInterval = "bench", "http://target.example/", time.Hour
-	_, _, err = endpoints.NewService(store.NewEndpoints(db), anyTarget{}).Register(b.Context(), endpoints.Actor{TenantID: store.DefaultTenant, Name: "bench"}, spec)
+	_, _, err = endpoints.NewService(store.NewEndpoints(store.NewStates(db, 0)), anyTarget{}).Register(b.Context(), endpoints.Actor{TenantID: store.DefaultTenant, Name: "bench"}, spec)
 	require.NoError(b, err)
 	s := &stage{pool: pool, claims: store.NewClaims(db), worker: [16]byte{1}}
 	s.exec(b, `INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, spec)

@@ -65,7 +65,7 @@ func TestTheManualFindsTheSweeper(t *testing.T) {
 		return len(list)
 	}
 	require.Zero(t, holders())
-	alone, err := store.NewSweeps(db).Lead(t.Context(), func(context.Context) error {
+	alone, err := store.NewSweeps(store.NewStates(db, 0)).Lead(t.Context(), func(context.Context) error {
 		require.Equal(t, 1, holders())
 		return nil
 	})

@@ -270,7 +270,7 @@ func requireSweeps(t *testing.T, direct string) {
 	require.NoError(t, err)
 	defer db.Close()
 	eventually(t, "a leader", func() bool {
-		alone, err := store.NewSweeps(db).Lead(t.Context(), func(context.Context) error { return nil })
+		alone, err := store.NewSweeps(store.NewStates(db, 0)).Lead(t.Context(), func(context.Context) error { return nil })
 		require.NoError(t, err)
 		return !alone
 	})

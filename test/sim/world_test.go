@@ -98,8 +98,8 @@ func (b *bench) open(t *testing.T, url, name string) *stores {
 	require.NoError(t, err)
 	t.Cleanup(db.Close)
 	return &stores{
-		claims: store.NewClaims(db), executions: store.NewExecutions(db), sweeps: store.NewSweeps(db),
-		service: endpoints.NewService(&registrar{Endpoints: store.NewEndpoints(db), bench: b}, anyTarget{}),
+		claims: store.NewClaims(db), executions: store.NewExecutions(store.NewStates(db, 0)), sweeps: store.NewSweeps(store.NewStates(db, 0)),
+		service: endpoints.NewService(&registrar{Endpoints: store.NewEndpoints(store.NewStates(db, 0)), bench: b}, anyTarget{}),
 	}
 }
 

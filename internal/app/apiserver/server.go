@@ -72,7 +72,7 @@ func withoutPathRedirects(mux, api http.Handler) http.Handler {
 // api returns the handler of the REST API.
 func (s server) api(tester *dispatch.Tester) *httpapi.Server {
 	return httpapi.New(httpapi.Config{
-		Bulk:       endpoints.NewBulk(store.NewEndpoints(s.DB), s.Targets()),
+		Bulk:       endpoints.NewBulk(store.NewEndpoints(s.States), s.Targets()),
 		Endpoints:  s.Endpoints(),
 		Feed:       store.NewFeed(s.DB),
 		Runs:       store.NewRuns(s.DB),
@@ -82,11 +82,11 @@ func (s server) api(tester *dispatch.Tester) *httpapi.Server {
 		Auth:       s.Keys,
 		Keys:       auth.NewKeyring(store.NewKeys(s.DB), s.Keys, s.Settings.API.Keys),
 		Audit:      store.NewAuditLog(s.DB),
-		Versions:   store.NewEndpoints(s.DB),
-		Notices:    notices.NewService(store.NewNotices(s.DB), s.noticePermissions, s.Channels()),
+		Versions:   store.NewEndpoints(s.States),
+		Notices:    notices.NewService(store.NewNotices(s.DB, &s.States.Rules), s.noticePermissions, s.Channels()),
 		Once:       store.NewIdempotency(s.DB),
-		Planner:    store.NewPlannerReviews(s.DB, s.PlannerLimits()),
-		Undo:       store.NewPlannerReviews(s.DB, s.PlannerLimits()),
+		Planner:    store.NewPlannerReviews(s.States, s.PlannerLimits()),
+		Undo:       store.NewPlannerReviews(s.States, s.PlannerLimits()),
 		Tester:     tester,
 		Rate:       s.Settings.API.Rate,
 		Origins:    s.Settings.API.Origins,
@@ -102,7 +102,7 @@ func (s server) api(tester *dispatch.Tester) *httpapi.Server {
 // test.
 func (s server) tester() *dispatch.Tester {
 	return dispatch.NewTester(dispatch.TesterConfig{
-		Tests:      store.NewTests(s.DB),
+		Tests:      store.NewTests(s.States),
 		Egress:     s.Outbound(),
 		Allowances: s.Allowances,
 		Secrets:    s.Vault,

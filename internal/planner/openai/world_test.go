@@ -64,7 +64,7 @@ func newWorld(t *testing.T, script openaitest.Script) *world {
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	w := &world{
-		db: db, pool: pool, service: endpoints.NewService(store.NewEndpoints(db), anyTarget{}), model: openaitest.New(t, script),
+		db: db, pool: pool, service: endpoints.NewService(store.NewEndpoints(store.NewStates(db, 0)), anyTarget{}), model: openaitest.New(t, script),
 		rails: planner.DefaultGuardrails(), limits: store.PlannerLimits{Installation: 1 << 40, Tenant: 1 << 40, Endpoint: 1 << 40},
 	}
 	w.exec(t, "INSERT INTO tenants (id, name) VALUES ($1, 'next door')", second.TenantID)
@@ -114,7 +114,7 @@ type reply struct {
 func (w *world) run(t *testing.T, answer func(endpoints.ID) reply) {
 	t.Helper()
 	me := [16]byte{9}
-	executions := store.NewExecutions(w.db)
+	executions := store.NewExecutions(store.NewStates(w.db, 0))
 	list, _, err := store.NewClaims(w.db).ClaimDue(t.Context(), claims.Request{Worker: me, Limit: 1000, Horizon: time.Second, LockTTL: time.Minute})
 	require.NoError(t, err)
 	var starts []dispatch.Start
@@ -162,8 +162,8 @@ func (w *world) plan(t *testing.T, change ...func(*openai.Config)) (stop func())
 	advisor, err := openai.New(config, store.NewPlannerBudget(w.db, w.limits), registry)
 	require.NoError(t, err)
 	p := planner.New(planner.Config{
-		Advisor: advisor, Queue: store.NewPlannerQueue(w.db, planner.NewSessionID(), planner.LockDuration(time.Minute)),
-		Evidence: store.NewPlannerEvidence(w.db), Guardrails: w.rails, Slots: 4, Poll: 10 * time.Millisecond, Timeout: time.Minute,
+		Advisor: advisor, Queue: store.NewPlannerQueue(store.NewStates(w.db, 0), planner.NewSessionID(), planner.LockDuration(time.Minute)),
+		Evidence: store.NewPlannerEvidence(store.NewStates(w.db, 0)), Guardrails: w.rails, Slots: 4, Poll: 10 * time.Millisecond, Timeout: time.Minute,
 		Grace: time.Second, Retention: time.Hour, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Registerer: registry,
 	})
 	ctx, cancel := context.WithCancel(context.Background())

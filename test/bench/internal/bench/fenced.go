@@ -45,7 +45,6 @@ func fencedFrom(ctx context.Context, text []byte, r Role) error {
 		URL:             settings.Database.URL,
 		MaxConns:        4,
 		ApplicationName: contenderFenced,
-		Slots:           settings.Worker.Slots,
 	})
 	if err != nil {
 		return err
@@ -53,7 +52,7 @@ func fencedFrom(ctx context.Context, text []byte, r Role) error {
 	defer db.Close()
 	l := fenced{
 		claims:     store.NewClaims(db),
-		executions: store.NewExecutions(db),
+		executions: store.NewExecutions(store.NewStates(db, settings.Worker.Slots)),
 		worker:     uuid.New(),
 		lockTTL:    settings.Worker.LockTTL,
 	}

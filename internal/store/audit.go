@@ -1,0 +1,84 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/auditlog"
+	"rubato/internal/store/dbsqlc"
+)
+
+// audited records a change in the audit log, inside the transaction that makes the change. A change
+// without effect is not recorded. Every write that users can see must call it, so that the log is
+// complete.
+func (db *DB) audited(ctx context.Context, tx pgx.Tx, c auditlog.Change) error {
+	entry, noted := auditRow(c, db.now())
+	if !noted {
+		return nil
+	}
+	if err := db.q.AuditInsert(ctx, tx, entry); err != nil {
+		return fmt.Errorf("recording the %s of %s in the audit log: %w", c.Action, c.ID, err)
+	}
+	return nil
+}
+
+// auditRow returns the entry of a change. noted is false if the change has no effect. If now is
+// nil, the entry gets the database's time.
+func auditRow(c auditlog.Change, now *time.Time) (entry dbsqlc.AuditInsertParams, noted bool) {
+	before, after, noted := c.Members()
+	return dbsqlc.AuditInsertParams{
+		TenantID:      c.By.TenantID,
+		KeyID:         given(c.By.KeyID),
+		Actor:         c.By.Name,
+		Action:        string(c.Action),
+		ObjectKind:    string(c.Kind),
+		ObjectID:      c.ID,
+		Before:        members(before),
+		After:         members(after),
+		RequestID:     c.By.RequestID,
+		RemoteAddress: c.By.RemoteAddress,
+		Now:           now,
+	}, noted
+}
+
+// trail collects the audit entries of one act on many objects, so that one statement inserts them.
+type trail struct{ rows dbsqlc.AuditInsertManyParams }
+
+// add adds the entry of one object. before is nil for a new object.
+func (l *trail) add(o auditlog.Object, before, after map[string]any) {
+	before, after = auditlog.Diff(before, after)
+	l.rows.Kinds = append(l.rows.Kinds, string(o.Kind))
+	l.rows.Ids = append(l.rows.Ids, o.ID)
+	l.rows.Befores = append(l.rows.Befores, string(members(before)))
+	l.rows.Afters = append(l.rows.Afters, string(members(after)))
+}
+
+// write inserts the collected entries.
+func (l *trail) write(ctx context.Context, tx opened, db *DB, act auditlog.Act) error {
+	if len(l.rows.Ids) == 0 {
+		return nil
+	}
+	r := &l.rows
+	r.TenantID, r.KeyID, r.Actor, r.Action = act.By.TenantID, given(act.By.KeyID), act.By.Name, string(act.Action)
+	r.RequestID, r.RemoteAddress, r.Now = act.By.RequestID, act.By.RemoteAddress, db.now()
+	if err := db.q.AuditInsertMany(ctx, tx, *r); err != nil {
+		return fmt.Errorf("recording the %s of %d objects in the audit log: %w", act.Action, len(r.Ids), err)
+	}
+	return nil
+}
+
+// members encodes the members of an object. It cannot fail because they are plain JSON values.
+func members(m map[string]any) json.RawMessage {
+	if m == nil {
+		return nil
+	}
+	raw, err := json.Marshal(m)
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}

@@ -1,0 +1,16 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"rubato/internal/store/dbsqlc"
+)
+
+// IncidentsStatement returns what the incidents of the last day ask the database.
+func IncidentsStatement(tenant [16]byte, now time.Time) Asked {
+	return asked(func(q dbsqlc.DBTX) error {
+		_, err := dbsqlc.New().ConsoleIncidents(context.Background(), q, incidentParams(tenant, now.Add(-consoleProofTime)))
+		return err
+	})
+}

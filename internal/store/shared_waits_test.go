@@ -1,0 +1,20 @@
+package store_test
+
+import (
+	"context"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+)
+
+// hold begins a transaction of a stranger, which ends with the test unless it is ended before.
+func (b *bundle) hold(t *testing.T, sql string, args ...any) pgx.Tx {
+	t.Helper()
+	tx, err := b.pool.Begin(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
+	_, err = tx.Exec(t.Context(), sql, args...)
+	require.NoError(t, err)
+	return tx
+}
