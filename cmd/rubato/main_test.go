@@ -20,7 +20,7 @@ import (
 	"rubato/internal/app/dev"
 	"rubato/internal/config"
 	"rubato/internal/devpg/devpgtest"
-	"rubato/internal/store"
+	"rubato/internal/store/pg"
 )
 
 func TestMain(m *testing.M) {
@@ -74,9 +74,9 @@ func TestAgainstAServer(t *testing.T) {
 func newDatabase(t *testing.T) string {
 	t.Helper()
 	return devpgtest.NewDatabase(t, devpgtest.Template{
-		Key: store.SchemaKey(),
+		Key: pg.SchemaKey(),
 		Migrate: func(ctx context.Context, url string) error {
-			_, err := store.MigrateUp(ctx, url)
+			_, err := pg.MigrateUp(ctx, url)
 			return err
 		},
 	})

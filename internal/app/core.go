@@ -22,7 +22,10 @@ import (
 	"rubato/internal/loop"
 	"rubato/internal/oauth2"
 	"rubato/internal/secrets"
-	"rubato/internal/store"
+	endpointstore "rubato/internal/store/endpoints"
+	keystore "rubato/internal/store/keys"
+	"rubato/internal/store/pg"
+	"rubato/internal/store/views"
 	"rubato/internal/telemetry"
 	"rubato/internal/tracing"
 )
@@ -43,9 +46,9 @@ type Core struct {
 	Logger   *slog.Logger
 	Registry *prometheus.Registry
 	Loops    *loop.Runner
-	DB       *store.DB
+	DB       *pg.DB
 	// States is shared by all stores of endpoints, because it caches their configurations.
-	States     *store.States
+	States     *endpointstore.States
 	Allowances *Allowances
 	// Traces is nil if no collector is configured.
 	Traces  *tracing.Provider
@@ -84,7 +87,7 @@ func OpenCore(ctx context.Context, settings config.Config, logger *slog.Logger, 
 	}
 	registry := telemetry.NewRegistry()
 	loops := loop.NewRunner(logger, registry)
-	db, err := store.Open(ctx, store.Config{
+	db, err := pg.Open(ctx, pg.Config{
 		URL:             settings.Database.URL,
 		MaxConns:        conns,
 		ApplicationName: product,
@@ -100,16 +103,16 @@ func OpenCore(ctx context.Context, settings config.Config, logger *slog.Logger, 
 		Registry:   registry,
 		Loops:      loops,
 		DB:         db,
-		States:     store.NewStates(db, settings.Worker.Slots),
+		States:     endpointstore.NewStates(db, settings.Worker.Slots),
 		Traces:     traces,
 		Keyring:    keyring,
 		own:        own,
 		hosts:      ready.NewHosts(settings.Egress.MaxPerHost),
-		Allowances: newAllowances(store.NewTenants(db), logger),
-		Keys:       auth.NewAuthenticator(store.NewKeys(db)),
-		Vault:      secrets.NewVault(store.NewSecrets(db), keyring, logger),
+		Allowances: newAllowances(keystore.NewTenants(db), logger),
+		Keys:       auth.NewAuthenticator(keystore.NewKeys(db)),
+		Vault:      secrets.NewVault(keystore.NewSecrets(db), keyring, logger),
 	}
-	c.Registry.MustRegister(telemetry.NewDatabase(store.NewGauges(db), logger))
+	c.Registry.MustRegister(telemetry.NewDatabase(views.NewGauges(db), logger))
 	if err = c.sendMetrics(ctx, service); err == nil {
 		err = c.awaitDatabase(ctx)
 	}
@@ -194,7 +197,7 @@ func (c *Core) awaitDatabase(ctx context.Context) error {
 // checkSchema returns an error if no migration was ever applied. It accepts a schema that is a
 // migration ahead or behind, because programs and schema may be rolled out in any order.
 func (c *Core) checkSchema(ctx context.Context) error {
-	list, err := store.MigrateStatus(ctx, c.Settings.Database.DirectURL)
+	list, err := pg.MigrateStatus(ctx, c.Settings.Database.DirectURL)
 	if err != nil {
 		return err
 	}
@@ -209,7 +212,7 @@ func (c *Core) checkSchema(ctx context.Context) error {
 // Endpoints returns the service that registers and changes endpoints. It refuses URLs that the
 // egress rules do not permit.
 func (c *Core) Endpoints() *endpoints.Service {
-	service := endpoints.NewService(store.NewEndpoints(c.States), c.Targets())
+	service := endpoints.NewService(endpointstore.NewStore(c.States), c.Targets())
 	service.LimitWaiting(c.Settings.API.Waiting)
 	return service
 }

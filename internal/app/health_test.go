@@ -22,7 +22,9 @@ import (
 	"rubato/internal/claims"
 	"rubato/internal/config"
 	"rubato/internal/endpoints"
-	"rubato/internal/store"
+	"rubato/internal/store/items"
+	keystore "rubato/internal/store/keys"
+	"rubato/internal/store/pg"
 	"rubato/internal/telemetry"
 	"rubato/internal/waittest"
 )
@@ -127,10 +129,10 @@ func (l *link) mend() {
 func TestShutdownDoesNotWaitForAnUnresponsiveDatabase(t *testing.T) {
 	t.Parallel()
 	l := newLink(t, migrated(t))
-	db, err := store.Open(t.Context(), store.Config{URL: l.url})
+	db, err := pg.Open(t.Context(), pg.Config{URL: l.url})
 	require.NoError(t, err)
 	claim := func(ctx context.Context) error {
-		_, _, err := store.NewClaims(db).ClaimDue(ctx, claims.Request{Limit: 1, LockTTL: time.Minute})
+		_, _, err := items.NewClaims(db).ClaimDue(ctx, claims.Request{Limit: 1, LockTTL: time.Minute})
 		return err
 	}
 	statements := []func(context.Context) error{db.Ping, claim}
@@ -257,7 +259,7 @@ func register(t *testing.T, cfg config.Config, url string) {
 	defer c.Close(t.Context())
 	spec := endpoints.Defaults()
 	spec.Name, spec.URL, spec.BaselineInterval = "probe", url, time.Hour
-	_, _, err = c.Endpoints().Register(t.Context(), endpoints.Actor{TenantID: store.DefaultTenant, Name: "tester"}, spec)
+	_, _, err = c.Endpoints().Register(t.Context(), endpoints.Actor{TenantID: keystore.DefaultTenant, Name: "tester"}, spec)
 	require.NoError(t, err)
 }
 

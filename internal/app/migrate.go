@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"rubato/internal/config"
-	"rubato/internal/store"
+	"rubato/internal/store/pg"
 )
 
 // Migration is one step of the schema's history.
@@ -20,7 +20,7 @@ type Migration struct {
 // MigrateUp applies all pending migrations. It returns the names of the applied ones, also if a
 // later one failed.
 func MigrateUp(ctx context.Context, settings config.Config) ([]string, error) {
-	applied, err := store.MigrateUp(ctx, settings.Database.DirectURL)
+	applied, err := pg.MigrateUp(ctx, settings.Database.DirectURL)
 	if err != nil {
 		err = fmt.Errorf("migrating up: %w", err)
 	}
@@ -30,7 +30,7 @@ func MigrateUp(ctx context.Context, settings config.Config) ([]string, error) {
 // MigrateDown reverts the newest migration and returns its name, or "" if none is applied. Data in
 // tables or columns that the migration added is lost.
 func MigrateDown(ctx context.Context, settings config.Config) (string, error) {
-	name, err := store.MigrateDown(ctx, settings.Database.DirectURL)
+	name, err := pg.MigrateDown(ctx, settings.Database.DirectURL)
 	if err != nil {
 		return "", fmt.Errorf("migrating down: %w", err)
 	}
@@ -39,7 +39,7 @@ func MigrateDown(ctx context.Context, settings config.Config) (string, error) {
 
 // MigrateStatus returns every migration, oldest first.
 func MigrateStatus(ctx context.Context, settings config.Config) ([]Migration, error) {
-	list, err := store.MigrateStatus(ctx, settings.Database.DirectURL)
+	list, err := pg.MigrateStatus(ctx, settings.Database.DirectURL)
 	if err != nil {
 		return nil, fmt.Errorf("reading the applied migrations: %w", err)
 	}

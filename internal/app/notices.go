@@ -3,13 +3,13 @@ package app
 import (
 	"rubato/internal/courier"
 	"rubato/internal/oauth2"
-	"rubato/internal/store"
+	noticestore "rubato/internal/store/notices"
 )
 
 // courier returns the loop that delivers notices.
 func (c *Core) courier() *courier.Courier {
 	return courier.New(courier.Config{
-		Store:      store.NewNotices(c.DB, &c.States.Rules),
+		Store:      noticestore.NewStore(c.DB, &c.States.Rules),
 		Channels:   c.Channels(),
 		Logger:     c.Logger,
 		Registerer: c.Registry,
@@ -25,7 +25,7 @@ func (c *Core) Channels() *courier.Channels {
 		Secrets:    c.Vault,
 		Caller:     caller,
 		Allowances: c.Allowances,
-		Tests:      store.NewNotices(c.DB, &c.States.Rules),
+		Tests:      noticestore.NewStore(c.DB, &c.States.Rules),
 		Tokens:     c.mailTokens,
 		PublicURL:  c.Settings.API.PublicURL,
 		Mail: courier.Mail{

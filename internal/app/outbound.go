@@ -6,7 +6,7 @@ import (
 
 	"rubato/internal/egress"
 	"rubato/internal/oauth2"
-	"rubato/internal/store"
+	"rubato/internal/store/pg"
 	"rubato/internal/telemetry"
 )
 
@@ -59,7 +59,7 @@ func (c *Core) rules() egress.Rules {
 		}
 	}
 	for _, database := range []string{s.Database.URL, s.Database.DirectURL} {
-		rules.Own = append(rules.Own, store.Addresses(database)...)
+		rules.Own = append(rules.Own, pg.Addresses(database)...)
 	}
 	return rules
 }

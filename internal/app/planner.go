@@ -11,7 +11,7 @@ import (
 	"rubato/internal/planner"
 	"rubato/internal/planner/heuristic"
 	"rubato/internal/planner/openai"
-	"rubato/internal/store"
+	plannerstore "rubato/internal/store/planner"
 	"rubato/internal/telemetry"
 )
 
@@ -61,8 +61,8 @@ func (c *Core) planner(advisor planner.Advisor) *planner.Planner {
 	rails.Dwell, rails.ChangesPerHour, rails.AnalysesPerHour, rails.MinGap = s.Dwell, s.ChangesPerHour, s.AnalysesPerHour, s.Spacing
 	return planner.New(planner.Config{
 		Advisor:    advisor,
-		Queue:      store.NewPlannerQueue(c.States, [16]byte(uuid.New()), planner.LockDuration(s.Timeout)),
-		Evidence:   store.NewPlannerEvidence(c.States),
+		Queue:      plannerstore.NewQueue(c.States, [16]byte(uuid.New()), planner.LockDuration(s.Timeout)),
+		Evidence:   plannerstore.NewEvidence(c.States),
 		Guardrails: rails,
 		Slots:      s.Slots,
 		Poll:       s.Poll,
@@ -91,7 +91,7 @@ func (c *Core) advisor() (planner.Advisor, error) {
 		Timeout:          c.Settings.Planner.Timeout,
 		PromptPrice:      m.PromptPrice,
 		CompletionPrice:  m.CompletionPrice,
-	}, store.NewPlannerBudget(c.DB, c.PlannerLimits()), c.Registry)
+	}, plannerstore.NewBudget(c.DB, c.PlannerLimits()), c.Registry)
 	if err != nil {
 		return nil, fmt.Errorf("configuring the model: %w", err)
 	}
@@ -99,9 +99,9 @@ func (c *Core) advisor() (planner.Advisor, error) {
 }
 
 // PlannerLimits returns the daily token budgets of models.
-func (c *Core) PlannerLimits() store.PlannerLimits {
+func (c *Core) PlannerLimits() plannerstore.Limits {
 	s := c.Settings.Planner
-	return store.PlannerLimits{
+	return plannerstore.Limits{
 		Installation: s.Tokens,
 		Tenant:       s.TenantTokens,
 		Endpoint:     s.EndpointTokens,

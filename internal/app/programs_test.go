@@ -19,7 +19,7 @@ import (
 	"rubato/internal/config"
 	"rubato/internal/devpg/devpgtest"
 	"rubato/internal/errs"
-	"rubato/internal/store"
+	"rubato/internal/store/pg"
 	"rubato/internal/telemetry"
 	"rubato/internal/waittest"
 )
@@ -35,8 +35,8 @@ func settings(t *testing.T, database string, more ...string) config.Config {
 
 func migrated(t *testing.T) string {
 	t.Helper()
-	return devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
-		_, err := store.MigrateUp(ctx, url)
+	return devpgtest.NewDatabase(t, devpgtest.Template{Key: pg.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
+		_, err := pg.MigrateUp(ctx, url)
 		return err
 	}})
 }

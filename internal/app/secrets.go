@@ -8,7 +8,7 @@ import (
 
 	"rubato/internal/config"
 	"rubato/internal/secrets"
-	"rubato/internal/store"
+	keystore "rubato/internal/store/keys"
 	"rubato/internal/telemetry"
 )
 
@@ -24,7 +24,7 @@ func keyringOf(s config.Secrets) (*secrets.Keyring, error) {
 // SecretsOpen is the readiness check that every stored secret can be decrypted with the configured
 // keys. Without stored secrets it needs no keys.
 func (c *Core) SecretsOpen() telemetry.Check {
-	return telemetry.Check{Name: "secrets", Ask: secrets.NewChecker(store.NewSecrets(c.DB), c.Keyring).Check}
+	return telemetry.Check{Name: "secrets", Ask: secrets.NewChecker(keystore.NewSecrets(c.DB), c.Keyring).Check}
 }
 
 // Rekey re-encrypts every secret and signing key under the newest configured key.
@@ -42,7 +42,7 @@ func (r Rekey) Run(ctx context.Context) (done int, failed []string, err error) {
 		return 0, nil, err
 	}
 	defer c.Close(ctx)
-	pass, err := c.Keyring.Rekey(ctx, store.NewSecrets(c.DB))
+	pass, err := c.Keyring.Rekey(ctx, keystore.NewSecrets(c.DB))
 	if errors.Is(err, secrets.ErrNoKeys) {
 		return 0, nil, fmt.Errorf("%s is not set: %w", config.SecretKeys, err)
 	}

@@ -11,7 +11,8 @@ import (
 	"rubato/internal/auditlog"
 	"rubato/internal/config"
 	"rubato/internal/errs"
-	"rubato/internal/store"
+	keystore "rubato/internal/store/keys"
+	"rubato/internal/store/pg"
 )
 
 // Tenant is a tenant as the operator sees it. Tenants cannot see each other's endpoints.
@@ -27,7 +28,7 @@ type Tenant struct {
 // Tenants returns every tenant, oldest first.
 func Tenants(ctx context.Context, settings config.Config) ([]Tenant, error) {
 	var list []Tenant
-	err := withTenants(ctx, settings, func(tenants *store.Tenants) error {
+	err := withTenants(ctx, settings, func(tenants *keystore.Tenants) error {
 		found, err := tenants.List(ctx)
 		for _, t := range found {
 			list = append(list, Tenant{
@@ -49,7 +50,7 @@ func AllowTenant(ctx context.Context, settings config.Config, idOrName string, e
 		return errs.New(errs.Invalid, "invalid_value", fmt.Sprintf(
 			"%s: must be prefixes such as 10.1.0.0/16, or hosts such as db.corp.example, *.corp.example and 10.0.0.7:9090", strings.Join(bad, ", ")))
 	}
-	return withTenants(ctx, settings, func(tenants *store.Tenants) error {
+	return withTenants(ctx, settings, func(tenants *keystore.Tenants) error {
 		list, err := tenants.List(ctx)
 		if err != nil {
 			return err
@@ -66,8 +67,8 @@ func AllowTenant(ctx context.Context, settings config.Config, idOrName string, e
 // operator is the actor in the audit log for changes that bypass the API.
 const operator = "operator"
 
-func withTenants(ctx context.Context, settings config.Config, use func(*store.Tenants) error) error {
-	db, err := store.Open(ctx, store.Config{
+func withTenants(ctx context.Context, settings config.Config, use func(*keystore.Tenants) error) error {
+	db, err := pg.Open(ctx, pg.Config{
 		URL:             settings.Database.URL,
 		MaxConns:        1,
 		ApplicationName: product,
@@ -76,5 +77,5 @@ func withTenants(ctx context.Context, settings config.Config, use func(*store.Te
 		return err
 	}
 	defer db.Close()
-	return use(store.NewTenants(db))
+	return use(keystore.NewTenants(db))
 }

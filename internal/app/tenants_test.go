@@ -13,7 +13,7 @@ import (
 	"rubato/internal/egress"
 	"rubato/internal/egress/egresstest"
 	"rubato/internal/errs"
-	"rubato/internal/store"
+	keystore "rubato/internal/store/keys"
 )
 
 // TestAllowedPrefixPermitsCalls follows an allowance from the command to the call.
@@ -23,7 +23,7 @@ func TestAllowedPrefixPermitsCalls(t *testing.T) {
 	list, err := app.Tenants(t.Context(), cfg)
 	require.NoError(t, err)
 	require.Len(t, list, 1)
-	require.Equal(t, uuid.UUID(store.DefaultTenant).String(), list[0].ID)
+	require.Equal(t, uuid.UUID(keystore.DefaultTenant).String(), list[0].ID)
 	require.Empty(t, list[0].Allow)
 
 	require.Equal(t, errs.Invalid, errs.CodeOf(app.AllowTenant(t.Context(), cfg, "default", []string{"http://x"})))
@@ -42,13 +42,13 @@ func TestAllowedPrefixPermitsCalls(t *testing.T) {
 		})
 		return err
 	}
-	require.NoError(t, call(store.DefaultTenant))
+	require.NoError(t, call(keystore.DefaultTenant))
 	require.Error(t, call([16]byte{1}))
 	targets := c.Targets()
-	require.Nil(t, targets.For(store.DefaultTenant).CheckURL(target.URL()))
+	require.Nil(t, targets.For(keystore.DefaultTenant).CheckURL(target.URL()))
 	require.NotNil(t, targets.For([16]byte{1}).CheckURL(target.URL()))
 
 	require.NoError(t, app.AllowTenant(t.Context(), cfg, list[0].ID, nil))
 	require.NoError(t, c.Allowances.Refresh(t.Context()))
-	require.Error(t, call(store.DefaultTenant))
+	require.Error(t, call(keystore.DefaultTenant))
 }

@@ -11,7 +11,8 @@ import (
 	"rubato/internal/courier"
 	"rubato/internal/dispatch"
 	"rubato/internal/loop"
-	"rubato/internal/store"
+	"rubato/internal/store/items"
+	"rubato/internal/store/pg"
 	"rubato/internal/telemetry"
 	"rubato/internal/tracing"
 	"rubato/internal/zombie"
@@ -50,7 +51,7 @@ type workerLoops struct {
 	core     *Core
 	worker   *dispatch.Worker
 	sweeper  *zombie.Sweeper
-	listener *store.Listener
+	listener *pg.Listener
 	courier  *courier.Courier
 }
 
@@ -67,8 +68,8 @@ func (c *Core) workerLoops() *workerLoops {
 			Rules:        claims.Rules{Horizon: s.Horizon, LockTTL: s.LockTTL},
 			PollInterval: s.PollInterval,
 			Grace:        s.ShutdownGrace,
-			Claims:       store.NewClaims(c.DB),
-			Executions:   store.NewExecutions(c.States),
+			Claims:       items.NewClaims(c.DB),
+			Executions:   items.NewExecutions(c.States),
 			Egress:       c.Outbound(),
 			Allowances:   c.Allowances,
 			Secrets:      c.Vault,
@@ -76,7 +77,7 @@ func (c *Core) workerLoops() *workerLoops {
 			Registerer:   c.Registry,
 		})),
 		sweeper: zombie.New(zombie.Config{
-			Store:          store.NewSweeps(c.States),
+			Store:          items.NewSweeps(c.States),
 			Interval:       s.SweepInterval,
 			StaleAfter:     s.StaleAfter,
 			Settle:         s.Settle,
@@ -88,7 +89,7 @@ func (c *Core) workerLoops() *workerLoops {
 			Logger:         c.Logger,
 			Registerer:     c.Registry,
 		}),
-		listener: store.NewListener(c.Settings.Database.DirectURL, c.Logger),
+		listener: pg.NewListener(c.Settings.Database.DirectURL, c.Logger),
 		courier:  c.courier(),
 	}
 }

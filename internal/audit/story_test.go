@@ -11,7 +11,7 @@ import (
 	"rubato/internal/audit"
 	"rubato/internal/devpg/devpgtest"
 	"rubato/internal/runs"
-	"rubato/internal/store"
+	"rubato/internal/store/pg"
 )
 
 const every = 10 * time.Second
@@ -33,8 +33,8 @@ const told = 4
 
 func newStory(t *testing.T) *story {
 	t.Helper()
-	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
-		_, err := store.MigrateUp(ctx, url)
+	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: pg.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
+		_, err := pg.MigrateUp(ctx, url)
 		return err
 	}})
 	conn, err := pgx.Connect(t.Context(), url)

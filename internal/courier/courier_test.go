@@ -33,7 +33,9 @@ import (
 	"rubato/internal/oauth2"
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
-	"rubato/internal/store"
+	keystore "rubato/internal/store/keys"
+	noticestore "rubato/internal/store/notices"
+	"rubato/internal/store/pg"
 	"rubato/internal/waittest"
 )
 
@@ -41,9 +43,9 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // bundle is a database with one endpoint, and what couriers need.
 type bundle struct {
-	db      *store.DB
+	db      *pg.DB
 	pool    *pgxpool.Pool
-	notices *store.Notices
+	notices *noticestore.Store
 	secrets *secrets.Service
 	signing *signing.Service
 	vault   *secrets.Vault
@@ -56,11 +58,11 @@ type bundle struct {
 
 func setup(t *testing.T) *bundle {
 	t.Helper()
-	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
-		_, err := store.MigrateUp(ctx, url)
+	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: pg.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
+		_, err := pg.MigrateUp(ctx, url)
 		return err
 	}})
-	db, err := store.Open(t.Context(), store.Config{URL: url})
+	db, err := pg.Open(t.Context(), pg.Config{URL: url})
 	require.NoError(t, err)
 	t.Cleanup(db.Close)
 	pool, err := pgxpool.New(t.Context(), url)
@@ -70,11 +72,11 @@ func setup(t *testing.T) *bundle {
 	require.NoError(t, err)
 	caller := egress.New(egress.Config{Rules: egress.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}})
 	t.Cleanup(caller.Close)
-	keeper := store.NewSecrets(db)
+	keeper := keystore.NewSecrets(db)
 	b := &bundle{
-		db: db, pool: pool, notices: store.NewNotices(db, new(atomic.Pointer[notices.RuleCache])), secrets: secrets.NewService(keeper, ring), signing: signing.NewService(keeper, ring),
+		db: db, pool: pool, notices: noticestore.NewStore(db, new(atomic.Pointer[notices.RuleCache])), secrets: secrets.NewService(keeper, ring), signing: signing.NewService(keeper, ring),
 		vault: secrets.NewVault(keeper, ring, slog.New(slog.DiscardHandler)), caller: caller,
-		by: auditlog.Actor{TenantID: store.DefaultTenant, Name: "tester"}, tokens: oauth2.New(caller),
+		by: auditlog.Actor{TenantID: keystore.DefaultTenant, Name: "tester"}, tokens: oauth2.New(caller),
 	}
 	t.Cleanup(b.tokens.Close)
 	return b
@@ -115,7 +117,7 @@ func (b *bundle) happen(t *testing.T, channel notices.Channel) {
 			'{"name": "Shop <!channel> & co", "labels": {"team": "shop"}, "url": "http://t.example/", "method": "GET", "baselineIntervalMs": 60000,
 			  "timezone": "UTC", "dst": {"gap": "run", "overlap": "once"}, "catchUp": "skip", "minIntervalMs": 1000, "maxIntervalMs": 86400000,
 			  "jitterMs": 0, "timeoutMs": 1000, "maxExecutionTimeMs": 1000, "maxResponseKb": 0, "followRedirects": 0, "success": "2xx",
-			  "retry": {"maxAttempts": 1, "backoffMs": 1000, "maxBackoffMs": 1000}, "idempotent": false, "planner": "observe"}')`, store.DefaultTenant)
+			  "retry": {"maxAttempts": 1, "backoffMs": 1000, "maxBackoffMs": 1000}, "idempotent": false, "planner": "observe"}')`, keystore.DefaultTenant)
 	b.exec(t, `INSERT INTO notice_episodes (id, tenant_id, rule_id, rule, endpoint_id, event, opened_at, detail, remind_at, reminders)
 		SELECT '22222222-0000-0000-0000-000000000000', tenant_id, id, name, '11111111-0000-0000-0000-000000000000', event, now() - interval '1 minute',
 		       '{"failures": 3, "status": "failed", "reasonCode": "http_status", "statusCode": 503}', 'infinity', 0 FROM notice_rules`)
@@ -129,7 +131,7 @@ func (b *bundle) happen(t *testing.T, channel notices.Channel) {
 func (b *bundle) write(t *testing.T, kind string) {
 	t.Helper()
 	b.exec(t, `INSERT INTO notices (id, tenant_id, episode_id, kind, number, created_at, due_at, state, attempts, claim_token, held, error)
-		VALUES (audit_log_id(now()), $1, '22222222-0000-0000-0000-000000000000', $2, 0, now(), now(), 'waiting', 0, 0, false, '')`, store.DefaultTenant, kind)
+		VALUES (audit_log_id(now()), $1, '22222222-0000-0000-0000-000000000000', $2, 0, now(), now(), 'waiting', 0, 0, false, '')`, keystore.DefaultTenant, kind)
 }
 
 func (b *bundle) exec(t *testing.T, sql string, args ...any) {
@@ -396,7 +398,7 @@ func TestEgressGuardAppliesToNotices(t *testing.T) {
 
 // killed is the store as a process sees it that is killed after it has sent: nothing of what it
 // sent is recorded.
-type killed struct{ *store.Notices }
+type killed struct{ *noticestore.Store }
 
 func (killed) End(context.Context, *notices.Delivery, notices.State, notices.Result) (bool, error) {
 	return false, errors.New("killed")

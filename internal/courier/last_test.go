@@ -13,7 +13,7 @@ import (
 	"rubato/internal/notices"
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
-	"rubato/internal/store"
+	keystore "rubato/internal/store/keys"
 	"rubato/internal/waittest"
 )
 
@@ -150,7 +150,7 @@ func TestOpeningWaitsForEarlierEndOfAlert(t *testing.T) {
 	b.exec(t, `INSERT INTO notice_episodes (id, tenant_id, rule_id, rule, endpoint_id, event, opened_at, detail, remind_at, reminders)
 		SELECT '33333333-0000-0000-0000-000000000000', tenant_id, rule_id, rule, endpoint_id, event, now(), detail, remind_at, 0 FROM notice_episodes`)
 	b.exec(t, `INSERT INTO notices (id, tenant_id, episode_id, kind, number, created_at, due_at, state, attempts, claim_token, held, error)
-		VALUES (audit_log_id(now()), $1, '33333333-0000-0000-0000-000000000000', 'opened', 0, now(), now(), 'waiting', 0, 0, false, '')`, store.DefaultTenant)
+		VALUES (audit_log_id(now()), $1, '33333333-0000-0000-0000-000000000000', 'opened', 0, now(), now(), 'waiting', 0, 0, false, '')`, keystore.DefaultTenant)
 	b.await(t, "SELECT count(*) = 1 FROM notices WHERE kind = 'opened' AND claim_token > 1 AND state = 'waiting'")
 	require.Len(t, manager.all(), 2, "it was claimed, and not sent")
 

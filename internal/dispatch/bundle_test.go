@@ -22,7 +22,11 @@ import (
 	"rubato/internal/egress/egresstest"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
-	"rubato/internal/store"
+	endpointstore "rubato/internal/store/endpoints"
+	"rubato/internal/store/history"
+	"rubato/internal/store/items"
+	keystore "rubato/internal/store/keys"
+	"rubato/internal/store/pg"
 	"rubato/internal/waittest"
 )
 
@@ -34,33 +38,33 @@ func TestMain(m *testing.M) {
 // patience is the grace of a worker that has to stop.
 const patience = time.Minute
 
-var tenant = endpoints.Actor{TenantID: store.DefaultTenant, Name: "tester"}
+var tenant = endpoints.Actor{TenantID: keystore.DefaultTenant, Name: "tester"}
 
 // bundle is a migrated database of its own, with the stores that a worker needs.
 type bundle struct {
 	url        string
 	pool       *pgxpool.Pool
 	service    *endpoints.Service
-	claims     *store.Claims
-	executions *store.Executions
-	runs       *store.Runs
+	claims     *items.Claims
+	executions *items.Executions
+	runs       *history.Runs
 }
 
 func setup(t *testing.T) *bundle {
 	t.Helper()
-	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
-		_, err := store.MigrateUp(ctx, url)
+	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: pg.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
+		_, err := pg.MigrateUp(ctx, url)
 		return err
 	}})
-	db, err := store.Open(t.Context(), store.Config{URL: url})
+	db, err := pg.Open(t.Context(), pg.Config{URL: url})
 	require.NoError(t, err)
 	t.Cleanup(db.Close)
 	pool, err := pgxpool.New(t.Context(), url)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	return &bundle{
-		url: url, pool: pool, service: endpoints.NewService(store.NewEndpoints(store.NewStates(db, 0)), anyTarget{}),
-		claims: store.NewClaims(db), executions: store.NewExecutions(store.NewStates(db, 0)), runs: store.NewRuns(db),
+		url: url, pool: pool, service: endpoints.NewService(endpointstore.NewStore(endpointstore.NewStates(db, 0)), anyTarget{}),
+		claims: items.NewClaims(db), executions: items.NewExecutions(endpointstore.NewStates(db, 0)), runs: history.NewRuns(db),
 	}
 }
 
@@ -195,7 +199,7 @@ func (b *bundle) listen(t *testing.T, p *process) {
 	ended, listening := make(chan struct{}), make(chan struct{}, 1)
 	go func() {
 		defer close(ended)
-		store.NewListener(b.url, slog.New(slog.DiscardHandler)).Run(ctx, listened{p, listening})
+		pg.NewListener(b.url, slog.New(slog.DiscardHandler)).Run(ctx, listened{p, listening})
 	}()
 	t.Cleanup(func() { stop(); <-ended })
 	waittest.Receive(t, listening)

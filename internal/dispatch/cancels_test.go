@@ -14,7 +14,7 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/runs"
-	"rubato/internal/store"
+	keystore "rubato/internal/store/keys"
 	"rubato/internal/waittest"
 )
 
@@ -47,7 +47,7 @@ func startHanging(t *testing.T) *hanging {
 // cancel asks for the end of a run, as the API does in a process of its own.
 func (b *bundle) cancel(t *testing.T, id runs.ID) error {
 	t.Helper()
-	_, err := b.runs.Cancel(t.Context(), runs.Cancel{By: auditlog.Actor{TenantID: store.DefaultTenant, Name: "tester"}, RunID: id, Reason: "wrong dates"})
+	_, err := b.runs.Cancel(t.Context(), runs.Cancel{By: auditlog.Actor{TenantID: keystore.DefaultTenant, Name: "tester"}, RunID: id, Reason: "wrong dates"})
 	return err
 }
 

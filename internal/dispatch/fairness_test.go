@@ -17,7 +17,7 @@ import (
 	"rubato/internal/egress"
 	"rubato/internal/egress/egresstest"
 	"rubato/internal/endpoints"
-	"rubato/internal/store"
+	keystore "rubato/internal/store/keys"
 	"rubato/internal/waittest"
 )
 
@@ -44,7 +44,7 @@ func TestALoneEndpointStartsBeforeAnothersBacklog(t *testing.T) {
 	const slots, backlog = 8, 1000
 	b := setup(t)
 	slow, lone := startGated(t), startGated(t)
-	b.due(t, store.DefaultTenant, slow.Target, backlog)
+	b.due(t, keystore.DefaultTenant, slow.Target, backlog)
 	p := b.work(t, func(cfg *dispatch.Config) { cfg.Slots = slots })
 	for range slots {
 		waittest.Receive(t, slow.arrived)
@@ -74,7 +74,7 @@ func TestALoneEndpointStartsBeforeAnothersBacklog(t *testing.T) {
 	}
 	lone.letGo <- struct{}{}
 	b.await(t, 1, "SELECT count(*) FROM runs WHERE tenant_id = $1 AND status = 'succeeded'", other)
-	b.await(t, backlog, "SELECT count(*) FROM runs WHERE tenant_id = $1 AND status = 'succeeded'", store.DefaultTenant)
+	b.await(t, backlog, "SELECT count(*) FROM runs WHERE tenant_id = $1 AND status = 'succeeded'", keystore.DefaultTenant)
 	p.stop(t)
 	require.Positive(t, p.counter(t, "rubato_claims_shared_total"))
 }
@@ -92,7 +92,7 @@ func TestEqualTenantsShareEqually(t *testing.T) {
 	p := b.work(t, func(cfg *dispatch.Config) { cfg.Slots = slots })
 	served := func() []int { // By tenant; nobody who was not.
 		rows, err := b.pool.Query(t.Context(), `SELECT (SELECT count(*) FROM runs r WHERE r.tenant_id = t.id) FROM tenants t
-			WHERE t.id <> $1 AND EXISTS (SELECT FROM runs r WHERE r.tenant_id = t.id) ORDER BY t.id`, store.DefaultTenant)
+			WHERE t.id <> $1 AND EXISTS (SELECT FROM runs r WHERE r.tenant_id = t.id) ORDER BY t.id`, keystore.DefaultTenant)
 		require.NoError(t, err)
 		list, err := pgx.CollectRows(rows, pgx.RowTo[int])
 		require.NoError(t, err)
@@ -118,7 +118,7 @@ func TestEqualTenantsShareEqually(t *testing.T) {
 	for range tenants * each {
 		target.letGo <- struct{}{}
 	}
-	b.await(t, tenants*each, "SELECT count(*) FROM runs WHERE tenant_id <> $1", store.DefaultTenant)
+	b.await(t, tenants*each, "SELECT count(*) FROM runs WHERE tenant_id <> $1", keystore.DefaultTenant)
 	p.stop(t)
 }
 
@@ -129,7 +129,7 @@ func TestATenantThatHangsLeavesSlotsToOthers(t *testing.T) {
 	b := setup(t)
 	hanging := startGated(t)
 	quick := egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))
-	b.due(t, store.DefaultTenant, hanging.Target, 200)
+	b.due(t, keystore.DefaultTenant, hanging.Target, 200)
 	p := b.work(t, func(cfg *dispatch.Config) { cfg.Slots, cfg.Grace = 64, 0 })
 	for range 60 {
 		waittest.Receive(t, hanging.arrived)
@@ -149,7 +149,7 @@ func TestAHostThatHangsHoldsNoMoreSlotsThanItMay(t *testing.T) {
 	b := setup(t)
 	hanging := startGated(t)
 	quick := egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))
-	b.due(t, store.DefaultTenant, hanging.Target, 200)
+	b.due(t, keystore.DefaultTenant, hanging.Target, 200)
 	p := b.work(t, func(cfg *dispatch.Config) {
 		hosts := ready.NewHosts(perHost)
 		cfg.Slots, cfg.Hosts, cfg.Grace = 8, hosts, 0
@@ -160,7 +160,7 @@ func TestAHostThatHangsHoldsNoMoreSlotsThanItMay(t *testing.T) {
 	for range perHost {
 		waittest.Receive(t, hanging.arrived)
 	}
-	b.due(t, store.DefaultTenant, quick, 20)
+	b.due(t, keystore.DefaultTenant, quick, 20)
 	b.await(t, 20, "SELECT count(*) FROM runs WHERE status = 'succeeded'")
 	require.Equal(t, perHost, query[int](t, b, "SELECT count(*) FROM live_runs"))
 	require.Equal(t, int32(perHost), hanging.most.Load())
@@ -192,7 +192,7 @@ func TestWhatIsGivenBackForItsHostRests(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	hanging := startGated(t)
-	b.due(t, store.DefaultTenant, hanging.Target, 10)
+	b.due(t, keystore.DefaultTenant, hanging.Target, 10)
 	tries := &claiming{Store: b.claims}
 	p := b.work(t, func(cfg *dispatch.Config) {
 		cfg.Slots, cfg.Hosts, cfg.Grace, cfg.Claims = 8, ready.NewHosts(1), 0, tries

@@ -17,24 +17,25 @@ import (
 	"rubato/internal/egress/egresstest"
 	"rubato/internal/endpoints"
 	"rubato/internal/secrets"
-	"rubato/internal/store"
+	keystore "rubato/internal/store/keys"
+	"rubato/internal/store/pg"
 	"rubato/internal/waittest"
 )
 
 // lockedAway gives a bundle secrets, and returns what makes a worker know them.
 func (b *bundle) lockedAway(t *testing.T, values map[string]string) func(*dispatch.Config) {
 	t.Helper()
-	db, err := store.Open(t.Context(), store.Config{URL: b.url})
+	db, err := pg.Open(t.Context(), pg.Config{URL: b.url})
 	require.NoError(t, err)
 	t.Cleanup(db.Close)
 	keyring, err := secrets.NewKeyring([]secrets.Key{{ID: "k1", Bytes: secrets.NewText(string(make([]byte, secrets.KeySize)))}})
 	require.NoError(t, err)
-	service := secrets.NewService(store.NewSecrets(db), keyring)
+	service := secrets.NewService(keystore.NewSecrets(db), keyring)
 	for name, value := range values {
 		_, _, err := service.Put(t.Context(), tenant, secrets.Request{Name: name, Value: secrets.NewText(value)})
 		require.NoError(t, err)
 	}
-	vault := secrets.NewVault(store.NewSecrets(db), keyring, slog.New(slog.DiscardHandler))
+	vault := secrets.NewVault(keystore.NewSecrets(db), keyring, slog.New(slog.DiscardHandler))
 	return func(c *dispatch.Config) { c.Secrets = vault }
 }
 

@@ -20,7 +20,8 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
-	"rubato/internal/store"
+	keystore "rubato/internal/store/keys"
+	"rubato/internal/store/pg"
 	"rubato/internal/waittest"
 )
 
@@ -31,17 +32,17 @@ type safe struct {
 	secrets *secrets.Service
 	signing *signing.Service
 	vault   *secrets.Vault
-	db      *store.DB
+	db      *pg.DB
 }
 
 func (b *bundle) safe(t *testing.T) *safe {
 	t.Helper()
-	db, err := store.Open(t.Context(), store.Config{URL: b.url})
+	db, err := pg.Open(t.Context(), pg.Config{URL: b.url})
 	require.NoError(t, err)
 	t.Cleanup(db.Close)
 	ring, err := secrets.NewKeyring([]secrets.Key{{ID: "k1", Bytes: secrets.NewText(strings.Repeat("0123456789abcdef", 2))}})
 	require.NoError(t, err)
-	values := store.NewSecrets(db)
+	values := keystore.NewSecrets(db)
 	return &safe{
 		secrets: secrets.NewService(values, ring), signing: signing.NewService(values, ring),
 		vault: secrets.NewVault(values, ring, slog.New(slog.DiscardHandler)), db: db,
@@ -240,7 +241,7 @@ func TestRunWhoseSecretIsUnderAnotherKeyIsNoFailure(t *testing.T) {
 			require.NoError(t, err)
 			e := b.register(t, target, edit)
 			b.work(t, func(c *dispatch.Config) {
-				c.Secrets = secrets.NewVault(store.NewSecrets(s.db), other, slog.New(slog.DiscardHandler))
+				c.Secrets = secrets.NewVault(keystore.NewSecrets(s.db), other, slog.New(slog.DiscardHandler))
 			})
 
 			b.await(t, 1, `SELECT count(*) FROM runs WHERE status = 'skipped' AND reason_code = 'secrets_unavailable' AND error LIKE 'nothing was sent: %"k1" is missing'`)

@@ -17,7 +17,8 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/runs"
-	"rubato/internal/store"
+	endpointstore "rubato/internal/store/endpoints"
+	"rubato/internal/store/items"
 )
 
 // tester returns what tests endpoints on the database of the bundle.
@@ -25,7 +26,7 @@ func (s *safe) tester(t *testing.T, rules egress.Rules) *dispatch.Tester {
 	t.Helper()
 	client := egress.New(egress.Config{Rules: rules})
 	made := dispatch.NewTester(dispatch.TesterConfig{
-		Tests: store.NewTests(store.NewStates(s.db, 0)), Egress: client, Secrets: s.vault, Logger: slog.New(slog.DiscardHandler),
+		Tests: items.NewTests(endpointstore.NewStates(s.db, 0)), Egress: client, Secrets: s.vault, Logger: slog.New(slog.DiscardHandler),
 	})
 	t.Cleanup(func() { made.Close(); client.Close() })
 	return made

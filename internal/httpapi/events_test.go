@@ -16,7 +16,9 @@ import (
 	"rubato/internal/claims"
 	"rubato/internal/dispatch"
 	"rubato/internal/runs"
-	"rubato/internal/store"
+	endpointstore "rubato/internal/store/endpoints"
+	"rubato/internal/store/items"
+	keystore "rubato/internal/store/keys"
 	"rubato/internal/waittest"
 )
 
@@ -111,14 +113,14 @@ func (l *listener) next() message {
 func (s *stack) worker(t *testing.T) (finish func(), run string) {
 	t.Helper()
 	me := [16]byte{7}
-	list, _, err := store.NewClaims(s.db).ClaimDue(t.Context(), claims.Request{Worker: me, Limit: 10, Horizon: time.Second, LockTTL: time.Minute})
+	list, _, err := items.NewClaims(s.db).ClaimDue(t.Context(), claims.Request{Worker: me, Limit: 10, Horizon: time.Second, LockTTL: time.Minute})
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	c := list[0]
-	executions := store.NewExecutions(store.NewStates(s.db, 0))
+	executions := items.NewExecutions(endpointstore.NewStates(s.db, 0))
 	id := runs.NewID(c.Slot, c.EndpointID, c.Attempt, c.InfraAttempt)
 	started, err := executions.Start(t.Context(), dispatch.Starting{Worker: me, LockTTL: time.Minute, List: []dispatch.Start{{
-		Claim: c, TenantID: store.DefaultTenant, RunID: id, Execution: time.Minute,
+		Claim: c, TenantID: keystore.DefaultTenant, RunID: id, Execution: time.Minute,
 	}}})
 	require.NoError(t, err)
 	require.Len(t, started, 1)

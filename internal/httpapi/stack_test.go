@@ -23,7 +23,12 @@ import (
 	"rubato/internal/devpg/devpgtest"
 	"rubato/internal/endpoints"
 	"rubato/internal/httpapi"
-	"rubato/internal/store"
+	endpointstore "rubato/internal/store/endpoints"
+	historystore "rubato/internal/store/history"
+	keystore "rubato/internal/store/keys"
+	"rubato/internal/store/pg"
+	plannerstore "rubato/internal/store/planner"
+	"rubato/internal/store/views"
 )
 
 // stack is a server that listens, over a Postgres of its own.
@@ -31,7 +36,7 @@ type stack struct {
 	t   *testing.T
 	api *httpapi.Server
 	url string
-	db  *store.DB
+	db  *pg.DB
 
 	database string
 	client   *http.Client
@@ -55,24 +60,24 @@ func (k *ending) FindKey(ctx context.Context, hash [sha256.Size]byte) (auth.Prin
 
 func newStack(tb testing.TB) *stack {
 	tb.Helper()
-	url := devpgtest.NewDatabase(tb, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
-		_, err := store.MigrateUp(ctx, url)
+	url := devpgtest.NewDatabase(tb, devpgtest.Template{Key: pg.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
+		_, err := pg.MigrateUp(ctx, url)
 		return err
 	}})
-	db, err := store.Open(tb.Context(), store.Config{URL: url})
+	db, err := pg.Open(tb.Context(), pg.Config{URL: url})
 	require.NoError(tb, err)
 	tb.Cleanup(db.Close)
 	keys := &ending{keyring: keyring{
-		auth.Hash(writeKey): {TenantID: store.DefaultTenant, KeyID: [16]byte{1}, Name: "writer", Scopes: []auth.Scope{auth.Write}},
-		auth.Hash(readKey):  {TenantID: store.DefaultTenant, KeyID: [16]byte{2}, Name: "reader", Scopes: []auth.Scope{auth.Read}},
+		auth.Hash(writeKey): {TenantID: keystore.DefaultTenant, KeyID: [16]byte{1}, Name: "writer", Scopes: []auth.Scope{auth.Write}},
+		auth.Hash(readKey):  {TenantID: keystore.DefaultTenant, KeyID: [16]byte{2}, Name: "reader", Scopes: []auth.Scope{auth.Read}},
 	}}
 	authenticator := auth.NewAuthenticator(keys)
-	kept := store.NewEndpoints(store.NewStates(db, 0))
+	kept := endpointstore.NewStore(endpointstore.NewStates(db, 0))
 	s := &stack{db: db, database: url, client: &http.Client{Transport: &http.Transport{}}, logs: new(bytes.Buffer)}
 	s.api = httpapi.New(httpapi.Config{
 		Auth: authenticator, Endpoints: endpoints.NewService(kept, targets{}), Bulk: endpoints.NewBulk(kept, targets{}),
-		Feed: store.NewFeed(db), Runs: store.NewRuns(db), Stats: store.NewStats(db), Planner: store.NewPlannerReviews(store.NewStates(db, 0), store.PlannerLimits{}),
-		Undo:   store.NewPlannerReviews(store.NewStates(db, 0), store.PlannerLimits{}),
+		Feed: views.NewFeed(db), Runs: historystore.NewRuns(db), Stats: views.NewStats(db), Planner: plannerstore.NewReviews(endpointstore.NewStates(db, 0), plannerstore.Limits{}),
+		Undo:   plannerstore.NewReviews(endpointstore.NewStates(db, 0), plannerstore.Limits{}),
 		Logger: slog.New(slog.NewTextHandler(s.logs, nil)),
 		Ready:  db.Ping, Registerer: prometheus.NewRegistry(),
 	})

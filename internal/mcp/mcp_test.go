@@ -26,7 +26,11 @@ import (
 	"rubato/internal/errs"
 	"rubato/internal/httpapi"
 	"rubato/internal/mcp"
-	"rubato/internal/store"
+	endpointstore "rubato/internal/store/endpoints"
+	"rubato/internal/store/history"
+	keystore "rubato/internal/store/keys"
+	"rubato/internal/store/pg"
+	"rubato/internal/store/views"
 )
 
 const (
@@ -44,22 +48,22 @@ func (anywhere) CheckHeader(string, string) *errs.Field { return nil }
 // serve starts an API server with agents, over a Postgres of its own, and returns its address.
 func serve(t *testing.T) string {
 	t.Helper()
-	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
-		_, err := store.MigrateUp(ctx, url)
+	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: pg.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
+		_, err := pg.MigrateUp(ctx, url)
 		return err
 	}})
-	db, err := store.Open(t.Context(), store.Config{URL: url})
+	db, err := pg.Open(t.Context(), pg.Config{URL: url})
 	require.NoError(t, err)
 	t.Cleanup(db.Close)
-	keys := store.NewKeys(db)
+	keys := keystore.NewKeys(db)
 	for key, scope := range map[string]auth.Scope{adminKey: auth.Admin, writeKey: auth.Write, readKey: auth.Read} {
 		require.NoError(t, keys.EnsureKey(t.Context(), auth.Params{Key: key, Name: string(scope), Scopes: []auth.Scope{scope}}))
 	}
-	authenticator, kept := auth.NewAuthenticator(keys), store.NewEndpoints(store.NewStates(db, 0))
+	authenticator, kept := auth.NewAuthenticator(keys), endpointstore.NewStore(endpointstore.NewStates(db, 0))
 	api := httpapi.New(httpapi.Config{
 		Auth: authenticator, Keys: auth.NewKeyring(keys, authenticator, 200), Endpoints: endpoints.NewService(kept, anywhere{}),
-		Bulk: endpoints.NewBulk(kept, anywhere{}), Feed: store.NewFeed(db), Runs: store.NewRuns(db), Stats: store.NewStats(db),
-		Audit: store.NewAuditLog(db), Once: store.NewIdempotency(db), Ready: db.Ping,
+		Bulk: endpoints.NewBulk(kept, anywhere{}), Feed: views.NewFeed(db), Runs: history.NewRuns(db), Stats: views.NewStats(db),
+		Audit: views.NewAuditLog(db), Once: keystore.NewIdempotency(db), Ready: db.Ping,
 		Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 	})
 	t.Cleanup(api.Drain)

@@ -13,7 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/devpg/devpgtest"
-	"rubato/internal/store"
+	endpointstore "rubato/internal/store/endpoints"
+	"rubato/internal/store/items"
+	"rubato/internal/store/pg"
 	"rubato/internal/waittest"
 	"rubato/internal/zombie"
 )
@@ -53,16 +55,16 @@ func run(t *testing.T, over zombie.Store) *candidate {
 // follows it.
 func TestOneOfThreeSweepersLeads(t *testing.T) {
 	t.Parallel()
-	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
-		_, err := store.MigrateUp(ctx, url)
+	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: pg.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
+		_, err := pg.MigrateUp(ctx, url)
 		return err
 	}})
 	var left []*candidate
 	for range 3 {
-		db, err := store.Open(t.Context(), store.Config{URL: url})
+		db, err := pg.Open(t.Context(), pg.Config{URL: url})
 		require.NoError(t, err)
 		t.Cleanup(db.Close)
-		trying := &tries{Store: store.NewSweeps(store.NewStates(db, 0))}
+		trying := &tries{Store: items.NewSweeps(endpointstore.NewStates(db, 0))}
 		left = append(left, run(t, trying))
 		left[len(left)-1].tries = trying
 	}

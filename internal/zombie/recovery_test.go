@@ -16,7 +16,10 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/runs"
-	"rubato/internal/store"
+	endpointstore "rubato/internal/store/endpoints"
+	"rubato/internal/store/items"
+	keystore "rubato/internal/store/keys"
+	"rubato/internal/store/pg"
 	"rubato/internal/waittest"
 	"rubato/internal/zombie"
 )
@@ -27,16 +30,16 @@ type world struct {
 	*endpoints.Service
 	clock      atomic.Pointer[time.Time]
 	pool       *pgxpool.Pool
-	sweeps     *store.Sweeps
-	claims     *store.Claims
-	executions *store.Executions
+	sweeps     *items.Sweeps
+	claims     *items.Claims
+	executions *items.Executions
 	began      time.Time
 	run        dispatch.Started
 	token      int64
 }
 
 var (
-	tenant = endpoints.Actor{TenantID: store.DefaultTenant, Name: "tester"}
+	tenant = endpoints.Actor{TenantID: keystore.DefaultTenant, Name: "tester"}
 	dead   = [16]byte{1}
 )
 
@@ -58,20 +61,20 @@ func setup(t *testing.T) *world {
 // and start the first.
 func setupFor(t *testing.T, limit time.Duration) *world {
 	t.Helper()
-	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
-		_, err := store.MigrateUp(ctx, url)
+	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: pg.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
+		_, err := pg.MigrateUp(ctx, url)
 		return err
 	}})
 	w := &world{began: time.Now().UTC().Truncate(24 * time.Hour).Add(12 * time.Hour)}
 	w.at(0)
-	db, err := store.Open(t.Context(), store.Config{URL: url, Now: func() time.Time { return *w.clock.Load() }})
+	db, err := pg.Open(t.Context(), pg.Config{URL: url, Now: func() time.Time { return *w.clock.Load() }})
 	require.NoError(t, err)
 	t.Cleanup(db.Close)
 	w.pool, err = pgxpool.New(t.Context(), url)
 	require.NoError(t, err)
 	t.Cleanup(w.pool.Close)
-	w.Service = endpoints.NewService(store.NewEndpoints(store.NewStates(db, 0)), anyTarget{})
-	w.sweeps, w.claims, w.executions = store.NewSweeps(store.NewStates(db, 0)), store.NewClaims(db), store.NewExecutions(store.NewStates(db, 0))
+	w.Service = endpoints.NewService(endpointstore.NewStore(endpointstore.NewStates(db, 0)), anyTarget{})
+	w.sweeps, w.claims, w.executions = items.NewSweeps(endpointstore.NewStates(db, 0)), items.NewClaims(db), items.NewExecutions(endpointstore.NewStates(db, 0))
 	for _, later := range []time.Duration{0, 5 * time.Second} {
 		spec := endpoints.Defaults()
 		spec.Name, spec.URL, spec.BaselineInterval = "probe", "http://target.example/", time.Hour
@@ -89,7 +92,7 @@ func setupFor(t *testing.T, limit time.Duration) *world {
 		first = list[1]
 	}
 	started, err := w.executions.Start(t.Context(), dispatch.Starting{Worker: dead, LockTTL: time.Minute, List: []dispatch.Start{{
-		Claim: first, TenantID: store.DefaultTenant, RunID: runs.NewID(first.Slot, first.EndpointID, 1, 0), Execution: limit,
+		Claim: first, TenantID: keystore.DefaultTenant, RunID: runs.NewID(first.Slot, first.EndpointID, 1, 0), Execution: limit,
 	}}})
 	require.NoError(t, err)
 	require.Len(t, started, 1)
@@ -127,7 +130,7 @@ func (w *world) count(t *testing.T, sql string) int {
 
 // passes counts what reaches the store, so that a test can wait for whole passes.
 type passes struct {
-	*store.Sweeps
+	*items.Sweeps
 	listed atomic.Int32
 	freed  atomic.Int32
 }

@@ -14,7 +14,10 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/runs"
-	"rubato/internal/store"
+	endpointstore "rubato/internal/store/endpoints"
+	"rubato/internal/store/items"
+	keystore "rubato/internal/store/keys"
+	"rubato/internal/store/pg"
 )
 
 // batchRuns is how many runs a full batch of a worker has.
@@ -82,8 +85,8 @@ func (s *stores) measure(b *testing.B, cycle func(only func(func()))) {
 // interval with each claim.
 type stores struct {
 	backends   backends
-	claims     *store.Claims
-	executions *store.Executions
+	claims     *items.Claims
+	executions *items.Executions
 	worker     [16]byte
 	now        time.Time
 	bases      map[runs.ID]dispatch.Basis // what the starts read
@@ -93,20 +96,20 @@ const batchInterval = time.Minute
 
 func openStores(b *testing.B) *stores {
 	b.Helper()
-	url := devpgtest.NewDatabase(b, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
-		_, err := store.MigrateUp(ctx, url)
+	url := devpgtest.NewDatabase(b, devpgtest.Template{Key: pg.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
+		_, err := pg.MigrateUp(ctx, url)
 		return err
 	}})
 	s := &stores{backends: backendsOf(b, url), worker: uuid.Must(uuid.NewV7()), now: time.Now().UTC().Truncate(time.Second), bases: map[runs.ID]dispatch.Basis{}}
-	db, err := store.Open(b.Context(), store.Config{URL: url, Now: func() time.Time { return s.now }})
+	db, err := pg.Open(b.Context(), pg.Config{URL: url, Now: func() time.Time { return s.now }})
 	require.NoError(b, err)
 	b.Cleanup(db.Close)
-	s.claims, s.executions = store.NewClaims(db), store.NewExecutions(store.NewStates(db, 0))
-	service := endpoints.NewService(store.NewEndpoints(store.NewStates(db, 0)), anywhere{})
+	s.claims, s.executions = items.NewClaims(db), items.NewExecutions(endpointstore.NewStates(db, 0))
+	service := endpoints.NewService(endpointstore.NewStore(endpointstore.NewStates(db, 0)), anywhere{})
 	for range batchRuns {
 		spec := endpoints.Defaults()
 		spec.Name, spec.URL, spec.BaselineInterval = "probe", "http://192.0.2.7/", batchInterval
-		_, _, err := service.Register(b.Context(), endpoints.Actor{TenantID: store.DefaultTenant, Name: "bench"}, spec)
+		_, _, err := service.Register(b.Context(), endpoints.Actor{TenantID: keystore.DefaultTenant, Name: "bench"}, spec)
 		require.NoError(b, err)
 	}
 	require.NoError(b, s.executions.Beat(b.Context(), dispatch.Presence{ID: s.worker, Name: "bench", Version: "v1", State: dispatch.Active, Slots: batchRuns}))
@@ -129,7 +132,7 @@ func (s *stores) claim(b *testing.B) []dispatch.Start {
 	starts := make([]dispatch.Start, len(list))
 	for i, c := range list {
 		starts[i] = dispatch.Start{
-			Claim: c, TenantID: store.DefaultTenant, RunID: runs.NewID(c.Slot, c.EndpointID, c.Attempt, c.InfraAttempt), Execution: time.Minute,
+			Claim: c, TenantID: keystore.DefaultTenant, RunID: runs.NewID(c.Slot, c.EndpointID, c.Attempt, c.InfraAttempt), Execution: time.Minute,
 		}
 	}
 	return starts

@@ -25,7 +25,10 @@ import (
 	"rubato/internal/dispatch"
 	"rubato/internal/egress"
 	"rubato/internal/endpoints"
-	"rubato/internal/store"
+	endpointstore "rubato/internal/store/endpoints"
+	"rubato/internal/store/items"
+	keystore "rubato/internal/store/keys"
+	"rubato/internal/store/pg"
 )
 
 const (
@@ -66,27 +69,27 @@ type hostile struct {
 
 func startHostile(b *testing.B) *hostile {
 	b.Helper()
-	url := devpgtest.NewDatabase(b, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
-		_, err := store.MigrateUp(ctx, url)
+	url := devpgtest.NewDatabase(b, devpgtest.Template{Key: pg.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
+		_, err := pg.MigrateUp(ctx, url)
 		return err
 	}})
-	db, err := store.Open(b.Context(), store.Config{URL: url})
+	db, err := pg.Open(b.Context(), pg.Config{URL: url})
 	require.NoError(b, err)
 	b.Cleanup(db.Close)
-	h := &hostile{service: endpoints.NewService(store.NewEndpoints(store.NewStates(db, 0)), anywhere{})}
+	h := &hostile{service: endpoints.NewService(endpointstore.NewStore(endpointstore.NewStates(db, 0)), anywhere{})}
 	h.pool, err = pgxpool.New(b.Context(), url)
 	require.NoError(b, err)
 	b.Cleanup(h.pool.Close)
 	target := httptest.NewServer(http.HandlerFunc(h.arrived))
 	b.Cleanup(target.Close)
-	h.register(b, store.DefaultTenant, honestRuns, func(s *endpoints.Spec) {
+	h.register(b, keystore.DefaultTenant, honestRuns, func(s *endpoints.Spec) {
 		s.URL = target.URL
 		s.SuccessRules = []endpoints.AnswerRule{{Type: "json", JSONPath: "$.ok", Op: "equals", Value: true}}
 	})
 	client := egress.New(egress.Config{Rules: egress.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}})
 	worker := dispatch.New(dispatch.Config{
 		Name: "bench", Version: "v1", Slots: 200, Rules: claims.Rules{Horizon: 10 * time.Second, LockTTL: 30 * time.Second},
-		PollInterval: 500 * time.Millisecond, Grace: 10 * time.Second, Claims: store.NewClaims(db), Executions: store.NewExecutions(store.NewStates(db, 0)),
+		PollInterval: 500 * time.Millisecond, Grace: 10 * time.Second, Claims: items.NewClaims(db), Executions: items.NewExecutions(endpointstore.NewStates(db, 0)),
 		Egress: client, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 	})
 	ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))

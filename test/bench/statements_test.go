@@ -15,7 +15,10 @@ import (
 	"rubato/internal/errs"
 	"rubato/internal/governor"
 	"rubato/internal/schedule"
-	"rubato/internal/store"
+	endpointstore "rubato/internal/store/endpoints"
+	"rubato/internal/store/items"
+	keystore "rubato/internal/store/keys"
+	"rubato/internal/store/pg"
 )
 
 const (
@@ -28,17 +31,17 @@ const (
 // ./test/bench` measures with a disk.
 type stage struct {
 	pool   *pgxpool.Pool
-	claims *store.Claims
+	claims *items.Claims
 	worker [16]byte
 }
 
 func newStage(b *testing.B) *stage {
 	b.Helper()
-	url := devpgtest.NewDatabase(b, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
-		_, err := store.MigrateUp(ctx, url)
+	url := devpgtest.NewDatabase(b, devpgtest.Template{Key: pg.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
+		_, err := pg.MigrateUp(ctx, url)
 		return err
 	}})
-	db, err := store.Open(b.Context(), store.Config{URL: url})
+	db, err := pg.Open(b.Context(), pg.Config{URL: url})
 	require.NoError(b, err)
 	b.Cleanup(db.Close)
 	pool, err := pgxpool.New(b.Context(), url)
@@ -46,9 +49,9 @@ func newStage(b *testing.B) *stage {
 	b.Cleanup(pool.Close)
 	spec := endpoints.Defaults()
 	spec.Name, spec.URL, spec.BaselineInterval = "bench", "http://target.example/", time.Hour
-	_, _, err = endpoints.NewService(store.NewEndpoints(store.NewStates(db, 0)), anyTarget{}).Register(b.Context(), endpoints.Actor{TenantID: store.DefaultTenant, Name: "bench"}, spec)
+	_, _, err = endpoints.NewService(endpointstore.NewStore(endpointstore.NewStates(db, 0)), anyTarget{}).Register(b.Context(), endpoints.Actor{TenantID: keystore.DefaultTenant, Name: "bench"}, spec)
 	require.NoError(b, err)
-	s := &stage{pool: pool, claims: store.NewClaims(db), worker: [16]byte{1}}
+	s := &stage{pool: pool, claims: items.NewClaims(db), worker: [16]byte{1}}
 	s.exec(b, `INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, spec)
 		SELECT overlay(id::text PLACING lpad(to_hex(n), 12, '0') FROM 25)::uuid, tenant_id, version, created_at, updated_at, spec
 		FROM endpoints, generate_series(2, $1::int) n`, registered)

@@ -28,7 +28,7 @@ import (
 	"rubato/internal/audit"
 	"rubato/internal/devpg"
 	"rubato/internal/devpg/devpgtest"
-	"rubato/internal/store"
+	"rubato/internal/store/pg"
 )
 
 // horizon is how far ahead workers claim.
@@ -82,8 +82,8 @@ func newStack(t *testing.T, override map[string]string) *stack {
 // newCluster starts a Postgres of the scenario's own that has the schema already.
 func newCluster(t *testing.T) *devpg.Cluster {
 	t.Helper()
-	return devpgtest.ClusterOf(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
-		_, err := store.MigrateUp(ctx, url)
+	return devpgtest.ClusterOf(t, devpgtest.Template{Key: pg.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
+		_, err := pg.MigrateUp(ctx, url)
 		return err
 	}})
 }
@@ -93,7 +93,7 @@ func newStackOn(t *testing.T, cluster *devpg.Cluster, override map[string]string
 	t.Helper()
 	s := &stack{t: t, env: settings(), programs: binaries, cluster: cluster, target: newTarget(t)}
 	maps.Copy(s.env, override)
-	_, err := store.MigrateUp(t.Context(), s.cluster.URL()) // Does nothing on most.
+	_, err := pg.MigrateUp(t.Context(), s.cluster.URL()) // Does nothing on most.
 	require.NoError(t, err)
 	s.pool, err = pgxpool.New(t.Context(), s.cluster.URL())
 	require.NoError(t, err)

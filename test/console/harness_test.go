@@ -27,7 +27,7 @@ import (
 	"rubato/internal/app/dev"
 	"rubato/internal/config"
 	"rubato/internal/devpg/devpgtest"
-	"rubato/internal/store"
+	"rubato/internal/store/pg"
 	"rubato/internal/waittest"
 )
 
@@ -56,8 +56,8 @@ func setup(t *testing.T) *world {
 // start starts a server, with the demo's endpoints or with none at all.
 func start(t *testing.T, demo bool) *world {
 	t.Helper()
-	database := devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
-		_, err := store.MigrateUp(ctx, url)
+	database := devpgtest.NewDatabase(t, devpgtest.Template{Key: pg.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
+		_, err := pg.MigrateUp(ctx, url)
 		return err
 	}})
 	settings, err := config.Load([]string{"DATABASE_URL=" + database, "RUBATO_LISTEN=127.0.0.1:0", "RUBATO_SHUTDOWN_GRACE=1s"}, dev.Defaults())

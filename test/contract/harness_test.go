@@ -33,7 +33,8 @@ import (
 	"rubato/internal/config"
 	"rubato/internal/devpg/devpgtest"
 	"rubato/internal/runs"
-	"rubato/internal/store"
+	keystore "rubato/internal/store/keys"
+	"rubato/internal/store/pg"
 	"rubato/internal/waittest"
 )
 
@@ -57,8 +58,8 @@ type world struct {
 
 func setup(t *testing.T) *world {
 	t.Helper()
-	database := devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
-		_, err := store.MigrateUp(ctx, url)
+	database := devpgtest.NewDatabase(t, devpgtest.Template{Key: pg.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
+		_, err := pg.MigrateUp(ctx, url)
 		return err
 	}})
 	pool, err := pgxpool.New(t.Context(), database)
@@ -389,7 +390,7 @@ func (w *world) object(t *testing.T, o operation) string {
 		w.call(t, "PUT", "/v1/maintenance-windows/database-upgrade", maintenanceWindow)
 		return ""
 	case strings.HasPrefix(o.route, "/v1/notices/"):
-		return w.deadNotice(t, store.DefaultTenant)
+		return w.deadNotice(t, keystore.DefaultTenant)
 	case !strings.Contains(o.route, "{id}"):
 		return ""
 	case strings.HasPrefix(o.route, "/v1/endpoints/"):
@@ -403,10 +404,10 @@ func (w *world) object(t *testing.T, o operation) string {
 	case strings.HasPrefix(o.route, "/v1/runs/"):
 		return w.run(t)
 	case strings.HasPrefix(o.route, "/v1/planner/sessions/"):
-		session, _ := w.planned(t, store.DefaultTenant)
+		session, _ := w.planned(t, keystore.DefaultTenant)
 		return session
 	case strings.HasPrefix(o.route, "/v1/planner/suggestions/"):
-		_, suggestion := w.planned(t, store.DefaultTenant)
+		_, suggestion := w.planned(t, keystore.DefaultTenant)
 		return suggestion
 	default:
 		require.FailNow(t, "no object", "say in object how to make what %s is about", o.route)
@@ -424,7 +425,7 @@ func (w *world) run(t *testing.T) string {
 		                  finished_at, status, reason_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated,
 		                  version, failure_count)
 		VALUES ($1, $2, $3, $4, 1, 'baseline-interval', 1, $3, $2, $2, $2, 'succeeded', 'ok', 0, 0, 0, 0, 0, 0, false, 1, 0)`,
-		[16]byte(id), now.UTC().Truncate(time.Millisecond), endpoint, store.DefaultTenant)
+		[16]byte(id), now.UTC().Truncate(time.Millisecond), endpoint, keystore.DefaultTenant)
 	require.NoError(t, err)
 	return id.String()
 }
@@ -447,7 +448,7 @@ func (w *world) liveRun(t *testing.T) string {
 		INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, claimed_by, claimed_at, version, lock_ms, attempt, source,
 		                       failure_count, run_id, started_at, deadline_at)
 		VALUES ($1, $3, $4, $4, $4, 1, $1, $4, 1, 65000, 1, 'baseline-interval', 0, $2, $4, $4)`,
-		endpoint, [16]byte(id), store.DefaultTenant, now.UTC().Truncate(time.Millisecond))
+		endpoint, [16]byte(id), keystore.DefaultTenant, now.UTC().Truncate(time.Millisecond))
 	require.NoError(t, err)
 	require.NoError(t, tx.Commit(t.Context()))
 	return id.String()

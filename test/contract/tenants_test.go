@@ -8,7 +8,7 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/stretchr/testify/require"
 
-	"rubato/internal/store"
+	keystore "rubato/internal/store/keys"
 )
 
 // state returns a digest of everything that the database holds, beside when keys were last used.
@@ -78,12 +78,12 @@ func TestListsShowOneTenantAlone(t *testing.T) {
 	w := setup(t)
 	endpoint := w.call(t, "POST", "/v1/endpoints", minimal).is(t, http.StatusCreated)["id"].(string)
 	run := w.run(t)
-	w.planned(t, store.DefaultTenant)
+	w.planned(t, keystore.DefaultTenant)
 	w.call(t, "PUT", "/v1/secrets/mine", `{"value":"v"}`).is(t, http.StatusCreated)
 	w.call(t, "POST", "/v1/signing-keys", "").is(t, http.StatusCreated)
 	w.call(t, "PUT", "/v1/notice-rules/mine", noticeRule).is(t, http.StatusCreated)
 	w.call(t, "PUT", "/v1/maintenance-windows/mine", maintenanceWindow).is(t, http.StatusCreated)
-	w.deadNotice(t, store.DefaultTenant)
+	w.deadNotice(t, keystore.DefaultTenant)
 	lists := 0
 	for _, o := range operations() {
 		if o.method != http.MethodGet || o.scope() == "" || strings.Contains(o.route, "{") || o.streams() {

@@ -15,7 +15,7 @@ import (
 	"rubato/internal/notices"
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
-	"rubato/internal/store"
+	keystore "rubato/internal/store/keys"
 )
 
 // elsewhere are the statuses that internal/httpapi provokes on every route, because a healthy
@@ -180,7 +180,7 @@ func withTooManySecrets(w *world, t *testing.T, o operation, _ string) *answer {
 	_, err := w.pool.Exec(t.Context(), `
 		INSERT INTO secrets (tenant_id, name, description, version, sealed_under, sealed, created_at, created_by, updated_at, updated_by)
 		SELECT $1, 'many-' || n, '', 1, 'k1', decode(repeat('00', 29), 'hex'), now(), '', now(), '' FROM generate_series(1, $2::integer) AS n`,
-		store.DefaultTenant, secrets.MaxPerTenant)
+		keystore.DefaultTenant, secrets.MaxPerTenant)
 	require.NoError(t, err)
 	a := w.call(t, o.method, "/v1/secrets/one-more", `{"value":"v"}`)
 	_, err = w.pool.Exec(t.Context(), "DELETE FROM secrets WHERE name LIKE 'many-%'")
@@ -195,7 +195,7 @@ func withTooManyRules(w *world, t *testing.T, o operation, _ string) *answer {
 		                          updated_at, updated_by, walk_from)
 		SELECT gen_random_uuid(), $1, 'many-' || n, 'lost', 1, '{}', true, 0, false, '{"kind": "slack"}', 1, now(), '', now(), '', now()
 		FROM generate_series(1, $2::integer) AS n`,
-		store.DefaultTenant, notices.MaxRules)
+		keystore.DefaultTenant, notices.MaxRules)
 	require.NoError(t, err)
 	a := w.call(t, o.method, "/v1/notice-rules/one-more", noticeRule)
 	_, err = w.pool.Exec(t.Context(), "DELETE FROM notice_rules WHERE name LIKE 'many-%'")
@@ -208,7 +208,7 @@ func withTooManyWindows(w *world, t *testing.T, o operation, _ string) *answer {
 	_, err := w.pool.Exec(t.Context(), `
 		INSERT INTO maintenance_windows (tenant_id, name, labels, starts_at, ends_at, reason, created_at, created_by)
 		SELECT $1, 'many-' || n, '{}', '2026-01-01', '2026-01-02', '', now(), '' FROM generate_series(1, $2::integer) AS n`,
-		store.DefaultTenant, notices.MaxWindows)
+		keystore.DefaultTenant, notices.MaxWindows)
 	require.NoError(t, err)
 	a := w.call(t, o.method, "/v1/maintenance-windows/one-more", maintenanceWindow)
 	_, err = w.pool.Exec(t.Context(), "DELETE FROM maintenance_windows WHERE name LIKE 'many-%'")

@@ -9,7 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/devpg/devpgtest"
-	"rubato/internal/store"
+	endpointstore "rubato/internal/store/endpoints"
+	"rubato/internal/store/items"
+	"rubato/internal/store/pg"
 )
 
 var sqlBlock = regexp.MustCompile("(?s)```sql\n(.*?)```")
@@ -18,8 +20,8 @@ var sqlBlock = regexp.MustCompile("(?s)```sql\n(.*?)```")
 // run, one by one.
 func TestStatementsOfTheManualWork(t *testing.T) {
 	t.Parallel()
-	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
-		_, err := store.MigrateUp(ctx, url)
+	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: pg.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
+		_, err := pg.MigrateUp(ctx, url)
 		return err
 	}})
 	conn, err := pgx.Connect(t.Context(), url)
@@ -42,11 +44,11 @@ func TestStatementsOfTheManualWork(t *testing.T) {
 // says.
 func TestTheManualFindsTheSweeper(t *testing.T) {
 	t.Parallel()
-	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
-		_, err := store.MigrateUp(ctx, url)
+	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: pg.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
+		_, err := pg.MigrateUp(ctx, url)
 		return err
 	}})
-	db, err := store.Open(t.Context(), store.Config{URL: url, ApplicationName: "sweeping"})
+	db, err := pg.Open(t.Context(), pg.Config{URL: url, ApplicationName: "sweeping"})
 	require.NoError(t, err)
 	defer db.Close()
 	conn, err := pgx.Connect(t.Context(), url)
@@ -65,7 +67,7 @@ func TestTheManualFindsTheSweeper(t *testing.T) {
 		return len(list)
 	}
 	require.Zero(t, holders())
-	alone, err := store.NewSweeps(store.NewStates(db, 0)).Lead(t.Context(), func(context.Context) error {
+	alone, err := items.NewSweeps(endpointstore.NewStates(db, 0)).Lead(t.Context(), func(context.Context) error {
 		require.Equal(t, 1, holders())
 		return nil
 	})

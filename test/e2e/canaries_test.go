@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/devpg/devpgtest"
-	"rubato/internal/store"
+	"rubato/internal/store/pg"
 )
 
 // canaries are texts that nobody but a target may ever see.
@@ -112,7 +112,7 @@ func (v *aviary) ask(want int, method, path string, body any) map[string]any {
 func newAviary(t *testing.T) *aviary {
 	t.Helper()
 	v := &aviary{canaries: &canaries{}, t: t, processes: map[string]*process{}, admins: map[string]string{"api": freeAddress(t), "worker": freeAddress(t)}}
-	database, err := url.Parse(devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: migrate}))
+	database, err := url.Parse(devpgtest.NewDatabase(t, devpgtest.Template{Key: pg.SchemaKey(), Migrate: migrate}))
 	require.NoError(t, err)
 	query := database.Query()
 	query.Set("password", v.one("database"))

@@ -10,7 +10,7 @@ import (
 
 	"rubato/client"
 	"rubato/internal/devpg/devpgtest"
-	"rubato/internal/store"
+	"rubato/internal/store/pg"
 )
 
 // The API process asks and a worker process hangs up on a target that would never answer: at once
@@ -71,7 +71,7 @@ func TestCancelFromTheAPIReachesTheWorker(t *testing.T) {
 
 func newSchema(t *testing.T) string {
 	t.Helper()
-	return devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: migrate})
+	return devpgtest.NewDatabase(t, devpgtest.Template{Key: pg.SchemaKey(), Migrate: migrate})
 }
 
 const allowed = "RUBATO_EGRESS_ALLOW=127.0.0.0/8"

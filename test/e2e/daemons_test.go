@@ -12,7 +12,7 @@ import (
 
 	"rubato/client"
 	"rubato/internal/devpg/devpgtest"
-	"rubato/internal/store"
+	"rubato/internal/store/pg"
 )
 
 const bootstrapKey = "an-admin-key-of-the-tests"
@@ -77,7 +77,7 @@ func TestDaemonOnABusyAdminPortNamesTheSetting(t *testing.T) {
 	t.Parallel()
 	tgt, _ := newTarget(t)
 	busy := strings.TrimPrefix(tgt.URL, "http://")
-	database := "DATABASE_URL=" + devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: migrate})
+	database := "DATABASE_URL=" + devpgtest.NewDatabase(t, devpgtest.Template{Key: pg.SchemaKey(), Migrate: migrate})
 
 	worker := start(t, t.TempDir(), []string{database, "RUBATO_ADMIN_LISTEN=" + busy}, "scheduler-worker")
 
@@ -86,7 +86,7 @@ func TestDaemonOnABusyAdminPortNamesTheSetting(t *testing.T) {
 }
 
 func migrate(ctx context.Context, url string) error {
-	_, err := store.MigrateUp(ctx, url)
+	_, err := pg.MigrateUp(ctx, url)
 	return err
 }
 

@@ -22,7 +22,9 @@ import (
 
 	"rubato/client"
 	"rubato/internal/devpg/devpgtest"
-	"rubato/internal/store"
+	endpointstore "rubato/internal/store/endpoints"
+	"rubato/internal/store/items"
+	"rubato/internal/store/pg"
 )
 
 // pooler is a running PgBouncer in front of a database.
@@ -104,7 +106,7 @@ func atLeast(version, since string) bool {
 func pooledDatabase(t *testing.T) string {
 	t.Helper()
 	cluster := devpgtest.Cluster(t)
-	_, err := store.MigrateUp(t.Context(), cluster.URL())
+	_, err := pg.MigrateUp(t.Context(), cluster.URL())
 	require.NoError(t, err)
 	conn, err := pgx.Connect(t.Context(), cluster.URL())
 	require.NoError(t, err)
@@ -266,11 +268,11 @@ func requireCancelsArrive(t *testing.T, a *api) {
 // requireSweeps requires that a worker leads the sweeps, and holds the lock inside a transaction.
 func requireSweeps(t *testing.T, direct string) {
 	t.Helper()
-	db, err := store.Open(t.Context(), store.Config{URL: direct})
+	db, err := pg.Open(t.Context(), pg.Config{URL: direct})
 	require.NoError(t, err)
 	defer db.Close()
 	eventually(t, "a leader", func() bool {
-		alone, err := store.NewSweeps(store.NewStates(db, 0)).Lead(t.Context(), func(context.Context) error { return nil })
+		alone, err := items.NewSweeps(endpointstore.NewStates(db, 0)).Lead(t.Context(), func(context.Context) error { return nil })
 		require.NoError(t, err)
 		return !alone
 	})

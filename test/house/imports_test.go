@@ -24,7 +24,7 @@ type rule struct {
 }
 
 // importRules are the only place of the import rules. A package without a rule is refused.
-func importRules() []rule { return append(programRules(), packageRules()...) }
+func importRules() []rule { return slices.Concat(programRules(), packageRules(), storeRules()) }
 
 // programRules are the rules of the programs.
 func programRules() []rule {
@@ -47,7 +47,8 @@ func programRules() []rule {
 				"internal/audit", "internal/auditlog", "internal/auth", "internal/claims", "internal/config", "internal/courier", "internal/dispatch",
 				"internal/dispatch/ready", "internal/egress", "internal/endpoints", "internal/errs", "internal/loop", "internal/oauth2", "internal/planner", "internal/planner/heuristic",
 				"internal/planner/openai",
-				"internal/secrets", "internal/store", "internal/telemetry", "internal/tracing", "internal/zombie",
+				"internal/secrets", "internal/store/endpoints", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/pg", "internal/store/planner", "internal/store/views",
+				"internal/telemetry", "internal/tracing", "internal/zombie",
 			},
 			"what programs share, and those that serve nobody but operators: without the REST API, its contract and its pages in their memory",
 		},
@@ -55,7 +56,8 @@ func programRules() []rule {
 			"internal/app/apiserver",
 			[]string{
 				"internal/apidocs", "internal/app", "internal/auth", "internal/config", "internal/dispatch", "internal/endpoints", "internal/errs",
-				"internal/httpapi", "internal/loop", "internal/mcp", "internal/notices", "internal/secrets", "internal/signing", "internal/store", "internal/telemetry",
+				"internal/httpapi", "internal/loop", "internal/mcp", "internal/notices", "internal/secrets", "internal/signing",
+				"internal/store/endpoints", "internal/store/history", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/planner", "internal/store/views", "internal/telemetry",
 				"internal/web",
 			},
 			"the one place that knows what the API server is made of",
@@ -64,7 +66,7 @@ func programRules() []rule {
 			"internal/app/dev",
 			[]string{
 				"internal/app", "internal/app/apiserver", "internal/auth", "internal/config", "internal/devpg", "internal/endpoints",
-				"internal/secrets", "internal/store", "internal/web",
+				"internal/secrets", "internal/store/keys", "internal/web",
 			},
 			"all programs in one, and nothing that they do not do",
 		},
@@ -153,17 +155,6 @@ func packageRules() []rule {
 		{"internal/stats", nil, "the numbers of the API and the console do not depend on where they are kept"},
 		{"internal/secrets", []string{"internal/auditlog", "internal/errs"}, "a secret is sealed and named without knowing where it is kept or who asks"},
 		{"internal/signing", []string{"internal/auditlog", "internal/errs", "internal/ids", "internal/secrets"}, "what is signed does not depend on who sends it or where keys are kept"},
-		{
-			"internal/store",
-			[]string{
-				"internal/auditlog", "internal/auth", "internal/claims", "internal/dispatch", "internal/endpoints", "internal/errs",
-				"internal/feed", "internal/governor", "internal/idempotency", "internal/notices", "internal/planner", "internal/runs",
-				"internal/schedule", "internal/secrets", "internal/signing", "internal/stats", "internal/store/dbsqlc", "internal/telemetry",
-				"internal/template", "internal/zombie", "migrations",
-			},
-			"it implements the interfaces that the domain declares, so it knows the domain and nobody knows it but app",
-		},
-		{"internal/store/dbsqlc", nil, "generated from SQL"},
 		{"internal/success", []string{"internal/budget", "internal/jsonpath", "internal/pattern"}, "an answer is judged by what came, whoever asked for it"},
 		{"internal/loop", nil, "how a loop recovers does not depend on what it does"},
 		{"internal/telemetry", nil, "logs and metrics take values"},
@@ -183,6 +174,87 @@ func packageRules() []rule {
 	}
 }
 
+// storeRules are the rules of the packages of the store, in the order of their imports.
+func storeRules() []rule {
+	return []rule{
+		{
+			"internal/store/pg",
+			[]string{"internal/auditlog", "internal/errs", "internal/idempotency", "internal/secrets", "internal/store/dbsqlc", "migrations"},
+			"pools, transactions and codecs do not depend on the stores that use them; of secrets it takes the form of a name",
+		},
+		{
+			"internal/store/history",
+			[]string{
+				"internal/auditlog", "internal/endpoints", "internal/errs", "internal/feed", "internal/governor", "internal/runs",
+				"internal/store/dbsqlc", "internal/store/pg",
+			},
+			"a record does not depend on the change that writes it",
+		},
+		{
+			"internal/store/notices",
+			[]string{
+				"internal/auditlog", "internal/endpoints", "internal/errs", "internal/notices", "internal/runs",
+				"internal/store/dbsqlc", "internal/store/history", "internal/store/pg",
+			},
+			"an episode opens in the transaction of its cause, so the stores of causes import it",
+		},
+		{
+			"internal/store/endpoints",
+			[]string{
+				"internal/auditlog", "internal/dispatch", "internal/endpoints", "internal/errs", "internal/governor", "internal/notices",
+				"internal/runs", "internal/schedule",
+				"internal/store/dbsqlc", "internal/store/history", "internal/store/notices", "internal/store/pg",
+			},
+			"a change replans and records in one transaction; of dispatch it caches the prepared target",
+		},
+		{
+			"internal/store/items",
+			[]string{
+				"internal/auditlog", "internal/claims", "internal/dispatch", "internal/endpoints", "internal/errs", "internal/feed",
+				"internal/governor", "internal/runs",
+				"internal/store/dbsqlc", "internal/store/endpoints", "internal/store/history", "internal/store/notices", "internal/store/pg",
+				"internal/template", "internal/zombie",
+			},
+			"it implements the stores of claims, dispatch and zombie; a finish replans, records and opens episodes in one transaction",
+		},
+		{
+			"internal/store/planner",
+			[]string{
+				"internal/auditlog", "internal/endpoints", "internal/errs", "internal/notices", "internal/planner", "internal/runs",
+				"internal/store/dbsqlc", "internal/store/endpoints", "internal/store/history", "internal/store/notices", "internal/store/pg",
+			},
+			"a plan is a change of an endpoint, so it goes the way of changes",
+		},
+		{
+			"internal/store/keys",
+			[]string{
+				"internal/auditlog", "internal/auth", "internal/endpoints", "internal/errs", "internal/idempotency", "internal/secrets",
+				"internal/signing", "internal/store/dbsqlc", "internal/store/pg",
+			},
+			"keys and secrets are stored without knowing the runs that use them",
+		},
+		{
+			"internal/store/views",
+			[]string{
+				"internal/auditlog", "internal/errs", "internal/feed", "internal/runs", "internal/stats",
+				"internal/store/dbsqlc", "internal/store/history", "internal/store/pg", "internal/telemetry",
+			},
+			"it reads the tables of every store, and depends on none that changes them",
+		},
+		{
+			"internal/store/storetest",
+			[]string{
+				"internal/auditlog", "internal/claims", "internal/devpg/devpgtest", "internal/dispatch", "internal/endpoints", "internal/errs",
+				"internal/notices", "internal/runs", "internal/secrets", "internal/store/dbsqlc", "internal/store/endpoints",
+				"internal/store/history", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/pg",
+				"internal/store/views", "internal/waittest", "internal/zombie",
+			},
+			"test helpers know what they help to test",
+		},
+		{"internal/store/dbsqlc", nil, "generated from SQL"},
+	}
+}
+
 // owners lists the packages that may use a library which is forbidden to the others.
 func owners() []rule {
 	return []rule{
@@ -191,18 +263,27 @@ func owners() []rule {
 		{
 			"github.com/jackc/pgx/",
 			[]string{
-				"internal/audit", "internal/devpg", "internal/devpg/devpgtest", "internal/store", "internal/store/dbsqlc", "test/bench/internal/bench",
+				"internal/audit", "internal/devpg", "internal/devpg/devpgtest", "internal/store/dbsqlc",
+				"internal/store/endpoints", "internal/store/history", "internal/store/items", "internal/store/keys", "internal/store/notices",
+				"internal/store/pg", "internal/store/planner", "internal/store/views", "test/bench/internal/bench",
 			},
 			"only the store knows SQL, beside the private Postgres itself and those who check and measure the store",
 		},
 		{"cel.dev/cel-go/", []string{"internal/success"}, "expressions of users are evaluated in one place, within its cost limit"},
 		{"github.com/theory/jsonpath", []string{"internal/jsonpath"}, "its own search knows no bounds; jsonpath walks by what it parsed"},
-		{"database/sql", []string{"internal/store"}, "only the store knows SQL"},
-		{"github.com/pressly/goose/", []string{"internal/store"}, "only the store changes the schema"},
-		{module + "internal/store/dbsqlc", []string{"internal/store"}, "rows stay in the store"},
+		{"database/sql", []string{"internal/store/pg"}, "only the store knows SQL"},
+		{"github.com/pressly/goose/", []string{"internal/store/pg"}, "only the store changes the schema"},
+		{
+			module + "internal/store/dbsqlc",
+			[]string{
+				"internal/store/endpoints", "internal/store/history", "internal/store/items", "internal/store/keys", "internal/store/notices",
+				"internal/store/pg", "internal/store/planner", "internal/store/views",
+			},
+			"rows stay in the store",
+		},
 		{"github.com/alecthomas/kong", []string{"cmd/rubato", "test/bench"}, "only the rubato command has commands, beside the bench"},
 		{"go.opentelemetry.io/otel/sdk", []string{"internal/tracing"}, "one place decides which traces are made and where they go"},
-		{"github.com/exaring/otelpgx", []string{"internal/store"}, "only the store knows SQL"},
+		{"github.com/exaring/otelpgx", []string{"internal/store/pg"}, "only the store knows SQL"},
 		{"code.dny.dev/ssrf", []string{"internal/egress"}, "one place judges addresses"},
 		{"github.com/a-h/templ", []string{"internal/web"}, "only the console writes pages"},
 		{"github.com/chromedp/", nil, "a program must not carry test code"},
@@ -213,6 +294,7 @@ func owners() []rule {
 		{"pgregory.net/rapid", nil, "a program must not carry test code"},
 		{module + "internal/devpg/devpgtest", nil, "a program must not carry test code"},
 		{module + "internal/egress/egresstest", nil, "a program must not carry test code"},
+		{module + "internal/store/storetest", nil, "a program must not carry test code"},
 		{module + "internal/waittest", nil, "a program must not carry test code"},
 	}
 }

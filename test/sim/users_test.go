@@ -10,11 +10,11 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/governor"
-	"rubato/internal/store"
+	keystore "rubato/internal/store/keys"
 )
 
 // user is the author of changes of endpoints.
-var user = endpoints.Actor{TenantID: store.DefaultTenant, Name: "user"}
+var user = endpoints.Actor{TenantID: keystore.DefaultTenant, Name: "user"}
 
 func (w *world) register(t *rapid.T) {
 	if len(w.model) >= 4 {

@@ -18,7 +18,9 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/runs"
-	"rubato/internal/store"
+	endpointstore "rubato/internal/store/endpoints"
+	"rubato/internal/store/items"
+	"rubato/internal/store/pg"
 )
 
 // The default settings of the programs.
@@ -48,9 +50,9 @@ const (
 
 // stores holds every store over one pool.
 type stores struct {
-	claims     *store.Claims
-	executions *store.Executions
-	sweeps     *store.Sweeps
+	claims     *items.Claims
+	executions *items.Executions
+	sweeps     *items.Sweeps
 	service    *endpoints.Service
 }
 
@@ -67,8 +69,8 @@ type bench struct {
 
 func newBench(t *testing.T) *bench {
 	t.Helper()
-	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
-		_, err := store.MigrateUp(ctx, url)
+	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: pg.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
+		_, err := pg.MigrateUp(ctx, url)
 		return err
 	}})
 	b := &bench{conn: connect(t, url), gate: connect(t, url), reached: map[string]int{}}
@@ -94,12 +96,13 @@ func connect(t *testing.T, url string) *pgx.Conn {
 
 func (b *bench) open(t *testing.T, url, name string) *stores {
 	t.Helper()
-	db, err := store.Open(t.Context(), store.Config{URL: url, ApplicationName: name, Now: func() time.Time { return b.world.now() }})
+	db, err := pg.Open(t.Context(), pg.Config{URL: url, ApplicationName: name, Now: func() time.Time { return b.world.now() }})
 	require.NoError(t, err)
 	t.Cleanup(db.Close)
+	states := endpointstore.NewStates(db, 0)
 	return &stores{
-		claims: store.NewClaims(db), executions: store.NewExecutions(store.NewStates(db, 0)), sweeps: store.NewSweeps(store.NewStates(db, 0)),
-		service: endpoints.NewService(&registrar{Endpoints: store.NewEndpoints(store.NewStates(db, 0)), bench: b}, anyTarget{}),
+		claims: items.NewClaims(db), executions: items.NewExecutions(states), sweeps: items.NewSweeps(states),
+		service: endpoints.NewService(&registrar{Store: endpointstore.NewStore(states), bench: b}, anyTarget{}),
 	}
 }
 
@@ -107,7 +110,7 @@ func (b *bench) open(t *testing.T, url, name string) *stores {
 // case can be replayed. Versions begin at a number per case, because configurations are cached by
 // ID and version.
 type registrar struct {
-	*store.Endpoints
+	*endpointstore.Store
 	bench *bench
 }
 
@@ -115,7 +118,7 @@ type registrar struct {
 func (r *registrar) Create(
 	ctx context.Context, act auditlog.Act, create func(time.Time) (*endpoints.Endpoint, endpoints.Recorded, error),
 ) error {
-	return r.Endpoints.Create(ctx, act, func(now time.Time) (*endpoints.Endpoint, endpoints.Recorded, error) {
+	return r.Store.Create(ctx, act, func(now time.Time) (*endpoints.Endpoint, endpoints.Recorded, error) {
 		e, drafted, err := create(now)
 		if err != nil {
 			return nil, endpoints.Recorded{}, err

@@ -15,7 +15,7 @@ import (
 	"rubato/internal/auth"
 	"rubato/internal/config"
 	"rubato/internal/loop"
-	"rubato/internal/store"
+	keystore "rubato/internal/store/keys"
 	"rubato/internal/telemetry"
 	"rubato/internal/web"
 )
@@ -65,7 +65,7 @@ func EnsureKey(ctx context.Context, c *app.Core, name, key string) error {
 	if key == "" {
 		return nil
 	}
-	err := store.NewKeys(c.DB).EnsureKey(ctx, auth.Params{
+	err := keystore.NewKeys(c.DB).EnsureKey(ctx, auth.Params{
 		Name:   name,
 		Key:    key,
 		Scopes: []auth.Scope{auth.Admin},

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"rubato/internal/store"
+	keystore "rubato/internal/store/keys"
 )
 
 const (
@@ -16,7 +16,7 @@ const (
 // sweepAnswers deletes expired responses to idempotent requests until ctx ends. Every API server
 // runs it. Concurrent sweeps are safe.
 func (s server) sweepAnswers(ctx context.Context) {
-	answers := store.NewIdempotency(s.DB)
+	answers := keystore.NewIdempotency(s.DB)
 	ticker := time.NewTicker(answersPeriod)
 	defer ticker.Stop()
 	for {
@@ -32,7 +32,7 @@ func (s server) sweepAnswers(ctx context.Context) {
 }
 
 // sweepBatch deletes one batch and reports whether there may be more to delete.
-func (s server) sweepBatch(ctx context.Context, answers *store.Idempotency) bool {
+func (s server) sweepBatch(ctx context.Context, answers *keystore.Idempotency) bool {
 	limited, cancel := context.WithTimeout(ctx, answersTimeout)
 	defer cancel()
 	swept, err := answers.Sweep(limited)

@@ -15,7 +15,13 @@ import (
 	"rubato/internal/notices"
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
-	"rubato/internal/store"
+	endpointstore "rubato/internal/store/endpoints"
+	"rubato/internal/store/history"
+	"rubato/internal/store/items"
+	keystore "rubato/internal/store/keys"
+	noticestore "rubato/internal/store/notices"
+	plannerstore "rubato/internal/store/planner"
+	"rubato/internal/store/views"
 	"rubato/internal/telemetry"
 	"rubato/internal/web"
 )
@@ -72,21 +78,21 @@ func withoutPathRedirects(mux, api http.Handler) http.Handler {
 // api returns the handler of the REST API.
 func (s server) api(tester *dispatch.Tester) *httpapi.Server {
 	return httpapi.New(httpapi.Config{
-		Bulk:       endpoints.NewBulk(store.NewEndpoints(s.States), s.Targets()),
+		Bulk:       endpoints.NewBulk(endpointstore.NewStore(s.States), s.Targets()),
 		Endpoints:  s.Endpoints(),
-		Feed:       store.NewFeed(s.DB),
-		Runs:       store.NewRuns(s.DB),
-		Stats:      store.NewStats(s.DB),
-		Secrets:    secrets.NewService(store.NewSecrets(s.DB), s.Keyring),
-		Signing:    signing.NewService(store.NewSecrets(s.DB), s.Keyring),
+		Feed:       views.NewFeed(s.DB),
+		Runs:       history.NewRuns(s.DB),
+		Stats:      views.NewStats(s.DB),
+		Secrets:    secrets.NewService(keystore.NewSecrets(s.DB), s.Keyring),
+		Signing:    signing.NewService(keystore.NewSecrets(s.DB), s.Keyring),
 		Auth:       s.Keys,
-		Keys:       auth.NewKeyring(store.NewKeys(s.DB), s.Keys, s.Settings.API.Keys),
-		Audit:      store.NewAuditLog(s.DB),
-		Versions:   store.NewEndpoints(s.States),
-		Notices:    notices.NewService(store.NewNotices(s.DB, &s.States.Rules), s.noticePermissions, s.Channels()),
-		Once:       store.NewIdempotency(s.DB),
-		Planner:    store.NewPlannerReviews(s.States, s.PlannerLimits()),
-		Undo:       store.NewPlannerReviews(s.States, s.PlannerLimits()),
+		Keys:       auth.NewKeyring(keystore.NewKeys(s.DB), s.Keys, s.Settings.API.Keys),
+		Audit:      views.NewAuditLog(s.DB),
+		Versions:   endpointstore.NewStore(s.States),
+		Notices:    notices.NewService(noticestore.NewStore(s.DB, &s.States.Rules), s.noticePermissions, s.Channels()),
+		Once:       keystore.NewIdempotency(s.DB),
+		Planner:    plannerstore.NewReviews(s.States, s.PlannerLimits()),
+		Undo:       plannerstore.NewReviews(s.States, s.PlannerLimits()),
 		Tester:     tester,
 		Rate:       s.Settings.API.Rate,
 		Origins:    s.Settings.API.Origins,
@@ -102,7 +108,7 @@ func (s server) api(tester *dispatch.Tester) *httpapi.Server {
 // test.
 func (s server) tester() *dispatch.Tester {
 	return dispatch.NewTester(dispatch.TesterConfig{
-		Tests:      store.NewTests(s.States),
+		Tests:      items.NewTests(s.States),
 		Egress:     s.Outbound(),
 		Allowances: s.Allowances,
 		Secrets:    s.Vault,
@@ -112,13 +118,13 @@ func (s server) tester() *dispatch.Tester {
 
 // console returns the handler of the console, a client of the API.
 func (s server) console(api http.Handler) *web.Server {
-	figures := store.NewConsole(s.DB)
+	figures := views.NewConsole(s.DB)
 	return web.New(web.Config{
 		API:       api,
 		Auth:      s.Keys,
 		Decisions: figures,
 		Figures:   figures,
-		Sessions:  store.NewConsoleSessions(s.DB),
+		Sessions:  keystore.NewConsoleSessions(s.DB),
 		Ticket:    s.ticket,
 		Logger:    s.Logger,
 		Proxies:   s.Settings.API.Proxies,

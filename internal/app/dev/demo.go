@@ -9,7 +9,7 @@ import (
 	"rubato/internal/app"
 	"rubato/internal/auth"
 	"rubato/internal/endpoints"
-	"rubato/internal/store"
+	keystore "rubato/internal/store/keys"
 )
 
 // demoEndpoints returns the endpoints of the demo, for a target at a base URL: one for each kind of
@@ -65,7 +65,7 @@ func openDemo(ctx context.Context, c *app.Core, key string) (*app.Server, error)
 	if err != nil {
 		return nil, err
 	}
-	who, err := store.NewKeys(c.DB).FindKey(ctx, auth.Hash(key))
+	who, err := keystore.NewKeys(c.DB).FindKey(ctx, auth.Hash(key))
 	if err == nil {
 		by := endpoints.Actor{
 			TenantID: who.TenantID,

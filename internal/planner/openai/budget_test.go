@@ -14,7 +14,8 @@ import (
 	"rubato/internal/planner"
 	"rubato/internal/planner/openai"
 	"rubato/internal/planner/openai/openaitest"
-	"rubato/internal/store"
+	keystore "rubato/internal/store/keys"
+	plannerstore "rubato/internal/store/planner"
 )
 
 // TestW1SixteenPlannersNeverSpendMoreThanTheBudget lets them spend as fast as they can, over and over, until nothing is left.
@@ -22,15 +23,15 @@ func TestW1SixteenPlannersNeverSpendMoreThanTheBudget(t *testing.T) {
 	t.Parallel()
 	const limit = 100_000
 	w := newWorld(t, openaitest.Always(openaitest.ToolsFor(openaitest.Usage{Prompt: 1100, Completion: 90}, openaitest.Submission("calm"))))
-	w.limits = store.PlannerLimits{Installation: 1 << 40, Tenant: limit, Endpoint: limit / 4}
+	w.limits = plannerstore.Limits{Installation: 1 << 40, Tenant: limit, Endpoint: limit / 4}
 	var spending sync.WaitGroup
 	for n := range 16 {
-		advisor, err := openai.New(openai.Config{BaseURL: w.model.URL(), Key: theKey, Model: "m"}, store.NewPlannerBudget(w.db, w.limits), prometheus.NewRegistry())
+		advisor, err := openai.New(openai.Config{BaseURL: w.model.URL(), Key: theKey, Model: "m"}, plannerstore.NewBudget(w.db, w.limits), prometheus.NewRegistry())
 		require.NoError(t, err)
 		spending.Go(func() {
 			for i := range 100 {
 				c := aCase()
-				c.Account = planner.Account{TenantID: store.DefaultTenant, EndpointID: endpoints.ID{byte(n + 1), byte(i % 3)}}
+				c.Account = planner.Account{TenantID: keystore.DefaultTenant, EndpointID: endpoints.ID{byte(n + 1), byte(i % 3)}}
 				if _, err := advisor.Advise(context.Background(), c, &desk{}); err != nil && !errors.Is(err, planner.ErrOverBudget) {
 					t.Errorf("planner %d: %v", n, err)
 					return
@@ -42,7 +43,7 @@ func TestW1SixteenPlannersNeverSpendMoreThanTheBudget(t *testing.T) {
 	used := int64(len(w.model.Calls())) * 1190
 	require.LessOrEqual(t, used, int64(limit))
 	require.Greater(t, used, int64(limit)*9/10, "and nearly all of it could be spent")
-	require.Equal(t, []int64{used}, rows[int64](t, w, "SELECT tokens FROM planner_spend WHERE tenant_id = $1 AND endpoint_id = $2", store.DefaultTenant, [16]byte{}))
+	require.Equal(t, []int64{used}, rows[int64](t, w, "SELECT tokens FROM planner_spend WHERE tenant_id = $1 AND endpoint_id = $2", keystore.DefaultTenant, [16]byte{}))
 	require.Empty(t, rows[int64](t, w, "SELECT tokens FROM planner_spend WHERE tokens > $1 AND endpoint_id <> $2", int64(limit/4), [16]byte{}))
 }
 
@@ -50,7 +51,7 @@ func TestW1SixteenPlannersNeverSpendMoreThanTheBudget(t *testing.T) {
 func TestW2HostileEndpointsSpendNoMoreThanTheCapAndBaselinesGoOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, openaitest.Always(openaitest.Tools(tighten(), openaitest.Submission("hurry"))))
-	w.limits = store.PlannerLimits{Installation: 20_000, Tenant: 15_000, Endpoint: 10_000}
+	w.limits = plannerstore.Limits{Installation: 20_000, Tenant: 15_000, Endpoint: 10_000}
 	for range 60 {
 		w.register(t, first, nil)
 	}

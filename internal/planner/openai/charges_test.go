@@ -12,7 +12,7 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/planner/openai"
 	"rubato/internal/planner/openai/openaitest"
-	"rubato/internal/store"
+	keystore "rubato/internal/store/keys"
 )
 
 // reset is a service that takes the request, writes a part of an answer, and breaks the connection.
@@ -117,7 +117,7 @@ func TestStoppingPlannerIsChargedForOpenRequests(t *testing.T) {
 		stop := w.plan(t)
 		<-asked
 		stop()
-		now := rows[int64](t, w, "SELECT tokens FROM planner_spend WHERE tenant_id = $1 AND endpoint_id = $2", store.DefaultTenant, [16]byte{})[0]
+		now := rows[int64](t, w, "SELECT tokens FROM planner_spend WHERE tenant_id = $1 AND endpoint_id = $2", keystore.DefaultTenant, [16]byte{})[0]
 		require.Greater(t, now, spent)
 		spent = now
 	}

@@ -23,7 +23,11 @@ import (
 	"rubato/internal/planner/openai"
 	"rubato/internal/planner/openai/openaitest"
 	"rubato/internal/runs"
-	"rubato/internal/store"
+	endpointstore "rubato/internal/store/endpoints"
+	"rubato/internal/store/items"
+	keystore "rubato/internal/store/keys"
+	"rubato/internal/store/pg"
+	plannerstore "rubato/internal/store/planner"
 	"rubato/internal/waittest"
 )
 
@@ -32,17 +36,17 @@ const neighbour = "neighbour-canary"
 
 // world is a real database with endpoints of two tenants, and planners that ask a scripted service about them.
 type world struct {
-	db      *store.DB
+	db      *pg.DB
 	pool    *pgxpool.Pool
 	service *endpoints.Service
 	model   *openaitest.Server
 	rails   planner.Guardrails
-	limits  store.PlannerLimits
+	limits  plannerstore.Limits
 	stop    []func()
 }
 
 var (
-	first  = endpoints.Actor{TenantID: store.DefaultTenant, Name: "tester"}
+	first  = endpoints.Actor{TenantID: keystore.DefaultTenant, Name: "tester"}
 	second = endpoints.Actor{TenantID: [16]byte{2}, Name: "tester next door"}
 )
 
@@ -53,19 +57,19 @@ func (anyTarget) CheckHeader(string, string) *errs.Field { return nil }
 
 func newWorld(t *testing.T, script openaitest.Script) *world {
 	t.Helper()
-	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: store.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
-		_, err := store.MigrateUp(ctx, url)
+	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: pg.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
+		_, err := pg.MigrateUp(ctx, url)
 		return err
 	}})
-	db, err := store.Open(t.Context(), store.Config{URL: url})
+	db, err := pg.Open(t.Context(), pg.Config{URL: url})
 	require.NoError(t, err)
 	t.Cleanup(db.Close)
 	pool, err := pgxpool.New(t.Context(), url)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
 	w := &world{
-		db: db, pool: pool, service: endpoints.NewService(store.NewEndpoints(store.NewStates(db, 0)), anyTarget{}), model: openaitest.New(t, script),
-		rails: planner.DefaultGuardrails(), limits: store.PlannerLimits{Installation: 1 << 40, Tenant: 1 << 40, Endpoint: 1 << 40},
+		db: db, pool: pool, service: endpoints.NewService(endpointstore.NewStore(endpointstore.NewStates(db, 0)), anyTarget{}), model: openaitest.New(t, script),
+		rails: planner.DefaultGuardrails(), limits: plannerstore.Limits{Installation: 1 << 40, Tenant: 1 << 40, Endpoint: 1 << 40},
 	}
 	w.exec(t, "INSERT INTO tenants (id, name) VALUES ($1, 'next door')", second.TenantID)
 	t.Cleanup(w.halt)
@@ -114,8 +118,8 @@ type reply struct {
 func (w *world) run(t *testing.T, answer func(endpoints.ID) reply) {
 	t.Helper()
 	me := [16]byte{9}
-	executions := store.NewExecutions(store.NewStates(w.db, 0))
-	list, _, err := store.NewClaims(w.db).ClaimDue(t.Context(), claims.Request{Worker: me, Limit: 1000, Horizon: time.Second, LockTTL: time.Minute})
+	executions := items.NewExecutions(endpointstore.NewStates(w.db, 0))
+	list, _, err := items.NewClaims(w.db).ClaimDue(t.Context(), claims.Request{Worker: me, Limit: 1000, Horizon: time.Second, LockTTL: time.Minute})
 	require.NoError(t, err)
 	var starts []dispatch.Start
 	for _, c := range list {
@@ -159,11 +163,11 @@ func (w *world) plan(t *testing.T, change ...func(*openai.Config)) (stop func())
 		c(&config)
 	}
 	registry := prometheus.NewRegistry()
-	advisor, err := openai.New(config, store.NewPlannerBudget(w.db, w.limits), registry)
+	advisor, err := openai.New(config, plannerstore.NewBudget(w.db, w.limits), registry)
 	require.NoError(t, err)
 	p := planner.New(planner.Config{
-		Advisor: advisor, Queue: store.NewPlannerQueue(store.NewStates(w.db, 0), planner.NewSessionID(), planner.LockDuration(time.Minute)),
-		Evidence: store.NewPlannerEvidence(store.NewStates(w.db, 0)), Guardrails: w.rails, Slots: 4, Poll: 10 * time.Millisecond, Timeout: time.Minute,
+		Advisor: advisor, Queue: plannerstore.NewQueue(endpointstore.NewStates(w.db, 0), planner.NewSessionID(), planner.LockDuration(time.Minute)),
+		Evidence: plannerstore.NewEvidence(endpointstore.NewStates(w.db, 0)), Guardrails: w.rails, Slots: 4, Poll: 10 * time.Millisecond, Timeout: time.Minute,
 		Grace: time.Second, Retention: time.Hour, Logger: slog.New(slog.NewTextHandler(t.Output(), nil)), Registerer: registry,
 	})
 	ctx, cancel := context.WithCancel(context.Background())

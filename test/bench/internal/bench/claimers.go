@@ -11,7 +11,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"rubato/internal/claims"
-	"rubato/internal/store"
+	"rubato/internal/store/items"
+	"rubato/internal/store/pg"
 )
 
 // claimLimit is the batch size of one claim.
@@ -19,7 +20,7 @@ const claimLimit = 200
 
 // claims measures the claim statement under a load.
 func (in *installation) claims(ctx context.Context, p *ClaimPoint, span time.Duration) (err error) {
-	db, err := store.Open(ctx, store.Config{
+	db, err := pg.Open(ctx, pg.Config{
 		URL:             in.db.url(),
 		MaxConns:        int32(p.Claimers) + 1,
 		ApplicationName: "bench",
@@ -36,7 +37,7 @@ func (in *installation) claims(ctx context.Context, p *ClaimPoint, span time.Dur
 	for n := range list {
 		list[n] = &claimer{
 			db:    in.db,
-			store: store.NewClaims(db),
+			store: items.NewClaims(db),
 			rules: claims.Request{
 				Worker:  uuid.New(),
 				Limit:   claimLimit,
@@ -100,7 +101,7 @@ func (d *database) holdSnapshot(ctx context.Context) (release func() error, err 
 // claimer claims endpoints in a loop, and hands back the oldest ones.
 type claimer struct {
 	db    *database
-	store *store.Claims
+	store *items.Claims
 	rules claims.Request
 	floor claims.LowWaterMark
 	held  []claims.Claim

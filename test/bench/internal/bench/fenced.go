@@ -11,15 +11,17 @@ import (
 	"rubato/internal/config"
 	"rubato/internal/dispatch"
 	"rubato/internal/runs"
-	"rubato/internal/store"
+	endpointstore "rubato/internal/store/endpoints"
+	"rubato/internal/store/items"
+	"rubato/internal/store/pg"
 )
 
 // fenced is the ledger of Rubato itself: the ideal pipeline plus every statement that the
 // guarantees need. The difference between it and a worker is the worker's own overhead. It claims
 // every run, also of endpoints that a worker would keep because their next due time is near.
 type fenced struct {
-	claims     *store.Claims
-	executions *store.Executions
+	claims     *items.Claims
+	executions *items.Executions
 	worker     [16]byte
 	lockTTL    time.Duration
 }
@@ -41,7 +43,7 @@ func fencedFrom(ctx context.Context, text []byte, r Role) error {
 	if err != nil {
 		return err
 	}
-	db, err := store.Open(ctx, store.Config{
+	db, err := pg.Open(ctx, pg.Config{
 		URL:             settings.Database.URL,
 		MaxConns:        4,
 		ApplicationName: contenderFenced,
@@ -51,8 +53,8 @@ func fencedFrom(ctx context.Context, text []byte, r Role) error {
 	}
 	defer db.Close()
 	l := fenced{
-		claims:     store.NewClaims(db),
-		executions: store.NewExecutions(store.NewStates(db, settings.Worker.Slots)),
+		claims:     items.NewClaims(db),
+		executions: items.NewExecutions(endpointstore.NewStates(db, settings.Worker.Slots)),
 		worker:     uuid.New(),
 		lockTTL:    settings.Worker.LockTTL,
 	}

@@ -13,7 +13,7 @@ import (
 
 	"rubato/client"
 	"rubato/internal/config"
-	"rubato/internal/store"
+	"rubato/internal/store/pg"
 )
 
 // once is an interval that is too long for a second run during a measurement.
@@ -45,7 +45,7 @@ func (l *lab) install(ctx context.Context, more map[string]string) (_ *installat
 	if in.settings, err = config.Load(in.environ, config.Program{}); err != nil {
 		return nil, err
 	}
-	if _, err := store.MigrateUp(ctx, db.url()); err != nil {
+	if _, err := pg.MigrateUp(ctx, db.url()); err != nil {
 		return nil, fmt.Errorf("preparing the database %s: %w", db.name, err)
 	}
 	in.api, err = l.start(ctx, roleAPI, nil, append(in.environ, "RUBATO_BOOTSTRAP_API_KEY="+adminKey))

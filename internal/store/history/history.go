@@ -1,0 +1,177 @@
+// Package history keeps append-only records: finished runs, their events, the ledger of decisions,
+// skipped due times and the events of the feed. [Runs] reads them. Other stores write them in the
+// transactions of their changes.
+package history
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/governor"
+	"rubato/internal/runs"
+	"rubato/internal/store/dbsqlc"
+	"rubato/internal/store/pg"
+)
+
+// Records collects finished runs for one insert.
+type Records struct {
+	Rows   dbsqlc.RunInsertParams
+	Bodies dbsqlc.RunBodyInsertParams
+}
+
+// Add adds a finished run and the decision of its finish. decided is nil if no decision was made.
+func (h *Records) Add(run runs.Run, version int64, failures int, decided *endpoints.Recorded) {
+	r, o := &h.Rows, run.Outcome
+	r.Ids = append(r.Ids, run.ID)
+	r.ScheduledFor = append(r.ScheduledFor, run.ScheduledFor)
+	r.EndpointIds = append(r.EndpointIds, run.EndpointID)
+	r.TenantIds = append(r.TenantIds, run.TenantID)
+	r.Attempts = append(r.Attempts, int16(run.Attempt))
+	r.InfraAttempts = append(r.InfraAttempts, int16(run.InfraAttempt))
+	r.Sources = append(r.Sources, run.Source)
+	r.Tokens = append(r.Tokens, run.ClaimToken)
+	r.WorkerIds = append(r.WorkerIds, run.WorkerID)
+	r.ClaimedAt = append(r.ClaimedAt, run.ClaimedAt)
+	r.StartedAt = append(r.StartedAt, run.StartedAt)
+	r.FinishedAt = append(r.FinishedAt, run.FinishedAt)
+	r.Statuses = append(r.Statuses, string(o.Status))
+	r.Reasons = append(r.Reasons, string(o.Reason))
+	r.StatusCodes = append(r.StatusCodes, int16(o.StatusCode))
+	r.DnsUs = append(r.DnsUs, micros(o.Phases.DNS))
+	r.ConnectUs = append(r.ConnectUs, micros(o.Phases.Connect))
+	r.TlsUs = append(r.TlsUs, micros(o.Phases.TLS))
+	r.WaitUs = append(r.WaitUs, micros(o.Phases.Wait))
+	r.TransferUs = append(r.TransferUs, micros(o.Phases.Transfer))
+	r.ResponseBytes = append(r.ResponseBytes, o.ResponseBytes)
+	r.Truncated = append(r.Truncated, o.Truncated)
+	r.Errors = append(r.Errors, pg.Storable(o.Error))
+	r.Versions = append(r.Versions, version)
+	r.FailureCounts = append(r.FailureCounts, int32(failures))
+	var skipped runs.Skips
+	if run.Skipped != nil {
+		skipped = *run.Skipped
+	}
+	r.SkippedFrom = append(r.SkippedFrom, skipped.From)
+	r.SkippedCounts = append(r.SkippedCounts, skipped.Count)
+	r.BodyDigests = append(r.BodyDigests, int64(o.BodyDigest))
+	h.addDecision(decided)
+	if len(o.Body)+len(o.Tail) > 0 {
+		b := &h.Bodies
+		b.RunIds = append(b.RunIds, run.ID)
+		b.ScheduledFor = append(b.ScheduledFor, run.ScheduledFor)
+		b.ContentTypes = append(b.ContentTypes, pg.Storable(o.ContentType))
+		b.Bodies = append(b.Bodies, pg.NotNull(o.Body))
+		b.Tails = append(b.Tails, o.Tail)
+	}
+}
+
+func (h *Records) addDecision(decided *endpoints.Recorded) {
+	var at time.Time
+	var source, steps string
+	if decided != nil {
+		at, source = decided.Due.At, string(decided.Due.Source)
+		if needsTrace(*decided) {
+			raw, err := json.Marshal(decided.Decision.Steps)
+			if err != nil {
+				panic(err) // Texts and instants between 2020 and 2200 always encode.
+			}
+			steps = string(raw)
+		}
+	}
+	h.Rows.NextRunAt = append(h.Rows.NextRunAt, at)
+	h.Rows.NextSources = append(h.Rows.NextSources, source)
+	h.Rows.NextSteps = append(h.Rows.NextSteps, steps)
+}
+
+// needsTrace reports whether the steps of a decision must be stored: several rules took part, or
+// failures stretched the interval. The trace of a plain run is not stored, because it can be
+// derived.
+func needsTrace(d endpoints.Recorded) bool {
+	return len(d.Decision.Steps) > 1 || d.Input.Failures > 0 && d.Due.Source == governor.SourceBaselineInterval
+}
+
+// runsPerNews is the maximum number of runs per row of run_news. It keeps a row within its page.
+const runsPerNews = 50
+
+// Tell fills the rows for the feed: the collected runs, grouped by tenant and ordered by ID, which
+// is their order in the feed. Skipped due times are left out.
+func (h *Records) Tell() {
+	r := &h.Rows
+	order := make([]int, 0, len(r.Ids))
+	for i, passed := range r.SkippedCounts {
+		if passed == 0 {
+			order = append(order, i)
+		}
+	}
+	slices.SortFunc(order, func(i, j int) int {
+		return cmp.Or(bytes.Compare(r.TenantIds[i][:], r.TenantIds[j][:]), bytes.Compare(r.Ids[i][:], r.Ids[j][:]))
+	})
+	for _, i := range order {
+		n := len(r.NewsTenants) - 1
+		if n < 0 || r.NewsTenants[n] != r.TenantIds[i] || r.NewsLast[n]-r.NewsFirst[n]+1 == runsPerNews {
+			place := int32(len(r.NewsRuns))
+			r.NewsTenants, r.NewsFirst, r.NewsLast = append(r.NewsTenants, r.TenantIds[i]), append(r.NewsFirst, place+1), append(r.NewsLast, place)
+			n++
+		}
+		r.NewsRuns, r.NewsEndpoints = append(r.NewsRuns, r.Ids[i]), append(r.NewsEndpoints, r.EndpointIds[i])
+		r.NewsLast[n]++
+	}
+}
+
+// Writes returns the statements that insert the collected runs and their rows for the feed.
+func (h *Records) Writes(ctx context.Context, db *pg.DB) []pg.Statement {
+	h.Tell()
+	h.Rows.Now = db.Now()
+	list := []pg.Statement{func(tx dbsqlc.DBTX) error { return db.Q.RunInsert(ctx, tx, h.Rows) }}
+	if len(h.Bodies.RunIds) > 0 {
+		list = append(list, func(tx dbsqlc.DBTX) error { return db.Q.RunBodyInsert(ctx, tx, h.Bodies) })
+	}
+	return list
+}
+
+// micros returns whole microseconds, clamped to the range of the column (35 min, longer than any
+// run).
+func micros(d time.Duration) int32 {
+	return int32(min(max(d.Microseconds(), 0), 1<<31-1))
+}
+
+// FinishedOf returns the part of a run that decides about its endpoint.
+func FinishedOf(run runs.Run) endpoints.Finished {
+	o := run.Outcome
+	f := endpoints.Finished{
+		Slot:         run.ScheduledFor,
+		Attempt:      run.Attempt,
+		InfraAttempt: run.InfraAttempt,
+		Source:       governor.Source(run.Source),
+		StartedAt:    run.StartedAt,
+		FinishedAt:   run.FinishedAt,
+		Status:       string(o.Status),
+		Retryable:    o.Retryable(),
+		MaybeSent:    o.MaybeSent,
+		RetryAfter:   o.RetryAfter,
+		Unanswered:   o.StatusCode == 0,
+		Interrupted:  o.Interrupted(),
+		Reason:       string(o.Reason),
+	}
+	switch {
+	case o.Status == runs.Succeeded:
+		f.Verdict = endpoints.Success
+	case o.CountsAsFailure():
+		f.Verdict = endpoints.Failure
+	}
+	return f
+}
+
+// RunDays returns the days of history of runs.
+func RunDays(list []runs.Run) []time.Time {
+	days := make([]time.Time, len(list))
+	for i, run := range list {
+		days[i] = pg.DayOf(run.ScheduledFor)
+	}
+	return days
+}

@@ -1,0 +1,265 @@
+package items
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/claims"
+	"rubato/internal/dispatch"
+	"rubato/internal/endpoints"
+	"rubato/internal/governor"
+	"rubato/internal/runs"
+	"rubato/internal/store/dbsqlc"
+	endpointstore "rubato/internal/store/endpoints"
+	"rubato/internal/store/history"
+	noticestore "rubato/internal/store/notices"
+	"rubato/internal/store/pg"
+)
+
+// batch records finished runs in the history and plans the next due time of each endpoint, in one
+// transaction. A finish and a settlement by the sweeper share it: first the statements of reads,
+// then settle.
+//
+// One goroutine owns a batch. It lives for one transaction and is built anew for a retry.
+type batch struct {
+	db *endpointstore.States
+	// worker claims the endpoints that keep lets it hold on to.
+	worker [16]byte
+	// keep bounds the endpoints that stay claimed by the worker because they are due soon.
+	keep    dispatch.Keep
+	lockTTL time.Duration
+	runs    []runs.Run
+	// fault is set if decisions about the runs panicked. Then the runs are recorded and no decision
+	// is made.
+	fault error
+
+	// optimistic means that the rows are not locked. A conflict then returns errStale.
+	optimistic bool
+
+	// now is the database's time of the decisions.
+	now   time.Time
+	found map[[16]byte]*endpoints.Endpoint
+
+	endpointstore.Stored
+	*columns
+
+	events  history.Events
+	kept    []claims.Claim
+	decided []governor.Source
+	skipped []endpoints.Skip
+	answers validators
+	stops   []stopped
+	// queued are the statements that update one-off items.
+	queued []pg.Statement
+
+	// archived are endpoints that were archived during their run. Their schedule rows are deleted.
+	archived [][16]byte
+	alarms   noticestore.Alarms
+}
+
+// newBatch returns a batch of runs. The caller must release its columns when the transaction is
+// over.
+func newBatch(db *endpointstore.States, list []runs.Run) *batch {
+	return &batch{
+		db:      db,
+		runs:    list,
+		columns: takeColumns(len(list)),
+	}
+}
+
+// reads returns the statements that lock the schedules of endpoints and read the inputs of the
+// decisions. Their order matters: each statement has its own snapshot, therefore statements after
+// the lock see the commit of the previous lock holder.
+func (b *batch) reads(ctx context.Context, ids [][16]byte) []pg.Statement {
+	return []pg.Statement{
+		func(q dbsqlc.DBTX) (err error) {
+			b.Schedules, err = b.db.Q.ScheduleLock(ctx, q, ids)
+			return err
+		},
+		b.db.Clock(ctx, &b.now),
+		func(q dbsqlc.DBTX) (err error) {
+			b.Hints, err = b.db.Q.HintGetMany(ctx, q, ids)
+			return err
+		},
+		b.db.OneOffs(ctx, &b.Stored, ids),
+	}
+}
+
+// settle makes the decision after each run and writes runs, schedules and events.
+func (b *batch) settle(ctx context.Context, tx pgx.Tx) error {
+	if b.fault != nil {
+		b.Hints = nil // A hint may be the cause of the panic.
+	}
+	if len(b.runs) == 0 {
+		return nil
+	}
+	b.Schedules = slices.DeleteFunc(b.Schedules, func(row *dbsqlc.Schedule) bool { return row.Archived })
+	found, faults, err := b.db.Assemble(ctx, tx, b.Stored, b.endpoints)
+	if err != nil {
+		return err
+	}
+	b.found = found
+	if b.optimistic && (len(faults) > 0 || len(found) < len(b.runs)) {
+		return errStale
+	}
+	for _, row := range b.Schedules {
+		b.rows[row.EndpointID] = row
+	}
+	for _, run := range b.runs {
+		e := found[run.EndpointID]
+		if e == nil { // Archived during the run: record the run and plan nothing.
+			b.history.Add(run, 0, 0, nil)
+			b.archived = append(b.archived, run.EndpointID)
+			continue
+		}
+		e.State.Running = nil
+		if err := b.decide(ctx, tx, e, run, faults[run.EndpointID]); err != nil {
+			return err
+		}
+	}
+	if err := b.write(ctx, tx); err != nil {
+		return err
+	}
+	return b.stop(ctx, tx)
+}
+
+// decide makes the decision after one run. If the decision fails, the endpoint is quarantined, and
+// its run is recorded all the same.
+func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, run runs.Run, fault error) error {
+	oneShot, was := e.State.OneShotHint, noticestore.Ended{
+		Run:      run,
+		Failures: e.State.FailureCount,
+		Due:      e.State.Due,
+	}
+	if last := e.State.LastRun; last != nil {
+		was.Free = last.FinishedAt
+	}
+	var decided endpoints.Recorded
+	var err error
+	if b.fault == nil {
+		if panicked := b.db.Contain(func() { decided, err = e.AfterRun(b.now, history.FinishedOf(run)) }); panicked != nil {
+			err = endpointstore.ErrPanicked
+		}
+	}
+	if fault = errors.Join(fault, err, b.fault); fault != nil {
+		if b.optimistic {
+			return errStale
+		}
+		b.history.Add(run, e.Version, e.State.FailureCount, nil)
+		return b.db.Quarantine(ctx, tx, e, b.now, fault)
+	}
+	if oneShot != nil && e.State.OneShotHint == nil {
+		if err := b.db.Q.HintEnd(ctx, tx, dbsqlc.HintEndParams{
+			EndpointID: e.ID,
+			Kind:       history.HintOneShot,
+			EndedAt:    b.now,
+		}); err != nil {
+			return fmt.Errorf("consuming the one-shot hint of endpoint %s: %w", e.ID, err)
+		}
+		b.events.Add(e.TenantID, b.now, history.HintNews(e.ID, history.HintOneShot, oneShot, nil))
+	}
+	b.history.Add(run, e.Version, e.State.FailureCount, &decided)
+	b.history.AddSkips(e, b.now)
+	b.skipped = append(b.skipped, e.Unrecorded...)
+	b.decided = append(b.decided, decided.Due.Source)
+	b.answers.add(run)
+	b.queued = append(b.queued, b.db.OneOffWrites(ctx, e, "")...)
+	if run.Outcome.Stop != "" {
+		b.stops = append(b.stops, stopped{e, run.Outcome.Stop})
+	}
+	if book := b.db.Rules.Load(); book.About(e.TenantID) {
+		b.alarms.Judge(book, e, was)
+	}
+	b.plan(e, run.Outcome.Stop == "")
+	return nil
+}
+
+// plan adds the next due time of an endpoint to the schedule update. The worker keeps the claim if
+// keep is set, the endpoint is due within keep.Within and the limit keep.Most is not used up.
+func (b *batch) plan(e *endpoints.Endpoint, keep bool) {
+	s, n, row := e.State, &b.next, b.rows[e.ID]
+	n.Places = append(n.Places, row.Place)
+	n.Tokens = append(n.Tokens, row.ClaimToken)
+	n.Revisions = append(n.Revisions, row.Revision)
+	n.Hinted = append(n.Hinted, s.Hinted())
+	n.EndpointIds = append(n.EndpointIds, e.ID)
+	n.PlannedAt = append(n.PlannedAt, s.Due.At)
+	n.Slot = append(n.Slot, s.Due.Slot)
+	n.Attempt = append(n.Attempt, int16(s.Due.Attempt))
+	n.InfraAttempt = append(n.InfraAttempt, int16(s.Due.InfraAttempt))
+	n.Source = append(n.Source, string(s.Due.Source))
+	n.Anchor = append(n.Anchor, s.Anchor)
+	n.FailureCount = append(n.FailureCount, int32(s.FailureCount))
+	n.ManualAt = append(n.ManualAt, endpointstore.ManualAt(&e.State))
+	n.RetryAfter = append(n.RetryAfter, s.RetryAfter)
+	n.LastSlot = append(n.LastSlot, s.LastSlot)
+	n.LastAttempt = append(n.LastAttempt, int16(s.LastRun.Attempt))
+	n.LastInfraAttempt = append(n.LastInfraAttempt, int16(s.LastRun.InfraAttempt))
+	n.LastStatus = append(n.LastStatus, s.LastRun.Status)
+	n.LastStartedAt = append(n.LastStartedAt, s.LastRun.StartedAt)
+	n.LastFinishedAt = append(n.LastFinishedAt, s.LastRun.FinishedAt)
+	n.LastCallAt = append(n.LastCallAt, s.LastCall)
+	n.AccountedUntil = append(n.AccountedUntil, s.AccountedUntil)
+	keep = keep && b.keep.Most > 0 && s.Due.At.Before(b.now.Add(b.keep.Within))
+	if keep {
+		b.keep.Most--
+	}
+	n.Keep = append(n.Keep, keep)
+}
+
+// write updates the schedules and inserts the history in one round trip. Fewer updated rows than
+// endpoints mean a conflict: errStale if the batch is optimistic, and an error otherwise.
+func (b *batch) write(ctx context.Context, tx pgx.Tx) error {
+	b.next.WorkerID, b.next.Now, b.next.At = b.worker, b.now, b.db.Now()
+	b.next.Locked = !b.optimistic
+	b.next.LockTtlMs = int32(b.lockTTL.Milliseconds())
+	var rows []*dbsqlc.ScheduleFinishRow
+	plan := func(q dbsqlc.DBTX) (err error) {
+		rows, err = b.db.Q.ScheduleFinish(ctx, q, b.next)
+		return err
+	}
+	statements := slices.Concat(
+		[]pg.Statement{plan}, b.history.Writes(ctx, b.db.DB), b.events.Writes(ctx, b.db.DB),
+		b.answers.writes(ctx, b.db.DB), b.alarms.Writes(ctx, b.db.DB, b.now), b.queued,
+	)
+	if len(b.archived) > 0 {
+		statements = append(statements, func(q dbsqlc.DBTX) error { return b.db.Q.ScheduleDeleteArchived(ctx, q, b.archived) })
+	}
+	if err := pg.Pipeline(ctx, tx, statements...); err != nil {
+		return fmt.Errorf("planning %d endpoints and recording %d runs: %w", len(b.next.EndpointIds), len(b.runs), err)
+	}
+	if len(rows) < len(b.next.EndpointIds) && b.optimistic {
+		return errStale
+	}
+	if len(rows) != len(b.next.EndpointIds) {
+		return fmt.Errorf("planning %d endpoints changed %d rows", len(b.next.EndpointIds), len(rows))
+	}
+	for _, row := range rows {
+		if row.ClaimedBy != nil {
+			b.kept = append(b.kept, claimOf(b.found[row.EndpointID], row))
+		}
+	}
+	return nil
+}
+
+func claimOf(e *endpoints.Endpoint, row *dbsqlc.ScheduleFinishRow) claims.Claim {
+	due := e.State.Due
+	return claims.Claim{
+		EndpointID:   e.ID,
+		Place:        place(row.Place),
+		Token:        row.ClaimToken,
+		Slot:         due.Slot,
+		PlannedAt:    due.At,
+		Attempt:      due.Attempt,
+		InfraAttempt: due.InfraAttempt,
+		Source:       string(due.Source),
+		Version:      e.Version,
+		LockedUntil:  row.DueAt,
+		Hinted:       e.State.Hinted(),
+	}
+}

@@ -1,0 +1,33 @@
+package items
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/dispatch"
+)
+
+// FinishByBasis finishes runs by what their starts read, and reports whether that still holds; where it does not, nothing is written.
+func (s *Executions) FinishByBasis(ctx context.Context, f dispatch.Finish) (done dispatch.Finished, holds bool, err error) {
+	sorted, known := inOrder(f)
+	if !known {
+		return done, false, nil
+	}
+	err = s.db.HotTx(ctx, func(tx pgx.Tx) (err error) {
+		b := newBatch(s.db, f.Runs)
+		defer b.release()
+		b.worker, b.keep, b.lockTTL = f.Worker, f.Keep, f.LockTTL
+		done, err = s.finishRead(ctx, tx, b, sorted)
+		return err
+	})
+	if errors.Is(err, errStale) {
+		return dispatch.Finished{}, false, nil
+	}
+	return done, true, err
+}
+
+// SetStandstill sets how long a sweeper may stand still.
+func (s *Sweeps) SetStandstill(d time.Duration) { s.standstill = d }

@@ -1,0 +1,238 @@
+package items
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"rubato/internal/dispatch"
+	"rubato/internal/governor"
+	"rubato/internal/runs"
+	"rubato/internal/store/dbsqlc"
+	endpointstore "rubato/internal/store/endpoints"
+	"rubato/internal/store/history"
+	"rubato/internal/store/pg"
+)
+
+// basis is what a start read about an endpoint, kept for its finish: the row after the start, and
+// the hints.
+type basis struct {
+	row   *dbsqlc.Schedule
+	hints []*dbsqlc.Hint
+}
+
+// errStale reports a conflict of an optimistic finish: a row changed during its run, or its
+// configuration is unusable.
+var errStale = errors.New("a row was changed since its start")
+
+// Finish implements dispatch.Executions. It first tries an optimistic finish: it decides by the
+// rows that the starts read and writes by compare-and-set. That takes one round trip and a commit.
+// If a row changed during its run, the batch is rolled back and decided again with locked rows.
+func (s *Executions) Finish(ctx context.Context, f dispatch.Finish) (done dispatch.Finished, err error) {
+	for _, run := range f.Runs {
+		if err := runs.Running.CheckTransition(run.Outcome.Status); err != nil {
+			return done, fmt.Errorf("record run %s: %w", run.ID, err)
+		}
+	}
+	var skipped []time.Time
+	days := func() []time.Time { return append(history.RunDays(f.Runs), skipped...) }
+	attempt := func(write func(context.Context, pgx.Tx, *batch) (dispatch.Finished, error)) error {
+		return s.db.HotTx(ctx, func(tx pgx.Tx) (err error) {
+			b := newBatch(s.db, f.Runs)
+			defer b.release()
+			b.worker, b.keep, b.lockTTL = f.Worker, f.Keep, f.LockTTL
+			done, err = write(ctx, tx, b)
+			skipped = history.DaysOf(b.skipped)
+			return err
+		})
+	}
+	finish := func() error {
+		if sorted, known := inOrder(f); known {
+			optimistic := func(ctx context.Context, tx pgx.Tx, b *batch) (dispatch.Finished, error) {
+				return s.finishRead(ctx, tx, b, sorted)
+			}
+			if err := attempt(optimistic); !stale(err) {
+				return err
+			}
+		}
+		return attempt(s.finishLocked)
+	}
+	err = isolated(s.db, len(f.Runs), func(fault error) error {
+		if fault == nil {
+			return s.db.WithPartitions(ctx, days, finish)
+		}
+		return s.db.WithPartitions(ctx, days, func() error {
+			return attempt(func(ctx context.Context, tx pgx.Tx, b *batch) (dispatch.Finished, error) {
+				b.fault = fault
+				return s.finishLocked(ctx, tx, b)
+			})
+		})
+	})
+	return done, err
+}
+
+// isolated runs end, which finishes count runs. If it panics over a single run, end is called again
+// with the fault. It then records the run, quarantines the endpoint and makes no decision. A panic
+// over several runs is returned, so that the caller retries them one by one and isolates the faulty
+// one.
+func isolated(db *endpointstore.States, count int, end func(fault error) error) (err error) {
+	panicked := db.Contain(func() { err = end(nil) })
+	switch {
+	case panicked == nil:
+		return err
+	case count > 1:
+		return panicked
+	}
+	if again := db.Contain(func() { err = end(endpointstore.ErrPanicked) }); again != nil {
+		return again
+	}
+	return err
+}
+
+// uniqueViolation is the SQLSTATE of a duplicate key.
+const uniqueViolation = "23505"
+
+// stale reports whether an optimistic finish met a conflict. A run that is already in the history
+// is one: the sweeper settled it, or an earlier attempt of the same finish committed.
+func stale(err error) bool {
+	refused, is := errors.AsType[*pgconn.PgError](err)
+	return errors.Is(err, errStale) || is && refused.Code == uniqueViolation
+}
+
+// inOrder returns a finish with its runs in lock order. known is false if an optimistic finish is
+// impossible, because the basis of a run is missing or belongs to another run.
+func inOrder(f dispatch.Finish) (sorted dispatch.Finish, known bool) {
+	if f.Now.IsZero() || len(f.Bases) != len(f.Runs) || slices.Contains(f.Bases, nil) {
+		return f, false
+	}
+	order := make([]int, len(f.Runs))
+	for i := range order {
+		row := f.Bases[i].(basis).row //nolint:forcetypeassert // The only implementation.
+		// Starts do not read one-off items.
+		if row.ManualAt != nil || row.Source == string(governor.SourceManual) {
+			return f, false
+		}
+		if runKeyOf(f.Runs[i]) != (runKey{row.EndpointID, *row.RunID, row.ClaimToken}) {
+			return f, false
+		}
+		order[i] = i
+		f.Runs[i].ClaimedAt = *row.ClaimedAt
+	}
+	slices.SortFunc(order, func(i, j int) int { return bytes.Compare(f.Runs[i].EndpointID[:], f.Runs[j].EndpointID[:]) })
+	sorted = f
+	sorted.Runs, sorted.Bases = make([]runs.Run, len(order)), make([]dispatch.Basis, len(order))
+	for n, i := range order {
+		sorted.Runs[n], sorted.Bases[n] = f.Runs[i], f.Bases[i]
+		// Only one run of an endpoint can be live.
+		if n > 0 && sorted.Runs[n].EndpointID == sorted.Runs[n-1].EndpointID {
+			return f, false
+		}
+	}
+	return sorted, true
+}
+
+// finishRead finishes a batch by the rows that its starts read, without locks. It returns errStale
+// on a conflict.
+func (s *Executions) finishRead(ctx context.Context, tx pgx.Tx, b *batch, f dispatch.Finish) (dispatch.Finished, error) {
+	b.optimistic, b.runs, b.now = true, f.Runs, wholeMillisecond(f.Now)
+	for _, was := range f.Bases {
+		read := was.(basis) //nolint:forcetypeassert // The only implementation.
+		b.Schedules, b.Hints = append(b.Schedules, read.row), append(b.Hints, read.hints...)
+	}
+	if err := b.settle(ctx, tx); err != nil {
+		return dispatch.Finished{}, err
+	}
+	return dispatch.Finished{
+		Kept:    b.kept,
+		Decided: b.decided,
+		Skipped: b.skipped,
+	}, nil
+}
+
+// wholeMillisecond rounds up to a millisecond, as the query DecisionTime does.
+func wholeMillisecond(at time.Time) time.Time {
+	return at.Add(time.Millisecond - time.Microsecond).Truncate(time.Millisecond)
+}
+
+// finishLocked finishes a batch with locked rows.
+func (s *Executions) finishLocked(ctx context.Context, tx pgx.Tx, b *batch) (done dispatch.Finished, err error) {
+	gone, err := s.end(ctx, tx, b)
+	if err != nil {
+		return done, err
+	}
+	if err := b.settle(ctx, tx); err != nil {
+		return done, err
+	}
+	done = dispatch.Finished{
+		Kept:    b.kept,
+		Decided: b.decided,
+		Skipped: b.skipped,
+	}
+	return done, s.recall(ctx, tx, gone, &done)
+}
+
+// end locks the rows of runs and reads the inputs of their decisions, in one round trip. Afterwards
+// the batch holds the runs with a valid fence token, and their claim times. The other runs, which
+// were settled meanwhile, are returned.
+func (s *Executions) end(ctx context.Context, tx pgx.Tx, b *batch) (gone []runs.Run, err error) {
+	list := b.runs
+	ids := make([][16]byte, len(list))
+	for i, run := range list {
+		ids[i] = run.EndpointID
+	}
+	var now time.Time
+	clock := func(q dbsqlc.DBTX) (err error) {
+		now, err = s.db.Q.Clock(ctx, q, s.db.Now())
+		return err
+	}
+	if err := pg.Pipeline(ctx, tx, append(b.reads(ctx, ids), clock)...); err != nil {
+		return nil, fmt.Errorf("locking the rows of %d runs: %w", len(list), err)
+	}
+	for _, row := range b.Schedules {
+		if row.RunID != nil {
+			b.running[runKey{row.EndpointID, *row.RunID, row.ClaimToken}] = row
+		}
+	}
+	for i := range list {
+		row := b.running[runKeyOf(list[i])]
+		if row == nil {
+			gone = append(gone, list[i])
+			continue
+		}
+		list[i].ClaimedAt = *row.ClaimedAt
+		clampToClock(&list[i], *row.StartedAt, now)
+	}
+	if len(gone) > 0 {
+		b.runs = slices.DeleteFunc(slices.Clone(list), func(run runs.Run) bool { return b.running[runKeyOf(run)] == nil })
+	}
+	return gone, nil
+}
+
+// runKey identifies a live run by its row and fence token.
+type runKey struct {
+	endpoint, run [16]byte
+	token         int64
+}
+
+func runKeyOf(run runs.Run) runKey { return runKey{run.EndpointID, run.ID, run.ClaimToken} }
+
+// clampToClock clamps the start and end that a worker reports to the database's clock: not before
+// the start of the row, and not after the statement that locked it. A worker measures both by its
+// monotonic clock. Without the clamp, a slewed clock could let a run end after the next run starts.
+// An optimistic finish is refused instead: see ScheduleFinish.
+func clampToClock(run *runs.Run, started, now time.Time) {
+	for _, at := range []*time.Time{&run.StartedAt, &run.FinishedAt} {
+		if at.After(now) {
+			*at = now
+		}
+		if at.Before(started) { // The database's clock was set back meanwhile.
+			*at = started
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package items_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/runs"
+	"rubato/internal/store/storetest"
+)
+
+// illegal is the SQLSTATE of a move that a trigger refuses.
+const illegal = "23000"
+
+// stand returns the columns of a schedule in a state, held by one worker or another, with one run or another.
+func stand(s runs.State, token int, newOwner, newRun bool) string {
+	owner, run := "'00000000-0000-0000-0000-000000000001'", "'00000000-0000-0000-0000-00000000000a'"
+	if newOwner {
+		owner = "'00000000-0000-0000-0000-000000000002'"
+	}
+	if newRun {
+		run = "'00000000-0000-0000-0000-00000000000b'"
+	}
+	held, started := owner+"::uuid, now()", run+"::uuid, now(), now()"
+	if !s.Held() {
+		held = "NULL, NULL"
+	}
+	if !s.Running() {
+		started = "NULL, NULL, NULL"
+	}
+	return fmt.Sprintf("ROW(%d, %s, %s, %t)", token, held, started, s == runs.Leaving)
+}
+
+const standing = "(claim_token, claimed_by, claimed_at, run_id, started_at, deadline_at, archived)"
+
+// changesOf returns every change from one state to another: each way of the token, the holder and the run.
+func changesOf(from, to runs.State) (list []runs.TransitionAttempt) {
+	rises, owners, flights := []int{-1, 0, 1}, []bool{false, true}, []bool{false, true}
+	if from == runs.Gone || to == runs.Gone {
+		rises = []int{0}
+	}
+	if !from.Held() || !to.Held() {
+		owners = []bool{false}
+	}
+	if !from.Running() || !to.Running() {
+		flights = []bool{false}
+	}
+	for _, rise := range rises {
+		for _, owner := range owners {
+			for _, flight := range flights {
+				list = append(list, runs.TransitionAttempt{From: from, To: to, TokenDelta: rise, NewOwner: owner, NewRun: flight})
+			}
+		}
+	}
+	return list
+}
+
+// TestPostgresAllowsTheLegalMovesAlone tries every change of state on a row, and compares what the database says with the table in Go.
+func TestPostgresAllowsTheLegalMovesAlone(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Register(t, nil)
+	b.Exec(t, "CREATE TABLE kept AS SELECT * FROM schedules")
+	tried, legal := 0, 0
+	for _, from := range runs.States() {
+		for _, to := range runs.States() {
+			for _, c := range changesOf(from, to) {
+				if from == runs.Gone && to == runs.Gone {
+					continue
+				}
+				tried++
+				err := b.try(t, c)
+				if c.Legal() {
+					legal++
+					require.NoError(t, err, "%+v", c)
+					continue
+				}
+				refused, is := errors.AsType[*pgconn.PgError](err)
+				require.True(t, is, "the database allows %+v", c)
+				require.Equal(t, illegal, refused.Code, "%+v: %s", c, refused.Message)
+			}
+		}
+	}
+	require.Equal(t, 107, tried)
+	require.Equal(t, 21, legal)
+}
+
+// try brings the row into the state before a change, tries the change, and takes it back.
+func (b *bundle) try(t *testing.T, c runs.TransitionAttempt) error {
+	t.Helper()
+	b.ByHand(t, "DELETE FROM schedules", "INSERT INTO schedules SELECT * FROM kept",
+		"UPDATE schedules SET "+standing+" = "+stand(c.From, 10, false, false))
+	var change string
+	switch {
+	case c.From == runs.Gone:
+		b.ByHand(t, "DELETE FROM schedules", "DROP TABLE IF EXISTS made", "CREATE TABLE made AS SELECT * FROM kept", "UPDATE made SET "+standing+" = "+stand(c.To, 10, false, false))
+		change = "INSERT INTO schedules SELECT * FROM made"
+	case c.To == runs.Gone:
+		change = "DELETE FROM schedules"
+	default:
+		change = "UPDATE schedules SET " + standing + " = " + stand(c.To, 10+c.TokenDelta, c.NewOwner, c.NewRun)
+	}
+	_, err := b.Pool.Exec(t.Context(), change)
+	return err
+}
+
+// TestARunOfTheHistoryNeverChanges tries to move a run from each status to each, and to remove it. It goes with its day.
+func TestARunOfTheHistoryNeverChanges(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Register(t, nil)
+	b.RunOne(t, storetest.Worker{1})
+	refused := func(sql string, args ...any) {
+		t.Helper()
+		_, err := b.Pool.Exec(t.Context(), sql, args...)
+		fault, is := errors.AsType[*pgconn.PgError](err)
+		require.True(t, is, "the database allows %s", sql)
+		require.Equal(t, illegal, fault.Code, "%s: %s", sql, fault.Message)
+	}
+	day := storetest.Query[string](t, b.Bundle, "SELECT tableoid::regclass::text FROM runs")
+	for _, from := range runs.Statuses() {
+		for _, to := range runs.Statuses() {
+			require.Equal(t, from == runs.Running && to != runs.Running, from.CheckTransition(to) == nil, "%s to %s", from, to)
+			if from == runs.Running || to == runs.Running {
+				continue // A check refuses it in the history.
+			}
+			b.ByHand(t, "UPDATE runs SET status = '"+string(from)+"'")
+			refused("UPDATE runs SET status = $1", string(to))
+		}
+	}
+	for _, table := range []string{"runs", day} {
+		refused("UPDATE " + table + " SET error = 'another'")
+		refused("DELETE FROM " + table)
+	}
+	refused("TRUNCATE runs")
+	b.Exec(t, "DROP TABLE "+day)
+	require.Zero(t, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM runs"))
+}
+
+// TestARunIsRecordedAsOverAlone finishes a run with a status that no run may move to.
+func TestARunIsRecordedAsOverAlone(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Register(t, nil)
+	c, s := b.StartOne(t, storetest.Worker{1})
+	run := storetest.Succeed(storetest.Worker{1}, c, s)
+	for _, status := range []runs.Status{runs.Running, "", "won"} {
+		run.Outcome.Status = status
+		_, err := b.Executions.Finish(context.Background(), b.FinishOf(t, storetest.Worker{1}, 0, run))
+		require.ErrorContains(t, err, fmt.Sprintf(`change status of a run from "running" to %q: not a legal transition`, status))
+	}
+	run.Outcome.Status = runs.Succeeded
+	b.Finish(t, storetest.Worker{1}, 0, run)
+}

@@ -1,0 +1,146 @@
+package keys
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/secrets"
+	"rubato/internal/signing"
+	"rubato/internal/store/dbsqlc"
+	"rubato/internal/store/pg"
+)
+
+// resealBatch is the number of values sealed again per transaction.
+const resealBatch = 100
+
+var (
+	_ secrets.Source   = (*Secrets)(nil)
+	_ secrets.Sampler  = (*Secrets)(nil)
+	_ secrets.Resealer = (*Secrets)(nil)
+)
+
+// SealedSecrets implements secrets.Source.
+func (s *Secrets) SealedSecrets(ctx context.Context, tenant [16]byte) (c secrets.Contents, err error) {
+	err = s.db.Snapshot(ctx, func(tx pgx.Tx) error {
+		if c.Version, err = s.db.Q.SecretsVersion(ctx, tx, tenant); err != nil {
+			return fmt.Errorf("reading the version of a tenant's secrets: %w", err)
+		}
+		rows, err := s.db.Q.SecretsSealed(ctx, tx, tenant)
+		if err != nil {
+			return fmt.Errorf("reading a tenant's secrets: %w", err)
+		}
+		for _, row := range rows {
+			place := secrets.Place{Tenant: tenant, Kind: secrets.Named, Name: row.Name}
+			c.Secrets = append(c.Secrets, secrets.Kept{Place: place, Sealed: secrets.Sealed{KeyID: row.SealedUnder, Data: row.Sealed}})
+		}
+		keys, err := s.db.Q.SigningKeyList(ctx, tx, dbsqlc.SigningKeyListParams{TenantID: tenant, Now: s.db.Now()})
+		if err != nil {
+			return fmt.Errorf("reading a tenant's signing keys: %w", err)
+		}
+		for _, row := range keys {
+			c.SigningKeys = append(c.SigningKeys, secrets.Kept{
+				Place: signingKeyOf(row).Place(), Sealed: secrets.Sealed{KeyID: row.SealedUnder, Data: row.Sealed}, ExpiresAt: pg.OrZero(row.ExpiresAt),
+			})
+		}
+		return nil
+	})
+	return c, err
+}
+
+// StampSecrets implements secrets.Source.
+func (s *Secrets) StampSecrets(ctx context.Context, uses []secrets.Use) error {
+	p := dbsqlc.SecretStampParams{Now: s.db.Now()}
+	for _, u := range uses {
+		p.TenantIds = append(p.TenantIds, u.Tenant)
+		p.Names = append(p.Names, u.Name)
+		p.EndpointIds = append(p.EndpointIds, u.Endpoint)
+	}
+	if err := s.db.Q.SecretStamp(ctx, s.db.Pool, p); err != nil {
+		return fmt.Errorf("noting the use of %d secrets: %w", len(uses), pg.Translate(err))
+	}
+	return nil
+}
+
+// SampleSecrets implements secrets.Sampler.
+func (s *Secrets) SampleSecrets(ctx context.Context) ([]secrets.Kept, error) {
+	named, err := s.db.Q.SecretsSample(ctx, s.db.Pool)
+	if err != nil {
+		return nil, pg.Translate(err)
+	}
+	var samples []secrets.Kept
+	for _, row := range named {
+		place := secrets.Place{Tenant: row.TenantID, Kind: secrets.Named, Name: row.Name}
+		samples = append(samples, secrets.Kept{Place: place, Sealed: secrets.Sealed{KeyID: row.SealedUnder, Data: row.Sealed}})
+	}
+	keys, err := s.db.Q.SigningKeysSample(ctx, s.db.Pool)
+	if err != nil {
+		return nil, pg.Translate(err)
+	}
+	for _, row := range keys {
+		place := signing.Key{ID: row.ID, TenantID: row.TenantID}.Place()
+		samples = append(samples, secrets.Kept{Place: place, Sealed: secrets.Sealed{KeyID: row.SealedUnder, Data: row.Sealed}})
+	}
+	return samples, nil
+}
+
+// Reseal implements secrets.Resealer: secrets first, then signing keys, in the order of their keys.
+func (s *Secrets) Reseal(
+	ctx context.Context, pass *secrets.Pass, newest string, reseal func(secrets.Kept) (secrets.Sealed, error),
+) (more bool, err error) {
+	err = s.db.Tx(ctx, func(tx pgx.Tx) error {
+		rows, err := s.db.Q.SecretsStale(ctx, tx, dbsqlc.SecretsStaleParams{
+			Newest: newest, AfterTenant: pass.AfterTenant, AfterName: pass.AfterName, MaxRows: resealBatch,
+		})
+		if err != nil {
+			return fmt.Errorf("reading secrets under other keys: %w", err)
+		}
+		if more = len(rows) > 0; !more {
+			more, err = s.resealSigning(ctx, tx, pass, newest, reseal)
+			return err
+		}
+		for _, row := range rows {
+			pass.AfterTenant, pass.AfterName = row.TenantID, row.Name
+			place := secrets.Place{Tenant: row.TenantID, Kind: secrets.Named, Name: row.Name}
+			sealed, err := reseal(secrets.Kept{Place: place, Sealed: secrets.Sealed{KeyID: row.SealedUnder, Data: row.Sealed}})
+			if err != nil { // The pass reports it.
+				continue
+			}
+			_, err = s.db.Q.SecretReseal(ctx, tx, dbsqlc.SecretResealParams{
+				TenantID: row.TenantID, Name: row.Name, SealedUnder: sealed.KeyID, Sealed: sealed.Data,
+			})
+			if err != nil {
+				return fmt.Errorf("storing the secret %q under another key: %w", row.Name, err)
+			}
+			pass.Done++
+		}
+		return nil
+	})
+	return more, err
+}
+
+func (s *Secrets) resealSigning(
+	ctx context.Context, tx pgx.Tx, pass *secrets.Pass, newest string, reseal func(secrets.Kept) (secrets.Sealed, error),
+) (more bool, err error) {
+	rows, err := s.db.Q.SigningKeysStale(ctx, tx, dbsqlc.SigningKeysStaleParams{
+		Newest: newest, After: pass.AfterSigning, MaxRows: resealBatch,
+	})
+	if err != nil {
+		return false, fmt.Errorf("reading signing keys under other keys: %w", err)
+	}
+	for _, row := range rows {
+		pass.AfterSigning = row.ID
+		place := signing.Key{ID: row.ID, TenantID: row.TenantID}.Place()
+		sealed, err := reseal(secrets.Kept{Place: place, Sealed: secrets.Sealed{KeyID: row.SealedUnder, Data: row.Sealed}})
+		if err != nil { // The pass reports it.
+			continue
+		}
+		_, err = s.db.Q.SigningKeyReseal(ctx, tx, dbsqlc.SigningKeyResealParams{ID: row.ID, SealedUnder: sealed.KeyID, Sealed: sealed.Data})
+		if err != nil {
+			return false, fmt.Errorf("storing a signing key under another key: %w", err)
+		}
+		pass.Done++
+	}
+	return len(rows) > 0, nil
+}

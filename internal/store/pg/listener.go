@@ -1,0 +1,107 @@
+package pg
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+const (
+	channelDue    = "rubato_due"
+	channelCancel = "rubato_cancel"
+	relistenAfter = time.Second
+)
+
+// Listener receives notifications (LISTEN/NOTIFY) of due endpoints and of cancel requests. They
+// only reduce latency: polling finds everything that a lost notification was about.
+type Listener struct {
+	url    string
+	logger *slog.Logger
+}
+
+// NewListener returns a listener. url must reach the database directly, because a transaction
+// pooler does not forward notifications.
+func NewListener(url string, logger *slog.Logger) *Listener {
+	return &Listener{url: url, logger: logger.With("component", "listener")}
+}
+
+// Hearer handles notifications. Its methods are called on the goroutine of [Listener.Run] and must
+// not block.
+type Hearer interface {
+	// Wake reports that an endpoint is due at a time. The zero time means that notifications may
+	// have been lost.
+	Wake(due time.Time)
+	// CancelRequested reports a cancel request for a run of a worker. The zero worker means any
+	// worker.
+	CancelRequested(worker [16]byte)
+}
+
+// Run passes notifications to a Hearer until ctx ends. It reconnects after an error. After each
+// connect it reports the zero time and the zero worker, because notifications may have been lost in
+// between.
+func (l *Listener) Run(ctx context.Context, to Hearer) {
+	for ctx.Err() == nil {
+		err := l.listen(ctx, to)
+		if ctx.Err() != nil {
+			return
+		}
+		l.logger.Warn("listening for notifications failed: polling continues, reconnect in 1 s", "error", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(relistenAfter):
+		}
+	}
+}
+
+func (l *Listener) listen(ctx context.Context, to Hearer) error {
+	cc, err := pgx.ParseConfig(l.url)
+	if err != nil {
+		return fmt.Errorf("reading the database URL: %w", redactURL(err))
+	}
+	boundConnect(cc)
+	conn, err := pgx.ConnectConfig(ctx, cc)
+	if err != nil {
+		return fmt.Errorf("connecting: %w", redactURL(err))
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), relistenAfter)
+		defer cancel()
+		_ = conn.Close(closing) // The connection is discarded anyway.
+	}()
+	if _, err := conn.Exec(ctx, "LISTEN "+channelDue+"; LISTEN "+channelCancel); err != nil {
+		return fmt.Errorf("listening: %w", err)
+	}
+	to.Wake(time.Time{})
+	to.CancelRequested([16]byte{})
+	for {
+		message, err := conn.WaitForNotification(ctx)
+		if err != nil {
+			return fmt.Errorf("waiting for a notification: %w", err)
+		}
+		if err := notify(message, to); err != nil {
+			l.logger.Warn("notification is malformed", "channel", message.Channel, "error", err)
+		}
+	}
+}
+
+// notify decodes a notification and calls the Hearer.
+func notify(message *pgconn.Notification, to Hearer) error {
+	if message.Channel == channelCancel {
+		worker, err := uuid.Parse(message.Payload)
+		if err == nil {
+			to.CancelRequested(worker)
+		}
+		return err
+	}
+	due, err := strconv.ParseInt(message.Payload, 10, 64)
+	if err == nil {
+		to.Wake(time.UnixMilli(due))
+	}
+	return err
+}

@@ -1,0 +1,55 @@
+package pg_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/store/pg"
+	"rubato/internal/store/storetest"
+)
+
+// TestTheListenerHearsWhatComesDueAndSurvivesACut follows the messages of a registration, past garbage and a lost connection.
+func TestTheListenerHearsWhatComesDueAndSurvivesACut(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ctx, stop := context.WithCancel(t.Context())
+	heard, canceled := make(chan time.Time, 100), make(chan [16]byte, 100)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		pg.NewListener(b.URL, slog.New(slog.DiscardHandler)).Run(ctx, ears{heard, canceled})
+	}()
+	require.Zero(t, <-heard, "listening begins with a wake-up for what was missed")
+	require.Zero(t, <-canceled, "and with a look at what is to be canceled")
+
+	start := time.Now().UTC().Truncate(time.Second).Add(50 * time.Second)
+	b.Register(t, func(s *endpoints.Spec) { s.StartAt = storetest.Noon().AddDate(0, 0, 2) })
+	b.Register(t, func(s *endpoints.Spec) { s.StartAt = start })
+	require.Equal(t, start, (<-heard).UTC(), "what comes due in two days is found by polling before it does")
+	b.Exec(t, "SELECT pg_notify('rubato_due', 'soon')")
+	e := b.Register(t, func(s *endpoints.Spec) { s.StartAt = start.Add(-10 * time.Second) })
+	require.Equal(t, e.State.Due.At, (<-heard).UTC(), "what cannot be read is passed over")
+	b.Exec(t, "SELECT pg_notify('rubato_cancel', 'everybody')")
+	b.Exec(t, "SELECT pg_notify('rubato_cancel', $1)", "09000000-0000-0000-0000-000000000000")
+	require.Equal(t, [16]byte{9}, <-canceled)
+
+	b.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()")
+	require.Zero(t, <-heard, "after a cut it listens again, and says that something may have been missed")
+	require.Zero(t, <-canceled)
+	stop()
+	<-ended
+}
+
+// ears hands on what a listener tells.
+type ears struct {
+	due      chan time.Time
+	canceled chan [16]byte
+}
+
+func (e ears) Wake(due time.Time)              { e.due <- due }
+func (e ears) CancelRequested(worker [16]byte) { e.canceled <- worker }

@@ -1,0 +1,18 @@
+package planner
+
+import (
+	"context"
+	"time"
+
+	"rubato/internal/planner"
+	"rubato/internal/store/dbsqlc"
+	"rubato/internal/store/pg"
+)
+
+// SuggestionsStatement returns what a list of suggestions asks the database.
+func SuggestionsStatement(f planner.SuggestionFilter, now time.Time) pg.Statement {
+	return func(db dbsqlc.DBTX) error {
+		_, err := dbsqlc.New().PlannerSuggestionList(context.Background(), db, suggestionPage(f, now))
+		return err
+	}
+}
