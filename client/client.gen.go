@@ -1574,7 +1574,7 @@ type Health struct {
 	Status string `json:"status"`
 }
 
-// HealthWindow Statistics of the runs whose due times are in the window.
+// HealthWindow Statistics of the runs with due times in the window.
 type HealthWindow struct {
 	// Failed Number of runs that failed or timed out.
 	Failed int64 `json:"failed"`
@@ -3959,7 +3959,7 @@ type ClientInterface interface {
 
 	// DeleteNoticeRule Delete a notice rule
 	//
-	// Its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager whose rule has `recovery` gets a `withdrawn`
+	// Its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager with `recovery` in its rule gets a `withdrawn`
 	// notice for each notice that it received, which closes the alert there. Sent notices stay in the list.
 	//
 	// Corresponds with DELETE /v1/notice-rules/{name} (the `DeleteNoticeRule` operationId).
@@ -3976,7 +3976,7 @@ type ClientInterface interface {
 	//
 	// The rule sends one notice when an episode opens, reminders if `remindMs` is set, and a recovery notice if `recovery` is true. The
 	// rule is in force on all servers within 10 seconds, also for conditions that already hold. If the event or filter of a rule is replaced,
-	// its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager whose rule has `recovery` gets a `withdrawn`
+	// its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager with `recovery` in its rule gets a `withdrawn`
 	// notice for each notice that it received. It closes the alert there, and states that recovery is not known. If only the channel of such a rule
 	// changes, open episodes are sent to the new channel. A channel names its secrets: `{"kind": "slack", "urlSecret": "slack-url"}`.
 	//
@@ -3989,7 +3989,7 @@ type ClientInterface interface {
 	//
 	// The rule sends one notice when an episode opens, reminders if `remindMs` is set, and a recovery notice if `recovery` is true. The
 	// rule is in force on all servers within 10 seconds, also for conditions that already hold. If the event or filter of a rule is replaced,
-	// its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager whose rule has `recovery` gets a `withdrawn`
+	// its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager with `recovery` in its rule gets a `withdrawn`
 	// notice for each notice that it received. It closes the alert there, and states that recovery is not known. If only the channel of such a rule
 	// changes, open episodes are sent to the new channel. A channel names its secrets: `{"kind": "slack", "urlSecret": "slack-url"}`.
 	//
@@ -5162,7 +5162,7 @@ func (c *Client) ListNoticeRules(ctx context.Context, params *ListNoticeRulesPar
 
 // DeleteNoticeRule Delete a notice rule
 //
-// Its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager whose rule has `recovery` gets a `withdrawn`
+// Its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager with `recovery` in its rule gets a `withdrawn`
 // notice for each notice that it received, which closes the alert there. Sent notices stay in the list.
 //
 // Corresponds with DELETE /v1/notice-rules/{name} (the `DeleteNoticeRule` operationId).
@@ -5199,7 +5199,7 @@ func (c *Client) GetNoticeRule(ctx context.Context, name NoticeRuleName, reqEdit
 //
 // The rule sends one notice when an episode opens, reminders if `remindMs` is set, and a recovery notice if `recovery` is true. The
 // rule is in force on all servers within 10 seconds, also for conditions that already hold. If the event or filter of a rule is replaced,
-// its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager whose rule has `recovery` gets a `withdrawn`
+// its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager with `recovery` in its rule gets a `withdrawn`
 // notice for each notice that it received. It closes the alert there, and states that recovery is not known. If only the channel of such a rule
 // changes, open episodes are sent to the new channel. A channel names its secrets: `{"kind": "slack", "urlSecret": "slack-url"}`.
 //
@@ -5222,7 +5222,7 @@ func (c *Client) PutNoticeRuleWithBody(ctx context.Context, name NoticeRuleName,
 //
 // The rule sends one notice when an episode opens, reminders if `remindMs` is set, and a recovery notice if `recovery` is true. The
 // rule is in force on all servers within 10 seconds, also for conditions that already hold. If the event or filter of a rule is replaced,
-// its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager whose rule has `recovery` gets a `withdrawn`
+// its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager with `recovery` in its rule gets a `withdrawn`
 // notice for each notice that it received. It closes the alert there, and states that recovery is not known. If only the channel of such a rule
 // changes, open episodes are sent to the new channel. A channel names its secrets: `{"kind": "slack", "urlSecret": "slack-url"}`.
 //
@@ -9667,7 +9667,7 @@ type ClientWithResponsesInterface interface {
 
 	// DeleteNoticeRuleWithResponse Delete a notice rule
 	//
-	// Its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager whose rule has `recovery` gets a `withdrawn`
+	// Its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager with `recovery` in its rule gets a `withdrawn`
 	// notice for each notice that it received, which closes the alert there. Sent notices stay in the list.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -9688,7 +9688,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// The rule sends one notice when an episode opens, reminders if `remindMs` is set, and a recovery notice if `recovery` is true. The
 	// rule is in force on all servers within 10 seconds, also for conditions that already hold. If the event or filter of a rule is replaced,
-	// its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager whose rule has `recovery` gets a `withdrawn`
+	// its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager with `recovery` in its rule gets a `withdrawn`
 	// notice for each notice that it received. It closes the alert there, and states that recovery is not known. If only the channel of such a rule
 	// changes, open episodes are sent to the new channel. A channel names its secrets: `{"kind": "slack", "urlSecret": "slack-url"}`.
 	//
@@ -9701,7 +9701,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// The rule sends one notice when an episode opens, reminders if `remindMs` is set, and a recovery notice if `recovery` is true. The
 	// rule is in force on all servers within 10 seconds, also for conditions that already hold. If the event or filter of a rule is replaced,
-	// its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager whose rule has `recovery` gets a `withdrawn`
+	// its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager with `recovery` in its rule gets a `withdrawn`
 	// notice for each notice that it received. It closes the alert there, and states that recovery is not known. If only the channel of such a rule
 	// changes, open episodes are sent to the new channel. A channel names its secrets: `{"kind": "slack", "urlSecret": "slack-url"}`.
 	//
@@ -18493,7 +18493,7 @@ func (c *ClientWithResponses) ListNoticeRulesWithResponse(ctx context.Context, p
 
 // DeleteNoticeRuleWithResponse Delete a notice rule
 //
-// Its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager whose rule has `recovery` gets a `withdrawn`
+// Its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager with `recovery` in its rule gets a `withdrawn`
 // notice for each notice that it received, which closes the alert there. Sent notices stay in the list.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -18526,7 +18526,7 @@ func (c *ClientWithResponses) GetNoticeRuleWithResponse(ctx context.Context, nam
 //
 // The rule sends one notice when an episode opens, reminders if `remindMs` is set, and a recovery notice if `recovery` is true. The
 // rule is in force on all servers within 10 seconds, also for conditions that already hold. If the event or filter of a rule is replaced,
-// its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager whose rule has `recovery` gets a `withdrawn`
+// its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager with `recovery` in its rule gets a `withdrawn`
 // notice for each notice that it received. It closes the alert there, and states that recovery is not known. If only the channel of such a rule
 // changes, open episodes are sent to the new channel. A channel names its secrets: `{"kind": "slack", "urlSecret": "slack-url"}`.
 //
@@ -18545,7 +18545,7 @@ func (c *ClientWithResponses) PutNoticeRuleWithBodyWithResponse(ctx context.Cont
 //
 // The rule sends one notice when an episode opens, reminders if `remindMs` is set, and a recovery notice if `recovery` is true. The
 // rule is in force on all servers within 10 seconds, also for conditions that already hold. If the event or filter of a rule is replaced,
-// its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager whose rule has `recovery` gets a `withdrawn`
+// its open episodes end without a notice to chats and mailboxes. A webhook or Alertmanager with `recovery` in its rule gets a `withdrawn`
 // notice for each notice that it received. It closes the alert there, and states that recovery is not known. If only the channel of such a rule
 // changes, open episodes are sent to the new channel. A channel names its secrets: `{"kind": "slack", "urlSecret": "slack-url"}`.
 //

@@ -13,7 +13,7 @@ import (
 type devCmd struct {
 	Listen  string `placeholder:"HOST:PORT" help:"Listen address. Default: RUBATO_LISTEN, otherwise 127.0.0.1:8080. Port 0 chooses a free port."`
 	DataDir string `placeholder:"DIR" help:"Directory for data and credentials. Default: the user's directory for application data."`
-	Demo    bool   `help:"Also serve a small target whose responses change, and register six endpoints on it."`
+	Demo    bool   `help:"Also serve a small target with changing responses, and register six endpoints on it."`
 }
 
 // Run serves until a termination signal.

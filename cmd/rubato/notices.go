@@ -19,7 +19,7 @@ type noticesCmd struct {
 	Delete  noticesDeleteCmd  `cmd:"" help:"Delete a notice rule."`
 	Test    noticesTestCmd    `cmd:"" help:"Send a test notice through the channel of a rule, and print the result."`
 	List    noticesListCmd    `cmd:"" help:"Print notices and their delivery state, newest first."`
-	Retry   noticesRetryCmd   `cmd:"" help:"Retry a notice whose delivery was given up."`
+	Retry   noticesRetryCmd   `cmd:"" help:"Retry the delivery of a notice that was given up."`
 	Windows noticesWindowsCmd `cmd:"" help:"Print maintenance windows, sorted by name."`
 	Window  noticesWindowCmd  `cmd:"" help:"Create or replace a maintenance window, which mutes the notices of its endpoints."`
 	Close   noticesCloseCmd   `cmd:"" help:"Delete a maintenance window. Held notices of problems that persist are sent now."`

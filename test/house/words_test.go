@@ -3,6 +3,7 @@ package house
 import (
 	"fmt"
 	"go/ast"
+	"maps"
 	"reflect"
 	"regexp"
 	"strconv"
@@ -47,10 +48,13 @@ type corpus struct {
 }
 
 func corpora() map[string]corpus {
+	plain := map[string]float64{"persons": 0.5, "headless": 0.5, "tell": 0.3}
+	reasoned := maps.Clone(plain)
+	reasoned["reasons"], reasoned["nouns"] = 5, 12
 	return map[string]corpus{
-		"comments":  {text: comments, limits: map[string]float64{"persons": 7, "headless": 11.5, "tell": 3.2, "reasons": 2.8, "nouns": 8.5}},
-		"documents": {text: documents, limits: map[string]float64{"persons": 5.5, "headless": 8, "tell": 2.2}},
-		"help":      {text: help, limits: map[string]float64{"persons": 6, "headless": 13, "tell": 3.5}},
+		"comments":  {text: comments, limits: reasoned},
+		"documents": {text: documents, limits: plain},
+		"help":      {text: help, limits: plain},
 	}
 }
 

@@ -1573,7 +1573,7 @@ type Health struct {
 	Status string `json:"status"`
 }
 
-// HealthWindow Statistics of the runs whose due times are in the window.
+// HealthWindow Statistics of the runs with due times in the window.
 type HealthWindow struct {
 	// Failed Number of runs that failed or timed out.
 	Failed int64 `json:"failed"`
