@@ -13,7 +13,7 @@ import (
 	"rubato/internal/claims"
 )
 
-func TestThreeFailuresInARowWeakenThePulse(t *testing.T) {
+func TestThreeFailuresCloseTheHeartbeatGate(t *testing.T) {
 	t.Parallel()
 	fault := errors.New("away")
 	for name, tc := range map[string]struct {
@@ -55,9 +55,9 @@ func TestOneSignDoesNotStandInForTheOther(t *testing.T) {
 	require.ErrorContains(t, p.Err(), "heartbeat of runs")
 }
 
-// TestHeartbeatsThatFailWeakenThePulse has an outage: the third failure makes the pulse weak, the
+// TestFailingHeartbeatsCloseTheGate has an outage: the third failure makes the pulse weak, the
 // first success makes it steady. Flaky heartbeats do neither.
-func TestHeartbeatsThatFailWeakenThePulse(t *testing.T) {
+func TestFailingHeartbeatsCloseTheGate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()

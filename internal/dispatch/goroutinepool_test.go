@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestACrewShrinksAgain has a pool of many, as a moment of waiting leaves it, work on as one would
-// have to.
-func TestACrewShrinksAgain(t *testing.T) {
+// TestGoroutinePoolShrinks has a pool of many, as a moment of waiting leaves it, work on as one
+// would have to.
+func TestGoroutinePoolShrinks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, gate := newGoroutinePool(), make(chan struct{})

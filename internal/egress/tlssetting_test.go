@@ -170,9 +170,9 @@ func TestWiresAreBounded(t *testing.T) {
 	require.Len(t, w.byKey, 3)
 }
 
-// TestEvictedWiresKeepNothing has a call that connects after its transport was evicted: it waited
-// for a place at the host.
-func TestEvictedWiresKeepNothing(t *testing.T) {
+// TestEvictedTransportsKeepNoConnections has a call that connects after its transport was evicted:
+// it waited for a place at the host.
+func TestEvictedTransportsKeepNoConnections(t *testing.T) {
 	t.Parallel()
 	arrived, answer, closed := make(chan struct{}, 2), make(chan struct{}, 2), make(chan struct{}, 2)
 	target := egresstest.Start(t, func(c *egresstest.Conn) {

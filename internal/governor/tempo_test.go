@@ -44,8 +44,8 @@ func TestTempoFollowsAHintWhileItIsFresh(t *testing.T) {
 	require.Zero(t, governor.Tempo(in), "a cron that fires once more")
 }
 
-// TestCatchUpAllOmitsRecordedOccurrences has missed five occurrences, and three of them are recorded
-// as skipped.
+// TestCatchUpAllOmitsRecordedOccurrences has missed five occurrences, and three of them are
+// recorded as skipped.
 func TestCatchUpAllOmitsRecordedOccurrences(t *testing.T) {
 	t.Parallel()
 	in := governor.Input{Now: at(5*time.Minute + time.Second), Anchor: T, Baseline: on(grid(time.Minute)), CatchUp: governor.CatchUpAll}

@@ -15,7 +15,8 @@ import (
 	"rubato/internal/runs"
 )
 
-// hostile is an advisor that proposes whatever a source of numbers comes up with: what a model might that somebody talked into it.
+// hostile is an advisor that proposes whatever a source of numbers comes up with: what a model
+// might that somebody talked into it.
 type hostile struct {
 	draw func(label string, of ...int64) int64
 }
@@ -49,8 +50,8 @@ func (h hostile) Advise(ctx context.Context, _ planner.Snapshot, d planner.Tools
 	return planner.Verdict{Reasoning: "\x00\u202e", Confidence: confidence, NextAnalysisIn: h.odd("next")}, nil
 }
 
-// drawn returns a source of numbers that follows from what a property test draws. The test cannot draw each by itself: it ends a check by a
-// panic, and whoever advises is allowed to panic.
+// drawn returns a source of numbers that follows from what a property test draws. The test cannot
+// draw each by itself: it ends a check by a panic, and whoever advises is allowed to panic.
 func drawn(t *rapid.T) func(string, ...int64) int64 {
 	source := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 	return func(_ string, of ...int64) int64 { return of[source.IntN(len(of))] }
@@ -70,10 +71,12 @@ func anySpec(draw func(string, ...int64) int64) endpoints.Spec {
 	return spec
 }
 
-// TestNoAdvisorExceedsTheRails plays hours of proposals, sane and hostile, through the real governor, and requires of every step that no
-// bound is exceeded, and of the whole that requests stay within the amplification that the documents promise.
+// TestNoAdvisorExceedsTheRails plays hours of proposals, sane and hostile, through the real
+// governor, and requires of every step that no bound is exceeded, and of the whole that requests
+// stay within the amplification that the documents promise.
 //
-// A check makes some hundred proposals. A million of them: go test ./internal/planner -run Rails -rapid.checks=10000.
+// A check makes some hundred proposals. A million of them: go test ./internal/planner -run Rails
+// -rapid.checks=10000.
 func TestNoAdvisorExceedsTheRails(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

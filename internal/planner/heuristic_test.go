@@ -11,8 +11,9 @@ import (
 	"rubato/internal/runs"
 )
 
-// TestAHintOfTheRulesLastsUntilTheNextLooks lets a group be in trouble for hours under the rails of every installation, by which an endpoint
-// is looked at every ten minutes: who watches it watches all the time.
+// TestAHintOfTheRulesLastsUntilTheNextLooks lets a group be in trouble for hours under the rails of
+// every installation, by which an endpoint is looked at every ten minutes: who watches it watches
+// all the time.
 func TestAHintOfTheRulesLastsUntilTheNextLooks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, heuristic.New(), planner.DefaultGuardrails())
@@ -29,7 +30,8 @@ func TestAHintOfTheRulesLastsUntilTheNextLooks(t *testing.T) {
 	require.Greater(t, health.between(begin.Add(time.Hour), begin.Add(2*time.Hour)), 110, "four times as often as every two minutes:\n%s", said(health))
 }
 
-// TestHeuristicFollowsShortIntervals has a target fail whose fourth of the interval is less than a hint can ask for.
+// TestHeuristicFollowsShortIntervals has a target fail whose fourth of the interval is less than a
+// hint can ask for.
 func TestHeuristicFollowsShortIntervals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, heuristic.New(), planner.DefaultGuardrails())

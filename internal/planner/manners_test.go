@@ -54,8 +54,9 @@ func TestPausesTakeAQuarterOfAnyFourHours(t *testing.T) {
 	}
 }
 
-// TestSiblingResponseNeverSlowsEndpoint has an advisor obey whatever a sibling answers: to pause, to slow down, to forget a hint that makes it
-// faster. What it asked for before it read the answer is dropped too.
+// TestSiblingResponseNeverSlowsEndpoint has an advisor obey whatever a sibling answers: to pause,
+// to slow down, to forget a hint that makes it faster. What it asked for before it read the answer
+// is dropped too.
 func TestSiblingResponseNeverSlowsEndpoint(t *testing.T) {
 	t.Parallel()
 	faster := planner.IntervalProposal{Interval: 30 * time.Second, TTL: time.Hour, Reason: "r"}
@@ -118,7 +119,8 @@ func TestReasoningOfATaintedSessionIsNotReadAgain(t *testing.T) {
 	require.NotEmpty(t, last.Reasoning, "the record keeps it")
 }
 
-// TestTheWordOfAPersonStands clears the planner's hint: it writes no other for four hours, and then again.
+// TestTheWordOfAPersonStands clears the planner's hint: it writes no other for four hours, and then
+// again.
 func TestTheWordOfAPersonStands(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, doing(func(ctx context.Context, d planner.Toolset) error {

@@ -16,15 +16,16 @@ import (
 	"rubato/internal/runs"
 )
 
-// clamped returns an endpoint with the baseline and clamps that tempo is measured with: 10 s, from 1 s to 60 s.
+// clamped returns an endpoint with the baseline and clamps that tempo is measured with: 10 s, from
+// 1 s to 60 s.
 func clamped(name string) endpoints.Spec {
 	spec := interval(name, 10*time.Second)
 	spec.MinInterval, spec.MaxInterval = time.Second, time.Minute
 	return spec
 }
 
-// changing is a target whose content changes as a Poisson process. With validators it answers 304 while nothing changed since the answer
-// before, as a target does that is asked conditionally.
+// changing is a target whose content changes as a Poisson process. With validators it answers 304
+// while nothing changed since the answer before, as a target does that is asked conditionally.
 func changing(mean time.Duration, validators bool, seed uint64) func(time.Time) answer {
 	luck := rand.New(rand.NewPCG(seed, 1))
 	next, version, told := begin, uint64(0), uint64(0)
@@ -89,8 +90,9 @@ func limited(every time.Duration) func(time.Time) answer {
 	}
 }
 
-// TestRefusalsMakeTheIntervalGrow has a target refuse what its baseline asks for, with answers that change every time: the planner settles
-// just beside what the target bears, and is refused far less often than the baseline alone.
+// TestRefusalsMakeTheIntervalGrow has a target refuse what its baseline asks for, with answers that
+// change every time: the planner settles just beside what the target bears, and is refused far less
+// often than the baseline alone.
 func TestRefusalsMakeTheIntervalGrow(t *testing.T) {
 	t.Parallel()
 	refusals := map[endpoints.Authority]int{}
@@ -113,7 +115,8 @@ func TestRefusalsMakeTheIntervalGrow(t *testing.T) {
 	require.Less(t, refusals[endpoints.PlannerAct], refusals[endpoints.PlannerOff]/10)
 }
 
-// Neither a 429, nor a 503, nor a Retry-After ever makes an endpoint run sooner than it would without the planner.
+// Neither a 429, nor a 503, nor a Retry-After ever makes an endpoint run sooner than it would
+// without the planner.
 func TestRefusalsNeverSpeedUp(t *testing.T) {
 	t.Parallel()
 	for name, refusal := range map[string]answer{
@@ -167,7 +170,8 @@ func TestTheEndOfAnOutageIsSeenSoon(t *testing.T) {
 	}
 }
 
-// outage lets a target fail for a time, and returns how late its end was seen, and how many requests found it failing.
+// outage lets a target fail for a time, and returns how late its end was seen, and how many
+// requests found it failing.
 func outage(t *testing.T, phase, length time.Duration, spec endpoints.Spec) (late time.Duration, polls int) {
 	t.Helper()
 	w := newWorld(t, heuristic.New(), planner.DefaultGuardrails())
@@ -189,7 +193,8 @@ func outage(t *testing.T, phase, length time.Duration, spec endpoints.Spec) (lat
 	return e.slots[seen].Sub(from.Add(length)), polls
 }
 
-// Without a minimum the planner never calls a target more often than its user asked, whatever happens.
+// Without a minimum the planner never calls a target more often than its user asked, whatever
+// happens.
 func TestNothingRunsFasterThanItsBaselineUnasked(t *testing.T) {
 	t.Parallel()
 	for name, target := range map[string]func(time.Time) answer{

@@ -46,7 +46,8 @@ type actor struct {
 	holds   []endpoints.Hold // what persons forbid
 }
 
-// world carries endpoints and their planner through virtual time. Governor, rails and endpoints are the real ones.
+// world carries endpoints and their planner through virtual time. Governor, rails and endpoints are
+// the real ones.
 type world struct {
 	testing.TB
 

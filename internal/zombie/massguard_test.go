@@ -55,8 +55,8 @@ func TestATurnThatIsLostNowAndThenForgetsNothing(t *testing.T) {
 	})
 }
 
-// TestSweeperWithoutLeadReportsNoHeldBackRuns keeps the turn away: what the metric told of is somebody else's
-// to tell of by now.
+// TestSweeperWithoutLeadReportsNoHeldBackRuns keeps the turn away: what the metric told of is
+// somebody else's to tell of by now.
 func TestSweeperWithoutLeadReportsNoHeldBackRuns(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{survey: zombie.LiveCounts{Live: 100, Silent: 60}}

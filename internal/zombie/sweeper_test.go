@@ -484,8 +484,8 @@ func TestHeldBackRunsAreReported(t *testing.T) {
 	})
 }
 
-// TestMassSilenceThatEndsIsForgotten lets the masses be there for a moment, twice: each time the wait
-// begins anew.
+// TestMassSilenceThatEndsIsForgotten lets the masses be there for a moment, twice: each time the
+// wait begins anew.
 func TestMassSilenceThatEndsIsForgotten(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{survey: zombie.LiveCounts{Live: 100, Silent: 60}}

@@ -173,7 +173,8 @@ func TestImageIsBuiltFromItsContext(t *testing.T) {
 	}
 }
 
-// TestImageLabelsNameVersionAndSource holds the labels to the names that registries and scanners read.
+// TestImageLabelsNameVersionAndSource holds the labels to the names that registries and scanners
+// read.
 func TestImageLabelsNameVersionAndSource(t *testing.T) {
 	t.Parallel()
 	var labels string

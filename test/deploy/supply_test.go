@@ -109,8 +109,8 @@ func TestLicencesThatAskForTheSourceAreNotTaken(t *testing.T) {
 	}
 }
 
-// TestVulnerabilityStageDistinguishesFindingsFromMissingDatabase runs the stage of .ci/run with programs
-// that end as govulncheck does.
+// TestVulnerabilityStageDistinguishesFindingsFromMissingDatabase runs the stage of .ci/run with
+// programs that end as govulncheck does.
 func TestVulnerabilityStageDistinguishesFindingsFromMissingDatabase(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

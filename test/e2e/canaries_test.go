@@ -273,9 +273,9 @@ func (v *aviary) dump() string {
 	return all.String()
 }
 
-// TestSecretsAppearInNoOutput puts canaries wherever a secret can be, runs them through success and every
-// class of failure, and looks at everything that people or programs can read: answers, logs at the
-// level debug, metrics, settings and the whole database.
+// TestSecretsAppearInNoOutput puts canaries wherever a secret can be, runs them through success and
+// every class of failure, and looks at everything that people or programs can read: answers, logs
+// at the level debug, metrics, settings and the whole database.
 func TestSecretsAppearInNoOutput(t *testing.T) {
 	t.Parallel()
 	v := newAviary(t)

@@ -41,7 +41,8 @@ func TestOnlyCallsThatLookAreMadeMoreOftenWhenTheyFail(t *testing.T) {
 	require.Zero(t, firstRule(failing(http.MethodPost)).interval)
 }
 
-// TestARecoveryBeginsWithASuccess has an attempt fail that is tried again, so that no failure is counted.
+// TestARecoveryBeginsWithASuccess has an attempt fail that is tried again, so that no failure is
+// counted.
 func TestARecoveryBeginsWithASuccess(t *testing.T) {
 	t.Parallel()
 	c := boring(http.MethodGet)

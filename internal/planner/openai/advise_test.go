@@ -129,7 +129,8 @@ func TestGuardrailRefusalsReachTheModel(t *testing.T) {
 	require.JSONEq(t, `{"error":"the clamps are 10 s to 1 h"}`, b.service.Calls()[1].Request.Answers()[0])
 }
 
-// TestInvalidCallsAreReportedAndNeverExecuted shows each way in which a call can be wrong, once with words for the model and never at the desk.
+// TestInvalidCallsAreReportedAndNeverExecuted shows each way in which a call can be wrong, once
+// with words for the model and never at the desk.
 func TestInvalidCallsAreReportedAndNeverExecuted(t *testing.T) {
 	t.Parallel()
 	good := `"interval_seconds":30,"ttl_minutes":15,"reason":"r"`

@@ -33,7 +33,8 @@ func calm() openaitest.Script {
 	return openaitest.Always(openaitest.Tools(openaitest.Submission("calm")))
 }
 
-// failing returns a service that fails in each way that may be the fault of a request as well as its own.
+// failing returns a service that fails in each way that may be the fault of a request as well as
+// its own.
 func failing() map[string]openaitest.Answer {
 	return map[string]openaitest.Answer{
 		"500":       openaitest.Status(http.StatusInternalServerError, openaitest.Problem("server_error", "oops")),
@@ -43,7 +44,8 @@ func failing() map[string]openaitest.Answer {
 	}
 }
 
-// A request that the service fails on rests its own endpoint, then its tenant, and never another tenant.
+// A request that the service fails on rests its own endpoint, then its tenant, and never another
+// tenant.
 func TestFailuresOfOneTenantStopNoOtherTenant(t *testing.T) {
 	t.Parallel()
 	for name, answer := range failing() {
@@ -111,7 +113,8 @@ func TestAServiceThatSaysSoRestsAtOnce(t *testing.T) {
 	}
 }
 
-// A service that answers others has nothing against the key: its 403 is about the prompt, as 400 and nonsense are.
+// A service that answers others has nothing against the key: its 403 is about the prompt, as 400
+// and nonsense are.
 func TestARefusedPromptRestsItsOwnTenant(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusBadRequest, http.StatusForbidden} {

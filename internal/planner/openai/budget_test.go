@@ -18,7 +18,8 @@ import (
 	plannerstore "rubato/internal/store/planner"
 )
 
-// TestW1SixteenPlannersNeverSpendMoreThanTheBudget lets them spend as fast as they can, over and over, until nothing is left.
+// TestW1SixteenPlannersNeverSpendMoreThanTheBudget lets them spend as fast as they can, over and
+// over, until nothing is left.
 func TestW1SixteenPlannersNeverSpendMoreThanTheBudget(t *testing.T) {
 	t.Parallel()
 	const limit = 100_000
@@ -47,7 +48,8 @@ func TestW1SixteenPlannersNeverSpendMoreThanTheBudget(t *testing.T) {
 	require.Empty(t, rows[int64](t, w, "SELECT tokens FROM planner_spend WHERE tokens > $1 AND endpoint_id <> $2", int64(limit/4), [16]byte{}))
 }
 
-// TestW2HostileEndpointsSpendNoMoreThanTheCapAndBaselinesGoOn analyses endpoints whose answers change all the time.
+// TestW2HostileEndpointsSpendNoMoreThanTheCapAndBaselinesGoOn analyses endpoints whose answers
+// change all the time.
 func TestW2HostileEndpointsSpendNoMoreThanTheCapAndBaselinesGoOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, openaitest.Always(openaitest.Tools(tighten(), openaitest.Submission("hurry"))))

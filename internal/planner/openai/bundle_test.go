@@ -17,7 +17,8 @@ import (
 	"rubato/internal/planner/openai/openaitest"
 )
 
-// theKey is the key of the service in tests. It must not be seen anywhere but in the header that carries it.
+// theKey is the key of the service in tests. It must not be seen anywhere but in the header that
+// carries it.
 const theKey = "sk-canary-7Jq2mZ8tL4xV9bN3"
 
 // bundle is an advisor, the service that it asks, and a desk at which what it does is seen.

@@ -30,8 +30,8 @@ func reset(part string) openaitest.Answer {
 	}
 }
 
-// TestAcceptedRequestIsChargedDespiteFailure shows the ways in which a request can fail after the service has it: any of them may
-// have cost what was reserved.
+// TestAcceptedRequestIsChargedDespiteFailure shows the ways in which a request can fail after the
+// service has it: any of them may have cost what was reserved.
 func TestAcceptedRequestIsChargedDespiteFailure(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]openaitest.Answer{
@@ -65,7 +65,8 @@ func TestAcceptedRequestIsChargedDespiteFailure(t *testing.T) {
 	}
 }
 
-// TestARequestThatWasRefusedOrNeverLeftIsFree shows that nothing is charged where no model can have worked.
+// TestARequestThatWasRefusedOrNeverLeftIsFree shows that nothing is charged where no model can have
+// worked.
 func TestARequestThatWasRefusedOrNeverLeftIsFree(t *testing.T) {
 	t.Parallel()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -102,7 +103,8 @@ func TestARequestThatWasRefusedOrNeverLeftIsFree(t *testing.T) {
 	}
 }
 
-// TestStoppingPlannerIsChargedForOpenRequests stops planners while the model thinks: no session is on record, but what it may cost is.
+// TestStoppingPlannerIsChargedForOpenRequests stops planners while the model thinks: no session is
+// on record, but what it may cost is.
 func TestStoppingPlannerIsChargedForOpenRequests(t *testing.T) {
 	t.Parallel()
 	asked := make(chan struct{}, 10)

@@ -36,7 +36,8 @@ type injection struct {
 	Text   string `json:"text"`
 }
 
-// goals are what attackers want, as the calls that a model makes which obeys them. Each begins with what is closest to what it may do.
+// goals are what attackers want, as the calls that a model makes which obeys them. Each begins with
+// what is closest to what it may do.
 func goals() map[string][]openaitest.Invocation {
 	call := func(name, arguments string) openaitest.Invocation {
 		return openaitest.Invocation{Name: name, Arguments: arguments}
@@ -213,7 +214,8 @@ func spaced(r *rand.Rand, text string, unseen []rune) string {
 	return b.String()
 }
 
-// generate returns the generated part of the corpus: every dress for every goal, with wordings and places by a seed.
+// generate returns the generated part of the corpus: every dress for every goal, with wordings and
+// places by a seed.
 func generate() []byte {
 	var file bytes.Buffer
 	n := 0

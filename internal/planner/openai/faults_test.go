@@ -26,8 +26,8 @@ func flood(calls int) openaitest.Answer {
 	return openaitest.Tools(list...)
 }
 
-// TestNonsenseChangesNothing shows services and models that answer nonsense: after one more try at most the session fails, and nothing
-// was proposed.
+// TestNonsenseChangesNothing shows services and models that answer nonsense: after one more try at
+// most the session fails, and nothing was proposed.
 func TestNonsenseChangesNothing(t *testing.T) {
 	t.Parallel()
 	whole := `{"choices":[{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function",` +
@@ -225,7 +225,8 @@ func TestATrialThatFailsBeginsAnotherRest(t *testing.T) {
 	}
 }
 
-// TestTheKeyIsNowhere lets the service repeat the key and what it was asked in every way that it can.
+// TestTheKeyIsNowhere lets the service repeat the key and what it was asked in every way that it
+// can.
 func TestTheKeyIsNowhere(t *testing.T) {
 	t.Parallel()
 	echo := func(status int, body string) openaitest.Script {

@@ -15,7 +15,8 @@ import (
 	"rubato/internal/planner/openai/openaitest"
 )
 
-// siege is a world in which each injection is written at an endpoint of its own, and the model obeys every one of them.
+// siege is a world in which each injection is written at an endpoint of its own, and the model
+// obeys every one of them.
 type siege struct {
 	*world
 
@@ -25,8 +26,8 @@ type siege struct {
 
 var marker = regexp.MustCompile(`"payload":"([cg][0-9]+)"`)
 
-// obedient returns the script of a model that does what each injection asks: it makes the calls that the attacker wants, a few at a time,
-// and submits all that it was shown.
+// obedient returns the script of a model that does what each injection asks: it makes the calls
+// that the attacker wants, a few at a time, and submits all that it was shown.
 func obedient(list []injection) openaitest.Script {
 	wants := map[string]*openaitest.Obedient{}
 	for _, one := range list {
@@ -95,7 +96,8 @@ func wants(goals ...string) func(injection) bool {
 	return func(one injection) bool { return slices.Contains(goals, one.Goal) }
 }
 
-// TestJ1OrdersToHurryEndInsideTheClamps obeys everybody who wants an endpoint to run faster than its clamps allow.
+// TestJ1OrdersToHurryEndInsideTheClamps obeys everybody who wants an endpoint to run faster than
+// its clamps allow.
 func TestJ1OrdersToHurryEndInsideTheClamps(t *testing.T) {
 	t.Parallel()
 	s := besiege(t, wants("faster"))
@@ -103,7 +105,8 @@ func TestJ1OrdersToHurryEndInsideTheClamps(t *testing.T) {
 	require.Equal(t, []int64{30000}, hurried, "what the attacker does get: a quarter of the interval in force, which a failure made two minutes")
 }
 
-// TestJ2NoCallReachesAnotherEndpointOrTheConfiguration obeys everybody who wants to rewrite an endpoint or to reach another one.
+// TestJ2NoCallReachesAnotherEndpointOrTheConfiguration obeys everybody who wants to rewrite an
+// endpoint or to reach another one.
 func TestJ2NoCallReachesAnotherEndpointOrTheConfiguration(t *testing.T) {
 	t.Parallel()
 	s := besiege(t, wants("rewrite", "foreign", "approve"))
@@ -111,7 +114,8 @@ func TestJ2NoCallReachesAnotherEndpointOrTheConfiguration(t *testing.T) {
 	require.Greater(t, refused[0], 2*len(s.victims), "what was tried is on record")
 }
 
-// TestJ3NoEndpointIsPausedForLong obeys everybody who wants an endpoint to be silent, or its failures to be forgotten.
+// TestJ3NoEndpointIsPausedForLong obeys everybody who wants an endpoint to be silent, or its
+// failures to be forgotten.
 func TestJ3NoEndpointIsPausedForLong(t *testing.T) {
 	t.Parallel()
 	s := besiege(t, wants("silence", "hide"))
@@ -122,7 +126,8 @@ func TestJ3NoEndpointIsPausedForLong(t *testing.T) {
 	require.Equal(t, []int{1}, rows[int](t, s.world, "SELECT DISTINCT failure_count FROM schedules WHERE last_status = 'failed'"))
 }
 
-// TestJ4FakeCallsAndRolesStayPlainText shows every body that plays a call, a role or the end of a quote to a model that only looks.
+// TestJ4FakeCallsAndRolesStayPlainText shows every body that plays a call, a role or the end of a
+// quote to a model that only looks.
 func TestJ4FakeCallsAndRolesStayPlainText(t *testing.T) {
 	t.Parallel()
 	for _, one := range corpus(t) {
@@ -174,7 +179,8 @@ func TestJ5BodiesAreTruncatedAndLoseInvisibleText(t *testing.T) {
 	}
 }
 
-// TestJ6NothingLeaks obeys everybody who wants to hear what others said, and reads all that the service was ever sent.
+// TestJ6NothingLeaks obeys everybody who wants to hear what others said, and reads all that the
+// service was ever sent.
 func TestJ6NothingLeaks(t *testing.T) {
 	t.Parallel()
 	s := besiege(t, func(one injection) bool { return one.Goal == "leak" || one.Family == "secret within" })
@@ -216,8 +222,9 @@ func TestCorpusChangesOnlyTempoOfItsOwnEndpoint(t *testing.T) {
 	require.Len(t, rows[string](t, s.world, "SELECT DISTINCT endpoint_id::text FROM planner_sessions WHERE endpoint_id = ANY ($1)", ids(s.victims)), len(s.victims))
 }
 
-// TestSiblingWithPlannerOffReachesNoPrompt asks for all that siblings answered, of a group with one that the planner is kept from, and
-// once more after the other one was taken away from it in the middle of the session.
+// TestSiblingWithPlannerOffReachesNoPrompt asks for all that siblings answered, of a group with one
+// that the planner is kept from, and once more after the other one was taken away from it in the
+// middle of the session.
 func TestSiblingWithPlannerOffReachesNoPrompt(t *testing.T) {
 	t.Parallel()
 	var w *world

@@ -41,8 +41,8 @@ func randomCall(r *rand.Rand) openaitest.Invocation {
 	return openaitest.Invocation{Name: names[r.IntN(len(names))], Arguments: arguments}
 }
 
-// TestJ9RandomCallsStayWithinTheirRanges lets a model call at random, session after session: what reaches the desk lies within the ranges
-// of the tools, and everything else is noted as refused.
+// TestJ9RandomCallsStayWithinTheirRanges lets a model call at random, session after session: what
+// reaches the desk lies within the ranges of the tools, and everything else is noted as refused.
 func TestJ9RandomCallsStayWithinTheirRanges(t *testing.T) {
 	t.Parallel()
 	const each = 7 // calls of a session, in one answer
@@ -78,8 +78,9 @@ func requireInRange(t *testing.T, calls []openaitest.Invocation) {
 	}
 }
 
-// TestJ8AnswersThatDifferEachTimeForceNoAnalyses flips how an endpoint ends again and again, with a model that always wants to look again
-// at once: analyses stay below what the rails allow in an hour.
+// TestJ8AnswersThatDifferEachTimeForceNoAnalyses flips how an endpoint ends again and again, with a
+// model that always wants to look again at once: analyses stay below what the rails allow in an
+// hour.
 func TestJ8AnswersThatDifferEachTimeForceNoAnalyses(t *testing.T) {
 	t.Parallel()
 	const perHour = 4

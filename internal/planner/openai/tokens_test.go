@@ -14,7 +14,8 @@ import (
 	"rubato/internal/planner/openai/openaitest"
 )
 
-// counted is a text and how many tokens it is, by the encoding of cl100k_base and o200k_base that makes more of it.
+// counted is a text and how many tokens it is, by the encoding of cl100k_base and o200k_base that
+// makes more of it.
 type counted struct {
 	text   string
 	tokens int64

@@ -34,7 +34,8 @@ import (
 // neighbour is what no session of the first tenant may ever see.
 const neighbour = "neighbour-canary"
 
-// world is a real database with endpoints of two tenants, and planners that ask a scripted service about them.
+// world is a real database with endpoints of two tenants, and planners that ask a scripted service
+// about them.
 type world struct {
 	db      *pg.DB
 	pool    *pgxpool.Pool
@@ -193,7 +194,8 @@ func (w *world) await(t *testing.T, sessions int) {
 	})
 }
 
-// fixed returns what no planner may change, as text: all configuration, keys and history, and of schedules what runs and people decide.
+// fixed returns what no planner may change, as text: all configuration, keys and history, and of
+// schedules what runs and people decide.
 func (w *world) fixed(t *testing.T) string {
 	t.Helper()
 	var all []string
@@ -208,7 +210,8 @@ func (w *world) fixed(t *testing.T) string {
 	return strings.Join(all, "\n")
 }
 
-// outside returns what is in the database of endpoints other than those named, hints and schedules included, as text.
+// outside returns what is in the database of endpoints other than those named, hints and schedules
+// included, as text.
 func (w *world) outside(t *testing.T, victims []endpoints.ID) string {
 	t.Helper()
 	var all []string
@@ -230,7 +233,8 @@ func ids(list []endpoints.ID) [][16]byte {
 	return raw
 }
 
-// requireInsideTheRails fails unless everything that is in force for an endpoint lies within its clamps, the rails and their ends.
+// requireInsideTheRails fails unless everything that is in force for an endpoint lies within its
+// clamps, the rails and their ends.
 func (w *world) requireInsideTheRails(t *testing.T) {
 	t.Helper()
 	for what, sql := range map[string]string{

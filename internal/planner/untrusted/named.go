@@ -110,8 +110,8 @@ func redactNamed(text string) string {
 	return b.String()
 }
 
-// value returns the range of the value that belongs to a name with a stem that ends at a position. The
-// range is empty if there is no value, or none to redact.
+// value returns the range of the value that belongs to a name with a stem that ends at a position.
+// The range is empty if there is no value, or none to redact.
 func value(text string, at int, s secretStem) (from, to int) {
 	slashes, quoted, found := assigned(text, at)
 	if !found {

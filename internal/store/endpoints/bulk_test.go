@@ -26,7 +26,7 @@ func doneOf(list []endpoints.Outcome) []endpoints.Done {
 	return done
 }
 
-func TestBulkCreatesWhatASingleRegistrationWould(t *testing.T) {
+func TestBulkCreateEqualsSingleRegistration(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())
@@ -103,7 +103,8 @@ func TestBulkFindsNothingOfAnotherTenant(t *testing.T) {
 	require.Equal(t, "probe", b.Get(t, e.ID).Spec.Name)
 }
 
-// Upserts are carried out as if one after the other: a key that one endpoint lets go of is free for the next, and not before.
+// Upserts are carried out as if one after the other: a key that one endpoint lets go of is free for
+// the next, and not before.
 func TestBulkHandsAKeyOn(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -126,8 +127,8 @@ func TestBulkHandsAKeyOn(t *testing.T) {
 	require.ErrorContains(t, out[0].Err, "another endpoint has this key")
 }
 
-// TestADryRunHandsKeysOn holds a dry run to what becomes of the same upserts: keys that are handed on, taken and let go of, in one batch
-// and over several.
+// TestADryRunHandsKeysOn holds a dry run to what becomes of the same upserts: keys that are handed
+// on, taken and let go of, in one batch and over several.
 func TestADryRunHandsKeysOn(t *testing.T) {
 	t.Parallel()
 	for _, batch := range []int{100, 1} {
@@ -218,7 +219,8 @@ func TestBulkSpreadsFirstRunsOverTheInterval(t *testing.T) {
 	require.Equal(t, phase.Add(10*time.Minute), again[0].Endpoint.State.Due.At, "the phase follows from the key")
 }
 
-// What the store refuses fails alone, also where it is only the database that knows, and what is named twice is done in order.
+// What the store refuses fails alone, also where it is only the database that knows, and what is
+// named twice is done in order.
 func TestBulkFailsAloneAndActsInOrder(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -244,7 +246,8 @@ func TestBulkFailsAloneAndActsInOrder(t *testing.T) {
 	require.Equal(t, int64(3), b.Get(t, out[4].Endpoint.ID).Version)
 }
 
-// Two imports of the same keys, in opposite orders and at the same time, leave one endpoint of each.
+// Two imports of the same keys, in opposite orders and at the same time, leave one endpoint of
+// each.
 func TestBulksOfTheSameKeysMeet(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -281,8 +284,9 @@ func TestBulksOfTheSameKeysMeet(t *testing.T) {
 	require.EqualValues(t, keys, storetest.Query[int64](t, b.Bundle, "SELECT count(*) FROM decisions"))
 }
 
-// TestBulksTakeKeysInOrder stops a batch at the second of the keys that it takes, which a stranger is about to take. The stranger can take the
-// third, for the batch has not; had it, each would wait for the other.
+// TestBulksTakeKeysInOrder stops a batch at the second of the keys that it takes, which a stranger
+// is about to take. The stranger can take the third, for the batch has not; had it, each would wait
+// for the other.
 func TestBulksTakeKeysInOrder(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -334,7 +338,8 @@ func TestOnlyBulkEditsKeepStartsOut(t *testing.T) {
 	require.Equal(t, endpoints.Updated, <-ended)
 }
 
-// TestBulkIsLoggedAsSingleChangesAre registers and edits two endpoints each way: apart from the identities the entries are the same.
+// TestBulkIsLoggedAsSingleChangesAre registers and edits two endpoints each way: apart from the
+// identities the entries are the same.
 func TestBulkIsLoggedAsSingleChangesAre(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -369,8 +374,9 @@ func TestBulkIsLoggedAsSingleChangesAre(t *testing.T) {
 	}
 }
 
-// TestBulkEditRecordsWhatPassed edits endpoints that nobody has run for forty days, on a day that the history is not ready for.
-func TestBulkEditRecordsWhatPassed(t *testing.T) {
+// TestBulkEditRecordsSkippedDueTimes edits endpoints that nobody has run for forty days, on a day
+// that the history is not ready for.
+func TestBulkEditRecordsSkippedDueTimes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())
@@ -390,9 +396,9 @@ func TestBulkEditRecordsWhatPassed(t *testing.T) {
 	require.Equal(t, late.Add(-time.Millisecond), b.Get(t, idle.ID).State.AccountedUntil, "the run at once is accounted for when it ends")
 }
 
-// TestABulkEditForgetsWhatAnotherTargetAskedFor moves endpoints whose target asked to wait to another host, one of them under a run, beside one
-// that stays.
-func TestABulkEditForgetsWhatAnotherTargetAskedFor(t *testing.T) {
+// TestBulkEditDropsRetryAfterOfOldTarget moves endpoints whose target asked to wait to another
+// host, one of them under a run, beside one that stays.
+func TestBulkEditDropsRetryAfterOfOldTarget(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())
@@ -415,8 +421,9 @@ func TestABulkEditForgetsWhatAnotherTargetAskedFor(t *testing.T) {
 	require.Equal(t, wait, b.Get(t, done[2].Endpoint.ID).State.Due.At)
 }
 
-// TestABulkEditWaitsForAFinishInFlight holds the finish of a run just before its commit: an edit that did not wait for it would take the
-// run for live, and leave its plan to a finish that has made it already.
+// TestABulkEditWaitsForAFinishInFlight holds the finish of a run just before its commit: an edit
+// that did not wait for it would take the run for live, and leave its plan to a finish that has
+// made it already.
 func TestABulkEditWaitsForAFinishInFlight(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -441,7 +448,8 @@ func TestABulkEditWaitsForAFinishInFlight(t *testing.T) {
 		"the edit plans, for no finish will")
 }
 
-// TestADryRunNamesUnknownSecrets checks what an import would refuse, each time by the name of the field.
+// TestADryRunNamesUnknownSecrets checks what an import would refuse, each time by the name of the
+// field.
 func TestADryRunNamesUnknownSecrets(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

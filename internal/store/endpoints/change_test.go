@@ -32,8 +32,8 @@ func TestEveryChangeRevokesAWaitingClaim(t *testing.T) {
 	}
 }
 
-// TestAChangeDuringARunOnlyRecordsItself makes every change while a run is live: the run goes on and finishes under its token, and
-// its finish decides by what was written meanwhile.
+// TestAChangeDuringARunOnlyRecordsItself makes every change while a run is live: the run goes on
+// and finishes under its token, and its finish decides by what was written meanwhile.
 func TestAChangeDuringARunOnlyRecordsItself(t *testing.T) {
 	t.Parallel()
 	for name, change := range storetest.Changes {
@@ -130,8 +130,8 @@ func TestNoRunStartsAfterPauseHasReturned(t *testing.T) {
 	t.Logf("%d starts came first, %d pauses", started, refused)
 }
 
-// TestAStartThatWaitedForAFinishIsCheckedAgain lets a second start of one endpoint wait for the finish of the first: the finish
-// raises the token, which the waiting statement cannot see.
+// TestAStartThatWaitedForAFinishIsCheckedAgain lets a second start of one endpoint wait for the
+// finish of the first: the finish raises the token, which the waiting statement cannot see.
 func TestAStartThatWaitedForAFinishIsCheckedAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -210,7 +210,8 @@ func TestOfManyEditsAtOnceNoneIsLost(t *testing.T) {
 	require.Len(t, after.Spec.Name, 1+writers)
 }
 
-// TestARunNowInAnHourThatTheClockRepeatsHasAnIDOfItsOwn sets the database's clock back to the very millisecond of a run.
+// TestARunNowInAnHourThatTheClockRepeatsHasAnIDOfItsOwn sets the database's clock back to the very
+// millisecond of a run.
 func TestARunNowInAnHourThatTheClockRepeatsHasAnIDOfItsOwn(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -228,8 +229,9 @@ func TestARunNowInAnHourThatTheClockRepeatsHasAnIDOfItsOwn(t *testing.T) {
 	require.Equal(t, 4, storetest.Query[int](t, b.Bundle, "SELECT count(DISTINCT id) FROM runs WHERE attempt = 1"))
 }
 
-// TestARunNowBesideAStartAheadIsAnotherRun has somebody ask for a run in the last millisecond before a due time whose run has started ahead of
-// it. Instants of changes are rounded up, so both had one due time, and with it one ID: its record could never be written.
+// TestARunNowBesideAStartAheadIsAnotherRun has somebody ask for a run in the last millisecond
+// before a due time whose run has started ahead of it. Instants of changes are rounded up, so both
+// had one due time, and with it one ID: its record could never be written.
 func TestARunNowBesideAStartAheadIsAnotherRun(t *testing.T) {
 	t.Parallel()
 	b, me := setup(t), storetest.Worker{1}

@@ -8,8 +8,8 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// BenchmarkReadConfig makes the row of an ordinary endpoint ready for use, as a worker does that does not have it in its cache. Its figures
-// stand in docs/performance.md.
+// BenchmarkReadConfig makes the row of an ordinary endpoint ready for use, as a worker does that
+// does not have it in its cache. Its figures stand in docs/performance.md.
 func BenchmarkReadConfig(b *testing.B) {
 	spec := endpoints.Defaults()
 	spec.Name, spec.URL, spec.BaselineInterval = "Shop health", "https://shop.example.com/health", time.Minute

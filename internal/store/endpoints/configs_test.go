@@ -9,8 +9,9 @@ import (
 	"rubato/internal/endpoints"
 )
 
-// TestTheCacheOfConfigurationsStaysSmallAndKeepsWhatIsUsed adds more than it may hold while one endpoint is claimed again and again.
-func TestTheCacheOfConfigurationsStaysSmallAndKeepsWhatIsUsed(t *testing.T) {
+// TestConfigurationCacheEvictsUnused adds more than it may hold while one endpoint is claimed again
+// and again.
+func TestConfigurationCacheEvictsUnused(t *testing.T) {
 	t.Parallel()
 	c := newConfigs(testSlots)
 	used := endpoints.ID{0xff}
@@ -27,8 +28,9 @@ func TestTheCacheOfConfigurationsStaysSmallAndKeepsWhatIsUsed(t *testing.T) {
 	}
 }
 
-// TestTheEndOfARunFindsWhatItsClaimLeft claims endpoints that run once, each of which ends when as many others have been claimed as fit beside it.
-func TestTheEndOfARunFindsWhatItsClaimLeft(t *testing.T) {
+// TestFinishUsesConfigurationCachedByClaim claims endpoints that run once, each of which ends when
+// as many others have been claimed as fit beside it.
+func TestFinishUsesConfigurationCachedByClaim(t *testing.T) {
 	t.Parallel()
 	const between = 3*testSlots - 1
 	c := newConfigs(testSlots)

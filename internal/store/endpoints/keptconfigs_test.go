@@ -14,14 +14,16 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// TestAConfigurationFitsWhatIsCountedForIt adds up what the cache keeps of every endpoint beside its texts.
-func TestAConfigurationFitsWhatIsCountedForIt(t *testing.T) {
+// TestConfigurationSizeIsNotUnderestimated adds up what the cache keeps of every endpoint beside
+// its texts.
+func TestConfigurationSizeIsNotUnderestimated(t *testing.T) {
 	t.Parallel()
 	entry := 2 * (unsafe.Sizeof([16]byte{}) + unsafe.Sizeof(&list.Element{})) // Of a map that is half full.
 	require.LessOrEqual(t, unsafe.Sizeof(Config{})+unsafe.Sizeof(list.Element{})+entry, uintptr(configBytes/2))
 }
 
-// TestAKeptConfigurationGivesItsEndpointBack compares what finishes go by with what the API reads of the same row.
+// TestAKeptConfigurationGivesItsEndpointBack compares what finishes go by with what the API reads
+// of the same row.
 func TestAKeptConfigurationGivesItsEndpointBack(t *testing.T) {
 	t.Parallel()
 	row := plainRow()
@@ -38,8 +40,8 @@ func TestAKeptConfigurationGivesItsEndpointBack(t *testing.T) {
 	require.Equal(t, row.TenantID, kept.Target.TenantID)
 }
 
-// TestConfigurationsShareWhatTheySayAlike reads pairs of rows, as two claims would.
-func TestConfigurationsShareWhatTheySayAlike(t *testing.T) {
+// TestConfigurationsShareEqualParts reads pairs of rows, as two claims would.
+func TestConfigurationsShareEqualParts(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]func(s *endpoints.Spec) string{
 		"method":   func(s *endpoints.Spec) string { return s.Method },

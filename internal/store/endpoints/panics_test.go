@@ -39,7 +39,8 @@ func (b *bundle) underWay(t *testing.T, by storetest.Worker) map[endpoints.ID]ru
 	return ended
 }
 
-// requirePutAside requires that the run is recorded as it ended, and its endpoint paused with the reason.
+// requirePutAside requires that the run is recorded as it ended, and its endpoint paused with the
+// reason.
 func (b *bundle) requirePutAside(t *testing.T, run runs.Run, status runs.Status) {
 	t.Helper()
 	require.Equal(t, status, b.Run(t, run.ID).Outcome.Status)
@@ -48,7 +49,8 @@ func (b *bundle) requirePutAside(t *testing.T, run runs.Run, status runs.Status)
 	require.Equal(t, 1, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM decisions WHERE endpoint_id = $1 AND cause = 'quarantine'", run.EndpointID))
 }
 
-// TestADecisionThatPanicsHurtsNoOtherRunOfItsBatch ends two runs at once; the governor panics over one of them.
+// TestADecisionThatPanicsHurtsNoOtherRunOfItsBatch ends two runs at once; the governor panics over
+// one of them.
 func TestADecisionThatPanicsHurtsNoOtherRunOfItsBatch(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -62,8 +64,9 @@ func TestADecisionThatPanicsHurtsNoOtherRunOfItsBatch(t *testing.T) {
 	require.Empty(t, b.Get(t, sound.ID).State.PauseReason)
 }
 
-// TestARunWhoseRowsPanicIsRecordedAlone ends two runs. The rows of one make the program panic before it decides anything.
-func TestARunWhoseRowsPanicIsRecordedAlone(t *testing.T) {
+// TestRunWithPanickingRowsIsRecordedAlone ends two runs. The rows of one make the program panic
+// before it decides anything.
+func TestRunWithPanickingRowsIsRecordedAlone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	sick, sound := b.Register(t, nil), b.Register(t, nil)
@@ -83,8 +86,8 @@ func TestARunWhoseRowsPanicIsRecordedAlone(t *testing.T) {
 	require.Equal(t, runs.Succeeded, b.Run(t, ended[sound.ID].ID).Outcome.Status)
 }
 
-// TestALostRunWhoseRowsPanicIsSettled leaves such a run to the sweeper.
-func TestALostRunWhoseRowsPanicIsSettled(t *testing.T) {
+// TestLostRunWithPanickingRowsIsSettled leaves such a run to the sweeper.
+func TestLostRunWithPanickingRowsIsSettled(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())

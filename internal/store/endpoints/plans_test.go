@@ -9,7 +9,8 @@ import (
 	"rubato/internal/store/storetest"
 )
 
-// TestListsOfEndpointsReadNoMoreThanTheyReturn holds every filter of a list of endpoints to an index.
+// TestListsOfEndpointsReadNoMoreThanTheyReturn holds every filter of a list of endpoints to an
+// index.
 func TestListsOfEndpointsReadNoMoreThanTheyReturn(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

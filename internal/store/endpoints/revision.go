@@ -47,8 +47,8 @@ func (s *Store) Change(
 }
 
 // ChangeIn carries out a revision inside a larger transaction. Missed due times whose history
-// partition does not exist yet remain in Unrecorded: see [pg.DB.WithPartitions]. The caller calls Returning
-// after the commit.
+// partition does not exist yet remain in Unrecorded: see [pg.DB.WithPartitions]. The caller calls
+// Returning after the commit.
 func (s *Store) ChangeIn(ctx context.Context, tx pg.OpenTx, r *Revision) error {
 	if err := pg.Pipeline(ctx, tx, s.lock(ctx, r)...); err != nil {
 		return fmt.Errorf("locking the schedule of endpoint %s: %w", r.ID, err)

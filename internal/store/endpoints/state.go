@@ -18,8 +18,8 @@ import (
 	"rubato/internal/store/pg"
 )
 
-// States reads and writes the states of endpoints: configurations, schedules, hints and one-off items. It
-// caches the configurations in use, so the stores of one process share one.
+// States reads and writes the states of endpoints: configurations, schedules, hints and one-off
+// items. It caches the configurations in use, so the stores of one process share one.
 type States struct {
 	*pg.DB
 

@@ -26,7 +26,7 @@ func (b *bundle) days(t *testing.T, table string) []string {
 	return list
 }
 
-func TestRetentionDropsWholeDaysAndOnlyThose(t *testing.T) {
+func TestRetentionDropsOnlyWholeDays(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	day := func(n int) time.Time { return storetest.Noon().AddDate(0, 0, n) }
@@ -55,9 +55,9 @@ func TestRetentionDropsWholeDaysAndOnlyThose(t *testing.T) {
 	require.Equal(t, name(4), b.days(t, "runs")[len(b.days(t, "runs"))-1], "and days ahead are made ready")
 }
 
-// TestADropThatHasToWaitHoldsNobodyUp has somebody read the history for long, as a backup does, when a day is to be dropped: who records
-// runs would wait behind the drop.
-func TestADropThatHasToWaitHoldsNobodyUp(t *testing.T) {
+// TestWaitingDropBlocksNoStatement has somebody read the history for long, as a backup does, when a
+// day is to be dropped: who records runs would wait behind the drop.
+func TestWaitingDropBlocksNoStatement(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.At(storetest.Noon())
@@ -87,7 +87,7 @@ func TestADropThatHasToWaitHoldsNobodyUp(t *testing.T) {
 	require.NotContains(t, b.days(t, "runs"), storetest.Noon().AddDate(0, 0, -3).Format("20060102"))
 }
 
-func TestRetentionKeepsWhatIsYoung(t *testing.T) {
+func TestRetentionKeepsYoungRows(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())
@@ -125,8 +125,8 @@ func TestWorkersAreForgottenWhenNothingRefersToThem(t *testing.T) {
 	require.Equal(t, 2, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM workers"), "one has a live run, and one spoke within a day")
 }
 
-// TestTheLedgerIsKeptAsLongAsRuns has changes of which a planner makes many: what explained runs that are gone goes too, and what is in force
-// stays however old it is.
+// TestTheLedgerIsKeptAsLongAsRuns has changes of which a planner makes many: what explained runs
+// that are gone goes too, and what is in force stays however old it is.
 func TestTheLedgerIsKeptAsLongAsRuns(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -179,7 +179,8 @@ func TestTheHistoryTakesNoTableOfAnotherName(t *testing.T) {
 	require.ErrorContains(t, err, "no table of history")
 }
 
-// An entry of the log goes when its time is over, however many have gone with it, and nothing else can remove one.
+// An entry of the log goes when its time is over, however many have gone with it, and nothing else
+// can remove one.
 func TestTheAuditLogIsKeptForItsTime(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -20,8 +20,8 @@ func TestAReasonOfASkipIsAReasonOfARun(t *testing.T) {
 	}
 }
 
-// TestAFinishRecordsWhatPassedUnderItsRun lets a run take three and a half minutes.
-func TestAFinishRecordsWhatPassedUnderItsRun(t *testing.T) {
+// TestFinishRecordsOverlappedDueTimes lets a run take three and a half minutes.
+func TestFinishRecordsOverlappedDueTimes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())
@@ -47,8 +47,8 @@ func TestAFinishRecordsWhatPassedUnderItsRun(t *testing.T) {
 	require.Equal(t, b.Get(t, e.ID).State.Due.At, last.Due.At, "a record decides nothing")
 }
 
-// TestAChangeRecordsWhatPassed pauses, resumes, edits and archives.
-func TestAChangeRecordsWhatPassed(t *testing.T) {
+// TestChangeRecordsSkippedDueTimes pauses, resumes, edits and archives.
+func TestChangeRecordsSkippedDueTimes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())
@@ -82,8 +82,8 @@ func TestAChangeRecordsWhatPassed(t *testing.T) {
 	require.Len(t, b.Skips(t, e.ID), 3, "an archived endpoint has no due times")
 }
 
-// TestASettlementRecordsWhatPassed loses a run with its worker.
-func TestASettlementRecordsWhatPassed(t *testing.T) {
+// TestSettlementRecordsSkippedDueTimes loses a run with its worker.
+func TestSettlementRecordsSkippedDueTimes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())
@@ -96,7 +96,8 @@ func TestASettlementRecordsWhatPassed(t *testing.T) {
 	}, b.Skips(t, e.ID)))
 }
 
-// TestARecordMakesItsDay resumes an endpoint whose last due time lies on a day that the history is not ready for.
+// TestARecordMakesItsDay resumes an endpoint whose last due time lies on a day that the history is
+// not ready for.
 func TestARecordMakesItsDay(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -121,7 +122,8 @@ func TestARecordMakesItsDay(t *testing.T) {
 	require.Equal(t, end, b.Skips(t, e.ID)[0].Skipped.To)
 }
 
-// TestRowsOfAnEarlierReleaseAreAccountedForFromTheLastRun has a schedule that a program of before has written.
+// TestRowsOfAnEarlierReleaseAreAccountedForFromTheLastRun has a schedule that a program of before
+// has written.
 func TestRowsOfAnEarlierReleaseAreAccountedForFromTheLastRun(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

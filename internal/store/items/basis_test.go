@@ -14,7 +14,8 @@ import (
 	"rubato/internal/waittest"
 )
 
-// TestAStartIsAHotUpdate starts a batch: every update stays on the page of its claim and adds no index entry.
+// TestAStartIsAHotUpdate starts a batch: every update stays on the page of its claim and adds no
+// index entry.
 func TestAStartIsAHotUpdate(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -46,7 +47,8 @@ func TestAStartIsAHotUpdate(t *testing.T) {
 	require.EqualValues(t, batch, hotAfter-hotBefore, "a start that is not HOT writes three index entries")
 }
 
-// TestALateStartExtendsItsLock starts claims one and three seconds after their due time. A lock outlives its run by 3 s at least.
+// TestALateStartExtendsItsLock starts claims one and three seconds after their due time. A lock
+// outlives its run by 3 s at least.
 func TestALateStartExtendsItsLock(t *testing.T) {
 	t.Parallel()
 	for late, want := range map[time.Duration]time.Duration{time.Second: 14 * time.Second, 3 * time.Second: 15 * time.Second} {
@@ -65,8 +67,8 @@ func TestALateStartExtendsItsLock(t *testing.T) {
 	}
 }
 
-// TestAFinishHoldsByItsBasisUntilTheRowIsChanged makes every change that there is during a run. The finish notices each by compare-and-set,
-// and the locked finish after it takes the change in.
+// TestAFinishHoldsByItsBasisUntilTheRowIsChanged makes every change that there is during a run. The
+// finish notices each by compare-and-set, and the locked finish after it takes the change in.
 func TestAFinishHoldsByItsBasisUntilTheRowIsChanged(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -45,7 +45,8 @@ func (b *bundle) story(t *testing.T, id runs.ID) []runs.Event {
 	return story
 }
 
-// TestACancelIsForTheHolderAlone asks twice for the end of a run: the first request stays, and only the run's worker hears of it.
+// TestACancelIsForTheHolderAlone asks twice for the end of a run: the first request stays, and only
+// the run's worker hears of it.
 func TestACancelIsForTheHolderAlone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -97,7 +98,8 @@ func TestACancelIsForTheHolderAlone(t *testing.T) {
 	require.Equal(t, 2, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM live_runs"), "a request ends nothing by itself")
 }
 
-// TestACanceledRunEndsLikeAnyOther follows a request to the end: the failure count stays, nothing is tried again, and the endpoint goes on.
+// TestACanceledRunEndsLikeAnyOther follows a request to the end: the failure count stays, nothing
+// is tried again, and the endpoint goes on.
 func TestACanceledRunEndsLikeAnyOther(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -162,8 +164,9 @@ func TestOnlyALiveRunOfTheTenantCanBeCanceled(t *testing.T) {
 	require.Zero(t, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM run_events"))
 }
 
-// TestACancelAgainstAFinishHasOneEnd lets both come at once, again and again. Either the cancel comes first, and is in the story, or the
-// finish, and the cancel is refused; there is one end each time.
+// TestACancelAgainstAFinishHasOneEnd lets both come at once, again and again. Either the cancel
+// comes first, and is in the story, or the finish, and the cancel is refused; there is one end each
+// time.
 func TestACancelAgainstAFinishHasOneEnd(t *testing.T) {
 	t.Parallel()
 	const rounds = 250
@@ -244,8 +247,8 @@ func TestARunThatWasToBeCanceledIsLostWithItsWorker(t *testing.T) {
 	require.Empty(t, cmp.Diff(want, b.story(t, s.RunID)))
 }
 
-// TestASettlementSaysWhatSpokeForIt has each sign that a worker is gone.
-func TestASettlementSaysWhatSpokeForIt(t *testing.T) {
+// TestSettlementRecordsItsSignal has each sign that a worker is gone.
+func TestSettlementRecordsItsSignal(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		state   dispatch.State
@@ -285,8 +288,8 @@ func TestASettlementSaysWhatSpokeForIt(t *testing.T) {
 	}
 }
 
-// TestARepeatedFinishBringsBackWhatTheFirstHadKept loses the answer of a finish that kept the next claim.
-func TestARepeatedFinishBringsBackWhatTheFirstHadKept(t *testing.T) {
+// TestRepeatedFinishReturnsKeptClaim loses the answer of a finish that kept the next claim.
+func TestRepeatedFinishReturnsKeptClaim(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())
@@ -322,8 +325,8 @@ func TestARepeatedFinishBringsBackWhatTheFirstHadKept(t *testing.T) {
 	require.Empty(t, b.Finish(t, me, 0, run).Kept, "what has started is not handed out again")
 }
 
-// TestAKeptClaimThatWasTakenSinceIsNotHandedBack lets a worker claim what a lost answer told of: another one, or the same, which then
-// holds it under a newer token already.
+// TestAKeptClaimThatWasTakenSinceIsNotHandedBack lets a worker claim what a lost answer told of:
+// another one, or the same, which then holds it under a newer token already.
 func TestAKeptClaimThatWasTakenSinceIsNotHandedBack(t *testing.T) {
 	t.Parallel()
 	me := storetest.Worker{1}

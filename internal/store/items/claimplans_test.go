@@ -11,10 +11,10 @@ import (
 	"rubato/internal/store/storetest"
 )
 
-// TestTheClaimWalksTheDueIndexWhateverTheStatisticsSay looks at the plan of a claim under what the planner may believe of the tables:
-// nothing, that they are empty, and that they are as large as they get. It reckons with as many rows a page as the statistics say, so a
-// million of them need not be there.
-func TestTheClaimWalksTheDueIndexWhateverTheStatisticsSay(t *testing.T) {
+// TestClaimUsesDueIndexDespiteBadStatistics looks at the plan of a claim under what the planner may
+// believe of the tables: nothing, that they are empty, and that they are as large as they get. It
+// reckons with as many rows a page as the statistics say, so a million of them need not be there.
+func TestClaimUsesDueIndexDespiteBadStatistics(t *testing.T) {
 	t.Parallel()
 	// The sizes of an installation, as the catalog has them: rows of schedules and of its indexes.
 	const sizes = `UPDATE pg_class SET relpages = greatest(1, pg_relation_size(oid) / 8192), reltuples = CASE WHEN relname = 'schedules_held' THEN 1000 ELSE %d END

@@ -1,5 +1,5 @@
-// Package items stores a due time on its way from claim to record: claims, starts, finishes, and the
-// sweeper that settles runs of dead workers. The claim token fences every transition.
+// Package items stores a due time on its way from claim to record: claims, starts, finishes, and
+// the sweeper that settles runs of dead workers. The claim token fences every transition.
 package items
 
 import (

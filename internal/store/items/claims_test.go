@@ -42,8 +42,8 @@ func TestAClaimTakesTheOldestDueWithinTheHorizon(t *testing.T) {
 	require.Empty(t, b.ClaimUpTo(t, storetest.Worker{2}, 0, time.Hour))
 }
 
-// TestAClaimNeverTakesMoreThanItsLimit forbids the planner everything but nested loops, under which a limit inside IN (...) is
-// evaluated again for every row.
+// TestAClaimNeverTakesMoreThanItsLimit forbids the planner everything but nested loops, under which
+// a limit inside IN (...) is evaluated again for every row.
 func TestAClaimNeverTakesMoreThanItsLimit(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -120,9 +120,9 @@ func TestAReleasedClaimIsClaimableAtOnceAtItsOwnTime(t *testing.T) {
 	require.Empty(t, b.Start(t, storetest.Worker{1}, c))
 }
 
-// TestAClaimFromAnInstantLeavesOutWhatIsBefore has an endpoint given back behind the instant from which on another worker claims: the claim
-// after it, which begins at the bottom, finds it.
-func TestAClaimFromAnInstantLeavesOutWhatIsBefore(t *testing.T) {
+// TestClaimFromInstantOmitsEarlierRows has an endpoint given back behind the instant from which on
+// another worker claims: the claim after it, which begins at the bottom, finds it.
+func TestClaimFromInstantOmitsEarlierRows(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())
@@ -144,7 +144,7 @@ func TestAClaimFromAnInstantLeavesOutWhatIsBefore(t *testing.T) {
 	require.EqualValues(t, old.ID, list[0].EndpointID)
 }
 
-func TestAnEmptyClaimTellsTheTime(t *testing.T) {
+func TestEmptyClaimReturnsDatabaseTime(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())
@@ -153,8 +153,9 @@ func TestAnEmptyClaimTellsTheTime(t *testing.T) {
 	require.Equal(t, now, told)
 }
 
-// TestAClaimThatIsCarriedOutTooLateTakesNothing has a database that stood still between a claim and what it does with it: nobody would learn
-// of what it takes then, and nobody else could take it for as long as a lock.
+// TestAClaimThatIsCarriedOutTooLateTakesNothing has a database that stood still between a claim and
+// what it does with it: nobody would learn of what it takes then, and nobody else could take it for
+// as long as a lock.
 func TestAClaimThatIsCarriedOutTooLateTakesNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -180,7 +181,8 @@ func TestAClaimThatIsCarriedOutTooLateTakesNothing(t *testing.T) {
 	require.Len(t, list, 1)
 }
 
-// TestWorkersNeverShareAClaim lets many claim from one herd at once: each endpoint comes to exactly one of them.
+// TestWorkersNeverShareAClaim lets many claim from one herd at once: each endpoint comes to exactly
+// one of them.
 func TestWorkersNeverShareAClaim(t *testing.T) {
 	t.Parallel()
 	const herd, workers, batch = 2000, 6, 37
@@ -226,8 +228,8 @@ func TestWorkersNeverShareAClaim(t *testing.T) {
 	require.Equal(t, 1, storetest.Query[int](t, b.Bundle, "SELECT max(claim_token)::int FROM schedules"))
 }
 
-// TestTheClaimWalksTheDueIndex looks at the plan of the statement that is shipped, on a table of real size and on an empty one: a plan that
-// was made while there was nothing to claim stays.
+// TestTheClaimWalksTheDueIndex looks at the plan of the statement that is shipped, on a table of
+// real size and on an empty one: a plan that was made while there was nothing to claim stays.
 func TestTheClaimWalksTheDueIndex(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

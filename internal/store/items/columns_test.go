@@ -11,7 +11,8 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// TestColumnsForgetTheirBatch looks at all memory that columns have: nothing of a batch is in it once it is over.
+// TestColumnsForgetTheirBatch looks at all memory that columns have: nothing of a batch is in it
+// once it is over.
 func TestColumnsForgetTheirBatch(t *testing.T) {
 	t.Parallel()
 	c := takeColumns(2)

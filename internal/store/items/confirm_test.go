@@ -13,8 +13,8 @@ import (
 	"rubato/internal/store/storetest"
 )
 
-// TestALiveRunIsConfirmedToItsHolder asks whether a run may still be sent, after each thing that speaks against it and after each that does
-// not.
+// TestALiveRunIsConfirmedToItsHolder asks whether a run may still be sent, after each thing that
+// speaks against it and after each that does not.
 func TestALiveRunIsConfirmedToItsHolder(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -10,7 +10,8 @@ import (
 	"rubato/internal/dispatch"
 )
 
-// FinishByBasis finishes runs by what their starts read, and reports whether that still holds; where it does not, nothing is written.
+// FinishByBasis finishes runs by what their starts read, and reports whether that still holds;
+// where it does not, nothing is written.
 func (s *Executions) FinishByBasis(ctx context.Context, f dispatch.Finish) (done dispatch.Finished, holds bool, err error) {
 	sorted, known := inOrder(f)
 	if !known {

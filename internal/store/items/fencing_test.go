@@ -13,8 +13,8 @@ import (
 	"rubato/internal/store/storetest"
 )
 
-// TestAStaleTokenChangesNothing lets a first worker fall behind at each step of a run, and a second one take over: whatever the first
-// one still says has no effect.
+// TestAStaleTokenChangesNothing lets a first worker fall behind at each step of a run, and a second
+// one take over: whatever the first one still says has no effect.
 func TestAStaleTokenChangesNothing(t *testing.T) {
 	t.Parallel()
 	first, second := storetest.Worker{1}, storetest.Worker{2}
@@ -101,7 +101,8 @@ func TestAStaleTokenChangesNothing(t *testing.T) {
 	})
 }
 
-// TestALateAnswerIsAnEventAndNothingElse settles a run as lost, lets the endpoint run again, and then hears from the first worker.
+// TestALateAnswerIsAnEventAndNothingElse settles a run as lost, lets the endpoint run again, and
+// then hears from the first worker.
 func TestALateAnswerIsAnEventAndNothingElse(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -56,7 +56,8 @@ func TestABatchOfFinishesIsOneTransaction(t *testing.T) {
 	require.Equal(t, size, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM schedules WHERE claimed_by IS NULL AND claim_token = 2 AND last_status = 'succeeded'"))
 }
 
-// TestAKeptClaimStaysWithItsHolder runs an endpoint that is due every second: the finish hands the next claim back.
+// TestAKeptClaimStaysWithItsHolder runs an endpoint that is due every second: the finish hands the
+// next claim back.
 func TestAKeptClaimStaysWithItsHolder(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -106,7 +107,8 @@ func TestAKeptClaimIsRevokedByAChange(t *testing.T) {
 	require.Empty(t, b.Start(t, storetest.Worker{1}, kept...))
 }
 
-// TestAnOneShotIsConsumedByTheRunItAskedFor follows a one-shot through the run that it brought forward.
+// TestAnOneShotIsConsumedByTheRunItAskedFor follows a one-shot through the run that it brought
+// forward.
 func TestAnOneShotIsConsumedByTheRunItAskedFor(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -126,8 +128,8 @@ func TestAnOneShotIsConsumedByTheRunItAskedFor(t *testing.T) {
 	require.Equal(t, governor.SourceAIInterval, after.Due.Source)
 }
 
-// TestWhatATargetSendsIsStoredWhateverItIs records answers that a text column does not take as they are.
-func TestWhatATargetSendsIsStoredWhateverItIs(t *testing.T) {
+// TestEveryResponseIsStorable records answers that a text column does not take as they are.
+func TestEveryResponseIsStorable(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.Register(t, nil)
@@ -173,7 +175,8 @@ func TestAFinishedRunIsReadAsItWasWritten(t *testing.T) {
 	require.Empty(t, cmp.Diff(want, stored))
 }
 
-// TestAMissingDayOfHistoryIsMadeOnDemand finishes a run whose due time lies on a day without a partition.
+// TestAMissingDayOfHistoryIsMadeOnDemand finishes a run whose due time lies on a day without a
+// partition.
 func TestAMissingDayOfHistoryIsMadeOnDemand(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -242,8 +245,9 @@ func TestAnIDSortsLikeItsUUIDInTheDatabase(t *testing.T) {
 	require.True(t, ordered)
 }
 
-// An interval that failures stretched is told as such: by the run, and as the decision in force. A plain one keeps no steps.
-func TestBackoffIsTold(t *testing.T) {
+// An interval that failures stretched is told as such: by the run, and as the decision in force. A
+// plain one keeps no steps.
+func TestBackoffIsNotified(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.At(storetest.Noon())
@@ -264,8 +268,8 @@ func TestBackoffIsTold(t *testing.T) {
 	require.True(t, last.Decision.Steps[0].At.Equal(last.Due.At))
 }
 
-// TestNoInstantOfARunLiesBeyondTheDatabasesClock has workers whose monotonic clocks are slewed: one reports a start and an end that are yet
-// to come, one an end before the start.
+// TestNoInstantOfARunLiesBeyondTheDatabasesClock has workers whose monotonic clocks are slewed: one
+// reports a start and an end that are yet to come, one an end before the start.
 func TestNoInstantOfARunLiesBeyondTheDatabasesClock(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

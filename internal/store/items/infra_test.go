@@ -27,7 +27,8 @@ func cut(by storetest.Worker, c claims.Claim, s dispatch.Started) runs.Run {
 	return run
 }
 
-// TestALostRunIsTriedAgainUnderItsBudget loses every run of a due time: by the sweep, by finishes, and by one that keeps the next claim.
+// TestALostRunIsTriedAgainUnderItsBudget loses every run of a due time: by the sweep, by finishes,
+// and by one that keeps the next claim.
 func TestALostRunIsTriedAgainUnderItsBudget(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -85,7 +86,8 @@ func TestALostRunIsTriedAgainUnderItsBudget(t *testing.T) {
 	require.Contains(t, string(b.Run(t, ids[2]).Decision.Steps), "infrastructure attempt 3 of 3 after shutdown")
 }
 
-// TestAChangeKeepsTheInfrastructureAttempt edits an endpoint whose lost run waits to be tried again, alone and in bulk.
+// TestAChangeKeepsTheInfrastructureAttempt edits an endpoint whose lost run waits to be tried
+// again, alone and in bulk.
 func TestAChangeKeepsTheInfrastructureAttempt(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -102,8 +104,8 @@ func TestAChangeKeepsTheInfrastructureAttempt(t *testing.T) {
 	require.True(t, waiting.At.After(now))
 }
 
-// TestALossTellsNothingOfPromptness has an infrastructure attempt start long after its due time.
-func TestALossTellsNothingOfPromptness(t *testing.T) {
+// TestLostRunDoesNotCountAsPrompt has an infrastructure attempt start long after its due time.
+func TestLostRunDoesNotCountAsPrompt(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.At(storetest.Noon())

@@ -11,13 +11,15 @@ import (
 	"rubato/internal/template"
 )
 
-// TestAStartKnowsOfTheRunBeforeWhereItAsks: of its own endpoint's newest run, whatever the other one's did, and nothing unasked.
+// TestAStartKnowsOfTheRunBeforeWhereItAsks: of its own endpoint's newest run, whatever the other
+// one's did, and nothing unasked.
 func TestAStartKnowsOfTheRunBeforeWhereItAsks(t *testing.T) {
 	t.Parallel()
 	b, me := setup(t), storetest.Worker{1}
 	asks, other := b.Register(t, nil), b.Register(t, nil)
 	now := b.At(storetest.Noon())
-	// round starts both and finishes them: the one that asks with a failure, the other one with a success.
+	// round starts both and finishes them: the one that asks with a failure, the other one with a
+	// success.
 	round := func() map[[16]byte]dispatch.Started {
 		list := b.Claim(t, me, storetest.Horizon)
 		require.Len(t, list, 2)

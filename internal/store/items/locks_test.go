@@ -17,7 +17,8 @@ import (
 	"rubato/internal/waittest"
 )
 
-// TestAStartNeedsItsTimeByTheDatabasesClock sets the database's clock back between a claim and its start.
+// TestAStartNeedsItsTimeByTheDatabasesClock sets the database's clock back between a claim and its
+// start.
 func TestAStartNeedsItsTimeByTheDatabasesClock(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -31,7 +32,8 @@ func TestAStartNeedsItsTimeByTheDatabasesClock(t *testing.T) {
 	require.Equal(t, now, b.Run(t, runs.NewID(c.Slot, e.ID, 1, 0)).ScheduledFor)
 }
 
-// TestAReleaseWaitsForAStartInFlight holds a start just before its commit: the release must not free what is coming to life.
+// TestAReleaseWaitsForAStartInFlight holds a start just before its commit: the release must not
+// free what is coming to life.
 func TestAReleaseWaitsForAStartInFlight(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -55,7 +57,8 @@ func TestAReleaseWaitsForAStartInFlight(t *testing.T) {
 	require.Equal(t, c.Token, storetest.Query[int64](t, b.Bundle, "SELECT claim_token FROM schedules"))
 }
 
-// TestAReleaseMayKeepAnEndpointFromBeingClaimedForAWhile gives a claim back with a rest. What it stands for does not move.
+// TestAReleaseMayKeepAnEndpointFromBeingClaimedForAWhile gives a claim back with a rest. What it
+// stands for does not move.
 func TestAReleaseMayKeepAnEndpointFromBeingClaimedForAWhile(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -74,8 +77,9 @@ func TestAReleaseMayKeepAnEndpointFromBeingClaimedForAWhile(t *testing.T) {
 	require.Equal(t, c.PlannedAt, again[0].PlannedAt)
 }
 
-// TestARevokedClaimKeepsNobodyFromTheNewPlan gives a claim back with a rest after somebody has asked for a run now.
-func TestARevokedClaimKeepsNobodyFromTheNewPlan(t *testing.T) {
+// TestRevokedClaimFreesNewDueTime gives a claim back with a rest after somebody has asked for a run
+// now.
+func TestRevokedClaimFreesNewDueTime(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())
@@ -92,7 +96,8 @@ func TestARevokedClaimKeepsNobodyFromTheNewPlan(t *testing.T) {
 	require.Equal(t, queued.Slot, list[0].Slot)
 }
 
-// TestADelayedStartOfAReleasedClaimDoesNotStart is a start that the network held back until its worker had given up.
+// TestADelayedStartOfAReleasedClaimDoesNotStart is a start that the network held back until its
+// worker had given up.
 func TestADelayedStartOfAReleasedClaimDoesNotStart(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -126,7 +131,7 @@ func TestAWorkerFindsItsOwnStartsOnly(t *testing.T) {
 	require.Empty(t, found)
 }
 
-func TestAClaimTellsThatTheLockBeforeItWasOver(t *testing.T) {
+func TestClaimReportsExpiredLock(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.Register(t, nil)
@@ -136,7 +141,8 @@ func TestAClaimTellsThatTheLockBeforeItWasOver(t *testing.T) {
 	require.True(t, b.ClaimOne(t, storetest.Worker{2}).Expired)
 }
 
-// TestLocksOfAClockThatWasAheadAreBroughtBack grants locks, sets the clock back by an hour, and lets the sweeper look.
+// TestLocksOfAClockThatWasAheadAreBroughtBack grants locks, sets the clock back by an hour, and
+// lets the sweeper look.
 func TestLocksOfAClockThatWasAheadAreBroughtBack(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -179,7 +185,8 @@ func TestLocksOfAClockThatWasAheadAreBroughtBack(t *testing.T) {
 	require.Len(t, b.Claim(t, storetest.Worker{2}, storetest.Horizon), 1, "and others can take the endpoint a lock later")
 }
 
-// TestATakeOverFollowsAClockThatWasAhead lets a worker be freed, the clock go back, and the worker come back and die again.
+// TestATakeOverFollowsAClockThatWasAhead lets a worker be freed, the clock go back, and the worker
+// come back and die again.
 func TestATakeOverFollowsAClockThatWasAhead(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -224,8 +231,8 @@ func TestAStuckClaimIsFreed(t *testing.T) {
 	require.Equal(t, now, storetest.Query[time.Time](t, b.Bundle, "SELECT due_at FROM schedules WHERE claimed_by IS NULL").UTC())
 }
 
-// TestSignsOfLifeWaitForNobody takes every ordinary connection with statements that stand still.
-func TestSignsOfLifeWaitForNobody(t *testing.T) {
+// TestHeartbeatsWaitForNoRowLock takes every ordinary connection with statements that stand still.
+func TestHeartbeatsWaitForNoRowLock(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.Register(t, nil)
@@ -259,7 +266,8 @@ func TestSignsOfLifeWaitForNobody(t *testing.T) {
 	}
 }
 
-// TestAVersionThatWasRaisedAloneKeepsNoRunFromItsEnd raises the version of an endpoint by hand while it runs.
+// TestAVersionThatWasRaisedAloneKeepsNoRunFromItsEnd raises the version of an endpoint by hand
+// while it runs.
 func TestAVersionThatWasRaisedAloneKeepsNoRunFromItsEnd(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -286,8 +294,9 @@ func TestAVersionThatWasRaisedAloneKeepsNoRunFromItsEnd(t *testing.T) {
 	require.Len(t, fresh.Start(t, storetest.Worker{1}, again), 1)
 }
 
-// TestSweepsWalkTheDueIndex looks at the plans of the statements that are shipped, on a table of real size and by the database's own
-// clock: one that is read anew for every row would make the index useless.
+// TestSweepsWalkTheDueIndex looks at the plans of the statements that are shipped, on a table of
+// real size and by the database's own clock: one that is read anew for every row would make the
+// index useless.
 func TestSweepsWalkTheDueIndex(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -313,8 +322,8 @@ func TestSweepsWalkTheDueIndex(t *testing.T) {
 	}
 }
 
-// TestARuleThatEndsLocksEpisodesAsFinishesDo holds the first of two episodes, as a finish does that is about to close both. Every other order
-// but that of their IDs says that the second goes first.
+// TestARuleThatEndsLocksEpisodesAsFinishesDo holds the first of two episodes, as a finish does that
+// is about to close both. Every other order but that of their IDs says that the second goes first.
 func TestARuleThatEndsLocksEpisodesAsFinishesDo(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -13,9 +13,10 @@ import (
 	"rubato/internal/zombie"
 )
 
-// TestARunOfHalfAnHourIsNobodyElses steps through the longest execution that there is, a heartbeat every 20 s, with everybody else after
-// it all the time: workers that claim, and a sweeper that believes in everything.
-func TestARunOfHalfAnHourIsNobodyElses(t *testing.T) {
+// TestHalfHourRunIsNeverTakenOver steps through the longest execution that there is, a heartbeat
+// every 20 s, with everybody else after it all the time: workers that claim, and a sweeper that
+// believes in everything.
+func TestHalfHourRunIsNeverTakenOver(t *testing.T) {
 	t.Parallel()
 	const long = 30 * time.Minute
 	b := setup(t)

@@ -16,7 +16,8 @@ import (
 // illegal is the SQLSTATE of a move that a trigger refuses.
 const illegal = "23000"
 
-// stand returns the columns of a schedule in a state, held by one worker or another, with one run or another.
+// stand returns the columns of a schedule in a state, held by one worker or another, with one run
+// or another.
 func stand(s runs.State, token int, newOwner, newRun bool) string {
 	owner, run := "'00000000-0000-0000-0000-000000000001'", "'00000000-0000-0000-0000-00000000000a'"
 	if newOwner {
@@ -37,7 +38,8 @@ func stand(s runs.State, token int, newOwner, newRun bool) string {
 
 const standing = "(claim_token, claimed_by, claimed_at, run_id, started_at, deadline_at, archived)"
 
-// changesOf returns every change from one state to another: each way of the token, the holder and the run.
+// changesOf returns every change from one state to another: each way of the token, the holder and
+// the run.
 func changesOf(from, to runs.State) (list []runs.TransitionAttempt) {
 	rises, owners, flights := []int{-1, 0, 1}, []bool{false, true}, []bool{false, true}
 	if from == runs.Gone || to == runs.Gone {
@@ -59,7 +61,8 @@ func changesOf(from, to runs.State) (list []runs.TransitionAttempt) {
 	return list
 }
 
-// TestPostgresAllowsTheLegalMovesAlone tries every change of state on a row, and compares what the database says with the table in Go.
+// TestPostgresAllowsTheLegalMovesAlone tries every change of state on a row, and compares what the
+// database says with the table in Go.
 func TestPostgresAllowsTheLegalMovesAlone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -108,7 +111,8 @@ func (b *bundle) try(t *testing.T, c runs.TransitionAttempt) error {
 	return err
 }
 
-// TestARunOfTheHistoryNeverChanges tries to move a run from each status to each, and to remove it. It goes with its day.
+// TestARunOfTheHistoryNeverChanges tries to move a run from each status to each, and to remove it.
+// It goes with its day.
 func TestARunOfTheHistoryNeverChanges(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -36,7 +36,8 @@ func (b *bundle) waiting(t *testing.T) int {
 	return storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM one_off_items")
 }
 
-// TestEachOneOffRunSendsItsOwnRequest queues two with requests of their own and one without, and runs them.
+// TestEachOneOffRunSendsItsOwnRequest queues two with requests of their own and one without, and
+// runs them.
 func TestEachOneOffRunSendsItsOwnRequest(t *testing.T) {
 	t.Parallel()
 	b, me := setup(t), storetest.Worker{1}
@@ -69,7 +70,8 @@ func TestEachOneOffRunSendsItsOwnRequest(t *testing.T) {
 	require.Equal(t, 3, storetest.Query[int](t, b.Bundle, "SELECT count(DISTINCT id) FROM runs WHERE source = 'manual' AND status = 'succeeded'"))
 }
 
-// TestAOneOffRunCanBeReadWhileItWaits follows one by its ID and in lists: before its start, in flight, and between two attempts.
+// TestAOneOffRunCanBeReadWhileItWaits follows one by its ID and in lists: before its start, in
+// flight, and between two attempts.
 func TestAOneOffRunCanBeReadWhileItWaits(t *testing.T) {
 	t.Parallel()
 	b, me := setup(t), storetest.Worker{1}
@@ -222,7 +224,8 @@ func TestAnUnknownSecretInAOneOffRequestIsNamed(t *testing.T) {
 	require.Zero(t, b.waiting(t))
 }
 
-// TestAScheduleWithoutItsOneOffItemGoesOn deletes the item past the program: the claim must not come back for ever.
+// TestAScheduleWithoutItsOneOffItemGoesOn deletes the item past the program: the claim must not
+// come back for ever.
 func TestAScheduleWithoutItsOneOffItemGoesOn(t *testing.T) {
 	t.Parallel()
 	b, me := setup(t), storetest.Worker{1}

@@ -16,9 +16,10 @@ import (
 	"rubato/internal/store/storetest"
 )
 
-// TestPlansOfTheHotPathReadByKey looks at the plans of what a worker does for every run. They are made once and stay, so they must be as
-// good when they are made for empty tables as when thousands of endpoints are claimed and a thousand runs are live, which the planner has
-// not seen: its statistics are from when the tables were empty, or there are none.
+// TestPlansOfTheHotPathReadByKey looks at the plans of what a worker does for every run. They are
+// made once and stay, so they must be as good when they are made for empty tables as when thousands
+// of endpoints are claimed and a thousand runs are live, which the planner has not seen: its
+// statistics are from when the tables were empty, or there are none.
 func TestPlansOfTheHotPathReadByKey(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]string{"NeverAnalyzed": "SELECT 1", "AnalyzedWhenEmpty": "ANALYZE"} {
@@ -43,8 +44,8 @@ func TestPlansOfTheHotPathReadByKey(t *testing.T) {
 	}
 }
 
-// TestPlansOfAChangeReadByKey looks at the plans of what people wait for. They are kept too, and made for empty tables they must be
-// good for full ones.
+// TestPlansOfAChangeReadByKey looks at the plans of what people wait for. They are kept too, and
+// made for empty tables they must be good for full ones.
 func TestPlansOfAChangeReadByKey(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]string{"NeverAnalyzed": "SELECT 1", "AnalyzedWhenEmpty": "ANALYZE"} {
@@ -98,7 +99,8 @@ func requireKeys(t *testing.T, statement, plan string) {
 	requireLookups(t, statement, plan)
 }
 
-// requireLookups requires that a plan uses keys, and each of them to look rows up rather than to read a table in its order.
+// requireLookups requires that a plan uses keys, and each of them to look rows up rather than to
+// read a table in its order.
 func requireLookups(t *testing.T, statement, plan string) {
 	t.Helper()
 	lines := strings.Split(plan, "\n")
@@ -112,7 +114,8 @@ func requireLookups(t *testing.T, statement, plan string) {
 	require.True(t, found || strings.Contains(plan, "Tid Scan"), "%s uses no key:\n%s", statement, plan)
 }
 
-// rareStatements are those that share the connections of the hot path and are asked for some runs only.
+// rareStatements are those that share the connections of the hot path and are asked for some runs
+// only.
 func rareStatements(ctx context.Context, q *dbsqlc.Queries, me storetest.Worker, ids, runIDs [][16]byte, tokens []int64) map[string]pg.Statement {
 	return map[string]pg.Statement{
 		"own": func(tx dbsqlc.DBTX) error {

@@ -15,7 +15,8 @@ import (
 	"rubato/internal/store/storetest"
 )
 
-// TestTheDatabaseRefusesPoison writes by SQL what no API call may write: values that would break a batch, a loop or a client.
+// TestTheDatabaseRefusesPoison writes by SQL what no API call may write: values that would break a
+// batch, a loop or a client.
 func TestTheDatabaseRefusesPoison(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -206,8 +207,8 @@ func (b *bundle) finishBoth(t *testing.T, list []claims.Claim, meanwhile func())
 	require.Empty(t, b.Finish(t, storetest.Worker{1}, 0, finished...).Late)
 }
 
-// TestAQuarantineLeavesARunToItsFinish looks for a target while a run of the endpoint is in flight: a replan would end the run without a
-// record.
+// TestAQuarantineLeavesARunToItsFinish looks for a target while a run of the endpoint is in flight:
+// a replan would end the run without a record.
 func TestAQuarantineLeavesARunToItsFinish(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -226,7 +227,8 @@ func TestAQuarantineLeavesARunToItsFinish(t *testing.T) {
 	b.quarantined(t, e.ID)
 }
 
-// TestAQuarantineThatComesLateLeavesAMendedEndpointAlone mends an endpoint while its quarantine waits for the row.
+// TestAQuarantineThatComesLateLeavesAMendedEndpointAlone mends an endpoint while its quarantine
+// waits for the row.
 func TestAQuarantineThatComesLateLeavesAMendedEndpointAlone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -269,7 +271,8 @@ func TestAQuarantineEndsWhenTheEndpointIsMendedAndResumed(t *testing.T) {
 	require.Len(t, b.Start(t, storetest.Worker{1}, c), 1)
 }
 
-// TestARowThatTheDatabaseRefusesIsFoundByItsCode is what the worker's fallback to single rows relies on.
+// TestARowThatTheDatabaseRefusesIsFoundByItsCode is what the worker's fallback to single rows
+// relies on.
 func TestARowThatTheDatabaseRefusesIsFoundByItsCode(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

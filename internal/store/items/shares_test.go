@@ -76,8 +76,8 @@ func TestDueTenantsAreThoseWithSomethingToClaim(t *testing.T) {
 	require.ElementsMatch(t, [][16]byte{one}, due(0), "what is claimed is not to be had")
 }
 
-// TestSharesReadTheHeadsOfTheirTenants looks at the plans: of one tenant ten thousand endpoints are due, and the planner knows it, or knows
-// nothing.
+// TestSharesReadTheHeadsOfTheirTenants looks at the plans: of one tenant ten thousand endpoints are
+// due, and the planner knows it, or knows nothing.
 func TestSharesReadTheHeadsOfTheirTenants(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]string{"NeverAnalyzed": "SELECT 1", "Analyzed": "ANALYZE schedules, endpoints, tenants"} {
@@ -111,8 +111,9 @@ func TestSharesReadTheHeadsOfTheirTenants(t *testing.T) {
 	}
 }
 
-// TestASchedulesTenantIsKnownWhoeverInsertsIt writes a schedule as a program of the release before does, and as the API does.
-func TestASchedulesTenantIsKnownWhoeverInsertsIt(t *testing.T) {
+// TestScheduleTenantIsSetByTrigger writes a schedule as a program of the release before does, and
+// as the API does.
+func TestScheduleTenantIsSetByTrigger(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	e := b.Register(t, nil)

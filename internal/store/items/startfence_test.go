@@ -53,8 +53,9 @@ func (b *bundle) starting(t *testing.T, by storetest.Worker, list []dispatch.Sta
 	return done
 }
 
-// TestAChangeOfAnyEndpointOfABatchWaitsForItsCommit holds a real batch of starts just before its commit. A pause of each of its endpoints
-// waits for it, and then finds the run in flight; the pause of another endpoint does not wait.
+// TestAChangeOfAnyEndpointOfABatchWaitsForItsCommit holds a real batch of starts just before its
+// commit. A pause of each of its endpoints waits for it, and then finds the run in flight; the
+// pause of another endpoint does not wait.
 func TestAChangeOfAnyEndpointOfABatchWaitsForItsCommit(t *testing.T) {
 	t.Parallel()
 	const batch = 8 // As many as the pool has connections, and some to spare.
@@ -89,8 +90,9 @@ func TestAChangeOfAnyEndpointOfABatchWaitsForItsCommit(t *testing.T) {
 	require.Equal(t, batch+1, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM schedules WHERE paused_until IS NOT NULL"))
 }
 
-// TestWhateverReplansWaitsForAStartInFlight holds a start just before its commit, and lets everything begin that revokes claims.
-func TestWhateverReplansWaitsForAStartInFlight(t *testing.T) {
+// TestReplanWaitsForStartInFlight holds a start just before its commit, and lets everything begin
+// that revokes claims.
+func TestReplanWaitsForStartInFlight(t *testing.T) {
 	t.Parallel()
 	for name, act := range map[string]func(b *bundle, c claims.Claim) error{
 		"Pause": func(b *bundle, c claims.Claim) error {
@@ -141,7 +143,8 @@ func TestWhateverReplansWaitsForAStartInFlight(t *testing.T) {
 	}
 }
 
-// TestAStartWaitsForAChangeOfAnyOfItsEndpoints is the other way around: a change is under way, and the batch has others before and after.
+// TestAStartWaitsForAChangeOfAnyOfItsEndpoints is the other way around: a change is under way, and
+// the batch has others before and after.
 func TestAStartWaitsForAChangeOfAnyOfItsEndpoints(t *testing.T) {
 	t.Parallel()
 	const batch = 12
@@ -179,7 +182,8 @@ func idsOf(list []dispatch.Started) []runs.ID {
 	return ids
 }
 
-// TestSecretsOfOneTenantWaitForItsStartsAlone: neither starts without secrets nor those of another tenant hold a change of secrets up.
+// TestSecretsOfOneTenantWaitForItsStartsAlone: neither starts without secrets nor those of another
+// tenant hold a change of secrets up.
 func TestSecretsOfOneTenantWaitForItsStartsAlone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

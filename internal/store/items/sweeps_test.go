@@ -33,8 +33,8 @@ func (b *bundle) live(t *testing.T) runs.Run {
 	return list[0]
 }
 
-// TestALiveRunIsLostOnlyOnAPositiveSignal is the rule of doing no harm, signal by signal. The run has an hour; its lock ends after
-// a minute.
+// TestALiveRunIsLostOnlyOnAPositiveSignal is the rule of doing no harm, signal by signal. The run
+// has an hour; its lock ends after a minute.
 func TestALiveRunIsLostOnlyOnAPositiveSignal(t *testing.T) {
 	t.Parallel()
 	trusting := zombie.Signal{StaleAfter: 90 * time.Second, TrustSilence: true}
@@ -187,8 +187,8 @@ func TestARunIsSettledOnceHoweverManySweep(t *testing.T) {
 	require.Equal(t, 1, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM runs WHERE id = $1", [16]byte(s.RunID)))
 }
 
-// TestALostRunIsHistoryAndTheEndpointGoesOn checks what a settlement writes, for an endpoint that may not be tried again and for one
-// that may.
+// TestALostRunIsHistoryAndTheEndpointGoesOn checks what a settlement writes, for an endpoint that
+// may not be tried again and for one that may.
 func TestALostRunIsHistoryAndTheEndpointGoesOn(t *testing.T) {
 	t.Parallel()
 	settle := func(t *testing.T, edit func(*endpoints.Spec)) (*bundle, *endpoints.Endpoint, runs.Run) {
@@ -315,8 +315,9 @@ func TestOneSweeperIsAlone(t *testing.T) {
 	require.True(t, alone, "the lock ends with the pass, also with one that failed")
 }
 
-// TestASettlementCountsWhatChangedMeanwhile pauses an endpoint while its run is live, and then loses the run.
-func TestASettlementCountsWhatChangedMeanwhile(t *testing.T) {
+// TestSettlementUsesConcurrentChanges pauses an endpoint while its run is live, and then loses the
+// run.
+func TestSettlementUsesConcurrentChanges(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())
@@ -331,8 +332,8 @@ func TestASettlementCountsWhatChangedMeanwhile(t *testing.T) {
 	require.Equal(t, governor.SourcePaused, after.State.Due.Source)
 }
 
-// TestWhatIsPassedOverIsNotListed keeps a row that cannot be mended from those behind it.
-func TestWhatIsPassedOverIsNotListed(t *testing.T) {
+// TestQuarantinedRunsAreNotListed keeps a row that cannot be mended from those behind it.
+func TestQuarantinedRunsAreNotListed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())
@@ -355,7 +356,7 @@ func TestWhatIsPassedOverIsNotListed(t *testing.T) {
 	}
 }
 
-func TestASurveyCountsWhatSilenceWouldSettle(t *testing.T) {
+func TestLiveCountsIncludeSilentRuns(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())
@@ -407,8 +408,8 @@ func TestASilentWorkerRetiresOnceItsRunsAreSettled(t *testing.T) {
 	require.Equal(t, 1, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM workers WHERE state = 'inactive'"), "a worker that comes back is back")
 }
 
-// TestASweeperThatStandsStillLosesItsTurn has one take the lock and do nothing more, as a stopped process does, and one that sweeps for
-// longer than that.
+// TestASweeperThatStandsStillLosesItsTurn has one take the lock and do nothing more, as a stopped
+// process does, and one that sweeps for longer than that.
 func TestASweeperThatStandsStillLosesItsTurn(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

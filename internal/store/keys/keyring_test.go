@@ -16,7 +16,8 @@ import (
 	"rubato/internal/store/storetest"
 )
 
-// keyring returns what may be done to the keys of a bundle, and how to tell whether a secret is good.
+// keyring returns what may be done to the keys of a bundle, and how to tell whether a secret is
+// good.
 func keyring(b *bundle) (*auth.Keyring, func(*testing.T, string) error) {
 	keys := keystore.NewKeys(b.DB)
 	return auth.NewKeyring(keys, auth.NewAuthenticator(keys), 20), func(t *testing.T, secret string) error {
@@ -47,7 +48,8 @@ func TestAKeyWorksFromTheMomentItIsMade(t *testing.T) {
 	require.Zero(t, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM audit_log WHERE audit_log::text LIKE '%' || $1 || '%'", secret))
 }
 
-// TestATenantHasSoManyKeysInForce makes them at the same time, so that each would see the same count were they not made one by one.
+// TestATenantHasSoManyKeysInForce makes them at the same time, so that each would see the same
+// count were they not made one by one.
 func TestATenantHasSoManyKeysInForce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

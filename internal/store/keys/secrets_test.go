@@ -158,7 +158,8 @@ func TestSecretInUseIsNotDeletedUnlessByForce(t *testing.T) {
 	require.Equal(t, 1, b.usedBy(t, "token"), "the endpoint has referred to it all the while")
 }
 
-// TestSecretThatARuleNeedsIsNotDeletedUnlessByForce names it as what a channel has of it: its URL, its token.
+// TestSecretThatARuleNeedsIsNotDeletedUnlessByForce names it as what a channel has of it: its URL,
+// its token.
 func TestSecretThatARuleNeedsIsNotDeletedUnlessByForce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -195,7 +196,8 @@ func TestSecretThatARuleNeedsIsNotDeletedUnlessByForce(t *testing.T) {
 	require.NoError(t, service.Delete(t.Context(), storetest.Tenant, "url", false), "nothing refers to it any more")
 }
 
-// TestSecretsAndRulesChangeAtTheSameTime: whoever comes first, no rule is stored that needs a secret which was deleted.
+// TestSecretsAndRulesChangeAtTheSameTime: whoever comes first, no rule is stored that needs a
+// secret which was deleted.
 func TestSecretsAndRulesChangeAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -220,8 +222,8 @@ func TestSecretsAndRulesChangeAtTheSameTime(t *testing.T) {
 	}
 }
 
-// TestSecretsAndEndpointsChangeAtTheSameTime: whoever comes first, no endpoint is stored that refers to a secret which was deleted, unless
-// by force, and nobody waits in a circle.
+// TestSecretsAndEndpointsChangeAtTheSameTime: whoever comes first, no endpoint is stored that
+// refers to a secret which was deleted, unless by force, and nobody waits in a circle.
 func TestSecretsAndEndpointsChangeAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -265,7 +267,8 @@ func noFault(t *testing.T, err error) {
 	}
 }
 
-// TestStartKnowsEveryChangeThatHadReturned: a change of secrets waits for the starts in flight, and a start after it sees its version.
+// TestStartKnowsEveryChangeThatHadReturned: a change of secrets waits for the starts in flight, and
+// a start after it sees its version.
 func TestStartKnowsEveryChangeThatHadReturned(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -395,7 +398,7 @@ func TestSigningKeysExpireAndOverlap(t *testing.T) {
 	require.Equal(t, 1, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM signing_keys"))
 }
 
-func TestTheLogTellsWhichSigningKeysAnOverlapEnds(t *testing.T) {
+func TestAuditLogListsRetiredSigningKeys(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	service := signing.NewService(keystore.NewSecrets(b.DB), storetest.Sealing(t, "k1"))

@@ -12,7 +12,8 @@ import (
 	"rubato/internal/store/storetest"
 )
 
-// TestARuleIsStoredUnderItsConditionOnly has two who edit what is there, and two who make what is not.
+// TestARuleIsStoredUnderItsConditionOnly has two who edit what is there, and two who make what is
+// not.
 func TestARuleIsStoredUnderItsConditionOnly(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -41,8 +42,8 @@ func TestARuleIsStoredUnderItsConditionOnly(t *testing.T) {
 	require.NoError(t, keeper.DeleteRule(t.Context(), storetest.Tenant, "failing", 2))
 }
 
-// TestWhatNamesAnEndpointThatWasArchivedCanStillBeEdited has a rule and a window of one endpoint, which is archived.
-func TestWhatNamesAnEndpointThatWasArchivedCanStillBeEdited(t *testing.T) {
+// TestRuleOfArchivedEndpointCanBeEdited has a rule and a window of one endpoint, which is archived.
+func TestRuleOfArchivedEndpointCanBeEdited(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	gone, other := b.Register(t, nil).ID, b.Register(t, nil).ID

@@ -11,8 +11,8 @@ import (
 	"rubato/internal/store/storetest"
 )
 
-// TestANoticeThatCannotBeReadHoldsUpNoOther spoils what is stored of one of three, past the API: the others are claimed, read and listed all the
-// same, and it is told what is wrong with it.
+// TestANoticeThatCannotBeReadHoldsUpNoOther spoils what is stored of one of three, past the API:
+// the others are claimed, read and listed all the same, and it is told what is wrong with it.
 func TestANoticeThatCannotBeReadHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	for name, sql := range map[string]string{

@@ -60,8 +60,9 @@ func TestAnEpisodeKeepsTheLabelsOfItsBegin(t *testing.T) {
 	require.Equal(t, map[string]string{"team": "other"}, list[0].Labels, "a program of the release before opened it")
 }
 
-// TestAnEndIsOvertakenByABeginOfItsOwnLabelsAlone has the end of an alert sent again, after the next alert has been sent. Where that has
-// other labels, it is another alert, and the first one would stay open.
+// TestAnEndIsOvertakenByABeginOfItsOwnLabelsAlone has the end of an alert sent again, after the
+// next alert has been sent. Where that has other labels, it is another alert, and the first one
+// would stay open.
 func TestAnEndIsOvertakenByABeginOfItsOwnLabelsAlone(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]bool{"zone": true, "team": false} {

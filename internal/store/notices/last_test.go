@@ -68,8 +68,8 @@ func archive(t *testing.T, b *bundle, keeper *noticestore.Store, id endpoints.ID
 	require.NoError(t, keeper.Watch(t.Context()))
 }
 
-// TestWhatAReceiverKeepsIsClosedThroughTheChannelThatOpenedIt ends an episode in every way that is no recovery.
-func TestWhatAReceiverKeepsIsClosedThroughTheChannelThatOpenedIt(t *testing.T) {
+// TestAlertIsClosedThroughItsChannel ends an episode in every way that is no recovery.
+func TestAlertIsClosedThroughItsChannel(t *testing.T) {
 	t.Parallel()
 	put := func(edit func(*notices.Spec)) func(*testing.T, *bundle, *noticestore.Store, endpoints.ID) {
 		return func(t *testing.T, b *bundle, _ *noticestore.Store, _ endpoints.ID) {
@@ -115,8 +115,8 @@ func TestWhatAReceiverKeepsIsClosedThroughTheChannelThatOpenedIt(t *testing.T) {
 	}
 }
 
-// TestWhatGoesOnIsToldWhereARuleGoesNow lets a rule go to another receiver while an endpoint fails.
-func TestWhatGoesOnIsToldWhereARuleGoesNow(t *testing.T) {
+// TestOngoingEpisodeFollowsChangedRule lets a rule go to another receiver while an endpoint fails.
+func TestOngoingEpisodeFollowsChangedRule(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	keeper, id := b.opened(t, failing)
@@ -140,8 +140,9 @@ func TestWhatGoesOnIsToldWhereARuleGoesNow(t *testing.T) {
 	require.Equal(t, alertmanager("new"), end.Channel)
 }
 
-// TestWhatNoReceiverKeepsEndsWithoutAWord has receivers that keep nothing, one that wants no ends, and one that was told nothing.
-func TestWhatNoReceiverKeepsEndsWithoutAWord(t *testing.T) {
+// TestChannelWithoutStateGetsNoLastNotice has receivers that keep nothing, one that wants no ends,
+// and one that was told nothing.
+func TestChannelWithoutStateGetsNoLastNotice(t *testing.T) {
 	t.Parallel()
 	for name, edit := range map[string]func(*notices.Spec){
 		"Slack": func(s *notices.Spec) { s.Channel = notices.Channel{Kind: notices.Slack, URL: "http://chat.example"} },
@@ -184,7 +185,8 @@ func TestWhatNoReceiverKeepsEndsWithoutAWord(t *testing.T) {
 	})
 }
 
-// TestALastNoticeDoesNotOvertakeTheFirst deletes the rule while a courier sends that the episode began.
+// TestALastNoticeDoesNotOvertakeTheFirst deletes the rule while a courier sends that the episode
+// began.
 func TestALastNoticeDoesNotOvertakeTheFirst(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -209,8 +211,8 @@ func TestALastNoticeDoesNotOvertakeTheFirst(t *testing.T) {
 	require.Equal(t, notices.Send, verdict)
 }
 
-// TestALastNoticeWaitsNoLongerThanWhoMaySend deletes the rule of a notice that is to be sent again much later.
-func TestALastNoticeWaitsNoLongerThanWhoMaySend(t *testing.T) {
+// TestLastNoticeEndsWithItsSender deletes the rule of a notice that is to be sent again much later.
+func TestLastNoticeEndsWithItsSender(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.At(storetest.Noon())
@@ -224,7 +226,8 @@ func TestALastNoticeWaitsNoLongerThanWhoMaySend(t *testing.T) {
 	require.Equal(t, notices.Withdrawn, claimOne(t, keeper).Kind, "what is away may have taken it all the same")
 }
 
-// TestAnEndThatWaitsGoesWhereItsRuleWent lets an episode recover while its receiver is away, before the rule goes.
+// TestAnEndThatWaitsGoesWhereItsRuleWent lets an episode recover while its receiver is away, before
+// the rule goes.
 func TestAnEndThatWaitsGoesWhereItsRuleWent(t *testing.T) {
 	t.Parallel()
 	for name, act := range map[string]func(*testing.T, *bundle, *noticestore.Store){
@@ -262,7 +265,8 @@ func TestAnEndThatWaitsGoesWhereItsRuleWent(t *testing.T) {
 	}
 }
 
-// TestASecretThatALastNoticeNeedsIsNotDeletedUnlessByForce deletes the rule, and then at once the secret that it referred to.
+// TestASecretThatALastNoticeNeedsIsNotDeletedUnlessByForce deletes the rule, and then at once the
+// secret that it referred to.
 func TestASecretThatALastNoticeNeedsIsNotDeletedUnlessByForce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -283,7 +287,8 @@ func TestASecretThatALastNoticeNeedsIsNotDeletedUnlessByForce(t *testing.T) {
 	require.NoError(t, service.Delete(t.Context(), storetest.Tenant, "token", false), "nothing needs it any more")
 }
 
-// TestABeginWaitsForTheEndOfTheSameAlert lets an endpoint fail again while its receiver has not been told that it recovered.
+// TestABeginWaitsForTheEndOfTheSameAlert lets an endpoint fail again while its receiver has not
+// been told that it recovered.
 func TestABeginWaitsForTheEndOfTheSameAlert(t *testing.T) {
 	t.Parallel()
 	t.Run("Alertmanager", func(t *testing.T) {
@@ -316,7 +321,8 @@ func TestABeginWaitsForTheEndOfTheSameAlert(t *testing.T) {
 	})
 }
 
-// TestAnEndThatIsSentAgainDoesNotCloseTheNextAlert has the receiver away when an episode ended, until nobody tried any more.
+// TestAnEndThatIsSentAgainDoesNotCloseTheNextAlert has the receiver away when an episode ended,
+// until nobody tried any more.
 func TestAnEndThatIsSentAgainDoesNotCloseTheNextAlert(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[notices.ChannelKind]notices.Verdict{notices.Alertmanager: notices.Mute, notices.Webhook: notices.Send} {
@@ -343,7 +349,8 @@ func TestAnEndThatIsSentAgainDoesNotCloseTheNextAlert(t *testing.T) {
 	}
 }
 
-// failsAgain has an episode whose end is to be sent again in an hour, and one that has begun since. It returns the time.
+// failsAgain has an episode whose end is to be sent again in an hour, and one that has begun since.
+// It returns the time.
 func (b *bundle) failsAgain(t *testing.T, edit func(*notices.Spec)) (*noticestore.Store, time.Time) {
 	t.Helper()
 	keeper, id := b.opened(t, edit)
@@ -356,7 +363,8 @@ func (b *bundle) failsAgain(t *testing.T, edit func(*notices.Spec)) (*noticestor
 	return keeper, now
 }
 
-// claimBegin claims the one notice that is due, which says that something began, and holds what is to be done with it to a verdict.
+// claimBegin claims the one notice that is due, which says that something began, and holds what is
+// to be done with it to a verdict.
 func (b *bundle) claimBegin(t *testing.T, keeper *noticestore.Store, want notices.Verdict) *notices.Delivery {
 	t.Helper()
 	p := claimOne(t, keeper)

@@ -11,7 +11,8 @@ import (
 	"rubato/internal/store/storetest"
 )
 
-// TestARunThatWaitsForTheOneBeforeIsNotLate asks for a run while another one is under way: it follows that one by intent, however long it takes.
+// TestARunThatWaitsForTheOneBeforeIsNotLate asks for a run while another one is under way: it
+// follows that one by intent, however long it takes.
 func TestARunThatWaitsForTheOneBeforeIsNotLate(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -20,7 +20,8 @@ import (
 // room is for so many notices, whosever they are.
 func room(n int) notices.Capacity { return notices.Capacity{Limit: n, PerRule: n, PerTenant: n} }
 
-// failOne runs the endpoint that is due until its due time has failed, and moves the clock to its next.
+// failOne runs the endpoint that is due until its due time has failed, and moves the clock to its
+// next.
 func (b *bundle) failOne(t *testing.T, id endpoints.ID) {
 	t.Helper()
 	b.At(b.Get(t, id).State.Due.At)
@@ -37,7 +38,7 @@ func (b *bundle) passOne(t *testing.T, id endpoints.ID) {
 	b.At(b.Get(t, id).State.Due.At)
 }
 
-func TestAnEpisodeIsToldOnceAndItsEndOnce(t *testing.T) {
+func TestEpisodeNotifiesOpeningAndEndOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.At(storetest.Noon())
@@ -60,7 +61,8 @@ func TestAnEpisodeIsToldOnceAndItsEndOnce(t *testing.T) {
 	require.Equal(t, []string{"opened", "recovered", "opened"}, b.Told(t), "another episode")
 }
 
-// TestAFinishWithoutARuleAsksForNothing counts statements: the one of a finish that no rule is about must not grow.
+// TestAFinishWithoutARuleAsksForNothing counts statements: the one of a finish that no rule is
+// about must not grow.
 func TestAFinishWithoutARuleAsksForNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -96,8 +98,8 @@ func TestARuleCoversItsScopeAlone(t *testing.T) {
 	require.Equal(t, mine.ID, endpoints.ID(storetest.Query[[16]byte](t, b.Bundle, "SELECT endpoint_id FROM notice_episodes WHERE rule = 'label'")))
 }
 
-// TestAFinishThatIsRolledBackTellsNothing makes the transaction fail after the notice was written.
-func TestAFinishThatIsRolledBackTellsNothing(t *testing.T) {
+// TestRolledBackFinishNotifiesNothing makes the transaction fail after the notice was written.
+func TestRolledBackFinishNotifiesNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.At(storetest.Noon())
@@ -138,8 +140,8 @@ func TestABookThatIsTooOldMissesNothing(t *testing.T) {
 	require.Equal(t, []string{"opened", "recovered"}, b.Told(t))
 }
 
-// TestOneEpisodeHoweverManyTell lets finishes and lookers-on find the same at once.
-func TestOneEpisodeHoweverManyTell(t *testing.T) {
+// TestConcurrentReportsOpenOneEpisode lets finishes and lookers-on find the same at once.
+func TestConcurrentReportsOpenOneEpisode(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.At(storetest.Noon())
@@ -173,7 +175,7 @@ func TestOneEpisodeHoweverManyTell(t *testing.T) {
 	require.Equal(t, size, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM notices WHERE kind = 'opened'"))
 }
 
-func TestALateStartIsToldAndAnEarlyOneEndsIt(t *testing.T) {
+func TestLateStartOpensEpisodeAndPromptStartEndsIt(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())
@@ -191,8 +193,8 @@ func TestALateStartIsToldAndAnEarlyOneEndsIt(t *testing.T) {
 	require.Equal(t, []string{"opened", "recovered"}, b.Told(t))
 }
 
-// TestWhatNobodyStartsIsToldToo has no worker at all.
-func TestWhatNobodyStartsIsToldToo(t *testing.T) {
+// TestOverdueEndpointIsNotified has no worker at all.
+func TestOverdueEndpointIsNotified(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())
@@ -217,8 +219,8 @@ func TestWhatNobodyStartsIsToldToo(t *testing.T) {
 	require.Equal(t, []string{"opened", "recovered"}, b.Told(t))
 }
 
-// TestALostRunIsToldByWhoSettlesIt lets the sweeper find it.
-func TestALostRunIsToldByWhoSettlesIt(t *testing.T) {
+// TestSettlementNotifiesLostRun lets the sweeper find it.
+func TestSettlementNotifiesLostRun(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())
@@ -241,8 +243,8 @@ func TestALostRunIsToldByWhoSettlesIt(t *testing.T) {
 	require.Equal(t, []string{"opened", "recovered"}, b.Told(t))
 }
 
-// TestAStopByTheTargetIsToldAndAPauseByAPersonIsNot pauses in both ways.
-func TestAStopByTheTargetIsToldAndAPauseByAPersonIsNot(t *testing.T) {
+// TestPauseByTargetIsNotifiedAndPauseByUserIsNot pauses in both ways.
+func TestPauseByTargetIsNotifiedAndPauseByUserIsNot(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.At(storetest.Noon())
@@ -326,8 +328,8 @@ func TestAClaimOfANoticeIsFenced(t *testing.T) {
 	require.Equal(t, "delivered", storetest.Query[string](t, b.Bundle, "SELECT state FROM notices"))
 }
 
-// TestTheEndOfAnEpisodeIsNotToldBeforeItsBegin claims while the first notice waits to be sent again.
-func TestTheEndOfAnEpisodeIsNotToldBeforeItsBegin(t *testing.T) {
+// TestEpisodeEndFollowsItsOpening claims while the first notice waits to be sent again.
+func TestEpisodeEndFollowsItsOpening(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.At(storetest.Noon())
@@ -350,8 +352,8 @@ func TestTheEndOfAnEpisodeIsNotToldBeforeItsBegin(t *testing.T) {
 	require.Equal(t, notices.Opened, claimed[0].Kind)
 }
 
-// TestAWindowHoldsWhatItCovers and lets go of what goes on after it.
-func TestAWindowHoldsWhatItCovers(t *testing.T) {
+// TestWindowHoldsCoveredNotices and lets go of what goes on after it.
+func TestWindowHoldsCoveredNotices(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())
@@ -396,8 +398,8 @@ func TestAWindowHoldsWhatItCovers(t *testing.T) {
 	require.NotEmpty(t, why)
 }
 
-// TestAWindowKeepsNobodyFromTheEndOfWhatTheyKnow lets an episode begin before a window and end in it.
-func TestAWindowKeepsNobodyFromTheEndOfWhatTheyKnow(t *testing.T) {
+// TestWindowDoesNotHoldEndOfKnownEpisode lets an episode begin before a window and end in it.
+func TestWindowDoesNotHoldEndOfKnownEpisode(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())
@@ -430,7 +432,8 @@ func TestAWindowKeepsNobodyFromTheEndOfWhatTheyKnow(t *testing.T) {
 	require.Equal(t, notices.Send, verdict)
 }
 
-// TestAWindowThatGoesWhileItTakesHoldHoldsNothing deletes the window between the look at a notice and the record that it is held.
+// TestAWindowThatGoesWhileItTakesHoldHoldsNothing deletes the window between the look at a notice
+// and the record that it is held.
 func TestAWindowThatGoesWhileItTakesHoldHoldsNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -506,7 +509,7 @@ func TestADeadNoticeIsSentAgainUnderItsID(t *testing.T) {
 	require.Equal(t, errs.NotFound, errs.CodeOf(err), "to another tenant it is not there")
 }
 
-func TestARuleNamesOnlyWhatTheTenantHas(t *testing.T) {
+func TestRuleRefersOnlyToOwnTenant(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	keeper := noticestore.NewStore(b.DB, &b.States.Rules)

@@ -10,7 +10,8 @@ import (
 	"rubato/internal/store/storetest"
 )
 
-// TestRemindersOfAnOpenEpisodeFollowTheRule edits how often a rule reminds, half an hour after an episode of it began.
+// TestRemindersOfAnOpenEpisodeFollowTheRule edits how often a rule reminds, half an hour after an
+// episode of it began.
 func TestRemindersOfAnOpenEpisodeFollowTheRule(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -53,9 +54,10 @@ func TestRemindersOfAnOpenEpisodeFollowTheRule(t *testing.T) {
 	}
 }
 
-// TestAnAlertWhoseRemindersEndStays lets a rule remind no more. Each notice tells an Alertmanager to close the alert some time after the next
-// one, so of those that it has the last one must not speak of another.
-func TestAnAlertWhoseRemindersEndStays(t *testing.T) {
+// TestAlertStaysOpenAfterLastReminder lets a rule remind no more. Each notice tells an Alertmanager
+// to close the alert some time after the next one, so of those that it has the last one must not
+// speak of another.
+func TestAlertStaysOpenAfterLastReminder(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.opened(t, changed(func(s *notices.Spec) { s.Remind = time.Hour }))

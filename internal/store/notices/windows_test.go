@@ -19,7 +19,8 @@ func window(reason string) notices.WindowSpec {
 	return notices.WindowSpec{StartsAt: storetest.Noon(), EndsAt: storetest.Noon().Add(time.Hour), Reason: reason}
 }
 
-// atOnce runs sixteen of something together, and returns how many came back without an error and with which codes the others did.
+// atOnce runs sixteen of something together, and returns how many came back without an error and
+// with which codes the others did.
 func atOnce(act func(i int) error) (done int, refused map[errs.Code]int) {
 	const together = 16
 	var (
@@ -41,9 +42,9 @@ func atOnce(act func(i int) error) (done int, refused map[errs.Code]int) {
 	return done, refused
 }
 
-// TestOfManyWhoChangeWindowsAtOnceEachSeesTheOneBefore has several make, replace and delete one window at the same time, and the log of
-// changes tell of each what it found.
-func TestOfManyWhoChangeWindowsAtOnceEachSeesTheOneBefore(t *testing.T) {
+// TestConcurrentWindowChangesAreSerialized has several make, replace and delete one window at the
+// same time, and the log of changes tell of each what it found.
+func TestConcurrentWindowChangesAreSerialized(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	keeper := b.Noticed(t, "failing", nil)

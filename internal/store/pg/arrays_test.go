@@ -16,7 +16,8 @@ import (
 	"rubato/internal/devpg/devpgtest"
 )
 
-// TestQuickArraysAreTheDriversOwn compares what they write with what the driver writes, byte by byte.
+// TestQuickArraysAreTheDriversOwn compares what they write with what the driver writes, byte by
+// byte.
 func TestQuickArraysAreTheDriversOwn(t *testing.T) {
 	t.Parallel()
 	driver, quick := pgtype.NewMap(), pgtype.NewMap()
@@ -52,8 +53,8 @@ func TestQuickArraysAreTheDriversOwn(t *testing.T) {
 	}
 }
 
-// TestArraysOfAConnectionDoNotMix sends statements one after the other and together, whose arrays need little memory, what a connection keeps,
-// and more. Each comes back as it was sent.
+// TestArraysOfAConnectionDoNotMix sends statements one after the other and together, whose arrays
+// need little memory, what a connection keeps, and more. Each comes back as it was sent.
 func TestArraysOfAConnectionDoNotMix(t *testing.T) {
 	t.Parallel()
 	conn := prepared(t)

@@ -1,7 +1,7 @@
 // Package pg connects stores to Postgres: pools, transactions, pipelines, codecs, migrations,
-// notifications and translated errors. Audit entries and idempotency marks are written here, because
-// they belong to transactions. The packages beside it have one subject each and share a [DB].
-// Together they are the only packages that know SQL, rows and SQLSTATEs.
+// notifications and translated errors. Audit entries and idempotency marks are written here,
+// because they belong to transactions. The packages beside it have one subject each and share a
+// [DB]. Together they are the only packages that know SQL, rows and SQLSTATEs.
 //
 // Every method of a store is one transaction. Statements that change state name the expected state
 // (compare-and-set), and the number of changed rows is checked. Time comes from the database,

@@ -35,7 +35,7 @@ import (
 )
 
 // To try again does not help against a certificate, so nobody is told to.
-func TestACertificateThatDoesNotVerifyIsTold(t *testing.T) {
+func TestUnverifiableCertificateIsReported(t *testing.T) {
 	t.Parallel()
 	err := pg.Translate(fmt.Errorf("connecting: %w", &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}))
 	require.Equal(t, errs.Unavailable, errs.CodeOf(err))
@@ -90,8 +90,9 @@ func TestErrorsAreTranslatedByTheirState(t *testing.T) {
 	require.NoError(t, pg.Translate(nil))
 }
 
-// TestABusyDatabaseIsToldFromOneThatCannotBeReached, because the first needs patience and the second an operator.
-func TestABusyDatabaseIsToldFromOneThatCannotBeReached(t *testing.T) {
+// TestBusyDatabaseDiffersFromUnreachable, because the first needs patience and the second an
+// operator.
+func TestBusyDatabaseDiffersFromUnreachable(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		err    error
@@ -140,8 +141,9 @@ func TestATakenKeyIsAConflict(t *testing.T) {
 	require.NoError(t, err, "another tenant's keys are its own")
 }
 
-// TestWhatAnotherTenantOwnsIsNotThere asks for everything in the name of a tenant that owns nothing.
-func TestWhatAnotherTenantOwnsIsNotThere(t *testing.T) {
+// TestObjectsOfOtherTenantsAreNotFound asks for everything in the name of a tenant that owns
+// nothing.
+func TestObjectsOfOtherTenantsAreNotFound(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	e := b.Register(t, nil)
@@ -238,7 +240,8 @@ func TestADatabaseThatIsAwayIsUnavailable(t *testing.T) {
 	require.NotContains(t, err.Error(), "secret")
 }
 
-// TestAServerThatIsGoneWithoutAWordDoesNotHideTheNext names one that takes connections and never speaks, and behind it one that works.
+// TestAServerThatIsGoneWithoutAWordDoesNotHideTheNext names one that takes connections and never
+// speaks, and behind it one that works.
 func TestAServerThatIsGoneWithoutAWordDoesNotHideTheNext(t *testing.T) {
 	t.Parallel()
 	silent, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -289,8 +292,8 @@ func TestACutConnectionIsUnavailableOnceAndThenMended(t *testing.T) {
 	require.Equal(t, errs.Unavailable, errs.CodeOf(err), "so is a closed pool")
 }
 
-// TestANameThatNothingHasIsToldFromOneThatNothingCanHave, so that nobody mends a name that is right.
-func TestANameThatNothingHasIsToldFromOneThatNothingCanHave(t *testing.T) {
+// TestUnknownNameDiffersFromInvalidName, so that nobody mends a name that is right.
+func TestUnknownNameDiffersFromInvalidName(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	keeper, vault := noticestore.NewStore(b.DB, &b.States.Rules), secrets.NewService(keystore.NewSecrets(b.DB), nil)

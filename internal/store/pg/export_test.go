@@ -13,7 +13,8 @@ func RunPipeline(ctx context.Context, db *DB, statements ...Statement) error {
 	return PipelineOn(ctx, db.Hot, statements...)
 }
 
-// LockTimeouts returns how long statements wait for a lock on the main connections and on those of the hot path.
+// LockTimeouts returns how long statements wait for a lock on the main connections and on those of
+// the hot path.
 func LockTimeouts(ctx context.Context, db *DB) (asks, works string, err error) {
 	if err := db.Pool.QueryRow(ctx, "SHOW lock_timeout").Scan(&asks); err != nil {
 		return "", "", err
@@ -49,7 +50,8 @@ func occupy(ctx context.Context, pool *pgxpool.Pool, conns int) (release func(),
 	return release, nil
 }
 
-// OpenImpatient is Open for a main pool of one size, whose transactions wait as given for a connection, and its statements for a lock.
+// OpenImpatient is Open for a main pool of one size, whose transactions wait as given for a
+// connection, and its statements for a lock.
 func OpenImpatient(ctx context.Context, url string, conns int32, conn, lock time.Duration) (*DB, error) {
 	return Open(ctx, Config{URL: url, MaxConns: conns, connWait: conn, lockWait: lock})
 }

@@ -13,8 +13,9 @@ import (
 	"rubato/internal/store/storetest"
 )
 
-// TestTheListenerHearsWhatComesDueAndSurvivesACut follows the messages of a registration, past garbage and a lost connection.
-func TestTheListenerHearsWhatComesDueAndSurvivesACut(t *testing.T) {
+// TestListenerReceivesWakeupsAfterReconnect follows the messages of a registration, past garbage
+// and a lost connection.
+func TestListenerReceivesWakeupsAfterReconnect(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	ctx, stop := context.WithCancel(t.Context())

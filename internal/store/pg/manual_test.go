@@ -10,8 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheManualKnowsHowManyConnectionsAWorkerHolds keeps the sizing in docs/operations.md true, because operators set max_connections by it.
-func TestTheManualKnowsHowManyConnectionsAWorkerHolds(t *testing.T) {
+// TestManualStatesConnectionsOfWorker keeps the sizing in docs/operations.md true, because
+// operators set max_connections by it.
+func TestManualStatesConnectionsOfWorker(t *testing.T) {
 	t.Parallel()
 	db, err := Open(t.Context(), Config{URL: "postgres://nobody@127.0.0.1:1/nothing", MaxConns: 10})
 	require.NoError(t, err)

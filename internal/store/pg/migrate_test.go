@@ -100,8 +100,9 @@ func TestProgramsThatMigrateAtOnceWaitForEachOther(t *testing.T) {
 	require.Equal(t, len(status), <-applied+<-applied+<-applied, "each migration is applied once")
 }
 
-// TestWhoLooksAtTheSchemaWaitsForNoMigration has one under way: programs that start meanwhile must not stand in line behind it.
-func TestWhoLooksAtTheSchemaWaitsForNoMigration(t *testing.T) {
+// TestSchemaStatusDoesNotWaitForMigration has one under way: programs that start meanwhile must not
+// stand in line behind it.
+func TestSchemaStatusDoesNotWaitForMigration(t *testing.T) {
 	t.Parallel()
 	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: "empty"})
 	_, err := pg.MigrateUp(t.Context(), url)
@@ -116,9 +117,10 @@ func TestWhoLooksAtTheSchemaWaitsForNoMigration(t *testing.T) {
 	require.NotZero(t, status[0].AppliedAt)
 }
 
-// TestAWaitingMigrationBlocksNoOtherSession has two long transactions in the way of migrations. A backup reads what a step down drops, and
-// a writer changes what a step up refers to. While the step waits, other sessions go on. The step down ends with an error that names the
-// lock; the step up is applied once the writer is over.
+// TestAWaitingMigrationBlocksNoOtherSession has two long transactions in the way of migrations. A
+// backup reads what a step down drops, and a writer changes what a step up refers to. While the
+// step waits, other sessions go on. The step down ends with an error that names the lock; the step
+// up is applied once the writer is over.
 func TestAWaitingMigrationBlocksNoOtherSession(t *testing.T) {
 	t.Parallel()
 	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: "empty"})
@@ -177,8 +179,9 @@ func TestAWaitingMigrationBlocksNoOtherSession(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// TestWhoMayOnlyReadLearnsWhatIsApplied looks with a role that may make no table, at a database that holds none.
-func TestWhoMayOnlyReadLearnsWhatIsApplied(t *testing.T) {
+// TestReadOnlyRoleSeesAppliedMigrations looks with a role that may make no table, at a database
+// that holds none.
+func TestReadOnlyRoleSeesAppliedMigrations(t *testing.T) {
 	t.Parallel()
 	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: "empty"})
 	conn, err := pgx.Connect(t.Context(), url)
@@ -193,7 +196,7 @@ func TestWhoMayOnlyReadLearnsWhatIsApplied(t *testing.T) {
 }
 
 // A role that may not migrate is told what it lacks, without the statement that it failed at.
-func TestWhoMayNotMigrateLearnsWhatHeLacks(t *testing.T) {
+func TestUnprivilegedMigrationNamesMissingPrivilege(t *testing.T) {
 	t.Parallel()
 	database := devpgtest.NewDatabase(t, devpgtest.Template{Key: "empty"})
 	owner, err := pgx.Connect(t.Context(), database)

@@ -33,9 +33,10 @@ func TestAPipelineIsOneTransaction(t *testing.T) {
 	require.Equal(t, 2, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM tenants WHERE name IN ('first', 'third')"))
 }
 
-// TestAStatementOfAPipelineSeesWhatWasCommittedBeforeItBegan lets the first statement wait for a lock. What the lock's holder commits
-// before it lets go is seen by the second, or a start could not trust what it reads after it has waited for a pause.
-func TestAStatementOfAPipelineSeesWhatWasCommittedBeforeItBegan(t *testing.T) {
+// TestPipelinedStatementSeesEarlierCommits lets the first statement wait for a lock. What the
+// lock's holder commits before it lets go is seen by the second, or a start could not trust what it
+// reads after it has waited for a pause.
+func TestPipelinedStatementSeesEarlierCommits(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	tx, err := b.Pool.Begin(t.Context())
@@ -67,7 +68,7 @@ func TestAStatementOfAPipelineSeesWhatWasCommittedBeforeItBegan(t *testing.T) {
 	require.Equal(t, "renamed", name)
 }
 
-func TestAPipelineTellsOfARowThatIsMissing(t *testing.T) {
+func TestPipelineReportsMissingRow(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	var name string

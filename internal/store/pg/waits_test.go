@@ -41,8 +41,8 @@ func isBusy(t *testing.T, err error, what string) {
 	require.NotContains(t, told.Message, "cannot be reached", what)
 }
 
-// A stranger stands on the row of an endpoint. Whoever wants to change it is told so, nothing is changed, and once the stranger has gone the
-// same change goes through, on the same connections.
+// A stranger stands on the row of an endpoint. Whoever wants to change it is told so, nothing is
+// changed, and once the stranger has gone the same change goes through, on the same connections.
 func TestAChangeDoesNotWaitForALockForEver(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -70,8 +70,8 @@ func TestAChangeDoesNotWaitForALockForEver(t *testing.T) {
 	}
 }
 
-// The database answers nothing to whoever reads or changes endpoints, who sets no limit, as streams do. It ends, more often than there are
-// connections, and each is good again afterwards.
+// The database answers nothing to whoever reads or changes endpoints, who sets no limit, as streams
+// do. It ends, more often than there are connections, and each is good again afterwards.
 func TestATransactionDoesNotTakeForEver(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -112,8 +112,9 @@ func TestWorkersWaitForLocks(t *testing.T) {
 	require.Equal(t, "0", works)
 }
 
-// All connections are taken. Whoever asks is told so in time, and what gives up itself is not taken for it.
-func TestNobodyWaitsForAConnectionForEver(t *testing.T) {
+// All connections are taken. Whoever asks is told so in time, and what gives up itself is not taken
+// for it.
+func TestConnectionWaitIsBounded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	e := b.Register(t, nil)

@@ -45,8 +45,9 @@ func (b *bundle) mark(t *testing.T) time.Time {
 	return at
 }
 
-// Workers are told of what comes due soon, also where whoever changed it has hung up; of what lies beyond every horizon they find out.
-func TestWorkersAreToldOfWhatComesDueSoon(t *testing.T) {
+// Workers are told of what comes due soon, also where whoever changed it has hung up; of what lies
+// beyond every horizon they find out.
+func TestWorkersAreNotifiedOfCloseDueTimes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	heard, now := b.listen(t), storetest.Noon()
@@ -62,7 +63,7 @@ func TestWorkersAreToldOfWhatComesDueSoon(t *testing.T) {
 }
 
 // While a message waits for a connection, a hundred others become one, which names the earliest.
-func TestWhatComesDueMeanwhileGoesWithTheNextMessage(t *testing.T) {
+func TestWakeupsAreCoalesced(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	heard, now := b.listen(t), storetest.Noon()
@@ -81,8 +82,9 @@ func TestWhatComesDueMeanwhileGoesWithTheNextMessage(t *testing.T) {
 	require.Equal(t, b.mark(t), heard.next(t), "the earliest stands for all")
 }
 
-// A database that is closed tells nobody anything, and whoever changes something then does not wait for it.
-func TestAClosedDatabaseWakesNobody(t *testing.T) {
+// A database that is closed tells nobody anything, and whoever changes something then does not wait
+// for it.
+func TestClosedDatabaseSendsNoWakeup(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	heard, now := b.listen(t), storetest.Noon()

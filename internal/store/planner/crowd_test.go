@@ -52,8 +52,8 @@ func TestEndpointsThatAreSlowTogetherAreCounted(t *testing.T) {
 	require.True(t, crowd.SchedulerLoaded())
 }
 
-// TestALongRetryAfterIsToldUntilItIsOver has a target ask for years.
-func TestALongRetryAfterIsToldUntilItIsOver(t *testing.T) {
+// TestLongRetryAfterIsNotifiedUntilItsEnd has a target ask for years.
+func TestLongRetryAfterIsNotifiedUntilItsEnd(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.At(storetest.Noon())

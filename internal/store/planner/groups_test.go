@@ -54,8 +54,9 @@ func triggers(tickets []planner.Claim) map[endpoints.ID]planner.Trigger {
 	return why
 }
 
-// Whoever has a role in a group is looked at as soon as another endpoint of it begins to fail, and when that ceases; nobody else is.
-func TestAFailingEndpointCallsForWhoHelpsItsGroup(t *testing.T) {
+// Whoever has a role in a group is looked at as soon as another endpoint of it begins to fail, and
+// when that ceases; nobody else is.
+func TestFailingEndpointTriggersAnalysisOfGroup(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
 	orders, load := p.member(t, "sale", ""), p.member(t, "sale", "")
@@ -83,8 +84,9 @@ func TestAFailingEndpointCallsForWhoHelpsItsGroup(t *testing.T) {
 	require.Empty(t, p.claim(t, p.one))
 }
 
-// A call for help neither shortens the least time between two analyses nor gets lost while the helper is being analysed. One that the
-// planner leaves alone stays so, and calls for help all the same.
+// A call for help neither shortens the least time between two analyses nor gets lost while the
+// helper is being analysed. One that the planner leaves alone stays so, and calls for help all the
+// same.
 func TestACallForHelpKeepsTheBoundsOfAnalyses(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
@@ -111,7 +113,7 @@ func TestACallForHelpKeepsTheBoundsOfAnalyses(t *testing.T) {
 }
 
 // An advisor of a large group is told of those that fail, wherever they stand in it.
-func TestWhoFailsIsAmongTheSiblingsThatAreTold(t *testing.T) {
+func TestFailingSiblingIsIncludedInInputs(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
 	orders := p.member(t, "sale", "")
@@ -128,8 +130,9 @@ func TestWhoFailsIsAmongTheSiblingsThatAreTold(t *testing.T) {
 	require.Equal(t, orders.ID, m.Siblings[0].Endpoint.ID)
 }
 
-// An endpoint whose planner is off is no part of what an advisor is told of its group, and calls for nobody; nor is one out of service.
-func TestNobodyIsToldOfASiblingThatThePlannerLeavesAlone(t *testing.T) {
+// An endpoint whose planner is off is no part of what an advisor is told of its group, and calls
+// for nobody; nor is one out of service.
+func TestSiblingWithPlannerOffIsOmitted(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
 	health, orders := p.member(t, "sale", planner.RoleHealth), p.member(t, "sale", "")

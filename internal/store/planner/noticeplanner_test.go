@@ -26,8 +26,8 @@ func (p *planning) suggests(e *endpoints.Endpoint, now time.Time) planner.Comple
 	return c
 }
 
-// TestASuggestionThatWaitsIsToldUntilItDoesNot has a person decide on one, and nobody on another.
-func TestASuggestionThatWaitsIsToldUntilItDoesNot(t *testing.T) {
+// TestPendingSuggestionIsNotifiedUntilDecided has a person decide on one, and nobody on another.
+func TestPendingSuggestionIsNotifiedUntilDecided(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
 	now := p.At(storetest.Noon())
@@ -59,8 +59,8 @@ func TestASuggestionThatWaitsIsToldUntilItDoesNot(t *testing.T) {
 	require.Equal(t, []string{"opened", "recovered", "opened", "recovered"}, p.Told(t), "it is not asked for any more")
 }
 
-// TestASuggestionThatIsNotWrittenIsNotTold loses the claim.
-func TestASuggestionThatIsNotWrittenIsNotTold(t *testing.T) {
+// TestUnwrittenSuggestionIsNotNotified loses the claim.
+func TestUnwrittenSuggestionIsNotNotified(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
 	now := p.At(storetest.Noon())
@@ -72,8 +72,8 @@ func TestASuggestionThatIsNotWrittenIsNotTold(t *testing.T) {
 	require.Empty(t, p.Told(t))
 }
 
-// TestAPauseByThePlannerIsToldAndItsHintsAreNot lets the planner change an endpoint in both ways.
-func TestAPauseByThePlannerIsToldAndItsHintsAreNot(t *testing.T) {
+// TestPlannerPauseIsNotifiedAndHintsAreNot lets the planner change an endpoint in both ways.
+func TestPlannerPauseIsNotifiedAndHintsAreNot(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
 	now := p.At(storetest.Noon())
@@ -102,8 +102,9 @@ func TestAPauseByThePlannerIsToldAndItsHintsAreNot(t *testing.T) {
 	require.Equal(t, []string{"opened", "recovered"}, p.Told(t), "it ends by itself")
 }
 
-// TestWhatNobodyDecidedStaysExpired has a newer suggestion take the place of one in its time, and of one that was over.
-func TestWhatNobodyDecidedStaysExpired(t *testing.T) {
+// TestUndecidedSuggestionStaysExpired has a newer suggestion take the place of one in its time, and
+// of one that was over.
+func TestUndecidedSuggestionStaysExpired(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
 	now := p.At(storetest.Noon())

@@ -43,7 +43,8 @@ func setupPlanning(t *testing.T) *planning {
 	}
 }
 
-// endpoint registers one that runs every minute, or every ten seconds where the planner, which acts, finds that better.
+// endpoint registers one that runs every minute, or every ten seconds where the planner, which
+// acts, finds that better.
 func (p *planning) endpoint(t *testing.T, change func(*endpoints.Spec)) *endpoints.Endpoint {
 	t.Helper()
 	spec := endpoints.Defaults()
@@ -118,7 +119,8 @@ func TestAnalysisIsClaimedOnceAndWrittenAtOnce(t *testing.T) {
 	require.Equal(t, 1, p.count(t, "planner_sessions"))
 }
 
-// A planner that has claimed an endpoint anew ends nothing of that by what it holds of the claim before.
+// A planner that has claimed an endpoint anew ends nothing of that by what it holds of the claim
+// before.
 func TestAnOldClaimOfTheSamePlannerEndsNothing(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
@@ -136,7 +138,8 @@ func TestAnOldClaimOfTheSamePlannerEndsNothing(t *testing.T) {
 	require.Len(t, p.claim(t, p.two), 1)
 }
 
-// A planner that is thought dead comes back: its claim was taken over, so nothing of what it thought is written.
+// A planner that is thought dead comes back: its claim was taken over, so nothing of what it
+// thought is written.
 func TestStaleAnalysisWritesNothing(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
@@ -158,7 +161,8 @@ func TestStaleAnalysisWritesNothing(t *testing.T) {
 	require.Equal(t, 1, p.count(t, "planner_sessions"))
 }
 
-// What the transaction refuses leaves nothing behind, the claim included: the session can still be closed as stale.
+// What the transaction refuses leaves nothing behind, the claim included: the session can still be
+// closed as stale.
 func TestRefusedRevisionWritesNothing(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
@@ -176,7 +180,7 @@ func TestRefusedRevisionWritesNothing(t *testing.T) {
 	require.NoError(t, p.one.Complete(t.Context(), ticket, unchanged))
 }
 
-func TestWhatChangesIsAnalysedBeforeItsTime(t *testing.T) {
+func TestChangedResponseIsAnalysedEarly(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
 	failing, steady := p.endpoint(t, nil), p.endpoint(t, nil)
@@ -218,7 +222,7 @@ func TestWhatChangesIsAnalysedBeforeItsTime(t *testing.T) {
 	require.Len(t, p.claim(t, p.one), 1, "what happened during an analysis calls for the next one")
 }
 
-func TestWhatIsLeftAloneIsTakenUpAgain(t *testing.T) {
+func TestParkedEndpointIsAnalysedAgain(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
 	paused := p.endpoint(t, nil)
@@ -273,7 +277,7 @@ func (p *planning) sessionOf(t *testing.T, id endpoints.ID) planner.Session {
 	return full
 }
 
-func TestAuthorityDecidesWhatComesOfAPlan(t *testing.T) {
+func TestAuthorityDecidesEffectOfPlan(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
 	made := map[planner.Authority]*endpoints.Endpoint{}
@@ -368,7 +372,8 @@ func TestARejectionIsLogged(t *testing.T) {
 	require.JSONEq(t, `{"state": "rejected", "endpointId": "`+list[0].EndpointID.String()+`"}`, string(told[0].After))
 }
 
-// An endpoint that is edited while it is analysed keeps its edit, and gets nothing of what was thought of how it was.
+// An endpoint that is edited while it is analysed keeps its edit, and gets nothing of what was
+// thought of how it was.
 func TestEditDuringAnAnalysisWins(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
@@ -434,7 +439,8 @@ func TestASpentInstallationLeavesATenantNothing(t *testing.T) {
 	require.ErrorIs(t, err, planner.ErrOverBudget)
 }
 
-// TestBudgetIsNeverExceeded: 16 planners reserve at once; what they hold together never exceeds a limit.
+// TestBudgetIsNeverExceeded: 16 planners reserve at once; what they hold together never exceeds a
+// limit.
 func TestBudgetIsNeverExceeded(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
@@ -472,9 +478,9 @@ func TestBudgetIsNeverExceeded(t *testing.T) {
 	require.ErrorIs(t, err, planner.ErrOverBudget, "more than an endpoint may use at all")
 }
 
-// TestThePlannerDoesNotWriteWhatAPersonCleared clears the planner's hint, once before a session closes that began before, and rejects what it
-// suggests.
-func TestThePlannerDoesNotWriteWhatAPersonCleared(t *testing.T) {
+// TestPlannerDoesNotRewriteClearedHint clears the planner's hint, once before a session closes that
+// began before, and rejects what it suggests.
+func TestPlannerDoesNotRewriteClearedHint(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
 	e := p.endpoint(t, nil)

@@ -15,8 +15,9 @@ import (
 	"rubato/internal/store/storetest"
 )
 
-// analysed gives a crowd a planner that has been at work: every endpoint is known to it but one in a thousand, one in a hundred is due,
-// one in a thousand is left alone, and one in twenty belongs to a group of fifty. There are 100,000 sessions and as many suggestions.
+// analysed gives a crowd a planner that has been at work: every endpoint is known to it but one in
+// a thousand, one in a hundred is due, one in a thousand is left alone, and one in twenty belongs
+// to a group of fifty. There are 100,000 sessions and as many suggestions.
 func (b *bundle) analysed(t *testing.T) {
 	t.Helper()
 	b.Exec(t, `INSERT INTO planner_state (endpoint_id, due_at, trigger, claim_token, not_before, seen_version, seen_failures, seen_status, memory, parked)
@@ -50,8 +51,9 @@ func statement[P, R any](query func(*dbsqlc.Queries, context.Context, dbsqlc.DBT
 	})
 }
 
-// plannerReads holds every statement of the planner's queue and of what it shows to an index, whatever there is:
-// a look comes across so many endpoints, a claim takes so many, a page shows so many.
+// plannerReads holds every statement of the planner's queue and of what it shows to an index,
+// whatever there is: a look comes across so many endpoints, a claim takes so many, a page shows so
+// many.
 func (b *bundle) plannerReads(t *testing.T) {
 	t.Helper()
 	b.analysed(t)
@@ -122,8 +124,9 @@ func (b *bundle) plannerReads(t *testing.T) {
 // dayNamed names the day of an instant as spendings are kept.
 func dayNamed(at time.Time) string { return at.UTC().Format(time.DateOnly) }
 
-// TestWhatIsOldIsForgotten: sessions, suggestions and spendings go when their time is over, however many there are, and the rest stays.
-func TestWhatIsOldIsForgotten(t *testing.T) {
+// TestOldSessionsArePurged: sessions, suggestions and spendings go when their time is over, however
+// many there are, and the rest stays.
+func TestOldSessionsArePurged(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
 	e := p.endpoint(t, nil)
@@ -149,7 +152,8 @@ func TestWhatIsOldIsForgotten(t *testing.T) {
 	require.Equal(t, 1, p.count(t, "planner_spend"))
 }
 
-// TestThePlannerReadsNoMoreThanItReturns looks at the plans of its statements in a crowded database.
+// TestThePlannerReadsNoMoreThanItReturns looks at the plans of its statements in a crowded
+// database.
 func TestThePlannerReadsNoMoreThanItReturns(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

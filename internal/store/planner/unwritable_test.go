@@ -15,8 +15,9 @@ import (
 	"rubato/internal/planner"
 )
 
-// Whatever an advisor sends as arguments, valid JSON that jsonb refuses included, the session is on record with its hint.
-func TestWhatAnAdvisorSendsNeverKeepsASessionFromTheRecord(t *testing.T) {
+// Whatever an advisor sends as arguments, valid JSON that jsonb refuses included, the session is on
+// record with its hint.
+func TestUnstorableAdviceStillRecordsSession(t *testing.T) {
 	t.Parallel()
 	sent := []string{
 		`{"interval_seconds":1e200000}`, `1e-200000`, `{"reason":"a\u0000b"}`, `{"a\u0000b":1}`, `["\ud800"]`, `{"\udc00":"\udfff\ud800"}`,
@@ -41,7 +42,8 @@ func TestWhatAnAdvisorSendsNeverKeepsASessionFromTheRecord(t *testing.T) {
 	require.Equal(t, 1, p.count(t, "hints"))
 }
 
-// poisoned is a queue into whose sessions a value gets that the database refuses, by a way that nobody thought of.
+// poisoned is a queue into whose sessions a value gets that the database refuses, by a way that
+// nobody thought of.
 type poisoned struct {
 	planner.Queue
 
@@ -62,7 +64,8 @@ func (q poisoned) Complete(ctx context.Context, t planner.Claim, c planner.Compl
 	return q.Queue.Complete(ctx, t, c)
 }
 
-// A session that the database refuses for a value is written with less, so that what was spent and when to look again are on record.
+// A session that the database refuses for a value is written with less, so that what was spent and
+// when to look again are on record.
 func TestASessionThatIsRefusedForAValueIsWrittenWithLess(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

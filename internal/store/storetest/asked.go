@@ -12,13 +12,14 @@ import (
 	"rubato/internal/store/pg"
 )
 
-// SetNow makes every statement that depends on time take at for the database's time. The zero instant gives the database its own
-// clock back. It must not be called while statements run.
+// SetNow makes every statement that depends on time take at for the database's time. The zero
+// instant gives the database its own clock back. It must not be called while statements run.
 func SetNow(db *pg.DB, at time.Time) {
 	db.Now = func() *time.Time { return pg.Optional(at) }
 }
 
-// Explain returns the plan that a statement gets on the connections of the hot path: the one that is made once, whatever the values.
+// Explain returns the plan that a statement gets on the connections of the hot path: the one that
+// is made once, whatever the values.
 func Explain(ctx context.Context, db *pg.DB, s pg.Statement) (plan string, err error) {
 	err = pgx.BeginFunc(ctx, db.Hot, func(tx pgx.Tx) error {
 		plan, err = explainKept(ctx, tx, s)

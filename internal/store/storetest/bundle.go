@@ -89,8 +89,9 @@ func (b *Bundle) At(now time.Time) time.Time {
 	return now
 }
 
-// Noon returns an instant that the prepared days of history hold, so that tests can move both ways from it. It is tomorrow's: what was
-// registered by the real clock is due then, at whatever hour the tests run.
+// Noon returns an instant that the prepared days of history hold, so that tests can move both ways
+// from it. It is tomorrow's: what was registered by the real clock is due then, at whatever hour
+// the tests run.
 func Noon() time.Time { return time.Now().UTC().Truncate(24 * time.Hour).Add(36 * time.Hour) }
 
 // Exec runs a statement past the stores and returns how many rows it changed.

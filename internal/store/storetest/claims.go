@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Fill inserts n endpoints by SQL, each with a schedule that is due a second later than the one before, the first at an instant.
+// Fill inserts n endpoints by SQL, each with a schedule that is due a second later than the one
+// before, the first at an instant.
 func (b *Bundle) Fill(t *testing.T, n int, first time.Time) {
 	t.Helper()
 	b.Register(t, nil)

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Crowd fills the tables: 100,000 endpoints, of which one in a thousand is archived and one in a thousand paused, and 60,000 runs, of
-// which one in a thousand failed.
+// Crowd fills the tables: 100,000 endpoints, of which one in a thousand is archived and one in a
+// thousand paused, and 60,000 runs, of which one in a thousand failed.
 func (b *Bundle) Crowd(t *testing.T) {
 	t.Helper()
 	b.At(Noon())
@@ -38,7 +38,8 @@ func (b *Bundle) Crowd(t *testing.T) {
 	b.Exec(t, "ANALYZE")
 }
 
-// Explain carries a statement out as the store does, after others of its transaction, and returns what the database did for it.
+// Explain carries a statement out as the store does, after others of its transaction, and returns
+// what the database did for it.
 func (b *Bundle) Explain(t *testing.T, s Asked, before ...Asked) (Node, string) {
 	t.Helper()
 	tx, err := b.Pool.Begin(t.Context())
@@ -57,7 +58,8 @@ func (b *Bundle) Explain(t *testing.T, s Asked, before ...Asked) (Node, string) 
 	return plans[0].Plan, string(text)
 }
 
-// ReadsAPage fails for a statement that reads whole tables whose names begin with one of large, or far more of their rows than a page shows.
+// ReadsAPage fails for a statement that reads whole tables whose names begin with one of large, or
+// far more of their rows than a page shows.
 func (b *Bundle) ReadsAPage(t *testing.T, name string, s Asked, large ...string) {
 	t.Helper()
 	plan, text := b.Explain(t, s)

@@ -7,7 +7,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// FillTenant makes a tenant with n endpoints beside those that are there, each due a second later than the one before.
+// FillTenant makes a tenant with n endpoints beside those that are there, each due a second later
+// than the one before.
 func (b *Bundle) FillTenant(t *testing.T, name string, n int, first time.Time) [16]byte {
 	t.Helper()
 	id := uuid.New()

@@ -20,7 +20,8 @@ func (b *Bundle) AwaitRowWaits(t *testing.T, n int) {
 	}, "%d should wait for a row", n)
 }
 
-// HoldSecrets returns a transaction that holds the lock of a batch of starts with secrets of a tenant.
+// HoldSecrets returns a transaction that holds the lock of a batch of starts with secrets of a
+// tenant.
 func (b *Bundle) HoldSecrets(t *testing.T, owner [16]byte) pgx.Tx {
 	t.Helper()
 	tx, err := b.Pool.Begin(t.Context())
@@ -30,7 +31,8 @@ func (b *Bundle) HoldSecrets(t *testing.T, owner [16]byte) pgx.Tx {
 	return tx
 }
 
-// InFlight returns a transaction that holds the rows which a batch of starts of endpoints holds until its commit.
+// InFlight returns a transaction that holds the rows which a batch of starts of endpoints holds
+// until its commit.
 func (b *Bundle) InFlight(t *testing.T, ids ...[16]byte) pgx.Tx {
 	t.Helper()
 	tx, err := b.Pool.Begin(t.Context())

@@ -10,7 +10,8 @@ import (
 	"rubato/internal/store/storetest"
 )
 
-// paperwork fills the log of changes and that of notices with 100,000 entries each, of which one in two thousand is unlike the others.
+// paperwork fills the log of changes and that of notices with 100,000 entries each, of which one in
+// two thousand is unlike the others.
 func (b *bundle) paperwork(t *testing.T) {
 	t.Helper()
 	b.Exec(t, `INSERT INTO audit_log (id, tenant_id, at, key_id, actor, action, object_kind, object_id, before, after, request_id, remote_address)

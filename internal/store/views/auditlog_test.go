@@ -36,7 +36,8 @@ func TestEveryChangeOfAnEndpointIsLogged(t *testing.T) {
 	}
 }
 
-// disturb leaves an endpoint paused, hinted and failing, so that whatever sets one of these right changes something.
+// disturb leaves an endpoint paused, hinted and failing, so that whatever sets one of these right
+// changes something.
 func (b *bundle) disturb(t *testing.T, id endpoints.ID) {
 	t.Helper()
 	storetest.Changes["IntervalHint"](b.Bundle, t, id)
@@ -45,7 +46,7 @@ func (b *bundle) disturb(t *testing.T, id endpoints.ID) {
 	b.Exec(t, "UPDATE schedules SET failure_count = 3")
 }
 
-func TestWhatChangesNothingIsNotLogged(t *testing.T) {
+func TestNoopChangeIsNotAudited(t *testing.T) {
 	t.Parallel()
 	for name, change := range storetest.Changes {
 		t.Run(name, func(t *testing.T) {
@@ -90,7 +91,7 @@ func TestAnotherAuthorOfAHintIsLogged(t *testing.T) {
 	}
 }
 
-func TestTheLogTellsWhatChangedAndNoSecret(t *testing.T) {
+func TestAuditLogListsChangesWithoutSecrets(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	e := b.Register(t, func(s *endpoints.Spec) {

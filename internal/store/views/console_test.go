@@ -116,7 +116,8 @@ func TestTheConsoleAddsUpRuns(t *testing.T) {
 	require.Empty(t, names)
 }
 
-// An endpoint that fails all the time hides no other, and what ended last comes first, however long ago it was due.
+// An endpoint that fails all the time hides no other, and what ended last comes first, however long
+// ago it was due.
 func TestIncidentsAreGroupedByEndpointAndReason(t *testing.T) {
 	t.Parallel()
 	b, c, noisy, now := watched(t)
@@ -187,7 +188,7 @@ func TestLostRunsAreHiddenByNoFlakyEndpoints(t *testing.T) {
 	require.Equal(t, int64(2), o.Lost)
 }
 
-func TestTheConsoleTellsTheHistoryOfAnEndpoint(t *testing.T) {
+func TestConsoleListsHistoryOfEndpoint(t *testing.T) {
 	t.Parallel()
 	b, c, id, now := watched(t)
 	interval, ttl, until := 30*time.Second, time.Hour, now.Add(time.Hour)
@@ -261,7 +262,8 @@ func TestTheConsoleCountsBrokenGuarantees(t *testing.T) {
 	}
 }
 
-// TestRunsThatAreLateByIntentHaveNoLag copies a run under each reason for which a start after its due time is no lag.
+// TestRunsThatAreLateByIntentHaveNoLag copies a run under each reason for which a start after its
+// due time is no lag.
 func TestRunsThatAreLateByIntentHaveNoLag(t *testing.T) {
 	t.Parallel()
 	b, _, id, now := watched(t)

@@ -32,7 +32,8 @@ func (b *bundle) watch(t *testing.T, types ...feed.Type) *reader {
 	return &reader{bundle: b, q: feed.Query{TenantID: storetest.Tenant.TenantID, After: head, Limit: 100, Types: types}}
 }
 
-// settled waits until every transaction that began before is over, those of other tests in the same server too.
+// settled waits until every transaction that began before is over, those of other tests in the same
+// server too.
 func (b *bundle) settled(t *testing.T) {
 	t.Helper()
 	last := storetest.Query[int64](t, b.Bundle, "SELECT pg_current_xact_id()::text::bigint")
@@ -71,7 +72,7 @@ func typesOf(list []feed.Event) []feed.Type {
 	return types
 }
 
-func TestEveryChangeIsTold(t *testing.T) {
+func TestEveryChangeReachesFeed(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.At(storetest.Noon())
@@ -114,7 +115,7 @@ func TestEveryChangeIsTold(t *testing.T) {
 	require.Equal(t, storetest.Noon(), got[3].At.UTC())
 }
 
-func TestPauseIsToldWithItsEndAndReasonEvenWhileARunIsLive(t *testing.T) {
+func TestFeedShowsPauseWithEndAndReasonDuringRun(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.At(storetest.Noon())
@@ -138,7 +139,7 @@ func TestPauseIsToldWithItsEndAndReasonEvenWhileARunIsLive(t *testing.T) {
 }
 
 // A one-shot that a run has used up is told as cleared.
-func TestConsumedHintIsToldAsCleared(t *testing.T) {
+func TestFeedShowsConsumedHintAsCleared(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())
@@ -152,7 +153,8 @@ func TestConsumedHintIsToldAsCleared(t *testing.T) {
 	require.Equal(t, "one-shot", got[0].Hint.Kind)
 }
 
-// What commits late is told late, and never skipped: a transaction that is open holds back what committed after it began.
+// What commits late is told late, and never skipped: a transaction that is open holds back what
+// committed after it began.
 func TestNothingTurnsUpBeforeAPlaceThatWasReached(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -220,8 +222,8 @@ func TestFeedGoesOnFromEveryEvent(t *testing.T) {
 	require.Empty(t, r.next(t), "another tenant is told nothing")
 }
 
-// TestALargeBatchIsToldInPages finishes more runs at once than a row of news names.
-func TestALargeBatchIsToldInPages(t *testing.T) {
+// TestFeedPagesLargeBatch finishes more runs at once than a row of news names.
+func TestFeedPagesLargeBatch(t *testing.T) {
 	t.Parallel()
 	const many = 120
 	b := setup(t)
@@ -260,8 +262,9 @@ func TestALargeBatchIsToldInPages(t *testing.T) {
 	}
 }
 
-// TestWhatPassedWithoutARunIsNoNews: a pause that ends leaves a record in the history, and no run has finished.
-func TestWhatPassedWithoutARunIsNoNews(t *testing.T) {
+// TestFeedOmitsSkippedDueTimes: a pause that ends leaves a record in the history, and no run has
+// finished.
+func TestFeedOmitsSkippedDueTimes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())

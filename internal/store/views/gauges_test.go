@@ -25,7 +25,7 @@ func (b *bundle) gauges(t *testing.T) telemetry.DatabaseState {
 	return state
 }
 
-func TestDueIsWhatNobodyHasClaimed(t *testing.T) {
+func TestDueGaugeCountsUnclaimedRows(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())
@@ -105,7 +105,8 @@ func TestOldestSnapshotIsThatOfAnOpenTransaction(t *testing.T) {
 	waittest.Until(t, func() bool { return age() < 500*time.Millisecond })
 }
 
-// TestHolderOfTheOldestSnapshotIsASessionThatCanBeEnded leaves a session idle in its transaction, and reads what an operator needs to end it.
+// TestHolderOfTheOldestSnapshotIsASessionThatCanBeEnded leaves a session idle in its transaction,
+// and reads what an operator needs to end it.
 func TestHolderOfTheOldestSnapshotIsASessionThatCanBeEnded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -133,7 +134,8 @@ func TestHolderOfTheOldestSnapshotIsASessionThatCanBeEnded(t *testing.T) {
 	waittest.Until(t, func() bool { return b.gauges(t).SnapshotHolder.PID != holder.PID })
 }
 
-// TestGaugesStayCheap holds the count of due endpoints to its index and to its bound, with more due than it counts.
+// TestGaugesStayCheap holds the count of due endpoints to its index and to its bound, with more due
+// than it counts.
 func TestGaugesStayCheap(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

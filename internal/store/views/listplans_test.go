@@ -10,7 +10,8 @@ import (
 	"rubato/internal/store/views"
 )
 
-// TestStatementsReadNoMoreThanTheyReturn looks at the plans of statements in one crowded database, because the crowd costs more than all plans.
+// TestStatementsReadNoMoreThanTheyReturn looks at the plans of statements in one crowded database,
+// because the crowd costs more than all plans.
 func TestStatementsReadNoMoreThanTheyReturn(t *testing.T) { //nolint:tparallel // Each part adds to the database.
 	t.Parallel()
 	b := setup(t)

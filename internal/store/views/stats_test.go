@@ -47,7 +47,8 @@ func TestHealthSumsUpWindows(t *testing.T) {
 	require.Zero(t, got[2].Runs, "of another tenant")
 }
 
-// TestARecordOfSkipsCountsByItsShareOfAWindow has an endpoint of every minute paused for a month: its one record ends in every window.
+// TestARecordOfSkipsCountsByItsShareOfAWindow has an endpoint of every minute paused for a month:
+// its one record ends in every window.
 func TestARecordOfSkipsCountsByItsShareOfAWindow(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -124,7 +125,8 @@ func TestWorkersThatSayNothingAreSilent(t *testing.T) {
 	require.Equal(t, []stats.WorkerState{stats.Active, stats.Active, stats.Silent, stats.Inactive}, states)
 }
 
-// TestAnotherTenantsBacklogHidesNothing has more due of one tenant, and for longer, than is counted; one of the other's claims is over.
+// TestAnotherTenantsBacklogHidesNothing has more due of one tenant, and for longer, than is
+// counted; one of the other's claims is over.
 func TestAnotherTenantsBacklogHidesNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -139,8 +141,8 @@ func TestAnotherTenantsBacklogHidesNothing(t *testing.T) {
 	require.Equal(t, time.Minute, got.OldestDue)
 }
 
-// TestWhatAClaimThatIsOverHeldIsDue has a worker that died before it started anything.
-func TestWhatAClaimThatIsOverHeldIsDue(t *testing.T) {
+// TestExpiredClaimCountsAsDue has a worker that died before it started anything.
+func TestExpiredClaimCountsAsDue(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())
