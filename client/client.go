@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// New returns a client of the server at a URL such as http://127.0.0.1:8080 that sends an API key with every request. It makes no
-// request. Without a [WithHTTPClient] it uses an http.Client that has no timeout, so bound calls by their context, and that follows no
-// redirects; one of your own should have [RefuseRedirect] too.
+// New returns a client of the server at a URL such as http://127.0.0.1:8080 that sends an API key
+// with every request. It does not connect. The default http.Client has no timeout, so bound calls
+// by a deadline of their context, and follows no redirects. A client set by [WithHTTPClient] should
+// use [RefuseRedirect] too.
 func New(url, key string, options ...ClientOption) (*ClientWithResponses, error) {
 	authorize := WithRequestEditorFn(func(_ context.Context, r *http.Request) error {
 		r.Header.Set("Authorization", "Bearer "+key)
@@ -24,14 +25,16 @@ func New(url, key string, options ...ClientOption) (*ClientWithResponses, error)
 	return c, nil
 }
 
-// RefuseRedirect is the CheckRedirect of an http.Client that follows none. The API has no redirects. Those of a proxy in front of it
-// often turn a POST, PATCH or DELETE into a GET, whose answer would look as if the change had been made.
+// RefuseRedirect is the CheckRedirect of an http.Client that follows no redirect. The API has none.
+// Redirects of a proxy before it often turn a POST, PATCH or DELETE into a GET. Its response would
+// look like a successful change.
 func RefuseRedirect(next *http.Request, _ []*http.Request) error {
 	return fmt.Errorf("the server redirects to %s, which is not followed: call it by its own address", next.URL.Redacted())
 }
 
-// Refused returns a [*Problem] where the server refused a request or failed on it, else nil. An answer that is no problem document,
-// as a proxy on the way may give, becomes one with the code "unknown"; so does a redirect.
+// Refused returns a [*Problem] if the server refused a request or failed, otherwise nil. A response
+// without a problem document, e.g. from a proxy, becomes a Problem with the code "unknown". So does
+// a redirect.
 func Refused(response *http.Response, body []byte) error {
 	if response.StatusCode < http.StatusMultipleChoices {
 		return nil
@@ -56,8 +59,9 @@ func (p *Problem) Error() string {
 	return b.String()
 }
 
-// WithIdempotencyKey returns an editor for one POST, which names it by a text of the caller's own, such as a UUID, for 24 hours: sent
-// again with the same key it is answered with the same answer and done once.
+// WithIdempotencyKey returns a request editor that makes one POST idempotent. The key is a text of
+// the caller's choice, such as a UUID. For 24 hours a retry with the same key executes nothing and
+// gets the stored response.
 func WithIdempotencyKey(key string) RequestEditorFn {
 	return func(_ context.Context, r *http.Request) error {
 		r.Header.Set("Idempotency-Key", key)

@@ -13,7 +13,8 @@ import (
 	"rubato/client"
 )
 
-// against returns a client of a server that gives these answers, each of them to one method and path, and what stops the server.
+// against returns a client of a server that gives these answers, each of them to one method and
+// path, and what stops the server.
 func against(answers map[string]string) (*client.ClientWithResponses, func()) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		media := "application/json"
@@ -33,7 +34,8 @@ func against(answers map[string]string) (*client.ClientWithResponses, func()) {
 	return c, server.Close
 }
 
-// must ends an example that went wrong. A program looks at the error, which is a [*client.Problem] where the server refuses.
+// must ends an example that went wrong. A program looks at the error, which is a [*client.Problem]
+// where the server refuses.
 func must(err error) {
 	if err != nil {
 		panic(err)

@@ -76,7 +76,7 @@ func (s *session) allFaults(ctx context.Context, sound []endpointFile, faults []
 	r, err := s.connect()
 	if err == nil {
 		var more []fileFault
-		_, more, err = r.foresee(ctx, sound)
+		_, more, err = r.previewImport(ctx, sound)
 		faults = append(faults, more...)
 	}
 	if err != nil { // The faults of the files are useful without the server's.
@@ -87,7 +87,7 @@ func (s *session) allFaults(ctx context.Context, sound []endpointFile, faults []
 
 // plan asks the server for the steps that apply would take, including deletions by --prune.
 func (cmd *endpointsApplyCmd) plan(ctx context.Context, r *remote, wanted []endpointFile) ([]step, error) {
-	plan, faults, err := r.foresee(ctx, wanted)
+	plan, faults, err := r.previewImport(ctx, wanted)
 	switch {
 	case err != nil && len(faults) > 0:
 		return nil, fmt.Errorf("%w\n%s", err, faultError(faults).Error())
@@ -100,9 +100,9 @@ func (cmd *endpointsApplyCmd) plan(ctx context.Context, r *remote, wanted []endp
 	return append(plan, pruned...), err
 }
 
-// foresee returns the planned step of each endpoint and the endpoints that the server refuses. The
+// previewImport returns the planned step of each endpoint and the endpoints that the server refuses. The
 // faults are valid even beside an error.
-func (r *remote) foresee(ctx context.Context, wanted []endpointFile) (plan []step, faults []fileFault, err error) {
+func (r *remote) previewImport(ctx context.Context, wanted []endpointFile) (plan []step, faults []fileFault, err error) {
 	answer, err := r.importLines(ctx, linesOf(wanted), 1, true)
 	if err != nil {
 		return nil, nil, err

@@ -55,8 +55,8 @@ func (s *session) explainRemotely(ctx context.Context) (refused int, err error) 
 			continue
 		}
 		answer, err := r.read(r.api.ExplainWithBodyWithResponse(ctx, "application/json", bytes.NewReader(lines.Bytes())))
-		// Only an error of the line is its answer, because others, e.g. an invalid key, would repeat
-		// for every line.
+		// Only an error of the line is its answer, because others, e.g. an invalid key, would
+		// repeat for every line.
 		if problem, is := errors.AsType[*client.Problem](err); is && exitCodeOf(problem) == app.ExitUsage {
 			refused++
 			answer, err = json.Marshal(map[string]any{"error": problem, "line": n})

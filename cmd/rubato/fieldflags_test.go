@@ -10,7 +10,8 @@ import (
 	"rubato/internal/contract"
 )
 
-// A field that is new in the contract needs no line of the command: its flag, its help and its group follow.
+// A field that is new in the contract needs no line of the command: its flag, its help and its
+// group follow.
 func TestEveryScalarFieldHasAFlag(t *testing.T) {
 	t.Parallel()
 	parser, err := kong.New(newCLI(), kong.Name("rubato"), kong.Bind(&session{}))

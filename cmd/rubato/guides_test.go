@@ -20,15 +20,16 @@ import (
 
 const guides = "../../docs/guides"
 
-// A block of shell in a guide, with what it must print: <!-- prints: pattern --> lines right after it.
+// A block of shell in a guide, with what it must print: <!-- prints: pattern --> lines right after
+// it.
 var (
 	shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```\n((?:<!-- prints: [^\n]* -->\n)*)")
 	printed    = regexp.MustCompile(`<!-- prints: (.*) -->`)
 )
 
-// TestEveryCommandOfTheGuidesWorks runs the shell of each guide, in the order of the text, against a server with the demo: one script for a
-// guide, in one shell session after the other, so that a variable of a block is there in the next one. What their index says to do first is
-// done first.
+// TestEveryCommandOfTheGuidesWorks runs the shell of each guide, in the order of the text, against
+// a server with the demo: one script for a guide, in one shell session after the other, so that a
+// variable of a block is there in the next one. What their index says to do first is done first.
 func TestEveryCommandOfTheGuidesWorks(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()

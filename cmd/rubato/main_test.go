@@ -33,7 +33,8 @@ func TestOffline(t *testing.T) {
 	testscript.Run(t, testscript.Params{Dir: "testdata/offline", RequireExplicitExec: true, RequireUniqueNames: true})
 }
 
-// startTarget serves something to call until the test ends: /ok answers 200, /bad 500, /hang when the caller has gone.
+// startTarget serves something to call until the test ends: /ok answers 200, /bad 500, /hang when
+// the caller has gone.
 func startTarget(t *testing.T) (url string) {
 	t.Helper()
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -82,7 +83,8 @@ func newDatabase(t *testing.T) string {
 	})
 }
 
-// startServer runs a dev server in this process, as the scripts' own commands find it, until the test ends.
+// startServer runs a dev server in this process, as the scripts' own commands find it, until the
+// test ends.
 func startServer(t *testing.T, home, database string) dev.Credentials {
 	t.Helper()
 	return startDev(t, home, database, false)

@@ -12,7 +12,8 @@ import (
 	"rubato/internal/devpg/devpgtest"
 )
 
-// TestAMigrationThatFailsMidwayTellsWhatItApplied has somebody else's table in the way of a later step.
+// TestAMigrationThatFailsMidwayTellsWhatItApplied has somebody else's table in the way of a later
+// step.
 func TestAMigrationThatFailsMidwayTellsWhatItApplied(t *testing.T) {
 	t.Parallel()
 	database := devpgtest.NewDatabase(t, devpgtest.Template{Key: "empty"})

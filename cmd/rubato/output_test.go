@@ -52,7 +52,8 @@ func TestTooManyLinesNameNoLineToGoOnWith(t *testing.T) {
 	require.Equal(t, "rubato: send the rest by another import\n", complaints.String())
 }
 
-// TestARunTellsOfLossesBeforeIt shows the infrastructure attempt where there is one, and nothing of it else.
+// TestARunTellsOfLossesBeforeIt shows the infrastructure attempt where there is one, and nothing of
+// it else.
 func TestARunTellsOfLossesBeforeIt(t *testing.T) {
 	t.Parallel()
 	for infra, want := range map[string]bool{"0": false, "2": true} {

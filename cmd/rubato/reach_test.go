@@ -185,7 +185,8 @@ func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestEveryRouteIsReachable holds the commands to the contract: whatever the API can be asked, a command asks.
+// TestEveryRouteIsReachable holds the commands to the contract: whatever the API can be asked, a
+// command asks.
 func TestEveryRouteIsReachable(t *testing.T) {
 	t.Parallel()
 	table := reaches()
@@ -248,7 +249,8 @@ func TestEditSendsWhatWasSaid(t *testing.T) {
 	}
 }
 
-// A length of time that makes no sense is for the server to refuse: left out, it would mean for ever.
+// A length of time that makes no sense is for the server to refuse: left out, it would mean for
+// ever.
 func TestALengthOfTimeIsNeverLeftOut(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string][2]string{
@@ -267,7 +269,8 @@ func TestALengthOfTimeIsNeverLeftOut(t *testing.T) {
 	}
 }
 
-// What a command line names and cannot be read is a mistake on the command line, and told by its name.
+// What a command line names and cannot be read is a mistake on the command line, and told by its
+// name.
 func TestFilesThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
@@ -304,7 +307,8 @@ func TestEveryFileOfAFolderIsApplied(t *testing.T) {
 	require.Equal(t, []string{"a", "b", "c"}, keys)
 }
 
-// JSON holds texts alone: what is none would arrive as another value, and nobody could read it again to see that.
+// JSON holds texts alone: what is none would arrive as another value, and nobody could read it
+// again to see that.
 func TestASecretThatIsNoTextIsNotSent(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)

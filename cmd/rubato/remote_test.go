@@ -72,7 +72,8 @@ func TestInterruptedIsNotDone(t *testing.T) {
 	}
 }
 
-// Lines before the first one that was asked for are stored already: to send them again would make those without a key twice.
+// Lines before the first one that was asked for are stored already: to send them again would make
+// those without a key twice.
 func TestImportThatBreaksOffGoesOnWhereItBegan(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -89,7 +90,8 @@ func TestImportThatBreaksOffGoesOnWhereItBegan(t *testing.T) {
 	require.Contains(t, complaints.String(), "continue with --from 7:")
 }
 
-// startsApply serves an import of one endpoint: the plan creates it, and then the answer is the given one.
+// startsApply serves an import of one endpoint: the plan creates it, and then the answer is the
+// given one.
 func startsApply(t *testing.T, answer string) (url string) {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -154,7 +156,8 @@ func TestApplyTellsWhyTheServerLeftSomething(t *testing.T) {
 	}
 }
 
-// An answer that breaks off between two lines looks as if it had ended, and the plan as if nothing more were to be deleted.
+// An answer that breaks off between two lines looks as if it had ended, and the plan as if nothing
+// more were to be deleted.
 func TestPruneRefusesHalfAList(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "one.yaml")
@@ -194,7 +197,8 @@ func TestASelectorMeansTheLabelThatItNames(t *testing.T) {
 	}
 }
 
-// Followed, the redirect would make a GET of the DELETE, and the command would say that the endpoint is deleted.
+// Followed, the redirect would make a GET of the DELETE, and the command would say that the
+// endpoint is deleted.
 func TestARedirectIsNoSuccess(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -242,7 +246,8 @@ func TestSoLongAgoIsAnInstant(t *testing.T) {
 	}
 }
 
-// A flag whose value came out empty, as that of a variable which is not set, is not the same as no flag: the command would be about everything.
+// A flag whose value came out empty, as that of a variable which is not set, is not the same as no
+// flag: the command would be about everything.
 func TestFlagsThatNameNothingAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{

@@ -14,7 +14,8 @@ import (
 	"rubato/internal/waittest"
 )
 
-// leastRole returns the URL of a database for a role that has the rights that the manual names, and no others.
+// leastRole returns the URL of a database for a role that has the rights that the manual names, and
+// no others.
 func leastRole(t *testing.T, owner *pgx.Conn, database string) string {
 	t.Helper()
 	manual, err := os.ReadFile("../../docs/operations.md")

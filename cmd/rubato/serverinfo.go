@@ -47,10 +47,10 @@ func (*serverStatusCmd) Run(ctx context.Context, s *session) error {
 }
 
 // unready reports that the server is live but not ready, with its failing checks.
-func (s *session) unready(url string, told *client.Problem) error {
+func (s *session) unready(url string, problem *client.Problem) error {
 	failing := []client.FieldError{}
-	if told.Errors != nil {
-		failing = *told.Errors
+	if problem.Errors != nil {
+		failing = *problem.Errors
 	}
 	if s.json {
 		checks := make([]map[string]string, len(failing))

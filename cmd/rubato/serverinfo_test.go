@@ -13,7 +13,8 @@ import (
 	"rubato/internal/app"
 )
 
-// TestWhatEverybodyMayAskNeedsNoKey asks a server whether it can work, as whoever watches it does: no key is needed, and none is sent.
+// TestWhatEverybodyMayAskNeedsNoKey asks a server whether it can work, as whoever watches it does:
+// no key is needed, and none is sent.
 func TestWhatEverybodyMayAskNeedsNoKey(t *testing.T) {
 	t.Parallel()
 	const notReady = `{"type":"about:blank","title":"Service Unavailable","status":503,"code":"not_ready","detail":"the server is not ready; try again",` +
@@ -56,7 +57,8 @@ func TestWhatEverybodyMayAskNeedsNoKey(t *testing.T) {
 	}
 }
 
-// A password in the address of the server would not be sent beside a key, and would come back in every message that names the server.
+// A password in the address of the server would not be sent beside a key, and would come back in
+// every message that names the server.
 func TestTheAddressOfTheServerHoldsNoPassword(t *testing.T) {
 	t.Parallel()
 	for _, server := range []string{"http://u:hunter2@127.0.0.1:1", "http://u:hunter2@127.0.0.1:zz"} {

@@ -123,7 +123,7 @@ func (w *watcher) read(body io.Reader) error {
 		case "data":
 			data = value
 		case "":
-			if err := w.told(data); err != nil {
+			if err := w.printEvent(data); err != nil {
 				return err
 			}
 			if id != "" {
@@ -135,8 +135,8 @@ func (w *watcher) read(body io.Reader) error {
 	return fmt.Errorf("the server ended the stream: %w", errors.Join(lines.Err(), io.ErrUnexpectedEOF))
 }
 
-// told prints the run of an event. It returns errEnough after the last requested run.
-func (w *watcher) told(data string) error {
+// printEvent prints the run of an event. It returns errEnough after the last requested run.
+func (w *watcher) printEvent(data string) error {
 	if data == "" {
 		return nil
 	}

@@ -43,7 +43,8 @@ func TestASoundHistoryHasNoBreach(t *testing.T) {
 	require.Zero(t, r.Check(audit.NoFalseReap).Checked, "nothing was lost, so nothing can tell")
 }
 
-// TestAnInfrastructureAttemptIsNoDuplicate has a due time served by the run after one that a shutdown ended.
+// TestAnInfrastructureAttemptIsNoDuplicate has a due time served by the run after one that a
+// shutdown ended.
 func TestAnInfrastructureAttemptIsNoDuplicate(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
@@ -54,7 +55,8 @@ func TestAnInfrastructureAttemptIsNoDuplicate(t *testing.T) {
 	require.Equal(t, map[string]int{"succeeded": 4, "lost": 1}, r.Counts.Statuses)
 }
 
-// TestWhatSomebodyAskedForTellsNothingOfLateness has a run that was asked for while another was under way, for which it waited.
+// TestWhatSomebodyAskedForTellsNothingOfLateness has a run that was asked for while another was
+// under way, for which it waited.
 func TestWhatSomebodyAskedForTellsNothingOfLateness(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
@@ -201,7 +203,8 @@ func TestBreachesInTheDatabaseAreFound(t *testing.T) {
 	})
 }
 
-// TestSlotsThatAreNotAccountedForAreFound breaks what is recorded of the slots that passed without a run.
+// TestSlotsThatAreNotAccountedForAreFound breaks what is recorded of the slots that passed without
+// a run.
 func TestSlotsThatAreNotAccountedForAreFound(t *testing.T) {
 	t.Parallel()
 	requireFound(t, map[string]breach{
@@ -428,7 +431,7 @@ func TestReportsAreForPeopleAndPrograms(t *testing.T) {
 	require.NoError(t, r.WriteJSON(&data))
 	require.Contains(t, card.String(), "| duplicate requests | 1 |")
 	require.Contains(t, card.String(), s.id(1).String()+": 2 requests arrived")
-	require.Contains(t, card.String(), "nothing to tell by")
+	require.Contains(t, card.String(), "not checked")
 	var read audit.Report
 	require.NoError(t, json.Unmarshal(data.Bytes(), &read))
 	require.Equal(t, r.Breaches(), read.Breaches())

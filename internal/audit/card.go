@@ -53,7 +53,7 @@ func (l Lateness) String() string {
 
 func (c Check) looked() string {
 	if c.Checked == 0 {
-		return "nothing to tell by"
+		return "not checked"
 	}
 	return fmt.Sprint(c.Checked)
 }

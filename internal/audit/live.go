@@ -25,14 +25,14 @@ func (a *auditor) checkLive() {
 
 func (a *auditor) checkLiveRun(r *run) {
 	if ended := a.runs[r.ID]; ended != r {
-		a.report.breach(OneLiveRun, r.EndpointID, r.ID, "the run is live, and over as "+string(ended.Status))
+		a.report.breach(OneLiveRun, r.EndpointID, r.ID, "the run is live, but has also ended as "+string(ended.Status))
 	}
 	a.report.looked(NoneStuck)
 	switch over := a.now.Sub(r.Lock); {
 	case a.options.Quiet:
-		a.report.breach(NoneStuck, r.EndpointID, r.ID, "the run is live although everything has had the time to end; its lock ends "+clock(r.Lock))
+		a.report.breach(NoneStuck, r.EndpointID, r.ID, "the run is still live although the system is quiet; its lock ends "+clock(r.Lock))
 	case over > a.options.Settling:
-		a.report.breach(NoneStuck, r.EndpointID, r.ID, fmt.Sprintf("the lock has been over for %s and nobody has settled the run", brief(over)))
+		a.report.breach(NoneStuck, r.EndpointID, r.ID, fmt.Sprintf("the lock expired %s ago and no sweeper has settled the run", brief(over)))
 	}
 }
 
@@ -44,7 +44,7 @@ func (a *auditor) checkSchedules() {
 		}
 		a.report.looked(NoneOverdue)
 		if late := a.now.Sub(e.schedule.PlannedAt); late > a.options.Overdue {
-			a.report.breach(NoneOverdue, e.id, runs.ID{}, fmt.Sprintf("planned at %s, and not started for %s", clock(e.schedule.PlannedAt), brief(late)))
+			a.report.breach(NoneOverdue, e.id, runs.ID{}, fmt.Sprintf("planned at %s, overdue by %s", clock(e.schedule.PlannedAt), brief(late)))
 		}
 	}
 }

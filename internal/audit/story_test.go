@@ -16,7 +16,8 @@ import (
 
 const every = 10 * time.Second
 
-// story is a database in which one endpoint has run four times, each time when it was due, and a target that saw it.
+// story is a database in which one endpoint has run four times, each time when it was due, and a
+// target that saw it.
 type story struct {
 	t        *testing.T
 	url      string
@@ -104,7 +105,8 @@ func (s *story) skip(n, m int) {
 		runs.NewID(s.slot(m), s.endpoint, 0, 0), s.slot(m), s.endpoint, s.slot(n), s.slot(m).Add(time.Second), m-n+1)
 }
 
-// repeats lets the run of the second due time end by a shutdown, and another one take its place 2 s later, as an infrastructure attempt.
+// repeats lets the run of the second due time end by a shutdown, and another one take its place 2 s
+// later, as an infrastructure attempt.
 func (s *story) repeats(attempt int) {
 	s.t.Helper()
 	s.exec(`UPDATE endpoints SET spec = spec || '{"minIntervalMs": 1000}'`)
@@ -121,7 +123,8 @@ func (s *story) repeats(attempt int) {
 	})
 }
 
-// servesEarlier makes the third run one of a cron that stands for an occurrence before the instant that was decided for it.
+// servesEarlier makes the third run one of a cron that stands for an occurrence before the instant
+// that was decided for it.
 func (s *story) servesEarlier(catchUp string) {
 	s.t.Helper()
 	s.exec(`UPDATE endpoints SET spec = spec - 'baselineIntervalMs' || jsonb_build_object('baselineCron', '0 0 1 1 *', 'catchUp', $1::text)`, catchUp)
@@ -130,15 +133,17 @@ func (s *story) servesEarlier(catchUp string) {
 	s.requests = s.requests[:0]
 }
 
-// overrun lets the run of the second due time last until after the third, which is recorded as skipped.
+// overrun lets the run of the second due time last until after the third, which is recorded as
+// skipped.
 func (s *story) overrun() {
 	s.t.Helper()
 	s.skip(2, 2)
 	s.exec("UPDATE runs SET finished_at = $2, next_run_at = $3 WHERE id = $1", s.id(1), s.slot(2).Add(time.Second), s.slot(3))
 }
 
-// startExpired lets the run of the second due time start late and call nobody. It ends after the third, which counts from its due time and is
-// recorded as skipped: counted from its start, another would have passed.
+// startExpired lets the run of the second due time start late and call nobody. It ends after the
+// third, which counts from its due time and is recorded as skipped: counted from its start, another
+// would have passed.
 func (s *story) startExpired() {
 	s.t.Helper()
 	s.skip(2, 2)
@@ -148,8 +153,8 @@ func (s *story) startExpired() {
 		WHERE id = $1`, s.id(1), started, ended, s.slot(3))
 }
 
-// catchesUpOnce makes the endpoint a cron of ten seconds whose second run lasts until after the fourth occurrence. The third is recorded, and
-// a run at once stands for the fourth.
+// catchesUpOnce makes the endpoint a cron of ten seconds whose second run lasts until after the
+// fourth occurrence. The third is recorded, and a run at once stands for the fourth.
 func (s *story) catchesUpOnce() {
 	s.t.Helper()
 	s.skip(2, 2)
@@ -160,8 +165,9 @@ func (s *story) catchesUpOnce() {
 	s.exec("UPDATE runs SET started_at = $2, finished_at = $2 WHERE id = $1", s.id(3), ended)
 }
 
-// waitsForTheMinimum lets the second run be planned two seconds after its due time, because of the minimum, start in time by that, and end after
-// the third due time, which counts from the second and is recorded.
+// waitsForTheMinimum lets the second run be planned two seconds after its due time, because of the
+// minimum, start in time by that, and end after the third due time, which counts from the second
+// and is recorded.
 func (s *story) waitsForTheMinimum() {
 	s.t.Helper()
 	s.skip(2, 2)

@@ -1,5 +1,6 @@
-// Package auditlog defines the entries of the audit log: actor, action, object, and the changed members. It stores nothing; the store
-// writes an entry in the transaction of its change.
+// Package auditlog defines the entries of the audit log: actor, action, object, and the changed
+// members. It stores nothing: the store writes an entry in the transaction of its change, so that
+// neither exists without the other.
 package auditlog
 
 import (
@@ -84,8 +85,8 @@ type Change struct {
 	After  map[string]any // its JSON after the change, secrets redacted; nil: it was deleted
 }
 
-// Members returns the differing members of the two states, and whether the change is recorded: an act without a change has no entry. To
-// request a run is always recorded.
+// Members returns the differing members of the two states, and whether the change is recorded: an
+// action without a change has no entry, except that a requested run is always recorded.
 func (c Change) Members() (old, fresh map[string]any, noted bool) {
 	old, fresh = Diff(c.Before, c.After)
 	return old, fresh, c.Before == nil || c.After == nil || len(old) > 0 || len(fresh) > 0 || c.Action == RunNow
@@ -110,6 +111,6 @@ type Filter struct {
 	KeyID    [16]byte // of the actor
 	Action   Action
 	From, To time.Time // from the first on, before the second
-	Before   ID        // only entries whose ID sorts below: the cursor of a list
+	Before   ID        // only entries with a lower ID: the cursor of a list
 	Limit    int       // maximum number of results; must be positive
 }

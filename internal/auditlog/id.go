@@ -15,8 +15,8 @@ const idPrefix = "aud_"
 // String returns the ID as users see it: aud_ and the UUID in its canonical form.
 func (id ID) String() string { return idPrefix + uuid.UUID(id).String() }
 
-// FirstID returns the lowest ID that an entry of an instant, or of a later one, can have: 48 bits of milliseconds, the version, and
-// 12 bits of microseconds, as the schema makes them.
+// FirstID returns the lowest ID that an entry of an instant, or of a later one, can have: 48 bits
+// of milliseconds, the version, and 12 bits of microseconds, as the schema makes them.
 func FirstID(at time.Time) ID {
 	var id ID
 	micros := max(at.UnixMicro(), 0)

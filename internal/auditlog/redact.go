@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// Mask replaces a secret in output. It is not a valid header value, so that a response that is sent back cannot overwrite the secret
-// by the mask.
+// Mask replaces a secret in output. It is not a valid header value, so that a response that is sent
+// back cannot overwrite the secret by the mask.
 const Mask = "***"
 
 // secretWords are typical parts of the names of headers and parameters with secrets.
@@ -26,7 +26,7 @@ func Secret(name string) bool {
 	return slices.ContainsFunc(secretWords(), func(word string) bool { return strings.Contains(name, word) })
 }
 
-// Hidden is a value whose change is recorded without the value.
+// Hidden is a secret value: a change of it is recorded, the value is not.
 type Hidden string
 
 // MarshalJSON returns the mask.
@@ -69,12 +69,14 @@ func maskQuery(text string) string {
 	return text
 }
 
-// Digest is a hash of a text that is too long or too secret for the log, so that a change of it is visible.
+// Digest is a hash of a text that is too long or too secret for the log, so that a change of it is
+// visible.
 func Digest(text string) string {
 	return fmt.Sprintf("%d bytes, sha256:%x", len(text), sha256.Sum256([]byte(text)))
 }
 
-// Diff returns the differing members of two states of an object. If one state is nil, the other one is returned whole.
+// Diff returns the differing members of two states of an object. If one state is nil, the other one
+// is returned whole.
 func Diff(before, after map[string]any) (old, fresh map[string]any) {
 	if before == nil || after == nil {
 		return before, after

@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// maxAddresses bounds the memory of Attempts. The global limit alone keeps fewer addresses waiting, unless many attempts are under way
-// at once.
+// maxAddresses bounds the memory of Attempts. The global limit alone keeps fewer addresses waiting,
+// unless many attempts are under way at once.
 const maxAddresses = 8192
 
-// attemptLimit is how many failures are free at once, after which time each further one is, and the longest time until all are free
-// again. That time is longer than burst x interval allows only if many attempts were under way at once and none saw the others fail.
+// attemptLimit is how many failures are free at once, after which time each further one is, and the
+// longest time until all are free again. That time is longer than burst x interval allows only if
+// many attempts were under way at once and none saw the others fail.
 type attemptLimit struct {
 	burst    int
 	interval time.Duration
@@ -19,31 +20,35 @@ type attemptLimit struct {
 }
 
 var (
-	// perAddress allows for a mixed-up key, and for a program with a revoked key that is restarted a few times.
+	// perAddress allows for a mixed-up key, and for a program with a revoked key that is restarted
+	// a few times.
 	perAddress = attemptLimit{burst: 10, interval: 6 * time.Second, longest: 5 * time.Minute}
 
-	// perProcess bounds the look-ups that wrong keys cost the database. An attacker with many addresses delays the first look-up of a
-	// right key too, by a few seconds at most.
+	// perProcess bounds the look-ups that wrong keys cost the database. An attacker with many
+	// addresses delays the first look-up of a right key too, by a few seconds at most.
 	perProcess = attemptLimit{burst: 200, interval: 50 * time.Millisecond, longest: 12 * time.Second}
 )
 
-// Attempts throttles guesses of API keys, per client address and for all addresses together. It counts failed attempts alone, so a
-// right key costs nothing. IPv6 clients are identified by their /64, because a client chooses the rest. Each process counts for itself.
-// It is safe for concurrent use.
+// Attempts throttles guesses of API keys, per client address and for all addresses together. It
+// counts failed attempts alone, so a right key costs nothing. IPv6 clients are identified by their
+// /64, because a client chooses the rest. Each process counts for itself. It is safe for concurrent
+// use.
 type Attempts struct {
 	mu      sync.Mutex
 	all     bucket
 	clients map[netip.Prefix]bucket
 }
 
-// bucket is a leaky bucket (GCRA) by one instant: the end of the time until all attempts are free again.
+// bucket is a leaky bucket (GCRA) by one instant: the end of the time until all attempts are free
+// again.
 type bucket struct{ empty time.Time }
 
 // NewAttempts returns a throttle that has seen no failure.
 func NewAttempts() *Attempts { return &Attempts{clients: map[netip.Prefix]bucket{}} }
 
-// Allow returns how long a client address must wait before its next attempt; zero: it may try now. It takes nothing: ask before a key is
-// looked up, and report the outcome by Failed if the key was wrong. Text that is no address stands for one client.
+// Allow returns how long a client address must wait before its next attempt; zero: it may try now.
+// It takes nothing: ask before a key is looked up, and report the outcome by Failed if the key was
+// wrong. Text that is no address stands for one client.
 func (a *Attempts) Allow(address string, now time.Time) time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -67,7 +72,8 @@ func (a *Attempts) Failed(address string, now time.Time) {
 	a.clients[key] = b
 }
 
-// forget makes room for another address: empty buckets go, and all of them if none is empty. The limit of the process holds meanwhile.
+// forget makes room for another address: empty buckets go, and all of them if none is empty. The
+// limit of the process holds meanwhile.
 func (a *Attempts) forget(now time.Time) {
 	for key, b := range a.clients {
 		if !now.Before(b.empty) {

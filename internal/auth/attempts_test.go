@@ -13,7 +13,8 @@ import (
 
 var noon = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 
-// fail tries wrong keys from an address at one instant as long as it is allowed, and returns how many it tried.
+// fail tries wrong keys from an address at one instant as long as it is allowed, and returns how
+// many it tried.
 func fail(a *auth.Attempts, address string, now time.Time, most int) int {
 	for n := range most {
 		if a.Allow(address, now) > 0 {
@@ -70,7 +71,8 @@ func TestWrongKeysFromManyAddressesAreThrottledTogether(t *testing.T) {
 	require.Zero(t, a.Allow("198.51.100.1", noon.Add(50*time.Millisecond)))
 }
 
-// Attempts under way at once pass Allow together. They count all the same, and no address is shut out for longer than five minutes.
+// Attempts under way at once pass Allow together. They count all the same, and no address is shut
+// out for longer than five minutes.
 func TestAttemptsAtOnceAreOwedAfterwards(t *testing.T) {
 	t.Parallel()
 	a := auth.NewAttempts()

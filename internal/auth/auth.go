@@ -1,8 +1,9 @@
 // Package auth implements authentication and authorization: API keys, their principals, and scopes.
 //
-// A generated key has 260 random bits, so it is stored as a plain SHA-256: slow hashes protect guessable passwords, and here they would
-// only let attackers use up CPU time. The database is authoritative; an [Authenticator] may trust a revoked key for
-// as long as its cache keeps it, which is a few seconds.
+// A generated key has 260 random bits, so it is stored as a plain SHA-256: slow hashes protect
+// guessable passwords, and here they would only let attackers use up CPU time. The database is
+// authoritative; an [Authenticator] may trust a revoked key for as long as its cache keeps it,
+// which is a few seconds.
 package auth
 
 import (
@@ -45,7 +46,8 @@ type Principal struct {
 	KeyID    [16]byte
 	Name     string // of the key; the ledger keeps it as the author of changes
 	Scopes   []Scope
-	// Left is the remaining validity of the secret, counted from the lookup, if it is less than an hour; 0: longer.
+	// Left is the remaining validity of the secret, counted from the lookup, if it is less than an
+	// hour; 0: longer.
 	Left time.Duration
 }
 
@@ -80,8 +82,9 @@ func NewKey() string { return keyPrefix + strings.ToLower(rand.Text()+rand.Text(
 // Hash returns the stored form of a key.
 func Hash(key string) [sha256.Size]byte { return sha256.Sum256([]byte(key)) }
 
-// Prefix returns the part of a key that may be shown, so that keys can be distinguished. For a short key, which the operator chose
-// by hand, it is empty, because every character would reveal much of the secret.
+// Prefix returns the part of a key that may be shown, so that keys can be distinguished. For a
+// short key, which the operator chose by hand, it is empty, because every character would reveal
+// much of the secret.
 func Prefix(key string) string {
 	if len(key) < 4*shownPrefix {
 		return ""

@@ -26,13 +26,14 @@ const (
 
 // Store finds keys.
 type Store interface {
-	// FindKey returns the principal of the key with a hash. The error is an [errs.NotFound] if no such key exists, or if it
-	// expired or was revoked. It records the last use of the key, to the minute.
+	// FindKey returns the principal of the key with a hash. The error is an [errs.NotFound] if no
+	// such key exists, or if it expired or was revoked. It records the last use of the key, to the
+	// minute.
 	FindKey(ctx context.Context, hash [sha256.Size]byte) (Principal, error)
 }
 
-// ThrottledError is the error of a key that is not looked up now, because its client address, or all addresses together, have sent too many
-// wrong ones.
+// ThrottledError is the error of a key that is not looked up now, because its client address, or
+// all addresses together, have sent too many wrong ones.
 type ThrottledError struct {
 	Wait time.Duration // until the next look-up is free
 }
@@ -64,8 +65,9 @@ func NewAuthenticator(store Store) *Authenticator {
 	return &Authenticator{store: store, attempts: NewAttempts(), trusted: map[[sha256.Size]byte]trustedKey{}}
 }
 
-// Authenticate returns the principal of a key. The error is an [errs.Unauthorized] if the key is invalid, and that of the store
-// if the lookup failed. Keys are compared by their hash, so that the response time reveals nothing about them.
+// Authenticate returns the principal of a key. The error is an [errs.Unauthorized] if the key is
+// invalid, and that of the store if the lookup failed. Keys are compared by their hash, so that the
+// response time reveals nothing about them.
 func (a *Authenticator) Authenticate(ctx context.Context, key string) (Principal, error) {
 	if !plausible(key) {
 		return Principal{}, unauthorized()
@@ -73,9 +75,10 @@ func (a *Authenticator) Authenticate(ctx context.Context, key string) (Principal
 	return a.Recognize(ctx, Hash(key))
 }
 
-// AuthenticateFrom is [Authenticator.Authenticate] for a client address, with a bound on what wrong keys cost the database: once an address,
-// or all of them together, have sent too many, the error is a [ThrottledError] without a look-up. Keys that were valid before are looked up
-// always, so that a client does not suffer from wrong keys of others behind the same proxy.
+// AuthenticateFrom is [Authenticator.Authenticate] for a client address, with a bound on what wrong
+// keys cost the database: once an address, or all of them together, have sent too many, the error
+// is a [ThrottledError] without a look-up. Keys that were valid before are looked up always, so
+// that a client does not suffer from wrong keys of others behind the same proxy.
 func (a *Authenticator) AuthenticateFrom(ctx context.Context, key, address string) (Principal, error) {
 	if !plausible(key) {
 		return Principal{}, unauthorized()
@@ -108,8 +111,8 @@ func (a *Authenticator) forgetHash(hash [sha256.Size]byte) {
 	delete(a.trusted, hash)
 }
 
-// Recognize returns the principal of the key with a hash, like Authenticate. It serves callers that stored the hash of a key
-// instead of the key, such as sessions, so that they end with the key.
+// Recognize returns the principal of the key with a hash, like Authenticate. It serves callers that
+// stored the hash of a key instead of the key, such as sessions, so that they end with the key.
 func (a *Authenticator) Recognize(ctx context.Context, hash [sha256.Size]byte) (Principal, error) {
 	if p, ok := a.recall(hash); ok {
 		return p, nil
@@ -137,7 +140,8 @@ func (a *Authenticator) recall(hash [sha256.Size]byte) (Principal, bool) {
 	return found.principal, true
 }
 
-// Forget makes the authenticator ask the store about a key again. Other processes go on trusting it for at most 5 s.
+// Forget makes the authenticator ask the store about a key again. Other processes go on trusting it
+// for at most 5 s.
 func (a *Authenticator) Forget(key KeyID) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -157,8 +161,8 @@ func (a *Authenticator) remember(hash [sha256.Size]byte, p Principal, now time.T
 	a.trusted[hash] = trustedKey{principal: p, until: until}
 }
 
-// forget makes room: everything that is out of date goes, and all the rest where that is not enough. The cost of starting over is
-// one lookup per key.
+// forget makes room: everything that is out of date goes, and all the rest where that is not
+// enough. The cost of starting over is one lookup per key.
 func (a *Authenticator) forget(now time.Time) {
 	for hash, k := range a.trusted {
 		if !now.Before(k.until) {

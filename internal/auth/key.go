@@ -19,8 +19,8 @@ type KeyID [16]byte
 
 var idKind = ids.Kind{Prefix: "key_", Noun: "key"}
 
-// ParseKeyID reads the form that String writes. A text that is not an ID is an [errs.NotFound]. Invalid UTF-8
-// is an [errs.Malformed].
+// ParseKeyID reads the form that String writes. A text that is not an ID is an [errs.NotFound].
+// Invalid UTF-8 is an [errs.Malformed].
 func ParseKeyID(s string) (KeyID, error) {
 	id, err := idKind.Parse(s)
 	return id, err
@@ -44,7 +44,7 @@ type Key struct {
 	ID         KeyID
 	TenantID   [16]byte
 	Name       string
-	Prefix     string // of its secret, to tell keys apart; may be empty
+	Prefix     string // of its secret, to distinguish keys; may be empty
 	Scopes     []Scope
 	CreatedAt  time.Time
 	ExpiresAt  time.Time
@@ -108,7 +108,7 @@ func (r KeyRequest) Check(now time.Time) error {
 	}
 	switch {
 	case strings.TrimSpace(r.Name) == "":
-		complain("name", "required", "must hold a name that tells people what the key is for")
+		complain("name", "required", "must not be empty: describe the purpose of the key")
 	case utf8.RuneCountInString(r.Name) > maxName:
 		complain("name", "too_long", "must be at most 255 characters long")
 	case strings.ContainsFunc(r.Name, func(c rune) bool { return !unicode.IsPrint(c) }) || strings.TrimSpace(r.Name) != r.Name:
@@ -130,8 +130,8 @@ func (r KeyRequest) Check(now time.Time) error {
 	return errs.InvalidFields(bad)
 }
 
-// ofPlanner reports whether a name reads as one of the planner's. Hints keep no more of their author than a name, and the planner replaces
-// those that are its own.
+// ofPlanner reports whether a name reads as one of the planner's. Hints keep no more of their
+// author than a name, and the planner replaces those that are its own.
 func ofPlanner(name string) bool {
 	const mark = "planner:"
 	return len(name) >= len(mark) && strings.EqualFold(name[:len(mark)], mark)

@@ -11,18 +11,20 @@ import (
 	"rubato/internal/errs"
 )
 
-// KeyStore stores keys. Every method is one transaction, scoped by tenant: another tenant's key is [errs.NotFound]. Writes are recorded in
-// the audit log.
+// KeyStore stores keys. Every method is one transaction, scoped by tenant: another tenant's key is
+// [errs.NotFound]. Writes are recorded in the audit log.
 type KeyStore interface {
-	// CreateKey stores the key and the secret that create returns for the database's time and the number of the tenant's keys in force. It runs
-	// alone among all changes of the tenant's keys.
+	// CreateKey stores the key and the secret that create returns for the database's time and the
+	// number of the tenant's keys in force. It holds the lock of the tenant's keys, so that
+	// concurrent calls cannot exceed a limit.
 	CreateKey(ctx context.Context, act auditlog.Act, create func(now time.Time, inForce int) (Key, Secret, error)) error
 	// GetKey returns a key, in force or not, and the database's time.
 	GetKey(ctx context.Context, tenant [16]byte, id KeyID) (Key, time.Time, error)
 	// ListKeys returns the keys that a filter selects, by descending ID, and the database's time.
 	ListKeys(ctx context.Context, f KeyFilter) ([]Key, time.Time, error)
-	// ChangeKey lets change edit a key, alone among all changes of the tenant's keys, and stores what it left: whether it is revoked, and
-	// a new secret if there is one. If changed is false, neither the key nor the audit log is written.
+	// ChangeKey calls change with a key under the lock of the tenant's keys. It stores the
+	// revocation and a new secret that change has set. If changed is false, neither the key nor the
+	// audit log is written.
 	ChangeKey(ctx context.Context, act auditlog.Act, id KeyID, change func(s *Standing) (changed bool, err error)) (Key, error)
 }
 
@@ -30,7 +32,7 @@ type KeyStore interface {
 type KeyFilter struct {
 	TenantID [16]byte
 	State    KeyState
-	Before   KeyID // only keys whose ID sorts below: the cursor of a list
+	Before   KeyID // only keys with a lower ID: the cursor of a list
 	Limit    int   // maximum number of results; must be positive
 }
 
@@ -43,7 +45,8 @@ type Standing struct {
 	Secret      *Secret   // to be set to a fresh one; nil: the secret stays
 }
 
-// Redacted returns the key as the audit log keeps it, and until when the secret before a fresh one stays good.
+// Redacted returns the key as the audit log stores it, with the end of the previous secret's
+// validity after a rotation.
 func (s *Standing) Redacted() map[string]any {
 	doc := s.Key.Redacted()
 	if s.Secret != nil {
@@ -59,13 +62,14 @@ type Keyring struct {
 	limit  int
 }
 
-// NewKeyring returns a keyring over a store, in which each tenant may have limit keys in force. An authenticator of the same process feels
-// its changes at once, because its cache entry is dropped.
+// NewKeyring returns a keyring over a store, in which each tenant may have limit keys in force. An
+// authenticator of the same process feels its changes at once, because its cache entry is dropped.
 func NewKeyring(store KeyStore, a *Authenticator, limit int) *Keyring {
 	return &Keyring{store: store, forget: a.Forget, limit: limit}
 }
 
-// Create makes a key and returns it with its secret, which cannot be read again. One key more than the limit is an [errs.Conflict].
+// Create makes a key and returns it with its secret, which cannot be read again. One key more than
+// the limit is an [errs.Conflict].
 func (k *Keyring) Create(ctx context.Context, by auditlog.Actor, r KeyRequest) (made Key, secret string, err error) {
 	secret = NewKey()
 	err = k.store.CreateKey(ctx, auditlog.Act{By: by, Action: auditlog.Create}, func(now time.Time, inForce int) (Key, Secret, error) {
@@ -101,8 +105,9 @@ func (k *Keyring) List(ctx context.Context, f KeyFilter) ([]Key, time.Time, erro
 	return k.store.ListKeys(ctx, f)
 }
 
-// Revoke ends a key: at once in this process, within 5 s in others. Revoking twice is no error. The last key that may administer keys
-// cannot be revoked, because no key could create another one: that is an [errs.Conflict].
+// Revoke ends a key: at once in this process, within 5 s in others. Revoking twice is no error. The
+// last key that may administer keys cannot be revoked, because no key could create another one:
+// that is an [errs.Conflict].
 func (k *Keyring) Revoke(ctx context.Context, by auditlog.Actor, id KeyID) error {
 	_, err := k.store.ChangeKey(ctx, auditlog.Act{By: by, Action: auditlog.Revoke}, id, func(s *Standing) (bool, error) {
 		state := s.StateAt(s.Now)
@@ -121,8 +126,9 @@ func (k *Keyring) Revoke(ctx context.Context, by auditlog.Actor, id KeyID) error
 	return err
 }
 
-// Rotate gives a key a new secret, which it returns; it cannot be read again. The secret before it stays good for the overlap, 0 to
-// 24 h; those before that no longer. A key that is not in force is an [errs.Conflict].
+// Rotate gives a key a new secret, which it returns; it cannot be read again. The secret before it
+// stays good for the overlap, 0 to 24 h; those before that no longer. A key that is not in force is
+// an [errs.Conflict].
 func (k *Keyring) Rotate(ctx context.Context, by auditlog.Actor, id KeyID, overlap time.Duration) (rotated Key, secret string, err error) {
 	if err := CheckOverlap(overlap); err != nil {
 		return Key{}, "", err

@@ -6,13 +6,14 @@ import "sync"
 type QuotaLimits struct {
 	PerTenant int // of one tenant
 	All       int // of all tenants together
-	// Reserved is how many of its own a tenant may open while more than half of All are open. So tenants that were first cannot take the
-	// second half from those that come later: All / 2 / Reserved further tenants get that many each.
+	// Reserved is how many of its own a tenant may open while more than half of All are open. So
+	// tenants that were first cannot take the second half from those that come later: All / 2 /
+	// Reserved further tenants get that many each.
 	Reserved int
 }
 
-// Quota bounds how many requests of a kind are open at once, for one tenant and for all of them. It is safe for concurrent use. Use
-// NewQuota.
+// Quota bounds how many requests of a kind are open at once, for one tenant and for all of them. It
+// is safe for concurrent use. Use NewQuota.
 type Quota struct {
 	limits QuotaLimits
 
@@ -24,7 +25,8 @@ type Quota struct {
 // NewQuota returns an unused quota.
 func NewQuota(limits QuotaLimits) *Quota { return &Quota{limits: limits, tenants: map[[16]byte]int{}} }
 
-// Acquire takes one unit for a tenant. If ok is false, the quota is exhausted; otherwise release must be called once.
+// Acquire takes one unit for a tenant. If ok is false, the quota is exhausted; otherwise release
+// must be called once.
 func (q *Quota) Acquire(tenant [16]byte) (release func(), ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -37,7 +37,8 @@ func TestATenantTakesNoMoreThanItsLimitOrThanThereIs(t *testing.T) {
 	require.Len(t, q.tenants, 5, "tenants that hold nothing are forgotten")
 }
 
-// TestTenantsThatWereFirstCannotTakeTheSecondHalf has greedy tenants first, each as often as it likes, and then those that come later.
+// TestTenantsThatWereFirstCannotTakeTheSecondHalf has greedy tenants first, each as often as it
+// likes, and then those that come later.
 func TestTenantsThatWereFirstCannotTakeTheSecondHalf(t *testing.T) {
 	t.Parallel()
 	take := taker(NewQuota(QuotaLimits{PerTenant: 50, All: 200, Reserved: 5}))

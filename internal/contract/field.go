@@ -1,5 +1,6 @@
-// Package contract describes the fields of an endpoint as api/openapi.yaml does: kinds, descriptions, and the extension x-ui with
-// labels, groups and defaults. The flags of the command line and the form of the console are made from it.
+// Package contract describes the fields of an endpoint as api/openapi.yaml does: kinds,
+// descriptions, and the extension x-ui with labels, groups and defaults. The flags of the command
+// line and the form of the console are made from it.
 package contract
 
 import (
@@ -29,12 +30,14 @@ const (
 
 // Field is a field of an endpoint.
 type Field struct {
-	// Path is the name in the API, such as timeoutMs, or retry.maxAttempts for a member of an object.
+	// Path is the field's name in the API, such as timeoutMs, or retry.maxAttempts for a member of
+	// an object.
 	Path string
 	Kind Kind
 	// Help is the first sentence of the description.
 	Help string
-	// Label names the field beside its input, and Title where its value is listed. Group is the part of the form that it stands in.
+	// Label names the field beside its input, and Title where its value is listed. Group is the
+	// part of the form that it stands in.
 	Label, Title, Group string
 	// Row is shared by neighbors that stand side by side. Empty: a row of its own.
 	Row string
@@ -46,7 +49,7 @@ type Field struct {
 	Placeholder string
 	// Choices are the values of a Choice.
 	Choices []string
-	// Default is the value of an absent field; nil: none. Initial is what a new form is filled with.
+	// Default is the value of an absent field; nil: none. Initial is the value in a new form.
 	Default, Initial any
 	// Separator stands between name and value of Pairs.
 	Separator string
@@ -54,12 +57,14 @@ type Field struct {
 	Rows int
 	// OnFailure shows the value beside failures.
 	OnFailure bool
-	// Verbatim keeps blanks around a text, and Quoted writes values of pairs that no line can hold as JSON.
+	// Verbatim keeps blanks around a text, and Quoted writes values of pairs that no line can hold
+	// as JSON.
 	Verbatim, Quoted bool
 }
 
-// Fields returns the fields of an endpoint in the order of the contract, those of a group behind each other. The caller does not change
-// them. A contract that cannot be read is a fault of the build, so it panics.
+// Fields returns the fields of an endpoint in the order of the contract, those of a group behind
+// each other. The caller does not change them. A contract that cannot be read is a fault of the
+// build, so it panics.
 //
 //nolint:gochecknoglobals // Computed once from the embedded contract, and never changed.
 var Fields = sync.OnceValue(func() []Field { return read(api.OpenAPI()) })

@@ -32,7 +32,8 @@ func valueOf(p *openapi3.Schema) *openapi3.Schema {
 	return p
 }
 
-// A property of the contract cannot be forgotten by the command line and the console: it needs a label and a group, or parts of its own.
+// A property of the contract cannot be forgotten by the command line and the console: it needs a
+// label and a group, or parts of its own.
 func TestEveryPropertyOfAnEndpointIsAField(t *testing.T) {
 	t.Parallel()
 	known := map[string]Field{}

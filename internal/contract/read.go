@@ -15,7 +15,7 @@ const (
 	schemaRef  = "#/components/schemas/"
 )
 
-// schema is what is read of a JSON Schema.
+// schema holds the used members of a JSON Schema.
 type schema struct {
 	Ref         string     `yaml:"$ref"`
 	Type        types      `yaml:"type"`
@@ -29,7 +29,8 @@ type schema struct {
 	UI          extension  `yaml:"x-ui"` //nolint:tagliatelle // Extensions of OpenAPI begin with x-.
 }
 
-// extension is x-ui. Its members are those of [Field]; composite marks what has a form of its own.
+// extension is x-ui. Its members are those of [Field]; composite marks a field with a form of its
+// own.
 type extension struct {
 	Group, Label, Short, Row, When, Flag, Placeholder, Separator string
 	Default, Initial                                             any
@@ -91,8 +92,8 @@ func read(contract string) (fields []Field) {
 	return fields
 }
 
-// named returns a schema by its name. It is cut out of the contract before it is parsed, because parsing all of the contract would
-// take as long as most commands.
+// named returns a schema by its name. It is cut out of the contract before it is parsed, because
+// parsing all of the contract would take as long as most commands.
 func (r reader) named(name string) schema {
 	_, text, found := strings.Cut(r.contract, "\n    "+name+":\n")
 	if !found {

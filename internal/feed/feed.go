@@ -1,7 +1,9 @@
-// Package feed defines the event stream for watchers: events in commit order, and positions in that order to resume from.
+// Package feed defines the event stream for watchers: events in commit order, and positions in that
+// order to resume from.
 //
-// It reads no clock. A place is a transaction and the part of it that was sent. A transaction is read only after every one with a smaller
-// number has ended, so that no event appears before a place that was reached.
+// A place is a transaction and the position in it. A transaction is read only after every
+// transaction with a smaller number has ended. Therefore no event appears later in front of a place
+// that a client has passed, and a resumed stream has no gap. The package reads no clock.
 package feed
 
 import (
@@ -39,10 +41,12 @@ type Event struct {
 	Type       Type
 	At         time.Time
 	EndpointID [16]byte
-	Place      Place // to resume after it; zero: it has none of its own
-	Run        *runs.Run
-	Change     *Change
-	Hint       *Hint
+	// Place is the position of the event. It is zero for RunStarted, because a run in progress has
+	// none.
+	Place  Place
+	Run    *runs.Run
+	Change *Change
+	Hint   *Hint
 }
 
 // Change is a change of an endpoint.
@@ -79,10 +83,10 @@ func (q Query) Asks(t Type) bool {
 
 // Page is the result of a query.
 type Page struct {
-	Events []Event    // in order; only finished runs
-	Live   []runs.Run // runs in progress, where the query asks for runs that started
+	Events []Event    // in commit order; without RunStarted
+	Live   []runs.Run // runs in progress, if the query asks for RunStarted
 	Next   Place      // start of the next query
-	More   bool       // there is more already
+	More   bool       // the next page has events already
 }
 
 // Reader finds events.
@@ -96,8 +100,9 @@ type Reader interface {
 // Place is a point in the order of events.
 type Place struct {
 	TxID int64
-	// Changes of a transaction come before its runs, and runs come in rows. Row is the number of the last sent change, or, if
-	// Run is not zero, of the row of runs: then Run is the last sent run of that row, and all changes were sent.
+	// The changes of a transaction precede its runs, which are stored in rows of several. If Run is
+	// zero, Row is the number of the last sent change. Otherwise all changes were sent, Row is a
+	// row of runs, and Run is the last sent run of that row.
 	Row int64
 	Run [16]byte
 	At  time.Time // approximate time, in milliseconds, to detect a place that is too old

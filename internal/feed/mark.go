@@ -9,15 +9,15 @@ import (
 	"rubato/internal/runs"
 )
 
-// startOverlap is the window before the newest sent start in which unsent starts may exist, because their transactions committed later.
-// It suffices, because a worker abandons a start whose commit takes longer.
+// startOverlap is the window before the newest sent start in which unsent starts may exist, because
+// their transactions committed later. It equals the deadline of a worker for the commit of a start.
 const startOverlap = 5 * time.Second
 
-// Mark is the position of a watcher: all events up to a place, and, because running runs have no place, all starts up to
-// an instant. It is the id of an event.
+// Mark is the position of a watcher: all events up to a place, and, because running runs have no
+// place, all starts up to an instant. It is the id of an event.
 type Mark struct {
 	Place   Place
-	Started time.Time // start time of the newest run whose start was sent; zero: none
+	Started time.Time // start time of the newest sent RunStarted; zero: none
 	Run     runs.ID   // that run
 }
 
@@ -26,17 +26,17 @@ const (
 	markSize  = placeSize + 8 + 16
 )
 
-// Tell returns the mark after the start of a run was sent too.
-func (m Mark) Tell(run runs.Run) Mark {
+// WithStart returns the mark after the start of a run was sent too.
+func (m Mark) WithStart(run runs.Run) Mark {
 	if !run.StartedAt.Before(m.Started) {
 		m.Started, m.Run = run.StartedAt, run.ID
 	}
 	return m
 }
 
-// Knows reports whether the start of a run was certainly sent before the mark. For starts shortly before the newest it
-// returns false, except for the newest itself.
-func (m Mark) Knows(run runs.Run) bool {
+// Includes reports whether the start of a run was certainly sent before the mark. For starts
+// shortly before the newest it returns false, except for the newest itself.
+func (m Mark) Includes(run runs.Run) bool {
 	return run.ID == m.Run || run.StartedAt.Before(m.Started.Add(-startOverlap))
 }
 

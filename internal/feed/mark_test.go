@@ -35,12 +35,12 @@ func TestAMarkKnowsTheStartsThatWereTold(t *testing.T) {
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	start := func(id byte, ago time.Duration) runs.Run { return runs.Run{ID: runs.ID{id}, StartedAt: at.Add(-ago)} }
 	var m feed.Mark
-	require.False(t, m.Knows(start(1, 0)), "nothing was told")
-	m = m.Tell(start(1, time.Minute)).Tell(start(2, 0)).Tell(start(3, time.Second))
-	require.True(t, m.Knows(start(2, 0)), "the newest itself")
-	require.True(t, m.Knows(start(1, time.Minute)))
-	require.False(t, m.Knows(start(4, time.Second)), "its transaction may have ended after the newest was told")
-	require.False(t, m.Knows(start(5, 5*time.Second)))
-	require.True(t, m.Knows(start(6, 5*time.Second+time.Microsecond)))
-	require.False(t, m.Knows(start(7, -time.Second)))
+	require.False(t, m.Includes(start(1, 0)), "no start was sent")
+	m = m.WithStart(start(1, time.Minute)).WithStart(start(2, 0)).WithStart(start(3, time.Second))
+	require.True(t, m.Includes(start(2, 0)), "the newest itself")
+	require.True(t, m.Includes(start(1, time.Minute)))
+	require.False(t, m.Includes(start(4, time.Second)), "its transaction may have ended after the newest was sent")
+	require.False(t, m.Includes(start(5, 5*time.Second)))
+	require.True(t, m.Includes(start(6, 5*time.Second+time.Microsecond)))
+	require.False(t, m.Includes(start(7, -time.Second)))
 }

@@ -25,7 +25,8 @@ type route struct {
 // ids are what the placeholders of routes stand for.
 type ids struct{ endpoint, run, key, signing string }
 
-// ofPlanner returns the id of what a route of the planner is about: what no other tenant has where the others are of nobody.
+// ofPlanner returns the id of what a route of the planner is about: what no other tenant has where
+// the others are of nobody.
 func (is ids) ofPlanner(path string) string {
 	known := !strings.HasSuffix(is.endpoint, "0193466f-2a10-7c3e-9d41-5a2f6c7d8e90")
 	switch {
@@ -48,7 +49,8 @@ func (is ids) ofNotices() string {
 	return sampleNotice.String()
 }
 
-// everyRoute returns all operations of the contract, with the ids put in and a body that is accepted.
+// everyRoute returns all operations of the contract, with the ids put in and a body that is
+// accepted.
 func everyRoute(is ids) []route {
 	bodies := map[string]string{
 		"createEndpoint": minimal, "patchEndpoint": `{"name":"q"}`, "pauseEndpoint": `{"reason":"r"}`, "explain": `{"baselineIntervalMs":1000}`,
@@ -112,7 +114,8 @@ func TestEveryOperationIsRouted(t *testing.T) {
 	}
 }
 
-// A request that is wrong in any way does not hide that its key may not send it: 403 comes before 400, 404, 412, 413, 415 and 422.
+// A request that is wrong in any way does not hide that its key may not send it: 403 comes before
+// 400, 404, 412, 413, 415 and 422.
 func TestScopesAreCheckedBeforeAnythingElse(t *testing.T) {
 	t.Parallel()
 	s := newService(t, samples())

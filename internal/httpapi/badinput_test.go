@@ -165,7 +165,8 @@ func TestKeysThatNobodyCanHave(t *testing.T) {
 	require.Zero(t, s.store.writes)
 }
 
-// TestBadFields sends every bad value in a registration and in a patch: each is the only complaint, bad companions aside.
+// TestBadFields sends every bad value in a registration and in a patch: each is the only complaint,
+// bad companions aside.
 func TestBadFields(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -328,7 +329,8 @@ func TestBadPausesAndHints(t *testing.T) {
 	require.Equal(t, 1, s.store.writes)
 }
 
-// TestWhatOnlyTheStoreKnowsIsNamedWithTheRest: a secret that there is not, and a mask that stands for nothing, beside another bad field.
+// TestWhatOnlyTheStoreKnowsIsNamedWithTheRest: a secret that there is not, and a mask that stands
+// for nothing, beside another bad field.
 func TestWhatOnlyTheStoreKnowsIsNamedWithTheRest(t *testing.T) {
 	t.Parallel()
 	s := newService(t)

@@ -16,11 +16,13 @@ import (
 	"rubato/internal/errs"
 )
 
-// maxBody bounds a request body: the largest body field, 256 KiB, as JSON that escapes every second character.
+// maxBody bounds a request body: the largest body field, 256 KiB, as JSON that escapes every second
+// character.
 const maxBody = 512 << 10
 
-// maxWaste is how much of a body that is too long is read and forgotten, inside the listener's timeout. Most clients send all of a body
-// before they read a word of the answer, and lose it when the connection is closed on them.
+// maxWaste is how much of a body that is too long is read and forgotten, inside the listener's
+// timeout. Most clients send all of a body before they read a word of the answer, and lose it when
+// the connection is closed on them.
 const maxWaste = 32 << 20
 
 // readBody reads and validates the body before the handler. The handler gets the valid part of it.
@@ -99,7 +101,8 @@ func parsed(text []byte, header http.Header, op *operation) (*input, error) {
 	return readInput(text, new(openapi3.Schema)) // No member is known: an empty object, for clients that always send one.
 }
 
-// checkMedia accepts JSON, or lines of it where the operation takes those, in UTF-8 that is not compressed.
+// checkMedia accepts JSON, or lines of it where the operation takes those, in UTF-8 that is not
+// compressed.
 func checkMedia(header http.Header, op *operation) error {
 	if encoding := header.Values("Content-Encoding"); len(encoding) > 0 && !slices.Equal(encoding, []string{"identity"}) {
 		return unsupportedMedia("Content-Encoding", op)

@@ -6,7 +6,8 @@ import (
 	"rubato/internal/answers"
 )
 
-// compress compresses large answers for clients that accept it. Streams, which are flushed bit by bit, are not.
+// compress compresses large answers for clients that accept it. Streams, which are flushed bit by
+// bit, are not.
 func (s *Server) compress(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		c.Response().Header().Add("Vary", "Accept-Encoding")

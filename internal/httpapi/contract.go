@@ -43,8 +43,8 @@ type rules struct {
 	run        *openapi3.Schema
 }
 
-// contract returns the rules of the embedded contract, parsed once. A contract that cannot be parsed is a fault of the build, which
-// every test would meet, so it panics.
+// contract returns the rules of the embedded contract, parsed once. A contract that cannot be
+// parsed is a fault of the build, which every test would meet, so it panics.
 //
 //nolint:gochecknoglobals // Computed once from the embedded contract, then read-only.
 var contract = sync.OnceValue(func() *rules {
@@ -52,7 +52,8 @@ var contract = sync.OnceValue(func() *rules {
 	if err != nil {
 		panic(fmt.Errorf("parsing the contract: %w", err))
 	}
-	// Only a test looks at the examples: that takes ten times as long as everything else here, and every server would wait for it.
+	// Only a test looks at the examples: that takes ten times as long as everything else here, and
+	// every server would wait for it.
 	if err := doc.Validate(context.Background(), openapi3.DisableExamplesValidation()); err != nil {
 		panic(fmt.Errorf("validating the contract: %w", err))
 	}
@@ -108,7 +109,8 @@ func newOperation(doc *openapi3.T, described *openapi3.Operation) *operation {
 	return op
 }
 
-// reads reports whether a body is read before the operation begins. It means nothing to GET and DELETE, and lines are read as they come.
+// reads reports whether a body is read before the operation begins. It means nothing to GET and
+// DELETE, and lines are read as they come.
 func (op *operation) reads() bool {
 	return op.method != http.MethodGet && op.method != http.MethodDelete && !op.lines
 }

@@ -10,7 +10,8 @@ import (
 	"rubato/internal/endpoints"
 )
 
-// TestTheContractHasEveryFieldOfAnEndpoint compares the schemas that repeat the fields of an endpoint with the struct that lists them.
+// TestTheContractHasEveryFieldOfAnEndpoint compares the schemas that repeat the fields of an
+// endpoint with the struct that lists them.
 func TestTheContractHasEveryFieldOfAnEndpoint(t *testing.T) {
 	t.Parallel()
 	var fields []string

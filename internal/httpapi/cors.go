@@ -16,8 +16,8 @@ func exposed() string {
 	return strings.Join([]string{"ETag", "Location", "X-Request-Id", "Retry-After", "RateLimit", "RateLimit-Policy", idempotencyReplayed}, ", ")
 }
 
-// share lets scripts of the allowed origins read answers; without any, no answer says a word about it. Keys are sent by hand, never
-// by the browser itself, so credentials are never allowed.
+// share lets scripts of the allowed origins read answers; without any, no answer says a word about
+// it. Keys are sent by hand, never by the browser itself, so credentials are never allowed.
 func (s *Server) share(next echo.HandlerFunc) echo.HandlerFunc {
 	if len(s.origins) == 0 {
 		return next

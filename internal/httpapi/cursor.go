@@ -22,7 +22,8 @@ func limitOf(given *int32) int {
 	return int(*given)
 }
 
-// page truncates a list that was read with limit + 1 items, and reports whether another page exists.
+// page truncates a list that was read with limit + 1 items, and reports whether another page
+// exists.
 func page[T any](found []T, asked int) (shown []T, more bool) {
 	if len(found) < asked {
 		return found, false
@@ -41,7 +42,8 @@ func cursor(last [16]byte, digest [digestSize]byte) string {
 	return base64.RawURLEncoding.EncodeToString(append(last[:], digest[:]...))
 }
 
-// resume returns the item that a cursor goes on after, zero where none is given. The error is an [errs.Malformed].
+// resume returns the item that a cursor goes on after, zero where none is given. The error is an
+// [errs.Malformed].
 func resume(given *string, digest [digestSize]byte) (last [16]byte, err error) {
 	if given == nil {
 		return last, nil

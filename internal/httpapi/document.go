@@ -18,7 +18,8 @@ const maxDepth = 64
 // byteOrderMark is what some editors write before a text in UTF-8, and JSON does not allow.
 const byteOrderMark = "\xef\xbb\xbf"
 
-// object is a JSON object whose members keep the order of the input, so that errors are listed in that order too.
+// object is a JSON object with its members in the order of the input, so that errors are listed in
+// that order too.
 type object struct {
 	names  []string
 	values map[string]any // nil, bool, string, json.Number, []any or *object
@@ -30,7 +31,8 @@ type document struct {
 	repeated []errs.Field // members that appear twice in their object
 }
 
-// parseDocument reads exactly one JSON object. The error is an [errs.Malformed] that says where the text goes wrong.
+// parseDocument reads exactly one JSON object. The error is an [errs.Malformed] that says where the
+// text goes wrong.
 func parseDocument(text []byte) (*document, error) {
 	if len(bytes.TrimSpace(text)) == 0 {
 		return nil, invalidJSON("the body is empty; send a JSON object")
@@ -125,7 +127,8 @@ func (p *parser) object(path string, depth int) (any, error) {
 	return o, err
 }
 
-// repeat complains about a member that its object has already. It looks for the position only as long as the answer will show it.
+// repeat complains about a member that its object has already. It looks for the position only as
+// long as the answer will show it.
 func (p *parser) repeat(path string) {
 	message := "appears twice; keep one"
 	if len(p.repeated) < maxFields {
@@ -165,8 +168,8 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// position returns the line and column, counted from 1 in characters, of a byte of text. Of a text of one line it is the column alone: a
-// line of an import has another number than 1 in its file.
+// position returns the line and column, counted from 1 in characters, of a byte of text. Of a text
+// of one line it is the column alone: a line of an import has another number than 1 in its file.
 func position(text []byte, offset int) string {
 	before := text[:min(max(offset, 0), len(text))]
 	if !bytes.Contains(text, []byte{'\n'}) {
@@ -192,8 +195,9 @@ func invalidUTF8(text []byte) int {
 	}
 }
 
-// loneSurrogate returns the offset of the first escape that stands for half a character, or -1. Decoders put another character in its
-// place, which the client did not send. The text is known to be well-formed, so a backslash begins an escape wherever it stands.
+// loneSurrogate returns the offset of the first escape that stands for half a character, or -1.
+// Decoders put another character in its place, which the client did not send. The text is known to
+// be well-formed, so a backslash begins an escape wherever it stands.
 func loneSurrogate(text []byte) int {
 	for at := bytes.IndexByte(text, '\\'); at >= 0 && at < len(text); {
 		half := surrogate(text[at:])
@@ -217,7 +221,8 @@ func loneSurrogate(text []byte) int {
 // lowSurrogates is where the second halves of surrogate pairs begin.
 const lowSurrogates = 0xDC00
 
-// surrogate returns the half of a surrogate pair that text begins with an escape of, 0 where it begins with anything else.
+// surrogate returns the half of a surrogate pair that text begins with an escape of, 0 where it
+// begins with anything else.
 func surrogate(text []byte) rune {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' {
 		return 0

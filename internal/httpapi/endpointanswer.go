@@ -36,7 +36,8 @@ func endpointAnswer(e *endpoints.Endpoint, now time.Time, warnings []errs.Field)
 	return out
 }
 
-// shownSpec returns the document of a spec as answers and exports show it: with the mask in place of secrets.
+// shownSpec returns the document of a spec as answers and exports show it: with the mask in place
+// of secrets.
 func shownSpec(s *endpoints.Spec) map[string]any {
 	document := s.Document()
 	headers, _ := document["headers"].(map[string]any) // Absent: none.

@@ -88,8 +88,9 @@ func (s *Server) refusePatch(ctx context.Context, id endpoints.ID, in *input) er
 	return s.refuseSpec(ctx, in, spec, s.endpoints.Check(spec))
 }
 
-// refuseSpec returns the error that names every bad field of a spec, of which err holds those that the domain found. The store looks up what
-// a spec refers to only where nothing else is wrong with it, so that is done here.
+// refuseSpec returns the error that names every bad field of a spec, of which err holds those that
+// the domain found. The store looks up what a spec refers to only where nothing else is wrong with
+// it, so that is done here.
 func (s *Server) refuseSpec(ctx context.Context, in *input, spec endpoints.Spec, err error) error {
 	if err != nil && errs.CodeOf(err) != errs.Invalid {
 		return err
@@ -146,7 +147,8 @@ func (s *Server) ListEndpoints(ctx context.Context, r api.ListEndpointsRequestOb
 	return api.ListEndpoints200JSONResponse(out), nil
 }
 
-// faultOf returns the warning that marks an endpoint in a list if a part of its stored configuration cannot be read.
+// faultOf returns the warning that marks an endpoint in a list if a part of its stored
+// configuration cannot be read.
 func faultOf(e *endpoints.Endpoint) []errs.Field {
 	fault, ok := errors.AsType[*errs.Error](e.Fault)
 	if !ok {
@@ -190,7 +192,8 @@ func labelsOf(given *[]string) (map[string]string, error) {
 	return wanted, nil
 }
 
-// changed returns the answer to a write. Its state is that of the moment after the write, which is now to any reader's eye.
+// changed returns the answer to a write. Its state is that of the moment after the write, which is
+// now to any reader's eye.
 func changed(e *endpoints.Endpoint, warnings []errs.Field) api.EndpointJSONResponse {
 	return api.EndpointJSONResponse{
 		Body: endpointAnswer(e, time.Now(), warnings), Headers: api.EndpointResponseHeaders{ETag: etag(e.Version)},
@@ -200,8 +203,8 @@ func changed(e *endpoints.Endpoint, warnings []errs.Field) api.EndpointJSONRespo
 // noVersion is a version that no endpoint has.
 const noVersion = -1
 
-// versionOf returns the version that If-Match names; 0 is any. Tags that are not ours match nothing: a weak one never matches, and
-// an unknown ETag matches no version.
+// versionOf returns the version that If-Match names; 0 is any. Tags that are not ours match
+// nothing: a weak one never matches, and an unknown ETag matches no version.
 func versionOf(ifMatch *string) int64 {
 	if ifMatch == nil || *ifMatch == "*" {
 		return 0

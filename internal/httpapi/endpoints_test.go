@@ -150,7 +150,8 @@ func TestIfMatch(t *testing.T) {
 	}
 }
 
-// TestArchivingWhatWasRead refuses to archive what changed since; archived already is archived, whatever was read.
+// TestArchivingWhatWasRead refuses to archive what changed since; archived already is archived,
+// whatever was read.
 func TestArchivingWhatWasRead(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -256,7 +257,8 @@ func TestList(t *testing.T) {
 	})
 }
 
-// TestAnEditSaysHowToClearWhatIsStored edits the one of two fields that exclude each other; the other one is stored.
+// TestAnEditSaysHowToClearWhatIsStored edits the one of two fields that exclude each other; the
+// other one is stored.
 func TestAnEditSaysHowToClearWhatIsStored(t *testing.T) {
 	t.Parallel()
 	s := newService(t)

@@ -51,15 +51,15 @@ type watchAnswer func(w http.ResponseWriter) error
 // VisitWatchEventsResponse writes events.
 func (a watchAnswer) VisitWatchEventsResponse(w http.ResponseWriter) error { return a(w) }
 
-// watch is one client that watches.
+// watch is the stream of one client. Only the goroutine of its request uses it.
 type watch struct {
 	server    *Server
 	q         feed.Query
 	resumed   bool
-	began     time.Time // when the client connected, by the database's clock
-	looked    bool
-	announced map[runs.ID]bool // runs in progress that the client knows of
-	told      feed.Mark        // mark of the last sent event
+	began     time.Time        // when the client connected, by the database's clock
+	polled    bool             // the first page was sent
+	announced map[runs.ID]bool // runs in progress that the client knows of; those from before the connection too
+	mark      feed.Mark        // position after the last event that was sent or filtered out
 	before    feed.Mark        // mark from which the client resumed
 	written   time.Time        // when something was last sent
 }
@@ -103,7 +103,8 @@ func typeNames() string {
 	return strings.Join(names, ", ")
 }
 
-// resume finds the place to begin at.
+// resume sets the place to begin at: the given event, or the end of the stream without one. The
+// error is an [errs.Malformed] if the event is older than [feed.Window] or is not of this server.
 func (w *watch) resume(ctx context.Context, last *string) error {
 	head, now, err := w.server.feed.Head(ctx)
 	if err != nil {
@@ -123,10 +124,10 @@ func (w *watch) resume(ctx context.Context, last *string) error {
 	}
 	probe := w.q
 	probe.After, probe.Limit = place, 1
-	if _, err := w.server.feed.Read(ctx, probe); err != nil { // A place that is none is refused before the stream begins.
+	if _, err := w.server.feed.Read(ctx, probe); err != nil { // An invalid place is refused before the stream begins.
 		return err
 	}
-	w.q.After, w.resumed, w.told, w.before = place, true, mark, mark
+	w.q.After, w.resumed, w.mark, w.before = place, true, mark, mark
 	return nil
 }
 
@@ -135,15 +136,16 @@ func (w *watch) run(ctx context.Context, answer http.ResponseWriter) error {
 	defer cancel()
 	stream := openStream(answer, eventMedia)
 	defer stream.close()
-	// The stream begins with a mark, so that a client that loses the connection before the first event can resume too.
-	w.told.Place = w.q.After
-	if err := w.send(stream, fmt.Appendf(nil, "retry: 1000\nid: %s\n\n", w.told)); err != nil {
+	// The stream begins with a mark, so that a client that loses the connection before the first
+	// event can resume too.
+	w.mark.Place = w.q.After
+	if err := w.send(stream, fmt.Appendf(nil, "retry: 1000\nid: %s\n\n", w.mark)); err != nil {
 		return nil // The client has gone.
 	}
 	poll := time.NewTicker(eventPoll)
 	defer poll.Stop()
 	for {
-		more, err := w.look(ctx, stream)
+		more, err := w.poll(ctx, stream)
 		if err != nil {
 			w.server.logger.DebugContext(ctx, "events ended", "error", err)
 			return nil // The client resumes where it was, here or at another server.
@@ -159,8 +161,9 @@ func (w *watch) run(ctx context.Context, answer http.ResponseWriter) error {
 	}
 }
 
-// look sends the events since the last query, and reports whether there are more. It fails once the client's key has ended.
-func (w *watch) look(ctx context.Context, stream *stream) (more bool, err error) {
+// poll sends the events since the last query, and reports whether there are more. It fails once the
+// client's key is revoked or expired.
+func (w *watch) poll(ctx context.Context, stream *stream) (more bool, err error) {
 	if err := w.server.stillIn(ctx); err != nil {
 		return false, err
 	}
@@ -174,7 +177,7 @@ func (w *watch) look(ctx context.Context, stream *stream) (more bool, err error)
 	}
 	w.q.After = page.Next
 	if text == nil && time.Since(w.written) >= eventHeartbeat {
-		text = fmt.Appendf(nil, ": nothing new\nid: %s\n\n", w.told)
+		text = fmt.Appendf(nil, ": nothing new\nid: %s\n\n", w.mark)
 	}
 	if text == nil {
 		return page.More, nil
@@ -193,62 +196,65 @@ func (w *watch) text(page feed.Page) ([]byte, error) {
 	for _, e := range page.Events {
 		if e.Type == feed.RunFinished {
 			if !w.knows(*e.Run) && w.q.Asks(feed.RunStarted) {
-				if err := w.tellStart(&text, *e.Run); err != nil {
+				if err := w.sendStart(&text, *e.Run); err != nil {
 					return nil, err
 				}
 			}
 			delete(w.announced, e.Run.ID)
 		}
-		w.told.Place = e.Place
+		w.mark.Place = e.Place
 		if !w.q.Asks(e.Type) {
 			continue
 		}
-		if err := w.tell(&text, e); err != nil {
+		if err := w.write(&text, e); err != nil {
 			return nil, err
 		}
 	}
-	w.told.Place = page.Next
+	w.mark.Place = page.Next
 	if err := w.announce(&text, page.Live); err != nil {
 		return nil, err
 	}
 	return text.Bytes(), nil
 }
 
-// knows reports whether the client has received the start of a run, in this stream or before it resumed.
+// knows reports whether the client has received the start of a run, in this stream or before it
+// resumed.
 func (w *watch) knows(run runs.Run) bool {
-	return w.announced[run.ID] || w.resumed && w.before.Knows(run)
+	return w.announced[run.ID] || w.resumed && w.before.Includes(run)
 }
 
-// announce adds the runs in progress that the client does not know of, in the order in which they started. Those that began before it
-// connected are no news to it, unless it resumes.
+// announce adds RunStarted events for the runs in progress that the client does not know of,
+// ordered by start time. Runs from before a new client connected are skipped. A client that resumes
+// gets them, because they may have started while it was away.
 func (w *watch) announce(text *bytes.Buffer, live []runs.Run) error {
 	slices.SortFunc(live, func(a, b runs.Run) int {
 		return cmp.Or(a.StartedAt.Compare(b.StartedAt), slices.Compare(a.ID[:], b.ID[:]))
 	})
 	for _, run := range live {
-		known := w.knows(run) || !w.looked && !w.resumed && !run.StartedAt.After(w.began)
+		known := w.knows(run) || !w.polled && !w.resumed && !run.StartedAt.After(w.began)
 		w.announced[run.ID] = true
 		if known {
 			continue
 		}
-		if err := w.tellStart(text, run); err != nil {
+		if err := w.sendStart(text, run); err != nil {
 			return err
 		}
 	}
-	w.looked = true
+	w.polled = true
 	return nil
 }
 
-// tellStart adds the event that a run started. It has no place of its own: a client that resumes after it continues at the last place of the stream.
-func (w *watch) tellStart(text *bytes.Buffer, run runs.Run) error {
-	w.told = w.told.Tell(run)
+// sendStart adds the RunStarted event of a run. It has no place of its own, so that a client that
+// resumes after it continues at the last place of the stream.
+func (w *watch) sendStart(text *bytes.Buffer, run runs.Run) error {
+	w.mark = w.mark.WithStart(run)
 	run.Outcome, run.Decision, run.FinishedAt = runs.Outcome{Status: runs.Running}, runs.Decision{}, time.Time{}
-	return w.tell(text, feed.Event{Type: feed.RunStarted, At: run.StartedAt, EndpointID: run.EndpointID, Run: &run})
+	return w.write(text, feed.Event{Type: feed.RunStarted, At: run.StartedAt, EndpointID: run.EndpointID, Run: &run})
 }
 
-// tell appends one message. Its id is the mark after this event.
-func (w *watch) tell(text *bytes.Buffer, e feed.Event) error {
-	answer, err := newsAnswer(e)
+// write appends one message of the stream. Its id is the mark after this event.
+func (w *watch) write(text *bytes.Buffer, e feed.Event) error {
+	answer, err := feedEventAnswer(e)
 	if err != nil {
 		return err
 	}
@@ -256,12 +262,12 @@ func (w *watch) tell(text *bytes.Buffer, e feed.Event) error {
 	if err != nil {
 		return fmt.Errorf("writing an event: %w", err)
 	}
-	fmt.Fprintf(text, "id: %s\nevent: %s\ndata: %s\n\n", w.told, e.Type, data) // JSON has no line ends of its own.
+	fmt.Fprintf(text, "id: %s\nevent: %s\ndata: %s\n\n", w.mark, e.Type, data) // JSON has no line ends of its own.
 	return nil
 }
 
-// newsAnswer returns an event as users see it.
-func newsAnswer(e feed.Event) (api.Event, error) {
+// feedEventAnswer returns an event in the form of the API.
+func feedEventAnswer(e feed.Event) (api.Event, error) {
 	out := api.Event{Type: api.EventType(e.Type), At: e.At.UTC(), EndpointID: endpoints.ID(e.EndpointID).String()}
 	if e.Run != nil {
 		run, err := runAnswer(*e.Run)
@@ -275,7 +281,11 @@ func newsAnswer(e feed.Event) (api.Event, error) {
 	}
 	if h := e.Hint; h != nil {
 		out.Hint = &api.HintChange{
-			Kind: h.Kind, RunAt: h.RunAt, ExpiresAt: &h.ExpiresAt, Author: optional(h.Author), Reason: optional(h.Reason),
+			Kind:      h.Kind,
+			RunAt:     h.RunAt,
+			ExpiresAt: &h.ExpiresAt,
+			Author:    optional(h.Author),
+			Reason:    optional(h.Reason),
 		}
 		if h.IntervalMs != 0 {
 			out.Hint.IntervalMs = &h.IntervalMs

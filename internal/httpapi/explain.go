@@ -14,9 +14,10 @@ import (
 	"rubato/internal/httpapi/api"
 )
 
-// Explain answers a what-if: the JSON of an ExplainInput in, the JSON of a Decision out, as the contract describes them. The instant
-// now is that of the decision where the input names none. The error is an [errs.Error]: Malformed where the input cannot be read,
-// Invalid where it breaks rules. It is the route POST /v1/explain without the server.
+// Explain answers a what-if: the JSON of an ExplainInput in, the JSON of a Decision out, as the
+// contract describes them. The instant now is that of the decision where the input names none. The
+// error is an [errs.Error]: Malformed where the input cannot be read, Invalid where it breaks
+// rules. It is the route POST /v1/explain without the server.
 func Explain(body []byte, now time.Time) ([]byte, error) {
 	in, err := readInput(body, contract().explain)
 	if err != nil {

@@ -63,8 +63,8 @@ func (s *Server) export(ctx context.Context, w http.ResponseWriter, f endpoints.
 	}
 }
 
-// exportable returns a page of endpoints. If the stored configuration of one cannot be read, the error is that fault: an export without it
-// would look whole.
+// exportable returns a page of endpoints. If the stored configuration of one cannot be read, the
+// error is that fault: an export without it would look whole.
 func (s *Server) exportable(ctx context.Context, f endpoints.Filter) ([]*endpoints.Endpoint, error) {
 	found, _, err := s.endpoints.List(ctx, f)
 	for _, e := range found {

@@ -22,7 +22,8 @@ import (
 	"rubato/internal/stats"
 )
 
-// now is the database's time in these tests. It lies ahead of any real clock, because answers to writes look at that one.
+// now is the database's time in these tests. It lies ahead of any real clock, because answers to
+// writes look at that one.
 var now = time.Date(2098, 11, 21, 10, 0, 0, 0, time.UTC)
 
 // memory is an endpoints.Store without a database.

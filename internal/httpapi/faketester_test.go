@@ -13,7 +13,8 @@ import (
 	"rubato/internal/runs"
 )
 
-// tester answers tests without sending anything; gate, where there is one, is what a test waits for.
+// tester answers tests without sending anything; gate, where there is one, is what a test waits
+// for.
 type tester struct {
 	store *memory
 	gate  chan struct{}
@@ -56,7 +57,8 @@ func TestATestTellsWhatWasSentAndWhatCameBack(t *testing.T) {
 	require.Equal(t, writes, s.store.writes, "nothing is stored")
 }
 
-// TestATenantHasFewTestsAtOnce: another key of it changes nothing, others can go on, and a place is free again when a test has ended.
+// TestATenantHasFewTestsAtOnce: another key of it changes nothing, others can go on, and a place is
+// free again when a test has ended.
 func TestATenantHasFewTestsAtOnce(t *testing.T) {
 	t.Parallel()
 	gate, began := make(chan struct{}), make(chan struct{})

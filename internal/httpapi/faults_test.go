@@ -26,7 +26,8 @@ func (k faultyKeys) FindKey(context.Context, [sha256.Size]byte) (auth.Principal,
 	return auth.Principal{}, k.err
 }
 
-// TestEveryRouteToldOfAFaultSaysSo: with a database that is away, or broken, every route with a key answers what the contract says.
+// TestEveryRouteToldOfAFaultSaysSo: with a database that is away, or broken, every route with a key
+// answers what the contract says.
 func TestEveryRouteToldOfAFaultSaysSo(t *testing.T) {
 	t.Parallel()
 	for status, fault := range map[int]error{
@@ -47,7 +48,8 @@ func TestEveryRouteToldOfAFaultSaysSo(t *testing.T) {
 	}
 }
 
-// TestEveryRouteIsLimited: no route with a key is past the limit, and one that is refused does nothing.
+// TestEveryRouteIsLimited: no route with a key is past the limit, and one that is refused does
+// nothing.
 func TestEveryRouteIsLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // No time passes, so no request is granted again.
@@ -68,8 +70,8 @@ func TestEveryRouteIsLimited(t *testing.T) {
 	})
 }
 
-// FuzzRequest throws methods, paths, queries and headers at the server: no answer is a 5xx, none escapes the contract, and a refusal
-// writes nothing.
+// FuzzRequest throws methods, paths, queries and headers at the server: no answer is a 5xx, none
+// escapes the contract, and a refusal writes nothing.
 func FuzzRequest(f *testing.F) {
 	f.Add("GET", "/v1/endpoints", "limit=1&cursor=x", "k", `"1"`)
 	f.Add("POST", "/v1/endpoints/ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90/pause", "", "", "*")

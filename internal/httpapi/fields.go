@@ -73,7 +73,8 @@ func (l selected) write(w http.ResponseWriter) error {
 	return err
 }
 
-// cut returns the items with the selected fields alone; those that an item does not have stay absent.
+// cut returns the items with the selected fields alone; those that an item does not have stay
+// absent.
 func (l selected) cut() ([]map[string]json.RawMessage, error) {
 	raw, err := json.Marshal(l.items)
 	if err != nil {

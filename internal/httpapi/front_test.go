@@ -177,7 +177,8 @@ func TestBadIDs(t *testing.T) {
 	}
 }
 
-// FuzzBody throws bytes at every route that takes a body: no answer is a 5xx, and all of them keep to the contract.
+// FuzzBody throws bytes at every route that takes a body: no answer is a 5xx, and all of them keep
+// to the contract.
 func FuzzBody(f *testing.F) {
 	for _, tc := range badFields() {
 		f.Add([]byte(`{"name":"p","url":"https://a.example/","baselineIntervalMs":60000,"` + tc.field + `":` + tc.value[:min(len(tc.value), 100)] + `}`))
@@ -204,7 +205,8 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// TestParametersOfEveryKindAreNamedTogether: ids, labels, types and spans of time like those that a schema can judge.
+// TestParametersOfEveryKindAreNamedTogether: ids, labels, types and spans of time like those that a
+// schema can judge.
 func TestParametersOfEveryKindAreNamedTogether(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -225,8 +227,8 @@ func TestParametersOfEveryKindAreNamedTogether(t *testing.T) {
 	}
 }
 
-// TestParametersHeadersAndBodyAreNamedTogether at every operation that has a body, and where it is none the parameters still are. No
-// handler may overlook them.
+// TestParametersHeadersAndBodyAreNamedTogether at every operation that has a body, and where it is
+// none the parameters still are. No handler may overlook them.
 func TestParametersHeadersAndBodyAreNamedTogether(t *testing.T) {
 	t.Parallel()
 	for _, of := range everyRoute(ids{}) {
@@ -277,7 +279,8 @@ func TestHeadersThatAreParametersAreNamedWithTheRest(t *testing.T) {
 	}
 }
 
-// TestConditionsThatAChangeDoesNotKnowAreRefused at every change: whoever sends one wants to keep what is there.
+// TestConditionsThatAChangeDoesNotKnowAreRefused at every change: whoever sends one wants to keep
+// what is there.
 func TestConditionsThatAChangeDoesNotKnowAreRefused(t *testing.T) {
 	t.Parallel()
 	known := map[string]string{ // Space-separated, by operation.

@@ -7,7 +7,8 @@ import (
 	"rubato/internal/endpoints"
 )
 
-// text returns an optional text, "" if absent. An explicit empty text becomes a blank, so that the domain refuses it.
+// text returns an optional text, "" if absent. An explicit empty text becomes a blank, so that the
+// domain refuses it.
 func text(given *string) string {
 	if given == nil {
 		return ""
@@ -21,7 +22,8 @@ func set[T any](field, given *T) {
 	}
 }
 
-// setWord is set for a word of an enumeration, which the domain and the contract have each their own type for.
+// setWord is set for a word of an enumeration, which the domain and the contract have each their
+// own type for.
 func setWord[D, C ~string](field *D, given *C) {
 	if given != nil {
 		*field = D(*given)

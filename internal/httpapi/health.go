@@ -10,7 +10,8 @@ import (
 	"rubato/internal/httpapi/api"
 )
 
-// codeNotReady is the code of the problem that answers /readyz. The health checks log its reason once, not every probe.
+// codeNotReady is the code of the problem that answers /readyz. The health checks log its reason
+// once, not every probe.
 const codeNotReady = "not_ready"
 
 // GetHealth answers that the process is alive.
@@ -18,11 +19,12 @@ func (s *Server) GetHealth(context.Context, api.GetHealthRequestObject) (api.Get
 	return api.GetHealth200JSONResponse{Status: "ok"}, nil
 }
 
-// GetReadiness reports readiness. If the server is not ready, the problem names each failing check whose reason may be shown.
+// GetReadiness reports readiness. If the server is not ready, the problem names each failing check
+// that may be shown.
 func (s *Server) GetReadiness(ctx context.Context, _ api.GetReadinessRequestObject) (api.GetReadinessResponseObject, error) {
 	if err := s.ready(ctx); err != nil {
-		if told, is := errors.AsType[*errs.Error](err); is && told.Code == errs.Unavailable {
-			return nil, told
+		if problem, is := errors.AsType[*errs.Error](err); is && problem.Code == errs.Unavailable {
+			return nil, problem
 		}
 		return nil, errs.Wrap(err, errs.Unavailable, "the server is not ready; try again")
 	}

@@ -46,7 +46,8 @@ func (s *Server) PutOneShotHint(ctx context.Context, r api.PutOneShotHintRequest
 	return api.PutOneShotHint200JSONResponse{EndpointJSONResponse: changed(e, warnings)}, nil
 }
 
-// refuseAt names every bad field of a request that cannot be read as a whole, and of which the rest is judged by the database's time.
+// refuseAt names every bad field of a request that cannot be read as a whole, and of which the rest
+// is judged by the database's time.
 func (s *Server) refuseAt(ctx context.Context, id endpoints.ID, in *input, check func(time.Time) error) error {
 	_, now, err := s.endpoints.Get(ctx, actorOf(ctx), id)
 	if err != nil {

@@ -23,7 +23,8 @@ const (
 	defaultFirst = 1
 )
 
-// ImportEndpoints creates and replaces many endpoints. Everything happens while the answer is written.
+// ImportEndpoints creates and replaces many endpoints. Everything happens while the answer is
+// written.
 func (s *Server) ImportEndpoints(ctx context.Context, r api.ImportEndpointsRequestObject) (api.ImportEndpointsResponseObject, error) {
 	release, err := s.imports.acquire(principalOf(ctx).TenantID)
 	if err != nil {

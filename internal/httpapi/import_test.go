@@ -77,7 +77,8 @@ func TestImportCreatesReplacesAndFailsLineByLine(t *testing.T) {
 	require.Len(t, list["items"], 4)
 }
 
-// TestADryRunFollowsKeysThroughTheWholeImport hands a key on between lines that are too far apart to be looked at together.
+// TestADryRunFollowsKeysThroughTheWholeImport hands a key on between lines that are too far apart
+// to be looked at together.
 func TestADryRunFollowsKeysThroughTheWholeImport(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -247,7 +248,8 @@ func TestImportEndsWhenTheServerStops(t *testing.T) {
 	require.Equal(t, len(got.results), got.summary.Summary.Created, "what was answered is stored")
 }
 
-// To a server a client that closes its half of a connection looks as one that leaves. What it can still read is true.
+// To a server a client that closes its half of a connection looks as one that leaves. What it can
+// still read is true.
 func TestImportEndsWhenTheClientClosesItsHalf(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)

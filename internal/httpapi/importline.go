@@ -11,7 +11,8 @@ import (
 	"rubato/internal/httpapi/api"
 )
 
-// maxLineErrors bounds the bad fields of one line: the results of an import wait in memory until they are read.
+// maxLineErrors bounds the bad fields of one line: the results of an import wait in memory until
+// they are read.
 const maxLineErrors = 20
 
 // importLine reads a line of an import. What cannot be done with it is an error of its Want.
@@ -43,8 +44,8 @@ func unusable(spec endpoints.Spec, err error) endpoints.Upsert {
 	return endpoints.Upsert{Want: func(*endpoints.Endpoint) (endpoints.Spec, error) { return spec, err }}
 }
 
-// unmasked returns a spec with stored values in place of masked headers. A mask without a stored value is refused, together
-// with whatever else is wrong.
+// unmasked returns a spec with stored values in place of masked headers. A mask without a stored
+// value is refused, together with whatever else is wrong.
 func (s *Server) unmasked(spec endpoints.Spec, stored *endpoints.Endpoint) (endpoints.Spec, error) {
 	var bad []errs.Field
 	headers := maps.Clone(spec.Headers)

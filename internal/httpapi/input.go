@@ -12,8 +12,9 @@ import (
 	"rubato/internal/errs"
 )
 
-// input is a request body as far as it can be read, with everything that is wrong with it so far. What cannot be read is left
-// out of value, so that the domain can judge the rest and every bad field is named at once.
+// input is a request body as far as it can be read, with everything that is wrong with it so far.
+// What cannot be read is left out of value, so that the domain can judge the rest and every bad
+// field is named at once.
 type input struct {
 	value     map[string]any
 	malformed []errs.Field     // make it a 400
@@ -24,7 +25,8 @@ type input struct {
 	sum [sha256.Size]byte // of the text
 }
 
-// readInput reads a body against its schema. The error is an [errs.Malformed] where it is no JSON object.
+// readInput reads a body against its schema. The error is an [errs.Malformed] where it is no JSON
+// object.
 func readInput(text []byte, schema *openapi3.Schema) (*input, error) {
 	doc, err := parseDocument(text)
 	if err != nil {
@@ -41,11 +43,13 @@ func readInput(text []byte, schema *openapi3.Schema) (*input, error) {
 	}, nil
 }
 
-// bad reports whether the input is malformed, so that it is refused regardless of the domain's validation.
+// bad reports whether the input is malformed, so that it is refused regardless of the domain's
+// validation.
 func (in *input) bad() bool { return len(in.malformed)+len(in.missing)+len(in.unwanted) > 0 }
 
-// refuse returns the error that names every bad field: those found here, and those that a check by the domain found in the rest.
-// It is nil where there are none. An err that is no complaint about fields is returned as it is.
+// refuse returns the error that names every bad field: those found here, and those that a check by
+// the domain found in the rest. It is nil where there are none. An err that is no complaint about
+// fields is returned as it is.
 func (in *input) refuse(err error) error {
 	if err != nil && errs.CodeOf(err) != errs.Invalid {
 		return err
@@ -66,7 +70,8 @@ func (in *input) refuse(err error) error {
 	return errs.InvalidFields(fields)
 }
 
-// placed returns complaints of the domain about items of arrays under the numbers that they have in the request.
+// placed returns complaints of the domain about items of arrays under the numbers that they have in
+// the request.
 func (in *input) placed(found []errs.Field) []errs.Field {
 	placed := slices.Clone(found)
 	for at, f := range placed {
@@ -80,7 +85,8 @@ func (in *input) placed(found []errs.Field) []errs.Field {
 	return placed
 }
 
-// short returns the arrays that lack items because those are malformed, so that the domain's errors about the remaining items are dropped.
+// short returns the arrays that lack items because those are malformed, so that the domain's errors
+// about the remaining items are dropped.
 func (in *input) short() errs.Paths {
 	set := errs.Paths{}
 	for _, f := range in.malformed {
@@ -91,7 +97,8 @@ func (in *input) short() errs.Paths {
 	return set
 }
 
-// follows reports whether a complaint only follows from another bad field, which the domain saw the default of.
+// follows reports whether a complaint only follows from another bad field, which the domain saw the
+// default of.
 func (in *input) follows(f errs.Field, bad errs.Paths) bool {
 	return slices.ContainsFunc(in.causes(f), func(cause string) bool { return cause != f.Field && bad[cause] })
 }

@@ -9,8 +9,8 @@ import (
 	"rubato/internal/governor"
 )
 
-// saneYears says which instants make sense where the domain sets no bounds of its own. Beyond them lies what JSON and databases
-// cannot hold.
+// saneYears says which instants make sense where the domain sets no bounds of its own. Beyond them
+// lies what JSON and databases cannot hold.
 const saneYears = "must lie in the years 1970 to 9999"
 
 func sane(t time.Time) bool {
@@ -18,8 +18,9 @@ func sane(t time.Time) bool {
 	return year >= 1970 && year <= 9999
 }
 
-// instantText is how RFC 3339 writes an instant: two digits for each part, a point before fractions, an offset of less than a day.
-// Package time also reads an hour of one digit, a comma and an offset of 24 hours.
+// instantText is how RFC 3339 writes an instant: two digits for each part, a point before
+// fractions, an offset of less than a day. Package time also reads an hour of one digit, a comma
+// and an offset of 24 hours.
 var instantText = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
 
 // parseInstant reads an RFC 3339 instant, and nothing else.
@@ -46,8 +47,8 @@ func shownDue(t time.Time) *time.Time {
 	return shown(t)
 }
 
-// given returns an instant of a request. The domain treats the zero time as "not given", so an explicit zero time becomes another instant
-// of that year, which the domain refuses.
+// given returns an instant of a request. The domain treats the zero time as "not given", so an
+// explicit zero time becomes another instant of that year, which the domain refuses.
 func given(t *time.Time) time.Time {
 	switch {
 	case t == nil:
@@ -59,7 +60,8 @@ func given(t *time.Time) time.Time {
 	}
 }
 
-// givenSpan is [endpoints.Milliseconds] for fields whose zero means "not given": an explicit zero becomes a duration that the domain refuses.
+// givenSpan is [endpoints.Milliseconds] for fields in which zero means "not given": an explicit
+// zero becomes a duration that the domain refuses.
 func givenSpan(ms *int64) time.Duration {
 	switch {
 	case ms == nil:

@@ -122,7 +122,8 @@ func withSecret(k api.Key, secret string) api.KeyWithSecret {
 	}
 }
 
-// keyIDOf parses the key ID of a parameter. A text that is not a key ID is an error of the parameter.
+// keyIDOf parses the key ID of a parameter. A text that is not a key ID is an error of the
+// parameter.
 func keyIDOf(parameter, text string) (auth.KeyID, error) {
 	id, err := auth.ParseKeyID(text)
 	if err != nil {

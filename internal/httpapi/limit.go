@@ -12,14 +12,16 @@ import (
 )
 
 const (
-	// burstSeconds is how many seconds' worth of requests a tenant may send at once: enough to set things up in bulk.
+	// burstSeconds is how many seconds' worth of requests a tenant may send at once: enough to set
+	// things up in bulk.
 	burstSeconds = 10
 
 	// maxBuckets bounds the memory of the limiter. Only tenants that exist have a bucket.
 	maxBuckets = 10_000
 )
 
-// limiter grants every tenant so many requests a second, and a burst. Each process counts for itself. It is safe for concurrent use.
+// limiter grants every tenant so many requests a second, and a burst. Each process counts for
+// itself. It is safe for concurrent use.
 type limiter struct {
 	rate  float64 // requests a second; 0: no limit
 	burst float64
@@ -93,7 +95,8 @@ func (l *limiter) makeRoom(now time.Time) {
 	}
 }
 
-// limit enforces the rate limit of a tenant, and sends the remaining quota in headers: draft-ietf-httpapi-ratelimit-headers.
+// limit enforces the rate limit of a tenant, and sends the remaining quota in headers:
+// draft-ietf-httpapi-ratelimit-headers.
 func (s *Server) limit(next echo.HandlerFunc) echo.HandlerFunc {
 	if s.limiter.rate == 0 {
 		return next

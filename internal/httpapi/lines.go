@@ -25,8 +25,8 @@ func newLines(body io.Reader, c *http.ResponseController) *lines {
 // ErrLineTooLong is about a line that is longer than the body of a request may be.
 var ErrLineTooLong = errs.New(errs.Malformed, "line_too_long", fmt.Sprintf("the line must be at most %d bytes long", maxBody))
 
-// next returns the next line without its end. The error is io.EOF after the last one, ErrLineTooLong for one that was passed over, or
-// the body broke off.
+// next returns the next line without its end. The error is io.EOF after the last one,
+// ErrLineTooLong for one that was passed over, or the body broke off.
 func (l *lines) next() ([]byte, error) {
 	var line []byte
 	long := false
@@ -51,7 +51,8 @@ func (l *lines) next() ([]byte, error) {
 	}
 }
 
-// patient reads a body for as long as something comes of it, where the server's own limit is for a whole request.
+// patient reads a body for as long as something comes of it, where the server's own limit is for a
+// whole request.
 type patient struct {
 	body       io.Reader
 	controller *http.ResponseController

@@ -11,7 +11,7 @@ import (
 // mask is shown in place of a secret.
 const mask = auditlog.Mask
 
-// refuseMask adds an error for every header whose value is the mask.
+// refuseMask adds an error for every header that has the mask as its value.
 func (in *input) refuseMask() {
 	headers, _ := in.value["headers"].(map[string]any) // Absent or null: nothing to refuse.
 	for _, name := range slices.Sorted(maps.Keys(headers)) {

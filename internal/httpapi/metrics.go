@@ -16,7 +16,8 @@ import (
 	"rubato/internal/telemetry"
 )
 
-// other stands for routes and methods that the contract does not know, so that clients cannot make labels up.
+// other stands for routes and methods that the contract does not know, so that clients cannot make
+// labels up.
 const other = "other"
 
 // eventStream is the media type of responses that last until the client disconnects.
@@ -51,8 +52,8 @@ func newMetrics(registerer prometheus.Registerer, r *rules) *metrics {
 	return m
 }
 
-// classOf returns the class of a status, such as 4xx: with every status apart there would be a series for each of them and each
-// route, and which one it was stands in the log.
+// classOf returns the class of a status, such as 4xx: with every status apart there would be a
+// series for each of them and each route, and which one it was stands in the log.
 func classOf(status int) string { return strconv.Itoa(status/100) + "xx" }
 
 // count counts a request once it is answered, and logs it.
@@ -76,8 +77,8 @@ func (s *Server) count(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// logAccess writes one line about a request: its route, never its path or query, and its key's ID, never the key. What asks whether
-// the server is well is of no interest by itself.
+// logAccess writes one line about a request: its route, never its path or query, and its key's ID,
+// never the key. What asks whether the server is well is of no interest by itself.
 func (s *Server) logAccess(c echo.Context, route string, took time.Duration) {
 	level := slog.LevelInfo
 	if op := s.operation(c); op != nil && op.public {
@@ -99,7 +100,8 @@ func (s *Server) logAccess(c echo.Context, route string, took time.Duration) {
 	s.logger.LogAttrs(ctx, level, "request answered", attrs...)
 }
 
-// methodOf returns the method of a request where it is one of HTTP's own; any other method is not logged, because it is client input.
+// methodOf returns the method of a request where it is one of HTTP's own; any other method is not
+// logged, because it is client input.
 func methodOf(c echo.Context) string {
 	switch method := c.Request().Method; method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:

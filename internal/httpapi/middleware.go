@@ -23,7 +23,8 @@ import (
 
 var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// identify gives every request an id, the client's own where it is harmless in a log, and sets what every answer carries.
+// identify gives every request an id, the client's own where it is harmless in a log, and sets what
+// every answer carries.
 func (s *Server) identify(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		id := c.Request().Header.Get(echo.HeaderXRequestID)
@@ -44,7 +45,8 @@ func (s *Server) identify(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// allowHead adds HEAD to the methods that an answer names, where it is answered; see ServeHTTP. The router knows only the registered methods.
+// allowHead adds HEAD to the methods that an answer names, where it is answered; see ServeHTTP. The
+// router knows only the registered methods.
 func (s *Server) allowHead(c echo.Context) {
 	allow, _ := c.Get(echo.ContextKeyHeaderAllow).(string) // Set where the router refuses a method, and where OPTIONS asks.
 	if op := s.rules.operations[http.MethodGet+" "+c.Path()]; allow == "" || op == nil || op.streams {
@@ -68,7 +70,8 @@ func callOf(ctx context.Context) call {
 	return found
 }
 
-// bound gives every request an end, except for those whose answers or bodies are streams: the listener's timeouts are lifted for them.
+// bound sets a deadline for every request, except for streamed requests and responses: the
+// listener's timeouts are lifted for them.
 func (s *Server) bound(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		op := s.operation(c)
@@ -157,8 +160,9 @@ func throttled(c echo.Context, err error) error {
 
 type keyHashKey struct{}
 
-// stillIn asks again whether the key that a request was sent with is active, because a stream lasts longer than the key cache. The error is
-// that of [auth.Authenticator.Recognize]. For a vouched principal, the vouching caller checks that.
+// stillIn asks again whether the key that a request was sent with is active, because a stream lasts
+// longer than the key cache. The error is that of [auth.Authenticator.Recognize]. For a vouched
+// principal, the vouching caller checks that.
 func (s *Server) stillIn(ctx context.Context) error {
 	hash, sent := ctx.Value(keyHashKey{}).([sha256.Size]byte)
 	if !sent {

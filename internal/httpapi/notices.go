@@ -35,7 +35,8 @@ func (s *Server) PutNoticeRule(ctx context.Context, r api.PutNoticeRuleRequestOb
 	}, nil
 }
 
-// refuseRule returns the error that names every bad field of a rule, of which err holds those that need no database.
+// refuseRule returns the error that names every bad field of a rule, of which err holds those that
+// need no database.
 func (s *Server) refuseRule(ctx context.Context, name string, spec notices.Spec, err error) error {
 	if err != nil && errs.CodeOf(err) != errs.Invalid {
 		return err

@@ -166,7 +166,8 @@ func TestRulesAndWindowsHonourConditions(t *testing.T) {
 	}
 }
 
-// TestWhatAWindowCannotBeAskedForIsRefused sends conditions on a version, which windows do not have.
+// TestWhatAWindowCannotBeAskedForIsRefused sends conditions on a version, which windows do not
+// have.
 func TestWhatAWindowCannotBeAskedForIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newService(t)

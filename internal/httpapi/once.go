@@ -22,22 +22,25 @@ const (
 
 	maxIdempotencyKey = 255
 
-	// settleTimeout bounds the write that completes an attempt after its request, which may be canceled by then.
+	// settleTimeout bounds the write that completes an attempt after its request, which may be
+	// canceled by then.
 	settleTimeout = 2 * time.Second
 )
 
 // Once keeps the answers to requests that named an Idempotency-Key.
 type Once interface {
-	// Reserve takes the key of an attempt, or says what became of the request that took it before. The answer is that of the other
-	// request where the state is Answered.
+	// Reserve takes the key of an attempt, or says what became of the request that took it before.
+	// The answer is that of the other request where the state is Answered.
 	Reserve(ctx context.Context, a idempotency.Attempt) (idempotency.State, idempotency.Answer, error)
 	// Complete keeps the answer of an attempt.
 	Complete(ctx context.Context, a idempotency.Attempt, answer idempotency.Answer) error
-	// Release gives the key of an attempt back; outcomeKnown says that nothing that the attempt began can still take effect.
+	// Release gives the key of an attempt back; outcomeKnown says that nothing that the attempt
+	// began can still take effect.
 	Release(ctx context.Context, a idempotency.Attempt, outcomeKnown bool) error
 }
 
-// doOnce executes a request with an Idempotency-Key once, and replays the stored response to repeated requests.
+// doOnce executes a request with an Idempotency-Key once, and replays the stored response to
+// repeated requests.
 func (s *Server) doOnce(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		op := s.operation(c)
@@ -81,8 +84,8 @@ func attemptOf(c echo.Context, op *operation) idempotency.Attempt {
 	return a
 }
 
-// attempt executes a request and stores its response before sending it. A failure is not stored: the key is released, unless
-// something took effect.
+// attempt executes a request and stores its response before sending it. A failure is not stored:
+// the key is released, unless something took effect.
 func (s *Server) attempt(c echo.Context, next echo.HandlerFunc, a idempotency.Attempt) error {
 	writer, kept := c.Response().Writer, &recorder{header: c.Response().Header()}
 	c.Response().Writer = kept
@@ -112,7 +115,8 @@ func (s *Server) release(c echo.Context, a idempotency.Attempt, outcomeKnown boo
 	}
 }
 
-// complete keeps an answer. One that cannot be kept is given all the same: the request took effect, and is not done again.
+// complete keeps an answer. One that cannot be kept is given all the same: the request took effect,
+// and is not done again.
 func (s *Server) complete(c echo.Context, a idempotency.Attempt, kept *recorder) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), settleTimeout)
 	defer cancel()
@@ -134,7 +138,8 @@ func (s *Server) complete(c echo.Context, a idempotency.Attempt, kept *recorder)
 	}
 }
 
-// keptHeaders are the response headers that are stored and replayed, because they belong to the result, not to the request.
+// keptHeaders are the response headers that are stored and replayed, because they belong to the
+// result, not to the request.
 func keptHeaders() []string { return []string{echo.HeaderContentType, "ETag", echo.HeaderLocation} }
 
 // replay sends the stored response.

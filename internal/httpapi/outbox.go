@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// maxOutbox bounds, in bytes, the results that a client has not read yet. Many clients send all of a body before they read; the
-// results of 100,000 good lines fit.
+// maxOutbox bounds, in bytes, the results that a client has not read yet. Many clients send all of
+// a body before they read; the results of 100,000 good lines fit.
 const maxOutbox = 32 << 20
 
 var errOutboxFull = errors.New("the client does not read the results")

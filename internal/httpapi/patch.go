@@ -8,7 +8,8 @@ import (
 	"rubato/internal/endpoints"
 )
 
-// patched returns a spec after a JSON Merge Patch (RFC 7396) on its JSON form, header values in the clear.
+// patched returns a spec after a JSON Merge Patch (RFC 7396) on its JSON form, header values in the
+// clear.
 func patched(stored endpoints.Spec, patch map[string]any) (endpoints.Spec, error) {
 	document := stored.Document()
 	replaceHeaders(document, patch)
@@ -19,8 +20,8 @@ func patched(stored endpoints.Spec, patch map[string]any) (endpoints.Spec, error
 	return spec, nil
 }
 
-// replaceHeaders takes the headers that a patch names out of a document, however they are spelled there: the names of headers ignore case. What
-// the patch says of them is merged afterwards.
+// replaceHeaders takes the headers that a patch names out of a document, however they are spelled
+// there: the names of headers ignore case. What the patch says of them is merged afterwards.
 func replaceHeaders(document, patch map[string]any) {
 	stored, _ := document["headers"].(map[string]any) // Absent or null, as in the patch: there are none.
 	named, _ := patch["headers"].(map[string]any)
@@ -29,7 +30,8 @@ func replaceHeaders(document, patch map[string]any) {
 	}
 }
 
-// merge applies a patch in place: null removes, objects merge member by member, anything else replaces.
+// merge applies a patch in place: null removes, objects merge member by member, anything else
+// replaces.
 func merge(target, patch map[string]any) map[string]any {
 	if target == nil {
 		target = map[string]any{}

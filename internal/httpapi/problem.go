@@ -16,10 +16,12 @@ import (
 const (
 	problemType = "application/problem+json"
 
-	// retryAfter is how many seconds a client is asked to wait while the database is away: a failover takes a few.
+	// retryAfter is how many seconds a client is asked to wait while the database is away: a
+	// failover takes a few.
 	retryAfter = "2"
 
-	// maxFields bounds the invalid fields of one response, because larger numbers are no honest mistake.
+	// maxFields bounds the invalid fields of one response, because larger numbers are no honest
+	// mistake.
 	maxFields = 100
 )
 
@@ -79,7 +81,8 @@ func problemOf(err error) api.Problem {
 	return newProblem(statusOf(e.Code), code, e.Message, e.Fields)
 }
 
-// routerProblem returns the problem of a router error. A 400 comes from parameter binding, which validated input never causes.
+// routerProblem returns the problem of a router error. A 400 comes from parameter binding, which
+// validated input never causes.
 func routerProblem(h *echo.HTTPError) api.Problem {
 	switch h.Code {
 	case http.StatusNotFound:

@@ -17,11 +17,13 @@ import (
 	"rubato/internal/errs"
 )
 
-// wrongParameters is the context key of parameter errors, so that they are reported together with body errors.
+// wrongParameters is the context key of parameter errors, so that they are reported together with
+// body errors.
 const wrongParameters = "rubato.parameters"
 
-// checkParameters refuses parameters and headers that the contract does not know or whose values it does not allow, all of them at once,
-// and together with the errors of the body if there is one.
+// checkParameters refuses unknown query parameters, and malformed parameters and headers. It
+// reports all errors at once. If the request has a body, they are reported together with the errors
+// of the body.
 func (s *Server) checkParameters(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		op := s.operation(c)
@@ -54,9 +56,10 @@ func (s *Server) checkParameters(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// wrongHeaders returns the headers that are parameters and malformed, or are given more than once, because the order of duplicates is ambiguous.
-// It also returns If-Match and If-None-Match where a change does not know them: a client that sends one wants to avoid overwriting something,
-// so ignoring it would be wrong.
+// wrongHeaders returns the headers that are parameters and malformed, or are given more than once,
+// because the order of duplicates is ambiguous. It also returns If-Match and If-None-Match if a
+// change does not support them. They must not be ignored, because the client relies on them to
+// prevent a lost update.
 func (op *operation) wrongHeaders(header http.Header) (bad []errs.Field) {
 	for _, name := range []string{"If-Match", "If-None-Match"} {
 		if op.headers[name] == nil && len(header.Values(name)) > 0 && op.changes() {
@@ -82,7 +85,7 @@ var entityTag = regexp.MustCompile(`^(W/)?"[\x21\x23-\x7e\x80-\xff]*"$`)
 // changes reports whether the operation may change something.
 func (op *operation) changes() bool { return op.method != http.MethodGet && op.scope != auth.Read }
 
-// wrongHeader returns why the value of a header cannot be read; empty where it can.
+// wrongHeader returns why the value of a header is invalid; empty: it is valid.
 func wrongHeader(name, value string, schema *openapi3.Schema) string {
 	tag := value == "*" || entityTag.MatchString(value)
 	hidden := strings.ContainsFunc(value, func(c rune) bool { return c <= ' ' || c > '~' })
@@ -131,7 +134,7 @@ func (op *operation) parameter(name string, values []string) []errs.Field {
 			complain(code, message)
 		}
 	}
-	if len(bad) == 0 && len(values) > 1 { // Each by itself is right.
+	if len(bad) == 0 && len(values) > 1 { // Each value by itself is valid.
 		if code, message := op.wrongForm(name, values...); code != "" {
 			complain(code, message)
 		}
@@ -139,8 +142,8 @@ func (op *operation) parameter(name string, values []string) []errs.Field {
 	return bad
 }
 
-// wrongForm returns the errors of values that match their schema but are malformed: the schema does not define IDs, labels and cursors. Only of
-// labels and statuses there may be several.
+// wrongForm returns the errors of values that match their schema but are malformed: the schema does
+// not define IDs, labels and cursors. Several values are possible for arrays alone, such as labels.
 func (op *operation) wrongForm(name string, values ...string) (code, message string) {
 	var err error
 	switch name {
@@ -163,7 +166,8 @@ func (op *operation) wrongForm(name string, values ...string) (code, message str
 	return "", ""
 }
 
-// wrongOrder returns the error of a time range that ends before it begins. Malformed instants are reported elsewhere.
+// wrongOrder returns the error of a time range that ends before it begins. Malformed instants are
+// reported elsewhere.
 func wrongOrder(given url.Values) []errs.Field {
 	from, fault := parseInstant(given.Get("from"))
 	to, other := parseInstant(given.Get("to"))
@@ -186,7 +190,7 @@ func (op *operation) parameters() string {
 	return "; it knows " + strings.Join(names, ", ")
 }
 
-// wrongValue returns why a parameter's value is not allowed; an empty code where it is.
+// wrongValue returns why a parameter's value is not allowed; an empty code: it is.
 func wrongValue(schema *openapi3.Schema, value string) (code, message string) {
 	switch {
 	case schema.Type.Is(openapi3.TypeInteger):
@@ -241,7 +245,7 @@ func wrongInteger(schema *openapi3.Schema, value string) (code, message string) 
 	return "", ""
 }
 
-// listed writes the values of an enumeration as people do.
+// listed joins the values of an enumeration by commas.
 func listed(values []any) string {
 	texts := make([]string, len(values))
 	for i, v := range values {

@@ -106,8 +106,8 @@ func (q *question) oneShotHint(hint *api.OneShotHintInput, now time.Time) {
 	q.in.OneShot = h
 }
 
-// hint judges interval and reason as those of a hint on an endpoint. Its instants may lie in the past here: that a hint has expired
-// or was used is a candidate for an explanation.
+// hint judges interval and reason as those of a hint on an endpoint. Its instants may lie in the
+// past here: that a hint has expired or was used is a candidate for an explanation.
 func (q *question) hint(path string, interval time.Duration, reason *string, now time.Time) {
 	request := endpoints.HintRequest{Interval: interval, TTL: new(time.Minute)}
 	set(&request.Reason, reason)

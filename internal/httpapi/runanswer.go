@@ -78,8 +78,8 @@ func showExchange(out *api.Run, o runs.Outcome) {
 	}
 }
 
-// showBody sets the captured response body: as text if it is text, otherwise in base64. A text that was cut may begin or end in
-// the middle of a character, which is left out.
+// showBody sets the captured response body: as text if it is text, otherwise in base64. A text that
+// was cut may begin or end in the middle of a character, which is left out.
 func showBody(out *api.Run, o runs.Outcome) {
 	head, tail := o.Body, o.Tail
 	if o.Truncated {

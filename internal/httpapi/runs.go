@@ -96,7 +96,8 @@ func (s *Server) listRuns(ctx context.Context, q runQuery) (*api.RunList, error)
 	return runList(found, f.Limit, digest)
 }
 
-// statusesOf returns the statuses that are asked for, each once and in one order, so that a cursor does not depend on how they were asked for.
+// statusesOf returns the statuses that are asked for, each once and in one order, so that a cursor
+// does not depend on how they were asked for.
 func statusesOf(given *api.Status) []runs.Status {
 	if given == nil {
 		return nil
@@ -109,7 +110,8 @@ func statusesOf(given *api.Status) []runs.Status {
 	return slices.Compact(statuses)
 }
 
-// statusText returns statuses as one text for the digest of a cursor: a single one as itself, as in cursors of releases that knew one only.
+// statusText returns statuses as one text for the digest of a cursor: a single one as itself, as in
+// cursors of releases that knew one only.
 func statusText(statuses []runs.Status) string {
 	texts := make([]string, len(statuses))
 	for i, status := range statuses {
@@ -135,8 +137,9 @@ func runList(found []runs.Run, asked int, digest [digestSize]byte) (*api.RunList
 	return out, nil
 }
 
-// attemptsInOrder puts the last attempt of a due time before the others, in their places: an ID contains the due time of a run
-// and not which attempt it is. Everything else stays where its ID puts it, so that the order is that of the cursor on every page.
+// attemptsInOrder puts the last attempt of a due time before the others, in their places: an ID
+// contains the due time of a run and not which attempt it is. Everything else stays where its ID
+// puts it, so that the order is that of the cursor on every page.
 func attemptsInOrder(found []runs.Run) {
 	type dueTime struct {
 		at       time.Time

@@ -16,7 +16,8 @@ import (
 	"rubato/internal/runs"
 )
 
-// samples are the runs of one endpoint of the first tenant: finished with text, failed with bytes, skipped, live.
+// samples are the runs of one endpoint of the first tenant: finished with text, failed with bytes,
+// skipped, live.
 func samples() history {
 	endpoint := [16]byte{0xe}
 	at := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
@@ -103,7 +104,8 @@ func TestListRuns(t *testing.T) {
 	require.Equal(t, []string{"status invalid_value"}, a.complaints())
 }
 
-// TestAttemptsOfADueTimeAreListedInTheirOrder has more of them than a page shows: none is lost or told twice.
+// TestAttemptsOfADueTimeAreListedInTheirOrder has more of them than a page shows: none is lost or
+// told twice.
 func TestAttemptsOfADueTimeAreListedInTheirOrder(t *testing.T) {
 	t.Parallel()
 	list := samples()[:1]
@@ -132,7 +134,8 @@ func TestAttemptsOfADueTimeAreListedInTheirOrder(t *testing.T) {
 	require.Equal(t, 10.0, more[len(more)-1], "the due time before comes last")
 }
 
-// TestRunsThatAreDueTogetherHaveOneOrder however long the pages are: that of a page is that of the cursor.
+// TestRunsThatAreDueTogetherHaveOneOrder however long the pages are: that of a page is that of the
+// cursor.
 func TestRunsThatAreDueTogetherHaveOneOrder(t *testing.T) {
 	t.Parallel()
 	var list []runs.Run

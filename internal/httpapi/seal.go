@@ -10,8 +10,8 @@ import (
 	"rubato/internal/idempotency"
 )
 
-// seal encrypts a response that contains a secret with the secret of the caller's API key. The database never sees that key, so what it
-// keeps is worthless without it.
+// seal encrypts a response that contains a secret with the secret of the caller's API key. The
+// database never sees that key, so that a leaked database reveals no secret.
 func seal(body []byte, a idempotency.Attempt, asker string) []byte {
 	lock := locker(asker)
 	nonce := make([]byte, lock.NonceSize())

@@ -23,7 +23,8 @@ import (
 	"rubato/internal/stats"
 )
 
-// requestTimeout is the deadline of a request. It is shorter than the listener's write timeout, so that the error can still be sent.
+// requestTimeout is the deadline of a request. It is shorter than the listener's write timeout, so
+// that the error can still be sent.
 const requestTimeout = 20 * time.Second
 
 // Runs is what serving runs needs.
@@ -147,7 +148,8 @@ func New(c Config) *Server {
 	return s
 }
 
-// ServeHTTP serves one request. A HEAD is answered as a GET of the same, of which the connection keeps the body back.
+// ServeHTTP serves one request. A HEAD is answered as a GET of the same, of which the connection
+// keeps the body back.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodHead && s.heads(r) {
 		asked := r.WithContext(r.Context())
@@ -157,7 +159,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.router.ServeHTTP(w, r)
 }
 
-// heads reports whether HEAD is answered where a request asks for it: wherever GET is, but for streams, which never end.
+// heads reports whether HEAD is answered where a request asks for it: wherever GET is, but for
+// streams, which never end.
 func (s *Server) heads(r *http.Request) bool {
 	c := s.router.NewContext(r, nil)
 	s.router.Router().Find(http.MethodGet, echo.GetPath(r), c)
@@ -165,7 +168,8 @@ func (s *Server) heads(r *http.Request) bool {
 	return op != nil && !op.streams
 }
 
-// operation returns the operation of the contract that a request asks for, nil where it asks for none.
+// operation returns the operation of the contract that a request asks for, nil where it asks for
+// none.
 func (s *Server) operation(c echo.Context) *operation {
 	return s.rules.operations[c.Request().Method+" "+c.Path()]
 }

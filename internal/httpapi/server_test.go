@@ -175,7 +175,8 @@ func TestThePeerIsNotWhoTheClientSays(t *testing.T) {
 	require.Equal(t, map[string]any{"keyId": "key_03000000-0000-0000-0000-000000000000", "name": "admin"}, entry["actor"])
 }
 
-// Whoever is no proxy of ours says nothing about where a request comes from, and a proxy of ours says only whom it serves itself.
+// Whoever is no proxy of ours says nothing about where a request comes from, and a proxy of ours
+// says only whom it serves itself.
 func TestTheClientIsTheNearestWhomNoProxyOfOursSpeaksFor(t *testing.T) {
 	t.Parallel()
 	const connected = "192.0.2.1" // as every request of the harness

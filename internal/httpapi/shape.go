@@ -11,8 +11,9 @@ import (
 	"rubato/internal/jsonpath"
 )
 
-// shape checks values against schemas of the contract as far as reading them needs it: types, unknown members, instants. Bounds
-// and enumerations are for the domain to judge, so that each rule speaks with one voice.
+// shape checks values against schemas of the contract as far as reading them needs it: types,
+// unknown members, instants. Bounds and enumerations are for the domain to judge, so that each rule
+// speaks with one voice.
 type shape struct {
 	malformed []errs.Field // cannot be read (400)
 	missing   []errs.Field // members that the contract requires (422)
@@ -94,7 +95,8 @@ func (s *shape) scalar(path string, value any) (any, bool) {
 	}
 }
 
-// integer accepts whole numbers that are written as such and fit 64 bits. Any other number could be rounded on the way.
+// integer accepts whole numbers that are written as such and fit 64 bits. Any other number could be
+// rounded on the way.
 func (s *shape) integer(path string, schema *openapi3.Schema, v json.Number) (any, bool) {
 	n, err := strconv.ParseInt(string(v), 10, 64)
 	if err != nil {
@@ -177,8 +179,8 @@ func memberOf(schema *openapi3.Schema, name string) *openapi3.Schema {
 	return nil
 }
 
-// unknown adds an error for a member that is not in the contract, and suggests the closest known name. It looks for
-// one only as long as the answer will show it.
+// unknown adds an error for a member that is not in the contract, and suggests the closest known
+// name. It looks for one only as long as the answer will show it.
 func (s *shape) unknown(path string, schema *openapi3.Schema, name string) {
 	message := "is not a field here"
 	if len(s.malformed) < maxFields && len(name) <= maxName {
@@ -189,8 +191,9 @@ func (s *shape) unknown(path string, schema *openapi3.Schema, name string) {
 	s.bad(path, codeUnknown, message)
 }
 
-// similar returns the known member that a name must mean: the one that differs in case or punctuation only, else the only one that has
-// it inside, as baselineCron has cron, or that two letters make of it. It is empty where there is none, or more than one.
+// similar returns the known member that a name must mean: the one that differs in case or
+// punctuation only, else the only one that has it inside, as baselineCron has cron, or that two
+// letters make of it. It is empty where there is none, or more than one.
 func similar(schema *openapi3.Schema, name string) string {
 	meant := plain(name)
 	var near []string

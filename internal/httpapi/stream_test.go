@@ -18,7 +18,8 @@ import (
 	"rubato/internal/runs"
 )
 
-// midway is a feed whose first look comes late: a run has started since the client connected, beside one from before.
+// midway is a feed whose first look comes late: a run has started since the client connected,
+// beside one from before.
 type midway struct{ quiet }
 
 func (midway) Read(_ context.Context, q feed.Query) (feed.Page, error) {
@@ -28,7 +29,8 @@ func (midway) Read(_ context.Context, q feed.Query) (feed.Page, error) {
 	return feed.Page{Next: q.After, Live: []runs.Run{run(1, now), run(2, now.Add(time.Millisecond))}}, nil
 }
 
-// A client is told of every run that starts after it has connected, also of one that the server did not look for at once.
+// A client is told of every run that starts after it has connected, also of one that the server did
+// not look for at once.
 func TestAStartBeforeTheFirstLookIsTold(t *testing.T) {
 	t.Parallel()
 	s := serviceOf(t, httpapi.Config{Feed: midway{}}, nil)
@@ -51,7 +53,8 @@ func TestAStartBeforeTheFirstLookIsTold(t *testing.T) {
 	require.Fail(t, "the stream ended without a word")
 }
 
-// Streams go on for as long as there is something to tell, bit by bit and past the listener's timeouts. Other answers do not.
+// Streams go on for as long as there is something to tell, bit by bit and past the listener's
+// timeouts. Other answers do not.
 func TestOnlyStreamsOutliveTheTimeouts(t *testing.T) {
 	t.Parallel()
 	s := newService(t)

@@ -30,7 +30,8 @@ const (
 	codeTooManyAttempts = "too_many_attempts"
 )
 
-// turns bounds how many streams or tests of a kind are under way, for one tenant and for all of them.
+// turns bounds how many streams or tests of a kind are under way, for one tenant and for all of
+// them.
 type turns struct {
 	*auth.Quota
 
@@ -47,7 +48,8 @@ func (t turns) acquire(tenant [16]byte) (release func(), err error) {
 	return release, nil
 }
 
-// Drain ends every stream at its next whole line, and those to come at once: a server that stops cannot wait for them.
+// Drain ends every stream at its next whole line, and those to come at once: a server that stops
+// cannot wait for them.
 func (s *Server) Drain() { s.drain() }
 
 // whileServing returns a context that ends with the request or when the server drains.
@@ -74,8 +76,8 @@ func openStream(w http.ResponseWriter, media string) *stream {
 	return &stream{w: w, controller: http.NewResponseController(w)}
 }
 
-// write sends text at once. A client that does not take it within streamWriteTimeout is an error. Writers that know no deadline, as in
-// tests without a connection, have none.
+// write sends text at once. A client that does not take it within streamWriteTimeout is an error.
+// Writers that know no deadline, as in tests without a connection, have none.
 func (s *stream) write(text []byte) error {
 	_ = s.controller.SetWriteDeadline(time.Now().Add(streamWriteTimeout))
 	_, err := s.w.Write(text)
@@ -88,8 +90,8 @@ func (s *stream) write(text []byte) error {
 	return err
 }
 
-// close restores the connection for the next request. The connection of a client that does not read is closed, because the
-// server would wait until the client has read the rest.
+// close restores the connection for the next request. The connection of a client that does not read
+// is closed, because the server would wait until the client has read the rest.
 func (s *stream) close() {
 	if s.broken.Load() {
 		panic(http.ErrAbortHandler)

@@ -13,7 +13,8 @@ import (
 )
 
 const (
-	// testTimeout bounds a request for a test: the test itself, which ends within 41 s, and its audit entry.
+	// testTimeout bounds a request for a test: the test itself, which ends within 41 s, and its
+	// audit entry.
 	testTimeout = 45 * time.Second
 	// testWriteTimeout is when the client of a test must have read its answer.
 	testWriteTimeout = testTimeout + 10*time.Second
@@ -24,8 +25,8 @@ func testLimits() auth.QuotaLimits { return auth.QuotaLimits{PerTenant: 8, All: 
 
 // Tester sends the requests of endpoints once, as runs would.
 type Tester interface {
-	// Test sends the request of an endpoint, within 41 s. An endpoint of version 0 is not stored. Whatever becomes of the request is
-	// no error.
+	// Test sends the request of an endpoint, within 41 s. An endpoint of version 0 is not stored.
+	// Whatever becomes of the request is no error.
 	Test(ctx context.Context, by endpoints.Actor, e *endpoints.Endpoint) (runs.TestResult, error)
 }
 
@@ -76,7 +77,8 @@ func (s *Server) TestRequest(ctx context.Context, r api.TestRequestRequestObject
 	return api.TestRequest200JSONResponse{TestResultJSONResponse: answer}, nil
 }
 
-// test sends a request, where there is room for one more at the moment. A server that stops waits for no target.
+// test sends a request, where there is room for one more at the moment. A server that stops waits
+// for no target.
 func (s *Server) test(ctx context.Context, e *endpoints.Endpoint) (api.TestResultJSONResponse, error) {
 	release, err := s.tests.acquire(principalOf(ctx).TenantID)
 	if err != nil {

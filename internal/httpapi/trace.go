@@ -11,8 +11,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// traceRequest creates a span for every request that is not a probe, in the client's trace if there is one. It gives the
-// route, never the path, the query or a header: they hold what users chose.
+// traceRequest creates a span for every request that is not a probe, in the client's trace if there
+// is one. It gives the route, never the path, the query or a header: they hold what users chose.
 func (s *Server) traceRequest(next echo.HandlerFunc) echo.HandlerFunc {
 	if s.tracer == nil {
 		return next

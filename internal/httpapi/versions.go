@@ -16,7 +16,8 @@ import (
 
 // Versions reads the versions of endpoints.
 type Versions interface {
-	// Versions returns up to limit versions of an endpoint that lie below one, the newest first; none if the tenant has no such endpoint.
+	// Versions returns up to limit versions of an endpoint that lie below one, the newest first;
+	// none if the tenant has no such endpoint.
 	Versions(ctx context.Context, tenant [16]byte, id endpoints.ID, before int64, limit int) ([]endpoints.Version, error)
 }
 

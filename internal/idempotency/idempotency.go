@@ -1,6 +1,7 @@
-// Package idempotency makes requests with an Idempotency-Key idempotent. The key is reserved before the request
-// is executed, marked in the transaction that executes it, and completed with the response after that. So after a failure in
-// between, a second request can determine whether the first one had an effect.
+// Package idempotency makes requests with an Idempotency-Key idempotent. The key is reserved before
+// the request is executed, marked in the transaction that executes it, and completed with the
+// response after that. Therefore a retry after a failure in between can determine whether the first
+// request had an effect.
 package idempotency
 
 import (
@@ -48,7 +49,9 @@ const (
 
 type attemptKey struct{}
 
-// With returns a context whose write transactions mark an attempt as executed, and fail if it is fenced.
+// With returns a context for an attempt. Write transactions of the context mark the attempt as
+// executed. They fail if the fencing token of the attempt is no longer current, because a newer
+// attempt has taken over.
 func With(ctx context.Context, a Attempt) context.Context {
 	return context.WithValue(ctx, attemptKey{}, a)
 }

@@ -17,7 +17,8 @@ import (
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
-// maxAnswer bounds the part of a response that is read, in bytes. Pages of endpoints with the longest bodies can be longer.
+// maxAnswer bounds the part of a response that is read, in bytes. Pages of endpoints with the
+// longest bodies can be longer.
 const maxAnswer = 32 << 20
 
 // Doer sends a request to the API. The request has a path without a host, and no key yet.
@@ -46,7 +47,8 @@ func (t tool) call(ctx context.Context, api Doer, raw json.RawMessage) (*sdk.Cal
 	return resultOf(answer.StatusCode, body), nil
 }
 
-// resultOf returns an answer of the API as the result of a call. A problem document is a failed call that says why.
+// resultOf returns an answer of the API as the result of a call. A problem document is a failed
+// call that says why.
 func resultOf(status int, body []byte) *sdk.CallToolResult {
 	if len(body) == 0 {
 		body = []byte(`{"status":` + strconv.Itoa(status) + `}`)
@@ -64,8 +66,9 @@ func failed(why string) *sdk.CallToolResult {
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: why}}, IsError: true}
 }
 
-// request returns the API request of a tool call. The API validates the values; this function decides their places. Where that
-// cannot be, nothing is asked, and everything is named that can be judged without asking.
+// request returns the API request of a tool call. The API validates the values; this function
+// decides their places. Where that cannot be, nothing is asked, and everything is named that can be
+// judged without asking.
 func (t tool) request(ctx context.Context, raw json.RawMessage) (*http.Request, error) {
 	arguments := map[string]json.RawMessage{}
 	if len(raw) > 0 {
@@ -87,7 +90,8 @@ func (t tool) request(ctx context.Context, raw json.RawMessage) (*http.Request, 
 	return t.build(ctx, target, header, body)
 }
 
-// unknown returns the arguments that the tool does not have. To one without a body that is unknown like anything else.
+// unknown returns the arguments that the tool does not have. To one without a body that is unknown
+// like anything else.
 func (t tool) unknown(arguments map[string]json.RawMessage) []string {
 	var names []string
 	for _, name := range slices.Sorted(maps.Keys(arguments)) {
@@ -99,7 +103,8 @@ func (t tool) unknown(arguments map[string]json.RawMessage) []string {
 	return names
 }
 
-// place puts the arguments that are parameters where they go, and names those that cannot be put there.
+// place puts the arguments that are parameters where they go, and names those that cannot be put
+// there.
 func (t tool) place(arguments map[string]json.RawMessage) (target string, header http.Header, faults []string) {
 	path, query, header := t.route, url.Values{}, http.Header{}
 	for _, p := range t.parameters {
@@ -125,8 +130,8 @@ func (t tool) place(arguments map[string]json.RawMessage) (target string, header
 	return path, header, faults
 }
 
-// elsewhere reports whether a part of a path leads to another route than that of the tool. Servers and proxies resolve such parts, also
-// where they are escaped.
+// elsewhere reports whether a part of a path leads to another route than that of the tool. Servers
+// and proxies resolve such parts, also where they are escaped.
 func elsewhere(part string) bool {
 	return part == "" || part == "." || part == ".." || strings.Contains(part, "/")
 }
@@ -146,7 +151,8 @@ func (t tool) build(ctx context.Context, target string, header http.Header, body
 	return r, nil
 }
 
-// texts returns an argument as a parameter has it: none where it is absent or null, several for a list.
+// texts returns an argument as a parameter has it: none where it is absent or null, several for a
+// list.
 func texts(name string, raw json.RawMessage) ([]string, error) {
 	if len(raw) == 0 {
 		return nil, nil

@@ -11,8 +11,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3"
 )
 
-// judge validates the arguments of a call against the contract, by name. It calls no API, so that it changes nothing;
-// errors beyond the contract are found once these are corrected.
+// judge validates the arguments of a call against the contract, by name. It calls no API, so that
+// it changes nothing; errors beyond the contract are found once these are corrected.
 func (t tool) judge(arguments map[string]json.RawMessage) []string {
 	var faults []string
 	for _, p := range t.parameters {

@@ -187,7 +187,8 @@ func TestWhatIsOfferedFollowsFromTheKey(t *testing.T) {
 	require.ErrorContains(t, err, "create_endpoint")
 }
 
-// TestAgentsActInTheirOwnNames has two agents of the same scope, who are offered the same tools, change something at the same time.
+// TestAgentsActInTheirOwnNames has two agents of the same scope, who are offered the same tools,
+// change something at the same time.
 func TestAgentsActInTheirOwnNames(t *testing.T) {
 	t.Parallel()
 	url := serve(t) + mcp.Path
@@ -247,7 +248,8 @@ func TestArgumentsThatMakeNoSenseAreRefused(t *testing.T) {
 	}
 }
 
-// TestAFaultOfTheArgumentsHidesNoOther names all that can be judged of a call that is not made, and changes nothing.
+// TestAFaultOfTheArgumentsHidesNoOther names all that can be judged of a call that is not made, and
+// changes nothing.
 func TestAFaultOfTheArgumentsHidesNoOther(t *testing.T) {
 	t.Parallel()
 	agent := connect(t, serve(t)+mcp.Path, writeKey)
@@ -294,7 +296,8 @@ func TestAFaultOfTheArgumentsHidesNoOther(t *testing.T) {
 	}
 }
 
-// Whatever tool is called with arguments that it does not take, the agent is told what is wrong instead of being cut off.
+// Whatever tool is called with arguments that it does not take, the agent is told what is wrong
+// instead of being cut off.
 func TestEveryToolTellsWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	agent := connect(t, serve(t)+mcp.Path, adminKey)

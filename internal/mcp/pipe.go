@@ -13,8 +13,9 @@ import (
 // lastAnswers bounds the wait for pending responses after the agent has closed its input.
 const lastAnswers = 30 * time.Second
 
-// Pipe is how an agent that started this process talks to it, such as standard input and output. One that says no more, as a file does at its
-// end, or nothing that can be read, still gets its answers.
+// Pipe is how an agent that started this process talks to it, such as standard input and output.
+// One that says no more, as a file does at its end, or nothing that can be read, still gets its
+// answers.
 type Pipe struct {
 	In  io.ReadCloser
 	Out io.WriteCloser

@@ -26,8 +26,9 @@ func (s Remote) Do(r *http.Request) (*http.Response, error) {
 	return s.Client.Do(r)
 }
 
-// Serve serves one agent over a pipe until it hangs up or ctx ends. Tools that change something are left out where readOnly is set;
-// which of the others the key allows, the server says when they are called.
+// Serve serves one agent over a pipe until it hangs up or ctx ends. Tools that change something are
+// left out where readOnly is set; which of the others the key allows, the server says when they are
+// called.
 func (s Remote) Serve(ctx context.Context, p Pipe, version string, readOnly bool) error {
 	server := newServer(version, s, func(t tool) bool { return !readOnly || t.described.Annotations.ReadOnlyHint })
 	return server.Run(ctx, p)

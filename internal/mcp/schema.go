@@ -15,8 +15,8 @@ const (
 	schemaRef   = "#/$defs/"
 )
 
-// schema is the JSON Schema of a tool's arguments in the making. The contract is OpenAPI 3.1, whose schemas are JSON Schema already;
-// only referenced schemas are resolved from elsewhere.
+// schema is the JSON Schema of a tool's arguments in the making. Schemas of the contract, which is
+// OpenAPI 3.1, are JSON Schema already. Only referenced schemas are copied into defs.
 type schema struct {
 	doc        *openapi3.T
 	properties map[string]any
@@ -67,7 +67,8 @@ func (s *schema) object() map[string]any {
 	return out
 }
 
-// convert returns a schema of the contract as plain JSON, with its references pointing to definitions of our own, which it adds.
+// convert returns a schema of the contract as plain JSON, with its references pointing to
+// definitions of our own, which it adds.
 func (s *schema) convert(of *openapi3.SchemaRef) any {
 	raw, err := json.Marshal(of)
 	if err != nil {

@@ -28,7 +28,8 @@ const (
 	ReadOnlyPath = "/mcp/read-only" // offers only tools that change nothing
 )
 
-// maxRequest bounds one message of an agent: the largest body that the API accepts, with room for the JSON-RPC envelope.
+// maxRequest bounds one message of an agent: the largest body that the API accepts, with room for
+// the JSON-RPC envelope.
 const maxRequest = 1 << 20
 
 const instructions = "Rubato calls HTTP endpoints on a schedule whose tempo adapts. Endpoints have a baseline (cron or interval), clamps " +
@@ -54,8 +55,9 @@ type Authenticator interface {
 	AuthenticateFrom(ctx context.Context, key, address string) (auth.Principal, error)
 }
 
-// Handler serves agents over streamable HTTP. Every request needs an API key, as those of the API do; which tools are offered follows
-// from its scopes. It keeps nothing between requests, so any server of a deployment answers any of them.
+// Handler serves agents over streamable HTTP. Every request needs an API key, as those of the API
+// do; which tools are offered follows from its scopes. It keeps nothing between requests, so any
+// server of a deployment answers any of them.
 func Handler(c Config) http.Handler {
 	options := &sdk.StreamableHTTPOptions{
 		Stateless: true, JSONResponse: true, Logger: slog.New(slog.DiscardHandler), MaxRequestBodyBytes: maxRequest,
@@ -73,8 +75,9 @@ type offer struct {
 	readOnly bool
 }
 
-// offersOf returns the server of each offer, made when it is first asked for: to describe all tools takes longer than most calls of one. A server
-// is independent of the caller; the principal of a call is in its context.
+// offersOf returns the server of each offer, made when it is first asked for: to describe all tools
+// takes longer than most calls of one. A server is independent of the caller; the principal of a
+// call is in its context.
 func offersOf(c Config) map[offer]func() *sdk.Server {
 	offers := map[offer]func() *sdk.Server{}
 	for _, scope := range append(scopes(), "") {
@@ -170,7 +173,8 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// refuseUnchecked sends the error of a failed key check. Any error except [errs.Unavailable] is a server error, whose text is only logged.
+// refuseUnchecked sends the error of a failed key check. Any error except [errs.Unavailable] is a
+// server error: its text is only logged, because it may show internals.
 func refuseUnchecked(w http.ResponseWriter, err error) {
 	away, ok := errors.AsType[*errs.Error](err)
 	if !ok || away.Code != errs.Unavailable {
@@ -180,8 +184,8 @@ func refuseUnchecked(w http.ResponseWriter, err error) {
 	refuse(w, http.StatusServiceUnavailable, cmp.Or(away.Reason, string(away.Code)), away.Message)
 }
 
-// isBatch reports whether the body of a request is a list. The library would answer all of it at once, out of memory: a megabyte asks for
-// half a gigabyte.
+// isBatch reports whether the body of a request is a list. The library would answer all of it at
+// once, out of memory: a megabyte asks for half a gigabyte.
 func isBatch(r *http.Request) bool {
 	body := bufio.NewReader(io.LimitReader(r.Body, maxRequest+1)) // The reader refuses more than maxRequest.
 	r.Body = readCloser{body, r.Body}

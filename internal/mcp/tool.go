@@ -42,8 +42,8 @@ const (
 	bodyDescription = "What the request says, as an object. Everything that is not known is refused, and every bad field is named."
 )
 
-// tools returns the tools of the contract, by name. An invalid contract is a build error, which every test would hit,
-// so it panics.
+// tools returns the tools of the contract, by name. An invalid contract is a build error, which
+// every test would hit, so it panics.
 //
 //nolint:gochecknoglobals // Computed once from the embedded contract, then read-only.
 var tools = sync.OnceValue(func() []tool {
@@ -98,7 +98,8 @@ func toolOf(doc *openapi3.T, item *openapi3.PathItem, op *openapi3.Operation) (t
 	return t, true
 }
 
-// mediaOf returns the media type in which a tool sends a body, and examples of one. Of several it is the first by name that has any.
+// mediaOf returns the media type in which a tool sends a body, and examples of one. Of several it
+// is the first by name that has any.
 func mediaOf(content openapi3.Content) (media string, examples []any) {
 	names := slices.Sorted(maps.Keys(content))
 	for _, name := range names {
@@ -123,7 +124,8 @@ func outward() []string {
 	return []string{"testEndpoint", "testRequest", "testNoticeRule", "runEndpoint", "retryNotice"}
 }
 
-// described returns the description of a tool. The last line names the route, by which documents and errors speak of it.
+// described returns the description of a tool. The last line names the route, by which documents
+// and errors speak of it.
 func described(op *openapi3.Operation, method, route string) string {
 	text := sentence(op.Summary)
 	if op.Description != "" {
@@ -151,7 +153,8 @@ func examplesOf(one any, named openapi3.Examples) (list []any) {
 	return list
 }
 
-// readOnly reports whether an operation changes nothing: it is a GET, or asks for no more than the scope read.
+// readOnly reports whether an operation changes nothing: it is a GET, or asks for no more than the
+// scope read.
 func readOnly(item *openapi3.PathItem, op *openapi3.Operation, scope auth.Scope) bool {
 	return item.Get == op || scope == auth.Read
 }
@@ -180,7 +183,8 @@ func argumentOf(name string) string {
 	return strings.Join(words, "")
 }
 
-// snake returns the name of an operation as tools are named: createEndpoint becomes create_endpoint.
+// snake returns the name of an operation as tools are named: createEndpoint becomes
+// create_endpoint.
 func snake(id string) string {
 	var b strings.Builder
 	for _, r := range id {

@@ -18,8 +18,8 @@ type action struct {
 	done  string
 	form  string // the fields that it asks for: pause, hint or once; empty: none
 	// change applies the action to the governor's input; nil: there is no next decision to show.
-	change func(v *visit, facts map[string]any, now time.Time) error
-	send   func(v *visit, p *plan) error
+	change func(v *pageRequest, facts map[string]any, now time.Time) error
+	send   func(v *pageRequest, p *actionView) error
 	// tests sends the request once, in place of send, which changes nothing.
 	tests bool
 }
@@ -30,38 +30,43 @@ func actions() map[string]action {
 		"run": {
 			title: "Run now", verb: "Run now", done: "A run is queued.",
 			does: "Queues a one-off run immediately, regardless of hints, clamps and pause. It waits while the endpoint has a run in progress or other one-off runs are ahead in the queue. The schedule does not change.",
-			send: func(v *visit, p *plan) error { return v.post(p.api("/run"), v.value("once"), nil, nil) },
+			send: func(v *pageRequest, p *actionView) error { return v.post(p.api("/run"), v.value("once"), nil, nil) },
 		},
 		"pause": {
-			title: "Pause", verb: "Pause", done: "Endpoint paused.", form: "pause", change: pausedFacts, send: (*visit).sendPause,
+			title: "Pause", verb: "Pause", done: "Endpoint paused.", form: "pause", change: pausedFacts, send: (*pageRequest).sendPause,
 			does: "No run starts during the pause. A run in progress continues. Due times during the pause are recorded as skipped.",
 		},
 		"resume": {
 			title: "Resume", verb: "Resume", done: "Endpoint resumed.", does: "Ends the pause immediately and continues the schedule.",
-			change: func(_ *visit, facts map[string]any, _ time.Time) error { delete(facts, "pausedUntil"); return nil },
-			send:   func(v *visit, p *plan) error { return v.post(p.api("/resume"), v.value("once"), nil, nil) },
+			change: func(_ *pageRequest, facts map[string]any, _ time.Time) error {
+				delete(facts, "pausedUntil")
+				return nil
+			},
+			send: func(v *pageRequest, p *actionView) error { return v.post(p.api("/resume"), v.value("once"), nil, nil) },
 		},
 		"hint": {
-			title: "Set an interval hint", verb: "Set the hint", done: "Hint set.", form: "hint", change: hintedFacts, send: (*visit).sendHint,
+			title: "Set an interval hint", verb: "Set the hint", done: "Hint set.", form: "hint", change: hintedFacts, send: (*pageRequest).sendHint,
 			does: "The interval replaces the baseline and its backoff until the hint expires. Clamps still hold. An existing interval hint is replaced.",
 		},
 		"once": {
-			title: "Set a one-shot hint", verb: "Set the hint", done: "Hint set.", form: "once", change: onceFacts, send: (*visit).sendOnce,
+			title: "Set a one-shot hint", verb: "Set the hint", done: "Hint set.", form: "once", change: onceFacts, send: (*pageRequest).sendOnce,
 			does: "A one-shot hint can advance a run, never delay one. An existing one-shot hint is replaced.",
 		},
 		"clear": {
-			title: "Clear hints", verb: "Clear hints", done: "Hints cleared.", send: (*visit).sendClear,
+			title: "Clear hints", verb: "Clear hints", done: "Hints cleared.", send: (*pageRequest).sendClear,
 			does:   "Removes both hints, regardless of their author. The baseline is in force again. The planner does not write the same kinds of hints again for four hours.",
-			change: func(_ *visit, facts map[string]any, _ time.Time) error { delete(facts, "hints"); return nil },
+			change: func(_ *pageRequest, facts map[string]any, _ time.Time) error { delete(facts, "hints"); return nil },
 		},
 		"reset": {
 			title: "Reset failures", verb: "Reset failures", done: "Failures reset.", does: "Sets the failure count to 0. Ends the backoff and a Retry-After of the target.",
-			change: func(_ *visit, facts map[string]any, _ time.Time) error {
+			change: func(_ *pageRequest, facts map[string]any, _ time.Time) error {
 				facts["failureCount"] = 0
 				delete(facts, "retryAfter")
 				return nil
 			},
-			send: func(v *visit, p *plan) error { return v.post(p.api("/reset-failures"), v.value("once"), nil, nil) },
+			send: func(v *pageRequest, p *actionView) error {
+				return v.post(p.api("/reset-failures"), v.value("once"), nil, nil)
+			},
 		},
 		"test": {
 			title: "Test", verb: "Send test request", done: "Test request sent.", tests: true,
@@ -70,13 +75,15 @@ func actions() map[string]action {
 		"archive": {
 			title: "Archive", verb: "Archive permanently", done: "Endpoint archived.",
 			does: "The endpoint never runs again. This cannot be undone. Its history is kept. A run in progress continues.",
-			send: func(v *visit, p *plan) error { return v.call(ask{method: http.MethodDelete, path: p.api("")}, nil) },
+			send: func(v *pageRequest, p *actionView) error {
+				return v.call(ask{method: http.MethodDelete, path: p.api("")}, nil)
+			},
 		},
 	}
 }
 
-// plan is the view model of an action's dialog.
-type plan struct {
+// actionView is the view model of an action's dialog.
+type actionView struct {
 	action
 
 	name     string
@@ -90,18 +97,18 @@ type plan struct {
 }
 
 // api returns the address of something of the endpoint.
-func (p *plan) api(below string) string { return endpointAPI(p.endpoint.ID, below) }
+func (p *actionView) api(below string) string { return endpointAPI(p.endpoint.ID, below) }
 
-// planned reads the action and the endpoint that a request names.
-func (v *visit) planned() (plan, error) {
+// readAction reads the action and the endpoint that a request names.
+func (v *pageRequest) readAction() (actionView, error) {
 	a, known := actions()[v.r.PathValue("action")]
 	if !known {
-		return plan{}, notFound("there is no such action")
+		return actionView{}, notFound("there is no such action")
 	}
 	if !v.who.May(auth.Write) {
-		return plan{}, forbidden()
+		return actionView{}, forbidden()
 	}
-	p := plan{action: a, name: v.r.PathValue("action"), once: rand.Text(), now: time.Now().UTC()}
+	p := actionView{action: a, name: v.r.PathValue("action"), once: rand.Text(), now: time.Now().UTC()}
 	p.until = p.now.Add(time.Hour).Truncate(time.Minute).Format(fieldTime)
 	if err := v.get(endpointAPI(v.r.PathValue("id"), ""), nil, &p.endpoint); err != nil {
 		return p, err
@@ -113,13 +120,13 @@ func (v *visit) planned() (plan, error) {
 }
 
 // confirm sends the dialog that describes the effect of an action, and asks for confirmation.
-func (v *visit) confirm() error {
-	p, err := v.planned()
+func (v *pageRequest) confirm() error {
+	p, err := v.readAction()
 	if err != nil {
 		return err
 	}
 	if p.form == "" { // With fields, the effect depends on their values.
-		if err := v.foresee(&p); err != nil {
+		if err := v.preview(&p); err != nil {
 			return err
 		}
 	}
@@ -127,19 +134,19 @@ func (v *visit) confirm() error {
 }
 
 // effect sends the effect of an action with the current field values.
-func (v *visit) effect() error {
-	p, err := v.planned()
+func (v *pageRequest) effect() error {
+	p, err := v.readAction()
 	if err != nil {
 		return err
 	}
-	if err := v.foresee(&p); err != nil {
+	if err := v.preview(&p); err != nil {
 		return v.part(problemNotice(problemOf(err)))
 	}
 	return v.part(effectPart(p))
 }
 
-// foresee asks the governor for its decision after the action.
-func (v *visit) foresee(p *plan) error {
+// preview asks the governor for its decision after the action.
+func (v *pageRequest) preview(p *actionView) error {
 	if p.change == nil {
 		return nil
 	}
@@ -159,8 +166,8 @@ func (v *visit) foresee(p *plan) error {
 }
 
 // act executes the confirmed action, and shows the next decision.
-func (v *visit) act() error {
-	p, err := v.planned()
+func (v *pageRequest) act() error {
+	p, err := v.readAction()
 	if err != nil {
 		return err
 	}
@@ -173,7 +180,7 @@ func (v *visit) act() error {
 	if !v.fragment() {
 		return v.seeOther("/console/endpoints/" + p.endpoint.ID)
 	}
-	d, err := v.dossier(p.endpoint.ID)
+	d, err := v.loadEndpoint(p.endpoint.ID)
 	if err != nil {
 		return err
 	}
@@ -184,7 +191,7 @@ func (v *visit) act() error {
 }
 
 // test sends the request of an endpoint once, and shows the outcome.
-func (v *visit) test(p plan) error {
+func (v *pageRequest) test(p actionView) error {
 	v.sendsOnce()
 	var result client.TestResult
 	if err := v.post(endpointAPI(p.endpoint.ID, "/test"), "", nil, &result); err != nil {
@@ -201,21 +208,21 @@ func (v *visit) test(p plan) error {
 const forEver = "for ever"
 
 // facts returns the governor's input for an endpoint, in the form of POST /v1/explain.
-func (v *visit) facts(e client.Endpoint) (map[string]any, error) {
+func (v *pageRequest) facts(e client.Endpoint) (map[string]any, error) {
 	id, err := endpoints.ParseID(e.ID)
 	if err != nil {
 		return nil, err
 	}
-	grounds, err := v.decided.Grounds(v.r.Context(), v.who.TenantID, id)
+	basis, err := v.decided.DecisionBasis(v.r.Context(), v.who.TenantID, id)
 	if err != nil {
 		return nil, err
 	}
 	facts := factsOf(e)
-	if !grounds.Anchor.IsZero() {
-		facts["anchor"] = grounds.Anchor
+	if !basis.Anchor.IsZero() {
+		facts["anchor"] = basis.Anchor
 	}
-	if !grounds.RetryAfter.IsZero() {
-		facts["retryAfter"] = grounds.RetryAfter
+	if !basis.RetryAfter.IsZero() {
+		facts["retryAfter"] = basis.RetryAfter
 	}
 	return facts, nil
 }
@@ -259,7 +266,7 @@ func isNil(value any) bool {
 	return value == nil
 }
 
-func pausedFacts(v *visit, facts map[string]any, now time.Time) error {
+func pausedFacts(v *pageRequest, facts map[string]any, now time.Time) error {
 	until, err := v.instant("until")
 	if err != nil {
 		return err
@@ -275,7 +282,7 @@ func pausedFacts(v *visit, facts map[string]any, now time.Time) error {
 	return nil
 }
 
-func hintedFacts(v *visit, facts map[string]any, now time.Time) error {
+func hintedFacts(v *pageRequest, facts map[string]any, now time.Time) error {
 	interval, err := v.length("interval")
 	if err != nil {
 		return err
@@ -288,7 +295,7 @@ func hintedFacts(v *visit, facts map[string]any, now time.Time) error {
 	return nil
 }
 
-func onceFacts(v *visit, facts map[string]any, now time.Time) error {
+func onceFacts(v *pageRequest, facts map[string]any, now time.Time) error {
 	in, err := v.length("in")
 	if err != nil {
 		return err
@@ -308,10 +315,11 @@ func hintsIn(facts map[string]any) map[string]any {
 	return hints
 }
 
-// onceLife is how long a one-shot hint from here holds after its instant: long enough for a worker that is late.
+// onceLife is how long a one-shot hint from here holds after its instant: long enough for a worker
+// that is late.
 const onceLife = 10 * time.Minute
 
-func (v *visit) sendPause(p *plan) error {
+func (v *pageRequest) sendPause(p *actionView) error {
 	until, err := v.instant("until")
 	if err != nil {
 		return err
@@ -319,7 +327,7 @@ func (v *visit) sendPause(p *plan) error {
 	return v.post(p.api("/pause"), v.value("once"), client.PauseRequest{Until: until, Reason: given(v.value("reason"))}, nil)
 }
 
-func (v *visit) sendHint(p *plan) error {
+func (v *pageRequest) sendHint(p *actionView) error {
 	interval, err := v.length("interval")
 	if err != nil {
 		return err
@@ -333,7 +341,7 @@ func (v *visit) sendHint(p *plan) error {
 	}}, nil)
 }
 
-func (v *visit) sendOnce(p *plan) error {
+func (v *pageRequest) sendOnce(p *actionView) error {
 	in, err := v.length("in")
 	if err != nil {
 		return err
@@ -344,7 +352,7 @@ func (v *visit) sendOnce(p *plan) error {
 }
 
 // sendClear removes the hints, and keeps the API's list of removed hints.
-func (v *visit) sendClear(p *plan) error {
+func (v *pageRequest) sendClear(p *actionView) error {
 	var e client.Endpoint
 	err := v.call(ask{method: http.MethodDelete, path: p.api("/hints")}, &e)
 	p.removes = removedWords(e)
@@ -355,7 +363,7 @@ func (v *visit) sendClear(p *plan) error {
 const fieldTime = "2006-01-02T15:04"
 
 // instant reads a field that may hold an instant.
-func (v *visit) instant(name string) (*time.Time, error) {
+func (v *pageRequest) instant(name string) (*time.Time, error) {
 	value := v.value(name)
 	if value == "" {
 		return nil, nil //nolint:nilnil // An empty field is no error.

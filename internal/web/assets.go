@@ -8,8 +8,8 @@ import (
 	"rubato/internal/answers"
 )
 
-// The libraries of the console, each compressed by gzip -9 -n as its package publishes it. Their licenses lie beside them, and are served
-// with them.
+// The libraries of the console, each compressed by gzip -9 -n as its package publishes it. Their
+// licenses lie beside them, and are served with them.
 const (
 	HtmxVersion  = "4.0.1"  // dist/htmx.min.js of htmx.org
 	UPlotVersion = "1.6.32" // dist/uPlot.iife.min.js and dist/uPlot.min.css of uplot

@@ -12,15 +12,16 @@ import (
 // maxBulk is how many endpoints one bulk action takes: a page of them.
 const maxBulk = endpointsPerPage
 
-// bulkPlan is the view model of the dialog before a bulk action.
-type bulkPlan struct {
+// bulkView is the view model of the dialog before a bulk action.
+type bulkView struct {
 	action  string // pause or resume
 	hit     []client.Endpoint
 	left    []string // unchanged endpoints with the reason
 	running int      // of hit, in progress
 }
 
-// bulkDone is an endpoint that a bulk action has changed, and the pause that the undo looks for or restores.
+// bulkDone is an endpoint that a bulk action has changed, with the pause that an undo expects or
+// restores.
 type bulkDone struct {
 	id, name string
 	until    string // the end of the pause by RFC 3339; empty: it has none
@@ -43,7 +44,7 @@ type paused struct {
 }
 
 // ticked returns the selected endpoints and the action of a form.
-func (v *visit) ticked() (ids []string, action string, err error) {
+func (v *pageRequest) ticked() (ids []string, action string, err error) {
 	ids, action = v.r.Form["id"], v.value("action")
 	switch {
 	case action != "pause" && action != "resume":
@@ -56,8 +57,8 @@ func (v *visit) ticked() (ids []string, action string, err error) {
 	return ids, action, nil
 }
 
-// leftAlone returns the reason to skip an endpoint; empty: the action applies. An active pause stays, because another one would
-// move its end.
+// leftAlone returns the reason to skip an endpoint; empty: the action applies. An active pause
+// stays, because another one would move its end.
 func leftAlone(e client.Endpoint, action string) string {
 	switch {
 	case e.State == client.EndpointStateArchived:
@@ -71,12 +72,12 @@ func leftAlone(e client.Endpoint, action string) string {
 }
 
 // askBulk sends the dialog that shows the effect of an action on the selected endpoints.
-func (v *visit) askBulk() error {
+func (v *pageRequest) askBulk() error {
 	ids, action, err := v.ticked()
 	if err != nil {
 		return err
 	}
-	p := bulkPlan{action: action}
+	p := bulkView{action: action}
 	for _, id := range ids {
 		var e client.Endpoint
 		if err := v.get(endpointAPI(id, ""), nil, &e); err != nil {
@@ -98,7 +99,7 @@ func (v *visit) askBulk() error {
 }
 
 // bulk applies the confirmed action to the endpoints one by one, each by its own API request.
-func (v *visit) bulk() error {
+func (v *pageRequest) bulk() error {
 	ids, action, err := v.ticked()
 	if err != nil {
 		return err
@@ -125,7 +126,7 @@ func (v *visit) bulk() error {
 }
 
 // undoBulk reverts a bulk action. It skips an endpoint if its pause was changed since then.
-func (v *visit) undoBulk() error {
+func (v *pageRequest) undoBulk() error {
 	ids, action, err := v.ticked()
 	if err != nil {
 		return err
@@ -157,9 +158,10 @@ func (v *visit) undoBulk() error {
 	})
 }
 
-// each does something to endpoints, one after the other, and answers with the result. An endpoint that is refused keeps no other from
-// being changed; an error that every endpoint would meet ends it. If nothing was changed, the answer is the error.
-func (v *visit) each(r *bulkResult, ids []string, do func(i int, e client.Endpoint) (left string, err error)) error {
+// each applies a change to endpoints one after the other and collects the results. A refused
+// endpoint does not affect the others. An error that concerns all endpoints, e.g. a missing scope,
+// ends the loop; it is returned if nothing was changed.
+func (v *pageRequest) each(r *bulkResult, ids []string, do func(i int, e client.Endpoint) (left string, err error)) error {
 	for i, id := range ids {
 		var e client.Endpoint
 		err := v.get(endpointAPI(id, ""), nil, &e)
@@ -191,7 +193,7 @@ func (v *visit) each(r *bulkResult, ids []string, do func(i int, e client.Endpoi
 }
 
 // set pauses or resumes an endpoint.
-func (v *visit) set(id, action string, p paused) error {
+func (v *pageRequest) set(id, action string, p paused) error {
 	if action == "resume" {
 		return v.post(endpointAPI(id, "/resume"), "", nil, nil)
 	}
@@ -199,7 +201,7 @@ func (v *visit) set(id, action string, p paused) error {
 }
 
 // bulkPause reads the fields of a bulk pause, so that all endpoints get the same end.
-func (v *visit) bulkPause(action string, now time.Time) (p paused, err error) {
+func (v *pageRequest) bulkPause(action string, now time.Time) (p paused, err error) {
 	if action != "pause" {
 		return p, nil
 	}

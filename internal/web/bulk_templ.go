@@ -13,7 +13,7 @@ import "rubato/client"
 // shownHit is how many endpoints a dialog names before the rest is folded.
 const shownHit = 8
 
-func bulkDialog(p bulkPlan) templ.Component {
+func bulkDialog(p bulkView) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {

@@ -25,13 +25,13 @@ type ask struct {
 }
 
 // get reads something from the API into out.
-func (v *visit) get(path string, query url.Values, out any) error {
+func (v *pageRequest) get(path string, query url.Values, out any) error {
 	return v.call(ask{method: http.MethodGet, path: path, query: query}, out)
 }
 
-// post changes something by the API and reads the answer into out. once names the form that was sent, so that one that is sent twice is
-// carried out once; empty: it may be repeated.
-func (v *visit) post(path, once string, body, out any) error {
+// post sends a change to the API and decodes the response into out. once is the idempotency key of
+// the form, so that a form that is sent twice is carried out once; empty: it may be repeated.
+func (v *pageRequest) post(path, once string, body, out any) error {
 	header := http.Header{}
 	if once != "" {
 		header.Set("Idempotency-Key", once)
@@ -39,8 +39,9 @@ func (v *visit) post(path, once string, body, out any) error {
 	return v.call(ask{method: http.MethodPost, path: path, body: body, header: header}, out)
 }
 
-// call asks the API as the key that the session stands for. The error is a [*client.Problem] where the API refuses.
-func (v *visit) call(a ask, out any) error {
+// call sends a request to the API with the principal of the session's key. The error is a
+// [*client.Problem] if the API refuses.
+func (v *pageRequest) call(a ask, out any) error {
 	r, err := a.request(auth.Vouch(v.r.Context(), v.who))
 	if err != nil {
 		return fmt.Errorf("asking the API for %s %s: %w", a.method, a.path, err)
@@ -69,7 +70,7 @@ func (v *visit) call(a ask, out any) error {
 }
 
 // lead hands on where the request comes from, so that limits, logs and the audit log know it.
-func (v *visit) lead(r *http.Request) {
+func (v *pageRequest) lead(r *http.Request) {
 	r.RemoteAddr = v.r.RemoteAddr
 	for name, values := range v.r.Header {
 		if slices.Contains([]string{"X-Request-Id", "X-Forwarded-For", "Forwarded"}, name) {

@@ -8,7 +8,8 @@ import (
 	"rubato/docs"
 )
 
-// scenario is a row of the guarantee card: the fault that test/chaos injected, and the audit of the database after it.
+// scenario is a row of the guarantee card: the fault that test/chaos injected, and the audit of the
+// database after it.
 type scenario struct {
 	Name       string `json:"name"`
 	Fault      string `json:"fault"`
@@ -41,7 +42,8 @@ func (s scenario) breaches() int64 {
 	return n
 }
 
-// chaosCard is the card that was written before this was built, in the order of the scenarios' names; it may be empty.
+// chaosCard is the guarantee card embedded at build time, ordered by scenario name. It may be
+// empty.
 type chaosCard []scenario
 
 // newChaosCard reads the card that the documentation carries.

@@ -78,7 +78,8 @@ func (f *form) putTLS(d map[string]any) {
 	}
 }
 
-// members reads a list whose members are written in a row of fields each. Rows without a type are ignored.
+// members reads a list from rows of form fields, one row for each member. Rows without a type are
+// ignored.
 func (f *form) members(list string, most int, read func(i int) map[string]any) (members []any) {
 	f.used[list] = nil
 	for i := range most {
@@ -134,7 +135,7 @@ func with(object map[string]any, name, value string) map[string]any {
 	return object
 }
 
-// scalar reads a value as JSON where it is a number, true, false or a text in quotes, and else as a text that needs none.
+// scalar parses numbers, true, false and quoted texts as JSON. Any other text is taken literally.
 func scalar(text string) any {
 	var value any
 	if json.Unmarshal([]byte(text), &value) == nil {
@@ -175,7 +176,8 @@ func fillDelivery(fields map[string]string, e map[string]any) {
 	fillRules(fields, e)
 }
 
-// lineText writes a text behind a name on a line so that unquoted reads it back: as it is, or as JSON where a line cannot hold it.
+// lineText formats a text as the value of a name=value line, which unquoted parses: literally, or
+// as JSON if a line cannot hold it.
 func lineText(text string) string {
 	if fitsLine(text) {
 		return text
@@ -187,7 +189,8 @@ func lineText(text string) string {
 	return strings.TrimSpace(quoted.String())
 }
 
-// unquoted reads the value after a name on a line. A text in quotes is one with its quotes, unless no line could hold what JSON reads in it.
+// unquoted parses the value of a name=value line. A quoted text is decoded as JSON only if its
+// decoded form does not fit a line; otherwise the quotes belong to the value.
 func unquoted(text string) string {
 	var value string
 	if json.Unmarshal([]byte(text), &value) == nil && strings.HasPrefix(text, `"`) && !fitsLine(value) {
@@ -196,7 +199,8 @@ func unquoted(text string) string {
 	return text
 }
 
-// fitsLine reports whether a text can stand on a line as it is: it has no line breaks, no blanks at its ends, and is not read as another one.
+// fitsLine reports whether a text needs no quotes on a line: it has no line breaks and no blanks at
+// its ends, and unquoted returns it unchanged.
 func fitsLine(text string) bool {
 	return !strings.ContainsAny(text, lineBreaks) && strings.TrimSpace(text) == text && unquoted(text) == text
 }

@@ -1,8 +1,11 @@
-// Package web is the console: pages for operators, live updates, charts, and all assets, embedded in the binary.
+// Package web is the console: pages for operators, live updates, charts, and all assets, embedded
+// in the binary.
 //
-// It is a client of the REST API in the same process. Every read and change of endpoints and runs goes through
-// the API's own handler as a request of the key that the session stands for: validation, scopes, limits, idempotency and the audit log
-// apply because there is no way around them. Only the figures that the API does not have are read from elsewhere, and they are read only.
+// It is a client of the REST API in the same process. It reads and changes endpoints and runs by
+// requests to the API's handler with the principal of the session's key, so that validation,
+// scopes, limits, idempotency and the audit log apply. Only statistics that the API does not offer
+// are read from the store directly.
 //
-// Pages hold no script and no style of their own, and the policy of every answer forbids both. Data of targets and users is escaped as text.
+// Pages hold no inline script or style, and the Content-Security-Policy of every response forbids
+// both. Data of targets and users is escaped as text.
 package web

@@ -25,7 +25,7 @@ type draftView struct {
 }
 
 // draft validates the form like a write, without storing it, and shows the first runs.
-func (v *visit) draft() error {
+func (v *pageRequest) draft() error {
 	f := v.typed()
 	document := f.document()
 	view := draftView{now: time.Now().UTC()}
@@ -47,13 +47,14 @@ func (v *visit) draft() error {
 			}
 		}
 		e.Revise(spec, view.now)
-		view.due = foresee(e, view.now)
+		view.due = firstDueTimes(e, view.now)
 	}
 	return v.part(draftPart(f, view))
 }
 
-// checkDraft validates the document by a dry run of an import, because that applies the rules of a write.
-func (v *visit) checkDraft(f *form, document map[string]any, view *draftView) error {
+// checkDraft validates the document by a dry run of an import, because that applies the rules of a
+// write.
+func (v *pageRequest) checkDraft(f *form, document map[string]any, view *draftView) error {
 	line := maps.Clone(document)
 	if f.id != "" {
 		line["id"] = f.id
@@ -85,7 +86,7 @@ func (v *visit) checkDraft(f *form, document map[string]any, view *draftView) er
 	return nil
 }
 
-// specOf returns the spec of a document; false where it cannot be read, or its schedule is not whole.
+// specOf returns the spec of a document; false if it is invalid or its schedule is incomplete.
 func specOf(d map[string]any) (endpoints.Spec, bool) {
 	text, err := json.Marshal(d)
 	if err != nil {
@@ -103,7 +104,7 @@ func specOf(d map[string]any) (endpoints.Spec, bool) {
 }
 
 // standing returns an endpoint as far as its next due times follow from it, beside its spec.
-func (v *visit) standing(text string) (e endpoints.Endpoint, err error) {
+func (v *pageRequest) standing(text string) (e endpoints.Endpoint, err error) {
 	if e.ID, err = endpoints.ParseID(text); err != nil {
 		return e, notFound("there is no such endpoint")
 	}
@@ -111,12 +112,12 @@ func (v *visit) standing(text string) (e endpoints.Endpoint, err error) {
 	if err := v.get(endpointAPI(text, ""), nil, &stored); err != nil {
 		return e, err
 	}
-	grounds, err := v.decided.Grounds(v.r.Context(), v.who.TenantID, e.ID)
+	basis, err := v.decided.DecisionBasis(v.r.Context(), v.who.TenantID, e.ID)
 	if err != nil {
 		return e, err
 	}
 	e.CreatedAt, e.Spec.URL = stored.CreatedAt, stored.URL
-	e.State = endpoints.State{Anchor: grounds.Anchor, RetryAfter: grounds.RetryAfter, FailureCount: int(stored.FailureCount)}
+	e.State = endpoints.State{Anchor: basis.Anchor, RetryAfter: basis.RetryAfter, FailureCount: int(stored.FailureCount)}
 	switch {
 	case stored.PausedIndefinitely:
 		e.State.PausedUntil = governor.Indefinite
@@ -135,8 +136,9 @@ func (v *visit) standing(text string) (e endpoints.Endpoint, err error) {
 	return e, nil
 }
 
-// foresee returns the first due times of an endpoint once its spec is in force. There are none where it cannot be planned.
-func foresee(e endpoints.Endpoint, now time.Time) []client.PlannedTime {
+// firstDueTimes returns the first due times of an endpoint under its new spec; nil if they cannot
+// be computed.
+func firstDueTimes(e endpoints.Endpoint, now time.Time) []client.PlannedTime {
 	if _, err := e.Replan(now); err != nil {
 		return nil
 	}

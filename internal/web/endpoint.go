@@ -20,8 +20,8 @@ const (
 	shownChanges = 12
 )
 
-// dossier is everything that the page of an endpoint shows.
-type dossier struct {
+// endpointView is everything that the page of an endpoint shows.
+type endpointView struct {
 	endpoint client.Endpoint
 	decision client.Explanation
 	due      []client.PlannedTime
@@ -36,16 +36,16 @@ type dossier struct {
 // endpointAPI returns the API path of an endpoint or of a resource below it.
 func endpointAPI(id, below string) string { return "/v1/endpoints/" + url.PathEscape(id) + below }
 
-func (v *visit) endpoint() error {
-	d, err := v.dossier(v.r.PathValue("id"))
+func (v *pageRequest) endpoint() error {
+	d, err := v.loadEndpoint(v.r.PathValue("id"))
 	if err != nil {
 		return err
 	}
 	return v.show(page{title: shorten(d.endpoint.Name, 60), nav: "endpoints", chart: true}, endpointPage(d))
 }
 
-func (v *visit) dossier(id string) (dossier, error) {
-	d := dossier{write: v.who.May(auth.Write)}
+func (v *pageRequest) loadEndpoint(id string) (endpointView, error) {
+	d := endpointView{write: v.who.May(auth.Write)}
 	if err := v.get(endpointAPI(id, ""), nil, &d.endpoint); err != nil {
 		return d, err
 	}
@@ -53,7 +53,7 @@ func (v *visit) dossier(id string) (dossier, error) {
 }
 
 // complete reads the data that the page shows in addition to the endpoint.
-func (v *visit) complete(d *dossier) error {
+func (v *pageRequest) complete(d *endpointView) error {
 	id := d.endpoint.ID
 	var due client.Preview
 	var runs client.RunList
@@ -87,9 +87,10 @@ func (v *visit) complete(d *dossier) error {
 	return err
 }
 
-// endpointLive sends the page's parts anew when something happened to the endpoint: looking for that costs one lookup.
-func (v *visit) endpointLive() error {
-	var shown dossier
+// endpointLive streams the page's parts after each change of the endpoint. Detecting a change costs
+// one lookup.
+func (v *pageRequest) endpointLive() error {
+	var shown endpointView
 	return v.live(func() (templ.Component, error) {
 		var e client.Endpoint
 		if err := v.get(endpointAPI(v.r.PathValue("id"), ""), nil, &e); err != nil {
@@ -98,7 +99,7 @@ func (v *visit) endpointLive() error {
 		if shown.endpoint.ID != "" && reflect.DeepEqual(e, shown.endpoint) {
 			return endpointParts(shown), nil
 		}
-		next := dossier{endpoint: e, write: v.who.May(auth.Write)}
+		next := endpointView{endpoint: e, write: v.who.May(auth.Write)}
 		if err := v.complete(&next); err != nil {
 			return nil, err
 		}
@@ -120,7 +121,7 @@ const (
 )
 
 // timeline returns the newest runs between the first of their due times and now.
-func timeline(d dossier) (moments []moment, from time.Time) {
+func timeline(d endpointView) (moments []moment, from time.Time) {
 	runs := d.runs[:min(len(d.runs), timelineRuns)]
 	if len(runs) == 0 {
 		return nil, d.now

@@ -40,7 +40,7 @@ type endpointRows struct {
 	tags   map[string]string // change with what rows show; by the endpoint's id
 }
 
-func (v *visit) searched() search {
+func (v *pageRequest) searched() search {
 	s := search{text: v.value("q"), state: v.value("state"), cursor: v.value("cursor")}
 	if !slices.Contains([]string{"active", "paused", "archived"}, s.state) {
 		s.state = ""
@@ -51,7 +51,8 @@ func (v *visit) searched() search {
 	return s
 }
 
-// labelTyped returns a label as NAME=VALUE. Links from before have a colon in place of the equals sign. A name alone has an empty value.
+// labelTyped returns a label as NAME=VALUE. Old links have a colon instead of the equals sign. A
+// name alone has an empty value.
 func labelTyped(label string) string {
 	if _, _, found := notation.CutPair(label, '='); found {
 		return label
@@ -62,7 +63,8 @@ func labelTyped(label string) string {
 	return label + "="
 }
 
-// splitLabels reads labels that are written with blanks or commas between them. One that has some of its own is in quotes.
+// splitLabels parses labels separated by blanks or commas. A label with a blank or comma is in
+// quotes.
 func splitLabels(text string) (labels []string) {
 	const between = " ,"
 	for text = strings.TrimLeft(text, between); text != ""; text = strings.TrimLeft(text, between) {
@@ -120,7 +122,7 @@ func (s search) link(cursor string) string {
 	return "/console/endpoints?" + q.Encode()
 }
 
-func (v *visit) endpointList() error {
+func (v *pageRequest) endpointList() error {
 	s := v.searched()
 	if _, err := endpoints.ParseID(s.text); err == nil {
 		return v.seeOther("/console/endpoints/" + s.text)
@@ -135,7 +137,7 @@ func (v *visit) endpointList() error {
 	return v.show(page{title: "Endpoints", nav: "endpoints"}, endpointListPage(rows))
 }
 
-func (v *visit) rows(s search) (endpointRows, error) {
+func (v *pageRequest) rows(s search) (endpointRows, error) {
 	rows := endpointRows{search: s, now: time.Now(), write: v.who.May(auth.Write)}
 	var list client.EndpointList
 	if err := v.get("/v1/endpoints", s.query(), &list); err != nil {
@@ -162,11 +164,12 @@ func (v *visit) rows(s search) (endpointRows, error) {
 	return rows, rows.mark(v.r.Context())
 }
 
-// rowsHeader names the rows that a browser has: the tag of the list's frame, then the tags of its rows.
+// rowsHeader is the request header with the browser's current rows: the hash of the table frame,
+// then the hash of each row.
 const rowsHeader = "Rubato-Rows"
 
-// mark computes the tags of the list. A row has the same tag as long as it shows the same; how far its next run is away does not count,
-// because the browser keeps that up to date.
+// mark computes the hashes of the list. Rows that look the same have the same hash. The time until
+// the next run is left out, because the browser keeps that up to date.
 func (rows *endpointRows) mark(ctx context.Context) error {
 	frame := fnv.New64a()
 	still := *rows
@@ -185,9 +188,9 @@ func (rows *endpointRows) mark(ctx context.Context) error {
 	return nil
 }
 
-// changed answers with the rows that look different from those that the browser has. If other endpoints are listed now, the answer is the
-// whole list; if nothing has changed, it is empty.
-func (v *visit) changed(rows endpointRows) error {
+// changed sends the rows that differ from the rows in the browser. If the set of endpoints has
+// changed, it sends the whole list; if nothing has changed, it is empty.
+func (v *pageRequest) changed(rows endpointRows) error {
 	known := strings.Split(v.r.Header.Get(rowsHeader), ",")
 	if len(known) != len(rows.items)+1 || known[0] != rows.frame {
 		return v.part(endpointTable(rows))

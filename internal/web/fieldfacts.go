@@ -15,8 +15,8 @@ type fact struct {
 	link         bool // the value is the address of a page
 }
 
-// facts returns the configuration of an endpoint: every field that has a value, and is neither none nor off. Those of several lines are
-// in blocks, and those that the heading shows in neither.
+// facts returns the configuration of an endpoint: every field that has a value, and is neither none
+// nor off. Those of several lines are in blocks, and those that the heading shows in neither.
 func facts(e client.Endpoint) (list, blocks []fact) {
 	endpoint := object(plain(e))
 	f := form{fields: map[string]string{}}
@@ -41,7 +41,7 @@ func facts(e client.Endpoint) (list, blocks []fact) {
 	return append(list, fact{title: "Version", value: count(e.Version)}), blocks
 }
 
-// failureFacts returns those of some fields that are set, to be shown beside a failure of an endpoint.
+// failureFacts returns the given fields that are set, to be shown beside a failure of an endpoint.
 func failureFacts(fields []contract.Field, e client.Endpoint) (list []fact) {
 	endpoint := object(plain(e))
 	for _, field := range fields {

@@ -13,7 +13,8 @@ import (
 	"rubato/internal/notation"
 )
 
-// document returns the endpoint that the fields describe, as the API takes it. What cannot be read is an error at its field.
+// document converts the fields to the JSON document of the API. Each value that cannot be parsed
+// becomes an error of its field.
 func (f *form) document() map[string]any {
 	d := map[string]any{}
 	for _, field := range contract.Fields() {
@@ -42,8 +43,8 @@ func (f *form) baseline() string {
 	return "interval"
 }
 
-// otherBaseline reports whether a field is the baseline that is not chosen. What else belongs to it, such as the time zone of a cron, has
-// a default and is kept.
+// otherBaseline reports whether a field belongs to the baseline that is not selected. Its related
+// fields, such as the time zone of a cron, have a default and is kept.
 func (f *form) otherBaseline(field contract.Field) bool {
 	return field.When != "" && field.Default == nil && field.When != f.baseline()
 }
@@ -132,7 +133,8 @@ func fieldsOf(e client.Endpoint) map[string]string {
 	return fields
 }
 
-// fieldText writes a value of a field so that readField reads it back; empty: there is none, or the field has a form of its own.
+// fieldText formats a field's value for readField; empty: no value, or a field with a form of its
+// own.
 func fieldText(field contract.Field, value any) string {
 	switch value := value.(type) {
 	case float64:
@@ -182,7 +184,7 @@ const lineBreaks = "\r\n"
 // oneLine returns a text in which all blanks mean the same with its line breaks as blanks.
 func oneLine(text string) string { return strings.NewReplacer("\r", " ", "\n", " ").Replace(text) }
 
-// plainLines returns a text of several lines with the ends of a file's lines instead of those that browsers send, and make of others.
+// plainLines normalizes the line ends CRLF, which browsers send, and CR to LF.
 func plainLines(text string) string {
 	return strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
 }

@@ -17,7 +17,8 @@ import (
 	"rubato/internal/contract"
 )
 
-// form is the view model of the form of an endpoint. Fields hold the typed values, valid or not, by their API names.
+// form is the view model of the form of an endpoint. Fields hold the typed values, valid or not, by
+// their API names.
 type form struct {
 	id      string // of the endpoint to edit; empty: a new one
 	version int64
@@ -34,7 +35,7 @@ func newForm(fields map[string]string) form {
 	return form{fields: fields, errors: map[string]string{}, used: map[string][]int{}}
 }
 
-func (v *visit) registerForm() error {
+func (v *pageRequest) registerForm() error {
 	if !v.who.May(auth.Write) {
 		return forbidden()
 	}
@@ -46,7 +47,7 @@ func (v *visit) registerForm() error {
 	return v.show(page{title: "New endpoint", nav: "endpoints"}, formPage(f))
 }
 
-func (v *visit) editForm() error {
+func (v *pageRequest) editForm() error {
 	if !v.who.May(auth.Write) {
 		return forbidden()
 	}
@@ -63,7 +64,7 @@ func (v *visit) editForm() error {
 }
 
 // typed returns the fields of the form that was sent.
-func (v *visit) typed() form {
+func (v *pageRequest) typed() form {
 	f := newForm(map[string]string{})
 	f.id, f.once = v.value("endpoint"), v.value("once")
 	f.version, _ = strconv.ParseInt(v.value("version"), 10, 64) // One that cannot be read matches no version.
@@ -73,7 +74,7 @@ func (v *visit) typed() form {
 	return f
 }
 
-func (v *visit) create() error {
+func (v *pageRequest) create() error {
 	f := v.typed()
 	document := f.document()
 	if len(f.errors) > 0 {
@@ -86,8 +87,9 @@ func (v *visit) create() error {
 	return v.seeOther("/console/endpoints/" + made.ID)
 }
 
-// edit sends the changed fields as a patch. If the endpoint was edited since the form was opened, the patch is refused.
-func (v *visit) edit() error {
+// edit sends the changed fields as a patch. If the endpoint was edited since the form was opened,
+// the patch is refused.
+func (v *pageRequest) edit() error {
 	f := v.typed()
 	f.id = v.r.PathValue("id")
 	document := f.document()
@@ -115,7 +117,8 @@ func (v *visit) edit() error {
 	return v.refill(f)
 }
 
-// overtaken shows the stored values at the fields that differ from the typed ones, and lets the form be sent again with the new version.
+// overtaken shows the stored values at the fields that differ from the typed ones, and lets the
+// form be sent again with the new version.
 func (f *form) overtaken(stored map[string]string, version int64) {
 	f.version = version
 	f.problem = "The endpoint was changed since you opened it. Stored values that differ from yours are shown at their fields. Save again to overwrite them with yours."
@@ -142,7 +145,7 @@ func (f *form) overtaken(stored map[string]string, version int64) {
 var rowName = regexp.MustCompile(`^(rule|redact)[0-9]+`)
 
 // refuse shows the form again, with every error at its field.
-func (v *visit) refuse(f form, err error) error {
+func (v *pageRequest) refuse(f form, err error) error {
 	if err := f.take(err); err != nil {
 		return err
 	}
@@ -162,7 +165,7 @@ func (f *form) take(err error) error {
 	return nil
 }
 
-func (v *visit) refill(f form) error {
+func (v *pageRequest) refill(f form) error {
 	f.draft.quiet = true
 	if v.fragment() {
 		return v.html(http.StatusUnprocessableEntity, formBody(f))
@@ -231,7 +234,8 @@ func objectField(object, member string) string {
 	return flat(object, member)
 }
 
-// rowFor returns the row that a member of a list was read from. An error of the whole list is shown at its first row.
+// rowFor returns the form row of a list's member. An error of the whole list is shown at its first
+// row.
 func (f *form) rowFor(list, index string) string {
 	i, err := strconv.Atoi(strings.TrimSuffix(index, "]"))
 	if err != nil || i >= len(f.used[list]) {

@@ -681,7 +681,7 @@ func input(f form, name, title, placeholder string) templ.Component {
 	})
 }
 
-// area is a field of several lines. HTML leaves out a line break right at its begin, so there is one of ours.
+// area is a multi-line input. It begins with an extra line break, because HTML drops the first one.
 func area(f form, name, title, placeholder string, rows int) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
@@ -925,7 +925,7 @@ func selectField(f form, name, title string, choices []string) templ.Component {
 	})
 }
 
-// invalid marks a field whose value was refused.
+// invalid marks a field with a refused value.
 func invalid(f form, name string) templ.Attributes {
 	attributes := templ.Attributes{"aria-describedby": "e-" + name}
 	if f.errors[name] != "" {

@@ -57,7 +57,7 @@ func (r formRow) class() string {
 	return class
 }
 
-// placeholder returns what an empty input shows: an example, else the default.
+// placeholder returns the placeholder of an empty input: an example, otherwise the default.
 func placeholder(field contract.Field) string {
 	return cmp.Or(field.Placeholder, fieldText(field, field.Initial))
 }

@@ -12,7 +12,8 @@ import (
 	"rubato/internal/contract"
 )
 
-// A field that is new in the contract needs no line of the console: its input, its label, its default and its fact follow.
+// A field that is new in the contract needs no line of the console: its input, its label, its
+// default and its fact follow.
 func TestEveryFieldStandsInTheForm(t *testing.T) {
 	t.Parallel()
 	f := newForm(map[string]string{})
@@ -97,15 +98,15 @@ func TestARunbookIsShownWithFailures(t *testing.T) {
 		require.NoError(t, part.Render(t.Context(), &page))
 		return page.String()
 	}
-	require.NotContains(t, render(endpointParts(dossier{endpoint: e})), link)
-	require.Contains(t, render(endpointPage(dossier{endpoint: e})), link, "it is a fact")
+	require.NotContains(t, render(endpointParts(endpointView{endpoint: e})), link)
+	require.Contains(t, render(endpointPage(endpointView{endpoint: e})), link, "it is a fact")
 	e.FailureCount = 1
-	require.Contains(t, render(endpointParts(dossier{endpoint: e})), "<strong>Runbook.</strong>")
-	require.Contains(t, render(endpointParts(dossier{endpoint: e})), link)
+	require.Contains(t, render(endpointParts(endpointView{endpoint: e})), "<strong>Runbook.</strong>")
+	require.Contains(t, render(endpointParts(endpointView{endpoint: e})), link)
 	for _, status := range []client.RunStatus{"running", "succeeded", "failed", "timed_out", "canceled", "lost", "skipped"} {
 		page := render(runPage(story{endpoint: e, run: client.Run{Status: status}}))
 		require.Equal(t, status.Failed(), strings.Contains(page, link), status)
 	}
 	e.RunbookURL = nil
-	require.NotContains(t, render(endpointParts(dossier{endpoint: e})), "Runbook")
+	require.NotContains(t, render(endpointParts(endpointView{endpoint: e})), "Runbook")
 }

@@ -6,7 +6,8 @@ import (
 	"rubato/internal/stats"
 )
 
-// promise is a line of the guarantee card: what holds, how often the newest runs broke it, and the bound.
+// promise is a line of the guarantee card: the guarantee, the number of violations among the newest
+// runs, and the bound.
 type promise struct {
 	name, means string
 	broken      int64
@@ -14,7 +15,8 @@ type promise struct {
 	counts      bool   // broken says whether it held; else the line states a figure
 }
 
-// card returns the guarantees that history can be held against. docs/guarantees.md has all of them, and the tests that hold them up.
+// card returns the guarantees that can be checked on the run history. docs/guarantees.md lists all
+// of them with their tests.
 func card(p stats.GuaranteeStats) []promise {
 	return []promise{
 		{name: "Never early", means: "No request starts more than 50 ms before its due time, by the database's clock.", broken: p.Early, measured: "started early", counts: true},
@@ -26,7 +28,7 @@ func card(p stats.GuaranteeStats) []promise {
 	}
 }
 
-func (v *visit) guarantees() error {
+func (v *pageRequest) guarantees() error {
 	p, err := v.figures.Proof(v.r.Context(), v.who.TenantID)
 	if err != nil {
 		return err
@@ -35,7 +37,7 @@ func (v *visit) guarantees() error {
 }
 
 // guaranteesLive streams updates of the checks of the newest runs.
-func (v *visit) guaranteesLive() error {
+func (v *pageRequest) guaranteesLive() error {
 	return v.live(func() (templ.Component, error) {
 		p, err := v.figures.Proof(v.r.Context(), v.who.TenantID)
 		return proofPart(p), err

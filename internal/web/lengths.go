@@ -8,7 +8,8 @@ import (
 	"rubato/internal/notation"
 )
 
-// parseLength reads a duration of a form and returns milliseconds, because the API counts in them. A number without a unit is seconds.
+// parseLength parses a duration and returns milliseconds, the unit of the API. A number without a
+// unit is seconds.
 func parseLength(text string) (int64, error) {
 	d, err := notation.ParseDuration(text, "s")
 	switch {
@@ -23,7 +24,7 @@ func parseLength(text string) (int64, error) {
 }
 
 // length reads a field with a length of time, and returns milliseconds.
-func (v *visit) length(name string) (int64, error) {
+func (v *pageRequest) length(name string) (int64, error) {
 	d, err := parseLength(v.value(name))
 	if err != nil {
 		return 0, badField(name, err.Error())

@@ -24,20 +24,21 @@ const (
 func liveLimits() auth.QuotaLimits { return auth.QuotaLimits{PerTenant: 50, All: 200, Reserved: 5} }
 
 // streams reports whether a live part is asked for.
-func (v *visit) streams() bool {
+func (v *pageRequest) streams() bool {
 	return strings.Contains(v.r.Header.Get("Accept"), "text/event-stream")
 }
 
 // over is the event that ends a live page after its session expired. The page then reloads and is
 // redirected to the sign-in, because a stream cannot be redirected.
-func (v *visit) over() error {
+func (v *pageRequest) over() error {
 	v.w.Header().Set("Content-Type", "text/event-stream")
 	_, _ = v.w.Write([]byte("event: over\ndata:\n\n")) // A browser that went away needs no answer.
 	return nil
 }
 
-// live sends a part of a page whenever it looks different, until the browser goes, the session ends or the server drains.
-func (v *visit) live(render func() (templ.Component, error)) error {
+// live streams a fragment of a page after every change, until the browser disconnects, the session
+// ends or the server drains.
+func (v *pageRequest) live(render func() (templ.Component, error)) error {
 	release, ok := v.watches.Acquire(v.who.TenantID)
 	if !ok {
 		return &client.Problem{Status: http.StatusTooManyRequests, Title: "Too Many Requests", Detail: "too many live pages are open; close one of them"}
@@ -82,7 +83,7 @@ type liveStream struct {
 	at      time.Time
 }
 
-// send writes a component where it differs from the last one, and a sign of life where nothing was sent for long.
+// send writes a component if it differs from the last one, and a heartbeat after a long silence.
 func (s *liveStream) send(r *http.Request, body templ.Component) error {
 	var text bytes.Buffer
 	if err := body.Render(r.Context(), &text); err != nil {

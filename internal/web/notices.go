@@ -26,7 +26,7 @@ type noticesView struct {
 	write   bool
 }
 
-func (v *visit) notices() error {
+func (v *pageRequest) notices() error {
 	view := noticesView{now: time.Now(), cursor: v.value("cursor"), write: v.who.May(auth.Write)}
 	all := url.Values{"limit": {"500"}}
 	var rules client.NoticeRuleList
@@ -51,7 +51,7 @@ func (v *visit) notices() error {
 }
 
 // putRule stores the rule of a form.
-func (v *visit) putRule() error {
+func (v *pageRequest) putRule() error {
 	rule, problem := v.ruleTyped()
 	only := http.Header{"If-None-Match": {"*"}}
 	if v.value("old") != "" {
@@ -60,8 +60,9 @@ func (v *visit) putRule() error {
 	return v.put(ruleAPI(v.value("name")), only, rule, problem)
 }
 
-// put stores the object of a valid form under a precondition, and returns to the page of notices. Otherwise it shows the error.
-func (v *visit) put(path string, only http.Header, typed map[string]any, problem *client.Problem) error {
+// put stores the object of a valid form under a precondition, and returns to the page of notices.
+// Otherwise it shows the error.
+func (v *pageRequest) put(path string, only http.Header, typed map[string]any, problem *client.Problem) error {
 	if problem == nil {
 		if err := v.call(ask{method: http.MethodPut, path: path, body: typed, header: only}, nil); err != nil {
 			refused := taken(problemOf(err))
@@ -82,8 +83,9 @@ func taken(p client.Problem) client.Problem {
 	return p
 }
 
-// ruleTyped reads the form of a rule. The API judges it; only a length of time that cannot be read is refused here.
-func (v *visit) ruleTyped() (map[string]any, *client.Problem) {
+// ruleTyped reads the form of a rule. The API validates it; only an unparsable duration is refused
+// here.
+func (v *pageRequest) ruleTyped() (map[string]any, *client.Problem) {
 	rule := map[string]any{
 		"event": v.value("event"), "recovery": v.value("recovery") != "", "enabled": v.value("enabled") != "", "channel": v.channelTyped(),
 	}
@@ -114,7 +116,7 @@ func (v *visit) ruleTyped() (map[string]any, *client.Problem) {
 }
 
 // scopeTyped adds the endpoints that a rule or a window is about.
-func (v *visit) scopeTyped(to map[string]any) *client.Problem {
+func (v *pageRequest) scopeTyped(to map[string]any) *client.Problem {
 	if id := v.value("endpoint"); id != "" {
 		to["endpointId"] = id
 	}
@@ -139,7 +141,7 @@ func (v *visit) scopeTyped(to map[string]any) *client.Problem {
 	return nil
 }
 
-func (v *visit) channelTyped() map[string]any {
+func (v *pageRequest) channelTyped() map[string]any {
 	kind := v.value("kind")
 	channel := map[string]any{"kind": kind}
 	if kind == "email" {
@@ -173,7 +175,7 @@ func unreadable(field, message string) *client.Problem {
 }
 
 // testRule sends a test notice, and shows the outcome beside its button.
-func (v *visit) testRule() error {
+func (v *pageRequest) testRule() error {
 	v.sendsOnce()
 	var result client.NoticeTestResult
 	if err := v.post(ruleAPI(v.r.PathValue("name"))+"/test", rand.Text(), nil, &result); err != nil {
@@ -182,14 +184,14 @@ func (v *visit) testRule() error {
 	return v.part(testOutcome(result))
 }
 
-func (v *visit) deleteRule() error {
+func (v *pageRequest) deleteRule() error {
 	if err := v.call(ask{method: http.MethodDelete, path: ruleAPI(v.r.PathValue("name"))}, nil); err != nil {
 		return err
 	}
 	return v.seeOther("/console/notices")
 }
 
-func (v *visit) retryNotice() error {
+func (v *pageRequest) retryNotice() error {
 	if err := v.post("/v1/notices/"+url.PathEscape(v.r.PathValue("id"))+"/retry", rand.Text(), nil, nil); err != nil {
 		return err
 	}

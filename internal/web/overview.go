@@ -20,9 +20,9 @@ const (
 )
 
 // home leads to the overview, which is the page of the server itself.
-func (v *visit) home() error { return v.seeOther("/") }
+func (v *pageRequest) home() error { return v.seeOther("/") }
 
-func (v *visit) overview() error {
+func (v *pageRequest) overview() error {
 	o, err := v.read()
 	if err != nil {
 		return err
@@ -30,7 +30,8 @@ func (v *visit) overview() error {
 	return v.show(page{title: "Overview", nav: "overview", chart: true}, overviewPage(o, v.who.May(auth.Write)))
 }
 
-// overview is the view model of the overview: the current statistics of the API, and the outcomes of recent runs.
+// overview is the view model of the overview: the current statistics of the API, and the outcomes
+// of recent runs.
 type overview struct {
 	stats.Activity
 
@@ -39,7 +40,7 @@ type overview struct {
 	budget  client.PlannerBudget
 }
 
-func (v *visit) read() (o overview, err error) {
+func (v *pageRequest) read() (o overview, err error) {
 	if o.Activity, err = v.past(); err != nil {
 		return o, err
 	}
@@ -53,18 +54,19 @@ func (v *visit) read() (o overview, err error) {
 	return o, err
 }
 
-func (v *visit) past() (stats.Activity, error) {
+func (v *pageRequest) past() (stats.Activity, error) {
 	return v.figures.Activity(v.r.Context(), v.who.TenantID, overviewTime, overviewStep)
 }
 
-func (v *visit) overviewLive() error {
+func (v *pageRequest) overviewLive() error {
 	return v.live(func() (templ.Component, error) {
 		o, err := v.read()
 		return overviewFigures(o), err
 	})
 }
 
-// series is the data of the charts of the overview, one entry for each step, those without runs too.
+// series is the data of the overview's charts: one entry for each step, including steps without
+// runs.
 type series struct {
 	Times     []int64    `json:"times"` // in seconds
 	Succeeded []int64    `json:"succeeded"`
@@ -75,7 +77,7 @@ type series struct {
 	LagP99    []*float64 `json:"lagP99"`
 }
 
-func (v *visit) overviewData() error {
+func (v *pageRequest) overviewData() error {
 	o, err := v.past()
 	if err != nil {
 		return err
@@ -109,7 +111,8 @@ func seriesOf(o stats.Activity) series {
 
 func inMs(d time.Duration) float64 { return float64(max(0, d).Microseconds()) / 1000 }
 
-// rate returns how many runs a second the newest whole step saw, and what part of the runs of the last five minutes went well.
+// rate returns the runs per second of the newest complete step, and the successful and all runs of
+// the last five minutes.
 func rate(o stats.Activity) (perSecond float64, good, all int64) {
 	whole := o.At.Truncate(o.Step).Add(-o.Step)
 	for _, b := range o.Buckets {

@@ -28,7 +28,7 @@ type plannerView struct {
 	write       bool
 }
 
-func (v *visit) planner() error {
+func (v *pageRequest) planner() error {
 	view := plannerView{now: time.Now(), cursor: v.value("cursor"), write: v.who.May(auth.Write)}
 	if err := v.get("/v1/planner/budget", nil, &view.budget); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (v *visit) planner() error {
 }
 
 // names returns the names of endpoints by their ids.
-func (v *visit) names(ids []string) (map[string]string, error) {
+func (v *pageRequest) names(ids []string) (map[string]string, error) {
 	seen := map[string]bool{}
 	parsed := make([][16]byte, 0, len(ids))
 	for _, text := range ids {
@@ -89,7 +89,7 @@ func (v *visit) names(ids []string) (map[string]string, error) {
 	return names, nil
 }
 
-func (v *visit) session() error {
+func (v *pageRequest) session() error {
 	var s client.PlannerSession
 	if err := v.get("/v1/planner/sessions/"+url.PathEscape(v.r.PathValue("id")), nil, &s); err != nil {
 		return err
@@ -110,7 +110,7 @@ type undoing struct {
 }
 
 // confirmUndo sends the dialog that lists the changes that an undo removes.
-func (v *visit) confirmUndo() error {
+func (v *pageRequest) confirmUndo() error {
 	if !v.who.May(auth.Write) {
 		return forbidden()
 	}
@@ -127,7 +127,7 @@ func (v *visit) confirmUndo() error {
 }
 
 // undo removes the changes of an analysis, and shows the removed ones.
-func (v *visit) undo() error {
+func (v *pageRequest) undo() error {
 	var e client.Endpoint
 	if err := v.post("/v1/planner/sessions/"+url.PathEscape(v.r.PathValue("id"))+"/undo", v.value("once"), nil, &e); err != nil {
 		return v.html(int(problemOf(err).Status), problemNotice(problemOf(err)))
@@ -139,11 +139,11 @@ func (v *visit) undo() error {
 type review struct {
 	suggestion client.PlannerSuggestion
 	approve    bool
-	plan       plan
+	view       actionView
 }
 
 // reviewed finds the suggestion that a request names among those that wait.
-func (v *visit) reviewed() (review, error) {
+func (v *pageRequest) reviewed() (review, error) {
 	r := review{approve: v.r.PathValue("verdict") == "approve"}
 	if !r.approve && v.r.PathValue("verdict") != "reject" {
 		return r, notFound("a suggestion can be approved or rejected")
@@ -158,22 +158,22 @@ func (v *visit) reviewed() (review, error) {
 	for _, s := range waiting.Items {
 		if s.ID == v.r.PathValue("id") {
 			r.suggestion = s
-			r.plan = plan{once: rand.Text(), now: time.Now().UTC()}
-			return r, v.get(endpointAPI(s.EndpointID, ""), nil, &r.plan.endpoint)
+			r.view = actionView{once: rand.Text(), now: time.Now().UTC()}
+			return r, v.get(endpointAPI(s.EndpointID, ""), nil, &r.view.endpoint)
 		}
 	}
 	return r, notFound("this suggestion is no longer open; reload the page")
 }
 
 // confirmReview sends the dialog with the forecast of a suggestion.
-func (v *visit) confirmReview() error {
+func (v *pageRequest) confirmReview() error {
 	r, err := v.reviewed()
 	if err != nil {
 		return err
 	}
 	if r.approve {
-		r.plan.then = new(client.Decision)
-		if err := v.foreseeSuggested(r, r.plan.then); err != nil {
+		r.view.then = new(client.Decision)
+		if err := v.previewSuggested(r, r.view.then); err != nil {
 			return err
 		}
 	}
@@ -181,7 +181,7 @@ func (v *visit) confirmReview() error {
 }
 
 // suggestedTempo is the data of the tempo chart with the forecast of a suggestion.
-func (v *visit) suggestedTempo() error {
+func (v *pageRequest) suggestedTempo() error {
 	r, err := v.reviewed()
 	if err != nil {
 		return err
@@ -191,16 +191,17 @@ func (v *visit) suggestedTempo() error {
 		return err
 	}
 	var then client.Decision
-	if err := v.foreseeSuggested(r, &then); err != nil {
+	if err := v.previewSuggested(r, &then); err != nil {
 		return err
 	}
-	chart.Then = foreseen(chart, r.suggestion, then)
+	chart.Then = forecast(chart, r.suggestion, then)
 	return v.json(chart)
 }
 
-// foreseen returns the forecast part of the chart: the interval for as long as it was suggested, inside the clamps, and the baseline
-// after it; where there is none, the wait for the next run; and the pause.
-func foreseen(c tempoChart, s client.PlannerSuggestion, then client.Decision) *outlook {
+// forecast returns the forecast part of the chart: the interval for as long as it was suggested,
+// inside the clamps, and the baseline after it; where there is none, the wait for the next run; and
+// the pause.
+func forecast(c tempoChart, s client.PlannerSuggestion, then client.Decision) *outlook {
 	o := &outlook{Times: []float64{}, Interval: []*float64{}}
 	add := func(at float64, interval *float64) {
 		o.Times, o.Interval = append(o.Times, at), append(o.Interval, interval)
@@ -238,18 +239,18 @@ func clamped(value float64, low, high *float64) float64 {
 	return value
 }
 
-// foreseeSuggested asks the governor for its decision with a suggestion in force.
-func (v *visit) foreseeSuggested(r review, then *client.Decision) error {
-	facts, err := v.facts(r.plan.endpoint)
+// previewSuggested asks the governor for its decision with a suggestion in force.
+func (v *pageRequest) previewSuggested(r review, then *client.Decision) error {
+	facts, err := v.facts(r.view.endpoint)
 	if err != nil {
 		return err
 	}
-	suggest(facts, r.suggestion, r.plan)
+	suggest(facts, r.suggestion, r.view)
 	return v.post("/v1/explain", "", facts, then)
 }
 
 // suggest applies a suggestion to the governor's input.
-func suggest(facts map[string]any, s client.PlannerSuggestion, p plan) {
+func suggest(facts map[string]any, s client.PlannerSuggestion, p actionView) {
 	hints, _ := facts["hints"].(map[string]any)
 	if hints == nil || s.ClearHints {
 		hints = map[string]any{}
@@ -273,7 +274,7 @@ func suggest(facts map[string]any, s client.PlannerSuggestion, p plan) {
 }
 
 // decide approves or rejects a suggestion.
-func (v *visit) decide() error {
+func (v *pageRequest) decide() error {
 	verdict := v.r.PathValue("verdict")
 	if verdict != "approve" && verdict != "reject" {
 		return notFound("a suggestion can be approved or rejected")

@@ -33,8 +33,8 @@ func (lodge) Find(context.Context, [sha256.Size]byte) (key [sha256.Size]byte, er
 
 func (lodge) Close(context.Context, [sha256.Size]byte) error { return nil }
 
-// A form that is wrong in any way does not hide that a reading key may not send it: 403 comes before 400, 404 and 422, on every route, and
-// the API is not asked at all.
+// A form that is wrong in any way does not hide that a reading key may not send it: 403 comes
+// before 400, 404 and 422, on every route, and the API is not asked at all.
 func TestAReadingKeyIsRefusedBeforeItsFormIsRead(t *testing.T) {
 	t.Parallel()
 	forms := map[string]string{"Empty": "", "Nonsense": "name=&url=ftp://x&action=explode&until=never&for=soon", "Unreadable": "name=%zz", "Huge": "name=" + strings.Repeat("x", maxForm+1)}

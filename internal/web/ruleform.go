@@ -22,7 +22,7 @@ type ruleFields struct {
 }
 
 // newRule answers with the empty form of a rule.
-func (v *visit) newRule() error {
+func (v *pageRequest) newRule() error {
 	if !v.who.May(auth.Write) {
 		return forbidden()
 	}
@@ -30,7 +30,7 @@ func (v *visit) newRule() error {
 }
 
 // editRule answers with the form of a rule as it stands.
-func (v *visit) editRule() error {
+func (v *pageRequest) editRule() error {
 	if !v.who.May(auth.Write) {
 		return forbidden()
 	}
@@ -84,10 +84,10 @@ type question struct {
 }
 
 // ask answers with the dialog of a question.
-func (v *visit) ask(q question) error { return v.dialog(q.title, "notices", confirmation(q)) }
+func (v *pageRequest) ask(q question) error { return v.dialog(q.title, "notices", confirmation(q)) }
 
 // askDeleteRule asks whether a rule is to be deleted.
-func (v *visit) askDeleteRule() error {
+func (v *pageRequest) askDeleteRule() error {
 	if !v.who.May(auth.Write) {
 		return forbidden()
 	}

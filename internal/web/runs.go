@@ -29,7 +29,7 @@ type runRows struct {
 	next     string
 }
 
-func (v *visit) runRows() (runRows, error) {
+func (v *pageRequest) runRows() (runRows, error) {
 	rows := runRows{now: time.Now(), names: true, endpoint: v.value("endpoint"), status: v.value("status"), cursor: v.value("cursor")}
 	query := url.Values{"limit": {runsPerPage}}
 	for name, value := range map[string]string{"endpointId": rows.endpoint, "status": rows.status, "cursor": rows.cursor} {
@@ -46,7 +46,7 @@ func (v *visit) runRows() (runRows, error) {
 }
 
 // nameRuns finds the names of the endpoints of a list of runs.
-func (v *visit) nameRuns(rows *runRows) error {
+func (v *pageRequest) nameRuns(rows *runRows) error {
 	ids := make([]string, len(rows.items))
 	for i, r := range rows.items {
 		ids[i] = r.EndpointID
@@ -70,7 +70,7 @@ func (rows runRows) link(path, cursor string) string {
 	return path + "?" + q.Encode()
 }
 
-func (v *visit) runList() error {
+func (v *pageRequest) runList() error {
 	rows, err := v.runRows()
 	if err != nil {
 		return err
@@ -79,7 +79,7 @@ func (v *visit) runList() error {
 }
 
 // runListLive is the live tail of the list. Older pages do not move.
-func (v *visit) runListLive() error {
+func (v *pageRequest) runListLive() error {
 	return v.live(func() (templ.Component, error) {
 		rows, err := v.runRows()
 		return runTable(rows), err
@@ -95,7 +95,7 @@ type story struct {
 	write    bool
 }
 
-func (v *visit) run() error {
+func (v *pageRequest) run() error {
 	s := story{now: time.Now(), write: v.who.May(auth.Write)}
 	path := "/v1/runs/" + url.PathEscape(v.r.PathValue("id"))
 	if err := v.get(path, nil, &s.run); err != nil {
@@ -112,7 +112,7 @@ func (v *visit) run() error {
 	return v.show(page{title: "Run of " + shorten(s.endpoint.Name, 50), nav: "runs"}, runPage(s))
 }
 
-func (v *visit) cancelRun() error {
+func (v *pageRequest) cancelRun() error {
 	id := v.r.PathValue("id")
 	if err := v.post("/v1/runs/"+url.PathEscape(id)+"/cancel", "", client.CancelRequest{Reason: new("canceled in the console")}, nil); err != nil {
 		return err
@@ -153,7 +153,8 @@ func phases(r client.Run) []phase {
 	return slices.DeleteFunc(list, func(p phase) bool { return p.ms <= 0 })
 }
 
-// bodyText returns the captured response body as text: indented JSON, or hexadecimal for binary data.
+// bodyText returns the captured response body as text: indented JSON, or hexadecimal for binary
+// data.
 func bodyText(r client.Run) string {
 	if r.BodyBase64 != nil {
 		return hex.Dump(*r.BodyBase64)

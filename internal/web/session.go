@@ -23,7 +23,8 @@ const (
 	sessionTime = 12 * time.Hour
 
 	sessionCookie = "rubato_session"
-	// secureCookie is the name of the cookie over https. Browsers accept the prefix __Host- only from this host.
+	// secureCookie is the name of the cookie over https. Browsers accept the prefix __Host- only
+	// from this host.
 	secureCookie = "__Host-rubato_session"
 )
 
@@ -47,8 +48,8 @@ func NewTicket(key string) *Ticket {
 // Path returns what to open in a browser, below the base URL of the server.
 func (t *Ticket) Path() string { return "/console/enter?ticket=" + t.secret }
 
-// redeem checks the secret of an unused ticket and calls letIn. It reports whether the secret was valid. A ticket is used up once letIn has
-// succeeded.
+// redeem checks the secret of an unused ticket and calls letIn. It reports whether the secret was
+// valid. A ticket is used up once letIn has succeeded.
 func (t *Ticket) redeem(secret string, letIn func() error) (valid bool, err error) {
 	if t == nil || subtle.ConstantTimeCompare([]byte(secret), []byte(t.secret)) == 0 {
 		return false, nil
@@ -65,7 +66,7 @@ func (t *Ticket) redeem(secret string, letIn func() error) (valid bool, err erro
 
 // signedIn requires a session. Other requests are redirected to the sign-in page, which leads back.
 func (s *Server) signedIn(next handle) handle {
-	return func(v *visit) error {
+	return func(v *pageRequest) error {
 		err := v.identify()
 		if errs.CodeOf(err) == errs.Unauthorized {
 			return v.askToSignIn()
@@ -77,10 +78,10 @@ func (s *Server) signedIn(next handle) handle {
 	}
 }
 
-// permitted refuses sessions without the scope write before the form is read, because the mistakes in a form must not hide that its sender
-// may not send it at all.
+// permitted refuses sessions without the scope write before the form is read, because the mistakes
+// in a form must not hide that its sender may not send it at all.
 func permitted(next handle) handle {
-	return func(v *visit) error {
+	return func(v *pageRequest) error {
 		if !v.who.May(auth.Write) {
 			return forbidden()
 		}
@@ -88,8 +89,9 @@ func permitted(next handle) handle {
 	}
 }
 
-// identify finds the principal of the session. The error is an [errs.Unauthorized] without a session, or if it has expired.
-func (v *visit) identify() error {
+// identify finds the principal of the session. The error is an [errs.Unauthorized] without a
+// session, or if it has expired.
+func (v *pageRequest) identify() error {
 	nobody := errs.New(errs.Unauthorized, "", "sign in first")
 	cookie, err := v.r.Cookie(v.cookieName())
 	if err != nil {
@@ -100,7 +102,7 @@ func (v *visit) identify() error {
 }
 
 // recognize asks again whether the session holds, and whether its key is still in force.
-func (v *visit) recognize() error {
+func (v *pageRequest) recognize() error {
 	key, err := v.sessions.Find(v.r.Context(), v.hash)
 	if errs.CodeOf(err) == errs.NotFound && err != nil {
 		return errs.New(errs.Unauthorized, "", "the session has expired")
@@ -113,7 +115,7 @@ func (v *visit) recognize() error {
 }
 
 // askToSignIn sends a visitor to the sign-in page.
-func (v *visit) askToSignIn() error {
+func (v *pageRequest) askToSignIn() error {
 	if v.streams() {
 		return v.over()
 	}
@@ -144,7 +146,7 @@ func local(path string) string {
 	return path
 }
 
-func (v *visit) signInPage() error {
+func (v *pageRequest) signInPage() error {
 	to := local(v.value("to"))
 	switch err := v.identify(); {
 	case err == nil:
@@ -156,18 +158,19 @@ func (v *visit) signInPage() error {
 }
 
 // askForKey shows the sign-in page with the reason of the refusal.
-func (v *visit) askForKey(status int, to, refused string) error {
+func (v *pageRequest) askForKey(status int, to, refused string) error {
 	return v.html(status, signInPage(v.frame(page{title: "Sign in"}), to, refused))
 }
 
-// askAgain shows the sign-in page after a failed check of a key, which neither admits nor refuses it.
-func (v *visit) askAgain(to string, err error) error {
+// askAgain shows the sign-in page if the check of a key failed, because the key was neither
+// accepted nor refused.
+func (v *pageRequest) askAgain(to string, err error) error {
 	problem := v.report(err)
 	return v.askForKey(int(problem.Status), to, sentence(problem.Detail))
 }
 
 // signIn opens a session for an API key with the scope read.
-func (v *visit) signIn() error {
+func (v *pageRequest) signIn() error {
 	to := local(v.value("to"))
 	who, err := v.auth.AuthenticateFrom(v.r.Context(), v.value("key"), forwarded.Client(v.r, v.proxies))
 	if throttled, is := errors.AsType[*auth.ThrottledError](err); is {
@@ -194,7 +197,7 @@ func (v *visit) signIn() error {
 }
 
 // enter opens a session for the holder of a ticket.
-func (v *visit) enter() error {
+func (v *pageRequest) enter() error {
 	valid, err := v.ticket.redeem(v.value("ticket"), func() error { return v.open(v.ticket.key) })
 	switch {
 	case err != nil:
@@ -209,7 +212,7 @@ func (v *visit) enter() error {
 }
 
 // open opens a session for a key and hands its secret to the browser.
-func (v *visit) open(key [sha256.Size]byte) error {
+func (v *pageRequest) open(key [sha256.Size]byte) error {
 	secret := rand.Text() + rand.Text()
 	if err := v.sessions.Open(v.r.Context(), sha256.Sum256([]byte(secret)), key, sessionTime); err != nil {
 		return err
@@ -218,7 +221,7 @@ func (v *visit) open(key [sha256.Size]byte) error {
 	return nil
 }
 
-func (v *visit) signOut() error {
+func (v *pageRequest) signOut() error {
 	if err := v.sessions.Close(v.r.Context(), v.hash); err != nil {
 		return err
 	}
@@ -226,21 +229,22 @@ func (v *visit) signOut() error {
 	return v.seeOther("/console/signin")
 }
 
-func (v *visit) setCookie(value string, maxAge int) {
+func (v *pageRequest) setCookie(value string, maxAge int) {
 	http.SetCookie(v.w, &http.Cookie{ //nolint:gosec // Secure where the browser came by https: over http it would lose the cookie.
 		Name: v.cookieName(), Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: v.secure(),
 	})
 }
 
-func (v *visit) cookieName() string {
+func (v *pageRequest) cookieName() string {
 	if v.secure() {
 		return secureCookie
 	}
 	return sessionCookie
 }
 
-// secure reports whether the browser came by https, here or at a proxy before us. A false claim affects only the client's own cookie.
-func (v *visit) secure() bool {
+// secure reports whether the browser came by https, here or at a proxy before us. A false claim
+// affects only the client's own cookie.
+func (v *pageRequest) secure() bool {
 	return v.r.TLS != nil || strings.EqualFold(v.r.Header.Get("X-Forwarded-Proto"), "https")
 }
 

@@ -42,7 +42,8 @@ func (s silent) Find(ctx context.Context, _ [sha256.Size]byte) (key [sha256.Size
 
 func (s silent) Close(ctx context.Context, _ [sha256.Size]byte) error { return s.wait(ctx) }
 
-// Whoever comes while the database is silent is told so, by the page that was asked for, as soon as a client of the API is.
+// Whoever comes while the database is silent is told so, by the page that was asked for, as soon as
+// a client of the API is.
 func TestASilentDatabaseIsToldWithinTheTimeOfTheAPI(t *testing.T) {
 	t.Parallel()
 	cookie := &http.Cookie{Name: sessionCookie, Value: "x"}
@@ -75,7 +76,8 @@ func TestASilentDatabaseIsToldWithinTheTimeOfTheAPI(t *testing.T) {
 	}
 }
 
-// What is asked for while the database is away leads on by itself where that is harmless: a form is never sent twice.
+// What is asked for while the database is away leads on by itself where that is harmless: a form is
+// never sent twice.
 func TestAPageOfAnOutageIsNoDeadEnd(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -120,7 +122,8 @@ func (unreachable) Find(context.Context, [sha256.Size]byte) (key [sha256.Size]by
 	return key, errs.New(errs.Unavailable, "", "the database cannot be reached; try again")
 }
 
-// A browser that leaves while its page is made is no fault of anybody's: nothing is written, to it or to those who look for errors.
+// A browser that leaves while its page is made is no fault of anybody's: nothing is written, to it
+// or to those who look for errors.
 func TestWhoeverLeavesIsNoError(t *testing.T) {
 	t.Parallel()
 	for name, header := range map[string]http.Header{"Page": nil, "Data": {http.CanonicalHeaderKey(fragmentHeader): {"true"}}, "LivePart": {"Accept": {"text/event-stream"}}} {

@@ -31,7 +31,8 @@ func bars(runs []stats.RunSample) []bar {
 	list := make([]bar, len(runs))
 	for i, r := range runs {
 		took := max(0, r.FinishedAt.Sub(r.StartedAt))
-		// A logarithm, because durations differ by powers of ten, and a floor, because every run is to be seen.
+		// The scale is logarithmic, because durations differ by powers of ten. It has a minimum, so
+		// that every run is visible.
 		height := 6 + (sparkHeight-6)*math.Log1p(took.Seconds()*1000)/math.Log1p(longest.Seconds()*1000)
 		list[i] = bar{
 			x: float64(sparkWidth) - float64(len(runs)-i)*pitch, y: sparkHeight - height, width: pitch - 1, height: height, tone: tone(r.Status),
@@ -41,7 +42,8 @@ func bars(runs []stats.RunSample) []bar {
 	return list
 }
 
-// tempoLine returns the points of a line that is high where runs followed each other closely. It is empty where there are not enough.
+// tempoLine returns the points of a line of run frequency: high means short intervals. It is empty
+// if there are too few runs.
 func tempoLine(runs []stats.RunSample) string {
 	var gaps []float64
 	for i := 1; i < len(runs); i++ {

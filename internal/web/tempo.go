@@ -15,7 +15,8 @@ import (
 // tempoRuns is how many runs the tempo chart draws.
 const tempoRuns = "300"
 
-// tempoChart is the data of the chart of an endpoint's tempo. Instants are seconds since 1970, intervals seconds.
+// tempoChart is the data of the chart of an endpoint's tempo. Instants are seconds since 1970,
+// intervals seconds.
 type tempoChart struct {
 	Times    []float64    `json:"times"`
 	Interval []*float64   `json:"interval"` // null: paused
@@ -45,7 +46,7 @@ type point struct {
 	kind     string        // hint, backoff, clamped, or nothing of these
 }
 
-func (v *visit) tempoData() error {
+func (v *pageRequest) tempoData() error {
 	chart, err := v.tempo(v.r.PathValue("id"))
 	if err != nil {
 		return err
@@ -54,7 +55,7 @@ func (v *visit) tempoData() error {
 }
 
 // tempo reads the tempo of an endpoint.
-func (v *visit) tempo(id string) (chart tempoChart, err error) {
+func (v *pageRequest) tempo(id string) (chart tempoChart, err error) {
 	var e client.Endpoint
 	var runs client.RunList
 	if err := v.get(endpointAPI(id, ""), nil, &e); err != nil {
@@ -182,7 +183,7 @@ func hinted(h stats.History) [][2]time.Time {
 	return list
 }
 
-// spans cuts stretches of time to what the chart shows.
+// spans clips time spans to the range of the chart.
 func spans(list [][2]time.Time, from, to time.Time) [][2]float64 {
 	cut := [][2]float64{}
 	for _, s := range list {

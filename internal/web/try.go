@@ -10,17 +10,17 @@ import (
 	"rubato/client"
 )
 
-// tryTime is how long the answer to a try may take: that of the API, which ends it within 45 s, and some time to read it.
+// tryTime bounds a test request: the API's limit of 45 s, and some time to read the response.
 const tryTime = 55 * time.Second
 
 // sendsOnce gives the request the time that one needs that waits for a target.
-func (v *visit) sendsOnce() {
+func (v *pageRequest) sendsOnce() {
 	_ = http.NewResponseController(v.w).SetWriteDeadline(time.Now().Add(tryTime)) // Connections without deadlines need no lifting.
 	v.r = v.r.WithContext(v.sent.Context())                                       // The API ends it.
 }
 
 // try sends the request that was typed once, and stores nothing.
-func (v *visit) try() error {
+func (v *pageRequest) try() error {
 	f := v.typed()
 	document := f.document()
 	var result client.TestResult
@@ -37,7 +37,7 @@ func (v *visit) try() error {
 }
 
 // sendDraft sends the request of the form. Masked values are replaced by the stored ones.
-func (v *visit) sendDraft(f form, document map[string]any, result *client.TestResult) error {
+func (v *pageRequest) sendDraft(f form, document map[string]any, result *client.TestResult) error {
 	v.sendsOnce()
 	if f.id != "" {
 		var stored client.Endpoint

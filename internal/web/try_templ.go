@@ -562,7 +562,7 @@ func bodyPart(r client.Run) templ.Component {
 }
 
 // testedDialog shows the outcome of a test of an endpoint.
-func testedDialog(p plan, t client.TestResult) templ.Component {
+func testedDialog(p actionView, t client.TestResult) templ.Component {
 	return templruntime.GeneratedTemplate(func(templ_7745c5c3_Input templruntime.GeneratedComponentInput) (templ_7745c5c3_Err error) {
 		templ_7745c5c3_W, ctx := templ_7745c5c3_Input.Writer, templ_7745c5c3_Input.Context
 		if templ_7745c5c3_CtxErr := ctx.Err(); templ_7745c5c3_CtxErr != nil {

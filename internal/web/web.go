@@ -16,9 +16,11 @@ import (
 
 // Figures reads data that the API does not offer. Every method is scoped to one tenant.
 type Figures interface {
-	// Activity returns the tenant's runs over a stretch of time, in buckets of a step each, and its incidents.
+	// Activity returns the tenant's runs of the newest period, in buckets of one step, and its
+	// incidents.
 	Activity(ctx context.Context, tenant [16]byte, over, step time.Duration) (stats.Activity, error)
-	// Sparks returns the newest runs of each of some endpoints, oldest first, at most so many for each.
+	// Sparks returns the newest runs of some endpoints, oldest first. each is the maximum for one
+	// endpoint.
 	Sparks(ctx context.Context, tenant [16]byte, ids [][16]byte, each int) (map[[16]byte][]stats.RunSample, error)
 	// History returns the decisions about an endpoint over a period that ends now.
 	History(ctx context.Context, tenant, endpoint [16]byte, over time.Duration) (stats.History, error)
@@ -30,15 +32,16 @@ type Figures interface {
 
 // Decisions reads what decisions are made of.
 type Decisions interface {
-	// Grounds returns the anchor and the Retry-After of the next decision about an endpoint.
-	Grounds(ctx context.Context, tenant, endpoint [16]byte) (stats.DecisionBasis, error)
+	// DecisionBasis returns the anchor and the Retry-After of the next decision about an endpoint.
+	DecisionBasis(ctx context.Context, tenant, endpoint [16]byte) (stats.DecisionBasis, error)
 }
 
 // Sessions stores sessions as pairs of hashes: of the session's secret, and of its API key.
 type Sessions interface {
 	// Open keeps a session for a time.
 	Open(ctx context.Context, session, key [sha256.Size]byte, ttl time.Duration) error
-	// Find returns the key of a session. The error is an [errs.NotFound] where there is none, or where its time is over.
+	// Find returns the key of a session. The error is an [errs.NotFound] if it does not exist or
+	// has expired.
 	Find(ctx context.Context, session [sha256.Size]byte) (key [sha256.Size]byte, err error)
 	// Close ends a session.
 	Close(ctx context.Context, session [sha256.Size]byte) error
@@ -94,16 +97,18 @@ func New(c Config) *Server {
 		}
 		mux.Handle(pattern, s.wrap(s.signedIn(handle)))
 	}
-	mux.Handle("/console/", s.wrap(s.signedIn((*visit).elsewhere)))
+	mux.Handle("/console/", s.wrap(s.signedIn((*pageRequest).elsewhere)))
 	s.handler = http.NewCrossOriginProtection().Handler(mux)
 	return s
 }
 
-// handle answers a request. An error is shown as a page, or as a notice where a part of a page was asked for.
-type handle func(v *visit) error
+// handle serves a request. An error is shown as a page, or as a notice if a fragment of a page was
+// requested.
+type handle func(v *pageRequest) error
 
-// elsewhere answers where there is no page: an address that ends with a slash leads to the one without.
-func (v *visit) elsewhere() error {
+// elsewhere responds to unknown paths. A path with a trailing slash redirects to the one without
+// it.
+func (v *pageRequest) elsewhere() error {
 	path := strings.TrimRight(v.r.URL.Path, "/")
 	if path == v.r.URL.Path || v.r.Method != http.MethodGet {
 		return notFound("there is no such page")
@@ -115,70 +120,71 @@ func (v *visit) elsewhere() error {
 // public returns the routes that need no session.
 func (s *Server) public() map[string]handle {
 	return map[string]handle{
-		"GET /console/signin":  (*visit).signInPage,
-		"POST /console/signin": (*visit).signIn,
-		"GET /console/enter":   (*visit).enter,
+		"GET /console/signin":  (*pageRequest).signInPage,
+		"POST /console/signin": (*pageRequest).signIn,
+		"GET /console/enter":   (*pageRequest).enter,
 	}
 }
 
 // pages returns the routes that need a session.
 func pages() map[string]handle {
 	return map[string]handle{
-		"GET /{$}":                                         (*visit).overview,
-		"GET /console/{$}":                                 (*visit).home,
-		"POST /console/signout":                            (*visit).signOut,
-		"GET /console/overview/live":                       (*visit).overviewLive,
-		"GET /console/overview/data":                       (*visit).overviewData,
-		"GET /console/endpoints":                           (*visit).endpointList,
-		"POST /console/endpoints":                          (*visit).create,
-		"POST /console/endpoints/bulk":                     (*visit).bulk,
-		"POST /console/endpoints/bulk/ask":                 (*visit).askBulk,
-		"POST /console/endpoints/bulk/undo":                (*visit).undoBulk,
-		"GET /console/endpoints/new":                       (*visit).registerForm,
-		"POST /console/draft":                              (*visit).draft,
-		"POST /console/draft/try":                          (*visit).try,
-		"GET /console/endpoints/{id}":                      (*visit).endpoint,
-		"GET /console/endpoints/{id}/live":                 (*visit).endpointLive,
-		"GET /console/endpoints/{id}/data":                 (*visit).tempoData,
-		"GET /console/endpoints/{id}/edit":                 (*visit).editForm,
-		"POST /console/endpoints/{id}":                     (*visit).edit,
-		"GET /console/endpoints/{id}/do/{action}":          (*visit).confirm,
-		"POST /console/endpoints/{id}/do/{action}":         (*visit).act,
-		"POST /console/endpoints/{id}/what/{action}":       (*visit).effect,
-		"GET /console/runs":                                (*visit).runList,
-		"GET /console/runs/live":                           (*visit).runListLive,
-		"GET /console/runs/{id}":                           (*visit).run,
-		"POST /console/runs/{id}/cancel":                   (*visit).cancelRun,
-		"GET /console/workers":                             (*visit).workers,
-		"GET /console/workers/live":                        (*visit).workersLive,
-		"GET /console/guarantees":                          (*visit).guarantees,
-		"GET /console/guarantees/live":                     (*visit).guaranteesLive,
-		"GET /console/notices":                             (*visit).notices,
-		"POST /console/notices/rules":                      (*visit).putRule,
-		"GET /console/notices/rules/new":                   (*visit).newRule,
-		"GET /console/notices/rules/{name}/edit":           (*visit).editRule,
-		"GET /console/notices/rules/{name}/delete":         (*visit).askDeleteRule,
-		"POST /console/notices/rules/{name}/test":          (*visit).testRule,
-		"POST /console/notices/rules/{name}/delete":        (*visit).deleteRule,
-		"GET /console/notices/windows/new":                 (*visit).newWindow,
-		"POST /console/notices/windows":                    (*visit).putWindow,
-		"POST /console/notices/windows/what":               (*visit).windowWhat,
-		"GET /console/notices/windows/{name}/edit":         (*visit).editWindow,
-		"GET /console/notices/windows/{name}/{verb}":       (*visit).askWindow,
-		"POST /console/notices/windows/{name}/{verb}":      (*visit).endWindow,
-		"POST /console/notices/{id}/retry":                 (*visit).retryNotice,
-		"GET /console/planner":                             (*visit).planner,
-		"GET /console/planner/sessions/{id}":               (*visit).session,
-		"GET /console/planner/sessions/{id}/undo":          (*visit).confirmUndo,
-		"POST /console/planner/sessions/{id}/undo":         (*visit).undo,
-		"GET /console/planner/suggestions/{id}/{verdict}":  (*visit).confirmReview,
-		"GET /console/planner/tempo/{id}/{verdict}":        (*visit).suggestedTempo,
-		"POST /console/planner/suggestions/{id}/{verdict}": (*visit).decide,
+		"GET /{$}":                                         (*pageRequest).overview,
+		"GET /console/{$}":                                 (*pageRequest).home,
+		"POST /console/signout":                            (*pageRequest).signOut,
+		"GET /console/overview/live":                       (*pageRequest).overviewLive,
+		"GET /console/overview/data":                       (*pageRequest).overviewData,
+		"GET /console/endpoints":                           (*pageRequest).endpointList,
+		"POST /console/endpoints":                          (*pageRequest).create,
+		"POST /console/endpoints/bulk":                     (*pageRequest).bulk,
+		"POST /console/endpoints/bulk/ask":                 (*pageRequest).askBulk,
+		"POST /console/endpoints/bulk/undo":                (*pageRequest).undoBulk,
+		"GET /console/endpoints/new":                       (*pageRequest).registerForm,
+		"POST /console/draft":                              (*pageRequest).draft,
+		"POST /console/draft/try":                          (*pageRequest).try,
+		"GET /console/endpoints/{id}":                      (*pageRequest).endpoint,
+		"GET /console/endpoints/{id}/live":                 (*pageRequest).endpointLive,
+		"GET /console/endpoints/{id}/data":                 (*pageRequest).tempoData,
+		"GET /console/endpoints/{id}/edit":                 (*pageRequest).editForm,
+		"POST /console/endpoints/{id}":                     (*pageRequest).edit,
+		"GET /console/endpoints/{id}/do/{action}":          (*pageRequest).confirm,
+		"POST /console/endpoints/{id}/do/{action}":         (*pageRequest).act,
+		"POST /console/endpoints/{id}/what/{action}":       (*pageRequest).effect,
+		"GET /console/runs":                                (*pageRequest).runList,
+		"GET /console/runs/live":                           (*pageRequest).runListLive,
+		"GET /console/runs/{id}":                           (*pageRequest).run,
+		"POST /console/runs/{id}/cancel":                   (*pageRequest).cancelRun,
+		"GET /console/workers":                             (*pageRequest).workers,
+		"GET /console/workers/live":                        (*pageRequest).workersLive,
+		"GET /console/guarantees":                          (*pageRequest).guarantees,
+		"GET /console/guarantees/live":                     (*pageRequest).guaranteesLive,
+		"GET /console/notices":                             (*pageRequest).notices,
+		"POST /console/notices/rules":                      (*pageRequest).putRule,
+		"GET /console/notices/rules/new":                   (*pageRequest).newRule,
+		"GET /console/notices/rules/{name}/edit":           (*pageRequest).editRule,
+		"GET /console/notices/rules/{name}/delete":         (*pageRequest).askDeleteRule,
+		"POST /console/notices/rules/{name}/test":          (*pageRequest).testRule,
+		"POST /console/notices/rules/{name}/delete":        (*pageRequest).deleteRule,
+		"GET /console/notices/windows/new":                 (*pageRequest).newWindow,
+		"POST /console/notices/windows":                    (*pageRequest).putWindow,
+		"POST /console/notices/windows/what":               (*pageRequest).windowWhat,
+		"GET /console/notices/windows/{name}/edit":         (*pageRequest).editWindow,
+		"GET /console/notices/windows/{name}/{verb}":       (*pageRequest).askWindow,
+		"POST /console/notices/windows/{name}/{verb}":      (*pageRequest).endWindow,
+		"POST /console/notices/{id}/retry":                 (*pageRequest).retryNotice,
+		"GET /console/planner":                             (*pageRequest).planner,
+		"GET /console/planner/sessions/{id}":               (*pageRequest).session,
+		"GET /console/planner/sessions/{id}/undo":          (*pageRequest).confirmUndo,
+		"POST /console/planner/sessions/{id}/undo":         (*pageRequest).undo,
+		"GET /console/planner/suggestions/{id}/{verdict}":  (*pageRequest).confirmReview,
+		"GET /console/planner/tempo/{id}/{verdict}":        (*pageRequest).suggestedTempo,
+		"POST /console/planner/suggestions/{id}/{verdict}": (*pageRequest).decide,
 	}
 }
 
-// forWriters reports whether a page needs the scope write. Every form does, because it changes something, sends a request or forecasts what a
-// form would change. Signing out is for every session.
+// forWriters reports whether a page needs the scope write. Every form does, because it changes
+// something, sends a request or previews a change. The exception is signing out, which every
+// session may do.
 func forWriters(pattern string) bool {
 	return strings.HasPrefix(pattern, http.MethodPost+" ") && pattern != "POST /console/signout"
 }
@@ -189,7 +195,8 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.handler.ServeHTTP(w, r)
 }
 
-// Drain ends every live page: a server that stops cannot wait for them. They come back to whichever server answers next.
+// Drain ends every live page, because a server that stops cannot wait for them. The pages reconnect
+// to another server.
 func (s *Server) Drain() { s.drain() }
 
 // policy lets pages run the console's own scripts and ask its own server, and nothing else.

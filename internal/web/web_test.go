@@ -104,7 +104,8 @@ func TestAnEditSendsWhatDiffers(t *testing.T) {
 	require.Empty(t, difference(before, before))
 }
 
-// What an endpoint's form is filled with describes that endpoint: saving it untouched changes nothing.
+// What an endpoint's form is filled with describes that endpoint: saving it untouched changes
+// nothing.
 func TestAFormReadsBackAsItWasFilled(t *testing.T) {
 	t.Parallel()
 	e := client.Endpoint{
@@ -152,7 +153,8 @@ func TestAFormReadsBackAsItWasFilled(t *testing.T) {
 	}, d)
 }
 
-// Browsers send line ends as CRLF, and HTML leaves out the line break that a field of several lines begins with.
+// Browsers send line ends as CRLF, and HTML leaves out the line break that a field of several lines
+// begins with.
 func TestTextsOfSeveralLinesSurviveAnEdit(t *testing.T) {
 	t.Parallel()
 	for _, stored := range []string{"one\ntwo", "one\r\ntwo"} {
@@ -184,7 +186,7 @@ func TestParametersOfAQueryKeepTheirValues(t *testing.T) {
 func TestALabelOfARuleIsNotWrittenTwice(t *testing.T) {
 	t.Parallel()
 	typed := func(labels string) (map[string]any, *client.Problem) {
-		v := &visit{r: httptest.NewRequest(http.MethodPost, "/", strings.NewReader(url.Values{"labels": {labels}}.Encode()))}
+		v := &pageRequest{r: httptest.NewRequest(http.MethodPost, "/", strings.NewReader(url.Values{"labels": {labels}}.Encode()))}
 		v.r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 		to := map[string]any{}
 		return to, v.scopeTyped(to)
@@ -197,14 +199,15 @@ func TestALabelOfARuleIsNotWrittenTwice(t *testing.T) {
 	require.Equal(t, map[string]any{"labels": map[string]string{"team": "a", "tier": "b", "r=w": "x"}}, to)
 }
 
-// A label is written team=shop on every page, as on the command line. The API has a colon there, and links of older pages had.
+// A label is written team=shop on every page, as on the command line. The API has a colon there,
+// and links of older pages had.
 func TestLabelsAreSearchedAsTheyAreWritten(t *testing.T) {
 	t.Parallel()
 	for typed, want := range map[string][]string{
 		"team=shop": {"team:shop"}, "team:shop": {"team:shop"}, "team=shop, tier=a:b": {"team:shop", "tier:a:b"}, `a:b=c`: {`a\:b:c`}, `a\=b=c`: {"a=b:c"},
 		`"team=north west"`: {"team:north west"}, "team": {"team:"},
 	} {
-		v := &visit{r: httptest.NewRequest(http.MethodGet, "/console/endpoints?"+url.Values{"label": {typed}}.Encode(), http.NoBody)}
+		v := &pageRequest{r: httptest.NewRequest(http.MethodGet, "/console/endpoints?"+url.Values{"label": {typed}}.Encode(), http.NoBody)}
 		s := v.searched()
 		require.Equal(t, want, s.query()["label"], typed)
 		v.r = httptest.NewRequest(http.MethodGet, s.link(""), http.NoBody)
@@ -250,7 +253,8 @@ func TestTheTempoChartTellsWhoDecided(t *testing.T) {
 	require.NotNil(t, empty.Times, "a chart of nothing is a list")
 }
 
-// What the API says about a member of an object or a list is told at the field, or the row, that it was written in.
+// What the API says about a member of an object or a list is told at the field, or the row, that it
+// was written in.
 func TestEveryErrorFindsItsField(t *testing.T) {
 	t.Parallel()
 	f := newForm(map[string]string{
@@ -277,17 +281,18 @@ func TestEveryErrorFindsItsField(t *testing.T) {
 	require.Equal(t, "unheard.of k", f.problem)
 }
 
-// A suggestion is drawn inside the clamps and for as long as it would hold; what it does not name is left to the decision that with the suggestion.
+// A suggestion is drawn inside the clamps and for as long as it would hold; what it does not name
+// is left to the decision that with the suggestion.
 func TestASuggestionIsDrawnAsItWouldHold(t *testing.T) {
 	t.Parallel()
 	c := tempoChart{Now: 1000, Min: new(10.0), Max: new(60.0), Baseline: new(30.0)}
 	interval := client.PlannerSuggestion{Interval: &client.PlannerChange{SpanMs: 2000, TTLMs: new(int64(100_000))}}
-	require.Equal(t, &outlook{Times: []float64{1000, 1100, 1100.001}, Interval: []*float64{new(10.0), new(10.0), new(30.0)}}, foreseen(c, interval, client.Decision{}))
+	require.Equal(t, &outlook{Times: []float64{1000, 1100, 1100.001}, Interval: []*float64{new(10.0), new(10.0), new(30.0)}}, forecast(c, interval, client.Decision{}))
 	pause := client.PlannerSuggestion{Pause: &client.PlannerChange{SpanMs: 50_000}}
-	require.Equal(t, &[2]float64{1000, 1050}, foreseen(c, pause, client.Decision{}).Paused)
+	require.Equal(t, &[2]float64{1000, 1050}, forecast(c, pause, client.Decision{}).Paused)
 	once := client.PlannerSuggestion{OneShot: &client.PlannerChange{SpanMs: 5000}}
-	require.Equal(t, []float64{1000, 1007}, foreseen(c, once, client.Decision{NextRunAt: new(time.Unix(1007, 0))}).Times)
-	require.Empty(t, foreseen(c, once, client.Decision{}).Times)
+	require.Equal(t, []float64{1000, 1007}, forecast(c, once, client.Decision{NextRunAt: new(time.Unix(1007, 0))}).Times)
+	require.Empty(t, forecast(c, once, client.Decision{}).Times)
 }
 
 // The card that this is built with can be read, and a breach on a card is never hidden.

@@ -20,7 +20,7 @@ type windowFields struct {
 }
 
 // newWindow answers with the form of a window that begins now and lasts for an hour.
-func (v *visit) newWindow() error {
+func (v *pageRequest) newWindow() error {
 	if !v.who.May(auth.Write) {
 		return forbidden()
 	}
@@ -29,7 +29,7 @@ func (v *visit) newWindow() error {
 }
 
 // editWindow answers with the form of a window as it stands.
-func (v *visit) editWindow() error {
+func (v *pageRequest) editWindow() error {
 	w, err := v.window()
 	if err != nil {
 		return err
@@ -48,7 +48,7 @@ func fieldInstant(t time.Time) string {
 }
 
 // window reads the window of a request. It requires the scope write.
-func (v *visit) window() (w client.MaintenanceWindow, err error) {
+func (v *pageRequest) window() (w client.MaintenanceWindow, err error) {
 	if !v.who.May(auth.Write) {
 		return w, forbidden()
 	}
@@ -65,7 +65,7 @@ func (v *visit) window() (w client.MaintenanceWindow, err error) {
 }
 
 // windowList reads all windows. A tenant has at most as many as one page of the API holds.
-func (v *visit) windowList() ([]client.MaintenanceWindow, error) {
+func (v *pageRequest) windowList() ([]client.MaintenanceWindow, error) {
 	var list client.MaintenanceWindowList
 	err := v.get("/v1/maintenance-windows", url.Values{"limit": {"500"}}, &list)
 	return list.Items, err
@@ -75,7 +75,7 @@ func (v *visit) windowList() ([]client.MaintenanceWindow, error) {
 func windowAPI(name string) string { return "/v1/maintenance-windows/" + url.PathEscape(name) }
 
 // putWindow stores the window of a form.
-func (v *visit) putWindow() error {
+func (v *pageRequest) putWindow() error {
 	window, problem := v.windowTyped()
 	only := http.Header{}
 	if v.value("old") == "" {
@@ -84,8 +84,9 @@ func (v *visit) putWindow() error {
 	return v.put(windowAPI(v.value("name")), only, window, problem)
 }
 
-// windowTyped reads the form of a window. The API judges it; only what cannot be read is refused here.
-func (v *visit) windowTyped() (map[string]any, *client.Problem) {
+// windowTyped reads the form of a window. The API validates it; only unparsable values are refused
+// here.
+func (v *pageRequest) windowTyped() (map[string]any, *client.Problem) {
 	if v.value("name") == "" {
 		return nil, unreadable("name", "must be set: the name of the window")
 	}
@@ -104,7 +105,7 @@ func (v *visit) windowTyped() (map[string]any, *client.Problem) {
 }
 
 // windowWhat shows the effect of the window with the current field values.
-func (v *visit) windowWhat() error {
+func (v *pageRequest) windowWhat() error {
 	from, err := v.instant("startsAt")
 	if err != nil {
 		return v.part(problemNotice(problemOf(err)))
@@ -143,8 +144,8 @@ func windowWords(from, until, now time.Time, some bool) string {
 		". Episodes that open in the window and still last at its end are sent then."
 }
 
-// windowToEnd reads the window that a request names, and whether it is to be deleted instead of ended.
-func (v *visit) windowToEnd() (w client.MaintenanceWindow, deleted bool, err error) {
+// windowToEnd returns the window of a request, and whether to delete it instead of ending it.
+func (v *pageRequest) windowToEnd() (w client.MaintenanceWindow, deleted bool, err error) {
 	verb := v.r.PathValue("verb")
 	if verb != "end" && verb != "delete" {
 		return w, false, notFound("there is no such action")
@@ -154,7 +155,7 @@ func (v *visit) windowToEnd() (w client.MaintenanceWindow, deleted bool, err err
 }
 
 // askWindow asks whether a window is to be ended or deleted.
-func (v *visit) askWindow() error {
+func (v *pageRequest) askWindow() error {
 	w, deleted, err := v.windowToEnd()
 	if err != nil {
 		return err
@@ -173,7 +174,7 @@ func (v *visit) askWindow() error {
 }
 
 // endWindow lets a window end now, or deletes it.
-func (v *visit) endWindow() error {
+func (v *pageRequest) endWindow() error {
 	w, deleted, err := v.windowToEnd()
 	if err != nil {
 		return err
@@ -190,7 +191,7 @@ func (v *visit) endWindow() error {
 	return v.seeOther("/console/notices")
 }
 
-// byTime sorts windows: those in force and to come first, by when they begin, then those that are over, the newest first.
+// byTime sorts windows: current and future ones by their start, then past ones, newest first.
 func byTime(list []client.MaintenanceWindow, now time.Time) {
 	slices.SortStableFunc(list, func(a, b client.MaintenanceWindow) int {
 		over, other := !a.EndsAt.After(now), !b.EndsAt.After(now)

@@ -56,7 +56,8 @@ func fms(n float64) string {
 	}
 }
 
-// clock writes an instant of today to the second, others with their day. It is UTC, as everything in the console.
+// clock formats an instant in UTC, like all times in the console: to the second, with the date
+// unless it is today.
 func clock(t, now time.Time) string {
 	t = t.UTC()
 	if t.Format(time.DateOnly) == now.UTC().Format(time.DateOnly) {
@@ -120,7 +121,7 @@ func causeWords(cause string) string {
 	return strings.ReplaceAll(cause, "_", " ")
 }
 
-// tone is the class of a status: how it looks. It is never the only sign, the word stands beside it.
+// tone is the CSS class of a status. A word always accompanies the color, for accessibility.
 func tone(status string) string {
 	switch status {
 	case "succeeded", "active", "ok":
@@ -138,7 +139,7 @@ func tone(status string) string {
 	}
 }
 
-// statusWords writes a status for people.
+// statusWords returns the label of a status.
 func statusWords(status string) string { return strings.ReplaceAll(status, "_", " ") }
 
 // tempo says how often an endpoint runs by its baseline.

@@ -8,7 +8,7 @@ import (
 	"rubato/client"
 )
 
-func (v *visit) workers() error {
+func (v *pageRequest) workers() error {
 	list, now, err := v.workerList()
 	if err != nil {
 		return err
@@ -16,7 +16,7 @@ func (v *visit) workers() error {
 	return v.show(page{title: "Workers", nav: "workers"}, workersPage(list, now))
 }
 
-func (v *visit) workersLive() error {
+func (v *pageRequest) workersLive() error {
 	return v.live(func() (templ.Component, error) {
 		list, now, err := v.workerList()
 		return workerTable(list, now, true), err
@@ -24,7 +24,7 @@ func (v *visit) workersLive() error {
 }
 
 // workerList returns the workers and the database's time.
-func (v *visit) workerList() ([]client.Worker, time.Time, error) {
+func (v *pageRequest) workerList() ([]client.Worker, time.Time, error) {
 	var list client.WorkerList
 	err := v.get("/v1/workers", nil, &list)
 	return list.Items, list.At, err

@@ -99,15 +99,15 @@ func TestTheConsoleAddsUpRuns(t *testing.T) {
 	require.Len(t, sparks, 1, "an endpoint of somebody else has none")
 	require.Equal(t, []string{"failed", "lost"}, []string{sparks[id][0].Status, sparks[id][1].Status}, "the newest two, oldest first")
 
-	grounds, err := c.Grounds(t.Context(), keystore.DefaultTenant, id)
+	grounds, err := c.DecisionBasis(t.Context(), keystore.DefaultTenant, id)
 	require.NoError(t, err)
 	require.Zero(t, grounds, "it never ran")
 	_, err = b.Pool.Exec(t.Context(), "UPDATE schedules SET anchor = $2, retry_after = $3 WHERE endpoint_id = $1", id, now, now.Add(time.Hour))
 	require.NoError(t, err)
-	grounds, err = c.Grounds(t.Context(), keystore.DefaultTenant, id)
+	grounds, err = c.DecisionBasis(t.Context(), keystore.DefaultTenant, id)
 	require.NoError(t, err)
 	require.True(t, grounds.Anchor.Equal(now) && grounds.RetryAfter.Equal(now.Add(time.Hour)))
-	grounds, err = c.Grounds(t.Context(), [16]byte{9}, id)
+	grounds, err = c.DecisionBasis(t.Context(), [16]byte{9}, id)
 	require.NoError(t, err)
 	require.Zero(t, grounds, "another tenant's endpoint")
 

@@ -1,4 +1,5 @@
-// What pages do beside what htmx does: charts, dialogs, shortcuts, ticks, and times that stay true. It knows no data of its own.
+// Behavior of the pages in addition to htmx: charts, dialogs, shortcuts, row selection and relative
+// times. It holds no data of its own.
 "use strict";
 (() => {
   const $ = (selector, root = document) => root.querySelector(selector);
@@ -15,7 +16,8 @@
     }
     return `${s} s`;
   };
-  // The clock of the server, by the Date of its answers: this machine's may be wrong.
+  // The server's clock, taken from the Date header of responses, because the clock of this machine
+  // may be wrong.
   let ahead = 0;
   const now = () => Date.now() - ahead;
   const relative = () => {
@@ -46,7 +48,7 @@
     cursor: { points: { show: false }, drag: { x: false, y: false } }, legend: { show: false }, padding: [8, 20, 0, 0],
   });
 
-  // outlook adds to a tempo what would follow from a suggestion, and returns its line.
+  // outlook adds the forecast of a suggestion to a tempo chart, and returns its line.
   const outlook = (d) => {
     const line = [...d.times.map(() => null), ...d.then.interval];
     for (const list of [d.interval, d.hint, d.backoff, d.clamped]) list.push(...d.then.times.map(() => null));
@@ -102,7 +104,7 @@
     },
   };
 
-  const cache = new Map(); // The charts of one page share what they read.
+  const cache = new Map(); // The charts of one page share responses.
   const read = (source) => {
     const kept = cache.get(source);
     if (kept && Date.now() - kept.at < 900) return kept.data;
@@ -140,11 +142,12 @@
     charts();
   };
 
-  // Live parts: each is as the server sees it for as long as the page is looked at. A stream begins with the whole part, so that whatever happened
-  // before it began is in view; one that ends, is refused or falls silent is opened again, ever more slowly, and the page says that it is stale.
+  // Live parts: each is streamed from the server while the page is visible. A stream begins with
+  // the complete part, so that no earlier change is missed. A stream that ends, is refused or falls
+  // silent is reopened with backoff, and the page is marked as stale.
 
-  const silence = 40_000; // The server sends something every 15 s.
-  const stale = new Map(); // since when, and why, by part
+  const silence = 40_000; // milliseconds; the server sends a heartbeat every 15 s
+  const stale = new Map(); // start time and reason of staleness, by part
   const tellStale = () => {
     const first = [...stale.values()].sort((a, b) => a.since - b.since)[0], box = $("#stale");
     const words = first && Date.now() - first.since > 5000
@@ -152,7 +155,8 @@
     if (box && box.textContent !== words) box.textContent = words;
   };
   setInterval(tellStale, 1000);
-  // A stream does not tell why it is refused, so the same is asked in a way that does.
+  // An EventSource does not report why it was refused, so a fetch of the same address gets the
+  // reason.
   const askWhy = async (element) => {
     const enough = new AbortController();
     let why = "";
@@ -192,7 +196,7 @@
       source.addEventListener("beat", heard);
       source.addEventListener("over", () => { stop(); location.reload(); });
       source.addEventListener("error", () => {
-        const refused = source?.readyState === EventSource.CLOSED; // Else the connection ended, or there was none.
+        const refused = source?.readyState === EventSource.CLOSED; // Otherwise the connection failed or ended.
         again();
         const part = stale.get(element);
         if (refused) askWhy(element); else if (part) part.why = "";
@@ -202,11 +206,12 @@
     start();
   };
 
-  // A list that is looked at is read again, so that what it says of the next runs stays true. It rests while rows are ticked.
+  // A visible list is polled, so that its next runs stay current. Polling pauses while rows are
+  // selected.
 
   let refreshing = false;
   const rowsOf = (list) => $$("tr[data-tag]", list);
-  // Only the cells that look different are replaced, so that the focus and what is marked stay where they are.
+  // Only changed cells are replaced, so that focus and text selection are kept.
   const fill = (text) => {
     const news = document.createElement("template");
     news.innerHTML = text;
@@ -284,7 +289,7 @@
     }
   });
 
-  // Ticks
+  // Row selection
 
   const ticks = () => {
     const all = $$("[data-tick]:not([disabled])"), on = all.filter((box) => box.checked);
@@ -304,17 +309,17 @@
     if (words && !confirm(words)) event.preventDefault();
   }, true);
 
-  // Errors of a draft, at their fields. Only fields that somebody touched complain while typing.
+  // Errors of a draft, at their fields. While typing, only touched fields show errors.
 
   const touched = new Set();
   document.addEventListener("input", (event) => {
     if (!event.target.closest("#endpoint-form")) return;
     touched.add(event.target.name);
-    const line = event.target.closest(".row")?.querySelector("[data-error-of]"); // The fields of a row have one line for their errors.
+    const line = event.target.closest(".row")?.querySelector("[data-error-of]"); // The fields of a row share one error line.
     if (line) touched.add(line.dataset.errorOf);
   });
   const drafted = () => {
-    if (!$("#draft [data-drafted]")) return; // What a form that was sent complains about stays until something is typed.
+    if (!$("#draft [data-drafted]")) return; // The errors of a submitted form stay until the next input.
     const found = new Map($$("#draft [data-error]").map((e) => [e.dataset.error, e.textContent]));
     for (const line of $$("#endpoint-form [data-error-of]")) {
       const name = line.dataset.errorOf, words = touched.has(name) ? found.get(name) || "" : touched.size ? line.textContent && found.has(name) ? line.textContent : "" : line.textContent;
@@ -324,7 +329,7 @@
     }
   };
 
-  // Rows of fields: another is an empty copy of the last, under the next number.
+  // Rows of fields: a new row is an empty copy of the last one with the next number.
 
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-add-row]");
@@ -343,17 +348,18 @@
     $("select", next).focus();
   });
 
-  // What htmx tells
+  // Events of htmx
 
-  // A dialog is opened in the step that fills it. What it showed stays when it is closed, and is replaced by the next: its close event comes with
-  // the next frame only, which on a busy machine is after the next dialog has come.
+  // A dialog opens when its content arrives. Closing keeps the content until the next dialog
+  // replaces it, because the close event comes a frame later: on a busy machine it would clear the
+  // next dialog.
   document.addEventListener("htmx:before:settle", (event) => {
     if (event.target.id === "dialog" && !event.target.open) { event.target.showModal(); $$("[data-chart]", event.target).forEach(chart); first(event.target); }
   });
-  // The first field has the focus, or else the button that does nothing: never the cross in the corner.
+  // Focus the first field, otherwise the cancel button, but never the close icon.
   const first = (dialog) => ($("[autofocus]", dialog) || $("input:not([type=hidden]), select, textarea", dialog) || $("footer [data-close]", dialog))?.focus();
-  // A request that got no answer is told where its form is.
-  const told = (words) => {
+  // A request without a response shows an error at its form.
+  const showFailure = (words) => {
     const box = $("dialog[open] #dialog-error") || $("#notices");
     box.textContent = "";
     if (!words) return;
@@ -365,10 +371,10 @@
   };
   document.addEventListener("htmx:error", (event) => {
     const ctx = event.detail.ctx;
-    if (ctx) told("The server did not respond. " + (ctx.request?.method === "GET" ? "Try again." : "Check whether the change was made before you try again."));
+    if (ctx) showFailure("The server did not respond. " + (ctx.request?.method === "GET" ? "Try again." : "Check whether the change was made before you try again."));
   });
   document.addEventListener("htmx:after:request", () => { $("#notices").textContent = ""; });
-  // After a bulk action nothing is ticked any more, and the list is read again.
+  // After a bulk action the selection is cleared and the list is reloaded.
   const untick = () => {
     const done = $("#dialog [data-untick]");
     if (!done) return;

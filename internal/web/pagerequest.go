@@ -20,41 +20,46 @@ import (
 )
 
 const (
-	// maxForm bounds the size of a form, in bytes: an endpoint's body is the largest field, 256 KiB before it is encoded.
+	// maxForm bounds the size of a form, in bytes: an endpoint's body is the largest field, 256 KiB
+	// before it is encoded.
 	maxForm = 1 << 20
 
-	// pageTimeout is when a page that waits for the database is given up: as soon as the API gives up a request.
+	// pageTimeout is the deadline of a page. It equals the deadline of a request to the API.
 	pageTimeout = 20 * time.Second
 
-	// retryAfter is how many seconds a browser is asked to wait while the database is away, as the API asks its clients.
+	// retryAfter is the Retry-After header in seconds while the database is unavailable, as in the
+	// API.
 	retryAfter = "2"
 
-	// refreshAfter is after how many seconds a browser asks again for a page that it did not get meanwhile: slowly enough to be read.
+	// refreshAfter is the Refresh header of an error page in seconds, long enough to read the
+	// error.
 	refreshAfter = "5"
 
-	// tryAgain is the advice that errors end with and a live page does not need.
+	// tryAgain is the last part of error messages. Live pages omit it, because they retry
+	// automatically.
 	tryAgain = "; try again"
 
 	fragmentHeader = "HX-Request" // of requests for a part of a page
 )
 
-// visit is one request to the console with its principal.
-type visit struct {
+// pageRequest is one request to the console with its principal.
+type pageRequest struct {
 	*Server
 
 	w    http.ResponseWriter
-	r    *http.Request  // with an end, unless a live part is asked for
-	sent *http.Request  // as it came
+	r    *http.Request  // with a deadline, except for streams
+	sent *http.Request  // without the deadline
 	who  auth.Principal // zero: not signed in
 	hash sessionHash
 }
 
-// wrap turns a handler of ours into one of net/http: it bounds bodies and time, and shows errors.
+// wrap adapts a handle to net/http: it bounds the body and the duration of a request, and shows
+// errors.
 //
-//nolint:contextcheck // Pages are rendered with the context of the visit.
+//nolint:contextcheck // Pages are rendered with the context of the request.
 func (s *Server) wrap(h handle) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := &visit{Server: s, w: w, r: r, sent: r}
+		v := &pageRequest{Server: s, w: w, r: r, sent: r}
 		w.Header().Add("Vary", "Accept-Encoding")
 		if answers.AcceptsGzip(r.Header) && !v.streams() {
 			packed := answers.NewWriter(w)
@@ -73,7 +78,7 @@ func (s *Server) wrap(h handle) http.Handler {
 			case http.ErrAbortHandler:
 				panic(p)
 			default:
-				v.tell(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+				v.showError(fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
 			}
 		}()
 		if err := h(v); err != nil {
@@ -84,7 +89,7 @@ func (s *Server) wrap(h handle) http.Handler {
 
 // readForm reads the form that a request sends, and refuses one that cannot be read.
 func readForm(next handle) handle {
-	return func(v *visit) error {
+	return func(v *pageRequest) error {
 		if v.r.Method == http.MethodPost && v.r.ParseForm() != nil {
 			return &client.Problem{Status: http.StatusBadRequest, Title: "Bad Request", Detail: "the form cannot be read, or is larger than 1 MiB"}
 		}
@@ -93,18 +98,18 @@ func readForm(next handle) handle {
 }
 
 // fragment reports whether a part of a page is asked for.
-func (v *visit) fragment() bool { return v.r.Header.Get(fragmentHeader) == "true" }
+func (v *pageRequest) fragment() bool { return v.r.Header.Get(fragmentHeader) == "true" }
 
 // show answers with a page in the frame of all pages.
-func (v *visit) show(p page, body templ.Component) error {
+func (v *pageRequest) show(p page, body templ.Component) error {
 	return v.html(http.StatusOK, layout(v.frame(p), body))
 }
 
 // part answers with a part of a page.
-func (v *visit) part(body templ.Component) error { return v.html(http.StatusOK, body) }
+func (v *pageRequest) part(body templ.Component) error { return v.html(http.StatusOK, body) }
 
 // dialog answers with a dialog. Opened by its address, it is a page of its own.
-func (v *visit) dialog(title, nav string, body templ.Component) error {
+func (v *pageRequest) dialog(title, nav string, body templ.Component) error {
 	if v.fragment() {
 		return v.part(body)
 	}
@@ -112,7 +117,7 @@ func (v *visit) dialog(title, nav string, body templ.Component) error {
 }
 
 // html writes a component as a whole: one that fails half way leaves no half page.
-func (v *visit) html(status int, body templ.Component) error {
+func (v *pageRequest) html(status int, body templ.Component) error {
 	var text bytes.Buffer
 	if err := body.Render(v.sent.Context(), &text); err != nil { // A timeout can still be reported.
 		return fmt.Errorf("writing a page: %w", err)
@@ -124,7 +129,7 @@ func (v *visit) html(status int, body templ.Component) error {
 }
 
 // json answers with the data of a chart.
-func (v *visit) json(data any) error {
+func (v *pageRequest) json(data any) error {
 	text, err := json.Marshal(data)
 	if err != nil {
 		return fmt.Errorf("writing the data of a chart: %w", err)
@@ -135,7 +140,7 @@ func (v *visit) json(data any) error {
 }
 
 // seeOther sends the browser to another page, by which a form that was sent is done.
-func (v *visit) seeOther(path string) error {
+func (v *pageRequest) seeOther(path string) error {
 	if v.fragment() {
 		v.w.Header().Set("HX-Redirect", path)
 		v.w.WriteHeader(http.StatusOK)
@@ -146,7 +151,7 @@ func (v *visit) seeOther(path string) error {
 }
 
 // frame returns what every page shows around its own.
-func (v *visit) frame(p page) page {
+func (v *pageRequest) frame(p page) page {
 	p.who = v.who.Name
 	if c, err := v.r.Cookie("rubato_theme"); err == nil && (c.Value == "dark" || c.Value == "light") {
 		p.theme = c.Value
@@ -155,25 +160,25 @@ func (v *visit) frame(p page) page {
 }
 
 // left reports whether the client has disconnected.
-func (v *visit) left() bool { return v.sent.Context().Err() != nil }
+func (v *pageRequest) left() bool { return v.sent.Context().Err() != nil }
 
 // fail shows an error. After a disconnect of the browser it shows nothing.
-func (v *visit) fail(err error) {
+func (v *pageRequest) fail(err error) {
 	if v.left() && errors.Is(err, context.Canceled) {
 		v.logger.DebugContext(v.r.Context(), "page request canceled", "method", v.r.Method, "path", v.r.URL.Path, "error", err)
 		return
 	}
-	v.tell(err)
+	v.showError(err)
 }
 
-// tell logs an error and shows it as a page, a part or JSON, as the request expects.
-func (v *visit) tell(err error) {
+// showError logs an error and shows it as a page, a fragment or plain text, as the request expects.
+func (v *pageRequest) showError(err error) {
 	problem := v.report(err)
 	switch {
 	case v.left():
 		return
 	case v.streams():
-		v.sayWhy(problem)
+		v.refuseStream(problem)
 		return
 	}
 	again := ""
@@ -191,15 +196,15 @@ func (v *visit) tell(err error) {
 	}
 }
 
-// sayWhy sends a live page the reason why it is not live. The page reconnects automatically.
-func (v *visit) sayWhy(problem client.Problem) {
+// refuseStream sends a live page the reason why it is refused. The page reconnects automatically.
+func (v *pageRequest) refuseStream(problem client.Problem) {
 	v.w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	v.w.WriteHeader(int(problem.Status))
 	_, _ = v.w.Write([]byte(strings.TrimSuffix(problem.Detail, tryAgain))) // A browser that went away needs no answer.
 }
 
 // report returns the public part of an error. Server errors are logged here, once.
-func (v *visit) report(err error) client.Problem {
+func (v *pageRequest) report(err error) client.Problem {
 	problem := problemOf(err)
 	if problem.Status >= http.StatusInternalServerError {
 		v.logger.ErrorContext(v.r.Context(), "page failed", "method", v.r.Method, "path", v.r.URL.Path, "error", err)
@@ -226,4 +231,4 @@ func notFound(detail string) error {
 }
 
 // value returns a value of the form or the query, without blanks at its ends.
-func (v *visit) value(name string) string { return strings.TrimSpace(v.r.FormValue(name)) }
+func (v *pageRequest) value(name string) string { return strings.TrimSpace(v.r.FormValue(name)) }
