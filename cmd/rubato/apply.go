@@ -100,8 +100,8 @@ func (cmd *endpointsApplyCmd) plan(ctx context.Context, r *remote, wanted []endp
 	return append(plan, pruned...), err
 }
 
-// previewImport returns the planned step of each endpoint and the endpoints that the server refuses. The
-// faults are valid even beside an error.
+// previewImport returns the planned step of each endpoint and the endpoints that the server
+// refuses. The faults are valid even beside an error.
 func (r *remote) previewImport(ctx context.Context, wanted []endpointFile) (plan []step, faults []fileFault, err error) {
 	answer, err := r.importLines(ctx, linesOf(wanted), 1, true)
 	if err != nil {

@@ -99,7 +99,8 @@ func writeScripts(t *testing.T) string {
 	return dir
 }
 
-// script returns the script of a guide: each block runs after what is to be done first, and after those before it have left their variables.
+// script returns the script of a guide: each block runs after what is to be done first, and after
+// those before it have left their variables.
 func script(first string, blocks [][]string) string {
 	var commands, files strings.Builder
 	for i, block := range blocks {

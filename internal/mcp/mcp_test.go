@@ -463,7 +463,8 @@ func TestAnAgentMayTalkThroughAPipe(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// TestAnAgentThatSaysNoMoreHearsTheRest feeds a whole conversation at once, as from a file, whatever that ends with.
+// TestAnAgentThatSaysNoMoreHearsTheRest feeds a whole conversation at once, as from a file,
+// whatever that ends with.
 func TestAnAgentThatSaysNoMoreHearsTheRest(t *testing.T) {
 	t.Parallel()
 	const asked = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"file","version":"1"}}}
@@ -542,7 +543,8 @@ func (everybody) AuthenticateFrom(context.Context, string, string) (auth.Princip
 	return auth.Principal{Scopes: []auth.Scope{auth.Read}}, nil
 }
 
-// A page of endpoints with long bodies may be longer than what is read of an answer. Half of it looked like an answer.
+// A page of endpoints with long bodies may be longer than what is read of an answer. Half of it
+// looked like an answer.
 func TestAnAnswerThatIsTooLongIsNotCut(t *testing.T) {
 	t.Parallel()
 	const most = 32 << 20

@@ -33,8 +33,8 @@ func standard() map[string]metric {
 	return m
 }
 
-// documented returns the metrics of the operations manual, whose table a test holds to what the programs expose, with the series that
-// histograms are stored as.
+// documented returns the metrics of the operations manual, whose table a test holds to what the
+// programs expose, with the series that histograms are stored as.
 func documented(t *testing.T) map[string]metric {
 	t.Helper()
 	m := standard()
@@ -71,7 +71,8 @@ var (
 	matcher  = regexp.MustCompile(`(\w+)\s*(=~|!~|!=|=)\s*("(?:[^"\\]|\\.)*")`)
 	grouping = regexp.MustCompile(`\b(by|without|ignoring|on)\s*\(([^)]*)\)`)
 	ranges   = regexp.MustCompile(`\[[^\]]*\]`)
-	// words of the language that the expressions use; what is neither of them nor a metric is a mistake.
+	// words of the language that the expressions use; what is neither of them nor a metric is a
+	// mistake.
 	words = []string{
 		"abs", "absent", "and", "avg", "avg_over_time", "histogram_quantile", "increase", "max", "max_over_time", "min_over_time", "rate", "sum", "time", "topk", "unless",
 	}

@@ -148,7 +148,8 @@ func poolerConfig(t *testing.T, version, mode string) string {
 	return text
 }
 
-// startPooler starts PgBouncer in front of the database with the manual's settings and what a test needs beside them.
+// startPooler starts PgBouncer in front of the database with the manual's settings and what a test
+// needs beside them.
 func startPooler(t *testing.T, program, direct, settings string) *pooler {
 	t.Helper()
 	at, err := url.Parse(direct)
@@ -203,7 +204,8 @@ func (p *pooler) run(t *testing.T, program, file, socketDir string) {
 	})
 }
 
-// requireSettingsHold requires that what the programs ask of a connection is so although the pooler drops it.
+// requireSettingsHold requires that what the programs ask of a connection is so although the pooler
+// drops it.
 func requireSettingsHold(t *testing.T, through string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), through)
@@ -285,13 +287,15 @@ func requireSweeps(t *testing.T, direct string) {
 	require.Zero(t, held, "no session holds a lock beyond its transaction")
 }
 
-// requireSharing requires that the programs came through the pooler, and that transactions of many shared fewer connections.
+// requireSharing requires that the programs came through the pooler, and that transactions of many
+// shared fewer connections.
 func requireSharing(t *testing.T, p *pooler, mode string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), p.admin)
 	require.NoError(t, err)
 	defer conn.Close(context.Background())
-	// show returns a table of the console, without what is about the console itself. Everything in it is text.
+	// show returns a table of the console, without what is about the console itself. Everything in it
+	// is text.
 	show := func(what string) (rows []map[string]string) {
 		results, err := conn.PgConn().Exec(t.Context(), "SHOW "+what).ReadAll()
 		require.NoError(t, err)

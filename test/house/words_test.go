@@ -147,7 +147,8 @@ func comments(t *testing.T) map[string]string {
 	return files
 }
 
-// documents returns the prose of the documents. The changelog is apart, because its entries follow the changes.
+// documents returns the prose of the documents. The changelog is apart, because its entries follow
+// the changes.
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -159,8 +160,8 @@ func documents(t *testing.T) map[string]string {
 	return files
 }
 
-// help returns the help of the command line, which stands in struct tags, and the descriptions of the contract, from which flags, forms
-// and the tools of agents take theirs.
+// help returns the help of the command line, which stands in struct tags, and the descriptions of
+// the contract, from which flags, forms and the tools of agents take theirs.
 func help(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{}

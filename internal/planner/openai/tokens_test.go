@@ -90,7 +90,8 @@ func TestTruncatedTextFitsItsTokens(t *testing.T) {
 	require.True(t, cut)
 }
 
-// TestToolResultsLeaveTokensForSubmission has answers of what JSON writes longer than it is: a session is not over because it read one.
+// TestToolResultsLeaveTokensForSubmission has answers of what JSON writes longer than it is: a
+// session is not over because it read one.
 func TestToolResultsLeaveTokensForSubmission(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
@@ -111,7 +112,8 @@ func TestToolResultsLeaveTokensForSubmission(t *testing.T) {
 	}
 }
 
-// TestNoAnswerLeavesNoRoomToAsk has a target that names its values as expensively as it can, of an endpoint whose owner has much to say.
+// TestNoAnswerLeavesNoRoomToAsk has a target that names its values as expensively as it can, of an
+// endpoint whose owner has much to say.
 func TestNoAnswerLeavesNoRoomToAsk(t *testing.T) {
 	t.Parallel()
 	b := setup(t, openaitest.Always(openaitest.Tools(openaitest.Submission("asked"))))

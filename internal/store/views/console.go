@@ -262,8 +262,8 @@ func (c *Console) Proof(ctx context.Context, tenant [16]byte) (p stats.Guarantee
 
 func millis(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
-// DecisionBasis returns the stored basis of an endpoint's next decision. It is zero if the endpoint is
-// archived or of another tenant.
+// DecisionBasis returns the stored basis of an endpoint's next decision. It is zero if the endpoint
+// is archived or of another tenant.
 func (c *Console) DecisionBasis(ctx context.Context, tenant, endpoint [16]byte) (stats.DecisionBasis, error) {
 	row, err := c.db.Q.ConsoleGrounds(ctx, c.db.Pool, dbsqlc.ConsoleGroundsParams{EndpointID: endpoint, TenantID: tenant})
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
