@@ -15,12 +15,12 @@ import (
 
 const (
 	// bodyHint is the maximum preallocation, in bytes, for a Content-Length, and kept in a pooled
-	// buffer
+	// buffer.
 	bodyHint = 64 << 10
-	// tailReach is the maximum number of bytes read beyond the head to find the end of a body
+	// tailReach is the maximum number of bytes read beyond the head to find the end of a body.
 	tailReach = 8 << 20
 	// drainBytes is the maximum number of bytes read of an unused body, so that the connection can
-	// be reused
+	// be reused.
 	drainBytes = 16 << 10
 	drainTime  = 50 * time.Millisecond // maximum time of such a read
 )

@@ -19,9 +19,9 @@ const (
 	idleConnsPerHost = 1024             // maximum of idle connections per host
 	maxHeaderBytes   = 64 << 10         // bytes of an answer's header, interim answers included
 	// maxHeaderFields bounds the fields of an answer's header; browsers and proxies permit far
-	// fewer
+	// fewer.
 	maxHeaderFields = 512
-	// maxStatus is the maximum status of an answer, because a status has three digits (RFC 9110)
+	// maxStatus is the maximum status of an answer, because a status has three digits (RFC 9110).
 	maxStatus = 999
 )
 

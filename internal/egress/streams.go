@@ -15,11 +15,11 @@ const (
 	protocolH2 = "h2"       // ALPN
 	protocolH1 = "http/1.1" // ALPN
 
-	// number of origins beyond which those without a session are forgotten
+	// Number of origins beyond which those without a session are forgotten.
 	knownOrigins  = 4096
 	streamWindow  = 64 << 10 // buffered bytes of one answer
 	sessionWindow = 1 << 20  // buffered bytes of all answers on one connection
-	// connections per call to a target that accepts no stream on them
+	// Connections per call to a target that accepts no stream on them.
 	maxUnusable    = 3
 	stuckWriteTime = 10 * time.Second // a connection that accepts no byte for so long is closed
 )

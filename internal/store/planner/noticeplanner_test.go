@@ -36,8 +36,8 @@ func TestPendingSuggestionIsNotifiedUntilDecided(t *testing.T) {
 	first := p.suggests(e, now)
 	require.NoError(t, p.one.Complete(t.Context(), p.claim(t, p.one)[0], first))
 	require.Equal(t, []string{"opened"}, p.Told(t))
-	require.Equal(t, first.Suggestion.ID.String(), storetest.Query[string](t, p.bundle.Bundle, "SELECT detail->>'suggestionId' FROM notice_episodes"))
-	require.Equal(t, "its answers never change", storetest.Query[string](t, p.bundle.Bundle, "SELECT detail->>'reason' FROM notice_episodes"))
+	require.Equal(t, first.Suggestion.ID.String(), storetest.Query[string](t, p.Bundle, "SELECT detail->>'suggestionId' FROM notice_episodes"))
+	require.Equal(t, "its answers never change", storetest.Query[string](t, p.Bundle, "SELECT detail->>'reason' FROM notice_episodes"))
 	require.NoError(t, keeper.Watch(t.Context()))
 	require.Equal(t, []string{"opened"}, p.Told(t), "it waits")
 
@@ -93,7 +93,7 @@ func TestPlannerPauseIsNotifiedAndHintsAreNot(t *testing.T) {
 	}
 	require.NoError(t, p.one.Complete(t.Context(), p.claim(t, p.one)[0], pause))
 	require.Equal(t, []string{"opened"}, p.Told(t))
-	require.Equal(t, "planner:test: its host is away", storetest.Query[string](t, p.bundle.Bundle, "SELECT detail->>'reason' FROM notice_episodes"))
+	require.Equal(t, "planner:test: its host is away", storetest.Query[string](t, p.Bundle, "SELECT detail->>'reason' FROM notice_episodes"))
 	p.At(now.Add(9 * time.Minute))
 	require.NoError(t, keeper.Watch(t.Context()))
 	require.Equal(t, []string{"opened"}, p.Told(t))

@@ -331,7 +331,7 @@ func TestAuthorityDecidesEffectOfPlan(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, planner.Approved, decided.State)
 	require.Equal(t, storetest.Tenant.Name, decided.DecidedBy)
-	told := storetest.Logged(t, p.bundle.Bundle, func(f *auditlog.Filter) { f.Kind = auditlog.Suggestion })
+	told := storetest.Logged(t, p.Bundle, func(f *auditlog.Filter) { f.Kind = auditlog.Suggestion })
 	require.Len(t, told, 1)
 	require.Equal(t, auditlog.Approve, told[0].Action)
 	require.Equal(t, list[0].ID.String(), told[0].Object.ID)
@@ -365,7 +365,7 @@ func TestARejectionIsLogged(t *testing.T) {
 	_, err = p.reviews.Decide(t.Context(), storetest.Tenant, list[0].ID, false)
 	require.Equal(t, errs.Conflict, errs.CodeOf(err))
 
-	told := storetest.Logged(t, p.bundle.Bundle, func(f *auditlog.Filter) { f.Kind = auditlog.Suggestion })
+	told := storetest.Logged(t, p.Bundle, func(f *auditlog.Filter) { f.Kind = auditlog.Suggestion })
 	require.Len(t, told, 1, "what was refused is not told")
 	require.Equal(t, auditlog.Reject, told[0].Action)
 	require.JSONEq(t, `{"state": "pending"}`, string(told[0].Before))

@@ -25,7 +25,7 @@ const Canary = "canary-94b1c7ae"
 // Sealing returns a keyring of keys that are made of their IDs, the newest first.
 func Sealing(t *testing.T, ids ...string) *secrets.Keyring {
 	t.Helper()
-	var keys []secrets.Key
+	keys := make([]secrets.Key, 0, len(ids))
 	for _, id := range ids {
 		keys = append(keys, secrets.Key{ID: id, Bytes: secrets.NewText((id + strings.Repeat(".", secrets.KeySize))[:secrets.KeySize])})
 	}
