@@ -41,7 +41,12 @@ func Refused(response *http.Response, body []byte) error {
 	}
 	var p Problem
 	if err := json.Unmarshal(body, &p); err != nil || p.Code == "" {
-		p = Problem{Type: "about:blank", Title: http.StatusText(response.StatusCode), Code: "unknown", Detail: "the answer is no problem document"}
+		p = Problem{
+			Type:   "about:blank",
+			Title:  http.StatusText(response.StatusCode),
+			Code:   "unknown",
+			Detail: "the answer is no problem document",
+		}
 	}
 	p.Status = int32(response.StatusCode)
 	return &p

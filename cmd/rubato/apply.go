@@ -170,7 +170,11 @@ func (cmd *endpointsApplyCmd) prune(ctx context.Context, r *remote, plan []step)
 			return nil, fmt.Errorf("reading the endpoints of the server: %w", err)
 		}
 		if id := text(line.ID); !named[id] {
-			steps = append(steps, step{Action: "delete", Key: text(line.Key), ID: id})
+			steps = append(steps, step{
+				Action: "delete",
+				Key:    text(line.Key),
+				ID:     id,
+			})
 		}
 	}
 }

@@ -19,7 +19,11 @@ func (cmd *auditCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	breaches, err := app.Audit{Settings: settings, Window: cmd.Window, JSON: s.json}.Run(ctx, s.stdout)
+	breaches, err := app.Audit{
+		Settings: settings,
+		Window:   cmd.Window,
+		JSON:     s.json,
+	}.Run(ctx, s.stdout)
 	if err != nil {
 		return err
 	}

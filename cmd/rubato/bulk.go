@@ -38,7 +38,9 @@ func (cmd *endpointsExportCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	body, err := r.stream(api.ExportEndpoints(ctx, &client.ExportEndpointsParams{
-		Label: labels, NamePrefix: given(cmd.NamePrefix), State: given(client.EndpointState(cmd.State)),
+		Label:      labels,
+		NamePrefix: given(cmd.NamePrefix),
+		State:      given(client.EndpointState(cmd.State)),
 	}))
 	if err != nil {
 		return err

@@ -31,8 +31,14 @@ func (cmd *changesCmd) Run(ctx context.Context, s *session) error {
 	}
 	from, to := cmd.bounds(time.Now())
 	raw, err := r.read(r.api.ListAuditWithResponse(ctx, &client.ListAuditParams{
-		Object: given(cmd.Object), Kind: given(client.AuditKind(cmd.Kind)), Actor: given(cmd.By), Action: given(client.AuditAction(cmd.Action)),
-		From: from, To: to, Limit: &cmd.Limit, Cursor: given(cmd.Cursor),
+		Object: given(cmd.Object),
+		Kind:   given(client.AuditKind(cmd.Kind)),
+		Actor:  given(cmd.By),
+		Action: given(client.AuditAction(cmd.Action)),
+		From:   from,
+		To:     to,
+		Limit:  &cmd.Limit,
+		Cursor: given(cmd.Cursor),
 	}))
 	if err != nil {
 		return err

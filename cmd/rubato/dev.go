@@ -39,7 +39,11 @@ func (cmd *devCmd) Run(ctx context.Context, s *session) error {
 		}
 	}
 	return app.Interrupted(ctx, dev.Server{
-		Settings: settings, DataDir: cmd.DataDir, Demo: cmd.Demo, Home: home, Logger: logger,
+		Settings:  settings,
+		DataDir:   cmd.DataDir,
+		Demo:      cmd.Demo,
+		Home:      home,
+		Logger:    logger,
 		Listening: func(c dev.Credentials) { _ = s.banner(c, cmd.DataDir) },
 		Ready:     func(c dev.Credentials) { _ = s.ready(c, cmd.DataDir) },
 	}.Run(ctx))

@@ -154,7 +154,12 @@ func (cmd *endpointsListCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	raw, err := r.read(r.api.ListEndpointsWithResponse(ctx, &client.ListEndpointsParams{
-		Label: labels, Key: given(cmd.Key), NamePrefix: given(cmd.NamePrefix), State: given(client.EndpointState(cmd.State)), Limit: &cmd.Limit, Cursor: given(cmd.Cursor),
+		Label:      labels,
+		Key:        given(cmd.Key),
+		NamePrefix: given(cmd.NamePrefix),
+		State:      given(client.EndpointState(cmd.State)),
+		Limit:      &cmd.Limit,
+		Cursor:     given(cmd.Cursor),
 	}))
 	if err != nil {
 		return err
@@ -228,8 +233,11 @@ func (r *remote) endpointID(ctx context.Context, name string) (string, error) {
 	}
 	if len(found.Items) == 0 {
 		return "", &client.Problem{
-			Type: "about:blank", Title: http.StatusText(http.StatusNotFound), Status: http.StatusNotFound,
-			Code: "not_found", Detail: "there is no endpoint with the key " + name,
+			Type:   "about:blank",
+			Title:  http.StatusText(http.StatusNotFound),
+			Status: http.StatusNotFound,
+			Code:   "not_found",
+			Detail: "there is no endpoint with the key " + name,
 		}
 	}
 	return found.Items[0].ID, nil

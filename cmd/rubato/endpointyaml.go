@@ -52,7 +52,12 @@ func (y *endpointYAML) endpoint(n *yaml.Node) {
 		y.fault(n.Line, "", "an endpoint is an object with the fields of POST /v1/endpoints")
 		return
 	}
-	e := endpointFile{file: y.file, number: y.number, line: n.Line, lines: map[string]int{}}
+	e := endpointFile{
+		file:   y.file,
+		number: y.number,
+		line:   n.Line,
+		lines:  map[string]int{},
+	}
 	before := len(y.faults)
 	y.check(n, "", e.lines)
 	e.key = y.key(n)

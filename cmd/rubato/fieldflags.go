@@ -24,7 +24,11 @@ func newFieldFlags() fieldFlags {
 	fields := flagged()
 	members := make([]reflect.StructField, len(fields))
 	for i, f := range fields {
-		members[i] = reflect.StructField{Name: "Flag" + strconv.Itoa(i), Type: flagType(f.Kind), Tag: flagTag(f)}
+		members[i] = reflect.StructField{
+			Name: "Flag" + strconv.Itoa(i),
+			Type: flagType(f.Kind),
+			Tag:  flagTag(f),
+		}
 	}
 	return fieldFlags{kong.Plugins{reflect.New(reflect.StructOf(members)).Interface()}}
 }

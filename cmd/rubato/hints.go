@@ -42,7 +42,9 @@ type (
 func (cmd *hintsIntervalCmd) Run(ctx context.Context, s *session) error {
 	return s.onEndpoint(ctx, cmd.Endpoint, func(r *remote, id string) (json.RawMessage, error) {
 		return r.read(r.api.PutIntervalHintWithResponse(ctx, id, client.IntervalHintRequest{
-			IntervalMs: cmd.Every.Milliseconds(), TTLMs: new(cmd.For.Milliseconds()), Reason: given(cmd.Reason),
+			IntervalMs: cmd.Every.Milliseconds(),
+			TTLMs:      new(cmd.For.Milliseconds()),
+			Reason:     given(cmd.Reason),
 		}))
 	})
 }

@@ -130,7 +130,9 @@ func (cmd *keysListCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	raw, err := r.read(r.api.ListKeysWithResponse(ctx, &client.ListKeysParams{
-		State: given(client.KeyState(cmd.State)), Limit: &cmd.Limit, Cursor: given(cmd.Cursor),
+		State:  given(client.KeyState(cmd.State)),
+		Limit:  &cmd.Limit,
+		Cursor: given(cmd.Cursor),
 	}))
 	if err != nil {
 		return err

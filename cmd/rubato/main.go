@@ -89,7 +89,12 @@ type session struct {
 
 func main() {
 	ctx, stop := app.WithSignals(context.Background())
-	s := &session{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ()}
+	s := &session{
+		stdin:   os.Stdin,
+		stdout:  os.Stdout,
+		stderr:  os.Stderr,
+		environ: os.Environ(),
+	}
 	code := s.run(ctx, os.Args[1:])
 	stop()
 	os.Exit(code)

@@ -22,7 +22,11 @@ func (cmd *mcpCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	return app.Interrupted(ctx, apiserver.Agent{
-		URL: r.url, Key: r.key, Client: direct(callTimeout), In: io.NopCloser(s.stdin), Out: unclosed{s.stdout},
+		URL:      r.url,
+		Key:      r.key,
+		Client:   direct(callTimeout),
+		In:       io.NopCloser(s.stdin),
+		Out:      unclosed{s.stdout},
 		ReadOnly: cmd.ReadOnly,
 	}.Serve(ctx))
 }

@@ -315,7 +315,11 @@ func (cmd *noticesListCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	raw, err := r.read(r.api.ListNoticesWithResponse(ctx, &client.ListNoticesParams{
-		EndpointID: endpoint, Rule: given(cmd.Rule), State: given(client.NoticeState(cmd.State)), Limit: &cmd.Limit, Cursor: given(cmd.Cursor),
+		EndpointID: endpoint,
+		Rule:       given(cmd.Rule),
+		State:      given(client.NoticeState(cmd.State)),
+		Limit:      &cmd.Limit,
+		Cursor:     given(cmd.Cursor),
 	}))
 	if err != nil {
 		return err

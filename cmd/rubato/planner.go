@@ -64,7 +64,11 @@ func (cmd *plannerSessionsCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	params := &client.ListPlannerSessionsParams{Outcome: given(client.PlannerOutcome(cmd.Outcome)), Limit: &cmd.Limit, Cursor: given(cmd.Cursor)}
+	params := &client.ListPlannerSessionsParams{
+		Outcome: given(client.PlannerOutcome(cmd.Outcome)),
+		Limit:   &cmd.Limit,
+		Cursor:  given(cmd.Cursor),
+	}
 	if params.EndpointID, err = r.endpointNamed(ctx, cmd.Endpoint); err != nil {
 		return err
 	}
@@ -180,7 +184,11 @@ func (cmd *plannerSuggestionsCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	params := &client.ListPlannerSuggestionsParams{State: given(client.PlannerSuggestionState(cmd.State)), Limit: &cmd.Limit, Cursor: given(cmd.Cursor)}
+	params := &client.ListPlannerSuggestionsParams{
+		State:  given(client.PlannerSuggestionState(cmd.State)),
+		Limit:  &cmd.Limit,
+		Cursor: given(cmd.Cursor),
+	}
 	if params.EndpointID, err = r.endpointNamed(ctx, cmd.Endpoint); err != nil {
 		return err
 	}

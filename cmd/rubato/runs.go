@@ -103,7 +103,11 @@ func (cmd *runsListCmd) ask(ctx context.Context, r *remote) (json.RawMessage, er
 	from, to := cmd.bounds(time.Now())
 	if cmd.Endpoint == "" {
 		return r.read(r.api.ListRunsWithResponse(ctx, &client.ListRunsParams{
-			Status: status, From: from, To: to, Limit: &cmd.Limit, Cursor: given(cmd.Cursor),
+			Status: status,
+			From:   from,
+			To:     to,
+			Limit:  &cmd.Limit,
+			Cursor: given(cmd.Cursor),
 		}))
 	}
 	id, err := r.endpointID(ctx, cmd.Endpoint)
@@ -111,7 +115,11 @@ func (cmd *runsListCmd) ask(ctx context.Context, r *remote) (json.RawMessage, er
 		return nil, err
 	}
 	return r.read(r.api.ListEndpointRunsWithResponse(ctx, id, &client.ListEndpointRunsParams{
-		Status: status, From: from, To: to, Limit: &cmd.Limit, Cursor: given(cmd.Cursor),
+		Status: status,
+		From:   from,
+		To:     to,
+		Limit:  &cmd.Limit,
+		Cursor: given(cmd.Cursor),
 	}))
 }
 

@@ -20,5 +20,11 @@ func percentiles(list []time.Duration) Lateness {
 	}
 	sorted := slices.Sorted(slices.Values(list))
 	at := func(percent int) int64 { return sorted[(len(sorted)-1)*percent/100].Milliseconds() }
-	return Lateness{N: len(sorted), P50: at(50), P90: at(90), P99: at(99), Max: at(100)}
+	return Lateness{
+		N:   len(sorted),
+		P50: at(50),
+		P90: at(90),
+		P99: at(99),
+		Max: at(100),
+	}
 }

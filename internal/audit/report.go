@@ -116,9 +116,17 @@ type Finding struct {
 }
 
 func newReport(at, since time.Time) Report {
-	r := Report{AuditedAt: at, Since: since, Counts: Counts{Statuses: map[string]int{}}}
+	r := Report{
+		AuditedAt: at,
+		Since:     since,
+		Counts:    Counts{Statuses: map[string]int{}},
+	}
 	for _, p := range Invariants() {
-		r.Checks = append(r.Checks, Check{Invariant: p.Invariant, Promise: p.Text, Findings: []Finding{}})
+		r.Checks = append(r.Checks, Check{
+			Invariant: p.Invariant,
+			Promise:   p.Text,
+			Findings:  []Finding{},
+		})
 	}
 	return r
 }

@@ -113,7 +113,11 @@ type decision struct {
 
 // read reads the state in the transaction.
 func read(ctx context.Context, tx pgx.Tx, o Options) (*state, error) {
-	s := &state{options: o, endpoints: map[[16]byte]*endpoint{}, runs: map[runs.ID]*run{}}
+	s := &state{
+		options:   o,
+		endpoints: map[[16]byte]*endpoint{},
+		runs:      map[runs.ID]*run{},
+	}
 	if err := tx.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&s.now); err != nil {
 		return nil, fmt.Errorf("reading the database's time: %w", err)
 	}
@@ -179,7 +183,12 @@ func (s *state) readEndpoints(ctx context.Context, tx pgx.Tx) error {
 			e.cron = c
 		}
 		if planned != nil {
-			e.schedule = &schedule{PlannedAt: planned.UTC(), Slot: slot.UTC(), Token: *token, Paused: paused}
+			e.schedule = &schedule{
+				PlannedAt: planned.UTC(),
+				Slot:      slot.UTC(),
+				Token:     *token,
+				Paused:    paused,
+			}
 		}
 		return nil
 	})
@@ -208,7 +217,12 @@ func (s *state) readRuns(ctx context.Context, tx pgx.Tx) error {
 		one, e := r, s.endpoint(r.EndpointID)
 		if from != nil {
 			e.skipped = append(e.skipped, skip{
-				ID: r.ID, From: from.UTC(), To: r.Slot.UTC(), Count: count, Reason: r.Reason, RecordedAt: r.FinishedAt.UTC(),
+				ID:         r.ID,
+				From:       from.UTC(),
+				To:         r.Slot.UTC(),
+				Count:      count,
+				Reason:     r.Reason,
+				RecordedAt: r.FinishedAt.UTC(),
 			})
 			return nil
 		}

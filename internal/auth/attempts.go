@@ -22,11 +22,19 @@ type attemptLimit struct {
 var (
 	// perAddress allows for a mixed-up key, and for a program with a revoked key that is restarted
 	// a few times.
-	perAddress = attemptLimit{burst: 10, interval: 6 * time.Second, longest: 5 * time.Minute}
+	perAddress = attemptLimit{
+		burst:    10,
+		interval: 6 * time.Second,
+		longest:  5 * time.Minute,
+	}
 
 	// perProcess bounds the look-ups that wrong keys cost the database. An attacker with many
 	// addresses delays the first look-up of a right key too, by a few seconds at most.
-	perProcess = attemptLimit{burst: 200, interval: 50 * time.Millisecond, longest: 12 * time.Second}
+	perProcess = attemptLimit{
+		burst:    200,
+		interval: 50 * time.Millisecond,
+		longest:  12 * time.Second,
+	}
 )
 
 // Attempts throttles guesses of API keys, per client address and for all addresses together. It

@@ -62,7 +62,11 @@ type trustedKey struct {
 
 // NewAuthenticator returns an authenticator over a store.
 func NewAuthenticator(store Store) *Authenticator {
-	return &Authenticator{store: store, attempts: NewAttempts(), trusted: map[[sha256.Size]byte]trustedKey{}}
+	return &Authenticator{
+		store:    store,
+		attempts: NewAttempts(),
+		trusted:  map[[sha256.Size]byte]trustedKey{},
+	}
 }
 
 // Authenticate returns the principal of a key. The error is an [errs.Unauthorized] if the key is

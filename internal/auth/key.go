@@ -104,7 +104,11 @@ const (
 func (r KeyRequest) Check(now time.Time) error {
 	var bad []errs.Field
 	complain := func(field, code, message string) {
-		bad = append(bad, errs.Field{Field: field, Code: code, Message: message})
+		bad = append(bad, errs.Field{
+			Field:   field,
+			Code:    code,
+			Message: message,
+		})
 	}
 	switch {
 	case strings.TrimSpace(r.Name) == "":

@@ -65,7 +65,11 @@ type Keyring struct {
 // NewKeyring returns a keyring over a store, in which each tenant may have limit keys in force. An
 // authenticator of the same process feels its changes at once, because its cache entry is dropped.
 func NewKeyring(store KeyStore, a *Authenticator, limit int) *Keyring {
-	return &Keyring{store: store, forget: a.Forget, limit: limit}
+	return &Keyring{
+		store:  store,
+		forget: a.Forget,
+		limit:  limit,
+	}
 }
 
 // Create makes a key and returns it with its secret, which cannot be read again. One key more than
@@ -81,8 +85,13 @@ func (k *Keyring) Create(ctx context.Context, by auditlog.Actor, r KeyRequest) (
 				"the tenant has %d keys in force, and may have %d; revoke one first, or let the operator raise RUBATO_KEYS_PER_TENANT", inForce, k.limit))
 		}
 		made = Key{
-			ID: KeyID(uuid.Must(uuid.NewV7())), TenantID: by.TenantID, Name: r.Name, Prefix: Prefix(secret), Scopes: r.Scopes,
-			CreatedAt: now, ExpiresAt: r.ExpiresAt.UTC().Truncate(time.Millisecond),
+			ID:        KeyID(uuid.Must(uuid.NewV7())),
+			TenantID:  by.TenantID,
+			Name:      r.Name,
+			Prefix:    Prefix(secret),
+			Scopes:    r.Scopes,
+			CreatedAt: now,
+			ExpiresAt: r.ExpiresAt.UTC().Truncate(time.Millisecond),
 		}
 		if r.ExpiresAt.IsZero() {
 			made.ExpiresAt = time.Time{}
@@ -139,7 +148,11 @@ func (k *Keyring) Rotate(ctx context.Context, by auditlog.Actor, id KeyID, overl
 			return false, errs.New(errs.Conflict, "key_not_in_force", "the key is "+string(state)+" and stays so; make a new one")
 		}
 		s.Prefix = Prefix(secret)
-		s.Secret = &Secret{Hash: Hash(secret), Prefix: s.Prefix, Overlap: overlap}
+		s.Secret = &Secret{
+			Hash:    Hash(secret),
+			Prefix:  s.Prefix,
+			Overlap: overlap,
+		}
 		return true, nil
 	})
 	if err != nil {

@@ -177,7 +177,13 @@ func (c *Claimer) claimOnce(ctx context.Context) (limit int, err error) {
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastClaim, cancel) })()
 	ctx = limited
 
-	r := Request{Worker: c.cfg.Worker, Limit: limit, Horizon: horizon, LockTTL: c.cfg.Rules.LockTTL, Until: c.clock.at(givenUp)}
+	r := Request{
+		Worker:  c.cfg.Worker,
+		Limit:   limit,
+		Horizon: horizon,
+		LockTTL: c.cfg.Rules.LockTTL,
+		Until:   c.clock.at(givenUp),
+	}
 	if c.fairShare.left || limit == 0 {
 		if err := c.share(ctx, &r); err != nil {
 			return limit, err

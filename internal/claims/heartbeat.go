@@ -40,8 +40,15 @@ func NewHeartbeater(
 	worker [16]byte, store Store, ttl time.Duration, logger *slog.Logger, metrics *Metrics, loops *loop.Runner,
 ) *Heartbeater {
 	return &Heartbeater{
-		worker: worker, store: store, ttl: ttl, logger: logger, metrics: metrics, gate: NewHeartbeatGate(logger), loops: loops,
-		locks: map[[16]byte]*Lock{}, some: make(chan struct{}, 1),
+		worker:  worker,
+		store:   store,
+		ttl:     ttl,
+		logger:  logger,
+		metrics: metrics,
+		gate:    NewHeartbeatGate(logger),
+		loops:   loops,
+		locks:   map[[16]byte]*Lock{},
+		some:    make(chan struct{}, 1),
 	}
 }
 

@@ -29,7 +29,11 @@ type Lock struct {
 // NewLock returns the lock of a run that was granted for ttl by a statement sent at an instant of
 // the holder's clock. The heartbeater calls cancel to end the run's request after the lock is lost.
 func NewLock(held Held, sent time.Time, ttl time.Duration, cancel context.CancelCauseFunc) *Lock {
-	return &Lock{Held: held, ends: Ends(sent, ttl), cancel: cancel}
+	return &Lock{
+		Held:   held,
+		ends:   Ends(sent, ttl),
+		cancel: cancel,
+	}
 }
 
 // Ends returns when a lock of ttl ends for its holder, on the holder's clock. sent is the instant

@@ -32,10 +32,14 @@ func NewMetrics(r prometheus.Registerer) *Metrics {
 			Name: "rubato_claims_shared_total", Help: "Endpoints claimed in shares by tenant, because more was due than the worker could take.",
 		}),
 		batch: f.NewHistogram(prometheus.HistogramOpts{
-			Name: "rubato_claims_batch_size", Help: "Endpoints per claim.", Buckets: []float64{0, 1, 2, 5, 10, 20, 50, 100, 200, 500},
+			Name:    "rubato_claims_batch_size",
+			Help:    "Endpoints per claim.",
+			Buckets: []float64{0, 1, 2, 5, 10, 20, 50, 100, 200, 500},
 		}),
 		seconds: f.NewHistogram(prometheus.HistogramOpts{
-			Name: "rubato_claims_claim_seconds", Help: "Duration of a claim.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
+			Name:    "rubato_claims_claim_seconds",
+			Help:    "Duration of a claim.",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
 		}),
 		locksLost: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "rubato_claims_lock_lost_total", Help: "Locks lost during a run: revoked by another, or expired on the worker's own clock or the database's.",

@@ -52,8 +52,12 @@ func relations() []relation {
 // about an invalid setting, because they would compare its default.
 func misfits(w Worker, broken map[string]bool) []string {
 	values := map[string]time.Duration{
-		horizon: w.Horizon, pollInterval: w.PollInterval, lockTTL: w.LockTTL,
-		staleAfter: w.StaleAfter, settle: w.Settle, sweep: w.SweepInterval,
+		horizon:      w.Horizon,
+		pollInterval: w.PollInterval,
+		lockTTL:      w.LockTTL,
+		staleAfter:   w.StaleAfter,
+		settle:       w.Settle,
+		sweep:        w.SweepInterval,
 	}
 	var problems []string
 	for _, r := range relations() {

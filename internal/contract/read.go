@@ -129,11 +129,24 @@ func (r reader) resolved(s schema) schema {
 // fieldOf returns the field that a property describes; whole is the schema of its value.
 func fieldOf(path string, s, whole schema) Field {
 	f := Field{
-		Path: path, Kind: kindOf(path, s.UI, whole), Help: firstSentence(cmp.Or(s.Description, whole.Description)),
-		Label: s.UI.Label, Title: cmp.Or(s.UI.Short, s.UI.Label), Group: s.UI.Group, Row: s.UI.Row, When: s.UI.When,
-		Flag: cmp.Or(s.UI.Flag, flagName(path)), Placeholder: s.UI.Placeholder, Choices: whole.Enum,
-		Default: number(s.UI.Default), Initial: number(s.UI.Default),
-		Separator: s.UI.Separator, Rows: cmp.Or(s.UI.Lines, 2), Verbatim: s.UI.Verbatim, Quoted: s.UI.Quoted, OnFailure: s.UI.Failure,
+		Path:        path,
+		Kind:        kindOf(path, s.UI, whole),
+		Help:        firstSentence(cmp.Or(s.Description, whole.Description)),
+		Label:       s.UI.Label,
+		Title:       cmp.Or(s.UI.Short, s.UI.Label),
+		Group:       s.UI.Group,
+		Row:         s.UI.Row,
+		When:        s.UI.When,
+		Flag:        cmp.Or(s.UI.Flag, flagName(path)),
+		Placeholder: s.UI.Placeholder,
+		Choices:     whole.Enum,
+		Default:     number(s.UI.Default),
+		Initial:     number(s.UI.Default),
+		Separator:   s.UI.Separator,
+		Rows:        cmp.Or(s.UI.Lines, 2),
+		Verbatim:    s.UI.Verbatim,
+		Quoted:      s.UI.Quoted,
+		OnFailure:   s.UI.Failure,
 	}
 	if s.UI.Initial != nil {
 		f.Initial = number(s.UI.Initial)

@@ -113,8 +113,10 @@ func (f *flight) again(token int64) (outcome runs.Outcome, ours bool) {
 	}
 	f.cancel(claims.ErrLockLost)
 	return runs.Outcome{
-		Status: runs.Lost, Reason: runs.LockLost, MaybeSent: true,
-		Error: "the database has lost the start of the request that was under way, so it was hung up; whether the target acted is unknown",
+		Status:    runs.Lost,
+		Reason:    runs.LockLost,
+		MaybeSent: true,
+		Error:     "the database has lost the start of the request that was under way, so it was hung up; whether the target acted is unknown",
 	}, true
 }
 
@@ -166,5 +168,9 @@ func (u *underway) size() int {
 
 // canceledUnsent is the outcome of a run that was canceled before its request was sent.
 func canceledUnsent(c *canceledError) runs.Outcome {
-	return runs.Outcome{Status: runs.Canceled, Reason: runs.CanceledByUser, Error: fmt.Sprintf("nothing was sent: %s", c)}
+	return runs.Outcome{
+		Status: runs.Canceled,
+		Reason: runs.CanceledByUser,
+		Error:  fmt.Sprintf("nothing was sent: %s", c),
+	}
 }

@@ -97,5 +97,11 @@ func verdict(ctx context.Context, reason egress.Reason) (runs.Status, runs.Reaso
 }
 
 func phases(p egress.Phases) runs.Phases {
-	return runs.Phases{DNS: p.DNS, Connect: p.Connect, TLS: p.TLS, Wait: p.Wait, Transfer: p.Transfer}
+	return runs.Phases{
+		DNS:      p.DNS,
+		Connect:  p.Connect,
+		TLS:      p.TLS,
+		Wait:     p.Wait,
+		Transfer: p.Transfer,
+	}
 }

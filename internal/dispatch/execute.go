@@ -39,7 +39,11 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 	defer leave()
 	ttl := s.LockedUntil.Sub(s.StartedAt)
 	if claims.Outlasts(b.target.Spec.MaxExecutionTime, ttl) {
-		held := claims.Held{EndpointID: s.EndpointID, RunID: s.RunID, Token: b.claim.Token}
+		held := claims.Held{
+			EndpointID: s.EndpointID,
+			RunID:      s.RunID,
+			Token:      b.claim.Token,
+		}
 		w.beats.Hold(claims.NewLock(held, sent, ttl, cancel))
 		defer w.beats.Drop(s.RunID)
 	}
@@ -81,7 +85,11 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 	// Judging ends with the execution, because the lock may last no longer.
 	judged, done := context.WithDeadline(ctx, sent.Add(b.target.Spec.MaxExecutionTime))
 	defer done()
-	outcome, _ = w.calls.outcome(judged, r.runSecrets, b.target, exchange{answer: answer, err: err, at: now})
+	outcome, _ = w.calls.outcome(judged, r.runSecrets, b.target, exchange{
+		answer: answer,
+		err:    err,
+		at:     now,
+	})
 	return outcome, true
 }
 
@@ -96,7 +104,12 @@ func (w *Worker) observeLag(c claims.Claim) {
 // faulty is the outcome of a run that a fault inside Rubato ended. It does not count as a failure
 // of the endpoint.
 func faulty(asked bool) runs.Outcome {
-	o := runs.Outcome{Status: runs.Lost, Reason: runs.InternalError, MaybeSent: asked, Error: "a fault inside Rubato ended the run"}
+	o := runs.Outcome{
+		Status:    runs.Lost,
+		Reason:    runs.InternalError,
+		MaybeSent: asked,
+		Error:     "a fault inside Rubato ended the run",
+	}
 	if !asked {
 		o.Error = "nothing was sent: " + o.Error
 	}
@@ -149,11 +162,17 @@ func lockEnded(ctx context.Context, maybeSent bool) (outcome runs.Outcome, ours,
 		// Only this worker knows the outcome. If the run has been settled, the fence refuses this
 		// record.
 		return runs.Outcome{
-			Status: runs.Lost, Reason: runs.LockLost, MaybeSent: true,
-			Error: "the lock could not be extended while the request was under way, so it was hung up; whether the target acted is unknown",
+			Status:    runs.Lost,
+			Reason:    runs.LockLost,
+			MaybeSent: true,
+			Error:     "the lock could not be extended while the request was under way, so it was hung up; whether the target acted is unknown",
 		}, true, true
 	case errors.Is(cause, claims.ErrLockOver):
-		return runs.Outcome{Status: runs.Lost, Reason: runs.LockLost, Error: "nothing was sent: the lock could not be extended meanwhile"}, true, true
+		return runs.Outcome{
+			Status: runs.Lost,
+			Reason: runs.LockLost,
+			Error:  "nothing was sent: the lock could not be extended meanwhile",
+		}, true, true
 	default:
 		return runs.Outcome{}, false, errors.Is(cause, claims.ErrLockLost)
 	}

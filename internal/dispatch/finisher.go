@@ -154,8 +154,10 @@ func (w *Worker) quarantine(ctx context.Context, run result, cause error) {
 	w.logger.Error("a run cannot be recorded; recording it without its answer", "run_id", run.ID.String(), "error", cause)
 	run.basis = nil
 	run.Outcome = runs.Outcome{
-		Status: run.Outcome.Status, Reason: run.Outcome.Reason, MaybeSent: run.Outcome.MaybeSent,
-		Error: "the answer could not be recorded",
+		Status:    run.Outcome.Status,
+		Reason:    run.Outcome.Reason,
+		MaybeSent: run.Outcome.MaybeSent,
+		Error:     "the answer could not be recorded",
 	}
 	if err := w.persist(ctx, []result{run}); err != nil {
 		w.logger.Error("recording a quarantined run failed; it will be settled as lost", "run_id", run.ID.String(), "error", err)
@@ -219,8 +221,11 @@ type result struct {
 // estimate of the database's time may be behind.
 func (w *Worker) finishOf(batch []result) Finish {
 	f := Finish{
-		Worker: w.id, Keep: w.keep(), LockTTL: w.cfg.Rules.LockTTL,
-		Runs: make([]runs.Run, len(batch)), Bases: make([]Basis, len(batch)),
+		Worker:  w.id,
+		Keep:    w.keep(),
+		LockTTL: w.cfg.Rules.LockTTL,
+		Runs:    make([]runs.Run, len(batch)),
+		Bases:   make([]Basis, len(batch)),
 	}
 	now, known := w.clock.now()
 	for i, r := range batch {

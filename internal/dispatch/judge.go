@@ -76,8 +76,12 @@ func (t *Target) judge(ctx context.Context, o *runs.Outcome, x exchange, shown e
 // judged returns an answer in the form that the rules read.
 func judged(x exchange) *success.Answer {
 	return &success.Answer{
-		Status: x.answer.StatusCode, Header: x.answer.Header, Body: x.answer.Body, Truncated: x.answer.Truncated,
-		Latency: x.answer.Phases.Total, Budget: x.budget,
+		Status:    x.answer.StatusCode,
+		Header:    x.answer.Header,
+		Body:      x.answer.Body,
+		Truncated: x.answer.Truncated,
+		Latency:   x.answer.Phases.Total,
+		Budget:    x.budget,
 	}
 }
 

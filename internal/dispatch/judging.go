@@ -51,7 +51,11 @@ type queuedAnswer struct {
 // rest of the worker keeps the other half.
 func newJudging() *judging {
 	seats := max(2, runtime.GOMAXPROCS(0)/2)
-	return &judging{seats: seats, perTenant: seats / 2, tenants: map[[16]byte]*tenantJudging{}}
+	return &judging{
+		seats:     seats,
+		perTenant: seats / 2,
+		tenants:   map[[16]byte]*tenantJudging{},
+	}
 }
 
 // acquire waits for a seat for an answer of a tenant; bytes is its size. The caller must call

@@ -39,7 +39,11 @@ type counters[K comparable] struct {
 }
 
 func newCounters[K comparable](vector *prometheus.CounterVec, labels func(K) []string, keys ...K) counters[K] {
-	c := counters[K]{vector: vector, labels: labels, known: make(map[K]prometheus.Counter, len(keys))}
+	c := counters[K]{
+		vector: vector,
+		labels: labels,
+		known:  make(map[K]prometheus.Counter, len(keys)),
+	}
 	for _, key := range keys {
 		c.known[key] = vector.WithLabelValues(labels(key)...)
 	}
@@ -115,7 +119,9 @@ func (w *Worker) observe(r prometheus.Registerer) {
 		"free": func() int { return max(w.queue.Slots()-w.queue.Busy(), 0) },
 	} {
 		f.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "rubato_dispatch_slots", Help: "Slots of the worker, by state.", ConstLabels: prometheus.Labels{"state": state},
+			Name:        "rubato_dispatch_slots",
+			Help:        "Slots of the worker, by state.",
+			ConstLabels: prometheus.Labels{"state": state},
 		}, func() float64 { return float64(slots()) })
 	}
 	for _, gauge := range []struct {

@@ -104,8 +104,14 @@ func untilPresence() time.Duration {
 
 func (w *Worker) announce(ctx context.Context, state State) error {
 	return w.cfg.Executions.Beat(ctx, Presence{
-		ID: w.id, Name: w.cfg.Name, Version: w.cfg.Version, State: state, Slots: w.queue.Slots(), Busy: w.queue.Busy(),
-		MaxSlots: w.cfg.Slots, Queued: w.queue.Len(),
+		ID:       w.id,
+		Name:     w.cfg.Name,
+		Version:  w.cfg.Version,
+		State:    state,
+		Slots:    w.queue.Slots(),
+		Busy:     w.queue.Busy(),
+		MaxSlots: w.cfg.Slots,
+		Queued:   w.queue.Len(),
 	})
 }
 

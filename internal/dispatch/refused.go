@@ -51,7 +51,9 @@ func (w *Worker) unconfirmedRuns(ctx context.Context, list []*waiting) ([]runs.R
 	for _, s := range started {
 		run := w.runOf(valid[s.RunID].claim, s)
 		run.Outcome = runs.Outcome{
-			Status: runs.Skipped, Reason: runs.StartExpired, Error: "nothing was sent: the database's answer to the start was lost",
+			Status: runs.Skipped,
+			Reason: runs.StartExpired,
+			Error:  "nothing was sent: the database's answer to the start was lost",
 		}
 		if valid[s.RunID].fault != nil {
 			run.Outcome = faulty(false)

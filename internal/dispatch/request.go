@@ -90,9 +90,17 @@ func (c *calls) build(ctx context.Context, b *waiting, s Started, sent time.Time
 // lacks the key of a secret, the run is skipped, because that is no fault of the endpoint.
 func requestFailed(reason runs.Reason, err error) *runs.Outcome {
 	if errors.Is(err, secrets.ErrUnreadable) {
-		return &runs.Outcome{Status: runs.Skipped, Reason: runs.SecretsUnavailable, Error: "nothing was sent: " + err.Error()}
+		return &runs.Outcome{
+			Status: runs.Skipped,
+			Reason: runs.SecretsUnavailable,
+			Error:  "nothing was sent: " + err.Error(),
+		}
 	}
-	return &runs.Outcome{Status: runs.Failed, Reason: reason, Error: "nothing was sent: " + err.Error()}
+	return &runs.Outcome{
+		Status: runs.Failed,
+		Reason: reason,
+		Error:  "nothing was sent: " + err.Error(),
+	}
 }
 
 // givenUp returns the outcome of a run that was canceled, or that the worker's shutdown ended,
@@ -103,7 +111,11 @@ func givenUp(ctx context.Context, before string) *runs.Outcome {
 		return new(canceledUnsent(canceled))
 	}
 	if errors.Is(cause, errShutdown) {
-		return &runs.Outcome{Status: runs.Lost, Reason: runs.Shutdown, Error: "nothing was sent: the worker stopped before " + before}
+		return &runs.Outcome{
+			Status: runs.Lost,
+			Reason: runs.Shutdown,
+			Error:  "nothing was sent: the worker stopped before " + before,
+		}
 	}
 	return nil
 }
@@ -163,8 +175,13 @@ func (r *outgoing) fill(b *waiting, s Started) error {
 	}
 	if g := shaped.OAuth2; g != nil {
 		r.grant = &oauth2.Grant{
-			TenantID: s.TenantID, TokenURL: g.TokenURL, ClientID: g.ClientID, ClientSecret: g.ClientSecret,
-			Audience: g.Audience, Scopes: g.Scopes, Allowance: r.Allowance,
+			TenantID:     s.TenantID,
+			TokenURL:     g.TokenURL,
+			ClientID:     g.ClientID,
+			ClientSecret: g.ClientSecret,
+			Audience:     g.Audience,
+			Scopes:       g.Scopes,
+			Allowance:    r.Allowance,
 		}
 		if r.TLS != nil && sameHost(g.TokenURL, r.URL) {
 			r.grant.TLS = r.TLS
@@ -185,9 +202,16 @@ func owned(header http.Header, more int) http.Header {
 func valuesOf(b *waiting, s Started, set *secrets.Set) *template.Values {
 	spec := b.target.Spec
 	return &template.Values{
-		Run: template.Run{ID: s.RunID.String(), Attempt: b.claim.Attempt, ScheduledFor: b.claim.Slot},
+		Run: template.Run{
+			ID:           s.RunID.String(),
+			Attempt:      b.claim.Attempt,
+			ScheduledFor: b.claim.Slot,
+		},
 		Endpoint: template.Endpoint{
-			ID: endpoints.ID(b.claim.EndpointID).String(), Name: spec.Name, Key: spec.Key, Labels: spec.Labels,
+			ID:     endpoints.ID(b.claim.EndpointID).String(),
+			Name:   spec.Name,
+			Key:    spec.Key,
+			Labels: spec.Labels,
 		},
 		Last:    s.Last,
 		Secrets: set,

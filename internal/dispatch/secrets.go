@@ -73,7 +73,11 @@ func (c *calls) readSecrets(ctx context.Context, b *waiting, s Started) (runSecr
 // follows.
 func withoutSecrets(err error) *runs.Outcome {
 	if errors.Is(err, errNoSecrets) {
-		return &runs.Outcome{Status: runs.Skipped, Reason: runs.SecretsUnavailable, Error: "nothing was sent: " + err.Error()}
+		return &runs.Outcome{
+			Status: runs.Skipped,
+			Reason: runs.SecretsUnavailable,
+			Error:  "nothing was sent: " + err.Error(),
+		}
 	}
 	return &runs.Outcome{
 		Status: runs.Skipped, Reason: runs.StartExpired,
@@ -104,7 +108,11 @@ func (c *calls) sign(r *egress.Request, b *waiting, s Started, u runSecrets) err
 	if err != nil {
 		return err
 	}
-	proof, err := signing.Sign(signing.Message{ID: s.RunID.String(), At: now.Round(0).Truncate(time.Second), Body: r.Body}, keys)
+	proof, err := signing.Sign(signing.Message{
+		ID:   s.RunID.String(),
+		At:   now.Round(0).Truncate(time.Second),
+		Body: r.Body,
+	}, keys)
 	if err != nil {
 		return fmt.Errorf("sign the request: %w", err)
 	}
@@ -174,7 +182,11 @@ func (u runSecrets) hide(o runs.Outcome) runs.Outcome {
 	// Validators are stored in the clear. One that holds a secret is dropped, because a masked
 	// validator would match nothing.
 	if v := o.Validators; v != nil {
-		o.Validators = &runs.Validators{ETag: without(u.mask, v.ETag), LastModified: without(u.mask, v.LastModified), Request: v.Request}
+		o.Validators = &runs.Validators{
+			ETag:         without(u.mask, v.ETag),
+			LastModified: without(u.mask, v.LastModified),
+			Request:      v.Request,
+		}
 	}
 	return o
 }

@@ -15,8 +15,12 @@ func session(t *endpoints.TLS) *egress.TLS {
 		return nil
 	}
 	return &egress.TLS{
-		CACertificates: t.CACertificates, ClientCertificate: t.ClientCertificate, ClientKey: t.ClientKey, ServerName: t.ServerName,
-		MinVersion: t.Version(), SkipVerify: t.SkipVerify,
+		CACertificates:    t.CACertificates,
+		ClientCertificate: t.ClientCertificate,
+		ClientKey:         t.ClientKey,
+		ServerName:        t.ServerName,
+		MinVersion:        t.Version(),
+		SkipVerify:        t.SkipVerify,
 	}
 }
 

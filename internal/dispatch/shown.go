@@ -49,8 +49,11 @@ func (r *outgoing) shown(client *egress.Client) *runs.SentRequest {
 	sent.Header = (*redact.Set)(nil).Header(r.Header, nil)
 	body := []byte(erase(string(r.Body)))
 	return &runs.SentRequest{
-		Method: r.Method, URL: erase(r.URL), Header: bounded(client.Header(sent), erase),
-		Body: body[:min(len(body), shownRequest)], Cut: len(body) > shownRequest,
+		Method: r.Method,
+		URL:    erase(r.URL),
+		Header: bounded(client.Header(sent), erase),
+		Body:   body[:min(len(body), shownRequest)],
+		Cut:    len(body) > shownRequest,
 	}
 }
 

@@ -83,7 +83,12 @@ func newSlotLimit(cfg Config) *slotLimit {
 	if least <= 0 {
 		least = cfg.Slots
 	}
-	return &slotLimit{least: least, most: cfg.Slots, now: min(cfg.Slots, max(least, startSlots)), since: shrinkRest}
+	return &slotLimit{
+		least: least,
+		most:  cfg.Slots,
+		now:   min(cfg.Slots, max(least, startSlots)),
+		since: shrinkRest,
+	}
 }
 
 // step returns the limit after a period with this load.

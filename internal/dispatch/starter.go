@@ -152,7 +152,12 @@ func (w *Worker) startBatch(ctx, work context.Context, batch []*waiting) bool {
 
 // start commits the starts of a batch. A panic is returned as an error.
 func (w *Worker) start(ctx context.Context, batch []*waiting) (started []Started, err error) {
-	r := Starting{Worker: w.id, List: w.startsOf(batch), LockTTL: w.cfg.Rules.LockTTL, Until: w.clock.latest().Add(sendLimit)}
+	r := Starting{
+		Worker:  w.id,
+		List:    w.startsOf(batch),
+		LockTTL: w.cfg.Rules.LockTTL,
+		Until:   w.clock.latest().Add(sendLimit),
+	}
 	if fault := w.loops.Contain(loop.Start, func() { started, err = w.cfg.Executions.Start(ctx, r) }); fault != nil {
 		return nil, fault
 	}
@@ -306,8 +311,16 @@ func (w *Worker) spill(ctx context.Context) {
 // runOf returns the run of a started claim, without an outcome.
 func (w *Worker) runOf(c claims.Claim, s Started) runs.Run {
 	return runs.Run{
-		ID: s.RunID, EndpointID: s.EndpointID, TenantID: s.TenantID, ScheduledFor: c.Slot, Attempt: c.Attempt, InfraAttempt: c.InfraAttempt, Source: c.Source,
-		ClaimToken: c.Token, WorkerID: w.id, StartedAt: s.StartedAt,
+		ID:           s.RunID,
+		EndpointID:   s.EndpointID,
+		TenantID:     s.TenantID,
+		ScheduledFor: c.Slot,
+		Attempt:      c.Attempt,
+		InfraAttempt: c.InfraAttempt,
+		Source:       c.Source,
+		ClaimToken:   c.Token,
+		WorkerID:     w.id,
+		StartedAt:    s.StartedAt,
 	}
 }
 
@@ -319,7 +332,12 @@ func (w *Worker) startsOf(list []*waiting) []Start {
 		fault := w.loops.Contain(loop.Start, func() { starts[i] = startOf(b) })
 		if fault != nil {
 			b.fault = fault
-			starts[i] = Start{Claim: b.claim, TenantID: b.target.TenantID, RunID: b.run, Execution: faultyExecution}
+			starts[i] = Start{
+				Claim:     b.claim,
+				TenantID:  b.target.TenantID,
+				RunID:     b.run,
+				Execution: faultyExecution,
+			}
 		}
 	}
 	return starts
@@ -327,7 +345,11 @@ func (w *Worker) startsOf(list []*waiting) []Start {
 
 func startOf(b *waiting) Start {
 	return Start{
-		Claim: b.claim, TenantID: b.target.TenantID, RunID: b.run, Execution: b.target.Spec.MaxExecutionTime,
-		Last: b.target.Shape != nil && b.target.Shape.UsesLast(), Secrets: b.target.needsSecrets(),
+		Claim:     b.claim,
+		TenantID:  b.target.TenantID,
+		RunID:     b.run,
+		Execution: b.target.Spec.MaxExecutionTime,
+		Last:      b.target.Shape != nil && b.target.Shape.UsesLast(),
+		Secrets:   b.target.needsSecrets(),
 	}
 }

@@ -56,7 +56,12 @@ func (t *Target) needsSecrets() bool { return len(t.Secrets) > 0 || t.Spec.Sign 
 // an error if the stored configuration is invalid for this release. Such a target must not be
 // called.
 func NewTarget(tenant [16]byte, spec *endpoints.Spec) (Target, error) {
-	t := Target{TenantID: tenant, Spec: spec, URL: spec.Target(), Host: hostOf(spec.URL)}
+	t := Target{
+		TenantID: tenant,
+		Spec:     spec,
+		URL:      spec.Target(),
+		Host:     hostOf(spec.URL),
+	}
 	if len(spec.Headers) > 0 {
 		t.Header = make(http.Header, len(spec.Headers))
 	}

@@ -64,7 +64,12 @@ type Tester struct {
 func NewTester(c TesterConfig) *Tester {
 	logger := c.Logger.With("component", "tests")
 	return &Tester{tests: c.Tests, calls: calls{
-		egress: c.Egress, allowances: c.Allowances, secrets: unrecordedSecrets{c.Secrets}, judging: newJudging(), tokens: oauth2.New(c.Egress), logger: logger,
+		egress:     c.Egress,
+		allowances: c.Allowances,
+		secrets:    unrecordedSecrets{c.Secrets},
+		judging:    newJudging(),
+		tokens:     oauth2.New(c.Egress),
+		logger:     logger,
 	}}
 }
 
@@ -117,10 +122,23 @@ func (t *Tester) send(ctx context.Context, target *Target, e *endpoints.Endpoint
 	began, c := time.Now(), t.calls
 	now := func() (time.Time, bool) { return begun.Now.Add(time.Since(began)), true }
 	c.now = now
-	b := &waiting{target: target, claim: claims.Claim{EndpointID: e.ID, Slot: begun.Now, Attempt: 1}}
-	result := runs.TestResult{ID: begun.ID, SentAt: begun.Now, BrokenRule: -1}
+	b := &waiting{target: target, claim: claims.Claim{
+		EndpointID: e.ID,
+		Slot:       begun.Now,
+		Attempt:    1,
+	}}
+	result := runs.TestResult{
+		ID:         begun.ID,
+		SentAt:     begun.Now,
+		BrokenRule: -1,
+	}
 	r, refusal := c.build(ctx, b, Started{
-		EndpointID: e.ID, TenantID: e.TenantID, RunID: begun.ID, StartedAt: begun.Now, SecretsVersion: begun.SecretsVersion, Last: begun.Last,
+		EndpointID:     e.ID,
+		TenantID:       e.TenantID,
+		RunID:          begun.ID,
+		StartedAt:      begun.Now,
+		SecretsVersion: begun.SecretsVersion,
+		Last:           begun.Last,
 	}, began)
 	if refusal != nil {
 		result.Outcome = *refusal
@@ -135,7 +153,11 @@ func (t *Tester) send(ctx context.Context, target *Target, e *endpoints.Endpoint
 	at, _ := now()
 	judged, done := context.WithDeadline(ctx, began.Add(TestLimit))
 	defer done()
-	o, broken := c.outcome(judged, r.runSecrets, target, exchange{answer: answer, err: err, at: at})
+	o, broken := c.outcome(judged, r.runSecrets, target, exchange{
+		answer: answer,
+		err:    err,
+		at:     at,
+	})
 	result.Outcome, result.BrokenRule = shorten(o), broken
 	if failure, failed := errors.AsType[*egress.Error](err); !failed || failure.Sent {
 		result.Request = r.shown(c.egress)

@@ -27,7 +27,12 @@ type waiting struct {
 // process's clock.
 func newWaiting(c claims.Claim, target *Target, since time.Time) *waiting {
 	return &waiting{
-		Item:   ready.Item{Tenant: target.TenantID, Host: target.Host, PlannedAt: c.PlannedAt, Since: since},
+		Item: ready.Item{
+			Tenant:    target.TenantID,
+			Host:      target.Host,
+			PlannedAt: c.PlannedAt,
+			Since:     since,
+		},
 		claim:  c,
 		run:    runs.NewID(c.Slot, c.EndpointID, c.Attempt, c.InfraAttempt),
 		target: target,

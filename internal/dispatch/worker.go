@@ -151,9 +151,16 @@ type Worker struct {
 // New returns a worker that does nothing until Run.
 func New(cfg Config) *Worker {
 	w := &Worker{
-		cfg: cfg, id: uuid.Must(uuid.NewV7()), clock: newClock(), queue: ready.NewQueue[*waiting](cfg.Hosts), underway: newUnderway(), pool: newGoroutinePool(),
-		results: make(chan result, min(cfg.Slots, finishBatch)), metrics: newMetrics(cfg.Registerer),
-		starts: failureTracker{every: startWait + startRetry + time.Second}, records: failureTracker{every: finishWait + finishRetryMax + time.Second},
+		cfg:      cfg,
+		id:       uuid.Must(uuid.NewV7()),
+		clock:    newClock(),
+		queue:    ready.NewQueue[*waiting](cfg.Hosts),
+		underway: newUnderway(),
+		pool:     newGoroutinePool(),
+		results:  make(chan result, min(cfg.Slots, finishBatch)),
+		metrics:  newMetrics(cfg.Registerer),
+		starts:   failureTracker{every: startWait + startRetry + time.Second},
+		records:  failureTracker{every: finishWait + finishRetryMax + time.Second},
 	}
 	w.queue.SetSlots(newSlotLimit(cfg).now)
 	w.share.Store(math.MaxInt64)
@@ -161,13 +168,24 @@ func New(cfg Config) *Worker {
 	w.logger = cfg.Logger.With("component", "dispatch", "worker_id", uuid.UUID(w.id).String())
 	w.loops = loop.NewRunner(w.logger, cfg.Registerer)
 	w.calls = &calls{
-		egress: cfg.Egress, allowances: cfg.Allowances, secrets: cfg.Secrets, tracer: cfg.Tracer, tokens: oauth2.New(cfg.Egress),
-		now: w.clock.now, judging: newJudging(), logger: w.logger,
+		egress:     cfg.Egress,
+		allowances: cfg.Allowances,
+		secrets:    cfg.Secrets,
+		tracer:     cfg.Tracer,
+		tokens:     oauth2.New(cfg.Egress),
+		now:        w.clock.now,
+		judging:    newJudging(),
+		logger:     w.logger,
 	}
 	counts := claims.NewMetrics(cfg.Registerer)
 	w.claimer = claims.NewClaimer(claims.ClaimerConfig{
-		Worker: w.id, Store: cfg.Claims, Taker: w, Rules: cfg.Rules, PollInterval: cfg.PollInterval,
-		Logger: w.logger, Metrics: counts,
+		Worker:       w.id,
+		Store:        cfg.Claims,
+		Taker:        w,
+		Rules:        cfg.Rules,
+		PollInterval: cfg.PollInterval,
+		Logger:       w.logger,
+		Metrics:      counts,
 	})
 	w.beats = claims.NewHeartbeater(w.id, cfg.Claims, cfg.Rules.LockTTL, w.logger, counts, w.loops)
 	return w

@@ -30,7 +30,11 @@ func (p *answerTimeouts) follow(body io.ReadCloser, cancel context.CancelFunc) i
 	if p.timeout <= p.limits.Idle {
 		return body
 	}
-	return &watched{ReadCloser: body, timeouts: p, cancel: cancel}
+	return &watched{
+		ReadCloser: body,
+		timeouts:   p,
+		cancel:     cancel,
+	}
 }
 
 func (p *answerTimeouts) start(limit time.Duration, cause error, cancel context.CancelFunc) {

@@ -129,7 +129,11 @@ func (a *attempt) over2(ctx context.Context, s *session) (*http.Response, error)
 		}
 		return nil, s.fault(err)
 	}
-	answer.Body = &streamBody{ReadCloser: answer.Body, session: s, end: d.end}
+	answer.Body = &streamBody{
+		ReadCloser: answer.Body,
+		session:    s,
+		end:        d.end,
+	}
 	return answer, nil
 }
 

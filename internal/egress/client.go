@@ -150,7 +150,13 @@ func New(cfg Config) *Client {
 
 func newClient(cfg Config, resolver *net.Resolver, session *tls.Config) *Client {
 	limits := cfg.Limits.filled()
-	d := dialer{policy: NewPolicy(cfg.Rules), resolver: resolver, tls: session, limits: limits, proxy: newProxy(cfg.Proxy)}
+	d := dialer{
+		policy:   NewPolicy(cfg.Rules),
+		resolver: resolver,
+		tls:      session,
+		limits:   limits,
+		proxy:    newProxy(cfg.Proxy),
+	}
 	return &Client{
 		userAgent:  []string{cmp.Or(cfg.UserAgent, "Rubato")},
 		skipVerify: cfg.AllowSkipVerify,
@@ -174,8 +180,15 @@ func (c *Client) Close() {
 // an error.
 func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 	x := &exchange{
-		client: c, meta: r.Meta, credentials: r.Credentials, tls: r.TLS, allowance: r.Allowance, sendBy: r.SendBy, extended: r.Extended,
-		confirm: r.Confirm, began: time.Now(),
+		client:      c,
+		meta:        r.Meta,
+		credentials: r.Credentials,
+		tls:         r.TLS,
+		allowance:   r.Allowance,
+		sendBy:      r.SendBy,
+		extended:    r.Extended,
+		confirm:     r.Confirm,
+		began:       time.Now(),
 	}
 	var err error
 	if x.transport, err = c.transportOf(r); err == nil {
@@ -194,7 +207,11 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 	x.timeouts = answerTimeouts{limits: c.limits, timeout: timeout}
 	ctx, x.cancel = context.WithTimeout(ctx, timeout)
 	defer x.cancel()
-	return x.run(ctx, bounds{body: max(r.MaxBody, 0), tail: max(r.MaxTail, 0), redirects: r.MaxRedirects})
+	return x.run(ctx, bounds{
+		body:      max(r.MaxBody, 0),
+		tail:      max(r.MaxTail, 0),
+		redirects: r.MaxRedirects,
+	})
 }
 
 // transportOf returns the transport for the TLS setting and the allowance of r.
@@ -232,12 +249,21 @@ func (c *Client) admit(policy *Policy, r Request) (hop, error) {
 			}
 		}
 	}
-	return hop{method: r.Method, url: u, header: r.Header, body: r.Body}, nil
+	return hop{
+		method: r.Method,
+		url:    u,
+		header: r.Header,
+		body:   r.Body,
+	}, nil
 }
 
 // refuse returns the error of a request that breaks a rule.
 func refuse(v *Violation) error {
-	return &fault{reason: EgressDenied, err: refusal{v}, denial: v.denial()}
+	return &fault{
+		reason: EgressDenied,
+		err:    refusal{v},
+		denial: v.denial(),
+	}
 }
 
 func sendable(method string) bool {

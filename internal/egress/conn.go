@@ -41,7 +41,11 @@ type conn struct {
 // overTCP wraps a plain connection.
 func overTCP(plain net.Conn) *conn {
 	socket, session := socketOf(plain)
-	return &conn{Conn: plain, socket: socket, session: session}
+	return &conn{
+		Conn:    plain,
+		socket:  socket,
+		session: session,
+	}
 }
 
 // overTLS wraps a TLS session.

@@ -138,7 +138,13 @@ func (d *dialer) connectThrough(ctx context.Context, host, address string) (net.
 	return nil, &fault{reason: ConnectError, err: err}
 }
 
-func denied(d Denial) error { return &fault{reason: EgressDenied, err: errDenied, denial: d} }
+func denied(d Denial) error {
+	return &fault{
+		reason: EgressDenied,
+		err:    errDenied,
+		denial: d,
+	}
+}
 
 // handshakeFault distinguishes a failed TLS negotiation from a connection that ended during the
 // handshake. The latter is a ConnectError, because it is a network failure and a retry may succeed.

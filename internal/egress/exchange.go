@@ -146,7 +146,11 @@ func (x *exchange) send(ctx context.Context) (*http.Response, *attempt, error) {
 		left := at.sent()
 		// A canceled context has the caller's reason.
 		if !left && at.late() && !errors.Is(ctx.Err(), context.Canceled) {
-			err = &fault{reason: x.lateness(), err: errors.Join(errLate, err), final: true}
+			err = &fault{
+				reason: x.lateness(),
+				err:    errors.Join(errLate, err),
+				final:  true,
+			}
 		}
 		x.sent = left || x.sent
 		if _, known := errors.AsType[*fault](err); !known && ctx.Err() == nil && at.overflowed() {
@@ -200,7 +204,11 @@ func (a *attempt) repeatable() bool { return a.reused && !a.sent() && !a.late() 
 
 func (x *exchange) attempt() *attempt {
 	to := remote{secure: x.hop.url.Scheme == "https", address: net.JoinHostPort(x.hop.url.Hostname(), portOf(x.hop.url))}
-	return &attempt{exchange: x, to: to, sendBy: x.sendBy}
+	return &attempt{
+		exchange: x,
+		to:       to,
+		sendBy:   x.sendBy,
+	}
 }
 
 // leaveBy returns the send deadline of the hop; zero: none. If the caller's decision has expired,
@@ -258,12 +266,21 @@ var gzipOnly = []string{"gzip"}
 func (x *exchange) fail(ctx context.Context, err error, lost bool) *Error {
 	x.phases.Total = time.Since(x.began)
 	if cause := x.timeouts.lost(); cause != nil && ctx.Err() != nil {
-		err = &fault{reason: Timeout, err: cause, final: true}
+		err = &fault{
+			reason: Timeout,
+			err:    cause,
+			final:  true,
+		}
 	}
 	if known, ok := errors.AsType[*fault](err); ok && known.denial != "" {
 		x.client.denied(known.denial)
 	}
-	e := &Error{Reason: reasonOf(ctx, err, lost), Sent: x.sent, Phases: x.phases, Err: err}
+	e := &Error{
+		Reason: reasonOf(ctx, err, lost),
+		Sent:   x.sent,
+		Phases: x.phases,
+		Err:    err,
+	}
 	if x.hop.url != nil {
 		e.target = safeURL(x.hop.url)
 	}

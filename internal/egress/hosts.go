@@ -42,7 +42,11 @@ func parseHostPattern(text string) (hostPattern, bool) {
 	if addr, err := netip.ParseAddr(name); err == nil {
 		return hostPattern{name: addr.Unmap().String(), port: uint16(port)}, !below && addr.Zone() == ""
 	}
-	return hostPattern{name: name, below: below, port: uint16(port)}, validName(name) && !endsInNumber(name)
+	return hostPattern{
+		name:  name,
+		below: below,
+		port:  uint16(port),
+	}, validName(name) && !endsInNumber(name)
 }
 
 func hostPatterns(texts []string) []hostPattern {

@@ -48,7 +48,11 @@ const unbounded = -1
 // roundTripHTTP1 sends r over the connection of the attempt and returns the head of the answer. The
 // caller must close its body.
 func (a *attempt) roundTripHTTP1(ctx context.Context, r *http.Request) (*http.Response, error) {
-	t := &http1Exchange{attempt: a, conn: a.conn, reader: readers.Get().(*bufio.Reader)} //nolint:forcetypeassert // Nothing else is put in.
+	t := &http1Exchange{
+		attempt: a,
+		conn:    a.conn,
+		reader:  readers.Get().(*bufio.Reader),
+	} //nolint:forcetypeassert // Nothing else is put in.
 	t.reader.Reset(t)
 	t.leave = context.AfterFunc(ctx, func() { _ = t.conn.Close() })
 	t.begin(r)
@@ -57,7 +61,11 @@ func (a *attempt) roundTripHTTP1(ctx context.Context, r *http.Request) (*http.Re
 		t.end(false)
 		return nil, errors.Join(t.failed, err)
 	}
-	body := &http1Body{exchange: t, body: answer.Body, last: answer.Close || answer.StatusCode < 200}
+	body := &http1Body{
+		exchange: t,
+		body:     answer.Body,
+		last:     answer.Close || answer.StatusCode < 200,
+	}
 	if answer.Body == http.NoBody {
 		body.end(io.EOF)
 	}

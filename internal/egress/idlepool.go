@@ -62,7 +62,11 @@ func (k *idlePool) pop(to remote) *conn {
 // keep returns a connection to the pool after its answer was read to the end. If the pool is full,
 // it closes the least recently used connection: of the same remote at its bound, else of all.
 func (k *idlePool) keep(to remote, c *conn) {
-	if surplus := k.push(&idle{conn: c, to: to, since: time.Now()}); surplus != nil {
+	if surplus := k.push(&idle{
+		conn:  c,
+		to:    to,
+		since: time.Now(),
+	}); surplus != nil {
 		_ = surplus.Close()
 	}
 }

@@ -29,7 +29,11 @@ func newProxy(u *url.URL) *proxy {
 	if u == nil {
 		return nil
 	}
-	p := &proxy{address: net.JoinHostPort(u.Hostname(), portOf(u)), host: u.Hostname(), secure: u.Scheme == "https"}
+	p := &proxy{
+		address: net.JoinHostPort(u.Hostname(), portOf(u)),
+		host:    u.Hostname(),
+		secure:  u.Scheme == "https",
+	}
 	if u.User != nil {
 		password, _ := u.User.Password()
 		p.credential = "Basic " + base64.StdEncoding.EncodeToString([]byte(u.User.Username()+":"+password))

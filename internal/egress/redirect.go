@@ -27,14 +27,26 @@ func (x *exchange) follow(answer *http.Response, left int) (*hop, error) {
 	from := x.hop.url
 	location, err := from.Parse(answer.Header.Get("Location"))
 	if err != nil {
-		return nil, &fault{reason: RedirectDenied, err: refusal{malformedURL()}, denial: DeniedRedirect}
+		return nil, &fault{
+			reason: RedirectDenied,
+			err:    refusal{malformedURL()},
+			denial: DeniedRedirect,
+		}
 	}
 	to, violation := x.transport.policy.parse(location.String())
 	if violation != nil {
-		return nil, &fault{reason: RedirectDenied, err: refusal{violation}, denial: DeniedRedirect}
+		return nil, &fault{
+			reason: RedirectDenied,
+			err:    refusal{violation},
+			denial: DeniedRedirect,
+		}
 	}
 	if from.Scheme == "https" && to.Scheme != "https" {
-		return nil, &fault{reason: RedirectDenied, err: errDowngrade, denial: DeniedRedirect}
+		return nil, &fault{
+			reason: RedirectDenied,
+			err:    errDowngrade,
+			denial: DeniedRedirect,
+		}
 	}
 	next := x.hop
 	next.url = to

@@ -232,7 +232,11 @@ func (s *streams) raise(ctx context.Context, address string, c *conn) error {
 	if err != nil {
 		return err
 	}
-	added := &session{conn: c, client: client, frames: c.frames}
+	added := &session{
+		conn:   c,
+		client: client,
+		frames: c.frames,
+	}
 	client.SetStateHook(func(*http.ClientConn) {
 		switch {
 		case client.Err() != nil:

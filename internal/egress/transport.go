@@ -62,7 +62,12 @@ type cachedTransport struct {
 }
 
 func newTransportCache(base dialer, size int) *transportCache {
-	return &transportCache{base: base, size: size, byKey: make(map[transportKey]*list.Element), recent: list.New()}
+	return &transportCache{
+		base:   base,
+		size:   size,
+		byKey:  make(map[transportKey]*list.Element),
+		recent: list.New(),
+	}
 }
 
 // get returns the transport for a setting and an allowance, and creates it if needed.

@@ -53,12 +53,20 @@ type Error struct {
 
 // New returns an error of the class code with a message that is safe to show.
 func New(code Code, reason, message string) *Error {
-	return &Error{Code: code, Reason: reason, Message: message}
+	return &Error{
+		Code:    code,
+		Reason:  reason,
+		Message: message,
+	}
 }
 
 // Wrap returns an error of the class code that hides cause behind a message that is safe to show.
 func Wrap(cause error, code Code, message string) *Error {
-	return &Error{Code: code, Message: message, Err: cause}
+	return &Error{
+		Code:    code,
+		Message: message,
+		Err:     cause,
+	}
 }
 
 // InvalidFields returns an [Invalid] error that names every invalid field, or nil without any.
@@ -66,7 +74,12 @@ func InvalidFields(fields []Field) error {
 	if len(fields) == 0 {
 		return nil
 	}
-	return &Error{Code: Invalid, Reason: "invalid_fields", Message: "the input breaks rules; see errors", Fields: fields}
+	return &Error{
+		Code:    Invalid,
+		Reason:  "invalid_fields",
+		Message: "the input breaks rules; see errors",
+		Fields:  fields,
+	}
 }
 
 // Error returns the message, the invalid fields and the cause, for logs.

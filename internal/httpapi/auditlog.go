@@ -63,8 +63,14 @@ func auditList(found []auditlog.Entry, asked int, digest [digestSize]byte) (api.
 
 func entryAnswer(e auditlog.Entry) (api.AuditEntry, error) {
 	out := api.AuditEntry{
-		ID: e.ID.String(), At: e.At.UTC(), Action: api.AuditAction(e.Action), Kind: api.AuditKind(e.Object.Kind), ObjectID: e.Object.ID,
-		Actor: api.AuditActor{Name: e.By.Name}, RequestID: optional(e.By.RequestID), RemoteAddress: optional(e.By.RemoteAddress),
+		ID:            e.ID.String(),
+		At:            e.At.UTC(),
+		Action:        api.AuditAction(e.Action),
+		Kind:          api.AuditKind(e.Object.Kind),
+		ObjectID:      e.Object.ID,
+		Actor:         api.AuditActor{Name: e.By.Name},
+		RequestID:     optional(e.By.RequestID),
+		RemoteAddress: optional(e.By.RemoteAddress),
 	}
 	if e.By.KeyID != [16]byte{} {
 		out.Actor.KeyID = new(auth.KeyID(e.By.KeyID).String())

@@ -83,7 +83,9 @@ func inputFrom(c echo.Context, op *operation) (*input, error) {
 
 func tooLarge() error {
 	return &refusal{
-		status: http.StatusRequestEntityTooLarge, code: "body_too_large", detail: "the body must be at most 524288 bytes long",
+		status: http.StatusRequestEntityTooLarge,
+		code:   "body_too_large",
+		detail: "the body must be at most 524288 bytes long",
 	}
 }
 
@@ -123,7 +125,9 @@ func unsupportedMedia(header string, op *operation) error {
 	}
 	detail := "send the body as Content-Type: " + media + ", in UTF-8 and not compressed"
 	return &refusal{
-		status: http.StatusUnsupportedMediaType, code: "unsupported_media_type", detail: detail,
+		status: http.StatusUnsupportedMediaType,
+		code:   "unsupported_media_type",
+		detail: detail,
 		fields: []errs.Field{{Field: header, Code: "unsupported_media_type", Message: detail}},
 	}
 }

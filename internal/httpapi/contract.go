@@ -59,8 +59,11 @@ var contract = sync.OnceValue(func() *rules {
 	}
 	schemas := doc.Components.Schemas
 	r := &rules{
-		operations: map[string]*operation{}, explain: schemas["ExplainInput"].Value, importLine: schemas["ImportLine"].Value,
-		endpoint: schemas["Endpoint"].Value, run: schemas["Run"].Value,
+		operations: map[string]*operation{},
+		explain:    schemas["ExplainInput"].Value,
+		importLine: schemas["ImportLine"].Value,
+		endpoint:   schemas["Endpoint"].Value,
+		run:        schemas["Run"].Value,
 	}
 	for route, item := range doc.Paths.Map() {
 		for method, described := range item.Operations() {
@@ -76,7 +79,12 @@ var contract = sync.OnceValue(func() *rules {
 })
 
 func newOperation(doc *openapi3.T, described *openapi3.Operation) *operation {
-	op := &operation{id: described.OperationID, query: map[string]*openapi3.Parameter{}, headers: map[string]*openapi3.Schema{}, numbers: map[string]*openapi3.Schema{}}
+	op := &operation{
+		id:      described.OperationID,
+		query:   map[string]*openapi3.Parameter{},
+		headers: map[string]*openapi3.Schema{},
+		numbers: map[string]*openapi3.Schema{},
+	}
 	security := doc.Security
 	if described.Security != nil {
 		security = *described.Security

@@ -76,7 +76,9 @@ func noCursor() error {
 
 func invalidCursor(message string) error {
 	return &errs.Error{
-		Code: errs.Malformed, Reason: codeCursor, Message: "the cursor " + message,
-		Fields: []errs.Field{{Field: "cursor", Code: codeCursor, Message: message}},
+		Code:    errs.Malformed,
+		Reason:  codeCursor,
+		Message: "the cursor " + message,
+		Fields:  []errs.Field{{Field: "cursor", Code: codeCursor, Message: message}},
 	}
 }

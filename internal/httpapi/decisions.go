@@ -23,7 +23,11 @@ func (s *Server) PreviewEndpoint(ctx context.Context, r api.PreviewEndpointReque
 	}
 	out := api.Preview{Items: []api.PlannedTime{}}
 	for _, p := range planned {
-		out.Items = append(out.Items, api.PlannedTime{At: p.At.UTC(), Source: api.Source(p.Source), Note: optional(p.Note)})
+		out.Items = append(out.Items, api.PlannedTime{
+			At:     p.At.UTC(),
+			Source: api.Source(p.Source),
+			Note:   optional(p.Note),
+		})
 	}
 	return api.PreviewEndpoint200JSONResponse(out), nil
 }
@@ -40,7 +44,12 @@ func (s *Server) ExplainEndpoint(ctx context.Context, r api.ExplainEndpointReque
 	}
 	d := decisionAnswer(recorded.Due.At, recorded.Due.Source, recorded.Decision.Steps)
 	return api.ExplainEndpoint200JSONResponse{
-		NextRunAt: d.NextRunAt, Source: d.Source, Steps: d.Steps,
-		DecidedAt: recorded.At.UTC(), Cause: string(recorded.Cause), Author: optional(recorded.Author), Version: recorded.Version,
+		NextRunAt: d.NextRunAt,
+		Source:    d.Source,
+		Steps:     d.Steps,
+		DecidedAt: recorded.At.UTC(),
+		Cause:     string(recorded.Cause),
+		Author:    optional(recorded.Author),
+		Version:   recorded.Version,
 	}, nil
 }

@@ -134,7 +134,11 @@ func (p *parser) repeat(path string) {
 	if len(p.repeated) < maxFields {
 		message = "appears twice, the second time at " + position(p.text, int(p.tokens.InputOffset())) + "; keep one"
 	}
-	p.repeated = append(p.repeated, errs.Field{Field: path, Code: "duplicate_field", Message: message})
+	p.repeated = append(p.repeated, errs.Field{
+		Field:   path,
+		Code:    "duplicate_field",
+		Message: message,
+	})
 }
 
 func (p *parser) array(path string, depth int) (any, error) {

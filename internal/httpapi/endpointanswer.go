@@ -75,8 +75,12 @@ func showState(out *api.Endpoint, e *endpoints.Endpoint, now time.Time) {
 	}
 	if r := s.LastRun; r != nil {
 		out.LastRun = &api.LastRun{
-			RunID: runs.NewID(r.Slot, e.ID, r.Attempt, r.InfraAttempt).String(), ScheduledFor: r.Slot.UTC(), Status: api.RunStatus(r.Status),
-			Attempt: int32(r.Attempt), StartedAt: r.StartedAt.UTC(), FinishedAt: r.FinishedAt.UTC(),
+			RunID:        runs.NewID(r.Slot, e.ID, r.Attempt, r.InfraAttempt).String(),
+			ScheduledFor: r.Slot.UTC(),
+			Status:       api.RunStatus(r.Status),
+			Attempt:      int32(r.Attempt),
+			StartedAt:    r.StartedAt.UTC(),
+			FinishedAt:   r.FinishedAt.UTC(),
 		}
 	}
 }
@@ -86,8 +90,11 @@ func intervalAnswer(h *endpoints.Hint, now time.Time) *api.IntervalHint {
 		return nil
 	}
 	out := &api.IntervalHint{
-		IntervalMs: h.Interval.Milliseconds(), Reason: h.Reason, Author: h.Author,
-		CreatedAt: h.CreatedAt.UTC(), ExpiresAt: h.ExpiresAt.UTC(),
+		IntervalMs: h.Interval.Milliseconds(),
+		Reason:     h.Reason,
+		Author:     h.Author,
+		CreatedAt:  h.CreatedAt.UTC(),
+		ExpiresAt:  h.ExpiresAt.UTC(),
 	}
 	if !h.OutageSince.IsZero() {
 		out.OutageSince = new(h.OutageSince.UTC())
@@ -100,15 +107,27 @@ func oneShotAnswer(h *endpoints.Hint, now time.Time) *api.OneShotHint {
 		return nil
 	}
 	return &api.OneShotHint{
-		At: h.At.UTC(), Reason: h.Reason, Author: h.Author, CreatedAt: h.CreatedAt.UTC(), ExpiresAt: h.ExpiresAt.UTC(),
+		At:        h.At.UTC(),
+		Reason:    h.Reason,
+		Author:    h.Author,
+		CreatedAt: h.CreatedAt.UTC(),
+		ExpiresAt: h.ExpiresAt.UTC(),
 	}
 }
 
 // decisionAnswer returns a decision of the governor as users see it.
 func decisionAnswer(at time.Time, source governor.Source, steps []governor.Step) api.Decision {
-	out := api.Decision{NextRunAt: shownDue(at), Source: api.Source(source), Steps: make([]api.Step, len(steps))}
+	out := api.Decision{
+		NextRunAt: shownDue(at),
+		Source:    api.Source(source),
+		Steps:     make([]api.Step, len(steps)),
+	}
 	for i, step := range steps {
-		out.Steps[i] = api.Step{Rule: api.Rule(step.Rule), At: shownDue(step.At), Why: step.Why}
+		out.Steps[i] = api.Step{
+			Rule: api.Rule(step.Rule),
+			At:   shownDue(step.At),
+			Why:  step.Why,
+		}
 	}
 	return out
 }

@@ -142,7 +142,11 @@ func (s *Server) ListEndpoints(ctx context.Context, r api.ListEndpointsRequestOb
 		out.NextCursor = new(cursor(found[len(found)-1].ID, digest))
 	}
 	if fields != nil {
-		return selected{items: out.Items, next: out.NextCursor, fields: fields}, nil
+		return selected{
+			items:  out.Items,
+			next:   out.NextCursor,
+			fields: fields,
+		}, nil
 	}
 	return api.ListEndpoints200JSONResponse(out), nil
 }

@@ -28,7 +28,11 @@ const (
 
 // WatchEvents streams events until the client disconnects or the server shuts down.
 func (s *Server) WatchEvents(ctx context.Context, r api.WatchEventsRequestObject) (api.WatchEventsResponseObject, error) {
-	w := &watch{server: s, announced: map[runs.ID]bool{}, q: feed.Query{TenantID: principalOf(ctx).TenantID, Limit: eventPage}}
+	w := &watch{
+		server:    s,
+		announced: map[runs.ID]bool{},
+		q:         feed.Query{TenantID: principalOf(ctx).TenantID, Limit: eventPage},
+	}
 	if err := w.filter(ctx, r.Params); err != nil {
 		return nil, err
 	}
@@ -249,7 +253,12 @@ func (w *watch) announce(text *bytes.Buffer, live []runs.Run) error {
 func (w *watch) sendStart(text *bytes.Buffer, run runs.Run) error {
 	w.mark = w.mark.WithStart(run)
 	run.Outcome, run.Decision, run.FinishedAt = runs.Outcome{Status: runs.Running}, runs.Decision{}, time.Time{}
-	return w.write(text, feed.Event{Type: feed.RunStarted, At: run.StartedAt, EndpointID: run.EndpointID, Run: &run})
+	return w.write(text, feed.Event{
+		Type:       feed.RunStarted,
+		At:         run.StartedAt,
+		EndpointID: run.EndpointID,
+		Run:        &run,
+	})
 }
 
 // write appends one message of the stream. Its id is the mark after this event.
@@ -268,7 +277,11 @@ func (w *watch) write(text *bytes.Buffer, e feed.Event) error {
 
 // feedEventAnswer returns an event in the form of the API.
 func feedEventAnswer(e feed.Event) (api.Event, error) {
-	out := api.Event{Type: api.EventType(e.Type), At: e.At.UTC(), EndpointID: endpoints.ID(e.EndpointID).String()}
+	out := api.Event{
+		Type:       api.EventType(e.Type),
+		At:         e.At.UTC(),
+		EndpointID: endpoints.ID(e.EndpointID).String(),
+	}
 	if e.Run != nil {
 		run, err := runAnswer(*e.Run)
 		if err != nil {
@@ -277,7 +290,12 @@ func feedEventAnswer(e feed.Event) (api.Event, error) {
 		out.Run = &run
 	}
 	if c := e.Change; c != nil {
-		out.Change = &api.EndpointChange{Version: c.Version, Action: optional(c.Action), PausedUntil: c.PausedUntil, Reason: optional(c.Reason)}
+		out.Change = &api.EndpointChange{
+			Version:     c.Version,
+			Action:      optional(c.Action),
+			PausedUntil: c.PausedUntil,
+			Reason:      optional(c.Reason),
+		}
 	}
 	if h := e.Hint; h != nil {
 		out.Hint = &api.HintChange{

@@ -17,7 +17,13 @@ const exportPage = 500
 // ExportEndpoints writes endpoints as lines that an import takes.
 func (s *Server) ExportEndpoints(ctx context.Context, r api.ExportEndpointsRequestObject) (api.ExportEndpointsResponseObject, error) {
 	p := r.Params
-	f, err := endpointFilter(ctx, api.ListEndpointsParams{Label: p.Label, Key: p.Key, Name: p.Name, NamePrefix: p.NamePrefix, State: p.State})
+	f, err := endpointFilter(ctx, api.ListEndpointsParams{
+		Label:      p.Label,
+		Key:        p.Key,
+		Name:       p.Name,
+		NamePrefix: p.NamePrefix,
+		State:      p.State,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,11 @@ func (s *Server) ImportEndpoints(ctx context.Context, r api.ImportEndpointsReque
 	if err != nil {
 		return nil, err
 	}
-	m := &importer{server: s, by: actorOf(ctx), first: defaultFirst}
+	m := &importer{
+		server: s,
+		by:     actorOf(ctx),
+		first:  defaultFirst,
+	}
 	m.mode.Spread = true
 	m.mode.DryRun = r.Params.DryRun != nil && *r.Params.DryRun == api.ImportEndpointsParamsDryRunTrue
 	if m.mode.DryRun {

@@ -24,7 +24,11 @@ func (s *Server) importLine(text []byte) endpoints.Upsert {
 	var u endpoints.Upsert
 	if named, given := in.value["id"].(string); given { // Absent or null: not named.
 		if u.ID, err = endpoints.ParseID(named); err != nil {
-			in.malformed = append(in.malformed, errs.Field{Field: "id", Code: "invalid_id", Message: err.Error()})
+			in.malformed = append(in.malformed, errs.Field{
+				Field:   "id",
+				Code:    "invalid_id",
+				Message: err.Error(),
+			})
 		}
 	}
 	spec, err := endpoints.ReadSpec(in.value)
@@ -75,7 +79,11 @@ func (s *Server) unmasked(spec endpoints.Spec, stored *endpoints.Endpoint) (endp
 // lineError returns the public error of a failed line.
 func lineError(err error) *api.LineError {
 	p := problemOf(err)
-	e := &api.LineError{Code: p.Code, Detail: p.Detail, Errors: p.Errors}
+	e := &api.LineError{
+		Code:   p.Code,
+		Detail: p.Detail,
+		Errors: p.Errors,
+	}
 	if e.Errors != nil && len(*e.Errors) > maxLineErrors {
 		e.Detail += fmt.Sprintf(" (the first %d)", maxLineErrors)
 		e.Errors = new((*e.Errors)[:maxLineErrors])
@@ -85,7 +93,11 @@ func lineError(err error) *api.LineError {
 
 // lineResult returns the answer to a line.
 func lineResult(line int, u endpoints.Upsert, o endpoints.Outcome, dry bool) api.ImportResult {
-	r := api.ImportResult{Line: int32(line), Status: api.ImportStatus(o.Done), Key: optional(u.Key)}
+	r := api.ImportResult{
+		Line:   int32(line),
+		Status: api.ImportStatus(o.Done),
+		Key:    optional(u.Key),
+	}
 	if dry && (o.Done == endpoints.Created || o.Done == endpoints.Updated) {
 		r.Status = api.ImportStatusValid
 	}

@@ -131,7 +131,10 @@ func malformedFields(fields []errs.Field) error {
 		return invalidCursor(only.Message)
 	}
 	return &errs.Error{
-		Code: errs.Malformed, Reason: "malformed_fields", Message: "the request cannot be read; see errors", Fields: fields,
+		Code:    errs.Malformed,
+		Reason:  "malformed_fields",
+		Message: "the request cannot be read; see errors",
+		Fields:  fields,
 	}
 }
 

@@ -106,8 +106,15 @@ func (s *Server) RotateKey(ctx context.Context, r api.RotateKeyRequestObject) (a
 // keyAnswer returns a key as users see it at an instant.
 func keyAnswer(k auth.Key, now time.Time) api.Key {
 	out := api.Key{
-		ID: k.ID.String(), Name: k.Name, Prefix: k.Prefix, Scopes: []api.Scope{}, State: api.KeyState(k.StateAt(now)),
-		CreatedAt: k.CreatedAt.UTC(), ExpiresAt: shown(k.ExpiresAt), LastUsedAt: shown(k.LastUsedAt), RevokedAt: shown(k.RevokedAt),
+		ID:         k.ID.String(),
+		Name:       k.Name,
+		Prefix:     k.Prefix,
+		Scopes:     []api.Scope{},
+		State:      api.KeyState(k.StateAt(now)),
+		CreatedAt:  k.CreatedAt.UTC(),
+		ExpiresAt:  shown(k.ExpiresAt),
+		LastUsedAt: shown(k.LastUsedAt),
+		RevokedAt:  shown(k.RevokedAt),
 	}
 	for _, scope := range k.Scopes {
 		out.Scopes = append(out.Scopes, api.Scope(scope))
@@ -117,8 +124,16 @@ func keyAnswer(k auth.Key, now time.Time) api.Key {
 
 func withSecret(k api.Key, secret string) api.KeyWithSecret {
 	return api.KeyWithSecret{
-		ID: k.ID, Name: k.Name, Prefix: k.Prefix, Scopes: k.Scopes, State: k.State,
-		CreatedAt: k.CreatedAt, ExpiresAt: k.ExpiresAt, LastUsedAt: k.LastUsedAt, RevokedAt: k.RevokedAt, Secret: secret,
+		ID:         k.ID,
+		Name:       k.Name,
+		Prefix:     k.Prefix,
+		Scopes:     k.Scopes,
+		State:      k.State,
+		CreatedAt:  k.CreatedAt,
+		ExpiresAt:  k.ExpiresAt,
+		LastUsedAt: k.LastUsedAt,
+		RevokedAt:  k.RevokedAt,
+		Secret:     secret,
 	}
 }
 

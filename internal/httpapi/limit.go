@@ -37,7 +37,11 @@ type bucket struct {
 }
 
 func newLimiter(rate int) *limiter {
-	return &limiter{rate: float64(rate), burst: float64(rate) * burstSeconds, buckets: map[[16]byte]*bucket{}}
+	return &limiter{
+		rate:    float64(rate),
+		burst:   float64(rate) * burstSeconds,
+		buckets: map[[16]byte]*bucket{},
+	}
 }
 
 // grant is the rate limiter's decision about a request.

@@ -197,5 +197,11 @@ func principalOf(ctx context.Context) auth.Principal {
 func actorOf(ctx context.Context) endpoints.Actor {
 	p := principalOf(ctx)
 	from := callOf(ctx)
-	return endpoints.Actor{TenantID: p.TenantID, KeyID: p.KeyID, Name: p.Name, RequestID: from.id, RemoteAddress: from.peer}
+	return endpoints.Actor{
+		TenantID:      p.TenantID,
+		KeyID:         p.KeyID,
+		Name:          p.Name,
+		RequestID:     from.id,
+		RemoteAddress: from.peer,
+	}
 }

@@ -58,7 +58,12 @@ func joined(err error, more *errs.Field) error {
 
 // noticeSpecOf reads a rule. What cannot be read of it is left out, and complained of.
 func noticeSpecOf(b api.NoticeRuleSpec) (notices.Spec, *errs.Field) {
-	spec := notices.Spec{Event: notices.Event(b.Event), Recovery: true, Enabled: true, Channel: channelOf(b.Channel)}
+	spec := notices.Spec{
+		Event:    notices.Event(b.Event),
+		Recovery: true,
+		Enabled:  true,
+		Channel:  channelOf(b.Channel),
+	}
 	if b.Failures != nil {
 		spec.Failures = cmp.Or(int(*b.Failures), -1) // The domain takes zero for "not given", and refuses this.
 	}
@@ -82,7 +87,11 @@ func scopeOf(endpoint *string, labels *map[string]string) (scope notices.Scope, 
 	if endpoint != nil {
 		id, err := endpoints.ParseID(*endpoint)
 		if err != nil {
-			return scope, &errs.Field{Field: "endpointId", Code: "invalid_id", Message: noEndpointID}
+			return scope, &errs.Field{
+				Field:   "endpointId",
+				Code:    "invalid_id",
+				Message: noEndpointID,
+			}
 		}
 		scope.EndpointID = id
 	}
@@ -91,8 +100,11 @@ func scopeOf(endpoint *string, labels *map[string]string) (scope notices.Scope, 
 
 func channelOf(b api.NoticeChannel) notices.Channel {
 	c := notices.Channel{
-		Kind: notices.ChannelKind(b.Kind), URL: text(b.URL), URLSecret: text(b.URLSecret), TokenSecret: text(b.TokenSecret),
-		Severity: text(b.Severity),
+		Kind:        notices.ChannelKind(b.Kind),
+		URL:         text(b.URL),
+		URLSecret:   text(b.URLSecret),
+		TokenSecret: text(b.TokenSecret),
+		Severity:    text(b.Severity),
 	}
 	if b.AlertLabels != nil {
 		c.AlertLabels = *b.AlertLabels
@@ -159,7 +171,11 @@ func (s *Server) TestNoticeRule(ctx context.Context, r api.TestNoticeRuleRequest
 	if err != nil {
 		return nil, err
 	}
-	out := api.TestNoticeRule200JSONResponse{Delivered: result.Delivered(), DurationMs: result.Took.Milliseconds(), Error: textOrNone(cmp.Or(result.Error, result.Note))}
+	out := api.TestNoticeRule200JSONResponse{
+		Delivered:  result.Delivered(),
+		DurationMs: result.Took.Milliseconds(),
+		Error:      textOrNone(cmp.Or(result.Error, result.Note)),
+	}
 	out.StatusCode = numberOrNone(result.StatusCode)
 	return out, nil
 }

@@ -76,7 +76,9 @@ func attemptOf(c echo.Context, op *operation) idempotency.Attempt {
 	r := c.Request()
 	key := r.Header.Get(idempotencyKey)
 	a := idempotency.Attempt{Key: idempotency.Key{
-		TenantID: principalOf(r.Context()).TenantID, Route: op.method + " " + op.route, Hash: sha256.Sum256([]byte(key)),
+		TenantID: principalOf(r.Context()).TenantID,
+		Route:    op.method + " " + op.route,
+		Hash:     sha256.Sum256([]byte(key)),
 	}}
 	_, _ = rand.Read(a.Token[:]) // It never fails.
 	body := inputOf(r.Context()).sum
@@ -120,7 +122,11 @@ func (s *Server) release(c echo.Context, a idempotency.Attempt, outcomeKnown boo
 func (s *Server) complete(c echo.Context, a idempotency.Attempt, kept *recorder) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(c.Request().Context()), settleTimeout)
 	defer cancel()
-	answer := idempotency.Answer{Status: kept.status, Header: map[string]string{}, Body: kept.body.Bytes()}
+	answer := idempotency.Answer{
+		Status: kept.status,
+		Header: map[string]string{},
+		Body:   kept.body.Bytes(),
+	}
 	for _, name := range keptHeaders() {
 		if value := kept.header.Get(name); value != "" {
 			answer.Header[name] = value

@@ -131,8 +131,13 @@ func (s *Server) GetPlannerBudget(ctx context.Context, _ api.GetPlannerBudgetReq
 		return nil, err
 	}
 	out := api.GetPlannerBudget200JSONResponse{
-		Day: spent.Day, Tokens: spent.Tokens, TokenLimit: spent.Limit, TokensLeft: spent.Left, EndpointTokenLimit: spent.PerEndpoint, ResetAt: spent.ResetAt.UTC(),
-		Endpoints: []api.PlannerEndpointTokens{},
+		Day:                spent.Day,
+		Tokens:             spent.Tokens,
+		TokenLimit:         spent.Limit,
+		TokensLeft:         spent.Left,
+		EndpointTokenLimit: spent.PerEndpoint,
+		ResetAt:            spent.ResetAt.UTC(),
+		Endpoints:          []api.PlannerEndpointTokens{},
 	}
 	for _, e := range spent.Top {
 		out.Endpoints = append(out.Endpoints, api.PlannerEndpointTokens{EndpointID: e.EndpointID.String(), Tokens: e.Tokens})

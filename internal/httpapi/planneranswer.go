@@ -11,13 +11,27 @@ import (
 
 func sessionAnswer(s planner.Session) api.PlannerSession {
 	return api.PlannerSession{
-		ID: s.ID.String(), EndpointID: s.EndpointID.String(), Version: s.Version, StartedAt: s.StartedAt.UTC(), FinishedAt: s.FinishedAt.UTC(),
-		Advisor: s.Advisor, Trigger: api.PlannerTrigger(s.Trigger), Authority: string(s.Authority), Outcome: api.PlannerOutcome(s.Outcome),
-		Reasoning: s.Verdict.Reasoning, Confidence: s.Verdict.Confidence, NextAnalysisAt: s.NextAt.UTC(),
-		Changes: texts(s.Changes), Warnings: texts(s.Warnings), Error: optional(s.Error),
+		ID:             s.ID.String(),
+		EndpointID:     s.EndpointID.String(),
+		Version:        s.Version,
+		StartedAt:      s.StartedAt.UTC(),
+		FinishedAt:     s.FinishedAt.UTC(),
+		Advisor:        s.Advisor,
+		Trigger:        api.PlannerTrigger(s.Trigger),
+		Authority:      string(s.Authority),
+		Outcome:        api.PlannerOutcome(s.Outcome),
+		Reasoning:      s.Verdict.Reasoning,
+		Confidence:     s.Verdict.Confidence,
+		NextAnalysisAt: s.NextAt.UTC(),
+		Changes:        texts(s.Changes),
+		Warnings:       texts(s.Warnings),
+		Error:          optional(s.Error),
 		Usage: api.PlannerUsage{
-			Model: optional(s.Usage.Model), PromptDigest: optional(s.Usage.PromptDigest), PromptTokens: s.Usage.PromptTokens,
-			CompletionTokens: s.Usage.CompletionTokens, CostMicros: s.Usage.CostMicros,
+			Model:            optional(s.Usage.Model),
+			PromptDigest:     optional(s.Usage.PromptDigest),
+			PromptTokens:     s.Usage.PromptTokens,
+			CompletionTokens: s.Usage.CompletionTokens,
+			CostMicros:       s.Usage.CostMicros,
 		},
 	}
 }
@@ -28,7 +42,11 @@ func texts(list []string) []string { return append([]string{}, list...) }
 func callAnswers(s planner.Session) ([]api.PlannerCall, error) {
 	calls := make([]api.PlannerCall, len(s.Calls))
 	for i, c := range s.Calls {
-		calls[i] = api.PlannerCall{Tool: string(c.Tool), Result: c.Result, Refused: c.Refused}
+		calls[i] = api.PlannerCall{
+			Tool:    string(c.Tool),
+			Result:  c.Result,
+			Refused: c.Refused,
+		}
 		if c.Arguments == nil {
 			continue
 		}
@@ -41,9 +59,17 @@ func callAnswers(s planner.Session) ([]api.PlannerCall, error) {
 
 func suggestionAnswer(s planner.Suggestion) api.PlannerSuggestion {
 	out := api.PlannerSuggestion{
-		ID: s.ID.String(), EndpointID: s.EndpointID.String(), SessionID: s.SessionID.String(), Advisor: s.Advisor, Reasoning: s.Reasoning,
-		Changes: texts(s.Plan.Describe()), ClearHints: s.Plan.Clear, State: api.PlannerSuggestionState(s.State),
-		CreatedAt: s.CreatedAt.UTC(), ExpiresAt: s.ExpiresAt.UTC(), DecidedBy: optional(s.DecidedBy),
+		ID:         s.ID.String(),
+		EndpointID: s.EndpointID.String(),
+		SessionID:  s.SessionID.String(),
+		Advisor:    s.Advisor,
+		Reasoning:  s.Reasoning,
+		Changes:    texts(s.Plan.Describe()),
+		ClearHints: s.Plan.Clear,
+		State:      api.PlannerSuggestionState(s.State),
+		CreatedAt:  s.CreatedAt.UTC(),
+		ExpiresAt:  s.ExpiresAt.UTC(),
+		DecidedBy:  optional(s.DecidedBy),
 	}
 	if !s.DecidedAt.IsZero() {
 		out.DecidedAt = new(s.DecidedAt.UTC())

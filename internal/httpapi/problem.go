@@ -96,8 +96,11 @@ func routerProblem(h *echo.HTTPError) api.Problem {
 
 func newProblem(status int, code, detail string, fields []errs.Field) api.Problem {
 	p := api.Problem{
-		Type: "about:blank", Title: http.StatusText(status), Status: int32(status),
-		Code: code, Detail: detail,
+		Type:   "about:blank",
+		Title:  http.StatusText(status),
+		Status: int32(status),
+		Code:   code,
+		Detail: detail,
 	}
 	if len(fields) > maxFields {
 		p.Detail += fmt.Sprintf(" (the first %d of %d)", maxFields, len(fields))
@@ -112,7 +115,11 @@ func newProblem(status int, code, detail string, fields []errs.Field) api.Proble
 func fieldErrors(fields []errs.Field) []api.FieldError {
 	list := make([]api.FieldError, len(fields))
 	for i, f := range fields {
-		list[i] = api.FieldError{Field: f.Field, Code: f.Code, Message: f.Message}
+		list[i] = api.FieldError{
+			Field:   f.Field,
+			Code:    f.Code,
+			Message: f.Message,
+		}
 	}
 	return list
 }

@@ -40,7 +40,11 @@ func (s *Server) checkParameters(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		for name, schema := range op.numbers {
 			if code, message := wrongValue(schema, c.Param(name)); code != "" {
-				bad = append(bad, errs.Field{Field: name, Code: code, Message: message})
+				bad = append(bad, errs.Field{
+					Field:   name,
+					Code:    code,
+					Message: message,
+				})
 			}
 		}
 		bad = append(bad, wrongOrder(given)...)
@@ -63,7 +67,11 @@ func (s *Server) checkParameters(next echo.HandlerFunc) echo.HandlerFunc {
 func (op *operation) wrongHeaders(header http.Header) (bad []errs.Field) {
 	for _, name := range []string{"If-Match", "If-None-Match"} {
 		if op.headers[name] == nil && len(header.Values(name)) > 0 && op.changes() {
-			bad = append(bad, errs.Field{Field: name, Code: "unknown_parameter", Message: "is not a condition that this route knows; leave it out"})
+			bad = append(bad, errs.Field{
+				Field:   name,
+				Code:    "unknown_parameter",
+				Message: "is not a condition that this route knows; leave it out",
+			})
 		}
 	}
 	for name, schema := range op.headers {
@@ -73,7 +81,11 @@ func (op *operation) wrongHeaders(header http.Header) (bad []errs.Field) {
 			code, message = "invalid_value", wrongHeader(name, values[0], schema)
 		}
 		if len(values) > 0 && message != "" {
-			bad = append(bad, errs.Field{Field: name, Code: code, Message: message})
+			bad = append(bad, errs.Field{
+				Field:   name,
+				Code:    code,
+				Message: message,
+			})
 		}
 	}
 	return bad
@@ -108,7 +120,11 @@ func wrongHeader(name, value string, schema *openapi3.Schema) string {
 func (op *operation) parameter(name string, values []string) []errs.Field {
 	var bad []errs.Field
 	complain := func(code, message string) {
-		bad = append(bad, errs.Field{Field: join("", name), Code: code, Message: message})
+		bad = append(bad, errs.Field{
+			Field:   join("", name),
+			Code:    code,
+			Message: message,
+		})
 	}
 	known, ok := op.query[name]
 	if !ok {

@@ -27,9 +27,15 @@ func newQuestion(spec endpoints.Spec, facts api.ExplainInput, now time.Time) *qu
 	}
 	q.checkInstant("now", facts.Now)
 	q.in = governor.Input{
-		EndpointID: q.id, Now: now, Cause: governor.CauseFinish, StartAt: q.spec.StartAt,
-		Baseline: governor.Baseline{Interval: q.spec.BaselineInterval}, CatchUp: q.spec.CatchUp,
-		Min: q.spec.MinInterval, Max: q.spec.MaxInterval, Jitter: q.spec.Jitter,
+		EndpointID:  q.id,
+		Now:         now,
+		Cause:       governor.CauseFinish,
+		StartAt:     q.spec.StartAt,
+		Baseline:    governor.Baseline{Interval: q.spec.BaselineInterval},
+		CatchUp:     q.spec.CatchUp,
+		Min:         q.spec.MinInterval,
+		Max:         q.spec.MaxInterval,
+		Jitter:      q.spec.Jitter,
 		Anchor:      q.instant("anchor", facts.Anchor),
 		RetryAfter:  q.instant("retryAfter", facts.RetryAfter),
 		PausedUntil: q.instant("pausedUntil", facts.PausedUntil),
@@ -51,7 +57,9 @@ func (q *question) identify(given *string) {
 	id, err := endpoints.ParseID(*given)
 	if err != nil {
 		q.malformed = append(q.malformed, errs.Field{
-			Field: "endpointId", Code: "invalid_id", Message: noEndpointID,
+			Field:   "endpointId",
+			Code:    "invalid_id",
+			Message: noEndpointID,
 		})
 	}
 	q.id = id
@@ -88,7 +96,9 @@ func (q *question) intervalHint(hint *api.IntervalHintInput, now time.Time) {
 	q.hint("hints.interval.", endpoints.Milliseconds(hint.IntervalMs), hint.Reason, now)
 	q.checkInstant("hints.interval.expiresAt", &hint.ExpiresAt)
 	h := &governor.IntervalHint{
-		Interval: endpoints.Milliseconds(hint.IntervalMs), ExpiresAt: hint.ExpiresAt, OutageSince: q.instant("hints.interval.outageSince", hint.OutageSince),
+		Interval:    endpoints.Milliseconds(hint.IntervalMs),
+		ExpiresAt:   hint.ExpiresAt,
+		OutageSince: q.instant("hints.interval.outageSince", hint.OutageSince),
 	}
 	set(&h.Reason, hint.Reason)
 	q.in.IntervalHint = h
@@ -128,5 +138,9 @@ func (q *question) checkInstant(path string, t *time.Time) {
 }
 
 func (q *question) complain(path, code, message string) {
-	q.bad = append(q.bad, errs.Field{Field: path, Code: code, Message: message})
+	q.bad = append(q.bad, errs.Field{
+		Field:   path,
+		Code:    code,
+		Message: message,
+	})
 }

@@ -16,17 +16,28 @@ import (
 func runAnswer(r runs.Run) (api.Run, error) {
 	o := r.Outcome
 	out := api.Run{
-		ID: r.ID.String(), EndpointID: endpoints.ID(r.EndpointID).String(), Status: api.RunStatus(o.Status),
-		ReasonCode: optional(string(o.Reason)), ScheduledFor: r.ScheduledFor.UTC(),
-		Attempt: int32(r.Attempt), Source: api.Source(r.Source),
+		ID:           r.ID.String(),
+		EndpointID:   endpoints.ID(r.EndpointID).String(),
+		Status:       api.RunStatus(o.Status),
+		ReasonCode:   optional(string(o.Reason)),
+		ScheduledFor: r.ScheduledFor.UTC(),
+		Attempt:      int32(r.Attempt),
+		Source:       api.Source(r.Source),
 		InfraAttempt: int32(r.InfraAttempt),
-		ClaimedAt:    shown(r.ClaimedAt), StartedAt: shown(r.StartedAt), FinishedAt: shown(r.FinishedAt),
-		ContentType: optional(o.ContentType), Error: optional(o.Error),
+		ClaimedAt:    shown(r.ClaimedAt),
+		StartedAt:    shown(r.StartedAt),
+		FinishedAt:   shown(r.FinishedAt),
+		ContentType:  optional(o.ContentType),
+		Error:        optional(o.Error),
 	}
 	out.WorkerID, out.CancelRequestedAt = workerName(r.WorkerID), shown(r.CancelRequestedAt)
 	out.NotBefore = shown(r.NotBefore)
 	if s := r.Skipped; s != nil {
-		out.Skipped = &api.SkippedDueTimes{From: s.From.UTC(), To: s.To.UTC(), Count: s.Count}
+		out.Skipped = &api.SkippedDueTimes{
+			From:  s.From.UTC(),
+			To:    s.To.UTC(),
+			Count: s.Count,
+		}
 	} else if o.Status != runs.Waiting {
 		out.ClaimToken = new(r.ClaimToken)
 	}
@@ -68,8 +79,11 @@ func showExchange(out *api.Run, o runs.Outcome) {
 		out.StatusCode = new(int32(o.StatusCode))
 	}
 	out.Phases = &api.Phases{
-		DNSMs: millis(o.Phases.DNS), ConnectMs: millis(o.Phases.Connect), TLSMs: millis(o.Phases.TLS),
-		WaitMs: millis(o.Phases.Wait), TransferMs: millis(o.Phases.Transfer),
+		DNSMs:      millis(o.Phases.DNS),
+		ConnectMs:  millis(o.Phases.Connect),
+		TLSMs:      millis(o.Phases.TLS),
+		WaitMs:     millis(o.Phases.Wait),
+		TransferMs: millis(o.Phases.Transfer),
 	}
 	out.ResponseBytes = &o.ResponseBytes
 	out.Truncated = &o.Truncated

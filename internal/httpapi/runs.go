@@ -18,7 +18,13 @@ import (
 // ListRuns returns a page of the tenant's runs.
 func (s *Server) ListRuns(ctx context.Context, r api.ListRunsRequestObject) (api.ListRunsResponseObject, error) {
 	p := r.Params
-	q := runQuery{status: p.Status, from: p.From, to: p.To, limit: p.Limit, cursor: p.Cursor}
+	q := runQuery{
+		status: p.Status,
+		from:   p.From,
+		to:     p.To,
+		limit:  p.Limit,
+		cursor: p.Cursor,
+	}
 	id, err := endpointNamed(p.EndpointID)
 	if err != nil {
 		return nil, err
@@ -35,7 +41,11 @@ func (s *Server) ListRuns(ctx context.Context, r api.ListRunsRequestObject) (api
 		return nil, err
 	}
 	if fields != nil {
-		return selected{items: list.Items, next: list.NextCursor, fields: fields}, nil
+		return selected{
+			items:  list.Items,
+			next:   list.NextCursor,
+			fields: fields,
+		}, nil
 	}
 	return api.ListRuns200JSONResponse(*list), nil
 }
@@ -52,13 +62,22 @@ func (s *Server) ListEndpointRuns(ctx context.Context, r api.ListEndpointRunsReq
 		return nil, err
 	}
 	list, err := s.listRuns(ctx, runQuery{
-		endpoint: &id, status: p.Status, from: p.From, to: p.To, limit: p.Limit, cursor: p.Cursor,
+		endpoint: &id,
+		status:   p.Status,
+		from:     p.From,
+		to:       p.To,
+		limit:    p.Limit,
+		cursor:   p.Cursor,
 	})
 	if err != nil {
 		return nil, err
 	}
 	if fields != nil {
-		return selected{items: list.Items, next: list.NextCursor, fields: fields}, nil
+		return selected{
+			items:  list.Items,
+			next:   list.NextCursor,
+			fields: fields,
+		}, nil
 	}
 	return api.ListEndpointRuns200JSONResponse(*list), nil
 }

@@ -55,8 +55,13 @@ func (s *Server) ListRunEvents(ctx context.Context, r api.ListRunEventsRequestOb
 // eventAnswer returns an event as users see it.
 func eventAnswer(e runs.Event) (api.RunEvent, error) {
 	out := api.RunEvent{
-		At: e.At.UTC(), Kind: api.RunEventKind(e.Kind), Author: optional(e.Author), Why: optional(e.Why), WorkerID: workerName(e.WorkerID),
-		ReasonCode: optional(string(e.Reason)), Error: optional(e.Error),
+		At:         e.At.UTC(),
+		Kind:       api.RunEventKind(e.Kind),
+		Author:     optional(e.Author),
+		Why:        optional(e.Why),
+		WorkerID:   workerName(e.WorkerID),
+		ReasonCode: optional(string(e.Reason)),
+		Error:      optional(e.Error),
 	}
 	if e.ClaimToken != 0 {
 		out.ClaimToken = &e.ClaimToken

@@ -11,7 +11,11 @@ import (
 
 // PutSecret stores a secret, or gives it another value.
 func (s *Server) PutSecret(ctx context.Context, r api.PutSecretRequestObject) (api.PutSecretResponseObject, error) {
-	wanted := secrets.Request{Name: r.Name, Value: secrets.NewText(r.Body.Value), Description: r.Body.Description}
+	wanted := secrets.Request{
+		Name:        r.Name,
+		Value:       secrets.NewText(r.Body.Value),
+		Description: r.Body.Description,
+	}
 	if in := inputOf(ctx); in.bad() {
 		return nil, in.refuse(wanted.Check())
 	}
@@ -71,8 +75,16 @@ func (s *Server) DeleteSecret(ctx context.Context, r api.DeleteSecretRequestObje
 
 func secretAnswer(s secrets.Secret) api.Secret {
 	out := api.Secret{
-		Name: s.Name, Description: s.Description, Version: s.Version, UsedBy: int32(s.Endpoints + s.Rules), EncryptedUnder: s.KeyID,
-		CreatedAt: s.CreatedAt.UTC(), CreatedBy: s.CreatedBy, UpdatedAt: s.UpdatedAt.UTC(), UpdatedBy: s.UpdatedBy, LastUsedAt: shown(s.LastUsedAt),
+		Name:           s.Name,
+		Description:    s.Description,
+		Version:        s.Version,
+		UsedBy:         int32(s.Endpoints + s.Rules),
+		EncryptedUnder: s.KeyID,
+		CreatedAt:      s.CreatedAt.UTC(),
+		CreatedBy:      s.CreatedBy,
+		UpdatedAt:      s.UpdatedAt.UTC(),
+		UpdatedBy:      s.UpdatedBy,
+		LastUsedAt:     shown(s.LastUsedAt),
 	}
 	if s.LastUsedBy != [16]byte{} {
 		out.LastUsedBy = new(endpoints.ID(s.LastUsedBy).String())

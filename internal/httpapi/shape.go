@@ -108,7 +108,11 @@ func (s *shape) integer(path string, schema *openapi3.Schema, v json.Number) (an
 		return nil, false
 	}
 	if schema.Format == "int32" && int64(int32(n)) != n {
-		s.unwanted = append(s.unwanted, errs.Field{Field: path, Code: "out_of_range", Message: "must be a whole number of at most 32 bits"})
+		s.unwanted = append(s.unwanted, errs.Field{
+			Field:   path,
+			Code:    "out_of_range",
+			Message: "must be a whole number of at most 32 bits",
+		})
 		return nil, false
 	}
 	return v, true
@@ -122,7 +126,11 @@ func (s *shape) text(path string, schema *openapi3.Schema, v string) (any, bool)
 		}
 	}
 	if strings.ContainsRune(v, 0) {
-		s.unwanted = append(s.unwanted, errs.Field{Field: path, Code: codeCharacters, Message: "must not hold the character U+0000"})
+		s.unwanted = append(s.unwanted, errs.Field{
+			Field:   path,
+			Code:    codeCharacters,
+			Message: "must not hold the character U+0000",
+		})
 	}
 	return v, true
 }
@@ -158,14 +166,22 @@ func (s *shape) object(path string, schema *openapi3.Schema, o *object) map[stri
 	}
 	for _, name := range schema.Required {
 		if _, given := o.values[name]; !given {
-			s.missing = append(s.missing, errs.Field{Field: join(path, name), Code: codeRequired, Message: "must be given"})
+			s.missing = append(s.missing, errs.Field{
+				Field:   join(path, name),
+				Code:    codeRequired,
+				Message: "must be given",
+			})
 		}
 	}
 	return left
 }
 
 func (s *shape) bad(path, code, message string) {
-	s.malformed = append(s.malformed, errs.Field{Field: path, Code: code, Message: message})
+	s.malformed = append(s.malformed, errs.Field{
+		Field:   path,
+		Code:    code,
+		Message: message,
+	})
 }
 
 // memberOf returns the schema of a member, nil where the contract knows none.

@@ -27,7 +27,11 @@ func (s *Server) CreateSigningKey(ctx context.Context, r api.CreateSigningKeyReq
 	}
 	k := signingKeyAnswer(made)
 	return api.CreateSigningKey201JSONResponse{
-		ID: k.ID, CreatedAt: k.CreatedAt, CreatedBy: k.CreatedBy, ExpiresAt: k.ExpiresAt, Secret: secret.Reveal(),
+		ID:        k.ID,
+		CreatedAt: k.CreatedAt,
+		CreatedBy: k.CreatedBy,
+		ExpiresAt: k.ExpiresAt,
+		Secret:    secret.Reveal(),
 	}, nil
 }
 
@@ -57,5 +61,10 @@ func (s *Server) DeleteSigningKey(ctx context.Context, r api.DeleteSigningKeyReq
 }
 
 func signingKeyAnswer(k signing.Key) api.SigningKey {
-	return api.SigningKey{ID: k.ID.String(), CreatedAt: k.CreatedAt.UTC(), CreatedBy: k.CreatedBy, ExpiresAt: shown(k.ExpiresAt)}
+	return api.SigningKey{
+		ID:        k.ID.String(),
+		CreatedAt: k.CreatedAt.UTC(),
+		CreatedBy: k.CreatedBy,
+		ExpiresAt: shown(k.ExpiresAt),
+	}
 }

@@ -25,7 +25,11 @@ func (s *Server) GetEndpointHealth(ctx context.Context, r api.GetEndpointHealthR
 	out := api.EndpointHealth{Items: []api.HealthWindow{}}
 	for _, h := range list {
 		window := api.HealthWindow{
-			WindowMs: h.Window.Milliseconds(), Runs: h.Runs, Succeeded: h.Succeeded, Failed: h.Failed, Skipped: h.Skipped,
+			WindowMs:  h.Window.Milliseconds(),
+			Runs:      h.Runs,
+			Succeeded: h.Succeeded,
+			Failed:    h.Failed,
+			Skipped:   h.Skipped,
 			LatencyMs: spreadAnswer(h.Latency),
 		}
 		if judged := h.Succeeded + h.Failed; judged > 0 {
@@ -43,9 +47,16 @@ func (s *Server) GetStats(ctx context.Context, _ api.GetStatsRequestObject) (api
 		return nil, err
 	}
 	return api.GetStats200JSONResponse{
-		At: o.At.UTC(), Due: o.Due, OldestDueMs: o.OldestDue.Milliseconds(), Running: o.Running,
+		At:          o.At.UTC(),
+		Due:         o.Due,
+		OldestDueMs: o.OldestDue.Milliseconds(),
+		Running:     o.Running,
 		Recent: api.RecentRuns{
-			Runs: o.Runs, Since: shown(o.Since), Statuses: o.Statuses, StartLagMs: spreadAnswer(o.StartLag), LatencyMs: spreadAnswer(o.Latency),
+			Runs:       o.Runs,
+			Since:      shown(o.Since),
+			Statuses:   o.Statuses,
+			StartLagMs: spreadAnswer(o.StartLag),
+			LatencyMs:  spreadAnswer(o.Latency),
 		},
 	}, nil
 }
@@ -59,14 +70,23 @@ func (s *Server) ListWorkers(ctx context.Context, _ api.ListWorkersRequestObject
 	out := api.WorkerList{At: at.UTC(), Items: []api.Worker{}}
 	for _, w := range list {
 		out.Items = append(out.Items, api.Worker{
-			ID: *workerName(w.ID), Name: w.Name, Version: w.Version, State: api.WorkerState(w.State),
-			Slots: int32(w.Slots), Busy: int32(w.Busy),
-			StartedAt: w.StartedAt.UTC(), HeartbeatAt: w.HeartbeatAt.UTC().Truncate(time.Millisecond),
+			ID:          *workerName(w.ID),
+			Name:        w.Name,
+			Version:     w.Version,
+			State:       api.WorkerState(w.State),
+			Slots:       int32(w.Slots),
+			Busy:        int32(w.Busy),
+			StartedAt:   w.StartedAt.UTC(),
+			HeartbeatAt: w.HeartbeatAt.UTC().Truncate(time.Millisecond),
 		})
 	}
 	return api.ListWorkers200JSONResponse(out), nil
 }
 
 func spreadAnswer(s stats.Percentiles) api.Spread {
-	return api.Spread{P50: millis(s.P50), P95: millis(s.P95), P99: millis(s.P99)}
+	return api.Spread{
+		P50: millis(s.P50),
+		P95: millis(s.P95),
+		P99: millis(s.P99),
+	}
 }

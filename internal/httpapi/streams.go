@@ -17,10 +17,22 @@ const (
 )
 
 // watchLimits bounds streams of events: each asks the database twice a second.
-func watchLimits() auth.QuotaLimits { return auth.QuotaLimits{PerTenant: 50, All: 200, Reserved: 5} }
+func watchLimits() auth.QuotaLimits {
+	return auth.QuotaLimits{
+		PerTenant: 50,
+		All:       200,
+		Reserved:  5,
+	}
+}
 
 // importLimits bounds imports: each may hold 40 MiB.
-func importLimits() auth.QuotaLimits { return auth.QuotaLimits{PerTenant: 2, All: 8, Reserved: 1} }
+func importLimits() auth.QuotaLimits {
+	return auth.QuotaLimits{
+		PerTenant: 2,
+		All:       8,
+		Reserved:  1,
+	}
+}
 
 // Messages for clients that exceed their quota.
 const (
@@ -43,7 +55,11 @@ type turns struct {
 func (t turns) acquire(tenant [16]byte) (release func(), err error) {
 	release, ok := t.Acquire(tenant)
 	if !ok {
-		return nil, &refusal{status: http.StatusTooManyRequests, code: t.code, detail: t.busy}
+		return nil, &refusal{
+			status: http.StatusTooManyRequests,
+			code:   t.code,
+			detail: t.busy,
+		}
 	}
 	return release, nil
 }

@@ -21,7 +21,13 @@ const (
 )
 
 // testLimits bounds tests: each may hold some MiB.
-func testLimits() auth.QuotaLimits { return auth.QuotaLimits{PerTenant: 8, All: 32, Reserved: 2} }
+func testLimits() auth.QuotaLimits {
+	return auth.QuotaLimits{
+		PerTenant: 8,
+		All:       32,
+		Reserved:  2,
+	}
+}
 
 // Tester sends the requests of endpoints once, as runs would.
 type Tester interface {
@@ -101,11 +107,23 @@ func testAnswer(r runs.TestResult) api.TestResult {
 	showExchange(&exchange, o)
 	showBody(&exchange, o)
 	out := api.TestResult{
-		RunID: r.ID.String(), Status: api.RunStatus(o.Status), ReasonCode: string(o.Reason), SentAt: r.SentAt.UTC(),
-		DurationMs: millis(r.Duration), StatusCode: exchange.StatusCode, Phases: *exchange.Phases, ResponseBytes: o.ResponseBytes,
-		Truncated: o.Truncated, ContentType: optional(o.ContentType), Body: exchange.Body, BodyBase64: exchange.BodyBase64,
-		BodyTail: exchange.BodyTail, BodyTailBase64: exchange.BodyTailBase64, Error: optional(o.Error), Stop: optional(o.Stop),
-		RetryAfter: shown(o.RetryAfter),
+		RunID:          r.ID.String(),
+		Status:         api.RunStatus(o.Status),
+		ReasonCode:     string(o.Reason),
+		SentAt:         r.SentAt.UTC(),
+		DurationMs:     millis(r.Duration),
+		StatusCode:     exchange.StatusCode,
+		Phases:         *exchange.Phases,
+		ResponseBytes:  o.ResponseBytes,
+		Truncated:      o.Truncated,
+		ContentType:    optional(o.ContentType),
+		Body:           exchange.Body,
+		BodyBase64:     exchange.BodyBase64,
+		BodyTail:       exchange.BodyTail,
+		BodyTailBase64: exchange.BodyTailBase64,
+		Error:          optional(o.Error),
+		Stop:           optional(o.Stop),
+		RetryAfter:     shown(o.RetryAfter),
 	}
 	if r.BrokenRule >= 0 {
 		out.BrokenRule = new(int32(r.BrokenRule))
@@ -114,7 +132,12 @@ func testAnswer(r runs.TestResult) api.TestResult {
 		out.Headers = new(map[string][]string(r.Answer))
 	}
 	if sent := r.Request; sent != nil {
-		out.Request = &api.SentRequest{Method: sent.Method, URL: sent.URL, Headers: sent.Header, Truncated: sent.Cut}
+		out.Request = &api.SentRequest{
+			Method:    sent.Method,
+			URL:       sent.URL,
+			Headers:   sent.Header,
+			Truncated: sent.Cut,
+		}
 		head := sent.Body
 		if sent.Cut {
 			head = withoutPartialEnd(head)

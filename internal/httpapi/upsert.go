@@ -23,7 +23,11 @@ func (s *Server) PutEndpointByKey(ctx context.Context, r api.PutEndpointByKeyReq
 		return nil, fmt.Errorf("reading an endpoint: %w", err)
 	}
 	if spec.Key != r.Key {
-		in.unwanted = append(in.unwanted, errs.Field{Field: "key", Code: "key_mismatch", Message: "must be the key of the path, or be left out"})
+		in.unwanted = append(in.unwanted, errs.Field{
+			Field:   "key",
+			Code:    "key_mismatch",
+			Message: "must be the key of the path, or be left out",
+		})
 	}
 	if in.bad() || !utf8.ValidString(r.Key) || strings.ContainsRune(r.Key, 0) { // No endpoint has such a key, and the database could not look it up.
 		return nil, s.refuseSpec(ctx, in, spec, s.endpoints.Check(spec))
@@ -58,6 +62,9 @@ func putAnswer(o endpoints.Outcome) api.PutEndpointByKeyResponseObject {
 // conditionOn returns the precondition of If-Match and If-None-Match.
 func conditionOn(ifMatch, ifNoneMatch *string) endpoints.Condition {
 	return endpoints.Condition{
-		Present: ifMatch != nil, Version: versionOf(ifMatch), Absent: ifNoneMatch != nil && *ifNoneMatch == "*", Not: versionOf(ifNoneMatch),
+		Present: ifMatch != nil,
+		Version: versionOf(ifMatch),
+		Absent:  ifNoneMatch != nil && *ifNoneMatch == "*",
+		Not:     versionOf(ifNoneMatch),
 	}
 }

@@ -61,7 +61,11 @@ func (s *Server) GetEndpointVersion(ctx context.Context, r api.GetEndpointVersio
 	}
 	v := versionAnswer(found[0])
 	out := api.GetEndpointVersion200JSONResponse{
-		Version: v.Version, ChangedAt: v.ChangedAt, ChangedBy: v.ChangedBy, AuditID: v.AuditID, Changes: v.Changes,
+		Version:   v.Version,
+		ChangedAt: v.ChangedAt,
+		ChangedBy: v.ChangedBy,
+		AuditID:   v.AuditID,
+		Changes:   v.Changes,
 	}
 	if err := runtime.BindJSONValue(shownSpec(&found[0].Spec), &out.Spec); err != nil {
 		return nil, fmt.Errorf("writing version %d of endpoint %s: %w", r.Version, r.ID, err)
@@ -83,7 +87,11 @@ func (s *Server) versionsOf(ctx context.Context, given string, before int64, lim
 }
 
 func versionAnswer(v endpoints.Version) api.EndpointVersion {
-	out := api.EndpointVersion{Version: v.Number, ChangedAt: v.ChangedAt.UTC(), ChangedBy: v.ChangedBy}
+	out := api.EndpointVersion{
+		Version:   v.Number,
+		ChangedAt: v.ChangedAt.UTC(),
+		ChangedBy: v.ChangedBy,
+	}
 	if v.AuditID != [16]byte{} {
 		out.AuditID = new(auditlog.ID(v.AuditID).String())
 	}

@@ -21,5 +21,10 @@ func (l local) Do(r *http.Request) (*http.Response, error) {
 	}
 	var answer answers.Recorder
 	l.handler.ServeHTTP(&answer, r)
-	return &http.Response{StatusCode: answer.Status(), Header: answer.Header(), Body: io.NopCloser(&answer.Body), Request: r}, nil
+	return &http.Response{
+		StatusCode: answer.Status(),
+		Header:     answer.Header(),
+		Body:       io.NopCloser(&answer.Body),
+		Request:    r,
+	}, nil
 }

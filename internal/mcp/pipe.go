@@ -24,7 +24,11 @@ type Pipe struct {
 // Connect implements the transport of the protocol.
 func (p Pipe) Connect(ctx context.Context) (sdk.Connection, error) {
 	lines, err := (&sdk.IOTransport{Reader: p.In, Writer: p.Out}).Connect(ctx)
-	return &conversation{Connection: lines, open: map[jsonrpc.ID]bool{}, answered: make(chan struct{}, 1)}, err
+	return &conversation{
+		Connection: lines,
+		open:       map[jsonrpc.ID]bool{},
+		answered:   make(chan struct{}, 1),
+	}, err
 }
 
 // conversation is a connection that does not end while questions are open.

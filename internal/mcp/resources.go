@@ -19,7 +19,12 @@ const (
 // addResources offers the contract and the pages of the documentation.
 func addResources(s *sdk.Server) {
 	s.AddResource(
-		&sdk.Resource{URI: contractURI, Name: "openapi.yaml", Title: "The contract of the REST API", MIMEType: "application/yaml"},
+		&sdk.Resource{
+			URI:      contractURI,
+			Name:     "openapi.yaml",
+			Title:    "The contract of the REST API",
+			MIMEType: "application/yaml",
+		},
 		text(api.OpenAPI()),
 	)
 	pages, err := docs.Pages()
@@ -32,7 +37,12 @@ func addResources(s *sdk.Server) {
 			panic(err)
 		}
 		title, _, _ := strings.Cut(strings.TrimPrefix(string(content), "# "), "\n")
-		s.AddResource(&sdk.Resource{URI: docsURI + p, Name: p, Title: title, MIMEType: "text/markdown"}, text(string(content)))
+		s.AddResource(&sdk.Resource{
+			URI:      docsURI + p,
+			Name:     p,
+			Title:    title,
+			MIMEType: "text/markdown",
+		}, text(string(content)))
 	}
 }
 

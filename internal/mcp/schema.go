@@ -25,7 +25,11 @@ type schema struct {
 }
 
 func newSchema(doc *openapi3.T) *schema {
-	return &schema{doc: doc, properties: map[string]any{}, defs: map[string]any{}}
+	return &schema{
+		doc:        doc,
+		properties: map[string]any{},
+		defs:       map[string]any{},
+	}
 }
 
 // argument is an argument of a tool.

@@ -60,7 +60,10 @@ type Authenticator interface {
 // server of a deployment answers any of them.
 func Handler(c Config) http.Handler {
 	options := &sdk.StreamableHTTPOptions{
-		Stateless: true, JSONResponse: true, Logger: slog.New(slog.DiscardHandler), MaxRequestBodyBytes: maxRequest,
+		Stateless:                    true,
+		JSONResponse:                 true,
+		Logger:                       slog.New(slog.DiscardHandler),
+		MaxRequestBodyBytes:          maxRequest,
 		PropagateRequestCancellation: true,
 	}
 	offers := offersOf(c)
@@ -98,7 +101,11 @@ func scopes() []auth.Scope { return []auth.Scope{auth.Admin, auth.Write, auth.Re
 
 // newServer returns a server that offers some of the tools, and all resources.
 func newServer(version string, api Doer, offered func(tool) bool) *sdk.Server {
-	s := sdk.NewServer(&sdk.Implementation{Name: "rubato", Title: "Rubato", Version: version}, &sdk.ServerOptions{
+	s := sdk.NewServer(&sdk.Implementation{
+		Name:    "rubato",
+		Title:   "Rubato",
+		Version: version,
+	}, &sdk.ServerOptions{
 		Instructions: instructions, Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}, Resources: &sdk.ResourceCapabilities{}},
 	})
 	for _, t := range tools() {
@@ -168,7 +175,11 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case isBatch(r):
 		refuse(w, http.StatusBadRequest, "bad_request", "a request must be one message: MCP has had no batches since 2025-06-18; send each by itself")
 	default:
-		asked := caller{principal: principal, header: r.Header, remote: r.RemoteAddr}
+		asked := caller{
+			principal: principal,
+			header:    r.Header,
+			remote:    r.RemoteAddr,
+		}
 		g.next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, asked)))
 	}
 }

@@ -77,9 +77,18 @@ func toolOf(doc *openapi3.T, item *openapi3.PathItem, op *openapi3.Operation) (t
 	t.scope = auth.Scope(security[0]["bearer"][0])
 	input := newSchema(doc)
 	for _, p := range append(slices.Clone(item.Parameters), op.Parameters...) {
-		t.parameters = append(t.parameters, parameter{argument: argumentOf(p.Value.Name), name: p.Value.Name, in: p.Value.In, schema: p.Value.Schema.Value})
+		t.parameters = append(t.parameters, parameter{
+			argument: argumentOf(p.Value.Name),
+			name:     p.Value.Name,
+			in:       p.Value.In,
+			schema:   p.Value.Schema.Value,
+		})
 		input.add(argument{
-			name: argumentOf(p.Value.Name), schema: p.Value.Schema, description: p.Value.Description, required: p.Value.Required, examples: examplesOf(p.Value.Example, p.Value.Examples),
+			name:        argumentOf(p.Value.Name),
+			schema:      p.Value.Schema,
+			description: p.Value.Description,
+			required:    p.Value.Required,
+			examples:    examplesOf(p.Value.Example, p.Value.Examples),
 		})
 	}
 	if op.RequestBody != nil {
@@ -87,7 +96,10 @@ func toolOf(doc *openapi3.T, item *openapi3.PathItem, op *openapi3.Operation) (t
 		t.media, t.bodied = media, op.RequestBody.Value.Required
 		t.body = op.RequestBody.Value.Content[media].Schema.Value
 		input.add(argument{
-			name: bodyArgument, schema: op.RequestBody.Value.Content[media].Schema, required: t.bodied, examples: examples,
+			name:        bodyArgument,
+			schema:      op.RequestBody.Value.Content[media].Schema,
+			required:    t.bodied,
+			examples:    examples,
 			description: cmp.Or(op.RequestBody.Value.Description, bodyDescription),
 		})
 	}
@@ -114,8 +126,11 @@ func mediaOf(content openapi3.Content) (media string, examples []any) {
 func hints(item *openapi3.PathItem, op *openapi3.Operation, scope auth.Scope) *sdk.ToolAnnotations {
 	deletes := item.Delete == op
 	return &sdk.ToolAnnotations{
-		Title: op.Summary, ReadOnlyHint: readOnly(item, op, scope), DestructiveHint: &deletes, IdempotentHint: deletes || item.Put == op,
-		OpenWorldHint: new(slices.Contains(outward(), op.OperationID)),
+		Title:           op.Summary,
+		ReadOnlyHint:    readOnly(item, op, scope),
+		DestructiveHint: &deletes,
+		IdempotentHint:  deletes || item.Put == op,
+		OpenWorldHint:   new(slices.Contains(outward(), op.OperationID)),
 	}
 }
 

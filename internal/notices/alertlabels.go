@@ -47,7 +47,11 @@ func (c Channel) checkAlert(bad *complaints) {
 		bad.complain("channel.alertLabels", "too_many", "must be at most 16 names of labels")
 		return
 	}
-	taken := map[string]string{AlertName: "Rubato", AlertRule: "Rubato", AlertEndpoint: "Rubato"}
+	taken := map[string]string{
+		AlertName:     "Rubato",
+		AlertRule:     "Rubato",
+		AlertEndpoint: "Rubato",
+	}
 	if c.Severity != "" {
 		taken[AlertSeverity] = "severity"
 	}

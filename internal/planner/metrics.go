@@ -76,7 +76,12 @@ func (m *metrics) closed(c Completion, d *sessionTools) {
 	for kind, n := range d.cut {
 		m.hints.WithLabelValues(string(kind), decidedCut).Add(float64(n))
 	}
-	decisions := map[Result]string{Acted: decidedActed, Suggested: decidedSuggested, Observed: decidedObserved, Stale: decidedStale}
+	decisions := map[Result]string{
+		Acted:     decidedActed,
+		Suggested: decidedSuggested,
+		Observed:  decidedObserved,
+		Stale:     decidedStale,
+	}
 	if decision := decisions[s.Outcome]; decision != "" {
 		for _, kind := range d.plan.Kinds() {
 			m.hints.WithLabelValues(string(kind), decision).Inc()

@@ -27,8 +27,14 @@ type comparison struct {
 
 func (c comparison) String() string {
 	words := map[Op]string{
-		Exists: "exists", Equals: "equals", NotEquals: "does not equal", Matches: "matches",
-		Less: "is less than", LessOrEqual: "is at most", Greater: "is greater than", GreaterOrEqual: "is at least",
+		Exists:         "exists",
+		Equals:         "equals",
+		NotEquals:      "does not equal",
+		Matches:        "matches",
+		Less:           "is less than",
+		LessOrEqual:    "is at most",
+		Greater:        "is greater than",
+		GreaterOrEqual: "is at least",
 	}
 	return strings.TrimSuffix(words[c.op]+" "+c.literalText, " ")
 }

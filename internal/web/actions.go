@@ -108,7 +108,12 @@ func (v *pageRequest) readAction() (actionView, error) {
 	if !v.who.May(auth.Write) {
 		return actionView{}, forbidden()
 	}
-	p := actionView{action: a, name: v.r.PathValue("action"), once: rand.Text(), now: time.Now().UTC()}
+	p := actionView{
+		action: a,
+		name:   v.r.PathValue("action"),
+		once:   rand.Text(),
+		now:    time.Now().UTC(),
+	}
 	p.until = p.now.Add(time.Hour).Truncate(time.Minute).Format(fieldTime)
 	if err := v.get(endpointAPI(v.r.PathValue("id"), ""), nil, &p.endpoint); err != nil {
 		return p, err
@@ -185,7 +190,11 @@ func (v *pageRequest) act() error {
 		return err
 	}
 	if d.endpoint.State != client.EndpointStateArchived {
-		p.then = &client.Decision{NextRunAt: d.decision.NextRunAt, Source: d.decision.Source, Steps: d.decision.Steps}
+		p.then = &client.Decision{
+			NextRunAt: d.decision.NextRunAt,
+			Source:    d.decision.Source,
+			Steps:     d.decision.Steps,
+		}
 	}
 	return v.part(doneDialog(p, d))
 }
@@ -336,9 +345,15 @@ func (v *pageRequest) sendHint(p *actionView) error {
 	if err != nil {
 		return err
 	}
-	return v.call(ask{method: http.MethodPut, path: p.api("/hints/interval"), body: client.IntervalHintRequest{
-		IntervalMs: interval, TTLMs: &ttl, Reason: given(v.value("reason")),
-	}}, nil)
+	return v.call(ask{
+		method: http.MethodPut,
+		path:   p.api("/hints/interval"),
+		body: client.IntervalHintRequest{
+			IntervalMs: interval,
+			TTLMs:      &ttl,
+			Reason:     given(v.value("reason")),
+		},
+	}, nil)
 }
 
 func (v *pageRequest) sendOnce(p *actionView) error {
@@ -346,9 +361,15 @@ func (v *pageRequest) sendOnce(p *actionView) error {
 	if err != nil {
 		return err
 	}
-	return v.call(ask{method: http.MethodPut, path: p.api("/hints/one-shot"), body: client.OneShotHintRequest{
-		InMs: &in, TTLMs: new(in + onceLife.Milliseconds()), Reason: given(v.value("reason")),
-	}}, nil)
+	return v.call(ask{
+		method: http.MethodPut,
+		path:   p.api("/hints/one-shot"),
+		body: client.OneShotHintRequest{
+			InMs:   &in,
+			TTLMs:  new(in + onceLife.Milliseconds()),
+			Reason: given(v.value("reason")),
+		},
+	}, nil)
 }
 
 // sendClear removes the hints, and keeps the API's list of removed hints.
@@ -378,7 +399,10 @@ func (v *pageRequest) instant(name string) (*time.Time, error) {
 
 func badField(field, message string) error {
 	return &client.Problem{
-		Status: http.StatusUnprocessableEntity, Title: "Unprocessable Entity", Code: "invalid_fields", Detail: "the input breaks rules; see errors",
+		Status: http.StatusUnprocessableEntity,
+		Title:  "Unprocessable Entity",
+		Code:   "invalid_fields",
+		Detail: "the input breaks rules; see errors",
 		Errors: new([]client.FieldError{{Field: field, Code: "invalid_value", Message: message}}),
 	}
 }

@@ -50,9 +50,17 @@ func (v *pageRequest) ticked() (ids []string, action string, err error) {
 	case action != "pause" && action != "resume":
 		return nil, "", notFound("there is no such action")
 	case len(ids) == 0:
-		return nil, "", &client.Problem{Status: http.StatusUnprocessableEntity, Title: "No endpoints selected", Detail: "select the endpoints to " + action}
+		return nil, "", &client.Problem{
+			Status: http.StatusUnprocessableEntity,
+			Title:  "No endpoints selected",
+			Detail: "select the endpoints to " + action,
+		}
 	case len(ids) > maxBulk:
-		return nil, "", &client.Problem{Status: http.StatusUnprocessableEntity, Title: "Too many endpoints", Detail: "at most " + strconv.Itoa(maxBulk) + " endpoints at once"}
+		return nil, "", &client.Problem{
+			Status: http.StatusUnprocessableEntity,
+			Title:  "Too many endpoints",
+			Detail: "at most " + strconv.Itoa(maxBulk) + " endpoints at once",
+		}
 	}
 	return ids, action, nil
 }
@@ -93,7 +101,11 @@ func (v *pageRequest) askBulk() error {
 		}
 	}
 	if len(p.hit) == 0 {
-		return &client.Problem{Status: http.StatusUnprocessableEntity, Title: "Nothing to " + action, Detail: strings.Join(p.left, "; ")}
+		return &client.Problem{
+			Status: http.StatusUnprocessableEntity,
+			Title:  "Nothing to " + action,
+			Detail: strings.Join(p.left, "; "),
+		}
 	}
 	return v.dialog(title(action)+" "+number(len(p.hit), "endpoint", "endpoints"), "endpoints", bulkDialog(p))
 }
@@ -113,7 +125,12 @@ func (v *pageRequest) bulk() error {
 		if why := leftAlone(e, action); why != "" {
 			return why, nil
 		}
-		was := bulkDone{id: e.ID, name: e.Name, until: instantField(e.PausedUntil), reason: text(e.PauseReason)}
+		was := bulkDone{
+			id:     e.ID,
+			name:   e.Name,
+			until:  instantField(e.PausedUntil),
+			reason: text(e.PauseReason),
+		}
 		if action == "pause" {
 			was.until, was.reason = instantField(pause.until), pause.reason
 		}

@@ -26,7 +26,11 @@ type ask struct {
 
 // get reads something from the API into out.
 func (v *pageRequest) get(path string, query url.Values, out any) error {
-	return v.call(ask{method: http.MethodGet, path: path, query: query}, out)
+	return v.call(ask{
+		method: http.MethodGet,
+		path:   path,
+		query:  query,
+	}, out)
 }
 
 // post sends a change to the API and decodes the response into out. once is the idempotency key of
@@ -36,7 +40,12 @@ func (v *pageRequest) post(path, once string, body, out any) error {
 	if once != "" {
 		header.Set("Idempotency-Key", once)
 	}
-	return v.call(ask{method: http.MethodPost, path: path, body: body, header: header}, out)
+	return v.call(ask{
+		method: http.MethodPost,
+		path:   path,
+		body:   body,
+		header: header,
+	}, out)
 }
 
 // call sends a request to the API with the principal of the session's key. The error is a

@@ -64,7 +64,12 @@ func (v *pageRequest) checkDraft(f *form, document map[string]any, view *draftVi
 		return fmt.Errorf("writing a draft: %w", err)
 	}
 	var answer []byte
-	err = v.call(ask{method: "POST", path: "/v1/endpoints:import", query: map[string][]string{"dryRun": {"true"}}, body: bytes.NewReader(append(text, '\n'))}, &answer)
+	err = v.call(ask{
+		method: "POST",
+		path:   "/v1/endpoints:import",
+		query:  map[string][]string{"dryRun": {"true"}},
+		body:   bytes.NewReader(append(text, '\n')),
+	}, &answer)
 	if err != nil {
 		problem := problemOf(err)
 		f.problem = sentence(problem.Detail)
@@ -117,7 +122,11 @@ func (v *pageRequest) standing(text string) (e endpoints.Endpoint, err error) {
 		return e, err
 	}
 	e.CreatedAt, e.Spec.URL = stored.CreatedAt, stored.URL
-	e.State = endpoints.State{Anchor: basis.Anchor, RetryAfter: basis.RetryAfter, FailureCount: int(stored.FailureCount)}
+	e.State = endpoints.State{
+		Anchor:       basis.Anchor,
+		RetryAfter:   basis.RetryAfter,
+		FailureCount: int(stored.FailureCount),
+	}
 	switch {
 	case stored.PausedIndefinitely:
 		e.State.PausedUntil = governor.Indefinite
@@ -148,7 +157,11 @@ func firstDueTimes(e endpoints.Endpoint, now time.Time) []client.PlannedTime {
 	}
 	list := make([]client.PlannedTime, len(planned))
 	for i, p := range planned {
-		list[i] = client.PlannedTime{At: p.At, Source: client.Source(p.Source), Note: given(p.Note)}
+		list[i] = client.PlannedTime{
+			At:     p.At,
+			Source: client.Source(p.Source),
+			Note:   given(p.Note),
+		}
 	}
 	return list
 }

@@ -41,7 +41,11 @@ func (v *pageRequest) endpoint() error {
 	if err != nil {
 		return err
 	}
-	return v.show(page{title: shorten(d.endpoint.Name, 60), nav: "endpoints", chart: true}, endpointPage(d))
+	return v.show(page{
+		title: shorten(d.endpoint.Name, 60),
+		nav:   "endpoints",
+		chart: true,
+	}, endpointPage(d))
 }
 
 func (v *pageRequest) loadEndpoint(id string) (endpointView, error) {
@@ -140,8 +144,13 @@ func timeline(d endpointView) (moments []moment, from time.Time) {
 			end = *r.FinishedAt
 		}
 		moments = append(moments, moment{
-			planned: at(r.ScheduledFor), start: at(*r.StartedAt), width: max(3, at(end)-at(*r.StartedAt)), tone: tone(string(r.Status)),
-			title: runTitle(r), path: "/console/runs/" + r.ID, asked: r.Source == client.SourceManual,
+			planned: at(r.ScheduledFor),
+			start:   at(*r.StartedAt),
+			width:   max(3, at(end)-at(*r.StartedAt)),
+			tone:    tone(string(r.Status)),
+			title:   runTitle(r),
+			path:    "/console/runs/" + r.ID,
+			asked:   r.Source == client.SourceManual,
 		})
 	}
 	return moments, from

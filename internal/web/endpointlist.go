@@ -41,7 +41,11 @@ type endpointRows struct {
 }
 
 func (v *pageRequest) searched() search {
-	s := search{text: v.value("q"), state: v.value("state"), cursor: v.value("cursor")}
+	s := search{
+		text:   v.value("q"),
+		state:  v.value("state"),
+		cursor: v.value("cursor"),
+	}
 	if !slices.Contains([]string{"active", "paused", "archived"}, s.state) {
 		s.state = ""
 	}
@@ -138,7 +142,11 @@ func (v *pageRequest) endpointList() error {
 }
 
 func (v *pageRequest) rows(s search) (endpointRows, error) {
-	rows := endpointRows{search: s, now: time.Now(), write: v.who.May(auth.Write)}
+	rows := endpointRows{
+		search: s,
+		now:    time.Now(),
+		write:  v.who.May(auth.Write),
+	}
 	var list client.EndpointList
 	if err := v.get("/v1/endpoints", s.query(), &list); err != nil {
 		return rows, err

@@ -30,7 +30,12 @@ func facts(e client.Endpoint) (list, blocks []fact) {
 		if words == "" || field.When != "" && field.When != f.baseline() || slices.Contains([]string{"name", "url", "method", "labels", "description"}, field.Path) {
 			continue
 		}
-		one := fact{title: field.Title, value: words, common: field.Kind != contract.Composite && value == field.Default, link: field.Kind == contract.Link}
+		one := fact{
+			title:  field.Title,
+			value:  words,
+			common: field.Kind != contract.Composite && value == field.Default,
+			link:   field.Kind == contract.Link,
+		}
 		if field.Kind == contract.Lines || field.Kind == contract.Pairs {
 			one.common = false
 			blocks = append(blocks, one)
@@ -46,7 +51,11 @@ func failureFacts(fields []contract.Field, e client.Endpoint) (list []fact) {
 	endpoint := object(plain(e))
 	for _, field := range fields {
 		if words := factWords(field, field.Value(endpoint)); words != "" {
-			list = append(list, fact{title: field.Title, value: words, link: field.Kind == contract.Link})
+			list = append(list, fact{
+				title: field.Title,
+				value: words,
+				link:  field.Kind == contract.Link,
+			})
 		}
 	}
 	return list

@@ -32,7 +32,11 @@ type form struct {
 
 // newForm returns a form with typed values, or with those of an endpoint.
 func newForm(fields map[string]string) form {
-	return form{fields: fields, errors: map[string]string{}, used: map[string][]int{}}
+	return form{
+		fields: fields,
+		errors: map[string]string{},
+		used:   map[string][]int{},
+	}
 }
 
 func (v *pageRequest) registerForm() error {
@@ -56,7 +60,11 @@ func (v *pageRequest) editForm() error {
 		return err
 	}
 	if e.State == client.EndpointStateArchived {
-		return &client.Problem{Status: http.StatusConflict, Title: "Archived", Detail: "the endpoint is archived and cannot be changed; register a new one"}
+		return &client.Problem{
+			Status: http.StatusConflict,
+			Title:  "Archived",
+			Detail: "the endpoint is archived and cannot be changed; register a new one",
+		}
 	}
 	f := newForm(fieldsOf(e))
 	f.id, f.version = e.ID, e.Version
@@ -103,7 +111,12 @@ func (v *pageRequest) edit() error {
 	before := newForm(fieldsOf(stored))
 	patch := difference(before.document(), document)
 	header := http.Header{"If-Match": {strconv.Quote(strconv.FormatInt(f.version, 10))}}
-	err := v.call(ask{method: http.MethodPatch, path: endpointAPI(f.id, ""), body: patch, header: header}, nil)
+	err := v.call(ask{
+		method: http.MethodPatch,
+		path:   endpointAPI(f.id, ""),
+		body:   patch,
+		header: header,
+	}, nil)
 	if err == nil {
 		return v.seeOther("/console/endpoints/" + f.id)
 	}

@@ -30,7 +30,11 @@ func formGroups() (groups []formGroup) {
 			group.rows[last].fields = append(group.rows[last].fields, field)
 			continue
 		}
-		group.rows = append(group.rows, formRow{name: field.Row, when: field.When, fields: []contract.Field{field}})
+		group.rows = append(group.rows, formRow{
+			name:   field.Row,
+			when:   field.When,
+			fields: []contract.Field{field},
+		})
 	}
 	return groups
 }

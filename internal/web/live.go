@@ -21,7 +21,13 @@ const (
 )
 
 // liveLimits bounds live pages: each asks the database about once a second.
-func liveLimits() auth.QuotaLimits { return auth.QuotaLimits{PerTenant: 50, All: 200, Reserved: 5} }
+func liveLimits() auth.QuotaLimits {
+	return auth.QuotaLimits{
+		PerTenant: 50,
+		All:       200,
+		Reserved:  5,
+	}
+}
 
 // streams reports whether a live part is asked for.
 func (v *pageRequest) streams() bool {
@@ -41,7 +47,11 @@ func (v *pageRequest) over() error {
 func (v *pageRequest) live(render func() (templ.Component, error)) error {
 	release, ok := v.watches.Acquire(v.who.TenantID)
 	if !ok {
-		return &client.Problem{Status: http.StatusTooManyRequests, Title: "Too Many Requests", Detail: "too many live pages are open; close one of them"}
+		return &client.Problem{
+			Status: http.StatusTooManyRequests,
+			Title:  "Too Many Requests",
+			Detail: "too many live pages are open; close one of them",
+		}
 	}
 	defer release()
 	stream := &liveStream{w: v.w, control: http.NewResponseController(v.w)}

@@ -27,7 +27,11 @@ type noticesView struct {
 }
 
 func (v *pageRequest) notices() error {
-	view := noticesView{now: time.Now(), cursor: v.value("cursor"), write: v.who.May(auth.Write)}
+	view := noticesView{
+		now:    time.Now(),
+		cursor: v.value("cursor"),
+		write:  v.who.May(auth.Write),
+	}
 	all := url.Values{"limit": {"500"}}
 	var rules client.NoticeRuleList
 	if err := v.get("/v1/notice-rules", all, &rules); err != nil {
@@ -64,7 +68,12 @@ func (v *pageRequest) putRule() error {
 // Otherwise it shows the error.
 func (v *pageRequest) put(path string, only http.Header, typed map[string]any, problem *client.Problem) error {
 	if problem == nil {
-		if err := v.call(ask{method: http.MethodPut, path: path, body: typed, header: only}, nil); err != nil {
+		if err := v.call(ask{
+			method: http.MethodPut,
+			path:   path,
+			body:   typed,
+			header: only,
+		}, nil); err != nil {
 			refused := taken(problemOf(err))
 			problem = &refused
 		}
@@ -171,7 +180,12 @@ func (v *pageRequest) channelTyped() map[string]any {
 
 func unreadable(field, message string) *client.Problem {
 	errors := []client.FieldError{{Field: field, Code: "invalid_value", Message: message}}
-	return &client.Problem{Status: http.StatusUnprocessableEntity, Title: "Unprocessable Entity", Detail: "the form cannot be read; see errors", Errors: &errors}
+	return &client.Problem{
+		Status: http.StatusUnprocessableEntity,
+		Title:  "Unprocessable Entity",
+		Detail: "the form cannot be read; see errors",
+		Errors: &errors,
+	}
 }
 
 // testRule sends a test notice, and shows the outcome beside its button.

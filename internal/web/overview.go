@@ -27,7 +27,11 @@ func (v *pageRequest) overview() error {
 	if err != nil {
 		return err
 	}
-	return v.show(page{title: "Overview", nav: "overview", chart: true}, overviewPage(o, v.who.May(auth.Write)))
+	return v.show(page{
+		title: "Overview",
+		nav:   "overview",
+		chart: true,
+	}, overviewPage(o, v.who.May(auth.Write)))
 }
 
 // overview is the view model of the overview: the current statistics of the API, and the outcomes

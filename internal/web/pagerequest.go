@@ -59,7 +59,12 @@ type pageRequest struct {
 //nolint:contextcheck // Pages are rendered with the context of the request.
 func (s *Server) wrap(h handle) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := &pageRequest{Server: s, w: w, r: r, sent: r}
+		v := &pageRequest{
+			Server: s,
+			w:      w,
+			r:      r,
+			sent:   r,
+		}
 		w.Header().Add("Vary", "Accept-Encoding")
 		if answers.AcceptsGzip(r.Header) && !v.streams() {
 			packed := answers.NewWriter(w)
@@ -91,7 +96,11 @@ func (s *Server) wrap(h handle) http.Handler {
 func readForm(next handle) handle {
 	return func(v *pageRequest) error {
 		if v.r.Method == http.MethodPost && v.r.ParseForm() != nil {
-			return &client.Problem{Status: http.StatusBadRequest, Title: "Bad Request", Detail: "the form cannot be read, or is larger than 1 MiB"}
+			return &client.Problem{
+				Status: http.StatusBadRequest,
+				Title:  "Bad Request",
+				Detail: "the form cannot be read, or is larger than 1 MiB",
+			}
 		}
 		return next(v)
 	}
@@ -221,13 +230,26 @@ func problemOf(err error) client.Problem {
 		return *p
 	}
 	if e, ok := errors.AsType[*errs.Error](err); ok && e.Code == errs.Unavailable {
-		return client.Problem{Status: http.StatusServiceUnavailable, Title: "Service Unavailable", Detail: e.Message}
+		return client.Problem{
+			Status: http.StatusServiceUnavailable,
+			Title:  "Service Unavailable",
+			Detail: e.Message,
+		}
 	}
-	return client.Problem{Status: http.StatusInternalServerError, Title: "Internal Server Error", Detail: "server error; see the logs"}
+	return client.Problem{
+		Status: http.StatusInternalServerError,
+		Title:  "Internal Server Error",
+		Detail: "server error; see the logs",
+	}
 }
 
 func notFound(detail string) error {
-	return &client.Problem{Status: http.StatusNotFound, Title: "Not Found", Code: "not_found", Detail: detail}
+	return &client.Problem{
+		Status: http.StatusNotFound,
+		Title:  "Not Found",
+		Code:   "not_found",
+		Detail: detail,
+	}
 }
 
 // value returns a value of the form or the query, without blanks at its ends.

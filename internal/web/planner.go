@@ -29,7 +29,11 @@ type plannerView struct {
 }
 
 func (v *pageRequest) planner() error {
-	view := plannerView{now: time.Now(), cursor: v.value("cursor"), write: v.who.May(auth.Write)}
+	view := plannerView{
+		now:    time.Now(),
+		cursor: v.value("cursor"),
+		write:  v.who.May(auth.Write),
+	}
 	if err := v.get("/v1/planner/budget", nil, &view.budget); err != nil {
 		return err
 	}
@@ -60,7 +64,11 @@ func (v *pageRequest) planner() error {
 	if view.names, err = v.names(ids); err != nil {
 		return err
 	}
-	return v.show(page{title: "Planner", nav: "planner", chart: true}, plannerPage(view))
+	return v.show(page{
+		title: "Planner",
+		nav:   "planner",
+		chart: true,
+	}, plannerPage(view))
 }
 
 // names returns the names of endpoints by their ids.

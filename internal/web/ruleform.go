@@ -26,7 +26,14 @@ func (v *pageRequest) newRule() error {
 	if !v.who.May(auth.Write) {
 		return forbidden()
 	}
-	return v.dialog("New rule", "notices", ruleDialog(ruleFields{event: "failures", failures: "3", late: "30s", kind: "webhook", recovery: true, enabled: true}))
+	return v.dialog("New rule", "notices", ruleDialog(ruleFields{
+		event:    "failures",
+		failures: "3",
+		late:     "30s",
+		kind:     "webhook",
+		recovery: true,
+		enabled:  true,
+	}))
 }
 
 // editRule answers with the form of a rule as it stands.
@@ -46,9 +53,20 @@ func ruleAPI(name string) string { return "/v1/notice-rules/" + url.PathEscape(n
 
 func fieldsOfRule(r client.NoticeRule) ruleFields {
 	f := ruleFields{
-		old: r.Name, version: r.Version, event: string(r.Event), failures: "3", late: "30s", remind: lengthField(r.RemindMs), endpoint: text(r.EndpointID),
-		labels: labelLines(r.Labels), kind: string(r.Channel.Kind), url: text(r.Channel.URL), urlSecret: text(r.Channel.URLSecret),
-		tokenSecret: text(r.Channel.TokenSecret), recovery: r.Recovery, enabled: r.Enabled,
+		old:         r.Name,
+		version:     r.Version,
+		event:       string(r.Event),
+		failures:    "3",
+		late:        "30s",
+		remind:      lengthField(r.RemindMs),
+		endpoint:    text(r.EndpointID),
+		labels:      labelLines(r.Labels),
+		kind:        string(r.Channel.Kind),
+		url:         text(r.Channel.URL),
+		urlSecret:   text(r.Channel.URLSecret),
+		tokenSecret: text(r.Channel.TokenSecret),
+		recovery:    r.Recovery,
+		enabled:     r.Enabled,
 	}
 	if r.Failures != nil {
 		f.failures = strconv.Itoa(int(*r.Failures))
@@ -93,7 +111,10 @@ func (v *pageRequest) askDeleteRule() error {
 	}
 	name := v.r.PathValue("name")
 	return v.ask(question{
-		title: "Delete the rule " + name, verb: "Delete", gone: true, path: "/console/notices/rules/" + url.PathEscape(name) + "/delete",
-		does: "The rule sends no more notices, not even for open episodes. Sent notices stay in the list.",
+		title: "Delete the rule " + name,
+		verb:  "Delete",
+		gone:  true,
+		path:  "/console/notices/rules/" + url.PathEscape(name) + "/delete",
+		does:  "The rule sends no more notices, not even for open episodes. Sent notices stay in the list.",
 	})
 }

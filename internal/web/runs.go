@@ -30,7 +30,13 @@ type runRows struct {
 }
 
 func (v *pageRequest) runRows() (runRows, error) {
-	rows := runRows{now: time.Now(), names: true, endpoint: v.value("endpoint"), status: v.value("status"), cursor: v.value("cursor")}
+	rows := runRows{
+		now:      time.Now(),
+		names:    true,
+		endpoint: v.value("endpoint"),
+		status:   v.value("status"),
+		cursor:   v.value("cursor"),
+	}
 	query := url.Values{"limit": {runsPerPage}}
 	for name, value := range map[string]string{"endpointId": rows.endpoint, "status": rows.status, "cursor": rows.cursor} {
 		if value != "" {
@@ -144,7 +150,11 @@ func phases(r client.Run) []phase {
 		named += p.ms
 	}
 	whole := max(*r.DurationMs, named, 0.001)
-	list = append(list, phase{name: "Other", tone: "quiet", ms: whole - named})
+	list = append(list, phase{
+		name: "Other",
+		tone: "quiet",
+		ms:   whole - named,
+	})
 	var offset float64
 	for i := range list {
 		list[i].offset, list[i].width = offset, list[i].ms/whole*100

@@ -231,7 +231,13 @@ func (v *pageRequest) signOut() error {
 
 func (v *pageRequest) setCookie(value string, maxAge int) {
 	http.SetCookie(v.w, &http.Cookie{ //nolint:gosec // Secure where the browser came by https: over http it would lose the cookie.
-		Name: v.cookieName(), Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: v.secure(),
+		Name:     v.cookieName(),
+		Value:    value,
+		Path:     "/",
+		MaxAge:   maxAge,
+		HttpOnly: true,
+		SameSite: http.SameSiteStrictMode,
+		Secure:   v.secure(),
 	})
 }
 
@@ -251,6 +257,9 @@ func (v *pageRequest) secure() bool {
 // forbidden returns the error of a page that needs the scope write.
 func forbidden() error {
 	return &client.Problem{
-		Status: http.StatusForbidden, Title: "Forbidden", Code: "insufficient_scope", Detail: "this needs a key with the scope " + string(auth.Write),
+		Status: http.StatusForbidden,
+		Title:  "Forbidden",
+		Code:   "insufficient_scope",
+		Detail: "this needs a key with the scope " + string(auth.Write),
 	}
 }

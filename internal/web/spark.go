@@ -35,8 +35,12 @@ func bars(runs []stats.RunSample) []bar {
 		// that every run is visible.
 		height := 6 + (sparkHeight-6)*math.Log1p(took.Seconds()*1000)/math.Log1p(longest.Seconds()*1000)
 		list[i] = bar{
-			x: float64(sparkWidth) - float64(len(runs)-i)*pitch, y: sparkHeight - height, width: pitch - 1, height: height, tone: tone(r.Status),
-			title: fmt.Sprintf("%s %s", clock(r.ScheduledFor, r.ScheduledFor), statusWords(r.Status)),
+			x:      float64(sparkWidth) - float64(len(runs)-i)*pitch,
+			y:      sparkHeight - height,
+			width:  pitch - 1,
+			height: height,
+			tone:   tone(r.Status),
+			title:  fmt.Sprintf("%s %s", clock(r.ScheduledFor, r.ScheduledFor), statusWords(r.Status)),
 		}
 	}
 	return list

@@ -80,8 +80,15 @@ func chartOf(e client.Endpoint, runs []client.Run, h stats.History) tempoChart {
 	points := append(decidedByRuns(e, runs), decidedByChanges(runs, h)...)
 	slices.SortStableFunc(points, func(a, b point) int { return a.at.Compare(b.at) })
 	chart := tempoChart{
-		Times: []float64{}, Interval: []*float64{}, Hint: []*float64{}, Backoff: []*float64{}, Clamped: []*float64{},
-		Baseline: inSeconds(e.BaselineIntervalMs), Min: inSeconds(e.MinIntervalMs), Max: inSeconds(e.MaxIntervalMs), Now: unix(h.At),
+		Times:    []float64{},
+		Interval: []*float64{},
+		Hint:     []*float64{},
+		Backoff:  []*float64{},
+		Clamped:  []*float64{},
+		Baseline: inSeconds(e.BaselineIntervalMs),
+		Min:      inSeconds(e.MinIntervalMs),
+		Max:      inSeconds(e.MaxIntervalMs),
+		Now:      unix(h.At),
 	}
 	for _, p := range points {
 		var value *float64

@@ -55,8 +55,16 @@ func (v *pageRequest) sendDraft(f form, document map[string]any, result *client.
 // exchange converts the outcome of a test to a run, so that the same templates show it.
 func exchange(t client.TestResult) client.Run {
 	return client.Run{
-		Phases: &t.Phases, DurationMs: &t.DurationMs, Body: t.Body, BodyBase64: t.BodyBase64, BodyTail: t.BodyTail, BodyTailBase64: t.BodyTailBase64,
-		StatusCode: t.StatusCode, ContentType: t.ContentType, ResponseBytes: &t.ResponseBytes, Truncated: &t.Truncated,
+		Phases:         &t.Phases,
+		DurationMs:     &t.DurationMs,
+		Body:           t.Body,
+		BodyBase64:     t.BodyBase64,
+		BodyTail:       t.BodyTail,
+		BodyTailBase64: t.BodyTailBase64,
+		StatusCode:     t.StatusCode,
+		ContentType:    t.ContentType,
+		ResponseBytes:  &t.ResponseBytes,
+		Truncated:      &t.Truncated,
 	}
 }
 

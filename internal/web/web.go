@@ -79,8 +79,16 @@ type Server struct {
 // New returns a console. It does no I/O and starts nothing.
 func New(c Config) *Server {
 	s := &Server{
-		api: c.API, auth: c.Auth, decided: c.Decisions, figures: c.Figures, proxies: c.Proxies, sessions: c.Sessions, ticket: c.Ticket, logger: c.Logger.With("component", "web"),
-		watches: auth.NewQuota(liveLimits()), card: newChaosCard(),
+		api:      c.API,
+		auth:     c.Auth,
+		decided:  c.Decisions,
+		figures:  c.Figures,
+		proxies:  c.Proxies,
+		sessions: c.Sessions,
+		ticket:   c.Ticket,
+		logger:   c.Logger.With("component", "web"),
+		watches:  auth.NewQuota(liveLimits()),
+		card:     newChaosCard(),
 	}
 	s.drained, s.drain = context.WithCancel(context.Background())
 	mux := http.NewServeMux()

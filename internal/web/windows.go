@@ -35,7 +35,12 @@ func (v *pageRequest) editWindow() error {
 		return err
 	}
 	return v.dialog("Edit "+w.Name, "notices", windowDialog(windowFields{
-		old: w.Name, startsAt: fieldInstant(w.StartsAt), endsAt: fieldInstant(w.EndsAt), endpoint: text(w.EndpointID), labels: labelLines(w.Labels), reason: w.Reason,
+		old:      w.Name,
+		startsAt: fieldInstant(w.StartsAt),
+		endsAt:   fieldInstant(w.EndsAt),
+		endpoint: text(w.EndpointID),
+		labels:   labelLines(w.Labels),
+		reason:   w.Reason,
 	}))
 }
 
@@ -163,13 +168,18 @@ func (v *pageRequest) askWindow() error {
 	path := "/console/notices/windows/" + url.PathEscape(w.Name)
 	if !deleted {
 		return v.ask(question{
-			title: "End the window " + w.Name, verb: "End now", path: path + "/end",
-			does: "Ends the window now instead of at " + dated(w.EndsAt) + ". Delayed notices of open episodes are sent immediately.",
+			title: "End the window " + w.Name,
+			verb:  "End now",
+			path:  path + "/end",
+			does:  "Ends the window now instead of at " + dated(w.EndsAt) + ". Delayed notices of open episodes are sent immediately.",
 		})
 	}
 	return v.ask(question{
-		title: "Delete the window " + w.Name, verb: "Delete", path: path + "/delete", gone: true,
-		does: "Deletes the window. Delayed notices of open episodes are sent immediately.",
+		title: "Delete the window " + w.Name,
+		verb:  "Delete",
+		path:  path + "/delete",
+		gone:  true,
+		does:  "Deletes the window. Delayed notices of open episodes are sent immediately.",
 	})
 }
 
@@ -181,9 +191,17 @@ func (v *pageRequest) endWindow() error {
 	}
 	request := ask{method: http.MethodDelete, path: windowAPI(w.Name)}
 	if !deleted {
-		request = ask{method: http.MethodPut, path: windowAPI(w.Name), body: client.MaintenanceWindowSpec{
-			StartsAt: w.StartsAt, EndsAt: later(time.Now().UTC(), w.StartsAt.Add(time.Second)), Reason: &w.Reason, EndpointID: w.EndpointID, Labels: w.Labels,
-		}}
+		request = ask{
+			method: http.MethodPut,
+			path:   windowAPI(w.Name),
+			body: client.MaintenanceWindowSpec{
+				StartsAt:   w.StartsAt,
+				EndsAt:     later(time.Now().UTC(), w.StartsAt.Add(time.Second)),
+				Reason:     &w.Reason,
+				EndpointID: w.EndpointID,
+				Labels:     w.Labels,
+			},
+		}
 	}
 	if err := v.call(request, nil); err != nil {
 		return v.html(int(problemOf(err).Status), problemNotice(problemOf(err)))

@@ -62,7 +62,11 @@ func NewQueue[E Entry](hosts *Hosts) *Queue[E] {
 	if hosts == nil {
 		hosts = NewHosts(0)
 	}
-	return &Queue[E]{fair: fairQueue{hosts: hosts, changed: make(chan struct{}, 1), tenants: map[[16]byte]*tenantQueue{}}}
+	return &Queue[E]{fair: fairQueue{
+		hosts:   hosts,
+		changed: make(chan struct{}, 1),
+		tenants: map[[16]byte]*tenantQueue{},
+	}}
 }
 
 func (q *Queue[E]) lock() (unlock func()) {

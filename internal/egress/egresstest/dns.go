@@ -54,7 +54,11 @@ func StartAliases(tb testing.TB, alias map[string]string, answer func(Question) 
 	if err != nil {
 		tb.Fatalf("listening for name queries: %v", err)
 	}
-	d := &DNS{socket: socket, answer: answer, alias: alias}
+	d := &DNS{
+		socket: socket,
+		answer: answer,
+		alias:  alias,
+	}
 	d.done.Go(d.serve)
 	tb.Cleanup(d.close)
 	return d

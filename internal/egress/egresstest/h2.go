@@ -37,7 +37,11 @@ func StartH2(tb testing.TB, cfg *tls.Config, script H2Script, settings ...http2.
 		if _, err := io.ReadFull(c.reader, preface); err != nil || string(preface) != http2.ClientPreface {
 			return
 		}
-		h := &H2Conn{Framer: http2.NewFramer(c.conn, c.reader), target: c.target, number: c.number}
+		h := &H2Conn{
+			Framer: http2.NewFramer(c.conn, c.reader),
+			target: c.target,
+			number: c.number,
+		}
 		h.coder = hpack.NewEncoder(&h.header)
 		h.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 		h.AllowIllegalWrites = true
@@ -82,7 +86,12 @@ func (c *H2Conn) Next() (r Request, stream uint32, ok bool) {
 }
 
 func (c *H2Conn) begin(f *http2.MetaHeadersFrame) *Request {
-	r := &Request{Conn: c.number, Method: f.PseudoValue("method"), URI: f.PseudoValue("path"), Header: http.Header{}}
+	r := &Request{
+		Conn:   c.number,
+		Method: f.PseudoValue("method"),
+		URI:    f.PseudoValue("path"),
+		Header: http.Header{},
+	}
 	for _, field := range f.RegularFields() {
 		r.Header.Add(field.Name, field.Value)
 	}
@@ -98,7 +107,10 @@ func (c *H2Conn) end(open map[uint32]*Request, stream uint32) Request {
 // Head writes the header of an answer with status.
 func (c *H2Conn) Head(stream uint32, status string, fields map[string]string, end bool) bool {
 	return c.WriteHeaders(http2.HeadersFrameParam{
-		StreamID: stream, BlockFragment: c.Block(status, fields), EndHeaders: true, EndStream: end,
+		StreamID:      stream,
+		BlockFragment: c.Block(status, fields),
+		EndHeaders:    true,
+		EndStream:     end,
 	}) == nil
 }
 

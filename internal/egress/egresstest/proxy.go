@@ -18,7 +18,12 @@ func StartProxy(tb testing.TB, status string) *Target {
 		if err != nil {
 			return
 		}
-		c.target.record(Request{Conn: c.number, Method: r.Method, URI: r.RequestURI, Header: r.Header})
+		c.target.record(Request{
+			Conn:   c.number,
+			Method: r.Method,
+			URI:    r.RequestURI,
+			Header: r.Header,
+		})
 		if status != "200 OK" {
 			_, _ = fmt.Fprintf(c.conn, "HTTP/1.1 %s\r\nContent-Length: 0\r\n\r\n", status)
 			return

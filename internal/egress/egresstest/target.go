@@ -63,12 +63,18 @@ func StartTLS(tb testing.TB, cfg *tls.Config, script Script) *Target {
 // counts connections but records no requests. If cut is not nil, it closes one connection.
 func StartHTTP(tb testing.TB, cfg *tls.Config, cut *Cut, handler http.HandlerFunc) *Target {
 	tb.Helper()
-	t := &Target{scheme: "https", listener: listen(tb, "127.0.0.1:0"), open: make(map[net.Conn]struct{})}
+	t := &Target{
+		scheme:   "https",
+		listener: listen(tb, "127.0.0.1:0"),
+		open:     make(map[net.Conn]struct{}),
+	}
 	if cut != nil {
 		t.listener = listener{Listener: t.listener, cut: cut}
 	}
 	server := &http.Server{
-		Handler: handler, TLSConfig: cfg.Clone(), ErrorLog: log.New(io.Discard, "", 0),
+		Handler:   handler,
+		TLSConfig: cfg.Clone(),
+		ErrorLog:  log.New(io.Discard, "", 0),
 		ConnState: func(_ net.Conn, state http.ConnState) {
 			if state == http.StateNew {
 				t.mu.Lock()
@@ -96,7 +102,11 @@ func listen(tb testing.TB, address string) net.Listener {
 
 func serve(tb testing.TB, scheme string, listener net.Listener, script Script) *Target {
 	tb.Helper()
-	t := &Target{scheme: scheme, listener: listener, open: make(map[net.Conn]struct{})}
+	t := &Target{
+		scheme:   scheme,
+		listener: listener,
+		open:     make(map[net.Conn]struct{}),
+	}
 	t.serving.Go(func() { t.accept(script) })
 	tb.Cleanup(t.close)
 	return t
@@ -145,7 +155,12 @@ func (t *Target) accept(script Script) {
 		t.serving.Go(func() {
 			defer t.unregister(c)
 			sniffed := &recorder{Conn: c}
-			script(&Conn{target: t, number: number, conn: sniffed, reader: bufio.NewReader(sniffed)})
+			script(&Conn{
+				target: t,
+				number: number,
+				conn:   sniffed,
+				reader: bufio.NewReader(sniffed),
+			})
 		})
 	}
 }

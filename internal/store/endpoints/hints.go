@@ -8,5 +8,10 @@ import (
 
 // HoldRow returns the row of a hold, which stops the planner from changing a field.
 func HoldRow(id endpoints.ID, h endpoints.Hold) dbsqlc.PlannerHoldSetParams {
-	return dbsqlc.PlannerHoldSetParams{EndpointID: id, Kinds: []string{h.Kind}, Until: h.Until, HeldBy: pg.Storable(h.By)}
+	return dbsqlc.PlannerHoldSetParams{
+		EndpointID: id,
+		Kinds:      []string{h.Kind},
+		Until:      h.Until,
+		HeldBy:     pg.Storable(h.By),
+	}
 }

@@ -26,7 +26,12 @@ func (db *States) OneOffs(ctx context.Context, read *Stored, ids [][16]byte) pg.
 
 func attachOneOff(q *endpoints.OneOffs, row *dbsqlc.OneOffGetManyRow) {
 	item := &endpoints.OneOff{
-		Slot: row.Slot, At: row.NotBefore, Attempt: int(row.Attempt), InfraAttempt: int(row.InfraAttempt), Priority: endpoints.Priority(row.Priority), Deadline: pg.OrZero(row.DeadlineAt),
+		Slot:         row.Slot,
+		At:           row.NotBefore,
+		Attempt:      int(row.Attempt),
+		InfraAttempt: int(row.InfraAttempt),
+		Priority:     endpoints.Priority(row.Priority),
+		Deadline:     pg.OrZero(row.DeadlineAt),
 	}
 	q.LastSlot, q.Waiting = row.LastSlot, max(q.Waiting, int(row.Items))
 	switch {
@@ -56,8 +61,12 @@ func (db *States) OneOffWrites(ctx context.Context, e *endpoints.Endpoint, autho
 	}
 	if item := q.Retried; item != nil {
 		p := dbsqlc.OneOffRequeueParams{
-			EndpointID: e.ID, Slot: item.Slot, RunID: runIDOf(e.ID, item), NotBefore: item.At,
-			Attempt: int16(item.Attempt), InfraAttempt: int16(item.InfraAttempt),
+			EndpointID:   e.ID,
+			Slot:         item.Slot,
+			RunID:        runIDOf(e.ID, item),
+			NotBefore:    item.At,
+			Attempt:      int16(item.Attempt),
+			InfraAttempt: int16(item.InfraAttempt),
 		}
 		list = append(list, func(tx dbsqlc.DBTX) error { return db.Q.OneOffRequeue(ctx, tx, p) })
 	}
@@ -76,8 +85,13 @@ func runIDOf(id endpoints.ID, item *endpoints.OneOff) runs.ID {
 // oneOffInserts returns the statements that store a new item and its idempotency key.
 func (db *States) oneOffInserts(ctx context.Context, e *endpoints.Endpoint, item *endpoints.OneOff, author string) []pg.Statement {
 	row := dbsqlc.OneOffInsertParams{
-		EndpointID: e.ID, Slot: item.Slot, TenantID: e.TenantID, RunID: runIDOf(e.ID, item),
-		Priority: int16(item.Priority), DeadlineAt: pg.Optional(item.Deadline), RequestedBy: author,
+		EndpointID:  e.ID,
+		Slot:        item.Slot,
+		TenantID:    e.TenantID,
+		RunID:       runIDOf(e.ID, item),
+		Priority:    int16(item.Priority),
+		DeadlineAt:  pg.Optional(item.Deadline),
+		RequestedBy: author,
 	}
 	if !item.Override.Empty() {
 		raw, err := json.Marshal(item.Override)
@@ -91,7 +105,12 @@ func (db *States) oneOffInserts(ctx context.Context, e *endpoints.Endpoint, item
 		return []pg.Statement{insert}
 	}
 	key := dbsqlc.OneOffKeyInsertParams{
-		EndpointID: e.ID, Key: *item.Key, Slot: item.Slot, Fingerprint: item.Fingerprint, KeepMs: endpoints.OneOffKeyLife.Milliseconds(), Now: db.Now(),
+		EndpointID:  e.ID,
+		Key:         *item.Key,
+		Slot:        item.Slot,
+		Fingerprint: item.Fingerprint,
+		KeepMs:      endpoints.OneOffKeyLife.Milliseconds(),
+		Now:         db.Now(),
 	}
 	return []pg.Statement{insert, func(tx dbsqlc.DBTX) error {
 		taken, err := db.Q.OneOffKeyInsert(ctx, tx, key)
@@ -114,11 +133,20 @@ func (db *States) withdraw(ctx context.Context, tx dbsqlc.DBTX, e *endpoints.End
 			continue
 		}
 		h.Add(runs.Run{
-			ID: runs.NewID(row.Slot, e.ID, int(row.Attempt), int(row.InfraAttempt)), EndpointID: e.ID, TenantID: e.TenantID, ScheduledFor: row.Slot, Attempt: int(row.Attempt),
+			ID:           runs.NewID(row.Slot, e.ID, int(row.Attempt), int(row.InfraAttempt)),
+			EndpointID:   e.ID,
+			TenantID:     e.TenantID,
+			ScheduledFor: row.Slot,
+			Attempt:      int(row.Attempt),
 			InfraAttempt: int(row.InfraAttempt),
-			Source:       string(governor.SourceManual), ClaimedAt: now, StartedAt: now, FinishedAt: now,
+			Source:       string(governor.SourceManual),
+			ClaimedAt:    now,
+			StartedAt:    now,
+			FinishedAt:   now,
 			Outcome: runs.Outcome{
-				Status: runs.Skipped, Reason: runs.Withdrawn, Error: "nothing was sent: the run was withdrawn, because its endpoint was paused or archived while it waited",
+				Status: runs.Skipped,
+				Reason: runs.Withdrawn,
+				Error:  "nothing was sent: the run was withdrawn, because its endpoint was paused or archived while it waited",
 			},
 		}, e.Version, e.State.FailureCount, nil)
 	}
@@ -139,7 +167,12 @@ func (db *States) Withdrawn(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoin
 
 // OneOffKey implements endpoints.OneOffKeys.
 func (s *Store) OneOffKey(ctx context.Context, tenant [16]byte, id endpoints.ID, key string) (slot time.Time, fingerprint []byte, err error) {
-	rows, err := s.db.Q.OneOffKeyGet(ctx, s.db.Pool, dbsqlc.OneOffKeyGetParams{EndpointID: id, TenantID: tenant, Key: key, Now: s.db.Now()})
+	rows, err := s.db.Q.OneOffKeyGet(ctx, s.db.Pool, dbsqlc.OneOffKeyGetParams{
+		EndpointID: id,
+		TenantID:   tenant,
+		Key:        key,
+		Now:        s.db.Now(),
+	})
 	if err != nil || len(rows) == 0 {
 		return time.Time{}, nil, pg.Translate(err)
 	}

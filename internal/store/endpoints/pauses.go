@@ -27,5 +27,10 @@ func (db *States) PausedAlone(ctx context.Context, tx pgx.Tx, now time.Time, p P
 	if err := noticestore.RaisePaused(ctx, tx, db.DB, now, p.After); err != nil {
 		return err
 	}
-	return db.Audited(ctx, tx, auditlog.Change{Act: p.Act, Object: p.After.Object(), Before: p.Before.Redacted(), After: p.After.Redacted()})
+	return db.Audited(ctx, tx, auditlog.Change{
+		Act:    p.Act,
+		Object: p.After.Object(),
+		Before: p.Before.Redacted(),
+		After:  p.After.Redacted(),
+	})
 }

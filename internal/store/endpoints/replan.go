@@ -19,11 +19,21 @@ import (
 func (db *States) Replan(ctx context.Context, tx dbsqlc.DBTX, e *endpoints.Endpoint) error {
 	s := e.State
 	rows, err := db.Q.ScheduleReplan(ctx, tx, dbsqlc.ScheduleReplanParams{
-		EndpointID: e.ID, PlannedAt: s.Due.At, Slot: s.Due.Slot, Attempt: int16(s.Due.Attempt), Source: string(s.Due.Source),
-		InfraAttempt: int16(s.Due.InfraAttempt),
-		Version:      e.Version, LockMs: lockMs(e.Spec), FailureCount: int32(s.FailureCount),
-		PausedUntil: pg.Optional(s.PausedUntil), PauseReason: pg.OptionalText(s.PauseReason),
-		ManualAt: pg.Optional(ManualAt(&s)), RetryAfter: pg.Optional(s.RetryAfter), AccountedUntil: pg.Optional(s.AccountedUntil), Hinted: s.Hinted(),
+		EndpointID:     e.ID,
+		PlannedAt:      s.Due.At,
+		Slot:           s.Due.Slot,
+		Attempt:        int16(s.Due.Attempt),
+		Source:         string(s.Due.Source),
+		InfraAttempt:   int16(s.Due.InfraAttempt),
+		Version:        e.Version,
+		LockMs:         lockMs(e.Spec),
+		FailureCount:   int32(s.FailureCount),
+		PausedUntil:    pg.Optional(s.PausedUntil),
+		PauseReason:    pg.OptionalText(s.PauseReason),
+		ManualAt:       pg.Optional(ManualAt(&s)),
+		RetryAfter:     pg.Optional(s.RetryAfter),
+		AccountedUntil: pg.Optional(s.AccountedUntil),
+		Hinted:         s.Hinted(),
 	})
 	return OneRow(rows, err, "replanning", e.ID)
 }
@@ -43,8 +53,15 @@ func encoded(e *endpoints.Endpoint, r endpoints.Recorded) (steps, input json.Raw
 func decisionRow(e *endpoints.Endpoint, r endpoints.Recorded) (dbsqlc.DecisionInsertParams, error) {
 	steps, input, err := encoded(e, r)
 	return dbsqlc.DecisionInsertParams{
-		EndpointID: e.ID, DecidedAt: r.At, Cause: string(r.Cause), Author: r.Author, Version: r.Version,
-		NextRunAt: r.Due.At, NextSource: string(r.Due.Source), NextSteps: steps, Input: input,
+		EndpointID: e.ID,
+		DecidedAt:  r.At,
+		Cause:      string(r.Cause),
+		Author:     r.Author,
+		Version:    r.Version,
+		NextRunAt:  r.Due.At,
+		NextSource: string(r.Due.Source),
+		NextSteps:  steps,
+		Input:      input,
 	}, err
 }
 
@@ -75,5 +92,9 @@ func (db *States) Quarantine(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoi
 		return err
 	}
 	by := auditlog.Actor{TenantID: e.TenantID, Name: string(endpoints.CauseQuarantine)}
-	return db.PausedAlone(ctx, tx, now, Pause{Before: &before, After: e, Act: auditlog.Act{By: by, Action: auditlog.Pause}})
+	return db.PausedAlone(ctx, tx, now, Pause{
+		Before: &before,
+		After:  e,
+		Act:    auditlog.Act{By: by, Action: auditlog.Pause},
+	})
 }

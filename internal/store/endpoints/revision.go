@@ -35,7 +35,11 @@ type Revision struct {
 func (s *Store) Change(
 	ctx context.Context, act auditlog.Act, id endpoints.ID, change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, error),
 ) (*endpoints.Endpoint, error) {
-	r := &Revision{Act: act, ID: id, Change: change}
+	r := &Revision{
+		Act:    act,
+		ID:     id,
+		Change: change,
+	}
 	once := func() error {
 		return s.db.TxAfter(ctx, s.lock(ctx, r), func(tx pg.OpenTx) error { return s.revise(ctx, tx, r) })
 	}
@@ -104,7 +108,12 @@ func (s *Store) revise(ctx context.Context, tx pg.OpenTx, r *Revision) (err erro
 	if err != nil {
 		return err
 	}
-	made := auditlog.Change{Act: r.Act, Object: r.Changed.Object(), Before: shown, After: r.Changed.Redacted()}
+	made := auditlog.Change{
+		Act:    r.Act,
+		Object: r.Changed.Object(),
+		Before: shown,
+		After:  r.Changed.Redacted(),
+	}
 	if entry, noted := pg.AuditRow(made, s.db.Now()); noted {
 		if before.Version != r.Changed.Version {
 			entry.EndpointID = (*dbsqlc.UUID)(&r.ID)
@@ -172,7 +181,9 @@ func (s *Store) freeSlot(ctx context.Context, tx pg.OpenTx, r *Revision, at time
 		return at, nil
 	}
 	taken, err := s.db.Q.RunSlots(ctx, tx, dbsqlc.RunSlotsParams{
-		EndpointID: r.ID, FromID: runs.FirstID(at), BeforeID: runs.FirstID(at.Add(time.Second)),
+		EndpointID: r.ID,
+		FromID:     runs.FirstID(at),
+		BeforeID:   runs.FirstID(at.Add(time.Second)),
 	})
 	if err != nil {
 		return at, fmt.Errorf("finding runs of endpoint %s at the same instant: %w", r.ID, err)
@@ -245,10 +256,16 @@ func (s *Store) planWrite(ctx context.Context, e *endpoints.Endpoint, planned bo
 		return func(q dbsqlc.DBTX) error { return s.db.Replan(ctx, q, e) }
 	}
 	record := dbsqlc.ScheduleRecordParams{
-		EndpointID: e.ID, Version: e.Version, LockMs: lockMs(e.Spec), FailureCount: int32(e.State.FailureCount),
-		PausedUntil: pg.Optional(e.State.PausedUntil), PauseReason: pg.OptionalText(e.State.PauseReason),
-		ManualAt: pg.Optional(ManualAt(&e.State)), RetryAfter: pg.Optional(e.State.RetryAfter),
-		AccountedUntil: pg.Optional(e.State.AccountedUntil), Hinted: e.State.Hinted(),
+		EndpointID:     e.ID,
+		Version:        e.Version,
+		LockMs:         lockMs(e.Spec),
+		FailureCount:   int32(e.State.FailureCount),
+		PausedUntil:    pg.Optional(e.State.PausedUntil),
+		PauseReason:    pg.OptionalText(e.State.PauseReason),
+		ManualAt:       pg.Optional(ManualAt(&e.State)),
+		RetryAfter:     pg.Optional(e.State.RetryAfter),
+		AccountedUntil: pg.Optional(e.State.AccountedUntil),
+		Hinted:         e.State.Hinted(),
 	}
 	return func(q dbsqlc.DBTX) error {
 		rows, err := s.db.Q.ScheduleRecord(ctx, q, record)
@@ -270,7 +287,11 @@ func (s *Store) hintWrites(ctx context.Context, now time.Time, before, after *en
 			continue
 		}
 		if h.old != nil {
-			end := dbsqlc.HintEndParams{EndpointID: after.ID, Kind: h.kind, EndedAt: now}
+			end := dbsqlc.HintEndParams{
+				EndpointID: after.ID,
+				Kind:       h.kind,
+				EndedAt:    now,
+			}
 			list = append(list, func(q dbsqlc.DBTX) error { return s.db.Q.HintEnd(ctx, q, end) })
 		}
 		if h.fresh != nil {

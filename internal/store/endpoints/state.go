@@ -107,7 +107,11 @@ func (db *States) Assemble(
 
 func attachHint(s *endpoints.State, row *dbsqlc.Hint) {
 	h := &endpoints.Hint{
-		At: pg.OrZero(row.RunAt), ExpiresAt: row.ExpiresAt, Reason: row.Reason, Author: row.Author, CreatedAt: row.CreatedAt,
+		At:        pg.OrZero(row.RunAt),
+		ExpiresAt: row.ExpiresAt,
+		Reason:    row.Reason,
+		Author:    row.Author,
+		CreatedAt: row.CreatedAt,
 	}
 	if row.Kind == history.HintOneShot {
 		s.OneShotHint = h
@@ -121,19 +125,37 @@ func attachHint(s *endpoints.State, row *dbsqlc.Hint) {
 func stateOf(row *dbsqlc.Schedule) endpoints.State {
 	s := endpoints.State{
 		Due: endpoints.Due{
-			At: row.PlannedAt, Slot: row.Slot, Attempt: int(row.Attempt), InfraAttempt: int(row.InfraAttempt), Source: governor.Source(row.Source),
+			At:           row.PlannedAt,
+			Slot:         row.Slot,
+			Attempt:      int(row.Attempt),
+			InfraAttempt: int(row.InfraAttempt),
+			Source:       governor.Source(row.Source),
 		},
-		Anchor: pg.OrZero(row.Anchor), LastSlot: pg.OrZero(row.LastSlot), FailureCount: int(row.FailureCount),
-		PausedUntil: pg.OrZero(row.PausedUntil), PauseReason: pg.OrZero(row.PauseReason),
-		RetryAfter: pg.OrZero(row.RetryAfter), AccountedUntil: pg.OrZero(row.AccountedUntil), LastCall: pg.OrZero(row.LastCallAt),
+		Anchor:         pg.OrZero(row.Anchor),
+		LastSlot:       pg.OrZero(row.LastSlot),
+		FailureCount:   int(row.FailureCount),
+		PausedUntil:    pg.OrZero(row.PausedUntil),
+		PauseReason:    pg.OrZero(row.PauseReason),
+		RetryAfter:     pg.OrZero(row.RetryAfter),
+		AccountedUntil: pg.OrZero(row.AccountedUntil),
+		LastCall:       pg.OrZero(row.LastCallAt),
 	}
 	if row.RunID != nil {
-		s.Running = &endpoints.Running{Slot: row.Slot, Attempt: int(row.Attempt), InfraAttempt: int(row.InfraAttempt), StartedAt: *row.StartedAt}
+		s.Running = &endpoints.Running{
+			Slot:         row.Slot,
+			Attempt:      int(row.Attempt),
+			InfraAttempt: int(row.InfraAttempt),
+			StartedAt:    *row.StartedAt,
+		}
 	}
 	if row.LastStatus != nil {
 		s.LastRun = &endpoints.LastRun{
-			Slot: pg.OrZero(row.LastSlot), Attempt: int(*row.LastAttempt), InfraAttempt: int(row.LastInfraAttempt), Status: *row.LastStatus,
-			StartedAt: pg.OrZero(row.LastStartedAt), FinishedAt: pg.OrZero(row.LastFinishedAt),
+			Slot:         pg.OrZero(row.LastSlot),
+			Attempt:      int(*row.LastAttempt),
+			InfraAttempt: int(row.LastInfraAttempt),
+			Status:       *row.LastStatus,
+			StartedAt:    pg.OrZero(row.LastStartedAt),
+			FinishedAt:   pg.OrZero(row.LastFinishedAt),
 		}
 	}
 	return s

@@ -28,7 +28,12 @@ type eventDetail struct {
 // AddEvent stores an event of a run. A zero At means now.
 func AddEvent(ctx context.Context, tx pgx.Tx, db *pg.DB, run runs.Run, e runs.Event) error {
 	d := eventDetail{
-		Author: pg.Storable(e.Author), Why: pg.Storable(e.Why), ClaimToken: e.ClaimToken, Status: e.Status, ReasonCode: e.Reason, StatusCode: e.StatusCode,
+		Author:     pg.Storable(e.Author),
+		Why:        pg.Storable(e.Why),
+		ClaimToken: e.ClaimToken,
+		Status:     e.Status,
+		ReasonCode: e.Reason,
+		StatusCode: e.StatusCode,
 	}
 	if e.WorkerID != [16]byte{} {
 		d.WorkerID = new(uuid.UUID(e.WorkerID))
@@ -42,7 +47,11 @@ func AddEvent(ctx context.Context, tx pgx.Tx, db *pg.DB, run runs.Run, e runs.Ev
 		at = &e.At
 	}
 	err = db.Q.RunEventInsert(ctx, tx, dbsqlc.RunEventInsertParams{
-		RunID: run.ID, ScheduledFor: run.ScheduledFor, At: at, Kind: string(e.Kind), Detail: detail,
+		RunID:        run.ID,
+		ScheduledFor: run.ScheduledFor,
+		At:           at,
+		Kind:         string(e.Kind),
+		Detail:       detail,
 	})
 	if err != nil {
 		return fmt.Errorf("recording the event %s of run %s: %w", e.Kind, run.ID, err)
@@ -57,7 +66,11 @@ func (s *Runs) Events(ctx context.Context, tenant [16]byte, id runs.ID) (story [
 		if err != nil {
 			return err
 		}
-		rows, err := s.db.Q.RunEventList(ctx, tx, dbsqlc.RunEventListParams{RunID: id, ScheduledFor: run.ScheduledFor, MaxRows: runs.MaxEvents})
+		rows, err := s.db.Q.RunEventList(ctx, tx, dbsqlc.RunEventListParams{
+			RunID:        id,
+			ScheduledFor: run.ScheduledFor,
+			MaxRows:      runs.MaxEvents,
+		})
 		if err != nil {
 			return fmt.Errorf("reading the events of run %s: %w", id, err)
 		}
@@ -79,7 +92,14 @@ func eventOf(row *dbsqlc.RunEventListRow) (runs.Event, error) {
 		return runs.Event{}, fmt.Errorf("the detail of the event %s at %s: %w", row.Kind, row.At.Format(time.RFC3339Nano), err)
 	}
 	return runs.Event{
-		At: row.At, Kind: runs.EventKind(row.Kind), Author: d.Author, Why: d.Why, ClaimToken: d.ClaimToken,
-		WorkerID: pg.OrZero(d.WorkerID), Status: d.Status, Reason: d.ReasonCode, StatusCode: d.StatusCode,
+		At:         row.At,
+		Kind:       runs.EventKind(row.Kind),
+		Author:     d.Author,
+		Why:        d.Why,
+		ClaimToken: d.ClaimToken,
+		WorkerID:   pg.OrZero(d.WorkerID),
+		Status:     d.Status,
+		Reason:     d.ReasonCode,
+		StatusCode: d.StatusCode,
 	}, nil
 }

@@ -68,8 +68,12 @@ func endsOf(f runs.Filter) []runs.Status {
 
 func (s *Runs) live(ctx context.Context, tx pgx.Tx, f runs.Filter) ([]runs.Run, error) {
 	rows, err := s.db.Q.RunListLive(ctx, tx, dbsqlc.RunListLiveParams{
-		TenantID: f.TenantID, EndpointID: pg.Given(f.EndpointID), Before: pg.Given(f.Before), FromAt: pg.Optional(f.From), ToAt: pg.Optional(f.To),
-		MaxRows: int32(f.Limit),
+		TenantID:   f.TenantID,
+		EndpointID: pg.Given(f.EndpointID),
+		Before:     pg.Given(f.Before),
+		FromAt:     pg.Optional(f.From),
+		ToAt:       pg.Optional(f.To),
+		MaxRows:    int32(f.Limit),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing live runs: %w", err)
@@ -84,8 +88,12 @@ func (s *Runs) live(ctx context.Context, tx pgx.Tx, f runs.Filter) ([]runs.Run, 
 // waiting returns unstarted one-off runs.
 func (s *Runs) waiting(ctx context.Context, tx pgx.Tx, f runs.Filter) ([]runs.Run, error) {
 	rows, err := s.db.Q.OneOffListWaiting(ctx, tx, dbsqlc.OneOffListWaitingParams{
-		TenantID: f.TenantID, EndpointID: pg.Given(f.EndpointID), Before: pg.Given(f.Before), FromAt: pg.Optional(f.From), ToAt: pg.Optional(f.To),
-		MaxRows: int32(f.Limit),
+		TenantID:   f.TenantID,
+		EndpointID: pg.Given(f.EndpointID),
+		Before:     pg.Given(f.Before),
+		FromAt:     pg.Optional(f.From),
+		ToAt:       pg.Optional(f.To),
+		MaxRows:    int32(f.Limit),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing waiting one-off runs: %w", err)
@@ -106,8 +114,13 @@ func (s *Runs) finished(ctx context.Context, tx pgx.Tx, f runs.Filter, status ru
 		}
 	}
 	rows, err := s.db.Q.RunList(ctx, tx, dbsqlc.RunListParams{
-		TenantID: f.TenantID, EndpointID: pg.Given(f.EndpointID), Status: pg.OptionalText(string(status)), Before: pg.Given(f.Before),
-		FromAt: pg.Optional(f.From), ToAt: pg.Optional(to), MaxRows: int32(f.Limit),
+		TenantID:   f.TenantID,
+		EndpointID: pg.Given(f.EndpointID),
+		Status:     pg.OptionalText(string(status)),
+		Before:     pg.Given(f.Before),
+		FromAt:     pg.Optional(f.From),
+		ToAt:       pg.Optional(to),
+		MaxRows:    int32(f.Limit),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing runs: %w", err)
@@ -137,7 +150,11 @@ func (s *Runs) Get(ctx context.Context, tenant [16]byte, id runs.ID) (run runs.R
 
 // get reads one waiting, live or finished run without its body.
 func (s *Runs) get(ctx context.Context, tx pgx.Tx, tenant [16]byte, id runs.ID) (runs.Run, error) {
-	row, err := s.db.Q.RunGet(ctx, tx, dbsqlc.RunGetParams{ID: id, ScheduledFor: id.Slot(), TenantID: tenant})
+	row, err := s.db.Q.RunGet(ctx, tx, dbsqlc.RunGetParams{
+		ID:           id,
+		ScheduledFor: id.Slot(),
+		TenantID:     tenant,
+	})
 	if err == nil {
 		return RunOf(row), nil
 	}
@@ -151,7 +168,11 @@ func (s *Runs) get(ctx context.Context, tx pgx.Tx, tenant [16]byte, id runs.ID) 
 	if !pg.IsMissing(err) {
 		return runs.Run{}, fmt.Errorf("reading live run %s: %w", id, err)
 	}
-	waiting, err := s.db.Q.OneOffListWaiting(ctx, tx, dbsqlc.OneOffListWaitingParams{TenantID: tenant, RunID: pg.Given(id), MaxRows: 1})
+	waiting, err := s.db.Q.OneOffListWaiting(ctx, tx, dbsqlc.OneOffListWaitingParams{
+		TenantID: tenant,
+		RunID:    pg.Given(id),
+		MaxRows:  1,
+	})
 	if err != nil {
 		return runs.Run{}, fmt.Errorf("reading one-off run %s: %w", id, err)
 	}
@@ -164,21 +185,46 @@ func (s *Runs) get(ctx context.Context, tx pgx.Tx, tenant [16]byte, id runs.ID) 
 // RunOf returns the run of a row of the history.
 func RunOf(row *dbsqlc.Run) runs.Run {
 	run := runs.Run{
-		ID: row.ID, EndpointID: row.EndpointID, TenantID: row.TenantID, ScheduledFor: row.ScheduledFor, Attempt: int(row.Attempt), InfraAttempt: int(row.InfraAttempt),
-		Source: row.Source, ClaimToken: row.ClaimToken, WorkerID: row.WorkerID,
-		ClaimedAt: row.ClaimedAt, StartedAt: row.StartedAt, FinishedAt: row.FinishedAt,
+		ID:           row.ID,
+		EndpointID:   row.EndpointID,
+		TenantID:     row.TenantID,
+		ScheduledFor: row.ScheduledFor,
+		Attempt:      int(row.Attempt),
+		InfraAttempt: int(row.InfraAttempt),
+		Source:       row.Source,
+		ClaimToken:   row.ClaimToken,
+		WorkerID:     row.WorkerID,
+		ClaimedAt:    row.ClaimedAt,
+		StartedAt:    row.StartedAt,
+		FinishedAt:   row.FinishedAt,
 		Outcome: runs.Outcome{
-			Status: runs.Status(row.Status), Reason: runs.Reason(row.ReasonCode), StatusCode: int(pg.OrZero(row.StatusCode)),
+			Status:     runs.Status(row.Status),
+			Reason:     runs.Reason(row.ReasonCode),
+			StatusCode: int(pg.OrZero(row.StatusCode)),
 			Phases: runs.Phases{
-				DNS: us(row.DnsUs), Connect: us(row.ConnectUs), TLS: us(row.TlsUs), Wait: us(row.WaitUs), Transfer: us(row.TransferUs),
+				DNS:      us(row.DnsUs),
+				Connect:  us(row.ConnectUs),
+				TLS:      us(row.TlsUs),
+				Wait:     us(row.WaitUs),
+				Transfer: us(row.TransferUs),
 			},
-			ResponseBytes: row.ResponseBytes, Truncated: row.Truncated, Error: pg.OrZero(row.Error),
-			BodyDigest: Digest(row.BodyDigest),
+			ResponseBytes: row.ResponseBytes,
+			Truncated:     row.Truncated,
+			Error:         pg.OrZero(row.Error),
+			BodyDigest:    Digest(row.BodyDigest),
 		},
-		Decision: runs.Decision{NextRunAt: pg.OrZero(row.NextRunAt), Source: pg.OrZero(row.NextSource), Steps: row.NextSteps},
+		Decision: runs.Decision{
+			NextRunAt: pg.OrZero(row.NextRunAt),
+			Source:    pg.OrZero(row.NextSource),
+			Steps:     row.NextSteps,
+		},
 	}
 	if row.SkippedFrom != nil { // It was neither claimed nor started.
-		run.Skipped = &runs.Skips{From: *row.SkippedFrom, To: row.ScheduledFor, Count: *row.SkippedCount}
+		run.Skipped = &runs.Skips{
+			From:  *row.SkippedFrom,
+			To:    row.ScheduledFor,
+			Count: *row.SkippedCount,
+		}
 		run.WorkerID, run.ClaimedAt, run.StartedAt = [16]byte{}, time.Time{}, time.Time{}
 	}
 	return run
@@ -187,16 +233,33 @@ func RunOf(row *dbsqlc.Run) runs.Run {
 // LiveRunOf returns the run of a row of live runs.
 func LiveRunOf(row *dbsqlc.LiveRun) runs.Run {
 	return runs.Run{
-		ID: row.RunID, EndpointID: row.EndpointID, TenantID: row.TenantID, ScheduledFor: row.Slot, Attempt: int(row.Attempt), InfraAttempt: int(row.InfraAttempt),
-		Source: row.Source, ClaimToken: row.ClaimToken, WorkerID: row.WorkerID, ClaimedAt: row.ClaimedAt, StartedAt: row.StartedAt,
-		CancelRequestedAt: pg.OrZero(row.CancelRequestedAt), Outcome: runs.Outcome{Status: runs.Running},
+		ID:                row.RunID,
+		EndpointID:        row.EndpointID,
+		TenantID:          row.TenantID,
+		ScheduledFor:      row.Slot,
+		Attempt:           int(row.Attempt),
+		InfraAttempt:      int(row.InfraAttempt),
+		Source:            row.Source,
+		ClaimToken:        row.ClaimToken,
+		WorkerID:          row.WorkerID,
+		ClaimedAt:         row.ClaimedAt,
+		StartedAt:         row.StartedAt,
+		CancelRequestedAt: pg.OrZero(row.CancelRequestedAt),
+		Outcome:           runs.Outcome{Status: runs.Running},
 	}
 }
 
 func waitingRunOf(row *dbsqlc.OneOffListWaitingRow) runs.Run {
 	return runs.Run{
-		ID: row.RunID, EndpointID: row.EndpointID, TenantID: row.TenantID, ScheduledFor: row.Slot, Attempt: int(row.Attempt), InfraAttempt: int(row.InfraAttempt),
-		Source: string(governor.SourceManual), NotBefore: row.NotBefore, Outcome: runs.Outcome{Status: runs.Waiting},
+		ID:           row.RunID,
+		EndpointID:   row.EndpointID,
+		TenantID:     row.TenantID,
+		ScheduledFor: row.Slot,
+		Attempt:      int(row.Attempt),
+		InfraAttempt: int(row.InfraAttempt),
+		Source:       string(governor.SourceManual),
+		NotBefore:    row.NotBefore,
+		Outcome:      runs.Outcome{Status: runs.Waiting},
 	}
 }
 

@@ -23,10 +23,20 @@ func (h *Records) AddSkips(e *endpoints.Endpoint, now time.Time) {
 // values for the instants and the worker, because older programs read them from every row.
 func skippedRun(e *endpoints.Endpoint, s endpoints.Skip, now time.Time) runs.Run {
 	return runs.Run{
-		ID: runs.NewID(s.To, e.ID, 0, 0), EndpointID: e.ID, TenantID: e.TenantID, ScheduledFor: s.To, Source: string(s.Source),
-		ClaimedAt: now, StartedAt: now, FinishedAt: now,
-		Outcome: runs.Outcome{Status: runs.Skipped, Reason: runs.Reason(s.Reason)},
-		Skipped: &runs.Skips{From: s.From, To: s.To, Count: s.Count},
+		ID:           runs.NewID(s.To, e.ID, 0, 0),
+		EndpointID:   e.ID,
+		TenantID:     e.TenantID,
+		ScheduledFor: s.To,
+		Source:       string(s.Source),
+		ClaimedAt:    now,
+		StartedAt:    now,
+		FinishedAt:   now,
+		Outcome:      runs.Outcome{Status: runs.Skipped, Reason: runs.Reason(s.Reason)},
+		Skipped: &runs.Skips{
+			From:  s.From,
+			To:    s.To,
+			Count: s.Count,
+		},
 	}
 }
 

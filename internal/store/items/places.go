@@ -13,5 +13,9 @@ func place(t pgtype.TID) claims.Place {
 
 // tid returns a place in the form of the driver.
 func tid(p claims.Place) pgtype.TID {
-	return pgtype.TID{BlockNumber: p.Block, OffsetNumber: p.Offset, Valid: true}
+	return pgtype.TID{
+		BlockNumber:  p.Block,
+		OffsetNumber: p.Offset,
+		Valid:        true,
+	}
 }

@@ -79,8 +79,17 @@ func (s *Executions) kept(ctx context.Context, tx pgx.Tx, params dbsqlc.Schedule
 	}
 	for _, row := range rows {
 		done.Kept = append(done.Kept, claims.Claim{
-			EndpointID: row.EndpointID, Place: place(row.Place), Token: row.ClaimToken, Slot: row.Slot, PlannedAt: row.PlannedAt, Attempt: int(row.Attempt),
-			InfraAttempt: int(row.InfraAttempt), Source: row.Source, Version: row.Version, LockedUntil: row.LockedUntil, Hinted: row.Hinted,
+			EndpointID:   row.EndpointID,
+			Place:        place(row.Place),
+			Token:        row.ClaimToken,
+			Slot:         row.Slot,
+			PlannedAt:    row.PlannedAt,
+			Attempt:      int(row.Attempt),
+			InfraAttempt: int(row.InfraAttempt),
+			Source:       row.Source,
+			Version:      row.Version,
+			LockedUntil:  row.LockedUntil,
+			Hinted:       row.Hinted,
 		})
 	}
 	return nil
@@ -89,7 +98,11 @@ func (s *Executions) kept(ctx context.Context, tx pgx.Tx, params dbsqlc.Schedule
 // late stores the event of an answer that came after its run had been settled.
 func (s *Executions) late(ctx context.Context, tx pgx.Tx, run runs.Run) error {
 	return history.AddEvent(ctx, tx, s.db.DB, run, runs.Event{
-		Kind: runs.EventLateResult, WorkerID: run.WorkerID, ClaimToken: run.ClaimToken,
-		Status: run.Outcome.Status, Reason: run.Outcome.Reason, StatusCode: run.Outcome.StatusCode,
+		Kind:       runs.EventLateResult,
+		WorkerID:   run.WorkerID,
+		ClaimToken: run.ClaimToken,
+		Status:     run.Outcome.Status,
+		Reason:     run.Outcome.Reason,
+		StatusCode: run.Outcome.StatusCode,
 	})
 }

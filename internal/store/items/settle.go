@@ -28,9 +28,14 @@ func valve(signal zombie.Signal) int64 {
 // ListLost implements zombie.Runs.
 func (s *Sweeps) ListLost(ctx context.Context, q zombie.Search) ([]zombie.Lost, error) {
 	rows, err := s.db.Q.RunListLost(ctx, s.db.Sweeps, dbsqlc.RunListLostParams{
-		Now: s.db.Now(), ByDeadline: q.ByDeadline, DistrustDeadlines: q.Signal.ClockStepped, DistrustSilence: !q.Signal.TrustSilence,
-		StaleAfterMs: q.Signal.StaleAfter.Milliseconds(), ValveMs: valve(q.Signal),
-		ExceptIds: pg.NotNull(q.Except), MaxRows: int32(q.Limit),
+		Now:               s.db.Now(),
+		ByDeadline:        q.ByDeadline,
+		DistrustDeadlines: q.Signal.ClockStepped,
+		DistrustSilence:   !q.Signal.TrustSilence,
+		StaleAfterMs:      q.Signal.StaleAfter.Milliseconds(),
+		ValveMs:           valve(q.Signal),
+		ExceptIds:         pg.NotNull(q.Except),
+		MaxRows:           int32(q.Limit),
 	})
 	if err != nil {
 		return nil, pg.Translate(err)
@@ -46,15 +51,25 @@ func (s *Sweeps) ListLost(ctx context.Context, q zombie.Search) ([]zombie.Lost, 
 // updated its presence, or it finished meanwhile.
 func (s *Sweeps) Settle(ctx context.Context, signal zombie.Signal, run runs.Run) (settled bool, err error) {
 	lost := dbsqlc.RunLockLostParams{
-		EndpointID: run.EndpointID, RunID: run.ID, Token: run.ClaimToken, Now: s.db.Now(), DistrustDeadlines: signal.ClockStepped,
-		DistrustSilence: !signal.TrustSilence, StaleAfterMs: signal.StaleAfter.Milliseconds(), ValveMs: valve(signal),
+		EndpointID:        run.EndpointID,
+		RunID:             run.ID,
+		Token:             run.ClaimToken,
+		Now:               s.db.Now(),
+		DistrustDeadlines: signal.ClockStepped,
+		DistrustSilence:   !signal.TrustSilence,
+		StaleAfterMs:      signal.StaleAfter.Milliseconds(),
+		ValveMs:           valve(signal),
 	}
 	var skipped []time.Time
 	days := func() []time.Time { return append(history.RunDays([]runs.Run{run}), skipped...) }
 	err = isolated(s.db, 1, func(fault error) error {
 		return s.db.WithPartitions(ctx, days, func() error {
 			return s.tx(ctx, func(tx pgx.Tx) (err error) {
-				settled, skipped, err = s.settleOne(ctx, tx, settlement{run: run, lost: lost, fault: fault})
+				settled, skipped, err = s.settleOne(ctx, tx, settlement{
+					run:   run,
+					lost:  lost,
+					fault: fault,
+				})
 				return err
 			})
 		})

@@ -45,7 +45,11 @@ func (b *batch) stop(ctx context.Context, tx pgx.Tx) error {
 			return err
 		}
 		by := auditlog.Actor{TenantID: e.TenantID, Name: endpoints.Target}
-		if err := b.db.PausedAlone(ctx, tx, b.now, endpointstore.Pause{Before: &before, After: e, Act: auditlog.Act{By: by, Action: auditlog.Stop}}); err != nil {
+		if err := b.db.PausedAlone(ctx, tx, b.now, endpointstore.Pause{
+			Before: &before,
+			After:  e,
+			Act:    auditlog.Act{By: by, Action: auditlog.Stop},
+		}); err != nil {
 			return err
 		}
 	}

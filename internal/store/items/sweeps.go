@@ -113,7 +113,9 @@ func (s *Sweeps) TakeOver(ctx context.Context, q zombie.TakeOverFilter) (freed i
 // locks any row, because a locked row blocks starts.
 func (s *Sweeps) takeOver(ctx context.Context, id [16]byte, q zombie.TakeOverFilter) (freed int, err error) {
 	claimed, err := s.db.Q.ScheduleListClaimed(ctx, s.db.Sweeps, dbsqlc.ScheduleListClaimedParams{
-		WorkerID: id, Now: s.db.Now(), ReachMs: q.Reach.Milliseconds(),
+		WorkerID: id,
+		Now:      s.db.Now(),
+		ReachMs:  q.Reach.Milliseconds(),
 	})
 	if err != nil {
 		return 0, pg.Translate(err)
@@ -122,7 +124,11 @@ func (s *Sweeps) takeOver(ctx context.Context, id [16]byte, q zombie.TakeOverFil
 		if _, err := s.db.Q.ScheduleLock(ctx, tx, claimed); err != nil {
 			return fmt.Errorf("locking %d schedules: %w", len(claimed), err)
 		}
-		still, err := s.db.Q.WorkerFree(ctx, tx, dbsqlc.WorkerFreeParams{ID: id, Now: s.db.Now(), SilentMs: q.For.Milliseconds()})
+		still, err := s.db.Q.WorkerFree(ctx, tx, dbsqlc.WorkerFreeParams{
+			ID:       id,
+			Now:      s.db.Now(),
+			SilentMs: q.For.Milliseconds(),
+		})
 		if err != nil || still == 0 { // Its presence was updated meanwhile.
 			return err
 		}
@@ -249,11 +255,19 @@ const (
 // restarts after it has reached recent rows.
 func (s *Sweeps) forgetLedger(ctx context.Context, before time.Time) error {
 	decisions := func(after int64) (old, place, dropped int64, err error) {
-		page, err := s.db.Q.DecisionDropBefore(ctx, s.db.Sweeps, dbsqlc.DecisionDropBeforeParams{After: after, MaxRows: ledgerPage, Before: before})
+		page, err := s.db.Q.DecisionDropBefore(ctx, s.db.Sweeps, dbsqlc.DecisionDropBeforeParams{
+			After:   after,
+			MaxRows: ledgerPage,
+			Before:  before,
+		})
 		return page.Old, page.Place, page.Dropped, err
 	}
 	hints := func(after int64) (old, place, dropped int64, err error) {
-		page, err := s.db.Q.HintDropBefore(ctx, s.db.Sweeps, dbsqlc.HintDropBeforeParams{After: after, MaxRows: ledgerPage, Before: before})
+		page, err := s.db.Q.HintDropBefore(ctx, s.db.Sweeps, dbsqlc.HintDropBeforeParams{
+			After:   after,
+			MaxRows: ledgerPage,
+			Before:  before,
+		})
 		return page.Old, page.Place, page.Dropped, err
 	}
 	if err := walkLedger(&s.decisions, decisions); err != nil {

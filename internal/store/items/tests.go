@@ -63,7 +63,11 @@ func (s *Tests) facts(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint) (be
 		return begun, fmt.Errorf("reading the last run of %s: %w", e.ID, err)
 	}
 	for _, row := range lasts {
-		begun.Last = template.Last{Status: row.Status, StatusCode: int(row.StatusCode), FinishedAt: pg.OrZero(row.FinishedAt)}
+		begun.Last = template.Last{
+			Status:     row.Status,
+			StatusCode: int(row.StatusCode),
+			FinishedAt: pg.OrZero(row.FinishedAt),
+		}
 	}
 	return begun, nil
 }

@@ -31,7 +31,11 @@ func (s *Executions) attachValidators(ctx context.Context, targets map[[16]byte]
 		if uint64(row.Request) != t.Asks.Request {
 			continue
 		}
-		t.Asks = &runs.Validators{Request: t.Asks.Request, ETag: row.Etag, LastModified: row.LastModified}
+		t.Asks = &runs.Validators{
+			Request:      t.Asks.Request,
+			ETag:         row.Etag,
+			LastModified: row.LastModified,
+		}
 		targets[row.EndpointID] = &t
 	}
 	return nil

@@ -32,7 +32,11 @@ func (s *Secrets) SealedSecrets(ctx context.Context, tenant [16]byte) (c secrets
 			return fmt.Errorf("reading a tenant's secrets: %w", err)
 		}
 		for _, row := range rows {
-			place := secrets.Place{Tenant: tenant, Kind: secrets.Named, Name: row.Name}
+			place := secrets.Place{
+				Tenant: tenant,
+				Kind:   secrets.Named,
+				Name:   row.Name,
+			}
 			c.Secrets = append(c.Secrets, secrets.Kept{Place: place, Sealed: secrets.Sealed{KeyID: row.SealedUnder, Data: row.Sealed}})
 		}
 		keys, err := s.db.Q.SigningKeyList(ctx, tx, dbsqlc.SigningKeyListParams{TenantID: tenant, Now: s.db.Now()})
@@ -41,7 +45,9 @@ func (s *Secrets) SealedSecrets(ctx context.Context, tenant [16]byte) (c secrets
 		}
 		for _, row := range keys {
 			c.SigningKeys = append(c.SigningKeys, secrets.Kept{
-				Place: signingKeyOf(row).Place(), Sealed: secrets.Sealed{KeyID: row.SealedUnder, Data: row.Sealed}, ExpiresAt: pg.OrZero(row.ExpiresAt),
+				Place:     signingKeyOf(row).Place(),
+				Sealed:    secrets.Sealed{KeyID: row.SealedUnder, Data: row.Sealed},
+				ExpiresAt: pg.OrZero(row.ExpiresAt),
 			})
 		}
 		return nil
@@ -71,7 +77,11 @@ func (s *Secrets) SampleSecrets(ctx context.Context) ([]secrets.Kept, error) {
 	}
 	var samples []secrets.Kept
 	for _, row := range named {
-		place := secrets.Place{Tenant: row.TenantID, Kind: secrets.Named, Name: row.Name}
+		place := secrets.Place{
+			Tenant: row.TenantID,
+			Kind:   secrets.Named,
+			Name:   row.Name,
+		}
 		samples = append(samples, secrets.Kept{Place: place, Sealed: secrets.Sealed{KeyID: row.SealedUnder, Data: row.Sealed}})
 	}
 	keys, err := s.db.Q.SigningKeysSample(ctx, s.db.Pool)
@@ -91,7 +101,10 @@ func (s *Secrets) Reseal(
 ) (more bool, err error) {
 	err = s.db.Tx(ctx, func(tx pgx.Tx) error {
 		rows, err := s.db.Q.SecretsStale(ctx, tx, dbsqlc.SecretsStaleParams{
-			Newest: newest, AfterTenant: pass.AfterTenant, AfterName: pass.AfterName, MaxRows: resealBatch,
+			Newest:      newest,
+			AfterTenant: pass.AfterTenant,
+			AfterName:   pass.AfterName,
+			MaxRows:     resealBatch,
 		})
 		if err != nil {
 			return fmt.Errorf("reading secrets under other keys: %w", err)
@@ -102,13 +115,20 @@ func (s *Secrets) Reseal(
 		}
 		for _, row := range rows {
 			pass.AfterTenant, pass.AfterName = row.TenantID, row.Name
-			place := secrets.Place{Tenant: row.TenantID, Kind: secrets.Named, Name: row.Name}
+			place := secrets.Place{
+				Tenant: row.TenantID,
+				Kind:   secrets.Named,
+				Name:   row.Name,
+			}
 			sealed, err := reseal(secrets.Kept{Place: place, Sealed: secrets.Sealed{KeyID: row.SealedUnder, Data: row.Sealed}})
 			if err != nil { // The pass reports it.
 				continue
 			}
 			_, err = s.db.Q.SecretReseal(ctx, tx, dbsqlc.SecretResealParams{
-				TenantID: row.TenantID, Name: row.Name, SealedUnder: sealed.KeyID, Sealed: sealed.Data,
+				TenantID:    row.TenantID,
+				Name:        row.Name,
+				SealedUnder: sealed.KeyID,
+				Sealed:      sealed.Data,
 			})
 			if err != nil {
 				return fmt.Errorf("storing the secret %q under another key: %w", row.Name, err)
@@ -124,7 +144,9 @@ func (s *Secrets) resealSigning(
 	ctx context.Context, tx pgx.Tx, pass *secrets.Pass, newest string, reseal func(secrets.Kept) (secrets.Sealed, error),
 ) (more bool, err error) {
 	rows, err := s.db.Q.SigningKeysStale(ctx, tx, dbsqlc.SigningKeysStaleParams{
-		Newest: newest, After: pass.AfterSigning, MaxRows: resealBatch,
+		Newest:  newest,
+		After:   pass.AfterSigning,
+		MaxRows: resealBatch,
 	})
 	if err != nil {
 		return false, fmt.Errorf("reading signing keys under other keys: %w", err)
@@ -136,7 +158,11 @@ func (s *Secrets) resealSigning(
 		if err != nil { // The pass reports it.
 			continue
 		}
-		_, err = s.db.Q.SigningKeyReseal(ctx, tx, dbsqlc.SigningKeyResealParams{ID: row.ID, SealedUnder: sealed.KeyID, Sealed: sealed.Data})
+		_, err = s.db.Q.SigningKeyReseal(ctx, tx, dbsqlc.SigningKeyResealParams{
+			ID:          row.ID,
+			SealedUnder: sealed.KeyID,
+			Sealed:      sealed.Data,
+		})
 		if err != nil {
 			return false, fmt.Errorf("storing a signing key under another key: %w", err)
 		}

@@ -61,7 +61,11 @@ func (s *Secrets) PutSecret(ctx context.Context, by auditlog.Actor, w secrets.Wr
 		if stored, err = s.get(ctx, tx, by.TenantID, w.Name); err != nil {
 			return err
 		}
-		c := auditlog.Change{Act: auditlog.Act{By: by, Action: auditlog.Create}, Object: stored.Object(), After: stored.Redacted()}
+		c := auditlog.Change{
+			Act:    auditlog.Act{By: by, Action: auditlog.Create},
+			Object: stored.Object(),
+			After:  stored.Redacted(),
+		}
 		if !created {
 			c.Action, c.Before = auditlog.Rotate, before.Redacted()
 		}
@@ -88,8 +92,13 @@ func (s *Secrets) put(ctx context.Context, tx pgx.Tx, by auditlog.Actor, w secre
 		return fmt.Errorf("reading the database's time: %w", err)
 	}
 	err = s.db.Q.SecretPut(ctx, tx, dbsqlc.SecretPutParams{
-		TenantID: by.TenantID, Name: w.Name, Description: w.Description, SealedUnder: w.Sealed.KeyID, Sealed: w.Sealed.Data,
-		Now: now, Author: pg.Storable(by.Name),
+		TenantID:    by.TenantID,
+		Name:        w.Name,
+		Description: w.Description,
+		SealedUnder: w.Sealed.KeyID,
+		Sealed:      w.Sealed.Data,
+		Now:         now,
+		Author:      pg.Storable(by.Name),
 	})
 	if err != nil {
 		return fmt.Errorf("storing the secret %q: %w", w.Name, err)
@@ -122,7 +131,9 @@ func noSecret(name string) error { return pg.NothingNamed("secret", name, "strip
 // ListSecrets implements secrets.Store.
 func (s *Secrets) ListSecrets(ctx context.Context, f secrets.Filter) ([]secrets.Secret, error) {
 	rows, err := s.db.Q.SecretList(ctx, s.db.Pool, dbsqlc.SecretListParams{
-		TenantID: f.TenantID, After: f.After, MaxRows: int32(f.Limit),
+		TenantID: f.TenantID,
+		After:    f.After,
+		MaxRows:  int32(f.Limit),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("listing secrets: %w", pg.Translate(err))
@@ -136,9 +147,19 @@ func (s *Secrets) ListSecrets(ctx context.Context, f secrets.Filter) ([]secrets.
 
 func secretOf(row *dbsqlc.SecretGetRow) secrets.Secret {
 	return secrets.Secret{
-		TenantID: row.TenantID, Name: row.Name, Description: row.Description, Version: row.Version, KeyID: row.SealedUnder,
-		CreatedAt: row.CreatedAt, CreatedBy: row.CreatedBy, UpdatedAt: row.UpdatedAt, UpdatedBy: row.UpdatedBy,
-		LastUsedAt: pg.OrZero(row.LastUsedAt), LastUsedBy: pg.OrZero(row.LastUsedBy), Endpoints: int(row.Endpoints), Rules: int(row.Rules),
+		TenantID:    row.TenantID,
+		Name:        row.Name,
+		Description: row.Description,
+		Version:     row.Version,
+		KeyID:       row.SealedUnder,
+		CreatedAt:   row.CreatedAt,
+		CreatedBy:   row.CreatedBy,
+		UpdatedAt:   row.UpdatedAt,
+		UpdatedBy:   row.UpdatedBy,
+		LastUsedAt:  pg.OrZero(row.LastUsedAt),
+		LastUsedBy:  pg.OrZero(row.LastUsedBy),
+		Endpoints:   int(row.Endpoints),
+		Rules:       int(row.Rules),
 	}
 }
 
@@ -176,7 +197,9 @@ func (s *Secrets) DeleteSecret(ctx context.Context, by auditlog.Actor, name stri
 			return fmt.Errorf("deleting the secret %q: %w", name, err)
 		}
 		return s.db.Audited(ctx, tx, auditlog.Change{
-			Act: auditlog.Act{By: by, Action: auditlog.Delete}, Object: found.Object(), Before: found.Redacted(),
+			Act:    auditlog.Act{By: by, Action: auditlog.Delete},
+			Object: found.Object(),
+			Before: found.Redacted(),
 		})
 	})
 }
@@ -184,7 +207,11 @@ func (s *Secrets) DeleteSecret(ctx context.Context, by auditlog.Actor, name stri
 // uses returns the number of references to a secret by kind, and some of them.
 func (s *Secrets) uses(ctx context.Context, tx pgx.Tx, of secrets.Secret) (secrets.Uses, error) {
 	u := secrets.Uses{Endpoints: of.Endpoints}
-	rows, err := s.db.Q.SecretReferrers(ctx, tx, dbsqlc.SecretReferrersParams{TenantID: of.TenantID, Name: of.Name, MaxRows: maxReferrers})
+	rows, err := s.db.Q.SecretReferrers(ctx, tx, dbsqlc.SecretReferrersParams{
+		TenantID: of.TenantID,
+		Name:     of.Name,
+		MaxRows:  maxReferrers,
+	})
 	if err != nil {
 		return u, fmt.Errorf("listing endpoints with the secret %q: %w", of.Name, err)
 	}

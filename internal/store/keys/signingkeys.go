@@ -38,7 +38,9 @@ func (s *Secrets) CreateSigningKey(ctx context.Context, by auditlog.Actor, creat
 			return err
 		}
 		err = s.db.Audited(ctx, tx, auditlog.Change{
-			Act: auditlog.Act{By: by, Action: auditlog.Create}, Object: w.Key.Object(), After: w.Key.Redacted(),
+			Act:    auditlog.Act{By: by, Action: auditlog.Create},
+			Object: w.Key.Object(),
+			After:  w.Key.Redacted(),
 		})
 		if err != nil {
 			return err
@@ -57,8 +59,13 @@ func (s *Secrets) CreateSigningKey(ctx context.Context, by auditlog.Actor, creat
 
 func (s *Secrets) insertSigningKey(ctx context.Context, tx pgx.Tx, w signing.Write) error {
 	err := s.db.Q.SigningKeyInsert(ctx, tx, dbsqlc.SigningKeyInsertParams{
-		ID: w.Key.ID, TenantID: w.Key.TenantID, SealedUnder: w.Sealed.KeyID, Sealed: w.Sealed.Data,
-		CreatedAt: w.Key.CreatedAt, CreatedBy: pg.Storable(w.Key.CreatedBy), ExpiresAt: pg.Optional(w.Key.ExpiresAt),
+		ID:          w.Key.ID,
+		TenantID:    w.Key.TenantID,
+		SealedUnder: w.Sealed.KeyID,
+		Sealed:      w.Sealed.Data,
+		CreatedAt:   w.Key.CreatedAt,
+		CreatedBy:   pg.Storable(w.Key.CreatedBy),
+		ExpiresAt:   pg.Optional(w.Key.ExpiresAt),
 	})
 	if err != nil {
 		return fmt.Errorf("storing signing key %s: %w", w.Key.ID, err)
@@ -66,7 +73,11 @@ func (s *Secrets) insertSigningKey(ctx context.Context, tx pgx.Tx, w signing.Wri
 	if w.OverlapUntil.IsZero() {
 		return nil
 	}
-	err = s.db.Q.SigningKeyExpire(ctx, tx, dbsqlc.SigningKeyExpireParams{TenantID: w.Key.TenantID, ID: w.Key.ID, ExpiresAt: w.OverlapUntil})
+	err = s.db.Q.SigningKeyExpire(ctx, tx, dbsqlc.SigningKeyExpireParams{
+		TenantID:  w.Key.TenantID,
+		ID:        w.Key.ID,
+		ExpiresAt: w.OverlapUntil,
+	})
 	if err != nil {
 		return fmt.Errorf("ending the signing keys before %s: %w", w.Key.ID, err)
 	}
@@ -93,7 +104,11 @@ func (s *Secrets) signingKeys(ctx context.Context, tx dbsqlc.DBTX, tenant [16]by
 
 func signingKeyOf(row *dbsqlc.SigningKey) signing.Key {
 	return signing.Key{
-		ID: row.ID, TenantID: row.TenantID, CreatedAt: row.CreatedAt, CreatedBy: row.CreatedBy, ExpiresAt: pg.OrZero(row.ExpiresAt),
+		ID:        row.ID,
+		TenantID:  row.TenantID,
+		CreatedAt: row.CreatedAt,
+		CreatedBy: row.CreatedBy,
+		ExpiresAt: pg.OrZero(row.ExpiresAt),
 	}
 }
 
@@ -108,7 +123,9 @@ func (s *Secrets) DeleteSigningKey(ctx context.Context, by auditlog.Actor, id si
 			return errs.New(errs.NotFound, "not_found", fmt.Sprintf("there is no signing key %s", id))
 		}
 		return s.db.Audited(ctx, tx, auditlog.Change{
-			Act: auditlog.Act{By: by, Action: auditlog.Delete}, Object: signing.Key{ID: id}.Object(), Before: map[string]any{},
+			Act:    auditlog.Act{By: by, Action: auditlog.Delete},
+			Object: signing.Key{ID: id}.Object(),
+			Before: map[string]any{},
 		})
 	})
 }

@@ -40,7 +40,12 @@ func (s *Tenants) List(ctx context.Context) ([]Tenant, error) {
 	}
 	list := make([]Tenant, 0, len(rows))
 	for _, row := range rows {
-		list = append(list, Tenant{ID: row.ID, Name: row.Name, CreatedAt: row.CreatedAt, Allow: row.EgressAllow})
+		list = append(list, Tenant{
+			ID:        row.ID,
+			Name:      row.Name,
+			CreatedAt: row.CreatedAt,
+			Allow:     row.EgressAllow,
+		})
 	}
 	return list, nil
 }

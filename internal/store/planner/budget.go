@@ -43,7 +43,11 @@ func (s *Budget) Reserve(ctx context.Context, a planner.Account, tokens int64) (
 		if err != nil {
 			return err
 		}
-		r = planner.Reservation{Account: a, Day: dayName(now), Tokens: tokens}
+		r = planner.Reservation{
+			Account: a,
+			Day:     dayName(now),
+			Tokens:  tokens,
+		}
 		for _, scope := range []struct {
 			account planner.Account
 			limit   int64
@@ -53,7 +57,11 @@ func (s *Budget) Reserve(ctx context.Context, a planner.Account, tokens int64) (
 			{a, s.limits.Endpoint},
 		} {
 			rows, err := s.db.Q.PlannerSpendReserve(ctx, tx, dbsqlc.PlannerSpendReserveParams{
-				Day: r.Day, TenantID: scope.account.TenantID, EndpointID: scope.account.EndpointID, Tokens: tokens, MaxTokens: scope.limit,
+				Day:        r.Day,
+				TenantID:   scope.account.TenantID,
+				EndpointID: scope.account.EndpointID,
+				Tokens:     tokens,
+				MaxTokens:  scope.limit,
 			})
 			if err != nil {
 				return fmt.Errorf("reserving %d tokens: %w", tokens, err)
@@ -73,7 +81,10 @@ func (s *Budget) Settle(ctx context.Context, r planner.Reservation, used int64) 
 		return nil
 	}
 	err := s.db.Q.PlannerSpendSettle(ctx, s.db.Pool, dbsqlc.PlannerSpendSettleParams{
-		Day: r.Day, TenantID: r.Account.TenantID, EndpointID: r.Account.EndpointID, More: used - r.Tokens,
+		Day:        r.Day,
+		TenantID:   r.Account.TenantID,
+		EndpointID: r.Account.EndpointID,
+		More:       used - r.Tokens,
 	})
 	if err != nil {
 		return fmt.Errorf("settling %d tokens for %d reserved: %w", used, r.Tokens, pg.Translate(err))
@@ -101,10 +112,18 @@ func (s *Budget) Spending(ctx context.Context, tenant [16]byte) (spent planner.S
 			return fmt.Errorf("reading what all tenants spent: %w", err)
 		}
 		spent = planner.Spending{
-			Day: day, Tokens: tokens, Limit: s.limits.Tenant, Left: max(0, min(s.limits.Tenant-tokens, s.limits.Installation-all)),
-			PerEndpoint: s.limits.Endpoint, ResetAt: pg.DayOf(now).Add(24 * time.Hour),
+			Day:         day,
+			Tokens:      tokens,
+			Limit:       s.limits.Tenant,
+			Left:        max(0, min(s.limits.Tenant-tokens, s.limits.Installation-all)),
+			PerEndpoint: s.limits.Endpoint,
+			ResetAt:     pg.DayOf(now).Add(24 * time.Hour),
 		}
-		rows, err := s.db.Q.PlannerSpendTop(ctx, tx, dbsqlc.PlannerSpendTopParams{Day: day, TenantID: tenant, MaxRows: topSpenders})
+		rows, err := s.db.Q.PlannerSpendTop(ctx, tx, dbsqlc.PlannerSpendTopParams{
+			Day:      day,
+			TenantID: tenant,
+			MaxRows:  topSpenders,
+		})
 		if err != nil {
 			return fmt.Errorf("reading who spent most: %w", err)
 		}

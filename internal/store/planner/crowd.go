@@ -44,7 +44,10 @@ func (c *crowdSample) look(ctx context.Context, db *pg.DB, tx pgx.Tx, now time.T
 		return c.found, nil
 	}
 	rows, err := db.Q.PlannerCrowd(ctx, tx, dbsqlc.PlannerCrowdParams{
-		MaxNews: crowdNews, MaxEndpoints: crowdEndpoints, MaxRuns: planner.SlowdownSample, Since: now.Add(-24 * time.Hour),
+		MaxNews:      crowdNews,
+		MaxEndpoints: crowdEndpoints,
+		MaxRuns:      planner.SlowdownSample,
+		Since:        now.Add(-24 * time.Hour),
 	})
 	if err != nil {
 		return planner.FleetSlowdown{}, fmt.Errorf("looking for endpoints that are slow at once: %w", err)

@@ -64,18 +64,29 @@ func (s *Evidence) Load(ctx context.Context, a planner.Account) (m planner.Input
 // runs returns the newest runs of an endpoint with a due time after an instant, without wide
 // columns.
 func (s *Evidence) runs(ctx context.Context, tx pgx.Tx, id endpoints.ID, since time.Time, limit int32) ([]runs.Run, error) {
-	rows, err := s.db.Q.PlannerRuns(ctx, tx, dbsqlc.PlannerRunsParams{EndpointID: id, Since: since.Add(-slack), MaxRows: limit})
+	rows, err := s.db.Q.PlannerRuns(ctx, tx, dbsqlc.PlannerRunsParams{
+		EndpointID: id,
+		Since:      since.Add(-slack),
+		MaxRows:    limit,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("reading the newest runs of endpoint %s: %w", id, err)
 	}
 	list := make([]runs.Run, len(rows))
 	for i, row := range rows {
 		list[i] = runs.Run{
-			ID: row.ID, EndpointID: id, StartedAt: row.StartedAt, FinishedAt: row.FinishedAt, Source: row.Source,
+			ID:         row.ID,
+			EndpointID: id,
+			StartedAt:  row.StartedAt,
+			FinishedAt: row.FinishedAt,
+			Source:     row.Source,
 			Outcome: runs.Outcome{
-				Status: runs.Status(row.Status), Reason: runs.Reason(row.ReasonCode), StatusCode: int(pg.OrZero(row.StatusCode)),
-				Phases: runs.Phases{Wait: time.Duration(row.LatencyUs) * time.Microsecond}, ResponseBytes: row.ResponseBytes,
-				BodyDigest: history.Digest(row.BodyDigest),
+				Status:        runs.Status(row.Status),
+				Reason:        runs.Reason(row.ReasonCode),
+				StatusCode:    int(pg.OrZero(row.StatusCode)),
+				Phases:        runs.Phases{Wait: time.Duration(row.LatencyUs) * time.Microsecond},
+				ResponseBytes: row.ResponseBytes,
+				BodyDigest:    history.Digest(row.BodyDigest),
 			},
 		}
 	}
@@ -93,7 +104,11 @@ func (s *Evidence) siblings(ctx context.Context, tx pgx.Tx, m planner.Inputs) ([
 		return nil, nil
 	}
 	rows, err := s.db.Q.PlannerGroup(ctx, tx, dbsqlc.PlannerGroupParams{
-		TenantID: m.Endpoint.TenantID, GroupLabel: planner.GroupLabel, Name: group, EndpointID: m.Endpoint.ID, MaxRows: groupScan,
+		TenantID:   m.Endpoint.TenantID,
+		GroupLabel: planner.GroupLabel,
+		Name:       group,
+		EndpointID: m.Endpoint.ID,
+		MaxRows:    groupScan,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading the group %s: %w", group, err)
@@ -129,7 +144,9 @@ func (s *Evidence) Responses(ctx context.Context, a planner.Account, limit int) 
 			return err
 		}
 		rows, err := s.db.Q.RunList(ctx, tx, dbsqlc.RunListParams{
-			TenantID: a.TenantID, EndpointID: (*[16]byte)(&a.EndpointID), MaxRows: 4 * planner.MaxResponses,
+			TenantID:   a.TenantID,
+			EndpointID: (*[16]byte)(&a.EndpointID),
+			MaxRows:    4 * planner.MaxResponses,
 		})
 		if err != nil {
 			return fmt.Errorf("listing the newest runs of endpoint %s: %w", a.EndpointID, err)

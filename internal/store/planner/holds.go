@@ -17,7 +17,11 @@ func holds(ctx context.Context, q dbsqlc.DBTX, db *pg.DB, id endpoints.ID) ([]en
 	}
 	list := make([]endpoints.Hold, len(rows))
 	for i, row := range rows {
-		list[i] = endpoints.Hold{Kind: row.Kind, Until: row.Until, By: row.HeldBy}
+		list[i] = endpoints.Hold{
+			Kind:  row.Kind,
+			Until: row.Until,
+			By:    row.HeldBy,
+		}
 	}
 	return list, nil
 }

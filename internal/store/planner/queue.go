@@ -44,7 +44,12 @@ var _ planner.Queue = (*Queue)(nil)
 // NewQueue returns the queue for a planner with an ID of its own; lock is the duration of
 // its claims.
 func NewQueue(db *endpointstore.States, id [16]byte, lock time.Duration) *Queue {
-	return &Queue{db: db.DB, endpoints: endpointstore.NewStore(db), id: id, lock: lock}
+	return &Queue{
+		db:        db.DB,
+		endpoints: endpointstore.NewStore(db),
+		id:        id,
+		lock:      lock,
+	}
 }
 
 // DetectChanges implements planner.Queue.
@@ -85,7 +90,11 @@ func (s *Queue) DetectChanges(ctx context.Context) error {
 
 // news returns the endpoints with runs finished since the last pass, and the next cursor.
 func (s *Queue) news(ctx context.Context, tx pgx.Tx, at *dbsqlc.PlannerWatchHoldRow, next *int64) ([]dbsqlc.UUID, error) {
-	rows, err := s.db.Q.PlannerNews(ctx, tx, dbsqlc.PlannerNewsParams{FromTxid: at.Txid, Until: at.Until, MaxRows: watchNews})
+	rows, err := s.db.Q.PlannerNews(ctx, tx, dbsqlc.PlannerNewsParams{
+		FromTxid: at.Txid,
+		Until:    at.Until,
+		MaxRows:  watchNews,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("reading which runs finished: %w", err)
 	}
@@ -128,7 +137,12 @@ func (s *Queue) urgeGroups(ctx context.Context, tx pgx.Tx, now time.Time, turned
 		return nil
 	}
 	p := dbsqlc.PlannerUrgeGroupsParams{
-		Now: now, GroupLabel: planner.GroupLabel, RoleLabel: planner.RoleLabel, Roles: planner.Roles(), MaxGroups: watchGroups, MaxMembers: watchRoles,
+		Now:        now,
+		GroupLabel: planner.GroupLabel,
+		RoleLabel:  planner.RoleLabel,
+		Roles:      planner.Roles(),
+		MaxGroups:  watchGroups,
+		MaxMembers: watchRoles,
 	}
 	p.EndpointIds = append(p.EndpointIds, turned[:min(len(turned), watchTurned)]...)
 	if _, err := s.db.Q.PlannerUrgeGroups(ctx, tx, p); err != nil {
@@ -140,7 +154,10 @@ func (s *Queue) urgeGroups(ctx context.Context, tx pgx.Tx, now time.Time, turned
 // Claim implements planner.Queue.
 func (s *Queue) Claim(ctx context.Context, limit int) ([]planner.Claim, error) {
 	rows, err := s.db.Q.PlannerClaim(ctx, s.db.Pool, dbsqlc.PlannerClaimParams{
-		Now: s.db.Now(), MaxRows: int32(limit), PlannerID: s.id, LockMs: s.lock.Milliseconds(),
+		Now:       s.db.Now(),
+		MaxRows:   int32(limit),
+		PlannerID: s.id,
+		LockMs:    s.lock.Milliseconds(),
 	})
 	if err != nil {
 		return nil, pg.Translate(err)
@@ -175,10 +192,18 @@ func (s *Queue) Park(ctx context.Context, t planner.Claim, why planner.ParkReaso
 	var rows int64
 	var err error
 	if why == planner.ParkedArchived {
-		rows, err = s.db.Q.PlannerForget(ctx, s.db.Pool, dbsqlc.PlannerForgetParams{EndpointID: id, ClaimToken: t.Token, PlannerID: s.id})
+		rows, err = s.db.Q.PlannerForget(ctx, s.db.Pool, dbsqlc.PlannerForgetParams{
+			EndpointID: id,
+			ClaimToken: t.Token,
+			PlannerID:  s.id,
+		})
 	} else {
 		rows, err = s.db.Q.PlannerPark(ctx, s.db.Pool, dbsqlc.PlannerParkParams{
-			EndpointID: id, ClaimToken: t.Token, PlannerID: s.id, Parked: string(why), SeenVersion: version,
+			EndpointID:  id,
+			ClaimToken:  t.Token,
+			PlannerID:   s.id,
+			Parked:      string(why),
+			SeenVersion: version,
 		})
 	}
 	if err == nil && rows == 0 {
@@ -238,7 +263,10 @@ func unwritable(err error) error {
 // hold checks the claim and locks its row until the transaction ends.
 func (s *Queue) hold(ctx context.Context, tx pgx.Tx, t planner.Claim) error {
 	_, err := s.db.Q.PlannerHold(ctx, tx, dbsqlc.PlannerHoldParams{
-		EndpointID: t.Account.EndpointID, ClaimToken: t.Token, PlannerID: s.id, Now: s.db.Now(),
+		EndpointID: t.Account.EndpointID,
+		ClaimToken: t.Token,
+		PlannerID:  s.id,
+		Now:        s.db.Now(),
 	})
 	if pg.IsMissing(err) {
 		return planner.ErrClaimLost
@@ -274,7 +302,11 @@ func (s *Queue) record(ctx context.Context, tx pgx.Tx, t planner.Claim, c planne
 			return fmt.Errorf("inserting suggestion %s: %w", c.Suggestion.ID, err)
 		}
 		d := notices.Detail{SuggestionID: c.Suggestion.ID.String(), Reason: pg.Storable(c.Suggestion.Reasoning)}
-		suggested := noticestore.Alarm{EndpointID: t.Account.EndpointID, Event: notices.Suggestion, Detail: d}
+		suggested := noticestore.Alarm{
+			EndpointID: t.Account.EndpointID,
+			Event:      notices.Suggestion,
+			Detail:     d,
+		}
 		if err := noticestore.Raise(ctx, tx, s.db, c.Session.FinishedAt, suggested); err != nil {
 			return err
 		}
@@ -284,8 +316,14 @@ func (s *Queue) record(ctx context.Context, tx pgx.Tx, t planner.Claim, c planne
 		return err
 	}
 	rows, err := s.db.Q.PlannerClose(ctx, tx, dbsqlc.PlannerCloseParams{
-		EndpointID: t.Account.EndpointID, ClaimToken: t.Token, NotBefore: c.NotBefore, DueAt: c.NextAt, Memory: memory,
-		SeenVersion: c.Session.Version, LastSession: (*[16]byte)(&c.Session.ID), SeenStatus: pg.OptionalText(c.SeenStatus),
+		EndpointID:  t.Account.EndpointID,
+		ClaimToken:  t.Token,
+		NotBefore:   c.NotBefore,
+		DueAt:       c.NextAt,
+		Memory:      memory,
+		SeenVersion: c.Session.Version,
+		LastSession: (*[16]byte)(&c.Session.ID),
+		SeenStatus:  pg.OptionalText(c.SeenStatus),
 	})
 	return endpointstore.OneRow(rows, err, "ending the claim of", t.Account.EndpointID)
 }

@@ -41,8 +41,11 @@ func (s *Reviews) Sessions(ctx context.Context, f planner.SessionFilter) (list [
 			return err
 		}
 		rows, err := s.db.Q.PlannerSessionList(ctx, tx, dbsqlc.PlannerSessionListParams{
-			TenantID: f.TenantID, EndpointID: pg.Given(f.EndpointID), Outcome: pg.OptionalText(string(f.Outcome)), Before: pg.Given(f.Before),
-			MaxRows: int32(f.Limit),
+			TenantID:   f.TenantID,
+			EndpointID: pg.Given(f.EndpointID),
+			Outcome:    pg.OptionalText(string(f.Outcome)),
+			Before:     pg.Given(f.Before),
+			MaxRows:    int32(f.Limit),
 		})
 		if err != nil {
 			return fmt.Errorf("listing sessions: %w", err)
@@ -110,8 +113,10 @@ func (s *Reviews) Suggestions(ctx context.Context, f planner.SuggestionFilter) (
 // suggestion past its end has expired.
 func suggestionPage(f planner.SuggestionFilter, now time.Time) dbsqlc.PlannerSuggestionListParams {
 	p := dbsqlc.PlannerSuggestionListParams{
-		TenantID: f.TenantID, EndpointID: pg.Given(f.EndpointID), Before: pg.Given(f.Before),
-		MaxRows: int32(f.Limit),
+		TenantID:   f.TenantID,
+		EndpointID: pg.Given(f.EndpointID),
+		Before:     pg.Given(f.Before),
+		MaxRows:    int32(f.Limit),
 	}
 	switch f.State {
 	case planner.Pending, planner.Replaced:
@@ -133,7 +138,11 @@ func (s *Reviews) Decide(ctx context.Context, by auditlog.Actor, id planner.Sugg
 			return err
 		}
 		if decided, err = s.decide(ctx, tx, dbsqlc.PlannerSuggestionDecideParams{
-			ID: id, TenantID: by.TenantID, State: string(stateFor(approve)), Now: now, DecidedBy: pg.Storable(by.Name),
+			ID:        id,
+			TenantID:  by.TenantID,
+			State:     string(stateFor(approve)),
+			Now:       now,
+			DecidedBy: pg.Storable(by.Name),
 		}); err != nil {
 			return err
 		}

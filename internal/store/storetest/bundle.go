@@ -68,8 +68,16 @@ func Open(t *testing.T, url string) *Bundle {
 	states := endpointstore.NewStates(db, 0)
 	keeper := endpointstore.NewStore(states)
 	return &Bundle{
-		DB: db, States: states, URL: url, Pool: pool, Endpoints: keeper, Service: endpoints.NewService(keeper, AnyTarget{}), Claims: items.NewClaims(db),
-		Executions: items.NewExecutions(states), Runs: history.NewRuns(db), Sweeps: items.NewSweeps(states),
+		DB:         db,
+		States:     states,
+		URL:        url,
+		Pool:       pool,
+		Endpoints:  keeper,
+		Service:    endpoints.NewService(keeper, AnyTarget{}),
+		Claims:     items.NewClaims(db),
+		Executions: items.NewExecutions(states),
+		Runs:       history.NewRuns(db),
+		Sweeps:     items.NewSweeps(states),
 	}
 }
 
@@ -153,7 +161,12 @@ func (b *Bundle) Claim(t *testing.T, by Worker, ahead time.Duration) []claims.Cl
 // ClaimUpTo is Claim with a limit.
 func (b *Bundle) ClaimUpTo(t *testing.T, by Worker, limit int, ahead time.Duration) []claims.Claim {
 	t.Helper()
-	list, now, err := b.Claims.ClaimDue(t.Context(), claims.Request{Worker: by, Limit: limit, Horizon: ahead, LockTTL: time.Minute})
+	list, now, err := b.Claims.ClaimDue(t.Context(), claims.Request{
+		Worker:  by,
+		Limit:   limit,
+		Horizon: ahead,
+		LockTTL: time.Minute,
+	})
 	require.NoError(t, err)
 	require.False(t, now.IsZero())
 	return list
@@ -171,7 +184,12 @@ func (b *Bundle) ClaimOne(t *testing.T, by Worker) claims.Claim {
 func StartsOf(list []claims.Claim) []dispatch.Start {
 	starts := make([]dispatch.Start, len(list))
 	for i, c := range list {
-		starts[i] = dispatch.Start{Claim: c, TenantID: keystore.DefaultTenant, RunID: runs.NewID(c.Slot, c.EndpointID, c.Attempt, c.InfraAttempt), Execution: time.Minute}
+		starts[i] = dispatch.Start{
+			Claim:     c,
+			TenantID:  keystore.DefaultTenant,
+			RunID:     runs.NewID(c.Slot, c.EndpointID, c.Attempt, c.InfraAttempt),
+			Execution: time.Minute,
+		}
 	}
 	return starts
 }
@@ -179,7 +197,11 @@ func StartsOf(list []claims.Claim) []dispatch.Start {
 // Start starts the runs of claims and remembers the basis of each.
 func (b *Bundle) Start(t *testing.T, by Worker, list ...claims.Claim) []dispatch.Started {
 	t.Helper()
-	started, err := b.Executions.Start(t.Context(), dispatch.Starting{Worker: by, List: StartsOf(list), LockTTL: time.Minute})
+	started, err := b.Executions.Start(t.Context(), dispatch.Starting{
+		Worker:  by,
+		List:    StartsOf(list),
+		LockTTL: time.Minute,
+	})
 	require.NoError(t, err)
 	for _, s := range started {
 		b.bases.Store(s.RunID, s.Basis)
@@ -199,10 +221,24 @@ func (b *Bundle) StartOne(t *testing.T, by Worker) (claims.Claim, dispatch.Start
 // Succeed returns the finished run of a start.
 func Succeed(by Worker, c claims.Claim, s dispatch.Started) runs.Run {
 	return runs.Run{
-		ID: s.RunID, EndpointID: c.EndpointID, TenantID: s.TenantID, ScheduledFor: c.Slot, Attempt: c.Attempt, InfraAttempt: c.InfraAttempt, Source: c.Source,
-		ClaimToken: c.Token, WorkerID: by, StartedAt: s.StartedAt, FinishedAt: s.StartedAt.Add(time.Millisecond),
+		ID:           s.RunID,
+		EndpointID:   c.EndpointID,
+		TenantID:     s.TenantID,
+		ScheduledFor: c.Slot,
+		Attempt:      c.Attempt,
+		InfraAttempt: c.InfraAttempt,
+		Source:       c.Source,
+		ClaimToken:   c.Token,
+		WorkerID:     by,
+		StartedAt:    s.StartedAt,
+		FinishedAt:   s.StartedAt.Add(time.Millisecond),
 		Outcome: runs.Outcome{
-			Status: runs.Succeeded, Reason: runs.HTTPStatus, StatusCode: 200, MaybeSent: true, Body: []byte("ok"), ContentType: "text/plain",
+			Status:      runs.Succeeded,
+			Reason:      runs.HTTPStatus,
+			StatusCode:  200,
+			MaybeSent:   true,
+			Body:        []byte("ok"),
+			ContentType: "text/plain",
 		},
 	}
 }
@@ -210,7 +246,12 @@ func Succeed(by Worker, c claims.Claim, s dispatch.Started) runs.Run {
 // Fail returns the run of a start that the target answered with an error.
 func Fail(by Worker, c claims.Claim, s dispatch.Started) runs.Run {
 	run := Succeed(by, c, s)
-	run.Outcome = runs.Outcome{Status: runs.Failed, Reason: runs.HTTPStatus, StatusCode: 503, MaybeSent: true}
+	run.Outcome = runs.Outcome{
+		Status:     runs.Failed,
+		Reason:     runs.HTTPStatus,
+		StatusCode: 503,
+		MaybeSent:  true,
+	}
 	return run
 }
 
@@ -225,7 +266,12 @@ func (b *Bundle) Finish(t *testing.T, by Worker, keep time.Duration, list ...run
 // FinishOf returns the finish of runs as a worker asks for it, with what their starts read.
 func (b *Bundle) FinishOf(t *testing.T, by Worker, keep time.Duration, list ...runs.Run) dispatch.Finish {
 	t.Helper()
-	f := dispatch.Finish{Worker: by, Runs: list, LockTTL: time.Minute, Now: Query[time.Time](t, b, "SELECT clock_timestamp()")}
+	f := dispatch.Finish{
+		Worker:  by,
+		Runs:    list,
+		LockTTL: time.Minute,
+		Now:     Query[time.Time](t, b, "SELECT clock_timestamp()"),
+	}
 	if keep > 0 {
 		f.Keep = dispatch.Keep{Within: keep, Most: len(list)}
 	}

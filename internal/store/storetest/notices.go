@@ -29,8 +29,11 @@ func (b *Bundle) Told(t *testing.T) []string {
 // Rule is a rule that every test may change: two failures in a row of any endpoint.
 func Rule(edit func(*notices.Spec)) notices.Spec {
 	s := notices.Spec{
-		Event: notices.Failures, Failures: 2, Recovery: true, Enabled: true,
-		Channel: notices.Channel{Kind: notices.Webhook, URL: "http://hooks.example/"},
+		Event:    notices.Failures,
+		Failures: 2,
+		Recovery: true,
+		Enabled:  true,
+		Channel:  notices.Channel{Kind: notices.Webhook, URL: "http://hooks.example/"},
 	}
 	if edit != nil {
 		edit(&s)

@@ -13,7 +13,12 @@ import (
 // Skips lists the records of skipped due times, the newest first.
 func (b *Bundle) Skips(t *testing.T, id endpoints.ID) []runs.Run {
 	t.Helper()
-	list, err := b.Runs.List(t.Context(), runs.Filter{TenantID: Tenant.TenantID, EndpointID: id, Statuses: []runs.Status{runs.Skipped}, Limit: 100})
+	list, err := b.Runs.List(t.Context(), runs.Filter{
+		TenantID:   Tenant.TenantID,
+		EndpointID: id,
+		Statuses:   []runs.Status{runs.Skipped},
+		Limit:      100,
+	})
 	require.NoError(t, err)
 	return list
 }
@@ -21,7 +26,17 @@ func (b *Bundle) Skips(t *testing.T, id endpoints.ID) []runs.Run {
 // Record is what a record of skipped due times of an interval of a minute is read as.
 func Record(e *endpoints.Endpoint, reason runs.Reason, from, to, at time.Time, count int64) runs.Run {
 	return runs.Run{
-		ID: runs.NewID(to, e.ID, 0, 0), EndpointID: e.ID, TenantID: e.TenantID, ScheduledFor: to, Source: "baseline-interval", FinishedAt: at,
-		Outcome: runs.Outcome{Status: runs.Skipped, Reason: reason}, Skipped: &runs.Skips{From: from, To: to, Count: count},
+		ID:           runs.NewID(to, e.ID, 0, 0),
+		EndpointID:   e.ID,
+		TenantID:     e.TenantID,
+		ScheduledFor: to,
+		Source:       "baseline-interval",
+		FinishedAt:   at,
+		Outcome:      runs.Outcome{Status: runs.Skipped, Reason: reason},
+		Skipped: &runs.Skips{
+			From:  from,
+			To:    to,
+			Count: count,
+		},
 	}
 }

@@ -14,7 +14,14 @@ import (
 // Beat tells of a worker; the database stamps it with its own clock, so at moves the stamp.
 func (b *Bundle) Beat(t *testing.T, by Worker, state dispatch.State, at time.Time) {
 	t.Helper()
-	err := b.Executions.Beat(t.Context(), dispatch.Presence{ID: by, Name: "host", Version: "v1", State: state, Slots: 4, Busy: 1})
+	err := b.Executions.Beat(t.Context(), dispatch.Presence{
+		ID:      by,
+		Name:    "host",
+		Version: "v1",
+		State:   state,
+		Slots:   4,
+		Busy:    1,
+	})
 	require.NoError(t, err)
 	b.Exec(t, "UPDATE workers SET heartbeat_at = $2 WHERE id = $1", [16]byte(by), at)
 }
@@ -44,11 +51,20 @@ func (b *Bundle) Lost(t *testing.T, signal zombie.Signal) []runs.Run {
 	t.Helper()
 	var list []runs.Run
 	for _, byDeadline := range []bool{true, false} {
-		found, err := b.Sweeps.ListLost(t.Context(), zombie.Search{Signal: signal, ByDeadline: byDeadline, Limit: 100})
+		found, err := b.Sweeps.ListLost(t.Context(), zombie.Search{
+			Signal:     signal,
+			ByDeadline: byDeadline,
+			Limit:      100,
+		})
 		require.NoError(t, err)
 		for _, l := range found {
 			require.Equal(t, byDeadline, l.Reason == zombie.Deadline)
-			l.Run.Outcome = runs.Outcome{Status: runs.Lost, Reason: runs.WorkerLost, MaybeSent: true, Error: "lost"}
+			l.Run.Outcome = runs.Outcome{
+				Status:    runs.Lost,
+				Reason:    runs.WorkerLost,
+				MaybeSent: true,
+				Error:     "lost",
+			}
 			list = append(list, l.Run)
 		}
 	}

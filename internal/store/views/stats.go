@@ -33,16 +33,25 @@ func (s *Stats) Health(ctx context.Context, tenant, endpoint [16]byte) (list []s
 		}
 		from := now.Add(-windows[len(windows)-1])
 		rows, err := s.db.Q.EndpointHealth(ctx, tx, dbsqlc.EndpointHealthParams{
-			TenantID: tenant, EndpointID: endpoint, Now: &now, FromID: runs.FirstID(from), FromAt: from, WindowsMs: milliseconds(windows),
-			MaxRows: stats.HealthRuns,
+			TenantID:   tenant,
+			EndpointID: endpoint,
+			Now:        &now,
+			FromID:     runs.FirstID(from),
+			FromAt:     from,
+			WindowsMs:  milliseconds(windows),
+			MaxRows:    stats.HealthRuns,
 		})
 		if err != nil {
 			return fmt.Errorf("summing up the runs of an endpoint: %w", err)
 		}
 		for _, row := range rows {
 			list = append(list, stats.Health{
-				Window: pg.Millis(row.WindowMs), Runs: row.Runs, Succeeded: row.Succeeded, Failed: row.Failed, Skipped: row.Skipped,
-				Latency: spread(row.P50Us, row.P95Us, row.P99Us),
+				Window:    pg.Millis(row.WindowMs),
+				Runs:      row.Runs,
+				Succeeded: row.Succeeded,
+				Failed:    row.Failed,
+				Skipped:   row.Skipped,
+				Latency:   spread(row.P50Us, row.P95Us, row.P99Us),
 			})
 		}
 		return nil
@@ -53,16 +62,27 @@ func (s *Stats) Health(ctx context.Context, tenant, endpoint [16]byte) (list []s
 // Overview implements stats.Reader.
 func (s *Stats) Overview(ctx context.Context, tenant [16]byte) (o stats.Overview, err error) {
 	err = s.db.List(ctx, func(tx pgx.Tx) error {
-		gauge, err := s.db.Q.TenantGauge(ctx, tx, dbsqlc.TenantGaugeParams{TenantID: tenant, Now: s.db.Now(), MaxRows: stats.DueRows})
+		gauge, err := s.db.Q.TenantGauge(ctx, tx, dbsqlc.TenantGaugeParams{
+			TenantID: tenant,
+			Now:      s.db.Now(),
+			MaxRows:  stats.DueRows,
+		})
 		if err != nil {
 			return fmt.Errorf("counting what is due and running: %w", err)
 		}
 		o = stats.Overview{
-			At: gauge.At, Due: gauge.Due, OldestDue: seconds(gauge.OldestSeconds), Running: gauge.Running, Statuses: map[string]int64{},
+			At:        gauge.At,
+			Due:       gauge.Due,
+			OldestDue: seconds(gauge.OldestSeconds),
+			Running:   gauge.Running,
+			Statuses:  map[string]int64{},
 		}
 		from := gauge.At.Add(-stats.OverviewSpan)
 		rows, err := s.db.Q.TenantRuns(ctx, tx, dbsqlc.TenantRunsParams{
-			TenantID: tenant, FromID: runs.FirstID(from), FromAt: from, MaxRows: stats.OverviewRuns,
+			TenantID: tenant,
+			FromID:   runs.FirstID(from),
+			FromAt:   from,
+			MaxRows:  stats.OverviewRuns,
 		})
 		if err != nil {
 			return fmt.Errorf("summing up the newest runs: %w", err)
@@ -84,7 +104,9 @@ func (s *Stats) Overview(ctx context.Context, tenant [16]byte) (o stats.Overview
 func (s *Stats) Workers(ctx context.Context) (list []stats.Worker, at time.Time, err error) {
 	err = s.db.Snapshot(ctx, func(tx pgx.Tx) error {
 		rows, err := s.db.Q.WorkerList(ctx, tx, dbsqlc.WorkerListParams{
-			Now: s.db.Now(), SilentMs: gaugeSilence.Milliseconds(), MaxRows: stats.MaxWorkers,
+			Now:      s.db.Now(),
+			SilentMs: gaugeSilence.Milliseconds(),
+			MaxRows:  stats.MaxWorkers,
 		})
 		if err != nil {
 			return fmt.Errorf("listing workers: %w", err)
@@ -94,8 +116,14 @@ func (s *Stats) Workers(ctx context.Context) (list []stats.Worker, at time.Time,
 		}
 		for _, row := range rows {
 			list = append(list, stats.Worker{
-				ID: row.ID, Name: row.Name, Version: row.Version, State: stats.WorkerState(row.State), Slots: int(row.Slots), Busy: int(row.Busy),
-				StartedAt: row.StartedAt, HeartbeatAt: row.HeartbeatAt,
+				ID:          row.ID,
+				Name:        row.Name,
+				Version:     row.Version,
+				State:       stats.WorkerState(row.State),
+				Slots:       int(row.Slots),
+				Busy:        int(row.Busy),
+				StartedAt:   row.StartedAt,
+				HeartbeatAt: row.HeartbeatAt,
 			})
 		}
 		return nil
@@ -113,5 +141,9 @@ func milliseconds(spans []time.Duration) []int64 {
 
 func spread(p50, p95, p99 int64) stats.Percentiles {
 	us := func(n int64) time.Duration { return time.Duration(n) * time.Microsecond }
-	return stats.Percentiles{P50: us(p50), P95: us(p95), P99: us(p99)}
+	return stats.Percentiles{
+		P50: us(p50),
+		P95: us(p95),
+		P99: us(p99),
+	}
 }
