@@ -56,12 +56,12 @@ func TestFailuresOfOneTenantStopNoOtherTenant(t *testing.T) {
 				require.NotEqual(t, openai.BreakerOpen, kindOf(t, b.ask(t, accountOf(1, 1))))
 			}
 			require.Equal(t, openai.BreakerOpen, kindOf(t, b.ask(t, accountOf(1, 1))))
-			require.InDelta(t, 1, value(t, b, "rubato_planner_model_resting_accounts", "endpoint"), 0)
-			require.InDelta(t, 0, value(t, b, "rubato_planner_model_resting_accounts", "tenant"), 0, "one endpoint is no reason")
+			require.InDelta(t, 1, value(t, b, "rubato_planner_model_open_breakers", "endpoint"), 0)
+			require.InDelta(t, 0, value(t, b, "rubato_planner_model_open_breakers", "tenant"), 0, "one endpoint is no reason")
 			require.NotEqual(t, openai.BreakerOpen, kindOf(t, b.ask(t, accountOf(1, 2))), "its sibling is asked")
 			require.Equal(t, openai.BreakerOpen, kindOf(t, b.ask(t, accountOf(1, 3))), "two endpoints of a tenant are one")
-			require.InDelta(t, 1, value(t, b, "rubato_planner_model_resting_accounts", "tenant"), 0)
-			require.InDelta(t, 0, value(t, b, "rubato_planner_model_resting"), 0, "the service is not at fault as far as is known")
+			require.InDelta(t, 1, value(t, b, "rubato_planner_model_open_breakers", "tenant"), 0)
+			require.InDelta(t, 0, value(t, b, "rubato_planner_model_breaker_open"), 0, "the service is not at fault as far as is known")
 
 			b.service.Script(calm())
 			require.NoError(t, b.ask(t, accountOf(2, 1)), "another tenant goes on")
@@ -83,9 +83,9 @@ func TestFailuresOfTwoTenantsRestTheService(t *testing.T) {
 			b.service.Script(openaitest.Always(answer))
 			require.Error(t, b.ask(t, accountOf(1, 3)))
 			require.Error(t, b.ask(t, accountOf(2, 1)))
-			require.InDelta(t, 0, value(t, b, "rubato_planner_model_resting"), 0)
+			require.InDelta(t, 0, value(t, b, "rubato_planner_model_breaker_open"), 0)
 			require.Error(t, b.ask(t, accountOf(2, 2)))
-			require.InDelta(t, 1, value(t, b, "rubato_planner_model_resting"), 0)
+			require.InDelta(t, 1, value(t, b, "rubato_planner_model_breaker_open"), 0)
 			b.service.Script(calm())
 			require.Equal(t, openai.BreakerOpen, kindOf(t, b.ask(t, accountOf(3, 1))))
 		})
@@ -105,7 +105,7 @@ func TestAServiceThatSaysSoRestsAtOnce(t *testing.T) {
 			t.Parallel()
 			b := setup(t, openaitest.Always(answer), func(c *openai.Config) { c.Cooldown = time.Hour })
 			require.Error(t, b.ask(t, accountOf(1, 1)))
-			require.InDelta(t, 1, value(t, b, "rubato_planner_model_resting"), 0)
+			require.InDelta(t, 1, value(t, b, "rubato_planner_model_breaker_open"), 0)
 			b.service.Script(calm())
 			require.Error(t, b.ask(t, accountOf(2, 1)))
 			require.Len(t, b.service.Calls(), 1)
@@ -134,7 +134,7 @@ func TestARefusedPromptRestsItsOwnTenant(t *testing.T) {
 		require.Equal(t, openai.BreakerOpen, kindOf(t, b.ask(t, accountOf(2, 1))))
 		require.NoError(t, b.ask(t, accountOf(2, 2)), "another endpoint of the same tenant")
 		require.NoError(t, b.ask(t, accountOf(3, 1)))
-		require.InDelta(t, 0, value(t, b, "rubato_planner_model_resting"), 0, "the service is well")
+		require.InDelta(t, 0, value(t, b, "rubato_planner_model_breaker_open"), 0, "the service is well")
 	}
 }
 

@@ -18,14 +18,14 @@ type Kind string
 
 // The kinds of failures.
 const (
-	Unreachable Kind = "unreachable" // no connection, or the connection broke
-	TimedOut    Kind = "timed_out"   // timeout
-	Throttled   Kind = "throttled"   // the service asked to wait
-	Denied      Kind = "denied"      // status 400 to 499: wrong key, model or request
-	Unavailable Kind = "unavailable" // status 500 or more
-	Unreadable  Kind = "unreadable"  // not a completion
-	TooLarge    Kind = "too_large"   // longer than any completion
-	BreakerOpen Kind = "rested"      // a circuit breaker is open
+	Unreachable Kind = "unreachable"  // no connection, or the connection broke
+	TimedOut    Kind = "timed_out"    // timeout
+	Throttled   Kind = "throttled"    // the service asked to wait
+	Denied      Kind = "denied"       // status 400 to 499: wrong key, model or request
+	Unavailable Kind = "unavailable"  // status 500 or more
+	Unreadable  Kind = "unreadable"   // not a completion
+	TooLarge    Kind = "too_large"    // longer than any completion
+	BreakerOpen Kind = "breaker_open" // a circuit breaker is open
 )
 
 // Failure is the error of a request without a usable completion. Its text holds only the kind and

@@ -19,7 +19,7 @@ const answered = "answered"
 const (
 	refusedUnknown   = "unknown_tool"
 	refusedArguments = "bad_arguments"
-	refusedRails     = "rails"
+	refusedRails     = "guardrails"
 	refusedTooMany   = "too_many"
 	refusedEmpty     = "no_call"
 )
@@ -39,7 +39,7 @@ func newMetrics(r prometheus.Registerer, resting func() bool, alone *breakerSet)
 		}),
 	}
 	f.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "rubato_planner_model_resting", Help: "1 while requests to the model's service are stopped for every tenant, because it failed for several tenants or asked to wait.",
+		Name: "rubato_planner_model_breaker_open", Help: "1 while requests to the model's service are stopped for every tenant, because it failed for several tenants or asked to wait.",
 	}, func() float64 {
 		if resting() {
 			return 1
@@ -51,7 +51,7 @@ func newMetrics(r prometheus.Registerer, resting func() bool, alone *breakerSet)
 		"endpoint": func() int { _, single := alone.openCounts(); return single },
 	} {
 		f.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "rubato_planner_model_resting_accounts", Help: "Tenants and endpoints whose circuit breaker is open, because their own requests failed.",
+			Name: "rubato_planner_model_open_breakers", Help: "Tenants and endpoints whose circuit breaker is open, because their own requests failed.",
 			ConstLabels: prometheus.Labels{"of": of},
 		}, func() float64 { return float64(count()) })
 	}
