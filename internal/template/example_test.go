@@ -27,6 +27,5 @@ func ExampleParse() {
 func ExampleParse_fault() {
 	_, faults := template.Parse("https://{{endpoint.key}}.example.com/", template.Options{Field: template.URL})
 	fmt.Println(faults[0])
-	// Output: line 1, column 9: scheme, host and port must be literal; templates may stand after the
-	// first / behind them
+	// Output: line 1, column 9: scheme, host and port must be literal; templates may stand after the first / behind them
 }

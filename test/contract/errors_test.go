@@ -26,8 +26,16 @@ var codeRow = regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|")
 func TestEveryCodeIsDocumented(t *testing.T) {
 	t.Parallel()
 	emitted := map[string]bool{}
-	for _, dir := range []string{"app", "auth", "dispatch", "egress", "endpoints", "errs", "feed", "httpapi", "notices", "redact", "runs", "schedule", "secrets", "signing", "store", "success"} {
+	for _, dir := range []string{"app", "auth", "dispatch", "egress", "endpoints", "errs", "feed", "httpapi", "notices", "redact", "runs", "schedule", "secrets", "signing", "success"} {
 		collect(t, filepath.Join("../../internal", dir), emitted)
+	}
+	stores, err := filepath.Glob("../../internal/store/*")
+	require.NoError(t, err)
+	for _, dir := range stores {
+		if filepath.Base(dir) == "storetest" {
+			continue
+		}
+		collect(t, dir, emitted)
 	}
 	emitted["suggestion_stale"], emitted["session_changed_nothing"] = true, true // Of the planner, whose other codes are for its advisors.
 	require.Greater(t, len(emitted), 40)

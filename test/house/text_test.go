@@ -107,11 +107,12 @@ func TestLinesOfCommentsFitAScreen(t *testing.T) {
 	}
 }
 
-// prose reports whether a line is a comment that can be wrapped: directives and preformatted lines
-// cannot.
+// prose reports whether a line is a comment that can be wrapped: directives, preformatted lines and
+// the output of an example cannot.
 func prose(line string) bool {
 	comment, is := strings.CutPrefix(strings.TrimSpace(line), "//")
-	return is && !strings.HasPrefix(comment, "go:") && !strings.HasPrefix(comment, "\t")
+	return is && !strings.HasPrefix(comment, "go:") && !strings.HasPrefix(comment, "\t") &&
+		!strings.HasPrefix(comment, " Output: ")
 }
 
 // wait is a function of test code that may let time pass, and the reason why it has no signal to
