@@ -96,7 +96,7 @@ func TestBulkFindsNothingOfAnotherTenant(t *testing.T) {
 	e := b.Register(t, nil)
 	theirs := storetest.Wanted("", nil)
 	theirs.ID = e.ID
-	out, err := b.Bulk().Upsert(t.Context(), b.Stranger(t), []endpoints.Upsert{theirs}, endpoints.Mode{})
+	out, err := b.Bulk().Upsert(t.Context(), b.OtherTenant(t), []endpoints.Upsert{theirs}, endpoints.Mode{})
 	require.NoError(t, err)
 	require.Equal(t, []endpoints.Done{endpoints.Created}, doneOf(out))
 	require.NotEqual(t, e.ID, out[0].Endpoint.ID)

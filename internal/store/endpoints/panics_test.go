@@ -95,6 +95,6 @@ func TestLostRunWithPanickingRowsIsSettled(t *testing.T) {
 	ended := b.underWay(t, storetest.Worker{1})
 	b.poisonHint(t, sick.ID)
 	b.At(now.Add(66 * time.Second))
-	b.SettleAll(t, 1)
+	b.SettleLost(t, 1)
 	b.requirePutAside(t, ended[sick.ID], runs.Lost)
 }

@@ -16,12 +16,12 @@ func TestListsOfEndpointsReadNoMoreThanTheyReturn(t *testing.T) {
 	b := setup(t)
 	b.Crowd(t)
 	own, half := storetest.Tenant.TenantID, [16]byte{0x80}
-	list := func(edit func(*dbsqlc.EndpointListParams)) storetest.Asked {
+	list := func(edit func(*dbsqlc.EndpointListParams)) storetest.Statement {
 		p := dbsqlc.EndpointListParams{TenantID: own, MaxRows: 51}
 		edit(&p)
-		return storetest.AskedBy(endpointstore.ListStatement(p))
+		return storetest.StatementOf(endpointstore.ListStatement(p))
 	}
-	for name, s := range map[string]storetest.Asked{
+	for name, s := range map[string]storetest.Statement{
 		"Endpoints":         list(func(*dbsqlc.EndpointListParams) {}),
 		"EndpointsPage":     list(func(p *dbsqlc.EndpointListParams) { p.Before = &half }),
 		"EndpointsKey":      list(func(p *dbsqlc.EndpointListParams) { p.Key = new("key-77") }),

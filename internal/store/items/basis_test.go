@@ -198,7 +198,7 @@ func TestAnArchivedRunIsSettledToo(t *testing.T) {
 	require.NoError(t, b.Service.Archive(t.Context(), storetest.Tenant, e.ID, 0))
 	b.At(s.LockedUntil.Add(time.Minute))
 	require.Empty(t, b.Claim(t, storetest.Worker{2}, time.Hour))
-	b.SettleAll(t, 1)
+	b.SettleLost(t, 1)
 	require.Equal(t, runs.Lost, b.Run(t, s.RunID).Outcome.Status)
 	require.Zero(t, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM schedules"))
 }

@@ -220,9 +220,9 @@ func TestARunThatWasToBeCanceledIsLostWithItsWorker(t *testing.T) {
 	c, s := b.StartOne(t, storetest.Worker{1})
 	_, err := b.Runs.Cancel(t.Context(), cancelOf(s.RunID))
 	require.NoError(t, err)
-	require.Empty(t, b.Lost(t, storetest.Doubting), "a request is no sign that the worker is gone")
+	require.Empty(t, b.ListLost(t, storetest.SilenceDistrusted), "a request is no sign that the worker is gone")
 	settledAt := b.At(s.LockedUntil.Add(5*time.Second + time.Millisecond))
-	b.SettleAll(t, 1)
+	b.SettleLost(t, 1)
 	require.Len(t, b.Finish(t, storetest.Worker{1}, 0, canceled(storetest.Worker{1}, storetest.Succeed(storetest.Worker{1}, c, s))).Late, 1)
 
 	require.Equal(t, runs.Lost, b.Run(t, s.RunID).Outcome.Status)
@@ -272,7 +272,7 @@ func TestSettlementRecordsItsSignal(t *testing.T) {
 			now := b.At(started.Add(tc.age))
 			b.Beat(t, storetest.Worker{1}, tc.state, now.Add(-tc.silence))
 			signal := zombie.Signal{StaleAfter: 90 * time.Second, TrustSilence: true}
-			list := b.Lost(t, signal)
+			list := b.ListLost(t, signal)
 			require.Len(t, list, 1)
 			settled, err := b.Sweeps.Settle(t.Context(), signal, list[0])
 			require.NoError(t, err)

@@ -111,7 +111,7 @@ func TestALateAnswerIsAnEventAndNothingElse(t *testing.T) {
 	first, second := storetest.Worker{1}, storetest.Worker{2}
 	c, s := b.StartOne(t, first)
 	b.At(s.LockedUntil.Add(5*time.Second + time.Millisecond))
-	b.SettleAll(t, 1)
+	b.SettleLost(t, 1)
 	require.Equal(t, runs.Lost, b.Run(t, s.RunID).Outcome.Status)
 	b.At(b.Get(t, e.ID).State.Due.At)
 	c2, s2 := b.StartOne(t, second)

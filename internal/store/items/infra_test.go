@@ -37,7 +37,7 @@ func TestALostRunIsTriedAgainUnderItsBudget(t *testing.T) {
 	slot := e.State.Due.Slot
 	_, s := b.StartOne(t, storetest.Worker{1})
 	b.At(now.Add(66 * time.Second))
-	b.SettleAll(t, 1)
+	b.SettleLost(t, 1)
 	ids := []runs.ID{s.RunID}
 
 	state := b.Get(t, e.ID).State

@@ -315,7 +315,7 @@ func TestSweepsWalkTheDueIndex(t *testing.T) {
 			return err
 		},
 	} {
-		plan, err := storetest.ExplainPlainly(t.Context(), b.DB, ask)
+		plan, err := storetest.ExplainUncached(t.Context(), b.DB, ask)
 		require.NoError(t, err, name)
 		require.Contains(t, plan, "schedules_held", name)
 		require.NotContains(t, plan, "Seq Scan on schedules", name)
@@ -328,7 +328,7 @@ func TestARuleThatEndsLocksEpisodesAsFinishesDo(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.At(storetest.Noon())
-	keeper := b.Noticed(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
+	keeper := b.PutRule(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
 	first, second := notices.EpisodeID{15: 1}, notices.EpisodeID{15: 2}
 	for _, id := range []notices.EpisodeID{second, first} {
 		b.Exec(t, `INSERT INTO notice_episodes (id, tenant_id, rule_id, rule, endpoint_id, event, opened_at, detail, remind_at, reminders)

@@ -33,7 +33,7 @@ func TestHalfHourRunIsNeverTakenOver(t *testing.T) {
 	believing := zombie.Signal{StaleAfter: 90 * time.Second, TrustSilence: true, Valve: time.Second}
 	for since := 20 * time.Second; since <= long; since += 20 * time.Second {
 		b.At(now.Add(since))
-		require.Empty(t, b.Lost(t, believing), "after %s, although the worker has no row at all", since)
+		require.Empty(t, b.ListLost(t, believing), "after %s, although the worker has no row at all", since)
 		require.Empty(t, b.Claim(t, storetest.Worker{2}, time.Hour))
 		settled, err := b.Sweeps.Settle(t.Context(), believing, b.live(t))
 		require.NoError(t, err)

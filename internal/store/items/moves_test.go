@@ -95,12 +95,12 @@ func TestPostgresAllowsTheLegalMovesAlone(t *testing.T) {
 // try brings the row into the state before a change, tries the change, and takes it back.
 func (b *bundle) try(t *testing.T, c runs.TransitionAttempt) error {
 	t.Helper()
-	b.ByHand(t, "DELETE FROM schedules", "INSERT INTO schedules SELECT * FROM kept",
+	b.ExecUntriggered(t, "DELETE FROM schedules", "INSERT INTO schedules SELECT * FROM kept",
 		"UPDATE schedules SET "+standing+" = "+stand(c.From, 10, false, false))
 	var change string
 	switch {
 	case c.From == runs.Gone:
-		b.ByHand(t, "DELETE FROM schedules", "DROP TABLE IF EXISTS made", "CREATE TABLE made AS SELECT * FROM kept", "UPDATE made SET "+standing+" = "+stand(c.To, 10, false, false))
+		b.ExecUntriggered(t, "DELETE FROM schedules", "DROP TABLE IF EXISTS made", "CREATE TABLE made AS SELECT * FROM kept", "UPDATE made SET "+standing+" = "+stand(c.To, 10, false, false))
 		change = "INSERT INTO schedules SELECT * FROM made"
 	case c.To == runs.Gone:
 		change = "DELETE FROM schedules"
@@ -132,7 +132,7 @@ func TestARunOfTheHistoryNeverChanges(t *testing.T) {
 			if from == runs.Running || to == runs.Running {
 				continue // A check refuses it in the history.
 			}
-			b.ByHand(t, "UPDATE runs SET status = '"+string(from)+"'")
+			b.ExecUntriggered(t, "UPDATE runs SET status = '"+string(from)+"'")
 			refused("UPDATE runs SET status = $1", string(to))
 		}
 	}

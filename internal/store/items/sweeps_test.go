@@ -55,20 +55,20 @@ func TestALiveRunIsLostOnlyOnAPositiveSignal(t *testing.T) {
 		{name: "LockOverButWorkerAlive", age: lockOver, state: "active", silence: time.Second, signal: trusting},
 		{name: "LockOverAndWorkerSilentForNearlyLongEnough", age: 10 * time.Minute, state: "active", silence: 90 * time.Second, signal: trusting},
 		{name: "LockOverAndWorkerSilent", age: 10 * time.Minute, state: "active", silence: 90*time.Second + time.Millisecond, signal: trusting, lost: true},
-		{name: "SilenceIsNotBelieved", age: 10 * time.Minute, state: "active", silence: 10 * time.Minute, signal: storetest.Doubting},
-		{name: "SilenceIsNotBelievedBecauseClaimsWereTakenOver", age: 10 * time.Minute, state: "active", silence: 10 * time.Minute, takeOver: true, signal: storetest.Doubting},
+		{name: "SilenceIsNotBelieved", age: 10 * time.Minute, state: "active", silence: 10 * time.Minute, signal: storetest.SilenceDistrusted},
+		{name: "SilenceIsNotBelievedBecauseClaimsWereTakenOver", age: 10 * time.Minute, state: "active", silence: 10 * time.Minute, takeOver: true, signal: storetest.SilenceDistrusted},
 		{name: "ShortSilenceIsNoneBecauseClaimsWereTakenOver", age: 10 * time.Minute, state: "active", silence: 20 * time.Second, takeOver: true, signal: trusting},
-		{name: "WorkerSaidGoodbye", age: lockOver, state: "inactive", silence: time.Second, signal: storetest.Doubting, lost: true},
+		{name: "WorkerSaidGoodbye", age: lockOver, state: "inactive", silence: time.Second, signal: storetest.SilenceDistrusted, lost: true},
 		{name: "WorkerIsDrainingOnly", age: lockOver, state: "draining", silence: time.Second, signal: trusting},
-		{name: "WorkerIsUnknown", age: lockOver, signal: storetest.Doubting, lost: true},
+		{name: "WorkerIsUnknown", age: lockOver, signal: storetest.SilenceDistrusted, lost: true},
 		{name: "ValveIsShut", age: 6 * time.Minute, state: "active", silence: 6 * time.Minute, signal: valved},
 		{name: "ValveIsOpen", age: 6*time.Minute + time.Millisecond, state: "active", silence: 6 * time.Minute, signal: valved, lost: true},
 		{name: "ValveIsOpenButWorkerAlive", age: 50 * time.Minute, state: "active", silence: time.Second, signal: valved},
 		{name: "DeadlineOfAWorkerThatBeatsAfterAStep", age: 2 * time.Hour, state: "active", silence: 6 * time.Second, signal: stepped},
 		{name: "DeadlineOfASilentWorkerAfterAStep", age: 2 * time.Hour, state: "active", silence: 7 * time.Second, signal: stepped, lost: true},
 		{name: "DeadlineOfADepartedWorkerAfterAStep", age: 2 * time.Hour, state: "inactive", silence: time.Second, signal: stepped, lost: true},
-		{name: "DeadlinePassedButNotTheSlack", age: time.Hour + 5*time.Second, state: "active", silence: time.Second, signal: storetest.Doubting},
-		{name: "DeadlineAndSlackPassed", age: time.Hour + 5*time.Second + time.Millisecond, state: "active", silence: time.Second, signal: storetest.Doubting, lost: true},
+		{name: "DeadlinePassedButNotTheSlack", age: time.Hour + 5*time.Second, state: "active", silence: time.Second, signal: storetest.SilenceDistrusted},
+		{name: "DeadlineAndSlackPassed", age: time.Hour + 5*time.Second + time.Millisecond, state: "active", silence: time.Second, signal: storetest.SilenceDistrusted, lost: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -89,7 +89,7 @@ func TestALiveRunIsLostOnlyOnAPositiveSignal(t *testing.T) {
 				require.NoError(t, err)
 			}
 
-			list := b.Lost(t, tc.signal)
+			list := b.ListLost(t, tc.signal)
 			if !tc.lost {
 				require.Empty(t, list)
 				settled, err := b.Sweeps.Settle(t.Context(), tc.signal, b.live(t))
@@ -117,7 +117,7 @@ func TestAHeartbeatBetweenListAndSettleWins(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, started, 1)
 	later := b.At(now.Add(61 * time.Second))
-	list := b.Lost(t, storetest.Doubting)
+	list := b.ListLost(t, storetest.SilenceDistrusted)
 	require.Len(t, list, 1)
 
 	// The heartbeat was executed in time; its commit becomes visible now.
@@ -126,7 +126,7 @@ func TestAHeartbeatBetweenListAndSettleWins(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, kept, 1)
 	b.At(later)
-	settled, err := b.Sweeps.Settle(t.Context(), storetest.Doubting, list[0])
+	settled, err := b.Sweeps.Settle(t.Context(), storetest.SilenceDistrusted, list[0])
 	require.NoError(t, err)
 	require.False(t, settled)
 	require.Equal(t, runs.Running, b.Run(t, started[0].RunID).Outcome.Status)
@@ -147,7 +147,7 @@ func TestAWorkerThatSpeaksUpBetweenListAndSettleWins(t *testing.T) {
 			require.NoError(t, err)
 			b.Beat(t, storetest.Worker{1}, state, now)
 			later := b.At(now.Add(91 * time.Second))
-			list := b.Lost(t, trusting)
+			list := b.ListLost(t, trusting)
 			require.Len(t, list, 1)
 			b.Beat(t, storetest.Worker{1}, "active", later)
 			settled, err := b.Sweeps.Settle(t.Context(), trusting, list[0])
@@ -164,13 +164,13 @@ func TestARunIsSettledOnceHoweverManySweep(t *testing.T) {
 	now := b.At(storetest.Noon())
 	_, s := b.StartOne(t, storetest.Worker{1})
 	b.At(now.Add(66 * time.Second))
-	list := b.Lost(t, storetest.Doubting)
+	list := b.ListLost(t, storetest.SilenceDistrusted)
 	require.Len(t, list, 1)
 	const sweepers = 6
 	settled := make(chan bool)
 	for range sweepers {
 		go func() {
-			ok, err := b.Sweeps.Settle(t.Context(), storetest.Doubting, list[0])
+			ok, err := b.Sweeps.Settle(t.Context(), storetest.SilenceDistrusted, list[0])
 			if err != nil {
 				t.Error(err)
 			}
@@ -198,7 +198,7 @@ func TestALostRunIsHistoryAndTheEndpointGoesOn(t *testing.T) {
 		b.Exec(t, "UPDATE schedules SET failure_count = 2")
 		_, s := b.StartOne(t, storetest.Worker{1})
 		b.At(now.Add(66 * time.Second))
-		b.SettleAll(t, 1)
+		b.SettleLost(t, 1)
 		return b, b.Get(t, e.ID), b.Run(t, s.RunID)
 	}
 	t.Run("NoSecondRequestWhereItMightBeOne", func(t *testing.T) {
@@ -234,7 +234,7 @@ func TestALostRunIsHistoryAndTheEndpointGoesOn(t *testing.T) {
 		_, s := b.StartOne(t, storetest.Worker{1})
 		require.NoError(t, b.Service.Archive(t.Context(), storetest.Tenant, e.ID, 0))
 		b.At(now.Add(66 * time.Second))
-		b.SettleAll(t, 1)
+		b.SettleLost(t, 1)
 		require.Equal(t, runs.Lost, b.Run(t, s.RunID).Outcome.Status)
 		require.Zero(t, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM schedules"))
 	})
@@ -326,7 +326,7 @@ func TestSettlementUsesConcurrentChanges(t *testing.T) {
 	_, err := b.Service.Pause(t.Context(), storetest.Tenant, e.ID, endpoints.PauseRequest{Until: now.Add(time.Hour), Reason: "maintenance"})
 	require.NoError(t, err)
 	b.At(now.Add(66 * time.Second))
-	b.SettleAll(t, 1)
+	b.SettleLost(t, 1)
 	after := b.Get(t, e.ID)
 	require.Equal(t, now.Add(time.Hour), after.State.Due.At)
 	require.Equal(t, governor.SourcePaused, after.State.Due.Source)
@@ -348,7 +348,7 @@ func TestQuarantinedRunsAreNotListed(t *testing.T) {
 			b.Exec(t, "UPDATE live_runs SET deadline_at = $1", now.Add(time.Hour))
 		}
 		list, err := b.Sweeps.ListLost(t.Context(), zombie.Search{
-			Signal: storetest.Doubting, ByDeadline: byDeadline, Limit: 100, Except: [][16]byte{started[0].RunID, started[2].RunID},
+			Signal: storetest.SilenceDistrusted, ByDeadline: byDeadline, Limit: 100, Except: [][16]byte{started[0].RunID, started[2].RunID},
 		})
 		require.NoError(t, err)
 		require.Len(t, list, 1)

@@ -74,7 +74,7 @@ func TestATenantHasSoManyKeysInForce(t *testing.T) {
 
 	b.Exec(t, "UPDATE api_keys SET expires_at = now() WHERE id = (SELECT min(id::text)::uuid FROM api_keys)")
 	makeKey(t, ring, auth.Read) // An expired key does not count.
-	_, _, err := ring.Create(t.Context(), b.Stranger(t), auth.KeyRequest{Name: "made", Scopes: []auth.Scope{auth.Read}})
+	_, _, err := ring.Create(t.Context(), b.OtherTenant(t), auth.KeyRequest{Name: "made", Scopes: []auth.Scope{auth.Read}})
 	require.NoError(t, err, "another tenant has room of its own")
 }
 

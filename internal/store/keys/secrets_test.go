@@ -166,8 +166,8 @@ func TestSecretThatARuleNeedsIsNotDeletedUnlessByForce(t *testing.T) {
 	b.Put(t, "url", storetest.Canary)
 	b.Put(t, "token", storetest.Canary)
 	b.Put(t, "other", storetest.Canary)
-	keeper := b.Noticed(t, "by-url", func(s *notices.Spec) { s.Channel = notices.Channel{Kind: notices.Slack, URLSecret: "url"} })
-	b.Noticed(t, "by-token", func(s *notices.Spec) { s.Enabled, s.Channel.TokenSecret = false, "token" })
+	keeper := b.PutRule(t, "by-url", func(s *notices.Spec) { s.Channel = notices.Channel{Kind: notices.Slack, URLSecret: "url"} })
+	b.PutRule(t, "by-token", func(s *notices.Spec) { s.Enabled, s.Channel.TokenSecret = false, "token" })
 	e := b.Register(t, named("token"))
 	service := secrets.NewService(keystore.NewSecrets(b.DB), nil)
 
@@ -394,7 +394,7 @@ func TestSigningKeysExpireAndOverlap(t *testing.T) {
 	list, err = service.List(t.Context(), storetest.Tenant)
 	require.NoError(t, err)
 	require.Len(t, list, 1)
-	require.Equal(t, errs.NotFound, errs.CodeOf(service.Delete(t.Context(), b.Stranger(t), list[0].ID)), "to another tenant it is not there")
+	require.Equal(t, errs.NotFound, errs.CodeOf(service.Delete(t.Context(), b.OtherTenant(t), list[0].ID)), "to another tenant it is not there")
 	require.Equal(t, 1, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM signing_keys"))
 }
 

@@ -17,7 +17,7 @@ import (
 func TestARuleIsStoredUnderItsConditionOnly(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	keeper := b.Noticed(t, "failing", nil)
+	keeper := b.PutRule(t, "failing", nil)
 	put := func(name string, only endpoints.Condition) error {
 		_, _, err := keeper.PutRule(t.Context(), storetest.Tenant, name, storetest.Rule(nil), only)
 		return err
@@ -53,7 +53,7 @@ func TestRuleOfArchivedEndpointCanBeEdited(t *testing.T) {
 	hour := func(id endpoints.ID) notices.WindowSpec {
 		return notices.WindowSpec{Scope: notices.Scope{EndpointID: id}, StartsAt: storetest.Noon(), EndsAt: storetest.Noon().Add(time.Hour)}
 	}
-	keeper := b.Noticed(t, "failing", func(s *notices.Spec) { s.Scope.EndpointID = gone })
+	keeper := b.PutRule(t, "failing", func(s *notices.Spec) { s.Scope.EndpointID = gone })
 	put := func(name string, s notices.Spec) error {
 		_, _, err := keeper.PutRule(t.Context(), storetest.Tenant, name, s, endpoints.Condition{})
 		return err

@@ -22,7 +22,7 @@ func TestAnEpisodeThatIsFoundOpenNamesItsRun(t *testing.T) {
 		b.failOne(t, e.ID)
 	}
 	last := storetest.Query[[16]byte](t, b.Bundle, "SELECT id FROM runs ORDER BY id DESC LIMIT 1")
-	keeper := b.Noticed(t, "failing", nil)
+	keeper := b.PutRule(t, "failing", nil)
 	b.At(storetest.Noon().Add(time.Hour))
 	require.NoError(t, keeper.Watch(t.Context()))
 
@@ -40,7 +40,7 @@ func TestAnEpisodeKeepsTheLabelsOfItsBegin(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.At(storetest.Noon())
-	keeper := b.Noticed(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
+	keeper := b.PutRule(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
 	e := b.Register(t, func(s *endpoints.Spec) { s.Labels = map[string]string{"team": "shop"} })
 	b.failOne(t, e.ID)
 	b.Exec(t, `UPDATE endpoints SET spec = spec || '{"labels": {"team": "other"}}'`)
@@ -70,7 +70,7 @@ func TestAnEndIsOvertakenByABeginOfItsOwnLabelsAlone(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			b.At(storetest.Noon())
-			keeper := b.Noticed(t, "failing", func(s *notices.Spec) {
+			keeper := b.PutRule(t, "failing", func(s *notices.Spec) {
 				s.Failures, s.Channel = 1, notices.Channel{Kind: notices.Alertmanager, URL: "http://alerts.example/", AlertLabels: []string{"team"}}
 			})
 			e := b.Register(t, func(s *endpoints.Spec) { s.Labels = map[string]string{"team": "shop", "zone": "a"} })

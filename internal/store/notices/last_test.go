@@ -50,7 +50,7 @@ func deliverOne(t *testing.T, keeper *noticestore.Store) *notices.Delivery {
 func (b *bundle) opened(t *testing.T, edit func(*notices.Spec)) (*noticestore.Store, endpoints.ID) {
 	t.Helper()
 	b.At(storetest.Noon())
-	keeper := b.Noticed(t, "failing", edit)
+	keeper := b.PutRule(t, "failing", edit)
 	id := b.Register(t, nil).ID
 	b.failOne(t, id)
 	require.Equal(t, notices.Opened, deliverOne(t, keeper).Kind)
@@ -74,7 +74,7 @@ func TestAlertIsClosedThroughItsChannel(t *testing.T) {
 	put := func(edit func(*notices.Spec)) func(*testing.T, *bundle, *noticestore.Store, endpoints.ID) {
 		return func(t *testing.T, b *bundle, _ *noticestore.Store, _ endpoints.ID) {
 			t.Helper()
-			b.Noticed(t, "failing", changed(edit))
+			b.PutRule(t, "failing", changed(edit))
 		}
 	}
 	for name, c := range map[string]struct {
@@ -103,7 +103,7 @@ func TestAlertIsClosedThroughItsChannel(t *testing.T) {
 			c.act(t, b, keeper, id)
 
 			require.NoError(t, keeper.Watch(t.Context()))
-			require.Equal(t, []string{"opened", "withdrawn"}, b.Told(t))
+			require.Equal(t, []string{"opened", "withdrawn"}, b.NoticeKinds(t))
 			last := claimOne(t, keeper)
 			require.Equal(t, notices.Withdrawn, last.Kind)
 			require.Equal(t, c.want, last.Cause)
@@ -123,7 +123,7 @@ func TestOngoingEpisodeFollowsChangedRule(t *testing.T) {
 	since := storetest.Query[time.Time](t, b.Bundle, "SELECT opened_at FROM notice_episodes")
 	now := b.At(storetest.Noon().Add(time.Hour))
 
-	b.Noticed(t, "failing", changed(func(s *notices.Spec) { s.Channel = alertmanager("new") }))
+	b.PutRule(t, "failing", changed(func(s *notices.Spec) { s.Channel = alertmanager("new") }))
 
 	last := deliverOne(t, keeper)
 	require.Equal(t, notices.Withdrawn, last.Kind)
@@ -156,11 +156,11 @@ func TestChannelWithoutStateGetsNoLastNotice(t *testing.T) {
 				t.Parallel()
 				b := setup(t)
 				keeper, id := b.opened(t, changed(edit))
-				b.Noticed(t, "failing", changed(func(s *notices.Spec) { edit(s); s.Channel.URL += "/other" }))
+				b.PutRule(t, "failing", changed(func(s *notices.Spec) { edit(s); s.Channel.URL += "/other" }))
 				require.Equal(t, 1, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM notice_episodes WHERE closed_at IS NULL"), "it goes on")
 				end(t, b, keeper, id)
 				require.Zero(t, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM notice_episodes WHERE closed_at IS NULL"))
-				require.Equal(t, []string{"opened"}, b.Told(t))
+				require.Equal(t, []string{"opened"}, b.NoticeKinds(t))
 			})
 		}
 	}
@@ -168,10 +168,10 @@ func TestChannelWithoutStateGetsNoLastNotice(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.At(storetest.Noon())
-		keeper := b.Noticed(t, "failing", failing)
+		keeper := b.PutRule(t, "failing", failing)
 		b.failOne(t, b.Register(t, nil).ID)
 		require.NoError(t, keeper.DeleteRule(t.Context(), storetest.Tenant, "failing", 0))
-		require.Equal(t, []string{"opened"}, b.Told(t))
+		require.Equal(t, []string{"opened"}, b.NoticeKinds(t))
 		require.Equal(t, "muted", storetest.Query[string](t, b.Bundle, "SELECT state FROM notices"))
 	})
 	t.Run("SameReceiver", func(t *testing.T) {
@@ -179,9 +179,9 @@ func TestChannelWithoutStateGetsNoLastNotice(t *testing.T) {
 		b := setup(t)
 		b.Put(t, "token", storetest.Canary)
 		b.opened(t, failing)
-		b.Noticed(t, "failing", changed(func(s *notices.Spec) { s.Channel.TokenSecret, s.Remind = "token", time.Hour }))
+		b.PutRule(t, "failing", changed(func(s *notices.Spec) { s.Channel.TokenSecret, s.Remind = "token", time.Hour }))
 		require.Equal(t, 1, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM notice_episodes WHERE closed_at IS NULL"))
-		require.Equal(t, []string{"opened"}, b.Told(t))
+		require.Equal(t, []string{"opened"}, b.NoticeKinds(t))
 	})
 }
 
@@ -191,7 +191,7 @@ func TestALastNoticeDoesNotOvertakeTheFirst(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.At(storetest.Noon())
-	keeper := b.Noticed(t, "failing", failing)
+	keeper := b.PutRule(t, "failing", failing)
 	b.failOne(t, b.Register(t, nil).ID)
 	now := b.At(storetest.Noon().Add(time.Hour))
 	sending := claimOne(t, keeper)
@@ -216,7 +216,7 @@ func TestLastNoticeEndsWithItsSender(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.At(storetest.Noon())
-	keeper := b.Noticed(t, "failing", failing)
+	keeper := b.PutRule(t, "failing", failing)
 	b.failOne(t, b.Register(t, nil).ID)
 	now := b.At(storetest.Noon().Add(time.Hour))
 	_, err := keeper.Postpone(t.Context(), claimOne(t, keeper), time.Hour, false, notices.Result{Error: "no answer"})
@@ -237,7 +237,7 @@ func TestAnEndThatWaitsGoesWhereItsRuleWent(t *testing.T) {
 		},
 		"Moved": func(t *testing.T, b *bundle, _ *noticestore.Store) {
 			t.Helper()
-			b.Noticed(t, "failing", changed(func(s *notices.Spec) { s.Channel = alertmanager("new") }))
+			b.PutRule(t, "failing", changed(func(s *notices.Spec) { s.Channel = alertmanager("new") }))
 		},
 	} {
 		for _, state := range []notices.State{notices.Waiting, notices.Dead} {
@@ -315,7 +315,7 @@ func TestABeginWaitsForTheEndOfTheSameAlert(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		keeper, now := b.failsAgain(t, failing)
-		b.Noticed(t, "failing", changed(func(s *notices.Spec) { s.Channel = alertmanager("new") }))
+		b.PutRule(t, "failing", changed(func(s *notices.Spec) { s.Channel = alertmanager("new") }))
 		b.At(now.Add(6 * time.Second))
 		require.Equal(t, alertmanager("new"), b.claimBegin(t, keeper, notices.Send).Channel, "the new receiver does not wait for the old one")
 	})
@@ -359,7 +359,7 @@ func (b *bundle) failsAgain(t *testing.T, edit func(*notices.Spec)) (*noticestor
 	_, err := keeper.Postpone(t.Context(), claimOne(t, keeper), time.Hour, false, notices.Result{Error: "no answer"})
 	require.NoError(t, err)
 	b.failOne(t, id)
-	require.Equal(t, []string{"opened", "recovered", "opened"}, b.Told(t))
+	require.Equal(t, []string{"opened", "recovered", "opened"}, b.NoticeKinds(t))
 	return keeper, now
 }
 

@@ -17,7 +17,7 @@ func TestARunThatWaitsForTheOneBeforeIsNotLate(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())
-	keeper := b.Noticed(t, "late", func(s *notices.Spec) { s.Event, s.Failures, s.Late = notices.Late, 0, 30*time.Second })
+	keeper := b.PutRule(t, "late", func(s *notices.Spec) { s.Event, s.Failures, s.Late = notices.Late, 0, 30*time.Second })
 	e := b.Register(t, nil)
 	c, s := b.StartOne(t, storetest.Worker{1})
 	b.At(now.Add(time.Second))
@@ -31,14 +31,14 @@ func TestARunThatWaitsForTheOneBeforeIsNotLate(t *testing.T) {
 
 	b.At(now.Add(41 * time.Second))
 	require.NoError(t, keeper.Watch(t.Context()))
-	require.Empty(t, b.Told(t), "it had to wait, and nobody else is slow")
+	require.Empty(t, b.NoticeKinds(t), "it had to wait, and nobody else is slow")
 	b.RunOne(t, storetest.Worker{1})
-	require.Empty(t, b.Told(t), "nor is it late once it has run")
+	require.Empty(t, b.NoticeKinds(t), "nor is it late once it has run")
 
 	b.At(b.Get(t, e.ID).State.Due.At)
 	_, err = b.Service.RunNow(t.Context(), storetest.Tenant, e.ID, endpoints.OneOffRequest{})
 	require.NoError(t, err)
 	b.At(b.Get(t, e.ID).State.Due.At.Add(31 * time.Second))
 	require.NoError(t, keeper.Watch(t.Context()))
-	require.Equal(t, []string{"opened"}, b.Told(t), "one that nothing keeps waiting is")
+	require.Equal(t, []string{"opened"}, b.NoticeKinds(t), "one that nothing keeps waiting is")
 }

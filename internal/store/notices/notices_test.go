@@ -42,23 +42,23 @@ func TestEpisodeNotifiesOpeningAndEndOnce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.At(storetest.Noon())
-	b.Noticed(t, "failing", nil)
+	b.PutRule(t, "failing", nil)
 	e := b.Register(t, nil)
 
 	b.failOne(t, e.ID)
-	require.Empty(t, b.Told(t), "one failure is not two")
+	require.Empty(t, b.NoticeKinds(t), "one failure is not two")
 	for range 4 {
 		b.failOne(t, e.ID)
 	}
-	require.Equal(t, []string{"opened"}, b.Told(t))
+	require.Equal(t, []string{"opened"}, b.NoticeKinds(t))
 	require.Equal(t, 2, storetest.Query[int](t, b.Bundle, "SELECT (detail->>'failures')::int FROM notice_episodes"))
 	for range 2 {
 		b.passOne(t, e.ID)
 	}
-	require.Equal(t, []string{"opened", "recovered"}, b.Told(t))
+	require.Equal(t, []string{"opened", "recovered"}, b.NoticeKinds(t))
 	b.failOne(t, e.ID)
 	b.failOne(t, e.ID)
-	require.Equal(t, []string{"opened", "recovered", "opened"}, b.Told(t), "another episode")
+	require.Equal(t, []string{"opened", "recovered", "opened"}, b.NoticeKinds(t), "another episode")
 }
 
 // TestAFinishWithoutARuleAsksForNothing counts statements: the one of a finish that no rule is
@@ -67,7 +67,7 @@ func TestAFinishWithoutARuleAsksForNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.At(storetest.Noon())
-	b.Noticed(t, "other", func(s *notices.Spec) { s.Scope.Labels = map[string]string{"team": "other"} })
+	b.PutRule(t, "other", func(s *notices.Spec) { s.Scope.Labels = map[string]string{"team": "other"} })
 	b.Exec(t, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''a finish wrote of notices''; END'`)
 	for _, table := range []string{"notices", "notice_episodes"} {
 		b.Exec(t, "CREATE TRIGGER refuse BEFORE INSERT OR UPDATE OR DELETE ON "+table+" FOR EACH STATEMENT EXECUTE FUNCTION refuse()")
@@ -86,9 +86,9 @@ func TestARuleCoversItsScopeAlone(t *testing.T) {
 	b.At(storetest.Noon())
 	mine := b.Register(t, func(s *endpoints.Spec) { s.Labels = map[string]string{"team": "shop", "x": "y"} })
 	other := b.Register(t, func(s *endpoints.Spec) { s.Labels = map[string]string{"team": "bank"} })
-	b.Noticed(t, "label", func(s *notices.Spec) { s.Failures, s.Scope.Labels = 1, map[string]string{"team": "shop"} })
-	b.Noticed(t, "one", func(s *notices.Spec) { s.Failures, s.Scope.EndpointID = 1, other.ID })
-	b.Noticed(t, "off", func(s *notices.Spec) { s.Failures, s.Enabled = 1, false })
+	b.PutRule(t, "label", func(s *notices.Spec) { s.Failures, s.Scope.Labels = 1, map[string]string{"team": "shop"} })
+	b.PutRule(t, "one", func(s *notices.Spec) { s.Failures, s.Scope.EndpointID = 1, other.ID })
+	b.PutRule(t, "off", func(s *notices.Spec) { s.Failures, s.Enabled = 1, false })
 	for _, c := range b.Claim(t, storetest.Worker{1}, time.Hour) {
 		for _, s := range b.Start(t, storetest.Worker{1}, c) {
 			b.Finish(t, storetest.Worker{1}, 0, storetest.Fail(storetest.Worker{1}, c, s))
@@ -103,7 +103,7 @@ func TestRolledBackFinishNotifiesNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.At(storetest.Noon())
-	b.Noticed(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
+	b.PutRule(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
 	b.Register(t, nil)
 	c, s := b.StartOne(t, storetest.Worker{1})
 	b.Exec(t, `CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RAISE ''no''; END'`)
@@ -111,12 +111,12 @@ func TestRolledBackFinishNotifiesNothing(t *testing.T) {
 	run := storetest.Fail(storetest.Worker{1}, c, s)
 	_, err := b.Executions.Finish(t.Context(), dispatch.Finish{Worker: storetest.Worker{1}, Runs: []runs.Run{run}, LockTTL: time.Minute})
 	require.Error(t, err)
-	require.Empty(t, b.Told(t))
+	require.Empty(t, b.NoticeKinds(t))
 	require.Zero(t, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM runs"))
 
 	b.Exec(t, "DROP TRIGGER refuse ON notices")
 	b.Finish(t, storetest.Worker{1}, 0, run)
-	require.Equal(t, []string{"opened"}, b.Told(t))
+	require.Equal(t, []string{"opened"}, b.NoticeKinds(t))
 }
 
 // TestABookThatIsTooOldMissesNothing has a process finish runs by rules that it does not know yet.
@@ -131,13 +131,13 @@ func TestABookThatIsTooOldMissesNothing(t *testing.T) {
 	for range 3 {
 		b.failOne(t, e.ID) // The book was never refreshed.
 	}
-	require.Empty(t, b.Told(t))
+	require.Empty(t, b.NoticeKinds(t))
 	require.NoError(t, keeper.Watch(t.Context()))
-	require.Equal(t, []string{"opened"}, b.Told(t), "who looks after episodes finds what was so before")
+	require.Equal(t, []string{"opened"}, b.NoticeKinds(t), "who looks after episodes finds what was so before")
 	require.NoError(t, keeper.Watch(t.Context()))
 	b.passOne(t, e.ID)
 	require.NoError(t, keeper.Watch(t.Context()))
-	require.Equal(t, []string{"opened", "recovered"}, b.Told(t))
+	require.Equal(t, []string{"opened", "recovered"}, b.NoticeKinds(t))
 }
 
 // TestConcurrentReportsOpenOneEpisode lets finishes and lookers-on find the same at once.
@@ -145,7 +145,7 @@ func TestConcurrentReportsOpenOneEpisode(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.At(storetest.Noon())
-	keeper := b.Noticed(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
+	keeper := b.PutRule(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
 	const size = 20
 	for range size {
 		b.Register(t, nil)
@@ -179,18 +179,18 @@ func TestLateStartOpensEpisodeAndPromptStartEndsIt(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())
-	keeper := b.Noticed(t, "late", func(s *notices.Spec) { s.Event, s.Failures, s.Late = notices.Late, 0, 10*time.Second })
+	keeper := b.PutRule(t, "late", func(s *notices.Spec) { s.Event, s.Failures, s.Late = notices.Late, 0, 10*time.Second })
 	e := b.Register(t, nil)
 	b.At(now.Add(5 * time.Second))
 	b.RunOne(t, storetest.Worker{1})
-	require.Empty(t, b.Told(t))
+	require.Empty(t, b.NoticeKinds(t))
 	due := b.Get(t, e.ID).State.Due.At
 	b.At(due.Add(11 * time.Second))
 	b.RunOne(t, storetest.Worker{1})
-	require.Equal(t, []string{"opened"}, b.Told(t))
+	require.Equal(t, []string{"opened"}, b.NoticeKinds(t))
 	require.NoError(t, keeper.Refresh(t.Context()))
 	b.passOne(t, e.ID)
-	require.Equal(t, []string{"opened", "recovered"}, b.Told(t))
+	require.Equal(t, []string{"opened", "recovered"}, b.NoticeKinds(t))
 }
 
 // TestOverdueEndpointIsNotified has no worker at all.
@@ -198,25 +198,25 @@ func TestOverdueEndpointIsNotified(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())
-	keeper := b.Noticed(t, "late", func(s *notices.Spec) { s.Event, s.Failures, s.Late = notices.Late, 0, 30*time.Second })
+	keeper := b.PutRule(t, "late", func(s *notices.Spec) { s.Event, s.Failures, s.Late = notices.Late, 0, 30*time.Second })
 	e := b.Register(t, nil)
 	paused := b.Register(t, nil)
 	_, err := b.Service.Pause(t.Context(), storetest.Tenant, paused.ID, endpoints.PauseRequest{})
 	require.NoError(t, err)
 	b.At(now.Add(20 * time.Second))
 	require.NoError(t, keeper.Watch(t.Context()))
-	require.Empty(t, b.Told(t))
+	require.Empty(t, b.NoticeKinds(t))
 	b.At(now.Add(31 * time.Second))
 	for range 3 {
 		require.NoError(t, keeper.Watch(t.Context()))
 	}
-	require.Equal(t, []string{"opened"}, b.Told(t))
+	require.Equal(t, []string{"opened"}, b.NoticeKinds(t))
 	require.NoError(t, keeper.Refresh(t.Context()))
 	b.At(now.Add(40 * time.Second))
 	b.RunOne(t, storetest.Worker{1})
-	require.Equal(t, []string{"opened"}, b.Told(t), "it runs at last, and late it was")
+	require.Equal(t, []string{"opened"}, b.NoticeKinds(t), "it runs at last, and late it was")
 	b.passOne(t, e.ID)
-	require.Equal(t, []string{"opened", "recovered"}, b.Told(t))
+	require.Equal(t, []string{"opened", "recovered"}, b.NoticeKinds(t))
 }
 
 // TestSettlementNotifiesLostRun lets the sweeper find it.
@@ -224,7 +224,7 @@ func TestSettlementNotifiesLostRun(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())
-	keeper := b.Noticed(t, "lost", func(s *notices.Spec) { s.Event, s.Failures = notices.Lost, 0 })
+	keeper := b.PutRule(t, "lost", func(s *notices.Spec) { s.Event, s.Failures = notices.Lost, 0 })
 	e := b.Register(t, nil)
 	b.StartOne(t, storetest.Worker{1})
 	b.At(now.Add(time.Hour))
@@ -236,11 +236,11 @@ func TestSettlementNotifiesLostRun(t *testing.T) {
 	settled, err := b.Sweeps.Settle(t.Context(), zombie.Signal{StaleAfter: time.Minute}, run)
 	require.NoError(t, err)
 	require.True(t, settled)
-	require.Equal(t, []string{"opened"}, b.Told(t))
+	require.Equal(t, []string{"opened"}, b.NoticeKinds(t))
 	require.Equal(t, "worker_lost", storetest.Query[string](t, b.Bundle, "SELECT detail->>'reasonCode' FROM notice_episodes"))
 	require.NoError(t, keeper.Refresh(t.Context()))
 	b.passOne(t, e.ID)
-	require.Equal(t, []string{"opened", "recovered"}, b.Told(t))
+	require.Equal(t, []string{"opened", "recovered"}, b.NoticeKinds(t))
 }
 
 // TestPauseByTargetIsNotifiedAndPauseByUserIsNot pauses in both ways.
@@ -248,12 +248,12 @@ func TestPauseByTargetIsNotifiedAndPauseByUserIsNot(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.At(storetest.Noon())
-	keeper := b.Noticed(t, "paused", func(s *notices.Spec) { s.Event, s.Failures = notices.Paused, 0 })
+	keeper := b.PutRule(t, "paused", func(s *notices.Spec) { s.Event, s.Failures = notices.Paused, 0 })
 	e := b.Register(t, nil)
 	_, err := b.Service.Pause(t.Context(), storetest.Tenant, e.ID, endpoints.PauseRequest{})
 	require.NoError(t, err)
 	require.NoError(t, keeper.Watch(t.Context()))
-	require.Empty(t, b.Told(t))
+	require.Empty(t, b.NoticeKinds(t))
 	_, err = b.Service.Resume(t.Context(), storetest.Tenant, e.ID)
 	require.NoError(t, err)
 
@@ -262,19 +262,19 @@ func TestPauseByTargetIsNotifiedAndPauseByUserIsNot(t *testing.T) {
 	run := storetest.Succeed(storetest.Worker{1}, c, s)
 	run.Outcome.Stop = "no more, please"
 	b.Finish(t, storetest.Worker{1}, 0, run)
-	require.Equal(t, []string{"opened"}, b.Told(t))
+	require.Equal(t, []string{"opened"}, b.NoticeKinds(t))
 	require.Equal(t, "no more, please", storetest.Query[string](t, b.Bundle, "SELECT detail->>'reason' FROM notice_episodes"))
 	_, err = b.Service.Resume(t.Context(), storetest.Tenant, e.ID)
 	require.NoError(t, err)
 	require.NoError(t, keeper.Watch(t.Context()))
-	require.Equal(t, []string{"opened", "recovered"}, b.Told(t))
+	require.Equal(t, []string{"opened", "recovered"}, b.NoticeKinds(t))
 }
 
 func TestRemindersComeWhileTheEpisodeGoesOn(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())
-	keeper := b.Noticed(t, "failing", func(s *notices.Spec) { s.Failures, s.Remind = 1, time.Hour })
+	keeper := b.PutRule(t, "failing", func(s *notices.Spec) { s.Failures, s.Remind = 1, time.Hour })
 	e := b.Register(t, nil)
 	b.failOne(t, e.ID)
 	watch := func(at time.Time) {
@@ -283,15 +283,15 @@ func TestRemindersComeWhileTheEpisodeGoesOn(t *testing.T) {
 		require.NoError(t, keeper.Watch(t.Context()))
 	}
 	watch(now.Add(61 * time.Minute))
-	require.Equal(t, []string{"opened"}, b.Told(t), "the first is not out yet")
+	require.Equal(t, []string{"opened"}, b.NoticeKinds(t), "the first is not out yet")
 	b.Exec(t, "UPDATE notices SET state = 'delivered', ended_at = now()")
 	watch(now.Add(62 * time.Minute))
-	require.Equal(t, []string{"opened", "reminder"}, b.Told(t))
+	require.Equal(t, []string{"opened", "reminder"}, b.NoticeKinds(t))
 	b.Exec(t, "UPDATE notices SET state = 'delivered', ended_at = now() WHERE state = 'waiting'")
 	watch(now.Add(121 * time.Minute))
-	require.Equal(t, []string{"opened", "reminder"}, b.Told(t))
+	require.Equal(t, []string{"opened", "reminder"}, b.NoticeKinds(t))
 	watch(now.Add(123 * time.Minute))
-	require.Equal(t, []string{"opened", "reminder", "reminder"}, b.Told(t))
+	require.Equal(t, []string{"opened", "reminder", "reminder"}, b.NoticeKinds(t))
 	require.Equal(t, []int32{0, 1, 2}, storetest.Query[[]int32](t, b.Bundle, "SELECT array_agg(number ORDER BY number) FROM notices"))
 }
 
@@ -300,7 +300,7 @@ func TestAClaimOfANoticeIsFenced(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.At(storetest.Noon())
-	keeper := b.Noticed(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
+	keeper := b.PutRule(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
 	e := b.Register(t, nil)
 	b.failOne(t, e.ID)
 	now := b.At(storetest.Noon().Add(time.Hour))
@@ -333,7 +333,7 @@ func TestEpisodeEndFollowsItsOpening(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.At(storetest.Noon())
-	keeper := b.Noticed(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
+	keeper := b.PutRule(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
 	e := b.Register(t, nil)
 	b.failOne(t, e.ID)
 	claimed, err := keeper.Claim(t.Context(), room(10), time.Minute)
@@ -341,7 +341,7 @@ func TestEpisodeEndFollowsItsOpening(t *testing.T) {
 	_, err = keeper.Postpone(t.Context(), claimed[0], 24*time.Hour, false, notices.Result{Error: "away"})
 	require.NoError(t, err)
 	b.passOne(t, e.ID)
-	require.Equal(t, []string{"opened", "recovered"}, b.Told(t))
+	require.Equal(t, []string{"opened", "recovered"}, b.NoticeKinds(t))
 	claimed, err = keeper.Claim(t.Context(), room(10), time.Minute)
 	require.NoError(t, err)
 	require.Empty(t, claimed)
@@ -357,7 +357,7 @@ func TestWindowHoldsCoveredNotices(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())
-	keeper := b.Noticed(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
+	keeper := b.PutRule(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
 	_, created, err := keeper.PutWindow(t.Context(), storetest.Tenant, "upgrade", notices.WindowSpec{
 		Scope: notices.Scope{Labels: map[string]string{"team": "shop"}}, StartsAt: now.Add(-time.Minute), EndsAt: now.Add(time.Hour),
 	}, endpoints.Condition{})
@@ -403,7 +403,7 @@ func TestWindowDoesNotHoldEndOfKnownEpisode(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())
-	keeper := b.Noticed(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
+	keeper := b.PutRule(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
 	e := b.Register(t, nil)
 	b.failOne(t, e.ID)
 	claimed, err := keeper.Claim(t.Context(), room(10), time.Minute)
@@ -438,7 +438,7 @@ func TestAWindowThatGoesWhileItTakesHoldHoldsNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())
-	keeper := b.Noticed(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
+	keeper := b.PutRule(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
 	_, _, err := keeper.PutWindow(t.Context(), storetest.Tenant, "upgrade", notices.WindowSpec{StartsAt: now, EndsAt: now.Add(300 * 24 * time.Hour)}, endpoints.Condition{})
 	require.NoError(t, err)
 	b.failOne(t, b.Register(t, nil).ID)
@@ -464,13 +464,13 @@ func TestARuleThatChangesEndsItsEpisodesWithoutAWord(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.At(storetest.Noon())
-	keeper := b.Noticed(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
+	keeper := b.PutRule(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
 	e := b.Register(t, nil)
 	b.failOne(t, e.ID)
-	b.Noticed(t, "failing", func(s *notices.Spec) { s.Failures, s.Remind = 1, time.Hour })
+	b.PutRule(t, "failing", func(s *notices.Spec) { s.Failures, s.Remind = 1, time.Hour })
 	require.Equal(t, 1, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM notice_episodes WHERE closed_at IS NULL"), "it is about the same")
 	for range 2 { // The second changes nothing.
-		b.Noticed(t, "failing", func(s *notices.Spec) { s.Failures = 5 })
+		b.PutRule(t, "failing", func(s *notices.Spec) { s.Failures = 5 })
 	}
 	require.Zero(t, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM notice_episodes WHERE closed_at IS NULL"))
 	require.Equal(t, "muted", storetest.Query[string](t, b.Bundle, "SELECT state FROM notices"))
@@ -483,7 +483,7 @@ func TestADeadNoticeIsSentAgainUnderItsID(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.At(storetest.Noon())
-	keeper := b.Noticed(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
+	keeper := b.PutRule(t, "failing", func(s *notices.Spec) { s.Failures = 1 })
 	e := b.Register(t, nil)
 	b.failOne(t, e.ID)
 	claimed, err := keeper.Claim(t.Context(), room(1), time.Minute)
@@ -496,7 +496,7 @@ func TestADeadNoticeIsSentAgainUnderItsID(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, list, 1)
 	require.Equal(t, 410, list[0].StatusCode)
-	none, err := keeper.ListNotices(t.Context(), notices.Filter{TenantID: b.Stranger(t).TenantID, Limit: 10})
+	none, err := keeper.ListNotices(t.Context(), notices.Filter{TenantID: b.OtherTenant(t).TenantID, Limit: 10})
 	require.NoError(t, err)
 	require.Empty(t, none)
 	again, err := keeper.RetryNotice(t.Context(), storetest.Tenant, claimed[0].ID)
@@ -539,8 +539,8 @@ func TestAClaimOfNoticesTakesSomeOfEach(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.At(storetest.Noon())
-	keeper := b.Noticed(t, "one", func(s *notices.Spec) { s.Failures = 1 })
-	b.Noticed(t, "two", func(s *notices.Spec) { s.Failures = 1 })
+	keeper := b.PutRule(t, "one", func(s *notices.Spec) { s.Failures = 1 })
+	b.PutRule(t, "two", func(s *notices.Spec) { s.Failures = 1 })
 	require.NoError(t, keeper.Refresh(t.Context()))
 	for range 3 {
 		b.Register(t, nil)

@@ -33,7 +33,7 @@ func TestRemindersOfAnOpenEpisodeFollowTheRule(t *testing.T) {
 			b.opened(t, remind(tc.before))
 			began := storetest.Query[time.Time](t, b.Bundle, "SELECT opened_at FROM notice_episodes")
 			b.At(began.Add(30 * time.Minute))
-			keeper := b.Noticed(t, "failing", remind(tc.after))
+			keeper := b.PutRule(t, "failing", remind(tc.after))
 			comes := func(after time.Duration) {
 				b.At(began.Add(after - time.Second))
 				require.NoError(t, keeper.Watch(t.Context()))
@@ -49,7 +49,7 @@ func TestRemindersOfAnOpenEpisodeFollowTheRule(t *testing.T) {
 			}
 			b.At(began.Add(48 * time.Hour))
 			require.NoError(t, keeper.Watch(t.Context()))
-			require.Equal(t, []string{"opened"}, b.Told(t))
+			require.Equal(t, []string{"opened"}, b.NoticeKinds(t))
 		})
 	}
 }
@@ -62,7 +62,7 @@ func TestAlertStaysOpenAfterLastReminder(t *testing.T) {
 	b := setup(t)
 	b.opened(t, changed(func(s *notices.Spec) { s.Remind = time.Hour }))
 	began := storetest.Query[time.Time](t, b.Bundle, "SELECT opened_at FROM notice_episodes")
-	keeper := b.Noticed(t, "failing", failing)
+	keeper := b.PutRule(t, "failing", failing)
 	b.At(began.Add(time.Hour))
 	require.NoError(t, keeper.Watch(t.Context()))
 	last := deliverOne(t, keeper)
@@ -70,5 +70,5 @@ func TestAlertStaysOpenAfterLastReminder(t *testing.T) {
 	require.Zero(t, last.Remind)
 	b.At(began.Add(20 * 24 * time.Hour))
 	require.NoError(t, keeper.Watch(t.Context()))
-	require.Equal(t, []string{"opened", "reminder"}, b.Told(t))
+	require.Equal(t, []string{"opened", "reminder"}, b.NoticeKinds(t))
 }

@@ -47,7 +47,7 @@ func atOnce(act func(i int) error) (done int, refused map[errs.Code]int) {
 func TestConcurrentWindowChangesAreSerialized(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	keeper := b.Noticed(t, "failing", nil)
+	keeper := b.PutRule(t, "failing", nil)
 	logged := func(action string) int {
 		return storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM audit_log WHERE object_kind = 'maintenance_window' AND action = $1", action)
 	}
@@ -81,7 +81,7 @@ func TestManyAtOnceMakeNoMoreWindowsThanThereCanBe(t *testing.T) {
 	b.Exec(t, `INSERT INTO maintenance_windows (tenant_id, name, labels, starts_at, ends_at, reason, created_at, created_by)
 		SELECT $1, 'old-' || n, '{}', '2026-01-01', '2026-01-02', '', now(), 'somebody' FROM generate_series(2, $2) n`,
 		storetest.Tenant.TenantID, notices.MaxWindows)
-	keeper := b.Noticed(t, "failing", nil)
+	keeper := b.PutRule(t, "failing", nil)
 	done, refused := atOnce(func(i int) error {
 		_, _, err := keeper.PutWindow(t.Context(), storetest.Tenant, fmt.Sprint("new-", i), window(""), endpoints.Condition{})
 		return err

@@ -150,7 +150,7 @@ func TestObjectsOfOtherTenantsAreNotFound(t *testing.T) {
 	run := b.RunOne(t, storetest.Worker{1})
 	b.Exec(t, "UPDATE schedules SET due_at = now(), planned_at = now(), slot = now()")
 	_, live := b.StartOne(t, storetest.Worker{1})
-	stranger := b.Stranger(t)
+	stranger := b.OtherTenant(t)
 	missing := func(err error) {
 		t.Helper()
 		require.Equal(t, errs.NotFound, errs.CodeOf(err))
@@ -186,7 +186,7 @@ func TestObjectsOfOtherTenantsAreNotFound(t *testing.T) {
 func TestNamesOfTwoTenantsAreApart(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	other := b.Stranger(t)
+	other := b.OtherTenant(t)
 	keeper, vault := noticestore.NewStore(b.DB, &b.States.Rules), secrets.NewService(keystore.NewSecrets(b.DB), storetest.Sealing(t, "k1"))
 	both := []endpoints.Actor{storetest.Tenant, other}
 	for _, by := range both {

@@ -57,7 +57,7 @@ func TestLongRetryAfterIsNotifiedUntilItsEnd(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.At(storetest.Noon())
-	keeper := b.Noticed(t, "held", func(s *notices.Spec) { s.Event, s.Failures = notices.Paused, 0 })
+	keeper := b.PutRule(t, "held", func(s *notices.Spec) { s.Event, s.Failures = notices.Paused, 0 })
 	e := b.Register(t, nil)
 	asks := func(wait time.Duration) {
 		b.At(b.Get(t, e.ID).State.Due.At)
@@ -67,13 +67,13 @@ func TestLongRetryAfterIsNotifiedUntilItsEnd(t *testing.T) {
 		b.Finish(t, storetest.Worker{1}, 0, run)
 	}
 	asks(time.Hour)
-	require.Empty(t, b.Told(t), "an hour is no news")
+	require.Empty(t, b.NoticeKinds(t), "an hour is no news")
 	asks(99_999_999 * time.Second)
-	require.Equal(t, []string{"opened"}, b.Told(t))
+	require.Equal(t, []string{"opened"}, b.NoticeKinds(t))
 	require.True(t, strings.HasPrefix(storetest.Query[string](t, b.Bundle, "SELECT detail->>'reason' FROM notice_episodes"), "the target asked to wait until 20"))
 	require.NoError(t, keeper.Watch(t.Context()))
-	require.Equal(t, []string{"opened"}, b.Told(t))
+	require.Equal(t, []string{"opened"}, b.NoticeKinds(t))
 	b.At(b.Get(t, e.ID).State.Due.At)
 	require.NoError(t, keeper.Watch(t.Context()))
-	require.Equal(t, []string{"opened", "recovered"}, b.Told(t))
+	require.Equal(t, []string{"opened", "recovered"}, b.NoticeKinds(t))
 }

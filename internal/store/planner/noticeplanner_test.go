@@ -31,32 +31,32 @@ func TestPendingSuggestionIsNotifiedUntilDecided(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
 	now := p.At(storetest.Noon())
-	keeper := p.Noticed(t, "waits", func(s *notices.Spec) { s.Event, s.Failures = notices.Suggestion, 0 })
+	keeper := p.PutRule(t, "waits", func(s *notices.Spec) { s.Event, s.Failures = notices.Suggestion, 0 })
 	e := p.endpoint(t, nil)
 	first := p.suggests(e, now)
 	require.NoError(t, p.one.Complete(t.Context(), p.claim(t, p.one)[0], first))
-	require.Equal(t, []string{"opened"}, p.Told(t))
+	require.Equal(t, []string{"opened"}, p.NoticeKinds(t))
 	require.Equal(t, first.Suggestion.ID.String(), storetest.Query[string](t, p.Bundle, "SELECT detail->>'suggestionId' FROM notice_episodes"))
 	require.Equal(t, "its answers never change", storetest.Query[string](t, p.Bundle, "SELECT detail->>'reason' FROM notice_episodes"))
 	require.NoError(t, keeper.Watch(t.Context()))
-	require.Equal(t, []string{"opened"}, p.Told(t), "it waits")
+	require.Equal(t, []string{"opened"}, p.NoticeKinds(t), "it waits")
 
 	now = p.At(now.Add(time.Minute))
 	newer := p.suggests(e, now)
 	require.NoError(t, p.one.Complete(t.Context(), p.claim(t, p.one)[0], newer))
 	require.NoError(t, keeper.Watch(t.Context()))
-	require.Equal(t, []string{"opened"}, p.Told(t), "a newer one takes its place: one still waits")
+	require.Equal(t, []string{"opened"}, p.NoticeKinds(t), "a newer one takes its place: one still waits")
 	_, err := p.reviews.Decide(t.Context(), storetest.Tenant, newer.Suggestion.ID, false)
 	require.NoError(t, err)
 	require.NoError(t, keeper.Watch(t.Context()))
-	require.Equal(t, []string{"opened", "recovered"}, p.Told(t))
+	require.Equal(t, []string{"opened", "recovered"}, p.NoticeKinds(t))
 
 	now = p.At(now.Add(endpoints.HoldLife + time.Minute)) // Until then the rejection stands.
 	require.NoError(t, p.one.Complete(t.Context(), p.claim(t, p.one)[0], p.suggests(e, now)))
-	require.Equal(t, []string{"opened", "recovered", "opened"}, p.Told(t))
+	require.Equal(t, []string{"opened", "recovered", "opened"}, p.NoticeKinds(t))
 	p.At(now.Add(time.Hour))
 	require.NoError(t, keeper.Watch(t.Context()))
-	require.Equal(t, []string{"opened", "recovered", "opened", "recovered"}, p.Told(t), "it is not asked for any more")
+	require.Equal(t, []string{"opened", "recovered", "opened", "recovered"}, p.NoticeKinds(t), "it is not asked for any more")
 }
 
 // TestUnwrittenSuggestionIsNotNotified loses the claim.
@@ -64,12 +64,12 @@ func TestUnwrittenSuggestionIsNotNotified(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
 	now := p.At(storetest.Noon())
-	p.Noticed(t, "waits", func(s *notices.Spec) { s.Event, s.Failures = notices.Suggestion, 0 })
+	p.PutRule(t, "waits", func(s *notices.Spec) { s.Event, s.Failures = notices.Suggestion, 0 })
 	e := p.endpoint(t, nil)
 	ticket := p.claim(t, p.one)[0]
 	p.At(now.Add(analysisLock + time.Second))
 	require.ErrorIs(t, p.one.Complete(t.Context(), ticket, p.suggests(e, now)), planner.ErrClaimLost)
-	require.Empty(t, p.Told(t))
+	require.Empty(t, p.NoticeKinds(t))
 }
 
 // TestPlannerPauseIsNotifiedAndHintsAreNot lets the planner change an endpoint in both ways.
@@ -77,12 +77,12 @@ func TestPlannerPauseIsNotifiedAndHintsAreNot(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
 	now := p.At(storetest.Noon())
-	keeper := p.Noticed(t, "paused", func(s *notices.Spec) { s.Event, s.Failures = notices.Paused, 0 })
+	keeper := p.PutRule(t, "paused", func(s *notices.Spec) { s.Event, s.Failures = notices.Paused, 0 })
 	e := p.endpoint(t, nil)
 	hint := p.closing(e)
 	hint.NextAt, hint.NotBefore = now, now
 	require.NoError(t, p.one.Complete(t.Context(), p.claim(t, p.one)[0], hint))
-	require.Empty(t, p.Told(t), "it runs, at another pace")
+	require.Empty(t, p.NoticeKinds(t), "it runs, at another pace")
 
 	now = p.At(now.Add(time.Minute))
 	pause := p.closing(e)
@@ -92,14 +92,14 @@ func TestPlannerPauseIsNotifiedAndHintsAreNot(t *testing.T) {
 			endpoints.Advice{Pause: 10 * time.Minute, PauseReason: "its host is away"})
 	}
 	require.NoError(t, p.one.Complete(t.Context(), p.claim(t, p.one)[0], pause))
-	require.Equal(t, []string{"opened"}, p.Told(t))
+	require.Equal(t, []string{"opened"}, p.NoticeKinds(t))
 	require.Equal(t, "planner:test: its host is away", storetest.Query[string](t, p.Bundle, "SELECT detail->>'reason' FROM notice_episodes"))
 	p.At(now.Add(9 * time.Minute))
 	require.NoError(t, keeper.Watch(t.Context()))
-	require.Equal(t, []string{"opened"}, p.Told(t))
+	require.Equal(t, []string{"opened"}, p.NoticeKinds(t))
 	p.At(now.Add(10 * time.Minute))
 	require.NoError(t, keeper.Watch(t.Context()))
-	require.Equal(t, []string{"opened", "recovered"}, p.Told(t), "it ends by itself")
+	require.Equal(t, []string{"opened", "recovered"}, p.NoticeKinds(t), "it ends by itself")
 }
 
 // TestUndecidedSuggestionStaysExpired has a newer suggestion take the place of one in its time, and

@@ -44,8 +44,8 @@ func (b *bundle) analysed(t *testing.T) {
 }
 
 // statement returns what one query of the planner asks the database.
-func statement[P, R any](query func(*dbsqlc.Queries, context.Context, dbsqlc.DBTX, P) (R, error), p P) storetest.Asked {
-	return storetest.AskedBy(func(db dbsqlc.DBTX) error {
+func statement[P, R any](query func(*dbsqlc.Queries, context.Context, dbsqlc.DBTX, P) (R, error), p P) storetest.Statement {
+	return storetest.StatementOf(func(db dbsqlc.DBTX) error {
 		_, err := query(dbsqlc.New(), context.Background(), db, p)
 		return err
 	})
@@ -65,15 +65,15 @@ func (b *bundle) plannerReads(t *testing.T) {
 	// Something has changed about every hundredth of those that a look comes across.
 	b.Exec(t, "UPDATE schedules SET failure_count = 1, last_status = 'failed' WHERE endpoint_id = ANY ($1)", met[:16])
 	own, day := storetest.Tenant.TenantID, dayNamed(now)
-	sessions := func(edit func(*dbsqlc.PlannerSessionListParams)) storetest.Asked {
+	sessions := func(edit func(*dbsqlc.PlannerSessionListParams)) storetest.Statement {
 		p := dbsqlc.PlannerSessionListParams{TenantID: own, MaxRows: 51}
 		edit(&p)
 		return statement((*dbsqlc.Queries).PlannerSessionList, p)
 	}
-	suggestions := func(s planner.SuggestionState) storetest.Asked {
-		return storetest.AskedBy(plannerstore.SuggestionsStatement(planner.SuggestionFilter{TenantID: own, State: s, Limit: 51}, storetest.Noon().Add(9900*time.Second)))
+	suggestions := func(s planner.SuggestionState) storetest.Statement {
+		return storetest.StatementOf(plannerstore.SuggestionsStatement(planner.SuggestionFilter{TenantID: own, State: s, Limit: 51}, storetest.Noon().Add(9900*time.Second)))
 	}
-	for name, s := range map[string]storetest.Asked{
+	for name, s := range map[string]storetest.Statement{
 		"look News":   statement((*dbsqlc.Queries).PlannerNews, dbsqlc.PlannerNewsParams{Until: 1 << 40, MaxRows: 500}),
 		"look Walk":   statement((*dbsqlc.Queries).PlannerWalk, dbsqlc.PlannerWalkParams{After: [16]byte{0x80}, MaxRows: 1000}),
 		"look Newest": statement((*dbsqlc.Queries).PlannerNewest, 100),
@@ -103,9 +103,9 @@ func (b *bundle) plannerReads(t *testing.T) {
 		"Spending":         statement((*dbsqlc.Queries).PlannerSpendGet, dbsqlc.PlannerSpendGetParams{Day: day, TenantID: own}),
 		"SpendingOfOthers": statement((*dbsqlc.Queries).PlannerSpendTop, dbsqlc.PlannerSpendTopParams{Day: day, TenantID: own, MaxRows: 10}),
 	} {
-		var before []storetest.Asked
+		var before []storetest.Statement
 		if strings.HasPrefix(name, "look ") {
-			before = append(before, storetest.AskedBy(func(db dbsqlc.DBTX) error { return dbsqlc.New().PlanByKey(context.Background(), db) }))
+			before = append(before, storetest.StatementOf(func(db dbsqlc.DBTX) error { return dbsqlc.New().PlanByKey(context.Background(), db) }))
 		}
 		plan, text := b.Explain(t, s, before...)
 		plan.Each(func(n storetest.Node) {

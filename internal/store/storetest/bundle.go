@@ -56,7 +56,7 @@ func Setup(t *testing.T) *Bundle {
 	return Open(t, url)
 }
 
-// Open returns a bundle over a database that is there already.
+// Open returns a bundle over an existing database.
 func Open(t *testing.T, url string) *Bundle {
 	t.Helper()
 	db, err := pg.Open(t.Context(), pg.Config{URL: url})
@@ -98,11 +98,11 @@ func (b *Bundle) At(now time.Time) time.Time {
 }
 
 // Noon returns an instant that the prepared days of history hold, so that tests can move both ways
-// from it. It is tomorrow's: what was registered by the real clock is due then, at whatever hour
-// the tests run.
+// from it. It is tomorrow's noon, because endpoints that were registered by the real clock are due
+// then at any hour of the tests.
 func Noon() time.Time { return time.Now().UTC().Truncate(24 * time.Hour).Add(36 * time.Hour) }
 
-// Exec runs a statement past the stores and returns how many rows it changed.
+// Exec runs a statement that bypasses the stores and returns the number of changed rows.
 func (b *Bundle) Exec(t *testing.T, sql string, args ...any) int64 {
 	t.Helper()
 	tag, err := b.Pool.Exec(t.Context(), sql, args...)
@@ -110,7 +110,7 @@ func (b *Bundle) Exec(t *testing.T, sql string, args ...any) int64 {
 	return tag.RowsAffected()
 }
 
-// Query returns the one value that a query past the stores finds.
+// Query returns the single value of a query that bypasses the stores.
 func Query[T any](t *testing.T, b *Bundle, sql string, args ...any) T {
 	t.Helper()
 	rows, err := b.Pool.Query(t.Context(), sql, args...)
@@ -133,8 +133,8 @@ func (b *Bundle) Register(t *testing.T, edit func(*endpoints.Spec)) *endpoints.E
 	return e
 }
 
-// Stranger is another tenant, which has nothing.
-func (b *Bundle) Stranger(t *testing.T) endpoints.Actor {
+// OtherTenant creates a second tenant, which owns nothing.
+func (b *Bundle) OtherTenant(t *testing.T) endpoints.Actor {
 	t.Helper()
 	other := endpoints.Actor{TenantID: [16]byte{15: 9}, Name: "stranger"}
 	b.Exec(t, "INSERT INTO tenants (id, name) VALUES ($1, 'another') ON CONFLICT DO NOTHING", other.TenantID)

@@ -38,9 +38,9 @@ func (b *Bundle) Crowd(t *testing.T) {
 	b.Exec(t, "ANALYZE")
 }
 
-// Explain carries a statement out as the store does, after others of its transaction, and returns
-// what the database did for it.
-func (b *Bundle) Explain(t *testing.T, s Asked, before ...Asked) (Node, string) {
+// Explain executes a statement as the store does, after the earlier statements of its transaction,
+// and returns the executed plan, also as text.
+func (b *Bundle) Explain(t *testing.T, s Statement, before ...Statement) (Node, string) {
 	t.Helper()
 	tx, err := b.Pool.Begin(t.Context())
 	require.NoError(t, err)
@@ -60,7 +60,7 @@ func (b *Bundle) Explain(t *testing.T, s Asked, before ...Asked) (Node, string) 
 
 // ReadsAPage fails for a statement that reads whole tables whose names begin with one of large, or
 // far more of their rows than a page shows.
-func (b *Bundle) ReadsAPage(t *testing.T, name string, s Asked, large ...string) {
+func (b *Bundle) ReadsAPage(t *testing.T, name string, s Statement, large ...string) {
 	t.Helper()
 	plan, text := b.Explain(t, s)
 	plan.Each(func(n Node) {
@@ -76,7 +76,7 @@ func (b *Bundle) ReadsAPage(t *testing.T, name string, s Asked, large ...string)
 	})
 }
 
-// Node is a part of a plan as the database describes it.
+// Node is a node of an executed plan.
 type Node struct {
 	Type     string  `json:"Node Type"`                     //nolint:tagliatelle // The database names it so.
 	Relation string  `json:"Relation Name"`                 //nolint:tagliatelle // The database names it so.
@@ -87,7 +87,7 @@ type Node struct {
 	Plans    []Node  `json:"Plans"`                         //nolint:tagliatelle // The database names it so.
 }
 
-// Each visits a plan and all that is below it.
+// Each visits a plan node and all its descendants.
 func (n Node) Each(visit func(Node)) {
 	visit(n)
 	for _, below := range n.Plans {

@@ -10,8 +10,8 @@ import (
 	noticestore "rubato/internal/store/notices"
 )
 
-// Noticed stores a rule, which is in force when it returns.
-func (b *Bundle) Noticed(t *testing.T, name string, edit func(*notices.Spec)) *noticestore.Store {
+// PutRule stores a rule, which is in force when it returns.
+func (b *Bundle) PutRule(t *testing.T, name string, edit func(*notices.Spec)) *noticestore.Store {
 	t.Helper()
 	keeper := noticestore.NewStore(b.DB, &b.States.Rules)
 	_, _, err := keeper.PutRule(t.Context(), Tenant, name, Rule(edit), endpoints.Condition{})
@@ -20,8 +20,8 @@ func (b *Bundle) Noticed(t *testing.T, name string, edit func(*notices.Spec)) *n
 	return keeper
 }
 
-// Told returns the kinds of the notices that were written, the oldest first.
-func (b *Bundle) Told(t *testing.T) []string {
+// NoticeKinds returns the kinds of the notices that were written, the oldest first.
+func (b *Bundle) NoticeKinds(t *testing.T) []string {
 	t.Helper()
 	return Query[[]string](t, b, "SELECT coalesce(array_agg(kind ORDER BY created_at, kind = 'recovered', number, id), '{}') FROM notices")
 }

@@ -23,7 +23,8 @@ func (b *Bundle) Skips(t *testing.T, id endpoints.ID) []runs.Run {
 	return list
 }
 
-// Record is what a record of skipped due times of an interval of a minute is read as.
+// Record returns the expected record of skipped due times of an endpoint with a one-minute
+// interval.
 func Record(e *endpoints.Endpoint, reason runs.Reason, from, to, at time.Time, count int64) runs.Run {
 	return runs.Run{
 		ID:           runs.NewID(to, e.ID, 0, 0),

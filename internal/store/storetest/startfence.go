@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"context"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -24,9 +23,7 @@ func (b *Bundle) AwaitRowWaits(t *testing.T, n int) {
 // tenant.
 func (b *Bundle) HoldSecrets(t *testing.T, owner [16]byte) pgx.Tx {
 	t.Helper()
-	tx, err := b.Pool.Begin(t.Context())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
+	tx := b.begin(t)
 	require.NoError(t, dbsqlc.New().SecretStartsShare(t.Context(), tx, [][16]byte{owner}))
 	return tx
 }
@@ -35,13 +32,8 @@ func (b *Bundle) HoldSecrets(t *testing.T, owner [16]byte) pgx.Tx {
 // until its commit.
 func (b *Bundle) InFlight(t *testing.T, ids ...[16]byte) pgx.Tx {
 	t.Helper()
-	tx, err := b.Pool.Begin(t.Context())
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) })
-	_, err = tx.Exec(t.Context(), "SELECT FROM schedules WHERE endpoint_id = ANY ($1) FOR UPDATE", ids)
-	require.NoError(t, err)
-	return tx
+	return b.Hold(t, "SELECT FROM schedules WHERE endpoint_id = ANY ($1) FOR UPDATE", ids)
 }
 
-// EndRun ends runs in the database without a record: what a finish half way has done.
+// EndRun ends runs in the database without a record, which is the state of an uncommitted finish.
 const EndRun = "UPDATE schedules SET run_id = NULL, started_at = NULL, deadline_at = NULL, claim_token = claim_token + 1"

@@ -8,7 +8,7 @@ import (
 	"rubato/internal/runs"
 )
 
-// Ended adds a run to the history: how long before noon it was due, and how it ended.
+// Ended adds a finished run to the history. before is the time from its due time to noon.
 func (b *Bundle) Ended(t *testing.T, e *endpoints.Endpoint, before time.Duration, status runs.Status, lag, latency time.Duration) {
 	t.Helper()
 	due, code := Noon().Add(-before), any(200)

@@ -11,7 +11,8 @@ import (
 	"rubato/internal/zombie"
 )
 
-// Beat tells of a worker; the database stamps it with its own clock, so at moves the stamp.
+// Beat records a heartbeat of a worker at an instant. The database stamps heartbeats with its own
+// clock, so the stamp is moved afterwards.
 func (b *Bundle) Beat(t *testing.T, by Worker, state dispatch.State, at time.Time) {
 	t.Helper()
 	err := b.Executions.Beat(t.Context(), dispatch.Presence{
@@ -34,20 +35,21 @@ func (b *Bundle) Run(t *testing.T, id runs.ID) runs.Run {
 	return run
 }
 
-// SettleAll settles what is lost without belief in silence; there must be so many.
-func (b *Bundle) SettleAll(t *testing.T, want int) {
+// SettleLost settles the lost runs under SilenceDistrusted, and requires that there are want of
+// them.
+func (b *Bundle) SettleLost(t *testing.T, want int) {
 	t.Helper()
-	list := b.Lost(t, Doubting)
+	list := b.ListLost(t, SilenceDistrusted)
 	require.Len(t, list, want)
 	for _, run := range list {
-		settled, err := b.Sweeps.Settle(t.Context(), Doubting, run)
+		settled, err := b.Sweeps.Settle(t.Context(), SilenceDistrusted, run)
 		require.NoError(t, err)
 		require.True(t, settled)
 	}
 }
 
-// Lost lists lost runs, marked as the sweeper marks them.
-func (b *Bundle) Lost(t *testing.T, signal zombie.Signal) []runs.Run {
+// ListLost lists lost runs with the outcome that the sweeper gives them.
+func (b *Bundle) ListLost(t *testing.T, signal zombie.Signal) []runs.Run {
 	t.Helper()
 	var list []runs.Run
 	for _, byDeadline := range []bool{true, false} {
@@ -71,5 +73,6 @@ func (b *Bundle) Lost(t *testing.T, signal zombie.Signal) []runs.Run {
 	return list
 }
 
-// Doubting is what a sweeper goes by that has not watched for long.
-var Doubting = zombie.Signal{StaleAfter: 90 * time.Second}
+// SilenceDistrusted is the signal of a sweeper that has observed the workers for too short a time
+// to settle a run because of silence alone.
+var SilenceDistrusted = zombie.Signal{StaleAfter: 90 * time.Second}

@@ -34,12 +34,12 @@ func (b *bundle) paperwork(t *testing.T) {
 // listsOfPaperwork holds every filter of the lists of changes and of notices to an index.
 func (b *bundle) listsOfPaperwork(t *testing.T) {
 	b.paperwork(t)
-	changes := func(edit func(*dbsqlc.AuditListParams)) storetest.Asked {
+	changes := func(edit func(*dbsqlc.AuditListParams)) storetest.Statement {
 		p := dbsqlc.AuditListParams{TenantID: storetest.Tenant.TenantID, BeforeID: [16]byte(bytes.Repeat([]byte{0xff}, 16)), MaxRows: 51}
 		edit(&p)
 		return AuditStatement(p)
 	}
-	notices := func(edit func(*dbsqlc.NoticeListParams)) storetest.Asked {
+	notices := func(edit func(*dbsqlc.NoticeListParams)) storetest.Statement {
 		p := dbsqlc.NoticeListParams{TenantID: storetest.Tenant.TenantID, MaxRows: 51}
 		edit(&p)
 		return NoticesStatement(p)
@@ -47,7 +47,7 @@ func (b *bundle) listsOfPaperwork(t *testing.T) {
 	rare, usual := dbsqlc.UUID{15: 2}, dbsqlc.UUID{15: 1}
 	middle := storetest.Query[[16]byte](t, b.Bundle, "SELECT id FROM audit_log ORDER BY id OFFSET 50000 LIMIT 1")
 	e := storetest.Query[[16]byte](t, b.Bundle, "SELECT id FROM endpoints WHERE key = 'key-77'")
-	for name, s := range map[string]storetest.Asked{
+	for name, s := range map[string]storetest.Statement{
 		"Changes":           changes(func(*dbsqlc.AuditListParams) {}),
 		"ChangesPage":       changes(func(p *dbsqlc.AuditListParams) { p.BeforeID = middle }),
 		"ChangesOfATime":    changes(func(p *dbsqlc.AuditListParams) { p.FromID, p.BeforeID = middle, middle }),

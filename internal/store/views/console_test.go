@@ -69,7 +69,7 @@ func TestTheConsoleAddsUpRuns(t *testing.T) {
 	b, c, id, now := watched(t)
 	spec := endpoints.Defaults()
 	spec.Name, spec.URL, spec.BaselineInterval = "another's", "https://example.com/", time.Minute
-	strange, _, err := b.Service.Register(t.Context(), b.Stranger(t), spec)
+	strange, _, err := b.Service.Register(t.Context(), b.OtherTenant(t), spec)
 	require.NoError(t, err)
 	other := strange.ID
 	b.remember(t,

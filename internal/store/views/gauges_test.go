@@ -143,7 +143,7 @@ func TestGaugesStayCheap(t *testing.T) {
 	b.Exec(t, "ANALYZE schedules, endpoints")
 	require.EqualValues(t, 10_000, b.gauges(t).Due, "counted up to its bound")
 
-	plan, err := storetest.ExplainPlainly(t.Context(), b.DB, func(q dbsqlc.DBTX) error {
+	plan, err := storetest.ExplainUncached(t.Context(), b.DB, func(q dbsqlc.DBTX) error {
 		_, err := dbsqlc.New().ScheduleGauge(t.Context(), q, dbsqlc.ScheduleGaugeParams{MaxRows: 200})
 		return err
 	})

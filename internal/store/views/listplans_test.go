@@ -25,7 +25,7 @@ func (b *bundle) lists(t *testing.T) {
 	own := storetest.Tenant.TenantID
 	half := [16]byte{0x80}
 	e := storetest.Query[[16]byte](t, b.Bundle, "SELECT id FROM endpoints WHERE key = 'key-7'")
-	runPage := func(edit func(*dbsqlc.RunListParams)) storetest.Asked {
+	runPage := func(edit func(*dbsqlc.RunListParams)) storetest.Statement {
 		p := dbsqlc.RunListParams{TenantID: own, MaxRows: 51}
 		edit(&p)
 		return RunsStatement(p)
@@ -35,7 +35,7 @@ func (b *bundle) lists(t *testing.T) {
 		ScheduledFor: storetest.Query[[]time.Time](t, b.Bundle, "SELECT array_agg(scheduled_for) FROM (SELECT scheduled_for FROM runs ORDER BY scheduled_for LIMIT 500) r"),
 	}
 	late := storetest.Noon().Add(80 * time.Minute) // A fifth of the runs is due later.
-	for name, s := range map[string]storetest.Asked{
+	for name, s := range map[string]storetest.Statement{
 		"Runs":           runPage(func(*dbsqlc.RunListParams) {}),
 		"RunsPage":       runPage(func(p *dbsqlc.RunListParams) { p.Before = &half }),
 		"RunsFailed":     runPage(func(p *dbsqlc.RunListParams) { p.Status = new("failed") }),
@@ -50,7 +50,7 @@ func (b *bundle) lists(t *testing.T) {
 			TenantID: own, FromAt: storetest.Noon().Add(-24 * time.Hour), PerEndpoint: 24, // Of all that run much, and of others that never ran.
 			EndpointIds: storetest.Query[[][16]byte](t, b.Bundle, "SELECT array_agg(id) FROM endpoints WHERE key = ANY (SELECT 'key-' || n FROM generate_series(1, 50) n)"),
 		}),
-		"Incidents": storetest.AskedBy(views.IncidentsStatement(own, storetest.Noon().Add(2*time.Hour))), // One run in a thousand failed.
+		"Incidents": storetest.StatementOf(views.IncidentsStatement(own, storetest.Noon().Add(2*time.Hour))), // One run in a thousand failed.
 		"News":      NewsStatement(dbsqlc.RunNewsListParams{TenantID: own, AfterTxid: 1, Until: 1 << 40, MaxRows: 501}),
 		"NewsRuns":  FindStatement(found),
 		"Health": HealthStatement(dbsqlc.EndpointHealthParams{

@@ -8,47 +8,47 @@ import (
 )
 
 // RunsStatement returns what a list of runs asks the database.
-func RunsStatement(p dbsqlc.RunListParams) storetest.Asked {
-	return storetest.AskedBy(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().RunList(context.Background(), q, p); return err })
+func RunsStatement(p dbsqlc.RunListParams) storetest.Statement {
+	return storetest.StatementOf(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().RunList(context.Background(), q, p); return err })
 }
 
 // HealthStatement returns what the health of an endpoint asks the database.
-func HealthStatement(p dbsqlc.EndpointHealthParams) storetest.Asked {
-	return storetest.AskedBy(func(q dbsqlc.DBTX) error {
+func HealthStatement(p dbsqlc.EndpointHealthParams) storetest.Statement {
+	return storetest.StatementOf(func(q dbsqlc.DBTX) error {
 		_, err := dbsqlc.New().EndpointHealth(context.Background(), q, p)
 		return err
 	})
 }
 
 // OverviewStatement returns what an overview asks the database of the newest runs.
-func OverviewStatement(p dbsqlc.TenantRunsParams) storetest.Asked {
-	return storetest.AskedBy(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().TenantRuns(context.Background(), q, p); return err })
+func OverviewStatement(p dbsqlc.TenantRunsParams) storetest.Statement {
+	return storetest.StatementOf(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().TenantRuns(context.Background(), q, p); return err })
 }
 
 // SparksStatement returns what the pictures in a list of endpoints ask the database.
-func SparksStatement(p dbsqlc.ConsoleSparksParams) storetest.Asked {
-	return storetest.AskedBy(func(q dbsqlc.DBTX) error {
+func SparksStatement(p dbsqlc.ConsoleSparksParams) storetest.Statement {
+	return storetest.StatementOf(func(q dbsqlc.DBTX) error {
 		_, err := dbsqlc.New().ConsoleSparks(context.Background(), q, p)
 		return err
 	})
 }
 
 // NewsStatement returns what a look at the feed asks the database first.
-func NewsStatement(p dbsqlc.RunNewsListParams) storetest.Asked {
-	return storetest.AskedBy(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().RunNewsList(context.Background(), q, p); return err })
+func NewsStatement(p dbsqlc.RunNewsListParams) storetest.Statement {
+	return storetest.StatementOf(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().RunNewsList(context.Background(), q, p); return err })
 }
 
 // FindStatement returns what a look at the feed asks the database about the runs that it found.
-func FindStatement(p dbsqlc.RunFindParams) storetest.Asked {
-	return storetest.AskedBy(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().RunFind(context.Background(), q, p); return err })
+func FindStatement(p dbsqlc.RunFindParams) storetest.Statement {
+	return storetest.StatementOf(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().RunFind(context.Background(), q, p); return err })
 }
 
 // AuditStatement returns what a list of changes asks the database.
-func AuditStatement(p dbsqlc.AuditListParams) storetest.Asked {
-	return storetest.AskedBy(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().AuditList(context.Background(), q, p); return err })
+func AuditStatement(p dbsqlc.AuditListParams) storetest.Statement {
+	return storetest.StatementOf(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().AuditList(context.Background(), q, p); return err })
 }
 
 // NoticesStatement returns what a list of notices asks the database.
-func NoticesStatement(p dbsqlc.NoticeListParams) storetest.Asked {
-	return storetest.AskedBy(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().NoticeList(context.Background(), q, p); return err })
+func NoticesStatement(p dbsqlc.NoticeListParams) storetest.Statement {
+	return storetest.StatementOf(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().NoticeList(context.Background(), q, p); return err })
 }

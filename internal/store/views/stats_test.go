@@ -88,7 +88,7 @@ func TestOverviewSumsUpTheNewestRuns(t *testing.T) {
 	b.Ended(t, spread, time.Minute, runs.Succeeded, 50*time.Second, 20*time.Millisecond)
 	asked := b.Register(t, nil)
 	b.Ended(t, asked, time.Minute, runs.Succeeded, 50*time.Second, 20*time.Millisecond)
-	b.ByHand(t, fmt.Sprintf("UPDATE runs SET source = 'manual' WHERE endpoint_id = '%x'", [16]byte(asked.ID)))
+	b.ExecUntriggered(t, fmt.Sprintf("UPDATE runs SET source = 'manual' WHERE endpoint_id = '%x'", [16]byte(asked.ID)))
 	all := b.Register(t, func(s *endpoints.Spec) {
 		s.BaselineInterval, s.BaselineCron, s.CatchUp = 0, "* * * * *", governor.CatchUpAll
 	})

@@ -6,20 +6,19 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"rubato/internal/store/dbsqlc"
 	"rubato/internal/store/pg"
 )
 
-// SetNow makes every statement that depends on time take at for the database's time. The zero
-// instant gives the database its own clock back. It must not be called while statements run.
+// SetNow sets the database's time for all statements of db. The zero instant restores the clock of
+// the database. It must not be called while statements run.
 func SetNow(db *pg.DB, at time.Time) {
 	db.Now = func() *time.Time { return pg.Optional(at) }
 }
 
-// Explain returns the plan that a statement gets on the connections of the hot path: the one that
-// is made once, whatever the values.
+// Explain returns the generic plan of a statement on the connections of the hot path. It is made
+// once per connection and does not depend on the values.
 func Explain(ctx context.Context, db *pg.DB, s pg.Statement) (plan string, err error) {
 	err = pgx.BeginFunc(ctx, db.Hot, func(tx pgx.Tx) error {
 		plan, err = explainKept(ctx, tx, s)
@@ -38,7 +37,7 @@ func ExplainChange(ctx context.Context, db *pg.DB, s pg.Statement) (plan string,
 }
 
 func explainKept(ctx context.Context, tx dbsqlc.DBTX, s pg.Statement) (string, error) {
-	a := AskedBy(s)
+	a := StatementOf(s)
 	if _, err := tx.Exec(ctx, "PREPARE explained AS "+a.SQL); err != nil {
 		return "", err
 	}
@@ -52,14 +51,10 @@ func explainKept(ctx context.Context, tx dbsqlc.DBTX, s pg.Statement) (string, e
 	return strings.Join(lines, "\n"), err
 }
 
-// ExplainPlainly returns the plan that a statement gets on the others.
-func ExplainPlainly(ctx context.Context, db *pg.DB, s pg.Statement) (string, error) {
-	return explain(ctx, db.Pool, s)
-}
-
-func explain(ctx context.Context, pool *pgxpool.Pool, s pg.Statement) (string, error) {
-	a := AskedBy(s)
-	rows, err := pool.Query(ctx, "EXPLAIN "+a.SQL, a.Args...)
+// ExplainUncached returns the plan that a statement gets on connections that plan each execution.
+func ExplainUncached(ctx context.Context, db *pg.DB, s pg.Statement) (string, error) {
+	a := StatementOf(s)
+	rows, err := db.Pool.Query(ctx, "EXPLAIN "+a.SQL, a.Args...)
 	if err != nil {
 		return "", err
 	}
@@ -67,15 +62,15 @@ func explain(ctx context.Context, pool *pgxpool.Pool, s pg.Statement) (string, e
 	return strings.Join(lines, "\n"), err
 }
 
-// Asked is SQL with its arguments.
-type Asked struct {
+// Statement is SQL with its arguments.
+type Statement struct {
 	SQL  string
 	Args []any
 }
 
-// AskedBy returns what a statement would send.
-func AskedBy(s pg.Statement) Asked {
+// StatementOf returns the SQL and the arguments that s would send.
+func StatementOf(s pg.Statement) Statement {
 	r := &pg.Recorder{}
 	_ = s(r) // It always fails: nothing is sent.
-	return Asked{SQL: r.SQL, Args: r.Args}
+	return Statement{SQL: r.SQL, Args: r.Args}
 }
