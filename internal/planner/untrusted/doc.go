@@ -2,6 +2,6 @@
 // model, or a person at a terminal. Invisible characters are removed, text that looks like a secret
 // is redacted, and the size is bounded.
 //
-// It does not detect attacks, because detection cannot be complete: a reader must be unable to do
-// harm whatever it reads.
+// It does not detect attacks, because detection cannot be complete. A reader must be unable to do
+// harm with any text.
 package untrusted
