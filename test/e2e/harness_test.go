@@ -234,12 +234,13 @@ func (a *api) endpoint(t *testing.T, id string) client.Endpoint {
 	return read[client.Endpoint](t)(a.GetEndpoint(t.Context(), id))
 }
 
-// finished returns the runs of an endpoint that are over, the newest first.
+// finished returns the recorded runs of an endpoint, the newest first. Waiting and running ones have
+// no end.
 func (a *api) finished(t *testing.T, id string) []client.Run {
 	t.Helper()
 	var over []client.Run
 	for _, r := range read[client.RunList](t)(a.ListEndpointRuns(t.Context(), id, &client.ListEndpointRunsParams{Limit: new(client.Limit(500))})).Items {
-		if r.Status != client.RunStatusRunning {
+		if r.FinishedAt != nil {
 			over = append(over, r)
 		}
 	}
