@@ -234,8 +234,8 @@ func (a *api) endpoint(t *testing.T, id string) client.Endpoint {
 	return read[client.Endpoint](t)(a.GetEndpoint(t.Context(), id))
 }
 
-// finished returns the recorded runs of an endpoint, the newest first. Runs that wait or are running
-// have no end.
+// finished returns the recorded runs of an endpoint, the newest first. Runs that wait or are
+// running have no end.
 func (a *api) finished(t *testing.T, id string) []client.Run {
 	t.Helper()
 	var over []client.Run
