@@ -3,15 +3,15 @@
 
 -- +goose Up
 
--- refuse_move is the trigger function for illegal state transitions. internal/runs lists the legal
--- ones.
+-- refuse_transition is the trigger function for illegal state transitions. internal/runs lists the
+-- legal ones.
 -- +goose StatementBegin
-CREATE FUNCTION refuse_move() RETURNS trigger
+CREATE FUNCTION refuse_transition() RETURNS trigger
     LANGUAGE plpgsql AS
 $$
 BEGIN
-    RAISE EXCEPTION '% of % is not a legal move', lower(TG_OP), TG_ARGV[0]
-        USING ERRCODE = 'integrity_constraint_violation', HINT = 'docs/state-machine.md lists the legal moves';
+    RAISE EXCEPTION '% of % is not a legal transition', lower(TG_OP), TG_ARGV[0]
+        USING ERRCODE = 'integrity_constraint_violation', HINT = 'docs/state-machine.md lists the legal transitions';
 END
 $$;
 -- +goose StatementEnd
@@ -128,7 +128,7 @@ WHERE claimed_by IS NOT NULL
 -- lock each row first.
 CREATE TRIGGER schedules_legal_insert AFTER INSERT ON schedules
     FOR EACH ROW WHEN (NEW.claimed_by IS NOT NULL OR NEW.run_id IS NOT NULL)
-    EXECUTE FUNCTION refuse_move('a schedule');
+    EXECUTE FUNCTION refuse_transition('a schedule');
 CREATE TRIGGER schedules_legal_update AFTER UPDATE ON schedules
     FOR EACH ROW WHEN (
     NEW.claim_token < OLD.claim_token
@@ -140,10 +140,10 @@ CREATE TRIGGER schedules_legal_update AFTER UPDATE ON schedules
                WHEN NEW.run_id IS NULL THEN NEW.claim_token = OLD.claim_token OR OLD.archived
                ELSE NEW.run_id <> OLD.run_id OR NEW.claimed_by <> OLD.claimed_by OR OLD.archived AND NOT NEW.archived
         END)
-    EXECUTE FUNCTION refuse_move('a schedule');
+    EXECUTE FUNCTION refuse_transition('a schedule');
 CREATE TRIGGER schedules_legal_delete AFTER DELETE ON schedules
     FOR EACH ROW WHEN (OLD.run_id IS NOT NULL AND NOT OLD.archived)
-    EXECUTE FUNCTION refuse_move('a schedule');
+    EXECUTE FUNCTION refuse_transition('a schedule');
 
 -- schedule_name_tenant fills in the tenant of a row that was inserted without it.
 -- +goose StatementBegin
@@ -206,4 +206,4 @@ DROP TABLE decisions, hints;
 DROP VIEW live_runs;
 DROP TABLE schedules;
 DROP FUNCTION schedule_name_tenant();
-DROP FUNCTION refuse_move();
+DROP FUNCTION refuse_transition();

@@ -91,9 +91,9 @@ CREATE INDEX run_events_run ON run_events (run_id);
 -- A run never changes, and is deleted only with its partition. Postgres copies the row trigger to
 -- new partitions.
 CREATE TRIGGER runs_immutable AFTER UPDATE OR DELETE ON runs
-    FOR EACH ROW EXECUTE FUNCTION refuse_move('a run');
+    FOR EACH ROW EXECUTE FUNCTION refuse_transition('a run');
 CREATE TRIGGER runs_kept BEFORE TRUNCATE ON runs
-    FOR EACH STATEMENT EXECUTE FUNCTION refuse_move('the runs');
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_transition('the runs');
 
 -- run_lags adds the start lag to runs: the time from due time to start. It is null for runs that
 -- are late by design: retries, one-off runs, and runs of endpoints with jitter or catch-up. All

@@ -7,40 +7,40 @@
 -- on. A claim moves due_at to the end of its lock, so that another planner takes over the claims of
 -- a dead one.
 CREATE TABLE planner_state (
-    endpoint_id   uuid PRIMARY KEY REFERENCES endpoints (id),
+    endpoint_id     uuid PRIMARY KEY REFERENCES endpoints (id),
     -- infinity: the row is parked.
-    due_at        timestamptz NOT NULL,
-    trigger       text NOT NULL CHECK (trigger IN ('failures_changed', 'outcome_changed', 'group_changed', 'never_analysed', 'time_reached')),
+    due_at          timestamptz NOT NULL,
+    trigger         text NOT NULL CHECK (trigger IN ('failures_changed', 'outcome_changed', 'group_changed', 'never_analysed', 'time_reached')),
     -- The fencing token. It only grows.
-    claim_token   bigint NOT NULL CHECK (claim_token >= 0),
-    claimed_by    uuid,
+    claim_token     bigint NOT NULL CHECK (claim_token >= 0),
+    claimed_by      uuid,
     -- A trigger that fired during the claim. The endpoint is due again after the claim.
-    urged         text CHECK (urged IN ('failures_changed', 'outcome_changed', 'group_changed')),
+    pending_trigger text CHECK (pending_trigger IN ('failures_changed', 'outcome_changed', 'group_changed')),
     -- The earliest next analysis, which holds for every trigger.
-    not_before    timestamptz NOT NULL,
+    not_before      timestamptz NOT NULL,
     -- Why no analysis is due: the endpoint is paused, or its planner is off.
-    parked        text CHECK (parked IN ('paused', 'off')),
-    seen_version  bigint NOT NULL,
+    parked          text CHECK (parked IN ('paused', 'off')),
+    seen_version    bigint NOT NULL,
     -- The bit length of the last seen failure count, which changes at 1, 2, 4, 8 and so on.
-    seen_failures smallint NOT NULL,
-    seen_status   text,
+    seen_failures   smallint NOT NULL,
+    seen_status     text,
     -- The planner's own times: last analysis and changes.
-    memory        jsonb NOT NULL,
-    last_session  uuid,
+    memory          jsonb NOT NULL,
+    last_session    uuid,
     CONSTRAINT planner_state_rest_check CHECK ((parked IS NULL) = (due_at < 'infinity'))
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
 CREATE INDEX planner_state_due ON planner_state (due_at) WHERE due_at < 'infinity';
 
 -- The cursor of the planners' common scan, in one row. The planner that locks the row continues the
 -- scan.
-CREATE TABLE planner_watch (
-    one    boolean PRIMARY KEY DEFAULT true CHECK (one),
-    -- Rows of run_news below this transaction ID have been read.
-    txid   bigint NOT NULL,
+CREATE TABLE planner_scan (
+    one             boolean PRIMARY KEY DEFAULT true CHECK (one),
+    -- Rows of finished_runs below this transaction ID have been read.
+    txid            bigint NOT NULL,
     -- Schedules up to this endpoint ID have been read in this round.
-    walked uuid NOT NULL
+    endpoint_cursor uuid NOT NULL
 );
-INSERT INTO planner_watch (txid, walked) VALUES (pg_snapshot_xmin(pg_current_snapshot())::text::bigint, '00000000-0000-0000-0000-000000000000');
+INSERT INTO planner_scan (txid, endpoint_cursor) VALUES (pg_snapshot_xmin(pg_current_snapshot())::text::bigint, '00000000-0000-0000-0000-000000000000');
 
 -- Sessions of the planner: one row per analysis. A row is inserted once and never changes.
 CREATE TABLE planner_sessions (
@@ -122,4 +122,4 @@ CREATE TABLE planner_spend (
 );
 
 -- +goose Down
-DROP TABLE planner_spend, planner_holds, planner_suggestions, planner_sessions, planner_watch, planner_state;
+DROP TABLE planner_spend, planner_holds, planner_suggestions, planner_sessions, planner_scan, planner_state;

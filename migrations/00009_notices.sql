@@ -29,19 +29,19 @@ CREATE TABLE notice_rules (
     updated_by  text NOT NULL,
     -- After a change of the rule, a scan of all endpoints finds conditions that were already true.
     -- It starts here.
-    walk_from   timestamptz NOT NULL,
+    scan_from   timestamptz NOT NULL,
     -- The cursor of the scan. Null: the scan is complete.
-    walked      uuid,
+    scan_cursor uuid,
     CONSTRAINT notice_rules_name UNIQUE (tenant_id, name)
 );
-CREATE INDEX notice_rules_walk ON notice_rules (walk_from) WHERE walked IS NOT NULL;
+CREATE INDEX notice_rules_scan ON notice_rules (scan_from) WHERE scan_cursor IS NOT NULL;
 
 -- Counts the changes of all rules, in one row, so that a program can invalidate its cache of rules.
-CREATE TABLE notice_book (
+CREATE TABLE notice_rules_version (
     one     boolean PRIMARY KEY DEFAULT true CHECK (one),
     version bigint NOT NULL
 );
-INSERT INTO notice_book (version) VALUES (0);
+INSERT INTO notice_rules_version (version) VALUES (0);
 
 -- Episodes: the time during which the condition of a rule holds for an endpoint. At most one is
 -- open per endpoint and rule.
@@ -130,4 +130,4 @@ CREATE TABLE maintenance_windows (
 );
 
 -- +goose Down
-DROP TABLE maintenance_windows, notices, notice_episodes, notice_book, notice_rules;
+DROP TABLE maintenance_windows, notices, notice_episodes, notice_rules_version, notice_rules;

@@ -6,7 +6,7 @@
 
 -- Finished runs. A row holds up to 50 runs of one tenant and one transaction, so that it fits its
 -- page. That is cheaper than one more index on the history.
-CREATE TABLE run_news (
+CREATE TABLE finished_runs (
     id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     txid         bigint NOT NULL DEFAULT (pg_current_xact_id()::text::bigint),
     tenant_id    uuid NOT NULL,
@@ -16,7 +16,7 @@ CREATE TABLE run_news (
     endpoint_ids uuid[] NOT NULL,
     CHECK (cardinality(run_ids) > 0 AND cardinality(run_ids) = cardinality(endpoint_ids))
 );
-CREATE INDEX run_news_tenant ON run_news (tenant_id, txid, id);
+CREATE INDEX finished_runs_tenant ON finished_runs (tenant_id, txid, id);
 
 -- Changes of endpoints and hints outside a run.
 CREATE TABLE events (
@@ -31,4 +31,4 @@ CREATE TABLE events (
 CREATE INDEX events_tenant ON events (tenant_id, txid, id);
 
 -- +goose Down
-DROP TABLE events, run_news;
+DROP TABLE events, finished_runs;

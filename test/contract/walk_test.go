@@ -192,7 +192,7 @@ func withTooManySecrets(w *world, t *testing.T, o operation, _ string) *answer {
 func withTooManyRules(w *world, t *testing.T, o operation, _ string) *answer {
 	_, err := w.pool.Exec(t.Context(), `
 		INSERT INTO notice_rules (id, tenant_id, name, event, threshold, labels, recovery, remind_ms, enabled, channel, version, created_at, created_by,
-		                          updated_at, updated_by, walk_from)
+		                          updated_at, updated_by, scan_from)
 		SELECT gen_random_uuid(), $1, 'many-' || n, 'lost', 1, '{}', true, 0, false, '{"kind": "slack"}', 1, now(), '', now(), '', now()
 		FROM generate_series(1, $2::integer) AS n`,
 		keystore.DefaultTenant, notices.MaxRules)

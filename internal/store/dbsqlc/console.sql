@@ -77,7 +77,7 @@ FROM last l
          JOIN endpoints e ON e.id = r.endpoint_id
 ORDER BY r.status = 'lost' DESC, r.finished_at DESC, r.id DESC;
 
--- name: ConsoleSparks :many
+-- name: ConsoleSparklines :many
 -- Returns the newest runs of each given endpoint.
 SELECT r.endpoint_id, r.status, r.scheduled_for, r.started_at, r.finished_at
 FROM unnest(sqlc.arg('endpoint_ids')::uuid[]) AS wanted (id)
@@ -107,7 +107,7 @@ WHERE h.endpoint_id = @endpoint_id AND e.tenant_id = @tenant_id AND h.expires_at
 ORDER BY h.id DESC
 LIMIT sqlc.arg('max_rows')::int;
 
--- name: ConsoleProof :one
+-- name: ConsoleGuarantees :one
 -- Checks the guarantees over the newest max_rows runs of a tenant. It counts early starts, due
 -- times that succeeded twice, overlapping runs and lost runs.
 WITH newest AS MATERIALIZED (
@@ -153,7 +153,7 @@ WHERE n.attempt = 0;
 -- name: ConsoleNames :many
 SELECT id, name FROM endpoints WHERE id = ANY (sqlc.arg('ids')::uuid[]) AND tenant_id = @tenant_id;
 
--- name: ConsoleGrounds :one
+-- name: ConsoleDecisionInputs :one
 -- Returns the inputs of the next decision that the API does not return.
 SELECT s.anchor, s.retry_after
 FROM endpoints e JOIN schedules s ON s.endpoint_id = e.id

@@ -84,6 +84,30 @@ func (q *Queries) ConsoleBuckets(ctx context.Context, db DBTX, arg ConsoleBucket
 	return items, nil
 }
 
+const consoleDecisionInputs = `-- name: ConsoleDecisionInputs :one
+SELECT s.anchor, s.retry_after
+FROM endpoints e JOIN schedules s ON s.endpoint_id = e.id
+WHERE e.id = $1 AND e.tenant_id = $2
+`
+
+type ConsoleDecisionInputsParams struct {
+	EndpointID UUID
+	TenantID   UUID
+}
+
+type ConsoleDecisionInputsRow struct {
+	Anchor     *time.Time
+	RetryAfter *time.Time
+}
+
+// Returns the inputs of the next decision that the API does not return.
+func (q *Queries) ConsoleDecisionInputs(ctx context.Context, db DBTX, arg ConsoleDecisionInputsParams) (*ConsoleDecisionInputsRow, error) {
+	row := db.QueryRow(ctx, consoleDecisionInputs, arg.EndpointID, arg.TenantID)
+	var i ConsoleDecisionInputsRow
+	err := row.Scan(&i.Anchor, &i.RetryAfter)
+	return &i, err
+}
+
 const consoleDecisions = `-- name: ConsoleDecisions :many
 SELECT d.decided_at, d.cause, d.author, d.next_run_at, d.next_source, d.input
 FROM decisions d
@@ -160,27 +184,64 @@ func (q *Queries) ConsoleEndpointCount(ctx context.Context, db DBTX, arg Console
 	return column_1, err
 }
 
-const consoleGrounds = `-- name: ConsoleGrounds :one
-SELECT s.anchor, s.retry_after
-FROM endpoints e JOIN schedules s ON s.endpoint_id = e.id
-WHERE e.id = $1 AND e.tenant_id = $2
+const consoleGuarantees = `-- name: ConsoleGuarantees :one
+WITH newest AS MATERIALIZED (
+    SELECT r.endpoint_id, r.scheduled_for, r.attempt, r.started_at, r.finished_at, r.status, r.lag
+    FROM run_lags r
+    WHERE r.tenant_id = $2 AND r.scheduled_for >= $1::timestamptz
+    ORDER BY r.id DESC
+    LIMIT $3::int
+), seen AS MATERIALIZED (
+    SELECT n.endpoint_id, n.scheduled_for, n.attempt, n.started_at, n.finished_at, n.status, n.lag,
+           lag(n.finished_at) OVER (PARTITION BY n.endpoint_id ORDER BY n.started_at) AS before_finished,
+           lag(n.status) OVER (PARTITION BY n.endpoint_id ORDER BY n.started_at) AS before_status,
+           count(*) FILTER (WHERE n.status = 'succeeded') OVER (PARTITION BY n.endpoint_id, n.scheduled_for) AS successes
+    FROM newest n
+    WHERE n.attempt > 0
+)
+SELECT count(*)::bigint AS runs,
+       coalesce(min(s.scheduled_for), $1::timestamptz)::timestamptz AS since,
+       count(*) FILTER (WHERE s.started_at < s.scheduled_for - interval '50 milliseconds')::bigint AS early,
+       count(*) FILTER (WHERE s.successes > 1)::bigint AS doubled,
+       count(*) FILTER (WHERE s.before_finished > s.started_at AND s.before_status <> 'lost')::bigint AS overlapping,
+       count(*) FILTER (WHERE s.status = 'lost')::bigint AS lost,
+       coalesce(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(EPOCH FROM s.lag) * 1000), 0)::float8 AS lag_p50_ms,
+       coalesce(percentile_cont(0.99) WITHIN GROUP (ORDER BY extract(EPOCH FROM s.lag) * 1000), 0)::float8 AS lag_p99_ms
+FROM seen s
 `
 
-type ConsoleGroundsParams struct {
-	EndpointID UUID
-	TenantID   UUID
+type ConsoleGuaranteesParams struct {
+	FromAt   time.Time
+	TenantID UUID
+	MaxRows  int32
 }
 
-type ConsoleGroundsRow struct {
-	Anchor     *time.Time
-	RetryAfter *time.Time
+type ConsoleGuaranteesRow struct {
+	Runs        int64
+	Since       time.Time
+	Early       int64
+	Doubled     int64
+	Overlapping int64
+	Lost        int64
+	LagP50Ms    float64
+	LagP99Ms    float64
 }
 
-// Returns the inputs of the next decision that the API does not return.
-func (q *Queries) ConsoleGrounds(ctx context.Context, db DBTX, arg ConsoleGroundsParams) (*ConsoleGroundsRow, error) {
-	row := db.QueryRow(ctx, consoleGrounds, arg.EndpointID, arg.TenantID)
-	var i ConsoleGroundsRow
-	err := row.Scan(&i.Anchor, &i.RetryAfter)
+// Checks the guarantees over the newest max_rows runs of a tenant. It counts early starts, due
+// times that succeeded twice, overlapping runs and lost runs.
+func (q *Queries) ConsoleGuarantees(ctx context.Context, db DBTX, arg ConsoleGuaranteesParams) (*ConsoleGuaranteesRow, error) {
+	row := db.QueryRow(ctx, consoleGuarantees, arg.FromAt, arg.TenantID, arg.MaxRows)
+	var i ConsoleGuaranteesRow
+	err := row.Scan(
+		&i.Runs,
+		&i.Since,
+		&i.Early,
+		&i.Doubled,
+		&i.Overlapping,
+		&i.Lost,
+		&i.LagP50Ms,
+		&i.LagP99Ms,
+	)
 	return &i, err
 }
 
@@ -376,67 +437,6 @@ func (q *Queries) ConsoleNames(ctx context.Context, db DBTX, arg ConsoleNamesPar
 	return items, nil
 }
 
-const consoleProof = `-- name: ConsoleProof :one
-WITH newest AS MATERIALIZED (
-    SELECT r.endpoint_id, r.scheduled_for, r.attempt, r.started_at, r.finished_at, r.status, r.lag
-    FROM run_lags r
-    WHERE r.tenant_id = $2 AND r.scheduled_for >= $1::timestamptz
-    ORDER BY r.id DESC
-    LIMIT $3::int
-), seen AS MATERIALIZED (
-    SELECT n.endpoint_id, n.scheduled_for, n.attempt, n.started_at, n.finished_at, n.status, n.lag,
-           lag(n.finished_at) OVER (PARTITION BY n.endpoint_id ORDER BY n.started_at) AS before_finished,
-           lag(n.status) OVER (PARTITION BY n.endpoint_id ORDER BY n.started_at) AS before_status,
-           count(*) FILTER (WHERE n.status = 'succeeded') OVER (PARTITION BY n.endpoint_id, n.scheduled_for) AS successes
-    FROM newest n
-    WHERE n.attempt > 0
-)
-SELECT count(*)::bigint AS runs,
-       coalesce(min(s.scheduled_for), $1::timestamptz)::timestamptz AS since,
-       count(*) FILTER (WHERE s.started_at < s.scheduled_for - interval '50 milliseconds')::bigint AS early,
-       count(*) FILTER (WHERE s.successes > 1)::bigint AS doubled,
-       count(*) FILTER (WHERE s.before_finished > s.started_at AND s.before_status <> 'lost')::bigint AS overlapping,
-       count(*) FILTER (WHERE s.status = 'lost')::bigint AS lost,
-       coalesce(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(EPOCH FROM s.lag) * 1000), 0)::float8 AS lag_p50_ms,
-       coalesce(percentile_cont(0.99) WITHIN GROUP (ORDER BY extract(EPOCH FROM s.lag) * 1000), 0)::float8 AS lag_p99_ms
-FROM seen s
-`
-
-type ConsoleProofParams struct {
-	FromAt   time.Time
-	TenantID UUID
-	MaxRows  int32
-}
-
-type ConsoleProofRow struct {
-	Runs        int64
-	Since       time.Time
-	Early       int64
-	Doubled     int64
-	Overlapping int64
-	Lost        int64
-	LagP50Ms    float64
-	LagP99Ms    float64
-}
-
-// Checks the guarantees over the newest max_rows runs of a tenant. It counts early starts, due
-// times that succeeded twice, overlapping runs and lost runs.
-func (q *Queries) ConsoleProof(ctx context.Context, db DBTX, arg ConsoleProofParams) (*ConsoleProofRow, error) {
-	row := db.QueryRow(ctx, consoleProof, arg.FromAt, arg.TenantID, arg.MaxRows)
-	var i ConsoleProofRow
-	err := row.Scan(
-		&i.Runs,
-		&i.Since,
-		&i.Early,
-		&i.Doubled,
-		&i.Overlapping,
-		&i.Lost,
-		&i.LagP50Ms,
-		&i.LagP99Ms,
-	)
-	return &i, err
-}
-
 const consoleSessionDelete = `-- name: ConsoleSessionDelete :exec
 DELETE FROM console_sessions WHERE hash = $1
 `
@@ -509,7 +509,7 @@ func (q *Queries) ConsoleSkipped(ctx context.Context, db DBTX, arg ConsoleSkippe
 	return due_times, err
 }
 
-const consoleSparks = `-- name: ConsoleSparks :many
+const consoleSparklines = `-- name: ConsoleSparklines :many
 SELECT r.endpoint_id, r.status, r.scheduled_for, r.started_at, r.finished_at
 FROM unnest($1::uuid[]) AS wanted (id)
          CROSS JOIN LATERAL (SELECT h.endpoint_id, h.status, h.scheduled_for, h.started_at, h.finished_at, h.id
@@ -521,14 +521,14 @@ FROM unnest($1::uuid[]) AS wanted (id)
 ORDER BY r.endpoint_id, r.id
 `
 
-type ConsoleSparksParams struct {
+type ConsoleSparklinesParams struct {
 	EndpointIds []UUID
 	TenantID    UUID
 	FromAt      time.Time
 	PerEndpoint int32
 }
 
-type ConsoleSparksRow struct {
+type ConsoleSparklinesRow struct {
 	EndpointID   UUID
 	Status       string
 	ScheduledFor time.Time
@@ -537,8 +537,8 @@ type ConsoleSparksRow struct {
 }
 
 // Returns the newest runs of each given endpoint.
-func (q *Queries) ConsoleSparks(ctx context.Context, db DBTX, arg ConsoleSparksParams) ([]*ConsoleSparksRow, error) {
-	rows, err := db.Query(ctx, consoleSparks,
+func (q *Queries) ConsoleSparklines(ctx context.Context, db DBTX, arg ConsoleSparklinesParams) ([]*ConsoleSparklinesRow, error) {
+	rows, err := db.Query(ctx, consoleSparklines,
 		arg.EndpointIds,
 		arg.TenantID,
 		arg.FromAt,
@@ -548,9 +548,9 @@ func (q *Queries) ConsoleSparks(ctx context.Context, db DBTX, arg ConsoleSparksP
 		return nil, err
 	}
 	defer rows.Close()
-	var items []*ConsoleSparksRow
+	var items []*ConsoleSparklinesRow
 	for rows.Next() {
-		var i ConsoleSparksRow
+		var i ConsoleSparklinesRow
 		if err := rows.Scan(
 			&i.EndpointID,
 			&i.Status,

@@ -24,10 +24,10 @@ WHERE tenant_id = @tenant_id
 ORDER BY txid, id
 LIMIT sqlc.arg('max_rows')::int;
 
--- name: RunNewsList :many
+-- name: FinishedRunsList :many
 -- Returns finished runs from a position to the head. The first row may have been delivered in part.
 SELECT id, txid, at, run_ids, endpoint_ids
-FROM run_news
+FROM finished_runs
 WHERE tenant_id = @tenant_id
   AND (txid, id) >= (sqlc.arg('after_txid')::bigint, sqlc.arg('after_id')::bigint)
   AND txid < sqlc.arg('until')::bigint
@@ -51,10 +51,10 @@ WHERE id IN (SELECT oldest.id
              FROM (SELECT e.id, e.at FROM events e ORDER BY e.id LIMIT 10000) oldest
              WHERE oldest.at < sqlc.arg('before')::timestamptz);
 
--- name: RunNewsDropBefore :execrows
+-- name: FinishedRunsDropBefore :execrows
 -- Works like EventDropBefore for finished runs.
 DELETE
-FROM run_news
+FROM finished_runs
 WHERE id IN (SELECT oldest.id
-             FROM (SELECT w.id, w.at FROM run_news w ORDER BY w.id LIMIT 10000) oldest
+             FROM (SELECT w.id, w.at FROM finished_runs w ORDER BY w.id LIMIT 10000) oldest
              WHERE oldest.at < sqlc.arg('before')::timestamptz);

@@ -144,6 +144,82 @@ func (q *Queries) EventList(ctx context.Context, db DBTX, arg EventListParams) (
 	return items, nil
 }
 
+const finishedRunsDropBefore = `-- name: FinishedRunsDropBefore :execrows
+DELETE
+FROM finished_runs
+WHERE id IN (SELECT oldest.id
+             FROM (SELECT w.id, w.at FROM finished_runs w ORDER BY w.id LIMIT 10000) oldest
+             WHERE oldest.at < $1::timestamptz)
+`
+
+// Works like EventDropBefore for finished runs.
+func (q *Queries) FinishedRunsDropBefore(ctx context.Context, db DBTX, before time.Time) (int64, error) {
+	result, err := db.Exec(ctx, finishedRunsDropBefore, before)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const finishedRunsList = `-- name: FinishedRunsList :many
+SELECT id, txid, at, run_ids, endpoint_ids
+FROM finished_runs
+WHERE tenant_id = $1
+  AND (txid, id) >= ($2::bigint, $3::bigint)
+  AND txid < $4::bigint
+ORDER BY txid, id
+LIMIT $5::int
+`
+
+type FinishedRunsListParams struct {
+	TenantID  UUID
+	AfterTxid int64
+	AfterID   int64
+	Until     int64
+	MaxRows   int32
+}
+
+type FinishedRunsListRow struct {
+	ID          int64
+	Txid        int64
+	At          time.Time
+	RunIds      []UUID
+	EndpointIds []UUID
+}
+
+// Returns finished runs from a position to the head. The first row may have been delivered in part.
+func (q *Queries) FinishedRunsList(ctx context.Context, db DBTX, arg FinishedRunsListParams) ([]*FinishedRunsListRow, error) {
+	rows, err := db.Query(ctx, finishedRunsList,
+		arg.TenantID,
+		arg.AfterTxid,
+		arg.AfterID,
+		arg.Until,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*FinishedRunsListRow
+	for rows.Next() {
+		var i FinishedRunsListRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Txid,
+			&i.At,
+			&i.RunIds,
+			&i.EndpointIds,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const runFind = `-- name: RunFind :many
 SELECT r.id, r.scheduled_for, r.endpoint_id, r.tenant_id, r.attempt, r.infra_attempt, r.source, r.claim_token, r.worker_id, r.claimed_at, r.started_at, r.finished_at, r.status, r.reason_code, r.status_code, r.dns_us, r.connect_us, r.tls_us, r.wait_us, r.transfer_us, r.response_bytes, r.body_digest, r.truncated, r.error, r.skipped_from, r.skipped_count, r.next_run_at, r.next_source, r.next_steps, r.version, r.failure_count
 FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::timestamptz[]) AS scheduled_for) n
@@ -200,82 +276,6 @@ func (q *Queries) RunFind(ctx context.Context, db DBTX, arg RunFindParams) ([]*R
 			&i.NextSteps,
 			&i.Version,
 			&i.FailureCount,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, &i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const runNewsDropBefore = `-- name: RunNewsDropBefore :execrows
-DELETE
-FROM run_news
-WHERE id IN (SELECT oldest.id
-             FROM (SELECT w.id, w.at FROM run_news w ORDER BY w.id LIMIT 10000) oldest
-             WHERE oldest.at < $1::timestamptz)
-`
-
-// Works like EventDropBefore for finished runs.
-func (q *Queries) RunNewsDropBefore(ctx context.Context, db DBTX, before time.Time) (int64, error) {
-	result, err := db.Exec(ctx, runNewsDropBefore, before)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const runNewsList = `-- name: RunNewsList :many
-SELECT id, txid, at, run_ids, endpoint_ids
-FROM run_news
-WHERE tenant_id = $1
-  AND (txid, id) >= ($2::bigint, $3::bigint)
-  AND txid < $4::bigint
-ORDER BY txid, id
-LIMIT $5::int
-`
-
-type RunNewsListParams struct {
-	TenantID  UUID
-	AfterTxid int64
-	AfterID   int64
-	Until     int64
-	MaxRows   int32
-}
-
-type RunNewsListRow struct {
-	ID          int64
-	Txid        int64
-	At          time.Time
-	RunIds      []UUID
-	EndpointIds []UUID
-}
-
-// Returns finished runs from a position to the head. The first row may have been delivered in part.
-func (q *Queries) RunNewsList(ctx context.Context, db DBTX, arg RunNewsListParams) ([]*RunNewsListRow, error) {
-	rows, err := db.Query(ctx, runNewsList,
-		arg.TenantID,
-		arg.AfterTxid,
-		arg.AfterID,
-		arg.Until,
-		arg.MaxRows,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []*RunNewsListRow
-	for rows.Next() {
-		var i RunNewsListRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.Txid,
-			&i.At,
-			&i.RunIds,
-			&i.EndpointIds,
 		); err != nil {
 			return nil, err
 		}

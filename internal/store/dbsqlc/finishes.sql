@@ -1,4 +1,4 @@
--- name: RunListOwn :many
+-- name: RunListFinished :many
 -- Returns which of these runs an earlier try of the same finish has written, by run, token, worker
 -- and outcome. A settlement of the run has another reason, so it does not match.
 WITH done AS (

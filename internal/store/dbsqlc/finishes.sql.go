@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-const runListOwn = `-- name: RunListOwn :many
+const runListFinished = `-- name: RunListFinished :many
 WITH done AS (
     SELECT unnest($2::uuid[]) AS tenant_id,
            unnest($3::uuid[]) AS run_id,
@@ -30,7 +30,7 @@ WHERE r.claim_token = done.token
   AND r.reason_code = done.reason
 `
 
-type RunListOwnParams struct {
+type RunListFinishedParams struct {
 	WorkerID     UUID
 	TenantIds    []UUID
 	RunIds       []UUID
@@ -40,15 +40,15 @@ type RunListOwnParams struct {
 	Reasons      []string
 }
 
-type RunListOwnRow struct {
+type RunListFinishedRow struct {
 	ID         UUID
 	NextSource string
 }
 
 // Returns which of these runs an earlier try of the same finish has written, by run, token, worker
 // and outcome. A settlement of the run has another reason, so it does not match.
-func (q *Queries) RunListOwn(ctx context.Context, db DBTX, arg RunListOwnParams) ([]*RunListOwnRow, error) {
-	rows, err := db.Query(ctx, runListOwn,
+func (q *Queries) RunListFinished(ctx context.Context, db DBTX, arg RunListFinishedParams) ([]*RunListFinishedRow, error) {
+	rows, err := db.Query(ctx, runListFinished,
 		arg.WorkerID,
 		arg.TenantIds,
 		arg.RunIds,
@@ -61,9 +61,9 @@ func (q *Queries) RunListOwn(ctx context.Context, db DBTX, arg RunListOwnParams)
 		return nil, err
 	}
 	defer rows.Close()
-	var items []*RunListOwnRow
+	var items []*RunListFinishedRow
 	for rows.Next() {
-		var i RunListOwnRow
+		var i RunListFinishedRow
 		if err := rows.Scan(&i.ID, &i.NextSource); err != nil {
 			return nil, err
 		}

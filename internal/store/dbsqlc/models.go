@@ -117,8 +117,8 @@ type NoticeRule struct {
 	CreatedBy  string
 	UpdatedAt  time.Time
 	UpdatedBy  string
-	WalkFrom   time.Time
-	Walked     *UUID
+	ScanFrom   time.Time
+	ScanCursor *UUID
 }
 
 type PlannerHold struct {

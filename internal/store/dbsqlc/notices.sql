@@ -1,10 +1,10 @@
--- name: NoticeBookChange :one
+-- name: NoticeRulesVersionIncrement :one
 -- Raises the version of all rules. It comes first in a transaction that changes rules, because its
 -- row lock serialises such changes.
-UPDATE notice_book SET version = version + 1 RETURNING version;
+UPDATE notice_rules_version SET version = version + 1 RETURNING version;
 
--- name: NoticeBookVersion :one
-SELECT version FROM notice_book;
+-- name: NoticeRulesVersionGet :one
+SELECT version FROM notice_rules_version;
 
 -- name: NoticeRuleListAll :many
 -- Returns all enabled rules, for the cache of rules.
@@ -26,11 +26,11 @@ LIMIT sqlc.arg('max_rows');
 
 -- name: NoticeRulePut :one
 -- Inserts a rule, or replaces it and keeps its ID. The scan of endpoints for the changed rule
--- starts at walk_from, because by then every program uses the new rules.
+-- starts at scan_from, because by then every program uses the new rules.
 INSERT INTO notice_rules (id, tenant_id, name, event, threshold, endpoint_id, labels, recovery, remind_ms, enabled, channel, version,
-                          created_at, created_by, updated_at, updated_by, walk_from, walked)
+                          created_at, created_by, updated_at, updated_by, scan_from, scan_cursor)
 VALUES (audit_log_id(sqlc.arg('now')), sqlc.arg('tenant_id'), sqlc.arg('name'), sqlc.arg('event'), sqlc.arg('threshold'), sqlc.narg('endpoint_id'), sqlc.arg('labels'), sqlc.arg('recovery'), sqlc.arg('remind_ms'), sqlc.arg('enabled'), sqlc.arg('channel'), 1,
-        sqlc.arg('now'), sqlc.arg('author'), sqlc.arg('now'), sqlc.arg('author'), sqlc.arg('walk_from'), sqlc.narg('walked'))
+        sqlc.arg('now'), sqlc.arg('author'), sqlc.arg('now'), sqlc.arg('author'), sqlc.arg('scan_from'), sqlc.narg('scan_cursor'))
 ON CONFLICT (tenant_id, name) DO UPDATE
     SET event       = excluded.event,
         threshold   = excluded.threshold,
@@ -43,11 +43,11 @@ ON CONFLICT (tenant_id, name) DO UPDATE
         version     = notice_rules.version + 1,
         updated_at  = excluded.updated_at,
         updated_by  = excluded.updated_by,
-        walk_from   = excluded.walk_from,
-        walked      = excluded.walked
+        scan_from   = excluded.scan_from,
+        scan_cursor = excluded.scan_cursor
 RETURNING *;
 
--- name: NoticeRuleListNaming :many
+-- name: NoticeRuleListBySecret :many
 -- Returns the rules with channels that refer to a secret. A tenant has a few hundred rules at most.
 SELECT name
 FROM notice_rules
@@ -55,7 +55,7 @@ WHERE tenant_id = sqlc.arg('tenant_id')
   AND (channel ->> 'urlSecret' = sqlc.arg('secret')::text OR channel ->> 'tokenSecret' = sqlc.arg('secret')::text)
 ORDER BY name;
 
--- name: NoticeCountNaming :one
+-- name: NoticeCountBySecret :one
 -- Counts the waiting notices with a channel of their own that refers to a secret.
 SELECT count(*)
 FROM notices
@@ -66,7 +66,7 @@ WHERE tenant_id = sqlc.arg('tenant_id')
 -- name: NoticeRuleDelete :execrows
 DELETE FROM notice_rules WHERE id = sqlc.arg('id') AND tenant_id = sqlc.arg('tenant_id');
 
--- name: NoticeRuleEnd :many
+-- name: NoticeRuleCloseEpisodes :many
 -- Closes the open episodes of a rule that was deleted or changed, and mutes their waiting notices.
 -- Episodes are locked in the same order as by finishes; see NoticeClose.
 WITH open AS (
@@ -92,7 +92,7 @@ SELECT id FROM ended;
 
 -- name: NoticeRemindSooner :exec
 -- Moves the next reminder of open episodes forward after their rule got reminders or a shorter
--- interval. It locks rows in the order of NoticeRuleEnd.
+-- interval. It locks rows in the order of NoticeRuleCloseEpisodes.
 WITH open AS (
     SELECT o.id
     FROM notice_episodes o
@@ -138,7 +138,7 @@ WHERE n.tenant_id = sqlc.arg('tenant_id')
   AND ep.id = n.episode_id
   AND ep.rule_id = sqlc.arg('rule_id');
 
--- name: NoticeMove :exec
+-- name: NoticeReopen :exec
 -- Opens closed episodes again after their rule got another channel, and inserts the opening notices
 -- for it. They are sent 5 s after the last notice to the old receiver, because both channels may
 -- lead to the same receiver.
@@ -225,21 +225,21 @@ WHERE closed_at IS NULL
   AND event IN ('late', 'lost')
 LIMIT sqlc.arg('max_rows');
 
--- name: NoticeWatchHold :one
+-- name: NoticeWatchLock :one
 -- Takes the lock of the watch of episodes, which one program holds at a time, and reports whether
 -- any rule or episode exists.
-SELECT (EXISTS (SELECT 1 FROM notice_rules) OR EXISTS (SELECT 1 FROM notice_episodes))::boolean AS anything FROM notice_book FOR UPDATE SKIP LOCKED;
+SELECT (EXISTS (SELECT 1 FROM notice_rules) OR EXISTS (SELECT 1 FROM notice_episodes))::boolean AS anything FROM notice_rules_version FOR UPDATE SKIP LOCKED;
 
--- name: NoticeWalkNext :one
+-- name: NoticeScanNext :one
 -- Returns the rule with an incomplete scan of endpoints that has waited longest.
 SELECT *
 FROM notice_rules
-WHERE walked IS NOT NULL
-  AND walk_from <= sqlc.arg('now')
-ORDER BY walk_from
+WHERE scan_cursor IS NOT NULL
+  AND scan_from <= sqlc.arg('now')
+ORDER BY scan_from
 LIMIT 1;
 
--- name: NoticeWalkEndpoints :many
+-- name: NoticeScanEndpoints :many
 -- Returns the next endpoints of a tenant with their failure counts and the keys of their last runs.
 SELECT e.id, s.failure_count, s.last_slot, s.last_attempt, s.last_infra_attempt
 FROM endpoints e
@@ -257,9 +257,9 @@ FROM (SELECT unnest(sqlc.arg('ids')::uuid[]) AS id, unnest(sqlc.arg('slots')::ti
 WHERE r.tenant_id = sqlc.arg('tenant_id')
   AND r.status IN ('failed', 'timed_out', 'lost');
 
--- name: NoticeWalkMove :execrows
+-- name: NoticeScanAdvance :execrows
 -- Stores the cursor of a rule's scan, unless the rule was changed meanwhile.
-UPDATE notice_rules SET walked = sqlc.narg('walked') WHERE id = sqlc.arg('id') AND version = sqlc.arg('version');
+UPDATE notice_rules SET scan_cursor = sqlc.narg('scan_cursor') WHERE id = sqlc.arg('id') AND version = sqlc.arg('version');
 
 -- name: NoticeOverdue :many
 -- Returns endpoints that are late by a rule and have no open episode for it: they are claimable, or
@@ -487,7 +487,7 @@ SELECT count(*) AS waiting,
        coalesce(extract(epoch FROM max(coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - n.created_at) FILTER (WHERE NOT n.held)), 0)::double precision AS oldest_seconds
 FROM (SELECT w.created_at, w.held FROM notices w WHERE w.state = 'waiting' ORDER BY w.due_at LIMIT sqlc.arg('max_rows')) AS n;
 
--- name: NoticeForget :execrows
+-- name: NoticeEpisodeDropBefore :execrows
 -- Deletes old closed episodes with their notices, at most max_rows.
 DELETE FROM notice_episodes
 WHERE id = ANY (ARRAY(SELECT old.id FROM notice_episodes old WHERE old.closed_at < sqlc.arg('before') ORDER BY old.closed_at LIMIT sqlc.arg('max_rows')));

@@ -36,30 +36,6 @@ func (q *Queries) NoticeBacklog(ctx context.Context, db DBTX, arg NoticeBacklogP
 	return &i, err
 }
 
-const noticeBookChange = `-- name: NoticeBookChange :one
-UPDATE notice_book SET version = version + 1 RETURNING version
-`
-
-// Raises the version of all rules. It comes first in a transaction that changes rules, because its
-// row lock serialises such changes.
-func (q *Queries) NoticeBookChange(ctx context.Context, db DBTX) (int64, error) {
-	row := db.QueryRow(ctx, noticeBookChange)
-	var version int64
-	err := row.Scan(&version)
-	return version, err
-}
-
-const noticeBookVersion = `-- name: NoticeBookVersion :one
-SELECT version FROM notice_book
-`
-
-func (q *Queries) NoticeBookVersion(ctx context.Context, db DBTX) (int64, error) {
-	row := db.QueryRow(ctx, noticeBookVersion)
-	var version int64
-	err := row.Scan(&version)
-	return version, err
-}
-
 const noticeClaim = `-- name: NoticeClaim :many
 UPDATE notices n
 SET due_at = coalesce($1::timestamptz, clock_timestamp()) + $2::bigint * interval '1 ms',
@@ -236,7 +212,7 @@ func (q *Queries) NoticeCloseSilently(ctx context.Context, db DBTX, arg NoticeCl
 	return items, nil
 }
 
-const noticeCountNaming = `-- name: NoticeCountNaming :one
+const noticeCountBySecret = `-- name: NoticeCountBySecret :one
 SELECT count(*)
 FROM notices
 WHERE tenant_id = $1
@@ -244,14 +220,14 @@ WHERE tenant_id = $1
   AND (channel ->> 'urlSecret' = $2::text OR channel ->> 'tokenSecret' = $2::text)
 `
 
-type NoticeCountNamingParams struct {
+type NoticeCountBySecretParams struct {
 	TenantID UUID
 	Secret   string
 }
 
 // Counts the waiting notices with a channel of their own that refers to a secret.
-func (q *Queries) NoticeCountNaming(ctx context.Context, db DBTX, arg NoticeCountNamingParams) (int64, error) {
-	row := db.QueryRow(ctx, noticeCountNaming, arg.TenantID, arg.Secret)
+func (q *Queries) NoticeCountBySecret(ctx context.Context, db DBTX, arg NoticeCountBySecretParams) (int64, error) {
+	row := db.QueryRow(ctx, noticeCountBySecret, arg.TenantID, arg.Secret)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -287,6 +263,25 @@ func (q *Queries) NoticeEnd(ctx context.Context, db DBTX, arg NoticeEndParams) (
 		arg.ID,
 		arg.ClaimToken,
 	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const noticeEpisodeDropBefore = `-- name: NoticeEpisodeDropBefore :execrows
+DELETE FROM notice_episodes
+WHERE id = ANY (ARRAY(SELECT old.id FROM notice_episodes old WHERE old.closed_at < $1 ORDER BY old.closed_at LIMIT $2))
+`
+
+type NoticeEpisodeDropBeforeParams struct {
+	Before  *time.Time
+	MaxRows int32
+}
+
+// Deletes old closed episodes with their notices, at most max_rows.
+func (q *Queries) NoticeEpisodeDropBefore(ctx context.Context, db DBTX, arg NoticeEpisodeDropBeforeParams) (int64, error) {
+	result, err := db.Exec(ctx, noticeEpisodeDropBefore, arg.Before, arg.MaxRows)
 	if err != nil {
 		return 0, err
 	}
@@ -377,25 +372,6 @@ func (q *Queries) NoticeFailedRuns(ctx context.Context, db DBTX, arg NoticeFaile
 		return nil, err
 	}
 	return items, nil
-}
-
-const noticeForget = `-- name: NoticeForget :execrows
-DELETE FROM notice_episodes
-WHERE id = ANY (ARRAY(SELECT old.id FROM notice_episodes old WHERE old.closed_at < $1 ORDER BY old.closed_at LIMIT $2))
-`
-
-type NoticeForgetParams struct {
-	Before  *time.Time
-	MaxRows int32
-}
-
-// Deletes old closed episodes with their notices, at most max_rows.
-func (q *Queries) NoticeForget(ctx context.Context, db DBTX, arg NoticeForgetParams) (int64, error) {
-	result, err := db.Exec(ctx, noticeForget, arg.Before, arg.MaxRows)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
 }
 
 const noticeGet = `-- name: NoticeGet :one
@@ -712,40 +688,6 @@ func (q *Queries) NoticeListClaimed(ctx context.Context, db DBTX, arg NoticeList
 	return items, nil
 }
 
-const noticeMove = `-- name: NoticeMove :exec
-WITH moved AS (
-    INSERT INTO notice_episodes (id, tenant_id, rule_id, rule, endpoint_id, event, opened_at, detail, remind_at, reminders, labels)
-    SELECT audit_log_id($1), old.tenant_id, r.id, r.name, old.endpoint_id, old.event, old.opened_at, old.detail,
-           CASE WHEN r.remind_ms > 0 THEN $1::timestamptz + r.remind_ms * interval '1 ms' ELSE 'infinity' END, 0, e.labels
-    FROM notice_episodes old
-             JOIN notice_rules r ON r.id = old.rule_id
-             JOIN endpoints e ON e.id = old.endpoint_id
-    WHERE old.id = ANY ($2::uuid[])
-    ORDER BY old.endpoint_id
-    ON CONFLICT (endpoint_id, rule_id) WHERE closed_at IS NULL DO NOTHING
-    RETURNING id, tenant_id, endpoint_id
-)
-INSERT INTO notices (id, tenant_id, episode_id, kind, number, created_at, due_at, state, attempts, claim_token, held, error)
-SELECT audit_log_id($1), moved.tenant_id, moved.id, 'opened', 0, $1,
-       greatest($1, last.due_at) + interval '5 s', 'waiting', 0, 0, false, ''
-FROM moved
-         JOIN notice_episodes old ON old.id = ANY ($2::uuid[]) AND old.endpoint_id = moved.endpoint_id
-         LEFT JOIN notices last ON last.episode_id = old.id AND last.kind = 'withdrawn'
-`
-
-type NoticeMoveParams struct {
-	Now time.Time
-	Ids []UUID
-}
-
-// Opens closed episodes again after their rule got another channel, and inserts the opening notices
-// for it. They are sent 5 s after the last notice to the old receiver, because both channels may
-// lead to the same receiver.
-func (q *Queries) NoticeMove(ctx context.Context, db DBTX, arg NoticeMoveParams) error {
-	_, err := db.Exec(ctx, noticeMove, arg.Now, arg.Ids)
-	return err
-}
-
 const noticeOpen = `-- name: NoticeOpen :exec
 WITH asked AS (
     SELECT unnest($2::text[]) AS event,
@@ -962,9 +904,43 @@ type NoticeRemindSoonerParams struct {
 }
 
 // Moves the next reminder of open episodes forward after their rule got reminders or a shorter
-// interval. It locks rows in the order of NoticeRuleEnd.
+// interval. It locks rows in the order of NoticeRuleCloseEpisodes.
 func (q *Queries) NoticeRemindSooner(ctx context.Context, db DBTX, arg NoticeRemindSoonerParams) error {
 	_, err := db.Exec(ctx, noticeRemindSooner, arg.RemindAt, arg.RuleID)
+	return err
+}
+
+const noticeReopen = `-- name: NoticeReopen :exec
+WITH moved AS (
+    INSERT INTO notice_episodes (id, tenant_id, rule_id, rule, endpoint_id, event, opened_at, detail, remind_at, reminders, labels)
+    SELECT audit_log_id($1), old.tenant_id, r.id, r.name, old.endpoint_id, old.event, old.opened_at, old.detail,
+           CASE WHEN r.remind_ms > 0 THEN $1::timestamptz + r.remind_ms * interval '1 ms' ELSE 'infinity' END, 0, e.labels
+    FROM notice_episodes old
+             JOIN notice_rules r ON r.id = old.rule_id
+             JOIN endpoints e ON e.id = old.endpoint_id
+    WHERE old.id = ANY ($2::uuid[])
+    ORDER BY old.endpoint_id
+    ON CONFLICT (endpoint_id, rule_id) WHERE closed_at IS NULL DO NOTHING
+    RETURNING id, tenant_id, endpoint_id
+)
+INSERT INTO notices (id, tenant_id, episode_id, kind, number, created_at, due_at, state, attempts, claim_token, held, error)
+SELECT audit_log_id($1), moved.tenant_id, moved.id, 'opened', 0, $1,
+       greatest($1, last.due_at) + interval '5 s', 'waiting', 0, 0, false, ''
+FROM moved
+         JOIN notice_episodes old ON old.id = ANY ($2::uuid[]) AND old.endpoint_id = moved.endpoint_id
+         LEFT JOIN notices last ON last.episode_id = old.id AND last.kind = 'withdrawn'
+`
+
+type NoticeReopenParams struct {
+	Now time.Time
+	Ids []UUID
+}
+
+// Opens closed episodes again after their rule got another channel, and inserts the opening notices
+// for it. They are sent 5 s after the last notice to the old receiver, because both channels may
+// lead to the same receiver.
+func (q *Queries) NoticeReopen(ctx context.Context, db DBTX, arg NoticeReopenParams) error {
+	_, err := db.Exec(ctx, noticeReopen, arg.Now, arg.Ids)
 	return err
 }
 
@@ -989,6 +965,56 @@ func (q *Queries) NoticeRetry(ctx context.Context, db DBTX, arg NoticeRetryParam
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const noticeRuleCloseEpisodes = `-- name: NoticeRuleCloseEpisodes :many
+WITH open AS (
+    SELECT o.id
+    FROM notice_episodes o
+    WHERE o.rule_id = $1 AND o.closed_at IS NULL
+    ORDER BY o.id
+    FOR UPDATE
+), ended AS (
+    UPDATE notice_episodes ep
+        SET closed_at = greatest($2::timestamptz, ep.opened_at)
+        FROM open
+        WHERE ep.id = open.id
+        RETURNING ep.id
+), muted AS (
+    UPDATE notices n
+        SET state = 'muted', ended_at = $2, error = 'the rule was changed or deleted before it was sent', claim_token = claim_token + 1
+        FROM ended
+        WHERE n.episode_id = ended.id
+          AND n.state = 'waiting'
+)
+SELECT id FROM ended
+`
+
+type NoticeRuleCloseEpisodesParams struct {
+	RuleID UUID
+	Now    time.Time
+}
+
+// Closes the open episodes of a rule that was deleted or changed, and mutes their waiting notices.
+// Episodes are locked in the same order as by finishes; see NoticeClose.
+func (q *Queries) NoticeRuleCloseEpisodes(ctx context.Context, db DBTX, arg NoticeRuleCloseEpisodesParams) ([]UUID, error) {
+	rows, err := db.Query(ctx, noticeRuleCloseEpisodes, arg.RuleID, arg.Now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UUID
+	for rows.Next() {
+		var id UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const noticeRuleCount = `-- name: NoticeRuleCount :one
@@ -1019,58 +1045,8 @@ func (q *Queries) NoticeRuleDelete(ctx context.Context, db DBTX, arg NoticeRuleD
 	return result.RowsAffected(), nil
 }
 
-const noticeRuleEnd = `-- name: NoticeRuleEnd :many
-WITH open AS (
-    SELECT o.id
-    FROM notice_episodes o
-    WHERE o.rule_id = $1 AND o.closed_at IS NULL
-    ORDER BY o.id
-    FOR UPDATE
-), ended AS (
-    UPDATE notice_episodes ep
-        SET closed_at = greatest($2::timestamptz, ep.opened_at)
-        FROM open
-        WHERE ep.id = open.id
-        RETURNING ep.id
-), muted AS (
-    UPDATE notices n
-        SET state = 'muted', ended_at = $2, error = 'the rule was changed or deleted before it was sent', claim_token = claim_token + 1
-        FROM ended
-        WHERE n.episode_id = ended.id
-          AND n.state = 'waiting'
-)
-SELECT id FROM ended
-`
-
-type NoticeRuleEndParams struct {
-	RuleID UUID
-	Now    time.Time
-}
-
-// Closes the open episodes of a rule that was deleted or changed, and mutes their waiting notices.
-// Episodes are locked in the same order as by finishes; see NoticeClose.
-func (q *Queries) NoticeRuleEnd(ctx context.Context, db DBTX, arg NoticeRuleEndParams) ([]UUID, error) {
-	rows, err := db.Query(ctx, noticeRuleEnd, arg.RuleID, arg.Now)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []UUID
-	for rows.Next() {
-		var id UUID
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const noticeRuleGet = `-- name: NoticeRuleGet :one
-SELECT id, tenant_id, name, event, threshold, endpoint_id, labels, recovery, remind_ms, enabled, channel, version, created_at, created_by, updated_at, updated_by, walk_from, walked FROM notice_rules WHERE tenant_id = $1 AND name = $2
+SELECT id, tenant_id, name, event, threshold, endpoint_id, labels, recovery, remind_ms, enabled, channel, version, created_at, created_by, updated_at, updated_by, scan_from, scan_cursor FROM notice_rules WHERE tenant_id = $1 AND name = $2
 `
 
 type NoticeRuleGetParams struct {
@@ -1098,14 +1074,14 @@ func (q *Queries) NoticeRuleGet(ctx context.Context, db DBTX, arg NoticeRuleGetP
 		&i.CreatedBy,
 		&i.UpdatedAt,
 		&i.UpdatedBy,
-		&i.WalkFrom,
-		&i.Walked,
+		&i.ScanFrom,
+		&i.ScanCursor,
 	)
 	return &i, err
 }
 
 const noticeRuleList = `-- name: NoticeRuleList :many
-SELECT id, tenant_id, name, event, threshold, endpoint_id, labels, recovery, remind_ms, enabled, channel, version, created_at, created_by, updated_at, updated_by, walk_from, walked
+SELECT id, tenant_id, name, event, threshold, endpoint_id, labels, recovery, remind_ms, enabled, channel, version, created_at, created_by, updated_at, updated_by, scan_from, scan_cursor
 FROM notice_rules
 WHERE tenant_id = $1
   AND name > $2
@@ -1145,8 +1121,8 @@ func (q *Queries) NoticeRuleList(ctx context.Context, db DBTX, arg NoticeRuleLis
 			&i.CreatedBy,
 			&i.UpdatedAt,
 			&i.UpdatedBy,
-			&i.WalkFrom,
-			&i.Walked,
+			&i.ScanFrom,
+			&i.ScanCursor,
 		); err != nil {
 			return nil, err
 		}
@@ -1159,7 +1135,7 @@ func (q *Queries) NoticeRuleList(ctx context.Context, db DBTX, arg NoticeRuleLis
 }
 
 const noticeRuleListAll = `-- name: NoticeRuleListAll :many
-SELECT id, tenant_id, name, event, threshold, endpoint_id, labels, recovery, remind_ms, enabled, channel, version, created_at, created_by, updated_at, updated_by, walk_from, walked FROM notice_rules WHERE enabled
+SELECT id, tenant_id, name, event, threshold, endpoint_id, labels, recovery, remind_ms, enabled, channel, version, created_at, created_by, updated_at, updated_by, scan_from, scan_cursor FROM notice_rules WHERE enabled
 `
 
 // Returns all enabled rules, for the cache of rules.
@@ -1189,8 +1165,8 @@ func (q *Queries) NoticeRuleListAll(ctx context.Context, db DBTX) ([]*NoticeRule
 			&i.CreatedBy,
 			&i.UpdatedAt,
 			&i.UpdatedBy,
-			&i.WalkFrom,
-			&i.Walked,
+			&i.ScanFrom,
+			&i.ScanCursor,
 		); err != nil {
 			return nil, err
 		}
@@ -1202,7 +1178,7 @@ func (q *Queries) NoticeRuleListAll(ctx context.Context, db DBTX) ([]*NoticeRule
 	return items, nil
 }
 
-const noticeRuleListNaming = `-- name: NoticeRuleListNaming :many
+const noticeRuleListBySecret = `-- name: NoticeRuleListBySecret :many
 SELECT name
 FROM notice_rules
 WHERE tenant_id = $1
@@ -1210,14 +1186,14 @@ WHERE tenant_id = $1
 ORDER BY name
 `
 
-type NoticeRuleListNamingParams struct {
+type NoticeRuleListBySecretParams struct {
 	TenantID UUID
 	Secret   string
 }
 
 // Returns the rules with channels that refer to a secret. A tenant has a few hundred rules at most.
-func (q *Queries) NoticeRuleListNaming(ctx context.Context, db DBTX, arg NoticeRuleListNamingParams) ([]string, error) {
-	rows, err := db.Query(ctx, noticeRuleListNaming, arg.TenantID, arg.Secret)
+func (q *Queries) NoticeRuleListBySecret(ctx context.Context, db DBTX, arg NoticeRuleListBySecretParams) ([]string, error) {
+	rows, err := db.Query(ctx, noticeRuleListBySecret, arg.TenantID, arg.Secret)
 	if err != nil {
 		return nil, err
 	}
@@ -1238,7 +1214,7 @@ func (q *Queries) NoticeRuleListNaming(ctx context.Context, db DBTX, arg NoticeR
 
 const noticeRulePut = `-- name: NoticeRulePut :one
 INSERT INTO notice_rules (id, tenant_id, name, event, threshold, endpoint_id, labels, recovery, remind_ms, enabled, channel, version,
-                          created_at, created_by, updated_at, updated_by, walk_from, walked)
+                          created_at, created_by, updated_at, updated_by, scan_from, scan_cursor)
 VALUES (audit_log_id($1), $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 1,
         $1, $12, $1, $12, $13, $14)
 ON CONFLICT (tenant_id, name) DO UPDATE
@@ -1253,9 +1229,9 @@ ON CONFLICT (tenant_id, name) DO UPDATE
         version     = notice_rules.version + 1,
         updated_at  = excluded.updated_at,
         updated_by  = excluded.updated_by,
-        walk_from   = excluded.walk_from,
-        walked      = excluded.walked
-RETURNING id, tenant_id, name, event, threshold, endpoint_id, labels, recovery, remind_ms, enabled, channel, version, created_at, created_by, updated_at, updated_by, walk_from, walked
+        scan_from   = excluded.scan_from,
+        scan_cursor = excluded.scan_cursor
+RETURNING id, tenant_id, name, event, threshold, endpoint_id, labels, recovery, remind_ms, enabled, channel, version, created_at, created_by, updated_at, updated_by, scan_from, scan_cursor
 `
 
 type NoticeRulePutParams struct {
@@ -1271,12 +1247,12 @@ type NoticeRulePutParams struct {
 	Enabled    bool
 	Channel    json.RawMessage
 	Author     string
-	WalkFrom   time.Time
-	Walked     *UUID
+	ScanFrom   time.Time
+	ScanCursor *UUID
 }
 
 // Inserts a rule, or replaces it and keeps its ID. The scan of endpoints for the changed rule
-// starts at walk_from, because by then every program uses the new rules.
+// starts at scan_from, because by then every program uses the new rules.
 func (q *Queries) NoticeRulePut(ctx context.Context, db DBTX, arg NoticeRulePutParams) (*NoticeRule, error) {
 	row := db.QueryRow(ctx, noticeRulePut,
 		arg.Now,
@@ -1291,8 +1267,8 @@ func (q *Queries) NoticeRulePut(ctx context.Context, db DBTX, arg NoticeRulePutP
 		arg.Enabled,
 		arg.Channel,
 		arg.Author,
-		arg.WalkFrom,
-		arg.Walked,
+		arg.ScanFrom,
+		arg.ScanCursor,
 	)
 	var i NoticeRule
 	err := row.Scan(
@@ -1312,8 +1288,138 @@ func (q *Queries) NoticeRulePut(ctx context.Context, db DBTX, arg NoticeRulePutP
 		&i.CreatedBy,
 		&i.UpdatedAt,
 		&i.UpdatedBy,
-		&i.WalkFrom,
-		&i.Walked,
+		&i.ScanFrom,
+		&i.ScanCursor,
+	)
+	return &i, err
+}
+
+const noticeRulesVersionGet = `-- name: NoticeRulesVersionGet :one
+SELECT version FROM notice_rules_version
+`
+
+func (q *Queries) NoticeRulesVersionGet(ctx context.Context, db DBTX) (int64, error) {
+	row := db.QueryRow(ctx, noticeRulesVersionGet)
+	var version int64
+	err := row.Scan(&version)
+	return version, err
+}
+
+const noticeRulesVersionIncrement = `-- name: NoticeRulesVersionIncrement :one
+UPDATE notice_rules_version SET version = version + 1 RETURNING version
+`
+
+// Raises the version of all rules. It comes first in a transaction that changes rules, because its
+// row lock serialises such changes.
+func (q *Queries) NoticeRulesVersionIncrement(ctx context.Context, db DBTX) (int64, error) {
+	row := db.QueryRow(ctx, noticeRulesVersionIncrement)
+	var version int64
+	err := row.Scan(&version)
+	return version, err
+}
+
+const noticeScanAdvance = `-- name: NoticeScanAdvance :execrows
+UPDATE notice_rules SET scan_cursor = $1 WHERE id = $2 AND version = $3
+`
+
+type NoticeScanAdvanceParams struct {
+	ScanCursor *UUID
+	ID         UUID
+	Version    int64
+}
+
+// Stores the cursor of a rule's scan, unless the rule was changed meanwhile.
+func (q *Queries) NoticeScanAdvance(ctx context.Context, db DBTX, arg NoticeScanAdvanceParams) (int64, error) {
+	result, err := db.Exec(ctx, noticeScanAdvance, arg.ScanCursor, arg.ID, arg.Version)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const noticeScanEndpoints = `-- name: NoticeScanEndpoints :many
+SELECT e.id, s.failure_count, s.last_slot, s.last_attempt, s.last_infra_attempt
+FROM endpoints e
+         JOIN schedules s ON s.endpoint_id = e.id
+WHERE e.tenant_id = $1
+  AND e.id > $2
+ORDER BY e.id
+LIMIT $3
+`
+
+type NoticeScanEndpointsParams struct {
+	TenantID UUID
+	After    UUID
+	MaxRows  int32
+}
+
+type NoticeScanEndpointsRow struct {
+	ID               UUID
+	FailureCount     int32
+	LastSlot         *time.Time
+	LastAttempt      *int16
+	LastInfraAttempt int16
+}
+
+// Returns the next endpoints of a tenant with their failure counts and the keys of their last runs.
+func (q *Queries) NoticeScanEndpoints(ctx context.Context, db DBTX, arg NoticeScanEndpointsParams) ([]*NoticeScanEndpointsRow, error) {
+	rows, err := db.Query(ctx, noticeScanEndpoints, arg.TenantID, arg.After, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*NoticeScanEndpointsRow
+	for rows.Next() {
+		var i NoticeScanEndpointsRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.FailureCount,
+			&i.LastSlot,
+			&i.LastAttempt,
+			&i.LastInfraAttempt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const noticeScanNext = `-- name: NoticeScanNext :one
+SELECT id, tenant_id, name, event, threshold, endpoint_id, labels, recovery, remind_ms, enabled, channel, version, created_at, created_by, updated_at, updated_by, scan_from, scan_cursor
+FROM notice_rules
+WHERE scan_cursor IS NOT NULL
+  AND scan_from <= $1
+ORDER BY scan_from
+LIMIT 1
+`
+
+// Returns the rule with an incomplete scan of endpoints that has waited longest.
+func (q *Queries) NoticeScanNext(ctx context.Context, db DBTX, now time.Time) (*NoticeRule, error) {
+	row := db.QueryRow(ctx, noticeScanNext, now)
+	var i NoticeRule
+	err := row.Scan(
+		&i.ID,
+		&i.TenantID,
+		&i.Name,
+		&i.Event,
+		&i.Threshold,
+		&i.EndpointID,
+		&i.Labels,
+		&i.Recovery,
+		&i.RemindMs,
+		&i.Enabled,
+		&i.Channel,
+		&i.Version,
+		&i.CreatedAt,
+		&i.CreatedBy,
+		&i.UpdatedAt,
+		&i.UpdatedBy,
+		&i.ScanFrom,
+		&i.ScanCursor,
 	)
 	return &i, err
 }
@@ -1381,120 +1487,14 @@ func (q *Queries) NoticeSettled(ctx context.Context, db DBTX, arg NoticeSettledP
 	return items, nil
 }
 
-const noticeWalkEndpoints = `-- name: NoticeWalkEndpoints :many
-SELECT e.id, s.failure_count, s.last_slot, s.last_attempt, s.last_infra_attempt
-FROM endpoints e
-         JOIN schedules s ON s.endpoint_id = e.id
-WHERE e.tenant_id = $1
-  AND e.id > $2
-ORDER BY e.id
-LIMIT $3
-`
-
-type NoticeWalkEndpointsParams struct {
-	TenantID UUID
-	After    UUID
-	MaxRows  int32
-}
-
-type NoticeWalkEndpointsRow struct {
-	ID               UUID
-	FailureCount     int32
-	LastSlot         *time.Time
-	LastAttempt      *int16
-	LastInfraAttempt int16
-}
-
-// Returns the next endpoints of a tenant with their failure counts and the keys of their last runs.
-func (q *Queries) NoticeWalkEndpoints(ctx context.Context, db DBTX, arg NoticeWalkEndpointsParams) ([]*NoticeWalkEndpointsRow, error) {
-	rows, err := db.Query(ctx, noticeWalkEndpoints, arg.TenantID, arg.After, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []*NoticeWalkEndpointsRow
-	for rows.Next() {
-		var i NoticeWalkEndpointsRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.FailureCount,
-			&i.LastSlot,
-			&i.LastAttempt,
-			&i.LastInfraAttempt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, &i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const noticeWalkMove = `-- name: NoticeWalkMove :execrows
-UPDATE notice_rules SET walked = $1 WHERE id = $2 AND version = $3
-`
-
-type NoticeWalkMoveParams struct {
-	Walked  *UUID
-	ID      UUID
-	Version int64
-}
-
-// Stores the cursor of a rule's scan, unless the rule was changed meanwhile.
-func (q *Queries) NoticeWalkMove(ctx context.Context, db DBTX, arg NoticeWalkMoveParams) (int64, error) {
-	result, err := db.Exec(ctx, noticeWalkMove, arg.Walked, arg.ID, arg.Version)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const noticeWalkNext = `-- name: NoticeWalkNext :one
-SELECT id, tenant_id, name, event, threshold, endpoint_id, labels, recovery, remind_ms, enabled, channel, version, created_at, created_by, updated_at, updated_by, walk_from, walked
-FROM notice_rules
-WHERE walked IS NOT NULL
-  AND walk_from <= $1
-ORDER BY walk_from
-LIMIT 1
-`
-
-// Returns the rule with an incomplete scan of endpoints that has waited longest.
-func (q *Queries) NoticeWalkNext(ctx context.Context, db DBTX, now time.Time) (*NoticeRule, error) {
-	row := db.QueryRow(ctx, noticeWalkNext, now)
-	var i NoticeRule
-	err := row.Scan(
-		&i.ID,
-		&i.TenantID,
-		&i.Name,
-		&i.Event,
-		&i.Threshold,
-		&i.EndpointID,
-		&i.Labels,
-		&i.Recovery,
-		&i.RemindMs,
-		&i.Enabled,
-		&i.Channel,
-		&i.Version,
-		&i.CreatedAt,
-		&i.CreatedBy,
-		&i.UpdatedAt,
-		&i.UpdatedBy,
-		&i.WalkFrom,
-		&i.Walked,
-	)
-	return &i, err
-}
-
-const noticeWatchHold = `-- name: NoticeWatchHold :one
-SELECT (EXISTS (SELECT 1 FROM notice_rules) OR EXISTS (SELECT 1 FROM notice_episodes))::boolean AS anything FROM notice_book FOR UPDATE SKIP LOCKED
+const noticeWatchLock = `-- name: NoticeWatchLock :one
+SELECT (EXISTS (SELECT 1 FROM notice_rules) OR EXISTS (SELECT 1 FROM notice_episodes))::boolean AS anything FROM notice_rules_version FOR UPDATE SKIP LOCKED
 `
 
 // Takes the lock of the watch of episodes, which one program holds at a time, and reports whether
 // any rule or episode exists.
-func (q *Queries) NoticeWatchHold(ctx context.Context, db DBTX) (bool, error) {
-	row := db.QueryRow(ctx, noticeWatchHold)
+func (q *Queries) NoticeWatchLock(ctx context.Context, db DBTX) (bool, error) {
+	row := db.QueryRow(ctx, noticeWatchLock)
 	var anything bool
 	err := row.Scan(&anything)
 	return anything, err

@@ -4,31 +4,31 @@
 SELECT set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
        set_config('plan_cache_mode', 'force_custom_plan', true);
 
--- name: PlannerWatchHold :one
+-- name: PlannerScanLock :one
 -- Locks and returns the scan cursor of the planners. It returns no row while another planner holds
 -- it.
-SELECT txid, walked,
+SELECT txid, endpoint_cursor,
        pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS until,
        coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now
-FROM planner_watch
+FROM planner_scan
 FOR UPDATE SKIP LOCKED;
 
--- name: PlannerWatchMove :exec
-UPDATE planner_watch
-SET txid = @txid, walked = @walked;
+-- name: PlannerScanAdvance :exec
+UPDATE planner_scan
+SET txid = @txid, endpoint_cursor = @endpoint_cursor;
 
--- name: PlannerNews :many
+-- name: PlannerScanFinished :many
 -- Returns the endpoints of finished runs, at most max_rows per tenant. It scans the index that the
 -- event feed uses, one tenant after the other.
 SELECT n.txid, n.endpoint_ids
 FROM tenants t
          CROSS JOIN LATERAL (SELECT w.txid, w.endpoint_ids
-                             FROM run_news w
+                             FROM finished_runs w
                              WHERE w.tenant_id = t.id AND w.txid >= sqlc.arg('from_txid')::bigint AND w.txid < sqlc.arg('until')::bigint
                              ORDER BY w.txid, w.id
                              LIMIT sqlc.arg('max_rows')::int) n;
 
--- name: PlannerWalk :many
+-- name: PlannerScanEndpoints :many
 -- Returns the next endpoints in service in the order of their IDs.
 SELECT endpoint_id
 FROM schedules
@@ -36,14 +36,14 @@ WHERE endpoint_id > sqlc.arg('after')::uuid
 ORDER BY endpoint_id
 LIMIT sqlc.arg('max_rows')::int;
 
--- name: PlannerNewest :many
+-- name: PlannerScanNewest :many
 -- Returns the endpoints that were registered last.
 SELECT endpoint_id
 FROM schedules
 ORDER BY endpoint_id DESC
 LIMIT sqlc.arg('max_rows')::int;
 
--- name: PlannerEnrol :execrows
+-- name: PlannerInsert :execrows
 -- Adds the given endpoints that the planner does not know yet. They are due at once.
 INSERT INTO planner_state (endpoint_id, due_at, trigger, claim_token, not_before, seen_version, seen_failures, memory)
 SELECT s.endpoint_id, sqlc.arg('now')::timestamptz, 'never_analysed', 0, sqlc.arg('now')::timestamptz, s.version, 0, '{}'
@@ -52,7 +52,7 @@ WHERE s.endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
   AND NOT EXISTS (SELECT 1 FROM planner_state p WHERE p.endpoint_id = s.endpoint_id)
 ON CONFLICT DO NOTHING;
 
--- name: PlannerUrge :many
+-- name: PlannerTriggerChanged :many
 -- Makes those of the given endpoints due that changed: the bit length of the failure count, or the
 -- status of their runs. A failing endpoint is queued one hour ahead, so that the most urgent
 -- analyses go first without starving the others. If an endpoint is claimed, it is due again after
@@ -67,27 +67,27 @@ WITH changed AS MATERIALIZED (
             AND s.last_status IN ('succeeded', 'failed', 'timed_out')) c
              JOIN planner_state p ON p.endpoint_id = c.endpoint_id
     WHERE p.seen_failures <> c.bits OR p.seen_status IS DISTINCT FROM c.status AND p.seen_status IS NOT NULL
-), urged AS (
+), triggered AS (
     UPDATE planner_state p
-    SET due_at        = CASE WHEN p.claimed_by IS NOT NULL OR p.parked IS NOT NULL THEN p.due_at
-                             WHEN p.not_before > sqlc.arg('now')::timestamptz THEN least(p.due_at, p.not_before)
-                             ELSE least(p.due_at, sqlc.arg('now')::timestamptz
-                                  - CASE WHEN c.failing THEN interval '1 hour' ELSE interval '30 minutes' END) END,
-        trigger       = CASE WHEN p.claimed_by IS NOT NULL OR p.parked IS NOT NULL THEN p.trigger
-                             WHEN c.failing THEN 'failures_changed' ELSE 'outcome_changed' END,
-        urged         = CASE WHEN p.claimed_by IS NULL THEN p.urged
-                             WHEN c.failing THEN 'failures_changed' ELSE 'outcome_changed' END,
-        seen_failures = c.bits,
-        seen_status   = c.status
+    SET due_at          = CASE WHEN p.claimed_by IS NOT NULL OR p.parked IS NOT NULL THEN p.due_at
+                               WHEN p.not_before > sqlc.arg('now')::timestamptz THEN least(p.due_at, p.not_before)
+                               ELSE least(p.due_at, sqlc.arg('now')::timestamptz
+                                    - CASE WHEN c.failing THEN interval '1 hour' ELSE interval '30 minutes' END) END,
+        trigger         = CASE WHEN p.claimed_by IS NOT NULL OR p.parked IS NOT NULL THEN p.trigger
+                               WHEN c.failing THEN 'failures_changed' ELSE 'outcome_changed' END,
+        pending_trigger = CASE WHEN p.claimed_by IS NULL THEN p.pending_trigger
+                               WHEN c.failing THEN 'failures_changed' ELSE 'outcome_changed' END,
+        seen_failures   = c.bits,
+        seen_status     = c.status
     FROM changed c
     WHERE p.endpoint_id = c.endpoint_id
     RETURNING p.endpoint_id, c.turned
 )
 SELECT endpoint_id
-FROM urged
+FROM triggered
 WHERE turned;
 
--- name: PlannerUrgeGroups :execrows
+-- name: PlannerTriggerGroups :execrows
 -- Makes the endpoints due that have one of the roles in the group of a given endpoint. The numbers
 -- of groups, and of endpoints per role, are bounded. They are queued behind endpoints that fail
 -- themselves. Another reason for which an endpoint is due already is kept. A claimed endpoint is
@@ -119,7 +119,7 @@ SET due_at  = CASE WHEN p.claimed_by IS NOT NULL THEN p.due_at
                    WHEN p.not_before > sqlc.arg('now')::timestamptz THEN least(p.due_at, p.not_before)
                    ELSE least(p.due_at, sqlc.arg('now')::timestamptz - interval '45 minutes') END,
     trigger = CASE WHEN p.claimed_by IS NULL AND p.trigger IN ('never_analysed', 'time_reached') THEN 'group_changed' ELSE p.trigger END,
-    urged   = CASE WHEN p.claimed_by IS NULL THEN p.urged ELSE coalesce(p.urged, 'group_changed') END
+    pending_trigger = CASE WHEN p.claimed_by IS NULL THEN p.pending_trigger ELSE coalesce(p.pending_trigger, 'group_changed') END
 FROM helpers h
 WHERE p.endpoint_id = h.id AND p.parked IS NULL;
 
@@ -171,7 +171,7 @@ SET claimed_by = NULL, due_at = coalesce(sqlc.narg('now')::timestamptz, clock_ti
 FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('tokens')::bigint[]) AS token) r
 WHERE p.endpoint_id = r.endpoint_id AND p.claim_token = r.token AND p.claimed_by = sqlc.arg('planner_id')::uuid;
 
--- name: PlannerHold :one
+-- name: PlannerClaimLock :one
 -- Locks the row of a claim for the transaction that ends it. It returns no row if the claim was
 -- lost; then the caller must not write.
 SELECT endpoint_id
@@ -180,24 +180,24 @@ WHERE endpoint_id = @endpoint_id AND claim_token = @claim_token AND claimed_by =
   AND due_at > coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
 FOR UPDATE;
 
--- name: PlannerClose :execrows
+-- name: PlannerClaimEnd :execrows
 -- Ends a claim. If a trigger fired during the claim, the endpoint is due again at not_before.
 UPDATE planner_state
-SET claimed_by = NULL, urged = NULL, parked = NULL, not_before = sqlc.arg('not_before')::timestamptz, memory = @memory, seen_version = @seen_version,
+SET claimed_by = NULL, pending_trigger = NULL, parked = NULL, not_before = sqlc.arg('not_before')::timestamptz, memory = @memory, seen_version = @seen_version,
     last_session = coalesce(sqlc.narg('last_session')::uuid, last_session),
-    due_at = CASE WHEN urged IS NULL THEN sqlc.arg('due_at')::timestamptz
+    due_at = CASE WHEN pending_trigger IS NULL THEN sqlc.arg('due_at')::timestamptz
                   ELSE least(sqlc.arg('due_at')::timestamptz, sqlc.arg('not_before')::timestamptz) END,
-    trigger = coalesce(urged, 'time_reached'),
+    trigger = coalesce(pending_trigger, 'time_reached'),
     seen_status = coalesce(seen_status, sqlc.narg('seen_status')::text)
 WHERE endpoint_id = @endpoint_id AND claim_token = @claim_token;
 
 -- name: PlannerPark :execrows
 -- Ends a claim of an endpoint that is paused or has its planner off.
 UPDATE planner_state
-SET claimed_by = NULL, urged = NULL, parked = sqlc.arg('parked')::text, due_at = 'infinity', seen_version = @seen_version
+SET claimed_by = NULL, pending_trigger = NULL, parked = sqlc.arg('parked')::text, due_at = 'infinity', seen_version = @seen_version
 WHERE endpoint_id = @endpoint_id AND claim_token = @claim_token AND claimed_by = sqlc.arg('planner_id')::uuid;
 
--- name: PlannerForget :execrows
+-- name: PlannerDelete :execrows
 -- Deletes the row of an endpoint that is out of service.
 DELETE
 FROM planner_state
@@ -351,12 +351,12 @@ DELETE
 FROM planner_holds
 WHERE (endpoint_id, kind) IN (SELECT h.endpoint_id, h.kind FROM planner_holds h WHERE h.until < sqlc.arg('before')::timestamptz LIMIT 1000);
 
--- name: PlannerCrowd :many
+-- name: PlannerFleetLatencies :many
 -- Returns the newest latencies of endpoints with recently finished runs, over all tenants and at
 -- most max_endpoints. They distinguish a slow target from a slow network.
 WITH recent AS MATERIALIZED (
     SELECT DISTINCT n.endpoint_id
-    FROM (SELECT w.endpoint_ids FROM run_news w ORDER BY w.id DESC LIMIT sqlc.arg('max_news')::int) w
+    FROM (SELECT w.endpoint_ids FROM finished_runs w ORDER BY w.id DESC LIMIT sqlc.arg('max_finished')::int) w
              CROSS JOIN LATERAL unnest(w.endpoint_ids) AS n (endpoint_id)
     LIMIT sqlc.arg('max_endpoints')::int
 )

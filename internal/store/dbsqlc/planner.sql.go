@@ -88,18 +88,18 @@ func (q *Queries) PlannerClaim(ctx context.Context, db DBTX, arg PlannerClaimPar
 	return items, nil
 }
 
-const plannerClose = `-- name: PlannerClose :execrows
+const plannerClaimEnd = `-- name: PlannerClaimEnd :execrows
 UPDATE planner_state
-SET claimed_by = NULL, urged = NULL, parked = NULL, not_before = $1::timestamptz, memory = $2, seen_version = $3,
+SET claimed_by = NULL, pending_trigger = NULL, parked = NULL, not_before = $1::timestamptz, memory = $2, seen_version = $3,
     last_session = coalesce($4::uuid, last_session),
-    due_at = CASE WHEN urged IS NULL THEN $5::timestamptz
+    due_at = CASE WHEN pending_trigger IS NULL THEN $5::timestamptz
                   ELSE least($5::timestamptz, $1::timestamptz) END,
-    trigger = coalesce(urged, 'time_reached'),
+    trigger = coalesce(pending_trigger, 'time_reached'),
     seen_status = coalesce(seen_status, $6::text)
 WHERE endpoint_id = $7 AND claim_token = $8
 `
 
-type PlannerCloseParams struct {
+type PlannerClaimEndParams struct {
 	NotBefore   time.Time
 	Memory      json.RawMessage
 	SeenVersion int64
@@ -111,8 +111,8 @@ type PlannerCloseParams struct {
 }
 
 // Ends a claim. If a trigger fired during the claim, the endpoint is due again at not_before.
-func (q *Queries) PlannerClose(ctx context.Context, db DBTX, arg PlannerCloseParams) (int64, error) {
-	result, err := db.Exec(ctx, plannerClose,
+func (q *Queries) PlannerClaimEnd(ctx context.Context, db DBTX, arg PlannerClaimEndParams) (int64, error) {
+	result, err := db.Exec(ctx, plannerClaimEnd,
 		arg.NotBefore,
 		arg.Memory,
 		arg.SeenVersion,
@@ -128,10 +128,60 @@ func (q *Queries) PlannerClose(ctx context.Context, db DBTX, arg PlannerClosePar
 	return result.RowsAffected(), nil
 }
 
-const plannerCrowd = `-- name: PlannerCrowd :many
+const plannerClaimLock = `-- name: PlannerClaimLock :one
+SELECT endpoint_id
+FROM planner_state
+WHERE endpoint_id = $1 AND claim_token = $2 AND claimed_by = $3::uuid
+  AND due_at > coalesce($4::timestamptz, clock_timestamp())
+FOR UPDATE
+`
+
+type PlannerClaimLockParams struct {
+	EndpointID UUID
+	ClaimToken int64
+	PlannerID  UUID
+	Now        *time.Time
+}
+
+// Locks the row of a claim for the transaction that ends it. It returns no row if the claim was
+// lost; then the caller must not write.
+func (q *Queries) PlannerClaimLock(ctx context.Context, db DBTX, arg PlannerClaimLockParams) (UUID, error) {
+	row := db.QueryRow(ctx, plannerClaimLock,
+		arg.EndpointID,
+		arg.ClaimToken,
+		arg.PlannerID,
+		arg.Now,
+	)
+	var endpoint_id UUID
+	err := row.Scan(&endpoint_id)
+	return endpoint_id, err
+}
+
+const plannerDelete = `-- name: PlannerDelete :execrows
+DELETE
+FROM planner_state
+WHERE endpoint_id = $1 AND claim_token = $2 AND claimed_by = $3::uuid
+`
+
+type PlannerDeleteParams struct {
+	EndpointID UUID
+	ClaimToken int64
+	PlannerID  UUID
+}
+
+// Deletes the row of an endpoint that is out of service.
+func (q *Queries) PlannerDelete(ctx context.Context, db DBTX, arg PlannerDeleteParams) (int64, error) {
+	result, err := db.Exec(ctx, plannerDelete, arg.EndpointID, arg.ClaimToken, arg.PlannerID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const plannerFleetLatencies = `-- name: PlannerFleetLatencies :many
 WITH recent AS MATERIALIZED (
     SELECT DISTINCT n.endpoint_id
-    FROM (SELECT w.endpoint_ids FROM run_news w ORDER BY w.id DESC LIMIT $3::int) w
+    FROM (SELECT w.endpoint_ids FROM finished_runs w ORDER BY w.id DESC LIMIT $3::int) w
              CROSS JOIN LATERAL unnest(w.endpoint_ids) AS n (endpoint_id)
     LIMIT $4::int
 )
@@ -147,34 +197,34 @@ FROM recent r
 WHERE l.latencies IS NOT NULL
 `
 
-type PlannerCrowdParams struct {
+type PlannerFleetLatenciesParams struct {
 	Since        time.Time
 	MaxRuns      int32
-	MaxNews      int32
+	MaxFinished  int32
 	MaxEndpoints int32
 }
 
-type PlannerCrowdRow struct {
+type PlannerFleetLatenciesRow struct {
 	URL       string
 	Latencies []int64
 }
 
 // Returns the newest latencies of endpoints with recently finished runs, over all tenants and at
 // most max_endpoints. They distinguish a slow target from a slow network.
-func (q *Queries) PlannerCrowd(ctx context.Context, db DBTX, arg PlannerCrowdParams) ([]*PlannerCrowdRow, error) {
-	rows, err := db.Query(ctx, plannerCrowd,
+func (q *Queries) PlannerFleetLatencies(ctx context.Context, db DBTX, arg PlannerFleetLatenciesParams) ([]*PlannerFleetLatenciesRow, error) {
+	rows, err := db.Query(ctx, plannerFleetLatencies,
 		arg.Since,
 		arg.MaxRuns,
-		arg.MaxNews,
+		arg.MaxFinished,
 		arg.MaxEndpoints,
 	)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []*PlannerCrowdRow
+	var items []*PlannerFleetLatenciesRow
 	for rows.Next() {
-		var i PlannerCrowdRow
+		var i PlannerFleetLatenciesRow
 		if err := rows.Scan(&i.URL, &i.Latencies); err != nil {
 			return nil, err
 		}
@@ -184,50 +234,6 @@ func (q *Queries) PlannerCrowd(ctx context.Context, db DBTX, arg PlannerCrowdPar
 		return nil, err
 	}
 	return items, nil
-}
-
-const plannerEnrol = `-- name: PlannerEnrol :execrows
-INSERT INTO planner_state (endpoint_id, due_at, trigger, claim_token, not_before, seen_version, seen_failures, memory)
-SELECT s.endpoint_id, $1::timestamptz, 'never_analysed', 0, $1::timestamptz, s.version, 0, '{}'
-FROM schedules s
-WHERE s.endpoint_id = ANY ($2::uuid[])
-  AND NOT EXISTS (SELECT 1 FROM planner_state p WHERE p.endpoint_id = s.endpoint_id)
-ON CONFLICT DO NOTHING
-`
-
-type PlannerEnrolParams struct {
-	Now         time.Time
-	EndpointIds []UUID
-}
-
-// Adds the given endpoints that the planner does not know yet. They are due at once.
-func (q *Queries) PlannerEnrol(ctx context.Context, db DBTX, arg PlannerEnrolParams) (int64, error) {
-	result, err := db.Exec(ctx, plannerEnrol, arg.Now, arg.EndpointIds)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const plannerForget = `-- name: PlannerForget :execrows
-DELETE
-FROM planner_state
-WHERE endpoint_id = $1 AND claim_token = $2 AND claimed_by = $3::uuid
-`
-
-type PlannerForgetParams struct {
-	EndpointID UUID
-	ClaimToken int64
-	PlannerID  UUID
-}
-
-// Deletes the row of an endpoint that is out of service.
-func (q *Queries) PlannerForget(ctx context.Context, db DBTX, arg PlannerForgetParams) (int64, error) {
-	result, err := db.Exec(ctx, plannerForget, arg.EndpointID, arg.ClaimToken, arg.PlannerID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
 }
 
 const plannerGroup = `-- name: PlannerGroup :many
@@ -289,35 +295,6 @@ func (q *Queries) PlannerGroup(ctx context.Context, db DBTX, arg PlannerGroupPar
 		return nil, err
 	}
 	return items, nil
-}
-
-const plannerHold = `-- name: PlannerHold :one
-SELECT endpoint_id
-FROM planner_state
-WHERE endpoint_id = $1 AND claim_token = $2 AND claimed_by = $3::uuid
-  AND due_at > coalesce($4::timestamptz, clock_timestamp())
-FOR UPDATE
-`
-
-type PlannerHoldParams struct {
-	EndpointID UUID
-	ClaimToken int64
-	PlannerID  UUID
-	Now        *time.Time
-}
-
-// Locks the row of a claim for the transaction that ends it. It returns no row if the claim was
-// lost; then the caller must not write.
-func (q *Queries) PlannerHold(ctx context.Context, db DBTX, arg PlannerHoldParams) (UUID, error) {
-	row := db.QueryRow(ctx, plannerHold,
-		arg.EndpointID,
-		arg.ClaimToken,
-		arg.PlannerID,
-		arg.Now,
-	)
-	var endpoint_id UUID
-	err := row.Scan(&endpoint_id)
-	return endpoint_id, err
 }
 
 const plannerHoldDropBefore = `-- name: PlannerHoldDropBefore :execrows
@@ -392,80 +369,32 @@ func (q *Queries) PlannerHoldSet(ctx context.Context, db DBTX, arg PlannerHoldSe
 	return err
 }
 
-const plannerNewest = `-- name: PlannerNewest :many
-SELECT endpoint_id
-FROM schedules
-ORDER BY endpoint_id DESC
-LIMIT $1::int
+const plannerInsert = `-- name: PlannerInsert :execrows
+INSERT INTO planner_state (endpoint_id, due_at, trigger, claim_token, not_before, seen_version, seen_failures, memory)
+SELECT s.endpoint_id, $1::timestamptz, 'never_analysed', 0, $1::timestamptz, s.version, 0, '{}'
+FROM schedules s
+WHERE s.endpoint_id = ANY ($2::uuid[])
+  AND NOT EXISTS (SELECT 1 FROM planner_state p WHERE p.endpoint_id = s.endpoint_id)
+ON CONFLICT DO NOTHING
 `
 
-// Returns the endpoints that were registered last.
-func (q *Queries) PlannerNewest(ctx context.Context, db DBTX, maxRows int32) ([]UUID, error) {
-	rows, err := db.Query(ctx, plannerNewest, maxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []UUID
-	for rows.Next() {
-		var endpoint_id UUID
-		if err := rows.Scan(&endpoint_id); err != nil {
-			return nil, err
-		}
-		items = append(items, endpoint_id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const plannerNews = `-- name: PlannerNews :many
-SELECT n.txid, n.endpoint_ids
-FROM tenants t
-         CROSS JOIN LATERAL (SELECT w.txid, w.endpoint_ids
-                             FROM run_news w
-                             WHERE w.tenant_id = t.id AND w.txid >= $1::bigint AND w.txid < $2::bigint
-                             ORDER BY w.txid, w.id
-                             LIMIT $3::int) n
-`
-
-type PlannerNewsParams struct {
-	FromTxid int64
-	Until    int64
-	MaxRows  int32
-}
-
-type PlannerNewsRow struct {
-	Txid        int64
+type PlannerInsertParams struct {
+	Now         time.Time
 	EndpointIds []UUID
 }
 
-// Returns the endpoints of finished runs, at most max_rows per tenant. It scans the index that the
-// event feed uses, one tenant after the other.
-func (q *Queries) PlannerNews(ctx context.Context, db DBTX, arg PlannerNewsParams) ([]*PlannerNewsRow, error) {
-	rows, err := db.Query(ctx, plannerNews, arg.FromTxid, arg.Until, arg.MaxRows)
+// Adds the given endpoints that the planner does not know yet. They are due at once.
+func (q *Queries) PlannerInsert(ctx context.Context, db DBTX, arg PlannerInsertParams) (int64, error) {
+	result, err := db.Exec(ctx, plannerInsert, arg.Now, arg.EndpointIds)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	defer rows.Close()
-	var items []*PlannerNewsRow
-	for rows.Next() {
-		var i PlannerNewsRow
-		if err := rows.Scan(&i.Txid, &i.EndpointIds); err != nil {
-			return nil, err
-		}
-		items = append(items, &i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return result.RowsAffected(), nil
 }
 
 const plannerPark = `-- name: PlannerPark :execrows
 UPDATE planner_state
-SET claimed_by = NULL, urged = NULL, parked = $1::text, due_at = 'infinity', seen_version = $2
+SET claimed_by = NULL, pending_trigger = NULL, parked = $1::text, due_at = 'infinity', seen_version = $2
 WHERE endpoint_id = $3 AND claim_token = $4 AND claimed_by = $5::uuid
 `
 
@@ -573,6 +502,155 @@ func (q *Queries) PlannerRuns(ctx context.Context, db DBTX, arg PlannerRunsParam
 			return nil, err
 		}
 		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const plannerScanAdvance = `-- name: PlannerScanAdvance :exec
+UPDATE planner_scan
+SET txid = $1, endpoint_cursor = $2
+`
+
+type PlannerScanAdvanceParams struct {
+	Txid           int64
+	EndpointCursor UUID
+}
+
+func (q *Queries) PlannerScanAdvance(ctx context.Context, db DBTX, arg PlannerScanAdvanceParams) error {
+	_, err := db.Exec(ctx, plannerScanAdvance, arg.Txid, arg.EndpointCursor)
+	return err
+}
+
+const plannerScanEndpoints = `-- name: PlannerScanEndpoints :many
+SELECT endpoint_id
+FROM schedules
+WHERE endpoint_id > $1::uuid
+ORDER BY endpoint_id
+LIMIT $2::int
+`
+
+type PlannerScanEndpointsParams struct {
+	After   UUID
+	MaxRows int32
+}
+
+// Returns the next endpoints in service in the order of their IDs.
+func (q *Queries) PlannerScanEndpoints(ctx context.Context, db DBTX, arg PlannerScanEndpointsParams) ([]UUID, error) {
+	rows, err := db.Query(ctx, plannerScanEndpoints, arg.After, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UUID
+	for rows.Next() {
+		var endpoint_id UUID
+		if err := rows.Scan(&endpoint_id); err != nil {
+			return nil, err
+		}
+		items = append(items, endpoint_id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const plannerScanFinished = `-- name: PlannerScanFinished :many
+SELECT n.txid, n.endpoint_ids
+FROM tenants t
+         CROSS JOIN LATERAL (SELECT w.txid, w.endpoint_ids
+                             FROM finished_runs w
+                             WHERE w.tenant_id = t.id AND w.txid >= $1::bigint AND w.txid < $2::bigint
+                             ORDER BY w.txid, w.id
+                             LIMIT $3::int) n
+`
+
+type PlannerScanFinishedParams struct {
+	FromTxid int64
+	Until    int64
+	MaxRows  int32
+}
+
+type PlannerScanFinishedRow struct {
+	Txid        int64
+	EndpointIds []UUID
+}
+
+// Returns the endpoints of finished runs, at most max_rows per tenant. It scans the index that the
+// event feed uses, one tenant after the other.
+func (q *Queries) PlannerScanFinished(ctx context.Context, db DBTX, arg PlannerScanFinishedParams) ([]*PlannerScanFinishedRow, error) {
+	rows, err := db.Query(ctx, plannerScanFinished, arg.FromTxid, arg.Until, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*PlannerScanFinishedRow
+	for rows.Next() {
+		var i PlannerScanFinishedRow
+		if err := rows.Scan(&i.Txid, &i.EndpointIds); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const plannerScanLock = `-- name: PlannerScanLock :one
+SELECT txid, endpoint_cursor,
+       pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS until,
+       coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now
+FROM planner_scan
+FOR UPDATE SKIP LOCKED
+`
+
+type PlannerScanLockRow struct {
+	Txid           int64
+	EndpointCursor UUID
+	Until          int64
+	Now            time.Time
+}
+
+// Locks and returns the scan cursor of the planners. It returns no row while another planner holds
+// it.
+func (q *Queries) PlannerScanLock(ctx context.Context, db DBTX, now *time.Time) (*PlannerScanLockRow, error) {
+	row := db.QueryRow(ctx, plannerScanLock, now)
+	var i PlannerScanLockRow
+	err := row.Scan(
+		&i.Txid,
+		&i.EndpointCursor,
+		&i.Until,
+		&i.Now,
+	)
+	return &i, err
+}
+
+const plannerScanNewest = `-- name: PlannerScanNewest :many
+SELECT endpoint_id
+FROM schedules
+ORDER BY endpoint_id DESC
+LIMIT $1::int
+`
+
+// Returns the endpoints that were registered last.
+func (q *Queries) PlannerScanNewest(ctx context.Context, db DBTX, maxRows int32) ([]UUID, error) {
+	rows, err := db.Query(ctx, plannerScanNewest, maxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UUID
+	for rows.Next() {
+		var endpoint_id UUID
+		if err := rows.Scan(&endpoint_id); err != nil {
+			return nil, err
+		}
+		items = append(items, endpoint_id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -1107,32 +1185,7 @@ func (q *Queries) PlannerSuggestionList(ctx context.Context, db DBTX, arg Planne
 	return items, nil
 }
 
-const plannerUnpark = `-- name: PlannerUnpark :execrows
-UPDATE planner_state p
-SET parked = NULL, due_at = greatest($1::timestamptz, p.not_before), trigger = 'time_reached'
-FROM schedules s
-WHERE s.endpoint_id = ANY ($2::uuid[])
-  AND p.endpoint_id = s.endpoint_id
-  AND (p.parked = 'paused' AND coalesce(s.paused_until <= $1::timestamptz, true)
-    OR p.parked = 'off' AND p.seen_version <> s.version)
-`
-
-type PlannerUnparkParams struct {
-	Now         time.Time
-	EndpointIds []UUID
-}
-
-// Makes those of the given endpoints due again that were parked, if the pause is over or the
-// configuration changed.
-func (q *Queries) PlannerUnpark(ctx context.Context, db DBTX, arg PlannerUnparkParams) (int64, error) {
-	result, err := db.Exec(ctx, plannerUnpark, arg.Now, arg.EndpointIds)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const plannerUrge = `-- name: PlannerUrge :many
+const plannerTriggerChanged = `-- name: PlannerTriggerChanged :many
 WITH changed AS MATERIALIZED (
     SELECT c.endpoint_id, c.status, c.bits, p.seen_failures <> c.bits AS failing, (p.seen_failures = 0) <> (c.bits = 0) AS turned
     FROM (SELECT s.endpoint_id, s.last_status AS status,
@@ -1142,28 +1195,28 @@ WITH changed AS MATERIALIZED (
             AND s.last_status IN ('succeeded', 'failed', 'timed_out')) c
              JOIN planner_state p ON p.endpoint_id = c.endpoint_id
     WHERE p.seen_failures <> c.bits OR p.seen_status IS DISTINCT FROM c.status AND p.seen_status IS NOT NULL
-), urged AS (
+), triggered AS (
     UPDATE planner_state p
-    SET due_at        = CASE WHEN p.claimed_by IS NOT NULL OR p.parked IS NOT NULL THEN p.due_at
-                             WHEN p.not_before > $2::timestamptz THEN least(p.due_at, p.not_before)
-                             ELSE least(p.due_at, $2::timestamptz
-                                  - CASE WHEN c.failing THEN interval '1 hour' ELSE interval '30 minutes' END) END,
-        trigger       = CASE WHEN p.claimed_by IS NOT NULL OR p.parked IS NOT NULL THEN p.trigger
-                             WHEN c.failing THEN 'failures_changed' ELSE 'outcome_changed' END,
-        urged         = CASE WHEN p.claimed_by IS NULL THEN p.urged
-                             WHEN c.failing THEN 'failures_changed' ELSE 'outcome_changed' END,
-        seen_failures = c.bits,
-        seen_status   = c.status
+    SET due_at          = CASE WHEN p.claimed_by IS NOT NULL OR p.parked IS NOT NULL THEN p.due_at
+                               WHEN p.not_before > $2::timestamptz THEN least(p.due_at, p.not_before)
+                               ELSE least(p.due_at, $2::timestamptz
+                                    - CASE WHEN c.failing THEN interval '1 hour' ELSE interval '30 minutes' END) END,
+        trigger         = CASE WHEN p.claimed_by IS NOT NULL OR p.parked IS NOT NULL THEN p.trigger
+                               WHEN c.failing THEN 'failures_changed' ELSE 'outcome_changed' END,
+        pending_trigger = CASE WHEN p.claimed_by IS NULL THEN p.pending_trigger
+                               WHEN c.failing THEN 'failures_changed' ELSE 'outcome_changed' END,
+        seen_failures   = c.bits,
+        seen_status     = c.status
     FROM changed c
     WHERE p.endpoint_id = c.endpoint_id
     RETURNING p.endpoint_id, c.turned
 )
 SELECT endpoint_id
-FROM urged
+FROM triggered
 WHERE turned
 `
 
-type PlannerUrgeParams struct {
+type PlannerTriggerChangedParams struct {
 	EndpointIds []UUID
 	Now         time.Time
 }
@@ -1173,8 +1226,8 @@ type PlannerUrgeParams struct {
 // analyses go first without starving the others. If an endpoint is claimed, it is due again after
 // the claim. No endpoint is due before not_before, and a parked one stays parked. The statement
 // returns the endpoints that started or stopped failing.
-func (q *Queries) PlannerUrge(ctx context.Context, db DBTX, arg PlannerUrgeParams) ([]UUID, error) {
-	rows, err := db.Query(ctx, plannerUrge, arg.EndpointIds, arg.Now)
+func (q *Queries) PlannerTriggerChanged(ctx context.Context, db DBTX, arg PlannerTriggerChangedParams) ([]UUID, error) {
+	rows, err := db.Query(ctx, plannerTriggerChanged, arg.EndpointIds, arg.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -1193,7 +1246,7 @@ func (q *Queries) PlannerUrge(ctx context.Context, db DBTX, arg PlannerUrgeParam
 	return items, nil
 }
 
-const plannerUrgeGroups = `-- name: PlannerUrgeGroups :execrows
+const plannerTriggerGroups = `-- name: PlannerTriggerGroups :execrows
 WITH groups AS MATERIALIZED (
     SELECT e.tenant_id, e.labels ->> $2::text AS name
     FROM endpoints e
@@ -1220,12 +1273,12 @@ SET due_at  = CASE WHEN p.claimed_by IS NOT NULL THEN p.due_at
                    WHEN p.not_before > $1::timestamptz THEN least(p.due_at, p.not_before)
                    ELSE least(p.due_at, $1::timestamptz - interval '45 minutes') END,
     trigger = CASE WHEN p.claimed_by IS NULL AND p.trigger IN ('never_analysed', 'time_reached') THEN 'group_changed' ELSE p.trigger END,
-    urged   = CASE WHEN p.claimed_by IS NULL THEN p.urged ELSE coalesce(p.urged, 'group_changed') END
+    pending_trigger = CASE WHEN p.claimed_by IS NULL THEN p.pending_trigger ELSE coalesce(p.pending_trigger, 'group_changed') END
 FROM helpers h
 WHERE p.endpoint_id = h.id AND p.parked IS NULL
 `
 
-type PlannerUrgeGroupsParams struct {
+type PlannerTriggerGroupsParams struct {
 	Now         time.Time
 	GroupLabel  string
 	EndpointIds []UUID
@@ -1240,8 +1293,8 @@ type PlannerUrgeGroupsParams struct {
 // themselves. Another reason for which an endpoint is due already is kept. A claimed endpoint is
 // due again after its claim, and no endpoint is due before not_before. An endpoint with its planner
 // off triggers no other, because analyses do not see it.
-func (q *Queries) PlannerUrgeGroups(ctx context.Context, db DBTX, arg PlannerUrgeGroupsParams) (int64, error) {
-	result, err := db.Exec(ctx, plannerUrgeGroups,
+func (q *Queries) PlannerTriggerGroups(ctx context.Context, db DBTX, arg PlannerTriggerGroupsParams) (int64, error) {
+	result, err := db.Exec(ctx, plannerTriggerGroups,
 		arg.Now,
 		arg.GroupLabel,
 		arg.EndpointIds,
@@ -1256,80 +1309,27 @@ func (q *Queries) PlannerUrgeGroups(ctx context.Context, db DBTX, arg PlannerUrg
 	return result.RowsAffected(), nil
 }
 
-const plannerWalk = `-- name: PlannerWalk :many
-SELECT endpoint_id
-FROM schedules
-WHERE endpoint_id > $1::uuid
-ORDER BY endpoint_id
-LIMIT $2::int
+const plannerUnpark = `-- name: PlannerUnpark :execrows
+UPDATE planner_state p
+SET parked = NULL, due_at = greatest($1::timestamptz, p.not_before), trigger = 'time_reached'
+FROM schedules s
+WHERE s.endpoint_id = ANY ($2::uuid[])
+  AND p.endpoint_id = s.endpoint_id
+  AND (p.parked = 'paused' AND coalesce(s.paused_until <= $1::timestamptz, true)
+    OR p.parked = 'off' AND p.seen_version <> s.version)
 `
 
-type PlannerWalkParams struct {
-	After   UUID
-	MaxRows int32
+type PlannerUnparkParams struct {
+	Now         time.Time
+	EndpointIds []UUID
 }
 
-// Returns the next endpoints in service in the order of their IDs.
-func (q *Queries) PlannerWalk(ctx context.Context, db DBTX, arg PlannerWalkParams) ([]UUID, error) {
-	rows, err := db.Query(ctx, plannerWalk, arg.After, arg.MaxRows)
+// Makes those of the given endpoints due again that were parked, if the pause is over or the
+// configuration changed.
+func (q *Queries) PlannerUnpark(ctx context.Context, db DBTX, arg PlannerUnparkParams) (int64, error) {
+	result, err := db.Exec(ctx, plannerUnpark, arg.Now, arg.EndpointIds)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	defer rows.Close()
-	var items []UUID
-	for rows.Next() {
-		var endpoint_id UUID
-		if err := rows.Scan(&endpoint_id); err != nil {
-			return nil, err
-		}
-		items = append(items, endpoint_id)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const plannerWatchHold = `-- name: PlannerWatchHold :one
-SELECT txid, walked,
-       pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS until,
-       coalesce($1::timestamptz, clock_timestamp())::timestamptz AS now
-FROM planner_watch
-FOR UPDATE SKIP LOCKED
-`
-
-type PlannerWatchHoldRow struct {
-	Txid   int64
-	Walked UUID
-	Until  int64
-	Now    time.Time
-}
-
-// Locks and returns the scan cursor of the planners. It returns no row while another planner holds
-// it.
-func (q *Queries) PlannerWatchHold(ctx context.Context, db DBTX, now *time.Time) (*PlannerWatchHoldRow, error) {
-	row := db.QueryRow(ctx, plannerWatchHold, now)
-	var i PlannerWatchHoldRow
-	err := row.Scan(
-		&i.Txid,
-		&i.Walked,
-		&i.Until,
-		&i.Now,
-	)
-	return &i, err
-}
-
-const plannerWatchMove = `-- name: PlannerWatchMove :exec
-UPDATE planner_watch
-SET txid = $1, walked = $2
-`
-
-type PlannerWatchMoveParams struct {
-	Txid   int64
-	Walked UUID
-}
-
-func (q *Queries) PlannerWatchMove(ctx context.Context, db DBTX, arg PlannerWatchMoveParams) error {
-	_, err := db.Exec(ctx, plannerWatchMove, arg.Txid, arg.Walked)
-	return err
+	return result.RowsAffected(), nil
 }

@@ -1,14 +1,14 @@
 -- name: RunInsert :exec
 -- Inserts finished runs and skipped due times into the history. An instant of the year 1, an empty
--- text, and a status code, count or digest of 0 stand for null. Rows of run_news are inserted too,
--- so that the feed sees the runs at commit. news_first and news_last are 1-based ranges of
--- news_runs and news_endpoints.
-WITH told AS (
-    INSERT INTO run_news (tenant_id, at, run_ids, endpoint_ids)
-    SELECT news.tenant_id, coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()),
-           (sqlc.arg('news_runs')::uuid[])[news.first:news.last], (sqlc.arg('news_endpoints')::uuid[])[news.first:news.last]
-    FROM (SELECT unnest(sqlc.arg('news_tenants')::uuid[]) AS tenant_id, unnest(sqlc.arg('news_first')::int[]) AS first,
-                 unnest(sqlc.arg('news_last')::int[]) AS last) news
+-- text, and a status code, count or digest of 0 stand for null. Rows of finished_runs are inserted
+-- too, so that the feed sees the runs at commit. feed_first and feed_last are 1-based ranges of
+-- feed_runs and feed_endpoints.
+WITH feed AS (
+    INSERT INTO finished_runs (tenant_id, at, run_ids, endpoint_ids)
+    SELECT part.tenant_id, coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()),
+           (sqlc.arg('feed_runs')::uuid[])[part.first:part.last], (sqlc.arg('feed_endpoints')::uuid[])[part.first:part.last]
+    FROM (SELECT unnest(sqlc.arg('feed_tenants')::uuid[]) AS tenant_id, unnest(sqlc.arg('feed_first')::int[]) AS first,
+                 unnest(sqlc.arg('feed_last')::int[]) AS last) part
 )
 INSERT INTO runs (id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at,
                   finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes,
@@ -131,7 +131,7 @@ LIMIT 1;
 -- name: HistoryCreateDay :exec
 SELECT history_create_day((sqlc.arg('day')::timestamptz AT TIME ZONE 'UTC')::date);
 
--- name: LockWait :exec
+-- name: SetLockTimeout :exec
 -- Sets the lock timeout of the following statements in the same transaction.
 SELECT set_config('lock_timeout', sqlc.arg('wait_ms')::bigint::text, true);
 

@@ -36,16 +36,6 @@ func (q *Queries) HistoryDropBefore(ctx context.Context, db DBTX, arg HistoryDro
 	return dropped, err
 }
 
-const lockWait = `-- name: LockWait :exec
-SELECT set_config('lock_timeout', $1::bigint::text, true)
-`
-
-// Sets the lock timeout of the following statements in the same transaction.
-func (q *Queries) LockWait(ctx context.Context, db DBTX, waitMs int64) error {
-	_, err := db.Exec(ctx, lockWait, waitMs)
-	return err
-}
-
 const runBodyGet = `-- name: RunBodyGet :one
 SELECT content_type, body, tail
 FROM run_bodies
@@ -250,12 +240,12 @@ func (q *Queries) RunGetLive(ctx context.Context, db DBTX, arg RunGetLiveParams)
 }
 
 const runInsert = `-- name: RunInsert :exec
-WITH told AS (
-    INSERT INTO run_news (tenant_id, at, run_ids, endpoint_ids)
-    SELECT news.tenant_id, coalesce($32::timestamptz, clock_timestamp()),
-           ($33::uuid[])[news.first:news.last], ($34::uuid[])[news.first:news.last]
+WITH feed AS (
+    INSERT INTO finished_runs (tenant_id, at, run_ids, endpoint_ids)
+    SELECT part.tenant_id, coalesce($32::timestamptz, clock_timestamp()),
+           ($33::uuid[])[part.first:part.last], ($34::uuid[])[part.first:part.last]
     FROM (SELECT unnest($35::uuid[]) AS tenant_id, unnest($36::int[]) AS first,
-                 unnest($37::int[]) AS last) news
+                 unnest($37::int[]) AS last) part
 )
 INSERT INTO runs (id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at,
                   finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes,
@@ -327,17 +317,17 @@ type RunInsertParams struct {
 	BodyDigests   []int64
 	InfraAttempts []int16
 	Now           *time.Time
-	NewsRuns      []UUID
-	NewsEndpoints []UUID
-	NewsTenants   []UUID
-	NewsFirst     []int32
-	NewsLast      []int32
+	FeedRuns      []UUID
+	FeedEndpoints []UUID
+	FeedTenants   []UUID
+	FeedFirst     []int32
+	FeedLast      []int32
 }
 
 // Inserts finished runs and skipped due times into the history. An instant of the year 1, an empty
-// text, and a status code, count or digest of 0 stand for null. Rows of run_news are inserted too,
-// so that the feed sees the runs at commit. news_first and news_last are 1-based ranges of
-// news_runs and news_endpoints.
+// text, and a status code, count or digest of 0 stand for null. Rows of finished_runs are inserted
+// too, so that the feed sees the runs at commit. feed_first and feed_last are 1-based ranges of
+// feed_runs and feed_endpoints.
 func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) error {
 	_, err := db.Exec(ctx, runInsert,
 		arg.Ids,
@@ -372,11 +362,11 @@ func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) e
 		arg.BodyDigests,
 		arg.InfraAttempts,
 		arg.Now,
-		arg.NewsRuns,
-		arg.NewsEndpoints,
-		arg.NewsTenants,
-		arg.NewsFirst,
-		arg.NewsLast,
+		arg.FeedRuns,
+		arg.FeedEndpoints,
+		arg.FeedTenants,
+		arg.FeedFirst,
+		arg.FeedLast,
 	)
 	return err
 }
@@ -602,4 +592,14 @@ func (q *Queries) RunSlots(ctx context.Context, db DBTX, arg RunSlotsParams) ([]
 		return nil, err
 	}
 	return items, nil
+}
+
+const setLockTimeout = `-- name: SetLockTimeout :exec
+SELECT set_config('lock_timeout', $1::bigint::text, true)
+`
+
+// Sets the lock timeout of the following statements in the same transaction.
+func (q *Queries) SetLockTimeout(ctx context.Context, db DBTX, waitMs int64) error {
+	_, err := db.Exec(ctx, setLockTimeout, waitMs)
+	return err
 }

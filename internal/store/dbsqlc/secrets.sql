@@ -8,7 +8,7 @@ RETURNING secrets_version;
 
 -- name: SecretsVersions :many
 -- Returns the versions of tenants' secrets for runs that start in the same transaction. It must
--- follow SecretStartsShare, so that it sees every change that has returned.
+-- follow SecretsAdvisoryLockShared, so that it sees every change that has returned.
 SELECT id, secrets_version
 FROM tenants
 WHERE id = ANY (sqlc.arg('tenant_ids')::uuid[]);
@@ -71,7 +71,7 @@ WHERE r.tenant_id = @tenant_id
 ORDER BY e.name, e.id
 LIMIT sqlc.arg('max_rows');
 
--- name: SecretsShare :many
+-- name: SecretsLockShared :many
 -- Returns which of these secrets exist, and locks them against deletion until the references are
 -- stored.
 SELECT name
@@ -81,7 +81,7 @@ WHERE tenant_id = @tenant_id
 ORDER BY name
 FOR KEY SHARE;
 
--- name: SecretsKnown :many
+-- name: SecretsExisting :many
 -- Returns which of these secrets exist.
 SELECT name
 FROM secrets
@@ -95,7 +95,7 @@ DELETE FROM secret_references WHERE endpoint_id = ANY (sqlc.arg('endpoint_ids'):
 INSERT INTO secret_references (tenant_id, name, endpoint_id)
 SELECT @tenant_id, unnest(sqlc.arg('names')::text[]), unnest(sqlc.arg('endpoint_ids')::uuid[]);
 
--- name: SecretStamp :exec
+-- name: SecretRecordUse :exec
 -- Records which endpoints used secrets last. Locked rows are skipped, because the next use records
 -- it too.
 WITH used AS (
@@ -176,7 +176,7 @@ WHERE tenant_id = @tenant_id
   AND (expires_at IS NULL OR expires_at > coalesce(sqlc.narg('now')::timestamptz, now()))
 ORDER BY id DESC;
 
--- name: SigningKeysForget :exec
+-- name: SigningKeyDeleteExpired :exec
 -- Deletes the expired signing keys of a tenant, because they sign no request any more.
 DELETE
 FROM signing_keys

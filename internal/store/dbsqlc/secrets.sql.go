@@ -217,6 +217,43 @@ func (q *Queries) SecretPut(ctx context.Context, db DBTX, arg SecretPutParams) e
 	return err
 }
 
+const secretRecordUse = `-- name: SecretRecordUse :exec
+WITH used AS (
+    SELECT unnest($2::uuid[]) AS tenant_id,
+           unnest($3::text[]) AS name,
+           unnest($4::uuid[]) AS endpoint_id
+), free AS (
+    SELECT s.tenant_id, s.name, u.endpoint_id
+    FROM used AS u
+             JOIN secrets AS s ON s.tenant_id = u.tenant_id AND s.name = u.name
+    FOR UPDATE OF s SKIP LOCKED
+)
+UPDATE secrets AS s
+SET last_used_at = coalesce($1::timestamptz, now()), last_used_by = f.endpoint_id
+FROM free AS f
+WHERE s.tenant_id = f.tenant_id
+  AND s.name = f.name
+`
+
+type SecretRecordUseParams struct {
+	Now         *time.Time
+	TenantIds   []UUID
+	Names       []string
+	EndpointIds []UUID
+}
+
+// Records which endpoints used secrets last. Locked rows are skipped, because the next use records
+// it too.
+func (q *Queries) SecretRecordUse(ctx context.Context, db DBTX, arg SecretRecordUseParams) error {
+	_, err := db.Exec(ctx, secretRecordUse,
+		arg.Now,
+		arg.TenantIds,
+		arg.Names,
+		arg.EndpointIds,
+	)
+	return err
+}
+
 const secretReferencesClear = `-- name: SecretReferencesClear :exec
 DELETE FROM secret_references WHERE endpoint_id = ANY ($1::uuid[])
 `
@@ -311,43 +348,6 @@ func (q *Queries) SecretReseal(ctx context.Context, db DBTX, arg SecretResealPar
 	return result.RowsAffected(), nil
 }
 
-const secretStamp = `-- name: SecretStamp :exec
-WITH used AS (
-    SELECT unnest($2::uuid[]) AS tenant_id,
-           unnest($3::text[]) AS name,
-           unnest($4::uuid[]) AS endpoint_id
-), free AS (
-    SELECT s.tenant_id, s.name, u.endpoint_id
-    FROM used AS u
-             JOIN secrets AS s ON s.tenant_id = u.tenant_id AND s.name = u.name
-    FOR UPDATE OF s SKIP LOCKED
-)
-UPDATE secrets AS s
-SET last_used_at = coalesce($1::timestamptz, now()), last_used_by = f.endpoint_id
-FROM free AS f
-WHERE s.tenant_id = f.tenant_id
-  AND s.name = f.name
-`
-
-type SecretStampParams struct {
-	Now         *time.Time
-	TenantIds   []UUID
-	Names       []string
-	EndpointIds []UUID
-}
-
-// Records which endpoints used secrets last. Locked rows are skipped, because the next use records
-// it too.
-func (q *Queries) SecretStamp(ctx context.Context, db DBTX, arg SecretStampParams) error {
-	_, err := db.Exec(ctx, secretStamp,
-		arg.Now,
-		arg.TenantIds,
-		arg.Names,
-		arg.EndpointIds,
-	)
-	return err
-}
-
 const secretsChange = `-- name: SecretsChange :one
 UPDATE tenants
 SET secrets_version = secrets_version + 1
@@ -364,21 +364,57 @@ func (q *Queries) SecretsChange(ctx context.Context, db DBTX, tenantID UUID) (in
 	return secrets_version, err
 }
 
-const secretsKnown = `-- name: SecretsKnown :many
+const secretsExisting = `-- name: SecretsExisting :many
 SELECT name
 FROM secrets
 WHERE tenant_id = $1
   AND name = ANY ($2::text[])
 `
 
-type SecretsKnownParams struct {
+type SecretsExistingParams struct {
 	TenantID UUID
 	Names    []string
 }
 
 // Returns which of these secrets exist.
-func (q *Queries) SecretsKnown(ctx context.Context, db DBTX, arg SecretsKnownParams) ([]string, error) {
-	rows, err := db.Query(ctx, secretsKnown, arg.TenantID, arg.Names)
+func (q *Queries) SecretsExisting(ctx context.Context, db DBTX, arg SecretsExistingParams) ([]string, error) {
+	rows, err := db.Query(ctx, secretsExisting, arg.TenantID, arg.Names)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []string
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		items = append(items, name)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const secretsLockShared = `-- name: SecretsLockShared :many
+SELECT name
+FROM secrets
+WHERE tenant_id = $1
+  AND name = ANY ($2::text[])
+ORDER BY name
+FOR KEY SHARE
+`
+
+type SecretsLockSharedParams struct {
+	TenantID UUID
+	Names    []string
+}
+
+// Returns which of these secrets exist, and locks them against deletion until the references are
+// stored.
+func (q *Queries) SecretsLockShared(ctx context.Context, db DBTX, arg SecretsLockSharedParams) ([]string, error) {
+	rows, err := db.Query(ctx, secretsLockShared, arg.TenantID, arg.Names)
 	if err != nil {
 		return nil, err
 	}
@@ -467,42 +503,6 @@ func (q *Queries) SecretsSealed(ctx context.Context, db DBTX, tenantID UUID) ([]
 	return items, nil
 }
 
-const secretsShare = `-- name: SecretsShare :many
-SELECT name
-FROM secrets
-WHERE tenant_id = $1
-  AND name = ANY ($2::text[])
-ORDER BY name
-FOR KEY SHARE
-`
-
-type SecretsShareParams struct {
-	TenantID UUID
-	Names    []string
-}
-
-// Returns which of these secrets exist, and locks them against deletion until the references are
-// stored.
-func (q *Queries) SecretsShare(ctx context.Context, db DBTX, arg SecretsShareParams) ([]string, error) {
-	rows, err := db.Query(ctx, secretsShare, arg.TenantID, arg.Names)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var items []string
-	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, err
-		}
-		items = append(items, name)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const secretsStale = `-- name: SecretsStale :many
 SELECT tenant_id, name, sealed_under, sealed
 FROM secrets
@@ -582,7 +582,7 @@ type SecretsVersionsRow struct {
 }
 
 // Returns the versions of tenants' secrets for runs that start in the same transaction. It must
-// follow SecretStartsShare, so that it sees every change that has returned.
+// follow SecretsAdvisoryLockShared, so that it sees every change that has returned.
 func (q *Queries) SecretsVersions(ctx context.Context, db DBTX, tenantIds []UUID) ([]*SecretsVersionsRow, error) {
 	rows, err := db.Query(ctx, secretsVersions, tenantIds)
 	if err != nil {
@@ -618,6 +618,24 @@ func (q *Queries) SigningKeyDelete(ctx context.Context, db DBTX, arg SigningKeyD
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const signingKeyDeleteExpired = `-- name: SigningKeyDeleteExpired :exec
+DELETE
+FROM signing_keys
+WHERE tenant_id = $1
+  AND expires_at <= $2::timestamptz
+`
+
+type SigningKeyDeleteExpiredParams struct {
+	TenantID UUID
+	Now      time.Time
+}
+
+// Deletes the expired signing keys of a tenant, because they sign no request any more.
+func (q *Queries) SigningKeyDeleteExpired(ctx context.Context, db DBTX, arg SigningKeyDeleteExpiredParams) error {
+	_, err := db.Exec(ctx, signingKeyDeleteExpired, arg.TenantID, arg.Now)
+	return err
 }
 
 const signingKeyExpire = `-- name: SigningKeyExpire :exec
@@ -727,24 +745,6 @@ func (q *Queries) SigningKeyReseal(ctx context.Context, db DBTX, arg SigningKeyR
 		return 0, err
 	}
 	return result.RowsAffected(), nil
-}
-
-const signingKeysForget = `-- name: SigningKeysForget :exec
-DELETE
-FROM signing_keys
-WHERE tenant_id = $1
-  AND expires_at <= $2::timestamptz
-`
-
-type SigningKeysForgetParams struct {
-	TenantID UUID
-	Now      time.Time
-}
-
-// Deletes the expired signing keys of a tenant, because they sign no request any more.
-func (q *Queries) SigningKeysForget(ctx context.Context, db DBTX, arg SigningKeysForgetParams) error {
-	_, err := db.Exec(ctx, signingKeysForget, arg.TenantID, arg.Now)
-	return err
 }
 
 const signingKeysSample = `-- name: SigningKeysSample :many

@@ -1,4 +1,4 @@
--- name: SecretStartsShare :exec
+-- name: SecretsAdvisoryLockShared :exec
 -- Takes the shared lock of each tenant for a batch of starts with secrets, so that a change of a
 -- tenant's secrets waits for the commit of such starts. It is a statement of its own before the
 -- versions are read, because the snapshot of a statement is older than a lock that the statement
@@ -6,7 +6,7 @@
 SELECT pg_advisory_xact_lock_shared(hashtext('rubato.secrets'), hashtext(tenant::text))
 FROM (SELECT unnest(sqlc.arg('tenant_ids')::uuid[]) AS tenant ORDER BY hashtext(unnest(sqlc.arg('tenant_ids')::uuid[])::text)) t;
 
--- name: SecretStartsExclude :exec
+-- name: SecretsAdvisoryLock :exec
 -- Takes the exclusive lock for a change of a tenant's secrets. No start with secrets of the tenant
 -- is in flight while it is held.
 SELECT pg_advisory_xact_lock(hashtext('rubato.secrets'), hashtext(sqlc.arg('tenant_id')::uuid::text));
@@ -48,7 +48,7 @@ WHERE s.ctid = w.place
   AND clock.now <= coalesce(sqlc.narg('until')::timestamptz, 'infinity'::timestamptz)
 RETURNING s.*;
 
--- name: RunListOwnStarts :many
+-- name: RunListStarted :many
 -- Returns which of these runs are running under this worker and these tokens. A worker needs it if
 -- it lost the response to a start.
 SELECT s.endpoint_id, s.run_id::uuid AS run_id, s.tenant_id::uuid AS tenant_id, s.started_at::timestamptz AS started_at, s.due_at AS locked_until
@@ -75,7 +75,7 @@ SELECT EXISTS (
         OR s.source = 'manual' AND EXISTS (SELECT FROM one_off_items o WHERE o.endpoint_id = s.endpoint_id AND o.slot = s.slot))
 );
 
--- name: RunLastOf :many
+-- name: RunLast :many
 -- Returns status and end of the newest finished run of each endpoint, with the status code of its
 -- response, for request templates. The row is the newest one of its endpoint in the partition of
 -- its day, or close to it.

@@ -49,7 +49,7 @@ func (q *Queries) RunConfirm(ctx context.Context, db DBTX, arg RunConfirmParams)
 	return exists, err
 }
 
-const runLastOf = `-- name: RunLastOf :many
+const runLast = `-- name: RunLast :many
 SELECT s.endpoint_id, coalesce(s.last_status, '')::text AS status, s.last_finished_at AS finished_at, coalesce(r.status_code, 0)::int AS status_code
 FROM (SELECT unnest($1::uuid[]) AS endpoint_id) w
          CROSS JOIN LATERAL (SELECT f.endpoint_id, f.last_status, f.last_finished_at, f.last_slot, f.last_attempt, f.last_infra_attempt
@@ -63,7 +63,7 @@ FROM (SELECT unnest($1::uuid[]) AS endpoint_id) w
                             LIMIT 1) r ON true
 `
 
-type RunLastOfRow struct {
+type RunLastRow struct {
 	EndpointID UUID
 	Status     string
 	FinishedAt *time.Time
@@ -73,15 +73,15 @@ type RunLastOfRow struct {
 // Returns status and end of the newest finished run of each endpoint, with the status code of its
 // response, for request templates. The row is the newest one of its endpoint in the partition of
 // its day, or close to it.
-func (q *Queries) RunLastOf(ctx context.Context, db DBTX, endpointIds []UUID) ([]*RunLastOfRow, error) {
-	rows, err := db.Query(ctx, runLastOf, endpointIds)
+func (q *Queries) RunLast(ctx context.Context, db DBTX, endpointIds []UUID) ([]*RunLastRow, error) {
+	rows, err := db.Query(ctx, runLast, endpointIds)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	var items []*RunLastOfRow
+	var items []*RunLastRow
 	for rows.Next() {
-		var i RunLastOfRow
+		var i RunLastRow
 		if err := rows.Scan(
 			&i.EndpointID,
 			&i.Status,
@@ -98,7 +98,7 @@ func (q *Queries) RunLastOf(ctx context.Context, db DBTX, endpointIds []UUID) ([
 	return items, nil
 }
 
-const runListOwnStarts = `-- name: RunListOwnStarts :many
+const runListStarted = `-- name: RunListStarted :many
 SELECT s.endpoint_id, s.run_id::uuid AS run_id, s.tenant_id::uuid AS tenant_id, s.started_at::timestamptz AS started_at, s.due_at AS locked_until
 FROM (SELECT unnest($1::uuid[]) AS endpoint_id,
              unnest($2::uuid[]) AS run_id,
@@ -107,14 +107,14 @@ FROM (SELECT unnest($1::uuid[]) AS endpoint_id,
 WHERE (s.claimed_by = $4::uuid) IS TRUE
 `
 
-type RunListOwnStartsParams struct {
+type RunListStartedParams struct {
 	EndpointIds []UUID
 	RunIds      []UUID
 	Tokens      []int64
 	WorkerID    UUID
 }
 
-type RunListOwnStartsRow struct {
+type RunListStartedRow struct {
 	EndpointID  UUID
 	RunID       UUID
 	TenantID    UUID
@@ -124,8 +124,8 @@ type RunListOwnStartsRow struct {
 
 // Returns which of these runs are running under this worker and these tokens. A worker needs it if
 // it lost the response to a start.
-func (q *Queries) RunListOwnStarts(ctx context.Context, db DBTX, arg RunListOwnStartsParams) ([]*RunListOwnStartsRow, error) {
-	rows, err := db.Query(ctx, runListOwnStarts,
+func (q *Queries) RunListStarted(ctx context.Context, db DBTX, arg RunListStartedParams) ([]*RunListStartedRow, error) {
+	rows, err := db.Query(ctx, runListStarted,
 		arg.EndpointIds,
 		arg.RunIds,
 		arg.Tokens,
@@ -135,9 +135,9 @@ func (q *Queries) RunListOwnStarts(ctx context.Context, db DBTX, arg RunListOwnS
 		return nil, err
 	}
 	defer rows.Close()
-	var items []*RunListOwnStartsRow
+	var items []*RunListStartedRow
 	for rows.Next() {
-		var i RunListOwnStartsRow
+		var i RunListStartedRow
 		if err := rows.Scan(
 			&i.EndpointID,
 			&i.RunID,
@@ -273,18 +273,18 @@ func (q *Queries) ScheduleStart(ctx context.Context, db DBTX, arg ScheduleStartP
 	return items, nil
 }
 
-const secretStartsExclude = `-- name: SecretStartsExclude :exec
+const secretsAdvisoryLock = `-- name: SecretsAdvisoryLock :exec
 SELECT pg_advisory_xact_lock(hashtext('rubato.secrets'), hashtext($1::uuid::text))
 `
 
 // Takes the exclusive lock for a change of a tenant's secrets. No start with secrets of the tenant
 // is in flight while it is held.
-func (q *Queries) SecretStartsExclude(ctx context.Context, db DBTX, tenantID UUID) error {
-	_, err := db.Exec(ctx, secretStartsExclude, tenantID)
+func (q *Queries) SecretsAdvisoryLock(ctx context.Context, db DBTX, tenantID UUID) error {
+	_, err := db.Exec(ctx, secretsAdvisoryLock, tenantID)
 	return err
 }
 
-const secretStartsShare = `-- name: SecretStartsShare :exec
+const secretsAdvisoryLockShared = `-- name: SecretsAdvisoryLockShared :exec
 SELECT pg_advisory_xact_lock_shared(hashtext('rubato.secrets'), hashtext(tenant::text))
 FROM (SELECT unnest($1::uuid[]) AS tenant ORDER BY hashtext(unnest($1::uuid[])::text)) t
 `
@@ -293,7 +293,7 @@ FROM (SELECT unnest($1::uuid[]) AS tenant ORDER BY hashtext(unnest($1::uuid[])::
 // tenant's secrets waits for the commit of such starts. It is a statement of its own before the
 // versions are read, because the snapshot of a statement is older than a lock that the statement
 // waits for. Locks are taken in ascending order to avoid deadlocks.
-func (q *Queries) SecretStartsShare(ctx context.Context, db DBTX, tenantIds []UUID) error {
-	_, err := db.Exec(ctx, secretStartsShare, tenantIds)
+func (q *Queries) SecretsAdvisoryLockShared(ctx context.Context, db DBTX, tenantIds []UUID) error {
+	_, err := db.Exec(ctx, secretsAdvisoryLockShared, tenantIds)
 	return err
 }

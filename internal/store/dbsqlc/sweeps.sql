@@ -44,7 +44,7 @@ WHERE s.claimed_by IS NOT NULL
   AND (s.started_at > clock.now + interval '10 s'
    OR s.due_at > clock.now + sqlc.arg('lock_ttl_ms')::int * interval '1 ms' + interval '10 s');
 
--- name: WorkerClampBeats :execrows
+-- name: WorkerClampHeartbeats :execrows
 -- Works like ScheduleClampLocks for heartbeats. Otherwise a dead worker would look alive until the
 -- clock reaches its last heartbeat.
 WITH clock AS MATERIALIZED (
@@ -140,7 +140,7 @@ WHERE s.endpoint_id = sqlc.arg('endpoint_id')
                            AND s.due_at + sqlc.arg('valve_ms')::bigint * interval '1 ms' >= clock.now))))
 FOR UPDATE OF s;
 
--- name: RunSurvey :one
+-- name: RunCountSilent :one
 -- Counts the live runs, and those that silence alone would settle.
 SELECT count(*) AS live,
        count(*) FILTER (WHERE l.locked_until < clock.now AND l.deadline_at + interval '5 s' >= clock.now AND w.state <> 'inactive'

@@ -42,6 +42,33 @@ func (q *Queries) RunClampLocks(ctx context.Context, db DBTX, arg RunClampLocksP
 	return result.RowsAffected(), nil
 }
 
+const runCountSilent = `-- name: RunCountSilent :one
+SELECT count(*) AS live,
+       count(*) FILTER (WHERE l.locked_until < clock.now AND l.deadline_at + interval '5 s' >= clock.now AND w.state <> 'inactive'
+           AND w.heartbeat_at + $1::bigint * interval '1 ms' < clock.now) AS silent
+FROM live_runs l
+         LEFT JOIN workers w ON w.id = l.worker_id,
+     (SELECT coalesce($2::timestamptz, clock_timestamp()) AS now) clock
+`
+
+type RunCountSilentParams struct {
+	StaleAfterMs int64
+	Now          *time.Time
+}
+
+type RunCountSilentRow struct {
+	Live   int64
+	Silent int64
+}
+
+// Counts the live runs, and those that silence alone would settle.
+func (q *Queries) RunCountSilent(ctx context.Context, db DBTX, arg RunCountSilentParams) (*RunCountSilentRow, error) {
+	row := db.QueryRow(ctx, runCountSilent, arg.StaleAfterMs, arg.Now)
+	var i RunCountSilentRow
+	err := row.Scan(&i.Live, &i.Silent)
+	return &i, err
+}
+
 const runEvidence = `-- name: RunEvidence :one
 SELECT l.locked_until, l.deadline_at, l.deadline_at + interval '5 s' < clock.now AS overdue, w.state, w.heartbeat_at
 FROM live_runs l
@@ -237,33 +264,6 @@ func (q *Queries) RunLockLost(ctx context.Context, db DBTX, arg RunLockLostParam
 	return items, nil
 }
 
-const runSurvey = `-- name: RunSurvey :one
-SELECT count(*) AS live,
-       count(*) FILTER (WHERE l.locked_until < clock.now AND l.deadline_at + interval '5 s' >= clock.now AND w.state <> 'inactive'
-           AND w.heartbeat_at + $1::bigint * interval '1 ms' < clock.now) AS silent
-FROM live_runs l
-         LEFT JOIN workers w ON w.id = l.worker_id,
-     (SELECT coalesce($2::timestamptz, clock_timestamp()) AS now) clock
-`
-
-type RunSurveyParams struct {
-	StaleAfterMs int64
-	Now          *time.Time
-}
-
-type RunSurveyRow struct {
-	Live   int64
-	Silent int64
-}
-
-// Counts the live runs, and those that silence alone would settle.
-func (q *Queries) RunSurvey(ctx context.Context, db DBTX, arg RunSurveyParams) (*RunSurveyRow, error) {
-	row := db.QueryRow(ctx, runSurvey, arg.StaleAfterMs, arg.Now)
-	var i RunSurveyRow
-	err := row.Scan(&i.Live, &i.Silent)
-	return &i, err
-}
-
 const scheduleClampLocks = `-- name: ScheduleClampLocks :execrows
 WITH clock AS MATERIALIZED (
     SELECT coalesce($2::timestamptz, clock_timestamp()) AS now
@@ -385,7 +385,7 @@ func (q *Queries) SweepLock(ctx context.Context, db DBTX, idleMs int64) (*SweepL
 	return &i, err
 }
 
-const workerClampBeats = `-- name: WorkerClampBeats :execrows
+const workerClampHeartbeats = `-- name: WorkerClampHeartbeats :execrows
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
 )
@@ -397,8 +397,8 @@ WHERE w.heartbeat_at > clock.now + interval '10 s'
 
 // Works like ScheduleClampLocks for heartbeats. Otherwise a dead worker would look alive until the
 // clock reaches its last heartbeat.
-func (q *Queries) WorkerClampBeats(ctx context.Context, db DBTX, now *time.Time) (int64, error) {
-	result, err := db.Exec(ctx, workerClampBeats, now)
+func (q *Queries) WorkerClampHeartbeats(ctx context.Context, db DBTX, now *time.Time) (int64, error) {
+	result, err := db.Exec(ctx, workerClampHeartbeats, now)
 	if err != nil {
 		return 0, err
 	}

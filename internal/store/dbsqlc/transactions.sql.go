@@ -30,24 +30,24 @@ func (q *Queries) Commit(ctx context.Context, db DBTX) (pgconn.CommandTag, error
 	return db.Exec(ctx, commit)
 }
 
-const keepPlans = `-- name: KeepPlans :exec
-SET LOCAL plan_cache_mode = force_generic_plan
-`
-
-// Makes the rest of the transaction use cached generic plans, also for foreign key checks.
-func (q *Queries) KeepPlans(ctx context.Context, db DBTX) error {
-	_, err := db.Exec(ctx, keepPlans)
-	return err
-}
-
-const planForValues = `-- name: PlanForValues :exec
+const planCustom = `-- name: PlanCustom :exec
 SET LOCAL plan_cache_mode = force_custom_plan
 `
 
 // Makes the rest of the transaction plan each statement for its actual values, because a generic
 // plan for the optional filters of a list cannot use the index for the filters that are set.
-func (q *Queries) PlanForValues(ctx context.Context, db DBTX) error {
-	_, err := db.Exec(ctx, planForValues)
+func (q *Queries) PlanCustom(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, planCustom)
+	return err
+}
+
+const planGeneric = `-- name: PlanGeneric :exec
+SET LOCAL plan_cache_mode = force_generic_plan
+`
+
+// Makes the rest of the transaction use cached generic plans, also for foreign key checks.
+func (q *Queries) PlanGeneric(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, planGeneric)
 	return err
 }
 

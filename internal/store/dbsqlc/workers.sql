@@ -1,4 +1,4 @@
--- name: WorkerBeat :exec
+-- name: WorkerHeartbeat :exec
 -- Inserts or updates the row of a worker. A worker that was thought dead becomes active with its
 -- next heartbeat, even if the clock was set back since its claims were taken over.
 INSERT INTO workers (id, name, version, state, slots, busy, max_slots, queued, started_at, heartbeat_at)
@@ -16,7 +16,7 @@ FROM workers
 WHERE state = 'active'
   AND heartbeat_at >= coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - interval '6 s';
 
--- name: WorkerForget :execrows
+-- name: WorkerDropBefore :execrows
 -- Deletes the rows of workers that ended so long ago that no row refers to them.
 DELETE
 FROM workers w
@@ -32,7 +32,7 @@ WHERE heartbeat_at < coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) 
 ORDER BY heartbeat_at
 LIMIT 100;
 
--- name: WorkerFree :execrows
+-- name: WorkerMarkFreed :execrows
 -- Records that the claims of a silent worker are taken over, if it is still silent.
 UPDATE workers
 SET freed_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
@@ -63,17 +63,17 @@ WHERE s.endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
   AND s.claimed_by = sqlc.arg('worker_id')::uuid
   AND s.run_id IS NULL;
 
--- name: SpillSmall :exec
--- Limits work memory to 64 kB for the rest of the transaction. SpillProbe then has to spill to
+-- name: WorkMemLimit :exec
+-- Limits work memory to 64 kB for the rest of the transaction. DiskSpaceProbe then has to spill to
 -- disk.
 SET LOCAL work_mem = '64kB';
 
--- name: SpillHere :exec
+-- name: TempTablespaceDefault :exec
 -- Makes the rest of the transaction spill to the tablespace of the database, whatever the role's
 -- setting.
 SET LOCAL temp_tablespaces = '';
 
--- name: SpillProbe :one
+-- name: DiskSpaceProbe :one
 -- Checks for free disk space: it allocates and frees about 140 kB, without WAL, dead tuples or
 -- catalog changes.
 SELECT count(*) FROM generate_series(1, 10000);

@@ -10,6 +10,19 @@ import (
 	"time"
 )
 
+const diskSpaceProbe = `-- name: DiskSpaceProbe :one
+SELECT count(*) FROM generate_series(1, 10000)
+`
+
+// Checks for free disk space: it allocates and frees about 140 kB, without WAL, dead tuples or
+// catalog changes.
+func (q *Queries) DiskSpaceProbe(ctx context.Context, db DBTX) (int64, error) {
+	row := db.QueryRow(ctx, diskSpaceProbe)
+	var count int64
+	err := row.Scan(&count)
+	return count, err
+}
+
 const scheduleListClaimed = `-- name: ScheduleListClaimed :many
 WITH clock AS MATERIALIZED (
     SELECT coalesce($3::timestamptz, clock_timestamp()) AS now
@@ -75,77 +88,47 @@ func (q *Queries) ScheduleTakeOver(ctx context.Context, db DBTX, arg ScheduleTak
 	return result.RowsAffected(), nil
 }
 
-const spillHere = `-- name: SpillHere :exec
+const tempTablespaceDefault = `-- name: TempTablespaceDefault :exec
 SET LOCAL temp_tablespaces = ''
 `
 
 // Makes the rest of the transaction spill to the tablespace of the database, whatever the role's
 // setting.
-func (q *Queries) SpillHere(ctx context.Context, db DBTX) error {
-	_, err := db.Exec(ctx, spillHere)
+func (q *Queries) TempTablespaceDefault(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, tempTablespaceDefault)
 	return err
 }
 
-const spillProbe = `-- name: SpillProbe :one
-SELECT count(*) FROM generate_series(1, 10000)
-`
-
-// Checks for free disk space: it allocates and frees about 140 kB, without WAL, dead tuples or
-// catalog changes.
-func (q *Queries) SpillProbe(ctx context.Context, db DBTX) (int64, error) {
-	row := db.QueryRow(ctx, spillProbe)
-	var count int64
-	err := row.Scan(&count)
-	return count, err
-}
-
-const spillSmall = `-- name: SpillSmall :exec
+const workMemLimit = `-- name: WorkMemLimit :exec
 SET LOCAL work_mem = '64kB'
 `
 
-// Limits work memory to 64 kB for the rest of the transaction. SpillProbe then has to spill to
+// Limits work memory to 64 kB for the rest of the transaction. DiskSpaceProbe then has to spill to
 // disk.
-func (q *Queries) SpillSmall(ctx context.Context, db DBTX) error {
-	_, err := db.Exec(ctx, spillSmall)
+func (q *Queries) WorkMemLimit(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, workMemLimit)
 	return err
 }
 
-const workerBeat = `-- name: WorkerBeat :exec
-INSERT INTO workers (id, name, version, state, slots, busy, max_slots, queued, started_at, heartbeat_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, coalesce($9::timestamptz, clock_timestamp()),
-        coalesce($9::timestamptz, clock_timestamp()))
-ON CONFLICT (id) DO UPDATE SET state = excluded.state, slots = excluded.slots, busy = excluded.busy, max_slots = excluded.max_slots,
-                               queued = excluded.queued, heartbeat_at = excluded.heartbeat_at,
-                               freed_at = NULL
+const workerDropBefore = `-- name: WorkerDropBefore :execrows
+DELETE
+FROM workers w
+WHERE w.heartbeat_at < coalesce($1::timestamptz, clock_timestamp()) - $2::bigint * interval '1 ms'
+  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.worker_id = w.id)
 `
 
-type WorkerBeatParams struct {
-	ID       UUID
-	Name     string
-	Version  string
-	State    string
-	Slots    int32
-	Busy     int32
-	MaxSlots int32
-	Queued   int32
-	Now      *time.Time
+type WorkerDropBeforeParams struct {
+	Now    *time.Time
+	GoneMs int64
 }
 
-// Inserts or updates the row of a worker. A worker that was thought dead becomes active with its
-// next heartbeat, even if the clock was set back since its claims were taken over.
-func (q *Queries) WorkerBeat(ctx context.Context, db DBTX, arg WorkerBeatParams) error {
-	_, err := db.Exec(ctx, workerBeat,
-		arg.ID,
-		arg.Name,
-		arg.Version,
-		arg.State,
-		arg.Slots,
-		arg.Busy,
-		arg.MaxSlots,
-		arg.Queued,
-		arg.Now,
-	)
-	return err
+// Deletes the rows of workers that ended so long ago that no row refers to them.
+func (q *Queries) WorkerDropBefore(ctx context.Context, db DBTX, arg WorkerDropBeforeParams) (int64, error) {
+	result, err := db.Exec(ctx, workerDropBefore, arg.Now, arg.GoneMs)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const workerFleet = `-- name: WorkerFleet :one
@@ -170,47 +153,42 @@ func (q *Queries) WorkerFleet(ctx context.Context, db DBTX, now *time.Time) (*Wo
 	return &i, err
 }
 
-const workerForget = `-- name: WorkerForget :execrows
-DELETE
-FROM workers w
-WHERE w.heartbeat_at < coalesce($1::timestamptz, clock_timestamp()) - $2::bigint * interval '1 ms'
-  AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.worker_id = w.id)
+const workerHeartbeat = `-- name: WorkerHeartbeat :exec
+INSERT INTO workers (id, name, version, state, slots, busy, max_slots, queued, started_at, heartbeat_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, coalesce($9::timestamptz, clock_timestamp()),
+        coalesce($9::timestamptz, clock_timestamp()))
+ON CONFLICT (id) DO UPDATE SET state = excluded.state, slots = excluded.slots, busy = excluded.busy, max_slots = excluded.max_slots,
+                               queued = excluded.queued, heartbeat_at = excluded.heartbeat_at,
+                               freed_at = NULL
 `
 
-type WorkerForgetParams struct {
-	Now    *time.Time
-	GoneMs int64
-}
-
-// Deletes the rows of workers that ended so long ago that no row refers to them.
-func (q *Queries) WorkerForget(ctx context.Context, db DBTX, arg WorkerForgetParams) (int64, error) {
-	result, err := db.Exec(ctx, workerForget, arg.Now, arg.GoneMs)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
-const workerFree = `-- name: WorkerFree :execrows
-UPDATE workers
-SET freed_at = coalesce($1::timestamptz, clock_timestamp())
-WHERE id = $2
-  AND heartbeat_at < coalesce($1::timestamptz, clock_timestamp()) - $3::bigint * interval '1 ms'
-`
-
-type WorkerFreeParams struct {
-	Now      *time.Time
+type WorkerHeartbeatParams struct {
 	ID       UUID
-	SilentMs int64
+	Name     string
+	Version  string
+	State    string
+	Slots    int32
+	Busy     int32
+	MaxSlots int32
+	Queued   int32
+	Now      *time.Time
 }
 
-// Records that the claims of a silent worker are taken over, if it is still silent.
-func (q *Queries) WorkerFree(ctx context.Context, db DBTX, arg WorkerFreeParams) (int64, error) {
-	result, err := db.Exec(ctx, workerFree, arg.Now, arg.ID, arg.SilentMs)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+// Inserts or updates the row of a worker. A worker that was thought dead becomes active with its
+// next heartbeat, even if the clock was set back since its claims were taken over.
+func (q *Queries) WorkerHeartbeat(ctx context.Context, db DBTX, arg WorkerHeartbeatParams) error {
+	_, err := db.Exec(ctx, workerHeartbeat,
+		arg.ID,
+		arg.Name,
+		arg.Version,
+		arg.State,
+		arg.Slots,
+		arg.Busy,
+		arg.MaxSlots,
+		arg.Queued,
+		arg.Now,
+	)
+	return err
 }
 
 const workerListSilent = `-- name: WorkerListSilent :many
@@ -246,4 +224,26 @@ func (q *Queries) WorkerListSilent(ctx context.Context, db DBTX, arg WorkerListS
 		return nil, err
 	}
 	return items, nil
+}
+
+const workerMarkFreed = `-- name: WorkerMarkFreed :execrows
+UPDATE workers
+SET freed_at = coalesce($1::timestamptz, clock_timestamp())
+WHERE id = $2
+  AND heartbeat_at < coalesce($1::timestamptz, clock_timestamp()) - $3::bigint * interval '1 ms'
+`
+
+type WorkerMarkFreedParams struct {
+	Now      *time.Time
+	ID       UUID
+	SilentMs int64
+}
+
+// Records that the claims of a silent worker are taken over, if it is still silent.
+func (q *Queries) WorkerMarkFreed(ctx context.Context, db DBTX, arg WorkerMarkFreedParams) (int64, error) {
+	result, err := db.Exec(ctx, workerMarkFreed, arg.Now, arg.ID, arg.SilentMs)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }

@@ -36,7 +36,7 @@ func (s *Store) Find(
 
 // KnownSecrets implements endpoints.BulkStore.
 func (s *Store) KnownSecrets(ctx context.Context, tenant [16]byte, names []string) ([]string, error) {
-	found, err := s.db.Q.SecretsKnown(ctx, s.db.Pool, dbsqlc.SecretsKnownParams{TenantID: tenant, Names: pg.ValidNames(names)})
+	found, err := s.db.Q.SecretsExisting(ctx, s.db.Pool, dbsqlc.SecretsExistingParams{TenantID: tenant, Names: pg.ValidNames(names)})
 	if err != nil {
 		return nil, fmt.Errorf("looking up %d secrets: %w", len(names), pg.Translate(err))
 	}

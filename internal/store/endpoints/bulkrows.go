@@ -23,7 +23,7 @@ type bulk struct {
 	// history holds the due times that were skipped without a run.
 	history   history.Records
 	events    history.Events
-	trail     pg.Trail
+	audit     pg.AuditBatch
 	referrals []referral
 	// soonest is the earliest planned due time. Workers are woken for it after the commit.
 	soonest time.Time
@@ -59,8 +59,8 @@ func (b *bulk) created(n endpoints.New, now time.Time) error {
 	p.LockMs = append(p.LockMs, lockMs(e.Spec))
 	p.Source = append(p.Source, string(due.Source))
 	p.Anchor = append(p.Anchor, e.State.Anchor)
-	b.events.Add(e.TenantID, now, history.NewsOf(nil, e))
-	b.trail.Add(e.Object(), nil, e.Redacted())
+	b.events.Add(e.TenantID, now, history.EventsOf(nil, e))
+	b.audit.Add(e.Object(), nil, e.Redacted())
 	b.referrals = append(b.referrals, referral{after: e})
 	return b.decided(e, n.Planned)
 }
@@ -70,8 +70,8 @@ func (b *bulk) created(n endpoints.New, now time.Time) error {
 func (b *bulk) changed(before, after *endpoints.Endpoint, planned *endpoints.Recorded) error {
 	c := &b.edits
 	c.rewrite(before, after)
-	b.events.Add(c.tenant, c.now, history.NewsOf(before, after))
-	b.trail.Add(after.Object(), before.Redacted(), after.Redacted())
+	b.events.Add(c.tenant, c.now, history.EventsOf(before, after))
+	b.audit.Add(after.Object(), before.Redacted(), after.Redacted())
 	b.history.AddSkips(after, c.now)
 	b.referrals = append(b.referrals, referral{before, after})
 	if planned == nil {
@@ -153,7 +153,7 @@ func (b *bulk) writeRecords(ctx context.Context, tx pg.OpenTx, db *States, act a
 	if err := b.events.Write(ctx, tx, db.DB); err != nil {
 		return err
 	}
-	return b.trail.Write(ctx, tx, db.DB, act)
+	return b.audit.Write(ctx, tx, db.DB, act)
 }
 
 // rewrite adds the new state of an endpoint.

@@ -81,7 +81,7 @@ func (s *Store) inserts(ctx context.Context, act auditlog.Act, e *endpoints.Endp
 	}, s.db.Now())
 	entry.EndpointID = (*dbsqlc.UUID)(&e.ID)
 	var created history.Events
-	created.Add(e.TenantID, planned.At, history.NewsOf(nil, e))
+	created.Add(e.TenantID, planned.At, history.EventsOf(nil, e))
 	return append([]pg.Statement{
 		func(q dbsqlc.DBTX) error { return s.db.Q.EndpointInsert(ctx, q, row) },
 		func(q dbsqlc.DBTX) error { return s.db.Q.ScheduleInsert(ctx, q, schedule) },

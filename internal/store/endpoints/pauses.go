@@ -21,7 +21,7 @@ type Pause struct {
 // PausedAlone sends the event, the notices and the audit entry of an automatic pause that is
 // written.
 func (db *States) PausedAlone(ctx context.Context, tx pgx.Tx, now time.Time, p Pause) error {
-	if err := history.Tell(ctx, tx, db.DB, now, p.Before, p.After); err != nil {
+	if err := history.WriteEvents(ctx, tx, db.DB, now, p.Before, p.After); err != nil {
 		return err
 	}
 	if err := noticestore.RaisePaused(ctx, tx, db.DB, now, p.After); err != nil {

@@ -70,7 +70,7 @@ func (db *States) CheckReferences(ctx context.Context, tx dbsqlc.DBTX, tenant [1
 	for _, r := range list {
 		names = append(names, r.Secret)
 	}
-	found, err := db.Q.SecretsShare(ctx, tx, dbsqlc.SecretsShareParams{TenantID: tenant, Names: names})
+	found, err := db.Q.SecretsLockShared(ctx, tx, dbsqlc.SecretsLockSharedParams{TenantID: tenant, Names: names})
 	if err != nil {
 		return fmt.Errorf("looking up %d secrets: %w", len(names), err)
 	}

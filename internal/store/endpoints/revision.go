@@ -220,11 +220,11 @@ func (s *Store) writes(
 		}
 		list = append(list, func(q dbsqlc.DBTX) error { return s.db.Q.DecisionInsert(ctx, q, decision) })
 	}
-	var news history.Events
-	news.Add(after.TenantID, r.Now, history.NewsOf(before, after))
-	list = append(list, news.Writes(ctx, s.db.DB)...)
+	var events history.Events
+	events.Add(after.TenantID, r.Now, history.EventsOf(before, after))
+	list = append(list, events.Writes(ctx, s.db.DB)...)
 	if anew := s.specWrites(ctx, r.Now, before, after); len(anew) > 0 {
-		list = append(append(list, func(q dbsqlc.DBTX) error { return s.db.Q.PlanForValues(ctx, q) }), anew...)
+		list = append(append(list, func(q dbsqlc.DBTX) error { return s.db.Q.PlanCustom(ctx, q) }), anew...)
 	}
 	return list, nil
 }

@@ -95,12 +95,13 @@ func needsTrace(d endpoints.Recorded) bool {
 	return len(d.Decision.Steps) > 1 || d.Input.Failures > 0 && d.Due.Source == governor.SourceBaselineInterval
 }
 
-// runsPerNews is the maximum number of runs per row of run_news. It keeps a row within its page.
-const runsPerNews = 50
+// runsPerFeedRow is the maximum number of runs per row of finished_runs. It keeps a row within its
+// page.
+const runsPerFeedRow = 50
 
-// Tell fills the rows for the feed: the collected runs, grouped by tenant and ordered by ID, which
-// is their order in the feed. Skipped due times are left out.
-func (h *Records) Tell() {
+// FillFeed fills the rows for the feed: the collected runs, grouped by tenant and ordered by ID,
+// which is their order in the feed. Skipped due times are left out.
+func (h *Records) FillFeed() {
 	r := &h.Rows
 	order := make([]int, 0, len(r.Ids))
 	for i, passed := range r.SkippedCounts {
@@ -112,20 +113,20 @@ func (h *Records) Tell() {
 		return cmp.Or(bytes.Compare(r.TenantIds[i][:], r.TenantIds[j][:]), bytes.Compare(r.Ids[i][:], r.Ids[j][:]))
 	})
 	for _, i := range order {
-		n := len(r.NewsTenants) - 1
-		if n < 0 || r.NewsTenants[n] != r.TenantIds[i] || r.NewsLast[n]-r.NewsFirst[n]+1 == runsPerNews {
-			place := int32(len(r.NewsRuns))
-			r.NewsTenants, r.NewsFirst, r.NewsLast = append(r.NewsTenants, r.TenantIds[i]), append(r.NewsFirst, place+1), append(r.NewsLast, place)
+		n := len(r.FeedTenants) - 1
+		if n < 0 || r.FeedTenants[n] != r.TenantIds[i] || r.FeedLast[n]-r.FeedFirst[n]+1 == runsPerFeedRow {
+			place := int32(len(r.FeedRuns))
+			r.FeedTenants, r.FeedFirst, r.FeedLast = append(r.FeedTenants, r.TenantIds[i]), append(r.FeedFirst, place+1), append(r.FeedLast, place)
 			n++
 		}
-		r.NewsRuns, r.NewsEndpoints = append(r.NewsRuns, r.Ids[i]), append(r.NewsEndpoints, r.EndpointIds[i])
-		r.NewsLast[n]++
+		r.FeedRuns, r.FeedEndpoints = append(r.FeedRuns, r.Ids[i]), append(r.FeedEndpoints, r.EndpointIds[i])
+		r.FeedLast[n]++
 	}
 }
 
 // Writes returns the statements that insert the collected runs and their rows for the feed.
 func (h *Records) Writes(ctx context.Context, db *pg.DB) []pg.Statement {
-	h.Tell()
+	h.FillFeed()
 	h.Rows.Now = db.Now()
 	list := []pg.Statement{func(tx dbsqlc.DBTX) error { return db.Q.RunInsert(ctx, tx, h.Rows) }}
 	if len(h.Bodies.RunIds) > 0 {

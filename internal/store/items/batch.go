@@ -161,7 +161,7 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 		}); err != nil {
 			return fmt.Errorf("consuming the one-shot hint of endpoint %s: %w", e.ID, err)
 		}
-		b.events.Add(e.TenantID, b.now, history.HintNews(e.ID, history.HintOneShot, oneShot, nil))
+		b.events.Add(e.TenantID, b.now, history.HintEvents(e.ID, history.HintOneShot, oneShot, nil))
 	}
 	b.history.Add(run, e.Version, e.State.FailureCount, &decided)
 	b.history.AddSkips(e, b.now)

@@ -25,7 +25,7 @@ func TestColumnsForgetTheirBatch(t *testing.T) {
 		c.history.Add(run, 7, 1, nil)
 		b.plan(&endpoints.Endpoint{ID: endpoints.ID{2}, State: endpoints.State{LastRun: &endpoints.LastRun{Status: "failed"}}}, false)
 	}
-	c.history.Tell()
+	c.history.FillFeed()
 	c.endpoints[0].Spec.Name = "probe"
 	c.running[runKeyOf(run)] = &dbsqlc.Schedule{}
 

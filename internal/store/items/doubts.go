@@ -14,13 +14,13 @@ import (
 // Own implements dispatch.Executions. It finds the starts that committed although their response
 // was lost.
 func (s *Executions) Own(ctx context.Context, worker [16]byte, list []dispatch.Start) ([]dispatch.Started, error) {
-	params := dbsqlc.RunListOwnStartsParams{WorkerID: worker}
+	params := dbsqlc.RunListStartedParams{WorkerID: worker}
 	for _, l := range list {
 		params.EndpointIds = append(params.EndpointIds, l.Claim.EndpointID)
 		params.RunIds = append(params.RunIds, l.RunID)
 		params.Tokens = append(params.Tokens, l.Claim.Token)
 	}
-	rows, err := s.db.Q.RunListOwnStarts(ctx, s.db.Hot, params)
+	rows, err := s.db.Q.RunListStarted(ctx, s.db.Hot, params)
 	if err != nil {
 		return nil, fmt.Errorf("looking for %d starts: %w", len(list), pg.Translate(err))
 	}

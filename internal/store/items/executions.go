@@ -156,7 +156,7 @@ func (s *Executions) secretsVersions(ctx context.Context, list []dispatch.Start)
 		return nil, nil
 	}
 	versions := make(map[[16]byte]int64, len(tenants))
-	share := func(q dbsqlc.DBTX) error { return s.db.Q.SecretStartsShare(ctx, q, tenants) }
+	share := func(q dbsqlc.DBTX) error { return s.db.Q.SecretsAdvisoryLockShared(ctx, q, tenants) }
 	read := func(q dbsqlc.DBTX) error {
 		rows, err := s.db.Q.SecretsVersions(ctx, q, tenants)
 		for _, row := range rows {
@@ -181,7 +181,7 @@ func (s *Executions) lastRuns(ctx context.Context, list []dispatch.Start) (map[[
 	}
 	lasts := make(map[[16]byte]template.Last, len(ids))
 	return lasts, []pg.Statement{func(q dbsqlc.DBTX) error {
-		rows, err := s.db.Q.RunLastOf(ctx, q, ids)
+		rows, err := s.db.Q.RunLast(ctx, q, ids)
 		for _, row := range rows {
 			lasts[row.EndpointID] = template.Last{
 				Status:     row.Status,
@@ -220,20 +220,20 @@ func (s *Executions) hintsOf(ctx context.Context, list []dispatch.Start) (map[[1
 // heartbeat cannot detect it, because it updates its row in place and needs no new page.
 func (s *Executions) ProbeSpace(ctx context.Context) error {
 	return s.db.Tx(ctx, func(tx pgx.Tx) error {
-		if err := s.db.Q.SpillSmall(ctx, tx); err != nil {
+		if err := s.db.Q.WorkMemLimit(ctx, tx); err != nil {
 			return err
 		}
-		if err := s.db.Q.SpillHere(ctx, tx); err != nil {
+		if err := s.db.Q.TempTablespaceDefault(ctx, tx); err != nil {
 			return err
 		}
-		_, err := s.db.Q.SpillProbe(ctx, tx)
+		_, err := s.db.Q.DiskSpaceProbe(ctx, tx)
 		return err
 	})
 }
 
 // Beat implements dispatch.Executions.
 func (s *Executions) Beat(ctx context.Context, p dispatch.Presence) error {
-	return pg.Translate(s.db.Q.WorkerBeat(ctx, s.db.Vital, dbsqlc.WorkerBeatParams{
+	return pg.Translate(s.db.Q.WorkerHeartbeat(ctx, s.db.Vital, dbsqlc.WorkerHeartbeatParams{
 		ID:       p.ID,
 		Name:     p.Name,
 		Version:  p.Version,

@@ -30,7 +30,7 @@ func (s *Sweeps) ClampRuns(ctx context.Context, ttl time.Duration) (int, error) 
 	if err != nil {
 		return 0, fmt.Errorf("clamping the locks of live runs: %w", pg.Translate(err))
 	}
-	beats, err := s.db.Q.WorkerClampBeats(ctx, s.db.Sweeps, s.db.Now())
+	beats, err := s.db.Q.WorkerClampHeartbeats(ctx, s.db.Sweeps, s.db.Now())
 	if err != nil {
 		return int(live), fmt.Errorf("clamping the heartbeats of workers: %w", pg.Translate(err))
 	}

@@ -86,7 +86,7 @@ func changeStatements(ctx context.Context) map[string]pg.Statement {
 		},
 		"delete": func(tx dbsqlc.DBTX) error { return q.ScheduleDelete(ctx, tx, id) },
 		"share": func(tx dbsqlc.DBTX) error {
-			_, err := q.SecretsShare(ctx, tx, dbsqlc.SecretsShareParams{TenantID: id})
+			_, err := q.SecretsLockShared(ctx, tx, dbsqlc.SecretsLockSharedParams{TenantID: id})
 			return err
 		},
 	}
@@ -119,7 +119,7 @@ func requireLookups(t *testing.T, statement, plan string) {
 func rareStatements(ctx context.Context, q *dbsqlc.Queries, me storetest.Worker, ids, runIDs [][16]byte, tokens []int64) map[string]pg.Statement {
 	return map[string]pg.Statement{
 		"own": func(tx dbsqlc.DBTX) error {
-			_, err := q.RunListOwnStarts(ctx, tx, dbsqlc.RunListOwnStartsParams{EndpointIds: ids, RunIds: runIDs, Tokens: tokens, WorkerID: me})
+			_, err := q.RunListStarted(ctx, tx, dbsqlc.RunListStartedParams{EndpointIds: ids, RunIds: runIDs, Tokens: tokens, WorkerID: me})
 			return err
 		},
 		"confirm": func(tx dbsqlc.DBTX) error {
@@ -131,11 +131,11 @@ func rareStatements(ctx context.Context, q *dbsqlc.Queries, me storetest.Worker,
 			return err
 		},
 		"recorded": func(tx dbsqlc.DBTX) error {
-			_, err := q.RunListOwn(ctx, tx, dbsqlc.RunListOwnParams{TenantIds: ids, RunIds: runIDs, Tokens: tokens, WorkerID: me})
+			_, err := q.RunListFinished(ctx, tx, dbsqlc.RunListFinishedParams{TenantIds: ids, RunIds: runIDs, Tokens: tokens, WorkerID: me})
 			return err
 		},
 		"last": func(tx dbsqlc.DBTX) error {
-			_, err := q.RunLastOf(ctx, tx, ids)
+			_, err := q.RunLast(ctx, tx, ids)
 			return err
 		},
 		"hints": func(tx dbsqlc.DBTX) error {

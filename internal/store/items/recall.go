@@ -48,7 +48,7 @@ func (s *Executions) recall(ctx context.Context, tx pgx.Tx, gone []runs.Run, don
 // own returns the runs that their worker has recorded itself, with the source of each next due
 // time.
 func (s *Executions) own(ctx context.Context, tx pgx.Tx, list []runs.Run) (map[runs.ID]string, error) {
-	params := dbsqlc.RunListOwnParams{WorkerID: list[0].WorkerID}
+	params := dbsqlc.RunListFinishedParams{WorkerID: list[0].WorkerID}
 	for _, run := range list {
 		params.TenantIds = append(params.TenantIds, run.TenantID)
 		params.RunIds = append(params.RunIds, run.ID)
@@ -57,7 +57,7 @@ func (s *Executions) own(ctx context.Context, tx pgx.Tx, list []runs.Run) (map[r
 		params.Statuses = append(params.Statuses, string(run.Outcome.Status))
 		params.Reasons = append(params.Reasons, string(run.Outcome.Reason))
 	}
-	rows, err := s.db.Q.RunListOwn(ctx, tx, params)
+	rows, err := s.db.Q.RunListFinished(ctx, tx, params)
 	if err != nil {
 		return nil, fmt.Errorf("looking for an earlier record of %d runs: %w", len(list), err)
 	}

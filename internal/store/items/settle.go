@@ -114,6 +114,6 @@ func (s *Sweeps) settleOne(ctx context.Context, tx pgx.Tx, l settlement) (settle
 
 // CountLive implements zombie.Runs.
 func (s *Sweeps) CountLive(ctx context.Context, staleAfter time.Duration) (zombie.LiveCounts, error) {
-	row, err := s.db.Q.RunSurvey(ctx, s.db.Sweeps, dbsqlc.RunSurveyParams{Now: s.db.Now(), StaleAfterMs: staleAfter.Milliseconds()})
+	row, err := s.db.Q.RunCountSilent(ctx, s.db.Sweeps, dbsqlc.RunCountSilentParams{Now: s.db.Now(), StaleAfterMs: staleAfter.Milliseconds()})
 	return zombie.LiveCounts{Live: int(row.Live), Silent: int(row.Silent)}, pg.Translate(err)
 }

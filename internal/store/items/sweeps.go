@@ -124,7 +124,7 @@ func (s *Sweeps) takeOver(ctx context.Context, id [16]byte, q zombie.TakeOverFil
 		if _, err := s.db.Q.ScheduleLock(ctx, tx, claimed); err != nil {
 			return fmt.Errorf("locking %d schedules: %w", len(claimed), err)
 		}
-		still, err := s.db.Q.WorkerFree(ctx, tx, dbsqlc.WorkerFreeParams{
+		still, err := s.db.Q.WorkerMarkFreed(ctx, tx, dbsqlc.WorkerMarkFreedParams{
 			ID:       id,
 			Now:      s.db.Now(),
 			SilentMs: q.For.Milliseconds(),
@@ -189,7 +189,7 @@ func (s *Sweeps) dropOld(ctx context.Context, now time.Time, r zombie.Retention)
 
 // forgetWorkers removes workers that stopped longer ago than the retention of runs.
 func (s *Sweeps) forgetWorkers(ctx context.Context, gone time.Duration) error {
-	_, err := s.db.Q.WorkerForget(ctx, s.db.Sweeps, dbsqlc.WorkerForgetParams{Now: s.db.Now(), GoneMs: gone.Milliseconds()})
+	_, err := s.db.Q.WorkerDropBefore(ctx, s.db.Sweeps, dbsqlc.WorkerDropBeforeParams{Now: s.db.Now(), GoneMs: gone.Milliseconds()})
 	return pg.Translate(err)
 }
 
@@ -201,7 +201,7 @@ const dropWait = 500 * time.Millisecond
 func (s *Sweeps) dropDays(ctx context.Context, parent string, before time.Time) (int, error) {
 	var dropped int32
 	err := pg.PipelineOn(ctx, s.db.Sweeps,
-		func(q dbsqlc.DBTX) error { return s.db.Q.LockWait(ctx, q, dropWait.Milliseconds()) },
+		func(q dbsqlc.DBTX) error { return s.db.Q.SetLockTimeout(ctx, q, dropWait.Milliseconds()) },
 		func(q dbsqlc.DBTX) (err error) {
 			dropped, err = s.db.Q.HistoryDropBefore(ctx, q, dbsqlc.HistoryDropBeforeParams{Parent: parent, Day: before})
 			return err
@@ -214,7 +214,7 @@ func (s *Sweeps) dropDays(ctx context.Context, parent string, before time.Time) 
 
 // forgetEvents removes the events past the retention of the stream.
 func (s *Sweeps) forgetEvents(ctx context.Context, before time.Time) error {
-	for _, forget := range []func(context.Context, dbsqlc.DBTX, time.Time) (int64, error){s.db.Q.EventDropBefore, s.db.Q.RunNewsDropBefore} {
+	for _, forget := range []func(context.Context, dbsqlc.DBTX, time.Time) (int64, error){s.db.Q.EventDropBefore, s.db.Q.FinishedRunsDropBefore} {
 		for more := true; more; {
 			rows, err := forget(ctx, s.db.Sweeps, before)
 			if err != nil {

@@ -58,7 +58,7 @@ func (s *Tests) facts(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint) (be
 	for _, row := range versions {
 		begun.SecretsVersion = row.SecretsVersion
 	}
-	lasts, err := s.db.Q.RunLastOf(ctx, tx, [][16]byte{e.ID})
+	lasts, err := s.db.Q.RunLast(ctx, tx, [][16]byte{e.ID})
 	if err != nil {
 		return begun, fmt.Errorf("reading the last run of %s: %w", e.ID, err)
 	}

@@ -57,13 +57,13 @@ func (s *Secrets) SealedSecrets(ctx context.Context, tenant [16]byte) (c secrets
 
 // StampSecrets implements secrets.Source.
 func (s *Secrets) StampSecrets(ctx context.Context, uses []secrets.Use) error {
-	p := dbsqlc.SecretStampParams{Now: s.db.Now()}
+	p := dbsqlc.SecretRecordUseParams{Now: s.db.Now()}
 	for _, u := range uses {
 		p.TenantIds = append(p.TenantIds, u.Tenant)
 		p.Names = append(p.Names, u.Name)
 		p.EndpointIds = append(p.EndpointIds, u.Endpoint)
 	}
-	if err := s.db.Q.SecretStamp(ctx, s.db.Pool, p); err != nil {
+	if err := s.db.Q.SecretRecordUse(ctx, s.db.Pool, p); err != nil {
 		return fmt.Errorf("noting the use of %d secrets: %w", len(uses), pg.Translate(err))
 	}
 	return nil

@@ -39,7 +39,7 @@ func (s *Secrets) change(ctx context.Context, tenant [16]byte, act func(tx pgx.T
 		if err := act(tx); err != nil {
 			return err
 		}
-		return s.db.Q.SecretStartsExclude(ctx, tx, tenant) // Last, because it blocks starts with secrets.
+		return s.db.Q.SecretsAdvisoryLock(ctx, tx, tenant) // Last, because it blocks starts with secrets.
 	})
 }
 
@@ -172,7 +172,7 @@ func (s *Secrets) DeleteSecret(ctx context.Context, by auditlog.Actor, name stri
 	return s.change(ctx, by.TenantID, func(tx pgx.Tx) error {
 		// Before the row lock: an edit that waits for that row can block a finish, and a finish can
 		// block a start in flight.
-		if err := s.db.Q.SecretStartsExclude(ctx, tx, by.TenantID); err != nil {
+		if err := s.db.Q.SecretsAdvisoryLock(ctx, tx, by.TenantID); err != nil {
 			return err
 		}
 		_, err := s.db.Q.SecretLock(ctx, tx, dbsqlc.SecretLockParams{TenantID: by.TenantID, Name: name})
@@ -218,12 +218,12 @@ func (s *Secrets) uses(ctx context.Context, tx pgx.Tx, of secrets.Secret) (secre
 	for _, row := range rows {
 		u.Some = append(u.Some, fmt.Sprintf("%q (%s)", row.Name, endpoints.ID(row.ID)))
 	}
-	rules, err := s.db.Q.NoticeRuleListNaming(ctx, tx, dbsqlc.NoticeRuleListNamingParams{TenantID: of.TenantID, Secret: of.Name})
+	rules, err := s.db.Q.NoticeRuleListBySecret(ctx, tx, dbsqlc.NoticeRuleListBySecretParams{TenantID: of.TenantID, Secret: of.Name})
 	if err != nil {
 		return u, fmt.Errorf("listing notice rules with the secret %q: %w", of.Name, err)
 	}
 	u.Rules = len(rules)
-	if u.Notices, err = s.db.Q.NoticeCountNaming(ctx, tx, dbsqlc.NoticeCountNamingParams{TenantID: of.TenantID, Secret: of.Name}); err != nil {
+	if u.Notices, err = s.db.Q.NoticeCountBySecret(ctx, tx, dbsqlc.NoticeCountBySecretParams{TenantID: of.TenantID, Secret: of.Name}); err != nil {
 		return u, fmt.Errorf("counting queued notices with the secret %q: %w", of.Name, err)
 	}
 	if u.Notices > 0 {

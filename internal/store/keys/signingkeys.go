@@ -23,7 +23,7 @@ func (s *Secrets) CreateSigningKey(ctx context.Context, by auditlog.Actor, creat
 		if err != nil {
 			return fmt.Errorf("reading the database's time: %w", err)
 		}
-		if err := s.db.Q.SigningKeysForget(ctx, tx, dbsqlc.SigningKeysForgetParams{TenantID: by.TenantID, Now: now}); err != nil {
+		if err := s.db.Q.SigningKeyDeleteExpired(ctx, tx, dbsqlc.SigningKeyDeleteExpiredParams{TenantID: by.TenantID, Now: now}); err != nil {
 			return fmt.Errorf("removing signing keys that have expired: %w", err)
 		}
 		live, err := s.signingKeys(ctx, tx, by.TenantID)
@@ -45,7 +45,7 @@ func (s *Secrets) CreateSigningKey(ctx context.Context, by auditlog.Actor, creat
 		if err != nil {
 			return err
 		}
-		var ended pg.Trail
+		var ended pg.AuditBatch
 		for _, older := range live {
 			if w.Ends(older) {
 				before := older.Redacted()

@@ -37,7 +37,7 @@ func NewStore(db *pg.DB, cache *atomic.Pointer[notices.RuleCache]) *Store {
 // Refresh updates the rule cache that finishes use. It reloads the rules only if their version
 // changed. It must not be called concurrently.
 func (s *Store) Refresh(ctx context.Context) error {
-	version, err := s.db.Q.NoticeBookVersion(ctx, s.db.Pool)
+	version, err := s.db.Q.NoticeRulesVersionGet(ctx, s.db.Pool)
 	if err != nil {
 		return fmt.Errorf("reading the version of the notice rules: %w", pg.Translate(err))
 	}

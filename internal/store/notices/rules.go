@@ -60,7 +60,7 @@ func (s *Store) PutRule(
 // is harmless because they are rare.
 func (s *Store) change(ctx context.Context, act func(tx pgx.Tx) error) error {
 	return s.db.Tx(ctx, func(tx pgx.Tx) error {
-		if _, err := s.db.Q.NoticeBookChange(ctx, tx); err != nil {
+		if _, err := s.db.Q.NoticeRulesVersionIncrement(ctx, tx); err != nil {
 			return fmt.Errorf("incrementing the version of the notice rules: %w", err)
 		}
 		return act(tx)
@@ -138,7 +138,7 @@ func (s *Store) unknownSecrets(ctx context.Context, tx pgx.Tx, tenant [16]byte, 
 	if len(names) == 0 {
 		return nil, nil
 	}
-	found, err := s.db.Q.SecretsShare(ctx, tx, dbsqlc.SecretsShareParams{TenantID: tenant, Names: pg.ValidNames(names)})
+	found, err := s.db.Q.SecretsLockShared(ctx, tx, dbsqlc.SecretsLockSharedParams{TenantID: tenant, Names: pg.ValidNames(names)})
 	if err != nil {
 		return nil, fmt.Errorf("looking up %d secrets: %w", len(names), err)
 	}
@@ -176,10 +176,10 @@ func (s *Store) put(ctx context.Context, tx pgx.Tx, by auditlog.Actor, name stri
 		Channel:    channel,
 		Now:        now,
 		Author:     pg.Storable(by.Name),
-		WalkFrom:   now.Add(ruleCacheMaxAge),
+		ScanFrom:   now.Add(ruleCacheMaxAge),
 	}
 	if spec.Enabled && spec.Event == notices.Failures {
-		p.Walked = new([16]byte)
+		p.ScanCursor = new([16]byte)
 	}
 	row, err := s.db.Q.NoticeRulePut(ctx, tx, p)
 	if err != nil {
@@ -212,7 +212,7 @@ func (s *Store) endChangedEpisodes(ctx context.Context, tx pgx.Tx, before notice
 	if !same || len(ended) == 0 {
 		return nil
 	}
-	if err := s.db.Q.NoticeMove(ctx, tx, dbsqlc.NoticeMoveParams{Now: now, Ids: ended}); err != nil {
+	if err := s.db.Q.NoticeReopen(ctx, tx, dbsqlc.NoticeReopenParams{Now: now, Ids: ended}); err != nil {
 		return fmt.Errorf("moving %d episodes of the notice rule %q to its new receiver: %w", len(ended), before.Name, err)
 	}
 	return nil
@@ -233,7 +233,7 @@ func (s *Store) remindSooner(ctx context.Context, tx pgx.Tx, now time.Time, befo
 // end closes the open episodes of a rule and returns their IDs. If the channel has a closing
 // message, the receiver gets it.
 func (s *Store) end(ctx context.Context, tx pgx.Tx, now time.Time, r notices.Rule, why notices.Cause) ([]dbsqlc.UUID, error) {
-	ended, err := s.db.Q.NoticeRuleEnd(ctx, tx, dbsqlc.NoticeRuleEndParams{Now: now, RuleID: r.ID})
+	ended, err := s.db.Q.NoticeRuleCloseEpisodes(ctx, tx, dbsqlc.NoticeRuleCloseEpisodesParams{Now: now, RuleID: r.ID})
 	if err != nil {
 		return nil, fmt.Errorf("ending the episodes of the notice rule %q: %w", r.Name, err)
 	}

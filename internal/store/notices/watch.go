@@ -17,8 +17,8 @@ import (
 // Limits of one round of Watch.
 const (
 	noticeBatch = 1000 // rows per statement
-	walkBatch   = 5000 // endpoints per statement
-	walkBatches = 20   // statements per round
+	scanBatch   = 5000 // endpoints per statement
+	scanBatches = 20   // statements per round
 	// noticeHistory is the retention of closed episodes.
 	noticeHistory = 30 * 24 * time.Hour
 )
@@ -28,7 +28,7 @@ const (
 // so that no step holds locks of finishes while it waits for another.
 func (s *Store) Watch(ctx context.Context) error {
 	return s.db.Tx(ctx, func(turn pgx.Tx) error {
-		anything, err := s.db.Q.NoticeWatchHold(ctx, turn)
+		anything, err := s.db.Q.NoticeWatchLock(ctx, turn)
 		switch {
 		case pg.IsMissing(err): // Another process holds the lock, or rules are being changed.
 			return nil
@@ -42,10 +42,10 @@ func (s *Store) Watch(ctx context.Context) error {
 				return err
 			}
 		}
-		for range walkBatches {
+		for range scanBatches {
 			more := false
 			if err := s.step(ctx, func(ctx context.Context, tx pgx.Tx, now time.Time) (err error) {
-				more, err = s.walk(ctx, tx, now)
+				more, err = s.scan(ctx, tx, now)
 				return err
 			}); err != nil || !more {
 				return err
@@ -148,33 +148,33 @@ func (s *Store) remind(ctx context.Context, tx pgx.Tx, now time.Time) error {
 // forget deletes closed episodes past their retention, with their notices.
 func (s *Store) forget(ctx context.Context, tx pgx.Tx, now time.Time) error {
 	before := now.Add(-noticeHistory)
-	if _, err := s.db.Q.NoticeForget(ctx, tx, dbsqlc.NoticeForgetParams{Before: &before, MaxRows: noticeBatch}); err != nil {
+	if _, err := s.db.Q.NoticeEpisodeDropBefore(ctx, tx, dbsqlc.NoticeEpisodeDropBeforeParams{Before: &before, MaxRows: noticeBatch}); err != nil {
 		return fmt.Errorf("deleting old notices: %w", err)
 	}
 	return nil
 }
 
-// walk examines one batch of endpoints for a new rule. It opens episodes for failures from before
+// scan examines one batch of endpoints for a new rule. It opens episodes for failures from before
 // the rule was in every rule cache. more reports whether it must be called again.
-func (s *Store) walk(ctx context.Context, tx pgx.Tx, now time.Time) (more bool, err error) {
-	rule, err := s.db.Q.NoticeWalkNext(ctx, tx, now)
+func (s *Store) scan(ctx context.Context, tx pgx.Tx, now time.Time) (more bool, err error) {
+	rule, err := s.db.Q.NoticeScanNext(ctx, tx, now)
 	if pg.IsMissing(err) {
 		return false, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("listing new notice rules: %w", err)
 	}
-	rows, err := s.db.Q.NoticeWalkEndpoints(ctx, tx, dbsqlc.NoticeWalkEndpointsParams{
+	rows, err := s.db.Q.NoticeScanEndpoints(ctx, tx, dbsqlc.NoticeScanEndpointsParams{
 		TenantID: rule.TenantID,
-		After:    *rule.Walked,
-		MaxRows:  walkBatch,
+		After:    *rule.ScanCursor,
+		MaxRows:  scanBatch,
 	})
 	if err != nil {
 		return false, fmt.Errorf("listing endpoints for the notice rule %q: %w", rule.Name, err)
 	}
 	var a Alarms
-	var walked *[16]byte
-	failed := slices.DeleteFunc(slices.Clone(rows), func(r *dbsqlc.NoticeWalkEndpointsRow) bool { return int64(r.FailureCount) < rule.Threshold })
+	var cursor *[16]byte
+	failed := slices.DeleteFunc(slices.Clone(rows), func(r *dbsqlc.NoticeScanEndpointsRow) bool { return int64(r.FailureCount) < rule.Threshold })
 	details, err := s.lastFailures(ctx, tx, rule.TenantID, failed)
 	if err != nil {
 		return false, fmt.Errorf("reading the last runs of %d endpoints for the notice rule %q: %w", len(failed), rule.Name, err)
@@ -184,16 +184,16 @@ func (s *Store) walk(ctx context.Context, tx pgx.Tx, now time.Time) (more bool, 
 		d.Failures = int(row.FailureCount)
 		a.open(row.ID, notices.Failures, int64(row.FailureCount), d)
 	}
-	if len(rows) == walkBatch {
-		walked = &rows[walkBatch-1].ID
+	if len(rows) == scanBatch {
+		cursor = &rows[scanBatch-1].ID
 	}
 	if err := a.write(ctx, tx, s.db, now); err != nil {
 		return false, err
 	}
-	_, err = s.db.Q.NoticeWalkMove(ctx, tx, dbsqlc.NoticeWalkMoveParams{
-		ID:      rule.ID,
-		Version: rule.Version,
-		Walked:  walked,
+	_, err = s.db.Q.NoticeScanAdvance(ctx, tx, dbsqlc.NoticeScanAdvanceParams{
+		ID:         rule.ID,
+		Version:    rule.Version,
+		ScanCursor: cursor,
 	})
 	if err != nil {
 		return false, fmt.Errorf("storing the progress of the notice rule %q: %w", rule.Name, err)
@@ -204,7 +204,7 @@ func (s *Store) walk(ctx context.Context, tx pgx.Tx, now time.Time) (more bool, 
 // lastFailures returns the details of last runs by endpoint. An endpoint is missing if its last run
 // did not fail or is no longer in the history.
 func (s *Store) lastFailures(
-	ctx context.Context, tx pgx.Tx, tenant [16]byte, list []*dbsqlc.NoticeWalkEndpointsRow,
+	ctx context.Context, tx pgx.Tx, tenant [16]byte, list []*dbsqlc.NoticeScanEndpointsRow,
 ) (map[dbsqlc.UUID]notices.Detail, error) {
 	p := dbsqlc.NoticeFailedRunsParams{TenantID: tenant}
 	for _, row := range list {

@@ -45,11 +45,12 @@ func AuditRow(c auditlog.Change, now *time.Time) (entry dbsqlc.AuditInsertParams
 	}, noted
 }
 
-// Trail collects the audit entries of one act on many objects, so that one statement inserts them.
-type Trail struct{ rows dbsqlc.AuditInsertManyParams }
+// AuditBatch collects the audit entries of one act on many objects, so that one statement inserts
+// them.
+type AuditBatch struct{ rows dbsqlc.AuditInsertManyParams }
 
 // Add adds the entry of one object. before is nil for a new object.
-func (l *Trail) Add(o auditlog.Object, before, after map[string]any) {
+func (l *AuditBatch) Add(o auditlog.Object, before, after map[string]any) {
 	before, after = auditlog.Diff(before, after)
 	l.rows.Kinds = append(l.rows.Kinds, string(o.Kind))
 	l.rows.Ids = append(l.rows.Ids, o.ID)
@@ -58,7 +59,7 @@ func (l *Trail) Add(o auditlog.Object, before, after map[string]any) {
 }
 
 // Write inserts the collected entries.
-func (l *Trail) Write(ctx context.Context, tx OpenTx, db *DB, act auditlog.Act) error {
+func (l *AuditBatch) Write(ctx context.Context, tx OpenTx, db *DB, act auditlog.Act) error {
 	if len(l.rows.Ids) == 0 {
 		return nil
 	}

@@ -265,7 +265,7 @@ func (db *DB) TxAfter(ctx context.Context, first []Statement, act func(tx OpenTx
 	defer release() // The pool closes a connection that is still inside a transaction.
 	first = slices.Concat([]Statement{
 		func(q dbsqlc.DBTX) error { return db.Q.Begin(ctx, q) },
-		func(q dbsqlc.DBTX) error { return db.Q.KeepPlans(ctx, q) },
+		func(q dbsqlc.DBTX) error { return db.Q.PlanGeneric(ctx, q) },
 	}, first)
 	if err = Pipeline(ctx, conn, first...); err == nil {
 		err = act(conn)
@@ -381,7 +381,7 @@ func (db *DB) Snapshot(ctx context.Context, act func(tx pgx.Tx) error) error {
 // given ones.
 func (db *DB) List(ctx context.Context, act func(tx pgx.Tx) error) error {
 	return db.Snapshot(ctx, func(tx pgx.Tx) error {
-		if err := db.Q.PlanForValues(ctx, tx); err != nil {
+		if err := db.Q.PlanCustom(ctx, tx); err != nil {
 			return fmt.Errorf("setting the plan mode: %w", err)
 		}
 		return act(tx)

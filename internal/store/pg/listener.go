@@ -31,9 +31,9 @@ func NewListener(url string, logger *slog.Logger) *Listener {
 	return &Listener{url: url, logger: logger.With("component", "listener")}
 }
 
-// Hearer handles notifications. Its methods are called on the goroutine of [Listener.Run] and must
-// not block.
-type Hearer interface {
+// NotificationHandler handles notifications. Its methods are called on the goroutine of
+// [Listener.Run] and must not block.
+type NotificationHandler interface {
 	// Wake reports that an endpoint is due at a time. The zero time means that notifications may
 	// have been lost.
 	Wake(due time.Time)
@@ -42,10 +42,10 @@ type Hearer interface {
 	CancelRequested(worker [16]byte)
 }
 
-// Run passes notifications to a Hearer until ctx ends. It reconnects after an error. After each
-// connect it reports the zero time and the zero worker, because notifications may have been lost in
-// between.
-func (l *Listener) Run(ctx context.Context, to Hearer) {
+// Run passes notifications to a NotificationHandler until ctx ends. It reconnects after an error.
+// After each connect it reports the zero time and the zero worker, because notifications may have
+// been lost in between.
+func (l *Listener) Run(ctx context.Context, to NotificationHandler) {
 	for ctx.Err() == nil {
 		err := l.listen(ctx, to)
 		if ctx.Err() != nil {
@@ -59,7 +59,7 @@ func (l *Listener) Run(ctx context.Context, to Hearer) {
 	}
 }
 
-func (l *Listener) listen(ctx context.Context, to Hearer) error {
+func (l *Listener) listen(ctx context.Context, to NotificationHandler) error {
 	cc, err := pgx.ParseConfig(l.url)
 	if err != nil {
 		return fmt.Errorf("reading the database URL: %w", redactURL(err))
@@ -90,8 +90,8 @@ func (l *Listener) listen(ctx context.Context, to Hearer) error {
 	}
 }
 
-// notify decodes a notification and calls the Hearer.
-func notify(message *pgconn.Notification, to Hearer) error {
+// notify decodes a notification and calls the NotificationHandler.
+func notify(message *pgconn.Notification, to NotificationHandler) error {
 	if message.Channel == channelCancel {
 		worker, err := uuid.Parse(message.Payload)
 		if err == nil {

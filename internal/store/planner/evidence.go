@@ -22,7 +22,7 @@ import (
 type Evidence struct {
 	db        *pg.DB
 	endpoints *endpointstore.Store
-	crowd     crowdSample
+	fleet     fleetSample
 }
 
 var _ planner.EvidenceStore = (*Evidence)(nil)
@@ -55,7 +55,7 @@ func (s *Evidence) Load(ctx context.Context, a planner.Account) (m planner.Input
 		if m.Holds, err = holds(ctx, tx, s.db, a.EndpointID); err != nil || !strained(m) {
 			return err
 		}
-		m.FleetSlowdown, err = s.crowd.look(ctx, s.db, tx, m.Now)
+		m.FleetSlowdown, err = s.fleet.look(ctx, s.db, tx, m.Now)
 		return err
 	})
 	return m, err

@@ -62,7 +62,7 @@ func (b *bundle) plannerReads(t *testing.T) {
 	met := storetest.Query[[][16]byte](t, b.Bundle, "SELECT array_agg(endpoint_id) FROM (SELECT endpoint_id FROM schedules ORDER BY endpoint_id LIMIT 1600) s")
 	grouped := storetest.Query[[][16]byte](t, b.Bundle, "SELECT array_agg(id) FROM (SELECT id FROM endpoints WHERE labels ? 'group' AND archived_at IS NULL LIMIT 200) e")
 	one := grouped[0]
-	// Something has changed about every hundredth of those that a look comes across.
+	// Something has changed about every hundredth of the endpoints that a scan reads.
 	b.Exec(t, "UPDATE schedules SET failure_count = 1, last_status = 'failed' WHERE endpoint_id = ANY ($1)", met[:16])
 	own, day := storetest.Tenant.TenantID, dayNamed(now)
 	sessions := func(edit func(*dbsqlc.PlannerSessionListParams)) storetest.Statement {
@@ -74,19 +74,19 @@ func (b *bundle) plannerReads(t *testing.T) {
 		return storetest.StatementOf(plannerstore.SuggestionsStatement(planner.SuggestionFilter{TenantID: own, State: s, Limit: 51}, storetest.Noon().Add(9900*time.Second)))
 	}
 	for name, s := range map[string]storetest.Statement{
-		"look News":   statement((*dbsqlc.Queries).PlannerNews, dbsqlc.PlannerNewsParams{Until: 1 << 40, MaxRows: 500}),
-		"look Walk":   statement((*dbsqlc.Queries).PlannerWalk, dbsqlc.PlannerWalkParams{After: [16]byte{0x80}, MaxRows: 1000}),
-		"look Newest": statement((*dbsqlc.Queries).PlannerNewest, 100),
-		"look Enrol":  statement((*dbsqlc.Queries).PlannerEnrol, dbsqlc.PlannerEnrolParams{Now: now, EndpointIds: met}),
-		"look Urge":   statement((*dbsqlc.Queries).PlannerUrge, dbsqlc.PlannerUrgeParams{Now: now, EndpointIds: met}),
-		"look UrgeGroups": statement((*dbsqlc.Queries).PlannerUrgeGroups, dbsqlc.PlannerUrgeGroupsParams{
+		"scan Finished":       statement((*dbsqlc.Queries).PlannerScanFinished, dbsqlc.PlannerScanFinishedParams{Until: 1 << 40, MaxRows: 500}),
+		"scan Endpoints":      statement((*dbsqlc.Queries).PlannerScanEndpoints, dbsqlc.PlannerScanEndpointsParams{After: [16]byte{0x80}, MaxRows: 1000}),
+		"scan Newest":         statement((*dbsqlc.Queries).PlannerScanNewest, 100),
+		"scan Insert":         statement((*dbsqlc.Queries).PlannerInsert, dbsqlc.PlannerInsertParams{Now: now, EndpointIds: met}),
+		"scan TriggerChanged": statement((*dbsqlc.Queries).PlannerTriggerChanged, dbsqlc.PlannerTriggerChangedParams{Now: now, EndpointIds: met}),
+		"scan TriggerGroups": statement((*dbsqlc.Queries).PlannerTriggerGroups, dbsqlc.PlannerTriggerGroupsParams{
 			Now: now, EndpointIds: grouped, GroupLabel: planner.GroupLabel, RoleLabel: planner.RoleLabel, Roles: planner.Roles(), MaxGroups: 20, MaxMembers: 10,
 		}),
-		"look Unpark":      statement((*dbsqlc.Queries).PlannerUnpark, dbsqlc.PlannerUnparkParams{Now: now, EndpointIds: met}),
+		"scan Unpark":      statement((*dbsqlc.Queries).PlannerUnpark, dbsqlc.PlannerUnparkParams{Now: now, EndpointIds: met}),
 		"Claim":            statement((*dbsqlc.Queries).PlannerClaim, dbsqlc.PlannerClaimParams{Now: &now, MaxRows: 4, PlannerID: mine, LockMs: 60_000}),
 		"Release":          statement((*dbsqlc.Queries).PlannerRelease, dbsqlc.PlannerReleaseParams{Now: &now, EndpointIds: met[:4], Tokens: []int64{1, 1, 1, 1}, PlannerID: mine}),
-		"Hold":             statement((*dbsqlc.Queries).PlannerHold, dbsqlc.PlannerHoldParams{EndpointID: one, PlannerID: mine, Now: &now}),
-		"Close":            statement((*dbsqlc.Queries).PlannerClose, dbsqlc.PlannerCloseParams{EndpointID: one, ClaimToken: 1, DueAt: now, NotBefore: now, Memory: []byte("{}")}),
+		"ClaimLock":        statement((*dbsqlc.Queries).PlannerClaimLock, dbsqlc.PlannerClaimLockParams{EndpointID: one, PlannerID: mine, Now: &now}),
+		"ClaimEnd":         statement((*dbsqlc.Queries).PlannerClaimEnd, dbsqlc.PlannerClaimEndParams{EndpointID: one, ClaimToken: 1, DueAt: now, NotBefore: now, Memory: []byte("{}")}),
 		"Runs":             statement((*dbsqlc.Queries).PlannerRuns, dbsqlc.PlannerRunsParams{EndpointID: storetest.Query[[16]byte](t, b.Bundle, "SELECT id FROM endpoints WHERE key = 'key-7'"), Since: storetest.Noon(), MaxRows: 2000}),
 		"Sessions":         sessions(func(*dbsqlc.PlannerSessionListParams) {}),
 		"SessionsPage":     sessions(func(p *dbsqlc.PlannerSessionListParams) { p.Before = &[16]byte{1} }),
@@ -104,7 +104,7 @@ func (b *bundle) plannerReads(t *testing.T) {
 		"SpendingOfOthers": statement((*dbsqlc.Queries).PlannerSpendTop, dbsqlc.PlannerSpendTopParams{Day: day, TenantID: own, MaxRows: 10}),
 	} {
 		var before []storetest.Statement
-		if strings.HasPrefix(name, "look ") {
+		if strings.HasPrefix(name, "scan ") {
 			before = append(before, storetest.StatementOf(func(db dbsqlc.DBTX) error { return dbsqlc.New().PlanByKey(context.Background(), db) }))
 		}
 		plan, text := b.Explain(t, s, before...)

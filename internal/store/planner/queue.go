@@ -20,14 +20,14 @@ import (
 	"rubato/internal/store/pg"
 )
 
-// Bounds of one watch pass, so that it takes milliseconds with any number of endpoints.
+// Bounds of one scan pass, so that it takes milliseconds with any number of endpoints.
 const (
-	watchNews   = 500  // rows of news per tenant, with up to 50 runs each
-	watchWalk   = 1000 // endpoints of the round through all endpoints
-	watchNewest = 100
-	watchTurned = 200 // endpoints whose failures began or ended, for the reviews of their groups
-	watchGroups = 20
-	watchRoles  = 10 // endpoints per role of a group
+	scanFinished  = 500  // rows of finished_runs per tenant, with up to 50 runs each
+	scanEndpoints = 1000 // endpoints of the round through all endpoints
+	scanNewest    = 100
+	scanTurned    = 200 // endpoints whose failures began or ended, for the reviews of their groups
+	scanGroups    = 20
+	scanRoles     = 10 // endpoints per role of a group
 )
 
 // Queue is the queue of endpoints that wait for analysis. It implements planner.Queue for
@@ -55,45 +55,45 @@ func NewQueue(db *endpointstore.States, id [16]byte, lock time.Duration) *Queue 
 // DetectChanges implements planner.Queue.
 func (s *Queue) DetectChanges(ctx context.Context) error {
 	return s.db.Tx(ctx, func(tx pgx.Tx) error {
-		at, err := s.db.Q.PlannerWatchHold(ctx, tx, s.db.Now())
+		at, err := s.db.Q.PlannerScanLock(ctx, tx, s.db.Now())
 		if pg.IsMissing(err) { // Another planner holds the row.
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("locking the watch cursor of the planners: %w", err)
+			return fmt.Errorf("locking the scan cursor of the planners: %w", err)
 		}
 		if err := s.db.Q.PlanByKey(ctx, tx); err != nil {
 			return fmt.Errorf("asking for plans by key: %w", err)
 		}
-		move := dbsqlc.PlannerWatchMoveParams{}
-		finished, err := s.news(ctx, tx, at, &move.Txid)
+		move := dbsqlc.PlannerScanAdvanceParams{}
+		finished, err := s.finished(ctx, tx, at, &move.Txid)
 		if err != nil {
 			return err
 		}
-		walked, err := s.db.Q.PlannerWalk(ctx, tx, dbsqlc.PlannerWalkParams{After: at.Walked, MaxRows: watchWalk})
+		scanned, err := s.db.Q.PlannerScanEndpoints(ctx, tx, dbsqlc.PlannerScanEndpointsParams{After: at.EndpointCursor, MaxRows: scanEndpoints})
 		if err != nil {
-			return fmt.Errorf("walking on through the endpoints: %w", err)
+			return fmt.Errorf("scanning the endpoints: %w", err)
 		}
-		if len(walked) == watchWalk { // A shorter page ends the round, which restarts.
-			move.Walked = walked[watchWalk-1]
+		if len(scanned) == scanEndpoints { // A shorter page ends the round, which restarts.
+			move.EndpointCursor = scanned[scanEndpoints-1]
 		}
-		newest, err := s.db.Q.PlannerNewest(ctx, tx, watchNewest)
+		newest, err := s.db.Q.PlannerScanNewest(ctx, tx, scanNewest)
 		if err != nil {
 			return fmt.Errorf("looking for new endpoints: %w", err)
 		}
-		if err := s.db.Q.PlannerWatchMove(ctx, tx, move); err != nil {
-			return fmt.Errorf("storing the watch cursor of the planners: %w", err)
+		if err := s.db.Q.PlannerScanAdvance(ctx, tx, move); err != nil {
+			return fmt.Errorf("storing the scan cursor of the planners: %w", err)
 		}
-		return s.judge(ctx, tx, at.Now, slices.Concat(walked, newest, finished))
+		return s.judge(ctx, tx, at.Now, slices.Concat(scanned, newest, finished))
 	})
 }
 
-// news returns the endpoints with runs finished since the last pass, and the next cursor.
-func (s *Queue) news(ctx context.Context, tx pgx.Tx, at *dbsqlc.PlannerWatchHoldRow, next *int64) ([]dbsqlc.UUID, error) {
-	rows, err := s.db.Q.PlannerNews(ctx, tx, dbsqlc.PlannerNewsParams{
+// finished returns the endpoints with runs finished since the last pass, and the next cursor.
+func (s *Queue) finished(ctx context.Context, tx pgx.Tx, at *dbsqlc.PlannerScanLockRow, next *int64) ([]dbsqlc.UUID, error) {
+	rows, err := s.db.Q.PlannerScanFinished(ctx, tx, dbsqlc.PlannerScanFinishedParams{
 		FromTxid: at.Txid,
 		Until:    at.Until,
-		MaxRows:  watchNews,
+		MaxRows:  scanFinished,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading which runs finished: %w", err)
@@ -114,14 +114,14 @@ func (s *Queue) judge(ctx context.Context, tx pgx.Tx, now time.Time, met []dbsql
 	if len(ids) == 0 {
 		return nil
 	}
-	if _, err := s.db.Q.PlannerEnrol(ctx, tx, dbsqlc.PlannerEnrolParams{Now: now, EndpointIds: ids}); err != nil {
+	if _, err := s.db.Q.PlannerInsert(ctx, tx, dbsqlc.PlannerInsertParams{Now: now, EndpointIds: ids}); err != nil {
 		return fmt.Errorf("adding new endpoints to the planner's queue: %w", err)
 	}
-	turned, err := s.db.Q.PlannerUrge(ctx, tx, dbsqlc.PlannerUrgeParams{Now: now, EndpointIds: ids})
+	turned, err := s.db.Q.PlannerTriggerChanged(ctx, tx, dbsqlc.PlannerTriggerChangedParams{Now: now, EndpointIds: ids})
 	if err != nil {
-		return fmt.Errorf("raising the urgency of changed endpoints: %w", err)
+		return fmt.Errorf("triggering changed endpoints: %w", err)
 	}
-	if err := s.urgeGroups(ctx, tx, now, turned); err != nil {
+	if err := s.triggerGroups(ctx, tx, now, turned); err != nil {
 		return err
 	}
 	if _, err := s.db.Q.PlannerUnpark(ctx, tx, dbsqlc.PlannerUnparkParams{Now: now, EndpointIds: ids}); err != nil {
@@ -130,22 +130,22 @@ func (s *Queue) judge(ctx context.Context, tx pgx.Tx, now time.Time, met []dbsql
 	return nil
 }
 
-// urgeGroups makes endpoints with a role due in the groups in which failures began or ended.
+// triggerGroups makes endpoints with a role due in the groups in which failures began or ended.
 // Endpoints beyond its bounds are analysed by their own time.
-func (s *Queue) urgeGroups(ctx context.Context, tx pgx.Tx, now time.Time, turned []dbsqlc.UUID) error {
+func (s *Queue) triggerGroups(ctx context.Context, tx pgx.Tx, now time.Time, turned []dbsqlc.UUID) error {
 	if len(turned) == 0 {
 		return nil
 	}
-	p := dbsqlc.PlannerUrgeGroupsParams{
+	p := dbsqlc.PlannerTriggerGroupsParams{
 		Now:        now,
 		GroupLabel: planner.GroupLabel,
 		RoleLabel:  planner.RoleLabel,
 		Roles:      planner.Roles(),
-		MaxGroups:  watchGroups,
-		MaxMembers: watchRoles,
+		MaxGroups:  scanGroups,
+		MaxMembers: scanRoles,
 	}
-	p.EndpointIds = append(p.EndpointIds, turned[:min(len(turned), watchTurned)]...)
-	if _, err := s.db.Q.PlannerUrgeGroups(ctx, tx, p); err != nil {
+	p.EndpointIds = append(p.EndpointIds, turned[:min(len(turned), scanTurned)]...)
+	if _, err := s.db.Q.PlannerTriggerGroups(ctx, tx, p); err != nil {
 		return fmt.Errorf("raising the urgency in the groups of %d endpoints: %w", len(p.EndpointIds), err)
 	}
 	return nil
@@ -192,7 +192,7 @@ func (s *Queue) Park(ctx context.Context, t planner.Claim, why planner.ParkReaso
 	var rows int64
 	var err error
 	if why == planner.ParkedArchived {
-		rows, err = s.db.Q.PlannerForget(ctx, s.db.Pool, dbsqlc.PlannerForgetParams{
+		rows, err = s.db.Q.PlannerDelete(ctx, s.db.Pool, dbsqlc.PlannerDeleteParams{
 			EndpointID: id,
 			ClaimToken: t.Token,
 			PlannerID:  s.id,
@@ -262,7 +262,7 @@ func unwritable(err error) error {
 
 // hold checks the claim and locks its row until the transaction ends.
 func (s *Queue) hold(ctx context.Context, tx pgx.Tx, t planner.Claim) error {
-	_, err := s.db.Q.PlannerHold(ctx, tx, dbsqlc.PlannerHoldParams{
+	_, err := s.db.Q.PlannerClaimLock(ctx, tx, dbsqlc.PlannerClaimLockParams{
 		EndpointID: t.Account.EndpointID,
 		ClaimToken: t.Token,
 		PlannerID:  s.id,
@@ -315,7 +315,7 @@ func (s *Queue) record(ctx context.Context, tx pgx.Tx, t planner.Claim, c planne
 	if err != nil {
 		return err
 	}
-	rows, err := s.db.Q.PlannerClose(ctx, tx, dbsqlc.PlannerCloseParams{
+	rows, err := s.db.Q.PlannerClaimEnd(ctx, tx, dbsqlc.PlannerClaimEndParams{
 		EndpointID:  t.Account.EndpointID,
 		ClaimToken:  t.Token,
 		NotBefore:   c.NotBefore,

@@ -33,7 +33,7 @@ func (b *Bundle) Crowd(t *testing.T) {
 		       $1::timestamptz + n * interval '100 ms', e.id, e.tenant_id, 1, 'manual', 1, e.id, $1, $1, $1,
 		       CASE WHEN n % 1000 = 0 THEN 'failed' ELSE 'succeeded' END, 'x', 0, 0, 0, 0, 0, 0, false, 1, 0
 		FROM generate_series(1, 60000) n, LATERAL (SELECT * FROM endpoints WHERE key = 'key-' || (1 + n % 20)) e`, Noon())
-	b.Exec(t, `INSERT INTO run_news (tenant_id, at, run_ids, endpoint_ids)
+	b.Exec(t, `INSERT INTO finished_runs (tenant_id, at, run_ids, endpoint_ids)
 		SELECT tenant_id, $1, ARRAY[id], ARRAY[endpoint_id] FROM runs`, Noon())
 	b.Exec(t, "ANALYZE")
 }

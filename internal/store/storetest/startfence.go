@@ -24,7 +24,7 @@ func (b *Bundle) AwaitRowWaits(t *testing.T, n int) {
 func (b *Bundle) HoldSecrets(t *testing.T, owner [16]byte) pgx.Tx {
 	t.Helper()
 	tx := b.begin(t)
-	require.NoError(t, dbsqlc.New().SecretStartsShare(t.Context(), tx, [][16]byte{owner}))
+	require.NoError(t, dbsqlc.New().SecretsAdvisoryLockShared(t.Context(), tx, [][16]byte{owner}))
 	return tx
 }
 

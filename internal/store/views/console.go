@@ -123,7 +123,7 @@ func (c *Console) Sparks(ctx context.Context, tenant [16]byte, ids [][16]byte, e
 		if err != nil {
 			return fmt.Errorf("reading the database's time: %w", err)
 		}
-		rows, err := c.db.Q.ConsoleSparks(ctx, tx, dbsqlc.ConsoleSparksParams{
+		rows, err := c.db.Q.ConsoleSparklines(ctx, tx, dbsqlc.ConsoleSparklinesParams{
 			TenantID:    tenant,
 			EndpointIds: ids,
 			FromAt:      now.Add(-consoleSparkDays),
@@ -226,7 +226,7 @@ func (c *Console) Proof(ctx context.Context, tenant [16]byte) (p stats.Guarantee
 			return fmt.Errorf("reading the database's time: %w", err)
 		}
 		from := now.Add(-consoleProofTime)
-		row, err := c.db.Q.ConsoleProof(ctx, tx, dbsqlc.ConsoleProofParams{
+		row, err := c.db.Q.ConsoleGuarantees(ctx, tx, dbsqlc.ConsoleGuaranteesParams{
 			FromAt:   from,
 			TenantID: tenant,
 			MaxRows:  stats.MaxRuns,
@@ -265,7 +265,7 @@ func millis(ms float64) time.Duration { return time.Duration(ms * float64(time.M
 // DecisionBasis returns the stored basis of an endpoint's next decision. It is zero if the endpoint
 // is archived or of another tenant.
 func (c *Console) DecisionBasis(ctx context.Context, tenant, endpoint [16]byte) (stats.DecisionBasis, error) {
-	row, err := c.db.Q.ConsoleGrounds(ctx, c.db.Pool, dbsqlc.ConsoleGroundsParams{EndpointID: endpoint, TenantID: tenant})
+	row, err := c.db.Q.ConsoleDecisionInputs(ctx, c.db.Pool, dbsqlc.ConsoleDecisionInputsParams{EndpointID: endpoint, TenantID: tenant})
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return stats.DecisionBasis{}, fmt.Errorf("reading the basis of an endpoint's next decision: %w", pg.Translate(err))
 	}

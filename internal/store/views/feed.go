@@ -194,7 +194,7 @@ func (l feedScan) finished(ctx context.Context) ([]feed.Event, *feed.Place, erro
 		after = l.q.After.Row
 	}
 	limit := l.q.Limit + 1 // All runs of the first row may have been sent.
-	rows, err := l.db.Q.RunNewsList(ctx, l.tx, dbsqlc.RunNewsListParams{
+	rows, err := l.db.Q.FinishedRunsList(ctx, l.tx, dbsqlc.FinishedRunsListParams{
 		TenantID:  l.q.TenantID,
 		AfterTxid: l.q.After.TxID,
 		AfterID:   after,
@@ -220,7 +220,7 @@ func (l feedScan) finished(ctx context.Context) ([]feed.Event, *feed.Place, erro
 
 // places returns the positions of matching runs in rows. end is the last one if the limit is
 // reached.
-func (l feedScan) places(rows []*dbsqlc.RunNewsListRow) (places []feed.Place, end *feed.Place) {
+func (l feedScan) places(rows []*dbsqlc.FinishedRunsListRow) (places []feed.Place, end *feed.Place) {
 	for _, row := range rows {
 		for i, id := range row.RunIds {
 			place := feed.Place{

@@ -222,7 +222,7 @@ func TestFeedGoesOnFromEveryEvent(t *testing.T) {
 	require.Empty(t, r.next(t), "another tenant is told nothing")
 }
 
-// TestFeedPagesLargeBatch finishes more runs at once than a row of news names.
+// TestFeedPagesLargeBatch finishes more runs at once than a row of finished_runs holds.
 func TestFeedPagesLargeBatch(t *testing.T) {
 	t.Parallel()
 	const many = 120
@@ -247,7 +247,7 @@ func TestFeedPagesLargeBatch(t *testing.T) {
 	b.Finish(t, storetest.Worker{1}, 0, ended...)
 	all := r.next(t)
 	require.Len(t, all, many)
-	require.Equal(t, 3, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM run_news"))
+	require.Equal(t, 3, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM finished_runs"))
 
 	for _, limit := range []int{7, 49, 50, 51, many, many + 1} {
 		r.q.After, r.q.Limit = start, limit
@@ -296,10 +296,10 @@ func TestOldEventsAreForgotten(t *testing.T) {
 	require.EqualValues(t, 2, storetest.Query[int64](t, b.Bundle, "SELECT count(*) FROM events"))
 	c := b.ClaimUpTo(t, storetest.Worker{1}, 1, storetest.Horizon)[0]
 	b.Finish(t, storetest.Worker{1}, 0, storetest.Succeed(storetest.Worker{1}, c, b.Start(t, storetest.Worker{1}, c)[0]))
-	b.Exec(t, "INSERT INTO run_news (tenant_id, at, run_ids, endpoint_ids) SELECT tenant_id, at - interval '25 h', run_ids, endpoint_ids FROM run_news")
+	b.Exec(t, "INSERT INTO finished_runs (tenant_id, at, run_ids, endpoint_ids) SELECT tenant_id, at - interval '25 h', run_ids, endpoint_ids FROM finished_runs")
 	_, err := b.Sweeps.KeepHistory(t.Context(), zombie.Retention{Runs: 30 * 24 * time.Hour, Bodies: 24 * time.Hour})
 	require.NoError(t, err)
 	require.EqualValues(t, 1, storetest.Query[int64](t, b.Bundle, "SELECT count(*) FROM events"))
-	require.EqualValues(t, 1, storetest.Query[int64](t, b.Bundle, "SELECT count(*) FROM run_news"))
-	require.Equal(t, storetest.Noon(), storetest.Query[time.Time](t, b.Bundle, "SELECT at FROM run_news").UTC())
+	require.EqualValues(t, 1, storetest.Query[int64](t, b.Bundle, "SELECT count(*) FROM finished_runs"))
+	require.Equal(t, storetest.Noon(), storetest.Query[time.Time](t, b.Bundle, "SELECT at FROM finished_runs").UTC())
 }

@@ -46,13 +46,13 @@ func (b *bundle) lists(t *testing.T) {
 		"RunsOfADay": runPage(func(p *dbsqlc.RunListParams) {
 			p.FromAt, p.ToAt = new(storetest.Noon().Truncate(24*time.Hour)), new(storetest.Noon().Truncate(24*time.Hour).AddDate(0, 0, 1))
 		}),
-		"Sparks": SparksStatement(dbsqlc.ConsoleSparksParams{
+		"Sparks": SparksStatement(dbsqlc.ConsoleSparklinesParams{
 			TenantID: own, FromAt: storetest.Noon().Add(-24 * time.Hour), PerEndpoint: 24, // Of all that run much, and of others that never ran.
 			EndpointIds: storetest.Query[[][16]byte](t, b.Bundle, "SELECT array_agg(id) FROM endpoints WHERE key = ANY (SELECT 'key-' || n FROM generate_series(1, 50) n)"),
 		}),
-		"Incidents": storetest.StatementOf(views.IncidentsStatement(own, storetest.Noon().Add(2*time.Hour))), // One run in a thousand failed.
-		"News":      NewsStatement(dbsqlc.RunNewsListParams{TenantID: own, AfterTxid: 1, Until: 1 << 40, MaxRows: 501}),
-		"NewsRuns":  FindStatement(found),
+		"Incidents":    storetest.StatementOf(views.IncidentsStatement(own, storetest.Noon().Add(2*time.Hour))), // One run in a thousand failed.
+		"FinishedRuns": FinishedRunsStatement(dbsqlc.FinishedRunsListParams{TenantID: own, AfterTxid: 1, Until: 1 << 40, MaxRows: 501}),
+		"FeedRuns":     FindStatement(found),
 		"Health": HealthStatement(dbsqlc.EndpointHealthParams{
 			TenantID: own, EndpointID: e, Now: new(storetest.Noon().Add(2 * time.Hour)), FromID: runs.FirstID(late), FromAt: late,
 			WindowsMs: []int64{3600e3}, MaxRows: 100_000,

@@ -26,16 +26,19 @@ func OverviewStatement(p dbsqlc.TenantRunsParams) storetest.Statement {
 }
 
 // SparksStatement returns what the pictures in a list of endpoints ask the database.
-func SparksStatement(p dbsqlc.ConsoleSparksParams) storetest.Statement {
+func SparksStatement(p dbsqlc.ConsoleSparklinesParams) storetest.Statement {
 	return storetest.StatementOf(func(q dbsqlc.DBTX) error {
-		_, err := dbsqlc.New().ConsoleSparks(context.Background(), q, p)
+		_, err := dbsqlc.New().ConsoleSparklines(context.Background(), q, p)
 		return err
 	})
 }
 
-// NewsStatement returns what a look at the feed asks the database first.
-func NewsStatement(p dbsqlc.RunNewsListParams) storetest.Statement {
-	return storetest.StatementOf(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().RunNewsList(context.Background(), q, p); return err })
+// FinishedRunsStatement returns what a look at the feed asks the database first.
+func FinishedRunsStatement(p dbsqlc.FinishedRunsListParams) storetest.Statement {
+	return storetest.StatementOf(func(q dbsqlc.DBTX) error {
+		_, err := dbsqlc.New().FinishedRunsList(context.Background(), q, p)
+		return err
+	})
 }
 
 // FindStatement returns what a look at the feed asks the database about the runs that it found.

@@ -24,7 +24,7 @@ func TestEndpointsThatAreSlowTogetherAreCounted(t *testing.T) {
 	}
 	run := func(e *endpoints.Endpoint, before, latency time.Duration) {
 		p.Ended(t, e, before, "succeeded", 0, latency)
-		p.Exec(t, "INSERT INTO run_news (tenant_id, at, run_ids, endpoint_ids) VALUES ($1, now(), ARRAY[$2::uuid], ARRAY[$2::uuid])", e.TenantID, e.ID)
+		p.Exec(t, "INSERT INTO finished_runs (tenant_id, at, run_ids, endpoint_ids) VALUES ($1, now(), ARRAY[$2::uuid], ARRAY[$2::uuid])", e.TenantID, e.ID)
 	}
 	for _, e := range all {
 		for i := range 15 {
@@ -37,7 +37,7 @@ func TestEndpointsThatAreSlowTogetherAreCounted(t *testing.T) {
 		return m.FleetSlowdown
 	}
 	p.At(storetest.Noon())
-	require.Zero(t, look(), "nobody is strained, so nobody is asked about")
+	require.Zero(t, look(), "no endpoint is slow, so the fleet is not sampled")
 	slow := func(e *endpoints.Endpoint) {
 		for i := range 5 {
 			run(e, 30*time.Minute-time.Duration(i)*time.Minute, 400*time.Millisecond)
@@ -47,9 +47,9 @@ func TestEndpointsThatAreSlowTogetherAreCounted(t *testing.T) {
 	require.Equal(t, planner.FleetSlowdown{Endpoints: 4, Slow: 1, Hosts: 1}, look())
 	slow(all[1])
 	slow(all[2])
-	crowd := look()
-	require.Equal(t, planner.FleetSlowdown{Endpoints: 4, Slow: 3, Hosts: 3, Recent: true}, crowd)
-	require.True(t, crowd.SchedulerLoaded())
+	fleet := look()
+	require.Equal(t, planner.FleetSlowdown{Endpoints: 4, Slow: 3, Hosts: 3, Recent: true}, fleet)
+	require.True(t, fleet.SchedulerLoaded())
 }
 
 // TestLongRetryAfterIsNotifiedUntilItsEnd has a target ask for years.

@@ -16,13 +16,13 @@ import (
 
 // Bounds of one read of the fleet's slowdown.
 const (
-	crowdEndpoints = 60
-	crowdNews      = 100              // newest rows of news, with up to 50 runs each
-	crowdKept      = 10 * time.Second // lifetime of the result, because every endpoint asks if this installation itself is slow
+	sampleEndpoints = 60
+	sampleFinished  = 100              // newest rows of finished_runs, with up to 50 runs each
+	sampleLifetime  = 10 * time.Second // lifetime of the result, because every endpoint asks if this installation itself is slow
 )
 
-// crowdSample remembers how many endpoints were strained at once.
-type crowdSample struct {
+// fleetSample caches the slowdown of the fleet.
+type fleetSample struct {
 	mu    sync.Mutex
 	at    time.Time
 	found planner.FleetSlowdown
@@ -37,15 +37,15 @@ func strained(m planner.Inputs) bool {
 }
 
 // look returns how many endpoints of the installation are strained at once.
-func (c *crowdSample) look(ctx context.Context, db *pg.DB, tx pgx.Tx, now time.Time) (planner.FleetSlowdown, error) {
+func (c *fleetSample) look(ctx context.Context, db *pg.DB, tx pgx.Tx, now time.Time) (planner.FleetSlowdown, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if age := now.Sub(c.at); age >= 0 && age < crowdKept {
+	if age := now.Sub(c.at); age >= 0 && age < sampleLifetime {
 		return c.found, nil
 	}
-	rows, err := db.Q.PlannerCrowd(ctx, tx, dbsqlc.PlannerCrowdParams{
-		MaxNews:      crowdNews,
-		MaxEndpoints: crowdEndpoints,
+	rows, err := db.Q.PlannerFleetLatencies(ctx, tx, dbsqlc.PlannerFleetLatenciesParams{
+		MaxFinished:  sampleFinished,
+		MaxEndpoints: sampleEndpoints,
 		MaxRuns:      planner.SlowdownSample,
 		Since:        now.Add(-24 * time.Hour),
 	})

@@ -24,15 +24,15 @@ const (
 // Events collects the events of a transaction for the feed.
 type Events struct{ rows dbsqlc.EventInsertManyParams }
 
-// News is one event without its position in the feed.
-type News struct {
+// Event is one event without its position in the feed.
+type Event struct {
 	endpoint [16]byte
 	kind     feed.Type
 	detail   any
 }
 
 // Add appends events of a tenant.
-func (v *Events) Add(tenant [16]byte, now time.Time, list []News) {
+func (v *Events) Add(tenant [16]byte, now time.Time, list []Event) {
 	for _, n := range list {
 		raw, err := json.Marshal(n.detail)
 		if err != nil {
@@ -64,59 +64,59 @@ func (v *Events) Write(ctx context.Context, tx pg.OpenTx, db *pg.DB) error {
 	return nil
 }
 
-// Tell inserts the events of a change of an endpoint. before is nil for a new endpoint.
-func Tell(ctx context.Context, tx pgx.Tx, db *pg.DB, now time.Time, before, after *endpoints.Endpoint) error {
+// WriteEvents inserts the events of a change of an endpoint. before is nil for a new endpoint.
+func WriteEvents(ctx context.Context, tx pgx.Tx, db *pg.DB, now time.Time, before, after *endpoints.Endpoint) error {
 	var v Events
-	v.Add(after.TenantID, now, NewsOf(before, after))
+	v.Add(after.TenantID, now, EventsOf(before, after))
 	return v.Write(ctx, tx, db)
 }
 
-// NewsOf returns the events of a change: creation, edit, archival, pause and hints.
-func NewsOf(before, after *endpoints.Endpoint) []News {
+// EventsOf returns the events of a change: creation, edit, archival, pause and hints.
+func EventsOf(before, after *endpoints.Endpoint) []Event {
 	change := feed.Change{Version: after.Version}
 	if before == nil {
 		change.Action = "registered"
-		return []News{{after.ID, feed.EndpointChanged, change}}
+		return []Event{{after.ID, feed.EndpointChanged, change}}
 	}
-	var list []News
+	var list []Event
 	switch {
 	case after.Archived() && !before.Archived():
 		change.Action = "archived"
-		return []News{{after.ID, feed.EndpointChanged, change}}
+		return []Event{{after.ID, feed.EndpointChanged, change}}
 	case after.Version != before.Version:
 		change.Action = "edited"
-		list = append(list, News{after.ID, feed.EndpointChanged, change})
+		list = append(list, Event{after.ID, feed.EndpointChanged, change})
 	}
-	list = append(list, pauseNews(before, after)...)
-	list = append(list, HintNews(after.ID, HintInterval, before.State.IntervalHint, after.State.IntervalHint)...)
-	return append(list, HintNews(after.ID, HintOneShot, before.State.OneShotHint, after.State.OneShotHint)...)
+	list = append(list, pauseEvents(before, after)...)
+	list = append(list, HintEvents(after.ID, HintInterval, before.State.IntervalHint, after.State.IntervalHint)...)
+	return append(list, HintEvents(after.ID, HintOneShot, before.State.OneShotHint, after.State.OneShotHint)...)
 }
 
-func pauseNews(before, after *endpoints.Endpoint) []News {
+func pauseEvents(before, after *endpoints.Endpoint) []Event {
 	change := feed.Change{Version: after.Version}
 	s := after.State
 	switch {
 	case s.PausedUntil.Equal(before.State.PausedUntil) && s.PauseReason == before.State.PauseReason:
 		return nil
 	case s.PausedUntil.IsZero():
-		return []News{{after.ID, feed.EndpointResumed, change}}
+		return []Event{{after.ID, feed.EndpointResumed, change}}
 	}
 	change.Reason = s.PauseReason
 	if s.PausedUntil.Before(governor.Indefinite) {
 		change.PausedUntil = &s.PausedUntil
 	}
-	return []News{{after.ID, feed.EndpointPaused, change}}
+	return []Event{{after.ID, feed.EndpointPaused, change}}
 }
 
-// HintNews returns the events of a changed hint.
-func HintNews(id [16]byte, kind string, before, after *endpoints.Hint) []News {
+// HintEvents returns the events of a changed hint.
+func HintEvents(id [16]byte, kind string, before, after *endpoints.Hint) []Event {
 	switch {
 	case before == after:
 		return nil
 	case after == nil:
-		return []News{{id, feed.HintCleared, hintDetail(kind, before)}}
+		return []Event{{id, feed.HintCleared, hintDetail(kind, before)}}
 	default: // Replacing a hint emits no cleared event.
-		return []News{{id, feed.HintSet, hintDetail(kind, after)}}
+		return []Event{{id, feed.HintSet, hintDetail(kind, after)}}
 	}
 }
 
