@@ -644,6 +644,7 @@ const (
 	RulePaused           Rule = "paused"
 	RuleRetry            Rule = "retry"
 	RuleRetryAfter       Rule = "retry-after"
+	RuleTarget           Rule = "target"
 )
 
 // Valid indicates whether the value is a known member of the Rule enum.
@@ -676,6 +677,8 @@ func (e Rule) Valid() bool {
 	case RuleRetry:
 		return true
 	case RuleRetryAfter:
+		return true
+	case RuleTarget:
 		return true
 	default:
 		return false
@@ -780,6 +783,7 @@ const (
 	SourceManual           Source = "manual"
 	SourcePaused           Source = "paused"
 	SourceRetryAfter       Source = "retry-after"
+	SourceTarget           Source = "target"
 )
 
 // Valid indicates whether the value is a known member of the Source enum.
@@ -802,6 +806,8 @@ func (e Source) Valid() bool {
 	case SourcePaused:
 		return true
 	case SourceRetryAfter:
+		return true
+	case SourceTarget:
 		return true
 	default:
 		return false
@@ -1123,6 +1129,8 @@ type Endpoint struct {
 
 	// FailureCount Consecutive failed due times.
 	FailureCount    int32 `json:"failureCount"`
+	FollowMaxAge    bool  `json:"followMaxAge"`
+	FollowNext      bool  `json:"followNext"`
 	FollowRedirects int32 `json:"followRedirects"`
 
 	// Headers Header values whose names look secret are shown as ***.
@@ -1249,6 +1257,12 @@ type EndpointPatch struct {
 	Description *string   `json:"description,omitempty"`
 	DST         *DSTInput `json:"dst,omitempty"`
 
+	// FollowMaxAge Follow Cache-Control: the next run waits until a successful response is stale, which is max-age minus Age, at most 24 h and within maxIntervalMs. Default false.
+	FollowMaxAge *bool `json:"followMaxAge,omitempty"`
+
+	// FollowNext Follow Rubato-Next: a successful response with that header sets the next run, at a number of seconds or an HTTP date from 1 s to 24 h ahead and within minIntervalMs and maxIntervalMs. Default true.
+	FollowNext *bool `json:"followNext,omitempty"`
+
 	// FollowRedirects Maximum number of redirects to follow. Default 0.
 	FollowRedirects *int64 `json:"followRedirects,omitempty"`
 
@@ -1346,6 +1360,12 @@ type EndpointSpec struct {
 	// Description Description in free text. The planner reads it as your policy.
 	Description *string   `json:"description,omitempty"`
 	DST         *DSTInput `json:"dst,omitempty"`
+
+	// FollowMaxAge Follow Cache-Control: the next run waits until a successful response is stale, which is max-age minus Age, at most 24 h and within maxIntervalMs. Default false.
+	FollowMaxAge *bool `json:"followMaxAge,omitempty"`
+
+	// FollowNext Follow Rubato-Next: a successful response with that header sets the next run, at a number of seconds or an HTTP date from 1 s to 24 h ahead and within minIntervalMs and maxIntervalMs. Default true.
+	FollowNext *bool `json:"followNext,omitempty"`
 
 	// FollowRedirects Maximum number of redirects to follow. Default 0.
 	FollowRedirects *int64 `json:"followRedirects,omitempty"`
@@ -1516,8 +1536,11 @@ type ExplainInput struct {
 	EndpointID *string `json:"endpointId,omitempty"`
 
 	// FailureCount Number of consecutive failed runs. Default 0.
-	FailureCount *int64      `json:"failureCount,omitempty"`
-	Hints        *HintsInput `json:"hints,omitempty"`
+	FailureCount *int64 `json:"failureCount,omitempty"`
+
+	// FreshUntil The end of the freshness of the last response by Cache-Control.
+	FreshUntil *time.Time  `json:"freshUntil,omitempty"`
+	Hints      *HintsInput `json:"hints,omitempty"`
 
 	// JitterMs Maximum jitter: delays each endpoint by a stable offset below this. Default 0.
 	JitterMs *int64 `json:"jitterMs,omitempty"`
@@ -1537,6 +1560,9 @@ type ExplainInput struct {
 
 	// StartAt Earliest time of the first scheduled run. A one-shot hint or a requested run may come earlier; the next due time then counts from that run.
 	StartAt *time.Time `json:"startAt,omitempty"`
+
+	// TargetNext The time of the next run that the target requested with Rubato-Next.
+	TargetNext *time.Time `json:"targetNext,omitempty"`
 
 	// Timezone IANA time zone of the cron expression. Default UTC.
 	Timezone *string `json:"timezone,omitempty"`
@@ -1665,6 +1691,12 @@ type ImportLine struct {
 	// Description Description in free text. The planner reads it as your policy.
 	Description *string   `json:"description,omitempty"`
 	DST         *DSTInput `json:"dst,omitempty"`
+
+	// FollowMaxAge Follow Cache-Control: the next run waits until a successful response is stale, which is max-age minus Age, at most 24 h and within maxIntervalMs. Default false.
+	FollowMaxAge *bool `json:"followMaxAge,omitempty"`
+
+	// FollowNext Follow Rubato-Next: a successful response with that header sets the next run, at a number of seconds or an HTTP date from 1 s to 24 h ahead and within minIntervalMs and maxIntervalMs. Default true.
+	FollowNext *bool `json:"followNext,omitempty"`
 
 	// FollowRedirects Maximum number of redirects to follow. Default 0.
 	FollowRedirects *int64 `json:"followRedirects,omitempty"`
@@ -2943,6 +2975,9 @@ type TestResult struct {
 	// Error The error message.
 	Error *string `json:"error,omitempty"`
 
+	// FreshUntil The end of the freshness of the response by Cache-Control. It would have delayed the next run.
+	FreshUntil *time.Time `json:"freshUntil,omitempty"`
+
 	// Headers Response headers: at most 100 values, the first 256 bytes of each. Values whose names look secret, and values that `redact` hides, are shown as `***`.
 	Headers *map[string][]string `json:"headers,omitempty"`
 
@@ -2974,6 +3009,9 @@ type TestResult struct {
 
 	// Stop The reason for which the target asked to stop. A run would have paused the endpoint.
 	Stop *string `json:"stop,omitempty"`
+
+	// TargetNext The time of the next run that the target requested with Rubato-Next.
+	TargetNext *time.Time `json:"targetNext,omitempty"`
 
 	// Truncated The body was longer than the shown part: the captured size, at most 100 KiB.
 	Truncated bool `json:"truncated"`

@@ -53,7 +53,7 @@ CREATE TABLE schedules (
     archived            boolean NOT NULL DEFAULT false,
     -- The governor's rule that set the due time.
     source              text NOT NULL CHECK (source IN ('paused', 'ai-oneshot', 'ai-interval', 'baseline-cron', 'baseline-interval',
-                                                        'clamped-min', 'clamped-max', 'retry-after', 'manual')),
+                                                        'clamped-min', 'clamped-max', 'retry-after', 'target', 'manual')),
 
     -- The worker that holds the lock.
     claimed_by          uuid,
@@ -80,6 +80,10 @@ CREATE TABLE schedules (
     manual_at           timestamptz,
     -- The Retry-After of the last response, as an instant.
     retry_after         timestamptz,
+    -- The Rubato-Next of the last response, as an instant.
+    target_next         timestamptz,
+    -- The end of the freshness of the last response by Cache-Control.
+    fresh_until         timestamptz,
 
     last_slot           timestamptz,
     last_attempt        smallint,

@@ -70,9 +70,14 @@ func (e *endpoint) record(slot time.Time) (skip, bool) {
 	return e.skipped[i], true
 }
 
+// steered reports whether a person or the target set a due time.
+func steered(source string) bool {
+	return source == "manual" || source == "retry-after" || source == "target"
+}
+
 // plain reports whether the baseline alone determines the slot after a run.
 func (e *endpoint) plain(r *run) bool {
-	if e.hinted || e.jitter > 0 || r.Version != e.version || !r.first() || r.Source == "manual" || r.Source == "retry-after" {
+	if e.hinted || e.jitter > 0 || r.Version != e.version || !r.first() || steered(r.Source) {
 		return false
 	}
 	if e.cron != nil {

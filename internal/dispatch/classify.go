@@ -68,6 +68,7 @@ func (u runSecrets) classify(ctx context.Context, t *Target, x exchange) (o runs
 			o.RetryAfter = at.UTC().Truncate(time.Millisecond)
 		}
 	}
+	t.followHeaders(&o, x)
 	return o, broken
 }
 

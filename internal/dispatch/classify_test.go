@@ -56,7 +56,7 @@ func TestAFailedCallIsClassifiedByItsReason(t *testing.T) {
 			}
 			for _, sent := range []bool{false, true} {
 				err := &egress.Error{Reason: tc.reason, Sent: sent, Phases: egress.Phases{DNS: time.Second}}
-				o, _ := runSecrets{}.classify(ctx, &Target{Success: rule(t, "2xx")}, exchange{err: err, at: start})
+				o, _ := runSecrets{}.classify(ctx, &Target{Spec: &endpoints.Spec{}, Success: rule(t, "2xx")}, exchange{err: err, at: start})
 				require.Equal(t, tc.status, o.Status)
 				require.Equal(t, tc.want, o.Reason)
 				require.Equal(t, sent, o.MaybeSent)
@@ -110,7 +110,7 @@ func TestAnAnswerIsClassifiedByTheRuleOfItsEndpoint(t *testing.T) {
 			header.Set("Retry-After", tc.header)
 		}
 		answer := egress.Response{StatusCode: tc.code, Header: header, Body: []byte("body"), BytesRead: 4, Truncated: true, Phases: egress.Phases{Wait: time.Second}}
-		got, _ := runSecrets{}.classify(t.Context(), &Target{Success: rule(t, tc.rule)}, exchange{answer: answer, at: start})
+		got, _ := runSecrets{}.classify(t.Context(), &Target{Spec: &endpoints.Spec{}, Success: rule(t, tc.rule)}, exchange{answer: answer, at: start})
 		want := runs.Outcome{
 			Status: tc.status, Reason: runs.HTTPStatus, MaybeSent: true, StatusCode: tc.code, Phases: runs.Phases{Wait: time.Second},
 			ResponseBytes: 4, Truncated: true, ContentType: "text/plain", Body: []byte("body"),

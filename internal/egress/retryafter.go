@@ -2,7 +2,6 @@ package egress
 
 import (
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -12,7 +11,12 @@ const maxRetryAfter = 366 * 24 * time.Hour
 // RetryAfter returns the instant of the Retry-After header, and whether there is one. The instant
 // is between now and 366 days later. If there are several values, the first valid one counts.
 func RetryAfter(h http.Header, now time.Time) (time.Time, bool) {
-	for _, value := range h.Values("Retry-After") {
+	return waitHeader(h, "Retry-After", now)
+}
+
+// waitHeader returns the instant of a header that holds seconds or a date.
+func waitHeader(h http.Header, name string, now time.Time) (time.Time, bool) {
+	for _, value := range h.Values(name) {
 		if wait, ok := retryDelay(strings.Trim(value, " \t"), now); ok {
 			return now.Add(min(max(wait, 0), maxRetryAfter)), true
 		}
@@ -20,14 +24,10 @@ func RetryAfter(h http.Header, now time.Time) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// retryDelay parses one value: seconds or a date. Seconds beyond the maximum return the maximum.
+// retryDelay parses one value: seconds or a date.
 func retryDelay(value string, now time.Time) (time.Duration, bool) {
-	if value != "" && strings.Trim(value, "0123456789") == "" {
-		seconds, err := strconv.ParseInt(value, 10, 64)
-		if err != nil || seconds > int64(maxRetryAfter/time.Second) {
-			return maxRetryAfter, true
-		}
-		return time.Duration(seconds) * time.Second, true
+	if wait, seconds := deltaSeconds(value); seconds {
+		return wait, true
 	}
 	at, err := http.ParseTime(value)
 	if err != nil {

@@ -57,7 +57,11 @@ type State struct {
 	PauseReason string
 	OneOffs     OneOffs
 	// RetryAfter is the wait that the last answer of the target asked for.
-	RetryAfter   time.Time
+	RetryAfter time.Time
+	// TargetNext is the instant at which the last answer of the target asked for the next run.
+	TargetNext time.Time
+	// FreshUntil is the end of the freshness of the last answer of the target.
+	FreshUntil   time.Time
 	IntervalHint *Hint
 	OneShotHint  *Hint
 	// Running is the live run; nil: none.

@@ -21,7 +21,7 @@ const (
 
 // retryLoss plans a due time again if infrastructure lost its run and another request does no harm.
 // That is so if nothing was sent, if the method is safe, or if the endpoint is idempotent. The
-// bounds are the budget, a pause, the minimum interval, RetryAfter and the next due time.
+// bounds are the budget, a pause, the minimum interval, waits of the target and the next due time.
 func (e *Endpoint) retryLoss(now time.Time, run Finished, next time.Time) (Due, bool) {
 	due, may := e.lossRetry(now, run)
 	return due, may && !run.manual() && due.At.Before(next)
@@ -36,7 +36,7 @@ func (e *Endpoint) lossRetry(now time.Time, run Finished) (Due, bool) {
 	if run.MaybeSent && !e.Spec.allowsRepeatAfterLoss() {
 		return Due{}, false
 	}
-	at := e.afterMinimum(laterOf(now.Add(lossWait(e.ID, run)), e.State.RetryAfter))
+	at := e.afterMinimum(laterOf(now.Add(lossWait(e.ID, run)), e.State.wait()))
 	return Due{
 		At:           at,
 		Slot:         run.Slot,

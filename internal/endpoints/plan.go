@@ -80,7 +80,9 @@ type Finished struct {
 	// MaybeSent reports that a byte of the request may have reached the target.
 	MaybeSent  bool
 	RetryAfter time.Time
-	// Unanswered means that the target sent no answer, so that its earlier RetryAfter still holds.
+	// TargetNext and FreshUntil are what the headers of a successful answer asked for.
+	TargetNext, FreshUntil time.Time
+	// Unanswered means that the target sent no answer, so that its earlier wishes still hold.
 	Unanswered bool
 
 	// Interrupted means that infrastructure ended the run; see retryLoss.
@@ -137,6 +139,7 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 		if s.RetryAfter, err = e.boundedWait(run); err != nil {
 			return Recorded{}, err
 		}
+		s.TargetNext, s.FreshUntil = run.TargetNext, run.FreshUntil
 	}
 	if s.OneShotHint != nil && !s.OneShotHint.At.After(run.Slot) {
 		s.OneShotHint = nil
@@ -237,6 +240,8 @@ func (e *Endpoint) input(now time.Time, cause governor.Cause) (governor.Input, e
 		LastStart:   governor.LastStart(s.LastCall, s.Anchor, e.Spec.MinInterval),
 		LastSlot:    s.LastSlot,
 		RetryAfter:  s.RetryAfter,
+		TargetNext:  s.TargetNext,
+		FreshUntil:  s.FreshUntil,
 		PausedUntil: s.PausedUntil,
 		Accounted:   e.accounted(now),
 		Jitter:      e.Spec.Jitter,

@@ -37,6 +37,7 @@ func (e *Endpoint) redactedState(doc map[string]any) {
 	s := e.State
 	doc["archivedAt"], doc["runNowAt"] = instant(e.ArchivedAt), instant(s.OneOffs.LastSlot)
 	doc["failureCount"], doc["retryAfter"] = int64(s.FailureCount), instant(s.RetryAfter)
+	doc["targetNext"], doc["freshUntil"] = instant(s.TargetNext), instant(s.FreshUntil)
 	doc["pausedUntil"], doc["pausedIndefinitely"] = instant(s.PausedUntil), nil
 	if s.PausedUntil.Equal(governor.Indefinite) {
 		doc["pausedUntil"], doc["pausedIndefinitely"] = nil, true

@@ -28,7 +28,7 @@ func (e *Endpoint) attempt(now time.Time, run Finished) (Due, bool) {
 	if run.MaybeSent && !e.Spec.allowsDuplicate() {
 		return Due{}, false
 	}
-	at := e.afterMinimum(laterOf(now.Add(policy.wait(e.ID, run)), e.State.RetryAfter))
+	at := e.afterMinimum(laterOf(now.Add(policy.wait(e.ID, run)), e.State.wait()))
 	// Source stays that of the due time for every attempt. The attempt number and the retry step
 	// mark the retry.
 	return Due{

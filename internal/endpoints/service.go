@@ -169,11 +169,17 @@ func (s *Service) Edit(ctx context.Context, by Actor, id ID, version int64, edit
 	return e, warnings, err
 }
 
-// Revise puts another spec in force. If the origin of the URL changes, it drops RetryAfter, because
-// the new target never asked for that wait.
+// Revise puts another spec in force. If the origin of the URL changes, it drops the wishes of the
+// target, because the new one never asked. It also drops wishes that the new spec ignores.
 func (e *Endpoint) Revise(spec Spec, now time.Time) {
 	if spec.origin() != e.Spec.origin() {
-		e.State.RetryAfter = time.Time{}
+		e.State.RetryAfter, e.State.TargetNext, e.State.FreshUntil = time.Time{}, time.Time{}, time.Time{}
+	}
+	if !spec.FollowNext {
+		e.State.TargetNext = time.Time{}
+	}
+	if !spec.FollowMaxAge {
+		e.State.FreshUntil = time.Time{}
 	}
 	e.Spec, e.Cron, e.UpdatedAt = spec, nil, now
 	e.Version++

@@ -180,7 +180,7 @@ func (p *skipCollector) wait(until time.Time, served bool) error {
 	if err != nil {
 		return err
 	}
-	from := laterOf(p.since, s.RetryAfter.Add(-time.Millisecond)) // RetryAfter moved all due times before it.
+	from := laterOf(p.since, s.wait().Add(-time.Millisecond)) // The wait moved all due times before it.
 	if s.Due.Source == governor.SourceManual {
 		p.idle(in, governor.Span{After: from, Until: until})
 		return nil

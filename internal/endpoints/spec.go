@@ -60,7 +60,11 @@ type Spec struct {
 	FollowRedirects int `json:"followRedirects"    validate:"min=0,max=10"`
 	// Success lists status codes and classes, such as "2xx,304".
 	Success string `json:"success"            validate:"max=255"`
-	Retry   Retry  `json:"retry"`
+	// FollowNext lets a successful answer set the next run by the header Rubato-Next.
+	FollowNext bool `json:"followNext"`
+	// FollowMaxAge puts off the next run until a successful answer is stale by Cache-Control.
+	FollowMaxAge bool  `json:"followMaxAge"`
+	Retry        Retry `json:"retry"`
 	// Idempotent permits sending the request again although it may have arrived.
 	Idempotent bool `json:"idempotent"`
 
@@ -107,6 +111,7 @@ func Defaults() Spec {
 		MaxExecutionTime: defaultExecutionTime,
 		MaxResponseKB:    100,
 		Success:          "2xx",
+		FollowNext:       true,
 		Retry: Retry{
 			MaxAttempts: 1,
 			Backoff:     time.Second,

@@ -22,6 +22,11 @@ func (f Finished) AsksForLong() bool {
 	return governor.ExceedsRetryAfterCap(f.RetryAfter, f.FinishedAt)
 }
 
+// wait returns the instant before which the last answer of the target asked for no further request.
+func (s State) wait() time.Time {
+	return laterOf(s.RetryAfter, laterOf(s.TargetNext, s.FreshUntil))
+}
+
 // cut returns the Retry-After instant if boundedWait shortened it, else zero.
 func (f Finished) cut(wait time.Time) time.Time {
 	if f.Unanswered || !f.RetryAfter.After(wait) {

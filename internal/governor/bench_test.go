@@ -26,7 +26,7 @@ func BenchmarkDecide(b *testing.B) {
 		{"Paused", governor.Input{EndpointID: id, Now: now, Anchor: T, LastSlot: T, Baseline: every(minute), PausedUntil: governor.Indefinite}},
 		{"EveryRule", governor.Input{
 			EndpointID: id, Now: at(90 * second), Anchor: T, LastSlot: T, Baseline: every(hour), Failures: 3,
-			IntervalHint: hintEvery(minute, hour), OneShot: hintOnce(30*second, hour), RetryAfter: at(31 * second),
+			IntervalHint: hintEvery(minute, hour), OneShot: hintOnce(30*second, hour), TargetNext: at(30*second + 1), RetryAfter: at(31 * second),
 			Jitter: second, Min: 10 * minute, Max: 11 * minute, PausedUntil: at(hour),
 		}},
 		{"CatchUpAll", governor.Input{

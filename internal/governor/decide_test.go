@@ -92,6 +92,24 @@ func TestWorkedCases(t *testing.T) {
 			wantSource: governor.SourceClampedMax,
 		},
 		{
+			name:       "TargetNamesTheNextRunLater",
+			in:         governor.Input{Now: at(time.Second), Anchor: T, LastSlot: T, Baseline: every(time.Second), Max: minute, TargetNext: at(45 * time.Second)},
+			wantAt:     at(45 * time.Second),
+			wantSource: governor.SourceTarget,
+		},
+		{
+			name:       "TargetNamesTheNextRunEarlier",
+			in:         governor.Input{Now: at(time.Second), Anchor: T, LastSlot: T, Baseline: every(10 * minute), TargetNext: at(45 * time.Second)},
+			wantAt:     at(45 * time.Second),
+			wantSource: governor.SourceTarget,
+		},
+		{
+			name:       "FreshAnswerHoldsBack",
+			in:         governor.Input{Now: at(time.Second), Anchor: T, LastSlot: T, Baseline: every(minute), FreshUntil: at(5 * minute)},
+			wantAt:     at(5 * minute),
+			wantSource: governor.SourceTarget,
+		},
+		{
 			name:       "PausedInterval",
 			in:         governor.Input{Now: at(time.Second), Anchor: T, Baseline: every(10 * minute), PausedUntil: at(time.Hour)},
 			wantAt:     at(time.Hour),
@@ -145,7 +163,7 @@ func TestSameInputSameAnswer(t *testing.T) {
 	in := governor.Input{
 		EndpointID: [16]byte{1, 2, 3}, Now: at(time.Second), Anchor: T, Baseline: every(time.Minute), Failures: 2,
 		Min: time.Second, Max: time.Hour, IntervalHint: hintEvery(time.Second, time.Hour), OneShot: hintOnce(1500*time.Millisecond, time.Hour),
-		RetryAfter: at(2 * time.Second), PausedUntil: at(time.Minute), Jitter: time.Second,
+		RetryAfter: at(2 * time.Second), TargetNext: at(3 * time.Second), FreshUntil: at(4 * time.Second), PausedUntil: at(time.Minute), Jitter: time.Second,
 	}
 	hint, shot := *in.IntervalHint, *in.OneShot
 	first := governor.Decide(in)
@@ -164,7 +182,7 @@ func TestZoneAndClockReadingDoNotMatter(t *testing.T) {
 		return governor.Input{
 			Now: convert(now), Anchor: convert(now.Add(-time.Second)), LastSlot: convert(now.Add(-time.Second)),
 			Baseline: every(time.Minute), OneShot: &governor.OneShotHint{At: convert(now.Add(3)), ExpiresAt: convert(now.Add(time.Hour))},
-			RetryAfter: convert(now.Add(5)), PausedUntil: convert(now.Add(7)),
+			RetryAfter: convert(now.Add(5)), TargetNext: convert(now.Add(4)), FreshUntil: convert(now.Add(6)), PausedUntil: convert(now.Add(7)),
 		}
 	}
 	want := governor.Decide(in(func(t time.Time) time.Time { return t.Round(0).UTC() }))
@@ -178,7 +196,7 @@ func TestZoneAndClockReadingDoNotMatter(t *testing.T) {
 func TestSourcesAreTheContract(t *testing.T) {
 	t.Parallel()
 	want := []governor.Source{
-		"ai-interval", "ai-oneshot", "baseline-cron", "baseline-interval", "clamped-max", "clamped-min", "manual", "paused", "retry-after",
+		"ai-interval", "ai-oneshot", "baseline-cron", "baseline-interval", "clamped-max", "clamped-min", "manual", "paused", "retry-after", "target",
 	}
 	got := governor.Sources()
 	slices.Sort(got)

@@ -15,6 +15,7 @@ const (
 	SourceClampedMin       Source = "clamped-min"       // moved later to keep the minimum
 	SourceClampedMax       Source = "clamped-max"       // moved earlier to keep the maximum
 	SourceRetryAfter       Source = "retry-after"       // the target asked to wait
+	SourceTarget           Source = "target"            // a header of a successful answer
 	SourceManual           Source = "manual"            // a user started a run; never from Decide
 )
 
@@ -23,7 +24,7 @@ const (
 func Sources() []Source {
 	return []Source{
 		SourcePaused, SourceAIOneShot, SourceAIInterval, SourceBaselineCron, SourceBaselineInterval,
-		SourceClampedMin, SourceClampedMax, SourceRetryAfter, SourceManual,
+		SourceClampedMin, SourceClampedMax, SourceRetryAfter, SourceTarget, SourceManual,
 	}
 }
 
@@ -36,6 +37,7 @@ const (
 	RuleBaselineCron     Rule = "baseline-cron"
 	RuleAIInterval       Rule = "ai-interval"
 	RuleAIOneShot        Rule = "ai-oneshot"
+	RuleTarget           Rule = "target"
 	RuleRetryAfter       Rule = "retry-after"
 	RuleOverrun          Rule = "overrun"
 	RuleJitter           Rule = "jitter"

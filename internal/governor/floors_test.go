@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"rubato/internal/governor"
 )
 
@@ -45,6 +47,65 @@ func TestRetryAfterRule(t *testing.T) {
 			in: governor.Input{Now: T, Anchor: T, Baseline: every(minute), RetryAfter: T.AddDate(1000, 0, 0)},
 		},
 	})
+}
+
+func TestTargetRule(t *testing.T) {
+	t.Parallel()
+	bi, tg := governor.SourceBaselineInterval, governor.SourceTarget
+	runCases(t, []ruleCase{
+		{
+			name: "NextAtTheCandidateAddsNothing", wantAt: at(minute), wantSource: bi,
+			in:        governor.Input{Now: T, Anchor: T, LastSlot: T, Baseline: every(minute), TargetNext: at(minute)},
+			wantRules: rules(governor.RuleBaselineInterval),
+		},
+		{
+			name: "ServedNextIsIgnored", wantAt: at(minute), wantSource: bi,
+			in: governor.Input{Now: T, Anchor: T, LastSlot: at(45 * second), Baseline: every(minute), TargetNext: at(45 * second)},
+		},
+		{
+			name: "NextHoldsBackAOneShot", wantAt: at(2 * minute), wantSource: tg,
+			in:        governor.Input{Now: T, Anchor: T, LastSlot: T, Baseline: every(hour), OneShot: hintOnce(minute, hour), TargetNext: at(2 * minute)},
+			wantRules: rules(governor.RuleBaselineInterval, governor.RuleAIOneShot, governor.RuleTarget),
+		},
+		{
+			name: "NextWinsOverFreshness", wantAt: at(2 * minute), wantSource: tg,
+			in: governor.Input{Now: T, Anchor: T, LastSlot: T, Baseline: every(hour), TargetNext: at(2 * minute), FreshUntil: at(3 * hour)},
+		},
+		{
+			name: "FreshnessNeverAdvances", wantAt: at(minute), wantSource: bi,
+			in: governor.Input{Now: T, Anchor: T, LastSlot: T, Baseline: every(minute), FreshUntil: at(second)},
+		},
+		{
+			name: "RetryAfterHoldsItBack", wantAt: at(hour), wantSource: governor.SourceRetryAfter,
+			in: governor.Input{Now: T, Anchor: T, LastSlot: T, Baseline: every(minute), TargetNext: at(2 * minute), RetryAfter: at(hour)},
+		},
+		{
+			name: "MinimumClampsIt", wantAt: at(30 * second), wantSource: governor.SourceClampedMin,
+			in: governor.Input{Now: T, Anchor: T, LastSlot: T, Baseline: every(minute), TargetNext: at(second), Min: 30 * second},
+		},
+		{
+			name: "MaximumClampsIt", wantAt: at(2 * minute), wantSource: governor.SourceClampedMax,
+			in: governor.Input{Now: T, Anchor: T, LastSlot: T, Baseline: every(minute), TargetNext: at(hour), Max: 2 * minute},
+		},
+		{
+			name: "PassedNextIsDueAtOnce", wantAt: at(30 * second), wantSource: tg,
+			in:        governor.Input{Now: at(30 * second), Anchor: T, LastSlot: T, Baseline: every(minute), TargetNext: at(20 * second)},
+			wantRules: rules(governor.RuleBaselineInterval, governor.RuleTarget, governor.RuleOverrun),
+		},
+		{
+			name: "AdvancesACron", wantAt: at(minute), wantSource: tg,
+			in: governor.Input{Now: T, Anchor: T, LastSlot: T, Baseline: on(grid(hour)), TargetNext: at(minute)},
+		},
+	})
+}
+
+func TestTargetWaitHasBounds(t *testing.T) {
+	t.Parallel()
+	for asked, want := range map[time.Duration]time.Duration{
+		math.MinInt64: second, 0: second, second: second, 45 * second: 45 * second, day: day, day + 1: day, math.MaxInt64: day,
+	} {
+		require.Equal(t, want, governor.TargetWait(asked))
+	}
 }
 
 func TestOverrunRule(t *testing.T) {

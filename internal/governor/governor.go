@@ -7,8 +7,8 @@
 // package. Therefore a stored decision can be replayed bit for bit.
 //
 // The rules apply in a fixed order, each to the result of the previous one: baseline, hints,
-// Retry-After, overrun, jitter, clamps, pause. Every rule that applies adds a [Step]. The steps
-// explain a run's due time to users.
+// headers of the target, Retry-After, overrun, jitter, clamps, pause. Every rule that applies adds
+// a [Step]. The steps explain a run's due time to users.
 //
 // No input causes a panic or an overflow: instants outside the year 1 to [Indefinite] are moved to
 // the nearer end, and sums stop at [Indefinite].
@@ -28,6 +28,7 @@ func Decide(in Input) Decision {
 	p.baseline()
 	p.intervalHint()
 	p.oneShot()
+	p.target()
 	p.retryAfter()
 	p.overrun()
 	p.jitter()

@@ -91,6 +91,12 @@ type Input struct {
 	RetryAfter time.Time
 	// RetryAsked is the uncapped instant if RetryAfter was capped; zero otherwise.
 	RetryAsked time.Time
+	// TargetNext is the instant at which the last answer asked for the next run (Rubato-Next). It
+	// replaces an earlier and a later candidate. At or before LastSlot it has been used.
+	TargetNext time.Time
+	// FreshUntil is the end of the freshness of the last answer (Cache-Control), before which
+	// another request is useless. TargetNext wins over it.
+	FreshUntil time.Time
 	// PausedUntil is the end of the pause, exclusive; Indefinite for a pause without end.
 	PausedUntil time.Time
 	// Accounted is the instant up to which every occurrence is recorded as run or skipped. Catch-up
@@ -112,6 +118,8 @@ func (in Input) bounded() Input {
 	in.LastSlot = bound(in.LastSlot)
 	in.RetryAfter = bound(in.RetryAfter)
 	in.RetryAsked = bound(in.RetryAsked)
+	in.TargetNext = bound(in.TargetNext)
+	in.FreshUntil = bound(in.FreshUntil)
 	in.PausedUntil = bound(in.PausedUntil)
 	in.Accounted = bound(in.Accounted)
 	in.OnRecord = bound(in.OnRecord)

@@ -19,6 +19,7 @@ type scenario struct {
 	skip                                           bool
 	anchor, startAt, lastSlot, lastStart           *int64
 	retry, paused                                  *int64
+	next, fresh                                    *int64
 	hintEvery, hintEnds, shotAt, shotEnds          *int64
 	outage                                         *int64 // a tenth of its age at the anchor; nil: the hint is for none
 }
@@ -34,6 +35,7 @@ func drawScenario(t *rapid.T) scenario {
 		replan: rapid.Bool().Draw(t, "replan"), skip: rapid.Bool().Draw(t, "skip"),
 		anchor: optional("anchor"), startAt: optional("startAt"), lastSlot: optional("lastSlot"),
 		lastStart: optional("lastStart"), retry: optional("retryAfter"), paused: optional("pausedUntil"),
+		next: optional("targetNext"), fresh: optional("freshUntil"),
 	}
 	if rapid.Bool().Draw(t, "interval hint") {
 		s.hintEvery, s.hintEnds = new(rapid.Int64Range(1, 9).Draw(t, "hint")), new(small.Draw(t, "hint ends"))
@@ -60,6 +62,7 @@ func (s scenario) input() governor.Input {
 		Now: at(sec(s.now)), Baseline: every(sec(s.interval)), Failures: int(s.failures), Min: sec(s.lowest), Max: sec(s.highest),
 		Anchor: instant(s.anchor), StartAt: instant(s.startAt), LastSlot: instant(s.lastSlot),
 		LastStart: instant(s.lastStart), RetryAfter: instant(s.retry), PausedUntil: instant(s.paused),
+		TargetNext: instant(s.next), FreshUntil: instant(s.fresh),
 	}
 	if s.cron > 0 {
 		in.Baseline = on(grid(sec(s.cron)))
@@ -145,7 +148,23 @@ func (s scenario) hinted(r reading) reading {
 	return r
 }
 
-// lifted reads the rules on the target's wish and on what has passed.
+// wished reads the rule on the headers of the last answer.
+func (s scenario) wished(r reading) reading {
+	asked := s.next != nil && (s.lastSlot == nil || *s.lastSlot < *s.next)
+	if asked && *s.next < r.due {
+		return reading{due: *s.next, source: governor.SourceTarget}
+	}
+	floor := s.fresh
+	if asked {
+		floor = s.next
+	}
+	if floor != nil && r.due < *floor {
+		r.due, r.source = *floor, governor.SourceTarget
+	}
+	return r
+}
+
+// lifted reads the rules on the target's wish to be left alone and on what has passed.
 func (s scenario) lifted(r reading) reading {
 	if s.retry != nil && *s.retry > r.due {
 		r.due, r.source = *s.retry, governor.SourceRetryAfter
@@ -211,7 +230,7 @@ func TestDecideAgreesWithAnIndependentReading(t *testing.T) {
 		s := drawScenario(t)
 		in := s.input()
 		got := governor.Decide(in)
-		want := s.held(s.clamped(s.lifted(s.hinted(s.baseline()))))
+		want := s.held(s.clamped(s.lifted(s.wished(s.hinted(s.baseline())))))
 		require.Equal(t, want.due, int64(got.At.Sub(T)/time.Second), "seconds after T; %v", got.Steps)
 		require.Equal(t, want.source, got.Source, "%v", got.Steps)
 		if want.slot == nil {

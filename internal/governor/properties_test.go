@@ -37,8 +37,9 @@ func drawInput(t *rapid.T) governor.Input {
 		CatchUp:   rapid.SampledFrom([]governor.CatchUp{"", governor.CatchUpOnce, governor.CatchUpSkip, governor.CatchUpAll}).Draw(t, "catchUp"),
 		// Mostly small, with the cap in the middle.
 		Failures: rapid.OneOf(rapid.IntRange(0, 10), rapid.IntRange(0, math.MaxInt)).Draw(t, "failures"),
-		Baseline: every(duration("interval")), RetryAfter: near(t, "retryAfter"), PausedUntil: near(t, "pausedUntil"),
-		Accounted: near(t, "accounted"), OnRecord: near(t, "on record"),
+		Baseline: every(duration("interval")), RetryAfter: near(t, "retryAfter"), TargetNext: near(t, "targetNext"), FreshUntil: near(t, "freshUntil"),
+		PausedUntil: near(t, "pausedUntil"),
+		Accounted:   near(t, "accounted"), OnRecord: near(t, "on record"),
 	}
 	if rapid.Bool().Draw(t, "is a cron") {
 		in.Baseline = on(grid(duration("cron")))
@@ -173,6 +174,7 @@ func TestEverySourceIsReachable(t *testing.T) {
 		governor.SourceClampedMin:       {Now: T, Anchor: T, Baseline: every(minute), Min: hour},
 		governor.SourceClampedMax:       {Now: T, Anchor: T, Baseline: every(hour), Max: minute},
 		governor.SourceRetryAfter:       {Now: T, Anchor: T, Baseline: every(minute), RetryAfter: at(hour)},
+		governor.SourceTarget:           {Now: T, Anchor: T, Baseline: every(minute), TargetNext: at(hour)},
 	}
 	for _, source := range governor.Sources() {
 		in, ok := inputs[source]

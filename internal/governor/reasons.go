@@ -61,6 +61,14 @@ func (p *plan) whyOneShot(hint *OneShotHint, at time.Time) string {
 	return "hint: once at " + p.instant(at) + because(hint.Reason)
 }
 
+// whyTarget describes a header of the last answer.
+func (p *plan) whyTarget(at time.Time) string {
+	if at.Equal(p.in.TargetNext) {
+		return "the target asked for the next run at " + p.instant(at) + " (Rubato-Next)"
+	}
+	return "the answer is fresh until " + p.instant(at) + " (Cache-Control)"
+}
+
 // whyRetryAfter describes the target's Retry-After.
 func (p *plan) whyRetryAfter() string {
 	if p.in.RetryAsked.After(p.in.RetryAfter) {

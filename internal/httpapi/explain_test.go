@@ -36,6 +36,8 @@ func TestWorkedCases(t *testing.T) {
 		"NeverRun":           {`"baselineIntervalMs":60000,"now":"2026-11-21T10:00:00Z"`, "10:00:00", "baseline-interval"},
 		"CronPaused":         {`"baselineCron":"0 2 * * *","cause":"replan","anchor":"2026-11-21T02:00:00Z","now":"2026-11-21T12:00:00Z","pausedUntil":"2026-11-21T17:00:00Z"`, "22T02:00:00", "paused"},
 		"RetryAfter":         {`"baselineIntervalMs":60000,"retryAfter":"2026-11-21T10:30:00Z",` + anchored, "10:30:00", "retry-after"},
+		"Target":             {`"baselineIntervalMs":60000,"targetNext":"2026-11-21T10:00:45Z",` + anchored, "10:00:45", "target"},
+		"Fresh":              {`"baselineIntervalMs":60000,"freshUntil":"2026-11-21T10:30:00Z",` + anchored, "10:30:00", "target"},
 		"ExpiredHint":        {`"baselineIntervalMs":60000,"hints":{"interval":{"intervalMs":5000,"expiresAt":"2026-11-21T10:00:00.2Z"}},` + anchored, "10:01:00", "baseline-interval"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -38,6 +38,8 @@ func newQuestion(spec endpoints.Spec, facts api.ExplainInput, now time.Time) *qu
 		Jitter:      q.spec.Jitter,
 		Anchor:      q.instant("anchor", facts.Anchor),
 		RetryAfter:  q.instant("retryAfter", facts.RetryAfter),
+		TargetNext:  q.instant("targetNext", facts.TargetNext),
+		FreshUntil:  q.instant("freshUntil", facts.FreshUntil),
 		PausedUntil: q.instant("pausedUntil", facts.PausedUntil),
 	}
 	q.in.LastSlot = q.in.Anchor

@@ -124,6 +124,8 @@ func testAnswer(r runs.TestResult) api.TestResult {
 		Error:          optional(o.Error),
 		Stop:           optional(o.Stop),
 		RetryAfter:     shown(o.RetryAfter),
+		TargetNext:     shown(o.TargetNext),
+		FreshUntil:     shown(o.FreshUntil),
 	}
 	if r.BrokenRule >= 0 {
 		out.BrokenRule = new(int32(r.BrokenRule))

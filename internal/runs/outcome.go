@@ -26,6 +26,12 @@ type Outcome struct {
 	// RetryAfter is the end of the Retry-After of a 429 or 503, on the database's clock; zero:
 	// none.
 	RetryAfter time.Time
+	// TargetNext is the instant at which the target asked for the next run, on the database's clock;
+	// zero: none.
+	TargetNext time.Time
+	// FreshUntil is the end of the freshness of the answer, on the database's clock; zero: unknown,
+	// or the endpoint does not ask for it.
+	FreshUntil time.Time
 	// Stop is the reason why the target wants no further requests, safe to show; empty: none.
 	Stop string
 	// Validators are the validators for the next conditional request; nil keeps the stored ones.

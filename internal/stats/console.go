@@ -90,6 +90,8 @@ type History struct {
 type DecisionBasis struct {
 	Anchor     time.Time // grid point of the schedule; zero: it never ran
 	RetryAfter time.Time // Retry-After of the target; zero: none
+	TargetNext time.Time // Rubato-Next of the target; zero: none
+	FreshUntil time.Time // end of the freshness of the last answer; zero: unknown
 }
 
 // GuaranteeStats counts violations of the guarantees in a tenant's newest runs.

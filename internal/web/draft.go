@@ -125,6 +125,8 @@ func (v *pageRequest) standing(text string) (e endpoints.Endpoint, err error) {
 	e.State = endpoints.State{
 		Anchor:       basis.Anchor,
 		RetryAfter:   basis.RetryAfter,
+		TargetNext:   basis.TargetNext,
+		FreshUntil:   basis.FreshUntil,
 		FailureCount: int(stored.FailureCount),
 	}
 	switch {

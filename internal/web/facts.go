@@ -21,11 +21,12 @@ func (v *pageRequest) facts(e client.Endpoint) (map[string]any, error) {
 		return nil, err
 	}
 	facts := factsOf(e)
-	if !basis.Anchor.IsZero() {
-		facts["anchor"] = basis.Anchor
-	}
-	if !basis.RetryAfter.IsZero() {
-		facts["retryAfter"] = basis.RetryAfter
+	for name, at := range map[string]time.Time{
+		"anchor": basis.Anchor, "retryAfter": basis.RetryAfter, "targetNext": basis.TargetNext, "freshUntil": basis.FreshUntil,
+	} {
+		if !at.IsZero() {
+			facts[name] = at
+		}
 	}
 	return facts, nil
 }

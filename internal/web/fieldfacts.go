@@ -73,6 +73,9 @@ func factWords(field contract.Field, value any) string {
 		}
 		return count(int64(value))
 	case bool:
+		if field.Default == true && !value {
+			return "no"
+		}
 		return map[bool]string{true: "yes"}[value]
 	case []any:
 		return count(int64(len(value)))

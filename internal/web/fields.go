@@ -58,6 +58,9 @@ func readField(field contract.Field, written string) (any, error) {
 	if field.Kind == contract.Pairs {
 		return readPairs(field, written)
 	}
+	if text == "" && field.Kind == contract.Switch && field.Default == true {
+		return false, nil // A cleared box turns off what is on by default.
+	}
 	if text == "" {
 		return nil, nil //nolint:nilnil // An empty field has no value, and is no error.
 	}

@@ -80,12 +80,30 @@ func TestFactsAreFieldsThatAreNotOff(t *testing.T) {
 		{title: "Request timeout", value: "30 s", common: true},
 		{title: "Maximum redirects", value: "2"},
 		{title: "Maximum attempts", value: "1", common: true},
+		{title: "Follow Rubato-Next", value: "no"},
 		{title: "Authentication", value: "bearer"},
 		{title: "Signed", value: "yes"},
 		{title: "Redaction", value: "2"},
 		{title: "Version", value: "3"},
 	}, list)
 	require.Equal(t, []fact{{title: "Headers", value: "A: b"}, {title: "Body", value: "{}"}}, blocks)
+}
+
+// TestAClearedBoxTurnsADefaultOff reads the form of an endpoint in which no box is ticked.
+func TestAClearedBoxTurnsADefaultOff(t *testing.T) {
+	t.Parallel()
+	for _, field := range contract.Fields() {
+		if field.Kind != contract.Switch {
+			continue
+		}
+		got, err := readField(field, "")
+		require.NoError(t, err)
+		if field.Default == true {
+			require.Equal(t, false, got, field.Path)
+		} else {
+			require.Nil(t, got, field.Path)
+		}
+	}
 }
 
 // A runbook is a link beside failures, and among the facts always.

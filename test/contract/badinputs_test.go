@@ -102,6 +102,8 @@ func badMembers() []badField {
 		bad(meaning, "runbookUrl invalid_characters", `runbookUrl="https://wiki.example.com/\u0007"`),
 		bad(meaning, "runbookUrl too_long", `runbookUrl="https://wiki.example.com/`+strings.Repeat("x", 2048)+`"`),
 		bad(syntax, "runbookUrl invalid_type", `runbookUrl=7`),
+		bad(syntax, "followNext invalid_type", `followNext="yes"`),
+		bad(syntax, "followMaxAge invalid_type", `followMaxAge=60`),
 		bad(meaning, "method method_invalid", `method="OPTIONS*"`),
 		bad(meaning, "method method_invalid", `method="post"`),
 		bad(meaning, "method method_invalid", `method="PO ST"`),

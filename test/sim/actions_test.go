@@ -204,6 +204,8 @@ func (w *world) reply(t *rapid.T) {
 func (w *world) answered(t *rapid.T, p *worker, e *execution) {
 	o := success()
 	switch rapid.SampledFrom([]string{"ok", "ok", "error", "busy", "gone", "broken"}).Draw(t, "answer") {
+	case "ok":
+		o.TargetNext, o.FreshUntil = wishes(e.started.RunID, p.now(w))
 	case "error":
 		o.Status, o.StatusCode = runs.Failed, 500
 	case "busy":
@@ -216,6 +218,19 @@ func (w *world) answered(t *rapid.T, p *worker, e *execution) {
 	}
 	w.note("the target answers run %s with %d", runName(e.started.RunID), o.StatusCode)
 	w.end(p, e, o)
+}
+
+// wishes returns what a successful answer asks about the next run: one in four answers names it, and
+// one in four is fresh for a while. The run decides, so that the wishes draw nothing.
+func wishes(run runs.ID, now time.Time) (next, fresh time.Time) {
+	at := now.Add(time.Duration(1+run[14]%90) * time.Second).Truncate(time.Millisecond)
+	switch run[15] % 4 {
+	case 0:
+		return at, time.Time{}
+	case 1:
+		return time.Time{}, at
+	}
+	return time.Time{}, time.Time{}
 }
 
 func success() runs.Outcome {

@@ -31,6 +31,8 @@ type (
 		PausedUntil  time.Time  `json:"paused_until"`
 		ManualAt     time.Time  `json:"manual_at"`
 		RetryAfter   time.Time  `json:"retry_after"`
+		TargetNext   time.Time  `json:"target_next"`
+		FreshUntil   time.Time  `json:"fresh_until"`
 		LastSlot     time.Time  `json:"last_slot"`
 		LastCall     time.Time  `json:"last_call_at"`
 		Accounted    time.Time  `json:"accounted_until"`

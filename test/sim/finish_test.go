@@ -240,8 +240,9 @@ func (w *world) judgeNext(run runs.Run, before, after *schedule, past *pastRun, 
 		want.LastCall = run.StartedAt.Truncate(time.Millisecond)
 	}
 	want.Anchor, want.LastSlot = later(before.Anchor, anchorAfter(spec, run, before)), later(before.LastSlot, run.ScheduledFor)
-	if run.Outcome.StatusCode != 0 { // Without an answer the earlier Retry-After still holds.
+	if run.Outcome.StatusCode != 0 { // Without an answer the earlier wishes of the target still hold.
 		want.RetryAfter = cutWait(spec, run)
+		want.TargetNext, want.FreshUntil = run.Outcome.TargetNext, run.Outcome.FreshUntil
 	}
 	switch run.Outcome.Status {
 	case runs.Succeeded:
@@ -261,7 +262,8 @@ func (w *world) judgeNext(run runs.Run, before, after *schedule, past *pastRun, 
 	}
 	w.ensure(after.LastCall.Equal(want.LastCall), "after run %s the last call was at %s, not %s", runName(run.ID), after.LastCall, want.LastCall)
 	w.ensure(after.Anchor.Equal(want.Anchor), "after run %s the schedule counts from %s, not %s", runName(run.ID), after.Anchor, want.Anchor)
-	w.ensure(after.LastSlot.Equal(want.LastSlot) && after.RetryAfter.Equal(want.RetryAfter) && after.ManualAt.Equal(want.ManualAt),
+	w.ensure(after.LastSlot.Equal(want.LastSlot) && after.RetryAfter.Equal(want.RetryAfter) && after.TargetNext.Equal(want.TargetNext) &&
+		after.FreshUntil.Equal(want.FreshUntil) && after.ManualAt.Equal(want.ManualAt),
 		"after run %s the state is %+v, not %+v", runName(run.ID), *after, want)
 	hints := w.hintsAfter(id, c)
 	if used := w.mirror.hints[id]["one-shot"]; used != nil && !used.RunAt.After(run.ScheduledFor) {
@@ -361,10 +363,10 @@ func mustRetry(run runs.Run, spec endpoints.Spec, s *schedule, now time.Time, ne
 	return notBefore(spec, s, now.Add(spec.Retry.MaxBackoff)).Before(next.At)
 }
 
-// notBefore moves an instant to the earliest next attempt: Retry-After, and the minimum after the
-// last start.
+// notBefore moves an instant to the earliest next attempt: the wishes of the target, and the
+// minimum after the last start.
 func notBefore(spec endpoints.Spec, s *schedule, at time.Time) time.Time {
-	at = later(at, s.RetryAfter)
+	at = later(later(at, s.RetryAfter), later(s.TargetNext, s.FreshUntil))
 	if spec.MinInterval > 0 {
 		at = later(at, s.LastCall.Add(spec.MinInterval))
 	}

@@ -26,7 +26,7 @@ func inputOf(id endpoints.ID, spec endpoints.Spec, s *schedule, hints map[string
 		EndpointID: id, Now: now, Cause: cause, Anchor: s.Anchor, StartAt: spec.StartAt, CatchUp: spec.CatchUp,
 		Baseline: governor.Baseline{Interval: spec.BaselineInterval}, Failures: s.FailureCount,
 		Min: spec.MinInterval, Max: spec.MaxInterval, LastSlot: s.LastSlot, RetryAfter: s.RetryAfter, PausedUntil: s.PausedUntil,
-		Jitter: spec.Jitter,
+		TargetNext: s.TargetNext, FreshUntil: s.FreshUntil, Jitter: spec.Jitter,
 	}
 	if spec.BaselineCron != "" && spec.CatchUp == governor.CatchUpAll && !s.Anchor.IsZero() {
 		in.Accounted = s.Accounted
@@ -58,6 +58,8 @@ func recordedInput(id endpoints.ID, spec endpoints.Spec, raw []byte, hints map[s
 		LastStart    time.Time      `json:"lastStart"`
 		PausedUntil  time.Time      `json:"pausedUntil"`
 		RetryAfter   time.Time      `json:"retryAfter"`
+		TargetNext   time.Time      `json:"targetNext"`
+		FreshUntil   time.Time      `json:"freshUntil"`
 		Accounted    time.Time      `json:"accountedUntil"`
 		OnRecord     time.Time      `json:"recordedUntil"`
 		Hints        struct {
@@ -76,7 +78,7 @@ func recordedInput(id endpoints.ID, spec endpoints.Spec, raw []byte, hints map[s
 	}
 	s := &schedule{
 		Anchor: kept.Anchor, FailureCount: kept.FailureCount, LastSlot: kept.LastSlot, PausedUntil: kept.PausedUntil, RetryAfter: kept.RetryAfter,
-		LastCall: kept.LastStart,
+		LastCall: kept.LastStart, TargetNext: kept.TargetNext, FreshUntil: kept.FreshUntil,
 	}
 	replayed := map[string]*hint{}
 	if h := kept.Hints.Interval; h != nil {
@@ -136,6 +138,9 @@ func (w *world) sane(in governor.Input, s *schedule) {
 		w.ensure(in.OneShot != nil && in.OneShot.ExpiresAt.After(in.Now) && in.OneShot.At.After(in.LastSlot), "an expired or used one-shot hint planned %s", short(id))
 		w.reach("plan by a one-shot hint")
 	}
+	if s.Source == string(governor.SourceTarget) {
+		w.reach("plan by a header of the target")
+	}
 	if in.Baseline.Cron == nil && !paused {
 		want := expected(in)
 		w.ensure(!at.Before(want) && !at.After(want.Add(max(0, in.Jitter-1))), "%s is planned at %s by %s, the rules say %s (%+v)", short(id), at, s.Source, want, in)
@@ -158,6 +163,14 @@ func expected(in governor.Input) time.Time {
 	wins := in.OneShot != nil && in.OneShot.ExpiresAt.After(in.Now) && in.OneShot.At.After(in.LastSlot) && in.OneShot.At.Before(at)
 	if wins {
 		at = in.OneShot.At
+	}
+	switch asked := in.TargetNext.After(in.LastSlot); {
+	case asked && in.TargetNext.Before(at):
+		at, wins = in.TargetNext, true
+	case asked:
+		at = in.TargetNext
+	default:
+		at = later(at, in.FreshUntil)
 	}
 	at = later(at, in.RetryAfter)
 	if at.Before(in.Now) {

@@ -81,7 +81,7 @@ func often() []string {
 		"start", "HOT start", "late start", "request", "start refused", "start expired", "start of another attempt",
 		"start of an infrastructure attempt", "infrastructure attempt", "claim unknown",
 		"claim of an expired lock", "claim above what is due", "release", "heartbeat", "take-over", "settlement refused", "finish unknown", "late answer", "repeated finish", "kept claim", "kept no more than its share",
-		"lock over for its holder", "retry", "one-shot consumed", "plan by an interval hint", "plan by a one-shot hint",
+		"lock over for its holder", "retry", "one-shot consumed", "plan by an interval hint", "plan by a one-shot hint", "plan by a header of the target",
 		"change while a run is live", "change while an attempt waits", "run succeeded", "run failed", "run timed_out", "run lost", "run skipped", "jump", "echo", "race passed",
 		"race waited", "quiet end", "twin", "twin of a start", "restart", "stale", "foreign", "misplaced", "worker retired",
 		"overlap_skipped", "pause_skipped", "misfire_skipped", "due time dropped", "due time passed under a run",

@@ -180,10 +180,17 @@ func (w *world) judgeWish(id endpoints.ID, cause string, c *changes) {
 		w.ensure(s.FailureCount == 0, "%s counts failures after they were reset", short(id))
 	case "edit":
 		before := c.schedules[0].before
-		wait := before.RetryAfter
+		wait, next, fresh := before.RetryAfter, before.TargetNext, before.FreshUntil
 		if w.specOf(id, before.Version).URL != w.specOf(id, s.Version).URL {
-			wait = time.Time{}
+			wait, next, fresh = time.Time{}, time.Time{}, time.Time{}
 		}
+		if !w.specOf(id, s.Version).FollowNext {
+			next = time.Time{}
+		}
+		if !w.specOf(id, s.Version).FollowMaxAge {
+			fresh = time.Time{}
+		}
+		w.ensure(s.TargetNext.Equal(next) && s.FreshUntil.Equal(fresh), "after an edit %s keeps other wishes of its target: %+v", short(id), *s)
 		w.ensure(s.RetryAfter.Equal(wait), "after an edit %s waits until %s as its target asked, not until %s", short(id), s.RetryAfter, wait)
 	}
 }

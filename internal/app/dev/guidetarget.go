@@ -22,6 +22,10 @@ func guideTarget() http.Handler {
 		w.Header().Set("Retry-After", "300")
 		greet(w, http.StatusTooManyRequests)
 	})
+	mux.HandleFunc("/next", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Rubato-Next", "45")
+		greet(w, http.StatusOK)
+	})
 	mux.HandleFunc("/hang", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	mux.HandleFunc("/retired", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Rubato-Stop", "moved to /v2")

@@ -643,6 +643,7 @@ const (
 	RulePaused           Rule = "paused"
 	RuleRetry            Rule = "retry"
 	RuleRetryAfter       Rule = "retry-after"
+	RuleTarget           Rule = "target"
 )
 
 // Valid indicates whether the value is a known member of the Rule enum.
@@ -675,6 +676,8 @@ func (e Rule) Valid() bool {
 	case RuleRetry:
 		return true
 	case RuleRetryAfter:
+		return true
+	case RuleTarget:
 		return true
 	default:
 		return false
@@ -779,6 +782,7 @@ const (
 	SourceManual           Source = "manual"
 	SourcePaused           Source = "paused"
 	SourceRetryAfter       Source = "retry-after"
+	SourceTarget           Source = "target"
 )
 
 // Valid indicates whether the value is a known member of the Source enum.
@@ -801,6 +805,8 @@ func (e Source) Valid() bool {
 	case SourcePaused:
 		return true
 	case SourceRetryAfter:
+		return true
+	case SourceTarget:
 		return true
 	default:
 		return false
@@ -1122,6 +1128,8 @@ type Endpoint struct {
 
 	// FailureCount Consecutive failed due times.
 	FailureCount    int32 `json:"failureCount"`
+	FollowMaxAge    bool  `json:"followMaxAge"`
+	FollowNext      bool  `json:"followNext"`
 	FollowRedirects int32 `json:"followRedirects"`
 
 	// Headers Header values whose names look secret are shown as ***.
@@ -1248,6 +1256,12 @@ type EndpointPatch struct {
 	Description *string   `json:"description,omitempty"`
 	DST         *DSTInput `json:"dst,omitempty"`
 
+	// FollowMaxAge Follow Cache-Control: the next run waits until a successful response is stale, which is max-age minus Age, at most 24 h and within maxIntervalMs. Default false.
+	FollowMaxAge *bool `json:"followMaxAge,omitempty"`
+
+	// FollowNext Follow Rubato-Next: a successful response with that header sets the next run, at a number of seconds or an HTTP date from 1 s to 24 h ahead and within minIntervalMs and maxIntervalMs. Default true.
+	FollowNext *bool `json:"followNext,omitempty"`
+
 	// FollowRedirects Maximum number of redirects to follow. Default 0.
 	FollowRedirects *int64 `json:"followRedirects,omitempty"`
 
@@ -1345,6 +1359,12 @@ type EndpointSpec struct {
 	// Description Description in free text. The planner reads it as your policy.
 	Description *string   `json:"description,omitempty"`
 	DST         *DSTInput `json:"dst,omitempty"`
+
+	// FollowMaxAge Follow Cache-Control: the next run waits until a successful response is stale, which is max-age minus Age, at most 24 h and within maxIntervalMs. Default false.
+	FollowMaxAge *bool `json:"followMaxAge,omitempty"`
+
+	// FollowNext Follow Rubato-Next: a successful response with that header sets the next run, at a number of seconds or an HTTP date from 1 s to 24 h ahead and within minIntervalMs and maxIntervalMs. Default true.
+	FollowNext *bool `json:"followNext,omitempty"`
 
 	// FollowRedirects Maximum number of redirects to follow. Default 0.
 	FollowRedirects *int64 `json:"followRedirects,omitempty"`
@@ -1515,8 +1535,11 @@ type ExplainInput struct {
 	EndpointID *string `json:"endpointId,omitempty"`
 
 	// FailureCount Number of consecutive failed runs. Default 0.
-	FailureCount *int64      `json:"failureCount,omitempty"`
-	Hints        *HintsInput `json:"hints,omitempty"`
+	FailureCount *int64 `json:"failureCount,omitempty"`
+
+	// FreshUntil The end of the freshness of the last response by Cache-Control.
+	FreshUntil *time.Time  `json:"freshUntil,omitempty"`
+	Hints      *HintsInput `json:"hints,omitempty"`
 
 	// JitterMs Maximum jitter: delays each endpoint by a stable offset below this. Default 0.
 	JitterMs *int64 `json:"jitterMs,omitempty"`
@@ -1536,6 +1559,9 @@ type ExplainInput struct {
 
 	// StartAt Earliest time of the first scheduled run. A one-shot hint or a requested run may come earlier; the next due time then counts from that run.
 	StartAt *time.Time `json:"startAt,omitempty"`
+
+	// TargetNext The time of the next run that the target requested with Rubato-Next.
+	TargetNext *time.Time `json:"targetNext,omitempty"`
 
 	// Timezone IANA time zone of the cron expression. Default UTC.
 	Timezone *string `json:"timezone,omitempty"`
@@ -1664,6 +1690,12 @@ type ImportLine struct {
 	// Description Description in free text. The planner reads it as your policy.
 	Description *string   `json:"description,omitempty"`
 	DST         *DSTInput `json:"dst,omitempty"`
+
+	// FollowMaxAge Follow Cache-Control: the next run waits until a successful response is stale, which is max-age minus Age, at most 24 h and within maxIntervalMs. Default false.
+	FollowMaxAge *bool `json:"followMaxAge,omitempty"`
+
+	// FollowNext Follow Rubato-Next: a successful response with that header sets the next run, at a number of seconds or an HTTP date from 1 s to 24 h ahead and within minIntervalMs and maxIntervalMs. Default true.
+	FollowNext *bool `json:"followNext,omitempty"`
 
 	// FollowRedirects Maximum number of redirects to follow. Default 0.
 	FollowRedirects *int64 `json:"followRedirects,omitempty"`
@@ -2942,6 +2974,9 @@ type TestResult struct {
 	// Error The error message.
 	Error *string `json:"error,omitempty"`
 
+	// FreshUntil The end of the freshness of the response by Cache-Control. It would have delayed the next run.
+	FreshUntil *time.Time `json:"freshUntil,omitempty"`
+
 	// Headers Response headers: at most 100 values, the first 256 bytes of each. Values whose names look secret, and values that `redact` hides, are shown as `***`.
 	Headers *map[string][]string `json:"headers,omitempty"`
 
@@ -2973,6 +3008,9 @@ type TestResult struct {
 
 	// Stop The reason for which the target asked to stop. A run would have paused the endpoint.
 	Stop *string `json:"stop,omitempty"`
+
+	// TargetNext The time of the next run that the target requested with Rubato-Next.
+	TargetNext *time.Time `json:"targetNext,omitempty"`
 
 	// Truncated The body was longer than the shown part: the captured size, at most 100 KiB.
 	Truncated bool `json:"truncated"`

@@ -43,13 +43,15 @@ FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sql
 -- Stores new plans after edits and revokes every claim. An instant of the year 1 stands for null.
 UPDATE schedules s
 SET due_at = n.planned_at, planned_at = n.planned_at, slot = n.slot, attempt = n.attempt, infra_attempt = n.infra_attempt, source = n.source, version = n.version,
-    lock_ms = n.lock_ms, accounted_until = n.accounted_until, retry_after = nullif(n.retry_after, '0001-01-01 00:00:00+00'), claim_token = s.claim_token + 1, claimed_by = NULL, claimed_at = NULL
+    lock_ms = n.lock_ms, accounted_until = n.accounted_until, retry_after = nullif(n.retry_after, '0001-01-01 00:00:00+00'),
+    target_next = nullif(n.target_next, '0001-01-01 00:00:00+00'), fresh_until = nullif(n.fresh_until, '0001-01-01 00:00:00+00'), claim_token = s.claim_token + 1, claimed_by = NULL, claimed_at = NULL
 FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('planned_at')::timestamptz[]) AS planned_at,
              unnest(sqlc.arg('slot')::timestamptz[]) AS slot, unnest(sqlc.arg('attempt')::smallint[]) AS attempt,
              unnest(sqlc.arg('infra_attempt')::smallint[]) AS infra_attempt,
              unnest(sqlc.arg('source')::text[]) AS source, unnest(sqlc.arg('version')::bigint[]) AS version,
              unnest(sqlc.arg('lock_ms')::int[]) AS lock_ms, unnest(sqlc.arg('accounted_until')::timestamptz[]) AS accounted_until,
-             unnest(sqlc.arg('retry_after')::timestamptz[]) AS retry_after) n
+             unnest(sqlc.arg('retry_after')::timestamptz[]) AS retry_after,
+             unnest(sqlc.arg('target_next')::timestamptz[]) AS target_next, unnest(sqlc.arg('fresh_until')::timestamptz[]) AS fresh_until) n
 WHERE s.endpoint_id = n.endpoint_id;
 
 -- name: ScheduleRecordMany :execrows
@@ -57,10 +59,11 @@ WHERE s.endpoint_id = n.endpoint_id;
 -- the year 1 stands for null.
 UPDATE schedules s
 SET version = n.version, lock_ms = n.lock_ms, accounted_until = n.accounted_until, retry_after = nullif(n.retry_after, '0001-01-01 00:00:00+00'),
-    revision = s.revision + 1
+    target_next = nullif(n.target_next, '0001-01-01 00:00:00+00'), fresh_until = nullif(n.fresh_until, '0001-01-01 00:00:00+00'), revision = s.revision + 1
 FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('version')::bigint[]) AS version,
              unnest(sqlc.arg('lock_ms')::int[]) AS lock_ms, unnest(sqlc.arg('accounted_until')::timestamptz[]) AS accounted_until,
-             unnest(sqlc.arg('retry_after')::timestamptz[]) AS retry_after) n
+             unnest(sqlc.arg('retry_after')::timestamptz[]) AS retry_after,
+             unnest(sqlc.arg('target_next')::timestamptz[]) AS target_next, unnest(sqlc.arg('fresh_until')::timestamptz[]) AS fresh_until) n
 WHERE s.endpoint_id = n.endpoint_id;
 
 -- name: DecisionInsertMany :exec

@@ -248,10 +248,11 @@ func (q *Queries) ScheduleInsertMany(ctx context.Context, db DBTX, arg ScheduleI
 const scheduleRecordMany = `-- name: ScheduleRecordMany :execrows
 UPDATE schedules s
 SET version = n.version, lock_ms = n.lock_ms, accounted_until = n.accounted_until, retry_after = nullif(n.retry_after, '0001-01-01 00:00:00+00'),
-    revision = s.revision + 1
+    target_next = nullif(n.target_next, '0001-01-01 00:00:00+00'), fresh_until = nullif(n.fresh_until, '0001-01-01 00:00:00+00'), revision = s.revision + 1
 FROM (SELECT unnest($1::uuid[]) AS endpoint_id, unnest($2::bigint[]) AS version,
              unnest($3::int[]) AS lock_ms, unnest($4::timestamptz[]) AS accounted_until,
-             unnest($5::timestamptz[]) AS retry_after) n
+             unnest($5::timestamptz[]) AS retry_after,
+             unnest($6::timestamptz[]) AS target_next, unnest($7::timestamptz[]) AS fresh_until) n
 WHERE s.endpoint_id = n.endpoint_id
 `
 
@@ -261,6 +262,8 @@ type ScheduleRecordManyParams struct {
 	LockMs         []int32
 	AccountedUntil []time.Time
 	RetryAfter     []time.Time
+	TargetNext     []time.Time
+	FreshUntil     []time.Time
 }
 
 // Records edits of endpoints with a live run, because the finish of the run replans. An instant of
@@ -272,6 +275,8 @@ func (q *Queries) ScheduleRecordMany(ctx context.Context, db DBTX, arg ScheduleR
 		arg.LockMs,
 		arg.AccountedUntil,
 		arg.RetryAfter,
+		arg.TargetNext,
+		arg.FreshUntil,
 	)
 	if err != nil {
 		return 0, err
@@ -282,13 +287,15 @@ func (q *Queries) ScheduleRecordMany(ctx context.Context, db DBTX, arg ScheduleR
 const scheduleReplanMany = `-- name: ScheduleReplanMany :execrows
 UPDATE schedules s
 SET due_at = n.planned_at, planned_at = n.planned_at, slot = n.slot, attempt = n.attempt, infra_attempt = n.infra_attempt, source = n.source, version = n.version,
-    lock_ms = n.lock_ms, accounted_until = n.accounted_until, retry_after = nullif(n.retry_after, '0001-01-01 00:00:00+00'), claim_token = s.claim_token + 1, claimed_by = NULL, claimed_at = NULL
+    lock_ms = n.lock_ms, accounted_until = n.accounted_until, retry_after = nullif(n.retry_after, '0001-01-01 00:00:00+00'),
+    target_next = nullif(n.target_next, '0001-01-01 00:00:00+00'), fresh_until = nullif(n.fresh_until, '0001-01-01 00:00:00+00'), claim_token = s.claim_token + 1, claimed_by = NULL, claimed_at = NULL
 FROM (SELECT unnest($1::uuid[]) AS endpoint_id, unnest($2::timestamptz[]) AS planned_at,
              unnest($3::timestamptz[]) AS slot, unnest($4::smallint[]) AS attempt,
              unnest($5::smallint[]) AS infra_attempt,
              unnest($6::text[]) AS source, unnest($7::bigint[]) AS version,
              unnest($8::int[]) AS lock_ms, unnest($9::timestamptz[]) AS accounted_until,
-             unnest($10::timestamptz[]) AS retry_after) n
+             unnest($10::timestamptz[]) AS retry_after,
+             unnest($11::timestamptz[]) AS target_next, unnest($12::timestamptz[]) AS fresh_until) n
 WHERE s.endpoint_id = n.endpoint_id
 `
 
@@ -303,6 +310,8 @@ type ScheduleReplanManyParams struct {
 	LockMs         []int32
 	AccountedUntil []time.Time
 	RetryAfter     []time.Time
+	TargetNext     []time.Time
+	FreshUntil     []time.Time
 }
 
 // Stores new plans after edits and revokes every claim. An instant of the year 1 stands for null.
@@ -318,6 +327,8 @@ func (q *Queries) ScheduleReplanMany(ctx context.Context, db DBTX, arg ScheduleR
 		arg.LockMs,
 		arg.AccountedUntil,
 		arg.RetryAfter,
+		arg.TargetNext,
+		arg.FreshUntil,
 	)
 	if err != nil {
 		return 0, err

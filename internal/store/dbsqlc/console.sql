@@ -155,6 +155,6 @@ SELECT id, name FROM endpoints WHERE id = ANY (sqlc.arg('ids')::uuid[]) AND tena
 
 -- name: ConsoleDecisionInputs :one
 -- Returns the inputs of the next decision that the API does not return.
-SELECT s.anchor, s.retry_after
+SELECT s.anchor, s.retry_after, s.target_next, s.fresh_until
 FROM endpoints e JOIN schedules s ON s.endpoint_id = e.id
 WHERE e.id = @endpoint_id AND e.tenant_id = @tenant_id;

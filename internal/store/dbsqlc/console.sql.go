@@ -85,7 +85,7 @@ func (q *Queries) ConsoleBuckets(ctx context.Context, db DBTX, arg ConsoleBucket
 }
 
 const consoleDecisionInputs = `-- name: ConsoleDecisionInputs :one
-SELECT s.anchor, s.retry_after
+SELECT s.anchor, s.retry_after, s.target_next, s.fresh_until
 FROM endpoints e JOIN schedules s ON s.endpoint_id = e.id
 WHERE e.id = $1 AND e.tenant_id = $2
 `
@@ -98,13 +98,20 @@ type ConsoleDecisionInputsParams struct {
 type ConsoleDecisionInputsRow struct {
 	Anchor     *time.Time
 	RetryAfter *time.Time
+	TargetNext *time.Time
+	FreshUntil *time.Time
 }
 
 // Returns the inputs of the next decision that the API does not return.
 func (q *Queries) ConsoleDecisionInputs(ctx context.Context, db DBTX, arg ConsoleDecisionInputsParams) (*ConsoleDecisionInputsRow, error) {
 	row := db.QueryRow(ctx, consoleDecisionInputs, arg.EndpointID, arg.TenantID)
 	var i ConsoleDecisionInputsRow
-	err := row.Scan(&i.Anchor, &i.RetryAfter)
+	err := row.Scan(
+		&i.Anchor,
+		&i.RetryAfter,
+		&i.TargetNext,
+		&i.FreshUntil,
+	)
 	return &i, err
 }
 

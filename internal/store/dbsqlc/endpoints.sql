@@ -84,7 +84,7 @@ VALUES (@endpoint_id, @tenant_id::uuid, @planned_at, @planned_at, @slot, 0, @ver
 UPDATE schedules
 SET due_at = @planned_at, planned_at = @planned_at, slot = @slot, attempt = @attempt, infra_attempt = @infra_attempt, source = @source, version = @version,
     lock_ms = @lock_ms, failure_count = @failure_count, paused_until = @paused_until, pause_reason = @pause_reason,
-    manual_at = @manual_at, retry_after = @retry_after, accounted_until = @accounted_until, hinted = @hinted, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL,
+    manual_at = @manual_at, retry_after = @retry_after, target_next = @target_next, fresh_until = @fresh_until, accounted_until = @accounted_until, hinted = @hinted, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL,
     run_id = NULL, started_at = NULL, deadline_at = NULL, cancel_requested_at = NULL, cancel_requested_by = NULL, cancel_reason = NULL
 WHERE endpoint_id = @endpoint_id;
 
@@ -93,7 +93,7 @@ WHERE endpoint_id = @endpoint_id;
 -- invalidates the state that the start has read.
 UPDATE schedules
 SET version = @version, lock_ms = @lock_ms, failure_count = @failure_count, paused_until = @paused_until,
-    pause_reason = @pause_reason, manual_at = @manual_at, retry_after = @retry_after, accounted_until = @accounted_until,
+    pause_reason = @pause_reason, manual_at = @manual_at, retry_after = @retry_after, target_next = @target_next, fresh_until = @fresh_until, accounted_until = @accounted_until,
     hinted = @hinted, revision = revision + 1
 WHERE endpoint_id = @endpoint_id;
 

@@ -371,7 +371,7 @@ func (q *Queries) ScheduleDelete(ctx context.Context, db DBTX, endpointID UUID) 
 }
 
 const scheduleGetMany = `-- name: ScheduleGetMany :many
-SELECT endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, revision, version, lock_ms, attempt, infra_attempt, failure_count, hinted, archived, source, claimed_by, claimed_at, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, anchor, accounted_until, paused_until, pause_reason, manual_at, retry_after, last_slot, last_attempt, last_infra_attempt, last_status, last_started_at, last_finished_at, last_call_at, ctid
+SELECT endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, revision, version, lock_ms, attempt, infra_attempt, failure_count, hinted, archived, source, claimed_by, claimed_at, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, anchor, accounted_until, paused_until, pause_reason, manual_at, retry_after, target_next, fresh_until, last_slot, last_attempt, last_infra_attempt, last_status, last_started_at, last_finished_at, last_call_at, ctid
 FROM schedules
 WHERE endpoint_id = ANY ($1::uuid[])
   AND NOT archived
@@ -417,6 +417,8 @@ func (q *Queries) ScheduleGetMany(ctx context.Context, db DBTX, endpointIds []UU
 			&i.PauseReason,
 			&i.ManualAt,
 			&i.RetryAfter,
+			&i.TargetNext,
+			&i.FreshUntil,
 			&i.LastSlot,
 			&i.LastAttempt,
 			&i.LastInfraAttempt,
@@ -479,9 +481,9 @@ func (q *Queries) ScheduleNotify(ctx context.Context, db DBTX, dueMs int64) erro
 const scheduleRecord = `-- name: ScheduleRecord :execrows
 UPDATE schedules
 SET version = $1, lock_ms = $2, failure_count = $3, paused_until = $4,
-    pause_reason = $5, manual_at = $6, retry_after = $7, accounted_until = $8,
-    hinted = $9, revision = revision + 1
-WHERE endpoint_id = $10
+    pause_reason = $5, manual_at = $6, retry_after = $7, target_next = $8, fresh_until = $9, accounted_until = $10,
+    hinted = $11, revision = revision + 1
+WHERE endpoint_id = $12
 `
 
 type ScheduleRecordParams struct {
@@ -492,6 +494,8 @@ type ScheduleRecordParams struct {
 	PauseReason    *string
 	ManualAt       *time.Time
 	RetryAfter     *time.Time
+	TargetNext     *time.Time
+	FreshUntil     *time.Time
 	AccountedUntil *time.Time
 	Hinted         bool
 	EndpointID     UUID
@@ -508,6 +512,8 @@ func (q *Queries) ScheduleRecord(ctx context.Context, db DBTX, arg ScheduleRecor
 		arg.PauseReason,
 		arg.ManualAt,
 		arg.RetryAfter,
+		arg.TargetNext,
+		arg.FreshUntil,
 		arg.AccountedUntil,
 		arg.Hinted,
 		arg.EndpointID,
@@ -522,9 +528,9 @@ const scheduleReplan = `-- name: ScheduleReplan :execrows
 UPDATE schedules
 SET due_at = $1, planned_at = $1, slot = $2, attempt = $3, infra_attempt = $4, source = $5, version = $6,
     lock_ms = $7, failure_count = $8, paused_until = $9, pause_reason = $10,
-    manual_at = $11, retry_after = $12, accounted_until = $13, hinted = $14, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL,
+    manual_at = $11, retry_after = $12, target_next = $13, fresh_until = $14, accounted_until = $15, hinted = $16, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL,
     run_id = NULL, started_at = NULL, deadline_at = NULL, cancel_requested_at = NULL, cancel_requested_by = NULL, cancel_reason = NULL
-WHERE endpoint_id = $15
+WHERE endpoint_id = $17
 `
 
 type ScheduleReplanParams struct {
@@ -540,6 +546,8 @@ type ScheduleReplanParams struct {
 	PauseReason    *string
 	ManualAt       *time.Time
 	RetryAfter     *time.Time
+	TargetNext     *time.Time
+	FreshUntil     *time.Time
 	AccountedUntil *time.Time
 	Hinted         bool
 	EndpointID     UUID
@@ -561,6 +569,8 @@ func (q *Queries) ScheduleReplan(ctx context.Context, db DBTX, arg ScheduleRepla
 		arg.PauseReason,
 		arg.ManualAt,
 		arg.RetryAfter,
+		arg.TargetNext,
+		arg.FreshUntil,
 		arg.AccountedUntil,
 		arg.Hinted,
 		arg.EndpointID,

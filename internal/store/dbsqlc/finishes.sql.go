@@ -101,21 +101,23 @@ WITH next AS (
            unnest($12::int[]) AS failure_count,
            unnest($13::timestamptz[]) AS manual_at,
            unnest($14::timestamptz[]) AS retry_after,
-           unnest($15::timestamptz[]) AS last_slot,
-           unnest($16::smallint[]) AS last_attempt,
-           unnest($17::smallint[]) AS last_infra_attempt,
-           unnest($18::text[]) AS last_status,
-           unnest($19::timestamptz[]) AS last_started_at,
-           unnest($20::timestamptz[]) AS last_finished_at,
-           unnest($21::timestamptz[]) AS last_call_at,
-           unnest($22::timestamptz[]) AS accounted_until,
-           unnest($23::tid[]) AS place,
-           unnest($24::bigint[]) AS token,
-           unnest($25::bigint[]) AS revision,
-           unnest($26::boolean[]) AS hinted,
-           unnest($27::boolean[]) AS keep
+           unnest($15::timestamptz[]) AS target_next,
+           unnest($16::timestamptz[]) AS fresh_until,
+           unnest($17::timestamptz[]) AS last_slot,
+           unnest($18::smallint[]) AS last_attempt,
+           unnest($19::smallint[]) AS last_infra_attempt,
+           unnest($20::text[]) AS last_status,
+           unnest($21::timestamptz[]) AS last_started_at,
+           unnest($22::timestamptz[]) AS last_finished_at,
+           unnest($23::timestamptz[]) AS last_call_at,
+           unnest($24::timestamptz[]) AS accounted_until,
+           unnest($25::tid[]) AS place,
+           unnest($26::bigint[]) AS token,
+           unnest($27::bigint[]) AS revision,
+           unnest($28::boolean[]) AS hinted,
+           unnest($29::boolean[]) AS keep
 ), clock AS MATERIALIZED (
-    SELECT $28::timestamptz AS now
+    SELECT $30::timestamptz AS now
 )
 UPDATE schedules s
 SET planned_at       = next.planned_at,
@@ -127,6 +129,8 @@ SET planned_at       = next.planned_at,
     failure_count    = next.failure_count,
     manual_at        = nullif(next.manual_at, '0001-01-01 00:00:00+00'),
     retry_after      = nullif(next.retry_after, '0001-01-01 00:00:00+00'),
+    target_next      = nullif(next.target_next, '0001-01-01 00:00:00+00'),
+    fresh_until      = nullif(next.fresh_until, '0001-01-01 00:00:00+00'),
     accounted_until  = next.accounted_until,
     last_slot        = next.last_slot,
     last_attempt     = next.last_attempt,
@@ -176,6 +180,8 @@ type ScheduleFinishParams struct {
 	FailureCount     []int32
 	ManualAt         []time.Time
 	RetryAfter       []time.Time
+	TargetNext       []time.Time
+	FreshUntil       []time.Time
 	LastSlot         []time.Time
 	LastAttempt      []int16
 	LastInfraAttempt []int16
@@ -222,6 +228,8 @@ func (q *Queries) ScheduleFinish(ctx context.Context, db DBTX, arg ScheduleFinis
 		arg.FailureCount,
 		arg.ManualAt,
 		arg.RetryAfter,
+		arg.TargetNext,
+		arg.FreshUntil,
 		arg.LastSlot,
 		arg.LastAttempt,
 		arg.LastInfraAttempt,
@@ -334,7 +342,7 @@ func (q *Queries) ScheduleListKept(ctx context.Context, db DBTX, arg ScheduleLis
 }
 
 const scheduleLock = `-- name: ScheduleLock :many
-SELECT endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, revision, version, lock_ms, attempt, infra_attempt, failure_count, hinted, archived, source, claimed_by, claimed_at, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, anchor, accounted_until, paused_until, pause_reason, manual_at, retry_after, last_slot, last_attempt, last_infra_attempt, last_status, last_started_at, last_finished_at, last_call_at, ctid
+SELECT endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, revision, version, lock_ms, attempt, infra_attempt, failure_count, hinted, archived, source, claimed_by, claimed_at, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, anchor, accounted_until, paused_until, pause_reason, manual_at, retry_after, target_next, fresh_until, last_slot, last_attempt, last_infra_attempt, last_status, last_started_at, last_finished_at, last_call_at, ctid
 FROM schedules
 WHERE endpoint_id = ANY ($1::uuid[])
 ORDER BY endpoint_id
@@ -384,6 +392,8 @@ func (q *Queries) ScheduleLock(ctx context.Context, db DBTX, endpointIds []UUID)
 			&i.PauseReason,
 			&i.ManualAt,
 			&i.RetryAfter,
+			&i.TargetNext,
+			&i.FreshUntil,
 			&i.LastSlot,
 			&i.LastAttempt,
 			&i.LastInfraAttempt,

@@ -233,6 +233,8 @@ type Schedule struct {
 	PauseReason       *string
 	ManualAt          *time.Time
 	RetryAfter        *time.Time
+	TargetNext        *time.Time
+	FreshUntil        *time.Time
 	LastSlot          *time.Time
 	LastAttempt       *int16
 	LastInfraAttempt  int16

@@ -80,6 +80,8 @@ func (b *bulk) changed(before, after *endpoints.Endpoint, planned *endpoints.Rec
 		c.records.LockMs = append(c.records.LockMs, lockMs(after.Spec))
 		c.records.AccountedUntil = append(c.records.AccountedUntil, after.State.AccountedUntil)
 		c.records.RetryAfter = append(c.records.RetryAfter, after.State.RetryAfter)
+		c.records.TargetNext = append(c.records.TargetNext, after.State.TargetNext)
+		c.records.FreshUntil = append(c.records.FreshUntil, after.State.FreshUntil)
 		return nil
 	}
 	r, due := &c.replans, planned.Due
@@ -93,6 +95,8 @@ func (b *bulk) changed(before, after *endpoints.Endpoint, planned *endpoints.Rec
 	r.LockMs = append(r.LockMs, lockMs(after.Spec))
 	r.AccountedUntil = append(r.AccountedUntil, after.State.AccountedUntil)
 	r.RetryAfter = append(r.RetryAfter, after.State.RetryAfter)
+	r.TargetNext = append(r.TargetNext, after.State.TargetNext)
+	r.FreshUntil = append(r.FreshUntil, after.State.FreshUntil)
 	return b.decided(after, *planned)
 }
 

@@ -32,6 +32,8 @@ func (db *States) Replan(ctx context.Context, tx dbsqlc.DBTX, e *endpoints.Endpo
 		PauseReason:    pg.OptionalText(s.PauseReason),
 		ManualAt:       pg.Optional(ManualAt(&s)),
 		RetryAfter:     pg.Optional(s.RetryAfter),
+		TargetNext:     pg.Optional(s.TargetNext),
+		FreshUntil:     pg.Optional(s.FreshUntil),
 		AccountedUntil: pg.Optional(s.AccountedUntil),
 		Hinted:         s.Hinted(),
 	})

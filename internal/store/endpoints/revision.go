@@ -264,6 +264,8 @@ func (s *Store) planWrite(ctx context.Context, e *endpoints.Endpoint, planned bo
 		PauseReason:    pg.OptionalText(e.State.PauseReason),
 		ManualAt:       pg.Optional(ManualAt(&e.State)),
 		RetryAfter:     pg.Optional(e.State.RetryAfter),
+		TargetNext:     pg.Optional(e.State.TargetNext),
+		FreshUntil:     pg.Optional(e.State.FreshUntil),
 		AccountedUntil: pg.Optional(e.State.AccountedUntil),
 		Hinted:         e.State.Hinted(),
 	}

@@ -137,6 +137,8 @@ func stateOf(row *dbsqlc.Schedule) endpoints.State {
 		PausedUntil:    pg.OrZero(row.PausedUntil),
 		PauseReason:    pg.OrZero(row.PauseReason),
 		RetryAfter:     pg.OrZero(row.RetryAfter),
+		TargetNext:     pg.OrZero(row.TargetNext),
+		FreshUntil:     pg.OrZero(row.FreshUntil),
 		AccountedUntil: pg.OrZero(row.AccountedUntil),
 		LastCall:       pg.OrZero(row.LastCallAt),
 	}

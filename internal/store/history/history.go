@@ -155,6 +155,8 @@ func FinishedOf(run runs.Run) endpoints.Finished {
 		Retryable:    o.Retryable(),
 		MaybeSent:    o.MaybeSent,
 		RetryAfter:   o.RetryAfter,
+		TargetNext:   o.TargetNext,
+		FreshUntil:   o.FreshUntil,
 		Unanswered:   o.StatusCode == 0,
 		Interrupted:  o.Interrupted(),
 		Reason:       string(o.Reason),

@@ -19,6 +19,8 @@ type LedgerEntry struct {
 	PausedUntil  *time.Time     `json:"pausedUntil,omitempty"`
 	RetryAfter   *time.Time     `json:"retryAfter,omitempty"`
 	RetryAsked   *time.Time     `json:"retryAsked,omitempty"`
+	TargetNext   *time.Time     `json:"targetNext,omitempty"`
+	FreshUntil   *time.Time     `json:"freshUntil,omitempty"`
 	Accounted    *time.Time     `json:"accountedUntil,omitempty"`
 	OnRecord     *time.Time     `json:"recordedUntil,omitempty"`
 	Hints        *ledgerHints   `json:"hints,omitempty"`
@@ -50,6 +52,8 @@ func LedgerInput(in governor.Input) LedgerEntry {
 		PausedUntil:  pg.Optional(in.PausedUntil),
 		RetryAfter:   pg.Optional(in.RetryAfter),
 		RetryAsked:   pg.Optional(in.RetryAsked),
+		TargetNext:   pg.Optional(in.TargetNext),
+		FreshUntil:   pg.Optional(in.FreshUntil),
 		Accounted:    pg.Optional(in.Accounted),
 	}
 	if in.IntervalHint == nil && in.OneShot == nil {

@@ -197,6 +197,8 @@ func (b *batch) plan(e *endpoints.Endpoint, keep bool) {
 	n.FailureCount = append(n.FailureCount, int32(s.FailureCount))
 	n.ManualAt = append(n.ManualAt, endpointstore.ManualAt(&e.State))
 	n.RetryAfter = append(n.RetryAfter, s.RetryAfter)
+	n.TargetNext = append(n.TargetNext, s.TargetNext)
+	n.FreshUntil = append(n.FreshUntil, s.FreshUntil)
 	n.LastSlot = append(n.LastSlot, s.LastSlot)
 	n.LastAttempt = append(n.LastAttempt, int16(s.LastRun.Attempt))
 	n.LastInfraAttempt = append(n.LastInfraAttempt, int16(s.LastRun.InfraAttempt))

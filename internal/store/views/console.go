@@ -269,7 +269,12 @@ func (c *Console) DecisionBasis(ctx context.Context, tenant, endpoint [16]byte) 
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return stats.DecisionBasis{}, fmt.Errorf("reading the basis of an endpoint's next decision: %w", pg.Translate(err))
 	}
-	return stats.DecisionBasis{Anchor: pg.OrZero(row.Anchor), RetryAfter: pg.OrZero(row.RetryAfter)}, nil
+	return stats.DecisionBasis{
+		Anchor:     pg.OrZero(row.Anchor),
+		RetryAfter: pg.OrZero(row.RetryAfter),
+		TargetNext: pg.OrZero(row.TargetNext),
+		FreshUntil: pg.OrZero(row.FreshUntil),
+	}, nil
 }
 
 // Names returns the names of some endpoints of a tenant.
