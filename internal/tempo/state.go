@@ -1,0 +1,144 @@
+package tempo
+
+import (
+	"math"
+	"time"
+)
+
+const (
+	// rootPrior is the assumed mean of the square root of the rate: a change per minute.
+	rootPrior = 0.129
+	// rootPriorFor is the time that the assumption weighs.
+	rootPriorFor = 3 * time.Hour
+	// rootMemory is the memory of the mean. It spans several days, so that day and night share a
+	// price.
+	rootMemory = 3 * day
+
+	day = 24 * time.Hour
+)
+
+// hysteresis is the factor by which a new wait must differ from the wait in force. It keeps the
+// tempo at a constant rate still.
+const hysteresis = 1.2
+
+// State is what the tempo of an endpoint depends on. It is updated after every run and stored with
+// the schedule. One goroutine owns it. See [NewState] and [Decode].
+type State struct {
+	Filter Filter
+	// LookedAt is the start of the last look; zero: none.
+	LookedAt time.Time
+	// Digest is that of the last look's answer.
+	Digest uint64
+	// RanAt is the start of the last run that sent a request; zero: none.
+	RanAt time.Time
+	// Root is the mean of the square root of the rate of change over the past days.
+	Root float64
+	// Age is the time that Root covers.
+	Age time.Duration
+	// Surplus is the number of runs over the budget, in budgets of a period. Negative: below it.
+	Surplus float64
+	// Wait is the wait in force from one run to the next; 0: none yet.
+	Wait time.Duration
+	// Price is the price by which Wait was set.
+	Price float64
+}
+
+// NewState returns the state of an endpoint that never ran.
+func NewState() State { return State{Filter: NewFilter(), Root: rootPrior} }
+
+// Look is a run as far as the tempo depends on it.
+type Look struct {
+	// At is the start of the run. A run that starts before an earlier one is ignored.
+	At time.Time
+	// Answered means that the run was successful, so that Digest is comparable. Other runs only
+	// count against the budget.
+	Answered bool
+	// Unchanged means that the target said so, as by status 304. Then Digest is ignored.
+	Unchanged bool
+	Digest    uint64
+}
+
+// Terms are the conditions under which a wait is chosen.
+type Terms struct {
+	// Budget is the endpoint's own budget. It is ignored if Shared is positive.
+	Budget Budget
+	// Shared is the price of a budget that endpoints share; 0: none.
+	Shared float64
+	// Shortest and Longest bound the wait.
+	Shortest, Longest time.Duration
+}
+
+// After updates the state by a run that sent a request, and chooses the wait to the next one. It
+// does not allocate.
+func (s *State) After(run Look, terms Terms) {
+	s.spend(run.At, terms)
+	if run.Answered {
+		s.look(run)
+	}
+	s.Choose(terms)
+}
+
+// spend counts a run against the endpoint's own budget.
+func (s *State) spend(at time.Time, terms Terms) {
+	before := s.RanAt
+	if !at.After(before) {
+		return
+	}
+	s.RanAt = at
+	if before.IsZero() || terms.Shared > 0 {
+		return
+	}
+	gain, per := terms.Budget.gain(s.Age)
+	s.Surplus += (terms.Budget.Every() - at.Sub(before)).Seconds() / per.Seconds()
+	s.Surplus = single(min(max(s.Surplus, -maxCorrection/gain), maxCorrection/gain))
+}
+
+// look updates the filter and the mean rate by an answer.
+func (s *State) look(run Look) {
+	before := s.LookedAt
+	if !run.At.After(before) {
+		return
+	}
+	changed := !run.Unchanged && run.Digest != s.Digest
+	s.LookedAt = run.At
+	if !run.Unchanged {
+		s.Digest = run.Digest
+	}
+	if before.IsZero() {
+		return // The first answer has nothing to differ from.
+	}
+	gap := run.At.Sub(before)
+	s.Filter.Observe(gap, changed)
+	s.Age = min(s.Age+gap, rootMemory)
+	weight := min(gap.Seconds()/min(s.Age+rootPriorFor, rootMemory).Seconds(), 1)
+	s.Root = single(s.Root + float64(weight*(math.Sqrt(s.Filter.Rate())-s.Root)))
+}
+
+// Choose sets the wait by the present state, for example after an edit of the bounds. The wait in
+// force stays unless the new one differs from it by more than a fifth or breaks a bound.
+func (s *State) Choose(terms Terms) {
+	s.Price = single(s.price(terms))
+	wait := s.Filter.Wait(s.Price, terms.Shortest, terms.Longest)
+	longer, shorter := float64(wait) > hysteresis*float64(s.Wait), hysteresis*float64(wait) < float64(s.Wait)
+	if longer || shorter || s.Wait < terms.Shortest || s.Wait > terms.Longest {
+		s.Wait = wait
+	}
+}
+
+// price returns the price of a run: the shared one, or the one that spends the endpoint's own budget
+// at the rates of the past days, corrected by the runs over budget.
+func (s *State) price(terms Terms) float64 {
+	if terms.Shared > 0 {
+		return bounded(terms.Shared)
+	}
+	gain, _ := terms.Budget.gain(s.Age)
+	correction := min(max(float64(gain*s.Surplus), -maxCorrection), maxCorrection)
+	factor := decay(math.Abs(correction))
+	if correction > 0 {
+		factor = 1 / factor
+	}
+	return bounded(float64(neutral(s.Root, terms.Budget.Every()) * factor))
+}
+
+// single rounds to single precision, in which a state is stored.
+func single(v float64) float64 { return float64(float32(v)) }
