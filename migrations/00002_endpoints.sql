@@ -21,6 +21,7 @@ BEGIN
             && (!exists($.minIntervalMs) || $.minIntervalMs >= 1000 && $.minIntervalMs <= 31622400000)
             && (!exists($.maxIntervalMs) || $.maxIntervalMs >= 1000 && $.maxIntervalMs <= 31622400000)
             && (!exists($.minIntervalMs) || !exists($.maxIntervalMs) || $.minIntervalMs <= $.maxIntervalMs)
+            && (!exists($.budget) || $.budget like_regex "^[1-9][0-9]{0,9}/[smhd]$")
             && (!exists($.startAt) || $.startAt like_regex "Z$" && $.startAt >= "2020-01-01T" && $.startAt < "2200-01-01T")
             && $.timezone != ""
             && $.dst.gap like_regex "^(run|skip)$"

@@ -52,7 +52,7 @@ CREATE TABLE schedules (
     -- the row.
     archived            boolean NOT NULL DEFAULT false,
     -- The governor's rule that set the due time.
-    source              text NOT NULL CHECK (source IN ('paused', 'ai-oneshot', 'ai-interval', 'baseline-cron', 'baseline-interval',
+    source              text NOT NULL CHECK (source IN ('paused', 'ai-oneshot', 'ai-interval', 'change-rate', 'baseline-cron', 'baseline-interval',
                                                         'clamped-min', 'clamped-max', 'retry-after', 'target', 'manual')),
 
     -- The worker that holds the lock.
@@ -94,6 +94,9 @@ CREATE TABLE schedules (
     -- Start of the last run that was not skipped, truncated to milliseconds. The minimum interval
     -- counts from it.
     last_call_at        timestamptz,
+    -- The rate filter of internal/tempo with the last answer's digest. Null: the tempo does not
+    -- follow the rate of change.
+    tempo               bytea CHECK (octet_length(tempo) <= 1024),
 
     CONSTRAINT schedules_run_check CHECK ((run_id IS NULL) = (started_at IS NULL) AND (run_id IS NULL) = (deadline_at IS NULL)
         AND (run_id IS NULL OR claimed_by IS NOT NULL AND claimed_at IS NOT NULL)),

@@ -102,7 +102,7 @@ func (e *Endpoint) Tempo(now time.Time) (time.Duration, error) {
 // the clamps.
 func (e *Endpoint) Usual(now time.Time) (time.Duration, error) {
 	plain := *e
-	plain.State.IntervalHint, plain.State.FailureCount = nil, 0
+	plain.State.IntervalHint, plain.State.Tempo, plain.State.FailureCount = nil, nil, 0
 	every, err := plain.Tempo(now)
 	if err != nil {
 		return 0, fmt.Errorf("finding how often endpoint %s is to run: %w", e.ID, err)

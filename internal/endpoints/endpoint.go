@@ -12,6 +12,7 @@ import (
 
 	"rubato/internal/governor"
 	"rubato/internal/schedule"
+	"rubato/internal/tempo"
 )
 
 // Endpoint is a registered target: its configuration and the state of its schedule.
@@ -34,6 +35,8 @@ type Endpoint struct {
 	// Held holds the kinds of change that the current operation forbids the planner. It is stored
 	// like Unrecorded. A kind may occur twice.
 	Held []Hold
+	// Shared is the budget that the endpoint shares with others, as the caller found it; nil: none.
+	Shared *SharedBudget
 	// Cron caches the parsed baseline of Spec for callers that keep it between decisions. If it is
 	// nil, the baseline is parsed when needed.
 	Cron *schedule.Cron
@@ -62,6 +65,9 @@ type State struct {
 	TargetNext time.Time
 	// FreshUntil is the end of the freshness of the last answer of the target.
 	FreshUntil   time.Time
+	// Tempo is nil for an endpoint whose tempo does not follow the rate of change. It is replaced,
+	// never changed in place.
+	Tempo        *tempo.State
 	IntervalHint *Hint
 	OneShotHint  *Hint
 	// Running is the live run; nil: none.

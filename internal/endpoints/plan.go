@@ -85,6 +85,11 @@ type Finished struct {
 	// Unanswered means that the target sent no answer, so that its earlier wishes still hold.
 	Unanswered bool
 
+	// Digest is that of the answer; 0: none that can be compared.
+	Digest uint64
+	// Unchanged means that the target said so by status 304.
+	Unchanged bool
+
 	// Interrupted means that infrastructure ended the run; see retryLoss.
 	Interrupted bool
 	// Reason is the reason code of the status, for the trace.
@@ -155,6 +160,9 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 	}
 	if run.manual() && e.endOneOff(now, run) {
 		s.FailureCount = failures
+	}
+	if err := e.observe(now, run); err != nil {
+		return Recorded{}, err
 	}
 	decided, err := e.decide(now, governor.CauseFinish, run.cut(s.RetryAfter))
 	if err != nil {
@@ -248,6 +256,10 @@ func (e *Endpoint) input(now time.Time, cause governor.Cause) (governor.Input, e
 	}
 	if cron != nil { // A nil *Cron in the interface would not be a nil interface.
 		in.Baseline.Cron = cron
+	}
+	var err error
+	if in.ChangeRate, err = e.changeRate(now); err != nil {
+		return governor.Input{}, err
 	}
 	if h := s.IntervalHint; h != nil {
 		in.IntervalHint = &governor.IntervalHint{

@@ -49,7 +49,9 @@ type Spec struct {
 	MinInterval time.Duration `json:"minIntervalMs,omitzero" zero:"refused" validate:"omitempty,min=1s,max=8784h"`
 	// MaxInterval is the upper clamp on the time between runs; zero: none.
 	MaxInterval time.Duration `json:"maxIntervalMs,omitzero" zero:"refused" validate:"omitempty,min=1s,max=8784h"`
-	Jitter      time.Duration `json:"jitterMs"      validate:"min=0s,max=24h"`
+	// Budget is a number of runs per period, such as 600/h; empty: none.
+	Budget string        `json:"budget,omitzero" zero:"refused" validate:"omitempty,budget"`
+	Jitter time.Duration `json:"jitterMs"      validate:"min=0s,max=24h"`
 
 	// Timeout is the deadline of one request, including its answer.
 	Timeout time.Duration `json:"timeoutMs,omitzero" zero:"refused"          validate:"min=1ms,max=30m"`

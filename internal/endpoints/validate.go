@@ -50,7 +50,7 @@ func NewValidator(targets Targets) *Validator {
 func newFields() *validator.Validate {
 	v := validator.New(validator.WithRequiredStructEnabled())
 	v.RegisterTagNameFunc(func(f reflect.StructField) string { return fieldOf(f).name })
-	for tag, check := range map[string]func(string) bool{"text": isText, "prose": isProse, "slug": slug.MatchString} {
+	for tag, check := range map[string]func(string) bool{"text": isText, "prose": isProse, "slug": slug.MatchString, "budget": isBudget} {
 		must(v.RegisterValidation(tag, func(fl validator.FieldLevel) bool { return check(fl.Field().String()) }))
 	}
 	must(v.RegisterValidation("maxbytes", func(fl validator.FieldLevel) bool {
@@ -246,6 +246,8 @@ func complaint(e validator.FieldError) errs.Field {
 		f.Code, f.Message = "invalid_characters", "must hold only a-z, 0-9, dot, dash and underscore, and begin with a letter or digit"
 	case "http_url":
 		f.Code, f.Message = "url_invalid", "must be an http or https URL, such as https://wiki.example.com/shop"
+	case "budget":
+		f.Code, f.Message = "invalid_value", "must be a number of runs per s, m, h or d, such as 600/h"
 	case "maxbytes":
 		f.Code, f.Message = "too_long", "must be at most "+e.Param()+" bytes long"
 	default: // min and max

@@ -34,6 +34,38 @@ func TestWorkedCases(t *testing.T) {
 			wantSource: governor.SourceBaselineInterval,
 		},
 		{
+			name:       "ChangeRateReplacesTheInterval",
+			in:         governor.Input{Now: at(200 * time.Millisecond), Anchor: T, Baseline: every(minute), ChangeRate: &governor.ChangeRate{Wait: 7 * second}},
+			wantAt:     at(7 * second),
+			wantSource: governor.SourceChangeRate,
+		},
+		{
+			name: "HintWinsOverChangeRate",
+			in: governor.Input{
+				Now: at(200 * time.Millisecond), Anchor: T, Baseline: every(minute), ChangeRate: &governor.ChangeRate{Wait: 7 * second}, IntervalHint: hintEvery(9*second, hour),
+			},
+			wantAt:     at(9 * second),
+			wantSource: governor.SourceAIInterval,
+		},
+		{
+			name:       "LongerBackoffWinsOverChangeRate",
+			in:         governor.Input{Now: at(200 * time.Millisecond), Anchor: T, Baseline: every(minute), Failures: 1, ChangeRate: &governor.ChangeRate{Wait: 7 * second}},
+			wantAt:     at(2 * minute),
+			wantSource: governor.SourceBaselineInterval,
+		},
+		{
+			name:       "FailureNeverShortensTheInterval",
+			in:         governor.Input{Now: at(200 * time.Millisecond), Anchor: T, Baseline: every(minute), Failures: 1, ChangeRate: &governor.ChangeRate{Wait: 5 * minute}},
+			wantAt:     at(5 * minute),
+			wantSource: governor.SourceChangeRate,
+		},
+		{
+			name:       "ChangeRateStaysWithinTheClamps",
+			in:         governor.Input{Now: at(200 * time.Millisecond), Anchor: T, Baseline: every(minute), Min: 10 * second, ChangeRate: &governor.ChangeRate{Wait: 7 * second}},
+			wantAt:     at(10 * second),
+			wantSource: governor.SourceClampedMin,
+		},
+		{
 			name:       "ExecutionLongerThanTheInterval",
 			in:         governor.Input{Now: at(90 * time.Second), Anchor: T, Baseline: every(minute)},
 			wantAt:     at(150 * time.Second),
@@ -196,7 +228,7 @@ func TestZoneAndClockReadingDoNotMatter(t *testing.T) {
 func TestSourcesAreTheContract(t *testing.T) {
 	t.Parallel()
 	want := []governor.Source{
-		"ai-interval", "ai-oneshot", "baseline-cron", "baseline-interval", "clamped-max", "clamped-min", "manual", "paused", "retry-after", "target",
+		"ai-interval", "ai-oneshot", "baseline-cron", "baseline-interval", "change-rate", "clamped-max", "clamped-min", "manual", "paused", "retry-after", "target",
 	}
 	got := governor.Sources()
 	slices.Sort(got)

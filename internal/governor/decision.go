@@ -8,6 +8,7 @@ type Source string
 // The sources.
 const (
 	SourcePaused           Source = "paused"            // held back by a pause
+	SourceChangeRate       Source = "change-rate"       // the rate at which the answers change
 	SourceAIOneShot        Source = "ai-oneshot"        // a one-shot hint
 	SourceAIInterval       Source = "ai-interval"       // an interval hint
 	SourceBaselineCron     Source = "baseline-cron"     // the user's cron
@@ -23,7 +24,7 @@ const (
 // checks can list them.
 func Sources() []Source {
 	return []Source{
-		SourcePaused, SourceAIOneShot, SourceAIInterval, SourceBaselineCron, SourceBaselineInterval,
+		SourcePaused, SourceChangeRate, SourceAIOneShot, SourceAIInterval, SourceBaselineCron, SourceBaselineInterval,
 		SourceClampedMin, SourceClampedMax, SourceRetryAfter, SourceTarget, SourceManual,
 	}
 }
@@ -35,6 +36,7 @@ type Rule string
 const (
 	RuleBaselineInterval Rule = "baseline-interval" // or the cron below
 	RuleBaselineCron     Rule = "baseline-cron"
+	RuleChangeRate       Rule = "change-rate"
 	RuleAIInterval       Rule = "ai-interval"
 	RuleAIOneShot        Rule = "ai-oneshot"
 	RuleTarget           Rule = "target"

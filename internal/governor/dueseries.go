@@ -28,10 +28,10 @@ type DueSeries struct {
 }
 
 // DueTimes returns the due times within a span that follow in.Anchor if each is served on time. An
-// interval hint in force applies up to the first due time after its end, then the baseline. An
-// endpoint that never ran has none before its start. The result equals repeated calls of [Decide]
-// without jitter, pauses, one-shot hints and Retry-After, but is computed as a sum where possible.
-// A cron that is no [CountingCron] has no due times.
+// interval hint in force applies up to the first due time after its end, then the wait for the rate
+// of change, or else the baseline. An endpoint that never ran has none before its start. The result
+// equals repeated calls of [Decide] without jitter, pauses, one-shot hints and Retry-After, but is
+// computed as a sum where possible. A cron that is no [CountingCron] has no due times.
 func DueTimes(in Input, within Span) []DueSeries {
 	in = Input{
 		Now:          in.Now,
@@ -41,6 +41,7 @@ func DueTimes(in Input, within Span) []DueSeries {
 		Failures:     in.Failures,
 		Min:          in.Min,
 		Max:          in.Max,
+		ChangeRate:   in.ChangeRate,
 		IntervalHint: in.IntervalHint,
 	}.bounded()
 	if in.Anchor.IsZero() {
@@ -59,7 +60,14 @@ func DueTimes(in Input, within Span) []DueSeries {
 		list = g.appendSeries(list, Span{within.After, earlier(within.Until, last)})
 		in.Anchor, in.IntervalHint = last, nil
 	}
-	if in.Baseline.Cron == nil {
+	switch {
+	case in.paced():
+		return dueGrid{
+			in:     in,
+			every:  Tempo(in),
+			source: SourceChangeRate,
+		}.appendSeries(list, within)
+	case in.Baseline.Cron == nil:
 		return dueGrid{
 			in:     in,
 			every:  Tempo(in),

@@ -97,6 +97,9 @@ func TestDueTimesAreThoseOfTheGovernorStepByStep(t *testing.T) {
 		if rapid.Bool().Draw(t, "a cron of minutes") {
 			in.Baseline = on(minutes)
 		}
+		if in.ChangeRate != nil {
+			in.ChangeRate.Wait = length("waited")
+		}
 		if in.IntervalHint != nil {
 			in.IntervalHint.Interval = length("hinted")
 		}
@@ -130,6 +133,8 @@ func note(list []governor.DueSeries, d governor.Decision) []governor.DueSeries {
 	switch {
 	case slices.Contains(rulesOf(d), governor.RuleAIInterval):
 		source = governor.SourceAIInterval
+	case slices.Contains(rulesOf(d), governor.RuleChangeRate):
+		source = governor.SourceChangeRate
 	case d.Steps[0].Rule == governor.RuleBaselineCron:
 		source = governor.SourceBaselineCron
 	}

@@ -49,6 +49,9 @@ func FuzzDecide(f *testing.F) {
 		if has(6) {
 			in.IntervalHint = &governor.IntervalHint{Interval: time.Duration(hint), ExpiresAt: instant(until)}
 		}
+		if has(12) {
+			in.ChangeRate = &governor.ChangeRate{Wait: time.Duration(lowest), Rate: float64(failures), Price: float64(interval)}
+		}
 		if has(7) {
 			in.OneShot = &governor.OneShotHint{At: instant(hint), ExpiresAt: instant(until)}
 		}

@@ -6,9 +6,9 @@
 // decision is a pure function of its [Input]: there is no clock, random source, I/O or log in this
 // package. Therefore a stored decision can be replayed bit for bit.
 //
-// The rules apply in a fixed order, each to the result of the previous one: baseline, hints,
-// headers of the target, Retry-After, overrun, jitter, clamps, pause. Every rule that applies adds
-// a [Step]. The steps explain a run's due time to users.
+// The rules apply in a fixed order, each to the result of the previous one: baseline, change rate,
+// hints, headers of the target, Retry-After, overrun, jitter, clamps, pause. Every rule that
+// applies adds a [Step]. The steps explain a run's due time to users.
 //
 // No input causes a panic or an overflow: instants outside the year 1 to [Indefinite] are moved to
 // the nearer end, and sums stop at [Indefinite].
@@ -26,6 +26,7 @@ var Indefinite = time.Date(2199, time.January, 1, 0, 0, 0, 0, time.UTC)
 func Decide(in Input) Decision {
 	p := newPlan(in)
 	p.baseline()
+	p.changeRate()
 	p.intervalHint()
 	p.oneShot()
 	p.target()

@@ -49,6 +49,19 @@ type IntervalHint struct {
 	OutageSince time.Time
 }
 
+// ChangeRate replaces the interval of the baseline by the wait that suits the rate at which the
+// target's answers change. While the target fails, a longer backoff of the baseline wins.
+type ChangeRate struct {
+	// Wait is the time from one run to the next; not positive: the rule is ignored.
+	Wait time.Duration
+	// Rate is the expected rate of change, in changes per second, for the trace.
+	Rate float64
+	// Price is the price of a run by which Wait was chosen, in change-seconds, for the trace.
+	Price float64
+	// Budget names the budget that sets the price, for the trace; cut when long.
+	Budget string
+}
+
 // OneShotHint requests one run at an instant. It wins only if it is earlier than the candidate of
 // the baseline or the interval hint, so it can advance a run but never delay one.
 type OneShotHint struct {
@@ -80,6 +93,7 @@ type Input struct {
 	// after LastStart wins over it.
 	Max time.Duration
 
+	ChangeRate   *ChangeRate   // nil: none
 	IntervalHint *IntervalHint // nil: none
 	OneShot      *OneShotHint  // nil: none
 	// LastStart is the start of the last run in whole milliseconds. It is set only if there is a

@@ -21,6 +21,7 @@ type scenario struct {
 	retry, paused                                  *int64
 	next, fresh                                    *int64
 	hintEvery, hintEnds, shotAt, shotEnds          *int64
+	paced                                          *int64 // the wait for the rate of change
 	outage                                         *int64 // a tenth of its age at the anchor; nil: the hint is for none
 }
 
@@ -37,6 +38,7 @@ func drawScenario(t *rapid.T) scenario {
 		lastStart: optional("lastStart"), retry: optional("retryAfter"), paused: optional("pausedUntil"),
 		next: optional("targetNext"), fresh: optional("freshUntil"),
 	}
+	s.paced = rapid.Ptr(rapid.Int64Range(-1, 9), true).Draw(t, "wait")
 	if rapid.Bool().Draw(t, "interval hint") {
 		s.hintEvery, s.hintEnds = new(rapid.Int64Range(1, 9).Draw(t, "hint")), new(small.Draw(t, "hint ends"))
 	}
@@ -72,6 +74,9 @@ func (s scenario) input() governor.Input {
 	}
 	if s.skip {
 		in.CatchUp = governor.CatchUpSkip
+	}
+	if s.paced != nil {
+		in.ChangeRate = &governor.ChangeRate{Wait: sec(*s.paced)}
 	}
 	if s.hintEvery != nil {
 		in.IntervalHint = &governor.IntervalHint{Interval: sec(*s.hintEvery), ExpiresAt: instant(s.hintEnds)}
@@ -129,6 +134,17 @@ func (s scenario) counted(interval int64) int64 {
 		return max(s.now, *s.startAt)
 	}
 	return s.now
+}
+
+// atChangeRate reads the rule on the rate of change.
+func (s scenario) atChangeRate(r reading) reading {
+	if s.paced == nil || *s.paced <= 0 || s.anchor == nil {
+		return r
+	}
+	if s.cron == 0 && s.failures > 0 && *s.paced <= r.interval { // the backoff is longer
+		return r
+	}
+	return reading{due: *s.anchor + *s.paced, source: governor.SourceChangeRate, interval: *s.paced}
 }
 
 // hinted reads the rules on hints.
@@ -230,7 +246,7 @@ func TestDecideAgreesWithAnIndependentReading(t *testing.T) {
 		s := drawScenario(t)
 		in := s.input()
 		got := governor.Decide(in)
-		want := s.held(s.clamped(s.lifted(s.wished(s.hinted(s.baseline())))))
+		want := s.held(s.clamped(s.lifted(s.wished(s.hinted(s.atChangeRate(s.baseline()))))))
 		require.Equal(t, want.due, int64(got.At.Sub(T)/time.Second), "seconds after T; %v", got.Steps)
 		require.Equal(t, want.source, got.Source, "%v", got.Steps)
 		if want.slot == nil {

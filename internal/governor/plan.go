@@ -100,6 +100,15 @@ func (p *plan) intervalDue() time.Time {
 	return add(p.in.Anchor, p.every)
 }
 
+// changeRate replaces the baseline by the wait for the target's rate of change.
+func (p *plan) changeRate() {
+	if !p.in.paced() || p.neverRun() {
+		return
+	}
+	p.kind, p.source, p.every = kindInterval, SourceChangeRate, p.in.ChangeRate.Wait
+	p.move(RuleChangeRate, p.intervalDue(), p.whyChangeRate(p.in.ChangeRate))
+}
+
 // intervalHint replaces the baseline and its backoff by the interval hint in force.
 func (p *plan) intervalHint() {
 	hint := p.in.IntervalHint

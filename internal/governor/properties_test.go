@@ -56,6 +56,9 @@ func drawInput(t *rapid.T) governor.Input {
 	if rapid.Bool().Draw(t, "has interval hint") {
 		in.IntervalHint = &governor.IntervalHint{Interval: duration("hint"), ExpiresAt: near(t, "hint expiresAt")}
 	}
+	if rapid.Bool().Draw(t, "has change rate") {
+		in.ChangeRate = &governor.ChangeRate{Wait: duration("wait"), Rate: rapid.Float64().Draw(t, "rate")}
+	}
 	if rapid.Bool().Draw(t, "has one-shot") {
 		in.OneShot = &governor.OneShotHint{At: near(t, "one-shot"), ExpiresAt: near(t, "one-shot expiresAt")}
 	}
@@ -167,6 +170,7 @@ func TestEverySourceIsReachable(t *testing.T) {
 	t.Parallel()
 	inputs := map[governor.Source]governor.Input{
 		governor.SourcePaused:           {Now: T, Baseline: every(minute), PausedUntil: at(hour)},
+		governor.SourceChangeRate:       {Now: T, Anchor: T, Baseline: every(hour), ChangeRate: &governor.ChangeRate{Wait: minute}},
 		governor.SourceAIOneShot:        {Now: T, Anchor: T, Baseline: every(hour), OneShot: hintOnce(minute, hour)},
 		governor.SourceAIInterval:       {Now: T, Baseline: every(hour), IntervalHint: hintEvery(minute, hour)},
 		governor.SourceBaselineCron:     {Now: T, Baseline: on(grid(hour))},

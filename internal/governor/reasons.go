@@ -56,6 +56,31 @@ func (p *plan) whyIntervalHint(hint *IntervalHint) string {
 	return "hint: every " + hint.Interval.String() + " until " + p.instant(bound(hint.ExpiresAt)) + because(hint.Reason)
 }
 
+// whyChangeRate describes the wait for the target's rate of change.
+func (p *plan) whyChangeRate(c *ChangeRate) string {
+	why := "every " + c.Wait.String() + ": answers change " + often(c.Rate) + ", a run costs " +
+		strconv.FormatFloat(c.Price, 'g', 3, 64) + " change-seconds"
+	if c.Budget == "" {
+		return why
+	}
+	return why + truncated(", budget ", c.Budget)
+}
+
+// often describes a rate of change by the mean time between changes, to three digits.
+func often(perSecond float64) string {
+	if !(perSecond > 0) {
+		return "never"
+	}
+	seconds, unit := 1/perSecond, "s"
+	switch {
+	case seconds >= 7200:
+		seconds, unit = seconds/3600, "h"
+	case seconds >= 120:
+		seconds, unit = seconds/60, "min"
+	}
+	return "every " + strconv.FormatFloat(seconds, 'g', 3, 64) + " " + unit
+}
+
 // whyOneShot describes a one-shot hint.
 func (p *plan) whyOneShot(hint *OneShotHint, at time.Time) string {
 	return "hint: once at " + p.instant(at) + because(hint.Reason)
@@ -129,14 +154,19 @@ func because(reason string) string {
 	if reason == "" {
 		return ""
 	}
-	if len(reason) <= maxReason {
-		return ": " + reason
+	return truncated(": ", reason)
+}
+
+// truncated returns a text behind a prefix, truncated between characters.
+func truncated(prefix, text string) string {
+	if len(text) <= maxReason {
+		return prefix + text
 	}
 	cut := maxReason
-	for cut > 0 && !utf8.RuneStart(reason[cut]) {
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
 		cut--
 	}
-	return ": " + strings.TrimRight(reason[:cut], " ") + "…"
+	return prefix + strings.TrimRight(text[:cut], " ") + "…"
 }
 
 // plural formats a count.

@@ -31,6 +31,11 @@ func TestWhy(t *testing.T) {
 		{"NeverRunStartAtIsOver", governor.Input{Now: T, StartAt: at(-hour), Baseline: every(minute)}, []string{"never run: due at once"}},
 		{"CronStartAtIsOver", governor.Input{Now: T, StartAt: at(-hour), Baseline: on(grid(hour))}, []string{"never run: first cron occurrence"}},
 		{"NoInterval", governor.Input{Now: T, Anchor: T}, []string{"every 1s"}},
+		{
+			"ChangeRate",
+			governor.Input{Now: T, Anchor: T, Baseline: every(hour), ChangeRate: &governor.ChangeRate{Wait: 7 * second, Rate: 0.02, Price: 0.4912, Budget: "600/h"}},
+			[]string{"every 1h0m0s", "every 7s: answers change every 50 s, a run costs 0.491 change-seconds, budget 600/h"},
+		},
 		{"Cron", governor.Input{Now: T, Anchor: T, Baseline: on(grid(hour))}, []string{"next cron occurrence"}},
 		{"CronNeverRun", governor.Input{Now: T, Baseline: on(grid(hour))}, []string{"never run: first cron occurrence"}},
 		{

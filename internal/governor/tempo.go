@@ -10,15 +10,32 @@ func (in Input) Hinted() bool {
 		(hint.OutageSince.IsZero() || in.Failures > 0)
 }
 
+// paced reports whether the change rate sets the interval, unless a hint does. While a target
+// fails, a longer backoff wins, so that a failure never shortens the interval.
+func (in Input) paced() bool {
+	if in.ChangeRate == nil || in.ChangeRate.Wait <= 0 {
+		return false
+	}
+	return in.Failures <= 0 || in.Baseline.Cron != nil || in.ChangeRate.Wait > in.backedOff()
+}
+
+// backedOff returns the interval of the baseline, doubled for every consecutive failure.
+func (in Input) backedOff() time.Duration {
+	return backoff(in.Baseline.Interval, min(max(in.Failures, 0), maxDoublings))
+}
+
 // Tempo returns the current interval between due times within the clamps. That is the interval hint
-// if in force, else the interval with backoff, or the distance of the next two cron occurrences. It
-// is 0 for a cron with fewer than two occurrences left.
+// if in force, else the wait for the rate of change, else the interval with backoff, or the
+// distance of the next two cron occurrences. It is 0 for a cron with fewer than two occurrences
+// left.
 func Tempo(in Input) time.Duration {
 	in = in.bounded()
-	every := backoff(in.Baseline.Interval, min(max(in.Failures, 0), maxDoublings))
+	every := in.backedOff()
 	switch {
 	case in.Hinted():
 		every = in.IntervalHint.at(in.Anchor)
+	case in.paced() && !in.Anchor.IsZero():
+		every = in.ChangeRate.Wait
 	case in.Baseline.Cron != nil:
 		p := plan{in: in}
 		next := p.next(in.Now)

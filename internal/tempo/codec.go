@@ -17,9 +17,12 @@ const size = 1 + 4*(Hazards*Rates+Rates+Hazards) + 8*3 + 4*3 + 8*2
 // ErrUnknownState reports a stored state of another version or length.
 var ErrUnknownState = errors.New("stored tempo has another version")
 
-// Encode returns the stored form of a state, always of the same length below 1 KiB. Instants are
-// kept in whole microseconds and durations in whole milliseconds.
+// Encode returns the stored form of a state, always of the same length below 1 KiB, and nil for a
+// nil state. Instants are kept in whole microseconds.
 func (s *State) Encode() []byte {
+	if s == nil {
+		return nil
+	}
 	out := make([]byte, 0, size)
 	out = append(out, version)
 	for _, p := range s.Filter.numbers() {

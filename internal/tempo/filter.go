@@ -37,6 +37,9 @@ const (
 	learnIn = 7200
 	// learnMost bounds the weight of one look for the long-run distribution.
 	learnMost = 0.02
+	// longestGap bounds the gap of a look in seconds: a week. Far beyond it, every likelihood is
+	// zero.
+	longestGap = 7 * 24 * 3600
 	// least is the lowest probability of a rate. Without it a rate could never return.
 	least = 1e-9
 )
@@ -73,7 +76,7 @@ func NewFilter() Filter {
 // Observe updates the filter by a look: changed says whether the answer differed from the previous
 // look, gap before this one. A gap that is not positive says nothing. Observe does not allocate.
 func (f *Filter) Observe(gap time.Duration, changed bool) {
-	g := gap.Seconds()
+	g := min(gap.Seconds(), longestGap)
 	if g <= 0 {
 		return
 	}

@@ -12,8 +12,8 @@ const PriceStep = 10 * time.Second
 // the price. A high gain keeps the budget in every hour; a low one lets runs move from quiet hours
 // to busy ones.
 const (
-	// sharedGain is the gain of a budget that endpoints share. A price that stays within a factor of
-	// 8 (two natural logarithms) keeps an hourly budget within 2/72 = 3 %.
+	// sharedGain is the gain of a budget that endpoints share. A price that stays within a factor
+	// of 8 (two natural logarithms) keeps an hourly budget within 2/72 = 3 %.
 	sharedGain = 72
 	// ownGain is the gain of an endpoint's own budget. At a constant rate the price stays within a
 	// factor of 1.6, which is 3 % again. Bursts may take runs from the hours beside them.
@@ -83,8 +83,8 @@ func (b Budget) Next(price float64, used int64, since time.Duration) float64 {
 func (b Budget) FirstPrice() float64 { return neutral(rootPrior, b.Every()) }
 
 // neutral returns the price at which runs come every so often on average, given the mean of the
-// square root of the rate: the index law waits sqrt(2 price / rate), so the mean frequency of runs is
-// root / sqrt(2 price).
+// square root of the rate: the index law waits sqrt(2 price / rate), so the mean frequency of runs
+// is root / sqrt(2 price).
 func neutral(root float64, every time.Duration) float64 {
 	t := float64(root * every.Seconds())
 	return bounded(float64(t*t) / 2)

@@ -44,7 +44,7 @@ type State struct {
 }
 
 // NewState returns the state of an endpoint that never ran.
-func NewState() State { return State{Filter: NewFilter(), Root: rootPrior} }
+func NewState() State { return State{Filter: NewFilter(), Root: single(rootPrior)} }
 
 // Look is a run as far as the tempo depends on it.
 type Look struct {
@@ -68,6 +68,10 @@ type Terms struct {
 	Shortest, Longest time.Duration
 }
 
+// slowsOnly reports whether the bounds forbid more runs than the implied budget. Then runs that
+// were saved must not lower the price, because the baseline would be all that is left to choose.
+func (t Terms) slowsOnly() bool { return t.Budget.Implied && t.Shortest >= t.Budget.Every() }
+
 // After updates the state by a run that sent a request, and chooses the wait to the next one. It
 // does not allocate.
 func (s *State) After(run Look, terms Terms) {
@@ -85,7 +89,7 @@ func (s *State) spend(at time.Time, terms Terms) {
 		return
 	}
 	s.RanAt = at
-	if before.IsZero() || terms.Shared > 0 {
+	if before.IsZero() || terms.Shared > 0 || terms.slowsOnly() {
 		return
 	}
 	gain, per := terms.Budget.gain(s.Age)
@@ -125,8 +129,8 @@ func (s *State) Choose(terms Terms) {
 	}
 }
 
-// price returns the price of a run: the shared one, or the one that spends the endpoint's own budget
-// at the rates of the past days, corrected by the runs over budget.
+// price returns the price of a run: the shared one, or the one that spends the endpoint's own
+// budget at the rates of the past days, corrected by the runs over budget.
 func (s *State) price(terms Terms) float64 {
 	if terms.Shared > 0 {
 		return bounded(terms.Shared)

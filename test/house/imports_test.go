@@ -108,7 +108,7 @@ func packageRules() []rule {
 			"internal/endpoints",
 			[]string{
 				"internal/auditlog", "internal/errs", "internal/governor", "internal/ids", "internal/pattern", "internal/redact", "internal/schedule",
-				"internal/success", "internal/template",
+				"internal/success", "internal/template", "internal/tempo",
 			},
 			"the domain asks the governor; it reads no clock and knows no database",
 		},
@@ -163,6 +163,7 @@ func packageRules() []rule {
 			[]string{"internal/claims", "internal/dispatch", "internal/egress", "internal/endpoints", "internal/runs"},
 			"it stands around what it follows; what it follows does not know it",
 		},
+		{"internal/tempo", nil, "how a rate is learnt depends on the looks alone"},
 		{"internal/template", []string{"internal/schedule"}, "what a template yields depends on its text and its values alone"},
 		{"internal/waittest", nil, "any test may wait"},
 		{
@@ -203,7 +204,7 @@ func storeRules() []rule {
 			[]string{
 				"internal/auditlog", "internal/dispatch", "internal/endpoints", "internal/errs", "internal/governor", "internal/notices",
 				"internal/runs", "internal/schedule",
-				"internal/store/dbsqlc", "internal/store/history", "internal/store/notices", "internal/store/pg",
+				"internal/store/dbsqlc", "internal/store/history", "internal/store/notices", "internal/store/pg", "internal/tempo",
 			},
 			"a change replans and records in one transaction; of dispatch it caches the prepared target",
 		},

@@ -633,6 +633,7 @@ const (
 	RuleAiOneshot        Rule = "ai-oneshot"
 	RuleBaselineCron     Rule = "baseline-cron"
 	RuleBaselineInterval Rule = "baseline-interval"
+	RuleChangeRate       Rule = "change-rate"
 	RuleClampedMax       Rule = "clamped-max"
 	RuleClampedMin       Rule = "clamped-min"
 	RuleInfraRetry       Rule = "infra-retry"
@@ -656,6 +657,8 @@ func (e Rule) Valid() bool {
 	case RuleBaselineCron:
 		return true
 	case RuleBaselineInterval:
+		return true
+	case RuleChangeRate:
 		return true
 	case RuleClampedMax:
 		return true
@@ -777,6 +780,7 @@ const (
 	SourceAiOneshot        Source = "ai-oneshot"
 	SourceBaselineCron     Source = "baseline-cron"
 	SourceBaselineInterval Source = "baseline-interval"
+	SourceChangeRate       Source = "change-rate"
 	SourceClampedMax       Source = "clamped-max"
 	SourceClampedMin       Source = "clamped-min"
 	SourceManual           Source = "manual"
@@ -795,6 +799,8 @@ func (e Source) Valid() bool {
 	case SourceBaselineCron:
 		return true
 	case SourceBaselineInterval:
+		return true
+	case SourceChangeRate:
 		return true
 	case SourceClampedMax:
 		return true
@@ -1116,6 +1122,7 @@ type Endpoint struct {
 	BaselineCron       *string `json:"baselineCron,omitempty"`
 	BaselineIntervalMs *int64  `json:"baselineIntervalMs,omitempty"`
 	Body               *string `json:"body,omitempty"`
+	Budget             *string `json:"budget,omitempty"`
 
 	// CatchUp How a cron handles missed occurrences: one run for all of them (once), none (skip), or a run for each (all; at most 100, none older than a day). With skip, an occurrence that is not sent within a minute of its time is dropped.
 	CatchUp     CatchUp   `json:"catchUp"`
@@ -1246,6 +1253,9 @@ type EndpointPatch struct {
 	// Body Request body, up to 256 KiB in UTF-8. Set Content-Type in the headers. {{...}} is a template; its values are escaped for JSON, forms or XML according to the Content-Type. All other text is sent unchanged.
 	Body *string `json:"body,omitempty"`
 
+	// Budget Budget: number of runs per s, m, h or d, such as 600/h. With planner act, runs go where changes are found soonest within it. Without one, the baseline's number of runs is the budget.
+	Budget *string `json:"budget,omitempty"`
+
 	// CatchUp How a cron handles missed occurrences. Default once.
 	CatchUp *CatchUp `json:"catchUp,omitempty"`
 
@@ -1349,6 +1359,9 @@ type EndpointSpec struct {
 
 	// Body Request body, up to 256 KiB in UTF-8. Set Content-Type in the headers. {{...}} is a template; its values are escaped for JSON, forms or XML according to the Content-Type. All other text is sent unchanged.
 	Body *string `json:"body,omitempty"`
+
+	// Budget Budget: number of runs per s, m, h or d, such as 600/h. With planner act, runs go where changes are found soonest within it. Without one, the baseline's number of runs is the budget.
+	Budget *string `json:"budget,omitempty"`
 
 	// CatchUp How a cron handles missed occurrences. Default once.
 	CatchUp *CatchUp `json:"catchUp,omitempty"`
@@ -1680,6 +1693,9 @@ type ImportLine struct {
 
 	// Body Request body, up to 256 KiB in UTF-8. Set Content-Type in the headers. {{...}} is a template; its values are escaped for JSON, forms or XML according to the Content-Type. All other text is sent unchanged.
 	Body *string `json:"body,omitempty"`
+
+	// Budget Budget: number of runs per s, m, h or d, such as 600/h. With planner act, runs go where changes are found soonest within it. Without one, the baseline's number of runs is the budget.
+	Budget *string `json:"budget,omitempty"`
 
 	// CatchUp How a cron handles missed occurrences. Default once.
 	CatchUp *CatchUp `json:"catchUp,omitempty"`

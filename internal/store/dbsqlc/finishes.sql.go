@@ -111,13 +111,14 @@ WITH next AS (
            unnest($22::timestamptz[]) AS last_finished_at,
            unnest($23::timestamptz[]) AS last_call_at,
            unnest($24::timestamptz[]) AS accounted_until,
-           unnest($25::tid[]) AS place,
-           unnest($26::bigint[]) AS token,
-           unnest($27::bigint[]) AS revision,
-           unnest($28::boolean[]) AS hinted,
-           unnest($29::boolean[]) AS keep
+           unnest($25::bytea[]) AS tempo,
+           unnest($26::tid[]) AS place,
+           unnest($27::bigint[]) AS token,
+           unnest($28::bigint[]) AS revision,
+           unnest($29::boolean[]) AS hinted,
+           unnest($30::boolean[]) AS keep
 ), clock AS MATERIALIZED (
-    SELECT $30::timestamptz AS now
+    SELECT $31::timestamptz AS now
 )
 UPDATE schedules s
 SET planned_at       = next.planned_at,
@@ -139,6 +140,7 @@ SET planned_at       = next.planned_at,
     last_started_at  = next.last_started_at,
     last_finished_at = next.last_finished_at,
     last_call_at     = nullif(next.last_call_at, '0001-01-01 00:00:00+00'),
+    tempo            = next.tempo,
     hinted           = next.hinted,
     run_id           = NULL,
     started_at       = NULL,
@@ -190,6 +192,7 @@ type ScheduleFinishParams struct {
 	LastFinishedAt   []time.Time
 	LastCallAt       []time.Time
 	AccountedUntil   []time.Time
+	Tempo            [][]byte
 	Places           []pgtype.TID
 	Tokens           []int64
 	Revisions        []int64
@@ -238,6 +241,7 @@ func (q *Queries) ScheduleFinish(ctx context.Context, db DBTX, arg ScheduleFinis
 		arg.LastFinishedAt,
 		arg.LastCallAt,
 		arg.AccountedUntil,
+		arg.Tempo,
 		arg.Places,
 		arg.Tokens,
 		arg.Revisions,
@@ -342,7 +346,7 @@ func (q *Queries) ScheduleListKept(ctx context.Context, db DBTX, arg ScheduleLis
 }
 
 const scheduleLock = `-- name: ScheduleLock :many
-SELECT endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, revision, version, lock_ms, attempt, infra_attempt, failure_count, hinted, archived, source, claimed_by, claimed_at, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, anchor, accounted_until, paused_until, pause_reason, manual_at, retry_after, target_next, fresh_until, last_slot, last_attempt, last_infra_attempt, last_status, last_started_at, last_finished_at, last_call_at, ctid
+SELECT endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, revision, version, lock_ms, attempt, infra_attempt, failure_count, hinted, archived, source, claimed_by, claimed_at, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, anchor, accounted_until, paused_until, pause_reason, manual_at, retry_after, target_next, fresh_until, last_slot, last_attempt, last_infra_attempt, last_status, last_started_at, last_finished_at, last_call_at, tempo, ctid
 FROM schedules
 WHERE endpoint_id = ANY ($1::uuid[])
 ORDER BY endpoint_id
@@ -401,6 +405,7 @@ func (q *Queries) ScheduleLock(ctx context.Context, db DBTX, endpointIds []UUID)
 			&i.LastStartedAt,
 			&i.LastFinishedAt,
 			&i.LastCallAt,
+			&i.Tempo,
 			&i.Place,
 		); err != nil {
 			return nil, err

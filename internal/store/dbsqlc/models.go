@@ -242,6 +242,7 @@ type Schedule struct {
 	LastStartedAt     *time.Time
 	LastFinishedAt    *time.Time
 	LastCallAt        *time.Time
+	Tempo             []byte
 	Place             pgtype.TID
 }
 

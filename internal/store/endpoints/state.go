@@ -16,6 +16,7 @@ import (
 	"rubato/internal/store/dbsqlc"
 	"rubato/internal/store/history"
 	"rubato/internal/store/pg"
+	"rubato/internal/tempo"
 )
 
 // States reads and writes the states of endpoints: configurations, schedules, hints and one-off
@@ -141,6 +142,10 @@ func stateOf(row *dbsqlc.Schedule) endpoints.State {
 		FreshUntil:     pg.OrZero(row.FreshUntil),
 		AccountedUntil: pg.OrZero(row.AccountedUntil),
 		LastCall:       pg.OrZero(row.LastCallAt),
+	}
+	// A tempo of another version counts as none, because it is learnt again.
+	if t, err := tempo.Decode(row.Tempo); err == nil {
+		s.Tempo = &t
 	}
 	if row.RunID != nil {
 		s.Running = &endpoints.Running{

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"net/http"
 	"slices"
 	"time"
 
@@ -160,6 +161,8 @@ func FinishedOf(run runs.Run) endpoints.Finished {
 		Unanswered:   o.StatusCode == 0,
 		Interrupted:  o.Interrupted(),
 		Reason:       string(o.Reason),
+		Digest:       o.BodyDigest,
+		Unchanged:    o.StatusCode == http.StatusNotModified,
 	}
 	switch {
 	case o.Status == runs.Succeeded:

@@ -23,7 +23,16 @@ type LedgerEntry struct {
 	FreshUntil   *time.Time     `json:"freshUntil,omitempty"`
 	Accounted    *time.Time     `json:"accountedUntil,omitempty"`
 	OnRecord     *time.Time     `json:"recordedUntil,omitempty"`
+	ChangeRate   *ledgerRate    `json:"changeRate,omitempty"`
 	Hints        *ledgerHints   `json:"hints,omitempty"`
+}
+
+// ledgerRate is the stored input of the rule on the rate of change.
+type ledgerRate struct {
+	WaitMs        int64   `json:"waitMs"`
+	RatePerSecond float64 `json:"ratePerSecond"`
+	Price         float64 `json:"price"`
+	Budget        string  `json:"budget,omitempty"`
 }
 
 type ledgerHints struct {
@@ -55,6 +64,14 @@ func LedgerInput(in governor.Input) LedgerEntry {
 		TargetNext:   pg.Optional(in.TargetNext),
 		FreshUntil:   pg.Optional(in.FreshUntil),
 		Accounted:    pg.Optional(in.Accounted),
+	}
+	if c := in.ChangeRate; c != nil {
+		entry.ChangeRate = &ledgerRate{
+			WaitMs:        c.Wait.Milliseconds(),
+			RatePerSecond: c.Rate,
+			Price:         c.Price,
+			Budget:        c.Budget,
+		}
 	}
 	if in.IntervalHint == nil && in.OneShot == nil {
 		return entry

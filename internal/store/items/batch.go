@@ -207,6 +207,7 @@ func (b *batch) plan(e *endpoints.Endpoint, keep bool) {
 	n.LastFinishedAt = append(n.LastFinishedAt, s.LastRun.FinishedAt)
 	n.LastCallAt = append(n.LastCallAt, s.LastCall)
 	n.AccountedUntil = append(n.AccountedUntil, s.AccountedUntil)
+	n.Tempo = append(n.Tempo, s.Tempo.Encode())
 	keep = keep && b.keep.Most > 0 && s.Due.At.Before(b.now.Add(b.keep.Within))
 	if keep {
 		b.keep.Most--
