@@ -52,11 +52,11 @@ func (cmd *endpointsApplyCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	plan, err := cmd.plan(ctx, r, wanted)
+	steps, err := cmd.plan(ctx, r, wanted)
 	if err != nil {
 		return err
 	}
-	if err := s.printPlan(plan, cmd.DryRun); err != nil || cmd.DryRun || !changing(plan) {
+	if err := s.printPlan(steps, cmd.DryRun); err != nil || cmd.DryRun || !changing(steps) {
 		return err
 	}
 	if !cmd.Yes {
@@ -64,7 +64,7 @@ func (cmd *endpointsApplyCmd) Run(ctx context.Context, s *session) error {
 			return err
 		}
 	}
-	return s.carryOut(ctx, r, wanted, plan)
+	return s.applySteps(ctx, r, wanted, steps)
 }
 
 // allFaults adds the server's validation errors for the sound endpoints to the faults of the files.
@@ -87,7 +87,7 @@ func (s *session) allFaults(ctx context.Context, sound []endpointFile, faults []
 
 // plan asks the server for the steps that apply would take, including deletions by --prune.
 func (cmd *endpointsApplyCmd) plan(ctx context.Context, r *remote, wanted []endpointFile) ([]step, error) {
-	plan, faults, err := r.previewImport(ctx, wanted)
+	steps, faults, err := r.previewImport(ctx, wanted)
 	switch {
 	case err != nil && len(faults) > 0:
 		return nil, fmt.Errorf("%w\n%s", err, faultError(faults).Error())
@@ -96,19 +96,19 @@ func (cmd *endpointsApplyCmd) plan(ctx context.Context, r *remote, wanted []endp
 	case len(faults) > 0:
 		return nil, faultError(faults)
 	}
-	pruned, err := cmd.prune(ctx, r, plan)
-	return append(plan, pruned...), err
+	pruned, err := cmd.prune(ctx, r, steps)
+	return append(steps, pruned...), err
 }
 
 // previewImport returns the planned step of each endpoint and the endpoints that the server
 // refuses. The faults are valid even beside an error.
-func (r *remote) previewImport(ctx context.Context, wanted []endpointFile) (plan []step, faults []fileFault, err error) {
+func (r *remote) previewImport(ctx context.Context, wanted []endpointFile) (steps []step, faults []fileFault, err error) {
 	answer, err := r.importLines(ctx, linesOf(wanted), 1, true)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer func() { _ = answer.Close() }()
-	plan = make([]step, 0, len(wanted))
+	steps = make([]step, 0, len(wanted))
 	summary, err := readResults(answer, 1, func(result client.ImportResult, _ json.RawMessage) error {
 		file := wanted[result.Line-1]
 		st := step{Key: file.key, ID: text(result.ID)}
@@ -124,7 +124,7 @@ func (r *remote) previewImport(ctx context.Context, wanted []endpointFile) (plan
 			st.Action = "update"
 			st.Changes = *result.Changes
 		}
-		plan = append(plan, st)
+		steps = append(steps, st)
 		return nil
 	})
 	switch {
@@ -133,12 +133,12 @@ func (r *remote) previewImport(ctx context.Context, wanted []endpointFile) (plan
 	case summary.Error != nil:
 		return nil, faults, fmt.Errorf("planning: %s", summary.Error.Detail)
 	}
-	return plan, faults, nil
+	return steps, faults, nil
 }
 
 // prune returns the deletions of --prune: endpoints that match the selector and that no step names.
 // Steps compare by id, because an endpoint of the server may have no key.
-func (cmd *endpointsApplyCmd) prune(ctx context.Context, r *remote, plan []step) ([]step, error) {
+func (cmd *endpointsApplyCmd) prune(ctx context.Context, r *remote, steps []step) ([]step, error) {
 	if !cmd.Prune {
 		return nil, nil
 	}
@@ -156,21 +156,21 @@ func (cmd *endpointsApplyCmd) prune(ctx context.Context, r *remote, plan []step)
 	}
 	defer func() { _ = body.Close() }()
 	named := map[string]bool{}
-	for _, st := range plan {
+	for _, st := range steps {
 		named[st.ID] = true
 	}
-	var steps []step
+	var deletions []step
 	lines := json.NewDecoder(body)
 	for {
 		var line client.ImportLine
 		switch err := lines.Decode(&line); {
 		case errors.Is(err, io.EOF):
-			return steps, nil
+			return deletions, nil
 		case err != nil: // Without its last line, a truncated export would look complete.
 			return nil, fmt.Errorf("reading the endpoints of the server: %w", err)
 		}
 		if id := text(line.ID); !named[id] {
-			steps = append(steps, step{
+			deletions = append(deletions, step{
 				Action: "delete",
 				Key:    text(line.Key),
 				ID:     id,
@@ -188,8 +188,8 @@ func linesOf(wanted []endpointFile) io.Reader {
 	return &text
 }
 
-func changing(plan []step) bool {
-	for _, st := range plan {
+func changing(steps []step) bool {
+	for _, st := range steps {
 		if st.Action != "unchanged" {
 			return true
 		}
@@ -197,12 +197,12 @@ func changing(plan []step) bool {
 	return false
 }
 
-func (s *session) printPlan(plan []step, dryRun bool) error {
+func (s *session) printPlan(steps []step, dryRun bool) error {
 	if s.json {
-		return s.print(map[string]any{"items": plan, "dryRun": dryRun})
+		return s.print(map[string]any{"items": steps, "dryRun": dryRun})
 	}
 	counts := map[string]int{}
-	for _, st := range plan {
+	for _, st := range steps {
 		counts[st.Action]++
 		if st.Action == "unchanged" {
 			continue
@@ -218,8 +218,8 @@ func (s *session) printPlan(plan []step, dryRun bool) error {
 	return s.say("%d to create, %d to update, %d to delete, %d unchanged", counts["create"], counts["update"], counts["delete"], counts["unchanged"])
 }
 
-// carryOut applies the plan. Deletions come last, so that nothing is deleted if an import failed.
-func (s *session) carryOut(ctx context.Context, r *remote, wanted []endpointFile, plan []step) error {
+// applySteps applies the plan. Deletions come last, so that nothing is deleted if an import failed.
+func (s *session) applySteps(ctx context.Context, r *remote, wanted []endpointFile, steps []step) error {
 	answer, err := r.importLines(ctx, linesOf(wanted), 1, false)
 	if err != nil {
 		return err
@@ -242,7 +242,7 @@ func (s *session) carryOut(ctx context.Context, r *remote, wanted []endpointFile
 		return fmt.Errorf("%d endpoints could not be applied, and nothing was deleted; apply again:\n%s",
 			len(wanted)-int(summary.Summary.Lines-summary.Summary.Failed), strings.Join(faults, "\n"))
 	}
-	for _, st := range plan {
+	for _, st := range steps {
 		if st.Action != "delete" {
 			continue
 		}

@@ -17,11 +17,11 @@ const maxValidator = 1024
 // ask makes a request conditional if the endpoint is conditional and validators are known. They are
 // listed as credentials, so that they do not follow a redirect to another host.
 func (t *Target) ask(r *egress.Request) {
-	if !t.asked() {
+	if !t.conditional() {
 		return
 	}
 	r.Header = owned(r.Header, 2)
-	for name, value := range map[string]string{"If-None-Match": t.Asks.ETag, "If-Modified-Since": t.Asks.LastModified} {
+	for name, value := range map[string]string{"If-None-Match": t.Validators.ETag, "If-Modified-Since": t.Validators.LastModified} {
 		if value != "" {
 			r.Header[name] = []string{value}
 			r.Credentials = append(slices.Clip(r.Credentials), name)
@@ -29,27 +29,29 @@ func (t *Target) ask(r *egress.Request) {
 	}
 }
 
-// asked reports whether requests carry validators.
-func (t *Target) asked() bool { return t.Asks != nil && t.Asks.ETag+t.Asks.LastModified != "" }
+// conditional reports whether requests carry validators.
+func (t *Target) conditional() bool {
+	return t.Validators != nil && t.Validators.ETag+t.Validators.LastModified != ""
+}
 
 // unchanged reports whether the target answered a conditional request by 304 (Not Modified).
 func (t *Target) unchanged(answer egress.Response) bool {
-	return t.asked() && answer.StatusCode == http.StatusNotModified
+	return t.conditional() && answer.StatusCode == http.StatusNotModified
 }
 
 // validators returns new validators for the next request; nil if there are none. Only a successful
 // 200 without a redirect to another host provides them. A 304 keeps the previous ones.
 func (t *Target) validators(o runs.Outcome, x exchange) *runs.Validators {
 	answer := x.answer
-	if t.Asks == nil || o.Status != runs.Succeeded || answer.StatusCode != http.StatusOK || answer.Elsewhere {
+	if t.Validators == nil || o.Status != runs.Succeeded || answer.StatusCode != http.StatusOK || answer.Elsewhere {
 		return nil
 	}
 	v := runs.Validators{
 		ETag:         t.validator(x, "Etag"),
 		LastModified: t.validator(x, "Last-Modified"),
-		Request:      t.Asks.Request,
+		Request:      t.Validators.Request,
 	}
-	if v == *t.Asks {
+	if v == *t.Validators {
 		return nil
 	}
 	return &v

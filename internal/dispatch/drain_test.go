@@ -93,7 +93,7 @@ func (d *standstill) Start(ctx context.Context, _ Starting) ([]Started, error) {
 	return nil, d.answer(ctx)
 }
 
-func (d *standstill) Own(ctx context.Context, _ [16]byte, _ []Start) ([]Started, error) {
+func (d *standstill) LiveStarts(ctx context.Context, _ [16]byte, _ []Start) ([]Started, error) {
 	return nil, d.answer(ctx)
 }
 
@@ -138,7 +138,7 @@ func TestADrainOfASilentDatabaseIsBounded(t *testing.T) {
 				began := time.Now()
 				stop()
 				require.Error(t, <-ended, "nobody took its goodbye")
-				require.LessOrEqual(t, time.Since(began), grace+recordGrace+farewell)
+				require.LessOrEqual(t, time.Since(began), grace+recordGrace+finalStateGrace)
 			})
 		})
 	}

@@ -29,9 +29,9 @@ type failureTracker struct {
 	logged time.Time
 }
 
-// note records the result of an attempt. It reports whether the failure should be logged: the first
-// consecutive failure should, and a later one if the last line is older than logInterval.
-func (s *failureTracker) note(err error) (logIt bool) {
+// record records the result of an attempt. It reports whether the failure should be logged: the
+// first consecutive failure should, and a later one if the last line is older than logInterval.
+func (s *failureTracker) record(err error) (logIt bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
@@ -49,10 +49,10 @@ func (s *failureTracker) note(err error) (logIt bool) {
 	return logIt
 }
 
-// lapse clears the failures if no attempt was made for longer than every, because then there is no
+// expire clears the failures if no attempt was made for longer than every, because then there is no
 // work left. Call it only after the database has answered: during an outage the absence of attempts
 // proves nothing.
-func (s *failureTracker) lapse() {
+func (s *failureTracker) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if time.Since(s.last) > s.every {

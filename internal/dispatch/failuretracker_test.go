@@ -17,13 +17,13 @@ func TestAStreakIsLongWhileItGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const every = 2 * time.Second
 		s := failureTracker{every: every}
-		fail := func() { s.note(errors.New("away")) }
+		fail := func() { s.record(errors.New("away")) }
 		require.NoError(t, s.long("nothing"))
 		for range 3 {
 			fail()
 			require.NoError(t, s.long("nothing"))
 			time.Sleep(time.Second)
-			s.lapse()
+			s.expire()
 		}
 		require.EqualError(t, s.long("nothing works"), "nothing works for more than 3s")
 		time.Sleep(time.Minute)
@@ -31,16 +31,16 @@ func TestAStreakIsLongWhileItGoesOn(t *testing.T) {
 		fail()
 		require.Error(t, s.long("nothing"), "it goes on")
 		time.Sleep(every)
-		s.lapse()
+		s.expire()
 		require.Error(t, s.long("nothing"), "the next try may be under way")
 		time.Sleep(time.Millisecond)
-		s.lapse()
+		s.expire()
 		require.NoError(t, s.long("nothing"), "there is nothing to try")
 		fail()
 		require.NoError(t, s.long("nothing"), "it begins anew")
 		time.Sleep(failingAfter)
 		require.Error(t, s.long("nothing"))
-		s.note(nil)
+		s.record(nil)
 		require.NoError(t, s.long("nothing"))
 	})
 }
@@ -52,13 +52,13 @@ func TestOfFailuresInARowSomeAreTold(t *testing.T) {
 		s, began := failureTracker{every: time.Second}, time.Now()
 		var told []time.Duration
 		for range 150 {
-			if s.note(errors.New("away")) {
+			if s.record(errors.New("away")) {
 				told = append(told, time.Since(began))
 			}
 			time.Sleep(200 * time.Millisecond)
 		}
 		require.Equal(t, []time.Duration{0, logInterval, 2 * logInterval}, told)
-		require.False(t, s.note(nil))
-		require.True(t, s.note(errors.New("away again")), "it begins anew")
+		require.False(t, s.record(nil))
+		require.True(t, s.record(errors.New("away again")), "it begins anew")
 	})
 }

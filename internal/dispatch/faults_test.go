@@ -63,8 +63,8 @@ func (h *hooked) Start(ctx context.Context, s dispatch.Starting) ([]dispatch.Sta
 	return h.start(next)
 }
 
-func (h *hooked) Own(ctx context.Context, worker [16]byte, list []dispatch.Start) ([]dispatch.Started, error) {
-	next := func() ([]dispatch.Started, error) { return h.Executions.Own(ctx, worker, list) }
+func (h *hooked) LiveStarts(ctx context.Context, worker [16]byte, list []dispatch.Start) ([]dispatch.Started, error) {
+	next := func() ([]dispatch.Started, error) { return h.Executions.LiveStarts(ctx, worker, list) }
 	if h.own == nil {
 		return next()
 	}

@@ -133,10 +133,10 @@ func (w *Worker) persist(ctx context.Context, batch []result) error {
 		err := w.finish(ctx, batch)
 		if err == nil || errs.CodeOf(err) != errs.Unavailable && ctx.Err() == nil {
 			// A refusal proves that the database is available.
-			w.records.note(nil)
+			w.records.record(nil)
 			return err
 		}
-		if w.records.note(err) {
+		if w.records.record(err) {
 			w.logger.Warn("recording runs failed; keeping them and trying again", "runs", len(batch), "error", err)
 		}
 		select {

@@ -88,8 +88,8 @@ func (w *Worker) worthRefill() (horizon time.Duration, worth bool) {
 func (w *Worker) Take(list []claims.Claim, now, sent time.Time) {
 	w.clock.sample(now, sent, time.Now())
 	w.lastSeen.Store(w.clock.mark())
-	w.starts.lapse()
-	w.records.lapse()
+	w.starts.expire()
+	w.records.expire()
 	w.metrics.skew.Set(w.clock.skew().Seconds())
 	if len(list) == 0 {
 		return

@@ -45,7 +45,7 @@ func (w *Worker) presenceLoop(ctx context.Context) {
 		err := w.announce(limited, state)
 		if err == nil || ctx.Err() == nil {
 			w.beats.Gate().Beat(claims.PresenceHeartbeat, err)
-			if w.signs.note(err) {
+			if w.signs.record(err) {
 				w.logger.Warn("worker heartbeat failed", "error", err)
 			}
 		}
@@ -84,7 +84,7 @@ func (w *Worker) spaceLoop(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		if w.space.note(err) {
+		if w.space.record(err) {
 			w.logger.Warn("probe database disk space failed", "error", err)
 		}
 		if err != nil {

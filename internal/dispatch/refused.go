@@ -43,7 +43,7 @@ func (w *Worker) unconfirmedRuns(ctx context.Context, list []*waiting) ([]runs.R
 	if len(list) == 0 {
 		return nil, nil
 	}
-	started, err := w.cfg.Executions.Own(ctx, w.id, w.startsOf(list))
+	started, err := w.cfg.Executions.LiveStarts(ctx, w.id, w.startsOf(list))
 	if err != nil {
 		return nil, fmt.Errorf("look up %d unconfirmed starts: %w", len(list), err)
 	}

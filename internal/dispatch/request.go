@@ -70,7 +70,7 @@ func (c *calls) build(ctx context.Context, b *waiting, s Started, sent time.Time
 	if c.allowances != nil {
 		r.Allowance = c.allowances.Of(b.target.TenantID)
 	}
-	if b.target.Shape != nil {
+	if b.target.Template != nil {
 		if err := r.fill(b, s); err != nil {
 			return outgoing{}, requestFailed(runs.TemplateFailed, err)
 		}
@@ -154,17 +154,17 @@ func request(b *waiting, s Started) egress.Request {
 		MaxBody:      int64(spec.MaxResponseKB) << 10,
 		MaxTail:      int64(spec.ResponseTailKB) << 10,
 		MaxRedirects: spec.FollowRedirects,
-		TLS:          session(spec.TLS),
+		TLS:          tlsOf(spec.TLS),
 	}
 }
 
 // fill renders the templates of the endpoint into the request of a run.
 func (r *outgoing) fill(b *waiting, s Started) error {
-	shaped, err := b.target.Shape.Render(valuesOf(b, s, r.set))
+	shaped, err := b.target.Template.Render(valuesOf(b, s, r.set))
 	if err != nil {
 		return err
 	}
-	r.URL, r.Body, r.Credentials = shaped.URL, []byte(shaped.Body), slices.Clip(b.target.Shape.Credentials())
+	r.URL, r.Body, r.Credentials = shaped.URL, []byte(shaped.Body), slices.Clip(b.target.Template.Credentials())
 	r.Header = owned(r.Header, len(shaped.Header))
 	for name, value := range shaped.Header {
 		r.Header[name] = []string{value}

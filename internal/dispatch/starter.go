@@ -82,7 +82,7 @@ func (w *Worker) startLoop(ctx, work context.Context) {
 				}
 			})
 		}
-		w.spill(ctx)
+		w.releaseOverdue(ctx)
 		timer.Reset(w.untilNext())
 	}
 }
@@ -126,7 +126,7 @@ func (w *Worker) startBatch(ctx, work context.Context, batch []*waiting) bool {
 	if _, panicked := errors.AsType[*loop.PanicError](err); panicked {
 		return w.isolate(ctx, work, batch, err)
 	}
-	logIt := w.starts.note(err)
+	logIt := w.starts.record(err)
 	if err != nil {
 		// The commit may have succeeded, so nothing is sent. If it has, the next start is refused,
 		// and the live run is found then.
@@ -220,15 +220,15 @@ func notIn(batch []*waiting, started []Started, valid map[runs.ID]*waiting) []*w
 func (w *Worker) launch(work context.Context, b *waiting, s Started, sent time.Time) {
 	w.metrics.started.Inc()
 	w.pool.run(func() {
-		if w.loops.Contain(loop.Start, func() { w.carryOut(work, b, s, sent) }) != nil {
+		if w.loops.Contain(loop.Start, func() { w.runExecution(work, b, s, sent) }) != nil {
 			w.free(s.TenantID) // No record is written, so the sweeper settles the run.
 		}
 	})
 }
 
-// carryOut runs one execution at its due time, and sends its result to the finisher. The slot stays
-// taken until the finisher has written the record.
-func (w *Worker) carryOut(work context.Context, b *waiting, s Started, sent time.Time) {
+// runExecution runs one execution at its due time, and sends its result to the finisher. The slot
+// stays taken until the finisher has written the record.
+func (w *Worker) runExecution(work context.Context, b *waiting, s Started, sent time.Time) {
 	defer b.Release() // Only needed after a panic.
 	sleep(work, w.ahead(b.claim.PlannedAt))
 	run := w.runOf(b.claim, s)
@@ -282,11 +282,11 @@ func (w *Worker) free(tenants ...[16]byte) {
 	w.queue.Poke()
 }
 
-// spill releases overdue claims that will not start soon, so that workers with free slots can take
-// them. These are claims of starved tenants, whose slots slow targets hold, and claims at full
-// hosts that do not answer. The latter cannot be claimed for hostRest. Otherwise they would be
+// releaseOverdue releases overdue claims that will not start soon, so that workers with free slots
+// can take them. These are claims of starved tenants, whose slots slow targets hold, and claims at
+// full hosts that do not answer. The latter cannot be claimed for hostRest. Otherwise they would be
 // claimed again first, ahead of later claims.
-func (w *Worker) spill(ctx context.Context) {
+func (w *Worker) releaseOverdue(ctx context.Context) {
 	now, known := w.clock.now()
 	if !known {
 		return
@@ -296,7 +296,7 @@ func (w *Worker) spill(ctx context.Context) {
 		return
 	}
 	w.logger.Warn("all slots are held by slow targets; releasing overdue claims",
-		"claims", len(starved), "claims_of_busy_hosts", len(atHosts), "slots", w.queue.Slots())
+		"claims", len(starved), "claims_at_busy_hosts", len(atHosts), "slots", w.queue.Slots())
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
 	for _, b := range atHosts {
@@ -349,7 +349,7 @@ func startOf(b *waiting) Start {
 		TenantID:  b.target.TenantID,
 		RunID:     b.run,
 		Execution: b.target.Spec.MaxExecutionTime,
-		Last:      b.target.Shape != nil && b.target.Shape.UsesLast(),
+		Last:      b.target.Template != nil && b.target.Template.UsesLast(),
 		Secrets:   b.target.needsSecrets(),
 	}
 }

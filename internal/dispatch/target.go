@@ -32,16 +32,16 @@ type Target struct {
 	Host string
 	// Header is the configured header; nil if it is empty.
 	Header http.Header
-	// Shape is the template of the request; nil: every run sends the same request.
-	Shape   *endpoints.RequestTemplate
-	Success endpoints.SuccessRule
+	// Template is the template of the request; nil: every run sends the same request.
+	Template *endpoints.RequestTemplate
+	Success  endpoints.SuccessRule
 	// Rules are the success rules beside Success; nil: none.
 	Rules *success.Set
 	// Redact holds the endpoint's redaction rules; nil: only the built-in ones apply.
 	Redact *redact.Set
-	// Asks holds the validators of a conditional request; nil: the requests are not conditional.
+	// Validators holds the validators of a conditional request; nil: the requests are not conditional.
 	// Its validators are empty until an answer has brought some.
-	Asks *runs.Validators
+	Validators *runs.Validators
 	// Secrets are the names of the secrets that the requests use.
 	Secrets []string
 	// Credentials are the configured header values that look like secrets, and their parts. They
@@ -74,11 +74,11 @@ func NewTarget(tenant [16]byte, spec *endpoints.Spec) (Target, error) {
 	}
 	// A template that cannot be parsed is no error here: it fails at Render, so that the run
 	// records it.
-	if t.Shape, _ = endpoints.ParseRequest(spec); t.Shape != nil {
-		t.Secrets = t.Shape.Secrets()
+	if t.Template, _ = endpoints.ParseRequest(spec); t.Template != nil {
+		t.Secrets = t.Template.Secrets()
 	}
 	if spec.Conditional {
-		t.Asks = &runs.Validators{Request: spec.RequestDigest()}
+		t.Validators = &runs.Validators{Request: spec.RequestDigest()}
 	}
 	var fault error
 	t.Success, fault = endpoints.ParseSuccess(spec.Success)

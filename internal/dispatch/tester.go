@@ -29,11 +29,11 @@ type Tests interface {
 	// Begin records the test in the audit log under the ID that id returns. It returns the data
 	// that a run would get at its start. The error is an [errs.Invalid] if the endpoint is not
 	// stored and names missing secrets.
-	Begin(ctx context.Context, by endpoints.Actor, e *endpoints.Endpoint, id func(now time.Time) runs.ID) (Begun, error)
+	Begin(ctx context.Context, by endpoints.Actor, e *endpoints.Endpoint, id func(now time.Time) runs.ID) (TestStart, error)
 }
 
-// Begun is the data of a test at its begin.
-type Begun struct {
+// TestStart is the data of a test at its begin.
+type TestStart struct {
 	ID runs.ID
 	// Now is the database time.
 	Now time.Time
@@ -118,7 +118,7 @@ func testID(now time.Time) runs.ID {
 }
 
 // send sends the request, and applies the success rules to the answer.
-func (t *Tester) send(ctx context.Context, target *Target, e *endpoints.Endpoint, begun Begun) runs.TestResult {
+func (t *Tester) send(ctx context.Context, target *Target, e *endpoints.Endpoint, begun TestStart) runs.TestResult {
 	began, c := time.Now(), t.calls
 	now := func() (time.Time, bool) { return begun.Now.Add(time.Since(began)), true }
 	c.now = now
@@ -160,10 +160,10 @@ func (t *Tester) send(ctx context.Context, target *Target, e *endpoints.Endpoint
 	})
 	result.Outcome, result.BrokenRule = shorten(o), broken
 	if failure, failed := errors.AsType[*egress.Error](err); !failed || failure.Sent {
-		result.Request = r.shown(c.egress)
+		result.Request = r.redacted(c.egress)
 	}
 	if answer.StatusCode != 0 {
-		result.Answer = r.shownAnswer(target, answer)
+		result.Answer = r.redactedHeader(target, answer)
 	}
 	return result
 }

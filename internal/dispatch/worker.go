@@ -2,15 +2,6 @@
 // at its due time, sends its request, and records the outcome together with the next due time.
 //
 // Each step is a loop with a file of its own:
-//   - claims.Claimer claims due endpoints into the fair queue.
-//   - The starter takes due claims from the queue, commits their starts in batches, and launches
-//     each run on the goroutine pool.
-//   - The finisher writes the outcomes in batches.
-//   - claims.Heartbeater extends the locks of long runs.
-//   - The presence loop writes the heartbeat of the worker itself.
-//   - The cancel loop cancels runs at the request of users.
-//   - The backlog loop retries reads and releases that failed.
-//   - The slot loop adapts the concurrency limit.
 //
 // Loops pass values and cache no authoritative state. The database is authoritative: the claim
 // token fences every statement, and the returned rows decide.
@@ -39,8 +30,8 @@ import (
 
 // Executions is the database of a worker. Every method is one transaction.
 type Executions interface {
-	Contact
-	Doubts
+	WorkerStore
+	StartChecks
 	// Targets returns the targets of claims by endpoint, at the version that each claim names.
 	Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]*Target, error)
 	// Start turns due claims into live runs. The fence refuses claims with an outdated token. Start
@@ -51,9 +42,9 @@ type Executions interface {
 	Finish(ctx context.Context, f Finish) (Finished, error)
 }
 
-// Contact is the part of the database that concerns workers themselves: presence and cancel
+// WorkerStore is the part of the database that concerns workers themselves: presence and cancel
 // requests.
-type Contact interface {
+type WorkerStore interface {
 	// Beat registers the worker, or records its presence heartbeat.
 	Beat(ctx context.Context, p Presence) error
 	// Fleet returns the totals of the active workers, each as of its last heartbeat.
@@ -65,11 +56,11 @@ type Contact interface {
 	Cancels(ctx context.Context, worker [16]byte) ([]Cancel, error)
 }
 
-// Doubts is the part of the database that resolves doubts about the worker's own starts.
-type Doubts interface {
-	// Own returns those of the starts that are live runs of this worker. It serves a worker that
-	// got no answer to a start.
-	Own(ctx context.Context, worker [16]byte, list []Start) ([]Started, error)
+// StartChecks is the part of the database that resolves doubts about the worker's own starts.
+type StartChecks interface {
+	// LiveStarts returns those of the starts that are live runs of this worker. It serves a worker
+	// that got no answer to a start.
+	LiveStarts(ctx context.Context, worker [16]byte, list []Start) ([]Started, error)
 	// Confirm reports whether the request of a live run may still be sent: the run is locked under
 	// this token, the lock has not expired, and the endpoint is not paused.
 	Confirm(ctx context.Context, endpoint [16]byte, held claims.Held) (bool, error)
@@ -202,7 +193,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	records, endRecords := context.WithCancel(context.WithoutCancel(ctx))
 	defer endRecords()
 
-	if err := w.greet(context.WithoutCancel(ctx), Active); err != nil {
+	if err := w.writeState(context.WithoutCancel(ctx), Active); err != nil {
 		return fmt.Errorf("register the worker: %w", err)
 	}
 	var intake, keep sync.WaitGroup
@@ -229,7 +220,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.logger.Info("graceful shutdown: no new claims; waiting for requests in flight", "busy", w.queue.Busy(), "grace", w.cfg.Grace)
 	// All timeouts count from here. Otherwise they would add up while the database is unavailable,
 	// because each step waits for the one before it.
-	left, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.cfg.Grace+recordGrace+farewell)
+	left, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.cfg.Grace+recordGrace+finalStateGrace)
 	defer cancel()
 	defer time.AfterFunc(w.cfg.Grace, func() { endWork(errShutdown) }).Stop()
 	// The sweeper settles runs without a record.
@@ -245,14 +236,14 @@ func (w *Worker) Run(ctx context.Context) error {
 	endRecords()
 	keep.Wait()     // A heartbeat after the final state would mark the worker as draining again.
 	w.release(left) // Claims of the next due times that the last records have kept.
-	if err := w.greet(left, Inactive); err != nil {
+	if err := w.writeState(left, Inactive); err != nil {
 		return fmt.Errorf("mark the worker inactive: %w", err)
 	}
 	return nil
 }
 
-// greet writes the first or the last state of the worker, with a timeout of its own.
-func (w *Worker) greet(ctx context.Context, state State) error {
+// writeState writes the first or the last state of the worker, with a timeout of its own.
+func (w *Worker) writeState(ctx context.Context, state State) error {
 	ctx, cancel := context.WithTimeout(ctx, recordGrace)
 	defer cancel()
 	return w.announce(ctx, state)
@@ -262,8 +253,8 @@ const (
 	// recordGrace is the time after Grace in which a graceful shutdown writes the remaining
 	// records.
 	recordGrace = 5 * time.Second
-	// farewell is the time after recordGrace for the last state of the worker.
-	farewell = time.Second
+	// finalStateGrace is the time after recordGrace for the last state of the worker.
+	finalStateGrace = time.Second
 )
 
 // release releases every claim that has not started, so that other workers can take it at once. It

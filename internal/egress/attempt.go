@@ -63,7 +63,7 @@ func (a *attempt) over1(ctx context.Context, fresh bool) (*http.Response, error)
 			return nil, err
 		}
 	}
-	a.conn, a.mark, a.heard = c, c.mark(), c.received()
+	a.conn, a.writtenBefore, a.readBefore = c, c.mark(), c.received()
 	a.sendBy = a.exchange.leaveBy(ctx)
 	a.watch.enter(waiting)
 	c.begin(a.sendBy)
@@ -102,7 +102,7 @@ func (a *attempt) interim(header http.Header) error {
 // over2 sends the request over HTTP/2, on a session on which the caller has reserved a stream.
 func (a *attempt) over2(ctx context.Context, s *session) (*http.Response, error) {
 	a.reused = s.used.Swap(true)
-	a.session, a.conn, a.mark, a.heard = s, s.conn, s.mark(), s.received()
+	a.session, a.conn, a.writtenBefore, a.readBefore = s, s.conn, s.mark(), s.received()
 	s.calledAt.Store(time.Now().UnixNano())
 	a.sendBy = a.exchange.leaveBy(ctx)
 	a.watch.enter(waiting)
@@ -124,7 +124,7 @@ func (a *attempt) over2(ctx context.Context, s *session) (*http.Response, error)
 		a.reused = a.reused || !a.left
 		// Not one byte came, so retire the session: later requests must not wait on a dead
 		// connection.
-		if s.received() == a.heard {
+		if s.received() == a.readBefore {
 			s.retire()
 		}
 		return nil, s.fault(err)
@@ -145,11 +145,11 @@ func (a *attempt) sent() bool {
 	case a.conn == nil:
 		return false
 	case a.session == nil:
-		return a.conn.seal(a.mark)
+		return a.conn.seal(a.writtenBefore)
 	case !a.left:
 		return false
 	case a.conn.lost():
-		return a.conn.seal(a.mark)
+		return a.conn.seal(a.writtenBefore)
 	default:
 		return true
 	}
@@ -173,7 +173,7 @@ func (a *attempt) lost() bool {
 // overflowed reports whether an attempt failed before the end of the header because the header was
 // too long. Over HTTP/2 it counts the bytes of the connection, because headers are compressed.
 func (a *attempt) overflowed() bool {
-	return a.conn != nil && !a.conn.lost() && a.conn.received()-a.heard >= maxHeaderBytes
+	return a.conn != nil && !a.conn.lost() && a.conn.received()-a.readBefore >= maxHeaderBytes
 }
 
 // streamBody is the body of an answer over HTTP/2.

@@ -24,8 +24,8 @@ type conn struct {
 	socket  syscall.RawConn // underlying socket; nil: none
 	session bool            // a TLS session lies above the socket, to the target or to a proxy
 
-	heard    atomic.Int64 // bytes read
-	answered atomic.Bool  // an answer has begun on this connection
+	bytesRead atomic.Int64 // bytes read
+	answered  atomic.Bool  // an answer has begun on this connection
 
 	mu      sync.Mutex
 	written int64     // bytes written
@@ -62,7 +62,7 @@ func (c *conn) Write(p []byte) (int, error) {
 	}
 	n, err := c.Conn.Write(p)
 	c.endWrite(n)
-	c.note(err)
+	c.recordEnd(err)
 	if err != nil && c.frames != nil && c.lost() {
 		c.awaitAlert()
 	}
@@ -83,15 +83,15 @@ func (c *conn) awaitAlert() {
 // Read reads into p. On an HTTP/2 connection it also charges the flood budget.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	c.note(err)
-	c.heard.Add(int64(n))
+	c.recordEnd(err)
+	c.bytesRead.Add(int64(n))
 	if err != nil && c.ended != nil {
 		c.endRead(err)
 	}
 	if c.frames == nil {
 		return n, err
 	}
-	if !c.frames.note(p[:n]) {
+	if !c.frames.charge(p[:n]) {
 		return 0, &fault{reason: ProtocolError, err: errFlood}
 	}
 	return n, err
@@ -198,8 +198,8 @@ func (c *conn) begin(sendBy time.Time) {
 	c.sendBy = sendBy
 }
 
-// note records an end of the connection that this side did not cause.
-func (c *conn) note(err error) {
+// recordEnd records an end of the connection that this side did not cause.
+func (c *conn) recordEnd(err error) {
 	if err == nil || errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) {
 		return
 	}
@@ -216,7 +216,7 @@ func (c *conn) mark() int64 {
 }
 
 // received returns the number of bytes read.
-func (c *conn) received() int64 { return c.heard.Load() }
+func (c *conn) received() int64 { return c.bytesRead.Load() }
 
 // wrote reports whether any byte may have been written since mark. A write in progress counts.
 func (c *conn) wrote(mark int64) bool {

@@ -52,7 +52,7 @@ func (d *dialer) dialTLS(ctx context.Context, address string, watch *stopwatch) 
 	}
 	c := overTLS(session)
 	if session.ConnectionState().NegotiatedProtocol != protocolH2 {
-		d.streams.speaks(address, true, nil)
+		d.streams.setProtocol(address, true, nil)
 		return c, nil
 	}
 	if err := d.streams.raise(ctx, address, c); err != nil {

@@ -50,17 +50,17 @@ type exchange struct {
 
 // attempt is one request on one connection.
 type attempt struct {
-	exchange *exchange
-	to       remote
-	watch    stopwatch
-	sendBy   time.Time // see Request
-	conn     *conn     // nil before the connection is ready
-	mark     int64     // bytes written to conn before this request
-	session  *session  // HTTP/2 session, which shares conn; nil: HTTP/1.1
-	heard    int64     // bytes read from conn before this request
-	left     bool      // over HTTP/2: the request may have been written
-	reused   bool
-	interims int // bytes of interim answers
+	exchange      *exchange
+	to            remote
+	watch         stopwatch
+	sendBy        time.Time // see Request
+	conn          *conn     // nil before the connection is ready
+	writtenBefore int64     // bytes written to conn before this request
+	session       *session  // HTTP/2 session, which shares conn; nil: HTTP/1.1
+	readBefore    int64     // bytes read from conn before this request
+	left          bool      // over HTTP/2: the request may have been written
+	reused        bool
+	interims      int // bytes of interim answers
 }
 
 // leave releases the transports at the end of the exchange.

@@ -58,8 +58,8 @@ func (f *frames) leaving() bool {
 	return f.away
 }
 
-// note charges the bytes p read from the connection. It returns false if the budget is spent.
-func (f *frames) note(p []byte) bool {
+// charge charges the bytes p read from the connection. It returns false if the budget is spent.
+func (f *frames) charge(p []byte) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for len(p) > 0 {
@@ -74,7 +74,7 @@ func (f *frames) note(p []byte) bool {
 		p = p[n:]
 		if f.have == frameHeader {
 			f.have = 0
-			f.charge()
+			f.chargeFrame()
 		}
 	}
 	if f.budget < 0 {
@@ -83,8 +83,8 @@ func (f *frames) note(p []byte) bool {
 	return f.budget >= 0
 }
 
-// charge deducts the cost of the frame in header.
-func (f *frames) charge() {
+// chargeFrame deducts the cost of the frame in header.
+func (f *frames) chargeFrame() {
 	f.rest = int(binary.BigEndian.Uint32(f.header[:4]) >> 8)
 	switch kind := f.header[3]; {
 	case kind == frameData && f.rest > 0:

@@ -128,7 +128,7 @@ func (t *http1Exchange) answer(r *http.Request) (*http.Response, error) {
 		}
 		t.attempt.answered()
 		answer, err := http.ReadResponse(t.reader, r)
-		if err == nil && !t.conn.wrote(t.attempt.mark) {
+		if err == nil && !t.conn.wrote(t.attempt.writtenBefore) {
 			err = errUnasked
 		}
 		if err != nil {

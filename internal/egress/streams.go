@@ -38,7 +38,7 @@ type streams struct {
 // origin is the state of one host and port.
 type origin struct {
 	sessions []*session // copy on write, because readers use the slice without mu
-	plain    bool       // speaks HTTP/1.1
+	plain    bool       // setProtocol HTTP/1.1
 	only1    bool       // requires HTTP/1.1, although it negotiates HTTP/2
 	probe    *probe     // dial in progress to learn the protocol; other calls wait for it
 }
@@ -173,7 +173,7 @@ func (s *streams) forget() {
 	}
 }
 
-// settle ends p as failed, unless speaks has ended it with a result.
+// settle ends p as failed, unless setProtocol has ended it with a result.
 func (s *streams) settle(address string, p *probe) {
 	if p == nil {
 		return
@@ -187,8 +187,8 @@ func (s *streams) settle(address string, p *probe) {
 	}
 }
 
-// speaks records the protocol negotiated with address, and ends the probe.
-func (s *streams) speaks(address string, plain bool, added *session) {
+// setProtocol records the protocol negotiated with address, and ends the probe.
+func (s *streams) setProtocol(address string, plain bool, added *session) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	o := s.origin(address)
@@ -246,18 +246,19 @@ func (s *streams) raise(ctx context.Context, address string, c *conn) error {
 		}
 	})
 	added.calledAt.Store(time.Now().UnixNano())
-	s.speaks(address, false, added)
+	s.setProtocol(address, false, added)
 	if client.Err() != nil { // The hook may have run before the session was added.
 		s.drop(address, added)
 	}
-	s.thin()
+	s.evictIdle()
 	return nil
 }
 
-// thin retires the least recently used idle sessions if the pool is over its limit. It retires more
-// than necessary, by a sixteenth of the limit, so that not every new session causes a full scan.
-func (s *streams) thin() {
-	all := s.crowd()
+// evictIdle retires the least recently used idle sessions if the pool is over its limit. It retires
+// more than necessary, by a sixteenth of the limit, so that not every new session causes a full
+// scan.
+func (s *streams) evictIdle() {
+	all := s.overLimit()
 	if all == nil {
 		return
 	}
@@ -270,8 +271,8 @@ func (s *streams) thin() {
 	}
 }
 
-// crowd returns all sessions if the pool is over its limit, or nil.
-func (s *streams) crowd() []*session {
+// overLimit returns all sessions if the pool is over its limit, or nil.
+func (s *streams) overLimit() []*session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.kept <= s.limit {

@@ -98,7 +98,7 @@ func blockIdleConnection(t *testing.T, client *Client, url string) {
 	_, err = io.Copy(io.Discard, answer.Body)
 	require.NoError(t, err)
 	require.NoError(t, answer.Body.Close())
-	at.conn.seal(at.mark)
+	at.conn.seal(at.writtenBefore)
 }
 
 func TestConnectionClosedWhileIdleCostsNothing(t *testing.T) {

@@ -282,7 +282,7 @@ func noticesPage(view noticesView) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 30, "<section class=\"card flush\" aria-labelledby=\"told-title\"><h2 id=\"told-title\" class=\"inner\">Sent notices <small>newest first, with delivery state</small></h2>")
+		templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 30, "<section class=\"card flush\" aria-labelledby=\"notices-title\"><h2 id=\"notices-title\" class=\"inner\">Sent notices <small>newest first, with delivery state</small></h2>")
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
@@ -448,7 +448,7 @@ func noticeTable(view noticesView) templ.Component {
 				return templ_7745c5c3_Err
 			}
 		} else {
-			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 46, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Notices\"><table class=\"dense told\"><thead><tr><th>When</th><th>Endpoint</th><th>What</th><th>Rule</th><th>Delivery</th><th>Sent</th></tr></thead> <tbody>")
+			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 46, "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"Notices\"><table class=\"dense notice-list\"><thead><tr><th>When</th><th>Endpoint</th><th>What</th><th>Rule</th><th>Delivery</th><th>Sent</th></tr></thead> <tbody>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}

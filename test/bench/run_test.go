@@ -115,13 +115,13 @@ func (w *work) ExtendLocks(context.Context, [16]byte, []claims.Held, time.Durati
 	return nil, nil, nil
 }
 
-// Beat implements dispatch.Contact.
+// Beat implements dispatch.WorkerStore.
 func (w *work) Beat(context.Context, dispatch.Presence) error { return nil }
 
-// ProbeSpace implements dispatch.Contact.
+// ProbeSpace implements dispatch.WorkerStore.
 func (w *work) ProbeSpace(context.Context) error { return nil }
 
-// Cancels implements dispatch.Contact.
+// Cancels implements dispatch.WorkerStore.
 func (w *work) Cancels(context.Context, [16]byte) ([]dispatch.Cancel, error) { return nil, nil }
 
 // Targets implements dispatch.Executions.
@@ -145,8 +145,8 @@ func (w *work) Start(_ context.Context, r dispatch.Starting) ([]dispatch.Started
 	return started, nil
 }
 
-// Own implements dispatch.Executions.
-func (w *work) Own(context.Context, [16]byte, []dispatch.Start) ([]dispatch.Started, error) {
+// LiveStarts implements dispatch.Executions.
+func (w *work) LiveStarts(context.Context, [16]byte, []dispatch.Start) ([]dispatch.Started, error) {
 	return nil, nil
 }
 

@@ -53,7 +53,7 @@ func (w *world) ownCall(by *worker, list []dispatch.Start) *call {
 	return &call{
 		name: "question of " + short(by.id) + " about its starts",
 		run: func(ctx context.Context, s *stores) (err error) {
-			found, err = s.executions.Own(ctx, by.id, list)
+			found, err = s.executions.LiveStarts(ctx, by.id, list)
 			return err
 		},
 		judge: func(c *changes) { w.nothing("a question about starts", c) },

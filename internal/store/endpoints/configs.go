@@ -64,7 +64,7 @@ func (c *Config) size() int {
 			size += len(name) + len(value)
 		}
 	}
-	if c.Target.Shape != nil {
+	if c.Target.Template != nil {
 		size += configBytes + 4*len(spec.Body) // A generous estimate of the parsed templates.
 	}
 	return size

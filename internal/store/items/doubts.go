@@ -11,9 +11,9 @@ import (
 	"rubato/internal/store/pg"
 )
 
-// Own implements dispatch.Executions. It finds the starts that committed although their response
-// was lost.
-func (s *Executions) Own(ctx context.Context, worker [16]byte, list []dispatch.Start) ([]dispatch.Started, error) {
+// LiveStarts implements dispatch.Executions. It finds the starts that committed although their
+// response was lost.
+func (s *Executions) LiveStarts(ctx context.Context, worker [16]byte, list []dispatch.Start) ([]dispatch.Started, error) {
 	params := dbsqlc.RunListStartedParams{WorkerID: worker}
 	for _, l := range list {
 		params.EndpointIds = append(params.EndpointIds, l.Claim.EndpointID)

@@ -246,7 +246,7 @@ func (s *Executions) Beat(ctx context.Context, p dispatch.Presence) error {
 	}))
 }
 
-// Fleet implements dispatch.Contact.
+// Fleet implements dispatch.WorkerStore.
 func (s *Executions) Fleet(ctx context.Context) (dispatch.Fleet, error) {
 	row, err := s.db.Q.WorkerFleet(ctx, s.db.Vital, s.db.Now())
 	if err != nil {

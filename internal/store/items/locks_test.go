@@ -122,11 +122,11 @@ func TestAWorkerFindsItsOwnStartsOnly(t *testing.T) {
 	require.Len(t, b.Start(t, storetest.Worker{1}, list[:2]...), 2)
 	wrong := storetest.StartsOf(list)
 	wrong[1].Claim.Token--
-	found, err := b.Executions.Own(t.Context(), storetest.Worker{1}, wrong)
+	found, err := b.Executions.LiveStarts(t.Context(), storetest.Worker{1}, wrong)
 	require.NoError(t, err)
 	require.Len(t, found, 1, "neither one under another token nor one that was not started")
 	require.Equal(t, list[0].EndpointID, found[0].EndpointID)
-	found, err = b.Executions.Own(t.Context(), storetest.Worker{2}, storetest.StartsOf(list))
+	found, err = b.Executions.LiveStarts(t.Context(), storetest.Worker{2}, storetest.StartsOf(list))
 	require.NoError(t, err)
 	require.Empty(t, found)
 }

@@ -30,7 +30,7 @@ func NewTests(db *endpointstore.States) *Tests { return &Tests{db: db} }
 // Begin implements dispatch.Tests.
 func (s *Tests) Begin(
 	ctx context.Context, by endpoints.Actor, e *endpoints.Endpoint, id func(time.Time) runs.ID,
-) (begun dispatch.Begun, err error) {
+) (begun dispatch.TestStart, err error) {
 	err = s.db.Tx(ctx, func(tx pgx.Tx) error {
 		if begun, err = s.facts(ctx, tx, e); err != nil {
 			return err
@@ -42,7 +42,7 @@ func (s *Tests) Begin(
 }
 
 // facts returns the template values of a run of an endpoint that would start now.
-func (s *Tests) facts(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint) (begun dispatch.Begun, err error) {
+func (s *Tests) facts(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint) (begun dispatch.TestStart, err error) {
 	if e.Version == 0 {
 		if err := s.db.CheckReferences(ctx, tx, e.TenantID, e.Spec.References()); err != nil {
 			return begun, err

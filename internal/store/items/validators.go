@@ -15,7 +15,7 @@ import (
 func (s *Executions) attachValidators(ctx context.Context, targets map[[16]byte]*dispatch.Target) error {
 	var ids [][16]byte
 	for id, t := range targets {
-		if t.Asks != nil {
+		if t.Validators != nil {
 			ids = append(ids, id)
 		}
 	}
@@ -28,11 +28,11 @@ func (s *Executions) attachValidators(ctx context.Context, targets map[[16]byte]
 	}
 	for _, row := range rows {
 		t := *targets[row.EndpointID]
-		if uint64(row.Request) != t.Asks.Request {
+		if uint64(row.Request) != t.Validators.Request {
 			continue
 		}
-		t.Asks = &runs.Validators{
-			Request:      t.Asks.Request,
+		t.Validators = &runs.Validators{
+			Request:      t.Validators.Request,
 			ETag:         row.Etag,
 			LastModified: row.LastModified,
 		}

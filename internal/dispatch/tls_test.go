@@ -10,11 +10,11 @@ import (
 	"rubato/internal/endpoints"
 )
 
-func TestTheSessionOfACallIsThatOfItsEndpoint(t *testing.T) {
+func TestTLSSettingsOfAnEndpoint(t *testing.T) {
 	t.Parallel()
-	require.Nil(t, session(nil))
+	require.Nil(t, tlsOf(nil))
 	require.Equal(t, &egress.TLS{
 		CACertificates: "ca", ClientCertificate: "c", ClientKey: "k", ServerName: "s", MinVersion: tls.VersionTLS13, SkipVerify: true,
-	}, session(&endpoints.TLS{CACertificates: "ca", ClientCertificate: "c", ClientKey: "k", ServerName: "s", MinVersion: "1.3", SkipVerify: true}))
-	require.EqualValues(t, tls.VersionTLS12, session(&endpoints.TLS{}).MinVersion)
+	}, tlsOf(&endpoints.TLS{CACertificates: "ca", ClientCertificate: "c", ClientKey: "k", ServerName: "s", MinVersion: "1.3", SkipVerify: true}))
+	require.EqualValues(t, tls.VersionTLS12, tlsOf(&endpoints.TLS{}).MinVersion)
 }

@@ -18,32 +18,32 @@ import (
 // idempotency key even if every character is escaped. Success rules still see the whole captured
 // answer.
 const (
-	// shownHead limits the head of a response body.
-	shownHead = 100 << 10 // bytes
-	// shownTail limits the tail of a response body.
-	shownTail = 16 << 10 // bytes
-	// shownRequest limits the request body.
-	shownRequest = 16 << 10 // bytes
-	// shownFields limits the number of header values.
-	shownFields = 100
-	// shownValue limits each header value.
-	shownValue = 256 // bytes
+	// resultHead limits the head of a response body.
+	resultHead = 100 << 10 // bytes
+	// resultTail limits the tail of a response body.
+	resultTail = 16 << 10 // bytes
+	// resultRequest limits the request body.
+	resultRequest = 16 << 10 // bytes
+	// resultFields limits the number of header values.
+	resultFields = 100
+	// resultValue limits each header value.
+	resultValue = 256 // bytes
 )
 
 // shorten returns an outcome with its body and tail cut to the limits of a test result.
 func shorten(o runs.Outcome) runs.Outcome {
-	if len(o.Body) > shownHead {
-		o.Body, o.Truncated = o.Body[:shownHead], true
+	if len(o.Body) > resultHead {
+		o.Body, o.Truncated = o.Body[:resultHead], true
 	}
-	if extra := len(o.Tail) - shownTail; extra > 0 {
+	if extra := len(o.Tail) - resultTail; extra > 0 {
 		o.Tail = o.Tail[extra:]
 	}
 	return o
 }
 
-// shown returns the sent request without secrets. It hides header fields that look like credentials
-// by name, and every occurrence of a secret, even of a short one.
-func (r *outgoing) shown(client *egress.Client) *runs.SentRequest {
+// redacted returns the sent request without secrets. It hides header fields that look like
+// credentials by name, and every occurrence of a secret, even of a short one.
+func (r *outgoing) redacted(client *egress.Client) *runs.SentRequest {
 	erase := secrets.NewEraser(append(slices.Clone(r.values), r.token)...).Replace
 	sent := r.Request
 	sent.Header = (*redact.Set)(nil).Header(r.Header, nil)
@@ -52,34 +52,34 @@ func (r *outgoing) shown(client *egress.Client) *runs.SentRequest {
 		Method: r.Method,
 		URL:    erase(r.URL),
 		Header: bounded(client.Header(sent), erase),
-		Body:   body[:min(len(body), shownRequest)],
-		Cut:    len(body) > shownRequest,
+		Body:   body[:min(len(body), resultRequest)],
+		Cut:    len(body) > resultRequest,
 	}
 }
 
-// shownAnswer returns the header of an answer. The endpoint's redaction rules and the secrets of
+// redactedHeader returns the header of an answer. The endpoint's redaction rules and the secrets of
 // the request are applied.
-func (r *outgoing) shownAnswer(t *Target, answer egress.Response) runs.Header {
+func (r *outgoing) redactedHeader(t *Target, answer egress.Response) runs.Header {
 	mask := secrets.NewMask(r.values...)
 	return bounded(t.Redact.Header(maskedHeader(mask, answer.Header), budget.New(nil)), mask.Text)
 }
 
-// bounded returns the first shownFields values of a header, in the order of field names. Long
+// bounded returns the first resultFields values of a header, in the order of field names. Long
 // values are cut.
 func bounded(header http.Header, hide func(string) string) runs.Header {
-	shown := make(runs.Header, min(len(header), shownFields))
-	left := shownFields
+	texts := make(runs.Header, min(len(header), resultFields))
+	left := resultFields
 	for _, name := range slices.Sorted(maps.Keys(header)) {
 		for _, value := range header[name] {
 			if left == 0 {
-				return shown
+				return texts
 			}
 			left--
 			canonical := http.CanonicalHeaderKey(name)
-			shown[canonical] = append(shown[canonical], printable(hide(value), shownValue))
+			texts[canonical] = append(texts[canonical], printable(hide(value), resultValue))
 		}
 	}
-	return shown
+	return texts
 }
 
 // printable returns a target's text on one line, cut to at most limit bytes. Control characters

@@ -8,9 +8,9 @@ import (
 	"rubato/internal/endpoints"
 )
 
-// session returns the TLS settings of an endpoint's requests, or nil for the defaults. The client
+// tlsOf returns the TLS settings of an endpoint's requests, or nil for the defaults. The client
 // key is not resolved yet: it is the reference to a secret that the endpoint stores.
-func session(t *endpoints.TLS) *egress.TLS {
+func tlsOf(t *endpoints.TLS) *egress.TLS {
 	if t == nil {
 		return nil
 	}
