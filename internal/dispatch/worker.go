@@ -2,6 +2,15 @@
 // at its due time, sends its request, and records the outcome together with the next due time.
 //
 // Each step is a loop with a file of its own:
+//   - claims.Claimer claims due endpoints into the fair queue.
+//   - The starter takes due claims from the queue, commits their starts in batches, and launches
+//     each run on the goroutine pool.
+//   - The finisher writes the outcomes in batches.
+//   - claims.Heartbeater extends the locks of long runs.
+//   - The presence loop writes the heartbeat of the worker itself.
+//   - The cancel loop cancels runs at the request of users.
+//   - The backlog loop retries reads and releases that failed.
+//   - The slot loop adapts the concurrency limit.
 //
 // Loops pass values and cache no authoritative state. The database is authoritative: the claim
 // token fences every statement, and the returned rows decide.

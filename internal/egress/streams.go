@@ -38,7 +38,7 @@ type streams struct {
 // origin is the state of one host and port.
 type origin struct {
 	sessions []*session // copy on write, because readers use the slice without mu
-	plain    bool       // setProtocol HTTP/1.1
+	plain    bool       // only HTTP/1.1
 	only1    bool       // requires HTTP/1.1, although it negotiates HTTP/2
 	probe    *probe     // dial in progress to learn the protocol; other calls wait for it
 }
