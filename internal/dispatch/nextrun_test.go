@@ -44,7 +44,7 @@ func TestHeadersOfSuccessfulAnswersAreFollowed(t *testing.T) {
 		require.Equal(t, tc.fresh, o.FreshUntil, name)
 	}
 	var o runs.Outcome
-	asked := &Target{Spec: &follow, Asks: &runs.Validators{ETag: `"a"`}}
+	asked := &Target{Spec: &follow, Validators: &runs.Validators{ETag: `"a"`}}
 	asked.followHeaders(&o, exchange{answer: egress.Response{StatusCode: 304, Header: both("45", "")}, at: at})
 	require.Equal(t, later(45*time.Second), o.TargetNext, "a 304 to a conditional request is a successful answer")
 }
