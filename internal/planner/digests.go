@@ -17,7 +17,7 @@ func digestsOf(list []runs.Run) []uint64 {
 	digests := make([]uint64, len(list))
 	last := unknownDigest
 	for i := len(list) - 1; i >= 0; i-- {
-		o := list[i].Outcome
+		o := &list[i].Outcome
 		switch {
 		case o.StatusCode == http.StatusNotModified:
 			digests[i] = last

@@ -2,7 +2,6 @@ package planner
 
 import (
 	"net/http"
-	"slices"
 	"time"
 
 	"rubato/internal/runs"
@@ -20,8 +19,8 @@ const (
 // newest first. The result is between usual and most.
 func rateLimitInterval(list []runs.Run, usual, most time.Duration) time.Duration {
 	every := usual
-	for _, run := range slices.Backward(list) {
-		switch o := run.Outcome; {
+	for i := len(list) - 1; i >= 0; i-- { // Without copies, because each run is large.
+		switch o := &list[i].Outcome; {
 		case o.StatusCode == http.StatusTooManyRequests:
 			every = min(scale(every, intervalGrowth), most)
 		case o.Status == runs.Succeeded:

@@ -56,7 +56,9 @@ type Snapshot struct {
 	// RateLimitInterval is the shortest interval that the target accepts according to its 429
 	// responses. It is at least Usual.
 	RateLimitInterval time.Duration
-	Health            []Health // over 1 h, 4 h and 24 h
+	// Health computes the health over 1 h, 4 h and 24 h. It is a function, because not every advisor
+	// needs it.
+	Health func() []Health
 	// Outcomes are the newest runs, newest first, at most [MaxOutcomes].
 	Outcomes []Outcome
 	// Last is the previous analysis; nil if the endpoint was never analysed.

@@ -84,10 +84,7 @@ func NewSnapshot(m Inputs, t Claim) (Snapshot, error) {
 		c.Last.Reasoning = ""
 	}
 	digests := digestsOf(m.Runs)
-	for _, window := range windows() {
-		c.Health = append(c.Health, healthOf(m.Runs, digests, m.Now.Add(-window)))
-		c.Health[len(c.Health)-1].Window = window
-	}
+	c.Health = func() []Health { return healthsOf(m, digests) }
 	c.Slowdown, c.FleetSlowdown = SlowdownOf(m.Runs), m.FleetSlowdown
 	_, slowest := governor.PlannerBounds(usual, e.Spec.MinInterval, e.Spec.MaxInterval)
 	c.RateLimitInterval = rateLimitInterval(m.Runs, usual, slowest)
@@ -102,6 +99,17 @@ func NewSnapshot(m Inputs, t Claim) (Snapshot, error) {
 		c.Siblings = append(c.Siblings, sibling)
 	}
 	return c, nil
+}
+
+// healthsOf returns the health over each window.
+func healthsOf(m Inputs, digests []uint64) []Health {
+	var list []Health
+	for _, window := range windows() {
+		h := healthOf(m.Runs, digests, m.Now.Add(-window))
+		h.Window = window
+		list = append(list, h)
+	}
+	return list
 }
 
 func siblingOf(f SiblingHistory, now time.Time) (Sibling, error) {
@@ -148,7 +156,8 @@ func latencyOf(run runs.Run) time.Duration {
 func healthOf(list []runs.Run, digests []uint64, since time.Time) (h Health) {
 	var latencies []time.Duration
 	var answers []observation
-	for i, run := range list {
+	for i := range list {
+		run := &list[i]
 		if !run.FinishedAt.After(since) {
 			continue
 		}
@@ -161,7 +170,7 @@ func healthOf(list []runs.Run, digests []uint64, since time.Time) (h Health) {
 			h.Failed++
 		}
 		if run.Outcome.StatusCode > 0 {
-			latencies = append(latencies, latencyOf(run))
+			latencies = append(latencies, latencyOf(*run))
 		}
 	}
 	slices.Sort(latencies)

@@ -58,10 +58,12 @@ func aCase() planner.Snapshot {
 		Policy: "Tighten while orders pile up, at most every 10 s.", Labels: map[string]string{"group": "shop", "role": "health"},
 		Baseline: planner.Baseline{Interval: 5 * time.Minute}, Min: 10 * time.Second, Max: time.Hour, Tempo: 5 * time.Minute,
 		NextRunAt: now.Add(time.Minute), FailureCount: 2,
-		Health: []planner.Health{
-			{Window: time.Hour, Runs: 12, Succeeded: 10, Failed: 2, P50: 40 * time.Millisecond, P95: 90 * time.Millisecond, P99: time.Second},
-			{Window: 4 * time.Hour, Runs: 48, Succeeded: 46, Failed: 2, P50: 40 * time.Millisecond, P99: time.Second},
-			{Window: 24 * time.Hour, Runs: 288, Succeeded: 286, Failed: 2, P50: 40 * time.Millisecond, P99: time.Second},
+		Health: func() []planner.Health {
+			return []planner.Health{
+				{Window: time.Hour, Runs: 12, Succeeded: 10, Failed: 2, P50: 40 * time.Millisecond, P95: 90 * time.Millisecond, P99: time.Second},
+				{Window: 4 * time.Hour, Runs: 48, Succeeded: 46, Failed: 2, P50: 40 * time.Millisecond, P99: time.Second},
+				{Window: 24 * time.Hour, Runs: 288, Succeeded: 286, Failed: 2, P50: 40 * time.Millisecond, P99: time.Second},
+			}
 		},
 		Outcomes: []planner.Outcome{
 			{StartedAt: now.Add(-time.Minute), Status: "failed", Reason: "http_status", StatusCode: 503, Latency: time.Second},

@@ -112,7 +112,7 @@ func newPrompt(c planner.Snapshot, features []planner.Feature) prompt {
 		Runs:     groupRuns(c.At, c.Outcomes),
 		Features: values(features, maxFeatures),
 	}
-	for _, h := range c.Health {
+	for _, h := range c.Health() {
 		row := promptHealth{
 			Hours:  math.Round(h.Window.Hours()*10) / 10,
 			Runs:   h.Runs,
