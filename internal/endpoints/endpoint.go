@@ -40,6 +40,8 @@ type Endpoint struct {
 	// Cron caches the parsed baseline of Spec for callers that keep it between decisions. If it is
 	// nil, the baseline is parsed when needed.
 	Cron *schedule.Cron
+	// Terse leaves texts out of decisions; see [governor.Input].
+	Terse bool
 	// Fault is an [errs.Unreadable] if a part of the stored configuration cannot be decoded; Spec
 	// lacks that part then. Only lists, bulk look-ups and [Service.Archive] return such an
 	// endpoint, because every other read returns the fault as its error.

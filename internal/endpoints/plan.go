@@ -253,6 +253,7 @@ func (e *Endpoint) input(now time.Time, cause governor.Cause) (governor.Input, e
 		PausedUntil: s.PausedUntil,
 		Accounted:   e.accounted(now),
 		Jitter:      e.Spec.Jitter,
+		Terse:       e.Terse,
 	}
 	if cron != nil { // A nil *Cron in the interface would not be a nil interface.
 		in.Baseline.Cron = cron

@@ -55,11 +55,13 @@ func (e *Endpoint) paced() bool {
 // tempoTerms returns the conditions under which the tempo is chosen, and the name of the budget;
 // empty for the one that the baseline implies.
 func (e *Endpoint) tempoTerms(now time.Time) (terms tempo.Terms, name string, err error) {
-	plain := *e
-	plain.Spec.MinInterval, plain.Spec.MaxInterval = 0, 0
-	usual, err := plain.Usual(now)
-	if err != nil {
-		return tempo.Terms{}, "", err
+	usual := e.Spec.BaselineInterval
+	if e.Spec.BaselineCron != "" {
+		plain := *e
+		plain.Spec.MinInterval, plain.Spec.MaxInterval = 0, 0
+		if usual, err = plain.Usual(now); err != nil {
+			return tempo.Terms{}, "", err
+		}
 	}
 	terms.Shortest, terms.Longest = governor.PlannerBounds(usual, e.Spec.MinInterval, e.Spec.MaxInterval)
 	if terms.Longest == 0 { // A cron that fires less than twice more.

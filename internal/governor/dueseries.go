@@ -43,6 +43,7 @@ func DueTimes(in Input, within Span) []DueSeries {
 		Max:          in.Max,
 		ChangeRate:   in.ChangeRate,
 		IntervalHint: in.IntervalHint,
+		Terse:        true,
 	}.bounded()
 	if in.Anchor.IsZero() {
 		if in.Anchor = firstAnchor(in); in.Anchor.IsZero() {

@@ -121,6 +121,9 @@ type Input struct {
 	OnRecord time.Time
 	// Jitter is the exclusive bound of the offset that spreads endpoints; not positive: none.
 	Jitter time.Duration
+	// Terse leaves out the texts of the steps of intervals, because they cost more than the rules.
+	// It is for decisions that nobody reads, as in a simulation.
+	Terse bool
 }
 
 // bounded returns a copy with all instants in UTC, in range and without monotonic reading.

@@ -14,6 +14,8 @@ const maxReason = 160
 // whyInterval describes the interval baseline.
 func (p *plan) whyInterval(doublings int) string {
 	switch {
+	case p.in.Terse:
+		return ""
 	case p.neverRun():
 		return p.whyNeverRun()
 	case doublings == 0:
@@ -49,6 +51,9 @@ func (p *plan) whyNeverRun() string {
 
 // whyIntervalHint describes an interval hint.
 func (p *plan) whyIntervalHint(hint *IntervalHint) string {
+	if p.in.Terse {
+		return ""
+	}
 	if !hint.OutageSince.IsZero() {
 		return "hint: every " + p.every.String() + ", a tenth of the outage since " + p.instant(bound(hint.OutageSince)) + " and at least " +
 			hint.Interval.String() + ", until " + p.instant(bound(hint.ExpiresAt)) + because(hint.Reason)
@@ -58,6 +63,9 @@ func (p *plan) whyIntervalHint(hint *IntervalHint) string {
 
 // whyChangeRate describes the wait for the target's rate of change.
 func (p *plan) whyChangeRate(c *ChangeRate) string {
+	if p.in.Terse {
+		return ""
+	}
 	why := "every " + c.Wait.String() + ": answers change " + often(c.Rate) + ", a run costs " +
 		strconv.FormatFloat(c.Price, 'g', 3, 64) + " change-seconds"
 	if c.Budget == "" {
