@@ -46,6 +46,41 @@ func (y *endpointYAML) read(text []byte) {
 	}
 }
 
+// scenario parses a document that is one object: a scenario of rubato simulate. It adds faults, or
+// else returns the object with the lines of its fields.
+func (y *endpointYAML) scenario(text []byte) endpointFile {
+	e := endpointFile{file: y.file, lines: map[string]int{}}
+	var document yaml.Node
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		y.faults = append(y.faults, fileFault{y.number, math.MaxInt, y.file + ": " + err.Error()})
+		return e
+	}
+	if document.Kind == 0 || resolved(document.Content[0]).Kind != yaml.MappingNode {
+		y.fault(1, "", "a scenario is an object with endpoints, a list as in a file of rubato endpoints apply")
+		return e
+	}
+	n := resolved(document.Content[0])
+	e.line = n.Line
+	if y.check(n, "", e.lines); len(y.faults) == 0 {
+		e.spec = y.object(n)
+	}
+	return e
+}
+
+// object returns a mapping as JSON, or adds a fault.
+func (y *endpointYAML) object(n *yaml.Node) json.RawMessage {
+	var object map[string]any
+	err := n.Decode(&object)
+	var text json.RawMessage
+	if err == nil {
+		text, err = json.Marshal(object)
+	}
+	if err != nil {
+		y.fault(n.Line, "", err.Error())
+	}
+	return text
+}
+
 // endpoint parses one endpoint. It adds faults, or else the endpoint.
 func (y *endpointYAML) endpoint(n *yaml.Node) {
 	if n = resolved(n); n.Kind != yaml.MappingNode {
@@ -64,13 +99,7 @@ func (y *endpointYAML) endpoint(n *yaml.Node) {
 	if len(y.faults) > before {
 		return
 	}
-	var object map[string]any
-	err := n.Decode(&object)
-	if err == nil {
-		e.spec, err = json.Marshal(object)
-	}
-	if err != nil {
-		y.fault(n.Line, "", err.Error())
+	if e.spec = y.object(n); len(y.faults) > before {
 		return
 	}
 	y.endpoints = append(y.endpoints, e)

@@ -38,6 +38,7 @@ type operation struct {
 type rules struct {
 	operations map[string]*operation // by method and the router's pattern, such as "GET /v1/endpoints/:id"
 	explain    *openapi3.Schema
+	spec       *openapi3.Schema
 	importLine *openapi3.Schema
 	endpoint   *openapi3.Schema
 	run        *openapi3.Schema
@@ -61,6 +62,7 @@ var contract = sync.OnceValue(func() *rules {
 	r := &rules{
 		operations: map[string]*operation{},
 		explain:    schemas["ExplainInput"].Value,
+		spec:       schemas["EndpointSpec"].Value,
 		importLine: schemas["ImportLine"].Value,
 		endpoint:   schemas["Endpoint"].Value,
 		run:        schemas["Run"].Value,

@@ -56,7 +56,7 @@ func programRules() []rule {
 			"internal/app/apiserver",
 			[]string{
 				"internal/apidocs", "internal/app", "internal/auth", "internal/config", "internal/dispatch", "internal/endpoints", "internal/errs",
-				"internal/httpapi", "internal/loop", "internal/mcp", "internal/notices", "internal/secrets", "internal/signing",
+				"internal/httpapi", "internal/loop", "internal/mcp", "internal/notices", "internal/secrets", "internal/signing", "internal/simulate",
 				"internal/store/endpoints", "internal/store/history", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/planner", "internal/store/views", "internal/telemetry",
 				"internal/web",
 			},
@@ -166,6 +166,14 @@ func packageRules() []rule {
 		{"internal/tempo", nil, "how a rate is learnt depends on the looks alone"},
 		{"internal/template", []string{"internal/schedule"}, "what a template yields depends on its text and its values alone"},
 		{"internal/waittest", nil, "any test may wait"},
+		{
+			"internal/simulate",
+			[]string{
+				"internal/endpoints", "internal/errs", "internal/governor", "internal/notation", "internal/planner", "internal/planner/heuristic", "internal/runs",
+				"internal/store/history", "internal/tempo",
+			},
+			"what is simulated is the shipped code, and nothing of it is copied; of the store it takes how a finished run is read",
+		},
 		{
 			"internal/web",
 			[]string{"client", "docs", "internal/answers", "internal/auth", "internal/contract", "internal/endpoints", "internal/errs", "internal/forwarded", "internal/governor", "internal/notation", "internal/schedule", "internal/sourcetext", "internal/stats"},
