@@ -114,10 +114,17 @@ func (e *Endpoint) observe(now time.Time, run Finished) error {
 	return nil
 }
 
+// FollowsChanges reports whether the rate of change of the answers sets the tempo. That needs an
+// answer that can be compared, so a target without bodies and validators keeps its baseline.
+func (e *Endpoint) FollowsChanges() bool {
+	t := e.State.Tempo
+	return t != nil && t.Wait > 0 && !t.LookedAt.IsZero() && e.paced()
+}
+
 // changeRate returns the input of the governor's rule on the rate of change; nil: none.
 func (e *Endpoint) changeRate(now time.Time) (*governor.ChangeRate, error) {
 	t := e.State.Tempo
-	if t == nil || t.Wait <= 0 || !e.paced() {
+	if !e.FollowsChanges() {
 		return nil, nil //nolint:nilnil // The rule is optional.
 	}
 	terms, name, err := e.tempoTerms(now)

@@ -35,6 +35,9 @@ type Snapshot struct {
 	Tempo time.Duration
 	// Usual is the interval between due times without hint and backoff.
 	Usual time.Duration
+	// Paced means that the tempo follows the rate of change of the responses after every run, so that
+	// an advisor need not estimate it.
+	Paced bool
 	// AnalysisInterval is the shortest interval between analyses that only the clock triggers.
 	// Changes of the endpoint may trigger an analysis sooner.
 	AnalysisInterval time.Duration

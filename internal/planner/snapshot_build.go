@@ -70,6 +70,7 @@ func NewSnapshot(m Inputs, t Claim) (Snapshot, error) {
 		Max:          e.Spec.MaxInterval,
 		Tempo:        tempo,
 		Usual:        usual,
+		Paced:        e.FollowsChanges(),
 		NextRunAt:    s.Due.At,
 		IntervalHint: s.IntervalHint,
 		OneShotHint:  s.OneShotHint,

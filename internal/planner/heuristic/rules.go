@@ -211,8 +211,12 @@ func slow(c planner.Snapshot) (recommendation, bool) {
 }
 
 // changing adapts the interval to the rate of change, so that about every second poll finds a
-// change. If responses do not change, the interval gets longer.
+// change. If responses do not change, the interval gets longer. It leaves an endpoint alone whose
+// tempo follows the rate of change without an advisor.
 func changing(c planner.Snapshot) (recommendation, bool) {
+	if c.Paced {
+		return recommendation{}, false
+	}
 	seen := pairs(c.Outcomes, changePairs)
 	if sudden := pairs(c.Outcomes, suddenPairs); sudden.Changed == suddenPairs {
 		seen = sudden

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// figure is what a row of a simulated fleet must keep.
+type figure struct {
+	// row is the name and the policy.
+	row string
+	// holds reports whether the row keeps its figure. other returns another row of the fleet.
+	holds func(r simulatedRow, other func(row string) simulatedRow) bool
+	text  string
+}
+
+// TestFleetsKeepTheirFigures simulates a day of each example. It has few seeds, because a figure
+// that holds on average over 50 seeds holds within a tolerance over few; make tempo has them all.
+func TestFleetsKeepTheirFigures(t *testing.T) {
+	t.Parallel()
+	seeds, tolerance := "4", 1.1
+	if os.Getenv("RUBATO_TEMPO") == "full" {
+		seeds, tolerance = "50", 1
+	}
+	atMost := func(row string, ratio float64) figure {
+		return figure{row, func(r simulatedRow, _ func(string) simulatedRow) bool { return *r.RatioToBestFixed <= ratio*tolerance }, "delay by the best fixed interval"}
+	}
+	oracle := func(row string, ratio float64) figure {
+		return figure{row, func(r simulatedRow, _ func(string) simulatedRow) bool { return *r.RatioToOracle >= ratio/tolerance }, "clairvoyant delay by ours"}
+	}
+	fleets := map[string][]figure{
+		"bursts": {atMost("bursts act", 0.45), atMost("random-bursts act", 0.40), oracle("bursts act", 0.30), oracle("random-bursts act", 0.40)},
+		"poisson": {
+			atMost("poisson-5s act", 1.05), atMost("poisson-30s act", 1.05), atMost("poisson-300s act", 1.05),
+		},
+		"day-and-night": {oracle("day-and-night act", 0.90)},
+		"etag": {atMost("etag act", 1.05), {"etag act", func(r simulatedRow, other func(string) simulatedRow) bool {
+			return float64(r.Polls) <= 1.02*float64(other("plain act").Polls)
+		}, "polls by those without validators"}},
+		"limit": {{"limited act", func(r simulatedRow, other func(string) simulatedRow) bool {
+			return r.Refusals <= other("limited off").Refusals/10
+		}, "refusals by those without the planner"}},
+		"outages": {},
+		"twelve": {atMost("fleet act", 0.50), {"fleet act", func(r simulatedRow, _ func(string) simulatedRow) bool {
+			return *r.WorstBudgetShare <= 1.03
+		}, "worst hour by the budget"}},
+	}
+	files, err := filepath.Glob("../../examples/fleets/*.yaml")
+	require.NoError(t, err)
+	require.Len(t, files, len(fleets), "each example has its figures")
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			rows := simulateFleet(t, file, seeds)
+			for _, r := range rows {
+				require.Zero(t, r.TimeOutsideClampsMs, "%s %s", r.Name, r.Policy)
+			}
+			for _, f := range fleets[name] {
+				r, known := rows[f.row]
+				require.True(t, known, f.row)
+				require.True(t, f.holds(r, func(row string) simulatedRow { return rows[row] }), "%s: %s: %+v", f.row, f.text, rowText(r))
+			}
+		})
+	}
+}
+
+// rowText returns a row as its table shows it.
+func rowText(r simulatedRow) string { return strings.Join(simulationRow(r), " ") }
+
+// simulateFleet returns the rows of a fleet by name and policy, and logs its table.
+func simulateFleet(t *testing.T, file, seeds string) map[string]simulatedRow {
+	t.Helper()
+	var out, complaints bytes.Buffer
+	s := &session{stdout: &out, stderr: &complaints}
+	require.Zero(t, s.run(t.Context(), []string{"simulate", file, "--days", "1", "--seeds", seeds, "-o", "json"}), complaints.String())
+	var page struct{ Items []simulatedRow }
+	require.NoError(t, json.Unmarshal(out.Bytes(), &page))
+	rows := map[string]simulatedRow{}
+	for _, r := range page.Items {
+		rows[r.Name+" "+r.Policy] = r
+		t.Log(rowText(r))
+	}
+	return rows
+}
