@@ -48,6 +48,10 @@ sim: ## Simulate a million steps, then prove that seeded bugs are found
 	go test ./test/sim -run EveryMoveIsLegal -v -timeout 3h -rapid.checks=12000 -rapid.seed=0
 	go run ./test/sim/mutate
 
+.PHONY: tempo
+tempo: ## Simulate the fleets in examples/ for a day with 50 seeds, print their tables, and check their figures
+	RUBATO_TEMPO=full go test ./cmd/rubato -run FleetsKeepTheirFigures -count=1 -v
+
 .PHONY: chart
 chart: ## Render the Helm chart and hold it to the types of the Kubernetes API (its first build takes minutes)
 	cd test/helm && go test ./...

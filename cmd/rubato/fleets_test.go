@@ -47,6 +47,9 @@ func TestFleetsKeepTheirFigures(t *testing.T) {
 			return r.Refusals <= other("limited off").Refusals/10
 		}, "refusals by those without the planner"}},
 		"outages": {},
+		"header": {{"come-back act", func(r simulatedRow, _ func(string) simulatedRow) bool {
+			return r.Polls*1580 <= 40*86400
+		}, "40 requests in 1580 s"}},
 		"twelve": {atMost("fleet act", 0.50), {"fleet act", func(r simulatedRow, _ func(string) simulatedRow) bool {
 			return *r.WorstBudgetShare <= 1.03
 		}, "worst hour by the budget"}},

@@ -27,7 +27,7 @@ func (*simulateCmd) Help() string {
       maxIntervalMs: 60000
       process: {kind: bursts, quiet: 25m, burst: 2m, rate: 0.5}
       policies: [fixed, act]
-Kinds of processes: poisson {rate}, bursts {quiet, burst, rate}, mmpp {rates, dwell}, diurnal {peakRate, nightRate}, periodic {every, offset} and trace {file}; each may have noise, etag, outages {every, for}, latency, errorRate, limit {requests, per} and retryAfter. Rates are changes per second. Policies are fixed, off, observe, suggest, act, or an object with a name and fields of the endpoint. Top-level budgets are a list of {budget, and label or host} that endpoints share.`
+Kinds of processes: poisson {rate}, bursts {quiet, burst, rate}, mmpp {rates, dwell}, diurnal {peakRate, nightRate}, periodic {every, offset} and trace {file}; each may have noise, etag, outages {every, for}, latency, errorRate, limit {requests, per}, retryAfter and next. Rates are changes per second. Policies are fixed, off, observe, suggest, act, or an object with a name and fields of the endpoint. Top-level budgets are a list of {budget, and label or host} that endpoints share.`
 }
 
 // maxDays bounds a simulation, because its changes are kept in memory.

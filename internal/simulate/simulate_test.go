@@ -126,6 +126,15 @@ func TestTargets(t *testing.T) {
 	require.Greater(t, constant(`, "outages": {"every": "6h", "for": "1h"}`).MeanDelayMs, 200_000.0, "a sixth of the changes waits half an hour")
 }
 
+// The shipped governor follows Rubato-Next, whether the planner acts or not.
+func TestTargetSetsTheNextRun(t *testing.T) {
+	t.Parallel()
+	for _, policy := range []string{"off", "act"} {
+		r := run(t, one(`{"kind": "poisson", "rate": 0.02, "next": "45s"}`, `, "policies": ["`+policy+`"]`), 1)[0]
+		require.EqualValues(t, 1920, r.Polls, policy)
+	}
+}
+
 // With validators, the shipped filter sees the content that it would see without.
 func TestValidatorsChangeNoTempo(t *testing.T) {
 	t.Parallel()

@@ -28,6 +28,8 @@ type Target struct {
 	LimitPer      time.Duration
 	// RetryAfter is sent with each 429, and with the 503 of an outage; 0: none.
 	RetryAfter time.Duration
+	// Next is sent as Rubato-Next with each successful answer; 0: none.
+	Next time.Duration
 }
 
 // noises are the kinds of noise, for messages.
@@ -42,6 +44,7 @@ func readTarget(o *object) Target {
 		ETag:       o.flag("etag"),
 		Latency:    o.optionalDuration("latency"),
 		RetryAfter: o.optionalDuration("retryAfter"),
+		Next:       o.optionalDuration("next"),
 	}
 	for i, value := range o.items("noise") {
 		name, _ := value.(string)
@@ -141,6 +144,9 @@ func (t *target) answer(at time.Duration) runs.Outcome {
 		o.StatusCode = http.StatusInternalServerError
 	default:
 		o.Status, o.StatusCode = runs.Succeeded, http.StatusOK
+		if t.Next > 0 {
+			o.TargetNext = begin.Add(at + t.Latency + t.Next)
+		}
 		t.fill(&o, at)
 	}
 	return o
