@@ -8,7 +8,7 @@ import (
 	"rubato/client"
 )
 
-func TestWarningsThatTellWhatWasRemoved(t *testing.T) {
+func TestRemovedByWarningCode(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]bool{"hint_removed": true, "pause_removed": true, "nothing_in_force": true, "hint_used": false, "timeout_exceeds_interval": false} {
 		require.Equal(t, want, client.FieldError{Code: code}.Removed(), code)

@@ -143,7 +143,7 @@ func TestBannerQuotesForTheShell(t *testing.T) {
 	require.NotContains(t, line, "\n")
 }
 
-func TestExitCodeTellsWhatKindOfFailureItWas(t *testing.T) {
+func TestExitCodeByKindOfFailure(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[int32]int{
 		400: app.ExitUsage, 413: app.ExitUsage, 415: app.ExitUsage, 422: app.ExitUsage, 404: app.ExitNotFound,

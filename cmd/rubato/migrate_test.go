@@ -12,9 +12,8 @@ import (
 	"rubato/internal/devpg/devpgtest"
 )
 
-// TestAMigrationThatFailsMidwayTellsWhatItApplied has somebody else's table in the way of a later
-// step.
-func TestAMigrationThatFailsMidwayTellsWhatItApplied(t *testing.T) {
+// TestAFailedMigrationListsItsAppliedSteps blocks a later step with a table of the same name.
+func TestAFailedMigrationListsItsAppliedSteps(t *testing.T) {
 	t.Parallel()
 	database := devpgtest.NewDatabase(t, devpgtest.Template{Key: "empty"})
 	conn, err := pgx.Connect(t.Context(), database)

@@ -52,9 +52,9 @@ func TestTooManyLinesNameNoLineToGoOnWith(t *testing.T) {
 	require.Equal(t, "rubato: send the rest by another import\n", complaints.String())
 }
 
-// TestARunTellsOfLossesBeforeIt shows the infrastructure attempt where there is one, and nothing of
-// it else.
-func TestARunTellsOfLossesBeforeIt(t *testing.T) {
+// TestARunShowsItsInfrastructureAttempt requires the infrastructure attempt of a redelivered run,
+// and its absence otherwise.
+func TestARunShowsItsInfrastructureAttempt(t *testing.T) {
 	t.Parallel()
 	for infra, want := range map[string]bool{"0": false, "2": true} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

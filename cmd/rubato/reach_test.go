@@ -220,7 +220,7 @@ func TestEveryRouteIsReachable(t *testing.T) {
 	require.Empty(t, table, "commands are named for operations that the contract does not have")
 }
 
-func TestEditSendsWhatWasSaid(t *testing.T) {
+func TestEditSendsTheGivenFields(t *testing.T) {
 	t.Parallel()
 	patch := filepath.Join(t.TempDir(), "patch.json")
 	require.NoError(t, os.WriteFile(patch, []byte(` {"key":null} `), 0o600))

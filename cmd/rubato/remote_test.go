@@ -135,7 +135,7 @@ func TestApplyCanBeInterruptedWhileItAsks(t *testing.T) {
 	require.Contains(t, complaints.String(), "canceled; nothing was changed: context canceled")
 }
 
-func TestApplyTellsWhyTheServerLeftSomething(t *testing.T) {
+func TestApplyPrintsErrorsOfTheServer(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "one.yaml")
 	require.NoError(t, os.WriteFile(file, []byte("key: one\nname: x"), 0o600))
@@ -313,7 +313,7 @@ func TestNoticesAreOfEndpointsNamedByKey(t *testing.T) {
 }
 
 // What is given is sent, so that the server can refuse it: left out, it would mean the default.
-func TestCreateSendsWhatIsGiven(t *testing.T) {
+func TestCreateSendsTheGivenFields(t *testing.T) {
 	t.Parallel()
 	var sent []byte
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -13,9 +13,9 @@ import (
 	"rubato/internal/app"
 )
 
-// TestWhatEverybodyMayAskNeedsNoKey asks a server whether it can work, as whoever watches it does:
-// no key is needed, and none is sent.
-func TestWhatEverybodyMayAskNeedsNoKey(t *testing.T) {
+// TestPublicRoutesNeedNoKey asks a server for its readiness, as monitoring does. The client
+// sends no key.
+func TestPublicRoutesNeedNoKey(t *testing.T) {
 	t.Parallel()
 	const notReady = `{"type":"about:blank","title":"Service Unavailable","status":503,"code":"not_ready","detail":"the server is not ready; try again",` +
 		`"errors":[{"field":"database","code":"not_ready","message":"the database does not answer, since 2026-01-01T00:00:00Z"}]}`

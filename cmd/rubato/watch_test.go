@@ -65,7 +65,7 @@ func TestWatchEndsWhenItCannotPrint(t *testing.T) {
 	require.EqualValues(t, 1, asked.Load())
 }
 
-func TestWatchTellsWhenTheServerIsGone(t *testing.T) {
+func TestWatchReportsALostServer(t *testing.T) {
 	t.Parallel()
 	const nobody = "http://127.0.0.1:1" // A port that was free a moment ago may be another test's by now.
 	r, err := (&remote{url: nobody, key: "any"}).open()

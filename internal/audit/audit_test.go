@@ -55,9 +55,8 @@ func TestAnInfrastructureAttemptIsNoDuplicate(t *testing.T) {
 	require.Equal(t, map[string]int{"succeeded": 4, "lost": 1}, r.Counts.Statuses)
 }
 
-// TestWhatSomebodyAskedForTellsNothingOfLateness has a run that was asked for while another was
-// under way, for which it waited.
-func TestWhatSomebodyAskedForTellsNothingOfLateness(t *testing.T) {
+// TestOneOffRunsDoNotCountAsLate delays a requested run by 5 s, as if another run was in flight.
+func TestOneOffRunsDoNotCountAsLate(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
 	s.exec("UPDATE runs SET source = 'manual', started_at = started_at + interval '5 s', finished_at = finished_at + interval '5 s' WHERE id = $1", s.id(2))

@@ -42,7 +42,7 @@ func TestSecretsAreHiddenWhereTheyAreWritten(t *testing.T) {
 	require.NotContains(t, auditlog.Digest("canary"), "canary")
 }
 
-func TestTheDifferenceIsWhatChanged(t *testing.T) {
+func TestDiffHoldsChangedMembers(t *testing.T) {
 	t.Parallel()
 	secret := func(v string) map[string]any { return auditlog.Headers(map[string]string{"Cookie": v}) }
 	old, fresh := auditlog.Diff(

@@ -288,9 +288,9 @@ func TestFullBatchesGoOnAtOnce(t *testing.T) {
 	})
 }
 
-// TestARefillTakesWhatTheLastClaimLeftBehind fills a taker, so that a claim ends although more is
-// due, and then makes room.
-func TestARefillTakesWhatTheLastClaimLeftBehind(t *testing.T) {
+// TestARefillClaimsTheRestOfALimitedClaim fills the queue, so that a claim leaves due endpoints
+// behind, and then makes room.
+func TestARefillClaimsTheRestOfALimitedClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		taker := &fakeTaker{room: 3, horizon: time.Second}
@@ -369,7 +369,7 @@ func TestARefillLooksFurtherAheadThanTheLastClaim(t *testing.T) {
 	})
 }
 
-func TestAWakeWithoutRoomIsHeardWhenThereIsRoom(t *testing.T) {
+func TestAWakeUpWithoutRoomClaimsLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		taker := &fakeTaker{room: 3, horizon: time.Second}
@@ -453,7 +453,7 @@ func TestAClaimThatHangsIsGivenUpBeforeItsLockIsWorthless(t *testing.T) {
 	})
 }
 
-func TestTheTakerLearnsWhenTheStatementWasSent(t *testing.T) {
+func TestClaimsCarryTheSendTimeOfTheirStatement(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{claim: func(context.Context, claims.Request) ([]claims.Claim, error) {

@@ -21,9 +21,9 @@ func backlog() *fakeStore {
 	}}
 }
 
-// TestWhatIsLeftBehindIsClaimedInShares gives a taker room for one more claim after the first came
-// back full of what is due.
-func TestWhatIsLeftBehindIsClaimedInShares(t *testing.T) {
+// TestClaimsUseFairSharesUnderBacklog gives the queue room for one more claim after the first claim
+// was full of due endpoints.
+func TestClaimsUseFairSharesUnderBacklog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store, taker := backlog(), &fakeTaker{room: 10, horizon: 8 * time.Second}
@@ -70,9 +70,9 @@ func TestOneTenantAloneIsNotRanked(t *testing.T) {
 	})
 }
 
-// TestWhatIsAheadIsNotLeftBehind fills every batch, each with something that is not due yet:
-// whatever is due was taken.
-func TestWhatIsAheadIsNotLeftBehind(t *testing.T) {
+// TestClaimsAheadOfTimeAreNoBacklog ends every batch with an endpoint that is not due yet, so that
+// no due endpoint is left behind.
+func TestClaimsAheadOfTimeAreNoBacklog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store, taker := backlog(), &fakeTaker{room: 10}
@@ -89,8 +89,8 @@ func TestWhatIsAheadIsNotLeftBehind(t *testing.T) {
 	})
 }
 
-// TestWithoutRoomOnlyThoseWhoAreWantedAreClaimed has a worker that is full of one tenant's claims.
-func TestWithoutRoomOnlyThoseWhoAreWantedAreClaimed(t *testing.T) {
+// TestAFullQueueClaimsOnlyUnderservedTenants fills the queue of a worker with claims of one tenant.
+func TestAFullQueueClaimsOnlyUnderservedTenants(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := backlog()

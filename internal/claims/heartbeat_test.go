@@ -117,9 +117,9 @@ func TestAFailedHeartbeatIsTriedAgainEverySecond(t *testing.T) {
 	})
 }
 
-// TestALockThatIsOverForTheDatabaseAloneIsNobodyElses has the database's clock go ahead: nobody
-// took the lock away, so nobody but its holder will tell of the run.
-func TestALockThatIsOverForTheDatabaseAloneIsNobodyElses(t *testing.T) {
+// TestALockExpiredOnlyByTheDatabaseClockIsKept moves the database's clock ahead. No other process
+// took the lock, so its holder still records the run.
+func TestALockExpiredOnlyByTheDatabaseClockIsKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{extend: func(context.Context, []claims.Held) ([][16]byte, error) { return [][16]byte{{2}}, nil }, over: [][16]byte{{1}}}

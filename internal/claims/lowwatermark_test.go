@@ -11,9 +11,9 @@ import (
 	"rubato/internal/claims"
 )
 
-// TestTheFloorIsWhatTheLastClaimsLeftNothingBelow has a claim from the bottom, then one that finds
-// something or nothing, and looks where a third one begins.
-func TestTheFloorIsWhatTheLastClaimsLeftNothingBelow(t *testing.T) {
+// TestLowWaterMarkFollowsTheClaimedDueTimes makes a full scan, then one that finds claims or none,
+// and checks where the third one starts.
+func TestLowWaterMarkFollowsTheClaimedDueTimes(t *testing.T) {
 	t.Parallel()
 	then := time.Date(2026, 6, 15, 12, 0, 0, 0, time.UTC)
 	now := then.Add(30 * time.Second)

@@ -185,9 +185,8 @@ func TestATailNeedsTheEndOfTheAnswer(t *testing.T) {
 	p.stop(t)
 }
 
-// TestAConditionalEndpointAsksOnlyForWhatChanged has a target that counts what it had to answer in
-// full.
-func TestAConditionalEndpointAsksOnlyForWhatChanged(t *testing.T) {
+// TestConditionalRequestsSendStoredValidators counts the full responses of a target.
+func TestConditionalRequestsSendStoredValidators(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	var content atomic.Int64
@@ -254,10 +253,9 @@ func TestAConditionalEndpointAsksOnlyForWhatChanged(t *testing.T) {
 	require.NotContains(t, asked[5].Header, "If-None-Match")
 }
 
-// TestWhatIsKnownOfATargetIsNotAskedOfAnotherHost has a target that redirects to another host once
-// its answer is known. By the time of its own document that one could say that nothing changed,
-// which nobody has seen.
-func TestWhatIsKnownOfATargetIsNotAskedOfAnotherHost(t *testing.T) {
+// TestValidatorsAreDroppedOnCrossHostRedirects redirects to another host after the validators are
+// stored. That host could answer 304 for a document that was never read.
+func TestValidatorsAreDroppedOnCrossHostRedirects(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	there := egresstest.Start(t, func(c *egresstest.Conn) {
@@ -292,8 +290,8 @@ func TestWhatIsKnownOfATargetIsNotAskedOfAnotherHost(t *testing.T) {
 	require.NotContains(t, there.Requests()[0].Header, "If-Modified-Since")
 }
 
-// TestA304ThatNobodyAskedForIsJudgedByItsStatus has a target that says so to a plain request.
-func TestA304ThatNobodyAskedForIsJudgedByItsStatus(t *testing.T) {
+// TestAnUnrequested304IsJudgedByItsStatus answers an unconditional request with 304.
+func TestAnUnrequested304IsJudgedByItsStatus(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	target := egresstest.Start(t, egresstest.Answer("HTTP/1.1 304 Not Modified\r\n\r\n"))

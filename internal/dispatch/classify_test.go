@@ -120,8 +120,8 @@ func TestAnAnswerIsClassifiedByTheRuleOfItsEndpoint(t *testing.T) {
 	}
 }
 
-// TestARequestSaysWhatItStandsFor looks at the headers of attempts of one due time.
-func TestARequestSaysWhatItStandsFor(t *testing.T) {
+// TestRequestsCarryRunHeaders compares the headers of the attempts for one due time.
+func TestRequestsCarryRunHeaders(t *testing.T) {
 	t.Parallel()
 	slot := time.Date(2030, 5, 6, 7, 8, 9, 120_000_000, time.FixedZone("", 7200))
 	build := func(attempt, infra int, token int64) egress.Request {

@@ -68,7 +68,7 @@ func TestTheClockPrefersTheShortestRoundTripOfLate(t *testing.T) {
 	})
 }
 
-func TestTheClockFollowsADatabaseWhoseClockIsSet(t *testing.T) {
+func TestTheClockFollowsAClockStepOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	for name, step := range map[string]time.Duration{"Forward": time.Hour, "Back": -time.Hour, "ByASecond": time.Second} {
 		t.Run(name, func(t *testing.T) {

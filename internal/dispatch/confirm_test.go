@@ -28,9 +28,9 @@ func (b *bundle) crowded(t *testing.T, confirm func(context.Context) (bool, erro
 	return target, p
 }
 
-// TestWhatHadToWaitIsConfirmedBeforeItLeaves lets two runs wait for the only connection to their
-// host, for longer than a start is good for, and pauses one of them meanwhile.
-func TestWhatHadToWaitIsConfirmedBeforeItLeaves(t *testing.T) {
+// TestDelayedRequestsAreConfirmedBeforeSending lets two runs wait for the only connection to their
+// host for longer than a start is valid, and pauses one of them meanwhile.
+func TestDelayedRequestsAreConfirmedBeforeSending(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	target, p := b.crowded(t, nil)
@@ -51,9 +51,8 @@ func TestWhatHadToWaitIsConfirmedBeforeItLeaves(t *testing.T) {
 	require.Equal(t, "succeeded", b.state(t, patient).LastRun.Status)
 }
 
-// TestWhatCannotBeConfirmedIsNotSent: the database does not answer when a run that had to wait is
-// about to leave.
-func TestWhatCannotBeConfirmedIsNotSent(t *testing.T) {
+// TestUnconfirmedRequestsAreNotSent fails the confirmation of a delayed run with a database error.
+func TestUnconfirmedRequestsAreNotSent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	target, p := b.crowded(t, func(context.Context) (bool, error) { return true, errAway })
@@ -66,9 +65,9 @@ func TestWhatCannotBeConfirmedIsNotSent(t *testing.T) {
 	require.Zero(t, b.state(t, e).FailureCount)
 }
 
-// TestARunThatIsCanceledWhileItIsConfirmedSaysSo: the database hangs meanwhile, which is not why
-// nothing was sent.
-func TestARunThatIsCanceledWhileItIsConfirmedSaysSo(t *testing.T) {
+// TestACancelDuringConfirmationIsRecorded cancels a run while its confirmation hangs. The reason is
+// the cancel and not the database.
+func TestACancelDuringConfirmationIsRecorded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	asked := make(chan struct{}, 10)

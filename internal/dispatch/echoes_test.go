@@ -105,9 +105,9 @@ func TestNoFormOfASecretComesBack(t *testing.T) {
 	}
 }
 
-// TestWhatLooksLikeNoSecretComesBack: other headers, and values that are too short to be looked
-// for.
-func TestWhatLooksLikeNoSecretComesBack(t *testing.T) {
+// TestTextWithoutSecretsIsNotMasked sends other headers, and values that are too short to be
+// masked.
+func TestTextWithoutSecretsIsNotMasked(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for header, value := range map[string]string{"X-Plan": "gold-and-silver", "X-Api-Key": "short77"} {

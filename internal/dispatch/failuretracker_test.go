@@ -45,8 +45,8 @@ func TestAStreakIsLongWhileItGoesOn(t *testing.T) {
 	})
 }
 
-// TestOfFailuresInARowSomeAreTold lets five tries a second fail for half a minute.
-func TestOfFailuresInARowSomeAreTold(t *testing.T) {
+// TestConsecutiveFailuresAreLoggedAtALimitedRate fails five times per second for half a minute.
+func TestConsecutiveFailuresAreLoggedAtALimitedRate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, began := failureTracker{every: time.Second}, time.Now()

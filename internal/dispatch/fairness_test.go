@@ -186,9 +186,9 @@ func (c *claiming) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Cla
 	return list, now, err
 }
 
-// TestWhatIsGivenBackForItsHostRests has more due endpoints than requests to a host that hangs, and
-// a worker with room for all of them: it must not claim again and again what it cannot send.
-func TestWhatIsGivenBackForItsHostRests(t *testing.T) {
+// TestClaimsReleasedForABusyHostRest has more due endpoints at a hanging host than its request
+// limit, and free slots for all. The worker must not claim the same endpoints again and again.
+func TestClaimsReleasedForABusyHostRest(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	hanging := startGated(t)

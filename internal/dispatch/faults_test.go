@@ -124,8 +124,8 @@ func TestAFinishIsTriedAgainUntilTheDatabaseIsBack(t *testing.T) {
 	require.Equal(t, "succeeded", b.state(t, e).LastRun.Status)
 }
 
-// TestAFinishWhoseCommitIsUnknownChangesNothingTwice loses the reply of a commit.
-func TestAFinishWhoseCommitIsUnknownChangesNothingTwice(t *testing.T) {
+// TestAFinishWithUnknownCommitIsIdempotent loses the response to a commit.
+func TestAFinishWithUnknownCommitIsIdempotent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	e := b.register(t, answering(t), func(s *endpoints.Spec) { s.BaselineInterval = time.Second })
@@ -277,9 +277,9 @@ func TestAStartThatFailsSendsNothingAndIsTriedAgain(t *testing.T) {
 	require.Len(t, target.Requests(), 1)
 }
 
-// TestAStartWhoseCommitIsUnknownIsNotSent loses the reply of the first commit: the next start is
-// refused, and the worker, which alone knows that nothing was sent, ends the run at once.
-func TestAStartWhoseCommitIsUnknownIsNotSent(t *testing.T) {
+// TestAStartWithUnknownCommitIsNotSent loses the response to the first commit. The fence refuses
+// the retry, and the worker ends the run at once, because no request was sent.
+func TestAStartWithUnknownCommitIsNotSent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	target := answering(t)
@@ -311,8 +311,9 @@ func TestAStartWhoseCommitIsUnknownIsNotSent(t *testing.T) {
 	require.True(t, state.Due.At.After(e.State.Due.At), "the next due time is planned")
 }
 
-// TestADrainingWorkerEndsWhatItNeverHeardOf loses a commit's reply, and stops before a retry.
-func TestADrainingWorkerEndsWhatItNeverHeardOf(t *testing.T) {
+// TestADrainingWorkerEndsUnconfirmedStarts loses the response to a commit, and stops the worker
+// before its retry.
+func TestADrainingWorkerEndsUnconfirmedStarts(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	target := answering(t)
@@ -445,10 +446,10 @@ func (r *releasing) Release(ctx context.Context, worker [16]byte, list []claims.
 	return n, err
 }
 
-// TestWhatAFinishKeepsWhileTheWorkerDrainsIsReleased holds a finish that keeps a claim until the
-// worker has given back the others. What it kept is given back at once, not when the drain ends,
-// which another request holds up.
-func TestWhatAFinishKeepsWhileTheWorkerDrainsIsReleased(t *testing.T) {
+// TestClaimsKeptDuringDrainAreReleased delays a finish that keeps a claim until the worker has
+// released the others. The kept claim is released at once, not at the end of the drain, which
+// another request delays.
+func TestClaimsKeptDuringDrainAreReleased(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	target, slow := answering(t), startGated(t)

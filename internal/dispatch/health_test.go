@@ -101,9 +101,9 @@ func TestAnIdleWorkerBesideAFullDiskIsNotReady(t *testing.T) {
 	p.stop(t)
 }
 
-// TestAWorkerWhoseHeartbeatsLagIsNotReady looks at a worker that claims well and cannot extend the
-// lock of its one run.
-func TestAWorkerWhoseHeartbeatsLagIsNotReady(t *testing.T) {
+// TestLateHeartbeatsMakeAWorkerUnready has a worker that claims well and cannot extend the lock of
+// its one run.
+func TestLateHeartbeatsMakeAWorkerUnready(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	target := startGated(t)

@@ -10,7 +10,7 @@ import (
 	"rubato/internal/claims"
 )
 
-func TestAFullQueueTakesWhatIsDueForFreeSlotsAlone(t *testing.T) {
+func TestAFullQueueClaimsDueRunsOnlyForFreeSlots(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name                 string

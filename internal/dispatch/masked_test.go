@@ -167,9 +167,9 @@ func TestATestShowsNothingOfASecretThatAPatternHits(t *testing.T) {
 	require.Equal(t, []string{"[secret] ***"}, result.Answer["X-Echo"])
 }
 
-// TestWhatASecretAndAPatternShareHidesAll: whichever is hidden first, something of the other may be
-// left.
-func TestWhatASecretAndAPatternShareHidesAll(t *testing.T) {
+// TestOverlapOfASecretAndAPatternIsMaskedWhole has overlapping matches. Masking one after the other
+// would leave a rest of the second.
+func TestOverlapOfASecretAndAPatternIsMaskedWhole(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ pattern, want string }{
 		"PartOfASecret":    {"[0-9]{4}", "***"},

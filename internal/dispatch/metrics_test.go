@@ -9,9 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestGaugesTellOfTheWorkerWhenTheyAreRead: nothing has to happen between a change and what a
-// scrape says of it.
-func TestGaugesTellOfTheWorkerWhenTheyAreRead(t *testing.T) {
+// TestGaugesAreReadAtScrapeTime changes the worker between two scrapes, with no event in between.
+func TestGaugesAreReadAtScrapeTime(t *testing.T) {
 	t.Parallel()
 	w := lone(t, Config{Slots: 10})
 	registry, is := w.cfg.Registerer.(prometheus.Gatherer)

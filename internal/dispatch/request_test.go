@@ -53,9 +53,9 @@ func (b *bundle) runNow(t *testing.T, e *endpoints.Endpoint) {
 	require.NoError(t, err)
 }
 
-// TestWhatSomebodyAsksForTellsNothingOfLag asks for a run while one is under way, for whose end it
-// waits.
-func TestWhatSomebodyAsksForTellsNothingOfLag(t *testing.T) {
+// TestOneOffRunsDoNotCountInStartLag requests a run while another is in flight, so that it has to
+// wait.
+func TestOneOffRunsDoNotCountInStartLag(t *testing.T) {
 	t.Parallel()
 	b, target := setup(t), startGated(t)
 	e := b.register(t, target.Target, func(s *endpoints.Spec) { s.BaselineInterval = time.Hour })

@@ -156,9 +156,9 @@ func TestRunUsesTheSecretThatWasPutBeforeItStarted(t *testing.T) {
 	}
 }
 
-// TestWhatTheTargetEchoesIsMaskedBeforeItIsStored in the body, as it was sent and in other forms,
-// and at the end of one that is cut.
-func TestWhatTheTargetEchoesIsMaskedBeforeItIsStored(t *testing.T) {
+// TestEchoedSecretsAreMaskedBeforeStorage echoes a secret in the body, verbatim, encoded, and at
+// the end of a cut body.
+func TestEchoedSecretsAreMaskedBeforeStorage(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	s := b.safe(t)
@@ -223,9 +223,9 @@ func TestRunWithoutItsSecretsIsTriedAgain(t *testing.T) {
 	require.Zero(t, b.state(t, e).FailureCount)
 }
 
-// TestRunWhoseSecretIsUnderAnotherKeyIsNoFailure has a worker with the keyring of another
+// TestASecretUnderAnUnknownKeyIsNoFailureOfTheTarget has a worker with the keyring of another
 // installation.
-func TestRunWhoseSecretIsUnderAnotherKeyIsNoFailure(t *testing.T) {
+func TestASecretUnderAnUnknownKeyIsNoFailureOfTheTarget(t *testing.T) {
 	t.Parallel()
 	for name, edit := range map[string]func(*endpoints.Spec){
 		"Template": func(s *endpoints.Spec) { s.Headers = map[string]string{"X-Token": `{{secret "token"}}`} },

@@ -10,10 +10,10 @@ import (
 	"rubato/internal/waittest"
 )
 
-// TestWorkersShareWhatTheyKeep lets one worker run alone until it keeps the due times of every
-// endpoint, and then starts two others. Each must get at least half of its fair share of the
+// TestWorkersKeepClaimsUpToTheirFairShare lets one worker run alone until it keeps the due times of
+// every endpoint, and then starts two others. Each must get at least half of its fair share of the
 // starts.
-func TestWorkersShareWhatTheyKeep(t *testing.T) {
+func TestWorkersKeepClaimsUpToTheirFairShare(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	target := egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))

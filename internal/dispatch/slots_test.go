@@ -47,9 +47,9 @@ func (m *machine) run(wanted int, span time.Duration) {
 	}
 }
 
-// TestSlotsComeToRestAtWhatTheProcessCanTake lets every load meet every capacity, in the time of a
-// bubble.
-func TestSlotsComeToRestAtWhatTheProcessCanTake(t *testing.T) {
+// TestSlotsConvergeToTheCapacityOfTheProcess tries every load with every capacity, in synthetic
+// time.
+func TestSlotsConvergeToTheCapacityOfTheProcess(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		most := rapid.IntRange(1, 5000).Draw(rt, "most")
@@ -81,7 +81,7 @@ func TestSlotsComeToRestAtWhatTheProcessCanTake(t *testing.T) {
 	})
 }
 
-func TestSlotsGrowForWhatHangsWithinSeconds(t *testing.T) {
+func TestSlotsGrowWithinSecondsForHangingTargets(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		m := &machine{capacity: 10_000, limit: newSlotLimit(Config{Slots: 2048, MinSlots: 256})}
@@ -182,7 +182,7 @@ func TestThePercentileIsOfTheWaitsSinceTheLastTime(t *testing.T) {
 	require.Equal(t, 10*time.Millisecond, percentile(h, before))
 }
 
-func TestTheRuntimeTellsItsStrain(t *testing.T) {
+func TestLoadSampleOfTheRuntime(t *testing.T) {
 	t.Parallel()
 	g := newLoadSampler()
 	for range 1000 { // Each waits for a processor.

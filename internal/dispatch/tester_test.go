@@ -47,9 +47,9 @@ func (b *bundle) draft(t *testing.T, url string, edit func(*endpoints.Spec)) *en
 	return e
 }
 
-// TestATestSendsWhatARunSendsAndLeavesNoTrace: shaped, signed and judged like a run, with its
-// secrets hidden; the schedule stays as it was.
-func TestATestSendsWhatARunSendsAndLeavesNoTrace(t *testing.T) {
+// TestATestSendsTheRequestOfARunAndStoresNothing renders, signs and judges a request like that of a
+// run, with its secrets masked. The schedule does not change.
+func TestATestSendsTheRequestOfARunAndStoresNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	s := b.safe(t)
@@ -98,9 +98,9 @@ func TestATestSendsWhatARunSendsAndLeavesNoTrace(t *testing.T) {
 	require.Equal(t, result.ID.String(), query[string](t, b, "SELECT after->>'testRunId' FROM audit_log WHERE action = 'test' AND object_id = $1", e.ID.String()))
 }
 
-// TestWhatIsNotStoredIsTestedUnderTheSameRules: the guard holds, a secret must be there, and the
-// audit log tells what was asked.
-func TestWhatIsNotStoredIsTestedUnderTheSameRules(t *testing.T) {
+// TestUnstoredEndpointsAreTestedUnderTheSameRules applies the egress policy, requires the secrets,
+// and checks the audit log.
+func TestUnstoredEndpointsAreTestedUnderTheSameRules(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	s := b.safe(t)
@@ -119,8 +119,9 @@ func TestWhatIsNotStoredIsTestedUnderTheSameRules(t *testing.T) {
 	require.Zero(t, query[int](t, b, "SELECT count(*) FROM endpoints"))
 }
 
-// TestWhatCannotBeUsedIsNotTested: an earlier release may have stored what this one does not take.
-func TestWhatCannotBeUsedIsNotTested(t *testing.T) {
+// TestInvalidEndpointsAreNotTested has an endpoint that an earlier release stored and this one
+// refuses.
+func TestInvalidEndpointsAreNotTested(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	target := answering(t)

@@ -145,7 +145,7 @@ func TestSlotsBoundTheRequestsUnderWay(t *testing.T) {
 	require.EqualValues(t, slots, target.most.Load())
 }
 
-func TestADrainingWorkerReleasesWhatItHasNotStarted(t *testing.T) {
+func TestADrainingWorkerReleasesUnstartedClaims(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	target := startGated(t)
@@ -192,7 +192,7 @@ func TestARequestThatOutlastsTheGraceIsLost(t *testing.T) {
 	require.Equal(t, 1, state.Due.Attempt, "what may have arrived is not sent again")
 }
 
-func TestAWorkerHearsWhatComesDueAndFindsItWithoutHearing(t *testing.T) {
+func TestAWorkerClaimsByNotificationAndByPolling(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		poll   time.Duration
@@ -294,9 +294,9 @@ func TestALockThatIsOverForTheDatabaseAloneIsOnRecordAtOnce(t *testing.T) {
 	require.Len(t, target.Requests(), 1)
 }
 
-// TestALockThatIsOverBeforeTheRequestLeavesTellsSo has the lock of a run end that waits for the one
-// connection that its host gets.
-func TestALockThatIsOverBeforeTheRequestLeavesTellsSo(t *testing.T) {
+// TestALockExpiredBeforeSendingIsRecorded expires the lock of a run that waits for the only
+// connection to its host.
+func TestALockExpiredBeforeSendingIsRecorded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	target, client := startGated(t), alone(t)
@@ -370,8 +370,8 @@ func TestARedirectIsFollowedUnderALockThatWasExtended(t *testing.T) {
 	require.Len(t, there.Requests(), 1)
 }
 
-// TestAWorkerWhoseSlotsAreTakenGivesOverdueClaimsAway has one slot, taken by a slow target.
-func TestAWorkerWhoseSlotsAreTakenGivesOverdueClaimsAway(t *testing.T) {
+// TestAWorkerWithoutFreeSlotsReleasesOverdueClaims has one slot, which a slow target holds.
+func TestAWorkerWithoutFreeSlotsReleasesOverdueClaims(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	slow, quick := startGated(t), egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))
@@ -449,9 +449,9 @@ func (m *mute) Beat(ctx context.Context, p dispatch.Presence) error {
 	return m.Executions.Beat(ctx, p)
 }
 
-// TestAWorkerWhoseSignsOfLifeDoNotArriveClaimsNothing lets them fail, in an otherwise sound
-// database, until the worker is not ready: what comes due then waits until one has succeeded.
-func TestAWorkerWhoseSignsOfLifeDoNotArriveClaimsNothing(t *testing.T) {
+// TestAWorkerWithFailedHeartbeatsClaimsNothing fails the heartbeats of a worker, with a sound
+// database, until it is not ready. Due endpoints then wait until a heartbeat has succeeded.
+func TestAWorkerWithFailedHeartbeatsClaimsNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	target := answering(t)

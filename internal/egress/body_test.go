@@ -33,9 +33,8 @@ func TestARingKeepsTheLastBytes(t *testing.T) {
 	})
 }
 
-// TestATailIsTheEndOfWhatWasCompressed reads on in a gzip stream, and counts bytes as they come out
-// of it.
-func TestATailIsTheEndOfWhatWasCompressed(t *testing.T) {
+// TestTailOfACompressedBody reads a gzip stream beyond the limit, and counts decompressed bytes.
+func TestTailOfACompressedBody(t *testing.T) {
 	t.Parallel()
 	body := strings.Repeat("0123456789", 30_000)
 	target := egresstest.Start(t, egresstest.Answer(encoded(zipped(t, []byte(body)))))
@@ -103,8 +102,8 @@ func TestPhasesAddUpOverTLS(t *testing.T) {
 	}
 }
 
-// TestAnAnswerFromElsewhereSaysSo follows redirects within a host and to another one.
-func TestAnAnswerFromElsewhereSaysSo(t *testing.T) {
+// TestAnswersOfARedirectedHostAreMarked follows redirects within a host and to another one.
+func TestAnswersOfARedirectedHostAreMarked(t *testing.T) {
 	t.Parallel()
 	other := egresstest.Start(t, egresstest.Answer(egresstest.OK("other")))
 	target := egresstest.Start(t, func(c *egresstest.Conn) {

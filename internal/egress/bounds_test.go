@@ -208,8 +208,8 @@ func TestBrokenAnswersAreNamed(t *testing.T) {
 	}
 }
 
-// TestWhatIsWrongWithAnAnswerIsSaid requires the words of errors that share a reason.
-func TestWhatIsWrongWithAnAnswerIsSaid(t *testing.T) {
+// TestErrorsNameTheDefectOfAnAnswer requires the texts of errors that share a reason.
+func TestErrorsNameTheDefectOfAnAnswer(t *testing.T) {
 	t.Parallel()
 	packed := zipped(t, []byte("plain"))
 	flipped := func(at int) string { return encoded(packed[:at] + string([]byte{^packed[at]}) + packed[at+1:]) }

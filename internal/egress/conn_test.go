@@ -12,7 +12,7 @@ import (
 	"rubato/internal/waittest"
 )
 
-func TestSealedConnectionTellsWhatMayHaveLeft(t *testing.T) {
+func TestSealReportsWhetherBytesMayHaveLeft(t *testing.T) {
 	t.Parallel()
 	t.Run("NothingSinceTheMark", func(t *testing.T) {
 		t.Parallel()
@@ -121,9 +121,9 @@ func TestAnIdleConnectionIsGoodWhileNothingCame(t *testing.T) {
 	}
 }
 
-// TestWhatASessionHoldsOfTheTargetsIsNoSilence: a record that was read with the one before it, or
-// the rest of one, is in no socket any more. It would be taken for the answer to the next request.
-func TestWhatASessionHoldsOfTheTargetsIsNoSilence(t *testing.T) {
+// TestPendingTLSRecordsMakeAConnectionNotQuiet leaves a record, or the rest of one, in the TLS
+// session and not in the socket. It would count as the answer to the next request.
+func TestPendingTLSRecordsMakeAConnectionNotQuiet(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		over  func(net.Conn) *conn // of a target, or of the proxy over which it is spoken to

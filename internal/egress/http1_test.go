@@ -61,7 +61,7 @@ func TestALongRequestThatWasReadKeepsItsConnection(t *testing.T) {
 	}
 }
 
-func TestWhoGivesUpALongRequestEndsIt(t *testing.T) {
+func TestCancelingALongRequestEndsIt(t *testing.T) {
 	t.Parallel()
 	arrived, over := make(chan struct{}), make(chan struct{})
 	target := egresstest.Start(t, func(c *egresstest.Conn) {
@@ -77,9 +77,9 @@ func TestWhoGivesUpALongRequestEndsIt(t *testing.T) {
 	require.True(t, e.Sent)
 }
 
-// TestWhoGaveUpSendsNothing: neither on a fresh connection nor on a kept one, which is not used for
-// it.
-func TestWhoGaveUpSendsNothing(t *testing.T) {
+// TestACanceledRequestSendsNothing cancels before a fresh connection and before a pooled one, which
+// is not used for it.
+func TestACanceledRequestSendsNothing(t *testing.T) {
 	t.Parallel()
 	target := egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))
 	client := setup(t)
@@ -97,9 +97,9 @@ func TestWhoGaveUpSendsNothing(t *testing.T) {
 	}
 }
 
-// TestWhatFollowsAnAnswerIsNoAnswer: with the answer, in the same piece or later, comes another one
-// that nobody asked for.
-func TestWhatFollowsAnAnswerIsNoAnswer(t *testing.T) {
+// TestBytesAfterAnAnswerAreNoAnswer sends a second answer, in the same packet or later, without a
+// request.
+func TestBytesAfterAnAnswerAreNoAnswer(t *testing.T) {
 	t.Parallel()
 	for name, apart := range map[string]bool{"InOnePiece": false, "Later": true} {
 		t.Run(name, func(t *testing.T) {
@@ -209,9 +209,9 @@ func TestATargetThatTakesNoMoreMaySayWhy(t *testing.T) {
 	}
 }
 
-// TestWhatWasGivenUpIsNotKept: the context ends when all of the answer is there, and its body is
+// TestCanceledConnectionsAreNotPooled ends the context when the answer has arrived and its body is
 // not read yet.
-func TestWhatWasGivenUpIsNotKept(t *testing.T) {
+func TestCanceledConnectionsAreNotPooled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()

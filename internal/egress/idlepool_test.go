@@ -44,7 +44,7 @@ func TestTheConnectionThatWasUsedLastIsTakenFirst(t *testing.T) {
 	k.close()
 }
 
-func TestConnectionsThatNobodyUsesAreClosed(t *testing.T) {
+func TestIdleConnectionsAreClosed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		k := newIdlePool()

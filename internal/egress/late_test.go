@@ -15,9 +15,9 @@ import (
 	"rubato/internal/waittest"
 )
 
-// TestWhatWouldLeaveTooLateDoesNotLeave asks for a call whose time to begin is over, on a fresh
-// connection and on a kept one.
-func TestWhatWouldLeaveTooLateDoesNotLeave(t *testing.T) {
+// TestSendDeadlineStopsALateRequest sends a request after its send deadline, on a fresh connection
+// and on a pooled one.
+func TestSendDeadlineStopsALateRequest(t *testing.T) {
 	t.Parallel()
 	target := egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))
 	client := setup(t)
@@ -55,9 +55,9 @@ func protocols(t *testing.T) map[string]line {
 	}
 }
 
-// TestWhatWaitedForItsConnectionIsConfirmed asks for calls whose knowledge has aged before there
-// was a connection, on a fresh one and on a kept one.
-func TestWhatWaitedForItsConnectionIsConfirmed(t *testing.T) {
+// TestRequestsDelayedByTheirConnectionAreConfirmed delays the connection until the start needs a
+// confirmation, on a fresh connection and on a pooled one.
+func TestRequestsDelayedByTheirConnectionAreConfirmed(t *testing.T) {
 	t.Parallel()
 	for name, dialed := range protocols(t) {
 		t.Run(name, func(t *testing.T) {
@@ -105,9 +105,9 @@ func TestWhatWaitedForItsConnectionIsConfirmed(t *testing.T) {
 	}
 }
 
-// TestWhoGivesUpDuringTheConfirmationIsNotLate: why a request was given up says more than that it
-// may not leave then.
-func TestWhoGivesUpDuringTheConfirmationIsNotLate(t *testing.T) {
+// TestACancelDuringConfirmationIsNotLate requires the reason of the cancel and not that of the send
+// deadline.
+func TestACancelDuringConfirmationIsNotLate(t *testing.T) {
 	t.Parallel()
 	for name, dialed := range protocols(t) {
 		for reason, tc := range map[Reason]struct {
@@ -161,10 +161,9 @@ func TestARedirectIsNotConfirmed(t *testing.T) {
 	require.Equal(t, 1, asked)
 }
 
-// TestWhatWaitsBehindOthersOverHTTP2IsLate has a target that stops reading while a long request is
-// written to it: the next one waits for its turn on the connection, and must not leave when the
-// target reads on.
-func TestWhatWaitsBehindOthersOverHTTP2IsLate(t *testing.T) {
+// TestSendDeadlineCoversTheHTTP2Queue has a target that stops reading during a long request. The
+// next request waits for the connection, and must not leave when the target reads on.
+func TestSendDeadlineCoversTheHTTP2Queue(t *testing.T) {
 	t.Parallel()
 	server, client := secured(t, Config{})
 	reads := make(chan struct{})
@@ -217,7 +216,7 @@ func (c *Client) awaitStandstill(t *testing.T, target *egresstest.Target) {
 	})
 }
 
-func TestWhatWouldLeaveTooLateDoesNotLeaveOverHTTP2(t *testing.T) {
+func TestSendDeadlineStopsALateRequestOverHTTP2(t *testing.T) {
 	t.Parallel()
 	server, client := secured(t, Config{})
 	target := egresstest.StartH2(t, server, egresstest.AnswerH2("ok"), http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 1})
@@ -233,9 +232,9 @@ func TestWhatWouldLeaveTooLateDoesNotLeaveOverHTTP2(t *testing.T) {
 	require.Equal(t, 1, target.Conns(), "its place on the connection is free again")
 }
 
-// TestWhatARedirectAsksForIsBoundByWhatTheTimeHasBecome has a redirect come when the time of the
-// first request is over. Of what does not leave then, it is not said that nothing was sent.
-func TestWhatARedirectAsksForIsBoundByWhatTheTimeHasBecome(t *testing.T) {
+// TestRedirectsUseTheExtendedSendDeadline redirects after the send deadline of the first request.
+// If the second request is late, the error does not claim that nothing was sent.
+func TestRedirectsUseTheExtendedSendDeadline(t *testing.T) {
 	t.Parallel()
 	for name, line := range protocols(t) {
 		t.Run(name, func(t *testing.T) {

@@ -92,7 +92,7 @@ func TestPublicAddressesArePermitted(t *testing.T) {
 	require.False(t, policy.permits(netip.MustParseAddr("2606:4700::1111%eth0")), "a zone")
 }
 
-func TestAllowListOpensWhatItNames(t *testing.T) {
+func TestAllowListOpensOnlyItsEntries(t *testing.T) {
 	t.Parallel()
 	policy := NewPolicy(Rules{Allow: prefixes("10.1.0.0/16", "fd00::/8", "127.0.0.0/8")})
 	for _, text := range []string{"10.1.2.3", "::ffff:10.1.2.3", "fd12::1", "127.0.0.1", "8.8.8.8"} {
@@ -103,7 +103,7 @@ func TestAllowListOpensWhatItNames(t *testing.T) {
 	}
 }
 
-func TestMetadataStaysRefusedWhateverIsAllowed(t *testing.T) {
+func TestCloudMetadataIsRefusedDespiteTheAllowList(t *testing.T) {
 	t.Parallel()
 	policy := NewPolicy(Rules{Allow: prefixes("0.0.0.0/0", "::/0", "169.254.169.254/32", "fd00:ec2::254/128")})
 	for _, text := range []string{

@@ -142,9 +142,8 @@ func TestDenialsAreCountedByTheirRule(t *testing.T) {
 	require.Equal(t, len(denials()), testutil.CollectAndCount(registry, "rubato_egress_denied_total"))
 }
 
-// TestRefusalsTellNothing compares what callers learn of addresses of which one has a listener and
-// the others do not exist.
-func TestRefusalsTellNothing(t *testing.T) {
+// TestRefusalsRevealNoAddresses compares the errors for addresses with and without a listener.
+func TestRefusalsRevealNoAddresses(t *testing.T) {
 	t.Parallel()
 	listening := egresstest.StartAt(t, "127.0.0.2:0", egresstest.Answer(closing))
 	client := setupClient(t, Config{}, named(t, map[string][]string{
@@ -168,7 +167,7 @@ func TestRefusalsTellNothing(t *testing.T) {
 	require.Zero(t, listening.Conns())
 }
 
-func TestTenantsDoNotShareWhatOneOfThemMayCall(t *testing.T) {
+func TestAllowListsAreSeparatePerTenant(t *testing.T) {
 	t.Parallel()
 	target := egresstest.Start(t, egresstest.Answer(egresstest.OK("ok"))) // keeps its connections
 	client := setupClient(t, Config{}, nil)

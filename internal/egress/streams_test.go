@@ -353,8 +353,8 @@ func TestHTTP2SessionsThatAreKeptAreBounded(t *testing.T) {
 	require.Equal(t, 1, last.Conns(), "the session that was used last is kept")
 }
 
-// TestHTTP2SessionIsKeptForWhoDialled: where no session may be kept, calls still get theirs.
-func TestHTTP2SessionIsKeptForWhoDialled(t *testing.T) {
+// TestHTTP2CallsWorkWithoutASessionPool sets the limit of pooled sessions to zero.
+func TestHTTP2CallsWorkWithoutASessionPool(t *testing.T) {
 	t.Parallel()
 	server, client := secured(t, Config{})
 	client.usual.streams.limit = 0

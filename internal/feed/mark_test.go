@@ -11,7 +11,7 @@ import (
 	"rubato/internal/runs"
 )
 
-func TestAMarkIsReadAsItWasWritten(t *testing.T) {
+func TestCursorRoundTrip(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 12, 0, 0, 123_000_000, time.UTC)
 	for name, m := range map[string]feed.Mark{
@@ -30,7 +30,7 @@ func TestAMarkIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestAMarkKnowsTheStartsThatWereTold(t *testing.T) {
+func TestCursorHoldsTheSentStarts(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	start := func(id byte, ago time.Duration) runs.Run { return runs.Run{ID: runs.ID{id}, StartedAt: at.Add(-ago)} }

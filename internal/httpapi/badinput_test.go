@@ -153,8 +153,8 @@ func TestUnknownFieldsNameTheOneThatIsMeant(t *testing.T) {
 	}
 }
 
-// TestKeysThatNobodyCanHave are refused by name before anybody looks for them.
-func TestKeysThatNobodyCanHave(t *testing.T) {
+// TestMalformedKeysAreRefused requires an error that names the key, without a lookup in the store.
+func TestMalformedKeysAreRefused(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	for _, key := range []string{"%00", "%ff", "a%00b", "A", "a%2Fb", "%C3%A4", strings.Repeat("x", 101)} {
@@ -329,9 +329,9 @@ func TestBadPausesAndHints(t *testing.T) {
 	require.Equal(t, 1, s.store.writes)
 }
 
-// TestWhatOnlyTheStoreKnowsIsNamedWithTheRest: a secret that there is not, and a mask that stands
-// for nothing, beside another bad field.
-func TestWhatOnlyTheStoreKnowsIsNamedWithTheRest(t *testing.T) {
+// TestStoreErrorsAreListedWithValidationErrors sends a missing secret and a mask without a value
+// beside another bad field.
+func TestStoreErrorsAreListedWithValidationErrors(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	id := s.register(minimal)

@@ -150,9 +150,9 @@ func TestIfMatch(t *testing.T) {
 	}
 }
 
-// TestArchivingWhatWasRead refuses to archive what changed since; archived already is archived,
-// whatever was read.
-func TestArchivingWhatWasRead(t *testing.T) {
+// TestArchiveWithIfMatch refuses to archive a changed endpoint. An archived endpoint stays archived
+// with any version.
+func TestArchiveWithIfMatch(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	path := "/v1/endpoints/" + s.register(minimal)
@@ -257,9 +257,9 @@ func TestList(t *testing.T) {
 	})
 }
 
-// TestAnEditSaysHowToClearWhatIsStored edits the one of two fields that exclude each other; the
-// other one is stored.
-func TestAnEditSaysHowToClearWhatIsStored(t *testing.T) {
+// TestEditErrorsExplainHowToClearAField sets one of two exclusive fields while the other one is
+// stored.
+func TestEditErrorsExplainHowToClearAField(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	path := "/v1/endpoints/" + s.register(`{"name":"p","url":"https://a.example/","baselineIntervalMs":60000,"auth":{"type":"bearer","token":"{{secret \"t\"}}"}}`)

@@ -145,7 +145,7 @@ func (s *stack) register(t *testing.T, body string) string {
 	return id
 }
 
-func TestEventsTellWhatHappens(t *testing.T) {
+func TestEventStreamSendsEachKind(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	l := s.watch(t, "", "")
@@ -197,8 +197,8 @@ func TestEventsCanBeFiltered(t *testing.T) {
 	require.Empty(t, byEndpoint.messages)
 }
 
-// A client that is cut off again and again, while others work, misses nothing.
-func TestWhoResumesMissesNothing(t *testing.T) {
+// TestResumedEventStreamMissesNothing disconnects a client again and again during changes.
+func TestResumedEventStreamMissesNothing(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	const changes = 60
@@ -234,7 +234,7 @@ func TestWhoResumesMissesNothing(t *testing.T) {
 	}
 }
 
-func TestRunsOfWhileNobodyListenedAreToldOnResume(t *testing.T) {
+func TestRunsDuringADisconnectAreSentOnResume(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	l := s.watch(t, "", "")

@@ -39,7 +39,7 @@ func (f tester) Test(_ context.Context, _ endpoints.Actor, e *endpoints.Endpoint
 
 var _ httpapi.Tester = tester{}
 
-func TestATestTellsWhatWasSentAndWhatCameBack(t *testing.T) {
+func TestATestReturnsRequestAndResponse(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	got := s.call("POST", "/v1/endpoints/"+s.register(minimal)+"/test", "").is(http.StatusOK)

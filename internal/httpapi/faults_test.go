@@ -26,9 +26,9 @@ func (k faultyKeys) FindKey(context.Context, [sha256.Size]byte) (auth.Principal,
 	return auth.Principal{}, k.err
 }
 
-// TestEveryRouteToldOfAFaultSaysSo: with a database that is away, or broken, every route with a key
-// answers what the contract says.
-func TestEveryRouteToldOfAFaultSaysSo(t *testing.T) {
+// TestEveryRouteReportsStoreErrors requires the status of the contract from every route with a key
+// if the database is unavailable or broken.
+func TestEveryRouteReportsStoreErrors(t *testing.T) {
 	t.Parallel()
 	for status, fault := range map[int]error{
 		http.StatusServiceUnavailable:  errs.Wrap(errors.New("dial"), errs.Unavailable, "the database cannot be reached; try again"),

@@ -302,7 +302,7 @@ func TestImportEndsWithTheKey(t *testing.T) {
 	require.Equal(t, "unauthorized", got.summary.Error.Code)
 }
 
-func TestImportRefusesWhatIsNoLines(t *testing.T) {
+func TestImportRefusesMalformedLines(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	require.Equal(t, http.StatusUnsupportedMediaType, s.call(t, "POST", "/v1/endpoints:import", "{}").status)

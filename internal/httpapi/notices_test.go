@@ -106,7 +106,7 @@ func TestEveryBadFieldOfANoticeRuleIsNamed(t *testing.T) {
 	}
 }
 
-func TestANewNoticeRuleSaysWhereItIs(t *testing.T) {
+func TestANewNoticeRuleHasALocation(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	a := s.call("PUT", "/v1/notice-rules/fresh", `{"event":"failures","failures":3,"channel":{"kind":"slack","urlSecret":"any"}}`, withKey(writeKey))
@@ -166,9 +166,8 @@ func TestRulesAndWindowsHonourConditions(t *testing.T) {
 	}
 }
 
-// TestWhatAWindowCannotBeAskedForIsRefused sends conditions on a version, which windows do not
-// have.
-func TestWhatAWindowCannotBeAskedForIsRefused(t *testing.T) {
+// TestInvalidWindowsAreRefused sends conditions on a version, which windows do not have.
+func TestInvalidWindowsAreRefused(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	for name, tc := range map[string]struct{ method, path, header, value, complaint, says string }{
@@ -192,7 +191,7 @@ func TestWhatAWindowCannotBeAskedForIsRefused(t *testing.T) {
 	require.Zero(t, s.store.writes)
 }
 
-func TestATestOfARuleTellsWhatCameOfIt(t *testing.T) {
+func TestATestOfARuleReturnsItsDelivery(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	got := s.call("POST", "/v1/notice-rules/any/test", "", withKey(writeKey)).is(http.StatusOK)

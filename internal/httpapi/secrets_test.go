@@ -59,7 +59,7 @@ func TestBadSecretsAreRefused(t *testing.T) {
 	require.Empty(t, s.store.sealed)
 }
 
-func TestServerWithoutKeysSaysWhatToSet(t *testing.T) {
+func TestServerWithoutKeysNamesTheSetting(t *testing.T) {
 	t.Parallel()
 	s := newServiceWithoutSecretKeys(t)
 	for _, r := range []struct{ method, path, body string }{{"PUT", "/v1/secrets/a", `{"value":"v"}`}, {"POST", "/v1/signing-keys", `{"overlapMs":0}`}} {

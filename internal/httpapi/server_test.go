@@ -105,7 +105,7 @@ func preflight(s *service, changes ...request) *httptest.ResponseRecorder {
 	return w
 }
 
-func TestLargeAnswersAreCompressedForWhoAsks(t *testing.T) {
+func TestLargeAnswersAreCompressedOnRequest(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	s.register(minimal)
@@ -164,7 +164,7 @@ func TestEveryRequestIsLoggedWithoutSecrets(t *testing.T) {
 	require.NotContains(t, s.logs.String(), "level=INFO")
 }
 
-func TestThePeerIsNotWhoTheClientSays(t *testing.T) {
+func TestForwardedHeadersOfClientsAreIgnored(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	s.call("POST", "/v1/keys", `{"name":"k","scopes":["read"]}`, withKey(adminKey),
@@ -175,9 +175,9 @@ func TestThePeerIsNotWhoTheClientSays(t *testing.T) {
 	require.Equal(t, map[string]any{"keyId": "key_03000000-0000-0000-0000-000000000000", "name": "admin"}, entry["actor"])
 }
 
-// Whoever is no proxy of ours says nothing about where a request comes from, and a proxy of ours
-// says only whom it serves itself.
-func TestTheClientIsTheNearestWhomNoProxyOfOursSpeaksFor(t *testing.T) {
+// TestTheClientIsTheNearestUntrustedAddress has forwarded headers of trusted and untrusted proxies.
+// Only a trusted proxy can name the client.
+func TestTheClientIsTheNearestUntrustedAddress(t *testing.T) {
 	t.Parallel()
 	const connected = "192.0.2.1" // as every request of the harness
 	for name, tc := range map[string]struct {

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestHealthTellsNoRateWhereNothingWasJudged(t *testing.T) {
+func TestHealthHasNoRateWithoutJudgedRuns(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	items := s.call("GET", "/v1/endpoints/"+s.register(minimal)+"/health", "").is(http.StatusOK)["items"].([]any)

@@ -29,9 +29,9 @@ func (midway) Read(_ context.Context, q feed.Query) (feed.Page, error) {
 	return feed.Page{Next: q.After, Live: []runs.Run{run(1, now), run(2, now.Add(time.Millisecond))}}, nil
 }
 
-// A client is told of every run that starts after it has connected, also of one that the server did
-// not look for at once.
-func TestAStartBeforeTheFirstLookIsTold(t *testing.T) {
+// TestAStartBeforeTheFirstReadIsSent starts runs after a client has connected and before the server
+// first reads the feed.
+func TestAStartBeforeTheFirstReadIsSent(t *testing.T) {
 	t.Parallel()
 	s := serviceOf(t, httpapi.Config{Feed: midway{}}, nil)
 	server := httptest.NewServer(s.server)

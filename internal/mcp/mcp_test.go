@@ -125,7 +125,7 @@ func names(t *testing.T, s *sdk.ClientSession) []string {
 	return out
 }
 
-func TestAnAgentDoesWhatItsKeyAllows(t *testing.T) {
+func TestToolsRespectTheScopesOfTheKey(t *testing.T) {
 	t.Parallel()
 	url := serve(t)
 	agent := connect(t, url+mcp.Path, writeKey)
@@ -162,7 +162,7 @@ func TestAnAgentDoesWhatItsKeyAllows(t *testing.T) {
 	require.Equal(t, "127.0.0.1", entry["remoteAddress"])
 }
 
-func TestWhatIsOfferedFollowsFromTheKey(t *testing.T) {
+func TestOfferedToolsFollowTheScopesOfTheKey(t *testing.T) {
 	t.Parallel()
 	url := serve(t)
 	admin, write, read := names(t, connect(t, url+mcp.Path, adminKey)), names(t, connect(t, url+mcp.Path, writeKey)), names(t, connect(t, url+mcp.Path, readKey))
@@ -296,9 +296,9 @@ func TestAFaultOfTheArgumentsHidesNoOther(t *testing.T) {
 	}
 }
 
-// Whatever tool is called with arguments that it does not take, the agent is told what is wrong
-// instead of being cut off.
-func TestEveryToolTellsWhatIsWrong(t *testing.T) {
+// TestEveryToolReportsInvalidInput calls each tool with unknown arguments. The response names them,
+// and the connection stays open.
+func TestEveryToolReportsInvalidInput(t *testing.T) {
 	t.Parallel()
 	agent := connect(t, serve(t)+mcp.Path, adminKey)
 	for _, tool := range names(t, agent) {
@@ -310,7 +310,7 @@ func TestEveryToolTellsWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestNobodyComesInWithoutAKey(t *testing.T) {
+func TestEveryRequestNeedsAKey(t *testing.T) {
 	t.Parallel()
 	url := serve(t) + mcp.Path
 	for name, test := range map[string]struct {
@@ -370,7 +370,7 @@ func TestABatchOfMessagesIsRefused(t *testing.T) {
 	}
 }
 
-func TestToolsSayWhatTheyTakeAndChange(t *testing.T) {
+func TestToolsDescribeTheirInputAndEffects(t *testing.T) {
 	t.Parallel()
 	list, err := connect(t, serve(t)+mcp.Path, adminKey).ListTools(t.Context(), nil)
 	require.NoError(t, err)
@@ -463,9 +463,9 @@ func TestAnAgentMayTalkThroughAPipe(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// TestAnAgentThatSaysNoMoreHearsTheRest feeds a whole conversation at once, as from a file,
-// whatever that ends with.
-func TestAnAgentThatSaysNoMoreHearsTheRest(t *testing.T) {
+// TestAClosedInputStillGetsItsResponses sends a whole conversation at once, as from a file, with
+// any ending.
+func TestAClosedInputStillGetsItsResponses(t *testing.T) {
 	t.Parallel()
 	const asked = `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"file","version":"1"}}}
 {"jsonrpc":"2.0","method":"notifications/initialized"}

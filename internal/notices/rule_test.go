@@ -263,8 +263,9 @@ func TestTheLogOfChangesHoldsNoSecretOfARule(t *testing.T) {
 	require.NotContains(t, text, "pass")
 }
 
-// What follows the host may be a secret; that it is another one now is none.
-func TestTheLogOfChangesKnowsOfAnotherReceiver(t *testing.T) {
+// TestAuditLogShowsAChangedReceiver changes the path of a URL, which may be secret. The change is
+// recorded, and the path is not.
+func TestAuditLogShowsAChangedReceiver(t *testing.T) {
 	t.Parallel()
 	at := func(url string) map[string]any {
 		return notices.Rule{Spec: good(func(s *notices.Spec) { s.Channel.URL = url })}.Redacted()

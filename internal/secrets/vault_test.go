@@ -85,7 +85,7 @@ func TestVaultReadsEachVersionOnce(t *testing.T) {
 	require.Equal(t, 2, source.reads, "a later version does as well")
 }
 
-func TestVaultThatCannotReadSaysSoAndAsksAgain(t *testing.T) {
+func TestVaultRetriesAfterAFailedRead(t *testing.T) {
 	t.Parallel()
 	source, r := &shop{err: errors.New("the database is away")}, ring(t, "k1")
 	vault := NewVault(source, r, slog.New(slog.DiscardHandler))
@@ -163,7 +163,7 @@ func TestCheckerNamesTheKeyThatIsMissing(t *testing.T) {
 	})
 }
 
-func TestCheckerSaysNothingOfADatabaseThatIsAway(t *testing.T) {
+func TestCheckerIgnoresDatabaseOutages(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source := &shop{err: errors.New("failed to connect to `user=rubato`: 10.0.0.7:5432")}

@@ -43,8 +43,8 @@ func TestEveryFieldStandsInTheForm(t *testing.T) {
 	}
 }
 
-// What a field is filled with reads back as the value, whatever its kind.
-func TestEveryFieldReadsBackWhatItWasFilledWith(t *testing.T) {
+// TestFormFieldsRoundTrip fills each kind of field and parses its value back.
+func TestFormFieldsRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, field := range contract.Fields() {
 		values := map[contract.Kind]any{

@@ -42,9 +42,9 @@ func (s silent) Find(ctx context.Context, _ [sha256.Size]byte) (key [sha256.Size
 
 func (s silent) Close(ctx context.Context, _ [sha256.Size]byte) error { return s.wait(ctx) }
 
-// Whoever comes while the database is silent is told so, by the page that was asked for, as soon as
-// a client of the API is.
-func TestASilentDatabaseIsToldWithinTheTimeOfTheAPI(t *testing.T) {
+// TestASilentDatabaseFailsWithinTheAPITimeout requires an error page as soon as a client of the API
+// would get an error.
+func TestASilentDatabaseFailsWithinTheAPITimeout(t *testing.T) {
 	t.Parallel()
 	cookie := &http.Cookie{Name: sessionCookie, Value: "x"}
 	for name, tc := range map[string]struct {
@@ -122,9 +122,9 @@ func (unreachable) Find(context.Context, [sha256.Size]byte) (key [sha256.Size]by
 	return key, errs.New(errs.Unavailable, "", "the database cannot be reached; try again")
 }
 
-// A browser that leaves while its page is made is no fault of anybody's: nothing is written, to it
-// or to those who look for errors.
-func TestWhoeverLeavesIsNoError(t *testing.T) {
+// TestDisconnectedClientsAreNoError disconnects while the page is rendered. Nothing is sent, and no
+// error is logged.
+func TestDisconnectedClientsAreNoError(t *testing.T) {
 	t.Parallel()
 	for name, header := range map[string]http.Header{"Page": nil, "Data": {http.CanonicalHeaderKey(fragmentHeader): {"true"}}, "LivePart": {"Accept": {"text/event-stream"}}} {
 		t.Run(name, func(t *testing.T) {
@@ -199,7 +199,7 @@ func (o *once) Open(ctx context.Context, _, _ [sha256.Size]byte, _ time.Duration
 	return nil
 }
 
-func TestATicketIsSpentOnceItHasLetSomebodyIn(t *testing.T) {
+func TestASignInTicketWorksOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ticket := NewTicket("rbt_key")

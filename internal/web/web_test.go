@@ -94,7 +94,7 @@ func TestWordsOfNumbersAndTimes(t *testing.T) {
 	require.Equal(t, "Sun 22 Nov 00:00:00", clock(now.Add(12*time.Hour), now))
 }
 
-func TestAnEditSendsWhatDiffers(t *testing.T) {
+func TestAnEditSendsChangedFields(t *testing.T) {
 	t.Parallel()
 	before := map[string]any{"name": "a", "url": "u", "headers": map[string]any{"A": "1", "B": "***"}, "baselineCron": "* * * * *", "retry": map[string]any{"maxAttempts": 1.0}}
 	after := map[string]any{"name": "b", "url": "u", "headers": map[string]any{"B": "***", "C": "3"}, "baselineIntervalMs": 1000.0, "retry": map[string]any{"maxAttempts": 1.0}}
@@ -223,7 +223,7 @@ func TestRulesKeepTheirLabels(t *testing.T) {
 	require.Empty(t, labelLines(nil))
 }
 
-func TestTheTempoChartTellsWhoDecided(t *testing.T) {
+func TestTempoChartShowsTheDecidingRule(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	run := func(start, next time.Duration, status client.RunStatus, source client.Source) client.Run {

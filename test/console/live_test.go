@@ -152,9 +152,9 @@ func TestAPageOfAnOutageComesByItself(t *testing.T) {
 	require.Equal(t, "?to=%2Fconsole%2Fruns%3Fstatus%3Dfailed", read[string](b, "location.search"))
 }
 
-// The list of endpoints says that the server is gone, and goes on when it is back. A search
-// meanwhile asks for no look at what was done.
-func TestTheListOfEndpointsSaysThatTheServerIsGone(t *testing.T) {
+// TestEndpointListShowsALostServer stops the server and starts it again. A search that fails
+// meanwhile does not ask the user to check its effect.
+func TestEndpointListShowsALostServer(t *testing.T) {
 	t.Parallel()
 	var gone atomic.Bool
 	w := setup(t).through(t, func(a http.ResponseWriter, r *http.Request, next http.Handler) {

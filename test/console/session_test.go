@@ -249,8 +249,9 @@ func TestAnotherTenantSeesNothing(t *testing.T) {
 	require.NotContains(t, v.ask("/console/overview/data", nil).body, `"succeeded":[1`)
 }
 
-// What is done in the console is on record as what the key did, once for a form that is sent twice.
-func TestTheAuditLogKnowsTheConsole(t *testing.T) {
+// TestAuditLogNamesTheConsole submits a form twice. The audit log has one entry, with the key of
+// the session.
+func TestAuditLogNamesTheConsole(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	key := w.keyWith(t, "write")

@@ -27,10 +27,9 @@ func setByTheChart() []string {
 	}
 }
 
-// TestTheChartsSchemaKnowsEverySetting holds the names that the chart's `config` takes to the
-// settings there are. Each is tried against the schema by the tests of the chart itself, in
-// test/helm.
-func TestTheChartsSchemaKnowsEverySetting(t *testing.T) {
+// TestChartSchemaHasEverySetting compares the names in the chart's `config` with the settings.
+// test/helm tries each against the schema.
+func TestChartSchemaHasEverySetting(t *testing.T) {
 	t.Parallel()
 	var want []string
 	for _, s := range config.Settings() {

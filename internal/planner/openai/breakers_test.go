@@ -92,8 +92,9 @@ func TestFailuresOfTwoTenantsRestTheService(t *testing.T) {
 	}
 }
 
-// What a status says of the key or the account that all tenants share is the service's own word.
-func TestAServiceThatSaysSoRestsAtOnce(t *testing.T) {
+// TestAccountErrorsOpenTheBreakerAtOnce answers with statuses about the key or the account, which
+// all tenants share.
+func TestAccountErrorsOpenTheBreakerAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]openaitest.Answer{
 		"401": openaitest.Status(http.StatusUnauthorized, openaitest.Problem("invalid_api_key", "no")),

@@ -65,7 +65,7 @@ func TestTheCacheOfConfigurationsCountsLongTexts(t *testing.T) {
 	}
 }
 
-func TestTheCacheOfConfigurationsKnowsVersions(t *testing.T) {
+func TestConfigurationCacheIsKeyedByVersion(t *testing.T) {
 	t.Parallel()
 	c := newConfigs(testSlots)
 	id := endpoints.ID{1}

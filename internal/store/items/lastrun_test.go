@@ -11,9 +11,9 @@ import (
 	"rubato/internal/template"
 )
 
-// TestAStartKnowsOfTheRunBeforeWhereItAsks: of its own endpoint's newest run, whatever the other
-// one's did, and nothing unasked.
-func TestAStartKnowsOfTheRunBeforeWhereItAsks(t *testing.T) {
+// TestStartsReadTheLastRunOnDemand reads the newest run of the endpoint itself, and only if its
+// template uses it.
+func TestStartsReadTheLastRunOnDemand(t *testing.T) {
 	t.Parallel()
 	b, me := setup(t), storetest.Worker{1}
 	asks, other := b.Register(t, nil), b.Register(t, nil)

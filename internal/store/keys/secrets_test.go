@@ -267,9 +267,9 @@ func noFault(t *testing.T, err error) {
 	}
 }
 
-// TestStartKnowsEveryChangeThatHadReturned: a change of secrets waits for the starts in flight, and
-// a start after it sees its version.
-func TestStartKnowsEveryChangeThatHadReturned(t *testing.T) {
+// TestStartsSeeEveryCommittedChangeOfSecrets makes a change of secrets wait for the starts in
+// flight. A start after it sees the new version.
+func TestStartsSeeEveryCommittedChangeOfSecrets(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.Put(t, "token", storetest.Canary)

@@ -69,7 +69,7 @@ func TestALiveRunIsNotDue(t *testing.T) {
 	require.Zero(t, b.gauges(t).OldestDue)
 }
 
-func TestWorkersAreCountedAsTheyAreHeardOf(t *testing.T) {
+func TestWorkersAreCountedByHeartbeat(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	now := b.At(storetest.Noon())

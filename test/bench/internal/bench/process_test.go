@@ -27,7 +27,7 @@ func TestAProcessEndsWithItsInput(t *testing.T) {
 	require.ErrorContains(t, p.alive(), "ended while it was measured")
 }
 
-func TestAProcessThatEndsTooSoonSaysWhy(t *testing.T) {
+func TestAProcessThatEndsEarlyReturnsItsError(t *testing.T) {
 	t.Parallel()
 	_, err := shell(t.Context(), `echo 'no disk left' >&2`)
 	require.ErrorContains(t, err, "no disk left")
