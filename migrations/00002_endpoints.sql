@@ -65,6 +65,9 @@ CREATE TABLE endpoints (
     updated_at            timestamptz NOT NULL,
     archived_at           timestamptz,
     spec                  jsonb NOT NULL,
+    -- Keys the digests of redacted answers, so that they cannot be compared with guesses. It is never
+    -- shown.
+    digest_key            uuid NOT NULL DEFAULT gen_random_uuid(),
     key                   text GENERATED ALWAYS AS (spec ->> 'key') STORED,
     name                  text NOT NULL GENERATED ALWAYS AS (spec ->> 'name') STORED,
     labels                jsonb NOT NULL GENERATED ALWAYS AS (coalesce(spec -> 'labels', '{}')) STORED,

@@ -290,7 +290,7 @@ func otherFacts(raw json.RawMessage) (facts [][2]string, err error) {
 	shown := []string{"name", "key", "labels", "method", "url", "baselineIntervalMs", "baselineCron", "timezone", "planner"}
 	for _, f := range flagged() {
 		value := f.Value(endpoint)
-		if slices.Contains(shown, f.Path) || value == nil || f.Kind != contract.Pairs && value == f.Default {
+		if slices.Contains(shown, f.Path) || value == nil || f.Kind != contract.Pairs && f.Kind != contract.List && value == f.Default {
 			continue
 		}
 		facts = append(facts, fieldFact(f, value))

@@ -50,7 +50,7 @@ func flagType(kind contract.Kind) reflect.Type {
 		return reflect.TypeFor[*bool]()
 	case contract.Instant:
 		return reflect.TypeFor[*time.Time]()
-	case contract.Pairs:
+	case contract.Pairs, contract.List:
 		return reflect.TypeFor[[]string]()
 	default:
 		return reflect.TypeFor[*string]()
@@ -79,6 +79,9 @@ func flagTag(f contract.Field) reflect.StructTag {
 	case contract.Pairs:
 		help += " May be repeated."
 		tag += fmt.Sprintf(" sep:%q placeholder:%q", "none", map[string]string{"=": "NAME=VALUE", ":": "'NAME: VALUE'"}[f.Separator])
+	case contract.List:
+		help += " May be repeated."
+		tag += ` sep:"none" placeholder:"JSONPATH"`
 	default:
 		tag += fmt.Sprintf(" placeholder:%q", strings.ToUpper(f.Flag))
 	}
@@ -96,6 +99,10 @@ func (flags fieldFlags) fields() (map[string]any, error) {
 		}
 		switch flag := set.Field(i).Interface().(type) {
 		case []string:
+			if f.Kind == contract.List {
+				f.Put(object, flag)
+				continue
+			}
 			if err := pairs(object, f.Path, flag, f.Separator[0]); err != nil {
 				return nil, err
 			}
@@ -154,6 +161,12 @@ func fieldText(f contract.Field, value any) string {
 		return strconv.FormatFloat(value, 'f', -1, 64)
 	case bool:
 		return map[bool]string{true: "yes", false: "no"}[value]
+	case []any:
+		lines := make([]string, len(value))
+		for i, text := range value {
+			lines[i] = fmt.Sprint(text)
+		}
+		return strings.Join(lines, "\n")
 	case map[string]any:
 		separator := map[string]string{":": ": ", "=": "="}[f.Separator]
 		lines := make([]string, 0, len(value))

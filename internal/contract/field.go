@@ -25,6 +25,7 @@ const (
 	Switch    Kind = "switch"    // true or false
 	Instant   Kind = "instant"   // RFC 3339
 	Pairs     Kind = "pairs"     // an object of texts
+	List      Kind = "list"      // a list of texts
 	Composite Kind = "composite" // an object or a list with a form of its own
 )
 

@@ -171,6 +171,8 @@ func kindOf(path string, ui extension, whole schema) Kind {
 		return Length
 	case is("integer"):
 		return Number
+	case is("array"):
+		return List
 	case is("object"):
 		return Pairs
 	case whole.Format == "date-time":

@@ -124,7 +124,10 @@ func TestSecretsOfAnAnswerAreNowhere(t *testing.T) {
 		o := b.only(t, e).Outcome
 		require.Equal(t, runs.SuccessRuleFailed, o.Reason, i)
 		require.Equal(t, `{"note":"bearer (hidden)","state":"bad","user":{"token":"***"}}`, string(o.Body))
-		require.Equal(t, runs.Digest(o.Body), o.BodyDigest, "a digest of what was hidden could be compared with guesses")
+		guess, _ := e.Spec.ParseForm()
+		guessed, _ := guess.Digest([]byte(body), nil)
+		require.NotEqual(t, guessed, o.BodyDigest, "a digest of what was hidden could be compared with guesses")
+		require.NotZero(t, o.BodyDigest)
 		require.Equal(t, "the target asked to stop: because (hidden)", b.state(t, e).PauseReason)
 	}
 	require.Contains(t, b.last(t, list[6]).Outcome.Error, `found "bad"`)

@@ -12,8 +12,8 @@ import (
 	"rubato/internal/secrets"
 )
 
-// largeAnswer is the size in bytes above which the search for secrets in an answer needs the
-// judging semaphore.
+// largeAnswer is the size in bytes above which the search for secrets in an answer and its digest
+// need the judging semaphore.
 const largeAnswer = 64 << 10
 
 // outcome classifies an exchange and hides the secrets of the run, because a target may echo its
@@ -21,7 +21,7 @@ const largeAnswer = 64 << 10
 // the index of the success rule that the answer breaks, or -1.
 func (c *calls) outcome(ctx context.Context, u runSecrets, t *Target, x exchange) (o runs.Outcome, broken int) {
 	x.budget = budget.New(ctx.Done())
-	if size := len(x.answer.Body) + len(x.answer.Tail); t.judges() || size > largeAnswer && len(u.values) > 0 {
+	if size := len(x.answer.Body) + len(x.answer.Tail); t.judges() || size > largeAnswer {
 		release, err := c.judging.acquire(ctx, t.TenantID, size)
 		if err == nil {
 			defer release()
@@ -57,10 +57,12 @@ func (u runSecrets) classify(ctx context.Context, t *Target, x exchange) (o runs
 			// The cause names the author and the reason of the cancel request.
 			o.Error = context.Cause(ctx).Error()
 		}
+		t.digest(&o, masked, x.budget)
 		return o, -1
 	}
 	u.agree(&o, t, x)
 	broken = t.judge(ctx, &o, x, masked)
+	t.digest(&o, masked, x.budget)
 	o.Stop = t.stop(masked, x.budget)
 	o.Validators = t.validators(o, x)
 	if answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusServiceUnavailable {

@@ -23,8 +23,7 @@ type exchange struct {
 // judges reports whether the endpoint has rules that search its answers.
 func (t *Target) judges() bool { return t.Rules != nil || t.Redact != nil }
 
-// capture stores the redacted body, tail and content type in the outcome. The digest is of the
-// redacted body, because a digest of the original could be compared with guesses.
+// capture stores the redacted body, tail and content type in the outcome.
 func (t *Target) capture(o *runs.Outcome, answer egress.Response, broken bool, b *budget.Budget) {
 	o.ContentType = t.Redact.Value(answer.Header, "Content-Type", b)
 	o.Truncated, o.Tail = answer.Truncated, t.Redact.Tail(answer.Tail, b)
@@ -35,7 +34,12 @@ func (t *Target) capture(o *runs.Outcome, answer egress.Response, broken bool, b
 			o.Body, o.Truncated = o.Body[:limit], true
 		}
 	}
-	o.BodyDigest = runs.Digest(o.Body)
+}
+
+// digest stores the digest of the compared part of an answer. It covers what redaction hides, so
+// that redaction hides no change.
+func (t *Target) digest(o *runs.Outcome, answer egress.Response, b *budget.Budget) {
+	o.BodyDigest, _ = t.Form.Digest(answer.Body, b)
 }
 
 // judge decides whether a complete answer is a success, and stores the reason. Its error text

@@ -153,7 +153,6 @@ func (u runSecrets) agree(o *runs.Outcome, t *Target, x exchange) {
 	t.capture(&other, x.answer, false, x.budget)
 	if !bytes.Equal(u.mask.Body(o.Body, true), u.mask.Body(other.Body, true)) {
 		o.Body = []byte(redact.Mask)
-		o.BodyDigest = runs.Digest(o.Body)
 	}
 }
 
@@ -175,7 +174,6 @@ func (u runSecrets) hide(o runs.Outcome) runs.Outcome {
 		return o
 	}
 	o.Body, o.Tail = u.mask.Body(o.Body, true), u.mask.Tail(o.Tail)
-	o.BodyDigest = runs.Digest(o.Body)
 	o.Stop = u.mask.Text(o.Stop)
 	o.Error = u.mask.Text(o.Error)
 	o.ContentType = u.mask.Text(o.ContentType)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"rubato/internal/auditlog"
+	"rubato/internal/change"
 	"rubato/internal/egress"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
@@ -39,6 +40,8 @@ type Target struct {
 	Rules *success.Set
 	// Redact holds the endpoint's redaction rules; nil: only the built-in ones apply.
 	Redact *redact.Set
+	// Form is the part of the answers that is compared.
+	Form change.Form
 	// Validators holds the validators of a conditional request; nil: the requests are not conditional.
 	// Its validators are empty until an answer has brought some.
 	Validators *runs.Validators
@@ -77,14 +80,24 @@ func NewTarget(tenant [16]byte, spec *endpoints.Spec) (Target, error) {
 	if t.Template, _ = endpoints.ParseRequest(spec); t.Template != nil {
 		t.Secrets = t.Template.Secrets()
 	}
-	if spec.Conditional {
+	if spec.AsksConditionally() {
 		t.Validators = &runs.Validators{Request: spec.RequestDigest()}
 	}
 	var fault error
 	t.Success, fault = endpoints.ParseSuccess(spec.Success)
 	var bad []errs.Field
 	t.Rules, t.Redact, bad = spec.ParseAnswers()
-	return t, unusable(fault, bad)
+	var paths []errs.Field
+	t.Form, paths = spec.ParseForm()
+	return t, unusable(fault, append(bad, paths...))
+}
+
+// KeyDigests sets the secret that keys the digests of answers. It has no effect without redaction
+// rules: then the answers are stored whole, and a digest tells nothing more.
+func (t *Target) KeyDigests(secret []byte) {
+	if t.Redact != nil {
+		t.Form = t.Form.Keyed(secret)
+	}
 }
 
 // minCredential is the minimum length of a credential that is hidden in answers, as in

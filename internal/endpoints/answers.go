@@ -4,10 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash/fnv"
-	"maps"
 	"net/textproto"
-	"slices"
 
+	"rubato/internal/change"
 	"rubato/internal/errs"
 	"rubato/internal/pattern"
 	"rubato/internal/redact"
@@ -91,44 +90,69 @@ func answers(s Spec) []errs.Field {
 			})
 		}
 	}
-	return append(bad, conditional(s)...)
+	_, more := s.ParseForm()
+	return append(append(bad, more...), keyless(s)...)
 }
 
-// conditional checks the fields that a conditional request depends on.
-func conditional(s Spec) []errs.Field {
-	if !s.Conditional {
-		return nil
-	}
-	var bad []errs.Field
-	if s.Method != "GET" && s.Method != "HEAD" {
+// ParseForm returns the part of an answer that is compared. Every bad path is named.
+func (s Spec) ParseForm() (change.Form, []errs.Field) {
+	form, problems := change.Parse(s.ChangeKey, s.Ignore)
+	bad := make([]errs.Field, 0, len(problems))
+	for _, p := range problems {
 		bad = append(bad, errs.Field{
-			Field:   "conditional",
-			Code:    "method_invalid",
-			Message: "must be false for " + s.Method + ": only GET and HEAD ask whether something changed",
+			Field:   element([]string{"changeKey", "ignore"}[p.List], p.Index, ""),
+			Code:    "jsonpath_invalid",
+			Message: p.Message,
 		})
 	}
-	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
-		switch textproto.CanonicalMIMEHeaderKey(name) {
-		case "If-None-Match", "If-Modified-Since", "If-Match", "If-Unmodified-Since", "If-Range":
+	return form, bad
+}
+
+// keyless refuses paths in answers of which nothing is read.
+func keyless(s Spec) (bad []errs.Field) {
+	for name, paths := range map[string][]string{"changeKey": s.ChangeKey, "ignore": s.Ignore} {
+		if s.MaxResponseKB == 0 && len(paths) > 0 {
 			bad = append(bad, errs.Field{
-				Field:   "headers." + name,
-				Code:    "ambiguous",
-				Message: "must be absent where conditional is true: Rubato writes the conditions of the request",
+				Field: name, Code: "body_not_read",
+				Message: "looks at the body, of which maxResponseKb (0) reads nothing; raise that to what the body needs",
 			})
 		}
 	}
 	return bad
 }
 
-// RequestDigest returns a hash of the request, which is never 0. Validators such as an ETag hold
-// only for requests with the same hash.
+// AsksConditionally reports whether requests carry the validators of the last answer. Only GET and
+// HEAD do, and only if the user writes no condition of his own.
+func (s Spec) AsksConditionally() bool {
+	if !s.Conditional || s.Method != "GET" && s.Method != "HEAD" {
+		return false
+	}
+	for name := range s.Headers {
+		switch textproto.CanonicalMIMEHeaderKey(name) {
+		case "If-None-Match", "If-Modified-Since", "If-Match", "If-Unmodified-Since", "If-Range":
+			return false
+		}
+	}
+	return true
+}
+
+// RequestDigest returns a hash of the request and of the rules for its answer, which is never 0.
+// Validators such as an ETag hold only for the same hash, so that an edit of a rule is followed by
+// a complete answer.
 func (s Spec) RequestDigest() uint64 {
 	h := fnv.New64a()
 	err := json.NewEncoder(h).Encode(struct {
 		Method, URL, Body string
 		Headers, Query    map[string]string
 		Auth              *Auth
-	}{s.Method, s.URL, s.Body, s.Headers, s.Query, s.Auth})
+		Success           string
+		Rules             []AnswerRule
+		Read              [2]int
+		Key, Ignore       []string
+	}{
+		s.Method, s.URL, s.Body, s.Headers, s.Query, s.Auth, s.Success, s.SuccessRules, [2]int{s.MaxResponseKB, s.ResponseTailKB}, s.ChangeKey,
+		s.Ignore,
+	})
 	must(err) // Texts always encode.
 	return max(h.Sum64(), 1)
 }

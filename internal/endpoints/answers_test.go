@@ -2,6 +2,7 @@ package endpoints_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 
@@ -46,9 +47,13 @@ func TestAnswerRulesAreValidated(t *testing.T) {
 			s.MaxResponseKB = 0
 		}, nil},
 		"ConditionalGet": {func(s *spec) { s.Conditional = true }, nil},
-		"ConditionalPut": {func(s *spec) { s.Conditional, s.Method = true, "PUT" }, []string{"conditional method_invalid"}},
-		"OwnCondition":   {func(s *spec) { s.Conditional, s.Headers = true, map[string]string{"if-none-match": "*"} }, []string{"headers.if-none-match ambiguous"}},
+		"ConditionalPut": {func(s *spec) { s.Conditional, s.Method = true, "PUT" }, nil},
+		"OwnCondition":   {func(s *spec) { s.Conditional, s.Headers = true, map[string]string{"if-none-match": "*"} }, nil},
 		"OwnAlone":       {func(s *spec) { s.Headers = map[string]string{"if-none-match": "*"} }, nil},
+		"ChangeKey":      {func(s *spec) { s.ChangeKey, s.Ignore = []string{"$.a", "a"}, []string{"$..b", "$[?@..c]"} }, []string{"changeKey[1] jsonpath_invalid", "ignore[1] jsonpath_invalid"}},
+		"TooManyPaths":   {func(s *spec) { s.ChangeKey = slices.Repeat([]string{"$.a"}, 65); s.Ignore = s.ChangeKey }, []string{"changeKey too_many", "ignore too_many"}},
+		"NothingToKey":   {func(s *spec) { s.ChangeKey, s.MaxResponseKB = []string{"$.a"}, 0 }, []string{"changeKey body_not_read"}},
+		"NothingIgnored": {func(s *spec) { s.Ignore, s.MaxResponseKB = []string{"$.a"}, 0 }, []string{"ignore body_not_read"}},
 		"TailTooLong":    {func(s *spec) { s.ResponseTailKB = 65 }, []string{"responseTailKb out_of_range"}},
 	} {
 		require.Equal(t, tc.want, check(tc.edit), name)
@@ -61,8 +66,23 @@ func TestAnswerRulesAreValidated(t *testing.T) {
 	require.Equal(t, []string{"successRules too_many"}, check(func(to *spec) { to.SuccessRules = s.SuccessRules }))
 }
 
-// TestRequestDigestDependsOnRequestFields changes each field that a target sees, and some that it
-// does not.
+// TestOnlyPlainReadsAskConditionally lists the requests that carry no validators by default.
+func TestOnlyPlainReadsAskConditionally(t *testing.T) {
+	t.Parallel()
+	require.True(t, endpoints.Defaults().AsksConditionally())
+	for name, edit := range map[string]func(*endpoints.Spec){
+		"Off":  func(s *endpoints.Spec) { s.Conditional = false },
+		"Post": func(s *endpoints.Spec) { s.Method = "POST" },
+		"Own":  func(s *endpoints.Spec) { s.Headers = map[string]string{"if-none-match": "*"} },
+	} {
+		s := endpoints.Defaults()
+		edit(&s)
+		require.False(t, s.AsksConditionally(), name)
+	}
+}
+
+// TestRequestDigestDependsOnRequestFields changes each field that a target sees or that judges its
+// answer, and some others.
 func TestRequestDigestDependsOnRequestFields(t *testing.T) {
 	t.Parallel()
 	type spec = endpoints.Spec
@@ -71,6 +91,9 @@ func TestRequestDigestDependsOnRequestFields(t *testing.T) {
 	for name, edit := range map[string]func(*spec){
 		"URL": func(s *spec) { s.URL += "x" }, "Method": func(s *spec) { s.Method = "HEAD" }, "Body": func(s *spec) { s.Body = "x" },
 		"Header": func(s *spec) { s.Headers = map[string]string{"Accept": "x"} }, "Query": func(s *spec) { s.Query = map[string]string{"a": "x"} },
+		"Rule": func(s *spec) { s.SuccessRules = []endpoints.AnswerRule{{Type: "body"}} }, "Success": func(s *spec) { s.Success = "200" },
+		"Size": func(s *spec) { s.MaxResponseKB = 7 }, "Tail": func(s *spec) { s.ResponseTailKB = 7 },
+		"Key": func(s *spec) { s.ChangeKey = []string{"$.a"} }, "Ignore": func(s *spec) { s.Ignore = []string{"$.a"} },
 		"Auth": func(s *spec) { s.Auth = &endpoints.Auth{Type: "bearer", Token: "x"} },
 	} {
 		s := valid()
@@ -79,7 +102,7 @@ func TestRequestDigestDependsOnRequestFields(t *testing.T) {
 		seen[s.RequestDigest()] = name
 	}
 	other := valid()
-	other.Name, other.Timeout, other.SuccessRules = "other", 1, []endpoints.AnswerRule{{Type: "body"}}
+	other.Name, other.Timeout = "other", 1
 	require.Equal(t, base.RequestDigest(), other.RequestDigest())
 	raw, err := json.Marshal(base)
 	require.NoError(t, err)

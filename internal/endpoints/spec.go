@@ -77,8 +77,12 @@ type Spec struct {
 	ResponseTailKB int          `json:"responseTailKb" validate:"min=0,max=64"`
 	Redact         []RedactRule `json:"redact,omitempty"         validate:"max=32"`
 	// Conditional sends the validators of the last answer (ETag, Last-Modified), so that an
-	// unchanged target answers 304.
+	// unchanged target answers 304. It takes effect only if [Spec.AsksConditionally].
 	Conditional bool `json:"conditional"`
+	// ChangeKey lists the JSONPaths that alone are compared from one answer to the next.
+	ChangeKey []string `json:"changeKey,omitempty" validate:"max=64"`
+	// Ignore lists the JSONPaths that are not compared.
+	Ignore []string `json:"ignore,omitempty" validate:"max=64"`
 
 	Planner Authority `json:"planner" validate:"oneof=off observe suggest act"`
 }
@@ -114,6 +118,7 @@ func Defaults() Spec {
 		MaxResponseKB:    100,
 		Success:          "2xx",
 		FollowNext:       true,
+		Conditional:      true,
 		Retry: Retry{
 			MaxAttempts: 1,
 			Backoff:     time.Second,

@@ -107,6 +107,10 @@ func (d *Document) Bytes() ([]byte, error) {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }
 
+// Root returns the decoded value: nil, bool, string, json.Number, []any and map[string]any. It
+// belongs to the document.
+func (d *Document) Root() any { return d.root }
+
 // Plain returns the document as plain Go values: nil, bool, int64, float64, string, []any and
 // map[string]any. A number is an int64 if it is whole and fits, else the nearest float64.
 func (d *Document) Plain() any { return plain(d.root) }

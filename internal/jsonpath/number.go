@@ -27,6 +27,20 @@ func Compare(a, b json.Number) int {
 	return x.sign * cmp.Or(cmp.Compare(x.exponent, y.exponent), strings.Compare(x.digits, y.digits))
 }
 
+// Canonical returns the one notation that all equal numbers share: 3, 3.0 and 30e-1 are "3e1",
+// which is 0.3 times ten.
+func Canonical(n json.Number) string {
+	d := decimalOf(n)
+	switch d.sign {
+	case 0:
+		return "0"
+	case -1:
+		return "-" + d.digits + "e" + strconv.Itoa(d.exponent)
+	default:
+		return d.digits + "e" + strconv.Itoa(d.exponent)
+	}
+}
+
 // decimal is the number 0.digits times ten to the power of the exponent.
 type decimal struct {
 	sign     int    // -1, 0 or 1

@@ -16,7 +16,8 @@ type Outcome struct {
 	ContentType string // of the response
 	// Body is the head of the response body, at most the endpoint's maxResponseKb.
 	Body []byte
-	// BodyDigest is the [Digest] of Body; 0 without a body, or in rows from before digests existed.
+	// BodyDigest is the digest of the compared part of the answer; 0 without a body, or in rows from
+	// before digests existed.
 	BodyDigest uint64
 	// Tail is the end of a body that was longer than its head, at most the endpoint's
 	// responseTailKb.

@@ -36,7 +36,7 @@ func facts(e client.Endpoint) (list, blocks []fact) {
 			common: field.Kind != contract.Composite && value == field.Default,
 			link:   field.Kind == contract.Link,
 		}
-		if field.Kind == contract.Lines || field.Kind == contract.Pairs {
+		if slices.Contains([]contract.Kind{contract.Lines, contract.Pairs, contract.List}, field.Kind) {
 			one.common = false
 			blocks = append(blocks, one)
 		} else {
@@ -78,6 +78,9 @@ func factWords(field contract.Field, value any) string {
 		}
 		return map[bool]string{true: "yes"}[value]
 	case []any:
+		if field.Kind == contract.List {
+			return listText(field, value)
+		}
 		return count(int64(len(value)))
 	case map[string]any:
 		if field.Kind == contract.Pairs {

@@ -80,9 +80,22 @@ func readField(field contract.Field, written string) (any, error) {
 		return withZone(text), nil
 	case contract.Lines:
 		return plainLines(text), nil
+	case contract.List:
+		return readList(text), nil
 	default:
 		return text, nil
 	}
+}
+
+// readList returns a list that is written one text a line.
+func readList(written string) []any {
+	var list []any
+	for line := range strings.Lines(written) {
+		if line = strings.TrimSpace(line); line != "" {
+			list = append(list, line)
+		}
+	}
+	return list
 }
 
 // readPairs returns an object that is written one member a line.
@@ -149,6 +162,8 @@ func fieldText(field contract.Field, value any) string {
 		return map[bool]string{true: "on"}[value]
 	case map[string]any:
 		return pairsText(field, value)
+	case []any:
+		return listText(field, value)
 	case string:
 		switch field.Kind {
 		case contract.Lines:
@@ -161,6 +176,18 @@ func fieldText(field contract.Field, value any) string {
 		}
 	}
 	return ""
+}
+
+// listText writes a list of texts one a line.
+func listText(field contract.Field, list []any) string {
+	if field.Kind != contract.List {
+		return ""
+	}
+	lines := make([]string, len(list))
+	for i, text := range list {
+		lines[i] = oneLine(fmt.Sprint(text))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // pairsText writes an object one member a line.

@@ -428,7 +428,7 @@ func fieldPart(f form, field contract.Field) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-		case contract.Lines, contract.Pairs:
+		case contract.Lines, contract.Pairs, contract.List:
 			templ_7745c5c3_Err = area(f, field.Path, field.Label, placeholder(field), field.Rows).Render(ctx, templ_7745c5c3_Buffer)
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err

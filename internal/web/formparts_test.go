@@ -50,6 +50,7 @@ func TestFormFieldsRoundTrip(t *testing.T) {
 		values := map[contract.Kind]any{
 			contract.Text: "a text", contract.Link: "https://x.example/", contract.Lines: "two\nlines", contract.Length: 90_000.0, contract.Number: 7.0, contract.Switch: true,
 			contract.Instant: "2030-01-02T03:04:05Z", contract.Pairs: map[string]any{"a": "b", "c": "d"},
+			contract.List: []any{"$.a", "$..b"},
 		}
 		if field.Kind == contract.Choice {
 			values[field.Kind] = field.Choices[len(field.Choices)-1]
@@ -83,6 +84,7 @@ func TestFactsAreFieldsThatAreNotOff(t *testing.T) {
 		{title: "Follow Rubato-Next", value: "no"},
 		{title: "Authentication", value: "bearer"},
 		{title: "Signed", value: "yes"},
+		{title: "Conditional", value: "no"},
 		{title: "Redaction", value: "2"},
 		{title: "Version", value: "3"},
 	}, list)

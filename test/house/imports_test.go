@@ -96,7 +96,7 @@ func packageRules() []rule {
 		{
 			"internal/dispatch",
 			[]string{
-				"internal/auditlog", "internal/budget", "internal/claims", "internal/dispatch/ready", "internal/egress", "internal/endpoints", "internal/errs",
+				"internal/auditlog", "internal/budget", "internal/change", "internal/claims", "internal/dispatch/ready", "internal/egress", "internal/endpoints", "internal/errs",
 				"internal/failpoint", "internal/governor", "internal/loop", "internal/oauth2", "internal/redact", "internal/runs", "internal/secrets", "internal/signing", "internal/success", "internal/telemetry", "internal/template",
 			},
 			"a run is carried out without knowing what the database is",
@@ -107,7 +107,7 @@ func packageRules() []rule {
 		{
 			"internal/endpoints",
 			[]string{
-				"internal/auditlog", "internal/errs", "internal/governor", "internal/ids", "internal/pattern", "internal/redact", "internal/schedule",
+				"internal/auditlog", "internal/change", "internal/errs", "internal/governor", "internal/ids", "internal/pattern", "internal/redact", "internal/schedule",
 				"internal/success", "internal/template", "internal/tempo",
 			},
 			"the domain asks the governor; it reads no clock and knows no database",
@@ -130,6 +130,7 @@ func packageRules() []rule {
 		{"internal/httpapi/api", nil, "generated from the contract"},
 		{"internal/idempotency", nil, "how often a request is carried out depends on neither HTTP nor SQL"},
 		{"internal/ids", []string{"internal/errs"}, "how a name is read and written does not depend on what it names"},
+		{"internal/change", []string{"internal/budget", "internal/jsonpath", "internal/runs"}, "what counts as a change depends on the answers alone, and a digest is that of runs"},
 		{"internal/jsonpath", []string{"internal/budget"}, "where something stands in a document does not depend on who asks"},
 		{"internal/notices", []string{"internal/auditlog", "internal/endpoints", "internal/errs", "internal/secrets"}, "what is told, and when, does not depend on how it is kept or sent"},
 		{"internal/redact", []string{"internal/auditlog", "internal/budget", "internal/jsonpath", "internal/pattern"}, "what is hidden does not depend on where the rest is kept"},

@@ -1126,6 +1126,7 @@ type Endpoint struct {
 
 	// CatchUp How a cron handles missed occurrences: one run for all of them (once), none (skip), or a run for each (all; at most 100, none older than a day). With skip, an occurrence that is not sent within a minute of its time is dropped.
 	CatchUp     CatchUp   `json:"catchUp"`
+	ChangeKey   *[]string `json:"changeKey,omitempty"`
 	Conditional bool      `json:"conditional"`
 	CreatedAt   time.Time `json:"createdAt"`
 	Description *string   `json:"description,omitempty"`
@@ -1146,6 +1147,7 @@ type Endpoint struct {
 	Hints      Hints             `json:"hints"`
 	ID         string            `json:"id"`
 	Idempotent bool              `json:"idempotent"`
+	Ignore     *[]string         `json:"ignore,omitempty"`
 	JitterMs   int64             `json:"jitterMs"`
 	Key        *string           `json:"key,omitempty"`
 	Labels     map[string]string `json:"labels"`
@@ -1259,7 +1261,10 @@ type EndpointPatch struct {
 	// CatchUp How a cron handles missed occurrences. Default once.
 	CatchUp *CatchUp `json:"catchUp,omitempty"`
 
-	// Conditional Send conditional requests with the ETag or Last-Modified of the last complete successful response (RFC 9110 section 13). GET and HEAD only. A 304 is a success with the reason not_modified; only latency rules apply to it. An edit of the request drops the validators. Default false.
+	// ChangeKey Compared members: JSONPaths (RFC 9535) of the only members whose difference counts as a change of the response. Absent: all but those of `ignore` and the noise that was found.
+	ChangeKey *[]string `json:"changeKey,omitempty"`
+
+	// Conditional Send conditional requests with the ETag or Last-Modified of the last complete successful response (RFC 9110 section 13). Only GET and HEAD without conditional headers of their own ask. A 304 is a success with the reason not_modified; only latency rules apply to it. An edit of the request drops the validators. Default true.
 	Conditional *bool `json:"conditional,omitempty"`
 
 	// Description Description in free text. The planner reads it as your policy.
@@ -1280,6 +1285,9 @@ type EndpointPatch struct {
 
 	// Idempotent The request is idempotent: it may be sent again even if it may have arrived. Default false. GET, HEAD, PUT, DELETE and OPTIONS always count as idempotent.
 	Idempotent *bool `json:"idempotent,omitempty"`
+
+	// Ignore Ignored members: JSONPaths (RFC 9535) of members whose difference is no change of the response, such as timestamps and request IDs.
+	Ignore *[]string `json:"ignore,omitempty"`
 
 	// JitterMs Maximum jitter: delays each endpoint by a stable offset below this. Default 0.
 	JitterMs *int64 `json:"jitterMs,omitempty"`
@@ -1314,7 +1322,7 @@ type EndpointPatch struct {
 	// Query Null removes a parameter.
 	Query *map[string]*string `json:"query,omitempty"`
 
-	// Redact Redaction rules, applied to a response before it is stored or shown: to its body, its digest, and errors that quote it.
+	// Redact Redaction rules, applied to a response before it is stored or shown: to its body and errors that quote it.
 	Redact *[]RedactRule `json:"redact,omitempty"`
 
 	// ResponseTailKb Captured response tail, in KiB: the end of a body longer than maxResponseKb, stored beside its head. Up to 8 MiB more are read, within the timeout. A longer body has no tail. A body that breaks off or does not end in time fails the run. Default 0: no tail is read.
@@ -1366,7 +1374,10 @@ type EndpointSpec struct {
 	// CatchUp How a cron handles missed occurrences. Default once.
 	CatchUp *CatchUp `json:"catchUp,omitempty"`
 
-	// Conditional Send conditional requests with the ETag or Last-Modified of the last complete successful response (RFC 9110 section 13). GET and HEAD only. A 304 is a success with the reason not_modified; only latency rules apply to it. An edit of the request drops the validators. Default false.
+	// ChangeKey Compared members: JSONPaths (RFC 9535) of the only members whose difference counts as a change of the response. Absent: all but those of `ignore` and the noise that was found.
+	ChangeKey *[]string `json:"changeKey,omitempty"`
+
+	// Conditional Send conditional requests with the ETag or Last-Modified of the last complete successful response (RFC 9110 section 13). Only GET and HEAD without conditional headers of their own ask. A 304 is a success with the reason not_modified; only latency rules apply to it. An edit of the request drops the validators. Default true.
 	Conditional *bool `json:"conditional,omitempty"`
 
 	// Description Description in free text. The planner reads it as your policy.
@@ -1387,6 +1398,9 @@ type EndpointSpec struct {
 
 	// Idempotent The request is idempotent: it may be sent again even if it may have arrived. Default false. GET, HEAD, PUT, DELETE and OPTIONS always count as idempotent.
 	Idempotent *bool `json:"idempotent,omitempty"`
+
+	// Ignore Ignored members: JSONPaths (RFC 9535) of members whose difference is no change of the response, such as timestamps and request IDs.
+	Ignore *[]string `json:"ignore,omitempty"`
 
 	// JitterMs Maximum jitter: delays each endpoint by a stable offset below this. Default 0.
 	JitterMs *int64 `json:"jitterMs,omitempty"`
@@ -1421,7 +1435,7 @@ type EndpointSpec struct {
 	// Query Query parameters added to the URL, percent-encoded, sorted by name. Values may contain templates. The complete URL has at most 2048 bytes.
 	Query *map[string]string `json:"query,omitempty"`
 
-	// Redact Redaction rules, applied to a response before it is stored or shown: to its body, its digest, and errors that quote it.
+	// Redact Redaction rules, applied to a response before it is stored or shown: to its body and errors that quote it.
 	Redact *[]RedactRule `json:"redact,omitempty"`
 
 	// ResponseTailKb Captured response tail, in KiB: the end of a body longer than maxResponseKb, stored beside its head. Up to 8 MiB more are read, within the timeout. A longer body has no tail. A body that breaks off or does not end in time fails the run. Default 0: no tail is read.
@@ -1700,7 +1714,10 @@ type ImportLine struct {
 	// CatchUp How a cron handles missed occurrences. Default once.
 	CatchUp *CatchUp `json:"catchUp,omitempty"`
 
-	// Conditional Send conditional requests with the ETag or Last-Modified of the last complete successful response (RFC 9110 section 13). GET and HEAD only. A 304 is a success with the reason not_modified; only latency rules apply to it. An edit of the request drops the validators. Default false.
+	// ChangeKey Compared members: JSONPaths (RFC 9535) of the only members whose difference counts as a change of the response. Absent: all but those of `ignore` and the noise that was found.
+	ChangeKey *[]string `json:"changeKey,omitempty"`
+
+	// Conditional Send conditional requests with the ETag or Last-Modified of the last complete successful response (RFC 9110 section 13). Only GET and HEAD without conditional headers of their own ask. A 304 is a success with the reason not_modified; only latency rules apply to it. An edit of the request drops the validators. Default true.
 	Conditional *bool `json:"conditional,omitempty"`
 
 	// Description Description in free text. The planner reads it as your policy.
@@ -1724,6 +1741,9 @@ type ImportLine struct {
 
 	// Idempotent The request is idempotent: it may be sent again even if it may have arrived. Default false. GET, HEAD, PUT, DELETE and OPTIONS always count as idempotent.
 	Idempotent *bool `json:"idempotent,omitempty"`
+
+	// Ignore Ignored members: JSONPaths (RFC 9535) of members whose difference is no change of the response, such as timestamps and request IDs.
+	Ignore *[]string `json:"ignore,omitempty"`
 
 	// JitterMs Maximum jitter: delays each endpoint by a stable offset below this. Default 0.
 	JitterMs *int64 `json:"jitterMs,omitempty"`
@@ -1758,7 +1778,7 @@ type ImportLine struct {
 	// Query Query parameters added to the URL, percent-encoded, sorted by name. Values may contain templates. The complete URL has at most 2048 bytes.
 	Query *map[string]string `json:"query,omitempty"`
 
-	// Redact Redaction rules, applied to a response before it is stored or shown: to its body, its digest, and errors that quote it.
+	// Redact Redaction rules, applied to a response before it is stored or shown: to its body and errors that quote it.
 	Redact *[]RedactRule `json:"redact,omitempty"`
 
 	// ResponseTailKb Captured response tail, in KiB: the end of a body longer than maxResponseKb, stored beside its head. Up to 8 MiB more are read, within the timeout. A longer body has no tail. A body that breaks off or does not end in time fails the run. Default 0: no tail is read.
@@ -2615,7 +2635,7 @@ type Run struct {
 	// BodyBase64 The same in Base64, if it is not text.
 	BodyBase64 *[]byte `json:"bodyBase64,omitempty"`
 
-	// BodyDigest Hash of the stored body (64-bit FNV-1a, in hexadecimal), to detect changes of the response; absent without a body. It is kept after the body is deleted.
+	// BodyDigest Digest of the compared part of the response (64 bits, in hexadecimal), to detect changes; absent without a body. It leaves out `ignore` and noise, and depends neither on the order of members nor on the notation of numbers. It covers members that `redact` hides, and is keyed then. It is kept after the body is deleted.
 	BodyDigest *string `json:"bodyDigest,omitempty"`
 
 	// BodyTail The tail of a body that was longer than its captured head, if responseTailKb is set. Only when a single run is read.

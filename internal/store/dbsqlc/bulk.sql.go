@@ -45,7 +45,7 @@ func (q *Queries) DecisionInsertMany(ctx context.Context, db DBTX, arg DecisionI
 }
 
 const endpointFindByIDs = `-- name: EndpointFindByIDs :many
-SELECT id, tenant_id, version, created_at, updated_at, archived_at, spec, key, name, labels, planner, max_execution_time_ms, late_by_intent
+SELECT id, tenant_id, version, created_at, updated_at, archived_at, spec, digest_key, key, name, labels, planner, max_execution_time_ms, late_by_intent
 FROM endpoints
 WHERE id = ANY ($1::uuid[])
   AND tenant_id = $2
@@ -75,6 +75,7 @@ func (q *Queries) EndpointFindByIDs(ctx context.Context, db DBTX, arg EndpointFi
 			&i.UpdatedAt,
 			&i.ArchivedAt,
 			&i.Spec,
+			&i.DigestKey,
 			&i.Key,
 			&i.Name,
 			&i.Labels,
@@ -93,7 +94,7 @@ func (q *Queries) EndpointFindByIDs(ctx context.Context, db DBTX, arg EndpointFi
 }
 
 const endpointFindByKeys = `-- name: EndpointFindByKeys :many
-SELECT id, tenant_id, version, created_at, updated_at, archived_at, spec, key, name, labels, planner, max_execution_time_ms, late_by_intent
+SELECT id, tenant_id, version, created_at, updated_at, archived_at, spec, digest_key, key, name, labels, planner, max_execution_time_ms, late_by_intent
 FROM endpoints
 WHERE tenant_id = $1
   AND key = ANY ($2::text[])
@@ -123,6 +124,7 @@ func (q *Queries) EndpointFindByKeys(ctx context.Context, db DBTX, arg EndpointF
 			&i.UpdatedAt,
 			&i.ArchivedAt,
 			&i.Spec,
+			&i.DigestKey,
 			&i.Key,
 			&i.Name,
 			&i.Labels,

@@ -26,7 +26,7 @@ func (q *Queries) DecisionTime(ctx context.Context, db DBTX, now *time.Time) (ti
 }
 
 const endpointFind = `-- name: EndpointFind :many
-SELECT id, tenant_id, version, created_at, updated_at, archived_at, spec, key, name, labels, planner, max_execution_time_ms, late_by_intent
+SELECT id, tenant_id, version, created_at, updated_at, archived_at, spec, digest_key, key, name, labels, planner, max_execution_time_ms, late_by_intent
 FROM endpoints
 WHERE id = ANY (ARRAY [$1::uuid]) AND (tenant_id = $2) IS TRUE
 ORDER BY id
@@ -57,6 +57,7 @@ func (q *Queries) EndpointFind(ctx context.Context, db DBTX, arg EndpointFindPar
 			&i.UpdatedAt,
 			&i.ArchivedAt,
 			&i.Spec,
+			&i.DigestKey,
 			&i.Key,
 			&i.Name,
 			&i.Labels,
@@ -75,7 +76,7 @@ func (q *Queries) EndpointFind(ctx context.Context, db DBTX, arg EndpointFindPar
 }
 
 const endpointGet = `-- name: EndpointGet :one
-SELECT id, tenant_id, version, created_at, updated_at, archived_at, spec, key, name, labels, planner, max_execution_time_ms, late_by_intent
+SELECT id, tenant_id, version, created_at, updated_at, archived_at, spec, digest_key, key, name, labels, planner, max_execution_time_ms, late_by_intent
 FROM endpoints
 WHERE id = $1 AND tenant_id = $2
 `
@@ -96,6 +97,7 @@ func (q *Queries) EndpointGet(ctx context.Context, db DBTX, arg EndpointGetParam
 		&i.UpdatedAt,
 		&i.ArchivedAt,
 		&i.Spec,
+		&i.DigestKey,
 		&i.Key,
 		&i.Name,
 		&i.Labels,
@@ -107,7 +109,7 @@ func (q *Queries) EndpointGet(ctx context.Context, db DBTX, arg EndpointGetParam
 }
 
 const endpointGetMany = `-- name: EndpointGetMany :many
-SELECT id, tenant_id, version, created_at, updated_at, archived_at, spec, key, name, labels, planner, max_execution_time_ms, late_by_intent
+SELECT id, tenant_id, version, created_at, updated_at, archived_at, spec, digest_key, key, name, labels, planner, max_execution_time_ms, late_by_intent
 FROM endpoints
 WHERE id = ANY ($1::uuid[])
 `
@@ -129,6 +131,7 @@ func (q *Queries) EndpointGetMany(ctx context.Context, db DBTX, ids []UUID) ([]*
 			&i.UpdatedAt,
 			&i.ArchivedAt,
 			&i.Spec,
+			&i.DigestKey,
 			&i.Key,
 			&i.Name,
 			&i.Labels,
@@ -175,7 +178,7 @@ func (q *Queries) EndpointInsert(ctx context.Context, db DBTX, arg EndpointInser
 }
 
 const endpointList = `-- name: EndpointList :many
-SELECT e.id, e.tenant_id, e.version, e.created_at, e.updated_at, e.archived_at, e.spec, e.key, e.name, e.labels, e.planner, e.max_execution_time_ms, e.late_by_intent
+SELECT e.id, e.tenant_id, e.version, e.created_at, e.updated_at, e.archived_at, e.spec, e.digest_key, e.key, e.name, e.labels, e.planner, e.max_execution_time_ms, e.late_by_intent
 FROM endpoints e
          LEFT JOIN schedules s ON s.endpoint_id = e.id
 WHERE e.tenant_id = $1
@@ -231,6 +234,7 @@ func (q *Queries) EndpointList(ctx context.Context, db DBTX, arg EndpointListPar
 			&i.UpdatedAt,
 			&i.ArchivedAt,
 			&i.Spec,
+			&i.DigestKey,
 			&i.Key,
 			&i.Name,
 			&i.Labels,
@@ -249,7 +253,7 @@ func (q *Queries) EndpointList(ctx context.Context, db DBTX, arg EndpointListPar
 }
 
 const endpointListPaused = `-- name: EndpointListPaused :many
-SELECT e.id, e.tenant_id, e.version, e.created_at, e.updated_at, e.archived_at, e.spec, e.key, e.name, e.labels, e.planner, e.max_execution_time_ms, e.late_by_intent
+SELECT e.id, e.tenant_id, e.version, e.created_at, e.updated_at, e.archived_at, e.spec, e.digest_key, e.key, e.name, e.labels, e.planner, e.max_execution_time_ms, e.late_by_intent
 FROM schedules s
          JOIN endpoints e ON e.id = s.endpoint_id
 WHERE s.paused_until IS NOT NULL
@@ -304,6 +308,7 @@ func (q *Queries) EndpointListPaused(ctx context.Context, db DBTX, arg EndpointL
 			&i.UpdatedAt,
 			&i.ArchivedAt,
 			&i.Spec,
+			&i.DigestKey,
 			&i.Key,
 			&i.Name,
 			&i.Labels,

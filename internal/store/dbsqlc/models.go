@@ -47,6 +47,7 @@ type Endpoint struct {
 	UpdatedAt          time.Time
 	ArchivedAt         *time.Time
 	Spec               json.RawMessage
+	DigestKey          UUID
 	Key                *string
 	Name               string
 	Labels             json.RawMessage
