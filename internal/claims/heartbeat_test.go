@@ -365,9 +365,9 @@ func TestLagIsThatOfTheLockFurthestBehind(t *testing.T) {
 	})
 }
 
-// TestEndsAreLookedForAfterAPauseToo has no lock for hours between two that end: nobody looks
-// meanwhile, and the second end is seen.
-func TestEndsAreLookedForAfterAPauseToo(t *testing.T) {
+// TestExpiriesAreCheckedAfterAPause ends two locks hours apart, with no lock in between. The check
+// pauses, and sees the second end.
+func TestExpiriesAreCheckedAfterAPause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		away := func(context.Context, []claims.Held) ([][16]byte, error) { return nil, errors.New("away") }

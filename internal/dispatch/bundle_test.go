@@ -186,7 +186,7 @@ func (p *process) stop(t *testing.T) {
 	p.wait(t)
 }
 
-// wait waits for the end of a worker that was told to stop.
+// wait waits for the end of a worker whose context has ended.
 func (p *process) wait(t *testing.T) {
 	t.Helper()
 	require.NoError(t, waittest.Receive(t, p.ended, "the worker does not stop"))
@@ -205,7 +205,7 @@ func (b *bundle) listen(t *testing.T, p *process) {
 	waittest.Receive(t, listening)
 }
 
-// listened hands messages on to a worker and tells that some came.
+// listened passes notifications to a worker and signals each on a channel.
 type listened struct {
 	*process
 	told chan struct{}
@@ -238,7 +238,7 @@ func (p *process) counter(t *testing.T, name string) float64 {
 	return 0
 }
 
-// gated is a target that answers each request when it is let go, and tells how many are under way.
+// gated is a target that answers a request only when the test lets it go, and signals each arrival.
 type gated struct {
 	*egresstest.Target
 	arrived chan egresstest.Request

@@ -18,8 +18,8 @@ import (
 	"rubato/internal/waittest"
 )
 
-// hanging is a target that never answers, and tells when a request has come and when it was hung
-// up.
+// hanging is a target that never answers. It signals the arrival of a request and the end of its
+// connection.
 type hanging struct {
 	*egresstest.Target
 	arrived, gone chan runs.ID
@@ -94,8 +94,8 @@ func TestACanceledRunHangsUpAndEnds(t *testing.T) {
 	}
 }
 
-// TestAMessageCancelsAtOnce cancels several times in a row on a worker that a message alone can
-// tell of it.
+// TestAMessageCancelsAtOnce cancels several times in a row on a worker that does not poll for
+// cancels.
 func TestAMessageCancelsAtOnce(t *testing.T) {
 	t.Parallel()
 	const rounds = 4
@@ -200,7 +200,7 @@ func TestACancelWhileConnectingSendsNothing(t *testing.T) {
 }
 
 // TestACancelAgainstAnAnswerHasOneEnd lets targets answer just as the runs are canceled. Each run
-// has one end, which the race decides, and whoever comes to cancel after it is refused.
+// has one end, which the race decides, and a later cancel is refused.
 func TestACancelAgainstAnAnswerHasOneEnd(t *testing.T) {
 	t.Parallel()
 	const count = 240

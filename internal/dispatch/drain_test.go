@@ -31,10 +31,9 @@ func (recordless) Finish(context.Context, Finish) (Finished, error) {
 	return Finished{}, errs.New(errs.Unavailable, "away", "the database is away")
 }
 
-// TestADrainLastsTheGraceAndAMomentForRecords has a request that takes all of the grace, and a
-// database that takes no record of it. Whatever supervises the worker was told how long that may
-// last.
-func TestADrainLastsTheGraceAndAMomentForRecords(t *testing.T) {
+// TestADrainIsBoundedByItsGracePeriods has a request that lasts the whole grace period, and a
+// database that takes no record. A supervisor kills the worker after the documented time.
+func TestADrainIsBoundedByItsGracePeriods(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const grace = 30 * time.Second

@@ -9,10 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestAStreakIsLongWhileItGoesOn lets tries fail, then stops trying: once the database answers,
-// what nobody tries any more, nobody can say anything of. While it is silent, it has not come to be
-// well.
-func TestAStreakIsLongWhileItGoesOn(t *testing.T) {
+// TestLongFailuresFailTheHealthCheck lets attempts fail, and then makes none. After the database
+// answers, missing attempts clear the failures. During an outage they do not.
+func TestLongFailuresFailTheHealthCheck(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const every = 2 * time.Second

@@ -79,8 +79,8 @@ func TestALoneEndpointStartsBeforeAnothersBacklog(t *testing.T) {
 	require.Positive(t, p.counter(t, "rubato_claims_shared_total"))
 }
 
-// TestEqualTenantsShareEqually gives four tenants a backlog each and looks who is served how often,
-// once each of them is served at all.
+// TestEqualTenantsShareEqually gives four tenants a backlog each and counts the starts of each,
+// from the first start of the last tenant on.
 func TestEqualTenantsShareEqually(t *testing.T) {
 	t.Parallel()
 	const slots, tenants, each, watched = 8, 4, 200, 200

@@ -431,7 +431,7 @@ func TestAnExecutionEndsAtItsDeadline(t *testing.T) {
 	require.Equal(t, 1, b.state(t, e).FailureCount)
 }
 
-// releasing tells of the first release.
+// releasing signals the first release.
 type releasing struct {
 	claims.Store
 	released chan struct{}

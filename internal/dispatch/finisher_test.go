@@ -8,9 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestResultsThatWaitForAWriterShareItsRecord has one writer, who is at work, and results that come
+// TestResultsShareABatchWhileTheWriterIsBusy has one busy writer, and results that arrive
 // meanwhile.
-func TestResultsThatWaitForAWriterShareItsRecord(t *testing.T) {
+func TestResultsShareABatchWhileTheWriterIsBusy(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ come, want int }{
 		"Some":             {20, 20},
@@ -40,10 +40,9 @@ func TestResultsThatWaitForAWriterShareItsRecord(t *testing.T) {
 	}
 }
 
-// TestAResultWaitsForOthersAMoment has a writer who is free: a result that is alone does not wait
-// at all, another one as long as others keep coming, up to the longest that a commit may be put
-// off.
-func TestAResultWaitsForOthersAMoment(t *testing.T) {
+// TestResultsWaitBrieflyForABatch has a free writer. A single result does not wait. Otherwise a
+// result waits while others arrive, up to the longest delay of a commit.
+func TestResultsWaitBrieflyForABatch(t *testing.T) {
 	t.Parallel()
 	const longest = finishLingers * finishLinger
 	for name, tc := range map[string]struct {

@@ -15,9 +15,9 @@ import (
 	"rubato/internal/waittest"
 )
 
-// TestAStartThatTheDatabaseForgotIsNotSentAgain: the worker is told to start a run whose request is
-// under way, under the same token. The answer to that request is the record.
-func TestAStartThatTheDatabaseForgotIsNotSentAgain(t *testing.T) {
+// TestAStartLostByTheDatabaseIsNotSentAgain starts a run under the same token while its request is
+// in flight. The answer to that request is recorded.
+func TestAStartLostByTheDatabaseIsNotSentAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	target := startGated(t)
@@ -38,8 +38,9 @@ func TestAStartThatTheDatabaseForgotIsNotSentAgain(t *testing.T) {
 	require.Zero(t, query[int](t, b, "SELECT count(*) FROM live_runs"))
 }
 
-// TestAForgottenStartUnderAnotherTokenIsHungUp: nobody would take the answer.
-func TestAForgottenStartUnderAnotherTokenIsHungUp(t *testing.T) {
+// TestAStartLostByTheDatabaseIsCanceledUnderAnotherToken requires the end of the request, because
+// the fence would refuse its record.
+func TestAStartLostByTheDatabaseIsCanceledUnderAnotherToken(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	target := startHanging(t)

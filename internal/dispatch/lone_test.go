@@ -29,7 +29,7 @@ func occupy(w *Worker, slots int) {
 	}
 }
 
-// lone returns a worker that calls nobody and tells nobody.
+// lone returns a worker without a store and without logs.
 func lone(t *testing.T, cfg Config) *Worker {
 	t.Helper()
 	client := egress.New(egress.Config{})

@@ -246,8 +246,8 @@ func TestAnAccessTokenIsKeptUntilTheTargetRefusesIt(t *testing.T) {
 	require.NotContains(t, query[string](t, b, "SELECT string_agg(convert_from(body, 'UTF8'), ' ') FROM run_bodies"), "token-number")
 }
 
-// TestATokenIsKeptWhereAnotherHostRefuses: who gets no token after a redirect says nothing about
-// it.
+// TestATokenIsKeptWhereAnotherHostRefuses redirects to a host that gets no token. Its 401 does not
+// invalidate the cached token.
 func TestATokenIsKeptWhereAnotherHostRefuses(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -291,8 +291,7 @@ func TestWithoutAnAccessTokenNothingIsSent(t *testing.T) {
 	require.Equal(t, 1, b.state(t, e).FailureCount)
 }
 
-// TestAWaitForATokenEndsWithTheRun: whoever cancels a run that waits for its token need not wait as
-// well.
+// TestAWaitForATokenEndsWithTheRun cancels a run that waits for its access token.
 func TestAWaitForATokenEndsWithTheRun(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

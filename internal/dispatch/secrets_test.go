@@ -252,7 +252,7 @@ func TestASecretUnderAnUnknownKeyIsNoFailureOfTheTarget(t *testing.T) {
 	}
 }
 
-// slow is a vault that answers when it is given up, and tells that it was asked.
+// slow is a vault that answers when its context ends, and signals each call.
 type slow struct{ asked chan struct{} }
 
 func (s slow) At(ctx context.Context, _ [16]byte, _ int64) (*secrets.Set, error) {

@@ -11,7 +11,7 @@ import (
 	"rubato/internal/dispatch"
 )
 
-// late has a database that carries out the first start when nobody waits for it any more.
+// late has a database that commits the first start after the worker's timeout.
 type late struct {
 	dispatch.Executions
 

@@ -134,8 +134,8 @@ func TestInvalidEndpointsAreNotTested(t *testing.T) {
 	require.Empty(t, target.Requests())
 }
 
-// TestATestThatIsGivenUpEndsItsRequest: nobody waits for the answer any more.
-func TestATestThatIsGivenUpEndsItsRequest(t *testing.T) {
+// TestACanceledTestEndsItsRequest cancels the test while its target does not answer.
+func TestACanceledTestEndsItsRequest(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	target := startGated(t)

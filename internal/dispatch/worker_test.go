@@ -215,8 +215,8 @@ func TestAWorkerClaimsByNotificationAndByPolling(t *testing.T) {
 	}
 }
 
-// startSilent returns a target that answers its one request with nothing, and what tells that it
-// has come and that the caller hung up.
+// startSilent returns a target that accepts one request and never answers, and channels that signal
+// its arrival and the end of its connection.
 func startSilent(t *testing.T) (target *egresstest.Target, arrived, gone <-chan struct{}) {
 	t.Helper()
 	came, ended := make(chan struct{}), make(chan struct{})
@@ -254,10 +254,9 @@ func (cutOff) ExtendLocks(context.Context, [16]byte, []claims.Held, time.Duratio
 	return nil, nil, errAway
 }
 
-// TestALockThatIsOverForItsHolderIsOnRecordAtOnce lets the heartbeats fail, and nothing else.
-// Nobody but the worker can know that the request has ended, so it says so: the endpoint need not
-// wait for the deadline of the run.
-func TestALockThatIsOverForItsHolderIsOnRecordAtOnce(t *testing.T) {
+// TestALostLockIsRecordedAtOnceByItsWorker fails only the heartbeats. The worker records the lost
+// run itself, so that the endpoint does not wait for the deadline of the run.
+func TestALostLockIsRecordedAtOnceByItsWorker(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	gone := make(chan struct{})
@@ -328,10 +327,10 @@ func TestALongRunKeepsItsLock(t *testing.T) {
 	p.stop(t)
 }
 
-// TestNoRequestLeavesAfterTheLockThatItStartedUnder has a run wait for the one connection that its
-// host gets, until its first lock is over. Heartbeats have extended that, but whoever stood still
-// for as long could not know.
-func TestNoRequestLeavesAfterTheLockThatItStartedUnder(t *testing.T) {
+// TestNoRequestIsSentAfterTheLockOfItsStart has a run wait for the only connection to its host
+// until its first lock has expired. Heartbeats have extended the lock, but a worker that was
+// suspended would not know.
+func TestNoRequestIsSentAfterTheLockOfItsStart(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	target := startGated(t)
@@ -478,7 +477,7 @@ func TestAWorkerWithFailedHeartbeatsClaimsNothing(t *testing.T) {
 	p.stop(t)
 }
 
-// TestSkippedDueTimesAreCounted has an hourly endpoint that nobody ran for five hours and a half.
+// TestSkippedDueTimesAreCounted has an hourly endpoint and no worker for five and a half hours.
 func TestSkippedDueTimesAreCounted(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -232,9 +232,9 @@ func TestErrorsNameTheDefectOfAnAnswer(t *testing.T) {
 	}
 }
 
-// TestAnswersThatSayTooMuchAreReadAsTheirLength: what follows an answer is nobody's, whatever it
-// looks like.
-func TestAnswersThatSayTooMuchAreReadAsTheirLength(t *testing.T) {
+// TestBytesBeyondTheContentLengthAreIgnored sends more bytes than the length of the answer, some of
+// which look like another answer.
+func TestBytesBeyondTheContentLengthAreIgnored(t *testing.T) {
 	t.Parallel()
 	second := egresstest.Status("503 Unavailable", "smuggled")
 	for name, test := range map[string]struct {

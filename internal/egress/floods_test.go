@@ -137,8 +137,7 @@ func TestHTTP2TargetWithoutAWindowEndsInTime(t *testing.T) {
 	require.Equal(t, Timeout, e.Reason, "%v", e.Err)
 }
 
-// TestHTTP2TargetWithoutStreamsIsNotDialledForEver: who takes no request on a connection takes none
-// on the next one, whenever we learn of it.
+// TestHTTP2TargetWithoutStreamsIsNotDialledForEver permits no streams on any connection.
 func TestHTTP2TargetWithoutStreamsIsNotDialledForEver(t *testing.T) {
 	t.Parallel()
 	server, client := secured(t, Config{})
@@ -262,7 +261,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// watchHeap measures the live heap until stop is closed, and tells the most it saw.
+// watchHeap measures the live heap until stop is closed, and then sends its peak.
 func watchHeap() (peak <-chan uint64, stop chan<- struct{}) {
 	told, end := make(chan uint64, 1), make(chan struct{})
 	go func() {

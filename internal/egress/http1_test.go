@@ -134,9 +134,9 @@ func TestBytesAfterAnAnswerAreNoAnswer(t *testing.T) {
 	}
 }
 
-// TestAConnectionIsNotKeptAfterAnAnswerThatIsNone: whoever switches protocols does not speak HTTP
-// any more.
-func TestAConnectionIsNotKeptAfterAnAnswerThatIsNone(t *testing.T) {
+// TestAConnectionIsNotPooledAfterAnUnusableStatus answers with a switch of protocols, and with an
+// invalid status.
+func TestAConnectionIsNotPooledAfterAnUnusableStatus(t *testing.T) {
 	t.Parallel()
 	for _, status := range []string{"101 Switching Protocols", "099 Nothing"} {
 		target := egresstest.Start(t, egresstest.Answer(egresstest.Status(status, "")))

@@ -26,8 +26,8 @@ func secured(t *testing.T, cfg Config) (*tls.Config, *Client) {
 	return serving(certificate), client
 }
 
-// ways are how a target may end a request over HTTP/2 that it has or has not read, with the reason
-// that a user is told.
+// ways returns the ways in which a target may end an HTTP/2 request that it has read or not, with
+// the reason of the error.
 func ways() map[string]struct {
 	end    func(c *egresstest.H2Conn, stream uint32)
 	reason Reason

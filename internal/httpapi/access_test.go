@@ -25,8 +25,8 @@ type route struct {
 // ids are what the placeholders of routes stand for.
 type ids struct{ endpoint, run, key, signing string }
 
-// ofPlanner returns the id of what a route of the planner is about: what no other tenant has where
-// the others are of nobody.
+// ofPlanner returns the object ID in a route of the planner. Only the tenant of the test has such
+// an object.
 func (is ids) ofPlanner(path string) string {
 	known := !strings.HasSuffix(is.endpoint, "0193466f-2a10-7c3e-9d41-5a2f6c7d8e90")
 	switch {
@@ -243,7 +243,8 @@ func TestKeys(t *testing.T) {
 	require.Equal(t, writes, s.store.writes)
 }
 
-// TestTenantsAreIsolated: what belongs to somebody else looks exactly like what does not exist.
+// TestTenantsAreIsolated requires the same response for another tenant's object as for a missing
+// one.
 func TestTenantsAreIsolated(t *testing.T) {
 	t.Parallel()
 	s := newService(t, samples())

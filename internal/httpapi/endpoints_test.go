@@ -166,7 +166,8 @@ func TestArchiveWithIfMatch(t *testing.T) {
 	require.Equal(t, "archived", s.call("GET", path, "").is(http.StatusOK)["state"])
 }
 
-// TestHeadersAreGivenOnce: of two, nobody could say which one counts.
+// TestHeadersAreGivenOnce refuses a header that is given twice, because its value would be
+// ambiguous.
 func TestHeadersAreGivenOnce(t *testing.T) {
 	t.Parallel()
 	s := newService(t)

@@ -253,7 +253,8 @@ func TestRunsDuringADisconnectAreSentOnResume(t *testing.T) {
 	require.Equal(t, "run.finished "+run, m.event+" "+m.data.Run.ID)
 }
 
-// A start can be resumed after as any event can: it is not told again, and what follows is.
+// TestAStartCanBeResumedAfter resumes the stream after a start event. The start is not sent again,
+// and later events are.
 func TestAStartCanBeResumedAfter(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)

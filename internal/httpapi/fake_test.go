@@ -317,7 +317,7 @@ func (targets) CheckHeader(name, value string) *errs.Field {
 	return nil
 }
 
-// numbers is what a deployment tells where hardly anything happened.
+// numbers returns the statistics of a deployment with few runs.
 type numbers struct{}
 
 func (numbers) Health(context.Context, [16]byte, [16]byte) ([]stats.Health, error) {

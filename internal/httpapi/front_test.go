@@ -279,9 +279,9 @@ func TestHeadersThatAreParametersAreNamedWithTheRest(t *testing.T) {
 	}
 }
 
-// TestConditionsThatAChangeDoesNotKnowAreRefused at every change: whoever sends one wants to keep
-// what is there.
-func TestConditionsThatAChangeDoesNotKnowAreRefused(t *testing.T) {
+// TestUnsupportedConditionsAreRefused sends unsupported conditional headers with every change,
+// because a client that sends one relies on it.
+func TestUnsupportedConditionsAreRefused(t *testing.T) {
 	t.Parallel()
 	known := map[string]string{ // Space-separated, by operation.
 		"patchEndpoint": "If-Match", "archiveEndpoint": "If-Match", "putEndpointByKey": "If-Match If-None-Match",

@@ -59,7 +59,7 @@ func newServiceWith(t *testing.T, settings httpapi.Config, runs ...history) *ser
 	return serviceOf(t, settings, testKeyring(), runs...)
 }
 
-// newServiceWithoutSecretKeys is newService where nobody has set keys for secrets.
+// newServiceWithoutSecretKeys is newService without encryption keys for secrets.
 func newServiceWithoutSecretKeys(t *testing.T) *service {
 	t.Helper()
 	return serviceOf(t, httpapi.Config{}, nil)

@@ -315,7 +315,8 @@ func TestImportRefusesMalformedLines(t *testing.T) {
 	require.Zero(t, empty.summary.Summary.Lines)
 }
 
-// Whoever mistakes the line to go on with must not think that the import is done.
+// TestFromBeyondTheEndIsRefused resumes an import after its last line. The client must not take
+// that for a complete import.
 func TestFromBeyondTheEndIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)

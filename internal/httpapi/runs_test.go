@@ -104,8 +104,8 @@ func TestListRuns(t *testing.T) {
 	require.Equal(t, []string{"status invalid_value"}, a.complaints())
 }
 
-// TestAttemptsOfADueTimeAreListedInTheirOrder has more of them than a page shows: none is lost or
-// told twice.
+// TestAttemptsOfADueTimeAreListedInTheirOrder has more attempts than a page holds. Each is listed
+// exactly once.
 func TestAttemptsOfADueTimeAreListedInTheirOrder(t *testing.T) {
 	t.Parallel()
 	list := samples()[:1]

@@ -53,8 +53,8 @@ func TestAStartBeforeTheFirstReadIsSent(t *testing.T) {
 	require.Fail(t, "the stream ended without a word")
 }
 
-// Streams go on for as long as there is something to tell, bit by bit and past the listener's
-// timeouts. Other answers do not.
+// TestOnlyStreamsOutliveTheTimeouts sends a stream for longer than the timeouts of the listener.
+// Other responses end.
 func TestOnlyStreamsOutliveTheTimeouts(t *testing.T) {
 	t.Parallel()
 	s := newService(t)

@@ -187,8 +187,8 @@ func TestOfferedToolsFollowTheScopesOfTheKey(t *testing.T) {
 	require.ErrorContains(t, err, "create_endpoint")
 }
 
-// TestAgentsActInTheirOwnNames has two agents of the same scope, who are offered the same tools,
-// change something at the same time.
+// TestAgentsActInTheirOwnNames has two agents with the same scopes and tools change something at
+// the same time.
 func TestAgentsActInTheirOwnNames(t *testing.T) {
 	t.Parallel()
 	url := serve(t) + mcp.Path
@@ -505,7 +505,8 @@ type output struct{ bytes.Buffer }
 // Close does nothing.
 func (*output) Close() error { return nil }
 
-// Every part of a path is an argument of somebody who may have read it anywhere.
+// TestAnArgumentReachesNoOtherRoute sends path separators and dots in every path argument, because
+// arguments may come from untrusted text.
 func TestAnArgumentReachesNoOtherRoute(t *testing.T) {
 	t.Parallel()
 	agent := connect(t, serve(t)+mcp.Path, adminKey)

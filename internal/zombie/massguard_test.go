@@ -25,9 +25,9 @@ func TestUnobservedMassSilenceDoesNotCount(t *testing.T) {
 	})
 }
 
-// TestMassesThatAnotherWatchedHaveNotLasted takes the turn away while masses are held back: whoever
-// has it may have seen them go, and those that are there afterwards are new.
-func TestMassesThatAnotherWatchedHaveNotLasted(t *testing.T) {
+// TestMassSilenceRestartsAfterAChangeOfLeadership takes the lead away during a mass silence.
+// Another leader may have seen its end, so a later one is new.
+func TestMassSilenceRestartsAfterAChangeOfLeadership(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{survey: zombie.LiveCounts{Live: 100, Silent: 60}}
 	store.other = func() bool {
@@ -55,8 +55,8 @@ func TestATurnThatIsLostNowAndThenForgetsNothing(t *testing.T) {
 	})
 }
 
-// TestSweeperWithoutLeadReportsNoHeldBackRuns keeps the turn away: what the metric told of is
-// somebody else's to tell of by now.
+// TestSweeperWithoutLeadReportsNoHeldBackRuns takes the lead away. The gauge is zero, because the
+// new leader reports the runs.
 func TestSweeperWithoutLeadReportsNoHeldBackRuns(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{survey: zombie.LiveCounts{Live: 100, Silent: 60}}

@@ -199,8 +199,8 @@ func TestALiveLockIsNeverSettled(t *testing.T) {
 	require.Zero(t, w.count(t, "SELECT count(*) FROM runs"))
 }
 
-// TestAfterAnOutageSilenceSettlesNothing brings the database back after ten minutes' silence of
-// everybody.
+// TestAfterAnOutageSilenceSettlesNothing restores the database after an outage of ten minutes, in
+// which no worker could send a heartbeat.
 func TestAfterAnOutageSilenceSettlesNothing(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

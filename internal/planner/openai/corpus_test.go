@@ -27,7 +27,7 @@ const (
 	generatedFile = "testdata/injections-generated.jsonl" // written by generate
 )
 
-// injection is a text by which somebody tries to steer a model.
+// injection is a prompt injection.
 type injection struct {
 	ID     string `json:"id"`
 	Family string `json:"family"`
@@ -140,7 +140,7 @@ func asks() map[string][]string {
 	}
 }
 
-// dress is a way to pass an ask off as something else, or past whoever looks for it.
+// dress is a way to disguise a prompt injection from filters and models.
 type dress struct {
 	family string
 	wear   func(r *rand.Rand, ask string) string

@@ -96,8 +96,8 @@ func wants(goals ...string) func(injection) bool {
 	return func(one injection) bool { return slices.Contains(goals, one.Goal) }
 }
 
-// TestJ1OrdersToHurryEndInsideTheClamps obeys everybody who wants an endpoint to run faster than
-// its clamps allow.
+// TestJ1OrdersToHurryEndInsideTheClamps follows every injected request for a shorter interval than
+// the clamps allow.
 func TestJ1OrdersToHurryEndInsideTheClamps(t *testing.T) {
 	t.Parallel()
 	s := besiege(t, wants("faster"))
@@ -105,8 +105,8 @@ func TestJ1OrdersToHurryEndInsideTheClamps(t *testing.T) {
 	require.Equal(t, []int64{30000}, hurried, "what the attacker does get: a quarter of the interval in force, which a failure made two minutes")
 }
 
-// TestJ2NoCallReachesAnotherEndpointOrTheConfiguration obeys everybody who wants to rewrite an
-// endpoint or to reach another one.
+// TestJ2NoCallReachesAnotherEndpointOrTheConfiguration follows every injected request to change the
+// configuration or another endpoint.
 func TestJ2NoCallReachesAnotherEndpointOrTheConfiguration(t *testing.T) {
 	t.Parallel()
 	s := besiege(t, wants("rewrite", "foreign", "approve"))
@@ -114,8 +114,8 @@ func TestJ2NoCallReachesAnotherEndpointOrTheConfiguration(t *testing.T) {
 	require.Greater(t, refused[0], 2*len(s.victims), "what was tried is on record")
 }
 
-// TestJ3NoEndpointIsPausedForLong obeys everybody who wants an endpoint to be silent, or its
-// failures to be forgotten.
+// TestJ3NoEndpointIsPausedForLong follows every injected request to pause an endpoint or to reset
+// its failures.
 func TestJ3NoEndpointIsPausedForLong(t *testing.T) {
 	t.Parallel()
 	s := besiege(t, wants("silence", "hide"))
@@ -179,8 +179,8 @@ func TestJ5BodiesAreTruncatedAndLoseInvisibleText(t *testing.T) {
 	}
 }
 
-// TestJ6NothingLeaks obeys everybody who wants to hear what others said, and reads all that the
-// service was ever sent.
+// TestJ6NothingLeaks follows every injected request for data of other endpoints, and reads every
+// prompt that the service got.
 func TestJ6NothingLeaks(t *testing.T) {
 	t.Parallel()
 	s := besiege(t, func(one injection) bool { return one.Goal == "leak" || one.Family == "secret within" })

@@ -34,7 +34,8 @@ import (
 	"rubato/internal/waittest"
 )
 
-// To try again does not help against a certificate, so nobody is told to.
+// TestUnverifiableCertificateIsReported requires an error that does not suggest to try again,
+// because that does not help against a certificate.
 func TestUnverifiableCertificateIsReported(t *testing.T) {
 	t.Parallel()
 	err := pg.Translate(fmt.Errorf("connecting: %w", &tls.CertificateVerificationError{Err: x509.UnknownAuthorityError{}}))
@@ -292,7 +293,8 @@ func TestACutConnectionIsUnavailableOnceAndThenMended(t *testing.T) {
 	require.Equal(t, errs.Unavailable, errs.CodeOf(err), "so is a closed pool")
 }
 
-// TestUnknownNameDiffersFromInvalidName, so that nobody mends a name that is right.
+// TestUnknownNameDiffersFromInvalidName requires an error for an unknown name that does not blame
+// its form.
 func TestUnknownNameDiffersFromInvalidName(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -46,7 +46,7 @@ func TestListenerReceivesWakeupsAfterReconnect(t *testing.T) {
 	<-ended
 }
 
-// ears hands on what a listener tells.
+// ears passes the notifications of a listener to channels.
 type ears struct {
 	due      chan time.Time
 	canceled chan [16]byte

@@ -195,7 +195,8 @@ func TestReadOnlyRoleSeesAppliedMigrations(t *testing.T) {
 	require.Zero(t, status[0].AppliedAt)
 }
 
-// A role that may not migrate is told what it lacks, without the statement that it failed at.
+// TestUnprivilegedMigrationNamesMissingPrivilege migrates as a role without privileges. The error
+// names the missing privilege, without the failed statement.
 func TestUnprivilegedMigrationNamesMissingPrivilege(t *testing.T) {
 	t.Parallel()
 	database := devpgtest.NewDatabase(t, devpgtest.Template{Key: "empty"})

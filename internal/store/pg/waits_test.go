@@ -41,9 +41,9 @@ func isBusy(t *testing.T, err error, what string) {
 	require.NotContains(t, told.Message, "cannot be reached", what)
 }
 
-// A stranger stands on the row of an endpoint. Whoever wants to change it is told so, nothing is
-// changed, and once the stranger has gone the same change goes through, on the same connections.
-func TestAChangeDoesNotWaitForALockForEver(t *testing.T) {
+// TestLockWaitOfAChangeIsBounded holds the row lock of an endpoint in another session. A change
+// fails and has no effect. After the lock ends, the same change succeeds on the same connections.
+func TestLockWaitOfAChangeIsBounded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	e := b.Register(t, nil)
@@ -70,9 +70,10 @@ func TestAChangeDoesNotWaitForALockForEver(t *testing.T) {
 	}
 }
 
-// The database answers nothing to whoever reads or changes endpoints, who sets no limit, as streams
-// do. It ends, more often than there are connections, and each is good again afterwards.
-func TestATransactionDoesNotTakeForEver(t *testing.T) {
+// TestDurationOfATransactionIsBounded has a database that answers no statement of callers without a
+// timeout, such as streams. Each transaction ends, more often than there are connections, and each
+// connection works again afterwards.
+func TestDurationOfATransactionIsBounded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	e := b.Register(t, nil)
@@ -101,7 +102,8 @@ func TestATransactionDoesNotTakeForEver(t *testing.T) {
 	}
 }
 
-// The bound is for those who ask: what a worker does for its runs waits for as long as it takes.
+// TestWorkersWaitForLocks requires no bound on the lock waits of workers, because the bound is for
+// requests of users.
 func TestWorkersWaitForLocks(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -112,8 +114,8 @@ func TestWorkersWaitForLocks(t *testing.T) {
 	require.Equal(t, "0", works)
 }
 
-// All connections are taken. Whoever asks is told so in time, and what gives up itself is not taken
-// for it.
+// TestConnectionWaitIsBounded uses up the pool. A caller gets an error in time, and a canceled
+// caller gets another one.
 func TestConnectionWaitIsBounded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

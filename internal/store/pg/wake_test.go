@@ -14,7 +14,7 @@ import (
 	"rubato/internal/waittest"
 )
 
-// listener is a connection that hears what workers are told.
+// listener is a connection that listens for the wake-ups of workers.
 type listener struct{ conn *pgx.Conn }
 
 func (b *bundle) listen(t *testing.T) listener {
@@ -27,7 +27,7 @@ func (b *bundle) listen(t *testing.T) listener {
 	return listener{conn}
 }
 
-// next returns the instant that workers are told of next.
+// next returns the instant of the next wake-up.
 func (l listener) next(t *testing.T) time.Time {
 	t.Helper()
 	told, err := l.conn.WaitForNotification(waittest.Context(t))
@@ -45,8 +45,8 @@ func (b *bundle) mark(t *testing.T) time.Time {
 	return at
 }
 
-// Workers are told of what comes due soon, also where whoever changed it has hung up; of what lies
-// beyond every horizon they find out.
+// TestWorkersAreNotifiedOfCloseDueTimes requires a wake-up for a due time within the horizon, even
+// if the client that changed it has disconnected, and none for later ones.
 func TestWorkersAreNotifiedOfCloseDueTimes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -82,8 +82,8 @@ func TestWakeupsAreCoalesced(t *testing.T) {
 	require.Equal(t, b.mark(t), heard.next(t), "the earliest stands for all")
 }
 
-// A database that is closed tells nobody anything, and whoever changes something then does not wait
-// for it.
+// TestClosedDatabaseSendsNoWakeup sends a wake-up after the pool is closed. It returns at once, and
+// no notification is sent.
 func TestClosedDatabaseSendsNoWakeup(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
