@@ -53,6 +53,7 @@ func corpora() map[string]corpus {
 	reasoned["reasons"], reasoned["nouns"] = 5, 12
 	return map[string]corpus{
 		"comments":  {text: comments, limits: reasoned},
+		"tests":     {text: testComments, limits: map[string]float64{"persons": 6.2, "headless": 9.5, "tell": 1.6}},
 		"documents": {text: documents, limits: plain},
 		"help":      {text: help, limits: plain},
 	}
@@ -118,12 +119,12 @@ func around(text string, from, to int) string {
 	return strings.Join(strings.Fields(text[max(0, from-width):min(len(text), to+width)]), " ")
 }
 
-// comments returns the comments of hand-written Go and SQL, tests apart.
-func comments(t *testing.T) map[string]string {
+// goComments returns the comments of hand-written Go files, either of tests or of the product.
+func goComments(t *testing.T, tests bool) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	for _, f := range goFiles(t) {
-		if strings.HasSuffix(f.path, "_test.go") {
+		if strings.HasSuffix(f.path, "_test.go") != tests {
 			continue
 		}
 		var text strings.Builder
@@ -132,6 +133,19 @@ func comments(t *testing.T) map[string]string {
 		}
 		files[f.path] = text.String()
 	}
+	return files
+}
+
+// testComments returns the comments of tests.
+func testComments(t *testing.T) map[string]string {
+	t.Helper()
+	return goComments(t, true)
+}
+
+// comments returns the comments of hand-written Go and SQL, tests apart.
+func comments(t *testing.T) map[string]string {
+	t.Helper()
+	files := goComments(t, false)
 	for path, source := range textFiles(t) {
 		if !strings.HasSuffix(path, ".sql") {
 			continue
