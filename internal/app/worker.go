@@ -13,6 +13,7 @@ import (
 	"rubato/internal/loop"
 	"rubato/internal/store/items"
 	"rubato/internal/store/pg"
+	budgetstore "rubato/internal/store/spending"
 	"rubato/internal/telemetry"
 	"rubato/internal/tracing"
 	"rubato/internal/zombie"
@@ -117,6 +118,7 @@ func (l *workerLoops) run(ctx context.Context) error {
 		group.Go(func() error { l.core.Loops.Run(ctx, name, body); return nil })
 	}
 	keep(loop.Allowances, l.core.Allowances.Run)
+	keep(loop.Budgets, budgetstore.NewPrices(l.core.States, l.core.Logger).Run)
 	keep(loop.Secrets, l.core.Vault.Run)
 	keep(loop.Sweep, l.sweeper.Run)
 	keep(loop.Courier, l.courier.Run)

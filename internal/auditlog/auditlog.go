@@ -68,6 +68,7 @@ const (
 	NoticeRule        Kind = "notice_rule"
 	Notice            Kind = "notice"
 	MaintenanceWindow Kind = "maintenance_window"
+	Budget            Kind = "budget" // of runs, shared by endpoints
 )
 
 // Object identifies the changed object.

@@ -66,7 +66,7 @@ type State struct {
 	// TargetNext is the instant at which the last answer of the target asked for the next run.
 	TargetNext time.Time
 	// FreshUntil is the end of the freshness of the last answer of the target.
-	FreshUntil   time.Time
+	FreshUntil time.Time
 	// Tempo is nil for an endpoint whose tempo does not follow the rate of change. It is replaced,
 	// never changed in place.
 	Tempo        *tempo.State

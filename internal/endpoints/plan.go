@@ -254,13 +254,10 @@ func (e *Endpoint) input(now time.Time, cause governor.Cause) (governor.Input, e
 		Accounted:   e.accounted(now),
 		Jitter:      e.Spec.Jitter,
 		Terse:       e.Terse,
+		ChangeRate:  e.changeRate(),
 	}
 	if cron != nil { // A nil *Cron in the interface would not be a nil interface.
 		in.Baseline.Cron = cron
-	}
-	var err error
-	if in.ChangeRate, err = e.changeRate(now); err != nil {
-		return governor.Input{}, err
 	}
 	if h := s.IntervalHint; h != nil {
 		in.IntervalHint = &governor.IntervalHint{

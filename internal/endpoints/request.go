@@ -194,6 +194,13 @@ func (s *Spec) origin() string {
 	return scheme + "://" + strings.TrimSuffix(rest, usual[scheme])
 }
 
+// Host returns the host of the URL in lower case, with its port unless that is the usual one of the
+// scheme.
+func (s *Spec) Host() string {
+	_, host, _ := strings.Cut(s.origin(), "://")
+	return host[strings.LastIndexByte(host, '@')+1:]
+}
+
 // withQuery appends parameters to a URL, before its fragment.
 func withQuery(target string, query map[string]string) string {
 	if len(query) == 0 {

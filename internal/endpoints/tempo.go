@@ -1,9 +1,6 @@
 package endpoints
 
 import (
-	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"rubato/internal/governor"
@@ -12,36 +9,16 @@ import (
 
 // SharedBudget is a budget that the endpoints of a tenant, a host or a label share.
 type SharedBudget struct {
-	// Name is shown in decisions, for example "label team=shop 600/h".
+	// Key identifies the budget among those of the tenant.
+	Key string
+	// Name is shown in decisions, for example "600/h of label:team=shop".
 	Name string
 	// Price is the current price of a run, in change-seconds; positive.
 	Price float64
 }
 
-// budgetUnits are the units of a budget.
-var budgetUnits = map[string]time.Duration{
-	"s": time.Second,
-	"m": time.Minute,
-	"h": time.Hour,
-	"d": 24 * time.Hour,
-}
-
-// maxBudget bounds the runs of a budget per period. It is beyond what a worker can send.
-const maxBudget = 1_000_000_000
-
-// ParseBudget parses a budget such as 600/h: a number of runs per s, m, h or d.
-func ParseBudget(text string) (tempo.Budget, error) {
-	number, unit, _ := strings.Cut(text, "/")
-	runs, err := strconv.ParseInt(number, 10, 64)
-	per := budgetUnits[unit]
-	if err != nil || runs < 1 || runs > maxBudget || per == 0 || number[0] == '+' || number[0] == '0' {
-		return tempo.Budget{}, fmt.Errorf("budget %q: must be runs per s, m, h or d, such as 600/h", text)
-	}
-	return tempo.Budget{Runs: runs, Per: per}, nil
-}
-
 func isBudget(text string) bool {
-	_, err := ParseBudget(text)
+	_, err := tempo.ParseBudget(text)
 	return err == nil
 }
 
@@ -52,15 +29,14 @@ func (e *Endpoint) paced() bool {
 	return e.Spec.Planner == PlannerAct && (e.Spec.Budget != "" || e.Shared != nil || e.Spec.BaselineCron == "")
 }
 
-// tempoTerms returns the conditions under which the tempo is chosen, and the name of the budget;
-// empty for the one that the baseline implies.
-func (e *Endpoint) tempoTerms(now time.Time) (terms tempo.Terms, name string, err error) {
+// tempoTerms returns the conditions under which the tempo is chosen.
+func (e *Endpoint) tempoTerms(now time.Time) (terms tempo.Terms, err error) {
 	usual := e.Spec.BaselineInterval
 	if e.Spec.BaselineCron != "" {
 		plain := *e
 		plain.Spec.MinInterval, plain.Spec.MaxInterval = 0, 0
 		if usual, err = plain.Usual(now); err != nil {
-			return tempo.Terms{}, "", err
+			return tempo.Terms{}, err
 		}
 	}
 	terms.Shortest, terms.Longest = governor.PlannerBounds(usual, e.Spec.MinInterval, e.Spec.MaxInterval)
@@ -69,10 +45,9 @@ func (e *Endpoint) tempoTerms(now time.Time) (terms tempo.Terms, name string, er
 	}
 	switch {
 	case e.Spec.Budget != "":
-		terms.Budget, err = ParseBudget(e.Spec.Budget)
-		name = e.Spec.Budget
+		terms.Budget, err = tempo.ParseBudget(e.Spec.Budget)
 	case e.Shared != nil:
-		terms.Shared, name = e.Shared.Price, e.Shared.Name
+		terms.Shared = e.Shared.Price
 	default:
 		terms.Budget = tempo.Budget{
 			Runs:    1,
@@ -80,10 +55,10 @@ func (e *Endpoint) tempoTerms(now time.Time) (terms tempo.Terms, name string, er
 			Implied: true,
 		}
 	}
-	if name != "" && e.Spec.MinInterval <= 0 {
+	if !terms.Budget.Implied && e.Spec.MinInterval <= 0 {
 		terms.Shortest = time.Second // The budget limits the requests, so the baseline need not.
 	}
-	return terms, name, err
+	return terms, err
 }
 
 // observe updates the tempo by a finished run. A skipped run sent nothing, and a one-off run may
@@ -96,7 +71,7 @@ func (e *Endpoint) observe(now time.Time, run Finished) error {
 	if run.Status == skipped || run.manual() {
 		return nil
 	}
-	terms, _, err := e.tempoTerms(now)
+	terms, err := e.tempoTerms(now)
 	if err != nil {
 		return err
 	}
@@ -118,23 +93,25 @@ func (e *Endpoint) observe(now time.Time, run Finished) error {
 // answer that can be compared, so a target without bodies and validators keeps its baseline.
 func (e *Endpoint) FollowsChanges() bool {
 	t := e.State.Tempo
-	return t != nil && t.Wait > 0 && !t.LookedAt.IsZero() && e.paced()
+	return t != nil && t.Wait > 0 && !t.LookedAt.IsZero() && e.Spec.Planner == PlannerAct
 }
 
-// changeRate returns the input of the governor's rule on the rate of change; nil: none.
-func (e *Endpoint) changeRate(now time.Time) (*governor.ChangeRate, error) {
+// changeRate returns the input of the governor's rule on the rate of change; nil: none. It takes
+// the wait that the last run chose, because only workers know the prices of shared budgets. New
+// clamps hold at once by the governor's rules.
+func (e *Endpoint) changeRate() *governor.ChangeRate {
 	t := e.State.Tempo
 	if !e.FollowsChanges() {
-		return nil, nil //nolint:nilnil // The rule is optional.
+		return nil
 	}
-	terms, name, err := e.tempoTerms(now)
-	if err != nil {
-		return nil, err
-	}
-	return &governor.ChangeRate{
-		Wait:   min(max(t.Wait, terms.Shortest), terms.Longest),
+	c := &governor.ChangeRate{
+		Wait:   t.Wait,
 		Rate:   t.Filter.Rate(),
 		Price:  t.Price,
-		Budget: name,
-	}, nil
+		Budget: e.Spec.Budget,
+	}
+	if c.Budget == "" && e.Shared != nil {
+		c.Budget = e.Shared.Name
+	}
+	return c
 }

@@ -138,7 +138,7 @@ func TestOneShotOnlyAdvances(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawInput(t)
 		in.Jitter, in.PausedUntil = 0, time.Time{} // a cron in a pause waits for its grid, a one-shot for the end
-		in.TargetNext = time.Time{} // the served one-shot would serve it, too
+		in.TargetNext = time.Time{}                // the served one-shot would serve it, too
 		in.OneShot = &governor.OneShotHint{At: near(t, "at"), ExpiresAt: at(100 * year)}
 		with := governor.Decide(in)
 		served := in

@@ -11,6 +11,7 @@ import (
 	"rubato/internal/errs"
 	"rubato/internal/httpapi/api"
 	"rubato/internal/notices"
+	"rubato/internal/secrets"
 )
 
 // PutNoticeRule stores a notice rule, or replaces it.
@@ -119,7 +120,7 @@ func channelOf(b api.NoticeChannel) notices.Channel {
 func (s *Server) ListNoticeRules(ctx context.Context, r api.ListNoticeRulesRequestObject) (api.ListNoticeRulesResponseObject, error) {
 	f := notices.PageFilter{TenantID: principalOf(ctx).TenantID, Limit: limitOf(r.Params.Limit) + 1}
 	digest := filterDigest("notice-rules", f.TenantID)
-	after, err := resumeName(r.Params.Cursor, digest)
+	after, err := resumeName(r.Params.Cursor, digest, secrets.ValidName)
 	if err != nil {
 		return nil, err
 	}
@@ -255,7 +256,7 @@ func (s *Server) ListMaintenanceWindows(
 ) (api.ListMaintenanceWindowsResponseObject, error) {
 	f := notices.PageFilter{TenantID: principalOf(ctx).TenantID, Limit: limitOf(r.Params.Limit) + 1}
 	digest := filterDigest("maintenance-windows", f.TenantID)
-	after, err := resumeName(r.Params.Cursor, digest)
+	after, err := resumeName(r.Params.Cursor, digest, secrets.ValidName)
 	if err != nil {
 		return nil, err
 	}

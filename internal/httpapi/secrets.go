@@ -35,7 +35,7 @@ func (s *Server) PutSecret(ctx context.Context, r api.PutSecretRequestObject) (a
 func (s *Server) ListSecrets(ctx context.Context, r api.ListSecretsRequestObject) (api.ListSecretsResponseObject, error) {
 	f := secrets.Filter{TenantID: principalOf(ctx).TenantID, Limit: limitOf(r.Params.Limit) + 1}
 	digest := filterDigest("secrets", f.TenantID)
-	after, err := resumeName(r.Params.Cursor, digest)
+	after, err := resumeName(r.Params.Cursor, digest, secrets.ValidName)
 	if err != nil {
 		return nil, err
 	}
@@ -97,8 +97,8 @@ func nameCursor(last string, digest [digestSize]byte) string {
 	return base64.RawURLEncoding.EncodeToString(append(digest[:], last...))
 }
 
-// resumeName is resume for a list by name.
-func resumeName(given *string, digest [digestSize]byte) (last string, err error) {
+// resumeName is resume for a list by name. valid reports whether a text is a name.
+func resumeName(given *string, digest [digestSize]byte, valid func(string) bool) (last string, err error) {
 	if given == nil {
 		return "", nil
 	}
@@ -106,7 +106,7 @@ func resumeName(given *string, digest [digestSize]byte) (last string, err error)
 	if err != nil {
 		return "", err
 	}
-	if !secrets.ValidName(string(raw[digestSize:])) {
+	if !valid(string(raw[digestSize:])) {
 		return "", noCursor()
 	}
 	if [digestSize]byte(raw) != digest {

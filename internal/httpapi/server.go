@@ -20,6 +20,7 @@ import (
 	"rubato/internal/runs"
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
+	"rubato/internal/spending"
 	"rubato/internal/stats"
 )
 
@@ -56,6 +57,7 @@ type Config struct {
 	Stats      stats.Reader
 	Tracers    trace.TracerProvider // traces requests; nil: tracing is off
 	Secrets    *secrets.Service
+	Budgets    *spending.Service
 	Signing    *signing.Service
 	Tester     Tester
 }
@@ -88,6 +90,7 @@ type Server struct {
 	serving   context.Context //nolint:containedctx // Ends when the server drains; see Drain.
 	stats     stats.Reader
 	secrets   *secrets.Service
+	budgets   *spending.Service
 	signing   *signing.Service
 	tester    Tester
 	tests     turns
@@ -124,6 +127,7 @@ func New(c Config) *Server {
 		runs:      c.Runs,
 		stats:     c.Stats,
 		secrets:   c.Secrets,
+		budgets:   c.Budgets,
 		signing:   c.Signing,
 		tester:    c.Tester,
 		tests:     turns{auth.NewQuota(testLimits()), codeTooManyTests, "too many tests are under way at the moment; try again when one has ended"},

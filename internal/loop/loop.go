@@ -34,6 +34,8 @@ const (
 	Listener Name = "listener"
 	// Allowances refreshes the egress allow lists of tenants.
 	Allowances Name = "allowances"
+	// Budgets counts runs against shared budgets and steps their prices.
+	Budgets Name = "budgets"
 	// Secrets records the last use of secrets.
 	Secrets Name = "secrets"
 	Planner Name = "planner"
@@ -47,7 +49,7 @@ const (
 // Names returns every loop.
 func Names() []Name {
 	return []Name{
-		Claim, Start, Finish, Heartbeat, Presence, Space, Cancel, Backlog, Slots, Sweep, Courier, Listener, Allowances, Secrets,
+		Claim, Start, Finish, Heartbeat, Presence, Space, Cancel, Backlog, Slots, Sweep, Courier, Listener, Allowances, Budgets, Secrets,
 		Planner, Answers, Health, Heap,
 	}
 }

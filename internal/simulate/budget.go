@@ -32,7 +32,7 @@ func readBudget(o *object) Budget {
 		Host: o.text("host"),
 	}
 	var err error
-	if b.Budget, err = endpoints.ParseBudget(b.Text); err != nil {
+	if b.Budget, err = tempo.ParseBudget(b.Text); err != nil {
 		o.add(o.at("budget"), codeValue, "must be runs per s, m, h or d, such as 600/h")
 	}
 	if label := o.text("label"); label != "" {

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"rubato/internal/endpoints"
 	"rubato/internal/governor"
+	"rubato/internal/tempo"
 )
 
 // task is one world: a cohort under a policy and a seed.
@@ -134,7 +134,7 @@ func (t *task) share(w *world) {
 // compare fills in the delays of the policies with equal polls, and the use of the budget.
 func (a *actor) compare(length time.Duration) error {
 	if text := a.endpoint.Spec.Budget; text != "" {
-		b, err := endpoints.ParseBudget(text)
+		b, err := tempo.ParseBudget(text)
 		if err != nil {
 			return fmt.Errorf("reading the budget of %s: %w", a.endpoint.Spec.Name, err)
 		}

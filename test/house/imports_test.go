@@ -47,7 +47,7 @@ func programRules() []rule {
 				"internal/audit", "internal/auditlog", "internal/auth", "internal/claims", "internal/config", "internal/courier", "internal/dispatch",
 				"internal/dispatch/ready", "internal/egress", "internal/endpoints", "internal/errs", "internal/loop", "internal/oauth2", "internal/planner", "internal/planner/heuristic",
 				"internal/planner/openai",
-				"internal/secrets", "internal/store/endpoints", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/pg", "internal/store/planner", "internal/store/views",
+				"internal/secrets", "internal/store/endpoints", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/pg", "internal/store/planner", "internal/store/spending", "internal/store/views",
 				"internal/telemetry", "internal/tracing", "internal/zombie",
 			},
 			"what programs share, and those that serve nobody but operators: without the REST API, its contract and its pages in their memory",
@@ -56,8 +56,8 @@ func programRules() []rule {
 			"internal/app/apiserver",
 			[]string{
 				"internal/apidocs", "internal/app", "internal/auth", "internal/config", "internal/dispatch", "internal/endpoints", "internal/errs",
-				"internal/httpapi", "internal/loop", "internal/mcp", "internal/notices", "internal/secrets", "internal/signing", "internal/simulate",
-				"internal/store/endpoints", "internal/store/history", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/planner", "internal/store/views", "internal/telemetry",
+				"internal/httpapi", "internal/loop", "internal/mcp", "internal/notices", "internal/secrets", "internal/signing", "internal/simulate", "internal/spending",
+				"internal/store/endpoints", "internal/store/history", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/planner", "internal/store/spending", "internal/store/views", "internal/telemetry",
 				"internal/web",
 			},
 			"the one place that knows what the API server is made of",
@@ -122,7 +122,7 @@ func packageRules() []rule {
 			[]string{
 				"api", "internal/answers", "internal/auditlog", "internal/auth", "internal/endpoints", "internal/errs", "internal/feed",
 				"internal/forwarded", "internal/governor", "internal/httpapi/api", "internal/idempotency", "internal/jsonpath",
-				"internal/notation", "internal/notices", "internal/planner", "internal/runs", "internal/secrets", "internal/signing",
+				"internal/notation", "internal/notices", "internal/planner", "internal/runs", "internal/secrets", "internal/signing", "internal/spending",
 				"internal/stats", "internal/telemetry",
 			},
 			"handlers translate between the contract and the domain; they know no database; of jsonpath they take how numbers compare",
@@ -165,6 +165,7 @@ func packageRules() []rule {
 			"it stands around what it follows; what it follows does not know it",
 		},
 		{"internal/tempo", nil, "how a rate is learnt depends on the looks alone"},
+		{"internal/spending", []string{"internal/auditlog", "internal/errs", "internal/tempo"}, "what is shared does not depend on where it is kept or who spends it"},
 		{"internal/template", []string{"internal/schedule"}, "what a template yields depends on its text and its values alone"},
 		{"internal/waittest", nil, "any test may wait"},
 		{
@@ -212,7 +213,7 @@ func storeRules() []rule {
 			"internal/store/endpoints",
 			[]string{
 				"internal/auditlog", "internal/dispatch", "internal/endpoints", "internal/errs", "internal/governor", "internal/notices",
-				"internal/runs", "internal/schedule",
+				"internal/runs", "internal/schedule", "internal/spending",
 				"internal/store/dbsqlc", "internal/store/history", "internal/store/notices", "internal/store/pg", "internal/tempo",
 			},
 			"a change replans and records in one transaction; of dispatch it caches the prepared target",
@@ -221,7 +222,7 @@ func storeRules() []rule {
 			"internal/store/items",
 			[]string{
 				"internal/auditlog", "internal/claims", "internal/dispatch", "internal/endpoints", "internal/errs", "internal/feed",
-				"internal/governor", "internal/runs",
+				"internal/governor", "internal/runs", "internal/spending",
 				"internal/store/dbsqlc", "internal/store/endpoints", "internal/store/history", "internal/store/notices", "internal/store/pg",
 				"internal/template", "internal/zombie",
 			},
@@ -242,6 +243,14 @@ func storeRules() []rule {
 				"internal/signing", "internal/store/dbsqlc", "internal/store/pg",
 			},
 			"keys and secrets are stored without knowing the runs that use them",
+		},
+		{
+			"internal/store/spending",
+			[]string{
+				"internal/auditlog", "internal/errs", "internal/spending", "internal/store/dbsqlc", "internal/store/endpoints", "internal/store/pg",
+				"internal/tempo",
+			},
+			"it prices the runs that finishes count with the states of endpoints",
 		},
 		{
 			"internal/store/views",
@@ -275,7 +284,7 @@ func owners() []rule {
 			[]string{
 				"internal/audit", "internal/devpg", "internal/devpg/devpgtest", "internal/store/dbsqlc",
 				"internal/store/endpoints", "internal/store/history", "internal/store/items", "internal/store/keys", "internal/store/notices",
-				"internal/store/pg", "internal/store/planner", "internal/store/views", "test/bench/internal/bench",
+				"internal/store/pg", "internal/store/planner", "internal/store/spending", "internal/store/views", "test/bench/internal/bench",
 			},
 			"only the store knows SQL, beside the private Postgres itself and those who check and measure the store",
 		},
@@ -287,7 +296,7 @@ func owners() []rule {
 			module + "internal/store/dbsqlc",
 			[]string{
 				"internal/store/endpoints", "internal/store/history", "internal/store/items", "internal/store/keys", "internal/store/notices",
-				"internal/store/pg", "internal/store/planner", "internal/store/views",
+				"internal/store/pg", "internal/store/planner", "internal/store/spending", "internal/store/views",
 			},
 			"rows stay in the store",
 		},

@@ -15,12 +15,14 @@ import (
 	"rubato/internal/notices"
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
+	"rubato/internal/spending"
 	endpointstore "rubato/internal/store/endpoints"
 	"rubato/internal/store/history"
 	"rubato/internal/store/items"
 	keystore "rubato/internal/store/keys"
 	noticestore "rubato/internal/store/notices"
 	plannerstore "rubato/internal/store/planner"
+	budgetstore "rubato/internal/store/spending"
 	"rubato/internal/store/views"
 	"rubato/internal/telemetry"
 	"rubato/internal/web"
@@ -84,6 +86,7 @@ func (s server) api(tester *dispatch.Tester) *httpapi.Server {
 		Runs:       history.NewRuns(s.DB),
 		Stats:      views.NewStats(s.DB),
 		Secrets:    secrets.NewService(keystore.NewSecrets(s.DB), s.Keyring),
+		Budgets:    spending.NewService(budgetstore.New(s.DB)),
 		Signing:    signing.NewService(keystore.NewSecrets(s.DB), s.Keyring),
 		Auth:       s.Keys,
 		Keys:       auth.NewKeyring(keystore.NewKeys(s.DB), s.Keys, s.Settings.API.Keys),

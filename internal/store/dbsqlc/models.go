@@ -26,6 +26,17 @@ type AuditLog struct {
 	RemoteAddress string
 }
 
+type Budget struct {
+	TenantID  UUID
+	Name      string
+	Budget    string
+	Price     float64
+	Used      int64
+	SteppedAt time.Time
+	CreatedAt time.Time
+	UpdatedAt time.Time
+}
+
 type Decision struct {
 	ID         int64
 	EndpointID UUID

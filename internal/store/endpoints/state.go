@@ -13,6 +13,7 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/governor"
 	"rubato/internal/notices"
+	"rubato/internal/spending"
 	"rubato/internal/store/dbsqlc"
 	"rubato/internal/store/history"
 	"rubato/internal/store/pg"
@@ -26,7 +27,12 @@ type States struct {
 
 	// Rules is the cache of notice rules, which Refresh of the store of notices replaces. Finishes
 	// load it without a lock. Nil means no rules.
-	Rules   atomic.Pointer[notices.RuleCache]
+	Rules atomic.Pointer[notices.RuleCache]
+	// Budgets are the shared budgets, which Refresh of the store of budgets replaces. Nil means
+	// none.
+	Budgets atomic.Pointer[spending.Book]
+	// Spent counts the runs of shared budgets until the store of budgets takes them.
+	Spent   spending.Counter
 	configs *configs
 }
 
@@ -55,6 +61,23 @@ func (db *States) States(ctx context.Context, tx pgx.Tx, ids [][16]byte) (map[[1
 		return nil, nil, fmt.Errorf("reading the schedules and hints of %d endpoints: %w", len(ids), err)
 	}
 	return db.Assemble(ctx, tx, read, nil)
+}
+
+// shared returns the shared budget of an endpoint; nil: none.
+func (db *States) shared(e *endpoints.Endpoint) *endpoints.SharedBudget {
+	book := db.Budgets.Load()
+	if e.Spec.Budget != "" || !book.About(e.TenantID) {
+		return nil
+	}
+	b := book.For(e.TenantID, e.Spec.Host(), e.Spec.Labels)
+	if b == nil {
+		return nil
+	}
+	return &endpoints.SharedBudget{
+		Key:   b.Name,
+		Name:  b.Shown(),
+		Price: b.Price,
+	}
 }
 
 // Stored holds the rows of endpoints without their configurations.
@@ -91,7 +114,9 @@ func (db *States) Assemble(
 			faults[row.EndpointID] = c.Fault
 		}
 		list = append(list, c.endpoint(stateOf(row)))
-		found[row.EndpointID] = &list[len(list)-1]
+		e := &list[len(list)-1]
+		e.Shared = db.shared(e)
+		found[row.EndpointID] = e
 	}
 	for _, row := range read.Hints {
 		if e := found[row.EndpointID]; e != nil {

@@ -14,6 +14,7 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/governor"
 	"rubato/internal/runs"
+	"rubato/internal/spending"
 	"rubato/internal/store/dbsqlc"
 	endpointstore "rubato/internal/store/endpoints"
 	"rubato/internal/store/history"
@@ -53,7 +54,9 @@ type batch struct {
 	decided []governor.Source
 	skipped []endpoints.Skip
 	answers validators
-	stops   []stopped
+	// spent are the shared budgets of the runs, one entry per run.
+	spent []spending.Key
+	stops []stopped
 	// queued are the statements that update one-off items.
 	queued []pg.Statement
 
@@ -167,6 +170,9 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 	b.history.AddSkips(e, b.now)
 	b.skipped = append(b.skipped, e.Unrecorded...)
 	b.decided = append(b.decided, decided.Due.Source)
+	if e.Shared != nil && run.Outcome.Status != runs.Skipped && governor.Source(run.Source) != governor.SourceManual {
+		b.spent = append(b.spent, spending.Key{TenantID: e.TenantID, Name: e.Shared.Key})
+	}
 	b.answers.add(run)
 	b.queued = append(b.queued, b.db.OneOffWrites(ctx, e, "")...)
 	if run.Outcome.Stop != "" {

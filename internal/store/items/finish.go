@@ -14,6 +14,7 @@ import (
 	"rubato/internal/dispatch"
 	"rubato/internal/governor"
 	"rubato/internal/runs"
+	"rubato/internal/spending"
 	"rubato/internal/store/dbsqlc"
 	endpointstore "rubato/internal/store/endpoints"
 	"rubato/internal/store/history"
@@ -41,6 +42,7 @@ func (s *Executions) Finish(ctx context.Context, f dispatch.Finish) (done dispat
 		}
 	}
 	var skipped []time.Time
+	var spent []spending.Key
 	days := func() []time.Time { return append(history.RunDays(f.Runs), skipped...) }
 	attempt := func(write func(context.Context, pgx.Tx, *batch) (dispatch.Finished, error)) error {
 		return s.db.HotTx(ctx, func(tx pgx.Tx) (err error) {
@@ -48,7 +50,7 @@ func (s *Executions) Finish(ctx context.Context, f dispatch.Finish) (done dispat
 			defer b.release()
 			b.worker, b.keep, b.lockTTL = f.Worker, f.Keep, f.LockTTL
 			done, err = write(ctx, tx, b)
-			skipped = history.DaysOf(b.skipped)
+			skipped, spent = history.DaysOf(b.skipped), b.spent
 			return err
 		})
 	}
@@ -74,6 +76,11 @@ func (s *Executions) Finish(ctx context.Context, f dispatch.Finish) (done dispat
 			})
 		})
 	})
+	if err == nil {
+		for _, key := range spent {
+			s.db.Spent.Add(key, 1)
+		}
+	}
 	return done, err
 }
 
