@@ -80,6 +80,7 @@ func TestListsShowOneTenantAlone(t *testing.T) {
 	run := w.run(t)
 	w.planned(t, keystore.DefaultTenant)
 	w.call(t, "PUT", "/v1/secrets/mine", `{"value":"v"}`).is(t, http.StatusCreated)
+	w.call(t, "PUT", "/v1/budgets/tenant", `{"budget":"600/h"}`).is(t, http.StatusCreated)
 	w.call(t, "POST", "/v1/signing-keys", "").is(t, http.StatusCreated)
 	w.call(t, "PUT", "/v1/notice-rules/mine", noticeRule).is(t, http.StatusCreated)
 	w.call(t, "PUT", "/v1/maintenance-windows/mine", maintenanceWindow).is(t, http.StatusCreated)
@@ -177,6 +178,20 @@ func crossings() map[string]crossing {
 			w.call(t, "PUT", "/v1/secrets/kept", `{"value":"v"}`).is(t, http.StatusCreated)
 			require.Equal(t, http.StatusNotFound, w.call(t, o.method, "/v1/secrets/kept?force=true", "", key(otherKey)).status)
 			w.call(t, "GET", "/v1/secrets/kept", "").is(t, http.StatusOK)
+		},
+		"putBudget": func(w *world, t *testing.T, o operation, _ string) {
+			w.call(t, o.method, "/v1/budgets/host:mine.example", `{"budget":"600/h"}`).is(t, http.StatusCreated)
+			w.call(t, o.method, "/v1/budgets/host:mine.example", `{"budget":"1/h"}`, key(otherKey)).is(t, http.StatusCreated)
+			require.Equal(t, "600/h", w.call(t, "GET", "/v1/budgets/host:mine.example", "").is(t, http.StatusOK)["budget"])
+		},
+		"getBudget": func(w *world, t *testing.T, o operation, _ string) {
+			w.call(t, "PUT", "/v1/budgets/host:shown.example", `{"budget":"600/h"}`).is(t, http.StatusCreated)
+			require.Equal(t, http.StatusNotFound, w.call(t, o.method, "/v1/budgets/host:shown.example", "", key(otherKey)).status)
+		},
+		"deleteBudget": func(w *world, t *testing.T, o operation, _ string) {
+			w.call(t, "PUT", "/v1/budgets/host:kept.example", `{"budget":"600/h"}`).is(t, http.StatusCreated)
+			require.Equal(t, http.StatusNotFound, w.call(t, o.method, "/v1/budgets/host:kept.example", "", key(otherKey)).status)
+			w.call(t, "GET", "/v1/budgets/host:kept.example", "").is(t, http.StatusOK)
 		},
 		"putNoticeRule": func(w *world, t *testing.T, o operation, endpoint string) {
 			w.call(t, o.method, "/v1/notice-rules/mine", noticeRule).is(t, http.StatusCreated)

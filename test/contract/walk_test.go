@@ -15,6 +15,7 @@ import (
 	"rubato/internal/notices"
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
+	"rubato/internal/spending"
 	keystore "rubato/internal/store/keys"
 )
 
@@ -84,6 +85,19 @@ func provocations() map[string]map[int]provoke {
 			},
 			http.StatusConflict: inUse,
 		},
+		"putBudget": {
+			http.StatusCreated: func(w *world, t *testing.T, o operation, _ string) *answer {
+				return w.call(t, o.method, "/v1/budgets/label:team=fresh", `{"budget":"600/h"}`)
+			},
+			http.StatusConflict:            withTooManyBudgets,
+			http.StatusUnprocessableEntity: withBody(`{"budget":"600"}`),
+		},
+		"getBudget": {http.StatusNotFound: func(w *world, t *testing.T, o operation, _ string) *answer {
+			return w.call(t, o.method, "/v1/budgets/label:team=unknown", "")
+		}},
+		"deleteBudget": {http.StatusNotFound: func(w *world, t *testing.T, o operation, _ string) *answer {
+			return w.call(t, o.method, "/v1/budgets/label:team=unknown", "")
+		}},
 		"putNoticeRule": {
 			http.StatusCreated: func(w *world, t *testing.T, o operation, _ string) *answer {
 				return w.call(t, o.method, "/v1/notice-rules/fresh", noticeRule)
@@ -184,6 +198,19 @@ func withTooManySecrets(w *world, t *testing.T, o operation, _ string) *answer {
 	require.NoError(t, err)
 	a := w.call(t, o.method, "/v1/secrets/one-more", `{"value":"v"}`)
 	_, err = w.pool.Exec(t.Context(), "DELETE FROM secrets WHERE name LIKE 'many-%'")
+	require.NoError(t, err)
+	return a
+}
+
+// withTooManyBudgets asks for one shared budget more than a tenant can have.
+func withTooManyBudgets(w *world, t *testing.T, o operation, _ string) *answer {
+	_, err := w.pool.Exec(t.Context(), `
+		INSERT INTO budgets (tenant_id, name, budget, price, stepped_at, created_at, updated_at)
+		SELECT $1, 'label:many=' || n, '1/h', 1, now(), now(), now() FROM generate_series(1, $2::integer) AS n`,
+		keystore.DefaultTenant, spending.MaxPerTenant)
+	require.NoError(t, err)
+	a := w.call(t, o.method, "/v1/budgets/tenant", `{"budget":"1/h"}`)
+	_, err = w.pool.Exec(t.Context(), "DELETE FROM budgets WHERE name LIKE 'label:many=%'")
 	require.NoError(t, err)
 	return a
 }
