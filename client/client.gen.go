@@ -93,6 +93,7 @@ func (e AuditAction) Valid() bool {
 
 // Defines values for AuditKind.
 const (
+	AuditKindBudget            AuditKind = "budget"
 	AuditKindEndpoint          AuditKind = "endpoint"
 	AuditKindKey               AuditKind = "key"
 	AuditKindMaintenanceWindow AuditKind = "maintenance_window"
@@ -109,6 +110,8 @@ const (
 // Valid indicates whether the value is a known member of the AuditKind enum.
 func (e AuditKind) Valid() bool {
 	switch e {
+	case AuditKindBudget:
+		return true
 	case AuditKindEndpoint:
 		return true
 	case AuditKindKey:

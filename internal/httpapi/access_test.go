@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/httpapi"
+	"rubato/internal/spending"
 )
 
 // route is an operation of the contract as a request.
@@ -57,7 +58,7 @@ func everyRoute(is ids) []route {
 		"createKey": `{"name":"k","scopes":["read"]}`, "rotateKey": `{"overlapMs":1000}`,
 		"putIntervalHint": `{"intervalMs":5000,"ttlMs":60000}`, "putOneShotHint": `{"inMs":1000,"ttlMs":60000}`,
 		"cancelRun": `{"reason":"r"}`, "putEndpointByKey": minimal, "importEndpoints": minimal,
-		"putSecret": `{"value":"v"}`, "testRequest": minimal, "createSigningKey": `{"overlapMs":0}`,
+		"putSecret": `{"value":"v"}`, "putBudget": `{"budget":"600/h"}`, "testRequest": minimal, "createSigningKey": `{"overlapMs":0}`,
 		"putNoticeRule":        `{"event":"lost","channel":{"kind":"slack","urlSecret":"any"}}`,
 		"putMaintenanceWindow": `{"startsAt":"2026-01-01T00:00:00Z","endsAt":"2026-01-02T00:00:00Z"}`,
 	}
@@ -66,8 +67,10 @@ func everyRoute(is ids) []route {
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths.Map())) {
 		for method, op := range doc.Paths.Value(path).Operations() {
 			r := route{id: op.OperationID, method: method, body: bodies[op.OperationID], success: http.StatusOK}
-			id := is.endpoint
+			id, name := is.endpoint, "any"
 			switch {
+			case strings.HasPrefix(path, "/v1/budgets"):
+				name = spending.Tenant
 			case strings.HasPrefix(path, "/v1/runs"):
 				id = is.run
 			case strings.HasPrefix(path, "/v1/keys"):
@@ -79,7 +82,7 @@ func everyRoute(is ids) []route {
 			case strings.HasPrefix(path, "/v1/signing-keys"):
 				id = cmp.Or(is.signing, standingSigningKey)
 			}
-			r.path, r.scope = strings.NewReplacer("{id}", id, "{key}", "any", "{name}", "any", "{version}", "1").Replace(path), "read"
+			r.path, r.scope = strings.NewReplacer("{id}", id, "{key}", "any", "{name}", name, "{version}", "1").Replace(path), "read"
 			if op.Security != nil {
 				if r.public = len(*op.Security) == 0; !r.public {
 					r.scope = (*op.Security)[0]["bearer"][0]
@@ -90,7 +93,7 @@ func everyRoute(is ids) []route {
 				r.success = http.StatusCreated
 			case "runEndpoint", "cancelRun":
 				r.success = http.StatusAccepted
-			case "archiveEndpoint", "revokeKey", "deleteSecret", "deleteSigningKey", "deleteNoticeRule", "deleteMaintenanceWindow":
+			case "archiveEndpoint", "revokeKey", "deleteBudget", "deleteSecret", "deleteSigningKey", "deleteNoticeRule", "deleteMaintenanceWindow":
 				r.success = http.StatusNoContent
 			}
 			list = append(list, r)
@@ -102,7 +105,7 @@ func everyRoute(is ids) []route {
 func TestEveryOperationIsRouted(t *testing.T) {
 	t.Parallel()
 	routes := everyRoute(ids{})
-	require.Len(t, routes, 64)
+	require.Len(t, routes, 68)
 	for _, r := range routes {
 		t.Run(r.id, func(t *testing.T) {
 			t.Parallel()

@@ -19,6 +19,7 @@ import (
 	"rubato/internal/runs"
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
+	"rubato/internal/spending"
 	"rubato/internal/stats"
 )
 
@@ -34,6 +35,7 @@ type memory struct {
 	oneOffs   map[string]endpoints.OneOff // by key
 	keys      map[auth.KeyID]auth.Key
 	secrets   map[string]secrets.Secret
+	budgets   map[string]spending.Budget
 	signing   map[signing.KeyID]signing.Key
 	sealed    []secrets.Sealed // everything that was stored sealed
 	entries   []auditlog.Entry
@@ -46,7 +48,7 @@ var _ endpoints.Store = (*memory)(nil)
 func newMemory() *memory {
 	return &memory{
 		endpoints: map[endpoints.ID]*endpoints.Endpoint{}, decisions: map[endpoints.ID]endpoints.Recorded{}, oneOffs: map[string]endpoints.OneOff{}, keys: map[auth.KeyID]auth.Key{},
-		secrets: standingSecrets(), signing: standingSigningKeys(),
+		secrets: standingSecrets(), budgets: standingBudgets(), signing: standingSigningKeys(),
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 	"rubato/internal/notices"
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
+	"rubato/internal/spending"
 )
 
 const (
@@ -106,6 +107,7 @@ func serviceOf(t *testing.T, settings httpapi.Config, ring *secrets.Keyring, run
 		Stats:      numbers{},
 		Secrets:    secrets.NewService(s.store, ring),
 		Signing:    signing.NewService(s.store, ring),
+		Budgets:    spending.NewService(s.store),
 		Tester:     settings.Tester,
 	})
 	return s
