@@ -2,13 +2,6 @@ package governor
 
 import "time"
 
-// Limits on catching up: after a long outage a backlog must neither run for days nor flood the
-// target with thousands of runs.
-const (
-	catchUpLimit = 100
-	catchUpReach = 24 * time.Hour
-)
-
 // catchUp applies the misfire policy to an overdue cron.
 func (p *plan) catchUp() {
 	if p.in.CatchUp == CatchUpAll {
@@ -62,41 +55,10 @@ func (p *plan) catchUpAll() {
 // the last catchUpLimit up to now. If none was missed, it is the next future occurrence.
 func (p *plan) oldestMissed() time.Time {
 	after := later(p.cronAnchor(), p.in.Now.Add(-catchUpReach-1)) // inclusive
-	after = later(after, p.in.Accounted)
-	if p.count(after, p.in.Now, catchUpLimit+1) > catchUpLimit {
-		after = p.limitedStart(after)
-	}
-	return p.next(after)
-}
-
-// limitedStart returns an instant after which exactly catchUpLimit occurrences follow up to now;
-// more must follow after. It is a binary search that counts only the unknown half. Therefore it
-// calls a minute cron about 500 times and a second cron about 1,000 times, whatever the number of
-// missed occurrences.
-func (p *plan) limitedStart(after time.Time) time.Time {
-	few, n := p.in.Now, 0 // n occurrences lie in (few, now]; n is at most the limit
-	for n < catchUpLimit && few.Sub(after) > 1 {
-		middle := after.Add(few.Sub(after) / 2)
-		more := p.count(middle, few, catchUpLimit-n+1)
-		if n+more > catchUpLimit {
-			after = middle
-			continue
-		}
-		few, n = middle, n+more
-	}
-	return few
-}
-
-// count returns the number of occurrences in (after, until], at most limit.
-func (p *plan) count(after, until time.Time, limit int) int {
-	for n := range limit {
-		at := p.next(after)
-		if at.After(until) {
-			return n
-		}
-		after = at
-	}
-	return limit
+	return series{
+		next:  p.next,
+		until: p.in.Now,
+	}.oldest(later(after, p.in.Accounted))
 }
 
 // next returns the first occurrence strictly after an instant, or Indefinite if there is none. A

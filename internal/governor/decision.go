@@ -39,6 +39,7 @@ const (
 	RuleChangeRate       Rule = "change-rate"
 	RuleAIInterval       Rule = "ai-interval"
 	RuleAIOneShot        Rule = "ai-oneshot"
+	RuleQueued           Rule = "queued" // or overrun
 	RuleTarget           Rule = "target"
 	RuleRetryAfter       Rule = "retry-after"
 	RuleOverrun          Rule = "overrun"
@@ -62,8 +63,8 @@ type Decision struct {
 	// Slot is the due time that the run stands for: At without jitter and without the minimum after
 	// the last start, or a missed occurrence.
 	Slot time.Time
-	// Source is the rule that last set At. The overrun rule, jitter and not-before-now do not
-	// change it.
+	// Source is the rule that last set At. The rules queued, overrun, jitter and not-before-now do
+	// not change it.
 	Source Source
 	// Steps are the applied rules in order; never empty. The last step's instant is At.
 	Steps []Step

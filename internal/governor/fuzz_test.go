@@ -37,8 +37,9 @@ func FuzzDecide(f *testing.F) {
 		in := governor.Input{
 			Now: instant(now), Anchor: given(1, anchor), StartAt: given(10, until), LastSlot: given(11, anchor),
 			RetryAfter: given(8, until), TargetNext: given(12, hint), FreshUntil: given(13, until), PausedUntil: given(9, hint), Baseline: every(time.Duration(interval)), Failures: failures,
-			CatchUp: []governor.CatchUp{"", governor.CatchUpOnce, governor.CatchUpSkip, governor.CatchUpAll}[flags>>4&3],
-			Min:     time.Duration(lowest), Max: time.Duration(highest), Jitter: time.Duration(jitter),
+			CatchUp:     []governor.CatchUp{"", governor.CatchUpOnce, governor.CatchUpSkip, governor.CatchUpAll}[flags>>4&3],
+			QueuedUntil: given(14, now),
+			Min:         time.Duration(lowest), Max: time.Duration(highest), Jitter: time.Duration(jitter),
 		}
 		if has(2) {
 			in.Cause = governor.CauseReplan

@@ -7,7 +7,7 @@
 // package. Therefore a stored decision can be replayed bit for bit.
 //
 // The rules apply in a fixed order, each to the result of the previous one: baseline, change rate,
-// hints, headers of the target, Retry-After, overrun, jitter, clamps, pause. Every rule that
+// hints, queue, headers of the target, Retry-After, overrun, jitter, clamps, pause. Every rule that
 // applies adds a [Step]. The steps explain a run's due time to users.
 //
 // No input causes a panic or an overflow: instants outside the year 1 to [Indefinite] are moved to
@@ -29,6 +29,7 @@ func Decide(in Input) Decision {
 	p.changeRate()
 	p.intervalHint()
 	p.oneShot()
+	p.queue()
 	p.target()
 	p.retryAfter()
 	p.overrun()

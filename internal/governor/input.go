@@ -24,6 +24,16 @@ const (
 	CatchUpAll  CatchUp = "all"  // one run each, oldest first; at most 100 of them and none older than 24 h
 )
 
+// Overlap is the policy for due times that pass while a run is in flight. Any unknown value means
+// skip.
+type Overlap string
+
+// The overlap policies.
+const (
+	OverlapSkip  Overlap = "skip"  // they are recorded as skipped; also the zero value
+	OverlapQueue Overlap = "queue" // one run each, oldest first; at most 100 of them and none older than 24 h
+)
+
 // Cron is a parsed cron schedule with its time zone and its daylight saving policy.
 type Cron interface {
 	// Next returns the first occurrence strictly after an instant, or the zero time if there is
@@ -114,8 +124,12 @@ type Input struct {
 	// PausedUntil is the end of the pause, exclusive; Indefinite for a pause without end.
 	PausedUntil time.Time
 	// Accounted is the instant up to which every occurrence is recorded as run or skipped. Catch-up
-	// starts after it, and so does a cron that never ran. Zero means that none is recorded.
+	// and the queue start after it, and so does a cron that never ran. Zero means that none is
+	// recorded.
 	Accounted time.Time
+	// QueuedUntil is the instant up to which due times wait in the queue, because they passed while
+	// a run was in flight. Zero means that none waits.
+	QueuedUntil time.Time
 	// OnRecord is the instant up to which a catch-up run may not stand for an occurrence. Zero
 	// means no limit.
 	OnRecord time.Time
@@ -140,6 +154,7 @@ func (in Input) bounded() Input {
 	in.PausedUntil = bound(in.PausedUntil)
 	in.Accounted = bound(in.Accounted)
 	in.OnRecord = bound(in.OnRecord)
+	in.QueuedUntil = bound(in.QueuedUntil)
 	return in
 }
 

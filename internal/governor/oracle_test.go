@@ -20,6 +20,7 @@ type scenario struct {
 	anchor, startAt, lastSlot, lastStart           *int64
 	retry, paused                                  *int64
 	next, fresh                                    *int64
+	queued                                         *int64
 	hintEvery, hintEnds, shotAt, shotEnds          *int64
 	paced                                          *int64 // the wait for the rate of change
 	outage                                         *int64 // a tenth of its age at the anchor; nil: the hint is for none
@@ -37,6 +38,7 @@ func drawScenario(t *rapid.T) scenario {
 		anchor: optional("anchor"), startAt: optional("startAt"), lastSlot: optional("lastSlot"),
 		lastStart: optional("lastStart"), retry: optional("retryAfter"), paused: optional("pausedUntil"),
 		next: optional("targetNext"), fresh: optional("freshUntil"),
+		queued: optional("queuedUntil"),
 	}
 	s.paced = rapid.Ptr(rapid.Int64Range(-1, 9), true).Draw(t, "wait")
 	if rapid.Bool().Draw(t, "interval hint") {
@@ -65,6 +67,7 @@ func (s scenario) input() governor.Input {
 		Anchor: instant(s.anchor), StartAt: instant(s.startAt), LastSlot: instant(s.lastSlot),
 		LastStart: instant(s.lastStart), RetryAfter: instant(s.retry), PausedUntil: instant(s.paused),
 		TargetNext: instant(s.next), FreshUntil: instant(s.fresh),
+		QueuedUntil: instant(s.queued),
 	}
 	if s.cron > 0 {
 		in.Baseline = on(grid(sec(s.cron)))
@@ -164,10 +167,34 @@ func (s scenario) hinted(r reading) reading {
 	return r
 }
 
+// lined reads the rule on the queue: the first due time that passed under a run is served now.
+func (s scenario) lined(r reading) reading {
+	if s.queued == nil || s.anchor == nil {
+		return r
+	}
+	s.shotAt = nil
+	line := s.hinted(s.atChangeRate(s.baseline())) // What recurs, with what the clamps make of the first one after the anchor.
+	first := max(line.due, *s.anchor+s.lowest)
+	if s.highest > 0 {
+		first = min(first, *s.anchor+s.highest)
+	}
+	if r.source == governor.SourceAIOneShot && r.due <= first {
+		line, first = r, r.due
+	}
+	if first > min(*s.queued, s.now) {
+		return r
+	}
+	line.due, line.slot = s.now, &first
+	return line
+}
+
 // wished reads the rule on the headers of the last answer.
 func (s scenario) wished(r reading) reading {
 	asked := s.next != nil && (s.lastSlot == nil || *s.lastSlot < *s.next)
 	if asked && *s.next < r.due {
+		if r.slot != nil { // The queue goes on at once anyway.
+			return r
+		}
 		return reading{due: *s.next, source: governor.SourceTarget}
 	}
 	floor := s.fresh
@@ -246,7 +273,7 @@ func TestDecideAgreesWithAnIndependentReading(t *testing.T) {
 		s := drawScenario(t)
 		in := s.input()
 		got := governor.Decide(in)
-		want := s.held(s.clamped(s.lifted(s.wished(s.hinted(s.atChangeRate(s.baseline()))))))
+		want := s.held(s.clamped(s.lifted(s.wished(s.lined(s.hinted(s.atChangeRate(s.baseline())))))))
 		require.Equal(t, want.due, int64(got.At.Sub(T)/time.Second), "seconds after T; %v", got.Steps)
 		require.Equal(t, want.source, got.Source, "%v", got.Steps)
 		if want.slot == nil {

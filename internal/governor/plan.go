@@ -27,7 +27,8 @@ type plan struct {
 	kind   kind
 	every  time.Duration // interval of kindInterval, with backoff
 	at     time.Time     // candidate due time
-	missed time.Time     // missed occurrence that the run stands for; zero: none
+	missed time.Time     // passed due time that the run stands for; zero: none
+	queued bool          // missed is the oldest due time of the queue
 	grid   time.Time     // candidate before jitter and minimum; zero: at
 	source Source
 	steps  []Step
@@ -175,9 +176,10 @@ func (p *plan) overrun() {
 }
 
 // jitter adds the endpoint's offset. The slot stays the due time without it, because otherwise
-// jitter would accumulate and lengthen every interval.
+// jitter would accumulate and lengthen every interval. A queued run has none, because the end of
+// the run before it spreads it already.
 func (p *plan) jitter() {
-	if p.in.Jitter <= 0 {
+	if p.in.Jitter <= 0 || p.queued {
 		return
 	}
 	grid := p.at

@@ -40,6 +40,7 @@ func drawInput(t *rapid.T) governor.Input {
 		Baseline: every(duration("interval")), RetryAfter: near(t, "retryAfter"), TargetNext: near(t, "targetNext"), FreshUntil: near(t, "freshUntil"),
 		PausedUntil: near(t, "pausedUntil"),
 		Accounted:   near(t, "accounted"), OnRecord: near(t, "on record"),
+		QueuedUntil: near(t, "queuedUntil"),
 	}
 	if rapid.Bool().Draw(t, "is a cron") {
 		in.Baseline = on(grid(duration("cron")))

@@ -111,6 +111,11 @@ func (p *plan) whyRetryAfter() string {
 	return "the target asked to wait until " + p.instant(p.in.RetryAfter)
 }
 
+// whyQueued describes a run for a due time that passed during another run.
+func (p *plan) whyQueued(oldest time.Time) string {
+	return "queued: " + p.instant(oldest) + " passed during a run; oldest first"
+}
+
 // whyOverrun describes the interval after a run that overran it.
 func (p *plan) whyOverrun() string {
 	return "overdue when the run ended: " + p.every.String() + " from now"

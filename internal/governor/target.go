@@ -21,6 +21,9 @@ func TargetWait(asked time.Duration) time.Duration {
 func (p *plan) target() {
 	switch next, fresh := p.in.TargetNext, p.in.FreshUntil; {
 	case next.After(p.in.LastSlot) && next.Before(p.at):
+		if p.queued { // It runs at once anyway.
+			return
+		}
 		p.kind = kindOneShot
 		p.moveToTarget(next)
 	case next.After(p.in.LastSlot):
