@@ -27,6 +27,7 @@ BEGIN
             && $.dst.gap like_regex "^(run|skip)$"
             && $.dst.overlap like_regex "^(once|both)$"
             && $.catchUp like_regex "^(once|skip|all)$"
+            && (!exists($.overlap) || $.overlap like_regex "^(skip|queue)$")
             && $.jitterMs >= 0 && $.jitterMs <= 86400000
             && $.timeoutMs >= 1 && $.timeoutMs <= $.maxExecutionTimeMs
             && $.maxExecutionTimeMs >= 1000 && $.maxExecutionTimeMs <= 1800000
@@ -73,10 +74,10 @@ CREATE TABLE endpoints (
     labels                jsonb NOT NULL GENERATED ALWAYS AS (coalesce(spec -> 'labels', '{}')) STORED,
     planner               text NOT NULL GENERATED ALWAYS AS (spec ->> 'planner') STORED,
     max_execution_time_ms integer NOT NULL GENERATED ALWAYS AS ((spec -> 'maxExecutionTimeMs')::integer) STORED,
-    -- True if runs start after their due times by design, because of jitter or catch-up. Their lag
-    -- does not count.
+    -- True if runs start after their due times by design, because of jitter, catch-up or a queue.
+    -- Their lag does not count.
     late_by_intent        boolean NOT NULL GENERATED ALWAYS AS
-        ((spec -> 'jitterMs')::bigint > 0 OR spec ->> 'catchUp' = 'all' AND spec ? 'baselineCron') STORED,
+        ((spec -> 'jitterMs')::bigint > 0 OR spec ->> 'catchUp' = 'all' AND spec ? 'baselineCron' OR spec ->> 'overlap' IS NOT DISTINCT FROM 'queue') STORED,
     CONSTRAINT endpoints_sound CHECK (version > 0 AND endpoint_is_sound(spec))
 );
 CREATE INDEX endpoints_tenant ON endpoints (tenant_id, id DESC);

@@ -96,8 +96,8 @@ CREATE TRIGGER runs_kept BEFORE TRUNCATE ON runs
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_transition('the runs');
 
 -- run_lags adds the start lag to runs: the time from due time to start. It is null for runs that
--- are late by design: retries, one-off runs, and runs of endpoints with jitter or catch-up. All
--- statements that report lag read this view.
+-- are late by design: retries, one-off runs, and runs of endpoints with jitter, catch-up or a
+-- queue. All statements that report lag read this view.
 CREATE VIEW run_lags AS
 SELECT r.id, r.tenant_id, r.endpoint_id, r.attempt, r.scheduled_for, r.started_at, r.finished_at, r.status, r.status_code,
        r.dns_us, r.connect_us, r.tls_us, r.wait_us, r.transfer_us,

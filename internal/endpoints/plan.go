@@ -120,6 +120,7 @@ const (
 func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 	before := *e
 	s := &e.State
+	anchor := e.anchorAfter(run)
 	var err error
 	s.Running = nil
 	// LastSlot and Anchor never move back, even if the database's clock was set back and a one-off
@@ -139,7 +140,7 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 	if run.Status != skipped {
 		s.LastCall = run.StartedAt.Truncate(time.Millisecond)
 	}
-	s.Anchor = laterOf(s.Anchor, e.anchorAfter(run))
+	s.Anchor = laterOf(s.Anchor, anchor)
 	if !run.Unanswered {
 		if s.RetryAfter, err = e.boundedWait(run); err != nil {
 			return Recorded{}, err
@@ -179,14 +180,19 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 }
 
 // anchorAfter returns the grid point that the schedule counts from after a run. It is the slot for
-// a further attempt, a catch-up run and a skipped run, because their start says nothing about the
-// grid.
+// a further attempt, a catch-up run, a queued run and a skipped run, because their start says
+// nothing about the grid. It must be called before the run is the last one. A one-off run leaves
+// the grid as it is while due times are queued, because they follow it.
 func (e *Endpoint) anchorAfter(run Finished) time.Time {
+	queued := e.hasQueue()
+	if queued && run.manual() {
+		return e.State.Anchor
+	}
 	planned := run.Slot
 	if e.State.Due.Slot.Equal(run.Slot) {
 		planned = e.State.Due.At
 	}
-	if !run.first() || run.Status == skipped || e.catchesUp() {
+	if !run.first() || run.Status == skipped || e.catchesUp() || queued {
 		return run.Slot
 	}
 	return governor.NextAnchor(run.Slot, planned, run.StartedAt)
@@ -252,6 +258,7 @@ func (e *Endpoint) input(now time.Time, cause governor.Cause) (governor.Input, e
 		FreshUntil:  s.FreshUntil,
 		PausedUntil: s.PausedUntil,
 		Accounted:   e.accounted(now),
+		QueuedUntil: e.queuedUntil(now, cause),
 		Jitter:      e.Spec.Jitter,
 		Terse:       e.Terse,
 		ChangeRate:  e.changeRate(),
@@ -288,7 +295,7 @@ func (e *Endpoint) accounted(now time.Time) time.Time {
 		}
 		until = e.CreatedAt
 	}
-	if e.catchesUp() {
+	if e.catchesUp() || e.queues() && !e.State.Anchor.IsZero() {
 		until = laterOf(until, e.State.AccountedUntil)
 	}
 	return until

@@ -47,6 +47,7 @@ func (e *Endpoint) Preview(now time.Time, n int) ([]Planned, error) {
 			Attempt:      due.Attempt,
 			InfraAttempt: due.InfraAttempt,
 			StartedAt:    at,
+			FinishedAt:   at,
 			Verdict:      Success,
 			Source:       due.Source,
 		}); err != nil {
@@ -59,6 +60,6 @@ func (e *Endpoint) Preview(now time.Time, n int) ([]Planned, error) {
 // endNow ends the live run with a success. Call it on a copy only.
 func (e *Endpoint) endNow(now time.Time) (Recorded, error) {
 	run := *e.liveRun()
-	run.Verdict = Success
+	run.FinishedAt, run.Verdict = now, Success
 	return e.AfterRun(now, run)
 }

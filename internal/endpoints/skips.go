@@ -12,7 +12,7 @@ type SkipReason string
 
 // The reasons.
 const (
-	// OverlapSkipped: the endpoint's own run was still live.
+	// OverlapSkipped: the endpoint's own run was still live, and the queue was off, full or ended.
 	OverlapSkipped SkipReason = "overlap_skipped"
 	// PauseSkipped: the endpoint was paused.
 	PauseSkipped SkipReason = "pause_skipped"
@@ -74,6 +74,10 @@ func (e *Endpoint) account(now time.Time, before *Endpoint, run *Finished, decid
 // extent returns the instant up to which account looks for due times, and the new low-water mark.
 // atOnce reports whether a run is planned now that serves the last of them.
 func (e *Endpoint) extent(now time.Time, decided *Recorded) (until, accounted time.Time, atOnce bool) {
+	if oldest := e.oldestQueued(decided); !oldest.IsZero() { // It and those after it have runs of their own.
+		accounted = oldest.Add(-time.Millisecond)
+		return accounted, accounted, false
+	}
 	if decided == nil || decided.Due.Source == governor.SourceManual || !decided.Due.first() || decided.Due.Slot.After(now) {
 		return now, now, false
 	}
@@ -96,9 +100,14 @@ func (e *Endpoint) standForNow(now time.Time, decided *Recorded) {
 }
 
 // accountedUntil returns the low-water mark of accounted due times. Rows that an earlier release
-// wrote have none, so it falls back to LastSlot and CreatedAt.
+// wrote have none, so it falls back to LastSlot and CreatedAt. While due times are queued, LastSlot
+// may be that of a one-off run that overtook them.
 func (e *Endpoint) accountedUntil() time.Time {
-	return laterOf(laterOf(e.State.AccountedUntil, e.State.LastSlot), e.CreatedAt.Add(-time.Millisecond))
+	mark := laterOf(e.State.AccountedUntil, e.CreatedAt.Add(-time.Millisecond))
+	if e.queues() {
+		return mark
+	}
+	return laterOf(mark, e.State.LastSlot)
 }
 
 // liveRun returns the live run in the form that account takes; nil: none is live.
@@ -116,10 +125,13 @@ func (e *Endpoint) liveRun() *Finished {
 	}
 }
 
-// defers reports whether a later decision must account for the due times. With catch-up of all
-// occurrences, that is so during a live run and during a pause, because the later decision may
-// still run them.
+// defers reports whether a later decision must account for the due times, because it may still run
+// them. With a queue, that is so during a live run; with catch-up of all occurrences, during a
+// pause too.
 func (e *Endpoint) defers(now time.Time, before *Endpoint, decided *Recorded) bool {
+	if decided == nil && e.queues() && before.queues() && !e.Archived() && e.Spec.sameGrid(before.Spec) {
+		return true
+	}
 	if !e.catchesUp() || !before.catchesUp() || e.Archived() || !e.Spec.sameCron(before.Spec) {
 		return false
 	}
@@ -132,6 +144,11 @@ func (e *Endpoint) catchesUp() bool {
 
 func (s Spec) sameCron(other Spec) bool {
 	return s.BaselineCron == other.BaselineCron && s.Timezone == other.Timezone && s.DST == other.DST
+}
+
+// sameGrid reports whether the due times after an anchor are the same, hints and backoff apart.
+func (s Spec) sameGrid(other Spec) bool {
+	return s.sameCron(other) && s.BaselineInterval == other.BaselineInterval && s.MinInterval == other.MinInterval && s.MaxInterval == other.MaxInterval
 }
 
 // skipCollector gathers the due times of an endpoint that passed in (since, until].
@@ -180,7 +197,10 @@ func (p *skipCollector) wait(until time.Time, served bool) error {
 	if err != nil {
 		return err
 	}
-	from := laterOf(p.since, s.wait().Add(-time.Millisecond)) // The wait moved all due times before it.
+	from := p.since
+	if !p.before.hasQueue() { // The wait moved all due times before it.
+		from = laterOf(from, s.wait().Add(-time.Millisecond))
+	}
 	if s.Due.Source == governor.SourceManual {
 		p.idle(in, governor.Span{After: from, Until: until})
 		return nil
@@ -188,6 +208,10 @@ func (p *skipCollector) wait(until time.Time, served bool) error {
 	due := s.Due.Slot
 	held := earlierOf(earlierOf(until, p.resumed()), due.Add(-time.Millisecond))
 	p.take(in, governor.Span{After: from, Until: held}, PauseSkipped)
+	reason := MisfireSkipped
+	if p.before.hasQueue() { // They wait behind a run.
+		reason = OverlapSkipped
+	}
 	if due.After(until) {
 		return nil
 	}
@@ -196,12 +220,12 @@ func (p *skipCollector) wait(until time.Time, served bool) error {
 			From:   due,
 			To:     due,
 			Count:  1,
-			Reason: MisfireSkipped,
+			Reason: reason,
 			Source: s.Due.Source,
 		})
 	}
 	in.Anchor, in.Now = due, due
-	p.take(in, governor.Span{After: laterOf(p.since, due), Until: until}, MisfireSkipped)
+	p.take(in, governor.Span{After: laterOf(p.since, due), Until: until}, reason)
 	return nil
 }
 

@@ -69,13 +69,11 @@ func (l *life) happen(rt *rapid.T) {
 		if rapid.Bool().Draw(rt, "is late") {
 			begin = begin.Add(span("delay", few))
 		}
-		planned := &l.plans[len(l.plans)-1]
-		planned.ran, planned.begun = true, begin
-		l.memory.now = begin.Add(span("length", l.every/2))
+		end := begin.Add(span("length", l.every/2))
 		if rapid.Bool().Draw(rt, "is long") {
-			l.memory.now = begin.Add(span("length", few))
+			end = begin.Add(span("length", few))
 		}
-		l.run(l.test, func(f *endpoints.Finished) { f.StartedAt = begin })
+		l.carryOut(begin, end)
 	case "wait":
 		l.pass(span("wait", few))
 		return
@@ -98,6 +96,13 @@ func (l *life) happen(rt *rapid.T) {
 	}
 	l.note()
 	l.decided()
+}
+
+// carryOut lets the planned run begin and end.
+func (l *life) carryOut(begin, end time.Time) {
+	planned := &l.plans[len(l.plans)-1]
+	planned.ran, planned.begun, l.memory.now = true, begin, end
+	l.run(l.test, func(f *endpoints.Finished) { f.StartedAt = begin })
 }
 
 // skipped reports in which record a due time stands.
@@ -224,14 +229,26 @@ func TestEveryDueTimeHasARunOrOneRecord(t *testing.T) {
 		if l.cron == nil && rapid.Bool().Draw(rt, "has a minimum") { // Up to the interval it moves runs and no due time.
 			minimum = max(time.Second, l.every-time.Duration(rapid.Int64Range(0, 1000).Draw(rt, "less"))*time.Millisecond)
 		}
-		l.story = &story{bundle: setup(t, func(s *endpoints.Spec) { edit(s); s.MinInterval = minimum })}
+		overlap := rapid.SampledFrom([]governor.Overlap{governor.OverlapSkip, governor.OverlapQueue}).Draw(rt, "overlap")
+		l.story = &story{bundle: setup(t, func(s *endpoints.Spec) { edit(s); s.MinInterval, s.Overlap = minimum, overlap })}
 		l.decided()
-		for range rapid.IntRange(1, 25).Draw(rt, "things") {
+		things := rapid.IntRange(1, 25).Draw(rt, "things")
+		for range things {
 			l.happen(rt)
 		}
 		l.resume(t, l.pass(time.Millisecond).Sub(start)) // What a catch-up had deferred comes to light.
 		l.decided()
+		for l.endpoint().State.Due.Source == governor.SourceManual { // So does the queue behind a request.
+			now := l.pass(time.Millisecond)
+			l.carryOut(now, now)
+			l.note()
+			l.decided()
+		}
 		l.requireRecords()
 		l.requireNoGap()
+		paused := slices.ContainsFunc(l.plans, func(p plan) bool { return !p.paused.IsZero() }) // A pause ends the queue.
+		if few := 8; overlap == governor.OverlapQueue && things <= few && !paused {             // Too few for its bounds.
+			require.False(l, slices.ContainsFunc(l.skips, func(s endpoints.Skip) bool { return s.Reason == endpoints.OverlapSkipped }), "%v", noted(l.skips))
+		}
 	})
 }

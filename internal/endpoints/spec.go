@@ -44,6 +44,8 @@ type Spec struct {
 	// StartAt delays the first run; zero: no delay.
 	StartAt time.Time        `json:"startAt,omitzero" zero:"refused"`
 	CatchUp governor.CatchUp `json:"catchUp"  validate:"oneof=once skip all"`
+	// Overlap is the policy for due times that pass while a run is in flight.
+	Overlap governor.Overlap `json:"overlap"  validate:"oneof=skip queue"`
 
 	// MinInterval is the lower clamp on the time between runs; zero: none.
 	MinInterval time.Duration `json:"minIntervalMs,omitzero" zero:"refused" validate:"omitempty,min=1s,max=8784h"`
@@ -114,6 +116,7 @@ func Defaults() Spec {
 		Timezone:         "UTC",
 		DST:              DST{Gap: schedule.GapRun, Overlap: schedule.OverlapOnce},
 		CatchUp:          governor.CatchUpOnce,
+		Overlap:          governor.OverlapSkip,
 		MaxExecutionTime: defaultExecutionTime,
 		MaxResponseKB:    100,
 		Success:          "2xx",

@@ -114,6 +114,7 @@ func TestEveryFieldHasItsBounds(t *testing.T) {
 		"SuccessEmpty":           {func(s *spec) { s.Success = "" }, "success invalid_value"},
 		"SuccessInWords":         {func(s *spec) { s.Success = "often" }, "success invalid_value"},
 		"SuccessOf256":           {func(s *spec) { s.Success = strings.Repeat("200,", 63) + "2xx," }, "success too_long"},
+		"OverlapOfRunsUnknown":   {func(s *spec) { s.Overlap = "allow" }, "overlap invalid_value"},
 		"CatchUpUnknown":         {func(s *spec) { s.CatchUp = "some" }, "catchUp invalid_value"},
 		"GapUnknown":             {func(s *spec) { s.DST.Gap = "jump" }, "dst.gap invalid_value"},
 		"OverlapUnknown":         {func(s *spec) { s.DST.Overlap = "thrice" }, "dst.overlap invalid_value"},

@@ -19,7 +19,7 @@ const full = `{
 	"url": "https://api.example.com/r?x=1", "method": "POST",
 	"headers": {"Content-Type": "application/json", "Authorization": "Bearer s3cret", "X-Api-Key": "k"}, "body": "{}",
 	"baselineCron": "0 9 * * MON-FRI", "timezone": "Europe/Berlin", "dst": {"gap": "skip", "overlap": "both"},
-	"startAt": "2098-12-01T00:00:00+01:00", "catchUp": "all", "minIntervalMs": 1000, "maxIntervalMs": 31622400000, "jitterMs": 0,
+	"startAt": "2098-12-01T00:00:00+01:00", "catchUp": "all", "overlap": "queue", "minIntervalMs": 1000, "maxIntervalMs": 31622400000, "jitterMs": 0,
 	"timeoutMs": 1000, "maxExecutionTimeMs": 2000, "maxResponseKb": 1, "followRedirects": 10, "success": "2xx,304",
 	"retry": {"maxAttempts": 3, "backoffMs": 10, "maxBackoffMs": 20}, "idempotent": true,
 	"query": {"page": "1"}, "tls": {"minVersion": "1.3", "serverName": "a.example.com"}, "sign": true, "responseTailKb": 4,

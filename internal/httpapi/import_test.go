@@ -101,7 +101,7 @@ func TestImportOfAnExportChangesNothing(t *testing.T) {
 	s := newStack(t)
 	full := `{"key":"full","name":"f","url":"https://a.example/?a=1&b=<2>","method":"POST","description":"d","labels":{"team":"x"},` +
 		`"headers":{"Authorization":"Bearer secret","Accept":"*/*"},"body":"{}","baselineCron":"0 9 * * *","timezone":"Europe/Berlin",` +
-		`"dst":{"gap":"skip","overlap":"both"},"startAt":"2030-01-01T00:00:00.123456Z","catchUp":"all","minIntervalMs":1000,` +
+		`"dst":{"gap":"skip","overlap":"both"},"startAt":"2030-01-01T00:00:00.123456Z","catchUp":"all","overlap":"queue","minIntervalMs":1000,` +
 		`"maxIntervalMs":86400000,"jitterMs":10,"timeoutMs":7,"maxExecutionTimeMs":9000,"maxResponseKb":1,"followRedirects":3,` +
 		`"success":"2xx,404","retry":{"maxAttempts":3,"backoffMs":5,"maxBackoffMs":50},"idempotent":true,` +
 		`"query":{"page":"1"},"tls":{"minVersion":"1.3","serverName":"a.example.com"},"sign":true,"responseTailKb":4,` +

@@ -44,6 +44,9 @@ func newQuestion(spec endpoints.Spec, facts api.ExplainInput, now time.Time) *qu
 	}
 	q.in.LastSlot = q.in.Anchor
 	q.cause(facts.Cause)
+	if q.spec.Overlap == governor.OverlapQueue && q.in.Cause == governor.CauseFinish { // Due times since the anchor passed during the run.
+		q.in.QueuedUntil = now
+	}
 	q.failures(facts.FailureCount)
 	if facts.Hints != nil {
 		q.intervalHint(facts.Hints.Interval, now)

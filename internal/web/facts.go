@@ -34,7 +34,7 @@ func (v *pageRequest) facts(e client.Endpoint) (map[string]any, error) {
 // factsOf returns the part of the governor's input that the API's endpoint contains.
 func factsOf(e client.Endpoint) map[string]any {
 	facts := map[string]any{
-		"endpointId": e.ID, "timezone": e.Timezone, "dst": e.DST, "catchUp": e.CatchUp, "jitterMs": e.JitterMs, "failureCount": e.FailureCount,
+		"endpointId": e.ID, "timezone": e.Timezone, "dst": e.DST, "catchUp": e.CatchUp, "overlap": e.Overlap, "jitterMs": e.JitterMs, "failureCount": e.FailureCount,
 		"cause": "replan",
 	}
 	for name, value := range map[string]any{

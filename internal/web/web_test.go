@@ -110,7 +110,7 @@ func TestAFormReadsBackAsItWasFilled(t *testing.T) {
 	t.Parallel()
 	e := client.Endpoint{
 		Name: "n", URL: "https://x.example/", Method: "POST", Headers: map[string]string{"A": "b: c"}, Labels: map[string]string{"team": "shop", "a:b": "c: d"}, Body: new(" {}\n"),
-		BaselineCron: new("0 9 * * *"), Timezone: "Europe/Berlin", DST: client.DST{Gap: "skip", Overlap: "both"}, CatchUp: "all", MinIntervalMs: new(int64(1500)),
+		BaselineCron: new("0 9 * * *"), Timezone: "Europe/Berlin", DST: client.DST{Gap: "skip", Overlap: "both"}, CatchUp: "all", Overlap: "queue", MinIntervalMs: new(int64(1500)),
 		TimeoutMs: 1234, MaxExecutionTimeMs: 60_000, MaxResponseKb: 7, FollowRedirects: 2, Success: "2xx", Retry: client.Retry{MaxAttempts: 3, BackoffMs: 10, MaxBackoffMs: 2000},
 		Idempotent: true, Planner: "off", Query: &map[string]string{"q": "1", "at": "{{run.id}}", "x=y": "="}, Sign: true, Conditional: true, ResponseTailKb: 3,
 		Auth: &client.Auth{Type: "oauth2", TokenURL: new("https://login.example/"), ClientID: new("me"), ClientSecret: new(`{{secret "x"}}`), Scopes: &[]string{"a", "b:c"}},
@@ -133,7 +133,7 @@ func TestAFormReadsBackAsItWasFilled(t *testing.T) {
 	require.Empty(t, f.errors)
 	require.Equal(t, map[string]any{
 		"name": "n", "url": "https://x.example/", "method": "POST", "headers": map[string]any{"A": "b: c"}, "labels": map[string]any{"team": "shop", "a:b": "c: d"}, "body": " {}\n",
-		"baselineCron": "0 9 * * *", "timezone": "Europe/Berlin", "dst": map[string]any{"gap": "skip", "overlap": "both"}, "catchUp": "all", "minIntervalMs": 1500.0,
+		"baselineCron": "0 9 * * *", "timezone": "Europe/Berlin", "dst": map[string]any{"gap": "skip", "overlap": "both"}, "catchUp": "all", "overlap": "queue", "minIntervalMs": 1500.0,
 		"timeoutMs": 1234.0, "maxExecutionTimeMs": 60_000.0, "maxResponseKb": 7.0, "followRedirects": 2.0, "success": "2xx",
 		"retry": map[string]any{"maxAttempts": 3.0, "backoffMs": 10.0, "maxBackoffMs": 2000.0}, "idempotent": true, "planner": "off",
 		"query": map[string]any{"q": "1", "at": "{{run.id}}", "x=y": "="}, "sign": true, "followNext": false, "conditional": true, "responseTailKb": 3.0, "startAt": "2027-01-02T03:04:05Z",

@@ -516,6 +516,24 @@ func (e OneOffRunPriority) Valid() bool {
 	}
 }
 
+// Defines values for Overlap.
+const (
+	OverlapQueue Overlap = "queue"
+	OverlapSkip  Overlap = "skip"
+)
+
+// Valid indicates whether the value is a known member of the Overlap enum.
+func (e Overlap) Valid() bool {
+	switch e {
+	case OverlapQueue:
+		return true
+	case OverlapSkip:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for PlannerAuthority.
 const (
 	PlannerAuthorityAct     PlannerAuthority = "act"
@@ -645,6 +663,7 @@ const (
 	RuleNotBeforeNow     Rule = "not-before-now"
 	RuleOverrun          Rule = "overrun"
 	RulePaused           Rule = "paused"
+	RuleQueued           Rule = "queued"
 	RuleRetry            Rule = "retry"
 	RuleRetryAfter       Rule = "retry-after"
 	RuleTarget           Rule = "target"
@@ -678,6 +697,8 @@ func (e Rule) Valid() bool {
 	case RuleOverrun:
 		return true
 	case RulePaused:
+		return true
+	case RuleQueued:
 		return true
 	case RuleRetry:
 		return true
@@ -1199,6 +1220,9 @@ type Endpoint struct {
 	// NextSource The rule that set the due time.
 	NextSource *Source `json:"nextSource,omitempty"`
 
+	// Overlap Due times that pass while a run of the endpoint is in progress: none is run (skip), or one run each, right after it, oldest first (queue; at most 100, none older than a day). Skipped ones are recorded with `overlap_skipped`.
+	Overlap Overlap `json:"overlap"`
+
 	// PauseReason The reason for the pause. A target pauses its endpoint indefinitely with a 410, unless that counts as a success, or with a header `Rubato-Stop` that has a reason. Responses from another host, after a redirect, do not pause.
 	PauseReason *string `json:"pauseReason,omitempty"`
 
@@ -1346,6 +1370,9 @@ type EndpointPatch struct {
 	// Name Cannot be cleared.
 	Name *string `json:"name,omitempty"`
 
+	// Overlap What happens to due times that pass while a run of the endpoint is in progress. Default skip.
+	Overlap *Overlap `json:"overlap,omitempty"`
+
 	// Planner Authority of the planner over the tempo. Default observe: the planner only records what it would do. With act it changes the tempo, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
 	Planner *PlannerAuthority `json:"planner,omitempty"`
 
@@ -1458,6 +1485,9 @@ type EndpointSpec struct {
 
 	// Name Display name. One line of text, without invisible characters or characters that change the text direction.
 	Name string `json:"name"`
+
+	// Overlap What happens to due times that pass while a run of the endpoint is in progress. Default skip.
+	Overlap *Overlap `json:"overlap,omitempty"`
 
 	// Planner Authority of the planner over the tempo. Default observe: the planner only records what it would do. With act it changes the tempo, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
 	Planner *PlannerAuthority `json:"planner,omitempty"`
@@ -1608,7 +1638,10 @@ type ExplainInput struct {
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
 
 	// Now The time of the decision. Default now.
-	Now         *time.Time `json:"now,omitempty"`
+	Now *time.Time `json:"now,omitempty"`
+
+	// Overlap What happens to due times that pass while a run of the endpoint is in progress. Default skip.
+	Overlap     *Overlap   `json:"overlap,omitempty"`
 	PausedUntil *time.Time `json:"pausedUntil,omitempty"`
 
 	// RetryAfter The time that the target requested with Retry-After.
@@ -1801,6 +1834,9 @@ type ImportLine struct {
 
 	// Name Display name. One line of text, without invisible characters or characters that change the text direction.
 	Name string `json:"name"`
+
+	// Overlap What happens to due times that pass while a run of the endpoint is in progress. Default skip.
+	Overlap *Overlap `json:"overlap,omitempty"`
 
 	// Planner Authority of the planner over the tempo. Default observe: the planner only records what it would do. With act it changes the tempo, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
 	Planner *PlannerAuthority `json:"planner,omitempty"`
@@ -2356,6 +2392,9 @@ type OneShotHintRequest struct {
 	// TTLMs Time to live of the hint, at most a day.
 	TTLMs *int64 `json:"ttlMs,omitempty"`
 }
+
+// Overlap Due times that pass while a run of the endpoint is in progress: none is run (skip), or one run each, right after it, oldest first (queue; at most 100, none older than a day). Skipped ones are recorded with `overlap_skipped`.
+type Overlap string
 
 // PauseRequest Duration of and reason for the pause.
 type PauseRequest struct {

@@ -27,7 +27,7 @@ func TestAnEndpointIsReadAsItWasRegistered(t *testing.T) {
 			URL: "https://target.example/path?q=1", Method: "POST", Headers: map[string]string{"X-One": "1"}, Body: "{\"a\":1}",
 			BaselineCron: "0 9 * * 1-5", Timezone: "Europe/Berlin",
 			DST:     endpoints.DST{Gap: schedule.GapSkip, Overlap: schedule.OverlapBoth},
-			StartAt: now.Add(time.Hour), CatchUp: governor.CatchUpAll,
+			StartAt: now.Add(time.Hour), CatchUp: governor.CatchUpAll, Overlap: governor.OverlapQueue,
 			MinInterval: 2 * time.Second, MaxInterval: 366 * 24 * time.Hour, Jitter: time.Second,
 			Timeout: 7 * time.Second, MaxExecutionTime: 30 * time.Minute, MaxResponseKB: 1024, FollowRedirects: 10, Success: "2xx,304",
 			Query: map[string]string{"page": "1"}, Auth: &endpoints.Auth{Type: endpoints.AuthBearer, Token: `{{secret "t"}}`},

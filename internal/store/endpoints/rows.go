@@ -55,6 +55,7 @@ func specOf(row *dbsqlc.Endpoint) (s endpoints.Spec, err error) {
 	share(&s.DST.Gap)
 	share(&s.DST.Overlap)
 	share(&s.CatchUp)
+	share(&s.Overlap)
 	share(&s.Planner)
 	return s, err
 }

@@ -23,6 +23,7 @@ type LedgerEntry struct {
 	FreshUntil   *time.Time     `json:"freshUntil,omitempty"`
 	Accounted    *time.Time     `json:"accountedUntil,omitempty"`
 	OnRecord     *time.Time     `json:"recordedUntil,omitempty"`
+	QueuedUntil  *time.Time     `json:"queuedUntil,omitempty"`
 	ChangeRate   *ledgerRate    `json:"changeRate,omitempty"`
 	Hints        *ledgerHints   `json:"hints,omitempty"`
 }
@@ -64,6 +65,7 @@ func LedgerInput(in governor.Input) LedgerEntry {
 		TargetNext:   pg.Optional(in.TargetNext),
 		FreshUntil:   pg.Optional(in.FreshUntil),
 		Accounted:    pg.Optional(in.Accounted),
+		QueuedUntil:  pg.Optional(in.QueuedUntil),
 	}
 	if c := in.ChangeRate; c != nil {
 		entry.ChangeRate = &ledgerRate{
