@@ -228,6 +228,21 @@ func TestSlotsThatAreNotAccountedForAreFound(t *testing.T) {
 			},
 			[]audit.Invariant{audit.OneRecord},
 		},
+		"AQueuedSlotThatIsSkipped": {
+			func(s *story) {
+				s.queues()
+				s.skip(2, 2)
+				s.exec("UPDATE runs SET next_run_at = $2 WHERE id = $1", s.id(1), s.slot(3))
+			},
+			[]audit.Invariant{audit.OneRecord},
+		},
+		"AQueuedSlotWithoutARecord": {
+			func(s *story) {
+				s.queues()
+				s.exec("DELETE FROM runs WHERE id = $1", s.id(2))
+			},
+			[]audit.Invariant{audit.NoLostDueTime, audit.OneRecord},
+		},
 		"ALateStartThatWasPlannedLaterHidesNothing": {
 			func(s *story) {
 				s.waitsForTheMinimum()
@@ -346,6 +361,7 @@ func TestExcusesCount(t *testing.T) {
 		},
 		"AStartThatExpired":                     func(s *story) { s.startExpired() },
 		"OneRunForAllOccurrencesThatWereMissed": func(s *story) { s.catchesUpOnce() },
+		"AQueuedSlot":                           func(s *story) { s.queues() },
 		"AStartThatWaitedForTheMinimum":         func(s *story) { s.waitsForTheMinimum() },
 		"AStartInFlightWhenItsEndpointWasPaused": func(s *story) {
 			s.decide("pause", s.slot(3).Add(10*time.Millisecond), s.slot(1000))

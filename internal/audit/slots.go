@@ -97,9 +97,10 @@ func (e *endpoint) changesBetween(r, next *run) []decision {
 }
 
 // anchor returns the instant from which the schedule counts after run i. It is the slot in these
-// cases: the run was skipped, was a further attempt, the cron catches up on all occurrences, or the
-// start was at most [lateStart] after the plan. Otherwise it is the start. It is unknown if the
-// plan depends on a previous decision that lies outside the window or is ambiguous.
+// cases: the run was skipped, was a further attempt, was queued, the cron catches up on all
+// occurrences, or the start was at most [lateStart] after the plan. Otherwise it is the start. It
+// is unknown if the plan depends on a previous decision that lies outside the window or is
+// ambiguous.
 func (a *auditor) anchor(e *endpoint, i int) (at time.Time, known bool) {
 	r := e.runs[i]
 	if !r.first() || r.Status == runs.Skipped || e.catchesUp || r.StartedAt.Sub(r.Slot) <= lateStart {
@@ -109,6 +110,9 @@ func (a *auditor) anchor(e *endpoint, i int) (at time.Time, known bool) {
 	if e.waits() {
 		if i == 0 {
 			return time.Time{}, false
+		}
+		if e.queues && !r.Slot.After(e.runs[i-1].FinishedAt) {
+			return r.Slot, true
 		}
 		if planned, known = e.plannedAfter(e.runs[i-1], r); !known {
 			return time.Time{}, false
@@ -140,8 +144,10 @@ func (e *endpoint) plannedAfter(before, r *run) (at time.Time, known bool) {
 }
 
 // waits reports whether a run may be planned after its slot. Reasons are jitter, the minimum
-// interval, and catch-up on a missed occurrence.
-func (e *endpoint) waits() bool { return e.jitter > 0 || e.min > 0 || e.catchesUp || e.runsOnce }
+// interval, catch-up on a missed occurrence, and the queue.
+func (e *endpoint) waits() bool {
+	return e.jitter > 0 || e.min > 0 || e.catchesUp || e.runsOnce || e.queues
+}
 
 // after returns the slot after an instant, under the interval, cron and failures in force after a
 // run.
@@ -156,8 +162,9 @@ func (e *endpoint) after(r *run, at time.Time) time.Time {
 // may stand for a missed occurrence; then only earlier slots count as missed. If its slot is not an
 // occurrence, it is the instant of planning, and the run stands for the last missed slot.
 func (a *auditor) checkSlotsUnder(e *endpoint, r, next *run, from time.Time) {
-	// Without catch-up, the next run never stands for a slot before the end of this run.
-	if next.Slot.Before(r.FinishedAt) && !e.catchesUp && !e.runsOnce {
+	a.checkQueue(e, r, next, from)
+	// Without catch-up and queue, the next run never stands for a slot before the end of this run.
+	if next.Slot.Before(r.FinishedAt) && !e.catchesUp && !e.runsOnce && !e.queues {
 		return
 	}
 	missing := e.missing(r, from, earlier(r.FinishedAt, next.Slot.Add(-1)))
@@ -168,6 +175,33 @@ func (a *auditor) checkSlotsUnder(e *endpoint, r, next *run, from time.Time) {
 	}
 	a.report.breach(OneRecord, e.id, r.ID, fmt.Sprintf("the slot %s passed before the end of the run at %s without a record",
 		clock(missing[0]), clock(r.FinishedAt)))
+}
+
+// The bounds of the queue: the number of slots that wait, and their age.
+const (
+	queueLimit = 100
+	queueReach = 24 * time.Hour
+)
+
+// checkQueue reports a slot that passed during a run of an endpoint with a queue, if the next run
+// stands for a later one.
+func (a *auditor) checkQueue(e *endpoint, r, next *run, from time.Time) {
+	first := e.after(r, from)
+	if !e.queues || first.IsZero() || first.After(r.FinishedAt) || first.Before(r.FinishedAt.Add(-queueReach)) {
+		return
+	}
+	last := first
+	for range queueLimit - 1 {
+		last = e.after(r, last)
+	}
+	if !e.after(r, last).After(r.FinishedAt) { // There are more than may wait.
+		return
+	}
+	a.report.looked(OneRecord)
+	if next.Slot.After(first) {
+		a.report.breach(OneRecord, e.id, next.ID, fmt.Sprintf("the slot %s passed before the end of run %s at %s, and the next run stands for %s",
+			clock(first), r.ID, clock(r.FinishedAt), clock(next.Slot)))
+	}
 }
 
 // pausedSlots is the range of slots around a pause: from the anchor to the slot of the next run.

@@ -41,6 +41,8 @@ type endpoint struct {
 	catchesUp bool
 	// runsOnce: runs once for all missed occurrences.
 	runsOnce bool
+	// queues: due times that pass during a run wait for its end.
+	queues bool
 	// hinted: a hint was in force in the window.
 	hinted bool
 	// schedule is nil for an archived endpoint.
@@ -178,6 +180,7 @@ func (s *state) readEndpoints(ctx context.Context, tx pgx.Tx) error {
 		e := s.endpoint(id)
 		e.version, e.min, e.max, e.jitter, e.interval = version, spec.MinInterval, spec.MaxInterval, spec.Jitter, spec.BaselineInterval
 		e.catchesUp, e.runsOnce = spec.BaselineCron != "" && spec.CatchUp == "all", spec.BaselineCron != "" && spec.CatchUp == "once"
+		e.queues = spec.Overlap == "queue"
 		e.hinted = hinted
 		if c, err := spec.ParseCron(id); err == nil && c != nil {
 			e.cron = c

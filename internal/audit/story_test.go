@@ -141,6 +141,16 @@ func (s *story) overrun() {
 	s.exec("UPDATE runs SET finished_at = $2, next_run_at = $3 WHERE id = $1", s.id(1), s.slot(2).Add(time.Second), s.slot(3))
 }
 
+// queues lets the run of the second due time last until after the third, whose run follows at once.
+func (s *story) queues() {
+	s.t.Helper()
+	s.exec(`UPDATE endpoints SET spec = spec - 'minIntervalMs' || '{"overlap": "queue"}'`)
+	ended := s.slot(2).Add(3 * time.Second)
+	s.exec("UPDATE runs SET finished_at = $2, next_run_at = $2 WHERE id = $1", s.id(1), ended)
+	s.exec("UPDATE runs SET claimed_at = $2, started_at = $2, finished_at = $2 WHERE id = $1", s.id(2), ended)
+	s.requests = s.requests[:0]
+}
+
 // startExpired lets the run of the second due time start late and call nobody. It ends after the
 // third, which counts from its due time and is recorded as skipped: counted from its start, another
 // would have passed.

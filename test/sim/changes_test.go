@@ -35,6 +35,7 @@ type (
 		FreshUntil   time.Time  `json:"fresh_until"`
 		LastSlot     time.Time  `json:"last_slot"`
 		LastCall     time.Time  `json:"last_call_at"`
+		LastFinished time.Time  `json:"last_finished_at"`
 		Accounted    time.Time  `json:"accounted_until"`
 	}
 	liveRun struct { // the run in flight of the same row

@@ -280,6 +280,7 @@ func (w *world) judgeNext(run runs.Run, before, after *schedule, past *pastRun, 
 		in.RetryAsked = asked // It was cut.
 	}
 	w.judgeOverrun(in, before, after, c)
+	w.judgeQueue(in, before, after, c)
 	next := decide(in, after)
 	governed := next.At
 	if !after.tries().first() && oneOff != nil && (oneOff.tries().first() || oneOff.NotBefore.Before(next.At)) {
@@ -326,8 +327,14 @@ func cutWait(spec endpoints.Spec, run runs.Run) time.Time {
 }
 
 // anchorAfter returns the grid point that the schedule counts from: the due time, or the actual
-// start if it was late by more than 1 s.
+// start if it was late by more than 1 s. While due times are queued, no start moves the grid.
 func anchorAfter(spec endpoints.Spec, run runs.Run, before *schedule) time.Time {
+	if hasQueue(spec, before) {
+		if run.Source == "manual" {
+			return before.Anchor
+		}
+		return run.ScheduledFor
+	}
 	byPlan := !triesOf(run).first() || run.Outcome.Status == runs.Skipped || spec.BaselineCron != "" && spec.CatchUp == governor.CatchUpAll
 	if byPlan || run.StartedAt.Sub(before.PlannedAt) <= time.Second {
 		return run.ScheduledFor

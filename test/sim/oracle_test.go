@@ -31,6 +31,15 @@ func inputOf(id endpoints.ID, spec endpoints.Spec, s *schedule, hints map[string
 	if spec.BaselineCron != "" && spec.CatchUp == governor.CatchUpAll && !s.Anchor.IsZero() {
 		in.Accounted = s.Accounted
 	}
+	if spec.Overlap == governor.OverlapQueue {
+		in.QueuedUntil = s.LastFinished
+		if cause == governor.CauseFinish {
+			in.QueuedUntil = now
+		}
+		if !s.Anchor.IsZero() {
+			in.Accounted = s.Accounted
+		}
+	}
 	if spec.MinInterval > 0 && s.LastCall.After(s.Anchor) {
 		in.LastStart = s.LastCall
 	}
@@ -62,6 +71,7 @@ func recordedInput(id endpoints.ID, spec endpoints.Spec, raw []byte, hints map[s
 		FreshUntil   time.Time      `json:"freshUntil"`
 		Accounted    time.Time      `json:"accountedUntil"`
 		OnRecord     time.Time      `json:"recordedUntil"`
+		QueuedUntil  time.Time      `json:"queuedUntil"`
 		Hints        struct {
 			Interval *struct {
 				IntervalMs int64     `json:"intervalMs"`
@@ -88,7 +98,7 @@ func recordedInput(id endpoints.ID, spec endpoints.Spec, raw []byte, hints map[s
 		replayed["one-shot"] = &hint{RunAt: h.At, ExpiresAt: h.ExpiresAt, Reason: reasonOf(hints["one-shot"])}
 	}
 	in := inputOf(id, spec, s, replayed, kept.Now, kept.Cause)
-	in.Accounted, in.OnRecord = kept.Accounted, kept.OnRecord
+	in.Accounted, in.OnRecord, in.QueuedUntil = kept.Accounted, kept.OnRecord, kept.QueuedUntil
 	return in, nil
 }
 
@@ -164,9 +174,15 @@ func expected(in governor.Input) time.Time {
 	if wins {
 		at = in.OneShot.At
 	}
+	lined := !in.Anchor.IsZero() && queuedFirst(in, at, wins)
+	if lined {
+		at = in.Now
+	}
 	switch asked := in.TargetNext.After(in.LastSlot); {
 	case asked && in.TargetNext.Before(at):
-		at, wins = in.TargetNext, true
+		if !lined {
+			at, wins = in.TargetNext, true
+		}
 	case asked:
 		at = in.TargetNext
 	default:

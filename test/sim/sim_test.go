@@ -85,6 +85,7 @@ func often() []string {
 		"change while a run is live", "change while an attempt waits", "run succeeded", "run failed", "run timed_out", "run lost", "run skipped", "jump", "echo", "race passed",
 		"race waited", "quiet end", "twin", "twin of a start", "restart", "stale", "foreign", "misplaced", "worker retired",
 		"overlap_skipped", "pause_skipped", "misfire_skipped", "due time dropped", "due time passed under a run",
+		"due time queued", "queue behind a one-off run",
 		"one-off run planned", "one-off run planned again", "one-off runs queue", "withdrawn",
 	}
 }

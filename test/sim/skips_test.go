@@ -90,6 +90,10 @@ func (w *world) judgePassed(id endpoints.ID, c *changes) {
 	if !before.Slot.After(before.Accounted) { // Planned at once in the millisecond up to which all is on record, so it stands for none.
 		return
 	}
+	if w.queues(id, after) && after.Accounted.Before(before.Slot) { // It still waits for its turn.
+		w.reach("queue behind a one-off run")
+		return
+	}
 	atOnce := after.Source != "manual" && (after.Slot.Equal(w.decided()) || after.Slot.Equal(before.Slot))
 	w.ensure(atOnce || w.covered(id, before.Slot, c), "the due time %s of %s was dropped without a record", before.Slot, short(id))
 	w.reach("due time dropped")
@@ -100,7 +104,7 @@ func (w *world) judgePassed(id endpoints.ID, c *changes) {
 func (w *world) judgeOverrun(in governor.Input, before, after *schedule, c *changes) {
 	w.t.Helper()
 	id := endpoints.ID(after.EndpointID)
-	if w.jumps > 0 || w.catchesUp(id, after) {
+	if w.jumps > 0 || w.catchesUp(id, after) || w.queues(id, after) {
 		return
 	}
 	first, second := following(in, in.Anchor), following(in, following(in, in.Anchor))

@@ -46,6 +46,9 @@ func drawSpec(t *rapid.T) endpoints.Spec {
 		s.BaselineInterval, s.BaselineCron = 0, rapid.SampledFrom([]string{"* * * * *", "*/5 * * * *"}).Draw(t, "expression")
 		s.CatchUp = rapid.SampledFrom([]governor.CatchUp{governor.CatchUpOnce, governor.CatchUpSkip, governor.CatchUpAll}).Draw(t, "catch up")
 	}
+	if chance(t, 30, "queue") {
+		s.Overlap = governor.OverlapQueue
+	}
 	s.MinInterval = rapid.SampledFrom([]time.Duration{0, 0, 4 * time.Second, 20 * time.Second}).Draw(t, "min")
 	s.MaxInterval = rapid.SampledFrom([]time.Duration{0, 0, 40 * time.Second, 2 * time.Minute}).Draw(t, "max")
 	s.Jitter = rapid.SampledFrom([]time.Duration{0, 0, 0, 3 * time.Second}).Draw(t, "jitter")
