@@ -59,8 +59,9 @@ func DueTimes(in Input, within Span) []DueSeries {
 		}
 		last := g.notAfter(later(bound(in.IntervalHint.ExpiresAt), in.Anchor.Add(1)).Add(g.every - 1))
 		list = g.appendSeries(list, Span{within.After, earlier(within.Until, last)})
-		in.Anchor, in.IntervalHint = last, nil
+		in.Anchor = last
 	}
+	in.IntervalHint = nil // A walk goes back to instants at which an expired hint was in force.
 	switch {
 	case in.paced():
 		return dueGrid{

@@ -128,6 +128,19 @@ func TestDueTimesAreThoseOfTheGovernorStepByStep(t *testing.T) {
 	})
 }
 
+// TestAnExpiredHintSetsNoDueTime has a clamped cron, whose series begins before the span, when the
+// hint was in force.
+func TestAnExpiredHintSetsNoDueTime(t *testing.T) {
+	t.Parallel()
+	minutes, err := schedule.Parse(schedule.Spec{Expression: "* * * * *", Zone: "UTC"})
+	require.NoError(t, err)
+	in := governor.Input{Now: at(7 * minute), Anchor: T, Baseline: on(minutes), Max: 2 * minute, IntervalHint: hintEvery(second, 6*minute+50*second)}
+
+	got := governor.DueTimes(in, governor.Span{After: at(6*minute + 30*second), Until: at(7*minute + 30*second)})
+
+	require.Equal(t, []governor.DueSeries{{From: at(7 * minute), To: at(7 * minute), Count: 1, Source: governor.SourceBaselineCron}}, got)
+}
+
 // note adds the due time of a decision to those of its tempo.
 func note(list []governor.DueSeries, d governor.Decision) []governor.DueSeries {
 	source := governor.SourceBaselineInterval
