@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"math"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -105,20 +104,22 @@ func (p modulated) content(luck *rand.Rand, length time.Duration) content {
 	return poisson(luck, within(eras, length))
 }
 
-// diurnal follows the time of day: its rate is a cosine with the low at midnight and the peak at
-// noon.
+// diurnal follows the time of day: it has its peak rate in working hours and its night rate in the
+// others. The world begins at midnight.
 type diurnal struct{ peak, night float64 }
 
-// diurnalStep is the time for which the rate of a diurnal process is constant.
-const diurnalStep = 5 * time.Minute
+// Working hours.
+const (
+	dayBegins = 9 * time.Hour
+	dayEnds   = 17 * time.Hour
+)
 
 func (p diurnal) content(luck *rand.Rand, length time.Duration) content {
 	var eras []era
-	for at := time.Duration(0); at < length; at += diurnalStep {
-		noon := (1 - math.Cos(2*math.Pi*(at+diurnalStep/2).Hours()/24)) / 2
-		eras = append(eras, era{min(at+diurnalStep, length), p.night + (p.peak-p.night)*noon})
+	for midnight := time.Duration(0); midnight < length; midnight += 24 * time.Hour {
+		eras = append(eras, era{midnight + dayBegins, p.night}, era{midnight + dayEnds, p.peak}, era{midnight + 24*time.Hour, p.night})
 	}
-	return poisson(luck, eras)
+	return poisson(luck, within(eras, length))
 }
 
 // periodic changes at regular times.

@@ -168,7 +168,7 @@ func TestPeriodicChanges(t *testing.T) {
 func TestDiurnalRateFollowsTheDay(t *testing.T) {
 	t.Parallel()
 	r := run(t, one(`{"kind": "diurnal", "peakRate": 0.1, "nightRate": 0.02}`, `, "policies": ["fixed"]`), 5)[0]
-	require.InEpsilon(t, 0.06*86400, r.Changes, 0.02)
+	require.InEpsilon(t, 0.1*8*3600+0.02*16*3600, r.Changes, 0.02)
 	require.Less(t, *r.RatioToOracle, 0.99)
 }
 

@@ -13,8 +13,8 @@ const PriceStep = 10 * time.Second
 // to busy ones.
 const (
 	// sharedGain is the gain of a budget that endpoints share. A price that stays within a factor
-	// of 8 (two natural logarithms) keeps an hourly budget within 2/72 = 3 %.
-	sharedGain = 72
+	// of 25 (3.2 natural logarithms) keeps an hourly budget within 3.2/108 = 3 %.
+	sharedGain = 108
 	// ownGain is the gain of an endpoint's own budget. At a constant rate the price stays within a
 	// factor of 1.6, which is 3 % again. Bursts may take runs from the hours beside them.
 	ownGain = 16
