@@ -121,6 +121,26 @@ CREATE TABLE validators (
     updated_at    timestamptz NOT NULL
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
 
+-- The state of the search for noise in the answers of an endpoint, as internal/change encodes it.
+CREATE TABLE noise_watches (
+    endpoint_id uuid PRIMARY KEY REFERENCES endpoints (id),
+    state       bytea NOT NULL CHECK (octet_length(state) BETWEEN 1 AND 8192),
+    updated_at  timestamptz NOT NULL
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
+
+-- The members of answers that were found to be noise. Answers are compared without them unless a
+-- person rejected the finding.
+CREATE TABLE noise (
+    endpoint_id uuid NOT NULL REFERENCES endpoints (id),
+    -- A JSONPath.
+    path        text NOT NULL CHECK (length(path) BETWEEN 1 AND 1024),
+    found_at    timestamptz NOT NULL,
+    rejected_at timestamptz,
+    rejected_by text,
+    PRIMARY KEY (endpoint_id, path),
+    CONSTRAINT noise_rejected_check CHECK ((rejected_at IS NULL) = (rejected_by IS NULL))
+);
+
 -- +goose Down
-DROP TABLE validators, endpoint_versions, endpoints;
+DROP TABLE noise, noise_watches, validators, endpoint_versions, endpoints;
 DROP FUNCTION endpoint_is_sound(jsonb);

@@ -91,7 +91,7 @@ func (f Form) Digest(body []byte, b *budget.Budget) (digest uint64, members []Me
 		return f.sum(body), nil
 	}
 	if !f.HasKey() {
-		members = membersOf(doc, b)
+		members = f.membersOf(doc, b)
 	}
 	return f.sum(text), members
 }

@@ -38,8 +38,8 @@ type walker struct {
 }
 
 // membersOf returns the members of a document by path; nil if there are too many, or the budget is
-// spent.
-func membersOf(doc *jsonpath.Document, b *budget.Budget) []Member {
+// spent. Their fingerprints are keyed like the digest.
+func (f Form) membersOf(doc *jsonpath.Document, b *budget.Budget) []Member {
 	w := walker{
 		budget: b,
 		path:   []byte{'$'},
@@ -50,7 +50,7 @@ func membersOf(doc *jsonpath.Document, b *budget.Budget) []Member {
 	}
 	list := make([]Member, 0, len(w.values))
 	for _, path := range slices.Sorted(maps.Keys(w.values)) {
-		list = append(list, Member{Path: path, Value: runs.Digest(w.values[path])})
+		list = append(list, Member{Path: path, Value: f.sum(w.values[path])})
 	}
 	return list
 }

@@ -62,7 +62,8 @@ func (u runSecrets) classify(ctx context.Context, t *Target, x exchange) (o runs
 	}
 	u.agree(&o, t, x)
 	broken = t.judge(ctx, &o, x, masked)
-	t.digest(&o, masked, x.budget)
+	members := t.digest(&o, masked, x.budget)
+	t.searchNoise(&o, x, members)
 	o.Stop = t.stop(masked, x.budget)
 	o.Validators = t.validators(o, x)
 	if answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusServiceUnavailable {

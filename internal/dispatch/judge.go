@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"rubato/internal/budget"
+	"rubato/internal/change"
 	"rubato/internal/egress"
 	"rubato/internal/runs"
 	"rubato/internal/success"
@@ -36,10 +37,11 @@ func (t *Target) capture(o *runs.Outcome, answer egress.Response, broken bool, b
 	}
 }
 
-// digest stores the digest of the compared part of an answer. It covers what redaction hides, so
-// that redaction hides no change.
-func (t *Target) digest(o *runs.Outcome, answer egress.Response, b *budget.Budget) {
-	o.BodyDigest, _ = t.Form.Digest(answer.Body, b)
+// digest stores the digest of the compared part of an answer, and returns the compared members. It
+// covers what redaction hides, so that redaction hides no change.
+func (t *Target) digest(o *runs.Outcome, answer egress.Response, b *budget.Budget) (members []change.Member) {
+	o.BodyDigest, members = t.Form.Digest(answer.Body, b)
+	return members
 }
 
 // judge decides whether a complete answer is a success, and stores the reason. Its error text

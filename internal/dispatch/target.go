@@ -42,6 +42,8 @@ type Target struct {
 	Redact *redact.Set
 	// Form is the part of the answers that is compared.
 	Form change.Form
+	// Noise holds what is known of noise in the answers; nil: it is not searched for.
+	Noise *Noise
 	// Validators holds the validators of a conditional request; nil: the requests are not conditional.
 	// Its validators are empty until an answer has brought some.
 	Validators *runs.Validators

@@ -89,6 +89,8 @@ type Finished struct {
 	Digest uint64
 	// Unchanged means that the target said so by status 304.
 	Unchanged bool
+	// LookAgain asks for another look soon, because the search for noise looks closer.
+	LookAgain bool
 
 	// Interrupted means that infrastructure ended the run; see retryLoss.
 	Interrupted bool
@@ -150,6 +152,7 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 	if s.OneShotHint != nil && !s.OneShotHint.At.After(run.Slot) {
 		s.OneShotHint = nil
 	}
+	e.lookAgain(now, run)
 
 	failures := s.FailureCount
 	switch run.Verdict {

@@ -35,6 +35,12 @@ type Outcome struct {
 	FreshUntil time.Time
 	// Stop is the reason why the target wants no further requests, safe to show; empty: none.
 	Stop string
+	// NoiseWatch is the encoded state of the search for noise; nil keeps the stored one.
+	NoiseWatch []byte
+	// Noise are the paths of members that were found to be noise.
+	Noise []string
+	// LookAgain asks for the next look soon, because the search for noise looks closer.
+	LookAgain bool
 	// Validators are the validators for the next conditional request; nil keeps the stored ones.
 	Validators *Validators
 }

@@ -221,7 +221,7 @@ func storeRules() []rule {
 		{
 			"internal/store/items",
 			[]string{
-				"internal/auditlog", "internal/claims", "internal/dispatch", "internal/endpoints", "internal/errs", "internal/feed",
+				"internal/auditlog", "internal/change", "internal/claims", "internal/dispatch", "internal/endpoints", "internal/errs", "internal/feed",
 				"internal/governor", "internal/runs", "internal/spending",
 				"internal/store/dbsqlc", "internal/store/endpoints", "internal/store/history", "internal/store/notices", "internal/store/pg",
 				"internal/template", "internal/zombie",

@@ -196,7 +196,8 @@ func (s *Store) WithStates(ctx context.Context, tx pgx.Tx, rows []*dbsqlc.Endpoi
 	return list, nil
 }
 
-func hintRow(id endpoints.ID, kind string, h *endpoints.Hint) dbsqlc.HintInsertParams {
+// HintRow returns the row of a hint.
+func HintRow(id endpoints.ID, kind string, h *endpoints.Hint) dbsqlc.HintInsertParams {
 	row := dbsqlc.HintInsertParams{
 		EndpointID:  id,
 		Kind:        kind,

@@ -297,7 +297,7 @@ func (s *Store) hintWrites(ctx context.Context, now time.Time, before, after *en
 			list = append(list, func(q dbsqlc.DBTX) error { return s.db.Q.HintEnd(ctx, q, end) })
 		}
 		if h.fresh != nil {
-			row := hintRow(after.ID, h.kind, h.fresh)
+			row := HintRow(after.ID, h.kind, h.fresh)
 			list = append(list, func(q dbsqlc.DBTX) error { return s.db.Q.HintInsert(ctx, q, row) })
 		}
 	}

@@ -162,6 +162,7 @@ func FinishedOf(run runs.Run) endpoints.Finished {
 		Interrupted:  o.Interrupted(),
 		Reason:       string(o.Reason),
 		Digest:       o.BodyDigest,
+		LookAgain:    o.LookAgain,
 		Unchanged:    o.StatusCode == http.StatusNotModified,
 	}
 	switch {

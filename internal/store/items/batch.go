@@ -54,6 +54,7 @@ type batch struct {
 	decided []governor.Source
 	skipped []endpoints.Skip
 	answers validators
+	noise   noiseRows
 	// spent are the shared budgets of the runs, one entry per run.
 	spent []spending.Key
 	stops []stopped
@@ -156,7 +157,7 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 		b.history.Add(run, e.Version, e.State.FailureCount, nil)
 		return b.db.Quarantine(ctx, tx, e, b.now, fault)
 	}
-	if oneShot != nil && e.State.OneShotHint == nil {
+	if oneShot != nil && e.State.OneShotHint != oneShot {
 		if err := b.db.Q.HintEnd(ctx, tx, dbsqlc.HintEndParams{
 			EndpointID: e.ID,
 			Kind:       history.HintOneShot,
@@ -174,6 +175,8 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 		b.spent = append(b.spent, spending.Key{TenantID: e.TenantID, Name: e.Shared.Key})
 	}
 	b.answers.add(run)
+	b.noise.add(run)
+	b.plannedLook(ctx, e, oneShot)
 	b.queued = append(b.queued, b.db.OneOffWrites(ctx, e, "")...)
 	if run.Outcome.Stop != "" {
 		b.stops = append(b.stops, stopped{e, run.Outcome.Stop})
@@ -183,6 +186,19 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 	}
 	b.plan(e, run.Outcome.Stop == "")
 	return nil
+}
+
+// plannedLook inserts the one-shot hint that the decision set, if any: a close look of the search
+// for noise.
+func (b *batch) plannedLook(ctx context.Context, e *endpoints.Endpoint, before *endpoints.Hint) {
+	look := e.State.OneShotHint
+	if look == nil || look == before {
+		return
+	}
+	b.events.Add(e.TenantID, b.now, history.HintEvents(e.ID, history.HintOneShot, nil, look))
+	b.queued = append(b.queued, func(q dbsqlc.DBTX) error {
+		return b.db.Q.HintInsert(ctx, q, endpointstore.HintRow(e.ID, history.HintOneShot, look))
+	})
 }
 
 // plan adds the next due time of an endpoint to the schedule update. The worker keeps the claim if
@@ -234,7 +250,7 @@ func (b *batch) write(ctx context.Context, tx pgx.Tx) error {
 	}
 	statements := slices.Concat(
 		[]pg.Statement{plan}, b.history.Writes(ctx, b.db.DB), b.events.Writes(ctx, b.db.DB),
-		b.answers.writes(ctx, b.db.DB), b.alarms.Writes(ctx, b.db.DB, b.now), b.queued,
+		b.answers.writes(ctx, b.db.DB), b.noise.writes(ctx, b.db.DB), b.alarms.Writes(ctx, b.db.DB, b.now), b.queued,
 	)
 	if len(b.archived) > 0 {
 		statements = append(statements, func(q dbsqlc.DBTX) error { return b.db.Q.ScheduleDeleteArchived(ctx, q, b.archived) })

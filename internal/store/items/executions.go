@@ -54,6 +54,9 @@ func (s *Executions) Targets(ctx context.Context, list []claims.Claim) (map[[16]
 	if err := s.oneOffTargets(ctx, list, targets); err != nil {
 		return targets, err
 	}
+	if err := s.attachNoise(ctx, list, targets); err != nil {
+		return targets, err
+	}
 	return targets, s.attachValidators(ctx, targets)
 }
 

@@ -96,6 +96,6 @@ func oneOffTarget(configured *dispatch.Target, row *dbsqlc.OneOffGetRequestsRow)
 			return nil, fmt.Errorf("preparing the request of a one-off run of endpoint %s: %w", endpoints.ID(row.EndpointID), err)
 		}
 	}
-	target.Deadline = pg.OrZero(row.DeadlineAt)
+	target.Form, target.Deadline = configured.Form, pg.OrZero(row.DeadlineAt)
 	return &target, nil
 }

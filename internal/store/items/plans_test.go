@@ -142,6 +142,10 @@ func rareStatements(ctx context.Context, q *dbsqlc.Queries, me storetest.Worker,
 			_, err := q.HintGetMany(ctx, tx, ids)
 			return err
 		},
+		"noise": func(tx dbsqlc.DBTX) error {
+			_, err := q.NoiseWatchGetMany(ctx, tx, ids)
+			return err
+		},
 		"validators": func(tx dbsqlc.DBTX) error {
 			_, err := q.ValidatorGetMany(ctx, tx, ids)
 			return err
