@@ -49,6 +49,7 @@ type cli struct {
 	MCP         mcpCmd         `cmd:"" name:"mcp" help:"Connect an AI agent to the server over the Model Context Protocol (MCP), on standard input and output."`
 	Explain     explainCmd     `cmd:"" help:"Compute offline when endpoints would run: reads one JSON object per line, writes one decision per line."`
 	Simulate    simulateCmd    `cmd:"" help:"Simulate endpoints offline: compare how soon policies find changes. For example: rubato simulate examples/fleets/bursts.yaml --days 1"`
+	Backtest    backtestCmd    `cmd:"" help:"Compare policies on the recorded runs of an endpoint: how soon each would have found the changes."`
 	Migrate     migrateCmd     `cmd:"" help:"Migrate the schema of the database in DATABASE_URL."`
 	Tenants     tenantsCmd     `cmd:"" help:"Manage the egress allow lists of tenants, in the database in DATABASE_URL. For operators."`
 	Audit       auditCmd       `cmd:"" help:"Check the guarantees against the run history of the database in DATABASE_URL. Read-only."`

@@ -53,25 +53,31 @@ type pace struct {
 	hint, changeRate time.Duration
 }
 
-// newActor returns an endpoint under a policy. Actors of one endpoint and seed meet the same
-// target, whatever their policy.
-func newActor(e *Endpoint, p *Policy, seed uint64, length time.Duration) (*actor, error) {
+// newTarget returns the target of an endpoint. It is the same under each policy.
+func newTarget(e *Endpoint, seed uint64, length time.Duration) target {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(e.Name)) // A hash never fails.
 	own := mix(h.Sum64() ^ mix(seed))
 	luck := rand.New(rand.NewPCG(own, seed))
-	a := &actor{
-		target: target{
-			Target:  e.Target,
-			content: e.Process.content(luck, length),
-			seed:    own,
-			told:    -1,
-		},
-		finish:   never,
-		analysis: never,
+	t := target{
+		Target:  e.Target,
+		content: e.Process.content(luck, length),
+		begin:   begin,
+		seed:    own,
+		told:    -1,
 	}
 	if e.Target.OutageEvery > 0 {
-		a.target.phase = time.Duration(luck.Int64N(int64(e.Target.OutageEvery)))
+		t.phase = time.Duration(luck.Int64N(int64(e.Target.OutageEvery)))
+	}
+	return t
+}
+
+// newActor returns an endpoint with a policy and a target.
+func newActor(p *Policy, t target, length time.Duration) (*actor, error) {
+	a := &actor{
+		target:   t,
+		finish:   never,
+		analysis: never,
 	}
 	a.changes = int64(len(a.target.changes))
 	a.hours = make([]int64, (length+time.Hour-1)/time.Hour)
@@ -82,22 +88,22 @@ func newActor(e *Endpoint, p *Policy, seed uint64, length time.Duration) (*actor
 	}
 	a.endpoint = &endpoints.Endpoint{
 		Version:   1,
-		CreatedAt: begin,
+		CreatedAt: t.begin,
 		Spec:      p.Spec,
 		Terse:     true,
 	}
 	for i := range 8 {
-		a.endpoint.ID[i], a.endpoint.ID[8+i] = byte(own>>(8*i)), byte(seed>>(8*i))
+		a.endpoint.ID[i] = byte(t.seed >> (8 * i))
 	}
 	cron, err := p.Spec.ParseCron(a.endpoint.ID)
 	if err != nil {
-		return nil, fmt.Errorf("parsing the cron of %s: %w", e.Name, err)
+		return nil, fmt.Errorf("parsing the cron of %s: %w", p.Spec.Name, err)
 	}
 	a.endpoint.Cron = cron
-	if _, err := a.endpoint.Replan(begin); err != nil {
-		return nil, fmt.Errorf("planning %s: %w", e.Name, err)
+	if _, err := a.endpoint.Replan(t.begin); err != nil {
+		return nil, fmt.Errorf("planning %s: %w", p.Spec.Name, err)
 	}
-	a.due = a.endpoint.State.Due.At.Sub(begin)
+	a.due = a.endpoint.State.Due.At.Sub(t.begin)
 	if p.Spec.Planner == endpoints.PlannerAct { // With less authority, an analysis changes nothing.
 		a.evidence = newEvidence()
 		a.analysis = analysisDelay
@@ -114,7 +120,7 @@ func (a *actor) start(now time.Duration) {
 		return
 	}
 	due := a.endpoint.State.Due
-	started := begin.Add(now)
+	started := a.target.begin.Add(now)
 	a.run = runs.Run{
 		EndpointID:   a.endpoint.ID,
 		ScheduledFor: due.Slot,
@@ -160,7 +166,7 @@ func (a *actor) detect(until, at time.Duration) {
 
 // end finishes the run in flight and plans the next one.
 func (a *actor) end(now time.Duration) error {
-	at := begin.Add(now)
+	at := a.target.begin.Add(now)
 	decided, err := a.endpoint.AfterRun(at, history.FinishedOf(a.run))
 	if err != nil {
 		return fmt.Errorf("finishing a run of %s: %w", a.endpoint.Spec.Name, err)
@@ -187,7 +193,7 @@ func (a *actor) plan(now time.Duration) {
 		a.due = never
 		return
 	}
-	a.due = max(at.Sub(begin), now)
+	a.due = max(at.Sub(a.target.begin), now)
 }
 
 // see counts a move if the tempo in force differs from that of the decision before.

@@ -11,7 +11,7 @@ import (
 	"rubato/internal/errs"
 )
 
-// begin is the instant at which a simulation begins: midnight of a Monday.
+// begin is the instant at which the simulation of a scenario begins: midnight of a Monday.
 var begin = time.Date(2026, time.November, 23, 0, 0, 0, 0, time.UTC)
 
 // Scenario is a set of endpoints with their targets and the policies to compare.
@@ -101,12 +101,18 @@ func (r Reader) endpoint(o *object) Endpoint {
 	document := maps.Clone(o.members)
 	delete(document, "process")
 	delete(document, "policies")
+	r.policies(o, &e, list, document)
+	return e
+}
+
+// policies reads the policies of an endpoint. Without one, the endpoint is simulated as it is.
+func (r Reader) policies(o *object, e *Endpoint, list []any, document map[string]any) {
 	spec, ok := r.check(o, "", document)
 	if e.Name = spec.Key; e.Name == "" {
 		e.Name = spec.Name
 	}
 	if !ok {
-		return e
+		return
 	}
 	names := map[string]bool{}
 	for i, value := range list {
@@ -120,7 +126,6 @@ func (r Reader) endpoint(o *object) Endpoint {
 	if len(list) == 0 {
 		e.Policies = []Policy{{Name: string(spec.Planner), Spec: spec}}
 	}
-	return e
 }
 
 // check reads the document of an endpoint, and adds its faults under a prefix within the endpoint.

@@ -1,6 +1,7 @@
 package simulate
 
 import (
+	"cmp"
 	"math/bits"
 	"net/http"
 	"slices"
@@ -96,7 +97,11 @@ type target struct {
 	Target
 	content
 
-	seed uint64
+	// begin is the instant of time 0.
+	begin time.Time
+	seed  uint64
+	// outages are recorded outages, in ascending order.
+	outages []outage
 	// phase shifts the outages.
 	phase time.Duration
 	// version is the number of changes up to the last request.
@@ -116,6 +121,10 @@ func (t *target) fails(at time.Duration) bool { return t.down(at) || t.errs(at) 
 
 // down reports whether an instant is in an outage.
 func (t *target) down(at time.Duration) bool {
+	if len(t.outages) > 0 {
+		i, _ := slices.BinarySearchFunc(t.outages, at, func(o outage, at time.Duration) int { return cmp.Compare(o.until, at+1) })
+		return i < len(t.outages) && t.outages[i].from <= at
+	}
 	return t.OutageEvery > 0 && (at+t.phase)%t.OutageEvery >= t.OutageEvery-t.OutageFor
 }
 
@@ -145,7 +154,7 @@ func (t *target) answer(at time.Duration) runs.Outcome {
 	default:
 		o.Status, o.StatusCode = runs.Succeeded, http.StatusOK
 		if t.Next > 0 {
-			o.TargetNext = begin.Add(at + t.Latency + t.Next)
+			o.TargetNext = t.begin.Add(at + t.Latency + t.Next)
 		}
 		t.fill(&o, at)
 	}
@@ -196,7 +205,7 @@ func (t *target) retryAfter(at time.Duration) time.Time {
 	if t.RetryAfter == 0 {
 		return time.Time{}
 	}
-	return begin.Add(at + t.Latency + t.RetryAfter)
+	return t.begin.Add(at + t.Latency + t.RetryAfter)
 }
 
 // mix is the finalizer of SplitMix64.

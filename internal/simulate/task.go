@@ -80,7 +80,7 @@ func (t *task) run(ctx context.Context, length time.Duration) ([]result, error) 
 	for i, e := range t.cohort {
 		var policy *Policy
 		policy, own[i] = e.policy(t.policy)
-		a, err := newActor(e, policy, t.seed, length)
+		a, err := newActor(policy, newTarget(e, t.seed, length), length)
 		if err != nil {
 			return nil, err
 		}
@@ -159,7 +159,7 @@ func (a *actor) clairvoyant(length time.Duration) (clairvoyant, error) {
 		plain := *a.endpoint
 		plain.Spec.MinInterval, plain.Spec.MaxInterval = 0, 0
 		var err error
-		if usual, err = plain.Usual(begin); err != nil {
+		if usual, err = plain.Usual(a.target.begin); err != nil {
 			return clairvoyant{}, fmt.Errorf("finding the bounds of %s: %w", a.endpoint.Spec.Name, err)
 		}
 	}

@@ -138,7 +138,7 @@ func (w *world) analyse(ctx context.Context, a *actor, now time.Duration) error 
 	e := *a.endpoint
 	m := planner.Inputs{
 		Endpoint: &e,
-		Now:      begin.Add(now),
+		Now:      a.target.begin.Add(now),
 		Runs:     a.evidence.newest(planner.HealthSample),
 	}
 	if planner.Parked(m) {
@@ -163,7 +163,7 @@ func (w *world) analyse(ctx context.Context, a *actor, now time.Duration) error 
 	if err != nil {
 		return fmt.Errorf("analysing %s: %w", e.Spec.Name, err)
 	}
-	a.memory, a.analysis, a.notBefore = c.Memory, c.NextAt.Sub(begin), c.NotBefore.Sub(begin)
+	a.memory, a.analysis, a.notBefore = c.Memory, c.NextAt.Sub(a.target.begin), c.NotBefore.Sub(a.target.begin)
 	if c.Apply == nil {
 		return nil
 	}

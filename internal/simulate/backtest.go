@@ -1,0 +1,157 @@
+package simulate
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"rubato/internal/errs"
+)
+
+// Look is a recorded run, as far as a backtest depends on it.
+type Look struct {
+	// At is the start of the request.
+	At time.Time
+	// Failed means that the target failed, so that its content is unknown.
+	Failed bool
+	// Unchanged means that the target answered 304. Then Digest is ignored.
+	Unchanged bool
+	Digest    uint64
+}
+
+// Backtest replays the recorded answers of an endpoint's target under other policies.
+type Backtest struct {
+	// Looks are in ascending order. The time of the backtest is that from the first to the last.
+	Looks    []Look
+	Policies []Policy
+}
+
+// Range is a figure that is known only within bounds.
+type Range struct {
+	Least float64 `json:"least"`
+	Most  float64 `json:"most"`
+}
+
+// BacktestRow is the result of a policy. A change happened between two recorded requests, at an
+// unknown time. The bounds are those of two worlds: one in which each change happened right after
+// the earlier request, and one in which it happened right before the later one.
+type BacktestRow struct {
+	Policy      string `json:"policy"`
+	Polls       Range  `json:"polls"`
+	Changes     int64  `json:"changes"`
+	MeanDelayMs Range  `json:"meanDelayMs"`
+	P95DelayMs  Range  `json:"p95DelayMs"`
+}
+
+// Recorded names the row of the requests on record.
+const Recorded = "recorded"
+
+// ErrTooFewLooks reports a history with fewer than two successful answers.
+var ErrTooFewLooks = errors.New("the history has fewer than two successful answers with content to compare")
+
+// ReadBacktest returns a backtest of an endpoint, given as its JSON object. Each policy is a name
+// or an object, as in a scenario. The error is an [errs.Invalid] that names every bad field.
+func (r Reader) ReadBacktest(endpoint map[string]any, policies []any, looks []Look) (Backtest, error) {
+	var f faults
+	var e Endpoint
+	o, _ := newObject(&f, "", map[string]any(maps.Clone(endpoint)))
+	r.policies(o, &e, policies, endpoint)
+	return Backtest{Looks: looks, Policies: e.Policies}, errs.InvalidFields(f.list)
+}
+
+// Run returns a row of the recorded requests, and a row per policy.
+func (b Backtest) Run(ctx context.Context) ([]BacktestRow, error) {
+	early, late, err := recordedTargets(b.Looks)
+	if err != nil {
+		return nil, err
+	}
+	length := b.Looks[len(b.Looks)-1].At.Sub(early.begin) + time.Millisecond
+	rows := []BacktestRow{recordedRow(b.Looks, early, late)}
+	for i := range b.Policies {
+		row := BacktestRow{Policy: b.Policies[i].Name, Changes: int64(len(late.changes))}
+		var worlds [2]tally
+		for j, t := range []target{early, late} {
+			a, err := newActor(&b.Policies[i], t, length)
+			if err != nil {
+				return nil, err
+			}
+			w := newWorld(length)
+			w.actors = []*actor{a}
+			if err := w.run(ctx); err != nil {
+				return nil, err
+			}
+			worlds[j] = a.tally
+		}
+		row.fill(&worlds[0], &worlds[1])
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+func (r *BacktestRow) fill(a, b *tally) {
+	r.Polls = rangeOf(float64(a.polls), float64(b.polls))
+	r.MeanDelayMs = rangeOf(rounded(a.delays.mean()), rounded(b.delays.mean()))
+	r.P95DelayMs = rangeOf(rounded(a.delays.percentile(0.95)), rounded(b.delays.percentile(0.95)))
+}
+
+func rangeOf(a, b float64) Range { return Range{min(a, b), max(a, b)} }
+
+// outage is a recorded time without successful answers.
+type outage struct{ from, until time.Duration }
+
+// recordedTargets returns the target with the earliest and with the latest possible changes.
+func recordedTargets(looks []Look) (early, late target, err error) {
+	known := slices.IndexFunc(looks, func(l Look) bool { return !l.Failed && !l.Unchanged && l.Digest != 0 })
+	if known < 0 {
+		return early, late, ErrTooFewLooks
+	}
+	first := looks[0].At
+	digest, seen, failing := looks[known].Digest, looks[known].At.Sub(first), time.Duration(-1)
+	compared := 0
+	var outages []outage
+	for i, l := range looks {
+		at := l.At.Sub(first)
+		if l.Failed {
+			if failing < 0 {
+				failing = at
+			}
+			continue
+		}
+		if failing >= 0 {
+			outages, failing = append(outages, outage{failing, at}), -1
+		}
+		if i <= known || !l.Unchanged && l.Digest == 0 {
+			continue
+		}
+		compared++
+		if !l.Unchanged && l.Digest != digest {
+			digest = l.Digest
+			early.changes, late.changes = append(early.changes, seen+1), append(late.changes, at)
+		}
+		seen = at
+	}
+	if compared == 0 {
+		return early, late, ErrTooFewLooks
+	}
+	if failing >= 0 {
+		outages = append(outages, outage{failing, never})
+	}
+	for _, t := range []*target{&early, &late} {
+		t.begin, t.outages, t.seed, t.told = first, outages, 1, -1
+	}
+	return early, late, nil
+}
+
+// recordedRow returns the row of the requests on record.
+func recordedRow(looks []Look, early, late target) BacktestRow {
+	row := BacktestRow{Policy: Recorded, Changes: int64(len(late.changes))}
+	a, b := tally{polls: int64(len(looks))}, tally{polls: int64(len(looks))}
+	for i, at := range late.changes {
+		a.delays.add(at - early.changes[i])
+		b.delays.add(0)
+	}
+	row.fill(&a, &b)
+	return row
+}
