@@ -38,7 +38,9 @@ func backtest(t *testing.T, answers string, policies ...any) []simulate.Backtest
 func TestBacktestBoundsDelays(t *testing.T) {
 	t.Parallel()
 	rows := backtest(t, "aabb=c==", "off", map[string]any{"name": "half", "planner": "off", "baselineIntervalMs": 120000})
-	minutes := func(least, most float64) simulate.Range { return simulate.Range{Least: least * 60000, Most: most * 60000} }
+	minutes := func(least, most float64) simulate.Range {
+		return simulate.Range{Least: least * 60000, Most: most * 60000}
+	}
 	recorded, off, half := rows[0], rows[1], rows[2]
 	require.Equal(t, simulate.Recorded, recorded.Policy)
 	require.Equal(t, simulate.Range{Least: 8, Most: 8}, recorded.Polls)
