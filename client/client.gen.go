@@ -3702,6 +3702,8 @@ type ClientInterface interface {
 
 	// ListBudgets List shared budgets by name
 	//
+	// Budgets of runs that endpoints of a label, a host or the tenant share, with their present prices.
+	//
 	// Corresponds with GET /v1/budgets (the `ListBudgets` operationId).
 	ListBudgets(ctx context.Context, params *ListBudgetsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -3713,6 +3715,8 @@ type ClientInterface interface {
 	DeleteBudget(ctx context.Context, name BudgetName, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetBudget Read a shared budget
+	//
+	// The number of runs, and the price of a run that workers have set by it within the last ten seconds.
 	//
 	// Corresponds with GET /v1/budgets/{name} (the `GetBudget` operationId).
 	GetBudget(ctx context.Context, name BudgetName, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -4494,6 +4498,8 @@ func (c *Client) ListAudit(ctx context.Context, params *ListAuditParams, reqEdit
 
 // ListBudgets List shared budgets by name
 //
+// Budgets of runs that endpoints of a label, a host or the tenant share, with their present prices.
+//
 // Corresponds with GET /v1/budgets (the `ListBudgets` operationId).
 func (c *Client) ListBudgets(ctx context.Context, params *ListBudgetsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListBudgetsRequest(c.Server, params)
@@ -4525,6 +4531,8 @@ func (c *Client) DeleteBudget(ctx context.Context, name BudgetName, reqEditors .
 }
 
 // GetBudget Read a shared budget
+//
+// The number of runs, and the price of a run that workers have set by it within the last ten seconds.
 //
 // Corresponds with GET /v1/budgets/{name} (the `GetBudget` operationId).
 func (c *Client) GetBudget(ctx context.Context, name BudgetName, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -9677,6 +9685,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListBudgetsWithResponse List shared budgets by name
 	//
+	// Budgets of runs that endpoints of a label, a host or the tenant share, with their present prices.
+	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/budgets (the `ListBudgets` operationId).
@@ -9692,6 +9702,8 @@ type ClientWithResponsesInterface interface {
 	DeleteBudgetWithResponse(ctx context.Context, name BudgetName, reqEditors ...RequestEditorFn) (*DeleteBudgetResponse, error)
 
 	// GetBudgetWithResponse Read a shared budget
+	//
+	// The number of runs, and the price of a run that workers have set by it within the last ten seconds.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -18751,6 +18763,8 @@ func (c *ClientWithResponses) ListAuditWithResponse(ctx context.Context, params 
 
 // ListBudgetsWithResponse List shared budgets by name
 //
+// Budgets of runs that endpoints of a label, a host or the tenant share, with their present prices.
+//
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /v1/budgets (the `ListBudgets` operationId).
@@ -18778,6 +18792,8 @@ func (c *ClientWithResponses) DeleteBudgetWithResponse(ctx context.Context, name
 }
 
 // GetBudgetWithResponse Read a shared budget
+//
+// The number of runs, and the price of a run that workers have set by it within the last ten seconds.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -37,6 +37,10 @@ func reaches() map[string]reach {
 	)
 	return map[string]reach{
 		"createSigningKey":     {args: "signing-keys create"},
+		"deleteBudget":         {args: "budgets delete label:team=shop"},
+		"getBudget":            {args: "budgets get label:team=shop"},
+		"listBudgets":          {args: "budgets list"},
+		"putBudget":            {args: "budgets set label:team=shop 600/h"},
 		"deleteSecret":         {args: "secrets delete payment"},
 		"deleteSigningKey":     {args: "signing-keys delete sgk_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"},
 		"getSecret":            {args: "secrets get payment"},

@@ -55,7 +55,11 @@ func (e *Endpoint) plannerWarnings(now time.Time) []errs.Field {
 	}
 	fastest, slowest := governor.PlannerBounds(usual, e.Spec.MinInterval, e.Spec.MaxInterval)
 	advice := "change minIntervalMs and maxIntervalMs to move these bounds"
-	if e.Spec.MinInterval == 0 {
+	switch {
+	case e.Spec.MinInterval > 0:
+	case e.Spec.Budget != "":
+		fastest, advice = min(fastest, time.Second), "the budget limits its runs; set minIntervalMs to keep them apart"
+	default:
 		advice = "never faster than the baseline, because minIntervalMs is not set"
 	}
 	return []errs.Field{{
