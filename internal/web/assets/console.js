@@ -89,6 +89,7 @@
       };
       const then = d.then ? outlook(d) : null;
       const values = [...d.interval, ...(then || []), d.baseline, d.min, d.max].filter((v) => v != null && v > 0);
+      if (values.length === 0) values.push(1, 60); // uPlot does not end on a logarithmic scale without bounds.
       const low = Math.min(...values) / 1.6, high = Math.max(...values) * 1.6;
       const limit = (v) => ({ stroke: v == null ? "transparent" : color("--live"), width: 1, points: { show: false } });
       return [{
