@@ -34,8 +34,8 @@ func (s *State) Encode() []byte {
 	for _, v := range []float64{s.Root, s.Surplus, s.Price} {
 		out = binary.LittleEndian.AppendUint32(out, math.Float32bits(float32(v)))
 	}
-	out = binary.LittleEndian.AppendUint64(out, uint64(s.Age))   //nolint:gosec // Never negative.
-	return binary.LittleEndian.AppendUint64(out, uint64(s.Wait)) //nolint:gosec // Never negative.
+	out = binary.LittleEndian.AppendUint64(out, uint64(s.Age))
+	return binary.LittleEndian.AppendUint64(out, uint64(s.Wait))
 }
 
 // Decode returns a stored state.
@@ -60,7 +60,7 @@ func Decode(stored []byte) (State, error) {
 	}
 	s.LookedAt, s.RanAt, s.Digest = instant(eight()), instant(eight()), eight()
 	s.Root, s.Surplus, s.Price = float64(four()), float64(four()), float64(four())
-	s.Age, s.Wait = time.Duration(eight()), time.Duration(eight()) //nolint:gosec // Encode wrote them.
+	s.Age, s.Wait = time.Duration(eight()), time.Duration(eight())
 	return s, nil
 }
 
@@ -86,12 +86,12 @@ func micros(t time.Time) uint64 {
 	if t.IsZero() {
 		return 0
 	}
-	return uint64(t.UnixMicro()) //nolint:gosec // Read back the same way.
+	return uint64(t.UnixMicro())
 }
 
 func instant(us uint64) time.Time {
 	if us == 0 {
 		return time.Time{}
 	}
-	return time.UnixMicro(int64(us)).UTC() //nolint:gosec // Written the same way.
+	return time.UnixMicro(int64(us)).UTC()
 }
