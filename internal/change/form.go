@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"rubato/internal/budget"
 	"rubato/internal/jsonpath"
@@ -69,7 +70,7 @@ func (f Form) Keyed(secret []byte) Form {
 // Ignoring returns the form with further ignored paths. A path that cannot be parsed is left out.
 func (f Form) Ignoring(paths []string) Form {
 	more, _ := Parse(nil, paths)
-	f.ignore = append(f.ignore[:len(f.ignore):len(f.ignore)], more.ignore...)
+	f.ignore = append(slices.Clip(f.ignore), more.ignore...)
 	return f
 }
 

@@ -87,11 +87,10 @@ func NewTarget(tenant [16]byte, spec *endpoints.Spec) (Target, error) {
 	}
 	var fault error
 	t.Success, fault = endpoints.ParseSuccess(spec.Success)
-	var bad []errs.Field
+	var bad, paths []errs.Field
 	t.Rules, t.Redact, bad = spec.ParseAnswers()
-	var paths []errs.Field
 	t.Form, paths = spec.ParseForm()
-	return t, unusable(fault, append(bad, paths...))
+	return t, unusable(fault, slices.Concat(bad, paths))
 }
 
 // KeyDigests sets the secret that keys the digests of answers. It has no effect without redaction

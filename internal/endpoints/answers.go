@@ -150,8 +150,17 @@ func (s Spec) RequestDigest() uint64 {
 		Read              [2]int
 		Key, Ignore       []string
 	}{
-		s.Method, s.URL, s.Body, s.Headers, s.Query, s.Auth, s.Success, s.SuccessRules, [2]int{s.MaxResponseKB, s.ResponseTailKB}, s.ChangeKey,
-		s.Ignore,
+		Method:  s.Method,
+		URL:     s.URL,
+		Body:    s.Body,
+		Headers: s.Headers,
+		Query:   s.Query,
+		Auth:    s.Auth,
+		Success: s.Success,
+		Rules:   s.SuccessRules,
+		Read:    [2]int{s.MaxResponseKB, s.ResponseTailKB},
+		Key:     s.ChangeKey,
+		Ignore:  s.Ignore,
 	})
 	must(err) // Texts always encode.
 	return max(h.Sum64(), 1)

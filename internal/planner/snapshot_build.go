@@ -104,7 +104,7 @@ func NewSnapshot(m Inputs, t Claim) (Snapshot, error) {
 
 // healthsOf returns the health over each window.
 func healthsOf(m Inputs, digests []uint64) []Health {
-	var list []Health
+	list := make([]Health, 0, len(windows()))
 	for _, window := range windows() {
 		h := healthOf(m.Runs, digests, m.Now.Add(-window))
 		h.Window = window

@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"math/bits"
 	"math/rand/v2"
+	"net/http"
 	"time"
 
 	"rubato/internal/endpoints"
@@ -58,7 +59,7 @@ func newTarget(e *Endpoint, seed uint64, length time.Duration) target {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(e.Name)) // A hash never fails.
 	own := mix(h.Sum64() ^ mix(seed))
-	luck := rand.New(rand.NewPCG(own, seed))
+	luck := rand.New(rand.NewPCG(own, seed)) //nolint:gosec // A simulation must be reproducible.
 	t := target{
 		Target:  e.Target,
 		content: e.Process.content(luck, length),
@@ -138,7 +139,7 @@ func (a *actor) start(now time.Duration) {
 func (a *actor) score(now time.Duration, o *runs.Outcome) {
 	a.polls++
 	a.hours[now/time.Hour]++
-	if o.StatusCode == 429 {
+	if o.StatusCode == http.StatusTooManyRequests {
 		a.refusals++
 	}
 	if a.everRan {

@@ -56,7 +56,7 @@ var ErrTooFewLooks = errors.New("the history has fewer than two successful answe
 func (r Reader) ReadBacktest(endpoint map[string]any, policies []any, looks []Look) (Backtest, error) {
 	var f faults
 	var e Endpoint
-	o, _ := newObject(&f, "", map[string]any(maps.Clone(endpoint)))
+	o, _ := newObject(&f, "", maps.Clone(endpoint))
 	r.policies(o, &e, policies, endpoint)
 	return Backtest{Looks: looks, Policies: e.Policies}, errs.InvalidFields(f.list)
 }
@@ -108,23 +108,13 @@ func recordedTargets(looks []Look) (early, late target, err error) {
 		return early, late, ErrTooFewLooks
 	}
 	first := looks[0].At
-	digest, seen, failing := looks[known].Digest, looks[known].At.Sub(first), time.Duration(-1)
+	digest, seen := looks[known].Digest, looks[known].At.Sub(first)
 	compared := 0
-	var outages []outage
-	for i, l := range looks {
+	for _, l := range looks[known+1:] {
+		if l.Failed || !l.Unchanged && l.Digest == 0 {
+			continue
+		}
 		at := l.At.Sub(first)
-		if l.Failed {
-			if failing < 0 {
-				failing = at
-			}
-			continue
-		}
-		if failing >= 0 {
-			outages, failing = append(outages, outage{failing, at}), -1
-		}
-		if i <= known || !l.Unchanged && l.Digest == 0 {
-			continue
-		}
 		compared++
 		if !l.Unchanged && l.Digest != digest {
 			digest = l.Digest
@@ -135,13 +125,30 @@ func recordedTargets(looks []Look) (early, late target, err error) {
 	if compared == 0 {
 		return early, late, ErrTooFewLooks
 	}
-	if failing >= 0 {
-		outages = append(outages, outage{failing, never})
-	}
+	outages := outagesOf(looks)
 	for _, t := range []*target{&early, &late} {
 		t.begin, t.outages, t.seed, t.told = first, outages, 1, -1
 	}
 	return early, late, nil
+}
+
+// outagesOf returns the times without successful answers. The last one has no end if the looks end
+// in it.
+func outagesOf(looks []Look) (outages []outage) {
+	failing := time.Duration(-1)
+	for _, l := range looks {
+		at := l.At.Sub(looks[0].At)
+		switch {
+		case l.Failed && failing < 0:
+			failing = at
+		case !l.Failed && failing >= 0:
+			outages, failing = append(outages, outage{failing, at}), -1
+		}
+	}
+	if failing >= 0 {
+		outages = append(outages, outage{failing, never})
+	}
+	return outages
 }
 
 // recordedRow returns the row of the requests on record.

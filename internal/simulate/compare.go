@@ -16,11 +16,11 @@ func fixedDelays(t *target, every, length time.Duration) float64 {
 	}
 	var sum float64
 	for phase := range time.Duration(phases) {
-		first := every * (2*phase + 1) / (2 * phases)
+		first := every * (2*phase + 1) / (2 * phases) //nolint:durationcheck // The phase is a number.
 		for _, change := range t.changes {
 			look := first
 			if change > first {
-				look += (change - first + every - 1) / every * every
+				look += (change - first + every - 1).Truncate(every)
 			}
 			for look < length && t.fails(look) {
 				look += every

@@ -148,6 +148,7 @@ func TestFilterFindsAConstantRate(t *testing.T) {
 	}
 }
 
+//nolint:paralleltest // AllocsPerRun must not run beside other tests.
 func TestObserveAllocatesNothing(t *testing.T) {
 	f := tempo.NewFilter()
 	require.Zero(t, testing.AllocsPerRun(100, func() { f.Observe(time.Second, true) }))

@@ -180,7 +180,7 @@ func TestSharedPriceHoldsABudget(t *testing.T) {
 	}
 	digests := [fleet]uint64{}
 	price, used, hours := budget.FirstPrice(), int64(0), [24]int{}
-	for now := 0; now < 24*3600; now++ {
+	for now := range 24 * 3600 {
 		for i := range states {
 			if due[i] > float64(now) {
 				continue

@@ -35,8 +35,11 @@ func (b Backtest) Run(ctx context.Context) (result json.RawMessage, faults []Fau
 	for _, f := range errs.FieldsOf(err) {
 		faults = append(faults, Fault{f.Field, f.Message})
 	}
-	if err != nil {
+	if len(faults) > 0 {
 		return nil, faults, nil
+	}
+	if err != nil {
+		return nil, nil, err
 	}
 	rows, err := backtest.Run(ctx)
 	if err != nil {

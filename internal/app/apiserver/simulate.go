@@ -38,8 +38,11 @@ func (s Simulation) Run(ctx context.Context) (result json.RawMessage, faults []F
 	for _, f := range errs.FieldsOf(err) {
 		faults = append(faults, Fault{f.Field, f.Message})
 	}
-	if err != nil {
+	if len(faults) > 0 {
 		return nil, faults, nil
+	}
+	if err != nil {
+		return nil, nil, err
 	}
 	rows, err := scenario.Run(ctx, simulate.Options{Length: s.Length, Seeds: s.Seeds})
 	if err != nil {
