@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -36,15 +35,13 @@ func (a *api) sessions(t *testing.T, id string) []client.PlannerSession {
 	return read[client.PlannerSessionList](t)(a.ListPlannerSessions(t.Context(), &client.ListPlannerSessionsParams{EndpointID: &id})).Items
 }
 
-// The tempo follows a load that rises and falls, and comes back, without any key. Everybody can see
-// who changed it, why and until when.
+// TestTempoFollowsALoad needs no key: the filter learns from the answers alone.
 func TestTempoFollowsALoad(t *testing.T) {
 	t.Parallel()
 	var rising atomic.Bool
-	var n atomic.Int64
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if rising.Load() {
-			_, _ = fmt.Fprintf(w, `{"queue":%d}`, n.Add(1))
+		if rising.Load() { // A change every two seconds. One at each request would be noise.
+			_, _ = fmt.Fprintf(w, `{"queue":%d}`, time.Now().Unix()/2)
 			return
 		}
 		_, _ = fmt.Fprint(w, `{"queue":0}`)
@@ -54,36 +51,20 @@ func TestTempoFollowsALoad(t *testing.T) {
 	dev := startPlanningDev(t)
 	e := dev.register(t, client.EndpointSpec{
 		Planner: acting(),
-		Name:    "load", URL: target.URL, BaselineIntervalMs: new(int64(3000)), MinIntervalMs: new(int64(1000)), MaxIntervalMs: new(int64(3000)),
+		Name:    "load", URL: target.URL, BaselineIntervalMs: new(int64(3000)), MinIntervalMs: new(int64(1000)), MaxIntervalMs: new(int64(6000)),
 	})
 
-	var hinted client.Endpoint
-	eventually(t, "a faster tempo while the answers change", func() bool {
-		hinted = dev.endpoint(t, e.ID)
-		return hinted.Hints.Interval != nil
-	})
-	require.Equal(t, "planner:heuristic", hinted.Hints.Interval.Author)
-	require.Less(t, hinted.Hints.Interval.IntervalMs, int64(2500))
-	require.Contains(t, hinted.Hints.Interval.Reason, "answers change")
-	require.WithinDuration(t, time.Now(), hinted.Hints.Interval.ExpiresAt, 3*time.Minute, "it ends by itself")
-	eventually(t, "runs at the faster tempo", func() bool {
+	gap := func() time.Duration {
 		over := dev.finished(t, e.ID)
-		return over[0].Source == "ai-interval" && over[0].ScheduledFor.Sub(over[1].ScheduledFor) < 2500*time.Millisecond
-	})
-
-	rising.Store(false)
-	eventually(t, "the baseline when the answers rest", func() bool { return dev.endpoint(t, e.ID).Hints.Interval == nil })
-	eventually(t, "runs at the baseline", func() bool { return dev.finished(t, e.ID)[0].Source == "baseline-interval" })
-
-	var acted []string
-	for _, s := range dev.sessions(t, e.ID) {
-		if s.Outcome == "acted" {
-			acted = append(acted, strings.Join(s.Changes, "; "))
-			require.NotEmpty(t, s.Reasoning)
+		if len(over) < 2 || over[0].Source != "change-rate" && over[0].Source != "clamped-min" {
+			return 0
 		}
+		return over[0].ScheduledFor.Sub(over[1].ScheduledFor)
 	}
-	require.GreaterOrEqual(t, len(acted), 2, "%s", acted)
-	require.Equal(t, "forget both hints", acted[0])
+	eventually(t, "a faster tempo while the answers change", func() bool { return gap() > 0 && gap() < 2500*time.Millisecond })
+	rising.Store(false)
+	eventually(t, "a slower tempo when the answers rest", func() bool { return gap() > 2800*time.Millisecond })
+	require.Nil(t, dev.endpoint(t, e.ID).Hints.Interval, "no hint is needed")
 }
 
 // What the planner decides is felt at once: a run that it asks for starts within a second.
