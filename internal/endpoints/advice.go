@@ -98,6 +98,16 @@ func (e *Endpoint) Tempo(now time.Time) (time.Duration, error) {
 	return governor.Tempo(in), nil
 }
 
+// baseline returns the time between due times of the baseline alone, without the clamps.
+func (e *Endpoint) baseline(now time.Time) (time.Duration, error) {
+	if e.Spec.BaselineCron == "" {
+		return e.Spec.BaselineInterval, nil
+	}
+	plain := *e
+	plain.Spec.MinInterval, plain.Spec.MaxInterval = 0, 0
+	return plain.Usual(now)
+}
+
 // Usual returns the time between due times without hint and backoff: the configured tempo, within
 // the clamps.
 func (e *Endpoint) Usual(now time.Time) (time.Duration, error) {

@@ -31,15 +31,11 @@ func (e *Endpoint) paced() bool {
 
 // tempoTerms returns the conditions under which the tempo is chosen.
 func (e *Endpoint) tempoTerms(now time.Time) (terms tempo.Terms, err error) {
-	usual := e.Spec.BaselineInterval
-	if e.Spec.BaselineCron != "" {
-		plain := *e
-		plain.Spec.MinInterval, plain.Spec.MaxInterval = 0, 0
-		if usual, err = plain.Usual(now); err != nil {
-			return tempo.Terms{}, err
-		}
+	usual, err := e.baseline(now)
+	if err != nil {
+		return tempo.Terms{}, err
 	}
-	terms.Shortest, terms.Longest = governor.PlannerBounds(usual, e.Spec.MinInterval, e.Spec.MaxInterval)
+	terms.Shortest, terms.Longest = e.tempoBounds(usual)
 	if terms.Longest == 0 { // A cron that fires less than twice more.
 		terms.Longest = indefinitely.Sub(now)
 	}
@@ -55,10 +51,25 @@ func (e *Endpoint) tempoTerms(now time.Time) (terms tempo.Terms, err error) {
 			Implied: true,
 		}
 	}
-	if !terms.Budget.Implied && e.Spec.MinInterval <= 0 {
-		terms.Shortest = time.Second // The budget limits the requests, so the baseline need not.
-	}
 	return terms, err
+}
+
+// TempoBounds returns the shortest and the longest interval that the rate of change may set; see
+// [governor.PlannerBounds].
+func (e *Endpoint) TempoBounds(now time.Time) (shortest, longest time.Duration, err error) {
+	usual, err := e.baseline(now)
+	shortest, longest = e.tempoBounds(usual)
+	return shortest, longest, err
+}
+
+// tempoBounds is TempoBounds for a usual interval. With a budget and without a minimum, the
+// shortest interval is a second, because the budget limits the requests.
+func (e *Endpoint) tempoBounds(usual time.Duration) (shortest, longest time.Duration) {
+	shortest, longest = governor.PlannerBounds(usual, e.Spec.MinInterval, e.Spec.MaxInterval)
+	if e.Spec.MinInterval <= 0 && (e.Spec.Budget != "" || e.Shared != nil) {
+		shortest = time.Second
+	}
+	return shortest, longest
 }
 
 // observe updates the tempo by a finished run. A skipped run sent nothing, and a one-off run may

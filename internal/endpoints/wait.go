@@ -11,9 +11,7 @@ func (e *Endpoint) boundedWait(run Finished) (time.Time, error) {
 	if !run.AsksForLong() {
 		return run.RetryAfter, nil
 	}
-	plain := *e
-	plain.Spec.MinInterval, plain.Spec.MaxInterval = 0, 0
-	usual, err := plain.Usual(run.FinishedAt)
+	usual, err := e.baseline(run.FinishedAt)
 	return governor.CapRetryAfter(run.RetryAfter, run.FinishedAt, usual, e.Spec.MaxInterval), err
 }
 

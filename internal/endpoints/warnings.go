@@ -53,12 +53,12 @@ func (e *Endpoint) plannerWarnings(now time.Time) []errs.Field {
 	if err != nil || usual <= 0 {
 		return nil
 	}
-	fastest, slowest := governor.PlannerBounds(usual, e.Spec.MinInterval, e.Spec.MaxInterval)
+	fastest, slowest := e.tempoBounds(usual)
 	advice := "change minIntervalMs and maxIntervalMs to move these bounds"
 	switch {
 	case e.Spec.MinInterval > 0:
 	case e.Spec.Budget != "":
-		fastest, advice = min(fastest, time.Second), "the budget limits its runs; set minIntervalMs to keep them apart"
+		advice = "the budget limits its runs; set minIntervalMs to keep them apart"
 	default:
 		advice = "never faster than the baseline, because minIntervalMs is not set"
 	}

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"rubato/internal/governor"
 	"rubato/internal/tempo"
 )
 
@@ -154,19 +153,9 @@ func (a *actor) compare(length time.Duration) error {
 
 // clairvoyant returns the clairvoyant policy within the bounds of the endpoint.
 func (a *actor) clairvoyant(length time.Duration) (clairvoyant, error) {
-	usual := a.fixed
-	if a.fixed == 0 {
-		plain := *a.endpoint
-		plain.Spec.MinInterval, plain.Spec.MaxInterval = 0, 0
-		var err error
-		if usual, err = plain.Usual(a.target.begin); err != nil {
-			return clairvoyant{}, fmt.Errorf("finding the bounds of %s: %w", a.endpoint.Spec.Name, err)
-		}
-	}
-	spec := &a.endpoint.Spec
-	shortest, longest := governor.PlannerBounds(usual, spec.MinInterval, spec.MaxInterval)
-	if (spec.Budget != "" || a.endpoint.Shared != nil) && spec.MinInterval <= 0 {
-		shortest = time.Second // As for the endpoint itself.
+	shortest, longest, err := a.endpoint.TempoBounds(a.target.begin)
+	if err != nil {
+		return clairvoyant{}, fmt.Errorf("finding the bounds of %s: %w", a.endpoint.Spec.Name, err)
 	}
 	return clairvoyant{
 		target:   &a.target,
