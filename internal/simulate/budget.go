@@ -1,13 +1,13 @@
 package simulate
 
 import (
-	"net/url"
 	"slices"
 	"strings"
 	"time"
 
 	"rubato/internal/endpoints"
 	"rubato/internal/planner"
+	"rubato/internal/spending"
 	"rubato/internal/tempo"
 )
 
@@ -56,14 +56,16 @@ func readBudget(o *object) Budget {
 	return b
 }
 
-// covers reports whether an endpoint shares the budget under a policy. Only an endpoint on which
-// the planner acts has a tempo that follows a price, and its own budget wins.
-func (b *Budget) covers(spec *endpoints.Spec) bool {
-	target, err := url.Parse(spec.URL)
-	if err != nil || b.Host != "" && target.Hostname() != b.Host {
-		return false
+// key returns the name of the budget among those that workers look up.
+func (b *Budget) key() string {
+	switch {
+	case b.Label != "":
+		return spending.LabelName(b.Label, b.Value)
+	case b.Host != "":
+		return spending.HostName(b.Host)
+	default:
+		return spending.Tenant
 	}
-	return b.Label == "" || spec.Labels[b.Label] == b.Value
 }
 
 // sharedBudget is a shared budget in a world.
@@ -167,8 +169,18 @@ func join(list []cohort, byBond map[string]int, e *Endpoint, bonds []string) []c
 	return list
 }
 
-// budgetOf returns the index of the budget that an endpoint shares, the first that covers it; -1:
-// none.
+// budgetOf returns the index of the budget that an endpoint shares, as workers find it; -1: none.
 func (s *Scenario) budgetOf(spec *endpoints.Spec) int {
-	return slices.IndexFunc(s.Budgets, func(b Budget) bool { return b.covers(spec) })
+	if spec.Budget != "" {
+		return -1
+	}
+	list := make([]spending.Budget, len(s.Budgets))
+	for i := range s.Budgets {
+		list[i].Name = s.Budgets[i].key()
+	}
+	found := spending.NewBook(list).For([16]byte{}, spec.Host(), spec.Labels)
+	if found == nil {
+		return -1
+	}
+	return slices.IndexFunc(s.Budgets, func(b Budget) bool { return b.key() == found.Name })
 }

@@ -116,17 +116,23 @@ func (t *task) place(e *Endpoint) int {
 
 // share sets up the shared budgets of the cohort.
 func (t *task) share(w *world) {
-	for order := range t.scenario.Budgets {
-		b := &sharedBudget{Budget: &t.scenario.Budgets[order], order: order}
-		for _, a := range w.actors {
-			if t.scenario.budgetOf(&a.endpoint.Spec) == order {
-				b.members = append(b.members, a)
-			}
+	members := make([][]*actor, len(t.scenario.Budgets))
+	for _, a := range w.actors {
+		if order := t.scenario.budgetOf(&a.endpoint.Spec); order >= 0 {
+			members[order] = append(members[order], a)
 		}
-		if len(b.members) > 0 {
-			b.setPrice(b.Budget.Budget.FirstPrice())
-			w.budgets = append(w.budgets, b)
+	}
+	for order, list := range members {
+		if len(list) == 0 {
+			continue
 		}
+		b := &sharedBudget{
+			Budget:  &t.scenario.Budgets[order],
+			order:   order,
+			members: list,
+		}
+		b.setPrice(b.Budget.Budget.FirstPrice())
+		w.budgets = append(w.budgets, b)
 	}
 }
 

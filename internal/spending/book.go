@@ -17,6 +17,12 @@ type Book struct {
 	tenants map[[16]byte]map[string]*Budget
 }
 
+// LabelName returns the name of the budget of a label.
+func LabelName(label, value string) string { return labelPrefix + label + "=" + value }
+
+// HostName returns the name of the budget of a host.
+func HostName(host string) string { return hostPrefix + host }
+
 // NewBook returns a book of budgets.
 func NewBook(list []Budget) *Book {
 	b := &Book{tenants: map[[16]byte]map[string]*Budget{}}
@@ -42,11 +48,11 @@ func (b *Book) For(tenant [16]byte, host string, labels map[string]string) *Budg
 	}
 	of := b.tenants[tenant]
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		if found := of[labelPrefix+name+"="+labels[name]]; found != nil {
+		if found := of[LabelName(name, labels[name])]; found != nil {
 			return found
 		}
 	}
-	if found := of[hostPrefix+host]; found != nil {
+	if found := of[HostName(host)]; found != nil {
 		return found
 	}
 	return of[Tenant]

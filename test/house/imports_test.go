@@ -172,7 +172,7 @@ func packageRules() []rule {
 			"internal/simulate",
 			[]string{
 				"internal/endpoints", "internal/errs", "internal/governor", "internal/notation", "internal/planner", "internal/planner/heuristic", "internal/runs",
-				"internal/store/history", "internal/tempo",
+				"internal/spending", "internal/store/history", "internal/tempo",
 			},
 			"what is simulated is the shipped code, and nothing of it is copied; of the store it takes how a finished run is read",
 		},
