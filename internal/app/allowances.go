@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"rubato/internal/egress"
+	"rubato/internal/loop"
 )
 
 // allowanceInterval is the poll interval for allow lists: a change takes effect within it.
@@ -43,20 +44,9 @@ func (a *Allowances) Of(tenant [16]byte) *egress.Allowance {
 // Run refreshes the cache until ctx ends. While the database cannot be read, the lists of the last
 // successful read stay in force.
 func (a *Allowances) Run(ctx context.Context) {
-	ticker := time.NewTicker(allowanceInterval)
-	defer ticker.Stop()
-	for failing := false; ; {
-		err := a.Refresh(ctx)
-		if err != nil && !failing && ctx.Err() == nil {
-			a.logger.Warn("reading egress allow lists failed; the lists of the last read stay in force", "error", err)
-		}
-		failing = err != nil
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
+	loop.Poll(ctx, allowanceInterval, a.Refresh, func(err error) {
+		a.logger.Warn("reading egress allow lists failed; the lists of the last read stay in force", "error", err)
+	})
 }
 
 // Refresh reads all lists now. On an error the cached lists stay in force.

@@ -247,7 +247,7 @@ func storeRules() []rule {
 		{
 			"internal/store/spending",
 			[]string{
-				"internal/auditlog", "internal/errs", "internal/spending", "internal/store/dbsqlc", "internal/store/endpoints", "internal/store/pg",
+				"internal/auditlog", "internal/errs", "internal/loop", "internal/spending", "internal/store/dbsqlc", "internal/store/endpoints", "internal/store/pg",
 				"internal/tempo",
 			},
 			"it prices the runs that finishes count with the states of endpoints",

@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"rubato/internal/loop"
 	"rubato/internal/spending"
 	"rubato/internal/store/dbsqlc"
 	endpointstore "rubato/internal/store/endpoints"
@@ -28,23 +29,12 @@ func NewPrices(states *endpointstore.States, logger *slog.Logger) *Prices {
 // Run refreshes every [tempo.PriceStep] until ctx ends, and stores the last counts then. While the
 // database cannot be reached, the last prices stay in force and the counts wait.
 func (p *Prices) Run(ctx context.Context) {
-	ticker := time.NewTicker(tempo.PriceStep)
-	defer ticker.Stop()
-	for failing := false; ; {
-		err := p.Refresh(ctx)
-		if err != nil && !failing && ctx.Err() == nil {
-			p.logger.Warn("counting runs against shared budgets failed; the last prices stay in force", "error", err)
-		}
-		failing = err != nil
-		select {
-		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-			defer cancel()
-			_ = p.Refresh(last) // The process ends, so nobody could act on the error.
-			return
-		case <-ticker.C:
-		}
-	}
+	loop.Poll(ctx, tempo.PriceStep, p.Refresh, func(err error) {
+		p.logger.Warn("counting runs against shared budgets failed; the last prices stay in force", "error", err)
+	})
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = p.Refresh(last) // The process ends, so the error changes nothing.
 }
 
 // Refresh stores the runs since the last call, steps the prices that are due, and reads all prices.
