@@ -112,13 +112,16 @@ func (l *workerLoops) run(ctx context.Context) error {
 	l.core.Logger.Info("worker started", "slots", s.Slots, "slots_min", s.MinSlots, "version", telemetry.Version())
 	// Allow lists are read before the first run. If that fails, Allowances.Run logs it and retries.
 	_ = l.core.Allowances.Refresh(ctx)
+	// So are shared budgets, because an endpoint that seems to have none would forget its tempo.
+	prices := budgetstore.NewPrices(l.core.States, l.core.Logger)
+	_ = prices.Refresh(ctx)
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return l.worker.Run(ctx) })
 	keep := func(name loop.Name, body func(context.Context)) {
 		group.Go(func() error { l.core.Loops.Run(ctx, name, body); return nil })
 	}
 	keep(loop.Allowances, l.core.Allowances.Run)
-	keep(loop.Budgets, budgetstore.NewPrices(l.core.States, l.core.Logger).Run)
+	keep(loop.Budgets, prices.Run)
 	keep(loop.Secrets, l.core.Vault.Run)
 	keep(loop.Sweep, l.sweeper.Run)
 	keep(loop.Courier, l.courier.Run)
