@@ -14,8 +14,8 @@ const (
 	echoes = 3
 	// EchoGap is the time between the looks of a close pair. A minimum interval may lengthen it.
 	EchoGap = time.Second
-	// doubt is the probability below which members that change at the rate of the others cannot have
-	// changed in every close pair.
+	// doubt is the probability below which members that change at the rate of the others cannot
+	// have changed in every close pair.
 	doubt = 1e-3
 	// rest is the time after a search without a result until the next one.
 	rest = time.Hour
@@ -28,7 +28,7 @@ type Look struct {
 	// Digest and Members are those of [Form.Digest].
 	Digest  uint64
 	Members []Member
-	// Rejected are the paths that a person rejected as noise. They are neither noise nor evidence.
+	// Rejected are findings that a user rejected. They are neither noise nor evidence.
 	Rejected []string
 }
 
@@ -44,7 +44,8 @@ type Watch struct {
 	until  time.Time // end of the rest; zero: none
 	// pairs is the number of consecutive pairs that differ, up to pairsBefore plus echoes.
 	pairs int
-	// wide and near are the total durations of the pairs before the close ones, and of the close ones.
+	// wide and near are the total durations of the pairs before the close ones, and of the close
+	// ones.
 	wide, near time.Duration
 	marks      []mark
 }
@@ -189,8 +190,11 @@ func (w Watch) rate(m mark) float64 {
 	wide, near := w.wide.Seconds()/wides, w.near.Seconds()/echoes
 	changedWide, changedClose := min(float64(m.wide), wides), float64(m.near)
 	still := (wides-changedWide)*wide + (echoes-changedClose)*near
-	if changedWide+changedClose == 0 || still <= 0 {
-		return map[bool]float64{true: math.Inf(1)}[changedWide+changedClose > 0]
+	switch {
+	case changedWide+changedClose == 0:
+		return 0
+	case still <= 0:
+		return math.Inf(1)
 	}
 	surplus := func(rate float64) float64 {
 		return changedWide*wide/math.Expm1(rate*wide) + changedClose*near/math.Expm1(rate*near) - still

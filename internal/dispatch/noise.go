@@ -10,16 +10,16 @@ import (
 	"rubato/internal/runs"
 )
 
-// Noise is what is known of noise in the answers of an endpoint.
+// Noise is the state of the search for noise in the answers of an endpoint, and its findings.
 type Noise struct {
 	// Watch is the state of the search.
 	Watch change.Watch
-	// Found are the paths that are not compared. Rejected are those that a person rejected.
+	// Found are the paths that are not compared. Rejected are findings that a user rejected.
 	Found, Rejected []string
 }
 
-// SearchesNoise reports whether noise is searched for in the answers: not for an endpoint that the
-// planner must leave alone, and not if a change key says what matters.
+// SearchesNoise reports whether noise is searched for in the answers: not for an endpoint with
+// planner authority off, and not if a change key selects the compared members.
 func (t *Target) SearchesNoise() bool {
 	return t.Spec.Planner != endpoints.PlannerOff && t.Spec.MaxResponseKB > 0 && !t.Form.HasKey()
 }

@@ -42,7 +42,7 @@ type Target struct {
 	Redact *redact.Set
 	// Form is the part of the answers that is compared.
 	Form change.Form
-	// Noise holds what is known of noise in the answers; nil: it is not searched for.
+	// Noise is the state of the search for noise; nil: there is no search.
 	Noise *Noise
 	// Validators holds the validators of a conditional request; nil: the requests are not conditional.
 	// Its validators are empty until an answer has brought some.

@@ -110,14 +110,20 @@ func (s Spec) ParseForm() (change.Form, []errs.Field) {
 
 // keyless refuses paths in answers of which nothing is read.
 func keyless(s Spec) (bad []errs.Field) {
-	for name, paths := range map[string][]string{"changeKey": s.ChangeKey, "ignore": s.Ignore} {
-		if s.MaxResponseKB == 0 && len(paths) > 0 {
+	if s.MaxResponseKB != 0 {
+		return nil
+	}
+	refuse := func(name string, paths []string) {
+		if len(paths) > 0 {
 			bad = append(bad, errs.Field{
-				Field: name, Code: "body_not_read",
+				Field:   name,
+				Code:    "body_not_read",
 				Message: "looks at the body, of which maxResponseKb (0) reads nothing; raise that to what the body needs",
 			})
 		}
 	}
+	refuse("changeKey", s.ChangeKey)
+	refuse("ignore", s.Ignore)
 	return bad
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"rubato/internal/errs"
 	"rubato/internal/schedule"
+	"rubato/internal/tempo"
 )
 
 // Targets decides which URLs and headers are allowed. Nil means allowed.
@@ -247,7 +248,7 @@ func complaint(e validator.FieldError) errs.Field {
 	case "http_url":
 		f.Code, f.Message = "url_invalid", "must be an http or https URL, such as https://wiki.example.com/shop"
 	case "budget":
-		f.Code, f.Message = "invalid_value", "must be a number of runs per s, m, h or d, such as 600/h"
+		f.Code, f.Message = "invalid_value", "must be "+tempo.BudgetForm
 	case "maxbytes":
 		f.Code, f.Message = "too_long", "must be at most "+e.Param()+" bytes long"
 	default: // min and max

@@ -33,7 +33,7 @@ func readBudget(o *object) Budget {
 	}
 	var err error
 	if b.Budget, err = tempo.ParseBudget(b.Text); err != nil {
-		o.add(o.at("budget"), codeValue, "must be runs per s, m, h or d, such as 600/h")
+		o.add(o.at("budget"), codeValue, "must be "+tempo.BudgetForm)
 	}
 	if label := o.text("label"); label != "" {
 		b.Label, b.Value, _ = strings.Cut(label, "=")

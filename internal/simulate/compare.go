@@ -15,8 +15,8 @@ func fixedDelays(t *target, every, length time.Duration) float64 {
 		return 0
 	}
 	var sum float64
-	for phase := range time.Duration(phases) {
-		first := every * (2*phase + 1) / (2 * phases) //nolint:durationcheck // The phase is a number.
+	for phase := range phases {
+		first := every * time.Duration(2*phase+1) / (2 * phases)
 		for _, change := range t.changes {
 			look := first
 			if change > first {

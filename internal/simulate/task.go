@@ -19,7 +19,7 @@ type task struct {
 	seed     uint64
 }
 
-// result is what an endpoint or a fleet did in one world.
+// result is the tally of an endpoint or a fleet in one world.
 type result struct {
 	key rowKey
 	tally
@@ -171,7 +171,7 @@ func (a *actor) clairvoyant(length time.Duration) (clairvoyant, error) {
 	}, nil
 }
 
-// total returns what the endpoints of a budget did together. Its fixed interval is the same for
+// total returns the tally of all endpoints of a budget. Its fixed interval is the same for
 // each of them.
 func (b *sharedBudget) total(length time.Duration) (t tally, err error) {
 	policies := make([]clairvoyant, len(b.members))

@@ -54,7 +54,7 @@ func Check(name, text string) error {
 		bad = append(bad, errs.Field{
 			Field:   "budget",
 			Code:    "invalid_value",
-			Message: "must be a number of runs per s, m, h or d, such as 600/h",
+			Message: "must be " + tempo.BudgetForm,
 		})
 	}
 	return errs.InvalidFields(bad)

@@ -23,7 +23,7 @@ const (
 	// longGain is the gain of a budget for longer than an hour. It is small, because such a budget
 	// is given so that runs can move from the night to the day.
 	longGain = 6
-	// looseGain is the gain of an implied budget, which is nobody's promise.
+	// looseGain is the gain of an implied budget, which no user has set.
 	looseGain = 0.5
 )
 

@@ -79,7 +79,7 @@ func (s *State) After(run Look, terms Terms) {
 	if run.Answered {
 		s.look(run)
 	}
-	s.Choose(terms)
+	s.choose(terms)
 }
 
 // spend counts a run against the endpoint's own budget.
@@ -118,9 +118,9 @@ func (s *State) look(run Look) {
 	s.Root = single(s.Root + float64(weight*(math.Sqrt(s.Filter.Rate())-s.Root)))
 }
 
-// Choose sets the wait by the present state, for example after an edit of the bounds. The wait in
-// force stays unless the new one differs from it by more than a fifth or breaks a bound.
-func (s *State) Choose(terms Terms) {
+// choose sets the wait by the present state. The wait in force stays unless the new one differs
+// from it by more than a fifth or breaks a bound.
+func (s *State) choose(terms Terms) {
 	s.Price = single(s.price(terms))
 	wait := s.Filter.Wait(s.Price, terms.Shortest, terms.Longest)
 	longer, shorter := float64(wait) > hysteresis*float64(s.Wait), hysteresis*float64(wait) < float64(s.Wait)

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"rubato/internal/endpoints"
-	"rubato/internal/errs"
 	"rubato/internal/simulate"
 )
 
@@ -32,10 +31,7 @@ func (b Backtest) Run(ctx context.Context) (result json.RawMessage, faults []Fau
 		return nil, nil, err
 	}
 	backtest, err := simulate.Reader{Check: checkEndpoint}.ReadBacktest(document, b.Policies, b.Runs)
-	for _, f := range errs.FieldsOf(err) {
-		faults = append(faults, Fault{f.Field, f.Message})
-	}
-	if len(faults) > 0 {
+	if faults := faultsOf(err); len(faults) > 0 {
 		return nil, faults, nil
 	}
 	if err != nil {
@@ -45,7 +41,7 @@ func (b Backtest) Run(ctx context.Context) (result json.RawMessage, faults []Fau
 	if err != nil {
 		return nil, nil, err
 	}
-	result, err = json.Marshal(map[string]any{"items": rows})
+	result, err = itemsOf(rows)
 	return result, nil, err
 }
 

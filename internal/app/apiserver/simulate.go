@@ -35,10 +35,7 @@ func (s Simulation) Run(ctx context.Context) (result json.RawMessage, faults []F
 		return nil, nil, fmt.Errorf("reading the scenario: %w", err)
 	}
 	scenario, err := simulate.Reader{Check: checkEndpoint, Open: s.Open}.Read(document)
-	for _, f := range errs.FieldsOf(err) {
-		faults = append(faults, Fault{f.Field, f.Message})
-	}
-	if len(faults) > 0 {
+	if faults := faultsOf(err); len(faults) > 0 {
 		return nil, faults, nil
 	}
 	if err != nil {
@@ -48,8 +45,21 @@ func (s Simulation) Run(ctx context.Context) (result json.RawMessage, faults []F
 	if err != nil {
 		return nil, nil, err
 	}
-	result, err = json.Marshal(map[string]any{"items": rows})
+	result, err = itemsOf(rows)
 	return result, nil, err
+}
+
+// faultsOf returns the bad fields that an error names.
+func faultsOf(err error) (faults []Fault) {
+	for _, f := range errs.FieldsOf(err) {
+		faults = append(faults, Fault{f.Field, f.Message})
+	}
+	return faults
+}
+
+// itemsOf returns rows as the API shows lists.
+func itemsOf[T any](rows []T) (json.RawMessage, error) {
+	return json.Marshal(map[string]any{"items": rows})
 }
 
 // checkEndpoint reads the document of an endpoint as the API does.

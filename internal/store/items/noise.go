@@ -13,7 +13,7 @@ import (
 	"rubato/internal/store/pg"
 )
 
-// attachNoise adds what is known of noise to the targets whose answers are searched for it. The
+// attachNoise adds the state of the search for noise to the targets that are searched. The
 // answer of a one-off run is compared without the noise, and searched for none, because the run may
 // have a request of its own.
 func (s *Executions) attachNoise(ctx context.Context, list []claims.Claim, targets map[[16]byte]*dispatch.Target) error {
