@@ -39,7 +39,7 @@ func demoEndpoints(base string) []endpoints.Spec {
 	orders.Headers = map[string]string{"Content-Type": "application/json"}
 	orders.BaselineInterval = time.Hour
 
-	load := spec("demo-load", "/load", "Its answers change for three minutes and rest for the next three: the planner follows, between 1 s and 10 s.")
+	load := spec("demo-load", "/load", "Its answers change for three minutes and rest for the next three: its tempo follows, between 1 s and 10 s.")
 	load.BaselineInterval, load.MinInterval, load.MaxInterval = 4*time.Second, time.Second, 10*time.Second
 
 	prices.Planner, load.Planner = endpoints.PlannerAct, endpoints.PlannerAct
