@@ -38,6 +38,7 @@ type cli struct {
 	API    apiCmd    `cmd:"" name:"api" help:"Latency of the API: registrations, runs at once, pauses and hints beside a loaded worker."`
 	Mixed  mixedCmd  `cmd:"" help:"Isolation on a shared worker: hanging targets, tenants, runs at once, registrations, idle cost, memory."`
 	Soak   soakCmd   `cmd:"" help:"Work for a long time: whether memory, connections or tables grow."`
+	Tempo  tempoCmd  `cmd:"" help:"A scenario of rubato simulate in real time, beside its simulation."`
 }
 
 // session holds the streams and the output format of a command.

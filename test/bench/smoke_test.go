@@ -92,6 +92,14 @@ type report struct {
 			ExpiredClaims int
 		}
 	}
+	Tempo []struct {
+		Name, Policy string
+		Polls        int
+		Simulated    struct {
+			Name  string
+			Polls int
+		}
+	}
 	Machine map[string]any
 	Notes   []string
 }
@@ -169,6 +177,29 @@ func TestASteadyLoadIsMeasuredBesideASnapshot(t *testing.T) {
 	require.Positive(t, r.Snapshot.With.CPU["postgres"])
 	require.Zero(t, r.Snapshot.Without.ExpiredClaims+r.Snapshot.With.ExpiredClaims)
 	require.Equal(t, r.measure, r.Snapshot.Without.measure)
+}
+
+func TestTheTempoIsMeasuredBesideItsSimulation(t *testing.T) {
+	t.Parallel()
+	scenario := filepath.Join(t.TempDir(), "scenario.yaml")
+	require.NoError(t, os.WriteFile(scenario, []byte(`
+policies: [fixed, {name: act, planner: act, budget: 3600/h}]
+endpoints:
+  - key: one
+    baselineIntervalMs: 1000
+    minIntervalMs: 1000
+    process: {kind: poisson, rate: 1}
+`), 0o600))
+	r := runBench(t, "tempo", scenario, "--for", "4s", "--seeds", "2")
+
+	require.Len(t, r.Tempo, 2)
+	for i, policy := range []string{"fixed", "act"} {
+		require.Equal(t, policy, r.Tempo[i].Policy)
+		require.Positive(t, r.Tempo[i].Polls)
+		require.LessOrEqual(t, r.Tempo[i].Polls, 5)
+		require.Equal(t, "one", r.Tempo[i].Simulated.Name)
+		require.Positive(t, r.Tempo[i].Simulated.Polls)
+	}
 }
 
 func TestTheAPIIsMeasured(t *testing.T) {

@@ -26,6 +26,7 @@ type Report struct {
 	Mixed      *MixedReport         `json:"mixed,omitempty"`
 	Soak       *SoakReport          `json:"soak,omitempty"`
 	Snapshot   *SnapshotReport      `json:"snapshot,omitempty"`
+	Tempo      []TempoRow           `json:"tempo,omitempty"`
 	Config     map[string]any       `json:"config"`
 	Machine    Machine              `json:"machine"`
 	Notes      []string             `json:"notes,omitempty"` // omitted contenders, and the reason
@@ -95,6 +96,9 @@ func (r Report) Tables() []Table {
 	}
 	if r.Snapshot != nil {
 		tables = append(tables, r.Snapshot.table())
+	}
+	if len(r.Tempo) > 0 {
+		tables = append(tables, tempoTable(r.Tempo))
 	}
 	if r.Search != nil {
 		tables = append(tables, r.Search.table())

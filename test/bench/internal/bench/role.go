@@ -20,12 +20,13 @@ const Process = "bench-process"
 
 // The roles of the processes that a bench starts.
 const (
-	roleAPI    = "api"
-	roleWorker = "worker"
-	roleSink   = "sink"
-	roleIdeal  = "ideal"
-	roleFenced = "fenced"
-	roleBare   = "bare"
+	roleAPI     = "api"
+	roleWorker  = "worker"
+	rolePlanner = "planner"
+	roleSink    = "sink"
+	roleIdeal   = "ideal"
+	roleFenced  = "fenced"
+	roleBare    = "bare"
 )
 
 // news is a line of JSON that a process writes to standard output for its bench.
@@ -63,7 +64,7 @@ func (r Role) Run(ctx context.Context) error {
 
 func (r Role) play(ctx context.Context, task []byte) error {
 	switch r.Name {
-	case roleAPI, roleWorker:
+	case roleAPI, roleWorker, rolePlanner:
 		return r.program(ctx)
 	case roleSink:
 		return serveSink(ctx, r.tell)
@@ -86,18 +87,26 @@ func (r Role) program(ctx context.Context) error {
 	}
 	logger := app.NewLogger(r.Stderr, settings.Log)
 	started := func(a app.Addresses) { r.report(logger, a) }
-	if r.Name == roleAPI {
+	switch r.Name {
+	case roleAPI:
 		return apiserver.API{
 			Settings: settings,
 			Logger:   logger,
 			Started:  started,
 		}.Run(ctx)
+	case rolePlanner:
+		return app.Planner{
+			Settings: settings,
+			Logger:   logger,
+			Started:  started,
+		}.Run(ctx)
+	default:
+		return app.Worker{
+			Settings: settings,
+			Logger:   logger,
+			Started:  started,
+		}.Run(ctx)
 	}
-	return app.Worker{
-		Settings: settings,
-		Logger:   logger,
-		Started:  started,
-	}.Run(ctx)
 }
 
 func (r Role) report(logger *slog.Logger, a app.Addresses) {
