@@ -649,6 +649,48 @@ func (e PlannerTrigger) Valid() bool {
 	}
 }
 
+// Defines values for RerunRequestAs.
+const (
+	RerunRequestAsNow  RerunRequestAs = "now"
+	RerunRequestAsThen RerunRequestAs = "then"
+)
+
+// Valid indicates whether the value is a known member of the RerunRequestAs enum.
+func (e RerunRequestAs) Valid() bool {
+	switch e {
+	case RerunRequestAsNow:
+		return true
+	case RerunRequestAsThen:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RerunRequestPriority.
+const (
+	RerunRequestPriorityCritical RerunRequestPriority = "critical"
+	RerunRequestPriorityHigh     RerunRequestPriority = "high"
+	RerunRequestPriorityLow      RerunRequestPriority = "low"
+	RerunRequestPriorityNormal   RerunRequestPriority = "normal"
+)
+
+// Valid indicates whether the value is a known member of the RerunRequestPriority enum.
+func (e RerunRequestPriority) Valid() bool {
+	switch e {
+	case RerunRequestPriorityCritical:
+		return true
+	case RerunRequestPriorityHigh:
+		return true
+	case RerunRequestPriorityLow:
+		return true
+	case RerunRequestPriorityNormal:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Rule.
 const (
 	RuleAiInterval       Rule = "ai-interval"
@@ -2672,6 +2714,31 @@ type RedactRule struct {
 	Replacement *string `json:"replacement,omitempty"`
 }
 
+// RerunRequest How to repeat a run.
+type RerunRequest struct {
+	// As `then` sends the request of that time, `now` that of the endpoint as it is configured now.
+	As *RerunRequestAs `json:"as,omitempty"`
+
+	// DeadlineMs Maximum wait of an attempt for its start. A run that has not started by then ends as `skipped` with the reason `deadline_passed`.
+	DeadlineMs *int64 `json:"deadlineMs,omitempty"`
+
+	// IdempotencyKey Deduplicates requests: a second request with the same key for the endpoint within 24 hours returns the first run and queues no
+	// other. A different request with the same key is refused (409, `idempotency_key_reused`).
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
+
+	// Priority Priority in the endpoint's queue of one-off runs. Among equal priorities the oldest run is first.
+	Priority *RerunRequestPriority `json:"priority,omitempty"`
+
+	// SameIdempotencyKey Sends the Idempotency-Key of the repeated run, so that a target that carried out its request does not do so again. Default: false, a new key.
+	SameIdempotencyKey *bool `json:"sameIdempotencyKey,omitempty"`
+}
+
+// RerunRequestAs `then` sends the request of that time, `now` that of the endpoint as it is configured now.
+type RerunRequestAs string
+
+// RerunRequestPriority Priority in the endpoint's queue of one-off runs. Among equal priorities the oldest run is first.
+type RerunRequestPriority string
+
 // Retry Retry policy of a due time.
 type Retry struct {
 	BackoffMs    int64 `json:"backoffMs"`
@@ -2743,6 +2810,12 @@ type Run struct {
 
 	// ReasonCode Reason of the status: http_status, success_rule_failed, not_modified, timeout, dns_error, connect_error, response_too_large (the response header; a long body is truncated, see truncated) and so on; overlap_skipped, pause_skipped or misfire_skipped if due times passed without a run; deadline_passed or withdrawn if a one-off run was not sent.
 	ReasonCode *string `json:"reasonCode,omitempty"`
+
+	// Request The request of the run as it was configured and overridden: templates are not expanded, references to secrets stay references, and values whose names look secret are shown as `***`. Only when a single run is read; absent if the configuration of that time is no longer kept.
+	Request *RunRequest `json:"request,omitempty"`
+
+	// RerunOf For a rerun: the run that it repeats. Only when a single run is read.
+	RerunOf *string `json:"rerunOf,omitempty"`
 
 	// ResponseBytes Bytes of the body read, decompressed, including those between head and tail.
 	ResponseBytes *int64 `json:"responseBytes,omitempty"`
@@ -2823,6 +2896,30 @@ type RunList struct {
 
 	// NextCursor Absent on the last page.
 	NextCursor *string `json:"nextCursor,omitempty"`
+}
+
+// RunRequest The request of the run as it was configured and overridden: templates are not expanded, references to secrets stay references, and values whose names look secret are shown as `***`. Only when a single run is read; absent if the configuration of that time is no longer kept.
+type RunRequest struct {
+	// Auth How the request is authenticated, such as bearer; its values are references to secrets.
+	Auth *string `json:"auth,omitempty"`
+	Body *string `json:"body,omitempty"`
+
+	// Curl The request as a shell command of curl. Replace references and masked values before you run it.
+	Curl    *string           `json:"curl,omitempty"`
+	Headers map[string]string `json:"headers"`
+
+	// IdempotencyKey The Idempotency-Key of the request.
+	IdempotencyKey string `json:"idempotencyKey"`
+	Method         string `json:"method"`
+
+	// Sign The request is signed by Standard Webhooks.
+	Sign *bool `json:"sign,omitempty"`
+
+	// URL URL with the query parameters of `query`.
+	URL string `json:"url"`
+
+	// Version The version of the endpoint that made the request.
+	Version *int64 `json:"version,omitempty"`
 }
 
 // RunStatus `waiting` is a one-off run, or another attempt of one, that has not started. `running` is in progress; all others are final. `lost` means that the outcome is unknown: a request may have been sent, but the
@@ -3593,6 +3690,9 @@ type PutNoticeRuleJSONRequestBody = NoticeRuleSpec
 // CancelRunJSONRequestBody defines body for CancelRun for application/json ContentType.
 type CancelRunJSONRequestBody = CancelRequest
 
+// RerunRunJSONRequestBody defines body for RerunRun for application/json ContentType.
+type RerunRunJSONRequestBody = RerunRequest
+
 // PutSecretJSONRequestBody defines body for PutSecret for application/json ContentType.
 type PutSecretJSONRequestBody = SecretSpec
 
@@ -4315,6 +4415,36 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /v1/runs/{id}/events (the `ListRunEvents` operationId).
 	ListRunEvents(ctx context.Context, id RunID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RerunRunWithBody Repeat a finished run
+	//
+	// Queues a one-off run that repeats a finished run, like `POST /v1/endpoints/{id}/run`. It sends the request of that time: URL, method,
+	// headers, query, body, credentials and signature as they were configured and overridden then, with the current values of secrets.
+	// Timeouts, success rules and retries are those of the endpoint now. With `"as": "now"` it sends the request of the endpoint as it is
+	// configured now, without the overrides of the run. The new run names the repeated run in `rerunOf`.
+	//
+	// The configuration of that time is kept as long as the audit log. Beyond it the response is 409 with the code `request_unknown`. A
+	// request that is no longer allowed is refused (422).
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/runs/{id}/rerun (the `RerunRun` operationId).
+	RerunRunWithBody(ctx context.Context, id RunID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RerunRun Repeat a finished run
+	//
+	// Queues a one-off run that repeats a finished run, like `POST /v1/endpoints/{id}/run`. It sends the request of that time: URL, method,
+	// headers, query, body, credentials and signature as they were configured and overridden then, with the current values of secrets.
+	// Timeouts, success rules and retries are those of the endpoint now. With `"as": "now"` it sends the request of the endpoint as it is
+	// configured now, without the overrides of the run. The new run names the repeated run in `rerunOf`.
+	//
+	// The configuration of that time is kept as long as the audit log. Beyond it the response is 409 with the code `request_unknown`. A
+	// request that is no longer allowed is refused (422).
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/runs/{id}/rerun (the `RerunRun` operationId).
+	RerunRun(ctx context.Context, id RunID, body RerunRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListSecrets List secrets by name
 	//
@@ -5792,6 +5922,56 @@ func (c *Client) CancelRun(ctx context.Context, id RunID, body CancelRunJSONRequ
 // Corresponds with GET /v1/runs/{id}/events (the `ListRunEvents` operationId).
 func (c *Client) ListRunEvents(ctx context.Context, id RunID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListRunEventsRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RerunRunWithBody Repeat a finished run
+//
+// Queues a one-off run that repeats a finished run, like `POST /v1/endpoints/{id}/run`. It sends the request of that time: URL, method,
+// headers, query, body, credentials and signature as they were configured and overridden then, with the current values of secrets.
+// Timeouts, success rules and retries are those of the endpoint now. With `"as": "now"` it sends the request of the endpoint as it is
+// configured now, without the overrides of the run. The new run names the repeated run in `rerunOf`.
+//
+// The configuration of that time is kept as long as the audit log. Beyond it the response is 409 with the code `request_unknown`. A
+// request that is no longer allowed is refused (422).
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/runs/{id}/rerun (the `RerunRun` operationId).
+func (c *Client) RerunRunWithBody(ctx context.Context, id RunID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRerunRunRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RerunRun Repeat a finished run
+//
+// Queues a one-off run that repeats a finished run, like `POST /v1/endpoints/{id}/run`. It sends the request of that time: URL, method,
+// headers, query, body, credentials and signature as they were configured and overridden then, with the current values of secrets.
+// Timeouts, success rules and retries are those of the endpoint now. With `"as": "now"` it sends the request of the endpoint as it is
+// configured now, without the overrides of the run. The new run names the repeated run in `rerunOf`.
+//
+// The configuration of that time is kept as long as the audit log. Beyond it the response is 409 with the code `request_unknown`. A
+// request that is no longer allowed is refused (422).
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/runs/{id}/rerun (the `RerunRun` operationId).
+func (c *Client) RerunRun(ctx context.Context, id RunID, body RerunRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRerunRunRequest(c.Server, id, body)
 	if err != nil {
 		return nil, err
 	}
@@ -9204,6 +9384,53 @@ func NewListRunEventsRequest(server string, id RunID) (*http.Request, error) {
 	return req, nil
 }
 
+// NewRerunRunRequest calls the generic RerunRun builder with application/json body
+func NewRerunRunRequest(server string, id RunID, body RerunRunJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRerunRunRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewRerunRunRequestWithBody constructs an http.Request for the RerunRun method, with any body, and a specified content type
+func NewRerunRunRequestWithBody(server string, id RunID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/runs/%s/rerun", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewListSecretsRequest constructs an http.Request for the ListSecrets method
 func NewListSecretsRequest(server string, params *ListSecretsParams) (*http.Request, error) {
 	var err error
@@ -10376,6 +10603,36 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /v1/runs/{id}/events (the `ListRunEvents` operationId).
 	ListRunEventsWithResponse(ctx context.Context, id RunID, reqEditors ...RequestEditorFn) (*ListRunEventsResponse, error)
+
+	// RerunRunWithBodyWithResponse Repeat a finished run
+	//
+	// Queues a one-off run that repeats a finished run, like `POST /v1/endpoints/{id}/run`. It sends the request of that time: URL, method,
+	// headers, query, body, credentials and signature as they were configured and overridden then, with the current values of secrets.
+	// Timeouts, success rules and retries are those of the endpoint now. With `"as": "now"` it sends the request of the endpoint as it is
+	// configured now, without the overrides of the run. The new run names the repeated run in `rerunOf`.
+	//
+	// The configuration of that time is kept as long as the audit log. Beyond it the response is 409 with the code `request_unknown`. A
+	// request that is no longer allowed is refused (422).
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/runs/{id}/rerun (the `RerunRun` operationId).
+	RerunRunWithBodyWithResponse(ctx context.Context, id RunID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RerunRunResponse, error)
+
+	// RerunRunWithResponse Repeat a finished run
+	//
+	// Queues a one-off run that repeats a finished run, like `POST /v1/endpoints/{id}/run`. It sends the request of that time: URL, method,
+	// headers, query, body, credentials and signature as they were configured and overridden then, with the current values of secrets.
+	// Timeouts, success rules and retries are those of the endpoint now. With `"as": "now"` it sends the request of the endpoint as it is
+	// configured now, without the overrides of the run. The new run names the repeated run in `rerunOf`.
+	//
+	// The configuration of that time is kept as long as the audit log. Beyond it the response is 409 with the code `request_unknown`. A
+	// request that is no longer allowed is refused (422).
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/runs/{id}/rerun (the `RerunRun` operationId).
+	RerunRunWithResponse(ctx context.Context, id RunID, body RerunRunJSONRequestBody, reqEditors ...RequestEditorFn) (*RerunRunResponse, error)
 
 	// ListSecretsWithResponse List secrets by name
 	//
@@ -17535,6 +17792,147 @@ func (r ListRunEventsResponse) ContentType() string {
 	return ""
 }
 
+// RerunRunResponse401Headers the declared response headers of an HTTP 401 response for RerunRun
+type RerunRunResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// RerunRunResponse429Headers the declared response headers of an HTTP 429 response for RerunRun
+type RerunRunResponse429Headers struct {
+	RateLimit       *string
+	RateLimitPolicy *string
+	RetryAfter      string
+}
+
+// RerunRunResponse503Headers the declared response headers of an HTTP 503 response for RerunRun
+type RerunRunResponse503Headers struct {
+	RetryAfter *string
+}
+
+type RerunRunResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *PlannedRun
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *Malformed
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationProblemJSON409 *Conflict
+	// ApplicationProblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationProblemJSON413 *TooLarge
+	// ApplicationProblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationProblemJSON415 *UnsupportedMediaType
+	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationProblemJSON422 *Invalid
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *RerunRunResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *RerunRunResponse429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *RerunRunResponse503Headers
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r RerunRunResponse) GetJSON202() *PlannedRun {
+	return r.JSON202
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r RerunRunResponse) GetApplicationProblemJSON400() *Malformed {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r RerunRunResponse) GetApplicationProblemJSON401() *Unauthorized {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r RerunRunResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r RerunRunResponse) GetApplicationProblemJSON404() *NotFound {
+	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r RerunRunResponse) GetApplicationProblemJSON409() *Conflict {
+	return r.ApplicationProblemJSON409
+}
+
+// GetApplicationProblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r RerunRunResponse) GetApplicationProblemJSON413() *TooLarge {
+	return r.ApplicationProblemJSON413
+}
+
+// GetApplicationProblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r RerunRunResponse) GetApplicationProblemJSON415() *UnsupportedMediaType {
+	return r.ApplicationProblemJSON415
+}
+
+// GetApplicationProblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r RerunRunResponse) GetApplicationProblemJSON422() *Invalid {
+	return r.ApplicationProblemJSON422
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r RerunRunResponse) GetApplicationProblemJSON429() *TooManyRequests {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r RerunRunResponse) GetApplicationProblemJSON500() *Internal {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r RerunRunResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r RerunRunResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RerunRunResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RerunRunResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RerunRunResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // ListSecretsResponse401Headers the declared response headers of an HTTP 401 response for ListSecrets
 type ListSecretsResponse401Headers struct {
 	WWWAuthenticate *string
@@ -19867,6 +20265,48 @@ func (c *ClientWithResponses) ListRunEventsWithResponse(ctx context.Context, id 
 		return nil, err
 	}
 	return ParseListRunEventsResponse(rsp)
+}
+
+// RerunRunWithBodyWithResponse Repeat a finished run
+//
+// Queues a one-off run that repeats a finished run, like `POST /v1/endpoints/{id}/run`. It sends the request of that time: URL, method,
+// headers, query, body, credentials and signature as they were configured and overridden then, with the current values of secrets.
+// Timeouts, success rules and retries are those of the endpoint now. With `"as": "now"` it sends the request of the endpoint as it is
+// configured now, without the overrides of the run. The new run names the repeated run in `rerunOf`.
+//
+// The configuration of that time is kept as long as the audit log. Beyond it the response is 409 with the code `request_unknown`. A
+// request that is no longer allowed is refused (422).
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/runs/{id}/rerun (the `RerunRun` operationId).
+func (c *ClientWithResponses) RerunRunWithBodyWithResponse(ctx context.Context, id RunID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RerunRunResponse, error) {
+	rsp, err := c.RerunRunWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRerunRunResponse(rsp)
+}
+
+// RerunRunWithResponse Repeat a finished run
+//
+// Queues a one-off run that repeats a finished run, like `POST /v1/endpoints/{id}/run`. It sends the request of that time: URL, method,
+// headers, query, body, credentials and signature as they were configured and overridden then, with the current values of secrets.
+// Timeouts, success rules and retries are those of the endpoint now. With `"as": "now"` it sends the request of the endpoint as it is
+// configured now, without the overrides of the run. The new run names the repeated run in `rerunOf`.
+//
+// The configuration of that time is kept as long as the audit log. Beyond it the response is 409 with the code `request_unknown`. A
+// request that is no longer allowed is refused (422).
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/runs/{id}/rerun (the `RerunRun` operationId).
+func (c *ClientWithResponses) RerunRunWithResponse(ctx context.Context, id RunID, body RerunRunJSONRequestBody, reqEditors ...RequestEditorFn) (*RerunRunResponse, error) {
+	rsp, err := c.RerunRun(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRerunRunResponse(rsp)
 }
 
 // ListSecretsWithResponse List secrets by name
@@ -27598,6 +28038,156 @@ func ParseListRunEventsResponse(rsp *http.Response) (*ListRunEventsResponse, err
 		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers ListRunEventsResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseRerunRunResponse parses an HTTP response from a RerunRunWithResponse call
+func ParseRerunRunResponse(rsp *http.Response) (*RerunRunResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RerunRunResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest PlannedRun
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers RerunRunResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers RerunRunResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = &value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers RerunRunResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {

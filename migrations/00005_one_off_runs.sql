@@ -20,7 +20,7 @@ CREATE TABLE one_off_items (
     priority      smallint NOT NULL CHECK (priority BETWEEN -1 AND 2),
     -- An attempt that has not started by then is recorded as skipped. Null: none.
     deadline_at   timestamptz,
-    -- The overrides of the endpoint's request. Null: none.
+    -- The parts of the request that replace those of the endpoint. Null: none.
     request       jsonb,
     requested_by  text NOT NULL,
     PRIMARY KEY (endpoint_id, slot),

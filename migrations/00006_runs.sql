@@ -88,6 +88,20 @@ CREATE TABLE run_events (
 ) PARTITION BY RANGE (scheduled_for);
 CREATE INDEX run_events_run ON run_events (run_id);
 
+-- What a one-off run does not take from the configuration of its endpoint. One row for all attempts
+-- of the run, inserted with its item and kept as long as the history, so that the run can be
+-- repeated. A run without a row used the configuration alone.
+CREATE TABLE run_requests (
+    endpoint_id   uuid NOT NULL,
+    scheduled_for timestamptz NOT NULL,
+    tenant_id     uuid NOT NULL,
+    -- The request as in one_off_items. Null: the configured one.
+    request       jsonb,
+    -- The run that it repeats. Null: none.
+    rerun_of      uuid,
+    PRIMARY KEY (endpoint_id, scheduled_for)
+) PARTITION BY RANGE (scheduled_for);
+
 -- A run never changes, and is deleted only with its partition. Postgres copies the row trigger to
 -- new partitions.
 CREATE TRIGGER runs_immutable AFTER UPDATE OR DELETE ON runs
@@ -106,7 +120,7 @@ SELECT r.id, r.tenant_id, r.endpoint_id, r.attempt, r.scheduled_for, r.started_a
             THEN r.started_at - r.scheduled_for END AS lag
 FROM runs r;
 
--- history_create_day creates the missing partitions of a day in the three tables of the history. It
+-- history_create_day creates the missing partitions of a day in the four tables of the history. It
 -- attaches a finished table, because that does not block inserts into other partitions.
 -- +goose StatementBegin
 CREATE FUNCTION history_create_day(day date) RETURNS void
@@ -117,7 +131,7 @@ DECLARE
     child  text;
 BEGIN
     PERFORM pg_advisory_xact_lock(hashtext('rubato.history'));
-    FOREACH parent IN ARRAY ARRAY ['runs', 'run_bodies', 'run_events']
+    FOREACH parent IN ARRAY ARRAY ['runs', 'run_bodies', 'run_events', 'run_requests']
         LOOP
             child := parent || '_' || to_char(day, 'YYYYMMDD');
             CONTINUE WHEN to_regclass(child) IS NOT NULL;
@@ -139,7 +153,7 @@ DECLARE
     child   text;
     dropped integer := 0;
 BEGIN
-    IF parent NOT IN ('runs', 'run_bodies', 'run_events') THEN
+    IF parent NOT IN ('runs', 'run_bodies', 'run_events', 'run_requests') THEN
         RAISE EXCEPTION 'no table of history: %', parent USING ERRCODE = 'invalid_parameter_value';
     END IF;
     PERFORM pg_advisory_xact_lock(hashtext('rubato.history'));
@@ -165,4 +179,4 @@ SELECT history_create_day((now() AT TIME ZONE 'UTC')::date + n) FROM generate_se
 DROP FUNCTION history_drop_before(text, date);
 DROP FUNCTION history_create_day(date);
 DROP VIEW run_lags;
-DROP TABLE run_events, run_bodies, runs;
+DROP TABLE run_requests, run_events, run_bodies, runs;

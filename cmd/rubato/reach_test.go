@@ -47,6 +47,7 @@ func reaches() map[string]reach {
 		"listSecrets":          {args: "secrets list"},
 		"listSigningKeys":      {args: "signing-keys list"},
 		"putSecret":            {args: "secrets set payment", stdin: "value"},
+		"rerunRun":             {args: "runs rerun " + run},
 		"archiveEndpoint":      {args: "endpoints delete --yes " + endpoint},
 		"cancelRun":            {args: "runs cancel " + run},
 		"clearHints":           {args: "hints clear " + endpoint},

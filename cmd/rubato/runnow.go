@@ -36,16 +36,7 @@ func (cmd *endpointsRunCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	return show(s, raw, func(planned client.PlannedRun) error {
-		switch {
-		case planned.Repeated != nil && *planned.Repeated:
-			return s.say("%s is the existing run with this idempotency key", planned.RunID)
-		case planned.Waiting != nil && *planned.Waiting > 1:
-			return s.say("%s is queued; %d one-off runs are queued in total", planned.RunID, *planned.Waiting)
-		default:
-			return s.say("%s is queued", planned.RunID)
-		}
-	})
+	return show(s, raw, s.sayPlanned)
 }
 
 // body returns the request body for the flags.

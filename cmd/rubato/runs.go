@@ -20,6 +20,7 @@ type runsCmd struct {
 	Get    runsGetCmd    `cmd:"" help:"Print one run with its response and the decision that followed."`
 	Events runsEventsCmd `cmd:"" help:"Print the events of one run, from its claim to its end."`
 	Cancel runsCancelCmd `cmd:"" help:"Cancel a run in progress. Its endpoint continues with its next due time."`
+	Rerun  runsRerunCmd  `cmd:"" help:"Queue a one-off run that repeats a finished run, with its request."`
 	Watch  runsWatchCmd  `cmd:"" help:"Print runs as they finish, until interrupted."`
 }
 
@@ -38,6 +39,7 @@ type runsGetCmd struct {
 	serverFlag
 
 	Run_ string `arg:"" name:"run" help:"Run id (run_...)."` //nolint:revive // Kong calls a method named Run.
+	Curl bool   `help:"Print the request of the run as a shell command of curl; secrets stay references."`
 }
 
 // answered summarizes the result of a run in a few words.
@@ -141,6 +143,9 @@ func (cmd *runsGetCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
+	if cmd.Curl {
+		return s.printCurl(raw)
+	}
 	if s.json {
 		return s.print(raw)
 	}
@@ -172,6 +177,7 @@ func (s *session) printRun(ctx context.Context, server *remote, raw json.RawMess
 		{"took", took(r.DurationMs)},
 		{"attempt", strconv.Itoa(int(r.Attempt))},
 		{"infra attempt", positive(r.InfraAttempt)},
+		{"rerun of", text(r.RerunOf)},
 		{"because", string(r.Source)},
 		{"content type", text(r.ContentType)},
 		{"body", strings.TrimSpace(text(r.Body))},

@@ -125,9 +125,13 @@ func request(b *waiting, s Started) egress.Request {
 	spec := b.target.Spec
 	id := s.RunID.String()
 	key := id
-	// The idempotency key is the same for every attempt of one due time.
+	// The idempotency key is the same for every attempt of one due time, and for a rerun if that was
+	// asked for.
 	if b.claim.Attempt != 1 || b.claim.InfraAttempt > 0 {
 		key = runs.NewID(b.claim.Slot, b.claim.EndpointID, 1, 0).String()
+	}
+	if b.target.SentKey != "" {
+		key = b.target.SentKey
 	}
 	trace := hex.EncodeToString(s.RunID[:])
 	// One allocation for all values. The third index bounds the capacity of each, so that an append

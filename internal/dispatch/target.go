@@ -26,6 +26,9 @@ type Target struct {
 	Spec     *endpoints.Spec
 	// Deadline is the deadline of a one-off run, after which nothing is sent; zero: none.
 	Deadline time.Time
+	// SentKey is the Idempotency-Key of a one-off run that repeats another one under its key; empty:
+	// that of the run itself.
+	SentKey string
 	// URL includes the configured query parameters.
 	URL string
 	// Host is the host and port of URL, the key of the limit of requests in flight. It is empty if

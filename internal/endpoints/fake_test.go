@@ -28,6 +28,7 @@ type memory struct {
 	ledger []endpoints.Recorded
 	queue  []endpoints.OneOff // of the one endpoint whose one-off runs a test looks at
 	keys   map[string]endpoints.OneOff
+	past   endpoints.PastRequest // of every run
 }
 
 // sync stores what a change or a finish did to the one-off runs, and reads what the next one needs.
@@ -80,6 +81,10 @@ func (m *memory) before(a, b endpoints.OneOff) bool {
 
 func (m *memory) OneOffKey(_ context.Context, _ [16]byte, _ endpoints.ID, key string) (slot time.Time, fingerprint []byte, err error) {
 	return m.keys[key].Slot, m.keys[key].Fingerprint, nil
+}
+
+func (m *memory) PastRequest(context.Context, [16]byte, endpoints.Past) (endpoints.PastRequest, error) {
+	return m.past, nil
 }
 
 // begin makes the planned run the one in flight.

@@ -57,6 +57,8 @@ type OneOffRequest struct {
 	// Key is an idempotency key: requests with the same key within [OneOffKeyLife] cause one run;
 	// nil: none.
 	Key *string
+	// RerunOf is the recorded run that the run repeats; zero: none.
+	RerunOf [16]byte
 }
 
 // Override replaces parts of the endpoint's request for one run.
@@ -67,13 +69,23 @@ type Override struct {
 	Headers map[string]string `json:"headers,omitempty"`
 	// Query is merged like Headers.
 	Query map[string]string `json:"query,omitempty"`
+	// Whole replaces the whole request before the other fields apply; nil: it is that of the
+	// endpoint.
+	Whole *WholeRequest `json:"whole,omitempty"`
+	// SentKey is the Idempotency-Key of the request; empty: that of the run.
+	SentKey string `json:"sentKey,omitempty"`
 }
 
 // Empty reports whether the override changes nothing.
-func (o Override) Empty() bool { return o.Body == nil && len(o.Headers) == 0 && len(o.Query) == 0 }
+func (o Override) Empty() bool {
+	return o.Body == nil && len(o.Headers) == 0 && len(o.Query) == 0 && o.Whole == nil && o.SentKey == ""
+}
 
 // Apply returns a copy of the spec with the override applied.
 func (o Override) Apply(s Spec) Spec {
+	if o.Whole != nil {
+		s = o.Whole.onto(s)
+	}
 	if o.Body != nil {
 		s.Body = *o.Body
 	}
@@ -94,6 +106,9 @@ func (o Override) Apply(s Spec) Spec {
 
 // changes reports whether the override sets the field of a spec with this path.
 func (o Override) changes(field string) bool {
+	if o.Whole != nil && replaced(field) {
+		return true
+	}
 	if field == "body" {
 		return o.Body != nil
 	}
@@ -129,6 +144,8 @@ type OneOff struct {
 
 	// The following fields are set for a new item only.
 	Override Override
+	// RerunOf is the recorded run that the item repeats; zero: none.
+	RerunOf [16]byte
 	// Key is the idempotency key; nil: none.
 	Key *string
 	// Fingerprint identifies the request of the item.
@@ -142,7 +159,8 @@ func (r OneOffRequest) Fingerprint() []byte {
 		Override
 		Deadline *time.Duration
 		Priority string
-	}{r.Override, r.Deadline, r.Priority})
+		RerunOf  [16]byte
+	}{r.Override, r.Deadline, r.Priority, r.RerunOf})
 	if err != nil {
 		panic(err) // Texts and numbers always encode.
 	}
@@ -254,7 +272,7 @@ func ErrOneOffKeyTaken() error {
 
 // keyed returns the run that was stored under the idempotency key of a request.
 func (s *Service) keyed(ctx context.Context, tenant [16]byte, id ID, r OneOffRequest) (q Queued, known bool, err error) {
-	slot, fingerprint, err := s.keys.OneOffKey(ctx, tenant, id, *r.Key)
+	slot, fingerprint, err := s.queue.OneOffKey(ctx, tenant, id, *r.Key)
 	switch {
 	case err != nil || slot.IsZero():
 		return Queued{}, false, err
@@ -290,6 +308,7 @@ func (s *Service) oneOff(e *Endpoint, now time.Time, r OneOffRequest) (OneOff, e
 		Slot:        e.State.OneOffs.NextSlot(now),
 		Attempt:     1,
 		Override:    r.Override,
+		RerunOf:     r.RerunOf,
 		Key:         r.Key,
 		Fingerprint: r.Fingerprint(),
 	}

@@ -36,6 +36,12 @@ type OneOffKeys interface {
 	OneOffKey(ctx context.Context, tenant [16]byte, id ID, key string) (slot time.Time, fingerprint []byte, err error)
 }
 
+// Queue reads about one-off runs: their idempotency keys, and the requests of runs to repeat.
+type Queue interface {
+	OneOffKeys
+	Requests
+}
+
 // Filter selects endpoints of one tenant. Zero fields do not filter.
 type Filter struct {
 	TenantID [16]byte
@@ -62,7 +68,7 @@ type Actor = auditlog.Actor
 // Service implements the operations on endpoints. It is safe for concurrent use.
 type Service struct {
 	store    Store
-	keys     OneOffKeys
+	queue    Queue
 	validate *Validator
 	// maxWaiting bounds the queue of one-off runs of an endpoint.
 	maxWaiting int
@@ -71,12 +77,12 @@ type Service struct {
 // NewService returns a service over a store. targets judges URLs and headers.
 func NewService(store interface {
 	Store
-	OneOffKeys
+	Queue
 }, targets Targets,
 ) *Service {
 	return &Service{
 		store:      store,
-		keys:       store,
+		queue:      store,
 		validate:   NewValidator(targets),
 		maxWaiting: DefaultMaxWaiting,
 	}

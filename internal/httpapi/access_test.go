@@ -71,6 +71,8 @@ func everyRoute(is ids) []route {
 			switch {
 			case strings.HasPrefix(path, "/v1/budgets"):
 				name = spending.Tenant
+			case op.OperationID == "rerunRun" && is.run == samples()[3].ID.String():
+				id = samples()[0].ID.String() // The live run cannot be repeated.
 			case strings.HasPrefix(path, "/v1/runs"):
 				id = is.run
 			case strings.HasPrefix(path, "/v1/keys"):
@@ -91,7 +93,7 @@ func everyRoute(is ids) []route {
 			switch op.OperationID {
 			case "createEndpoint", "createKey", "putEndpointByKey", "createSigningKey":
 				r.success = http.StatusCreated
-			case "runEndpoint", "cancelRun":
+			case "runEndpoint", "cancelRun", "rerunRun":
 				r.success = http.StatusAccepted
 			case "archiveEndpoint", "revokeKey", "deleteBudget", "deleteSecret", "deleteSigningKey", "deleteNoticeRule", "deleteMaintenanceWindow":
 				r.success = http.StatusNoContent
@@ -105,7 +107,7 @@ func everyRoute(is ids) []route {
 func TestEveryOperationIsRouted(t *testing.T) {
 	t.Parallel()
 	routes := everyRoute(ids{})
-	require.Len(t, routes, 68)
+	require.Len(t, routes, 69)
 	for _, r := range routes {
 		t.Run(r.id, func(t *testing.T) {
 			t.Parallel()

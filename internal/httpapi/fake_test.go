@@ -102,10 +102,20 @@ func (m *memory) find(tenant [16]byte, id endpoints.ID) (*endpoints.Endpoint, er
 		return nil, m.err
 	}
 	e, ok := m.endpoints[id]
+	if id == samples()[0].EndpointID { // The endpoint of the sample runs is not listed.
+		e, ok = &endpoints.Endpoint{ID: id, TenantID: [16]byte{1}, Version: 1, Spec: sampleSpec()}, true
+	}
 	if !ok || e.TenantID != tenant {
 		return nil, errs.New(errs.NotFound, "", "there is no such endpoint")
 	}
 	return new(*e), nil
+}
+
+// sampleSpec is the configuration of the endpoint of the sample runs.
+func sampleSpec() endpoints.Spec {
+	s := endpoints.Defaults()
+	s.Name, s.URL, s.BaselineInterval = "sample", "https://api.example.com/", time.Minute
+	return s.Normalize()
 }
 
 func (m *memory) List(_ context.Context, f endpoints.Filter) ([]*endpoints.Endpoint, time.Time, error) {
@@ -141,6 +151,17 @@ func (m *memory) OneOffKey(_ context.Context, _ [16]byte, _ endpoints.ID, key st
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.oneOffs[key].Slot, m.oneOffs[key].Fingerprint, m.err
+}
+
+// PastRequest knows the current configuration alone.
+func (m *memory) PastRequest(_ context.Context, tenant [16]byte, run endpoints.Past) (endpoints.PastRequest, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e, err := m.find(tenant, run.Endpoint)
+	if err != nil {
+		return endpoints.PastRequest{}, m.err
+	}
+	return endpoints.PastRequest{Version: e.Version, Spec: &e.Spec, Key: run.Key}, nil
 }
 
 func (m *memory) Change(

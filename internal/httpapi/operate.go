@@ -5,7 +5,6 @@ import (
 
 	"rubato/internal/endpoints"
 	"rubato/internal/httpapi/api"
-	"rubato/internal/runs"
 )
 
 // PauseEndpoint pauses an endpoint.
@@ -82,13 +81,7 @@ func (s *Server) RunEndpoint(ctx context.Context, r api.RunEndpointRequestObject
 	if err != nil {
 		return nil, err
 	}
-	answer := api.RunEndpoint202JSONResponse{RunID: runs.NewID(queued.Slot, id, 1, 0).String(), ScheduledFor: queued.Slot.UTC()}
-	if queued.Repeated {
-		answer.Repeated = new(true)
-	} else {
-		answer.Waiting = new(queued.Waiting)
-	}
-	return answer, nil
+	return api.RunEndpoint202JSONResponse(plannedRun(id, queued)), nil
 }
 
 // oneOffRequest returns the one-off run of a body; a nil body is a run without overrides.

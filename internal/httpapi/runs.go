@@ -197,6 +197,9 @@ func (s *Server) GetRun(ctx context.Context, r api.GetRunRequestObject) (api.Get
 	if err != nil {
 		return nil, err
 	}
+	if err := s.showRequest(ctx, &answer, run); err != nil {
+		return nil, err
+	}
 	showBody(&answer, run.Outcome)
 	return api.GetRun200JSONResponse(answer), nil
 }

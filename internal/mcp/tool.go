@@ -136,7 +136,7 @@ func hints(item *openapi3.PathItem, op *openapi3.Operation, scope auth.Scope) *s
 
 // outward names the operations that send a request to an external system immediately.
 func outward() []string {
-	return []string{"testEndpoint", "testRequest", "testNoticeRule", "runEndpoint", "retryNotice"}
+	return []string{"testEndpoint", "testRequest", "testNoticeRule", "runEndpoint", "rerunRun", "retryNotice"}
 }
 
 // described returns the description of a tool. The last line names the route, by which documents

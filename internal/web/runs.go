@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"net/http"
@@ -99,10 +100,20 @@ type story struct {
 	events   []client.RunEvent
 	now      time.Time
 	write    bool
+	once     string // Idempotency-Key of a rerun, so that a double click queues one
+}
+
+// ended reports whether a run is over and can be repeated.
+func ended(r client.Run) bool {
+	return r.Status != client.RunStatusRunning && r.Status != client.RunStatusWaiting
 }
 
 func (v *pageRequest) run() error {
-	s := story{now: time.Now(), write: v.who.May(auth.Write)}
+	s := story{
+		now:   time.Now(),
+		write: v.who.May(auth.Write),
+		once:  rand.Text(),
+	}
 	path := "/v1/runs/" + url.PathEscape(v.r.PathValue("id"))
 	if err := v.get(path, nil, &s.run); err != nil {
 		return err
@@ -124,6 +135,16 @@ func (v *pageRequest) cancelRun() error {
 		return err
 	}
 	return v.seeOther("/console/runs/" + id)
+}
+
+// rerun queues a run that repeats another one, and shows it.
+func (v *pageRequest) rerun() error {
+	body := client.RerunRequest{As: new(client.RerunRequestAs(v.value("as")))}
+	var planned client.PlannedRun
+	if err := v.post("/v1/runs/"+url.PathEscape(v.r.PathValue("id"))+"/rerun", v.value("once"), body, &planned); err != nil {
+		return err
+	}
+	return v.seeOther("/console/runs/" + planned.RunID)
 }
 
 // phase is a part of the time that a request took, in percent of the whole.

@@ -162,6 +162,7 @@ func pages() map[string]handle {
 		"GET /console/runs/live":                           (*pageRequest).runListLive,
 		"GET /console/runs/{id}":                           (*pageRequest).run,
 		"POST /console/runs/{id}/cancel":                   (*pageRequest).cancelRun,
+		"POST /console/runs/{id}/rerun":                    (*pageRequest).rerun,
 		"GET /console/workers":                             (*pageRequest).workers,
 		"GET /console/workers/live":                        (*pageRequest).workersLive,
 		"GET /console/guarantees":                          (*pageRequest).guarantees,

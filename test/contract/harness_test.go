@@ -405,7 +405,7 @@ func (w *world) object(t *testing.T, o operation) string {
 	case o.OperationID == "cancelRun":
 		return w.liveRun(t)
 	case strings.HasPrefix(o.route, "/v1/runs/"):
-		return w.run(t)
+		return w.run(t, w.call(t, "POST", "/v1/endpoints", minimal).is(t, http.StatusCreated)["id"].(string))
 	case strings.HasPrefix(o.route, "/v1/planner/sessions/"):
 		session, _ := w.planned(t, keystore.DefaultTenant)
 		return session
@@ -418,10 +418,10 @@ func (w *world) object(t *testing.T, o operation) string {
 	}
 }
 
-// run returns the id of a finished run.
-func (w *world) run(t *testing.T) string {
+// run returns the id of a finished run of an endpoint.
+func (w *world) run(t *testing.T, of string) string {
 	t.Helper()
-	endpoint, now := uuid.New(), time.Now()
+	endpoint, now := uuid.MustParse(strings.TrimPrefix(of, "ep_")), time.Now()
 	id := runs.NewID(now, endpoint, 1, 0)
 	_, err := w.pool.Exec(t.Context(), `
 		INSERT INTO runs (id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at,

@@ -77,7 +77,7 @@ func TestListsShowOneTenantAlone(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	endpoint := w.call(t, "POST", "/v1/endpoints", minimal).is(t, http.StatusCreated)["id"].(string)
-	run := w.run(t)
+	run := w.run(t, endpoint)
 	w.planned(t, keystore.DefaultTenant)
 	w.call(t, "PUT", "/v1/secrets/mine", `{"value":"v"}`).is(t, http.StatusCreated)
 	w.call(t, "PUT", "/v1/budgets/tenant", `{"budget":"600/h"}`).is(t, http.StatusCreated)

@@ -58,6 +58,7 @@ func provocations() map[string]map[int]provoke {
 		"rotateKey":  {http.StatusConflict: onRevoked, http.StatusUnprocessableEntity: withBody(`{"overlapMs":-1}`)},
 		"revokeKey":  {http.StatusConflict: lastAdmin},
 		"cancelRun":  {http.StatusConflict: onFinished, http.StatusUnprocessableEntity: withBody(`{"reason":"` + strings.Repeat("x", 501) + `"}`)},
+		"rerunRun":   {http.StatusConflict: onUnfinished, http.StatusUnprocessableEntity: withBody(`{"as":"then","deadlineMs":0}`)},
 		"putEndpointByKey": {
 			http.StatusOK:                  withBody(minimal),
 			http.StatusConflict:            onContestedKey,
@@ -167,7 +168,12 @@ func onRevoked(w *world, t *testing.T, o operation, id string) *answer {
 }
 
 func onFinished(w *world, t *testing.T, o operation, _ string) *answer {
-	return w.call(t, o.method, o.at(w.run(t)), "")
+	endpoint := w.call(t, "POST", "/v1/endpoints", minimal).is(t, http.StatusCreated)["id"].(string)
+	return w.call(t, o.method, o.at(w.run(t, endpoint)), "")
+}
+
+func onUnfinished(w *world, t *testing.T, o operation, _ string) *answer {
+	return w.call(t, o.method, o.at(w.liveRun(t)), "")
 }
 
 // onContestedKey asks for a key that somebody else takes and gives up again whenever the server

@@ -648,6 +648,48 @@ func (e PlannerTrigger) Valid() bool {
 	}
 }
 
+// Defines values for RerunRequestAs.
+const (
+	RerunRequestAsNow  RerunRequestAs = "now"
+	RerunRequestAsThen RerunRequestAs = "then"
+)
+
+// Valid indicates whether the value is a known member of the RerunRequestAs enum.
+func (e RerunRequestAs) Valid() bool {
+	switch e {
+	case RerunRequestAsNow:
+		return true
+	case RerunRequestAsThen:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RerunRequestPriority.
+const (
+	RerunRequestPriorityCritical RerunRequestPriority = "critical"
+	RerunRequestPriorityHigh     RerunRequestPriority = "high"
+	RerunRequestPriorityLow      RerunRequestPriority = "low"
+	RerunRequestPriorityNormal   RerunRequestPriority = "normal"
+)
+
+// Valid indicates whether the value is a known member of the RerunRequestPriority enum.
+func (e RerunRequestPriority) Valid() bool {
+	switch e {
+	case RerunRequestPriorityCritical:
+		return true
+	case RerunRequestPriorityHigh:
+		return true
+	case RerunRequestPriorityLow:
+		return true
+	case RerunRequestPriorityNormal:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for Rule.
 const (
 	RuleAiInterval       Rule = "ai-interval"
@@ -2671,6 +2713,31 @@ type RedactRule struct {
 	Replacement *string `json:"replacement,omitempty"`
 }
 
+// RerunRequest How to repeat a run.
+type RerunRequest struct {
+	// As `then` sends the request of that time, `now` that of the endpoint as it is configured now.
+	As *RerunRequestAs `json:"as,omitempty"`
+
+	// DeadlineMs Maximum wait of an attempt for its start. A run that has not started by then ends as `skipped` with the reason `deadline_passed`.
+	DeadlineMs *int64 `json:"deadlineMs,omitempty"`
+
+	// IdempotencyKey Deduplicates requests: a second request with the same key for the endpoint within 24 hours returns the first run and queues no
+	// other. A different request with the same key is refused (409, `idempotency_key_reused`).
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
+
+	// Priority Priority in the endpoint's queue of one-off runs. Among equal priorities the oldest run is first.
+	Priority *RerunRequestPriority `json:"priority,omitempty"`
+
+	// SameIdempotencyKey Sends the Idempotency-Key of the repeated run, so that a target that carried out its request does not do so again. Default: false, a new key.
+	SameIdempotencyKey *bool `json:"sameIdempotencyKey,omitempty"`
+}
+
+// RerunRequestAs `then` sends the request of that time, `now` that of the endpoint as it is configured now.
+type RerunRequestAs string
+
+// RerunRequestPriority Priority in the endpoint's queue of one-off runs. Among equal priorities the oldest run is first.
+type RerunRequestPriority string
+
 // Retry Retry policy of a due time.
 type Retry struct {
 	BackoffMs    int64 `json:"backoffMs"`
@@ -2742,6 +2809,12 @@ type Run struct {
 
 	// ReasonCode Reason of the status: http_status, success_rule_failed, not_modified, timeout, dns_error, connect_error, response_too_large (the response header; a long body is truncated, see truncated) and so on; overlap_skipped, pause_skipped or misfire_skipped if due times passed without a run; deadline_passed or withdrawn if a one-off run was not sent.
 	ReasonCode *string `json:"reasonCode,omitempty"`
+
+	// Request The request of the run as it was configured and overridden: templates are not expanded, references to secrets stay references, and values whose names look secret are shown as `***`. Only when a single run is read; absent if the configuration of that time is no longer kept.
+	Request *RunRequest `json:"request,omitempty"`
+
+	// RerunOf For a rerun: the run that it repeats. Only when a single run is read.
+	RerunOf *string `json:"rerunOf,omitempty"`
 
 	// ResponseBytes Bytes of the body read, decompressed, including those between head and tail.
 	ResponseBytes *int64 `json:"responseBytes,omitempty"`
@@ -2822,6 +2895,30 @@ type RunList struct {
 
 	// NextCursor Absent on the last page.
 	NextCursor *string `json:"nextCursor,omitempty"`
+}
+
+// RunRequest The request of the run as it was configured and overridden: templates are not expanded, references to secrets stay references, and values whose names look secret are shown as `***`. Only when a single run is read; absent if the configuration of that time is no longer kept.
+type RunRequest struct {
+	// Auth How the request is authenticated, such as bearer; its values are references to secrets.
+	Auth *string `json:"auth,omitempty"`
+	Body *string `json:"body,omitempty"`
+
+	// Curl The request as a shell command of curl. Replace references and masked values before you run it.
+	Curl    *string           `json:"curl,omitempty"`
+	Headers map[string]string `json:"headers"`
+
+	// IdempotencyKey The Idempotency-Key of the request.
+	IdempotencyKey string `json:"idempotencyKey"`
+	Method         string `json:"method"`
+
+	// Sign The request is signed by Standard Webhooks.
+	Sign *bool `json:"sign,omitempty"`
+
+	// URL URL with the query parameters of `query`.
+	URL string `json:"url"`
+
+	// Version The version of the endpoint that made the request.
+	Version *int64 `json:"version,omitempty"`
 }
 
 // RunStatus `waiting` is a one-off run, or another attempt of one, that has not started. `running` is in progress; all others are final. `lost` means that the outcome is unknown: a request may have been sent, but the
@@ -3592,6 +3689,9 @@ type PutNoticeRuleJSONRequestBody = NoticeRuleSpec
 // CancelRunJSONRequestBody defines body for CancelRun for application/json ContentType.
 type CancelRunJSONRequestBody = CancelRequest
 
+// RerunRunJSONRequestBody defines body for RerunRun for application/json ContentType.
+type RerunRunJSONRequestBody = RerunRequest
+
 // PutSecretJSONRequestBody defines body for PutSecret for application/json ContentType.
 type PutSecretJSONRequestBody = SecretSpec
 
@@ -3777,6 +3877,9 @@ type ServerInterface interface {
 	// ListRunEvents Read the events of a run
 	// (GET /v1/runs/{id}/events)
 	ListRunEvents(ctx echo.Context, id RunID) error
+	// RerunRun Repeat a finished run
+	// (POST /v1/runs/{id}/rerun)
+	RerunRun(ctx echo.Context, id RunID) error
 	// ListSecrets List secrets by name
 	// (GET /v1/secrets)
 	ListSecrets(ctx echo.Context, params ListSecretsParams) error
@@ -5250,6 +5353,22 @@ func (w *ServerInterfaceWrapper) ListRunEvents(ctx echo.Context) error {
 	return err
 }
 
+// RerunRun converts echo context to params.
+func (w *ServerInterfaceWrapper) RerunRun(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id RunID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RerunRun(ctx, id)
+	return err
+}
+
 // ListSecrets converts echo context to params.
 func (w *ServerInterfaceWrapper) ListSecrets(ctx echo.Context) error {
 	var err error
@@ -5498,6 +5617,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/v1/runs/:id", wrapper.GetRun, options.OperationMiddlewares["getRun"]...)
 	router.POST(options.BaseURL+"/v1/runs/:id/cancel", wrapper.CancelRun, options.OperationMiddlewares["cancelRun"]...)
 	router.GET(options.BaseURL+"/v1/runs/:id/events", wrapper.ListRunEvents, options.OperationMiddlewares["listRunEvents"]...)
+	router.POST(options.BaseURL+"/v1/runs/:id/rerun", wrapper.RerunRun, options.OperationMiddlewares["rerunRun"]...)
 	router.GET(options.BaseURL+"/v1/secrets", wrapper.ListSecrets, options.OperationMiddlewares["listSecrets"]...)
 	router.DELETE(options.BaseURL+"/v1/secrets/:name", wrapper.DeleteSecret, options.OperationMiddlewares["deleteSecret"]...)
 	router.GET(options.BaseURL+"/v1/secrets/:name", wrapper.GetSecret, options.OperationMiddlewares["getSecret"]...)
@@ -15290,6 +15410,218 @@ func (response ListRunEvents503ApplicationProblemPlusJSONResponse) VisitListRunE
 	return err
 }
 
+type RerunRunRequestObject struct {
+	ID   RunID `json:"id"`
+	Body *RerunRunJSONRequestBody
+}
+
+type RerunRunResponseObject interface {
+	VisitRerunRunResponse(w http.ResponseWriter) error
+}
+
+type RerunRun202JSONResponse PlannedRun
+
+func (response RerunRun202JSONResponse) VisitRerunRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RerunRun400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response RerunRun400ApplicationProblemPlusJSONResponse) VisitRerunRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RerunRun401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response RerunRun401ApplicationProblemPlusJSONResponse) VisitRerunRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RerunRun403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response RerunRun403ApplicationProblemPlusJSONResponse) VisitRerunRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RerunRun404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response RerunRun404ApplicationProblemPlusJSONResponse) VisitRerunRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RerunRun409ApplicationProblemPlusJSONResponse struct {
+	ConflictApplicationProblemPlusJSONResponse
+}
+
+func (response RerunRun409ApplicationProblemPlusJSONResponse) VisitRerunRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RerunRun413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response RerunRun413ApplicationProblemPlusJSONResponse) VisitRerunRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RerunRun415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response RerunRun415ApplicationProblemPlusJSONResponse) VisitRerunRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RerunRun422ApplicationProblemPlusJSONResponse struct {
+	InvalidApplicationProblemPlusJSONResponse
+}
+
+func (response RerunRun422ApplicationProblemPlusJSONResponse) VisitRerunRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RerunRun429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response RerunRun429ApplicationProblemPlusJSONResponse) VisitRerunRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RerunRun500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response RerunRun500ApplicationProblemPlusJSONResponse) VisitRerunRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RerunRun503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response RerunRun503ApplicationProblemPlusJSONResponse) VisitRerunRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ListSecretsRequestObject struct {
 	Params ListSecretsParams
 }
@@ -17035,6 +17367,9 @@ type StrictServerInterface interface {
 	// ListRunEvents Read the events of a run
 	// (GET /v1/runs/{id}/events)
 	ListRunEvents(ctx context.Context, request ListRunEventsRequestObject) (ListRunEventsResponseObject, error)
+	// RerunRun Repeat a finished run
+	// (POST /v1/runs/{id}/rerun)
+	RerunRun(ctx context.Context, request RerunRunRequestObject) (RerunRunResponseObject, error)
 	// ListSecrets List secrets by name
 	// (GET /v1/secrets)
 	ListSecrets(ctx context.Context, request ListSecretsRequestObject) (ListSecretsResponseObject, error)
@@ -18882,6 +19217,57 @@ func (sh *strictHandler) ListRunEvents(ctx echo.Context, id RunID) error {
 		return err
 	} else if validResponse, ok := response.(ListRunEventsResponseObject); ok {
 		return validResponse.VisitListRunEventsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RerunRun operation middleware
+func (sh *strictHandler) RerunRun(ctx echo.Context, id RunID) error {
+	var request RerunRunRequestObject
+
+	request.ID = id
+
+	var body RerunRunJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			return err
+		}
+	} else {
+		request.Body = &body
+	}
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RerunRun(ctx.Request().Context(), request.(RerunRunRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RerunRun")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RerunRunResponseObject); ok {
+		return validResponse.VisitRerunRunResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -42,6 +42,24 @@ FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sql
 INSERT INTO one_off_items (endpoint_id, slot, tenant_id, run_id, not_before, attempt, priority, deadline_at, request, requested_by)
 VALUES (@endpoint_id, @slot, @tenant_id, @run_id, @slot, 1, @priority, @deadline_at, @request, @requested_by);
 
+-- name: RunRequestInsert :exec
+-- Records the parts of a one-off run's request that replace those of the endpoint, and the run that
+-- it repeats.
+INSERT INTO run_requests (endpoint_id, scheduled_for, tenant_id, request, rerun_of)
+VALUES (@endpoint_id, @scheduled_for, @tenant_id, @request, @rerun_of);
+
+-- name: RunRequestGet :one
+-- Returns the origin of a run's request: the configuration in force at an instant, and the parts
+-- that replace it. version is 0 if the configuration is no longer kept.
+SELECT coalesce(v.version, 0)::bigint AS version, v.spec, q.request, q.rerun_of
+FROM (SELECT @endpoint_id::uuid AS endpoint_id, @tenant_id::uuid AS tenant_id) asked
+         LEFT JOIN LATERAL (SELECT e.version, e.spec
+                            FROM endpoint_versions e
+                            WHERE e.endpoint_id = asked.endpoint_id AND (e.tenant_id = asked.tenant_id) IS TRUE AND e.changed_at <= sqlc.arg('at')::timestamptz
+                            ORDER BY e.version DESC
+                            LIMIT 1) v ON true
+         LEFT JOIN run_requests q ON q.endpoint_id = asked.endpoint_id AND q.tenant_id = asked.tenant_id AND q.scheduled_for = sqlc.arg('scheduled_for')::timestamptz;
+
 -- name: OneOffRequeue :exec
 -- Puts an item back into the queue for its next attempt. It affects no row if the item was
 -- withdrawn during its run.

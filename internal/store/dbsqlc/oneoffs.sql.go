@@ -418,3 +418,73 @@ func (q *Queries) OneOffWithdraw(ctx context.Context, db DBTX, endpointID UUID) 
 	}
 	return items, nil
 }
+
+const runRequestGet = `-- name: RunRequestGet :one
+SELECT coalesce(v.version, 0)::bigint AS version, v.spec, q.request, q.rerun_of
+FROM (SELECT $1::uuid AS endpoint_id, $2::uuid AS tenant_id) asked
+         LEFT JOIN LATERAL (SELECT e.version, e.spec
+                            FROM endpoint_versions e
+                            WHERE e.endpoint_id = asked.endpoint_id AND (e.tenant_id = asked.tenant_id) IS TRUE AND e.changed_at <= $3::timestamptz
+                            ORDER BY e.version DESC
+                            LIMIT 1) v ON true
+         LEFT JOIN run_requests q ON q.endpoint_id = asked.endpoint_id AND q.tenant_id = asked.tenant_id AND q.scheduled_for = $4::timestamptz
+`
+
+type RunRequestGetParams struct {
+	EndpointID   UUID
+	TenantID     UUID
+	At           time.Time
+	ScheduledFor time.Time
+}
+
+type RunRequestGetRow struct {
+	Version int64
+	Spec    json.RawMessage
+	Request json.RawMessage
+	RerunOf *UUID
+}
+
+// Returns the origin of a run's request: the configuration in force at an instant, and the parts
+// that replace it. version is 0 if the configuration is no longer kept.
+func (q *Queries) RunRequestGet(ctx context.Context, db DBTX, arg RunRequestGetParams) (*RunRequestGetRow, error) {
+	row := db.QueryRow(ctx, runRequestGet,
+		arg.EndpointID,
+		arg.TenantID,
+		arg.At,
+		arg.ScheduledFor,
+	)
+	var i RunRequestGetRow
+	err := row.Scan(
+		&i.Version,
+		&i.Spec,
+		&i.Request,
+		&i.RerunOf,
+	)
+	return &i, err
+}
+
+const runRequestInsert = `-- name: RunRequestInsert :exec
+INSERT INTO run_requests (endpoint_id, scheduled_for, tenant_id, request, rerun_of)
+VALUES ($1, $2, $3, $4, $5)
+`
+
+type RunRequestInsertParams struct {
+	EndpointID   UUID
+	ScheduledFor time.Time
+	TenantID     UUID
+	Request      json.RawMessage
+	RerunOf      *UUID
+}
+
+// Records the parts of a one-off run's request that replace those of the endpoint, and the run that
+// it repeats.
+func (q *Queries) RunRequestInsert(ctx context.Context, db DBTX, arg RunRequestInsertParams) error {
+	_, err := db.Exec(ctx, runRequestInsert,
+		arg.EndpointID,
+		arg.ScheduledFor,
+		arg.TenantID,
+		arg.Request,
+		arg.RerunOf,
+	)
+	return err
+}

@@ -1,6 +1,7 @@
 package endpoints
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -100,9 +101,19 @@ func (db *States) oneOffInserts(ctx context.Context, e *endpoints.Endpoint, item
 		}
 		row.Request = raw
 	}
-	insert := func(tx dbsqlc.DBTX) error { return db.Q.OneOffInsert(ctx, tx, row) }
+	list := []pg.Statement{func(tx dbsqlc.DBTX) error { return db.Q.OneOffInsert(ctx, tx, row) }}
+	if row.Request != nil || item.RerunOf != [16]byte{} {
+		made := dbsqlc.RunRequestInsertParams{
+			EndpointID:   e.ID,
+			ScheduledFor: item.Slot,
+			TenantID:     e.TenantID,
+			Request:      row.Request,
+			RerunOf:      (*dbsqlc.UUID)(pg.Given(item.RerunOf)),
+		}
+		list = append(list, func(tx dbsqlc.DBTX) error { return db.Q.RunRequestInsert(ctx, tx, made) })
+	}
 	if item.Key == nil {
-		return []pg.Statement{insert}
+		return list
 	}
 	key := dbsqlc.OneOffKeyInsertParams{
 		EndpointID:  e.ID,
@@ -112,13 +123,13 @@ func (db *States) oneOffInserts(ctx context.Context, e *endpoints.Endpoint, item
 		KeepMs:      endpoints.OneOffKeyLife.Milliseconds(),
 		Now:         db.Now(),
 	}
-	return []pg.Statement{insert, func(tx dbsqlc.DBTX) error {
+	return append(list, func(tx dbsqlc.DBTX) error {
 		taken, err := db.Q.OneOffKeyInsert(ctx, tx, key)
 		if err == nil && taken == 0 {
 			return endpoints.ErrOneOffKeyTaken()
 		}
 		return err
-	}}
+	})
 }
 
 // withdraw deletes withdrawn one-off items of an endpoint and records each as skipped. The item in
@@ -177,4 +188,36 @@ func (s *Store) OneOffKey(ctx context.Context, tenant [16]byte, id endpoints.ID,
 		return time.Time{}, nil, pg.Translate(err)
 	}
 	return rows[0].Slot, rows[0].Fingerprint, nil
+}
+
+// PastRequest implements endpoints.Requests.
+func (s *Store) PastRequest(ctx context.Context, tenant [16]byte, run endpoints.Past) (was endpoints.PastRequest, err error) {
+	row, err := s.db.Q.RunRequestGet(ctx, s.db.Pool, dbsqlc.RunRequestGetParams{
+		EndpointID:   run.Endpoint,
+		TenantID:     tenant,
+		At:           run.At,
+		ScheduledFor: run.Slot,
+	})
+	if err != nil {
+		return was, fmt.Errorf("reading the request of run %s: %w", runs.ID(run.RunID), pg.Translate(err))
+	}
+	was.Version, was.RerunOf = row.Version, pg.OrZero(row.RerunOf)
+	var override endpoints.Override
+	if row.Request != nil {
+		if err := json.Unmarshal(row.Request, &override); err != nil {
+			return was, fmt.Errorf("decoding the request of run %s: %w", runs.ID(run.RunID), err)
+		}
+	}
+	was.Key = cmp.Or(override.SentKey, run.Key)
+	var spec endpoints.Spec
+	switch {
+	case row.Version > 0:
+		if err := spec.UnmarshalJSON(row.Spec); err != nil {
+			return was, unreadable(run.Endpoint, err)
+		}
+	case override.Whole == nil:
+		return was, nil
+	}
+	was.Spec = new(override.Apply(spec))
+	return was, nil
 }

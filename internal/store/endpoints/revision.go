@@ -60,8 +60,15 @@ func (s *Store) ChangeIn(ctx context.Context, tx pg.OpenTx, r *Revision) error {
 	return s.revise(ctx, tx, r)
 }
 
-// Days returns the days of history of the missed due times that the change found.
-func (r *Revision) Days() []time.Time { return history.SkipDays(r.Changed) }
+// Days returns the days of history of the missed due times that the change found, and of the
+// one-off run that it added.
+func (r *Revision) Days() []time.Time {
+	days := history.SkipDays(r.Changed)
+	if r.Changed != nil && r.Changed.State.OneOffs.Added != nil {
+		days = append(days, pg.DayOf(r.Changed.State.OneOffs.Added.Slot))
+	}
+	return days
+}
 
 // lock returns the statements that lock the row of an endpoint against starts and finishes and then
 // read it. Each statement sees the commits that the previous ones waited for.

@@ -85,8 +85,8 @@ func (s *Executions) mendOneOff(ctx context.Context, id [16]byte, fault error) e
 // oneOffTarget returns the target of one one-off run.
 func oneOffTarget(configured *dispatch.Target, row *dbsqlc.OneOffGetRequestsRow) (*dispatch.Target, error) {
 	target := *configured
+	var override endpoints.Override
 	if row.Request != nil {
-		var override endpoints.Override
 		if err := json.Unmarshal(row.Request, &override); err != nil {
 			return nil, fmt.Errorf("decoding the request of a one-off run of endpoint %s: %w", endpoints.ID(row.EndpointID), err)
 		}
@@ -96,6 +96,6 @@ func oneOffTarget(configured *dispatch.Target, row *dbsqlc.OneOffGetRequestsRow)
 			return nil, fmt.Errorf("preparing the request of a one-off run of endpoint %s: %w", endpoints.ID(row.EndpointID), err)
 		}
 	}
-	target.Form, target.Deadline = configured.Form, pg.OrZero(row.DeadlineAt)
+	target.Form, target.Deadline, target.SentKey = configured.Form, pg.OrZero(row.DeadlineAt), override.SentKey
 	return &target, nil
 }

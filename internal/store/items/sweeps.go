@@ -177,7 +177,7 @@ func (s *Sweeps) KeepHistory(ctx context.Context, r zombie.Retention) (dropped i
 // dropOld drops the days of history past their retention, and stops at the first table that a
 // reader has locked.
 func (s *Sweeps) dropOld(ctx context.Context, now time.Time, r zombie.Retention) (dropped int, err error) {
-	for parent, keep := range map[string]time.Duration{"runs": r.Runs, "run_events": r.Runs, "run_bodies": r.Bodies} {
+	for parent, keep := range map[string]time.Duration{"runs": r.Runs, "run_events": r.Runs, "run_requests": r.Runs, "run_bodies": r.Bodies} {
 		n, err := s.dropDays(ctx, parent, now.Add(-keep))
 		if err != nil {
 			return dropped, fmt.Errorf("dropping old days of %s: %w", parent, err)

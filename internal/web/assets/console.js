@@ -258,6 +258,8 @@
       if (dialog) close(dialog); else location.href = $(".standalone").dataset.back;
     }
     if (event.target.closest("[data-theme-switch]")) theme();
+    const copied = event.target.closest("[data-copy]");
+    if (copied) navigator.clipboard.writeText(document.getElementById(copied.dataset.copy).textContent).then(() => { copied.textContent = "Copied"; });
   });
 
   // Light and dark

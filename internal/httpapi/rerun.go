@@ -1,0 +1,78 @@
+package httpapi
+
+import (
+	"context"
+	"fmt"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/httpapi/api"
+	"rubato/internal/runs"
+)
+
+// RerunRun queues a one-off run that repeats a finished one.
+func (s *Server) RerunRun(ctx context.Context, r api.RerunRunRequestObject) (api.RerunRunResponseObject, error) {
+	id, err := runs.ParseID(r.ID)
+	if err != nil {
+		return nil, err
+	}
+	run, err := s.runs.Get(ctx, principalOf(ctx).TenantID, id)
+	if err != nil {
+		return nil, err
+	}
+	again := rerunOf(run, r.Body)
+	if in := inputOf(ctx); in.bad() {
+		return nil, in.refuse(again.Check())
+	}
+	if !run.Outcome.Status.Terminal() {
+		return nil, errs.New(errs.Conflict, "run_not_finished", fmt.Sprintf(
+			"run %s is %s; it can be repeated when it has finished, or run its endpoint now: POST /v1/endpoints/{id}/run", id, run.Outcome.Status))
+	}
+	queued, err := s.endpoints.Rerun(ctx, actorOf(ctx), again)
+	if err != nil {
+		return nil, err
+	}
+	return api.RerunRun202JSONResponse(plannedRun(run.EndpointID, queued)), nil
+}
+
+// rerunOf returns the rerun of a run that a body asks for; a nil body asks for the defaults.
+func rerunOf(run runs.Run, body *api.RerunRequest) endpoints.Rerun {
+	again := endpoints.Rerun{Past: pastOf(run)}
+	if body == nil {
+		return again
+	}
+	again.AsNow = body.As != nil && *body.As == api.RerunRequestAsNow
+	set(&again.SameKey, body.SameIdempotencyKey)
+	again.Deadline, again.Key = optionalSpan(body.DeadlineMs), body.IdempotencyKey
+	if body.Priority != nil {
+		again.Priority = string(*body.Priority)
+	}
+	return again
+}
+
+// pastOf returns the part of a run that its request follows from. A run without a claim has the
+// configuration that was in force at its due time; a waiting one has the current one.
+func pastOf(run runs.Run) endpoints.Past {
+	past := endpoints.Past{
+		RunID:    run.ID,
+		Endpoint: run.EndpointID,
+		Slot:     run.ScheduledFor,
+		At:       run.ClaimedAt,
+		Key:      runs.NewID(run.ScheduledFor, run.EndpointID, 1, 0).String(),
+	}
+	if past.At.IsZero() {
+		past.At = run.ScheduledFor
+	}
+	return past
+}
+
+// plannedRun returns a queued one-off run as users see it.
+func plannedRun(endpoint [16]byte, queued endpoints.Queued) api.PlannedRun {
+	out := api.PlannedRun{RunID: runs.NewID(queued.Slot, endpoint, 1, 0).String(), ScheduledFor: queued.Slot.UTC()}
+	if queued.Repeated {
+		out.Repeated = new(true)
+	} else {
+		out.Waiting = new(queued.Waiting)
+	}
+	return out
+}
