@@ -26,20 +26,20 @@ const (
 
 var me = [16]byte{1}
 
-// fakeStore answers by its fields and keeps what it was asked.
+// fakeStore answers from its fields and records requests.
 type fakeStore struct {
 	claim  func(ctx context.Context, r claims.Request) ([]claims.Claim, error)
 	extend func(ctx context.Context, held []claims.Held) ([][16]byte, error)
-	over   [][16]byte    // locks that are over on the database's clock
+	over   [][16]byte    // locks that have expired on the database's clock
 	ahead  time.Duration // how far that clock is ahead
 
 	mu       sync.Mutex
 	requests []claims.Request
 	at       []time.Time // of the requests
 	beats    []time.Time
-	look     func()      // before it tells whose endpoints are due
-	tenants  [][16]byte  // with something due
-	looks    []time.Time // when it was asked for them
+	look     func()      // runs before the due tenants are returned
+	tenants  [][16]byte  // with due endpoints
+	looks    []time.Time // times of the calls
 }
 
 func (s *fakeStore) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim, time.Time, error) {
@@ -53,7 +53,7 @@ func (s *fakeStore) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Cl
 	return list, time.Now().Add(s.ahead), err
 }
 
-// DueTenants answers by the field, and nobody without it.
+// DueTenants returns the field.
 func (s *fakeStore) DueTenants(context.Context, time.Duration) ([][16]byte, error) {
 	if s.look != nil {
 		s.look()
@@ -90,7 +90,7 @@ func (s *fakeStore) asked() int {
 	return len(s.requests)
 }
 
-// fakeTaker takes everything.
+// fakeTaker takes every claim.
 type fakeTaker struct {
 	room    int
 	horizon time.Duration
@@ -99,7 +99,7 @@ type fakeTaker struct {
 	taken []claims.Claim
 	calls int
 	sent  []time.Time
-	wants map[[16]byte]bool // without room
+	wants map[[16]byte]bool // tenants to take from while there is no room
 }
 
 func (k *fakeTaker) Room() (int, time.Duration) {
@@ -108,21 +108,21 @@ func (k *fakeTaker) Room() (int, time.Duration) {
 	return k.room, k.horizon
 }
 
-// Share wants what wants says.
+// Share returns the tenants in wants.
 func (k *fakeTaker) Share(due [][16]byte) ([][16]byte, int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(due), func(t [16]byte) bool { return !k.wants[t] }), 4
 }
 
-// has gives the taker room for so many.
+// has sets the room of the taker.
 func (k *fakeTaker) has(room int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.room = room
 }
 
-// looks has the taker want what comes due within a time.
+// looks makes the taker want claims that come due within a time.
 func (k *fakeTaker) looks(ahead time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -137,7 +137,7 @@ func (k *fakeTaker) Take(list []claims.Claim, _, sent time.Time) {
 	k.sent = append(k.sent, sent)
 }
 
-// runClaimer runs a claimer until stop is called, which waits for its end.
+// runClaimer runs a claimer. stop ends it and waits.
 func runClaimer(t *testing.T, store *fakeStore, taker *fakeTaker) (c *claims.Claimer, stop func()) {
 	t.Helper()
 	c = claims.NewClaimer(claims.ClaimerConfig{
@@ -169,17 +169,17 @@ func TestTheClaimerPollsWithJitter(t *testing.T) {
 	})
 }
 
-// TestAClaimIsGoodForAsLongAsItsAnswerIsAwaited has a database whose clock is an hour ahead, and
-// which answers nothing for a while: what it does with a claim after the worker has given it up
-// must be nothing, and only the database itself knows when that is.
+// TestAClaimIsGoodForAsLongAsItsAnswerIsAwaited: a claim statement carries the instant, on the
+// database's clock, at which the worker gives up on it, so that a late execution takes nothing. The
+// database's clock is an hour ahead here and stalls for a while.
 func TestAClaimIsGoodForAsLongAsItsAnswerIsAwaited(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		first   []claims.Claim // what the first claim finds
+		first   []claims.Claim // result of the first claim
 		looking time.Duration
 	}{
 		"AskedAtOnce": {},
-		// All there is room for is due: somebody's turn comes next.
+		// The claim fills all the room, so the due tenants are looked up before the next.
 		"AskedAfterLooking": {first: make([]claims.Claim, 7), looking: 4 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -201,7 +201,7 @@ func TestAClaimIsGoodForAsLongAsItsAnswerIsAwaited(t *testing.T) {
 				stop()
 				require.Zero(t, store.requests[0].Until, "nothing is known of the database's clock")
 				require.Len(t, gaveUp, 3)
-				// The last one was given up sooner, as the claimer ended.
+				// The end of the claimer cut the last one short.
 				for i, at := range gaveUp[:2] {
 					require.Equal(t, at.Add(ahead), store.requests[1+i].Until)
 				}
@@ -210,8 +210,7 @@ func TestAClaimIsGoodForAsLongAsItsAnswerIsAwaited(t *testing.T) {
 	}
 }
 
-// TestTheEndDoesNotWaitLongForAClaim ends a claimer whose claim is under way, and which nothing
-// answers.
+// TestTheEndDoesNotWaitLongForAClaim stops a claimer during a claim that gets no answer.
 func TestTheEndDoesNotWaitLongForAClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -288,8 +287,8 @@ func TestFullBatchesGoOnAtOnce(t *testing.T) {
 	})
 }
 
-// TestARefillClaimsTheRestOfALimitedClaim fills the queue, so that a claim leaves due endpoints
-// behind, and then makes room.
+// TestARefillClaimsTheRestOfALimitedClaim: room in the queue triggers a claim at once if the last
+// one left due endpoints behind.
 func TestARefillClaimsTheRestOfALimitedClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -323,14 +322,14 @@ func TestARefillClaimsTheRestOfALimitedClaim(t *testing.T) {
 	})
 }
 
-// TestAClaimIsNotFollowedByALesserOne has a taker that a claim nearly fills: a few more are not
-// worth a claim until it says so.
+// TestAClaimIsNotFollowedByALesserOne has a taker that a claim nearly fills. The little room that
+// is left is not worth another claim until the taker asks.
 func TestAClaimIsNotFollowedByALesserOne(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		taker := &fakeTaker{room: 40, horizon: time.Second}
 		store := &fakeStore{claim: func(_ context.Context, r claims.Request) ([]claims.Claim, error) {
-			taker.has(3 * (r.Limit / 40)) // And then nothing.
+			taker.has(3 * (r.Limit / 40)) // No other claim follows.
 			return make([]claims.Claim, r.Limit), nil
 		}}
 		c, stop := runClaimer(t, store, taker)
@@ -345,8 +344,8 @@ func TestAClaimIsNotFollowedByALesserOne(t *testing.T) {
 	})
 }
 
-// TestARefillLooksFurtherAheadThanTheLastClaim has a taker that is full of what comes later, so
-// that a claim asks for nothing but what is due, and then makes room.
+// TestARefillLooksFurtherAheadThanTheLastClaim fills the taker with claims that are not due yet, so
+// that a claim asks only for due endpoints, and then makes room.
 func TestARefillLooksFurtherAheadThanTheLastClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -13,16 +13,16 @@ import (
 
 var big, small = [16]byte{0xb}, [16]byte{0x5}
 
-// backlog is a store of two tenants: one has so many due that it never ends, the other one
-// endpoint.
+// backlog is a store with two tenants: one with an endless backlog of due endpoints, the other with
+// one endpoint.
 func backlog() *fakeStore {
 	return &fakeStore{tenants: [][16]byte{big, small}, claim: func(_ context.Context, r claims.Request) ([]claims.Claim, error) {
 		return make([]claims.Claim, r.Limit), nil
 	}}
 }
 
-// TestClaimsUseFairSharesUnderBacklog gives the queue room for one more claim after the first claim
-// was full of due endpoints.
+// TestClaimsUseFairSharesUnderBacklog makes room for one more claim after the first one was full of
+// due endpoints.
 func TestClaimsUseFairSharesUnderBacklog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -47,8 +47,8 @@ func TestClaimsUseFairSharesUnderBacklog(t *testing.T) {
 	})
 }
 
-// TestOneTenantAloneIsNotRanked has a backlog of one tenant: every claim takes the oldest, and
-// looks are rare.
+// TestOneTenantAloneIsNotRanked: with a backlog of one tenant every claim takes the oldest due
+// endpoints, and the due tenants are rarely looked up.
 func TestOneTenantAloneIsNotRanked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -70,8 +70,8 @@ func TestOneTenantAloneIsNotRanked(t *testing.T) {
 	})
 }
 
-// TestClaimsAheadOfTimeAreNoBacklog ends every batch with an endpoint that is not due yet, so that
-// no due endpoint is left behind.
+// TestClaimsAheadOfTimeAreNoBacklog ends every batch with an endpoint that is not due yet, so no
+// due endpoint is left behind.
 func TestClaimsAheadOfTimeAreNoBacklog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -119,8 +119,8 @@ func TestAFullQueueClaimsOnlyUnderservedTenants(t *testing.T) {
 	})
 }
 
-// TestSharesThatAreNotFilledEndAtOnce has a second tenant whose one endpoint the first shares take:
-// the others do not leave room for it.
+// TestSharesThatAreNotFilledEndAtOnce: a tenant without due endpoints keeps no share. The first
+// shares take the one endpoint of a second tenant, and later claims leave no room for it.
 func TestSharesThatAreNotFilledEndAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

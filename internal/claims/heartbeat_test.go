@@ -17,7 +17,7 @@ import (
 	"rubato/internal/loop"
 )
 
-// keepAll extends every lock that is asked for.
+// keepAll extends every lock in the request.
 func keepAll(_ context.Context, held []claims.Held) ([][16]byte, error) {
 	kept := make([][16]byte, len(held))
 	for i, h := range held {
@@ -44,8 +44,7 @@ func runHeart(t *testing.T, store *fakeStore) heart {
 	return heart{h, registry, func() { cancel(); <-ended }}
 }
 
-// hold gives the heartbeater the lock of a run, granted now, and returns the context that the run's
-// request has.
+// hold grants the lock of a run to the heartbeater now and returns the context of its request.
 func (h heart) hold(t *testing.T, run byte) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -93,8 +92,8 @@ func TestAHeartbeatNamesEveryLockWithItsToken(t *testing.T) {
 	})
 }
 
-// TestAFailedHeartbeatIsTriedAgainEverySecond has an outage of 35 s, shorter than the lock: nothing
-// is lost.
+// TestAFailedHeartbeatIsTriedAgainEverySecond has an outage of 35 s, which is shorter than the
+// lock. No lock is lost.
 func TestAFailedHeartbeatIsTriedAgainEverySecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -117,7 +116,7 @@ func TestAFailedHeartbeatIsTriedAgainEverySecond(t *testing.T) {
 	})
 }
 
-// TestALockExpiredOnlyByTheDatabaseClockIsKept moves the database's clock ahead. No other process
+// TestALockExpiredOnlyByTheDatabaseClockIsKept sets the database's clock ahead. No other process
 // took the lock, so its holder still records the run.
 func TestALockExpiredOnlyByTheDatabaseClockIsKept(t *testing.T) {
 	t.Parallel()
@@ -152,7 +151,7 @@ func TestARevokedLockCancelsItsRunAndNoOther(t *testing.T) {
 	})
 }
 
-// count returns how many locks were lost by a cause.
+// count returns the number of locks lost by a cause.
 func (h heart) count(t *testing.T, cause string) float64 {
 	t.Helper()
 	families, err := h.registry.Gather()
@@ -171,8 +170,8 @@ func (h heart) count(t *testing.T, cause string) float64 {
 	return 0
 }
 
-// TestALockEndsOnItsHoldersClock cuts the holder off, in the ways in which that can happen: it lets
-// go a second before the database does, at the latest half a second after that.
+// TestALockEndsOnItsHoldersClock partitions the holder in each possible way. It gives the lock up a
+// second before the database does, within half a second.
 func TestALockEndsOnItsHoldersClock(t *testing.T) {
 	t.Parallel()
 	for name, extend := range map[string]func(context.Context, []claims.Held) ([][16]byte, error){
@@ -203,13 +202,13 @@ func TestALockEndsOnItsHoldersClock(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatComesTooLateRevivesNothing lets a statement succeed after the lock has ended
-// here.
+// TestAnAnswerThatComesTooLateRevivesNothing: a heartbeat that succeeds after the lock has ended
+// locally does not extend it.
 func TestAnAnswerThatComesTooLateRevivesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{extend: func(ctx context.Context, held []claims.Held) ([][16]byte, error) {
-			time.Sleep(45 * time.Second) // From 20 s to 65 s, whatever the context says.
+			time.Sleep(45 * time.Second) // From 20 s to 65 s, ignoring the context.
 			return keepAll(ctx, held)
 		}}
 		h := runHeart(t, store)
@@ -220,15 +219,15 @@ func TestAnAnswerThatComesTooLateRevivesNothing(t *testing.T) {
 	})
 }
 
-// TestAHeartbeatSentAfterTheEndRevivesNothing has one succeed between the end of the lock and the
-// moment in which that is noticed.
+// TestAHeartbeatSentAfterTheEndRevivesNothing: a heartbeat that succeeds between the end of a lock
+// and its detection does not extend it.
 func TestAHeartbeatSentAfterTheEndRevivesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began, beats := time.Now(), 0
 		store := &fakeStore{extend: func(ctx context.Context, held []claims.Held) ([][16]byte, error) {
 			if beats++; beats == 1 {
-				// From now on they are sent 300 ms after every second.
+				// From now on heartbeats are sent 300 ms after every second.
 				time.Sleep(300 * time.Millisecond)
 			}
 			if time.Since(began) < 59*time.Second {
@@ -237,7 +236,7 @@ func TestAHeartbeatSentAfterTheEndRevivesNothing(t *testing.T) {
 			return keepAll(ctx, held)
 		}}
 		h := runHeart(t, store)
-		h.hold(t, 2) // From now on ends are looked for every half second.
+		h.hold(t, 2) // From now on expiries are checked every half second.
 		time.Sleep(250 * time.Millisecond)
 		ctx := h.hold(t, 1)
 		time.Sleep(60 * time.Second)
@@ -247,8 +246,8 @@ func TestAHeartbeatSentAfterTheEndRevivesNothing(t *testing.T) {
 	})
 }
 
-// TestALockCountsFromBeforeItsHeartbeatWasSent makes the last heartbeat slow: the time that it took
-// does not lengthen the lock.
+// TestALockCountsFromBeforeItsHeartbeatWasSent: a slow heartbeat does not lengthen the lock, which
+// counts from the send time.
 func TestALockCountsFromBeforeItsHeartbeatWasSent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -275,7 +274,7 @@ func TestARunThatEndsDuringAHeartbeatLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{extend: func(context.Context, []claims.Held) ([][16]byte, error) {
 			time.Sleep(time.Second)
-			return nil, nil // The run has finished: its row is gone.
+			return nil, nil // The run has finished and its row is gone.
 		}}
 		h := runHeart(t, store)
 		ctx := h.hold(t, 1)

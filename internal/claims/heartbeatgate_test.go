@@ -55,8 +55,8 @@ func TestOneSignDoesNotStandInForTheOther(t *testing.T) {
 	require.ErrorContains(t, p.Err(), "heartbeat of runs")
 }
 
-// TestFailingHeartbeatsCloseTheGate has an outage: the third failure makes the pulse weak, the
-// first success makes it steady. Flaky heartbeats do neither.
+// TestFailingHeartbeatsCloseTheGate: the third failed heartbeat in a row closes the gate, and the
+// first success opens it. Alternating results do neither.
 func TestFailingHeartbeatsCloseTheGate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -104,8 +104,8 @@ func TestFlakyHeartbeatsStopNothing(t *testing.T) {
 	})
 }
 
-// TestARunOfHalfAnHourKeepsItsLock is the longest execution that there is, with every tenth
-// heartbeat failing.
+// TestARunOfHalfAnHourKeepsItsLock has the longest possible execution, with every tenth heartbeat
+// failing.
 func TestARunOfHalfAnHourKeepsItsLock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -59,8 +59,9 @@ func TestLowWaterMarkFollowsTheClaimedDueTimes(t *testing.T) {
 	}
 }
 
-// TestAClaimBeginsAtTheBottomAsOftenAsThatIsCheap claims without a pause for a minute, from a
-// database that takes its time at the bottom or does not get through there.
+// TestAClaimBeginsAtTheBottomAsOftenAsThatIsCheap: the share of claims that scan from the bottom of
+// the index depends on their cost. It claims without a pause for a minute, from a database that is
+// slow at the bottom or times out there.
 func TestAClaimBeginsAtTheBottomAsOftenAsThatIsCheap(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

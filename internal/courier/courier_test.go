@@ -41,7 +41,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bundle is a database with one endpoint, and what couriers need.
+// bundle is a database with one endpoint, and the dependencies of couriers.
 type bundle struct {
 	db      *pg.DB
 	pool    *pgxpool.Pool
@@ -105,7 +105,7 @@ func (b *bundle) deliver(t *testing.T, on courier.Store) {
 	t.Cleanup(func() { stop(); <-done })
 }
 
-// happen opens the one episode of a rule that goes to a channel.
+// happen opens the one episode of a rule with a channel.
 func (b *bundle) happen(t *testing.T, channel notices.Channel) {
 	t.Helper()
 	_, _, err := b.notices.PutRule(t.Context(), b.by, "all", notices.Spec{
@@ -156,8 +156,8 @@ func (b *bundle) await(t *testing.T, sql string, args ...any) {
 	}, sql)
 }
 
-// receiver is a server that keeps what it gets, and answers with the statuses that it is given,
-// then 204.
+// receiver is a server that records its requests and answers with a list of statuses, then with
+// 204.
 type receiver struct {
 	*httptest.Server
 
@@ -225,7 +225,7 @@ func TestAWebhookIsSigned(t *testing.T) {
 	require.Equal(t, `"Shop <!channel> & co" fails: 3 failures in a row`, body["data"].(map[string]any)["summary"])
 }
 
-// signature is what Standard Webhooks asks for, made of nothing but the standard library.
+// signature returns the signature of Standard Webhooks, computed with the standard library alone.
 func signature(t *testing.T, key, content string) string {
 	t.Helper()
 	raw, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(key, "whsec_"))
@@ -235,7 +235,8 @@ func signature(t *testing.T, key, content string) string {
 	return base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
-// TestFailedNoticeIsRetriedUnderSameID has a receiver that is away at first.
+// TestFailedNoticeIsRetriedUnderSameID: a notice that the receiver refuses is retried under the
+// same ID until it is delivered.
 func TestFailedNoticeIsRetriedUnderSameID(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -263,8 +264,8 @@ func TestFailedNoticeIsRetriedUnderSameID(t *testing.T) {
 	require.NotContains(t, list[0].Error, "SECRET")
 }
 
-// TestMentionsFromTargetsAreEscaped has one whose answer, which the notice quotes, names everybody
-// as Mattermost and Discord write it.
+// TestMentionsFromTargetsAreEscaped: mentions in a target's answer notify no member of a Mattermost
+// or Discord channel when a notice quotes them.
 func TestMentionsFromTargetsAreEscaped(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -280,8 +281,7 @@ func TestMentionsFromTargetsAreEscaped(t *testing.T) {
 	require.NotRegexp(t, `@\w`, message.Text)
 }
 
-// TestALongNoticeFitsEveryChat quotes answers that are longer than the 2000 units of UTF-16 that
-// Discord takes.
+// TestALongNoticeFitsEveryChat quotes answers longer than Discord's limit of 2000 units of UTF-16.
 func TestALongNoticeFitsEveryChat(t *testing.T) {
 	t.Parallel()
 	for name, said := range map[string]string{
@@ -310,7 +310,7 @@ func TestALongNoticeFitsEveryChat(t *testing.T) {
 	}
 }
 
-// TestUndeliverableNoticeBecomesDeadLetter has no receiver at all.
+// TestUndeliverableNoticeBecomesDeadLetter sends to an address without a receiver.
 func TestUndeliverableNoticeBecomesDeadLetter(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -383,7 +383,7 @@ func TestAlertmanagerReceivesEndOfEpisode(t *testing.T) {
 	require.True(t, alerts[1][0].EndsAt.Before(time.Now().Add(time.Minute)))
 }
 
-// TestEgressGuardAppliesToNotices names an address that no call may reach.
+// TestEgressGuardAppliesToNotices sends to an address that the operator forbids.
 func TestEgressGuardAppliesToNotices(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -396,15 +396,16 @@ func TestEgressGuardAppliesToNotices(t *testing.T) {
 	})
 }
 
-// killed is the store as a process sees it that is killed after it has sent: nothing of what it
-// sent is recorded.
+// killed is the store of a process that is killed after it has sent: no result of a delivery is
+// recorded.
 type killed struct{ *noticestore.Store }
 
 func (killed) End(context.Context, *notices.Delivery, notices.State, notices.Result) (bool, error) {
 	return false, errors.New("killed")
 }
 
-// TestCrashAfterSendLeavesOneNotice lets another one take over when the lock of the first is over.
+// TestCrashAfterSendLeavesOneNotice: another courier takes the notice over when the lock of the
+// killed one has expired.
 func TestCrashAfterSendLeavesOneNotice(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -421,7 +422,7 @@ func TestCrashAfterSendLeavesOneNotice(t *testing.T) {
 	waittest.Until(t, func() bool { return len(hooks.all()) == 1 })
 	kill()
 	<-done
-	b.exec(t, "UPDATE notices SET due_at = now()") // Its lock is over.
+	b.exec(t, "UPDATE notices SET due_at = now()") // The lock has expired.
 	b.deliver(t, b.notices)
 	b.awaitState(t, "opened", "delivered")
 
@@ -434,7 +435,8 @@ func TestCrashAfterSendLeavesOneNotice(t *testing.T) {
 	require.Equal(t, 1, count)
 }
 
-// TestTestNoticeReturnsResult sends to a receiver that refuses, and opens nothing.
+// TestTestNoticeReturnsResult sends to a receiver that refuses. The test of a rule opens no
+// episode.
 func TestTestNoticeReturnsResult(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -457,8 +459,8 @@ func TestTestNoticeReturnsResult(t *testing.T) {
 	require.Zero(t, count)
 }
 
-// TestHangingReceiverDelaysOnlyItsRule has a rule whose receiver answers nobody, with many notices
-// for it, and another rule.
+// TestHangingReceiverDelaysOnlyItsRule has many notices for a receiver that never answers, and one
+// of another rule.
 func TestHangingReceiverDelaysOnlyItsRule(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

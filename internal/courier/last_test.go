@@ -17,15 +17,15 @@ import (
 	"rubato/internal/waittest"
 )
 
-// TestAnAlertIsClosedWhereItWasOpened deletes the rule of an alert that is open, and lets another
-// one go elsewhere.
+// TestAnAlertIsClosedWhereItWasOpened deletes the rule of an open alert, or changes its receiver:
+// the old receiver gets the end.
 func TestAnAlertIsClosedWhereItWasOpened(t *testing.T) {
 	t.Parallel()
 	type act = func(*testing.T, *bundle, *receiver)
 	for name, c := range map[string]struct {
 		act  act
 		want string // of the summary
-		news int    // that the other receiver hears
+		news int    // notices for the other receiver
 	}{
 		"Deleted": {act: func(t *testing.T, b *bundle, _ *receiver) {
 			t.Helper()
@@ -73,10 +73,10 @@ func TestAnAlertIsClosedWhereItWasOpened(t *testing.T) {
 
 var seconds = regexp.MustCompile(`1m[0-9]*s?:`)
 
-// withoutSeconds leaves out of a summary how slow the test is.
+// withoutSeconds removes the duration from a summary, because it depends on the machine.
 func withoutSeconds(summary string) string { return seconds.ReplaceAllString(summary, "1m:") }
 
-// TestWebhookReceivesCauseOfWithdrawal reads what it gets.
+// TestWebhookReceivesCauseOfWithdrawal requires the cause in the last notice of a webhook.
 func TestWebhookReceivesCauseOfWithdrawal(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -104,7 +104,7 @@ func TestWebhookReceivesCauseOfWithdrawal(t *testing.T) {
 	require.Empty(t, first.Data.Cause)
 }
 
-// TestLastNoticeNamesMissingSecret deletes the secret by force, and puts it back.
+// TestLastNoticeNamesMissingSecret deletes the secret of a rule by force, and restores it.
 func TestLastNoticeNamesMissingSecret(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -133,8 +133,8 @@ func TestLastNoticeNamesMissingSecret(t *testing.T) {
 	require.Len(t, manager.all(), 1)
 }
 
-// TestOpeningWaitsForEarlierEndOfAlert has the endpoint fail again before an Alertmanager took that
-// it recovered.
+// TestOpeningWaitsForEarlierEndOfAlert: a new alert waits until Alertmanager has accepted the end
+// of the earlier one.
 func TestOpeningWaitsForEarlierEndOfAlert(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -25,8 +25,8 @@ const (
 	runbook     = "https://wiki.example.com/shop?a=1#b"
 )
 
-// linked is a bundle whose installation has a public URL, with an open episode that goes to a
-// channel and names a run.
+// linked is a bundle of an installation with a public URL. Its open episode has a channel and names
+// a run.
 func linked(t *testing.T, edit func(*bundle) notices.Channel) *bundle {
 	t.Helper()
 	b := setup(t)
@@ -39,8 +39,8 @@ func linked(t *testing.T, edit func(*bundle) notices.Channel) *bundle {
 	return b
 }
 
-// TestNoticesLinkToTheConsole reads them in every channel. Of the endpoint's URL no more than the
-// host is told.
+// TestNoticesLinkToTheConsole checks the links in every channel. Notices show only the host of the
+// endpoint's URL.
 func TestNoticesLinkToTheConsole(t *testing.T) {
 	t.Parallel()
 	t.Run("Slack", func(t *testing.T) {
@@ -96,9 +96,9 @@ func TestNoticesLinkToTheConsole(t *testing.T) {
 	})
 }
 
-// TestAnAlertCanBeRouted gives it the severity of the rule and labels of the endpoint, which stay
-// the same until it is over: the receiver would take it for another alert otherwise, and keep the
-// first one.
+// TestAnAlertCanBeRouted: an alert has the severity of its rule and labels of its endpoint. They
+// stay the same until its end, because Alertmanager identifies an alert by its labels and would
+// keep the first one otherwise.
 func TestAnAlertCanBeRouted(t *testing.T) {
 	t.Parallel()
 	manager := receive(t)
@@ -128,7 +128,8 @@ func TestAnAlertCanBeRouted(t *testing.T) {
 	require.False(t, alerts[0].EndsAt.After(time.Now()))
 }
 
-// TestAnAlertWithOtherLabelsIsAnotherOne changes the severity of a rule while its alert is open.
+// TestAnAlertWithOtherLabelsIsAnotherOne: a change of the severity ends the open alert and opens
+// another one.
 func TestAnAlertWithOtherLabelsIsAnotherOne(t *testing.T) {
 	t.Parallel()
 	manager := receive(t)

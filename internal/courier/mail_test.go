@@ -26,14 +26,14 @@ import (
 	"rubato/internal/oauth2"
 )
 
-// mailServer is an SMTP server that offers STARTTLS. Like a strict relay it refuses an EHLO without
-// a domain name.
+// mailServer is an SMTP server with STARTTLS. Like a strict relay it refuses an EHLO without a
+// domain name.
 type mailServer struct {
 	listener net.Listener
 	tls      *tls.Config
 	roots    *x509.CertPool
-	bare     bool   // offers no STARTTLS
-	refused  string // knows no such recipient
+	bare     bool   // without STARTTLS
+	refused  string // recipient that it refuses
 	auth     string // mechanisms of AUTH that it offers; empty: PLAIN
 	stale    string // access token that it refuses
 
@@ -48,7 +48,7 @@ type mailServer struct {
 
 func serveMail(t *testing.T, bare bool) *mailServer {
 	t.Helper()
-	certified := httptest.NewTLSServer(nil) // For its certificate, which is for 127.0.0.1.
+	certified := httptest.NewTLSServer(nil) // For its certificate for 127.0.0.1.
 	t.Cleanup(certified.Close)
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -68,7 +68,7 @@ func serveMail(t *testing.T, bare bool) *mailServer {
 	return m
 }
 
-// talk is one session.
+// talk serves one session.
 func (m *mailServer) talk(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
 	m.note(func() { m.secured = false })
@@ -142,7 +142,7 @@ func (m *mailServer) talk(conn net.Conn) {
 	}
 }
 
-// takeAuth notes who signs in, by PLAIN, LOGIN or XOAUTH2. It reports whether that is permitted.
+// takeAuth records a sign-in by PLAIN, LOGIN or XOAUTH2 and reports whether it is accepted.
 func (m *mailServer) takeAuth(rest string, say func(string), in *bufio.Reader) bool {
 	mechanism, first, _ := strings.Cut(rest, " ")
 	decoded := func(text string) string {
@@ -211,7 +211,8 @@ func TestMailGoesOutByStartTLS(t *testing.T) {
 	require.Contains(t, string(body), "Outcome: failed http_status (503)")
 }
 
-// TestNoMailGoesOutInTheClearUnasked has a server without TLS, and one that nobody vouches for.
+// TestNoMailGoesOutInTheClearUnasked: without TLS, or with an untrusted certificate, no mail is
+// sent unless the operator permits it.
 func TestNoMailGoesOutInTheClearUnasked(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -237,7 +238,7 @@ func TestNoMailGoesOutInTheClearUnasked(t *testing.T) {
 	}
 }
 
-// testMail sends the test of a rule that goes to a recipient.
+// testMail sends the test notice of a rule with a mail recipient.
 func (b *bundle) testMail(t *testing.T) notices.Result {
 	t.Helper()
 	r := notices.Rule{Name: "x", TenantID: b.by.TenantID, Spec: notices.Spec{Channel: notices.Channel{Kind: notices.Email, To: []string{"a@example.com"}}}}
@@ -246,8 +247,8 @@ func (b *bundle) testMail(t *testing.T) notices.Result {
 	return result
 }
 
-// TestMailGoesThroughAStrictRelay sets no name for EHLO: the relay refuses one without a domain,
-// such as localhost.
+// TestMailGoesThroughAStrictRelay: the default EHLO name has a domain, because strict relays refuse
+// names such as localhost.
 func TestMailGoesThroughAStrictRelay(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -259,8 +260,8 @@ func TestMailGoesThroughAStrictRelay(t *testing.T) {
 	require.Equal(t, "the mail server answered EHLO with 550", b.testMail(t).Error)
 }
 
-// TestMailSignsInAsTheServerOffers has servers that offer one way each. None of them gets a
-// password by another way.
+// TestMailSignsInAsTheServerOffers has servers with one mechanism each. A password is sent only by
+// an offered mechanism.
 func TestMailSignsInAsTheServerOffers(t *testing.T) {
 	t.Parallel()
 	for auth, want := range map[string]struct{ signedIn, failure string }{
@@ -286,7 +287,7 @@ func TestMailSignsInAsTheServerOffers(t *testing.T) {
 }
 
 // TestMailSignsInByAccessToken has a server that refuses the first token, as after a change of
-// permissions.
+// permissions. The courier then fetches a new one and keeps it until it is refused.
 func TestMailSignsInByAccessToken(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -321,8 +322,8 @@ func TestMailSignsInByAccessToken(t *testing.T) {
 	require.NotEmpty(t, m.text)
 }
 
-// TestRefusedRecipientDoesNotBlockOthers has a mailbox that is gone, and a domain that the operator
-// forbade when the rule was there already.
+// TestRefusedRecipientDoesNotBlockOthers has a recipient without a mailbox, and one in a domain
+// that the operator forbade after the rule was stored.
 func TestRefusedRecipientDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -350,9 +351,8 @@ func TestRefusedRecipientDoesNotBlockOthers(t *testing.T) {
 	require.Equal(t, []string{"TO:<a@example.com>"}, m.to)
 }
 
-// TestNoLineOfAMailIsTooLong tells as many recipients as a rule can have of an endpoint whose name
-// is as long as one can be. A server may refuse a line of more than 998 bytes (RFC 5322 section
-// 2.1.1).
+// TestNoLineOfAMailIsTooLong sends to as many recipients as a rule can have, about an endpoint with
+// the longest name. A server may refuse a line of more than 998 bytes (RFC 5322 section 2.1.1).
 func TestNoLineOfAMailIsTooLong(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

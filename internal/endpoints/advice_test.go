@@ -9,8 +9,8 @@ import (
 	"rubato/internal/endpoints"
 )
 
-// TestACronIsAsFarApartAsItsClampsLeaveIt asks what everything that steers an endpoint goes by: a
-// clamp moves due times of a cron as it does those of an interval.
+// TestACronIsAsFarApartAsItsClampsLeaveIt: the gap between due times of a cron includes its clamps.
+// Everything that steers an endpoint relies on that gap.
 func TestACronIsAsFarApartAsItsClampsLeaveIt(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, time.November, 24, 9, 7, 0, 0, time.UTC)

@@ -11,7 +11,7 @@ import (
 	"rubato/internal/endpoints"
 )
 
-// TestAnswerRulesAreValidated has each rule about answers; want is empty where the spec is good.
+// TestAnswerRulesAreValidated covers each rule about answers. An empty want is a valid spec.
 func TestAnswerRulesAreValidated(t *testing.T) {
 	t.Parallel()
 	type spec = endpoints.Spec
@@ -66,7 +66,7 @@ func TestAnswerRulesAreValidated(t *testing.T) {
 	require.Equal(t, []string{"successRules too_many"}, check(func(to *spec) { to.SuccessRules = s.SuccessRules }))
 }
 
-// TestOnlyPlainReadsAskConditionally lists the requests that carry no validators by default.
+// TestOnlyPlainReadsAskConditionally: only plain reads send validators by default.
 func TestOnlyPlainReadsAskConditionally(t *testing.T) {
 	t.Parallel()
 	require.True(t, endpoints.Defaults().AsksConditionally())
@@ -81,8 +81,8 @@ func TestOnlyPlainReadsAskConditionally(t *testing.T) {
 	}
 }
 
-// TestRequestDigestDependsOnRequestFields changes each field that a target sees or that judges its
-// answer, and some others.
+// TestRequestDigestDependsOnRequestFields: the digest depends on each field that a target sees or
+// that judges its answer, and on no other.
 func TestRequestDigestDependsOnRequestFields(t *testing.T) {
 	t.Parallel()
 	type spec = endpoints.Spec

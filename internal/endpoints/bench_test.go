@@ -10,7 +10,7 @@ import (
 	"rubato/internal/governor"
 )
 
-// benchmarkFinish finishes the first run of an endpoint that began some time after its due time.
+// benchmarkFinish finishes the first run of an endpoint, which started late by some time.
 func benchmarkFinish(b *testing.B, late time.Duration, edit func(*endpoints.Spec)) {
 	b.Helper()
 	spec := valid()
@@ -33,13 +33,13 @@ func benchmarkFinish(b *testing.B, late time.Duration, edit func(*endpoints.Spec
 	}
 }
 
-// BenchmarkFinish is the hot path: nothing passed.
+// BenchmarkFinish is the hot path: no due time was missed.
 func BenchmarkFinish(b *testing.B) {
 	b.Run("interval", func(b *testing.B) { benchmarkFinish(b, 0, interval(time.Minute)) })
 	b.Run("cron", func(b *testing.B) { benchmarkFinish(b, 0, cron("* * * * *", governor.CatchUpOnce)) })
 }
 
-// BenchmarkFinishAfterAMonth has a month of every second to account for.
+// BenchmarkFinishAfterAMonth accounts for a month of missed due times, one a second.
 func BenchmarkFinishAfterAMonth(b *testing.B) {
 	b.Run("interval", func(b *testing.B) { benchmarkFinish(b, 30*day, interval(time.Second)) })
 	b.Run("cron", func(b *testing.B) { benchmarkFinish(b, 30*day, cron("* * * * * *", governor.CatchUpOnce)) })

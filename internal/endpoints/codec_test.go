@@ -16,8 +16,8 @@ import (
 	"rubato/internal/errs"
 )
 
-// drawn sets a value of any type that a spec holds. Empty maps and slices are left nil, as
-// [endpoints.ReadSpec] leaves them.
+// drawn sets a random value of any type in a spec. Empty maps and slices stay nil, because
+// [endpoints.ReadSpec] leaves them nil.
 func drawn(rt *rapid.T, v reflect.Value, name string) {
 	switch v.Interface().(type) {
 	case time.Duration:

@@ -16,7 +16,7 @@ import (
 	"rubato/internal/governor"
 )
 
-// start is when the tests begin. It is a Tuesday.
+// start is the start of the tests. It is a Tuesday.
 var start = time.Date(2030, time.January, 1, 12, 0, 0, 0, time.UTC)
 
 var actor = endpoints.Actor{TenantID: [16]byte{1}, Name: "tester"}
@@ -26,12 +26,13 @@ type memory struct {
 	now    time.Time
 	byID   map[endpoints.ID]*endpoints.Endpoint
 	ledger []endpoints.Recorded
-	queue  []endpoints.OneOff // of the one endpoint whose one-off runs a test looks at
+	queue  []endpoints.OneOff // of one endpoint under test
 	keys   map[string]endpoints.OneOff
 	past   endpoints.PastRequest // of every run
 }
 
-// sync stores what a change or a finish did to the one-off runs, and reads what the next one needs.
+// sync stores the effect of a change or a finish on the one-off runs, and reads the input of the
+// next one.
 func (m *memory) sync(s *endpoints.State) {
 	q := &s.OneOffs
 	if q.Withdrawn {
@@ -87,7 +88,7 @@ func (m *memory) PastRequest(context.Context, [16]byte, endpoints.Past) (endpoin
 	return m.past, nil
 }
 
-// begin makes the planned run the one in flight.
+// begin starts the planned run.
 func (m *memory) begin(e *endpoints.Endpoint) {
 	due := e.State.Due
 	e.State.Running = &endpoints.Running{Slot: due.Slot, Attempt: due.Attempt, StartedAt: m.now}
@@ -140,7 +141,7 @@ func (m *memory) LastDecision(context.Context, [16]byte, endpoints.ID) (endpoint
 	return m.ledger[len(m.ledger)-1], nil
 }
 
-// targets refuses URLs and headers that say so.
+// targets refuses URLs that contain "forbidden", and some headers.
 type targets struct{}
 
 func (targets) CheckURL(url string) *errs.Field {
@@ -164,7 +165,7 @@ type bundle struct {
 	id     endpoints.ID
 }
 
-// valid returns a spec that breaks no rule and deserves no warning.
+// valid returns a spec without errors and warnings.
 func valid() endpoints.Spec {
 	s := endpoints.Defaults()
 	s.Name, s.URL, s.BaselineInterval = "probe", "https://target.example/", time.Minute
@@ -185,16 +186,16 @@ func setup(t *testing.T, edit func(*endpoints.Spec)) *bundle {
 	return b
 }
 
-// endpoint returns the endpoint as it is stored.
+// endpoint returns the stored endpoint.
 func (b *bundle) endpoint() *endpoints.Endpoint { return b.memory.byID[b.id] }
 
-// pass lets time go by.
+// pass advances the clock.
 func (b *bundle) pass(d time.Duration) time.Time {
 	b.memory.now = b.memory.now.Add(d)
 	return b.memory.now
 }
 
-// run lets the planned run happen at its time and end at once, changed by edit.
+// run starts the planned run at its time and finishes it at once, changed by edit.
 func (b *bundle) run(t *testing.T, edit func(*endpoints.Finished)) endpoints.Recorded {
 	t.Helper()
 	e := b.endpoint()
@@ -218,7 +219,7 @@ func (b *bundle) run(t *testing.T, edit func(*endpoints.Finished)) endpoints.Rec
 	return decided
 }
 
-// failed makes a run one that the target answered badly.
+// failed makes a run a failure of the target.
 func failed(f *endpoints.Finished) {
 	f.Status, f.Verdict, f.Retryable, f.MaybeSent = "failed", endpoints.Failure, true, true
 }

@@ -12,12 +12,12 @@ import (
 	"rubato/internal/governor"
 )
 
-// lost makes a run one whose worker died during the request.
+// lost makes a run lost: its worker died during the request.
 func lost(f *endpoints.Finished) {
 	f.Status, f.Reason, f.Verdict, f.Interrupted, f.Retryable, f.MaybeSent, f.Unanswered = "lost", "worker_lost", endpoints.Neutral, true, true, true, true
 }
 
-// hourly returns an endpoint that runs each hour by default settings, changed by edit.
+// hourly returns an hourly endpoint with default settings, changed by edit.
 func hourly(t *testing.T, edit func(*endpoints.Spec)) *bundle {
 	t.Helper()
 	return setup(t, func(s *endpoints.Spec) {
@@ -92,8 +92,9 @@ func TestALostRunIsTriedAgainWhereThatDoesNoHarm(t *testing.T) {
 	}
 }
 
-// TestTheBudgetOfLossesIsNotTheRetryPolicys loses every run of a due time: three infrastructure
-// attempts come first, ever farther apart, and then those of the policy.
+// TestTheBudgetOfLossesIsNotTheRetryPolicys: infrastructure attempts have a budget of their own.
+// All runs of a due time are lost: three infrastructure attempts with growing waits come first, and
+// then the attempts of the retry policy.
 func TestTheBudgetOfLossesIsNotTheRetryPolicys(t *testing.T) {
 	t.Parallel()
 	b := retrying(t, nil)
@@ -116,7 +117,8 @@ func TestTheBudgetOfLossesIsNotTheRetryPolicys(t *testing.T) {
 	require.Zero(t, state.FailureCount)
 }
 
-// TestAttemptsAfterALossAreThePolicys has a due time lost once and fail from then on.
+// TestAttemptsAfterALossAreThePolicys has a due time with one lost run. Its later attempts fail and
+// follow the retry policy.
 func TestAttemptsAfterALossAreThePolicys(t *testing.T) {
 	t.Parallel()
 	b := retrying(t, nil)
@@ -131,8 +133,8 @@ func TestAttemptsAfterALossAreThePolicys(t *testing.T) {
 	require.Zero(t, b.endpoint().State.Due.InfraAttempt)
 }
 
-// TestALossIsRepeatedWithinItsBounds draws losses of any endpoint, and holds the plan against the
-// rules.
+// TestALossIsRepeatedWithinItsBounds draws losses of random endpoints and compares the plan with
+// the rules.
 func TestALossIsRepeatedWithinItsBounds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -187,7 +189,8 @@ func TestALossIsRepeatedWithinItsBounds(t *testing.T) {
 	})
 }
 
-// TestAChangeKeepsTheInfrastructureAttemptThatWaits has one wait while the endpoint is changed.
+// TestAChangeKeepsTheInfrastructureAttemptThatWaits changes an endpoint while an infrastructure
+// attempt is planned.
 func TestAChangeKeepsTheInfrastructureAttemptThatWaits(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -215,8 +218,8 @@ func TestAChangeKeepsTheInfrastructureAttemptThatWaits(t *testing.T) {
 	}
 }
 
-// TestAnInfrastructureAttemptMovesNoGrid lets one start late: the interval goes on from its due
-// time, and no due time is recorded twice.
+// TestAnInfrastructureAttemptMovesNoGrid starts an infrastructure attempt late. The interval still
+// counts from its due time, and no due time is recorded twice.
 func TestAnInfrastructureAttemptMovesNoGrid(t *testing.T) {
 	t.Parallel()
 	b := hourly(t, nil)

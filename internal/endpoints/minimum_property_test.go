@@ -11,7 +11,8 @@ import (
 	"rubato/internal/governor"
 )
 
-// paced is an endpoint with a minimum that lives through everything that decides a due time.
+// paced is an endpoint with a minimum interval that goes through every path that decides a due
+// time.
 type paced struct {
 	*bundle
 	rt    *rapid.T
@@ -24,7 +25,8 @@ func (p *paced) span(name string, most time.Duration) time.Duration {
 	return time.Duration(rapid.Int64Range(0, most.Microseconds()).Draw(p.rt, name)) * time.Microsecond
 }
 
-// start lets the planned run start, late by up to a second or by more, and end somehow.
+// start starts the planned run, late by up to a second or by more, and ends it with a random
+// outcome.
 func (p *paced) start() {
 	due := p.endpoint().State.Due
 	if !due.At.Before(governor.Indefinite) {
@@ -59,7 +61,7 @@ func (p *paced) start() {
 	})
 }
 
-// happen lets one thing happen.
+// happen takes one random step.
 func (p *paced) happen() {
 	p.memory.now = p.memory.now.Add(time.Millisecond)
 	var err error
@@ -103,10 +105,9 @@ func (p *paced) happen() {
 	require.NoError(p.rt, err)
 }
 
-// TestTheMinimumCountsFromEveryRealStart holds least gap >= minimum - 1 ms on every path that
-// decides a due time: finish, another attempt, a lost run, a change, hints, catching up. Starts are
-// late by up to a second and by more. A run that somebody asks for bypasses the minimum, and what
-// follows it does not.
+// TestTheMinimumCountsFromEveryRealStart requires a gap of at least the minimum - 1 ms on every
+// path that decides a due time: finish, retry, lost run, change, hint, catch-up. Starts are late by
+// up to a second and by more. A run now bypasses the minimum; the run after it does not.
 func TestTheMinimumCountsFromEveryRealStart(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -130,8 +131,8 @@ func TestTheMinimumCountsFromEveryRealStart(t *testing.T) {
 	})
 }
 
-// TestAMinimumThatIsRaisedAfterASkippedAttemptCountsFromTheLastCall edits an endpoint whose last
-// attempt sent nothing.
+// TestAMinimumThatIsRaisedAfterASkippedAttemptCountsFromTheLastCall edits an endpoint after an
+// attempt that sent nothing.
 func TestAMinimumThatIsRaisedAfterASkippedAttemptCountsFromTheLastCall(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(s *endpoints.Spec) {
@@ -155,8 +156,8 @@ func TestAMinimumThatIsRaisedAfterASkippedAttemptCountsFromTheLastCall(t *testin
 	require.Equal(t, slot.Add(98*minute), b.endpoint().State.Due.At, "90 minutes after the start of the attempt that called the target")
 }
 
-// TestALateStartMovesNoGrid has the case of a report: two seconds at least, and starts that lie
-// 1.475 s apart.
+// TestALateStartMovesNoGrid has a minimum of two seconds and starts that would lie 1.475 s apart
+// without it.
 func TestALateStartMovesNoGrid(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(s *endpoints.Spec) { s.BaselineInterval, s.MinInterval = 2*time.Second, 2*time.Second })

@@ -10,7 +10,7 @@ import (
 	"rubato/internal/governor"
 )
 
-// TestCloseLooksAreOneShotsWithinTheClamps asks for a look after each of three answers.
+// TestCloseLooksAreOneShotsWithinTheClamps asks for a close look after each of three answers.
 func TestCloseLooksAreOneShotsWithinTheClamps(t *testing.T) {
 	t.Parallel()
 	again := func(f *endpoints.Finished) { f.LookAgain = true }
@@ -34,7 +34,8 @@ func TestCloseLooksAreOneShotsWithinTheClamps(t *testing.T) {
 	}
 }
 
-// TestCloseLooksYield has reasons not to plan a look.
+// TestCloseLooksYield: no close look is planned if the planner may not act, the user has set a
+// one-shot hint, or the target names the next run.
 func TestCloseLooksYield(t *testing.T) {
 	t.Parallel()
 	act := func(s *endpoints.Spec) { s.Planner = endpoints.PlannerAct }

@@ -44,8 +44,8 @@ func TestOneOffRunsTakeTurnsByPriorityAndAge(t *testing.T) {
 	require.Equal(t, governor.SourceBaselineInterval, b.endpoint().State.Due.Source)
 }
 
-// TestAOneOffRunBehindAnotherLeavesItsClaim asks for a second run: the plan, which may be claimed,
-// stays without a new decision.
+// TestAOneOffRunBehindAnotherLeavesItsClaim queues a second one-off run. The plan stays without a
+// new decision, because a worker may have claimed it.
 func TestAOneOffRunBehindAnotherLeavesItsClaim(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
@@ -57,8 +57,8 @@ func TestAOneOffRunBehindAnotherLeavesItsClaim(t *testing.T) {
 	require.Len(t, b.memory.ledger, decisions+1, "one that goes before it is planned in its place")
 }
 
-// TestRequestsInOneMillisecondAreRunsOfTheirOwn asks three times at one instant of the database's
-// clock.
+// TestRequestsInOneMillisecondAreRunsOfTheirOwn asks three times at the same instant of the
+// database's clock.
 func TestRequestsInOneMillisecondAreRunsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
@@ -124,8 +124,8 @@ func TestAnOverrideStandsInPlaceOfTheRequest(t *testing.T) {
 	require.Equal(t, "1", spec.Headers["x-day"], "the endpoint's is left alone")
 }
 
-// TestAOneOffRunThatFailsKeepsItsTurn has two one-off runs of which the first is to be tried again
-// in a while: the second goes first, and then the schedule, as far as it is due before.
+// TestAOneOffRunThatFailsKeepsItsTurn has two one-off runs, the first with a retry in a while.
+// Meanwhile the second runs, and then the schedule as far as it is due.
 func TestAOneOffRunThatFailsKeepsItsTurn(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(s *endpoints.Spec) {
@@ -171,8 +171,8 @@ func TestAWithdrawnRunIsNotTriedAgain(t *testing.T) {
 	require.Equal(t, 1, b.endpoint().State.Due.Attempt)
 }
 
-// TestAOneOffRunThatInfrastructureLostIsTriedAgain has a budget for that beside the retry policy,
-// which allows one attempt.
+// TestAOneOffRunThatInfrastructureLostIsTriedAgain: the budget for lost runs is separate from the
+// retry policy, which allows one attempt here.
 func TestAOneOffRunThatInfrastructureLostIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(s *endpoints.Spec) { s.BaselineInterval = time.Hour })

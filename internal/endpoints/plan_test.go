@@ -71,8 +71,8 @@ func TestOnlyOccurrencesOfACronThatSkipsAreMissed(t *testing.T) {
 	}
 }
 
-// TestNoDueTimeIsServedTwiceWhenTheClockIsSetBack lets somebody ask for a run after the database's
-// clock went back to before a pause that is over, and whose end was served as a due time.
+// TestNoDueTimeIsServedTwiceWhenTheClockIsSetBack requests a run after the database's clock was set
+// back to before the end of a pause. The end of the pause had been served as a due time.
 func TestNoDueTimeIsServedTwiceWhenTheClockIsSetBack(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
@@ -97,7 +97,7 @@ func everyMinute(c governor.CatchUp) func(*endpoints.Spec) {
 	return func(s *endpoints.Spec) { s.BaselineInterval, s.BaselineCron, s.CatchUp = 0, "* * * * *", c }
 }
 
-// TestAFixedRateDoesNotDrift lets runs take a while: the grid stays.
+// TestAFixedRateDoesNotDrift has runs of some length. The grid stays.
 func TestAFixedRateDoesNotDrift(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
@@ -142,8 +142,8 @@ func TestRetryAfterHoldsForOneDecision(t *testing.T) {
 	require.Equal(t, wait.Add(time.Minute), b.endpoint().State.Due.At)
 }
 
-// TestRetryAfterHoldsUntilNextAnswer asks for a run while the target wants to be left alone, and no
-// answer comes: that it was lost, say, or that nobody could connect.
+// TestRetryAfterHoldsUntilNextAnswer: a Retry-After stays in force after a requested run without an
+// answer, because it was lost or no connection was made.
 func TestRetryAfterHoldsUntilNextAnswer(t *testing.T) {
 	t.Parallel()
 	for name, finish := range map[string]func(*endpoints.Finished){
@@ -166,7 +166,7 @@ func TestRetryAfterHoldsUntilNextAnswer(t *testing.T) {
 	}
 }
 
-// TestRetryAfterIsDroppedWithNewOrigin edits the URL while the target wants to be left alone.
+// TestRetryAfterIsDroppedWithNewOrigin edits the URL while a Retry-After is in force.
 func TestRetryAfterIsDroppedWithNewOrigin(t *testing.T) {
 	t.Parallel()
 	const before = "https://Target.example/a?b=c"
@@ -309,7 +309,7 @@ func TestAnotherAttemptFollowsThePolicy(t *testing.T) {
 	}
 }
 
-// TestAttemptsKeepTheSourceOfTheirDueTime fails runs of due times that different rules set.
+// TestAttemptsKeepTheSourceOfTheirDueTime fails runs of due times with different sources.
 func TestAttemptsKeepTheSourceOfTheirDueTime(t *testing.T) {
 	t.Parallel()
 	for want, set := range map[governor.Source]func(*testing.T, *bundle){
@@ -361,7 +361,7 @@ func TestTheLastAttemptCountsAsOneFailure(t *testing.T) {
 	require.Zero(t, b.endpoint().State.FailureCount, "a second attempt that succeeds clears the count")
 }
 
-// TestRetriesKeepTheirBounds draws policies and failures.
+// TestRetriesKeepTheirBounds draws retry policies and failures.
 func TestRetriesKeepTheirBounds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -456,7 +456,7 @@ func TestAChangeKeepsTheAttemptThatWaits(t *testing.T) {
 		"Hint":        {change: hint(10 * time.Minute), want: true},
 		"HintThatComesNext": {change: func(t *testing.T, b *bundle) {
 			t.Helper()
-			b.pass(10 * time.Second) // Past the attempt, whatever its wait is.
+			b.pass(10 * time.Second) // After the attempt, however long its wait is.
 			hint(time.Second)(t, b)
 		}},
 		"ResetFailures": {change: func(t *testing.T, b *bundle) {
@@ -511,8 +511,8 @@ func TestAChangeKeepsTheAttemptThatWaits(t *testing.T) {
 	}
 }
 
-// TestAnAttemptThatWaitsKeepsTheMinimum raises the minimum interval while an attempt waits, and
-// lets one become overdue.
+// TestAnAttemptThatWaitsKeepsTheMinimum raises the minimum interval while an attempt is planned,
+// and lets one become overdue.
 func TestAnAttemptThatWaitsKeepsTheMinimum(t *testing.T) {
 	t.Parallel()
 	b := retrying(t, nil)
@@ -535,9 +535,9 @@ func TestAnAttemptThatWaitsKeepsTheMinimum(t *testing.T) {
 	require.Equal(t, start, due.Slot)
 }
 
-// TestNoTwoStartsAreCloserThanTheMinimum looks at what the grid does not hold apart by itself:
-// after an outage, runs that catch up stand for due times that lie close to each other and far
-// behind; and another attempt comes shortly before the next due time.
+// TestNoTwoStartsAreCloserThanTheMinimum covers starts that the grid alone would not keep apart:
+// runs that catch up after an outage, for due times far back and close together, and a retry
+// shortly before the next due time.
 func TestNoTwoStartsAreCloserThanTheMinimum(t *testing.T) {
 	t.Parallel()
 	const minimum = 10 * time.Minute
@@ -548,7 +548,7 @@ func TestNoTwoStartsAreCloserThanTheMinimum(t *testing.T) {
 			b.run(t, finish)
 			require.GreaterOrEqual(t, b.memory.now.Sub(last), minimum)
 			last = b.memory.now
-			b.pass(time.Second) // It takes a moment until somebody changes something.
+			b.pass(time.Second) // A change takes a moment.
 			_, err := b.Resume(t.Context(), actor, b.id)
 			require.NoError(t, err)
 		}

@@ -10,7 +10,7 @@ import (
 	"rubato/internal/governor"
 )
 
-// queue makes an endpoint queue the due times that pass during its runs.
+// queue sets the overlap policy of an endpoint to queue.
 func queue(edit func(*endpoints.Spec)) func(*endpoints.Spec) {
 	return func(s *endpoints.Spec) {
 		edit(s)
@@ -18,16 +18,15 @@ func queue(edit func(*endpoints.Spec)) func(*endpoints.Spec) {
 	}
 }
 
-// requirePlan checks the planned run: when it is sent, and the due time that it stands for, counted
-// from the start.
+// requirePlan checks the send time and the due time of the planned run, counted from the start.
 func (s *story) requirePlan(t *testing.T, at, slot time.Duration) {
 	t.Helper()
 	due := s.endpoint().State.Due
 	require.Equal(t, []string{at.String(), slot.String()}, []string{due.At.Sub(start).String(), due.Slot.Sub(start).String()})
 }
 
-// TestQueueKeepsDueTimesUnderARun lists what is recorded as skipped with a queue, and follows the
-// plans.
+// TestQueueKeepsDueTimesUnderARun lists the recorded skips and the plans of an endpoint with
+// overlap queue.
 func TestQueueKeepsDueTimesUnderARun(t *testing.T) {
 	t.Parallel()
 	requireWorked(t, map[string]worked{
@@ -118,8 +117,8 @@ func TestQueueKeepsDueTimesUnderARun(t *testing.T) {
 	})
 }
 
-// TestQueueComesBeforeAnotherAttempt says that a due time that waits is not held back by the retry
-// policy, which only fills the time up to the next one.
+// TestQueueComesBeforeAnotherAttempt: a queued due time does not wait for a retry, because retries
+// only fill the time up to the next due time.
 func TestQueueComesBeforeAnotherAttempt(t *testing.T) {
 	t.Parallel()
 	s := &story{bundle: setup(t, queue(func(s *endpoints.Spec) { s.BaselineInterval, s.Retry.MaxAttempts = minute, 3 }))}
@@ -131,7 +130,7 @@ func TestQueueComesBeforeAnotherAttempt(t *testing.T) {
 	require.Empty(t, s.skips)
 }
 
-// TestPreviewFollowsTheQueue previews an endpoint whose run is live and has overrun.
+// TestPreviewFollowsTheQueue previews an endpoint with a live run that has overrun.
 func TestPreviewFollowsTheQueue(t *testing.T) {
 	t.Parallel()
 	s := &story{bundle: setup(t, queue(interval(minute)))}

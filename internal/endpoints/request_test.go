@@ -14,13 +14,13 @@ import (
 	"rubato/internal/template"
 )
 
-// auth returns an edit that sets how calls prove who is calling.
+// auth returns an edit that sets the authentication of calls.
 func auth(a endpoints.Auth) func(*endpoints.Spec) {
 	return func(s *endpoints.Spec) { s.Auth = &a }
 }
 
-// TestTemplatesAreValidatedAtRegistration has every complaint about templates, parameters and
-// credentials; want is empty where the spec is good.
+// TestTemplatesAreValidatedAtRegistration covers every complaint about templates, parameters and
+// credentials. An empty want is a valid spec.
 func TestTemplatesAreValidatedAtRegistration(t *testing.T) {
 	t.Parallel()
 	type spec = endpoints.Spec
@@ -126,7 +126,7 @@ func TestTemplateErrorNamesPlaceAndCorrection(t *testing.T) {
 	require.NotContains(t, fields[1].Message, "hunter2")
 }
 
-// vault is secrets by their names.
+// vault holds secrets by name.
 type vault map[string]string
 
 func (v vault) Secret(name string) (string, error) {
@@ -254,7 +254,8 @@ func TestRequestTemplateReportsItsNeeds(t *testing.T) {
 	require.Nil(t, plain.References())
 }
 
-// TestCredentialsInTheClearAreWarnedOf: without TLS everybody on the way reads them.
+// TestCredentialsInTheClearAreWarnedOf: credentials over plain HTTP get a warning, because every
+// host on the way can read them.
 func TestCredentialsInTheClearAreWarnedOf(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ url, tokenURL, want string }{
@@ -274,8 +275,8 @@ func TestCredentialsInTheClearAreWarnedOf(t *testing.T) {
 	}
 }
 
-// FuzzShape: whatever stands in the fields and whatever is filled in, a request goes where its
-// endpoint says, and no header breaks.
+// FuzzShape: for any fields and parameters, a request goes to the host of its endpoint, and no
+// header is malformed.
 func FuzzShape(f *testing.F) {
 	f.Add("http://good/{{endpoint.name}}", "{{endpoint.name}}", "{{endpoint.name}}", "@evil/..//\r\nX: y")
 	f.Add("http://good?{{endpoint.name}}#x", "&x={{endpoint.key}}", "{{run.id}}", "#?&")

@@ -13,7 +13,7 @@ import (
 	"rubato/internal/governor"
 )
 
-// fields returns what an error names as wrong.
+// fields returns the fields that an error names.
 func fields(t *testing.T, err error) []string {
 	t.Helper()
 	require.Equal(t, errs.Invalid, errs.CodeOf(err), "%v", err)
@@ -129,8 +129,8 @@ func TestRunNowBypassesEverything(t *testing.T) {
 	require.Zero(t, b.endpoint().State.OneOffs, "a pause withdraws it")
 }
 
-// TestRunNowDuringTheRunThatWasAskedForAsksForAnother presses the button while the run that it
-// started is under way.
+// TestRunNowDuringTheRunThatWasAskedForAsksForAnother requests a run while an earlier requested run
+// is live.
 func TestRunNowDuringTheRunThatWasAskedForAsksForAnother(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
@@ -262,7 +262,7 @@ func TestAHintOutsideTheClampsIsTakenWithAWarning(t *testing.T) {
 }
 
 // TestAOneShotHintIsClamped asks for runs before the minimum, between the bounds and beyond the
-// maximum, where the baseline comes later still.
+// maximum. The baseline comes later still.
 func TestAOneShotHintIsClamped(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[time.Duration]time.Duration{
@@ -296,8 +296,8 @@ func TestAOneShotHintIsClamped(t *testing.T) {
 	}
 }
 
-// TestOneShotHintForServedDueTimeGetsWarning asks for instants around the last due time, of
-// a run that is over and of one that is live.
+// TestOneShotHintForServedDueTimeGetsWarning asks for instants around the last due time, of a
+// finished and of a live run.
 func TestOneShotHintForServedDueTimeGetsWarning(t *testing.T) {
 	t.Parallel()
 	for after, want := range map[time.Duration][]string{
@@ -328,7 +328,7 @@ func TestOneShotHintForServedDueTimeGetsWarning(t *testing.T) {
 	}
 }
 
-// A warning is about what was asked for, and where something else decides no clamp has moved it.
+// A one-shot hint that does not set the due time gets no warning about clamps.
 func TestAOneShotHintThatDoesNotDecideIsNotClamped(t *testing.T) {
 	t.Parallel()
 	hint := endpoints.HintRequest{In: new(time.Second), TTL: new(time.Hour)}
@@ -344,7 +344,7 @@ func TestAOneShotHintThatDoesNotDecideIsNotClamped(t *testing.T) {
 	require.Empty(t, warnings, "the pause decides")
 }
 
-// A warning is about what was asked for: not about a hint of the other kind.
+// A one-shot hint gets no warning about the interval hint.
 func TestAOneShotHintIsNotWarnedOfTheIntervalHint(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(s *endpoints.Spec) { s.MinInterval = 30 * time.Second })
@@ -459,7 +459,7 @@ func TestAnArchivedEndpointTakesNoChange(t *testing.T) {
 	require.Equal(t, errs.NotFound, errs.CodeOf(err))
 }
 
-// previewed returns the due times of a preview, from the start of the tests on, and its notes.
+// previewed returns the due times of a preview, counted from the start of the tests, and its notes.
 func (b *bundle) previewed(t *testing.T, n int) (times []time.Duration, notes []string) {
 	t.Helper()
 	before := b.endpoint().State
@@ -510,8 +510,8 @@ func TestAPreviewDuringARunBeginsAfterIt(t *testing.T) {
 	require.Equal(t, []time.Duration{time.Minute, 2 * time.Minute}, times, "the run that was asked for is under way, not to come")
 }
 
-// TestPreviewListsClockChanges looks at the nights of a spring change, from shortly before them
-// and from weeks before they are due.
+// TestPreviewListsClockChanges previews nights with a clock change, from shortly before and from
+// weeks before.
 func TestPreviewListsClockChanges(t *testing.T) {
 	t.Parallel()
 	eve := time.Date(2030, time.March, 9, 0, 0, 0, 0, time.UTC)

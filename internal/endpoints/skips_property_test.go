@@ -13,8 +13,8 @@ import (
 	"rubato/internal/schedule"
 )
 
-// life is an endpoint whose every due time, run and skip is written down, for a reading of its own
-// of what must be on record.
+// life records every due time, run and skip of an endpoint, for an independent check of the
+// recorded skips.
 type life struct {
 	*rapid.T
 	*story
@@ -24,18 +24,18 @@ type life struct {
 	plans []plan
 }
 
-// plan is a decision that was made, and what became of it.
+// plan is a decision with its later fate.
 type plan struct {
 	at     time.Time // when it was decided
-	anchor time.Time // what it counted from
-	slot   time.Time // what it planned; overridden by the next decision unless it ran
+	anchor time.Time // instant that it counted from
+	slot   time.Time // due time that it planned; the next decision replaces it unless it ran
 	ran    bool
 	begun  time.Time // when it ran
 	manual bool
 	paused time.Time // until
 }
 
-// next returns the due time that follows one.
+// next returns the due time after at.
 func (l *life) next(at time.Time) time.Time {
 	if l.cron != nil {
 		return l.cron.Next(at)
@@ -43,13 +43,13 @@ func (l *life) next(at time.Time) time.Time {
 	return at.Add(l.every)
 }
 
-// decided writes down the decision in force.
+// decided appends the decision in force.
 func (l *life) decided() {
 	s := l.endpoint().State
 	l.plans = append(l.plans, plan{at: l.memory.now, anchor: s.Anchor, slot: s.Due.Slot, manual: s.Due.Source == "manual", paused: s.PausedUntil})
 }
 
-// happen lets one thing happen: a run with its delay and its length, or what a user does.
+// happen takes one random step: a run with a delay and a length, or a change by a user.
 func (l *life) happen(rt *rapid.T) {
 	span := func(name string, most time.Duration) time.Duration {
 		return time.Duration(rapid.Int64Range(0, most.Milliseconds()).Draw(rt, name)) * time.Millisecond
@@ -98,20 +98,20 @@ func (l *life) happen(rt *rapid.T) {
 	l.decided()
 }
 
-// carryOut lets the planned run begin and end.
+// carryOut starts and ends the planned run.
 func (l *life) carryOut(begin, end time.Time) {
 	planned := &l.plans[len(l.plans)-1]
 	planned.ran, planned.begun, l.memory.now = true, begin, end
 	l.run(l.test, func(f *endpoints.Finished) { f.StartedAt = begin })
 }
 
-// skipped reports in which record a due time stands.
+// skipped returns the index of the record that contains a due time, or -1.
 func (l *life) skipped(at time.Time) int {
 	return slices.IndexFunc(l.skips, func(s endpoints.Skip) bool { return !at.Before(s.From) && !at.After(s.To) })
 }
 
-// requireRecords checks each record: in order, apart from each other, and with as many due times as
-// it says.
+// requireRecords requires that records are ordered and disjoint, and that each counts its due times
+// correctly.
 func (l *life) requireRecords() {
 	var last time.Time
 	for _, s := range l.skips {
@@ -130,9 +130,9 @@ func (l *life) requireRecords() {
 	}
 }
 
-// requireNoGap reads the decisions one after the other: what was due from one to the next, because
-// it was planned or would have been but for a pause, or follows what was planned, must have run or
-// stand in a record, unless a run that was then planned at once stands for the last of it.
+// requireNoGap requires a run or a record for every due time between two decisions. Due times that
+// a pause suppressed count too. The exception: a run planned at once stands for the last missed due
+// time.
 func (l *life) requireNoGap() {
 	ran := map[time.Time]bool{}
 	for _, p := range l.plans {
@@ -155,8 +155,8 @@ func (l *life) requireNoGap() {
 	}
 }
 
-// due returns what was due after one decision and up to the next. What will be caught up on is not
-// among it.
+// due returns the due times after one decision and up to the next, without those that a catch-up
+// still serves.
 func (l *life) due(p, following plan) []time.Time {
 	var list []time.Time
 	until := following.at
@@ -170,7 +170,8 @@ func (l *life) due(p, following plan) []time.Time {
 			}
 		}
 	}
-	if p.manual { // The schedule goes on as it was until the run that somebody asked for begins, and then counts from that.
+	// The old schedule goes on until the requested run starts, and then counts from that start.
+	if p.manual {
 		if !p.ran {
 			p.begun = until
 		}
@@ -211,8 +212,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// TestEveryDueTimeHasARunOrOneRecord leads endpoints through runs that are late and long, pauses,
-// resumes and requests.
+// TestEveryDueTimeHasARunOrOneRecord leads endpoints through late and long runs, pauses, resumes
+// and requests.
 func TestEveryDueTimeHasARunOrOneRecord(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -236,7 +237,8 @@ func TestEveryDueTimeHasARunOrOneRecord(t *testing.T) {
 		for range things {
 			l.happen(rt)
 		}
-		l.resume(t, l.pass(time.Millisecond).Sub(start)) // What a catch-up had deferred comes to light.
+		// This records the due times that a catch-up had deferred.
+		l.resume(t, l.pass(time.Millisecond).Sub(start))
 		l.decided()
 		for l.endpoint().State.Due.Source == governor.SourceManual { // So does the queue behind a request.
 			now := l.pass(time.Millisecond)

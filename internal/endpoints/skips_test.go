@@ -11,7 +11,7 @@ import (
 	"rubato/internal/governor"
 )
 
-// noted writes skips down with their times counted from the start of the test.
+// noted formats skips with times counted from the start of the test.
 func noted(list []endpoints.Skip) []string {
 	var texts []string
 	for _, s := range list {
@@ -20,8 +20,7 @@ func noted(list []endpoints.Skip) []string {
 	return texts
 }
 
-// story is an endpoint that a worked case leads through its due times, with everything that was
-// recorded as skipped on the way.
+// story is the endpoint of a worked case, with all skips recorded so far.
 type story struct {
 	*bundle
 	skips []endpoints.Skip
@@ -35,7 +34,7 @@ func (s *story) note() {
 // at moves the time to an instant after the start.
 func (s *story) at(d time.Duration) { s.memory.now = start.Add(d) }
 
-// execute lets the planned run start and end at instants after the start.
+// execute starts and ends the planned run at instants after the start.
 func (s *story) execute(t *testing.T, begin, end time.Duration, edit func(*endpoints.Finished)) endpoints.Recorded {
 	t.Helper()
 	s.at(end)
@@ -49,7 +48,7 @@ func (s *story) execute(t *testing.T, begin, end time.Duration, edit func(*endpo
 	return decided
 }
 
-// live lets the planned run start without an end.
+// live starts the planned run without an end.
 func (s *story) live(begin time.Duration) {
 	due := s.endpoint().State.Due
 	s.endpoint().State.Running = &endpoints.Running{Slot: due.Slot, Attempt: due.Attempt, StartedAt: start.Add(begin)}
@@ -75,7 +74,7 @@ func (s *story) resume(t *testing.T, at time.Duration) {
 	s.note()
 }
 
-// reset lets a user change something that no schedule counts from.
+// reset lets a user make a change that moves no schedule.
 func (s *story) reset(t *testing.T, at time.Duration) {
 	t.Helper()
 	s.at(at)
@@ -84,7 +83,7 @@ func (s *story) reset(t *testing.T, at time.Duration) {
 	s.note()
 }
 
-// ask lets a user ask for a run now.
+// ask lets a user request a run now.
 func (s *story) ask(t *testing.T, at time.Duration) {
 	t.Helper()
 	s.at(at)
@@ -93,7 +92,7 @@ func (s *story) ask(t *testing.T, at time.Duration) {
 	s.note()
 }
 
-// unsent makes a run one that its worker did not get to send.
+// unsent makes a run one that its worker did not send.
 func unsent(f *endpoints.Finished) {
 	f.Status, f.Verdict, f.Unanswered = "skipped", endpoints.Neutral, true
 }
@@ -112,8 +111,8 @@ const (
 	day    = 24 * time.Hour
 )
 
-// worked is a story, and what is recorded as skipped in it. Every story begins on a full hour, at
-// the first due time of an interval.
+// worked is a worked case with its recorded skips. Every story begins on a full hour, at the first
+// due time of an interval.
 type worked struct {
 	edit func(*endpoints.Spec)
 	tell func(*testing.T, *story)
@@ -132,8 +131,7 @@ func requireWorked(t *testing.T, cases map[string]worked) {
 	}
 }
 
-// TestSkipsUnderARun lists what passes while the endpoint's own run is live, by the catch-up
-// policies too.
+// TestSkipsUnderARun covers due times during the endpoint's own live run, for each catch-up policy.
 func TestSkipsUnderARun(t *testing.T) {
 	t.Parallel()
 	requireWorked(t, map[string]worked{
@@ -191,7 +189,7 @@ func TestSkipsUnderARun(t *testing.T) {
 	})
 }
 
-// TestSkipsInAPause lists what passes while an endpoint is paused.
+// TestSkipsInAPause covers due times during a pause.
 func TestSkipsInAPause(t *testing.T) {
 	t.Parallel()
 	requireWorked(t, map[string]worked{
@@ -232,7 +230,7 @@ func TestSkipsInAPause(t *testing.T) {
 			s.execute(t, 0, time.Second, nil)
 			s.pause(t, minute, 40*minute)
 			s.ask(t, 25*minute)
-			s.execute(t, 52*minute, 66*minute, unsent) // Counted from what was asked for: 35, 45, 55, 65.
+			s.execute(t, 52*minute, 66*minute, unsent) // Counted from the requested run: 35, 45, 55, 65.
 		}, []string{
 			"10m0s to 20m0s: 2 pause_skipped", "35m0s to 35m0s: 1 pause_skipped", "45m0s to 45m0s: 1 misfire_skipped", "55m0s to 1h5m0s: 2 overlap_skipped",
 		}},
@@ -245,7 +243,7 @@ func TestSkipsInAPause(t *testing.T) {
 		}, []string{"1m0s to 5m0s: 5 pause_skipped"}},
 		"CronAllPausedAndResumed": {cron("*/5 * * * *", governor.CatchUpAll), func(t *testing.T, s *story) {
 			s.pause(t, minute, 0)
-			s.at(12 * minute) // A change in between decides nothing about what the resume will catch up on.
+			s.at(12 * minute) // A change in between does not decide about the later catch-up.
 			_, err := s.ResetFailures(t.Context(), actor, s.id)
 			require.NoError(t, err)
 			s.note()
@@ -255,7 +253,8 @@ func TestSkipsInAPause(t *testing.T) {
 	})
 }
 
-// TestSkipsOfMissedDueTimes lists what passes while nobody is there, and what changes make of it.
+// TestSkipsOfMissedDueTimes covers due times that no worker served, and the effect of changes on
+// them.
 func TestSkipsOfMissedDueTimes(t *testing.T) {
 	t.Parallel()
 	requireWorked(t, map[string]worked{
@@ -289,7 +288,7 @@ func TestSkipsOfMissedDueTimes(t *testing.T) {
 			_, _, err := s.SetIntervalHint(t.Context(), actor, s.id, endpoints.HintRequest{Interval: 5 * minute, TTL: new(16 * minute)})
 			require.NoError(t, err)
 			s.note()
-			// 10, 15 and 20 by the hint, which is over at 17; then hourly.
+			// 10, 15 and 20 by the hint, which ends at 17; then hourly.
 			s.execute(t, 3*hour, 3*hour+time.Second, nil)
 		}, []string{"10m0s to 2h20m0s: 5 misfire_skipped"}},
 		"AMinimum": {func(s *endpoints.Spec) { s.BaselineInterval, s.MinInterval = 45*time.Second, minute }, func(t *testing.T, s *story) {
@@ -367,7 +366,8 @@ func TestSkipsOfMissedDueTimes(t *testing.T) {
 	})
 }
 
-// TestARunAtOnceStandsForTheLastOccurrence has crons that missed some, and what comes between.
+// TestARunAtOnceStandsForTheLastOccurrence has crons with missed occurrences, and changes before
+// the run that catches up.
 func TestARunAtOnceStandsForTheLastOccurrence(t *testing.T) {
 	t.Parallel()
 	requireWorked(t, map[string]worked{

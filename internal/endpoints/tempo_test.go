@@ -9,8 +9,8 @@ import (
 	"rubato/internal/governor"
 )
 
-// pacedEndpoint returns an endpoint with an interval of 10 s and clamps of 1 s and 60 s, whose
-// planner may act.
+// pacedEndpoint returns an endpoint with an interval of 10 s and clamps of 1 s and 60 s, on which
+// the planner may act.
 func pacedEndpoint() *Endpoint {
 	spec := Defaults()
 	spec.BaselineInterval, spec.MinInterval, spec.MaxInterval = 10*time.Second, time.Second, time.Minute
@@ -18,7 +18,8 @@ func pacedEndpoint() *Endpoint {
 	return &Endpoint{Version: 1, Spec: spec.Normalize()}
 }
 
-// follow lets an endpoint run for a time at its due times. digest gives the answer at an instant.
+// follow runs an endpoint at its due times for a span. digest returns the digest of the answer at
+// an instant.
 func follow(t *testing.T, e *Endpoint, from time.Time, span time.Duration, digest func(time.Time) uint64) []Recorded {
 	t.Helper()
 	_, err := e.Replan(from)
@@ -43,7 +44,7 @@ func follow(t *testing.T, e *Endpoint, from time.Time, span time.Duration, diges
 
 var noon = time.Date(2026, 3, 10, 12, 0, 0, 0, time.UTC)
 
-// everySecond changes once a second.
+// everySecond is a digest that changes once a second.
 func everySecond(at time.Time) uint64 { return uint64(at.Unix()) }
 
 func never(time.Time) uint64 { return 1 }
@@ -73,8 +74,8 @@ func TestChangeRateNeedsAuthority(t *testing.T) {
 	}
 }
 
-// TestChangeRateWithoutMinimumKeepsTheBaseline never runs an endpoint faster than its user asked
-// for.
+// TestChangeRateWithoutMinimumKeepsTheBaseline: without a minimum no endpoint runs faster than its
+// baseline.
 func TestChangeRateWithoutMinimumKeepsTheBaseline(t *testing.T) {
 	t.Parallel()
 	e := pacedEndpoint()
@@ -115,7 +116,8 @@ func TestSharedBudgetSetsThePrice(t *testing.T) {
 	require.Less(t, list[len(list)-1].Input.ChangeRate.Wait, dear.Wait)
 }
 
-// TestOneOffRunsDoNotTeachTheTempo sends another request than the endpoint's.
+// TestOneOffRunsDoNotTeachTheTempo: a one-off run does not update the filter, because its request
+// may differ from the endpoint's.
 func TestOneOffRunsDoNotTeachTheTempo(t *testing.T) {
 	t.Parallel()
 	e := pacedEndpoint()
@@ -136,7 +138,7 @@ func TestOneOffRunsDoNotTeachTheTempo(t *testing.T) {
 	require.Equal(t, before, *e.State.Tempo)
 }
 
-// TestPreviewLeavesTheTempoAlone previews with copies of the endpoint.
+// TestPreviewLeavesTheTempoAlone: a preview works on copies of the endpoint.
 func TestPreviewLeavesTheTempoAlone(t *testing.T) {
 	t.Parallel()
 	e := pacedEndpoint()

@@ -16,7 +16,7 @@ import (
 	"rubato/internal/errs"
 )
 
-// certificate returns one in PEM that is good until notAfter.
+// certificate returns a PEM certificate that is valid until notAfter.
 func certificate(t *testing.T, notAfter time.Time) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -27,7 +27,7 @@ func certificate(t *testing.T, notAfter time.Time) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
-// permitting is a [endpoints.Targets] whose operator permits calls that are not verified.
+// permitting is an [endpoints.Targets] of an operator that permits calls without verification.
 type permitting struct{ targets }
 
 func (permitting) PermitsSkipVerify() bool { return true }

@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestItemsThatWaitEquallyLongGoByPriorityAndAge compares items whose next attempts wait for the
-// same instant, such as the end of a Retry-After.
+// TestItemsThatWaitEquallyLongGoByPriorityAndAge compares items with next attempts at the same
+// instant, such as the end of a Retry-After.
 func TestItemsThatWaitEquallyLongGoByPriorityAndAge(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2031, 3, 3, 12, 0, 0, 0, time.UTC)

@@ -36,8 +36,7 @@ func many(n int) map[string]string {
 	return m
 }
 
-// TestEveryFieldHasItsBounds tries each bound from both sides; want is empty where the value is
-// good.
+// TestEveryFieldHasItsBounds tries each bound from both sides. An empty want is a valid spec.
 func TestEveryFieldHasItsBounds(t *testing.T) {
 	t.Parallel()
 	type spec = endpoints.Spec
@@ -178,7 +177,7 @@ func TestEveryBadFieldIsNamedAtOnceAndOnce(t *testing.T) {
 	}
 }
 
-// TestBadFieldsComeInAStableOrder has many bad headers, which a map holds.
+// TestBadFieldsComeInAStableOrder has many bad headers, because a map holds them.
 func TestBadFieldsComeInAStableOrder(t *testing.T) {
 	t.Parallel()
 	s := valid()
@@ -303,7 +302,7 @@ func TestBytesThatAreNoTextAreNoID(t *testing.T) {
 	}
 }
 
-// TestDefaultsAreValid also holds the documented values.
+// TestDefaultsAreValid also compares the defaults with the documented values.
 func TestDefaultsAreValid(t *testing.T) {
 	t.Parallel()
 	require.Empty(t, check(func(*endpoints.Spec) {}))
@@ -317,8 +316,8 @@ func TestDefaultsAreValid(t *testing.T) {
 	require.Empty(t, slices.Collect(maps.Keys(d.Headers)))
 }
 
-// TestTextAndCronsThatDeceiveAreRefused tries characters that are not shown, beside those that
-// scripts are written with, and crons in the dialects of others.
+// TestTextAndCronsThatDeceiveAreRefused tries invisible characters beside legitimate scripts, and
+// crons in other dialects.
 func TestTextAndCronsThatDeceiveAreRefused(t *testing.T) {
 	t.Parallel()
 	type spec = endpoints.Spec

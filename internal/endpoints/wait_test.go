@@ -12,7 +12,7 @@ import (
 	"rubato/internal/governor"
 )
 
-// TestRetryAfterIsBounded has a target name an instant years ahead.
+// TestRetryAfterIsBounded has a Retry-After years ahead.
 func TestRetryAfterIsBounded(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -44,8 +44,8 @@ func TestRetryAfterIsBounded(t *testing.T) {
 	require.NotContains(t, decided.Decision.Steps[len(decided.Decision.Steps)-1].Why, "cut")
 }
 
-// TestTargetSetsTheNextRun asks for 45 s after each answer: of an endpoint that would run each
-// second, and of one that would run each ten minutes.
+// TestTargetSetsTheNextRun has a target that asks for 45 s after each answer, for an endpoint with
+// an interval of a second and one of ten minutes.
 func TestTargetSetsTheNextRun(t *testing.T) {
 	t.Parallel()
 	for _, interval := range []time.Duration{time.Second, 10 * time.Minute} {
@@ -64,7 +64,7 @@ func TestTargetSetsTheNextRun(t *testing.T) {
 	}
 }
 
-// TestTargetHoldsBackRetries fails by a success rule on an answer that names the next run.
+// TestTargetHoldsBackRetries has an answer that names the next run and fails by a success rule.
 func TestTargetHoldsBackRetries(t *testing.T) {
 	t.Parallel()
 	for name, ask := range map[string]func(*endpoints.Finished, time.Time){
@@ -84,7 +84,7 @@ func TestTargetHoldsBackRetries(t *testing.T) {
 	}
 }
 
-// TestWishesOfATargetEndWithTheirTarget edits the endpoint while a wish of its target is in force.
+// TestWishesOfATargetEndWithTheirTarget edits the endpoint while a wait of its target is in force.
 func TestWishesOfATargetEndWithTheirTarget(t *testing.T) {
 	t.Parallel()
 	wish := start.Add(time.Hour)

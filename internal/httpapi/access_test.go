@@ -15,7 +15,7 @@ import (
 	"rubato/internal/spending"
 )
 
-// route is an operation of the contract as a request.
+// route is a request for an operation of the contract.
 type route struct {
 	id, method, path, body string
 	public                 bool
@@ -23,11 +23,11 @@ type route struct {
 	success                int
 }
 
-// ids are what the placeholders of routes stand for.
+// ids fill the placeholders of routes.
 type ids struct{ endpoint, run, key, signing string }
 
-// ofPlanner returns the object ID in a route of the planner. Only the tenant of the test has such
-// an object.
+// ofPlanner returns the object ID for a planner route. Only the tenant of the test has such an
+// object.
 func (is ids) ofPlanner(path string) string {
 	known := !strings.HasSuffix(is.endpoint, "0193466f-2a10-7c3e-9d41-5a2f6c7d8e90")
 	switch {
@@ -42,7 +42,7 @@ func (is ids) ofPlanner(path string) string {
 	}
 }
 
-// ofNotices is ofPlanner for notices.
+// ofNotices returns the object ID for a notice route, likewise.
 func (is ids) ofNotices() string {
 	if strings.HasSuffix(is.endpoint, "0193466f-2a10-7c3e-9d41-5a2f6c7d8e90") {
 		return "ntc_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"
@@ -50,8 +50,8 @@ func (is ids) ofNotices() string {
 	return sampleNotice.String()
 }
 
-// everyRoute returns all operations of the contract, with the ids put in and a body that is
-// accepted.
+// everyRoute returns a request for each operation of the contract, with ids filled in and a valid
+// body.
 func everyRoute(is ids) []route {
 	bodies := map[string]string{
 		"createEndpoint": minimal, "patchEndpoint": `{"name":"q"}`, "pauseEndpoint": `{"reason":"r"}`, "explain": `{"baselineIntervalMs":1000}`,
@@ -119,8 +119,8 @@ func TestEveryOperationIsRouted(t *testing.T) {
 	}
 }
 
-// A request that is wrong in any way does not hide that its key may not send it: 403 comes before
-// 400, 404, 412, 413, 415 and 422.
+// The scope of a key is checked before the request: 403 comes before 400, 404, 412, 413, 415 and
+// 422.
 func TestScopesAreCheckedBeforeAnythingElse(t *testing.T) {
 	t.Parallel()
 	s := newService(t, samples())
@@ -169,7 +169,8 @@ func routeOf(operation string, is ids) route {
 	return routes[slices.IndexFunc(routes, func(r route) bool { return r.id == operation })]
 }
 
-// TestWrongKeysFromOneAddressAreThrottled at any routes, and right ones are not.
+// TestWrongKeysFromOneAddressAreThrottled: wrong keys are throttled on all routes together, and
+// valid keys are not.
 func TestWrongKeysFromOneAddressAreThrottled(t *testing.T) {
 	t.Parallel()
 	s := newServiceWith(t, httpapi.Config{Rate: 500})

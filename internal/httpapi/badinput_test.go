@@ -13,7 +13,7 @@ import (
 	"rubato/internal/errs"
 )
 
-// badField is a value that one field must not have.
+// badField is an invalid value of one field.
 type badField struct {
 	field  string
 	value  string // JSON
@@ -110,7 +110,7 @@ func badFields() []badField {
 	}
 }
 
-// TestTextsThatAreNoJSON are refused as a whole, and the answer says where they go wrong.
+// TestTextsThatAreNoJSON: malformed JSON is refused as a whole, with the position of the error.
 func TestTextsThatAreNoJSON(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -136,7 +136,8 @@ func TestTextsThatAreNoJSON(t *testing.T) {
 	require.Equal(t, "\U0001F600 \\ud800 \u00e4\uFFFD", made["name"])
 }
 
-// TestUnknownFieldsNameTheOneThatIsMeant, where only one can be.
+// TestUnknownFieldsNameTheOneThatIsMeant: the error for an unknown field suggests a known one if
+// exactly one is similar.
 func TestUnknownFieldsNameTheOneThatIsMeant(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -166,8 +167,8 @@ func TestMalformedKeysAreRefused(t *testing.T) {
 	require.Zero(t, s.store.writes)
 }
 
-// TestBadFields sends every bad value in a registration and in a patch: each is the only complaint,
-// bad companions aside.
+// TestBadFields sends every invalid value in a registration and in a patch. Each error names that
+// field alone, apart from accompanying bad fields.
 func TestBadFields(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -201,7 +202,7 @@ func TestBadFields(t *testing.T) {
 	require.Equal(t, before, s.store.writes, "nothing is written on any 4xx")
 }
 
-// A rule compares with whatever one value of JSON can be.
+// A success rule compares with any JSON scalar.
 func TestRulesCompareWithAnyScalar(t *testing.T) {
 	t.Parallel()
 	s := newService(t)

@@ -10,8 +10,8 @@ import (
 	"rubato/internal/endpoints"
 )
 
-// TestTheContractHasEveryFieldOfAnEndpoint compares the schemas that repeat the fields of an
-// endpoint with the struct that lists them.
+// TestTheContractHasEveryFieldOfAnEndpoint compares the schemas in the contract with the fields of
+// the struct.
 func TestTheContractHasEveryFieldOfAnEndpoint(t *testing.T) {
 	t.Parallel()
 	var fields []string

@@ -43,7 +43,7 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// golden compares an answer, ids aside, with a file; UPDATE_GOLDEN=1 rewrites it.
+// golden compares an answer without ids with a file; UPDATE_GOLDEN=1 rewrites it.
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
 	got = regexp.MustCompile(`(ep|run)_[0-9a-f-]{36}`).ReplaceAll(got, []byte("${1}_id"))
@@ -150,8 +150,8 @@ func TestIfMatch(t *testing.T) {
 	}
 }
 
-// TestArchiveWithIfMatch refuses to archive a changed endpoint. An archived endpoint stays archived
-// with any version.
+// TestArchiveWithIfMatch: an endpoint that has changed is not archived. An archived endpoint stays
+// archived with any version.
 func TestArchiveWithIfMatch(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -166,8 +166,7 @@ func TestArchiveWithIfMatch(t *testing.T) {
 	require.Equal(t, "archived", s.call("GET", path, "").is(http.StatusOK)["state"])
 }
 
-// TestHeadersAreGivenOnce refuses a header that is given twice, because its value would be
-// ambiguous.
+// TestHeadersAreGivenOnce: a repeated header is refused, because its value would be ambiguous.
 func TestHeadersAreGivenOnce(t *testing.T) {
 	t.Parallel()
 	s := newService(t)

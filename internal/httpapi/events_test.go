@@ -33,7 +33,7 @@ type message struct {
 	}
 }
 
-// listener is a client that watches events.
+// listener is a client of the event stream.
 type listener struct {
 	t        *testing.T
 	messages chan message
@@ -42,7 +42,7 @@ type listener struct {
 	ended    chan struct{}
 }
 
-// watch connects and returns when the stream has begun.
+// watch connects and returns as soon as the stream has begun.
 func (s *stack) watch(t *testing.T, query, last string) *listener {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
@@ -109,7 +109,7 @@ func (l *listener) next() message {
 	return m
 }
 
-// worker claims and starts what is due, and returns what finishes it.
+// worker claims and starts the due run. finish records its end.
 func (s *stack) worker(t *testing.T) (finish func(), run string) {
 	t.Helper()
 	me := [16]byte{7}
@@ -253,8 +253,8 @@ func TestRunsDuringADisconnectAreSentOnResume(t *testing.T) {
 	require.Equal(t, "run.finished "+run, m.event+" "+m.data.Run.ID)
 }
 
-// TestAStartCanBeResumedAfter resumes the stream after a start event. The start is not sent again,
-// and later events are.
+// TestAStartCanBeResumedAfter: a stream resumed after a start event does not repeat that start and
+// sends all later events.
 func TestAStartCanBeResumedAfter(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -303,7 +303,7 @@ func TestEventsRefuse(t *testing.T) {
 	}
 }
 
-// TestATenantHasSoManyStreams, with however many keys.
+// TestATenantHasSoManyStreams: the limit of streams is per tenant and not per key.
 func TestATenantHasSoManyStreams(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -335,14 +335,14 @@ func TestStreamsEndWhenTheServerDrains(t *testing.T) {
 	waittest.Receive(t, l.ended)
 }
 
-// A client that does not read is cut off, and its place is free for others.
+// A client that does not read is disconnected, and its slot is free for others.
 func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	first := s.watch(t, "", "")
 	first.close()
 	s.register(t, hourly)
-	// 30 MB are more than any socket buffers.
+	// 30 MB are more than any socket buffer.
 	_, err := s.pool(t).Exec(t.Context(), `INSERT INTO events (tenant_id, endpoint_id, at, kind, detail)
 		SELECT tenant_id, id, now(), 'endpoint.paused', jsonb_build_object('version', 1, 'reason', repeat('r', 10000))
 		FROM endpoints, generate_series(1, 3000)`)
@@ -358,7 +358,7 @@ func TestAClientThatDoesNotReadIsCutOff(t *testing.T) {
 	})
 }
 
-// A stream may last for days; the key that it was asked for with may not.
+// A stream may last for days, and ends when its key is revoked.
 func TestEventsEndWithTheKey(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)

@@ -13,7 +13,7 @@ import (
 	"rubato/internal/httpapi"
 )
 
-// TestWorkedCases are the governor's, T being 2026-11-21T10:00:00Z, a Saturday.
+// TestWorkedCases are the worked cases of the governor. T is 2026-11-21T10:00:00Z, a Saturday.
 func TestWorkedCases(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -72,7 +72,7 @@ func TestExplainDefaults(t *testing.T) {
 	require.Contains(t, string(got), `"nextRunAt":null`)
 	require.NotContains(t, string(got), "2199")
 
-	// H and jitter follow the endpoint.
+	// The offset of jitter depends on the endpoint.
 	answers := map[string]bool{}
 	for i := range 5 {
 		got, err = httpapi.Explain(fmt.Appendf(nil, `{"baselineCron":"H H * * *","endpointId":"ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e9%d"}`, i), now)
@@ -113,7 +113,7 @@ func TestExplainRefuses(t *testing.T) {
 	}
 }
 
-// FuzzExplain: whatever comes in, a decision or a refusal comes out.
+// FuzzExplain: any input gets a decision or a refusal.
 func FuzzExplain(f *testing.F) {
 	f.Add([]byte(`{"baselineCron":"30 2 * * *","timezone":"America/New_York","dst":{"gap":"skip"},"now":"2026-03-08T00:00:00Z","jitterMs":5}`))
 	f.Add([]byte(`{"baselineIntervalMs":31622400000,"failureCount":1000000,"anchor":"9999-01-01T00:00:00Z"}`))

@@ -6,7 +6,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Route adds a public route to the server that the contract does not have.
+// Route adds a public route that the contract does not have.
 func (s *Server) Route(path string, streams bool, h echo.HandlerFunc) {
 	known := maps.Clone(s.rules.operations)
 	known["GET "+path] = &operation{method: "GET", route: path, public: true, streams: streams}

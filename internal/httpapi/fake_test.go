@@ -23,8 +23,8 @@ import (
 	"rubato/internal/stats"
 )
 
-// now is the database's time in these tests. It lies ahead of any real clock, because answers to
-// writes look at that one.
+// now is the database's time in these tests. It is later than any real clock, because answers to
+// writes use the real clock.
 var now = time.Date(2098, 11, 21, 10, 0, 0, 0, time.UTC)
 
 // memory is an endpoints.Store without a database.
@@ -79,7 +79,7 @@ func (m *memory) keep(e *endpoints.Endpoint, planned *endpoints.Recorded) {
 	}
 }
 
-// Versions implements httpapi.Versions: it keeps the current one alone.
+// Versions implements httpapi.Versions with the current version alone.
 func (m *memory) Versions(_ context.Context, tenant [16]byte, id endpoints.ID, before int64, _ int) ([]endpoints.Version, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -208,7 +208,7 @@ func (m *memory) Find(_ context.Context, tenant [16]byte, ids []endpoints.ID, ke
 	return found, now, m.err
 }
 
-// KnownSecrets knows every secret but the one that is called none.
+// KnownSecrets reports every secret as known except "none".
 func (m *memory) KnownSecrets(_ context.Context, _ [16]byte, names []string) ([]string, error) {
 	return slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == "none" }), m.err
 }
@@ -237,7 +237,7 @@ func (m *memory) ChangeMany(
 	return m.err
 }
 
-// quiet is a feed in which nothing happens.
+// quiet is a feed without events.
 type quiet struct{}
 
 func (quiet) Head(context.Context) (feed.Place, time.Time, error) {
@@ -286,7 +286,7 @@ func (h history) Events(ctx context.Context, tenant [16]byte, id runs.ID) ([]run
 	return runs.Timeline(r, kept), nil
 }
 
-// Cancel keeps author and reason where a live run has nothing else to say.
+// Cancel stores author and reason if the live run has none.
 func (h history) Cancel(ctx context.Context, c runs.Cancel) (runs.Run, error) {
 	r, err := h.Get(ctx, c.By.TenantID, c.RunID)
 	switch {
@@ -315,7 +315,7 @@ func (k keyring) FindKey(_ context.Context, hash [sha256.Size]byte) (auth.Princi
 	return p, nil
 }
 
-// targets refuses what the tests need refused.
+// targets refuses URLs without http and some headers.
 type targets struct{}
 
 func (targets) CheckURL(url string) *errs.Field {
@@ -340,7 +340,7 @@ func (targets) CheckHeader(name, value string) *errs.Field {
 	return nil
 }
 
-// numbers returns the statistics of a deployment with few runs.
+// numbers returns statistics of a deployment with few runs.
 type numbers struct{}
 
 func (numbers) Health(context.Context, [16]byte, [16]byte) ([]stats.Health, error) {

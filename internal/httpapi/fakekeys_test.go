@@ -87,7 +87,7 @@ func (m *memory) ChangeKey(_ context.Context, act auditlog.Act, id auth.KeyID, c
 	return s.Key, err
 }
 
-// trail reads the entries of a memory.
+// trail reads the audit log of a memory.
 type trail struct{ m *memory }
 
 func (l trail) List(_ context.Context, f auditlog.Filter) ([]auditlog.Entry, error) {

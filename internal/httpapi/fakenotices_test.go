@@ -12,18 +12,18 @@ import (
 	"rubato/internal/notices"
 )
 
-// What was told in these tests, for the tenant 1 alone.
+// The notice of these tests, which belongs to the tenant 1.
 var sampleNotice = notices.ID{1, 0xb0, 6: 0x70, 8: 0x80}
 
-// told is a notices.Store, and a notices.Sender, without a database.
-type told struct{ m *memory }
+// noticeStore is a notices.Store and a notices.Sender without a database.
+type noticeStore struct{ m *memory }
 
 var (
-	_ notices.Store  = told{}
-	_ notices.Sender = told{}
+	_ notices.Store  = noticeStore{}
+	_ notices.Sender = noticeStore{}
 )
 
-func (told) rule(name string) notices.Rule {
+func (noticeStore) rule(name string) notices.Rule {
 	return notices.Rule{
 		Name: name, TenantID: [16]byte{1}, Version: 1, CreatedAt: now, UpdatedAt: now, Spec: notices.Spec{
 			Event: notices.Failures, Failures: 1, Channel: notices.Channel{Kind: notices.Slack, URLSecret: "any"},
@@ -31,14 +31,14 @@ func (told) rule(name string) notices.Rule {
 	}
 }
 
-func (told) notice() notices.Notice {
+func (noticeStore) notice() notices.Notice {
 	return notices.Notice{
 		ID: sampleNotice, Kind: notices.Opened, CreatedAt: now, State: notices.Dead, Attempts: 14, EndedAt: now, StatusCode: 500, Error: "no",
 		Episode: notices.Episode{Rule: "any", Event: notices.Late, OpenedAt: now, Detail: notices.Detail{LateMs: 5}},
 	}
 }
 
-func (s told) wrote() error {
+func (s noticeStore) wrote() error {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
 	if s.m.err == nil {
@@ -47,7 +47,7 @@ func (s told) wrote() error {
 	return s.m.err
 }
 
-func (s told) known(tenant [16]byte, there bool) error {
+func (s noticeStore) known(tenant [16]byte, there bool) error {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
 	if s.m.err == nil && (tenant != [16]byte{1} || !there) {
@@ -56,8 +56,8 @@ func (s told) known(tenant [16]byte, there bool) error {
 	return s.m.err
 }
 
-// listed reports whether a tenant's list holds anything.
-func (s told) listed(tenant [16]byte) (bool, error) {
+// listed reports whether a tenant's list holds an entry.
+func (s noticeStore) listed(tenant [16]byte) (bool, error) {
 	err := s.known(tenant, true)
 	if errs.CodeOf(err) == errs.NotFound {
 		return false, nil
@@ -65,7 +65,7 @@ func (s told) listed(tenant [16]byte) (bool, error) {
 	return err == nil, err
 }
 
-func (s told) PutRule(_ context.Context, _ auditlog.Actor, name string, spec notices.Spec, only endpoints.Condition) (notices.Rule, bool, error) {
+func (s noticeStore) PutRule(_ context.Context, _ auditlog.Actor, name string, spec notices.Spec, only endpoints.Condition) (notices.Rule, bool, error) {
 	r := s.rule(name)
 	r.Spec = spec
 	stored := r.Version
@@ -75,33 +75,33 @@ func (s told) PutRule(_ context.Context, _ auditlog.Actor, name string, spec not
 	return r, stored == 0, errors.Join(only.Check("notice rule", notices.CodeTaken, stored), s.wrote())
 }
 
-// Unknown knows every secret but the one that is called none.
-func (s told) Unknown(_ context.Context, _ [16]byte, _ string, spec notices.Spec) (bad []errs.Field, err error) {
+// Unknown reports every secret as known except "none".
+func (s noticeStore) Unknown(_ context.Context, _ [16]byte, _ string, spec notices.Spec) (bad []errs.Field, err error) {
 	if slices.Contains(spec.Channel.Secrets(), "none") {
 		bad = append(bad, errs.Field{Field: "channel.urlSecret", Code: "secret_unknown", Message: "none"})
 	}
 	return bad, s.m.err
 }
 
-func (s told) GetRule(_ context.Context, tenant [16]byte, name string) (notices.Rule, error) {
+func (s noticeStore) GetRule(_ context.Context, tenant [16]byte, name string) (notices.Rule, error) {
 	return s.rule(name), s.known(tenant, name == "any")
 }
 
-func (s told) ListRules(_ context.Context, f notices.PageFilter) ([]notices.Rule, error) {
+func (s noticeStore) ListRules(_ context.Context, f notices.PageFilter) ([]notices.Rule, error) {
 	if some, err := s.listed(f.TenantID); !some || f.After != "" {
 		return nil, err
 	}
 	return []notices.Rule{s.rule("any"), s.rule("other")}[:min(2, f.Limit)], nil
 }
 
-func (s told) DeleteRule(_ context.Context, by auditlog.Actor, name string, version int64) error {
+func (s noticeStore) DeleteRule(_ context.Context, by auditlog.Actor, name string, version int64) error {
 	if err := s.known(by.TenantID, name == "any"); err != nil {
 		return err
 	}
 	return errors.Join(endpoints.Condition{Version: version}.Check("notice rule", notices.CodeTaken, s.rule(name).Version), s.wrote())
 }
 
-func (s told) PutWindow(_ context.Context, _ auditlog.Actor, name string, spec notices.WindowSpec, only endpoints.Condition) (notices.Window, bool, error) {
+func (s noticeStore) PutWindow(_ context.Context, _ auditlog.Actor, name string, spec notices.WindowSpec, only endpoints.Condition) (notices.Window, bool, error) {
 	stored := int64(1)
 	if name == "fresh" {
 		stored = 0
@@ -109,7 +109,7 @@ func (s told) PutWindow(_ context.Context, _ auditlog.Actor, name string, spec n
 	return notices.Window{WindowSpec: spec, Name: name, CreatedAt: now}, stored == 0, errors.Join(only.Check("maintenance window", notices.CodeTaken, stored), s.wrote())
 }
 
-func (s told) ListWindows(_ context.Context, f notices.PageFilter) ([]notices.Window, error) {
+func (s noticeStore) ListWindows(_ context.Context, f notices.PageFilter) ([]notices.Window, error) {
 	if some, err := s.listed(f.TenantID); !some || f.After != "" {
 		return nil, err
 	}
@@ -117,18 +117,18 @@ func (s told) ListWindows(_ context.Context, f notices.PageFilter) ([]notices.Wi
 	return []notices.Window{{Name: "any", WindowSpec: w, CreatedAt: now}, {Name: "other", WindowSpec: w, CreatedAt: now}}[:min(2, f.Limit)], nil
 }
 
-func (s told) DeleteWindow(ctx context.Context, by auditlog.Actor, name string) error {
+func (s noticeStore) DeleteWindow(ctx context.Context, by auditlog.Actor, name string) error {
 	return s.DeleteRule(ctx, by, name, 0)
 }
 
-func (s told) ListNotices(_ context.Context, f notices.Filter) ([]notices.Notice, error) {
+func (s noticeStore) ListNotices(_ context.Context, f notices.Filter) ([]notices.Notice, error) {
 	if some, err := s.listed(f.TenantID); !some || f.Before != (notices.ID{}) {
 		return nil, err
 	}
 	return []notices.Notice{s.notice(), s.notice()}[:min(2, f.Limit)], nil
 }
 
-func (s told) RetryNotice(_ context.Context, by auditlog.Actor, id notices.ID) (notices.Notice, error) {
+func (s noticeStore) RetryNotice(_ context.Context, by auditlog.Actor, id notices.ID) (notices.Notice, error) {
 	if err := s.known(by.TenantID, id == sampleNotice); err != nil {
 		if errs.CodeOf(err) == errs.NotFound {
 			return notices.Notice{}, errs.New(errs.NotFound, "not_found", "there is no such notice")
@@ -138,11 +138,11 @@ func (s told) RetryNotice(_ context.Context, by auditlog.Actor, id notices.ID) (
 	return s.notice(), s.wrote()
 }
 
-func (s told) Test(_ context.Context, _ auditlog.Actor, r notices.Rule) (notices.Result, error) {
+func (s noticeStore) Test(_ context.Context, _ auditlog.Actor, r notices.Rule) (notices.Result, error) {
 	return notices.Result{StatusCode: 403, Error: "the receiver answered with status 403 to " + r.Name}, s.wrote()
 }
 
-// reachable allows every channel that names no private host.
+// reachable permits every channel without a private host.
 type reachable struct{}
 
 func (reachable) CheckURL(url string) *errs.Field {

@@ -10,7 +10,7 @@ import (
 	"rubato/internal/planner"
 )
 
-// What the planner of these tests has done, for the tenant 1 alone.
+// The session and the suggestion of these tests, which belong to the tenant 1.
 var (
 	sampleSession    = planner.SessionID{1, 0xa0, 6: 0x70, 8: 0x80}
 	sampleSuggestion = planner.SuggestionID{1, 0xa1, 6: 0x70, 8: 0x80}

@@ -22,7 +22,7 @@ var (
 	_ signing.Store = (*memory)(nil)
 )
 
-// testKeyring seals under a public key.
+// testKeyring seals with a fixed key.
 func testKeyring() *secrets.Keyring {
 	ring, err := secrets.NewKeyring([]secrets.Key{{ID: "k1", Bytes: secrets.NewText(strings.Repeat("0123456789abcdef", 2))}})
 	if err != nil {

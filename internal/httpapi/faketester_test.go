@@ -13,8 +13,7 @@ import (
 	"rubato/internal/runs"
 )
 
-// tester answers tests without sending anything; gate, where there is one, is what a test waits
-// for.
+// tester answers tests without a request. If gate is set, a test waits for it.
 type tester struct {
 	store *memory
 	gate  chan struct{}
@@ -57,8 +56,8 @@ func TestATestReturnsRequestAndResponse(t *testing.T) {
 	require.Equal(t, writes, s.store.writes, "nothing is stored")
 }
 
-// TestATenantHasFewTestsAtOnce: another key of it changes nothing, others can go on, and a place is
-// free again when a test has ended.
+// TestATenantHasFewTestsAtOnce: the limit of concurrent tests is per tenant and not per key. A slot
+// is free again when a test has ended.
 func TestATenantHasFewTestsAtOnce(t *testing.T) {
 	t.Parallel()
 	gate, began := make(chan struct{}), make(chan struct{})

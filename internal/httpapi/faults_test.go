@@ -48,8 +48,8 @@ func TestEveryRouteReportsStoreErrors(t *testing.T) {
 	}
 }
 
-// TestEveryRouteIsLimited: no route with a key is past the limit, and one that is refused does
-// nothing.
+// TestEveryRouteIsLimited: every route with a key counts towards the quota, and a refused request
+// has no effect.
 func TestEveryRouteIsLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) { // No time passes, so no request is granted again.
@@ -70,8 +70,8 @@ func TestEveryRouteIsLimited(t *testing.T) {
 	})
 }
 
-// FuzzRequest throws methods, paths, queries and headers at the server: no answer is a 5xx, none
-// escapes the contract, and a refusal writes nothing.
+// FuzzRequest sends random methods, paths, queries and headers. No answer is a 5xx, each one
+// conforms to the contract, and a refusal writes nothing.
 func FuzzRequest(f *testing.F) {
 	f.Add("GET", "/v1/endpoints", "limit=1&cursor=x", "k", `"1"`)
 	f.Add("POST", "/v1/endpoints/ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90/pause", "", "", "*")

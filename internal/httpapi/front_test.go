@@ -65,7 +65,7 @@ func TestManyBadFieldsAreCounted(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			a := s.call("POST", "/v1/endpoints", body)
 			require.Contains(t, []int{http.StatusBadRequest, http.StatusUnprocessableEntity}, a.status)
-			if name == "Headers" { // The number of entries is the one complaint.
+			if name == "Headers" { // The number of entries is the only complaint.
 				require.Equal(t, []string{"headers too_many"}, a.complaints())
 				return
 			}
@@ -177,7 +177,7 @@ func TestBadIDs(t *testing.T) {
 	}
 }
 
-// FuzzBody throws bytes at every route that takes a body: no answer is a 5xx, and all of them keep
+// FuzzBody sends random bytes to every route with a body. No answer is a 5xx, and each one conforms
 // to the contract.
 func FuzzBody(f *testing.F) {
 	for _, tc := range badFields() {
@@ -205,8 +205,8 @@ func FuzzBody(f *testing.F) {
 	})
 }
 
-// TestParametersOfEveryKindAreNamedTogether: ids, labels, types and spans of time like those that a
-// schema can judge.
+// TestParametersOfEveryKindAreNamedTogether: ids, labels, types and durations are reported together
+// with parameters that a schema can check.
 func TestParametersOfEveryKindAreNamedTogether(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -227,8 +227,8 @@ func TestParametersOfEveryKindAreNamedTogether(t *testing.T) {
 	}
 }
 
-// TestParametersHeadersAndBodyAreNamedTogether at every operation that has a body, and where it is
-// none the parameters still are. No handler may overlook them.
+// TestParametersHeadersAndBodyAreNamedTogether covers every operation with a body. Bad parameters
+// are also reported when the body is missing. No handler may skip them.
 func TestParametersHeadersAndBodyAreNamedTogether(t *testing.T) {
 	t.Parallel()
 	for _, of := range everyRoute(ids{}) {
@@ -248,7 +248,8 @@ func TestParametersHeadersAndBodyAreNamedTogether(t *testing.T) {
 	}
 }
 
-// TestHeadersThatAreParametersAreNamedWithTheRest of what is wrong with a request.
+// TestHeadersThatAreParametersAreNamedWithTheRest: bad headers are reported together with the other
+// errors of a request.
 func TestHeadersThatAreParametersAreNamedWithTheRest(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -279,8 +280,8 @@ func TestHeadersThatAreParametersAreNamedWithTheRest(t *testing.T) {
 	}
 }
 
-// TestUnsupportedConditionsAreRefused sends unsupported conditional headers with every change,
-// because a client that sends one relies on it.
+// TestUnsupportedConditionsAreRefused sends unsupported conditional headers with every change. They
+// are refused because a client that sends one relies on it.
 func TestUnsupportedConditionsAreRefused(t *testing.T) {
 	t.Parallel()
 	known := map[string]string{ // Space-separated, by operation.

@@ -36,7 +36,7 @@ const (
 	otherKey = "rbt_other_tenant"
 )
 
-// service is a server over memory that checks each of its answers against the contract.
+// service is a server without a database. It checks each answer against the contract.
 type service struct {
 	t        *testing.T
 	server   *httpapi.Server
@@ -91,7 +91,7 @@ func serviceOf(t *testing.T, settings httpapi.Config, ring *secrets.Keyring, run
 		Auth:       authenticator,
 		Bulk:       endpoints.NewBulk(s.store, targets{}),
 		Keys:       auth.NewKeyring(s.store, authenticator, 20),
-		Notices:    notices.NewService(told{s.store}, func([16]byte) notices.Permissions { return reachable{} }, told{s.store}),
+		Notices:    notices.NewService(noticeStore{s.store}, func([16]byte) notices.Permissions { return reachable{} }, noticeStore{s.store}),
 		Once:       s.once,
 		Origins:    settings.Origins,
 		Planner:    reviews{s.store},
@@ -133,7 +133,7 @@ var contractRouter = sync.OnceValue(func() routers.Router {
 	return router
 })
 
-// answer is what came back.
+// answer is an answer with its decoded body.
 type answer struct {
 	t      *testing.T
 	status int
@@ -157,7 +157,7 @@ func withHeader(name, value string) request {
 	return func(r *http.Request) { r.Header.Set(name, value) }
 }
 
-// call sends a request with a key that may do everything, and JSON where there is a body.
+// call sends a request with an admin key. A body is sent as JSON.
 func (s *service) call(method, path, body string, changes ...request) *answer {
 	s.t.Helper()
 	r := httptest.NewRequestWithContext(s.t.Context(), method, path, strings.NewReader(body))
@@ -181,7 +181,7 @@ func (s *service) call(method, path, body string, changes ...request) *answer {
 	return a
 }
 
-// send sends a request whose answer is not held to the contract.
+// send sends a request without checking the answer against the contract.
 func (s *service) send(method, path string) *httptest.ResponseRecorder {
 	s.t.Helper()
 	r := httptest.NewRequestWithContext(s.t.Context(), method, path, http.NoBody)
@@ -191,7 +191,7 @@ func (s *service) send(method, path string) *httptest.ResponseRecorder {
 	return w
 }
 
-// accepts checks that a request which the server accepted is one that the contract allows.
+// accepts requires that the contract permits a request that the server has accepted.
 func (s *service) accepts(r *http.Request, body string) {
 	s.t.Helper()
 	route, params, err := s.contract.FindRoute(r)
@@ -279,7 +279,7 @@ func (s *service) register(body string) string {
 
 const minimal = `{"name":"p","url":"https://api.example.com/","baselineIntervalMs":60000}`
 
-// only returns the one endpoint that is stored.
+// only returns the one stored endpoint.
 func (s *service) only() *endpoints.Endpoint {
 	s.t.Helper()
 	require.Len(s.t, s.store.endpoints, 1)

@@ -77,8 +77,7 @@ func TestImportCreatesReplacesAndFailsLineByLine(t *testing.T) {
 	require.Len(t, list["items"], 4)
 }
 
-// TestADryRunFollowsKeysThroughTheWholeImport hands a key on between lines that are too far apart
-// to be looked at together.
+// TestADryRunFollowsKeysThroughTheWholeImport moves a key between lines of different batches.
 func TestADryRunFollowsKeysThroughTheWholeImport(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -120,7 +119,7 @@ func TestImportOfAnExportChangesNothing(t *testing.T) {
 	}
 	require.Equal(t, 1, bytes.Count(s.call(t, "GET", "/v1/endpoints:export?label=team:x&namePrefix=f", "").body, []byte("\n")))
 
-	// A mask stands for what is stored, and for nothing else.
+	// A mask stands only for a stored value.
 	renamed := strings.Replace(string(a.body), `"Accept"`, `"Cookie":"***","Accept"`, 1)
 	got := s.imports(t, "", renamed)
 	require.Equal(t, 1, got.summary.Summary.Failed, "%+v", got.results)
@@ -147,7 +146,7 @@ func TestDryRunPlansAndWritesNothing(t *testing.T) {
 	require.Empty(t, s.call(t, "GET", "/v1/endpoints?name=b", "").is(http.StatusOK)["items"])
 }
 
-// A client whose connection breaks sends the same body again, from the line after the last answer.
+// An import resumes with the same body from the line after the last answer.
 func TestImportGoesOnWhereItBroke(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -180,7 +179,7 @@ func TestImportGoesOnWhereItBroke(t *testing.T) {
 	require.Equal(t, 1200, count())
 }
 
-// Most clients send the whole body before they read a byte of the answer.
+// Most clients send the whole body before they read the answer.
 func TestImportServesClientsThatReadLast(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -248,8 +247,8 @@ func TestImportEndsWhenTheServerStops(t *testing.T) {
 	require.Equal(t, len(got.results), got.summary.Summary.Created, "what was answered is stored")
 }
 
-// To a server a client that closes its half of a connection looks as one that leaves. What it can
-// still read is true.
+// An import ends if the client closes its half of the connection, because the server cannot
+// distinguish that from a disconnect. Answers sent so far are complete.
 func TestImportEndsWhenTheClientClosesItsHalf(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -280,7 +279,7 @@ func TestImportEndsWhenTheClientClosesItsHalf(t *testing.T) {
 	require.Empty(t, s.call(t, "GET", "/v1/endpoints", "").is(http.StatusOK)["items"], "the line that was not answered is not stored")
 }
 
-// Lines may come for hours. Those that come after the end of the key are not stored.
+// An import may take hours. Lines after the end of its key are not stored.
 func TestImportEndsWithTheKey(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
@@ -315,8 +314,8 @@ func TestImportRefusesMalformedLines(t *testing.T) {
 	require.Zero(t, empty.summary.Summary.Lines)
 }
 
-// TestFromBeyondTheEndIsRefused resumes an import after its last line. The client must not take
-// that for a complete import.
+// TestFromBeyondTheEndIsRefused resumes an import after its last line. An empty success would read
+// as a complete import.
 func TestFromBeyondTheEndIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// metrics returns what the service exposes, as text.
+// metrics returns the metrics of the service as text.
 func (s *service) metrics() string {
 	w := httptest.NewRecorder()
 	handler := promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{})

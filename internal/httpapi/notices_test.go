@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestEveryBadFieldOfANoticeRuleIsNamed sends rules in which much is wrong at once.
+// TestEveryBadFieldOfANoticeRuleIsNamed sends rules with many bad fields.
 func TestEveryBadFieldOfANoticeRuleIsNamed(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -124,7 +124,8 @@ func TestANewNoticeRuleHasALocation(t *testing.T) {
 	require.Equal(t, "/v1/maintenance-windows/fresh", s.call("PUT", "/v1/maintenance-windows/fresh", window, withKey(writeKey)).header.Get("Location"))
 }
 
-// TestRulesAndWindowsHonourConditions asks for what is there, at version 1, and for what is not.
+// TestRulesAndWindowsHonourConditions sends conditions for an existing object at version 1 and for
+// a missing one.
 func TestRulesAndWindowsHonourConditions(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -166,7 +167,7 @@ func TestRulesAndWindowsHonourConditions(t *testing.T) {
 	}
 }
 
-// TestInvalidWindowsAreRefused sends conditions on a version, which windows do not have.
+// TestInvalidWindowsAreRefused sends conditions on a version, which windows lack.
 func TestInvalidWindowsAreRefused(t *testing.T) {
 	t.Parallel()
 	s := newService(t)

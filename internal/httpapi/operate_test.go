@@ -108,7 +108,7 @@ func TestHints(t *testing.T) {
 	require.Equal(t, "baseline-cron", e["nextSource"])
 }
 
-// TestStateOfTheSchedule shows what the store knows and no call of this API sets.
+// TestStateOfTheSchedule covers stored state that no call of the API sets.
 func TestStateOfTheSchedule(t *testing.T) {
 	t.Parallel()
 	s := newService(t)

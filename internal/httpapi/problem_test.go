@@ -44,7 +44,7 @@ func TestUnknownRoutesAndMethods(t *testing.T) {
 	}
 }
 
-// TestHeadIsAGetWithoutABody asks a real listener, which is what keeps the body back.
+// TestHeadIsAGetWithoutABody uses a real listener, because net/http drops the body of a HEAD there.
 func TestHeadIsAGetWithoutABody(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -113,7 +113,8 @@ func TestFaultsAreLoggedOnceAndNotShown(t *testing.T) {
 	}
 }
 
-// TestAClientThatHasGoneIsNoFault hangs up before the answer, which fails for that.
+// TestAClientThatHasGoneIsNoFault: an answer that fails because the client disconnected is not
+// logged as an error.
 func TestAClientThatHasGoneIsNoFault(t *testing.T) {
 	t.Parallel()
 	s := newService(t)

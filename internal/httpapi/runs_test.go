@@ -104,7 +104,7 @@ func TestListRuns(t *testing.T) {
 	require.Equal(t, []string{"status invalid_value"}, a.complaints())
 }
 
-// TestAttemptsOfADueTimeAreListedInTheirOrder has more attempts than a page holds. Each is listed
+// TestAttemptsOfADueTimeAreListedInTheirOrder has more attempts than fit on a page. Each is listed
 // exactly once.
 func TestAttemptsOfADueTimeAreListedInTheirOrder(t *testing.T) {
 	t.Parallel()
@@ -134,8 +134,8 @@ func TestAttemptsOfADueTimeAreListedInTheirOrder(t *testing.T) {
 	require.Equal(t, 10.0, more[len(more)-1], "the due time before comes last")
 }
 
-// TestRunsThatAreDueTogetherHaveOneOrder however long the pages are: that of a page is that of the
-// cursor.
+// TestRunsThatAreDueTogetherHaveOneOrder: runs with the same due time have the same order within a
+// page and across cursors.
 func TestRunsThatAreDueTogetherHaveOneOrder(t *testing.T) {
 	t.Parallel()
 	var list []runs.Run

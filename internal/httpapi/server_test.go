@@ -94,7 +94,7 @@ func TestOnlyAllowedOriginsAreShared(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, s.call("GET", "/v1/endpoints", "", allowed, withKey("")).status)
 }
 
-// preflight asks what a browser asks before a request of a script.
+// preflight sends the CORS preflight request of a browser.
 func preflight(s *service, changes ...request) *httptest.ResponseRecorder {
 	r := httptest.NewRequestWithContext(s.t.Context(), http.MethodOptions, "/v1/endpoints", nil)
 	for _, change := range changes {

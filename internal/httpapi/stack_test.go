@@ -31,7 +31,7 @@ import (
 	"rubato/internal/store/views"
 )
 
-// stack is a server that listens, over a Postgres of its own.
+// stack is a listening server with a Postgres of its own.
 type stack struct {
 	t   *testing.T
 	api *httpapi.Server
@@ -44,7 +44,7 @@ type stack struct {
 	endKeys  func() // after it no key is in force
 }
 
-// ending is a keyring whose keys come to an end.
+// ending is a keyring with keys that can be revoked.
 type ending struct {
 	keyring
 

@@ -18,8 +18,8 @@ import (
 	"rubato/internal/runs"
 )
 
-// midway is a feed whose first look comes late: a run has started since the client connected,
-// beside one from before.
+// midway is a feed with a late first read: one run started before the client connected, and one
+// after.
 type midway struct{ quiet }
 
 func (midway) Read(_ context.Context, q feed.Query) (feed.Page, error) {
@@ -29,8 +29,8 @@ func (midway) Read(_ context.Context, q feed.Query) (feed.Page, error) {
 	return feed.Page{Next: q.After, Live: []runs.Run{run(1, now), run(2, now.Add(time.Millisecond))}}, nil
 }
 
-// TestAStartBeforeTheFirstReadIsSent starts runs after a client has connected and before the server
-// first reads the feed.
+// TestAStartBeforeTheFirstReadIsSent: a run that starts between the connection and the first read
+// of the feed is sent.
 func TestAStartBeforeTheFirstReadIsSent(t *testing.T) {
 	t.Parallel()
 	s := serviceOf(t, httpapi.Config{Feed: midway{}}, nil)
@@ -53,8 +53,8 @@ func TestAStartBeforeTheFirstReadIsSent(t *testing.T) {
 	require.Fail(t, "the stream ended without a word")
 }
 
-// TestOnlyStreamsOutliveTheTimeouts sends a stream for longer than the timeouts of the listener.
-// Other responses end.
+// TestOnlyStreamsOutliveTheTimeouts has a stream that lasts longer than the timeouts of the
+// listener. Other responses end.
 func TestOnlyStreamsOutliveTheTimeouts(t *testing.T) {
 	t.Parallel()
 	s := newService(t)

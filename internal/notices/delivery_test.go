@@ -13,7 +13,7 @@ import (
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// parcel is one that is to be sent: of two failures in a row a minute ago.
+// parcel is a due delivery about two failures in a row, a minute ago.
 func parcel(edit func(*notices.Delivery)) *notices.Delivery {
 	p := &notices.Delivery{Now: noon}
 	p.Kind, p.Event, p.Rule, p.EndpointName = notices.Opened, notices.Failures, "night", "shop"
@@ -24,7 +24,7 @@ func parcel(edit func(*notices.Delivery)) *notices.Delivery {
 	return p
 }
 
-// TestDeliveryVerdicts goes through rules that are gone, windows, and what was tried before.
+// TestDeliveryVerdicts covers deleted rules, maintenance windows, and earlier attempts.
 func TestDeliveryVerdicts(t *testing.T) {
 	t.Parallel()
 	window := func(p *notices.Delivery) { p.HeldUntil = noon.Add(time.Hour) }

@@ -56,7 +56,8 @@ func TestSubjectDescribesEpisode(t *testing.T) {
 	}
 }
 
-// TestEveryEventHasItsWords, so that a new one does not go out as something that needs a look.
+// TestEveryEventHasItsWords: every event has a text of its own, so that a new one does not fall
+// back to the generic text.
 func TestEveryEventHasItsWords(t *testing.T) {
 	t.Parallel()
 	for _, event := range notices.Events() {

@@ -29,7 +29,7 @@ func (anywhere) CheckRecipient(address string) *errs.Field {
 	return notices.JudgeRecipient(address, true, []string{"example.com"})
 }
 
-// good is a rule that nothing is wrong with, once edited.
+// good returns a valid rule, changed by edit.
 func good(edit func(*notices.Spec)) notices.Spec {
 	s := notices.Spec{
 		Event: notices.Failures, Failures: 3, Recovery: true, Enabled: true,
@@ -41,7 +41,7 @@ func good(edit func(*notices.Spec)) notices.Spec {
 	return s
 }
 
-// complaints returns what is wrong by the error, as field: code.
+// complaints returns the bad fields of an error, as "field: code".
 func complaints(t *testing.T, err error) []string {
 	t.Helper()
 	list := []string{}
@@ -160,7 +160,7 @@ func TestARuleIsCheckedFieldByField(t *testing.T) {
 	}
 }
 
-// TestEveryBadFieldIsNamedAtOnce has as many mistakes as one rule can hold.
+// TestEveryBadFieldIsNamedAtOnce has as many bad fields as one rule can have.
 func TestEveryBadFieldIsNamedAtOnce(t *testing.T) {
 	t.Parallel()
 	s := notices.Spec{
@@ -227,7 +227,8 @@ func TestScopeMatchesAllLabels(t *testing.T) {
 	}
 }
 
-// TestOnlyAnotherMeaningEndsEpisodes: who is told, and how often, is not what an episode is about.
+// TestOnlyAnotherMeaningEndsEpisodes: a change of receivers or reminders keeps open episodes,
+// because it does not change the condition that they are about.
 func TestOnlyAnotherMeaningEndsEpisodes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -250,7 +251,8 @@ func TestOnlyAnotherMeaningEndsEpisodes(t *testing.T) {
 	}
 }
 
-// TestTheLogOfChangesHoldsNoSecretOfARule keeps what may be one, the path of an address, out of it.
+// TestTheLogOfChangesHoldsNoSecretOfARule: the audit log omits the path of a URL, because it may be
+// secret.
 func TestTheLogOfChangesHoldsNoSecretOfARule(t *testing.T) {
 	t.Parallel()
 	r := notices.Rule{Name: "r", Spec: good(func(s *notices.Spec) {
@@ -263,8 +265,8 @@ func TestTheLogOfChangesHoldsNoSecretOfARule(t *testing.T) {
 	require.NotContains(t, text, "pass")
 }
 
-// TestAuditLogShowsAChangedReceiver changes the path of a URL, which may be secret. The change is
-// recorded, and the path is not.
+// TestAuditLogShowsAChangedReceiver changes the path of a URL, which may be secret. The audit log
+// records the change without the path.
 func TestAuditLogShowsAChangedReceiver(t *testing.T) {
 	t.Parallel()
 	at := func(url string) map[string]any {

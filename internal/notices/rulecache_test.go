@@ -17,8 +17,8 @@ func of(tenant [16]byte, edit func(*notices.Spec)) notices.Rule {
 	return notices.Rule{TenantID: tenant, Spec: good(edit)}
 }
 
-// TestAnEpisodeIsAskedForWhereABoundIsCrossed: the run before has asked already, so a run that goes
-// on failing costs nothing.
+// TestAnEpisodeIsAskedForWhereABoundIsCrossed: only the run that crosses a rule's threshold looks
+// up episodes, so later failures cost nothing.
 func TestAnEpisodeIsAskedForWhereABoundIsCrossed(t *testing.T) {
 	t.Parallel()
 	e := &endpoints.Endpoint{ID: endpoints.ID{7}, TenantID: mine}
@@ -64,7 +64,8 @@ func TestRuleCacheHoldsOpenEpisodes(t *testing.T) {
 	require.False(t, b.Empty())
 }
 
-// TestNilRuleCacheIsEmpty, also the one that a program has before it has read any.
+// TestNilRuleCacheIsEmpty: a nil cache is valid and empty, because a program has none before its
+// first read.
 func TestNilRuleCacheIsEmpty(t *testing.T) {
 	t.Parallel()
 	off := of(mine, func(s *notices.Spec) { s.Enabled = false })

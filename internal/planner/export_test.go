@@ -2,5 +2,5 @@ package planner
 
 import "rubato/internal/runs"
 
-// NewResponse returns an answer as advisors see it.
+// NewResponse returns the response of a run in the form that advisors see.
 func NewResponse(run runs.Run) Response { return newResponse(run) }

@@ -15,15 +15,14 @@ import (
 	"rubato/internal/runs"
 )
 
-// hostile is an advisor that proposes whatever a source of numbers comes up with: what a model
-// might that somebody talked into it.
+// hostile is an advisor that proposes arbitrary changes, as a model may after a prompt injection.
 type hostile struct {
 	draw func(label string, of ...int64) int64
 }
 
 func (hostile) Name() string { return "hostile" }
 
-// odd returns a duration that nobody should propose, or one that somebody might.
+// odd returns an arbitrary duration: in range, at a bound, or absurd.
 func (h hostile) odd(label string) time.Duration {
 	return time.Duration(h.draw(
 		label, int64(time.Second), int64(time.Millisecond), 0, -1, int64(time.Minute), int64(2*time.Minute), int64(7*time.Minute), int64(time.Hour),
@@ -50,8 +49,9 @@ func (h hostile) Advise(ctx context.Context, _ planner.Snapshot, d planner.Tools
 	return planner.Verdict{Reasoning: "\x00\u202e", Confidence: confidence, NextAnalysisIn: h.odd("next")}, nil
 }
 
-// drawn returns a source of numbers that follows from what a property test draws. The test cannot
-// draw each by itself: it ends a check by a panic, and whoever advises is allowed to panic.
+// drawn returns a source of numbers seeded by a draw of a property test. The test cannot draw each
+// number itself, because rapid ends a check by a panic, and the planner recovers from panics of an
+// advisor.
 func drawn(t *rapid.T) func(string, ...int64) int64 {
 	source := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
 	return func(_ string, of ...int64) int64 { return of[source.IntN(len(of))] }
@@ -72,11 +72,11 @@ func anySpec(draw func(string, ...int64) int64) endpoints.Spec {
 }
 
 // TestNoAdvisorExceedsTheRails plays hours of proposals, sane and hostile, through the real
-// governor, and requires of every step that no bound is exceeded, and of the whole that requests
-// stay within the amplification that the documents promise.
+// governor. No step exceeds a bound, and the requests in total stay within the documented
+// amplification.
 //
-// A check makes some hundred proposals. A million of them: go test ./internal/planner -run Rails
-// -rapid.checks=10000.
+// A check makes some hundred proposals. For a million of them: go test ./internal/planner -run
+// Rails -rapid.checks=10000.
 func TestNoAdvisorExceedsTheRails(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -113,7 +113,7 @@ func TestNoAdvisorExceedsTheRails(t *testing.T) {
 	})
 }
 
-// requireBounds requires what holds of an endpoint at any moment.
+// requireBounds checks the bounds that hold for an endpoint at any moment.
 func requireBounds(t *rapid.T, w *world, a *actor, before endpoints.Spec) {
 	s := a.State
 	require.Equal(t, before, a.Spec, "the configuration is out of reach")
@@ -137,7 +137,7 @@ func requireBounds(t *rapid.T, w *world, a *actor, before endpoints.Spec) {
 	}
 }
 
-// What a person does stands: neither a pause nor a hint of somebody's is the planner's to change.
+// The planner never changes a pause or a hint that a user set.
 func TestPlannerKeepsPausesAndHintsOfUsers(t *testing.T) {
 	t.Parallel()
 	eager := doing(func(ctx context.Context, d planner.Toolset) error {
@@ -164,7 +164,7 @@ func TestPlannerKeepsPausesAndHintsOfUsers(t *testing.T) {
 	require.Equal(t, "planner:doing", hinted.State.IntervalHint.Author, "it has ended")
 }
 
-// doing is an advisor that does one thing.
+// doing is an advisor that calls one function.
 type doing func(context.Context, planner.Toolset) error
 
 func (doing) Name() string { return "doing" }
@@ -174,7 +174,8 @@ func (f doing) Advise(ctx context.Context, _ planner.Snapshot, d planner.Toolset
 	return planner.Verdict{Reasoning: "r"}, nil
 }
 
-// TestPausesEndInTimeForTheLongestInterval asks for an hour of silence, again and again.
+// TestPausesEndInTimeForTheLongestInterval asks for a pause of an hour again and again. Each pause
+// ends so early that the endpoint still runs within its longest interval.
 func TestPausesEndInTimeForTheLongestInterval(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

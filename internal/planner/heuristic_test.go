@@ -11,9 +11,9 @@ import (
 	"rubato/internal/runs"
 )
 
-// TestAHintOfTheRulesLastsUntilTheNextLooks lets a group be in trouble for hours under the rails of
-// every installation, by which an endpoint is looked at every ten minutes: who watches it watches
-// all the time.
+// TestAHintOfTheRulesLastsUntilTheNextLooks: a hint of the rules covers the time until the next
+// analyses. A group is in trouble for hours under default rails, with an analysis every ten
+// minutes, and its watcher stays fast without a gap.
 func TestAHintOfTheRulesLastsUntilTheNextLooks(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, heuristic.New(), planner.DefaultGuardrails())
@@ -30,8 +30,8 @@ func TestAHintOfTheRulesLastsUntilTheNextLooks(t *testing.T) {
 	require.Greater(t, health.between(begin.Add(time.Hour), begin.Add(2*time.Hour)), 110, "four times as often as every two minutes:\n%s", said(health))
 }
 
-// TestHeuristicFollowsShortIntervals has a target fail whose fourth of the interval is less than a
-// hint can ask for.
+// TestHeuristicFollowsShortIntervals: the rules speed up a failing endpoint although a fourth of
+// its interval is shorter than the shortest hint.
 func TestHeuristicFollowsShortIntervals(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, heuristic.New(), planner.DefaultGuardrails())

@@ -12,7 +12,8 @@ import (
 	"rubato/internal/runs"
 )
 
-// TestASlowDownHasAnEndWithoutAMaximum asks for ever longer intervals.
+// TestASlowDownHasAnEndWithoutAMaximum asks for ever longer intervals of an endpoint without a
+// maximum. The rails bound the slowdown.
 func TestASlowDownHasAnEndWithoutAMaximum(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, doing(func(ctx context.Context, d planner.Toolset) error {
@@ -25,7 +26,8 @@ func TestASlowDownHasAnEndWithoutAMaximum(t *testing.T) {
 	require.Contains(t, a.session[len(a.session)-1].Calls[0].Result, "the longest interval without maxIntervalMs")
 }
 
-// TestPausesTakeAQuarterOfAnyFourHours asks for pauses of many lengths, again and again.
+// TestPausesTakeAQuarterOfAnyFourHours asks for pauses of many lengths again and again. In any four
+// hours at most one is spent paused.
 func TestPausesTakeAQuarterOfAnyFourHours(t *testing.T) {
 	t.Parallel()
 	for _, length := range []time.Duration{5 * time.Minute, 20 * time.Minute, time.Hour} {
@@ -54,9 +56,9 @@ func TestPausesTakeAQuarterOfAnyFourHours(t *testing.T) {
 	}
 }
 
-// TestSiblingResponseNeverSlowsEndpoint has an advisor obey whatever a sibling answers: to pause,
-// to slow down, to forget a hint that makes it faster. What it asked for before it read the answer
-// is dropped too.
+// TestSiblingResponseNeverSlowsEndpoint has an advisor that reads a sibling's answer and obeys it:
+// it pauses, slows down, or clears a hint that speeds up. All of that is refused, and proposals
+// from before the reading are dropped.
 func TestSiblingResponseNeverSlowsEndpoint(t *testing.T) {
 	t.Parallel()
 	faster := planner.IntervalProposal{Interval: 30 * time.Second, TTL: time.Hour, Reason: "r"}
@@ -108,7 +110,8 @@ func TestSiblingResponseNeverSlowsEndpoint(t *testing.T) {
 	}
 }
 
-// What a sibling's answer may have made a session write is not read by the next one.
+// The next session does not see the reasoning of a session that has read a sibling's answer,
+// because that answer may have dictated it.
 func TestReasoningOfATaintedSessionIsNotReadAgain(t *testing.T) {
 	t.Parallel()
 	m := planner.Inputs{Endpoint: &endpoints.Endpoint{Spec: interval("p", time.Minute).Normalize()}, Now: begin}
@@ -119,8 +122,7 @@ func TestReasoningOfATaintedSessionIsNotReadAgain(t *testing.T) {
 	require.NotEmpty(t, last.Reasoning, "the record keeps it")
 }
 
-// TestTheWordOfAPersonStands clears the planner's hint: it writes no other for four hours, and then
-// again.
+// TestTheWordOfAPersonStands clears the planner's hint. The planner writes no other for four hours.
 func TestTheWordOfAPersonStands(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, doing(func(ctx context.Context, d planner.Toolset) error {
@@ -144,7 +146,7 @@ func TestTheWordOfAPersonStands(t *testing.T) {
 	require.NotNil(t, a.State.IntervalHint, "four hours are over")
 }
 
-// Undo leaves alone what a person wrote, and ends the planner's own pause.
+// Undo ends the planner's own pause and leaves the changes of users alone.
 func TestUndoRemovesOnlyPlannerChanges(t *testing.T) {
 	t.Parallel()
 	theirs := &endpoints.Hint{Interval: time.Minute, ExpiresAt: begin.Add(time.Hour), Author: "Ann", CreatedAt: begin}

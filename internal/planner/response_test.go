@@ -37,8 +37,8 @@ func TestAdvisorsSeeTypedValuesFirst(t *testing.T) {
 	require.Len(t, seen("["+strings.Repeat("[1,2,3],", 100)+"1]").Features, 1+3*4, "lists by their first members")
 }
 
-// Nothing that is a secret by its name or its looks reaches an advisor, neither in a body nor as a
-// value.
+// Advisors see no value that looks like a secret by its name or its form, neither in a body nor in
+// a value.
 func TestAdvisorsSeeNoSecrets(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{

@@ -12,7 +12,7 @@ import (
 	"rubato/internal/runs"
 )
 
-// The five phases of a flash sale, by when they begin.
+// The five phases of a flash sale, by their start.
 const (
 	calmBefore = 0 * time.Minute
 	rising     = 30 * time.Minute // the load rises: queues change with every look, answers get slow
@@ -22,7 +22,7 @@ const (
 	saleEnds   = 200 * time.Minute
 )
 
-// shop is what the endpoints of the sale ask.
+// shop holds the targets of the sale.
 type shop struct{ seen uint64 }
 
 func (s *shop) phase(at time.Time) time.Duration {
@@ -35,7 +35,7 @@ func (s *shop) phase(at time.Time) time.Duration {
 	return phase
 }
 
-// load tells how full the queue is: it changes in the surge, and rests in calm.
+// load answers with the length of the queue. It changes in the surge and is constant in calm.
 func (s *shop) load(at time.Time) answer {
 	a := answer{status: runs.Succeeded, code: 200, latency: 20 * time.Millisecond, digest: 1}
 	if phase := s.phase(at); phase == rising || phase == critical {
@@ -45,7 +45,7 @@ func (s *shop) load(at time.Time) answer {
 	return a
 }
 
-// orders are placed: slowly in the surge, in vain when it is critical.
+// orders answers slowly in the surge and fails in the critical phase.
 func (s *shop) orders(at time.Time) answer {
 	a := answer{status: runs.Succeeded, code: 200, latency: 40 * time.Millisecond, digest: 1}
 	switch s.phase(at) {
@@ -58,12 +58,12 @@ func (s *shop) orders(at time.Time) answer {
 	return a
 }
 
-// steady is a target that always does.
+// steady is a target that always succeeds with the same answer.
 func steady(time.Time) answer {
 	return answer{status: runs.Succeeded, code: 200, latency: 10 * time.Millisecond, digest: 1}
 }
 
-// saleRails are those of an installation that follows a sale closely.
+// saleRails are the rails of an installation for a closely watched sale.
 func saleRails() planner.Guardrails {
 	r := planner.DefaultGuardrails()
 	r.AnalysesPerHour, r.Dwell, r.ChangesPerHour, r.MinGap = 240, 20*time.Second, 60, 10*time.Second
@@ -93,7 +93,8 @@ func TestFlashSale(t *testing.T) {
 	w.run(begin.Add(saleEnds))
 
 	window := func(a *actor, from, to time.Duration) int { return a.between(begin.Add(from), begin.Add(to)) }
-	// The load runs more than twice as often as in calm once its changes have been noticed.
+	// The load endpoint runs more than twice as often as in calm once the filter has seen its
+	// changes.
 	require.Greater(t, window(load, rising+10*time.Minute, critical), 2*10, "tempo in the surge")
 	require.Greater(t, window(health, critical+3*time.Minute, recovery), 2*6, "health is watched while orders fail")
 	require.GreaterOrEqual(t, window(investigation, rising, recovery), 2, "evidence is gathered during the trouble")
@@ -102,7 +103,7 @@ func TestFlashSale(t *testing.T) {
 	require.Greater(t, window(orders, critical, critical+5*time.Minute), 5, "the first failures are watched more closely than the baseline does")
 	require.Less(t, window(orders, critical, recovery), 60, "and the rest is left to the backoff")
 
-	// Calm: an hour after the sale everything runs as its user asked, or less.
+	// Calm: an hour after the sale no endpoint runs faster than its baseline.
 	for _, a := range w.actors {
 		usual, err := a.Usual(w.now)
 		require.NoError(t, err)
@@ -123,7 +124,7 @@ func TestFlashSale(t *testing.T) {
 	require.Contains(t, said(health), "orders of its group")
 }
 
-// TestFlashSaleIsTheSameEveryTime: no clock and no random source decides anything.
+// TestFlashSaleIsTheSameEveryTime: a simulation depends on no clock and no random source.
 func TestFlashSaleIsTheSameEveryTime(t *testing.T) {
 	t.Parallel()
 	story := func() string {
@@ -136,7 +137,7 @@ func TestFlashSaleIsTheSameEveryTime(t *testing.T) {
 	require.Equal(t, story(), story())
 }
 
-// said returns everything that was reasoned about an endpoint.
+// said returns the reasoning of all sessions of an endpoint.
 func said(a *actor) string {
 	var b strings.Builder
 	for _, s := range a.session {

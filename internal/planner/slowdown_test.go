@@ -12,9 +12,9 @@ import (
 	"rubato/internal/runs"
 )
 
-// TestOurOwnLoadIsNoStrainOfTargets lets the scheduler's machine become ten times slower, so that
-// every answer seems to, of twelve endpoints on four hosts. Their answers have no bodies, so
-// nothing but latency could move their tempo.
+// TestOurOwnLoadIsNoStrainOfTargets: when the scheduler's own machine slows down, the planner does
+// not slow down endpoints. All answers take ten times as long, of twelve endpoints on four hosts.
+// They have no bodies, so only latency could move the tempo.
 func TestOurOwnLoadIsNoStrainOfTargets(t *testing.T) {
 	t.Parallel()
 	strained := func(slow func(at time.Time, host byte) bool) (slower int) {

@@ -16,16 +16,15 @@ import (
 	"rubato/internal/runs"
 )
 
-// clamped returns an endpoint with the baseline and clamps that tempo is measured with: 10 s, from
-// 1 s to 60 s.
+// clamped returns an endpoint for measuring the tempo: baseline 10 s, clamps 1 s and 60 s.
 func clamped(name string) endpoints.Spec {
 	spec := interval(name, 10*time.Second)
 	spec.MinInterval, spec.MaxInterval = time.Second, time.Minute
 	return spec
 }
 
-// changing is a target whose content changes as a Poisson process. With validators it answers 304
-// while nothing changed since the answer before, as a target does that is asked conditionally.
+// changing is a target with content that changes as a Poisson process. With validators it answers
+// 304 if nothing changed since the last answer, as a target does for conditional requests.
 func changing(mean time.Duration, validators bool, seed uint64) func(time.Time) answer {
 	luck := rand.New(rand.NewPCG(seed, 1))
 	next, version, told := begin, uint64(0), uint64(0)
@@ -42,7 +41,7 @@ func changing(mean time.Duration, validators bool, seed uint64) func(time.Time) 
 	}
 }
 
-// A target that answers 304 is polled as often as the same content without validators.
+// A target that answers 304 is polled as often as one with the same content and without validators.
 func TestNotModifiedIsNoChange(t *testing.T) {
 	t.Parallel()
 	for _, mean := range []time.Duration{30 * time.Second, 5 * time.Minute} {
@@ -57,7 +56,7 @@ func TestNotModifiedIsNoChange(t *testing.T) {
 	}
 }
 
-// A target whose answers with a body are out of sight says unchanged with each 304.
+// A 304 counts as unchanged even after the answer with the body has left the recent runs.
 func TestNotModifiedAloneIsUnchanged(t *testing.T) {
 	t.Parallel()
 	var seen planner.Snapshot
@@ -68,7 +67,7 @@ func TestNotModifiedAloneIsUnchanged(t *testing.T) {
 	require.Zero(t, seen.Health()[0].Changes.Changed)
 }
 
-// looking is an advisor that looks at the case and changes nothing.
+// looking is an advisor that reads the case and changes nothing.
 type looking func(planner.Snapshot)
 
 func (looking) Name() string { return "looking" }
@@ -78,7 +77,7 @@ func (f looking) Advise(_ context.Context, c planner.Snapshot, _ planner.Toolset
 	return planner.Verdict{Reasoning: "r"}, nil
 }
 
-// limited is a target that bears a request in so long, and answers 429 to those that come sooner.
+// limited is a target that accepts one request per period and answers 429 to others.
 func limited(every time.Duration) func(time.Time) answer {
 	var last time.Time
 	return func(at time.Time) answer {
@@ -90,9 +89,9 @@ func limited(every time.Duration) func(time.Time) answer {
 	}
 }
 
-// TestRefusalsMakeTheIntervalGrow has a target refuse what its baseline asks for, with answers that
-// change every time: the planner settles just beside what the target bears, and is refused far less
-// often than the baseline alone.
+// TestRefusalsMakeTheIntervalGrow: 429 answers lengthen the interval to just above the target's
+// limit, so that far fewer requests are refused than with the baseline alone. The answers change
+// every time.
 func TestRefusalsMakeTheIntervalGrow(t *testing.T) {
 	t.Parallel()
 	refusals := map[endpoints.Authority]int{}
@@ -115,8 +114,7 @@ func TestRefusalsMakeTheIntervalGrow(t *testing.T) {
 	require.Less(t, refusals[endpoints.PlannerAct], refusals[endpoints.PlannerOff]/10)
 }
 
-// Neither a 429, nor a 503, nor a Retry-After ever makes an endpoint run sooner than it would
-// without the planner.
+// No 429, 503 or Retry-After makes an endpoint run sooner than without the planner.
 func TestRefusalsNeverSpeedUp(t *testing.T) {
 	t.Parallel()
 	for name, refusal := range map[string]answer{
@@ -149,7 +147,7 @@ func TestRefusalsNeverSpeedUp(t *testing.T) {
 	}
 }
 
-// TestTheEndOfAnOutageIsSeenSoon lets outages begin at many phases of the interval.
+// TestTheEndOfAnOutageIsSeenSoon begins outages at many phases of the interval.
 func TestTheEndOfAnOutageIsSeenSoon(t *testing.T) {
 	t.Parallel()
 	var total time.Duration
@@ -170,8 +168,8 @@ func TestTheEndOfAnOutageIsSeenSoon(t *testing.T) {
 	}
 }
 
-// outage lets a target fail for a time, and returns how late its end was seen, and how many
-// requests found it failing.
+// outage lets a target fail for a time. It returns the delay until the first success after the end,
+// and the number of requests during the outage.
 func outage(t *testing.T, phase, length time.Duration, spec endpoints.Spec) (late time.Duration, polls int) {
 	t.Helper()
 	w := newWorld(t, heuristic.New(), planner.DefaultGuardrails())
@@ -193,8 +191,7 @@ func outage(t *testing.T, phase, length time.Duration, spec endpoints.Spec) (lat
 	return e.slots[seen].Sub(from.Add(length)), polls
 }
 
-// Without a minimum the planner never calls a target more often than its user asked, whatever
-// happens.
+// Without a minimum the planner never calls a target more often than the baseline.
 func TestNothingRunsFasterThanItsBaselineUnasked(t *testing.T) {
 	t.Parallel()
 	for name, target := range map[string]func(time.Time) answer{

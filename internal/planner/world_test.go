@@ -13,7 +13,7 @@ import (
 	"rubato/internal/runs"
 )
 
-// answer is what a simulated target does with a request.
+// answer is an answer of a simulated target.
 type answer struct {
 	status  runs.Status
 	code    int
@@ -22,7 +22,7 @@ type answer struct {
 	wait    time.Duration // Retry-After; 0: none
 }
 
-// until returns the instant that the target asked to wait for.
+// until returns the end of the wait that the target asked for.
 func (a answer) until(now time.Time) time.Time {
 	if a.wait == 0 {
 		return time.Time{}
@@ -46,8 +46,8 @@ type actor struct {
 	holds   []endpoints.Hold // what persons forbid
 }
 
-// world carries endpoints and their planner through virtual time. Governor, rails and endpoints are
-// the real ones.
+// world runs endpoints and their planner in virtual time. Governor, rails and endpoints are the
+// real ones.
 type world struct {
 	testing.TB
 
@@ -55,11 +55,11 @@ type world struct {
 	office planner.SessionRunner
 	actors []*actor
 	memory planner.FleetSlowdownMemory
-	hosts  func(a *actor) string // for the sample of who is strained; nil: no sample
-	after  func(a *actor)        // looks at every endpoint after each of its steps; nil: nobody looks
+	hosts  func(a *actor) string // for the sample of slow hosts; nil: no sample
+	after  func(a *actor)        // called for each endpoint after each of its steps; nil: not called
 }
 
-// begin is when simulations begin: a Monday.
+// begin is the start of simulations: a Monday.
 var begin = time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
 
 func newWorld(tb testing.TB, a planner.Advisor, r planner.Guardrails) *world {
@@ -67,7 +67,7 @@ func newWorld(tb testing.TB, a planner.Advisor, r planner.Guardrails) *world {
 	return &world{TB: tb, now: begin, office: planner.NewSessionRunner(a, r)}
 }
 
-// add adds an endpoint, which has never run.
+// add adds an endpoint that has never run.
 func (w *world) add(spec endpoints.Spec, answer func(time.Time) answer) *actor {
 	w.Helper()
 	e := &endpoints.Endpoint{ID: endpoints.ID{15: byte(len(w.actors) + 1)}, Version: 1, CreatedAt: w.now, Spec: spec.Normalize()}
@@ -78,7 +78,7 @@ func (w *world) add(spec endpoints.Spec, answer func(time.Time) answer) *actor {
 	return a
 }
 
-// crowd returns how many endpoints are strained at once.
+// crowd returns the number of endpoints that are slow at once.
 func (w *world) crowd() planner.FleetSlowdown {
 	if w.hosts == nil {
 		return planner.FleetSlowdown{}
@@ -94,7 +94,7 @@ func (w *world) crowd() planner.FleetSlowdown {
 	return w.memory.Observe(w.now, planner.FleetSlowdownOf(sample))
 }
 
-// run lets time pass until an instant.
+// run advances time to an instant.
 func (w *world) run(until time.Time) {
 	w.Helper()
 	for {
@@ -108,7 +108,7 @@ func (w *world) run(until time.Time) {
 	}
 }
 
-// first returns what happens next, and when.
+// first returns the next action and its time.
 func (w *world) first() (act func(), at time.Time) {
 	at = begin.AddDate(100, 0, 0)
 	for _, a := range w.actors {
@@ -125,7 +125,7 @@ func (w *world) first() (act func(), at time.Time) {
 	return act, at
 }
 
-// carryOut runs an endpoint. What comes next is decided at once, as if it took no time.
+// carryOut runs an endpoint. The decision about its next run takes no time.
 func (w *world) carryOut(a *actor) {
 	w.Helper()
 	due, got := a.State.Due, a.answer(w.now)
@@ -162,7 +162,7 @@ func latest(a, b time.Time) time.Time {
 	return b
 }
 
-// analyse carries out a session of an endpoint.
+// analyse runs a session of an endpoint.
 func (w *world) analyse(a *actor) {
 	w.Helper()
 	m := planner.Inputs{Endpoint: a.copy(), Now: w.now, Runs: a.newest(planner.HealthSample), Holds: a.holds, FleetSlowdown: w.crowd()}
@@ -211,7 +211,7 @@ func (a *actor) between(from, to time.Time) (n int) {
 	return n
 }
 
-// interval returns an endpoint that runs every so often, and on which the planner acts.
+// interval returns an endpoint with an interval on which the planner acts.
 func interval(name string, every time.Duration) endpoints.Spec {
 	s := endpoints.Defaults()
 	s.Name, s.URL, s.BaselineInterval = name, "https://example.com/", every

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestBeginsAreThoseOfAPlainReading compares with every length tried, on texts that repeat
-// themselves.
+// TestBeginsAreThoseOfAPlainReading compares with a search that tries every length, on repetitive
+// texts.
 func TestBeginsAreThoseOfAPlainReading(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// writers are ways to write one character, as targets and those between them and us do it.
+// writers are encodings of one character by targets and intermediaries.
 func writers() []func(r rune) string {
 	return []func(r rune) string{
 		func(r rune) string { return plainJSON(string(r)) },
@@ -39,7 +39,7 @@ func anyOf(list []uint16) (out []any) {
 	return out
 }
 
-// written returns a text as writers make it, one after the other.
+// written applies writers to a text, one after the other.
 func written(text string, by []int) string {
 	for _, i := range by {
 		var out strings.Builder
@@ -56,8 +56,8 @@ func written(text string, by []int) string {
 	return text
 }
 
-// TestNothingOfAValueIsLeftHoweverItIsEscaped has values that are escaped up to three times over,
-// in any ways, and cut anywhere.
+// TestNothingOfAValueIsLeftHoweverItIsEscaped has values escaped up to three times, in any mix of
+// ways, and cut anywhere.
 func TestNothingOfAValueIsLeftHoweverItIsEscaped(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -70,7 +70,7 @@ func TestNothingOfAValueIsLeftHoweverItIsEscaped(t *testing.T) {
 
 		at := rapid.IntRange(0, len(echo)).Draw(t, "cut")
 		runes := []rune(value)
-		kept := 0 // how many characters of the value are there in full
+		kept := 0 // characters of the value that are present in full
 		for kept < len(runes) && len(written(string(runes[:kept+1]), by)) <= at {
 			kept++
 		}
@@ -88,8 +88,8 @@ func TestNothingOfAValueIsLeftHoweverItIsEscaped(t *testing.T) {
 	})
 }
 
-// TestValuesThatLookEscapedAreHidden: what a target escapes of them reads like what they hold
-// themselves.
+// TestValuesThatLookEscapedAreHidden: a value is masked although it contains escape sequences
+// itself, which read the same as escapes that a target adds.
 func TestValuesThatLookEscapedAreHidden(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{
@@ -105,8 +105,8 @@ func TestValuesThatLookEscapedAreHidden(t *testing.T) {
 	}
 }
 
-// TestLongValuesCostLittle: how much is done for a value depends on the text, too. A value of 64
-// KiB was once compared with the end of a text in each of its lengths.
+// TestLongValuesCostLittle bounds the work for a value of 64 KiB. Comparing the end of a text with
+// each of the value's prefixes would be quadratic.
 func TestLongValuesCostLittle(t *testing.T) { //nolint:paralleltest // It counts the allocations of the whole process.
 	mask := NewMask(long())
 	for name, text := range map[string]string{
@@ -121,7 +121,8 @@ func TestLongValuesCostLittle(t *testing.T) { //nolint:paralleltest // It counts
 	}
 }
 
-// long returns a value as long as they may be, whose forms all begin alike.
+// long returns a value of the greatest permitted length. All its encoded forms have the same
+// prefix.
 func long() string { return strings.Repeat("abcdefghijklmnopqrstuvwxyz/0123456789", 64<<10/37) }
 
 func BenchmarkMaskOfALongValue(b *testing.B) {
@@ -146,8 +147,8 @@ func BenchmarkMaskOfALongValue(b *testing.B) {
 	}
 }
 
-// TestMaskStopsAtItsLevels: what is escaped more often is not searched for, so that nobody chooses
-// how much there is to do.
+// TestMaskStopsAtItsLevels: the mask searches a fixed number of levels of escaping, so that a
+// target cannot choose the amount of work.
 func TestMaskStopsAtItsLevels(t *testing.T) {
 	t.Parallel()
 	mask := NewMask("a/b/c/d/e/f/g")

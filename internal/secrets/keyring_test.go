@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// ring returns a keyring of keys that are made of their IDs.
+// ring returns a keyring with keys derived from their IDs.
 func ring(t require.TestingT, ids ...string) *Keyring {
 	var keys []Key
 	for _, id := range ids {
@@ -52,7 +52,7 @@ func TestSealedValueOpensOnlyAtItsPlace(t *testing.T) {
 	})
 }
 
-// TestSealedFormatIsStable: what a release has sealed must open for ever.
+// TestSealedFormatIsStable: values that a release has sealed open in every later release.
 func TestSealedFormatIsStable(t *testing.T) {
 	t.Parallel()
 	data, err := base64.StdEncoding.DecodeString(frozen)

@@ -37,8 +37,8 @@ func TestMaskHidesValuesInEveryFormInWhichTheyComeBack(t *testing.T) {
 	}
 }
 
-// TestMaskHidesValuesInsideBase64 of a longer text, wherever they stand in it, in each form and
-// both alphabets; also where that is escaped again.
+// TestMaskHidesValuesInsideBase64 has values anywhere inside longer base64 texts, in each form and
+// both alphabets, also where the base64 is escaped.
 func TestMaskHidesValuesInsideBase64(t *testing.T) {
 	t.Parallel()
 	forms := map[string]func(string) string{
@@ -74,7 +74,7 @@ func TestMaskHidesValuesInsideBase64(t *testing.T) {
 	}
 }
 
-// TestShortTextsInBase64Stay: what is searched for inside base64 has at least ten characters.
+// TestShortTextsInBase64Stay: inside base64 only values of at least ten characters are searched.
 func TestShortTextsInBase64Stay(t *testing.T) {
 	t.Parallel()
 	for _, form := range within("hunter-2") {
@@ -84,8 +84,8 @@ func TestShortTextsInBase64Stay(t *testing.T) {
 	require.Equal(t, echo, NewMask("hunter-2").Text(echo))
 }
 
-// TestMaskFindsEscapedForms has what other languages make of a value: they differ in what they
-// escape, and in the case of digits.
+// TestMaskFindsEscapedForms has escapes of other languages, which differ in the escaped characters
+// and in the case of digits.
 func TestMaskFindsEscapedForms(t *testing.T) {
 	t.Parallel()
 	value := "aK3/x9+Zq=&'<é😀 end"
@@ -113,8 +113,7 @@ func TestMaskFindsEscapedForms(t *testing.T) {
 	}
 }
 
-// TestEscapesThatAreNoneStay: nothing is hidden, and nothing changed, in what only looks like an
-// escape.
+// TestEscapesThatAreNoneStay: text that only resembles an escape is neither hidden nor changed.
 func TestEscapesThatAreNoneStay(t *testing.T) {
 	t.Parallel()
 	mask := NewMask("a/b/c/d/e/f", "x y z u v w")
@@ -125,8 +124,8 @@ func TestEscapesThatAreNoneStay(t *testing.T) {
 	}
 }
 
-// TestNothingOfACutValueIsLeft: wherever a body is cut, no 8 bytes of the value are left at its
-// end.
+// TestNothingOfACutValueIsLeft: at any cut of a body, fewer than 8 bytes of the value are left at
+// its end.
 func TestNothingOfACutValueIsLeft(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -142,7 +141,7 @@ func TestNothingOfACutValueIsLeft(t *testing.T) {
 	})
 }
 
-// TestNothingOfAValueIsLeftWhereATailBegins is the same for the other end.
+// TestNothingOfAValueIsLeftWhereATailBegins: the same holds at the start of a tail.
 func TestNothingOfAValueIsLeftWhereATailBegins(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shop is a source in memory.
+// shop is a store of secrets in memory.
 type shop struct {
 	mu     sync.Mutex
 	has    Contents
@@ -98,7 +98,8 @@ func TestVaultRetriesAfterAFailedRead(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestOneUnreadableSecretSpoilsNoOther: a worker that lacks a key goes on with what it can read.
+// TestOneUnreadableSecretSpoilsNoOther: a worker without the key of one secret still reads the
+// others.
 func TestOneUnreadableSecretSpoilsNoOther(t *testing.T) {
 	t.Parallel()
 	source, r := &shop{}, ring(t, "k1")
@@ -133,7 +134,9 @@ func TestUsesAreNotedTogetherAndAtTheEnd(t *testing.T) {
 			vault.Used([16]byte{1}, []string{"a", "b"}, [16]byte{7})
 		}
 		time.Sleep(stampPeriod + time.Second)
-		synctest.Wait() // A time that has passed orders nothing: only this makes what the other goroutine wrote visible here.
+		// Elapsed time alone is no synchronization. Wait makes the other goroutine's writes visible
+		// here.
+		synctest.Wait()
 		require.Len(t, source.stamps, 1)
 		require.Len(t, source.stamps[0], 2)
 		vault.Used([16]byte{1}, []string{"c"}, [16]byte{8})

@@ -20,7 +20,7 @@ import (
 	"rubato/internal/devpg/devpgtest"
 )
 
-// archiving are the settings of a server whose log is kept, as the operations manual wants them.
+// archiving returns the server settings for log archiving that the operations manual gives.
 func archiving(archive string) map[string]string {
 	return map[string]string{
 		"wal_level": "replica", "max_wal_senders": "4", "full_page_writes": "on", "archive_mode": "on",
@@ -31,9 +31,9 @@ func archiving(archive string) map[string]string {
 // vault keeps the backups of a database.
 type vault struct {
 	t       *testing.T
-	cluster *devpg.Cluster // that is backed up
-	dir     string         // that the server can enter
-	archive string         // of its log
+	cluster *devpg.Cluster // the server that is backed up
+	dir     string         // the server may read and write here
+	archive string         // archived segments of its log
 }
 
 // newVault starts a server that archives its log.
@@ -42,12 +42,12 @@ func newVault(t *testing.T) *vault {
 	v := &vault{t: t, dir: devpgtest.Dir(t)}
 	v.archive = filepath.Join(v.dir, "archive")
 	require.NoError(t, os.Mkdir(v.archive, 0o777))
-	require.NoError(t, os.Chmod(v.archive, 0o777)) // The server writes to it, and whoever restores reads.
+	require.NoError(t, os.Chmod(v.archive, 0o777)) // The server writes to the archive; a restore reads it.
 	v.cluster = v.start("first", archiving(v.archive))
 	return v
 }
 
-// start starts a server on a directory of the vault, whose data may be there already.
+// start starts a server on a directory of the vault, which may hold a database already.
 func (v *vault) start(name string, settings map[string]string) *devpg.Cluster {
 	v.t.Helper()
 	ctx, cancel := context.WithTimeout(v.t.Context(), 2*time.Minute)
@@ -70,8 +70,8 @@ func (v *vault) run(cluster *devpg.Cluster, name string, args ...string) {
 	require.NoError(v.t, err, "%s %s:\n%s", name, strings.Join(args, " "), out)
 }
 
-// postgresProgram returns the path of a program that belongs to a server's release. What comes with
-// the server alone lacks them.
+// postgresProgram returns the path of a client program of a server's release. It skips the test on
+// a machine that has the server without its client programs.
 func postgresProgram(t *testing.T, cluster *devpg.Cluster, name string) string {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), cluster.URL())
@@ -96,7 +96,7 @@ func postgresProgram(t *testing.T, cluster *devpg.Cluster, name string) string {
 	return ""
 }
 
-// give makes the server's account the owner of what we have written.
+// give makes the server's account the owner of the files that this process has written.
 func (v *vault) give(dir string) {
 	v.t.Helper()
 	info, err := os.Stat(filepath.Join(v.dir, "first", "data"))
@@ -120,7 +120,7 @@ type backup struct {
 	take func(v *vault, moment func()) (restore func() *devpg.Cluster)
 }
 
-// backups are the ways that the operations manual tells of. Each calls moment at the instant to
+// backups are the backup methods of the operations manual. Each calls moment at the instant to
 // which it restores.
 func backups() []backup {
 	return []backup{
@@ -167,7 +167,7 @@ func textOf(t *testing.T, cluster *devpg.Cluster, sql string) (s string) {
 	return s
 }
 
-// memory is what a restored database knows of runs.
+// memory holds the runs that a restored database contains.
 type memory struct {
 	over map[string]bool // runs that are over
 	live map[string]bool // runs that were live
@@ -191,9 +191,9 @@ func (s *stack) remembers() memory {
 	return memory{over: ids("SELECT id::text FROM runs"), live: ids("SELECT run_id::text FROM live_runs"), refused: s.target.refusals()}
 }
 
-// TestRestoredBackups backs up under load, loses the database and everything that ran on it some
-// time later, restores into a new server as the manual says, and starts workers there. What the
-// manual promises of it must hold.
+// TestRestoredBackups holds backups to the promises of the operations manual. It backs up under
+// load, loses the database and every program later, restores into a new server by the manual's
+// steps, and starts workers there.
 func TestRestoredBackups(t *testing.T) {
 	t.Parallel()
 	for _, how := range backups() {
@@ -233,7 +233,8 @@ func (s *stack) lose(v *vault) {
 		p.signal(s.t, syscall.SIGKILL)
 		p.gone(s.t)
 	}
-	_, err := s.pool.Exec(s.t.Context(), "SELECT pg_switch_wal()") // What a server streams or archives in time survives it.
+	// The server streams or archives the current segment, so the segment survives it.
+	_, err := s.pool.Exec(s.t.Context(), "SELECT pg_switch_wal()")
 	require.NoError(s.t, err)
 	segment := v.text("SELECT pg_walfile_name(pg_switch_wal())")
 	eventually(s.t, "the log to be archived", func() bool {
@@ -257,7 +258,7 @@ func (s *stack) on(cluster *devpg.Cluster) *stack {
 	return after
 }
 
-// raiseFences does what the manual says must be done before a worker starts.
+// raiseFences carries out the step that the manual demands before a worker starts.
 func (s *stack) raiseFences() {
 	s.t.Helper()
 	text, err := os.ReadFile("../../docs/operations.md")
@@ -271,7 +272,7 @@ func (s *stack) raiseFences() {
 	require.GreaterOrEqual(s.t, tag.RowsAffected(), int64(5), "runs in flight are raised with their rows")
 }
 
-// requireRestored requires what the manual promises of a restored database.
+// requireRestored requires of a restored database everything that the manual promises.
 func (s *stack) requireRestored(known memory, restarted time.Time) {
 	s.t.Helper()
 	eventually(s.t, "what was live at the restore point to be settled", func() bool {
@@ -283,7 +284,7 @@ func (s *stack) requireRestored(known memory, restarted time.Time) {
 	s.awaitOnSchedule()
 	s.quiesce()
 
-	var remembered []audit.Request // those of runs that the restored database knows
+	var remembered []audit.Request // requests of runs that the restored database contains
 	seen, since, again := map[string]bool{}, 0, 0
 	for _, r := range s.target.requests() {
 		if r.Arrived.Before(restarted) {

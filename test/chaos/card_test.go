@@ -15,8 +15,8 @@ import (
 // scenario is one line of the guarantee card.
 type scenario struct {
 	Name       string       `json:"name"`
-	Fault      string       `json:"fault"`      // what was done
-	Fired      string       `json:"fired"`      // how it showed
+	Fault      string       `json:"fault"`      // the fault that was injected
+	Fired      string       `json:"fired"`      // the evidence that the fault fired
 	RecoveryMs int64        `json:"recoveryMs"` // from the end of the fault to the last start that was over a second late
 	Rejected   int          `json:"rejected"`   // requests that the fence-checking target refused
 	Report     audit.Report `json:"report"`
@@ -37,7 +37,7 @@ func (c *cards) add(s scenario) {
 	c.list = append(c.list, s)
 }
 
-// write prints the card, and writes it to a file and its JSON beside it where a file is named.
+// write prints the card. If path is set, it also writes the card there, and its JSON beside it.
 func (c *cards) write(path string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

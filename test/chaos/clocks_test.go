@@ -16,21 +16,20 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// wrongClocks names the variable that tells a worker of the wrong-clock build how many seconds its
-// wall clock is off. Several numbers, with commas between, are offsets that take turns: a clock
-// that is set again and again.
+// wrongClocks names the variable that sets the wall clock of the wrong-clock build off, in seconds.
+// Several offsets with commas between take turns, because some clocks are set again and again.
 const wrongClocks = "WRONG_CLOCK_SECONDS"
 
-// driftingClocks names the variable that says by how many thousandths a worker's clocks run fast,
-// or slow where it is negative: the wall clock, the monotonic clock and the timers, as on a machine
-// whose kernel slews its clock.
+// driftingClocks names the variable that sets the drift of a worker's clocks, in thousandths;
+// negative is slow. Wall clock, monotonic clock and timers drift together, as the clocks of a
+// machine do while its kernel slews them.
 const driftingClocks = "DRIFTING_CLOCK_PER_MILLE"
 
 // turn is how long each of several offsets lasts.
 const turn = 3 * time.Second
 
-// wrongClock is what the standard library's time package gets in the wrong-clock build. Offsets
-// leave the monotonic clock as it is, as on a machine whose wall clock is off.
+// wrongClock replaces the clock of the standard library's time package in the wrong-clock build.
+// Offsets leave the monotonic clock as it is, as on a machine with a wrong wall clock.
 const wrongClock = `package time
 
 import "syscall"
@@ -54,13 +53,13 @@ func wrongNumbers(name string) (list []int64) {
 	return list
 }
 
-// drift is how far a clock that has run for so long is ahead.
+// drift returns how far a drifting clock is ahead after it has run for nano.
 func drift(nano int64) int64 { return nano / 1000 * driftRate }
 
-// drifted is what a reading of the monotonic clock is by the clock that drifts.
+// drifted returns a reading of the monotonic clock with the drift applied.
 func drifted(nano int64) int64 { return nano + drift(nano) }
 
-// driftedWall is what a reading of the wall clock is by it.
+// driftedWall returns a reading of the wall clock with the drift applied.
 func driftedWall(sec int64, nsec int32, nano int64) (int64, int32) {
 	n := int64(nsec) + drift(nano)
 	whole := n / 1e9
@@ -78,10 +77,10 @@ func wrongBy(mono int64) int64 {
 }
 `
 
-// wrongBuild is the directory of a worker built with a standard library in which every reading of
-// the wall clock, whoever asks, is off by what the environment says. There is no other way: a Go
-// program asks the kernel's page for the time, where nobody can stand in between, and no namespace
-// moves the wall clock.
+// wrongBuild is the directory of a worker with a standard library that reads a wrong wall clock,
+// off by the environment's offset. It needs a build of its own because a Go program reads the time
+// from the kernel's vDSO page, where nothing can intercept it, and no namespace moves the wall
+// clock.
 var wrongBuild = sync.OnceValues(func() (string, error) {
 	dir := filepath.Join(binaries, "wrong-clock")
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -91,7 +90,8 @@ var wrongBuild = sync.OnceValues(func() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// The first build compiles everything again; it gives way to the scenarios that run meanwhile.
+	// The first build compiles everything again. It runs at low priority, because scenarios run
+	// meanwhile.
 	build := exec.Command("nice", "-n", "19", "go", "build", "-buildvcs=false", "-tags", "failpoints", "-overlay", overlay,
 		"-o", dir+"/", "./cmd/scheduler-worker")
 	build.Dir = "../.."
@@ -101,8 +101,8 @@ var wrongBuild = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
-// writeOverlay writes a standard library's time package with a wrong clock and returns the file
-// that tells the compiler.
+// writeOverlay writes a time package with a wrong clock and returns the overlay file for the
+// compiler.
 func writeOverlay(dir string) (string, error) {
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
@@ -139,8 +139,7 @@ func writeOverlay(dir string) (string, error) {
 	return overlay, os.WriteFile(overlay, list, 0o600)
 }
 
-// patched returns a file of the standard library with texts replaced, each of which it must hold
-// once.
+// patched returns a file of the standard library with texts replaced. Each text must occur once.
 func patched(file string, texts ...string) (string, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -156,9 +155,9 @@ func patched(file string, texts ...string) (string, error) {
 	return text, nil
 }
 
-// Workers whose clocks are slewed, one fast and one slow by two percent, run everything when it is
-// due, once, and the history that they write shows no overlap and no lost due time that was none:
-// the audit has no tolerance for it.
+// Workers with drifting clocks, one fast and one slow by two percent, run every due time once and
+// on time. The audit of their history applies no tolerance: it finds neither an overlap nor a lost
+// due time.
 func TestDriftingWorkerClocks(t *testing.T) {
 	t.Parallel()
 	dir, err := wrongBuild()
@@ -189,8 +188,8 @@ func TestDriftingWorkerClocks(t *testing.T) {
 	require.Zero(t, r.Counts.Statuses["lost"])
 }
 
-// Workers whose wall clocks are half a minute ahead, half a minute behind, and set back and forth
-// all the time, run everything when it is due by the database's clock, once.
+// Workers with wall clocks that are half a minute ahead, half a minute behind, or set back and
+// forth run every due time once, when it is due by the database's clock.
 func TestWrongWorkerClocks(t *testing.T) {
 	t.Parallel()
 	dir, err := wrongBuild()
@@ -203,7 +202,8 @@ func TestWrongWorkerClocks(t *testing.T) {
 	}
 	s.awaitReady(true)
 	s.register(load{n: 50, path: "20", every: time.Second, limit: 2 * time.Second})
-	s.register(load{n: 10, path: "7000", every: 2 * time.Second, limit: longRun, noSpread: true}) // Their locks live on heartbeats.
+	// Heartbeats extend their locks.
+	s.register(load{n: 10, path: "7000", every: 2 * time.Second, limit: longRun, noSpread: true})
 	began := time.Now()
 	var low, high float64
 	for time.Since(began) < size().settled+2*longRun/3 {
@@ -229,7 +229,7 @@ func TestWrongWorkerClocks(t *testing.T) {
 	require.LessOrEqual(t, r.Lateness.P99, int64(1000), "wrong clocks delayed starts")
 }
 
-// skew returns by how many seconds a worker says that its wall clock is ahead.
+// skew returns the skew of its wall clock that a worker reports, in seconds; positive is ahead.
 func (w *worker) skew(t *testing.T) float64 {
 	t.Helper()
 	return w.metric(t, "rubato_clock_skew_seconds")

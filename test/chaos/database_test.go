@@ -14,7 +14,7 @@ import (
 	"rubato/client"
 )
 
-// outage stops Postgres by a signal for a time and brings it back.
+// outage stops Postgres by a signal for a time and starts it again.
 func (s *stack) outage(how syscall.Signal, d time.Duration) {
 	s.t.Helper()
 	pid, err := s.cluster.Pid()
@@ -35,28 +35,27 @@ func (s *stack) connects() bool {
 	return err == nil
 }
 
-// lasting returns settings under which locks last for so long, and what depends on it fits.
+// lasting returns settings with locks of ttl and every duration that depends on them.
 func lasting(ttl time.Duration) map[string]string {
 	return map[string]string{
 		"RUBATO_LOCK_TTL": ttl.String(), "RUBATO_STALE_AFTER": (ttl + time.Second).String(), "RUBATO_SETTLE": (ttl + 2*time.Second).String(),
 	}
 }
 
-// slowRuns puts so many runs in flight that the target answers after an outage of some length, each
-// with its limit.
+// slowRuns puts n runs in flight that the target answers after an outage of a length. Each run has
+// the limit.
 func (s *stack) slowRuns(n int, outage, limit time.Duration) {
 	s.t.Helper()
 	s.register(load{n: n, path: fmt.Sprint((outage + 3*time.Second).Milliseconds()), every: time.Second, limit: limit, noSpread: true})
 	eventually(s.t, "the slow runs to be in flight", func() bool { return s.target.open() >= n })
 }
 
-// room is how much longer than an outage locks last. A busy machine takes many seconds to bring
-// Postgres back, and its workers: locks that end meanwhile lose the runs in flight, as they must.
+// room is how much longer than an outage locks last. On a busy machine Postgres and the workers
+// take many seconds to come back, and locks that end meanwhile lose the runs in flight.
 const room = 45 * time.Second
 
-// A database that is away for less than a lock lasts costs nothing: what was in flight is recorded
-// when it returns, nobody is taken for dead because of the silence, and soon everything is on
-// schedule again.
+// A database outage shorter than a lock loses nothing: runs in flight are recorded afterwards, no
+// worker is declared dead for its silence, and the schedule catches up soon.
 func TestDatabaseOutage(t *testing.T) {
 	t.Parallel()
 	for name, how := range map[string]syscall.Signal{"fast": syscall.SIGINT, "immediate": syscall.SIGQUIT} {
@@ -81,7 +80,7 @@ func TestDatabaseOutage(t *testing.T) {
 	}
 }
 
-// requireHarmless concludes a fault that was shorter than the locks: it cost nothing but time.
+// requireHarmless concludes a fault that was shorter than the locks. It cost nothing but time.
 func (s *stack) requireHarmless(back time.Time, v verdict) {
 	s.t.Helper()
 	s.awaitReady(true)
@@ -93,8 +92,8 @@ func (s *stack) requireHarmless(back time.Time, v verdict) {
 	require.LessOrEqual(s.t, s.recovered(v), 10*time.Second, "an endpoint came back on schedule too late")
 }
 
-// The database fails over: the server is gone at once, every connection with it, and for a while
-// nothing listens where it was.
+// A failover of the database loses nothing: every connection breaks at once, and connections are
+// refused for a while.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	refused := size().failover
@@ -125,16 +124,15 @@ func TestFailover(t *testing.T) {
 	})
 }
 
-// An outage that outlasts the locks costs the runs in flight, and no more: each worker ends its
-// requests before its locks are over, so that nothing overlaps with them, and soon after the return
-// everything is on schedule again.
+// An outage longer than the locks loses the runs in flight and no more. Each worker ends its
+// requests before its locks end, so nothing overlaps with them, and the schedule catches up soon.
 func TestOutageOutlastsLocks(t *testing.T) {
 	t.Parallel()
 	outage := max(2*lockTTL, size().failover)
 	s := newStack(t, nil)
 	s.startWorkers(2)
 	s.register(load{n: 30, path: "20", every: time.Second, limit: 2 * time.Second})
-	const limit = 4 * lockTTL // Heartbeats would carry these runs to their end, which none reaches before the outage.
+	const limit = 4 * lockTTL // Heartbeats would carry these runs to their end; the outage comes before that.
 	s.register(load{n: size().slow, path: "hang", every: time.Second, limit: limit, noSpread: true})
 	eventually(t, "the slow runs to be in flight", func() bool { return s.target.open() >= size().slow })
 	lag := s.lag()
@@ -152,8 +150,8 @@ func TestOutageOutlastsLocks(t *testing.T) {
 	require.LessOrEqual(t, s.recovered(v), 10*time.Second, "an endpoint came back on schedule too late")
 }
 
-// lostAfterSending returns how many runs are lost whose request the target saw. A start whose
-// commit was cut off before the answer came may be lost too, and is never sent.
+// lostAfterSending returns the number of lost runs with a request that reached the target. A start
+// may also be lost because its commit was cut off; such a start is never sent.
 func (s *stack) lostAfterSending() int {
 	s.t.Helper()
 	var seen []string
@@ -163,8 +161,8 @@ func (s *stack) lostAfterSending() int {
 	return s.count("SELECT count(*) FROM runs WHERE status = 'lost' AND id::text = ANY ($1)", seen)
 }
 
-// A worker whose link to the database is cut, stalled, or deaf to answers, so that it cannot know
-// what became of its statements, ends its requests before anybody else may run their endpoints.
+// A partitioned worker ends its requests before another worker may run their endpoints. Its link is
+// cut, stalled, or passes no answers, so it cannot know the fate of its statements.
 func TestPartitionedWorker(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]func(*link){"cut": (*link).cut, "stalled": (*link).stall, "without answers": (*link).deafen} {
@@ -175,7 +173,7 @@ func TestPartitionedWorker(t *testing.T) {
 			victim := s.startWorker(map[string]string{"DATABASE_URL": s.through(l), "RUBATO_DATABASE_DIRECT_URL": s.cluster.URL()})
 			s.register(load{n: 8, path: "40000", every: time.Second, limit: 45 * time.Second, noSpread: true})
 			eventually(t, "the long runs to be in flight", func() bool { return s.target.open() >= 8 })
-			s.startWorker(nil) // Only now, so that all of them are the partitioned worker's.
+			s.startWorker(nil) // Started late, so that all of them are the partitioned worker's.
 			s.register(load{n: 20, path: "20", every: time.Second, limit: 2 * time.Second})
 			eventually(t, "the short runs to begin", func() bool { return s.count("SELECT count(*) FROM runs") > 0 })
 			fault(l)
@@ -198,9 +196,9 @@ func TestPartitionedWorker(t *testing.T) {
 	}
 }
 
-// A commit whose answer gets lost has happened, and the program that sent it cannot know. A start
-// of that kind is never sent, a finish is tried again and changes nothing more, and no answer of a
-// target is thrown away.
+// A commit has happened even if its answer is lost, although its program cannot know. A start with
+// an unknown commit is never sent, a finish is retried without further effect, and no answer of a
+// target is dropped.
 func TestUnknownCommits(t *testing.T) {
 	t.Parallel()
 	cluster := newCluster(t)
@@ -230,8 +228,7 @@ func TestUnknownCommits(t *testing.T) {
 	require.LessOrEqual(t, r.Counts.Settled.Max, (limit + 20*time.Second).Milliseconds(), "a start that was never sent was settled too late")
 }
 
-// Messages are a help against waiting, nothing more: without them the next poll finds what came
-// due.
+// Notifications only shorten waits: without them the next poll finds due endpoints.
 func TestLostNotifications(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, nil)

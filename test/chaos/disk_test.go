@@ -15,12 +15,12 @@ import (
 	"rubato/internal/devpg/devpgtest"
 )
 
-// diskSize is the room of a small disk, in bytes: an empty cluster with two segments of its log
+// diskSize is the size of the small disk in bytes. An empty cluster with two segments of its log
 // takes two thirds of it.
 const diskSize = 96 << 20
 
-// smallDisk returns an empty directory on a disk of its own that is soon full, where this process
-// may mount one.
+// smallDisk returns an empty directory on a small disk of its own. It reports false where this
+// process may not mount one.
 func smallDisk(t *testing.T) (dir string, ok bool) {
 	t.Helper()
 	dir = devpgtest.Dir(t)
@@ -37,9 +37,9 @@ func smallDisk(t *testing.T) (dir string, ok bool) {
 	return dir, true
 }
 
-// A disk that is really full: Postgres refuses to grow tables, and goes down when it cannot write
-// its log. Nothing that was answered meanwhile is lost. A machine that lets nobody mount a disk has
-// the other form of it alone, "full disk, as told".
+// On a full disk no recorded answer is lost: Postgres refuses to grow tables, and stops when it
+// cannot write its log. Machines without the right to mount a disk test only the simulated form,
+// "full disk, simulated".
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	dir, ok := smallDisk(t)
@@ -57,9 +57,9 @@ func TestFullDisk(t *testing.T) {
 	})
 }
 
-// fillDisk fills the disk, waits until a worker has been refused a row, and then lets a stranger
-// write to the log until Postgres goes down for want of room. What it returns makes room again and
-// brings Postgres back.
+// fillDisk fills the disk, waits until a worker's insert is refused, and writes to the log until
+// Postgres stops for lack of space. The returned function frees the space and starts Postgres
+// again.
 func (s *stack) fillDisk(dir string) func() {
 	s.t.Helper()
 	ballast := filepath.Join(dir, "ballast")

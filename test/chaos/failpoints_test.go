@@ -17,18 +17,19 @@ import (
 	"rubato/internal/failpoint"
 )
 
-// sent is the moment that no failpoint can name: the target has the request, and the worker waits
-// for the answer.
+// sent stands for the moment after the target has the request and before it answers. No failpoint
+// can name it, because the worker only waits then.
 const sent failpoint.Point = "sent"
 
-// victim is a worker that a fault meets at one moment of a run's life.
+// victim is a worker that meets a fault at one moment of a run's life.
 type victim struct {
 	*worker
 	moment failpoint.Point
 }
 
-// victims starts a worker for each moment, beside one that goes on. Each has a failpoint that does
-// something at its second hit, but for the one that is to meet its fault while a request is open.
+// victims starts one worker for each moment, and one without a fault. Each victim has a failpoint
+// that acts at its second hit. The exception is the victim of the moment sent, because its fault is
+// a signal.
 func (s *stack) victims(action string) []victim {
 	s.t.Helper()
 	list := []victim{{s.startWorker(nil), sent}}
@@ -39,8 +40,8 @@ func (s *stack) victims(action string) []victim {
 	return list
 }
 
-// meet waits until the fault has met a worker; the one whose request must be open is sent the
-// signal here.
+// meet waits until the fault has met a worker. For the moment sent it sends the signal itself,
+// while a request is open.
 func (s *stack) meet(v victim, fault syscall.Signal, met func(victim) bool) {
 	s.t.Helper()
 	if v.moment != sent {
@@ -57,7 +58,7 @@ func (s *stack) meet(v victim, fault syscall.Signal, met func(victim) bool) {
 		if fault == syscall.SIGKILL || s.openOf(v.worker) > 0 {
 			return true
 		}
-		v.signal(s.t, contSignal) // The answer was faster than the signal: again.
+		v.signal(s.t, contSignal) // The answer was faster than the signal. Try again.
 		return false
 	})
 }
@@ -100,14 +101,15 @@ func TestKilledAtEveryMoment(t *testing.T) {
 	require.Positive(t, r.Counts.Statuses["lost"])
 }
 
-// A worker that stands still at any moment of a run's life for twice its lock sends and writes
-// nothing old when it wakes: its late starts, heartbeats and finishes change no row.
+// A worker that freezes for twice its lock at any moment of a run's life changes nothing when it
+// wakes: the fence refuses its late starts, heartbeats and finishes.
 func TestFrozenAtEveryMoment(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, nil)
 	victims := s.victims("stop")
 	s.register(load{n: 30, path: "20", every: time.Second, limit: 2 * time.Second})
-	s.register(load{n: 30, path: "20", every: time.Second, limit: 45 * time.Second}) // Their locks live on heartbeats.
+	// Heartbeats extend their locks.
+	s.register(load{n: 30, path: "20", every: time.Second, limit: 45 * time.Second})
 	s.register(load{n: 10, path: "900", every: time.Second, limit: 45 * time.Second})
 	began := time.Now()
 	for _, v := range victims {
@@ -139,9 +141,9 @@ func TestFrozenAtEveryMoment(t *testing.T) {
 	require.Positive(t, s.refusedStarts(victims), "no late start came, so nothing can tell whether it would be refused")
 }
 
-// A worker that stands still between the commit of a start and the first byte, for longer than the
-// second that a start is good for but less than its lock, does not send: its endpoint may have been
-// paused meanwhile.
+// A worker that pauses between the commit of a start and the first byte does not send if the start
+// is more than a second old, even if its lock still holds. Its endpoint may have been paused
+// meanwhile.
 func TestPausedBetweenStartAndSend(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, lasting(30*time.Second))
@@ -154,7 +156,7 @@ func TestPausedBetweenStartAndSend(t *testing.T) {
 	open, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	require.NoError(t, err)
 	s.pauseAll()
-	seen := len(s.target.requests()) // What had left before has arrived by now.
+	seen := len(s.target.requests()) // Requests that were on their way have arrived by now.
 	pass(2 * time.Second)
 	held.signal(t, contSignal)
 	woken := time.Now()
@@ -171,7 +173,7 @@ func TestPausedBetweenStartAndSend(t *testing.T) {
 	}
 }
 
-// history returns a sum of each finished run of some workers, by its ID.
+// history returns a checksum of each finished run of some workers, by run ID.
 func (s *stack) history(of []victim) map[string]string {
 	s.t.Helper()
 	var ids [][16]byte
@@ -191,7 +193,7 @@ func (s *stack) history(of []victim) map[string]string {
 	return sums
 }
 
-// refusedStarts returns how many starts the fence has refused to some workers.
+// refusedStarts returns the number of starts of some workers that the fence refused.
 func (s *stack) refusedStarts(of []victim) (n int) {
 	s.t.Helper()
 	for _, v := range of {
@@ -200,8 +202,8 @@ func (s *stack) refusedStarts(of []victim) (n int) {
 	return n
 }
 
-// took returns how many requests of a worker took effect that were open all the time between two
-// instants.
+// took returns the number of requests of a worker that took effect and were open all the time
+// between two instants.
 func (s *stack) took(w *worker, from, to time.Time) (n int) {
 	s.t.Helper()
 	mine := s.history([]victim{{worker: w}})

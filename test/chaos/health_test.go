@@ -16,8 +16,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// freeAddress returns an address that nobody listens on, below the ports that connections are
-// given.
+// freeAddress returns an address without a listener, below the ports that the system gives to
+// connections.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for {
@@ -29,7 +29,7 @@ func freeAddress(t *testing.T) string {
 	}
 }
 
-// get asks the admin listener of a worker. Status 0: it does not answer.
+// get sends a request to the admin listener of a worker. The status is 0 if it does not answer.
 func (w *worker) get(t *testing.T, path string) (status int, body string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -47,7 +47,7 @@ func (w *worker) get(t *testing.T, path string) (status int, body string) {
 	return res.StatusCode, strings.TrimSpace(string(text))
 }
 
-// ready reports whether a worker says that it does its work.
+// ready reports whether the readiness check of a worker passes.
 func (w *worker) ready(t *testing.T) bool {
 	t.Helper()
 	status, _ := w.get(t, "/readyz")
@@ -78,7 +78,7 @@ func (s *stack) awaitReady(ready bool) {
 	}
 }
 
-// requireAlive fails where a worker has ended or does not answer.
+// requireAlive fails if a worker has ended or does not answer.
 func (s *stack) requireAlive() {
 	s.t.Helper()
 	for _, w := range s.workers {

@@ -10,11 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// link is what lies between programs and Postgres: it passes bytes on until it is cut, refused,
-// stalled or deaf.
+// link is a proxy between programs and Postgres. It passes bytes on until it is cut, refuses
+// connections, stalls, or drops answers.
 type link struct {
 	upstream string // a Unix socket
-	at       string // where programs connect
+	at       string // address for the programs
 
 	mu       sync.Mutex
 	listener net.Listener // nil while connections are refused
@@ -24,8 +24,8 @@ type link struct {
 	conns    map[net.Conn]struct{}
 	broke    int // connections that a cut ended
 	lossy    bool
-	doomed   map[net.Conn]bool // to Postgres, whose next answer gets lost
-	lost     int               // answers to commits that got lost
+	doomed   map[net.Conn]bool // connections to Postgres with a next answer to drop
+	lost     int               // answers to commits that were dropped
 	wg       sync.WaitGroup
 }
 
@@ -39,7 +39,7 @@ type gate struct {
 func newLink(t *testing.T, upstream string) *link {
 	t.Helper()
 	l := &link{upstream: upstream, conns: map[net.Conn]struct{}{}, doomed: map[net.Conn]bool{}, requests: newGate(), replies: newGate()}
-	l.at = freeAddress(t) // And free again after it has refused.
+	l.at = freeAddress(t) // The port is free again after it has refused.
 	listener, err := net.Listen("tcp", l.at)
 	require.NoError(t, err)
 	l.serve(listener)
@@ -76,7 +76,7 @@ func (l *link) accept(listener net.Listener) {
 	}
 }
 
-// keep notes a pair of connections, unless the link is down.
+// keep records a pair of connections. It reports false if the link is down.
 func (l *link) keep(client, server net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -88,7 +88,7 @@ func (l *link) keep(client, server net.Conn) bool {
 	return true
 }
 
-// pass copies one direction. While its gate is shut neither bytes nor the end of a connection come
+// pass copies one direction. While its gate is shut, neither bytes nor the end of a connection get
 // through.
 func (l *link) pass(from, to net.Conn, g *gate) {
 	buffer := make([]byte, 64<<10)
@@ -116,8 +116,8 @@ func (l *link) pass(from, to net.Conn, g *gate) {
 	delete(l.conns, to)
 }
 
-// doom notes that Postgres gets a commit whose answer is to be lost: one in ten while the link is
-// lossy.
+// doom marks a connection as soon as Postgres receives a commit on it, so that the answer is
+// dropped. It marks one commit in ten while the link is lossy.
 func (l *link) doom(to net.Conn, chunk []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,7 +126,7 @@ func (l *link) doom(to net.Conn, chunk []byte) {
 	}
 }
 
-// loses reports whether what a connection said is lost, and the connection with it.
+// loses reports whether an answer on a connection is dropped, and with it the connection.
 func (l *link) loses(from net.Conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -138,21 +138,21 @@ func (l *link) loses(from net.Conn) bool {
 	return false
 }
 
-// loseCommits loses the answer to every tenth commit from now on, or to none.
+// loseCommits drops the answer to every tenth commit from now on, or to none.
 func (l *link) loseCommits(lossy bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lossy = lossy
 }
 
-// lostCommits returns to how many commits the answer got lost.
+// lostCommits returns the number of commits with a dropped answer.
 func (l *link) lostCommits() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.lost
 }
 
-// cut ends every connection, and every new one at once.
+// cut ends every connection, and each new one as soon as it is accepted.
 func (l *link) cut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -180,7 +180,7 @@ func (l *link) stall() {
 	l.replies.shut()
 }
 
-// deafen holds up what Postgres answers; what it is told comes through.
+// deafen holds back the answers of Postgres; statements still reach it.
 func (l *link) deafen() { l.replies.shut() }
 
 // restore lets everything pass again.
@@ -199,7 +199,7 @@ func (l *link) restore(t *testing.T) {
 	}
 }
 
-// felt returns how many connections were cut and how many chunks were held up.
+// felt returns the number of connections that were cut and of chunks that were held up.
 func (l *link) felt() (broke, held int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,8 +10,7 @@ import (
 	"rubato/client"
 )
 
-// hourly registers an endpoint that runs each hour with default settings, and at once for the first
-// time.
+// hourly registers an endpoint with default settings that runs every hour, the first time at once.
 func (s *stack) hourly(method client.Method, path string) {
 	s.t.Helper()
 	e, err := answer[client.Endpoint](s.api.CreateEndpoint(s.t.Context(), client.EndpointSpec{
@@ -21,9 +20,9 @@ func (s *stack) hourly(method client.Method, path string) {
 	s.ids = append(s.ids, e.ID)
 }
 
-// A run that dies with its worker is sent again within its lock and 20 s, although its next due
-// time is an hour away: with the same Idempotency-Key, and only where that does no harm. A worker
-// that is stopped hands its run over likewise.
+// A run that dies with its worker is sent again within the length of its lock and 20 s, although
+// its next due time is an hour away. It keeps its Idempotency-Key, and it is sent again only if its
+// method is safe to repeat. A stopping worker hands its run over in the same way.
 func TestLostRunsOfAnHour(t *testing.T) {
 	t.Parallel()
 	const get, post = "/hang/get", "/hang/post"

@@ -1,13 +1,12 @@
-// Package chaos breaks things while the real programs run: it kills and freezes workers, stops
+// Package chaos injects faults while the real programs run: it kills and freezes workers, stops
 // Postgres, cuts and stalls links, and lets targets misbehave. After each scenario the auditor
-// holds the database against the target's own log; what it finds fails the test, and so does a
-// fault that did not fire.
+// compares the database with the target's own log. A finding fails the test, and so does a fault
+// that did not fire.
 //
-// The short form is what `go test` runs. RUBATO_CHAOS=long runs every fault longer and with more
+// The short form runs with `go test`. RUBATO_CHAOS=long runs every fault longer and with more
 // endpoints, RUBATO_CHAOS_RACE=1 builds the programs with the race detector, and RUBATO_CHAOS_CARD
-// names a file for the guarantee card, in Markdown, with the same as JSON beside it. Scenarios
-// spend their time waiting, so more of them run at once than the machine has cores, unless
-// -parallel says otherwise.
+// names a file for the guarantee card in Markdown; its JSON is written beside it. Scenarios mostly
+// wait, so more of them run at once than the machine has cores, unless -parallel says otherwise.
 package chaos
 
 import (
@@ -21,7 +20,7 @@ import (
 	"rubato/internal/waittest"
 )
 
-// binaries is where the programs are, built once.
+// binaries is the directory of the programs, which are built once.
 var binaries string
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
@@ -47,7 +46,7 @@ func run(m *testing.M) int {
 		waittest.Together(together)
 	}
 	flag.Parse()
-	if whole() { // One scenario needs a second build, and would wait for it later.
+	if whole() { // The scenario of wrong clocks needs a second build and would wait for it later.
 		go func() { _, _ = wrongBuild() }()
 	}
 	code := m.Run()
@@ -58,26 +57,26 @@ func run(m *testing.M) int {
 	return code
 }
 
-// whole reports whether every scenario runs, so far as the flags tell.
+// whole reports whether every scenario runs, according to the flags.
 func whole() bool {
 	run := flag.Lookup("test.run")
 	return run == nil || run.Value.String() == ""
 }
 
-// together is how many scenarios run at once in the short form. One takes a fifth of a processor,
-// because it waits most of its time.
+// together is the number of scenarios that run at once in the short form. Each takes a fifth of a
+// processor, because it mostly waits.
 const together = 6
 
-// scale is how much a form of the suite does.
+// scale holds the sizes of a form of the suite.
 type scale struct {
 	endpoints int // of the usual load
 	workers   int
-	killing   time.Duration   // how long workers are killed for
+	killing   time.Duration   // duration of the killing of workers
 	outages   []time.Duration // of the database
 	failover  time.Duration   // for which connections are refused
 	fault     time.Duration   // for which a database refuses to work
 	slow      int             // runs in flight during an outage
-	settled   time.Duration   // how long things run undisturbed before a fault
+	settled   time.Duration   // undisturbed time before a fault
 	pauses    int             // calls that pause or resume
 }
 

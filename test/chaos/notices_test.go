@@ -52,9 +52,9 @@ func (box *letterbox) got() []letter {
 	return slices.Clone(box.letters)
 }
 
-// A worker that is killed after a receiver has taken a notice and before that is on record leaves
-// the notice to the next one, which sends it again under the same ID when the lock has run out. The
-// episode is one all the while, although its endpoint goes on failing.
+// A courier that is killed between the receiver's acceptance and its record leaves the notice to
+// the next one, which sends it again under the same ID when the lock has expired. The endpoint goes
+// on failing, and the episode stays the same.
 func TestKilledBetweenANoticeAndItsRecord(t *testing.T) {
 	t.Parallel()
 	key := base64.StdEncoding.EncodeToString([]byte("0123456789abcdef0123456789abcdef"))

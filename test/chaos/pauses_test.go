@@ -22,8 +22,8 @@ import (
 // a moment to see it.
 const wireTolerance = 1500 * time.Millisecond
 
-// pausing pauses and resumes endpoints that nobody else does, and notes for how long each was
-// paused.
+// pausing pauses and resumes endpoints that nothing else changes, and records the time of each
+// pause.
 type pausing struct {
 	*stack
 	ids    []string
@@ -32,14 +32,15 @@ type pausing struct {
 	broken []string
 }
 
-// pause is a time in which an endpoint was paused, from the return of one call to the beginning of
-// the other.
+// pause is a time in which an endpoint was paused: from the return of the pause call to the start
+// of the resume call.
 type pause struct {
 	endpoint string
 	began    time.Time // by the target's clock
 	ended    time.Time // likewise
 	returned time.Time // the beginning in database time
-	live     uuid.UUID // the run that was under way then, if any: how soon its worker gets to send it, the pause does not decide
+	// the run that was live then, if any; the pause does not decide when its worker sends it
+	live uuid.UUID
 }
 
 // step pauses or resumes one endpoint at random.
@@ -59,7 +60,7 @@ func (p *pausing) step(ctx context.Context) error {
 	return err
 }
 
-// resume looks for a run that started after the pause call had returned, and ends the pause.
+// resume looks for a run that started after the return of the pause call, and ends the pause.
 func (p *pausing) resume(ctx context.Context, id string) error {
 	one := p.since[id]
 	var late string
@@ -81,7 +82,7 @@ func (p *pausing) resume(ctx context.Context, id string) error {
 	return err
 }
 
-// calls makes so many calls, and then ends every pause.
+// calls makes n calls and then ends every pause.
 func (p *pausing) calls(ctx context.Context, n int) error {
 	for range n {
 		if err := p.step(ctx); err != nil {
@@ -96,8 +97,8 @@ func (p *pausing) calls(ctx context.Context, n int) error {
 	return nil
 }
 
-// arrivals returns how long after the beginning of a pause each request arrived that came within
-// one.
+// arrivals returns, for each request that arrived during a pause, the time since the beginning of
+// the pause.
 func (s *stack) arrivals(pauses []pause) []time.Duration {
 	s.t.Helper()
 	rows, err := s.pool.Query(s.t.Context(), "SELECT id, endpoint_id FROM runs")
@@ -125,12 +126,12 @@ func (s *stack) arrivals(pauses []pause) []time.Duration {
 	return late
 }
 
-// However often endpoints are paused and resumed while they run, nothing starts once a pause call
-// has returned: not by the database's clock, and by the target's no later than a start that was
-// committed before takes to arrive.
+// Nothing starts after the return of a pause call, however often endpoints are paused and resumed
+// while they run. This holds exactly by the database's clock. By the target's clock a request may
+// arrive within wireTolerance, because its start was committed before.
 func TestPausesUnderLoad(t *testing.T) {
 	t.Parallel()
-	s := newStack(t, map[string]string{"RUBATO_API_RATE": "0"}) // As many calls as it can.
+	s := newStack(t, map[string]string{"RUBATO_API_RATE": "0"}) // Without a rate limit on calls.
 	s.startWorkers(2)
 	s.register(load{n: 40, path: "20", every: time.Second, limit: 2 * time.Second})
 	eventually(t, "every endpoint to run", func() bool { return s.count("SELECT count(DISTINCT endpoint_id) FROM runs") >= len(s.ids) })
@@ -156,8 +157,8 @@ func TestPausesUnderLoad(t *testing.T) {
 		fired: fmt.Sprintf("%d calls, %d pauses", 2*len(pauses), len(pauses)),
 	})
 	require.Zero(t, r.Counts.Statuses["lost"])
-	// A pause that meets a live run, or one about to be sent, leaves the decision to its finish: the
-	// ledger knows it under that name.
+	// A pause during a live run, or one about to be sent, takes effect when that run finishes: the
+	// ledger has a rule of its own for it.
 	require.GreaterOrEqual(t, r.Check(audit.PauseHolds).Checked, len(pauses)*9/10)
 	for _, late := range s.arrivals(pauses) {
 		require.LessOrEqual(t, late, wireTolerance, "a request arrived long after the pause call had returned")

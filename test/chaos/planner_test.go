@@ -21,8 +21,8 @@ func (s *stack) startPlanner(failpoints string) *process {
 	}))
 }
 
-// A planner that is killed after it has made up its mind leaves nothing of it behind. Another one
-// takes its claim over when the lock has run out, makes up its own mind, and writes all of it:
+// A planner that is killed between its decision and the commit leaves nothing behind. Another
+// planner takes over its claim when the lock has expired, decides again, and writes all of it:
 // session, hint and decision.
 func TestPlannerKilledMidSession(t *testing.T) {
 	t.Parallel()

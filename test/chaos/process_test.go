@@ -30,7 +30,7 @@ type process struct {
 	lines []string // of its log
 }
 
-// start starts a program with an environment that holds nothing but env.
+// start starts a program with env as its whole environment.
 func start(t *testing.T, program string, env []string) *process {
 	t.Helper()
 	name := filepath.Base(program)
@@ -56,7 +56,7 @@ func start(t *testing.T, program string, env []string) *process {
 	return p
 }
 
-// complain fails the test for what no program may ever write.
+// complain fails the test if the log holds a line that no program may ever write.
 func (p *process) complain(t *testing.T) {
 	t.Helper()
 	for _, fault := range []string{"DATA RACE", "panicked", "goroutine 1 ["} {
@@ -82,7 +82,7 @@ func (p *process) tail(n int) string {
 	return strings.Join(p.lines[max(0, len(p.lines)-n):], "\n")
 }
 
-// logged returns the first line of the log that holds a text, once there is one.
+// logged waits for the first line of the log that holds a text, and returns it.
 func (p *process) logged(t *testing.T, text string) string {
 	t.Helper()
 	var line string
@@ -118,7 +118,7 @@ func (p *process) gone(t *testing.T) {
 	waittest.Receive(t, p.ended, "%s did not end", p.name)
 }
 
-// stopped reports whether the process stands still.
+// stopped reports whether the process is stopped by a signal.
 func (p *process) stopped(t *testing.T) bool {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
@@ -137,5 +137,5 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	waittest.Until(t, holds, "for %s", what)
 }
 
-// pass lets a time pass in which a fault lasts or things go on.
+// pass waits while a fault lasts or the programs run on.
 func pass(d time.Duration) { <-time.After(d) }

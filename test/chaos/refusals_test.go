@@ -17,34 +17,33 @@ import (
 	"rubato/internal/devpg"
 )
 
-// refusal is a way in which a database that is there does not do what it is asked.
+// refusal is a way in which a reachable database refuses work.
 type refusal struct {
 	fault string
-	state string // the SQLSTATE that it shows
-	// begin starts the refusal and returns what ends it.
+	state string // SQLSTATE of the errors
+	// begin starts the refusal and returns the function that ends it.
 	begin func(s *stack) (end func())
-	// some says that part of the work goes on, so that programs stay ready.
+	// some: part of the work goes on, so that programs stay ready.
 	some bool
 }
 
-// refusals are those that need nothing of the machine.
+// refusals are the ones that need no right on the machine.
 func refusals() map[string]refusal {
 	return map[string]refusal{
 		"read-only database":    {fault: "default_transaction_read_only is on", state: "25006", begin: (*stack).readOnly},
-		"full disk, as told":    {fault: "every insert and update is answered with 53100", state: "53100", begin: refuseAll("53100")},
+		"full disk, simulated":    {fault: "every insert and update is answered with 53100", state: "53100", begin: refuseAll("53100")},
 		"too many connections":  {fault: "the role may have no connection, and those it has are ended", state: "53300", begin: (*stack).noConnections},
 		"deadlocks":             {fault: "a stranger locks schedules against our order", state: "40P01", begin: (*stack).deadlocks, some: true},
 		"serialization failure": {fault: "one statement in five is answered with 40001", state: "40001", begin: refuseSome("40001"), some: true},
 	}
 }
 
-// limitedRole is whom programs connect as, so that what they may do can be limited: a superuser
-// always gets a connection.
+// limitedRole is the role of the programs. Its rights can be limited, whereas a superuser always
+// gets a connection.
 const limitedRole = "limited"
 
-// A database that is there and refuses to work takes nothing from a run: answers that came
-// meanwhile are kept and written when it works again, nobody is taken for dead, and no process
-// ends. Readiness tells.
+// A database that refuses work loses nothing of a run: answers are kept and written when it works
+// again, no worker is declared dead, no process ends, and readiness reports the refusal.
 func TestRefusingDatabase(t *testing.T) {
 	t.Parallel()
 	for name, r := range refusals() {
@@ -55,7 +54,8 @@ func TestRefusingDatabase(t *testing.T) {
 	}
 }
 
-// refused lets a database refuse for a while, with runs in flight whose answers come meanwhile.
+// refused lets a database refuse for a while. Runs are in flight, and their answers arrive
+// meanwhile.
 func refused(t *testing.T, cluster *devpg.Cluster, name string, r refusal) {
 	t.Helper()
 	hold := size().fault
@@ -95,7 +95,8 @@ func refused(t *testing.T, cluster *devpg.Cluster, name string, r refusal) {
 	})
 }
 
-// limit makes the role that programs connect as: it owns what the superuser owns, and is none.
+// limit creates the role of the programs. It owns the objects of the superuser and is not a
+// superuser.
 func limit(t *testing.T, cluster *devpg.Cluster) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), cluster.URL())
@@ -105,7 +106,7 @@ func limit(t *testing.T, cluster *devpg.Cluster) {
 	require.NoError(t, err)
 }
 
-// admin runs statements on the test's own pool, which no fault reaches.
+// admin runs statements on the test's own pool, which no fault affects.
 func (s *stack) admin(statements ...string) {
 	s.t.Helper()
 	for _, sql := range statements {
@@ -114,7 +115,7 @@ func (s *stack) admin(statements ...string) {
 	}
 }
 
-// awaitRefusal waits until a worker tells of the refusal in its own log.
+// awaitRefusal waits until a worker logs the refusal.
 func (s *stack) awaitRefusal(state string) {
 	s.t.Helper()
 	eventually(s.t, "a worker to meet SQLSTATE "+state, func() bool {
@@ -127,7 +128,7 @@ func (s *stack) awaitRefusal(state string) {
 	})
 }
 
-// statusOfWrite returns how the API server answers to a registration.
+// statusOfWrite returns the status of the API server's answer to a registration.
 func (s *stack) statusOfWrite() int {
 	s.t.Helper()
 	res, err := s.api.CreateEndpoint(s.t.Context(), client.EndpointSpec{
@@ -148,7 +149,8 @@ func (s *stack) answered(from, to time.Time) (n int) {
 	return n
 }
 
-// unrecorded returns how many requests took effect whose run does not say so.
+// unrecorded returns the number of requests that took effect without a run that records the
+// success.
 func (s *stack) unrecorded() int {
 	s.t.Helper()
 	var took []string
@@ -160,8 +162,8 @@ func (s *stack) unrecorded() int {
 	return len(took) - s.count("SELECT count(*) FROM runs WHERE status = 'succeeded' AND id::text = ANY ($1)", took)
 }
 
-// readOnly makes every new transaction read-only, as a database does that was failed over to a
-// standby or has run out of numbers.
+// readOnly makes every new transaction read-only, as after a failover to a standby or at the end of
+// the transaction IDs.
 func (s *stack) readOnly() func() {
 	s.t.Helper()
 	s.admin("ALTER SYSTEM SET default_transaction_read_only = on", "SELECT pg_reload_conf()")
@@ -171,7 +173,7 @@ func (s *stack) readOnly() func() {
 	}
 }
 
-// noConnections ends every connection of the programs and lets them make no other.
+// noConnections ends every connection of the programs and refuses new ones.
 func (s *stack) noConnections() func() {
 	s.t.Helper()
 	s.admin("ALTER ROLE "+limitedRole+" CONNECTION LIMIT 0", "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '"+limitedRole+"'")
@@ -181,7 +183,7 @@ func (s *stack) noConnections() func() {
 	}
 }
 
-// written are the tables that running endpoints writes.
+// written are the tables that workers write.
 func written() []string {
 	return []string{"endpoints", "schedules", "decisions", "runs", "run_events", "run_bodies", "workers"}
 }
@@ -217,10 +219,10 @@ func (s *stack) refuse(state, when string) func() {
 	}
 }
 
-// deadlocks lets a stranger lock schedules against the order in which batches do, time and again,
-// until it is ended. The stranger is the more patient one, so Postgres ends the transactions of the
-// programs. Between two times it lets go for as long as an interval: rows that are held all the
-// time are never claimed, and then no batch has them.
+// deadlocks locks schedules against the order of batches again and again, from a connection of its
+// own, until it is ended. That connection waits longer, so Postgres aborts the transactions of the
+// programs. Between two rounds it releases its locks for as long as an interval, because rows that
+// are always locked are never claimed and no batch would contain them.
 func (s *stack) deadlocks() func() {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
@@ -241,8 +243,8 @@ func (s *stack) deadlocks() func() {
 	}
 }
 
-// lockUpwards locks the schedules that batches come to last, waits until a batch waits for them,
-// and then locks all the others.
+// lockUpwards locks the schedules that batches reach last, waits until a batch waits for them, and
+// then locks all the others.
 func (s *stack) lockUpwards(ctx context.Context) error {
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
 		const last = "endpoint_id >= (SELECT percentile_disc(0.8) WITHIN GROUP (ORDER BY endpoint_id) FROM schedules)"
@@ -262,7 +264,7 @@ func (s *stack) lockUpwards(ctx context.Context) error {
 	})
 }
 
-// rest lets a time pass, unless somebody ends it.
+// rest waits for a time, or until the context ends.
 func rest(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():

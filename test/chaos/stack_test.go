@@ -37,8 +37,8 @@ const horizon = 3 * time.Second
 // lockTTL is the shortest lock that the settings allow, so that a fault outlasts it soon.
 const lockTTL = 6 * time.Second
 
-// settings are those of every program unless a scenario says otherwise: short durations that fit
-// each other.
+// settings are the settings of every program unless a scenario overrides them: short durations that
+// fit each other.
 func settings() map[string]string {
 	return map[string]string{
 		"RUBATO_HORIZON": horizon.String(), "RUBATO_POLL_INTERVAL": "500ms", "RUBATO_LOCK_TTL": lockTTL.String(), "RUBATO_STALE_AFTER": "8s",
@@ -55,7 +55,7 @@ type stack struct {
 	env      map[string]string
 	programs string // the directory of the worker's program
 	cluster  *devpg.Cluster
-	pool     *pgxpool.Pool // the test's own look at the database
+	pool     *pgxpool.Pool // the test's own connections
 	api      *client.Client
 	target   *target
 	server   *process // the API server
@@ -69,7 +69,7 @@ type stack struct {
 type worker struct {
 	*process
 	id     [16]byte
-	report string // where its failpoints tell
+	report string // file into which its failpoints report
 	admin  string // base URL of its admin listener
 }
 
@@ -88,12 +88,12 @@ func newCluster(t *testing.T) *devpg.Cluster {
 	}})
 }
 
-// newStackOn does so on a Postgres of the scenario's own.
+// newStackOn starts everything but the workers on a Postgres of the scenario's own.
 func newStackOn(t *testing.T, cluster *devpg.Cluster, override map[string]string) *stack {
 	t.Helper()
 	s := &stack{t: t, env: settings(), programs: binaries, cluster: cluster, target: newTarget(t)}
 	maps.Copy(s.env, override)
-	_, err := pg.MigrateUp(t.Context(), s.cluster.URL()) // Does nothing on most.
+	_, err := pg.MigrateUp(t.Context(), s.cluster.URL()) // No-op on most of them.
 	require.NoError(t, err)
 	s.pool, err = pgxpool.New(t.Context(), s.cluster.URL())
 	require.NoError(t, err)
@@ -123,8 +123,8 @@ func (s *stack) environ(more map[string]string) []string {
 	return list
 }
 
-// startWorker starts a worker and waits until the database knows it: only one starts at a time, so
-// the new row is its.
+// startWorker starts a worker and waits until its row is in the database. Workers start one at a
+// time, so the new row is its own.
 func (s *stack) startWorker(more map[string]string) *worker {
 	s.t.Helper()
 	before := s.workerIDs()
@@ -162,7 +162,7 @@ func (s *stack) workerIDs() [][16]byte {
 	return ids
 }
 
-// through returns the URL of the database by way of a link.
+// through returns the URL of the database behind a link.
 func (s *stack) through(l *link) string { return through(s.t, s.cluster, l) }
 
 func through(t *testing.T, cluster *devpg.Cluster, l *link) string {
@@ -181,16 +181,16 @@ func socketOf(t *testing.T, cluster *devpg.Cluster) string {
 	return filepath.Join(u.Query().Get("host"), ".s.PGSQL.5432")
 }
 
-// load says what endpoints to register.
+// load describes the endpoints to register.
 type load struct {
 	n        int
 	path     string        // behaviour of the target: milliseconds, or hang
 	base     string        // of the target; empty: the stack's
-	every    time.Duration // the first one; the others follow in steps up to five times as long
+	every    time.Duration // of the first endpoint; the others follow in steps up to five times as long
 	limit    time.Duration // of an execution
 	timeout  time.Duration // of a request; zero: the limit
 	method   client.Method // empty: GET
-	noSpread bool          // every one has the same interval
+	noSpread bool          // all have the same interval
 	body     string        // of a request
 }
 
@@ -247,7 +247,7 @@ func answer[T any](res *http.Response, err error) (v T, _ error) {
 	return v, json.Unmarshal(text, &v)
 }
 
-// count returns a number that the database knows.
+// count returns the number that a query returns.
 func (s *stack) count(sql string, args ...any) int {
 	s.t.Helper()
 	var n int
@@ -255,7 +255,8 @@ func (s *stack) count(sql string, args ...any) int {
 	return n
 }
 
-// busiest returns the worker with the most live runs, once one has as many as are wanted.
+// busiest waits until a worker has the wanted number of live runs, and returns the one with the
+// most.
 func (s *stack) busiest(wanted int) *worker {
 	s.t.Helper()
 	var best *worker
@@ -271,7 +272,7 @@ func (s *stack) busiest(wanted int) *worker {
 	return best
 }
 
-// freeze stops a worker for a time and notes it for the auditor.
+// freeze stops a worker for a time and records it for the auditor.
 func (s *stack) freeze(w *worker, d time.Duration, act func()) {
 	s.t.Helper()
 	from := time.Now()

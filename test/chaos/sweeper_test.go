@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// leader returns the worker that leads the sweeps, by the metric of each. It fails where two say
-// so.
+// leader returns the worker that leads the sweeps, according to its metric. It fails if two report
+// that they lead.
 func (s *stack) leader(of []*worker) *worker {
 	s.t.Helper()
 	var leaders []*worker
@@ -29,8 +29,7 @@ func (s *stack) leader(of []*worker) *worker {
 	return leaders[0]
 }
 
-// TestAKilledSweeperIsFollowedByAnother kills the worker that leads, and then the one that follows
-// it.
+// TestAKilledSweeperIsFollowedByAnother kills the leader, and then its successor.
 func TestAKilledSweeperIsFollowedByAnother(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, nil)
@@ -48,8 +47,8 @@ func TestAKilledSweeperIsFollowedByAnother(t *testing.T) {
 	eventually(t, "the last worker to lead", func() bool { return s.leader(left) != nil })
 }
 
-// TestAStuckSweepTurnsHealthRed holds a sweep of the leader, deaf to its context, as a lock that is
-// never released would.
+// TestAStuckSweepTurnsHealthRed blocks a sweep of the leader, which ignores its context, as a lock
+// does that is never released.
 func TestAStuckSweepTurnsHealthRed(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, nil)

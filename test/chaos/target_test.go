@@ -14,12 +14,13 @@ import (
 	"rubato/internal/audit"
 )
 
-// target is a service that Rubato calls. It keeps every request with when it came and when it was
-// over, and guards its effects by the fence: of each path it lets only a request take effect whose
-// fence is above every other that it has seen so far.
+// target is a service that Rubato calls. It records the arrival and the end of every request, and
+// guards its effects by the fence: on each path a request takes effect only if its fence is above
+// every other so far.
 //
-// A path says how long an answer takes, in milliseconds: /20/name. Requests end early when their
-// client goes away, and when release is called; /hang/name ends no other way.
+// The first part of a path is the delay of the answer in milliseconds, such as /20/name. Requests
+// end early when their client disconnects, and when release is called; /hang/name ends in no other
+// way.
 type target struct {
 	*httptest.Server
 	released chan struct{}
@@ -48,7 +49,7 @@ func (tgt *target) serve(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusConflict)
 		return
 	}
-	_, _ = io.Copy(io.Discard, r.Body) // Only then does the server notice a client that goes away.
+	_, _ = io.Copy(io.Discard, r.Body) // Only then does the server notice a disconnect.
 	wait, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
 	ms, err := strconv.Atoi(wait)
 	var over <-chan time.Time
@@ -69,8 +70,8 @@ func (tgt *target) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// arrive keeps a request, and reports whether its fence is above every other of its path. If not,
-// that is its end.
+// arrive records a request, and reports whether its fence is above every other of its path. If not,
+// the request ends.
 func (tgt *target) arrive(r *http.Request) (entry *audit.Request, current bool) {
 	entry = requestOf(r.Header)
 	tgt.mu.Lock()
@@ -86,7 +87,7 @@ func (tgt *target) arrive(r *http.Request) (entry *audit.Request, current bool) 
 	return entry, true
 }
 
-// requestOf reads what a request tells about its run.
+// requestOf reads the headers of a request that identify its run.
 func requestOf(h http.Header) *audit.Request {
 	entry := &audit.Request{RunID: h.Get("Rubato-Run-Id"), Arrived: time.Now().UTC()}
 	entry.Attempt, _ = strconv.Atoi(h.Get("Rubato-Attempt"))
@@ -95,8 +96,8 @@ func requestOf(h http.Header) *audit.Request {
 	return entry
 }
 
-// end notes that a request is over, and reports whether it took effect: not when a higher fence has
-// come meanwhile.
+// end records the end of a request, and reports whether it took effect. It did not if a higher
+// fence has arrived meanwhile.
 func (tgt *target) end(entry *audit.Request, path string, gone bool) bool {
 	tgt.mu.Lock()
 	defer tgt.mu.Unlock()
@@ -123,7 +124,7 @@ func (tgt *target) requests() []audit.Request {
 	return list
 }
 
-// keysOf returns the Idempotency-Keys that came with the requests for a path.
+// keysOf returns the Idempotency-Keys of the requests for a path.
 func (tgt *target) keysOf(path string) []string {
 	tgt.mu.Lock()
 	defer tgt.mu.Unlock()
@@ -136,7 +137,7 @@ func (tgt *target) refusals() int {
 	return tgt.rejected
 }
 
-// open returns how many requests are not over.
+// open returns the number of open requests.
 func (tgt *target) open() int {
 	n := 0
 	for _, r := range tgt.requests() {

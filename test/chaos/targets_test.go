@@ -19,7 +19,7 @@ import (
 	"rubato/internal/audit"
 )
 
-// A target that never answers costs its own runs their timeout, and nobody else anything.
+// A target that never answers costs its own runs their timeout and delays no other endpoint.
 func TestHungTarget(t *testing.T) {
 	t.Parallel()
 	const timeout = 1500 * time.Millisecond
@@ -36,14 +36,14 @@ func TestHungTarget(t *testing.T) {
 	s.conclude(verdict{name: "hung target", fault: "40 endpoints never answer", fired: fmt.Sprintf("%d runs timed out", timedOut), ended: time.Now()})
 }
 
-// moment is when a dying target ends a connection.
+// moment names when a dying target ends a connection.
 type moment string
 
 const (
 	atOnce      moment = "at once" // before a byte is read
 	halfway     moment = "halfway" // in the middle of the request
 	afterHeader moment = "request" // the request is there, nothing is answered
-	afterFirst  moment = "reuse"   // the second request of a connection that worked
+	afterFirst  moment = "reuse"   // at the second request of a connection that worked
 	whileIdle   moment = "idle"    // between two requests
 	afterStatus moment = "answer"  // in the middle of the answer
 	byReset     moment = "reset"   // with a reset instead of an end
@@ -53,11 +53,11 @@ func moments() []moment {
 	return []moment{atOnce, halfway, afterHeader, afterFirst, whileIdle, afterStatus, byReset}
 }
 
-// idleFor is how long a connection is kept that dies between two requests: about as long as it
-// takes until the next one.
+// idleFor is the lifetime of a connection that dies between two requests: about the time until the
+// next one.
 const idleFor = 990 * time.Millisecond
 
-// dying is a target whose connections die at one moment. It keeps every request.
+// dying is a target that ends each connection at one moment. It records every request.
 type dying struct {
 	net.Listener
 	when moment
@@ -89,7 +89,7 @@ func newDying(t *testing.T, when moment) *dying {
 // serve answers requests until the connection is to die.
 func (d *dying) serve(conn net.Conn) {
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(2 * time.Minute)) // A connection that nobody uses any more ends too.
+	_ = conn.SetDeadline(time.Now().Add(2 * time.Minute)) // Unused connections end too.
 	if d.when == atOnce {
 		d.died()
 		return
@@ -123,10 +123,11 @@ func (d *dying) serve(conn net.Conn) {
 	}
 }
 
-// dies reports whether a connection dies with its n-th request.
+// dies reports whether a connection dies at its n-th request.
 func (d *dying) dies(n int) bool { return d.when != whileIdle && (d.when != afterFirst || n > 1) }
 
-// dyingBody is more than goes over a connection at once, so that half of it is not all of it.
+// dyingBody is larger than one write to a connection, so that half of it is distinct from all of
+// it.
 var dyingBody = strings.Repeat("x", 200<<10)
 
 func (d *dying) die(conn net.Conn) {
@@ -159,8 +160,8 @@ func (d *dying) seen() (log []audit.Request, ended int) {
 	return append([]audit.Request(nil), d.log...), d.ended
 }
 
-// Whenever a connection dies, exactly one request of each run has been on the wire: none is sent
-// again behind its back. Connections speak HTTP/1.1 and are kept.
+// Exactly one request of each run reaches the wire, whenever a connection dies: the transport does
+// not resend. Connections speak HTTP/1.1 and are reused.
 func TestDyingConnections(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, nil)

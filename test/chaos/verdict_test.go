@@ -22,22 +22,24 @@ const (
 	stopSignal = syscall.SIGSTOP
 	contSignal = syscall.SIGCONT
 
-	// onSchedule is how late the least late due time may be once things are well again.
+	// onSchedule is the greatest lateness of a due time that still counts as on schedule.
 	onSchedule = 1500 * time.Millisecond
 )
 
-// verdict says what a scenario did.
+// verdict describes the course of a scenario.
 type verdict struct {
 	name  string
 	fault string
 	fired string
-	ended time.Time              // of the fault
-	lag   time.Duration          // of the latest start before the fault
-	extra func() []audit.Request // what other targets saw, once everything has ended; nil: there are none
+	ended time.Time     // end of the fault
+	lag   time.Duration // lateness of the latest start before the fault
+	// extra returns the requests to other targets once everything has ended; nil: there are no
+	// others.
+	extra func() []audit.Request
 }
 
-// conclude waits until every endpoint is on schedule, pauses everything, lets it end, and audits.
-// Breaches fail the test.
+// conclude waits until every endpoint is on schedule, pauses everything, waits for live runs, and
+// audits. Breaches fail the test.
 func (s *stack) conclude(v verdict) audit.Report {
 	s.t.Helper()
 	s.awaitOnSchedule()
@@ -66,8 +68,8 @@ func (s *stack) conclude(v verdict) audit.Report {
 	return report
 }
 
-// auditByProgram runs `rubato audit` as an operator does, who knows of no freeze and has no log of
-// a target: it must find nothing and say so by its exit code.
+// auditByProgram runs `rubato audit` as an operator does, without the freezes and without the
+// target's log. It must find nothing and exit with 0.
 func (s *stack) auditByProgram() {
 	s.t.Helper()
 	cmd := exec.CommandContext(s.t.Context(), filepath.Join(binaries, "rubato"), "audit")
@@ -77,8 +79,7 @@ func (s *stack) auditByProgram() {
 	require.Contains(s.t, string(out), "| promise | checked | breaches |")
 }
 
-// awaitOnSchedule waits until no due time has waited for long, and none is held by a worker that
-// has gone silent.
+// awaitOnSchedule waits until no due time is late, and no claim belongs to a silent worker.
 func (s *stack) awaitOnSchedule() {
 	s.t.Helper()
 	const silent = 3 * time.Second // A worker beats every 2 s.
@@ -114,9 +115,9 @@ func (s *stack) pauseAll() {
 	require.NoError(s.t, group.Wait())
 }
 
-// pauseAtRest pauses endpoints that rest until the ledger has a pause. One that meets a live run
-// leaves the decision to its finish, and where every pause does there is none that could tell
-// whether pauses hold.
+// pauseAtRest pauses idle endpoints until the ledger has a pause. A pause during a live run takes
+// effect when the run finishes, and with such pauses alone the audit could not check that pauses
+// hold.
 func (s *stack) pauseAtRest() {
 	s.t.Helper()
 	eventually(s.t, "a pause of an endpoint at rest", func() bool {
@@ -138,21 +139,22 @@ func (s *stack) pauseAtRest() {
 	})
 }
 
-// quiesce pauses every endpoint and waits until nothing runs.
+// quiesce pauses every endpoint and waits until no run is live.
 func (s *stack) quiesce() {
 	s.t.Helper()
 	s.pauseAtRest()
 	s.pauseAll()
 	s.target.release()
-	// A start whose commit was cut off is never sent, and is settled once its limit is over.
+	// A start is never sent if its commit was cut off. The sweeper settles it when its limit is
+	// over.
 	eventually(s.t, "every run to end", func() bool {
 		return s.count("SELECT count(*) FROM live_runs") == 0
 	})
 	eventually(s.t, "every request to end", func() bool { return s.target.open() == 0 })
 }
 
-// lag returns by how much the latest start so far was late. It measures the machine, where other
-// programs take the processors from the workers.
+// lag returns the lateness of the latest start so far. It measures the machine, because other
+// programs take processor time from the workers.
 func (s *stack) lag() time.Duration {
 	s.t.Helper()
 	return time.Duration(s.count(`
@@ -161,8 +163,8 @@ func (s *stack) lag() time.Duration {
 		WHERE attempt = 1`))
 }
 
-// recovered returns how long after the end of a fault the last start came that was late by a second
-// more than starts before the fault.
+// recovered returns the time from the end of a fault to the last start that was later than the
+// starts before the fault by more than a second.
 func (s *stack) recovered(v verdict) time.Duration {
 	s.t.Helper()
 	var last *time.Time

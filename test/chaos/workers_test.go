@@ -27,9 +27,9 @@ func (s *stack) usual(n int) {
 	s.register(load{n: n * 1 / 10, path: "7000", every: 2 * time.Second, limit: longRun, method: client.MethodPOST})
 }
 
-// Workers that are killed at random leave nothing behind that is not mended, and what they had in
-// hand is never called twice.
-func TestKilledWorkers(t *testing.T) { //nolint:paralleltest // The long form is as much as a small machine bears.
+// Workers that are killed at random leave nothing unsettled, and no run of theirs is sent twice at
+// the same time.
+func TestKilledWorkers(t *testing.T) { //nolint:paralleltest // The long form takes all that a small machine can bear.
 	if !long() {
 		t.Parallel()
 	}
@@ -59,16 +59,15 @@ func TestKilledWorkers(t *testing.T) { //nolint:paralleltest // The long form is
 	t.Logf("the latest starts:\n%s", s.latest(10, kills))
 	require.Positive(t, r.Counts.Statuses["lost"])
 	require.Zero(t, r.Counts.Overlaps)
-	// One death delays a waiting claim by 10 s at most. Where kills follow each other, whoever takes
-	// it over may be the next to die before it has started it, and the claim waits for the silence of
-	// both.
+	// One death delays a waiting claim by 10 s at most. If kills follow each other, the worker that
+	// takes a claim over may die before it starts it, and the claim waits for two silences.
 	require.LessOrEqual(t, r.Lateness.P99, int64(10_000), "waiting claims were taken over too late")
 	require.LessOrEqual(t, r.Lateness.Max, int64(20_000), "a waiting claim was taken over too late")
 	require.LessOrEqual(t, r.Counts.Settled.Max, (longRun + 20*time.Second).Milliseconds(), "a run in hand was settled too late")
 }
 
-// What a killed worker had claimed and not started waits for its silence, not for its locks, which
-// last longer here: it starts 10 s after it was due at the latest. Each death is over before the
+// A claim of a killed worker starts 10 s after its due time at the latest: it waits for the
+// worker's silence and not for the lock, which lasts longer here. Each death is over before the
 // next, so that no claim meets two.
 func TestClaimsOfTheDead(t *testing.T) {
 	t.Parallel()
@@ -103,15 +102,15 @@ func TestClaimsOfTheDead(t *testing.T) {
 	require.LessOrEqual(t, r.Lateness.Max, int64(10_000), "a waiting claim was taken over too late")
 }
 
-// waiting returns how many claims a worker holds and has not started.
+// waiting returns the number of claims that a worker holds and has not started.
 func (s *stack) waiting(w *worker) int {
 	s.t.Helper()
 	return s.count(`SELECT count(*) FROM schedules s
 		WHERE claimed_by = $1 AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)`, w.id)
 }
 
-// latest tells of the latest starts where their time went: until the last claim, and from there to
-// the start, and how many workers died meanwhile.
+// latest describes the latest starts: the time until the last claim, the time from there to the
+// start, and the number of workers that died meanwhile.
 func (s *stack) latest(n int, kills []time.Time) string {
 	s.t.Helper()
 	rows, err := s.pool.Query(s.t.Context(), `
@@ -135,8 +134,8 @@ func (s *stack) latest(n int, kills []time.Time) string {
 	return text.String()
 }
 
-// A worker that stands still for twice its lock changes nothing when it wakes. A request that was
-// open meanwhile may overlap with the next one, which has a higher fence.
+// A worker that freezes for twice its lock changes nothing when it wakes. A request that was open
+// meanwhile may overlap with the next one, which has a higher fence.
 func TestFrozenWorker(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, nil)
@@ -176,9 +175,9 @@ func TestFrozenWorker(t *testing.T) {
 	require.Zero(t, s.took(victim, frozen, overtaken), "a target that looks at the fence accepted an old request")
 }
 
-// A first SIGTERM gives back what has not started and waits for the requests under way; a second
-// one ends the worker at once. What it had in hand is settled like that of any dead worker, and
-// what it had not started is delayed by neither.
+// The first SIGTERM releases unstarted claims and waits for open requests; the second ends the
+// worker at once. Its live runs are settled like those of any dead worker, and neither delays its
+// unstarted claims.
 func TestSecondSignalStopsNow(t *testing.T) {
 	t.Parallel()
 	const grace = 45 * time.Second
@@ -212,8 +211,7 @@ func TestSecondSignalStopsNow(t *testing.T) {
 	require.LessOrEqual(t, r.Counts.Settled.Max, (grace + 20*time.Second).Milliseconds(), "a run in hand was settled too late")
 }
 
-// Replacing every worker, one after the other, loses nothing and delays nothing by more than two
-// seconds.
+// A rolling restart of all workers loses nothing and delays nothing by more than two seconds.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, nil)

@@ -15,7 +15,8 @@ import (
 	"rubato/internal/waittest"
 )
 
-// Every action says what it will do, does it through the API, and shows the decision that follows.
+// Every action shows its effect before it is confirmed, acts through the API, and then shows the
+// decision.
 func TestEveryActionIsConfirmedDoneAndShown(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -79,7 +80,7 @@ func TestEveryActionIsConfirmedDoneAndShown(t *testing.T) {
 	b.clean()
 }
 
-// do opens the dialog of an action, lets it be filled in, confirms it and waits for what it says.
+// do opens the dialog of an action, fills it in, confirms it, and waits for a text of the answer.
 func (b *tab) do(action, verb string, fill func(), done string) {
 	b.t.Helper()
 	b.click("[hx-get$='/do/" + action + "']")
@@ -95,8 +96,8 @@ func (b *tab) do(action, verb string, fill func(), done string) {
 	b.await("!document.querySelector('#dialog').open")
 }
 
-// An endpoint is written with its runs foreseen while typing and every error at its field, then
-// found, paused with others, and edited.
+// The form of an endpoint previews its runs and shows every error at its field. The endpoint is
+// then found, paused with others, and edited.
 func TestAnEndpointIsWrittenFoundPausedAndEdited(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -130,7 +131,7 @@ func TestAnEndpointIsWrittenFoundPausedAndEdited(t *testing.T) {
 	b.write("[name=minIntervalMs]", "")
 	b.click(".submit [type=submit]")
 	b.await("document.querySelector('[data-error-of=url]').textContent !== ''")
-	b.forget() // The browser notes that the form was refused.
+	b.forget() // The browser logs the status of the refusal.
 	b.write("[name=url]", target.URL+"/report?x=<script>")
 	b.write("[name=headers]", "X-Team: <img src=x onerror=alert(1)>")
 	b.write("[name=labels]", "team=shop\nrank=1")
@@ -195,7 +196,7 @@ func TestAnEndpointIsWrittenFoundPausedAndEdited(t *testing.T) {
 	b.clean()
 }
 
-// Whatever a target answers stays text.
+// Answers of a target are shown as text and never as markup.
 func TestNothingFromATargetIsMarkup(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -241,7 +242,7 @@ func TestTheKeyboardLeadsEverywhere(t *testing.T) {
 	b.write("#key", "rbt_wrong")
 	b.click("[type=submit]")
 	b.says("This key is invalid")
-	b.forget() // The browser notes the status of the refusal.
+	b.forget() // The browser logs the status of the refusal.
 	b.write("#key", w.key)
 	b.click("[type=submit]")
 	b.await("location.pathname === '/console/runs' && document.readyState === 'complete'")
@@ -260,7 +261,7 @@ func TestTheKeyboardLeadsEverywhere(t *testing.T) {
 		b.await("location.pathname === '" + to[1] + "' && document.readyState === 'complete'")
 	}
 	b.visit("/console/endpoints")
-	waittest.Until(t, func() bool { // A key that comes before a busy browser has drawn the page goes nowhere.
+	waittest.Until(t, func() bool { // A key is lost if it arrives before a busy browser has drawn the page.
 		err := chromedp.Do(b.ctx, chromedp.KeyEvent("/"))
 		found, evalErr := chromedp.Run(b.ctx, chromedp.Evaluate[bool]("document.activeElement.name === 'q'"))
 		return err == nil && evalErr == nil && found
@@ -280,7 +281,7 @@ func (b *tab) press(keys string) {
 	}
 }
 
-// A suggestion of the planner is approved by a person who has seen what with the suggestion.
+// A user approves a suggestion of the planner in a dialog that shows its effect.
 func TestASuggestionIsApprovedWithItsEffectInView(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

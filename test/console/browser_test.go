@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// chromium returns where the browser is.
+// chromium returns the path of the browser, or skips the test.
 func chromium(t *testing.T) string {
 	t.Helper()
 	for _, name := range []string{os.Getenv("RUBATO_CHROMIUM"), "chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "headless-shell", "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome"} {
@@ -32,12 +32,12 @@ func chromium(t *testing.T) string {
 	if os.Getenv("CI") != "" {
 		require.FailNow(t, hint)
 	}
-	t.Skip("NOT TESTED: " + hint) //nolint:forbidigo // A browser is no part of what a developer of this must have; where changes are checked there is one.
+	t.Skip("NOT TESTED: " + hint) //nolint:forbidigo // A developer's machine need not have a browser; CI has one.
 	return ""
 }
 
-// shared is the one Chromium of the test binary. A start of Chromium takes seconds of the
-// processor, and tests are kept apart by browser contexts: each has cookies and storage of its own.
+// shared is the one Chromium of the test binary, because a start of Chromium takes seconds of
+// processor time. Browser contexts isolate the tests: each has cookies and storage of its own.
 var shared struct { //nolint:gochecknoglobals // It lives as long as the test binary.
 	once   sync.Once
 	ctx    context.Context //nolint:containedctx // It is the browser: chromedp hands it around so.

@@ -14,8 +14,7 @@ import (
 	"rubato/client"
 )
 
-// An endpoint that cannot be paused keeps no other from being paused, and what was left alone is
-// named.
+// A bulk pause goes on past an endpoint that cannot be paused, and its answer names that endpoint.
 func TestABulkActionGoesOnPastARefusal(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -33,7 +32,7 @@ func TestABulkActionGoesOnPastARefusal(t *testing.T) {
 	require.Equal(t, client.EndpointStatePaused, w.endpoint(t, "demo-orders").State)
 }
 
-// A bulk action is refused as a whole if a field is missing or cannot be read, and changes nothing.
+// A bulk pause with a missing or unreadable field is refused as a whole and changes nothing.
 func TestABulkPauseIsCheckedBeforeItBegins(t *testing.T) {
 	t.Parallel()
 	w := start(t, true)
@@ -71,8 +70,8 @@ func undoOf(t *testing.T, a answer) url.Values {
 	return form
 }
 
-// Undo resumes exactly those that the action paused: neither one that was paused before, nor one
-// whose pause was replaced since.
+// Undo resumes exactly the endpoints that the bulk action paused. Endpoints that were paused
+// before, or have another pause since, stay paused.
 func TestTheUndoOfABulkPauseResumesItsOwnPausesAlone(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -144,7 +143,7 @@ func TestABulkPauseShowsItsEffectFirst(t *testing.T) {
 	b.clean()
 }
 
-// The buttons of bulk actions are in view at the top of a list that is longer than the screen.
+// On a list that is longer than the screen, the buttons of bulk actions stay in view.
 func TestBulkActionsAreInViewOnALongList(t *testing.T) {
 	t.Parallel()
 	w := start(t, false)
@@ -168,8 +167,8 @@ func TestBulkActionsAreInViewOnALongList(t *testing.T) {
 	b.clean()
 }
 
-// The dialogs that are opened by their addresses are pages with styles and the frame of all pages,
-// and their forms work.
+// A dialog opened by its address is a page with the styles and the frame of all pages, and its form
+// works.
 func TestADialogOpenedByItsAddressIsAPage(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -207,7 +206,7 @@ func TestADialogOpenedByItsAddressIsAPage(t *testing.T) {
 	b.clean()
 }
 
-// An address with a slash at its end leads to the page without.
+// An address with a trailing slash redirects to the page without it.
 func TestASlashAtTheEndLeadsToThePage(t *testing.T) {
 	t.Parallel()
 	w := start(t, false)
@@ -223,8 +222,7 @@ func TestASlashAtTheEndLeadsToThePage(t *testing.T) {
 	require.Equal(t, http.StatusNotFound, v.ask("/console/nothing", nil).status)
 }
 
-// A list that is looked at costs little: pages are compressed, and of a list only the rows that
-// changed are sent again.
+// Pages are compressed, and the live stream of a list sends only the rows that changed.
 func TestAListSendsChangedRowsAlone(t *testing.T) {
 	t.Parallel()
 	w := start(t, false)

@@ -9,8 +9,8 @@ import (
 	"rubato/client"
 )
 
-// Fields of one line drop line breaks, so what holds some stands in others: an edit leaves alone
-// what nobody touched.
+// An edit keeps line breaks in fields that it does not touch. Inputs of one line would drop them,
+// so values with line breaks are shown in text areas.
 func TestAnEditKeepsLineBreaks(t *testing.T) {
 	t.Parallel()
 	w := start(t, false)

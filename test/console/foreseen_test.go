@@ -15,8 +15,8 @@ import (
 	"rubato/internal/waittest"
 )
 
-// What an action says beforehand is what is decided afterwards, for an endpoint whose target asked
-// to wait too.
+// The preview of an action equals the later decision, also for an endpoint with a Retry-After of
+// its target.
 func TestPreviewMatchesResult(t *testing.T) {
 	t.Parallel()
 	target := httptest.NewServer(http.HandlerFunc(func(a http.ResponseWriter, _ *http.Request) {
@@ -69,7 +69,7 @@ func TestPreviewMatchesResult(t *testing.T) {
 	}
 }
 
-// The longest texts that are taken stay inside the page.
+// Texts of the greatest permitted length stay inside the page.
 func TestTheLongestTextsFit(t *testing.T) {
 	t.Parallel()
 	w := start(t, false)
@@ -97,8 +97,8 @@ func TestTheLongestTextsFit(t *testing.T) {
 	}
 }
 
-// The form of an endpoint that runs already foresees when it would go on, not when a new one would
-// begin.
+// The preview in the form of an existing endpoint shows the next runs of that endpoint, not of a
+// new one.
 func TestEditPreviewMatchesResult(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

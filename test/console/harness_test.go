@@ -31,7 +31,7 @@ import (
 	"rubato/internal/waittest"
 )
 
-// The screens that pages are looked at on.
+// The screen sizes of the tests.
 type screen struct {
 	name          string
 	width, height int64
@@ -85,7 +85,7 @@ func start(t *testing.T, demo bool) *world {
 	}
 }
 
-// api asks the server's API and reads the answer into out.
+// api calls the server's API and decodes the answer into out.
 func (w *world) api(t *testing.T, method, path string, body, out any) {
 	t.Helper()
 	text, err := json.Marshal(body)
@@ -116,7 +116,7 @@ func (w *world) endpoint(t *testing.T, key string) client.Endpoint {
 	return list.Items[0]
 }
 
-// tab is a tab that notes what goes wrong in it.
+// tab is a browser tab that records faults in it.
 type tab struct {
 	t      *testing.T
 	ctx    context.Context //nolint:containedctx // It is the tab: chromedp hands it around so.
@@ -139,7 +139,8 @@ func open(in context.Context, t *testing.T, w *world, s screen) *tab {
 	return b
 }
 
-// note keeps what must not happen: errors of scripts, messages that complain, requests to others.
+// note records faults: script errors, console messages at warning level or above, and requests to
+// other hosts.
 func (b *tab) note(event any) {
 	fault := ""
 	switch e := event.(type) {
@@ -168,7 +169,7 @@ func (b *tab) note(event any) {
 	}
 }
 
-// clean requires that nothing went wrong so far.
+// clean requires that no fault was recorded so far.
 func (b *tab) clean() {
 	b.t.Helper()
 	b.mu.Lock()
@@ -176,8 +177,8 @@ func (b *tab) clean() {
 	require.Empty(b.t, b.faults)
 }
 
-// forget drops what was noted, of a step that is meant to be refused. Answers with a status of 4xx
-// are no faults from then on, because the browser may note one later than the page shows it.
+// forget drops the recorded faults of a step that is refused on purpose. From then on answers with
+// a status of 4xx are no faults, because the browser may log one after the page shows it.
 func (b *tab) forget() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -215,8 +216,7 @@ func read[T any](b *tab, expression string, options ...chromedp.EvaluateOption) 
 	return value
 }
 
-// await waits until an expression of the page is true. A page that is just being replaced is asked
-// again.
+// await waits until an expression is true in the page. It retries while the page is being replaced.
 func (b *tab) await(expression string) {
 	b.t.Helper()
 	waittest.Until(b.t, func() bool {
@@ -225,7 +225,7 @@ func (b *tab) await(expression string) {
 	}, "%s\n%s", expression, text{b})
 }
 
-// text is what the page says when it is asked for: after a wait was in vain.
+// text is the text of the page for a failure message. It is read only after a wait has failed.
 type text struct{ *tab }
 
 // String returns the text of the page.
@@ -237,8 +237,8 @@ func (b text) String() string {
 	return text
 }
 
-// settled waits until the page has all that it is drawn with. What a page says can be asked before
-// its styles have come, and it is measured without them then, as nobody ever sees it.
+// settled waits until the page has its styles. The text of a page can be read before they arrive,
+// and measurements without styles would be of a layout that no user sees.
 func (b *tab) settled() {
 	b.t.Helper()
 	b.await("document.readyState === 'complete'")
@@ -250,8 +250,9 @@ func (b *tab) says(text string) {
 	b.await(fmt.Sprintf("document.body.innerText.includes(%q)", text))
 }
 
-// click clicks what a selector finds, once it is there and nothing covers it. That it is found, in
-// view and clicked is one step of the page: between two, a live page may have moved it.
+// click clicks the element that a selector finds, once it is in view and nothing covers it. The
+// search, the check and the click are one step in the page, because a live page may move the
+// element between two steps.
 func (b *tab) click(selector string) {
 	b.t.Helper()
 	b.await(fmt.Sprintf(`(() => {
@@ -264,7 +265,7 @@ func (b *tab) click(selector string) {
 		return true })()`, selector))
 }
 
-// write types a text in place of what a field holds.
+// write replaces the text of a field.
 func (b *tab) write(selector, text string) {
 	b.t.Helper()
 	b.await(fmt.Sprintf("document.querySelector(%q) && document.readyState === 'complete'", selector))
@@ -272,8 +273,8 @@ func (b *tab) write(selector, text string) {
 		f.dispatchEvent(new Event("input", {bubbles: true})); f.dispatchEvent(new Event("change", {bubbles: true})); return true })()`, selector, text))
 }
 
-// shoot keeps a picture of the page where RUBATO_SCREENSHOTS names a folder for it, and requires
-// that nothing sticks out sideways.
+// shoot saves a screenshot if RUBATO_SCREENSHOTS names a folder, and requires that the page does
+// not scroll sideways.
 func (b *tab) shoot(name string) {
 	b.t.Helper()
 	b.settled()

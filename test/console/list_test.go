@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A label leads to the endpoints that have it, whatever stands in it.
+// A link on a label filters the list by that label, also where the label contains blanks.
 func TestALabelWithBlanksIsFound(t *testing.T) {
 	t.Parallel()
 	w := start(t, false)

@@ -20,15 +20,15 @@ import (
 	"rubato/internal/web"
 )
 
-// through returns the world behind a proxy, which may do something else with a request than to hand
-// it on.
+// through returns the world behind a proxy. meddle may answer a request in place of the server.
 func (w *world) through(t *testing.T, meddle func(http.ResponseWriter, *http.Request, http.Handler)) *world {
 	t.Helper()
 	target, err := url.Parse(w.url)
 	require.NoError(t, err)
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	proxy.FlushInterval = -1
-	proxy.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) } // The browser went, or the server did.
+	// The browser or the server closed the connection.
+	proxy.ErrorHandler = func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) }
 	s := httptest.NewServer(http.HandlerFunc(func(a http.ResponseWriter, r *http.Request) { meddle(a, r, proxy) }))
 	t.Cleanup(s.Close)
 	t.Cleanup(s.CloseClientConnections)
@@ -37,13 +37,13 @@ func (w *world) through(t *testing.T, meddle func(http.ResponseWriter, *http.Req
 	return &behind
 }
 
-// pause changes an endpoint by the API, for a reason that only a page that is live can show.
+// pause pauses an endpoint through the API with a reason, which only a live page can show.
 func (w *world) pause(t *testing.T, key, reason string) {
 	t.Helper()
 	w.api(t, http.MethodPost, "/v1/endpoints/"+w.endpoint(t, key).ID+"/pause", client.PauseRequest{Reason: &reason}, nil)
 }
 
-// A page is live in whatever order and however slowly its scripts come.
+// A page becomes live in any order of its scripts, however slowly they load.
 func TestAPageIsLiveHoweverSlowlyItsScriptsCome(t *testing.T) {
 	t.Parallel()
 	var scripts atomic.Int64
@@ -69,8 +69,8 @@ func TestAPageIsLiveHoweverSlowlyItsScriptsCome(t *testing.T) {
 // streamed reports whether a request is for a live part.
 func streamed(r *http.Request) bool { return r.Header.Get("Accept") == "text/event-stream" }
 
-// A stream that is refused, or that ends, is opened again, and the page says meanwhile that it is
-// not live.
+// A stream that is refused or ends is opened again, and meanwhile the page shows that it is not
+// live.
 func TestAPageComesBackToLife(t *testing.T) {
 	t.Parallel()
 	const up, refusing, gone = 0, 1, 2
@@ -119,7 +119,7 @@ func TestAPageComesBackToLife(t *testing.T) {
 	b.says("until resumed: after the cut")
 }
 
-// away is a database of sessions that cannot be reached until it is back, and knows of none then.
+// away is a session store that cannot be reached until it is back. It has no session then.
 type away struct {
 	web.Sessions
 	back atomic.Bool
@@ -132,8 +132,8 @@ func (a *away) Find(context.Context, [sha256.Size]byte) (key [sha256.Size]byte, 
 	return key, errs.New(errs.Unavailable, "", "the database cannot be reached; try again")
 }
 
-// A page that is opened during an outage comes by itself when that is over: here the sign-in, which
-// leads back to it.
+// A page that is opened during an outage loads by itself afterwards: here the sign-in, which leads
+// back to that page.
 func TestAPageOfAnOutageComesByItself(t *testing.T) {
 	t.Parallel()
 	sessions := &away{}
@@ -179,7 +179,7 @@ func TestEndpointListShowsALostServer(t *testing.T) {
 	b.await("document.querySelector('#row-" + w.endpoint(t, "demo-report").ID + " .badge').innerText === 'paused'")
 }
 
-// What follows from an action is shown with its answer, however long the stream may take.
+// The answer to an action updates the page, however slow the stream is.
 func TestActionUpdatesPageWithoutStream(t *testing.T) {
 	t.Parallel()
 	w := setup(t).through(t, func(a http.ResponseWriter, r *http.Request, next http.Handler) {
@@ -198,7 +198,7 @@ func TestActionUpdatesPageWithoutStream(t *testing.T) {
 	b.clean()
 }
 
-// A live page whose session is over leads to the sign-in, and from there back.
+// A live page with an expired session leads to the sign-in, and from there back.
 func TestALivePageEndsWithItsSession(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

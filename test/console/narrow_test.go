@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// analyses writes what a planner would have, of every length that its changes have.
+// analyses writes planner sessions with long changes and with none.
 func (w *world) analyses(t *testing.T, key string) {
 	t.Helper()
 	w.sql(t, `INSERT INTO planner_sessions (id, tenant_id, endpoint_id, version, started_at, finished_at, advisor, trigger, authority, outcome, reasoning,
@@ -19,8 +19,8 @@ func (w *world) analyses(t *testing.T, key string) {
 		FROM endpoints e, generate_series(1, 12) n WHERE e.key = $1`, key)
 }
 
-// What a table tells can be read on a phone, and on what is not much wider: no column is squeezed
-// to a few letters a line.
+// Tables can be read on a phone and on slightly wider screens: no column is squeezed to a few
+// letters a line.
 func TestTablesCanBeReadOnAPhone(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -12,13 +12,13 @@ import (
 	"rubato/client"
 )
 
-// fill writes into a field of a form that is not looked at while it is typed.
+// fill writes into a field of a form without live preview.
 func (b *tab) fill(field, value string) {
 	b.t.Helper()
 	b.write("#dialog [name="+field+"]", value)
 }
 
-// confirms waits for the dialog, and sends its form.
+// confirms waits for the dialog and submits its form.
 func (b *tab) confirms(says string) {
 	b.t.Helper()
 	b.await("document.querySelector('#dialog[open]')")
@@ -27,8 +27,8 @@ func (b *tab) confirms(says string) {
 	b.click("#dialog [type=submit]")
 }
 
-// noticed writes an episode of an endpoint with its notice. It is over already: nobody is told of
-// an open episode whose rule is disabled.
+// noticed writes an episode of an endpoint with its notice. The episode is closed, because no
+// notice goes out for an open episode with a disabled rule.
 func (w *world) noticed(t *testing.T, key, state, fault string) {
 	t.Helper()
 	require.Equal(t, int64(1), w.sql(t, `
@@ -41,7 +41,7 @@ func (w *world) noticed(t *testing.T, key, state, fault string) {
 		SELECT gen_random_uuid(), tenant_id, id, 'opened', 0, now(), now(), $2, 14, 1, false, now(), $3 FROM episode`, key, state, fault))
 }
 
-// A rule is made, tested, edited and deleted; what was given up is sent again.
+// A notice rule is created, tested, edited and deleted; a dead letter of it is sent again.
 func TestARuleIsMadeTestedEditedAndDeleted(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -62,7 +62,7 @@ func TestARuleIsMadeTestedEditedAndDeleted(t *testing.T) {
 	b.click("#dialog [type=submit]")
 	b.says("must be up to 100 lower-case letters")
 	b.accessible()
-	b.forget() // The browser notes the status of the refusal.
+	b.forget() // The browser logs the status of the refusal.
 	b.fill("name", "shop-failures")
 	b.click("#dialog [type=submit]")
 	b.await("document.querySelector('[aria-label=\"Test shop-failures\"]')")
@@ -106,7 +106,8 @@ func TestARuleIsMadeTestedEditedAndDeleted(t *testing.T) {
 	b.confirms("Edit rule shop-failures")
 	b.says("slack " + hook.URL)
 
-	w.noticed(t, "demo-flaky", "delivered", "") // As the rule itself may have done, because this endpoint fails.
+	// The rule may have done the same, because this endpoint fails.
+	w.noticed(t, "demo-flaky", "delivered", "")
 	w.noticed(t, "demo-orders", "dead", "<b>away</b>")
 	b.visit("/console/notices")
 	b.says("<b>away</b>")
@@ -141,7 +142,7 @@ func TestAMaintenanceWindowIsMadeEditedEndedAndDeleted(t *testing.T) {
 	b.await("document.querySelector('#dialog #effect').innerText.includes('The end is before the start')")
 	b.click("#dialog [type=submit]")
 	b.says("must lie after startsAt")
-	b.forget() // The browser notes the status of the refusal.
+	b.forget() // The browser logs the status of the refusal.
 	until := time.Now().UTC().Add(26 * time.Hour).Truncate(time.Minute)
 	b.fill("endsAt", until.Format("2006-01-02T15:04"))
 	b.await("document.querySelector('#dialog #effect').innerText.includes('No notices for these endpoints for 1 d 2 h')")
@@ -186,8 +187,8 @@ func (w *world) window(t *testing.T) client.MaintenanceWindow {
 	return list.Items[0]
 }
 
-// The dialog of a new rule or window does not replace one that somebody else made under the same
-// name.
+// The dialog of a new rule or window does not overwrite one that another user has created under the
+// same name.
 func TestCreatingChannelReplacesNoChannel(t *testing.T) {
 	t.Parallel()
 	w := start(t, false)

@@ -11,8 +11,8 @@ import (
 	"rubato/internal/waittest"
 )
 
-// Every page on both screens: it is drawn, nothing complains, nobody else is asked, and it can be
-// read by everybody.
+// Every page works on both screens: it is drawn, logs no error, requests nothing from other hosts,
+// and is accessible.
 func TestEveryPageOnEveryScreen(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -49,7 +49,7 @@ func TestEveryPageOnEveryScreen(t *testing.T) {
 			b.await(p.drawn)
 			b.shoot(p.name)
 			b.accessible()
-			if p.name == "missing" { // A browser notes the status of a page that is not there.
+			if p.name == "missing" { // A browser logs the status of a missing page.
 				b.forget()
 			}
 			b.clean()
@@ -72,11 +72,11 @@ func TestEveryPageOnEveryScreen(t *testing.T) {
 	signIn.clean()
 }
 
-// onScreens looks at something on the wide screen and on the phone at once, and returns when both
-// are done.
+// onScreens runs a check on the wide screen and on the phone at once, and returns when both are
+// done.
 func onScreens(t *testing.T, name string, look func(t *testing.T, s screen)) {
 	t.Helper()
-	t.Run(name, func(t *testing.T) { // It ends with the screens, which the caller waits for.
+	t.Run(name, func(t *testing.T) { // It ends with the screens; the caller waits for them.
 		for _, s := range []screen{wide, phone} {
 			t.Run(s.name, func(t *testing.T) {
 				t.Parallel()
@@ -86,8 +86,7 @@ func onScreens(t *testing.T, name string, look func(t *testing.T, s screen)) {
 	})
 }
 
-// A fresh installation tells on every page what to do next, and claims nothing of runs that there
-// never were.
+// Every page of a fresh installation shows the next step and shows no figures about runs.
 func TestFreshInstallationShowsNextSteps(t *testing.T) {
 	t.Parallel()
 	w := start(t, false)
@@ -120,8 +119,8 @@ func TestFreshInstallationShowsNextSteps(t *testing.T) {
 	signIn.clean()
 }
 
-// What a list says of the next runs stays true while it is looked at, and rests while rows are
-// ticked.
+// The next runs in the list of endpoints stay current while it is open, and stand still while rows
+// are selected.
 func TestTheListOfEndpointsStaysTrue(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -146,7 +145,7 @@ func TestTheListOfEndpointsStaysTrue(t *testing.T) {
 	b.clean()
 }
 
-// live waits until an endpoint has run so often.
+// live waits until an endpoint has a number of runs.
 func (w *world) live(t *testing.T, key string, times int) {
 	t.Helper()
 	id := w.endpoint(t, key).ID

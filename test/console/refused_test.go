@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What was typed stays where it was typed, whatever the server says to it or does not say.
+// A form keeps its input after a refusal or a lost answer of the server.
 func TestFormKeepsInputAfterRefusal(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -42,7 +42,7 @@ func TestFormKeepsInputAfterRefusal(t *testing.T) {
 	b.says("You are signed out.")
 	typed()
 	b.accessible()
-	b.forget() // The browser notes the status of the refusals.
+	b.forget() // The browser logs the status of the refusals.
 	eval[bool](b, `fetch("/console/signin", {method: "POST", body: new URLSearchParams({key: "`+w.key+`"})}).then(() => window.back = true); true`)
 	b.await("window.back")
 	b.click(save)
@@ -51,7 +51,7 @@ func TestFormKeepsInputAfterRefusal(t *testing.T) {
 	b.clean()
 }
 
-// A page that is refused says what is wrong with which part of what was asked.
+// The page of a refused address names the wrong parameter and its fault.
 func TestRefusedPageNamesFault(t *testing.T) {
 	t.Parallel()
 	w := start(t, false)

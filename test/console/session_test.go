@@ -16,7 +16,7 @@ import (
 	"rubato/client"
 )
 
-// visitor is a browser without a screen: it keeps cookies and follows nothing.
+// visitor is a browser without a screen. It keeps cookies and follows no redirect.
 type visitor struct {
 	t     *testing.T
 	world *world
@@ -32,7 +32,7 @@ func (w *world) visitor(t *testing.T) *visitor {
 	}}}
 }
 
-// answer is what a visitor gets.
+// answer is the server's answer to a visitor.
 type answer struct {
 	status int
 	header http.Header
@@ -70,7 +70,7 @@ func (v *visitor) signIn(key string) {
 	require.Equal(v.t, http.StatusOK, v.ask("/", nil).status)
 }
 
-// out requires that the visitor is sent to the sign-in.
+// out requires a redirect to the sign-in.
 func (v *visitor) out() {
 	v.t.Helper()
 	a := v.ask("/", nil)
@@ -198,8 +198,8 @@ func TestSigningInLeadsNowhereElse(t *testing.T) {
 	require.Empty(t, w.visitor(t).ask("/console/signin", url.Values{"key": {""}}).header.Get("Set-Cookie"))
 }
 
-// A key that may only read sees everything and is offered no action. A form that is sent all the
-// same is refused.
+// A read-only key sees everything and is offered no action. A form that it submits all the same is
+// refused.
 func TestAReadingKeyChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -278,7 +278,7 @@ func TestAuditLogNamesTheConsole(t *testing.T) {
 	require.Equal(t, "stock-taking", *w.endpoint(t, "demo-prices").PauseReason)
 }
 
-// Two people edit: the second is told, and nothing of the first is lost.
+// The second of two concurrent edits is refused with a message, and the first one stays.
 func TestConcurrentEditIsRefused(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -8,8 +8,7 @@ import (
 	"rubato/internal/planner"
 )
 
-// An analysis that acted is undone on its page by a person who has seen what that removes and whose
-// it is.
+// The page of an analysis undoes its changes. The dialog shows the hint and its author.
 func TestAnAnalysisIsUndoneOnItsPage(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

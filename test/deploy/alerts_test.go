@@ -61,7 +61,7 @@ type caseFile struct {
 	} `yaml:"tests"`
 }
 
-// decode reads a YAML file and refuses what the type does not know.
+// decode reads a YAML file and refuses unknown fields.
 func decode(t *testing.T, name string, into any) {
 	t.Helper()
 	decoder := yaml.NewDecoder(bytes.NewReader(read(t, name)))
@@ -114,8 +114,8 @@ func TestAlertsUseExistingMetricsAndRunbooks(t *testing.T) {
 	}
 }
 
-// TestEveryAlertHasACaseInWhichItFires and one in which it does not; promtool runs them where it
-// is.
+// TestEveryAlertHasACaseInWhichItFires requires two cases of each alert: one in which it fires and
+// one in which it does not. promtool runs them where it is installed.
 func TestEveryAlertHasACaseInWhichItFires(t *testing.T) {
 	t.Parallel()
 	var file caseFile
@@ -148,8 +148,8 @@ func TestEveryAlertHasACaseInWhichItFires(t *testing.T) {
 	}
 }
 
-// TestPromtoolAgrees runs what promtool knows of rules, cases and dashboard. On a machine without
-// promtool the tests above have checked what they can; the checks of every change install it.
+// TestPromtoolAgrees runs promtool on rules, cases and dashboard. CI installs promtool; on a
+// machine without it only the other tests check them.
 func TestPromtoolAgrees(t *testing.T) {
 	t.Parallel()
 	promtool, err := exec.LookPath("promtool")
@@ -192,7 +192,7 @@ func dashboardRules(t *testing.T) []byte {
 	return out
 }
 
-// dashboard is the part of a Grafana dashboard that tells what it shows.
+// dashboard is the part of a Grafana dashboard that contains its queries.
 type dashboard struct {
 	UID        string
 	Templating struct {
@@ -247,7 +247,7 @@ func TestDashboardShowsEveryMetric(t *testing.T) {
 		}
 		require.NotEmpty(t, p.Targets, p.Title)
 		require.Regexp(t, `\.$`, p.Description, "%s says what it shows", p.Title)
-		if p.Datasource.UID == "${traces}" { // TestDashboardFindsTraces looks at it.
+		if p.Datasource.UID == "${traces}" { // TestDashboardFindsTraces checks these queries.
 			continue
 		}
 		require.Equal(t, "${datasource}", p.Datasource.UID, p.Title)
@@ -271,7 +271,8 @@ func TestDashboardShowsEveryMetric(t *testing.T) {
 	}
 }
 
-// TestMonitoringIsWiredUp follows what the compose file gives to Prometheus and Grafana.
+// TestMonitoringIsWiredUp checks that the files and targets in the compose file's Prometheus and
+// Grafana settings exist.
 func TestMonitoringIsWiredUp(t *testing.T) {
 	t.Parallel()
 	c := readCompose(t)

@@ -19,8 +19,8 @@ var update = flag.Bool("update", false, "rewrite the parts of files that this pa
 
 const schemaFile = "deploy/helm/rubato/values.schema.json"
 
-// setByTheChart are the settings that have values of the chart's own, beside the secrets, or that
-// no daemon reads.
+// setByTheChart are settings that `config` of the chart lacks: the chart sets them itself, or no
+// daemon reads them.
 func setByTheChart() []string {
 	return []string{
 		config.Listen, config.AdminListen, config.Grace, config.LogFormat, "RUBATO_EGRESS_ALLOW", "OTEL_SERVICE_NAME", config.ServerURL,
@@ -28,19 +28,19 @@ func setByTheChart() []string {
 }
 
 // TestChartSchemaHasEverySetting compares the names in the chart's `config` with the settings.
-// test/helm tries each against the schema.
+// test/helm checks the types of each.
 func TestChartSchemaHasEverySetting(t *testing.T) {
 	t.Parallel()
 	var want []string
 	for _, s := range config.Settings() {
-		// The addresses of collectors may hold a password, and seldom do: they are allowed here, and
-		// hidden when shown.
+		// The addresses of collectors rarely hold a password. They are permitted here and hidden
+		// when shown.
 		open := !s.Secret || strings.HasPrefix(s.Name, "OTEL_")
 		if open && !slices.Contains(setByTheChart(), s.Name) {
 			want = append(want, s.Name)
 		}
 	}
-	for _, s := range config.Settings() { // The path of a file is no secret, whatever the file holds.
+	for _, s := range config.Settings() { // A path is no secret, even if the file holds one.
 		if !slices.Contains(setByTheChart(), s.Name) && s.Name != config.APIKey {
 			want = append(want, s.Name+config.FileSuffix)
 		}
@@ -58,8 +58,8 @@ func TestChartSchemaHasEverySetting(t *testing.T) {
 	require.Equal(t, fresh, string(text), "run go test ./test/deploy -run Chart -update")
 }
 
-// TestTheChartHasNoCopies requires that the chart's alert rules and dashboard are the ones that are
-// tested: links that Helm follows.
+// TestTheChartHasNoCopies requires that the chart's alert rules and dashboard are links to the
+// tested ones. Helm follows links.
 func TestTheChartHasNoCopies(t *testing.T) {
 	t.Parallel()
 	for name, of := range map[string]string{"alerts.yaml": alertsFile, "dashboard.json": dashboardFile} {

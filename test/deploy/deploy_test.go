@@ -1,5 +1,5 @@
-// Package deploy checks what ships beside the programs: the image and the compose file name only
-// what exists.
+// Package deploy tests the files that ship beside the programs: the image, the compose file, the
+// chart and the settings of the monitoring name only things that exist.
 package deploy
 
 import (
@@ -61,7 +61,7 @@ type healthcheck struct {
 	StartPeriod string   `yaml:"start_period"`
 }
 
-// buildOf says what an image is built from.
+// buildOf is the build section of a service.
 type buildOf struct {
 	Context string            `yaml:"context"`
 	Args    map[string]string `yaml:"args"`
@@ -86,8 +86,8 @@ func read(t *testing.T, name string) []byte {
 	return text
 }
 
-// environ returns the environment of a service with its variables expanded as where none of them is
-// set.
+// environ returns the environment of a service, expanded as on a machine that sets none of the
+// variables.
 func (s service) environ() []string {
 	fallback := regexp.MustCompile(`\$\{[A-Z_]+:-([^}]*)\}`)
 	var list []string
@@ -131,7 +131,8 @@ func TestComposeGivesEveryProgramAnEnvironmentThatItAccepts(t *testing.T) {
 		cfg, err := config.Load(s.environ(), config.Program{Required: []string{config.DatabaseURL}})
 		require.NoError(t, err, name)
 		require.Contains(t, cfg.Database.URL, "@postgres:5432/", name)
-		if name == "scheduler-worker" || name == "planner" { // They end what is under way; the API's requests take moments.
+		// They end their open requests first; the API's requests are short.
+		if name == "scheduler-worker" || name == "planner" {
 			patience, err := time.ParseDuration(s.StopGracePeriod)
 			require.NoError(t, err, name)
 			require.Greater(t, patience, cfg.Worker.ShutdownGrace+5*time.Second, "%s must have the time to drain", name)
@@ -139,8 +140,8 @@ func TestComposeGivesEveryProgramAnEnvironmentThatItAccepts(t *testing.T) {
 	}
 }
 
-// Secrets are kept by the API server and used by workers, so a key that one of them lacks helps
-// nobody.
+// Every daemon in the compose file has the keys of secrets, because the API server seals secrets
+// and workers open them.
 func TestComposeGivesEveryDaemonTheKeysOfSecrets(t *testing.T) {
 	t.Parallel()
 	for name, s := range readCompose(t).Services {
@@ -189,7 +190,8 @@ func TestComposeStartsThingsInOrderAndWatchesThem(t *testing.T) {
 			}
 			require.Contains(t, c.Volumes, volume)
 		}
-		if name == "migrate" || name == "tempo" { // The one ends, and the other's image has nothing to ask with.
+		// migrate ends by itself, and the image of tempo has no program for a health check.
+		if name == "migrate" || name == "tempo" {
 			continue
 		}
 		require.GreaterOrEqual(t, len(s.Healthcheck.Test), 2, name)
@@ -247,8 +249,8 @@ func TestImageHoldsEveryProgramAndNothingElse(t *testing.T) {
 	require.Regexp(t, `^[1-9]\d*:[1-9]\d*$`, user, "an unprivileged user by number: the image has no list of names")
 }
 
-// The programs must be compiled in the Go that the module asks for, and carry the zones that the
-// image does not have.
+// The image is built with the Go release of the module, and the programs carry the time zone data
+// that the image lacks.
 func TestImageIsBuiltWithTheGoOfTheModuleAndCarriesZones(t *testing.T) {
 	t.Parallel()
 	module := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(read(t, "go.mod"))

@@ -16,9 +16,9 @@ import (
 
 // instruction is an instruction of the Dockerfile.
 type instruction struct {
-	stage string   // the base image of the stage that it stands in
+	stage string   // the base image of its stage
 	name  string   // in capitals
-	text  string   // what follows the name, lines joined
+	text  string   // the arguments, with lines joined
 	words []string // of text
 }
 
@@ -42,8 +42,8 @@ func instructions(t *testing.T) []instruction {
 	return list
 }
 
-// copyContext copies what Docker sends to a build: every file of the repository but those that
-// .dockerignore names.
+// copyContext copies the build context of Docker: every file of the repository except those in
+// .dockerignore.
 func copyContext(t *testing.T, to string) {
 	t.Helper()
 	ignore, err := os.Open(filepath.Join(root, ".dockerignore"))
@@ -78,7 +78,7 @@ func copyContext(t *testing.T, to string) {
 	}))
 }
 
-// builder runs the instructions of a stage in a directory, as an image builder does in a container.
+// builder runs the instructions of a stage in a directory, in place of a container.
 type builder struct {
 	context string // the build context
 	image   string // stands for the root of the image
@@ -107,7 +107,7 @@ func (b *builder) run(t *testing.T, in instruction) {
 			b.add(t, source)
 		}
 	case "RUN":
-		if in.words[0] == "apk" { // The packages of the base image are no part of the repository.
+		if in.words[0] == "apk" { // The test does not install packages of the base image.
 			return
 		}
 		b.sh(t, in.text)
@@ -139,8 +139,8 @@ func (b *builder) sh(t *testing.T, command string) {
 	require.NoError(t, err, "RUN %s:\n%s", command, output)
 }
 
-// TestImageIsBuiltFromItsContext carries out the build stage of the Dockerfile on the files that
-// Docker would send, and asks the program that it makes for its version.
+// TestImageIsBuiltFromItsContext runs the build stage of the Dockerfile on the build context and
+// asks the built program for its version.
 func TestImageIsBuiltFromItsContext(t *testing.T) {
 	t.Parallel()
 	const version, commit = "v9.8.7", "0123456789abcdef0123456789abcdef01234567"
@@ -173,8 +173,7 @@ func TestImageIsBuiltFromItsContext(t *testing.T) {
 	}
 }
 
-// TestImageLabelsNameVersionAndSource holds the labels to the names that registries and scanners
-// read.
+// TestImageLabelsNameVersionAndSource checks the labels that registries and scanners read.
 func TestImageLabelsNameVersionAndSource(t *testing.T) {
 	t.Parallel()
 	var labels string

@@ -16,8 +16,7 @@ import (
 
 var sqlBlock = regexp.MustCompile("(?s)```sql\n(.*?)```")
 
-// TestStatementsOfTheManualWork runs every statement that the operations manual tells people to
-// run, one by one.
+// TestStatementsOfTheManualWork runs every SQL statement of the operations manual, one by one.
 func TestStatementsOfTheManualWork(t *testing.T) {
 	t.Parallel()
 	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: pg.SchemaKey(), Migrate: func(ctx context.Context, url string) error {
@@ -32,7 +31,7 @@ func TestStatementsOfTheManualWork(t *testing.T) {
 	for _, block := range blocks {
 		tx, err := conn.Begin(t.Context())
 		require.NoError(t, err)
-		_, err = tx.Exec(t.Context(), "CREATE ROLE rubato_app") // Whom the manual gives rights.
+		_, err = tx.Exec(t.Context(), "CREATE ROLE rubato_app") // The role to which the manual grants rights.
 		require.NoError(t, err)
 		_, err = tx.Exec(t.Context(), block[1])
 		require.NoError(t, err, block[1])
@@ -40,8 +39,8 @@ func TestStatementsOfTheManualWork(t *testing.T) {
 	}
 }
 
-// TestTheManualFindsTheSweeper holds the lock as a sweeper does, and looks for it as the manual
-// says.
+// TestTheManualFindsTheSweeper holds the sweeper's lock and finds its holder with the manual's
+// query.
 func TestTheManualFindsTheSweeper(t *testing.T) {
 	t.Parallel()
 	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: pg.SchemaKey(), Migrate: func(ctx context.Context, url string) error {

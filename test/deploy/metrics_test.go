@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// metric is a metric that rules and dashboards may use.
+// metric is a metric that rules and dashboards may use, with its labels.
 type metric struct {
 	kind   string
 	labels map[string][]string // values by label; none listed: any
@@ -19,10 +19,10 @@ var (
 	tableRow   = regexp.MustCompile("(?m)^\\| `(rubato_\\w+)` \\| (\\w+) \\| (.*?) \\| [^|]* \\| [^|]* \\|$")
 	tableLabel = regexp.MustCompile("^`(\\w+)`: (.*)$")
 	quoted     = regexp.MustCompile("`([^`]+)`")
-	open       = []string{"route", "version"} // labels whose values the table does not list
+	open       = []string{"route", "version"} // labels without listed values in the table
 )
 
-// standard are the metrics of libraries that rules and dashboards may use.
+// standard are the library metrics that rules and dashboards may use.
 func standard() map[string]metric {
 	m := map[string]metric{}
 	for name, kind := range map[string]string{
@@ -33,8 +33,8 @@ func standard() map[string]metric {
 	return m
 }
 
-// documented returns the metrics of the operations manual, whose table a test holds to what the
-// programs expose, with the series that histograms are stored as.
+// documented returns the metrics in the table of the operations manual, with the series of each
+// histogram. Another test compares that table with the metrics of the programs.
 func documented(t *testing.T) map[string]metric {
 	t.Helper()
 	m := standard()
@@ -71,14 +71,14 @@ var (
 	matcher  = regexp.MustCompile(`(\w+)\s*(=~|!~|!=|=)\s*("(?:[^"\\]|\\.)*")`)
 	grouping = regexp.MustCompile(`\b(by|without|ignoring|on)\s*\(([^)]*)\)`)
 	ranges   = regexp.MustCompile(`\[[^\]]*\]`)
-	// words of the language that the expressions use; what is neither of them nor a metric is a
-	// mistake.
+	// words are the keywords of PromQL that the expressions use. An identifier that is neither a
+	// keyword nor a metric is a mistake.
 	words = []string{
 		"abs", "absent", "and", "avg", "avg_over_time", "histogram_quantile", "increase", "max", "max_over_time", "min_over_time", "rate", "sum", "time", "topk", "unless",
 	}
 )
 
-// used returns the metrics that an expression uses, and fails where it names what does not exist.
+// used returns the metrics in an expression, and fails if the expression names an unknown one.
 func used(t *testing.T, metrics map[string]metric, expr string) []string {
 	t.Helper()
 	var names []string
@@ -107,7 +107,7 @@ func used(t *testing.T, metrics map[string]metric, expr string) []string {
 	return names
 }
 
-// checkMatchers requires that what a selector asks for exists.
+// checkMatchers requires that the labels and values of a selector exist.
 func checkMatchers(t *testing.T, m metric, braces, expr string) {
 	t.Helper()
 	require.Empty(t, strings.Trim(matcher.ReplaceAllString(braces, ""), "{}, "), "%s: what is that?", expr)
@@ -145,7 +145,7 @@ func TestExpressionsAreHeldToTheTable(t *testing.T) {
 	}
 }
 
-// refused reports whether an expression names what does not exist.
+// refused reports whether the check rejects an expression.
 func refused(metrics map[string]metric, expr string) bool {
 	probe, done := &testing.T{}, make(chan struct{})
 	go func() { defer close(done); used(probe, metrics, expr) }() // A failed requirement ends its goroutine.

@@ -29,8 +29,8 @@ func release(t *testing.T, dist string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// TestReleaseRefusesBadVersions: each refusal names the cause and the remedy, and leaves an earlier
-// dist as it was.
+// TestReleaseRefusesBadVersions requires of each refusal that it names the cause and the remedy,
+// and leaves an earlier dist unchanged.
 func TestReleaseRefusesBadVersions(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -14,14 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// licence is a licence that a module of a program may have.
+// licence is an accepted licence of a linked module.
 type licence struct {
 	name string
-	text *regexp.Regexp // what its text says and no other's of the list
+	text *regexp.Regexp // pattern that matches this licence and no other in the list
 }
 
 // licences returns the licences that may be linked into a program under the Apache License: they
-// ask for notices, and not for the source of what is linked to them. The first that matches is it.
+// demand notices, and not the source of the linking program. The first match counts.
 func licences() []licence {
 	words := func(text string) *regexp.Regexp {
 		return regexp.MustCompile(`(?i)` + strings.ReplaceAll(text, " ", `\s+`))
@@ -49,7 +49,7 @@ func licenceOf(text string) string {
 	return ""
 }
 
-// linked is a module of which the programs contain packages.
+// linked is a module with packages in the programs.
 type linked struct{ Path, Version, Dir string }
 
 func linkedModules(t *testing.T) map[string]linked {
@@ -75,8 +75,8 @@ func linkedModules(t *testing.T) map[string]linked {
 	return modules
 }
 
-// TestModulesHaveALicenceThatMayBeShipped reads the licence of every module that is linked into a
-// program.
+// TestModulesHaveALicenceThatMayBeShipped requires an accepted licence of every module that is
+// linked into a program.
 func TestModulesHaveALicenceThatMayBeShipped(t *testing.T) {
 	t.Parallel()
 	modules := linkedModules(t)
@@ -87,7 +87,7 @@ func TestModulesHaveALicenceThatMayBeShipped(t *testing.T) {
 		var found []string
 		for _, file := range files {
 			text, err := os.ReadFile(file)
-			if err != nil { // A folder with the licences of what the module contains.
+			if err != nil { // A folder with the licences of the module's parts.
 				continue
 			}
 			if name := licenceOf(string(text)); name != "" {
@@ -110,7 +110,7 @@ func TestLicencesThatAskForTheSourceAreNotTaken(t *testing.T) {
 }
 
 // TestVulnerabilityStageDistinguishesFindingsFromMissingDatabase runs the stage of .ci/run with
-// programs that end as govulncheck does.
+// programs that exit like govulncheck.
 func TestVulnerabilityStageDistinguishesFindingsFromMissingDatabase(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -139,8 +139,8 @@ func TestVulnerabilityStageDistinguishesFindingsFromMissingDatabase(t *testing.T
 	require.Contains(t, string(read(t, ".ci/run")), ".ci/vulnerabilities supply govulncheck")
 }
 
-// TestEveryModuleOfTheRepositoryIsKeptUpToDate holds the settings of Renovate to the go.mod files,
-// and to what must not be updated.
+// TestEveryModuleOfTheRepositoryIsKeptUpToDate requires that the settings of Renovate cover every
+// go.mod file and exclude the pinned modules.
 func TestEveryModuleOfTheRepositoryIsKeptUpToDate(t *testing.T) {
 	t.Parallel()
 	var settings struct {

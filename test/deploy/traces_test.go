@@ -65,7 +65,8 @@ type dataSources struct {
 	} `yaml:"datasources"`
 }
 
-// TestTracesAreWiredUp follows traces from the programs to Tempo and from there to Grafana.
+// TestTracesAreWiredUp checks the path of traces from the programs to Tempo and from there to
+// Grafana.
 func TestTracesAreWiredUp(t *testing.T) {
 	t.Parallel()
 	c := readCompose(t)
@@ -107,8 +108,8 @@ func TestTracesAreWiredUp(t *testing.T) {
 	}
 }
 
-// TestDashboardFindsTraces holds the queries for traces to what spans are called and what they
-// tell.
+// TestDashboardFindsTraces requires that the trace queries of the dashboard name spans and
+// attributes that exist.
 func TestDashboardFindsTraces(t *testing.T) {
 	t.Parallel()
 	var source strings.Builder

@@ -22,7 +22,7 @@ import (
 	"rubato/internal/store/pg"
 )
 
-// canaries are texts that nobody but a target may ever see.
+// canaries are secret texts that may reach only a target.
 type canaries struct {
 	all []string
 }
@@ -34,7 +34,7 @@ func (c *canaries) one(what string) string {
 	return text
 }
 
-// found returns which canaries a text holds, in any form in which they might be written.
+// found returns the canaries in a text, in any form in which they might be written.
 func (c *canaries) found(text string) []string {
 	var list []string
 	for _, canary := range c.all {
@@ -52,7 +52,7 @@ func (c *canaries) found(text string) []string {
 	return list
 }
 
-// twice returns what the filters base64 | base64 make of a text.
+// twice applies the filters base64 | base64 to a text.
 func twice(text string) string {
 	return base64.StdEncoding.EncodeToString([]byte(base64.StdEncoding.EncodeToString([]byte(text))))
 }
@@ -65,18 +65,18 @@ type aviary struct {
 	t         *testing.T
 	processes map[string]*process
 	admins    map[string]string
-	database  string // URL, as the programs get it
+	database  string // URL for the programs
 	answers   bytes.Buffer
 }
 
-// keep makes a fresh canary a secret and returns the reference to it.
+// keep stores a fresh canary as a secret and returns the reference to it.
 func (v *aviary) keep(name string) string {
 	v.t.Helper()
 	v.ask(http.StatusCreated, "PUT", "/v1/secrets/"+name, map[string]any{"value": v.one(name)})
 	return `{{secret "` + name + `"}}`
 }
 
-// ask sends a request, requires a status of the answer, and keeps the answer.
+// ask sends a request, requires a status of the answer, and records the answer.
 func (v *aviary) ask(want int, method, path string, body any) map[string]any {
 	v.t.Helper()
 	text, isText := body.(string)
@@ -98,17 +98,16 @@ func (v *aviary) ask(want int, method, path string, body any) map[string]any {
 	require.NoError(v.t, err)
 	require.Equal(v.t, want, res.StatusCode, "%s %s: %s", method, path, answer)
 	var decoded map[string]any
-	_ = json.Unmarshal(answer, &decoded) // Lines, metrics and the like are no JSON.
+	_ = json.Unmarshal(answer, &decoded) // Lines and metrics are no JSON.
 	if secret, shown := decoded["secret"].(string); shown {
-		v.all = append(v.all, secret) // From now on nobody may see it again.
+		v.all = append(v.all, secret) // It was shown once. From now on it is a canary.
 		return decoded
 	}
 	v.answers.Write(answer)
 	return decoded
 }
 
-// newAviary starts an API server and a worker that tell everything they would tell at the level
-// debug.
+// newAviary starts an API server and a worker that log at the level debug.
 func newAviary(t *testing.T) *aviary {
 	t.Helper()
 	v := &aviary{canaries: &canaries{}, t: t, processes: map[string]*process{}, admins: map[string]string{"api": freeAddress(t), "worker": freeAddress(t)}}
@@ -136,8 +135,8 @@ func newAviary(t *testing.T) *aviary {
 	return v
 }
 
-// echo answers with everything that it was sent, by whatever the path asks for, and counts requests
-// that hold a canary.
+// echo is a target that answers with its request, in the way that the path names. It counts
+// requests that hold a canary.
 func echo(t *testing.T, sees func(string) bool) (address string, seen *atomic.Int64) {
 	t.Helper()
 	seen = new(atomic.Int64)
@@ -179,8 +178,8 @@ func echo(t *testing.T, sees func(string) bool) (address string, seen *atomic.In
 	return target.URL, seen
 }
 
-// spec returns an endpoint that carries secrets wherever it can, all of them canaries of its own.
-// Those that are redirected have none in the body, which is refused, as the body would go along.
+// spec returns an endpoint with a canary in every field that may refer to a secret. Endpoints with
+// redirects have none in the body, because that is refused: the body would be sent along.
 func (v *aviary) spec(name, address string) map[string]any {
 	v.t.Helper()
 	s := map[string]any{
@@ -198,7 +197,7 @@ func (v *aviary) spec(name, address string) map[string]any {
 }
 
 // others returns endpoints that carry secrets in other ways: by every kind of auth, through
-// filters, with a validator that is one.
+// filters, with a secret validator.
 func (v *aviary) others(address string) []map[string]any {
 	v.t.Helper()
 	token := v.one("access-token")
@@ -236,7 +235,8 @@ func (v *aviary) others(address string) []map[string]any {
 	}
 }
 
-// notify has notices sent to a channel whose address and token are secrets, and which fails.
+// notify creates a rule with a channel that fails. The address and the token of the channel are
+// secrets.
 func (v *aviary) notify(address string) {
 	v.t.Helper()
 	v.ask(http.StatusCreated, "PUT", "/v1/secrets/hook-url", map[string]any{"value": address + "/fail/" + v.one("hook-url")})
@@ -273,9 +273,9 @@ func (v *aviary) dump() string {
 	return all.String()
 }
 
-// TestSecretsAppearInNoOutput puts canaries wherever a secret can be, runs them through success and
-// every class of failure, and looks at everything that people or programs can read: answers, logs
-// at the level debug, metrics, settings and the whole database.
+// TestSecretsAppearInNoOutput searches every output for secrets: answers, logs at the level debug,
+// metrics, settings and the whole database. Canaries stand wherever a secret can, and go through
+// success and every class of failure.
 func TestSecretsAppearInNoOutput(t *testing.T) {
 	t.Parallel()
 	v := newAviary(t)
@@ -332,7 +332,7 @@ func TestSecretsAppearInNoOutput(t *testing.T) {
 	require.Empty(t, v.found(v.dump()), "the database")
 }
 
-// mistakes sends what is refused, with canaries in it.
+// mistakes sends requests that are refused, with canaries in them.
 func (v *aviary) mistakes() {
 	v.t.Helper()
 	wrong := v.one("wrong")

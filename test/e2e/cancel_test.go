@@ -13,9 +13,9 @@ import (
 	"rubato/internal/store/pg"
 )
 
-// The API process asks and a worker process hangs up on a target that would never answer: at once
-// where the message arrives, and by looking where it does not. A message gets lost by listening on
-// another database, where nobody says anything.
+// A cancel through the API ends a request to a target that would never answer: at once if the
+// notification reaches the worker, else at the next poll. The notification is lost by listening on
+// another database.
 func TestCancelFromTheAPIReachesTheWorker(t *testing.T) {
 	t.Parallel()
 	for name, lost := range map[string]bool{"ByMessage": false, "WithMessagesLost": true} {
@@ -61,10 +61,13 @@ func TestCancelFromTheAPIReachesTheWorker(t *testing.T) {
 			require.Zero(t, after.FailureCount)
 			require.NotNil(t, after.NextRunAt)
 			anchor := ended.ScheduledFor
-			if ended.StartedAt.Sub(anchor) > time.Second { // Without messages it may wait for a poll, and the schedule then counts from its start.
+			// Without notifications the start may wait for a poll, and the schedule then counts
+			// from it.
+			if ended.StartedAt.Sub(anchor) > time.Second {
 				anchor = *ended.StartedAt
 			}
-			require.WithinDuration(t, anchor.Add(time.Hour), *after.NextRunAt, time.Millisecond) // Schedules know milliseconds.
+			// Schedules have a resolution of milliseconds.
+			require.WithinDuration(t, anchor.Add(time.Hour), *after.NextRunAt, time.Millisecond)
 		})
 	}
 }
@@ -91,7 +94,7 @@ func startDaemons(t *testing.T, env ...string) *api {
 	return connect(t, "http://"+listen, bootstrapKey)
 }
 
-// receive returns what a channel delivers in time.
+// receive waits for a value of a channel, within the limit of every wait.
 func receive[T any](t *testing.T, what string, from <-chan T) T {
 	t.Helper()
 	select {

@@ -17,8 +17,7 @@ import (
 
 const bootstrapKey = "an-admin-key-of-the-tests"
 
-// The daemons start with the names that scripts rely on, share the work, and stop when they are
-// told to.
+// The daemons start under the names that scripts rely on, share the work, and stop on a signal.
 func TestDaemonsShareADatabase(t *testing.T) {
 	t.Parallel()
 	tgt, _ := newTarget(t)

@@ -17,7 +17,8 @@ import (
 
 const everySecond = 1000
 
-// The main promise: from nothing to recorded runs on every second of the grid, each called once.
+// A new installation records a run for every second of the grid, and calls the target once for
+// each.
 func TestDevRunsAnEndpointOnEverySecond(t *testing.T) {
 	t.Parallel()
 	tgt, _ := newTarget(t)
@@ -26,8 +27,8 @@ func TestDevRunsAnEndpointOnEverySecond(t *testing.T) {
 
 	runs := dev.awaitRuns(t, e.ID, 4)
 
-	// A machine that stands still for a second makes a run late, from whose start the grid counts
-	// then, or skips one, which is on record.
+	// A machine that stands still for a second makes a run late or skips one. The grid counts from
+	// a late start, and a skip is on record.
 	runs = slices.DeleteFunc(runs, func(r client.Run) bool { return r.Status == client.RunStatusSkipped })
 	require.NotEmpty(t, runs)
 	for i, r := range runs {
@@ -56,7 +57,7 @@ func TestDevRunsAnEndpointOnEverySecond(t *testing.T) {
 	dev.interrupt(t)
 }
 
-// Pausing, resuming, running now and hints act at once.
+// Pause, resume, run now and hints act at once.
 func TestOperationsActAtOnce(t *testing.T) {
 	t.Parallel()
 	tgt, _ := newTarget(t)
@@ -75,7 +76,7 @@ func TestOperationsActAtOnce(t *testing.T) {
 	require.Len(t, tgt.requests("/tick"), before, "while the clock ticked three times, nothing ran")
 
 	planned := read[client.PlannedRun](t)(dev.RunEndpoint(t.Context(), e.ID, client.OneOffRun{}))
-	// It need not be the newest: due times that the pause skips are recorded as well.
+	// It need not be the newest: due times that the pause skips are also recorded.
 	eventually(t, "the run now of a paused endpoint", func() bool {
 		return slices.ContainsFunc(dev.finished(t, e.ID), func(r client.Run) bool { return r.ID == planned.RunID && r.Source == "manual" })
 	})
@@ -147,7 +148,7 @@ func TestRestartKeepsEverything(t *testing.T) {
 	}
 }
 
-// A run that hangs does not keep the server from stopping in time, and is not said to have failed.
+// A hanging run neither delays the stop of the server nor is recorded as failed.
 func TestStoppingDoesNotWaitForATargetThatHangs(t *testing.T) {
 	t.Parallel()
 	tgt, _ := newTarget(t)
@@ -214,7 +215,7 @@ func TestBusyPortIsReportedBeforeAnyStart(t *testing.T) {
 	require.NoDirExists(t, filepath.Join(dir, "postgres"))
 }
 
-// Scripts rely on the file, and on the command line to find the server.
+// The command line finds the running server by the credentials file, which scripts rely on.
 func TestCommandLineFindsTheRunningServer(t *testing.T) {
 	t.Parallel()
 	dev := startDev(t, devpgtest.Dir(t), "--demo")
@@ -262,7 +263,7 @@ func TestDemoIsTheSameAfterARestart(t *testing.T) {
 	})
 }
 
-// demoEndpoints waits for the six endpoints of the demo and returns them by key.
+// demoEndpoints waits for the six demo endpoints and returns them by key.
 func demoEndpoints(t *testing.T, a *api) map[string]client.Endpoint {
 	t.Helper()
 	found := map[string]client.Endpoint{}

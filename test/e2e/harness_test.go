@@ -1,5 +1,5 @@
 // Package e2e runs the programs as processes, on a real Postgres and against a real target, and
-// looks at them from the outside.
+// checks their outside behaviour.
 package e2e
 
 import (
@@ -30,16 +30,16 @@ import (
 )
 
 const (
-	// patience bounds every wait. It is far beyond what a loaded machine with two cores takes; a test
-	// that runs into it has failed.
+	// patience bounds every wait. It is far above the need of a loaded machine with two cores, so a
+	// wait that reaches it is a failure.
 	patience = 60 * time.Second
-	// stopTime is how long a dev server may take to stop on a machine that does much else, where 5 s
-	// are promised. A target that hangs does so for longer.
+	// stopTime bounds the stop of a dev server on a busy machine; the promise is 5 s. A hanging
+	// target hangs for longer.
 	stopTime = 20 * time.Second
 	tick     = 20 * time.Millisecond
 )
 
-// binaries is where the programs are, built once.
+// binaries is the directory of the programs, which are built once.
 var binaries string
 
 func TestMain(m *testing.M) {
@@ -68,10 +68,10 @@ type process struct {
 	err   error // how it ended; valid after ended
 
 	mu  sync.Mutex
-	all bytes.Buffer // everything that it wrote
+	all bytes.Buffer // its whole output
 }
 
-// Write keeps what the program writes.
+// Write appends output of the program.
 func (p *process) Write(text []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -84,8 +84,8 @@ func (p *process) output() string {
 	return p.all.String()
 }
 
-// start starts a program with an environment that holds nothing but env, a PATH and a home of the
-// test's own.
+// start starts a program with an environment that holds only env, a PATH and a home directory of
+// the test's own.
 func start(t *testing.T, home string, env []string, name string, args ...string) *process {
 	t.Helper()
 	p := &process{lines: make(chan string, 1000), ended: make(chan struct{})}
@@ -131,7 +131,8 @@ func (p *process) await(t *testing.T, begin string) string {
 	}
 }
 
-// wait returns the exit code of a program that ends by itself or was told to, within a time.
+// wait returns the exit code of a program that ends by itself or after a signal. It fails after the
+// limit.
 func (p *process) wait(t *testing.T, limit time.Duration) int {
 	t.Helper()
 	select {
@@ -174,14 +175,14 @@ func startDevWith(t *testing.T, env []string, dataDir string, args ...string) *s
 	return &server{process: p, api: credentials(t, dataDir), dataDir: dataDir, home: home}
 }
 
-// interrupt stops the server as Ctrl-C does.
+// interrupt stops the server in the way that Ctrl-C does.
 func (s *server) interrupt(t *testing.T) {
 	t.Helper()
 	s.signal(t, syscall.SIGINT)
 	require.Equal(t, 0, s.wait(t, stopTime), s.output())
 }
 
-// api is a server as its clients see it.
+// api is a server from the outside, through its client.
 type api struct {
 	*client.Client
 	URL string
@@ -198,7 +199,7 @@ func connect(t *testing.T, url, key string) *api {
 	return &api{Client: c, URL: url, Key: key}
 }
 
-// credentials connects to the server whose data directory it is.
+// credentials connects to the server of a data directory.
 func credentials(t *testing.T, dataDir string) *api {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dataDir, "credentials.json"))
@@ -234,8 +235,7 @@ func (a *api) endpoint(t *testing.T, id string) client.Endpoint {
 	return read[client.Endpoint](t)(a.GetEndpoint(t.Context(), id))
 }
 
-// finished returns the recorded runs of an endpoint, the newest first. Runs that wait or are
-// running have no end.
+// finished returns the recorded runs of an endpoint that have an end, the newest first.
 func (a *api) finished(t *testing.T, id string) []client.Run {
 	t.Helper()
 	var over []client.Run
@@ -247,7 +247,7 @@ func (a *api) finished(t *testing.T, id string) []client.Run {
 	return over
 }
 
-// awaitRuns waits until an endpoint has so many finished runs and returns them.
+// awaitRuns waits until an endpoint has n finished runs and returns them.
 func (a *api) awaitRuns(t *testing.T, id string, n int) []client.Run {
 	t.Helper()
 	var runs []client.Run
@@ -264,7 +264,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	waittest.Until(t, holds, "for %s", what)
 }
 
-// target is a service that Rubato calls; it counts the requests to each path.
+// target is a service that Rubato calls. It counts the requests to each path.
 type target struct {
 	*httptest.Server
 
@@ -272,8 +272,8 @@ type target struct {
 	seen map[string][]http.Header
 }
 
-// newTarget starts a target. Requests to /hang are not answered before release is called, which the
-// end of the test does too.
+// newTarget starts a target. It answers requests to /hang only after release, which the end of the
+// test calls too.
 func newTarget(t *testing.T) (tgt *target, release func()) {
 	t.Helper()
 	released := make(chan struct{})
@@ -299,9 +299,8 @@ func (tgt *target) requests(path string) []http.Header {
 	return append([]http.Header(nil), tgt.seen[path]...)
 }
 
-// freeAddress returns an address that nobody listens on, below the ports that the system gives to
-// whoever asks for any: one of those may be given away again before the program that it is meant
-// for has started.
+// freeAddress returns an address without a listener, below the range of ephemeral ports, because
+// the system may hand out an ephemeral port again before the program listens on it.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	for {

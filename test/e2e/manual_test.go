@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestTheManualsCommandsExist requires of every command that the operations manual tells people to
-// run that the program knows it, and its flags.
+// TestTheManualsCommandsExist requires that every command in the operations manual exists, with its
+// flags.
 func TestTheManualsCommandsExist(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/operations.md")
@@ -35,7 +35,8 @@ func TestTheManualsCommandsExist(t *testing.T) {
 	}
 }
 
-// helpOf returns the help of a command. Words behind it that are arguments are left out one by one.
+// helpOf returns the help of a command. It drops trailing words of path one by one, because they
+// may be arguments.
 func helpOf(t *testing.T, path []string) string {
 	t.Helper()
 	for n := len(path); n > 0; n-- {

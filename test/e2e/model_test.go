@@ -12,10 +12,10 @@ import (
 	"rubato/internal/planner/openai/openaitest"
 )
 
-// modelKey is the key of the model's service. Nothing may show it.
+// modelKey is the API key of the model service. No output may show it.
 const modelKey = "sk-canary-of-the-programs-4Hq7"
 
-// asking returns the settings that let a planner ask a service.
+// asking returns the settings with which a planner uses a model service.
 func asking(service *openaitest.Server) []string {
 	return []string{
 		"RUBATO_OPENAI_BASE_URL=" + service.URL(), "RUBATO_OPENAI_API_KEY=" + modelKey, "RUBATO_PLANNER_MODEL=scripted-1",
@@ -23,8 +23,8 @@ func asking(service *openaitest.Server) []string {
 	}
 }
 
-// A model reads what a target answers and changes its tempo; everybody can see what it did, why,
-// and what it cost.
+// A model steers the tempo of an endpoint by the target's answers. Its change, reason and cost are
+// visible.
 func TestAModelSteersATempo(t *testing.T) {
 	t.Parallel()
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -73,7 +73,7 @@ func TestAModelSteersATempo(t *testing.T) {
 	require.NotContains(t, dev.output(), modelKey)
 }
 
-// Whatever becomes of the model's service, runs are neither late nor lost.
+// Runs are neither late nor lost while the model service is down, slow or hostile.
 func TestAModelThatIsAwaySlowOrHostileDelaysNoRun(t *testing.T) {
 	t.Parallel()
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }))

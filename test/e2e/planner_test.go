@@ -14,8 +14,8 @@ import (
 	"rubato/internal/devpg/devpgtest"
 )
 
-// startPlanningDev starts `rubato dev` with a planner that looks all the time and may change a
-// tempo every second, and with more settings.
+// startPlanningDev starts `rubato dev` with a planner that looks without a pause and may change a
+// tempo every second. settings come on top.
 func startPlanningDev(t *testing.T, settings ...string) *server {
 	t.Helper()
 	dataDir := devpgtest.Dir(t)
@@ -35,7 +35,7 @@ func (a *api) sessions(t *testing.T, id string) []client.PlannerSession {
 	return read[client.PlannerSessionList](t)(a.ListPlannerSessions(t.Context(), &client.ListPlannerSessionsParams{EndpointID: &id})).Items
 }
 
-// TestTempoFollowsALoad needs no key: the filter learns from the answers alone.
+// TestTempoFollowsALoad needs no API key, because the filter learns from the answers alone.
 func TestTempoFollowsALoad(t *testing.T) {
 	t.Parallel()
 	var rising atomic.Bool
@@ -67,7 +67,7 @@ func TestTempoFollowsALoad(t *testing.T) {
 	require.Nil(t, dev.endpoint(t, e.ID).Hints.Interval, "no hint is needed")
 }
 
-// What the planner decides is felt at once: a run that it asks for starts within a second.
+// A hint of the planner takes effect at once: a run that it asks for starts within a second.
 func TestAHintOfThePlannerTakesEffectAtOnce(t *testing.T) {
 	t.Parallel()
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -103,8 +103,8 @@ func TestAHintOfThePlannerTakesEffectAtOnce(t *testing.T) {
 	require.Fail(t, "no session asked for the run")
 }
 
-// Who has a role in a group acts when another endpoint of it fails, long before the clock would
-// have it look; and is told why.
+// An endpoint with a role in a group acts as soon as another endpoint of the group fails, long
+// before its scheduled analysis. Its session names the cause.
 func TestAFailingSiblingCallsForHelpAtOnce(t *testing.T) {
 	t.Parallel()
 	var failing atomic.Bool
@@ -114,7 +114,8 @@ func TestAFailingSiblingCallsForHelpAtOnce(t *testing.T) {
 		}
 	}))
 	t.Cleanup(target.Close)
-	dev := startPlanningDev(t, "RUBATO_PLANNER_ANALYSES_PER_HOUR=12") // The clock comes every ten minutes at most.
+	// Scheduled analyses are ten minutes apart or more.
+	dev := startPlanningDev(t, "RUBATO_PLANNER_ANALYSES_PER_HOUR=12")
 	member := func(name, role string, every time.Duration) string {
 		labels := map[string]string{"group": "shop"}
 		if role != "" {
@@ -146,5 +147,5 @@ func TestAFailingSiblingCallsForHelpAtOnce(t *testing.T) {
 	require.Equal(t, "planner:heuristic", dev.endpoint(t, health).Hints.Interval.Author)
 }
 
-// acting lets the planner of an endpoint act.
+// acting permits the planner of an endpoint to act.
 func acting() *client.PlannerAuthority { return new(client.PlannerAuthorityAct) }

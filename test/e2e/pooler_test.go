@@ -32,15 +32,15 @@ type pooler struct {
 	process *exec.Cmd
 	log     string // file
 	URL     string // of the database by way of it
-	admin   string // URL of its own console
+	admin   string // URL of the pooler's admin console
 }
 
-// poolings are the ways to pool that the operations manual tells of. Each says what of the manual's
-// configuration it changes.
+// poolings are the pooling modes of the operations manual, with the changes to the manual's
+// configuration.
 func poolings() map[string]struct {
-	since string // release of PgBouncer that can do it
+	since string // oldest release of PgBouncer with this mode
 	mode  string
-	query string // what the manual appends to DATABASE_URL
+	query string // part that the manual appends to DATABASE_URL
 } {
 	return map[string]struct{ since, mode, query string }{
 		"Transactions":                    {since: "1.21", mode: "transaction"},
@@ -49,9 +49,8 @@ func poolings() map[string]struct {
 	}
 }
 
-// TestEverythingGoesThroughAPooler walks what the operations manual says of PgBouncer, with the
-// manual's own configuration: runs, pauses of messages, cancels, the sweeper's lock and the
-// guarantees hold, whichever way connections are pooled.
+// TestEverythingGoesThroughAPooler holds PgBouncer with the manual's configuration to every
+// guarantee, in each pooling mode: runs, notifications, cancels and the sweeper's lock.
 func TestEverythingGoesThroughAPooler(t *testing.T) {
 	t.Parallel()
 	program, version := findPooler(t)
@@ -101,8 +100,8 @@ func atLeast(version, since string) bool {
 	return number(version) >= number(since)
 }
 
-// pooledDatabase returns the URL of a migrated database on a server of the test's own, with the
-// settings that the manual gives to the role.
+// pooledDatabase returns the URL of a migrated database on a server of the test's own. The role has
+// the settings that the manual gives it.
 func pooledDatabase(t *testing.T) string {
 	t.Helper()
 	cluster := devpgtest.Cluster(t)
@@ -116,7 +115,7 @@ func pooledDatabase(t *testing.T) string {
 	return cluster.URL()
 }
 
-// manual returns the block of the operations manual in a language that begins with a text.
+// manual returns the code block of the operations manual in a language that begins with a text.
 func manual(t *testing.T, language, begin string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/operations.md")
@@ -131,7 +130,7 @@ func manual(t *testing.T, language, begin string) string {
 	return begin + block
 }
 
-// poolerConfig returns the manual's configuration for a way to pool.
+// poolerConfig returns the manual's configuration for a pooling mode.
 func poolerConfig(t *testing.T, version, mode string) string {
 	t.Helper()
 	text := manual(t, "ini", "[databases]")
@@ -142,14 +141,14 @@ func poolerConfig(t *testing.T, version, mode string) string {
 	if !atLeast(version, "1.21") {
 		text = regexp.MustCompile(`(?m)^max_prepared_statements.*\n`).ReplaceAllString(text, "")
 	}
-	if mode == "session" { // Every connection of a program has one of its own.
+	if mode == "session" { // In this mode every client connection has a server connection of its own.
 		text = regexp.MustCompile(`(?m)^default_pool_size.*$`).ReplaceAllString(text, "default_pool_size = 80")
 	}
 	return text
 }
 
-// startPooler starts PgBouncer in front of the database with the manual's settings and what a test
-// needs beside them.
+// startPooler starts PgBouncer in front of the database, with the manual's settings and those of
+// the test.
 func startPooler(t *testing.T, program, direct, settings string) *pooler {
 	t.Helper()
 	at, err := url.Parse(direct)
@@ -179,7 +178,7 @@ func startPooler(t *testing.T, program, direct, settings string) *pooler {
 	return p
 }
 
-// run runs the pooler until the end of the test. It refuses to be root, as Postgres does.
+// run runs the pooler until the end of the test. Like Postgres, it refuses to run as root.
 func (p *pooler) run(t *testing.T, program, file, socketDir string) {
 	t.Helper()
 	require.NoError(t, os.Chmod(filepath.Dir(file), 0o755))
@@ -187,7 +186,8 @@ func (p *pooler) run(t *testing.T, program, file, socketDir string) {
 	require.NoError(t, err)
 	p.process = exec.Command(program, file)
 	p.process.Stdout, p.process.Stderr = log, log
-	if info, err := os.Stat(socketDir); os.Geteuid() == 0 && err == nil { // As who runs Postgres, whose socket it must reach.
+	// The user of Postgres may reach its socket.
+	if info, err := os.Stat(socketDir); os.Geteuid() == 0 && err == nil {
 		if owner, known := info.Sys().(*syscall.Stat_t); known {
 			p.process.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: owner.Uid, Gid: owner.Gid}}
 		}
@@ -204,8 +204,8 @@ func (p *pooler) run(t *testing.T, program, file, socketDir string) {
 	})
 }
 
-// requireSettingsHold requires that what the programs ask of a connection is so although the pooler
-// drops it.
+// requireSettingsHold requires that session settings of the programs hold although the pooler drops
+// startup parameters.
 func requireSettingsHold(t *testing.T, through string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), through)
@@ -224,13 +224,15 @@ func requireSettingsHold(t *testing.T, through string) {
 	require.NotNil(t, ignored)
 	for name := range strings.SplitSeq(ignored[1], ",") {
 		name = strings.TrimSpace(name)
-		lost := slices.Contains([]string{"enable_bitmapscan", "enable_indexonlyscan", "lock_timeout"}, name) // As the manual says.
+		// The manual documents these.
+		lost := slices.Contains([]string{"enable_bitmapscan", "enable_indexonlyscan", "lock_timeout"}, name)
 		_, set := want[name]
 		require.True(t, set || lost, "%s is ignored on the way, and not set for the role", name)
 	}
 }
 
-// requireWorkGoesOn requires that many endpoints run over connections that change hands.
+// requireWorkGoesOn requires that many endpoints run over connections that are shared between
+// clients.
 func requireWorkGoesOn(t *testing.T, a *api) {
 	t.Helper()
 	tgt, _ := newTarget(t)
@@ -248,7 +250,7 @@ func requireWorkGoesOn(t *testing.T, a *api) {
 	}
 }
 
-// requireCancelsArrive requires that a message reaches the worker past the pooler.
+// requireCancelsArrive requires that a notification reaches the worker past the pooler.
 func requireCancelsArrive(t *testing.T, a *api) {
 	t.Helper()
 	arrived, gone := make(chan struct{}, 10), make(chan struct{}, 10)
@@ -267,7 +269,7 @@ func requireCancelsArrive(t *testing.T, a *api) {
 	require.Equal(t, client.RunStatusCanceled, a.awaitRuns(t, e.ID, 1)[0].Status)
 }
 
-// requireSweeps requires that a worker leads the sweeps, and holds the lock inside a transaction.
+// requireSweeps requires that a worker leads the sweeps and holds the lock inside a transaction.
 func requireSweeps(t *testing.T, direct string) {
 	t.Helper()
 	db, err := pg.Open(t.Context(), pg.Config{URL: direct})
@@ -287,15 +289,15 @@ func requireSweeps(t *testing.T, direct string) {
 	require.Zero(t, held, "no session holds a lock beyond its transaction")
 }
 
-// requireSharing requires that the programs came through the pooler, and that transactions of many
-// shared fewer connections.
+// requireSharing requires that the programs connected through the pooler, and that in transaction
+// mode many clients shared fewer server connections.
 func requireSharing(t *testing.T, p *pooler, mode string) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), p.admin)
 	require.NoError(t, err)
 	defer conn.Close(context.Background())
-	// show returns a table of the console, without what is about the console itself. Everything in it
-	// is text.
+	// show returns a table of the admin console, without its own connections. Every value in it is
+	// text.
 	show := func(what string) (rows []map[string]string) {
 		results, err := conn.PgConn().Exec(t.Context(), "SHOW "+what).ReadAll()
 		require.NoError(t, err)

@@ -101,7 +101,7 @@ func TestPodsHaveNoRights(t *testing.T) {
 	require.Contains(t, readFile(t, "Dockerfile"), "\nUSER 65532:65532\n")
 }
 
-// The commands are the image's programs.
+// The commands of the pods are the programs of the image.
 func TestPodsRunThePrograms(t *testing.T) {
 	t.Parallel()
 	want := map[string][]string{
@@ -116,8 +116,8 @@ func TestPodsRunThePrograms(t *testing.T) {
 	})
 }
 
-// A pod is asked at the admin listener, whose routes the manual names, and never restarted because
-// the database is away.
+// Probes use the routes of the admin listener that the manual names. An unreachable database does
+// not restart a pod.
 func TestProbesAskTheAdminListener(t *testing.T) {
 	t.Parallel()
 	require.Regexp(t, "admin, of every daemon \\| `RUBATO_ADMIN_LISTEN`.*`/healthz`, `/readyz`, `/metrics`", readFile(t, "docs/operations.md"))
@@ -162,7 +162,7 @@ func TestPodsHaveTheTimeToDrain(t *testing.T) {
 	})
 }
 
-// Secrets are referred to, never contained: nothing that the settings call secret has a value.
+// Secrets are references: no secret setting has a value in a pod.
 func TestSecretsAreReferences(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, o objects) {
@@ -184,8 +184,7 @@ func TestSecretsAreReferences(t *testing.T) {
 
 type setting struct{ secret bool }
 
-// settings returns the settings by name, from the table that a test of the product holds to what it
-// reads.
+// settings returns the settings by name, from the generated table of the documentation.
 func settings(t *testing.T) map[string]setting {
 	t.Helper()
 	list := map[string]setting{}
@@ -196,8 +195,8 @@ func settings(t *testing.T) map[string]setting {
 	return list
 }
 
-// TestProgramsAcceptTheirEnvironment asks the program itself whether it would start with what the
-// chart gives to each.
+// TestProgramsAcceptTheirEnvironment starts each program's check of settings with the environment
+// that the chart gives it.
 func TestProgramsAcceptTheirEnvironment(t *testing.T) {
 	t.Parallel()
 	program := filepath.Join(t.TempDir(), "rubato")
@@ -228,7 +227,7 @@ func TestProgramsAcceptTheirEnvironment(t *testing.T) {
 	})
 }
 
-// Selectors, budgets and policies speak of pods that exist.
+// Selectors, disruption budgets and network policies match pods that exist.
 func TestSelectorsMatch(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, o objects) {
@@ -268,8 +267,8 @@ func TestMigrationsRunBeforeThePrograms(t *testing.T) {
 	require.NotZero(t, *job.Spec.ActiveDeadlineSeconds)
 }
 
-// Workers scale on metrics that exist, and are told to by the right function: what is read from the
-// database is the same everywhere.
+// Workers scale on metrics that exist, with the right aggregation: a gauge from the database is the
+// same in every process.
 func TestScalingUsesExposedMetrics(t *testing.T) {
 	t.Parallel()
 	o := render(t, valuesSets()["Everything"])
@@ -300,7 +299,7 @@ func TestScalingUsesExposedMetrics(t *testing.T) {
 	require.Regexp(t, "`rubato_dispatch_slots` \\| gauge \\| `state`: `busy` `free`", table)
 }
 
-// The rules are the ones that are tested, and the dashboard is the one that is.
+// The chart ships the alert rules and the dashboard that test/deploy tests.
 func TestRulesAndDashboardAreTheOnesThatAreTested(t *testing.T) {
 	t.Parallel()
 	o := render(t, valuesSets()["Everything"])
@@ -320,7 +319,8 @@ func TestRulesAndDashboardAreTheOnesThatAreTested(t *testing.T) {
 	require.Equal(t, "/metrics", monitor.Spec.Endpoints[0].Path)
 }
 
-// What the policy closes is what the product itself refuses; what it opens is what the values say.
+// Network policies forbid the ranges that the product itself refuses, and allow the ranges in the
+// values.
 func TestNetworkPoliciesAllowRequiredTraffic(t *testing.T) {
 	t.Parallel()
 	o := render(t, valuesSets()["Everything"])
@@ -384,7 +384,7 @@ func readFile(t *testing.T, name string) string {
 	return string(text)
 }
 
-// The schema is JSON with no key twice, and its values are those that values.yaml documents.
+// The schema is JSON without duplicate keys and accepts the documented values of values.yaml.
 func TestDefaultValuesFitTheSchema(t *testing.T) {
 	t.Parallel()
 	var schema struct {

@@ -8,8 +8,8 @@ import (
 	core "k8s.io/api/core/v1"
 )
 
-// workload is what each of the four workloads takes. All of it is given to one of them at a time,
-// so that nothing reaches another.
+// workload sets every option of a workload. It is given to one of the four workloads at a time, so
+// that a leak into another one shows.
 const workload = `
   podLabels: {team: shop}
   extraEnv:
@@ -60,7 +60,7 @@ func takesAll(t *testing.T, pod core.PodTemplateSpec) {
 	require.True(t, program.VolumeMounts[0].ReadOnly)
 }
 
-// TestSecretsMayBeFiles has the database and the keys in files, which each program gets that needs
+// TestSecretsMayBeFiles mounts the database URL and the keys as files into each program that needs
 // them.
 func TestSecretsMayBeFiles(t *testing.T) {
 	t.Parallel()

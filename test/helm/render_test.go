@@ -26,13 +26,13 @@ const (
 	chart = root + "/deploy/helm/rubato"
 )
 
-// TestMain is quiet about the links of the chart, which are meant.
+// TestMain silences the log about the chart's symbolic links, because they are intended.
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler))
 	os.Exit(m.Run())
 }
 
-// objects are what a chart makes, by kind and name.
+// objects are the rendered objects of a chart, by kind and name.
 type objects map[string]any
 
 // get returns the one object of a kind with a name.
@@ -55,7 +55,7 @@ func all[T any](o objects) map[string]*T {
 	return list
 }
 
-// makers returns an empty object of each type that the chart may make.
+// makers returns a constructor for each type of object that the chart may render.
 func makers() map[string]func() any {
 	return map[string]func() any{
 		"apps/v1/Deployment":                      func() any { return &apps.Deployment{} },
@@ -72,7 +72,7 @@ func makers() map[string]func() any {
 	}
 }
 
-// valuesSets are the values that the chart is rendered with, as people write them.
+// valuesSets are values for the chart as users write them.
 func valuesSets() map[string]string {
 	return map[string]string{
 		"Defaults": "{}",
@@ -105,8 +105,8 @@ serviceAccount: {name: runner, annotations: {e: f}}
 	}
 }
 
-// render returns what the chart makes of values. Every object is decoded strictly: a field that its
-// type does not know fails the test.
+// render returns the objects of the chart with some values. Every object is decoded strictly: a
+// field that its type does not have fails the test.
 func render(t *testing.T, values string) objects {
 	t.Helper()
 	texts, err := texts(values)
@@ -138,7 +138,7 @@ func render(t *testing.T, values string) objects {
 	return made
 }
 
-// texts renders the chart's templates, after its schema has looked at the values.
+// texts renders the chart's templates after the schema has checked the values.
 func texts(values string) (map[string]string, error) {
 	c, err := loader.Load(chart)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"rubato/internal/planner"
 )
 
-// boring returns the case of an endpoint whose answers never change.
+// boring returns the case of an endpoint with answers that never change.
 func boring(method string) planner.Snapshot {
 	at := time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
 	c := planner.Snapshot{At: at, Method: method, Tempo: time.Minute, Usual: time.Minute, Baseline: planner.Baseline{Interval: time.Minute}}
@@ -41,8 +41,8 @@ func TestOnlyCallsThatLookAreMadeMoreOftenWhenTheyFail(t *testing.T) {
 	require.Zero(t, firstRule(failing(http.MethodPost)).interval)
 }
 
-// TestARecoveryBeginsWithASuccess has an attempt fail that is tried again, so that no failure is
-// counted.
+// TestARecoveryBeginsWithASuccess has a failed attempt with a retry ahead, which the failure count
+// does not include. It must not read as a recovery.
 func TestARecoveryBeginsWithASuccess(t *testing.T) {
 	t.Parallel()
 	c := boring(http.MethodGet)

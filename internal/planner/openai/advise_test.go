@@ -13,7 +13,7 @@ import (
 	"rubato/internal/planner/openai/openaitest"
 )
 
-// tighten is a proposal that the desk lets pass.
+// tighten is a proposal that the test desk accepts.
 func tighten() openaitest.Invocation {
 	return openaitest.Invoke("propose_interval", map[string]any{"interval_seconds": 30, "ttl_minutes": 15, "reason": "it fails"})
 }
@@ -129,8 +129,8 @@ func TestGuardrailRefusalsReachTheModel(t *testing.T) {
 	require.JSONEq(t, `{"error":"the clamps are 10 s to 1 h"}`, b.service.Calls()[1].Request.Answers()[0])
 }
 
-// TestInvalidCallsAreReportedAndNeverExecuted shows each way in which a call can be wrong, once
-// with words for the model and never at the desk.
+// TestInvalidCallsAreReportedAndNeverExecuted makes each kind of invalid call once. The model gets
+// an error text, and the desk gets no call.
 func TestInvalidCallsAreReportedAndNeverExecuted(t *testing.T) {
 	t.Parallel()
 	good := `"interval_seconds":30,"ttl_minutes":15,"reason":"r"`

@@ -19,7 +19,7 @@ func accountOf(tenant, endpoint byte) planner.Account {
 	return planner.Account{TenantID: [16]byte{15: tenant}, EndpointID: endpoints.ID{endpoint}}
 }
 
-// ask holds a session about an endpoint of a tenant.
+// ask runs one session about an endpoint of a tenant.
 func (b *bundle) ask(t *testing.T, of planner.Account) error {
 	t.Helper()
 	c := aCase()
@@ -28,13 +28,12 @@ func (b *bundle) ask(t *testing.T, of planner.Account) error {
 	return err
 }
 
-// calm is a service that is well.
+// calm is the script of a healthy service.
 func calm() openaitest.Script {
 	return openaitest.Always(openaitest.Tools(openaitest.Submission("calm")))
 }
 
-// failing returns a service that fails in each way that may be the fault of a request as well as
-// its own.
+// failing returns the failures of a service that a request itself may have caused.
 func failing() map[string]openaitest.Answer {
 	return map[string]openaitest.Answer{
 		"500":       openaitest.Status(http.StatusInternalServerError, openaitest.Problem("server_error", "oops")),
@@ -44,8 +43,8 @@ func failing() map[string]openaitest.Answer {
 	}
 }
 
-// A request that the service fails on rests its own endpoint, then its tenant, and never another
-// tenant.
+// A failing request opens the breaker of its endpoint, then that of its tenant, and never that of
+// another tenant.
 func TestFailuresOfOneTenantStopNoOtherTenant(t *testing.T) {
 	t.Parallel()
 	for name, answer := range failing() {
@@ -69,7 +68,7 @@ func TestFailuresOfOneTenantStopNoOtherTenant(t *testing.T) {
 	}
 }
 
-// The same failures of two tenants within the window are the service's.
+// The same failure for two tenants within the window opens the breaker of the service.
 func TestFailuresOfTwoTenantsRestTheService(t *testing.T) {
 	t.Parallel()
 	for name, answer := range failing() {
@@ -92,8 +91,8 @@ func TestFailuresOfTwoTenantsRestTheService(t *testing.T) {
 	}
 }
 
-// TestAccountErrorsOpenTheBreakerAtOnce answers with statuses about the key or the account, which
-// all tenants share.
+// TestAccountErrorsOpenTheBreakerAtOnce: statuses about the key or the account open the breaker of
+// the service at once, because all tenants share them.
 func TestAccountErrorsOpenTheBreakerAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]openaitest.Answer{
@@ -114,8 +113,8 @@ func TestAccountErrorsOpenTheBreakerAtOnce(t *testing.T) {
 	}
 }
 
-// A service that answers others has nothing against the key: its 403 is about the prompt, as 400
-// and nonsense are.
+// A 403 opens only the tenant's breaker if the service answers other tenants. It is about the
+// prompt then, as 400 and nonsense are, and not about the key.
 func TestARefusedPromptRestsItsOwnTenant(t *testing.T) {
 	t.Parallel()
 	for _, status := range []int{http.StatusBadRequest, http.StatusForbidden} {
@@ -139,7 +138,7 @@ func TestARefusedPromptRestsItsOwnTenant(t *testing.T) {
 	}
 }
 
-// Of the sessions that wait for the end of a rest, one asks.
+// After the rest of a breaker, one of the waiting sessions makes a trial request.
 func TestOneRequestTriesAfterARest(t *testing.T) {
 	t.Parallel()
 	const rest = time.Second

@@ -18,8 +18,8 @@ import (
 	plannerstore "rubato/internal/store/planner"
 )
 
-// TestW1SixteenPlannersNeverSpendMoreThanTheBudget lets them spend as fast as they can, over and
-// over, until nothing is left.
+// TestW1SixteenPlannersNeverSpendMoreThanTheBudget has sixteen planners spend as fast as they can
+// until nothing is left.
 func TestW1SixteenPlannersNeverSpendMoreThanTheBudget(t *testing.T) {
 	t.Parallel()
 	const limit = 100_000
@@ -48,8 +48,8 @@ func TestW1SixteenPlannersNeverSpendMoreThanTheBudget(t *testing.T) {
 	require.Empty(t, rows[int64](t, w, "SELECT tokens FROM planner_spend WHERE tokens > $1 AND endpoint_id <> $2", int64(limit/4), [16]byte{}))
 }
 
-// TestW2HostileEndpointsSpendNoMoreThanTheCapAndBaselinesGoOn analyses endpoints whose answers
-// change all the time.
+// TestW2HostileEndpointsSpendNoMoreThanTheCapAndBaselinesGoOn analyses failing endpoints that
+// demand more analyses. Spending stays under the cap, and every endpoint keeps its baseline.
 func TestW2HostileEndpointsSpendNoMoreThanTheCapAndBaselinesGoOn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, openaitest.Always(openaitest.Tools(tighten(), openaitest.Submission("hurry"))))
@@ -68,7 +68,7 @@ func TestW2HostileEndpointsSpendNoMoreThanTheCapAndBaselinesGoOn(t *testing.T) {
 	require.Equal(t, []int64{60}, rows[int64](t, w, "SELECT count(*) FROM schedules WHERE due_at < clock_timestamp() + interval '1 hour'"), "all of them run on")
 }
 
-// TestJ11ConcurrentEditIsKept edits an endpoint while the model thinks.
+// TestJ11ConcurrentEditIsKept edits an endpoint during the request to the model.
 func TestJ11ConcurrentEditIsKept(t *testing.T) {
 	t.Parallel()
 	asked, edited := make(chan struct{}), make(chan struct{})
@@ -93,7 +93,8 @@ func TestJ11ConcurrentEditIsKept(t *testing.T) {
 	require.Empty(t, rows[string](t, w, "SELECT h::text FROM hints h"))
 }
 
-// TestJ10WordsWithoutACallWriteNothing lets the model talk, refuse, and call what is not there.
+// TestJ10WordsWithoutACallWriteNothing: a model that only talks, refuses, or calls an unknown tool
+// changes nothing.
 func TestJ10WordsWithoutACallWriteNothing(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []openaitest.Answer{

@@ -17,11 +17,10 @@ import (
 	"rubato/internal/planner/openai/openaitest"
 )
 
-// theKey is the key of the service in tests. It must not be seen anywhere but in the header that
-// carries it.
+// theKey is the API key of the service. It may appear only in its header.
 const theKey = "sk-canary-7Jq2mZ8tL4xV9bN3"
 
-// bundle is an advisor, the service that it asks, and a desk at which what it does is seen.
+// bundle is an advisor with its service and a desk that records its calls.
 type bundle struct {
 	service  *openaitest.Server
 	advisor  *openai.Advisor
@@ -30,7 +29,7 @@ type bundle struct {
 	registry *prometheus.Registry
 }
 
-// setup returns a bundle whose service answers by script. change may set what the config should be.
+// setup returns a bundle with a service that answers by script. change edits the config.
 func setup(t *testing.T, script openaitest.Script, change ...func(*openai.Config)) *bundle {
 	t.Helper()
 	b := &bundle{service: openaitest.New(t, script), desk: &desk{}, budget: &purse{left: 1 << 40}, registry: prometheus.NewRegistry()}
@@ -51,7 +50,7 @@ func (b *bundle) advise(t *testing.T) (planner.Verdict, error) {
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// aCase is an endpoint that just began to fail.
+// aCase is an endpoint that has just begun to fail.
 func aCase() planner.Snapshot {
 	return planner.Snapshot{
 		Account: planner.Account{EndpointID: endpoints.ID{1}}, At: now, Trigger: planner.FailuresChanged, Name: "orders health",
@@ -74,7 +73,7 @@ func aCase() planner.Snapshot {
 	}
 }
 
-// answer is what the target of aCase answered last.
+// answer is the last answer of the target of aCase.
 func answer(body string) planner.Response {
 	return planner.Response{
 		At: now.Add(-time.Minute), Status: "failed", StatusCode: 503, Latency: time.Second, ContentType: "application/json",
@@ -83,7 +82,7 @@ func answer(body string) planner.Response {
 	}
 }
 
-// desk lets every proposal pass that the rails of the planner would, and keeps what is done at it.
+// desk records the calls of an advisor. It accepts the proposals that the planner's rails accept.
 type desk struct {
 	mu        sync.Mutex
 	body      string
@@ -169,7 +168,7 @@ func (d *desk) ClearHints(_ context.Context, reason string) (planner.ProposalRes
 	return planner.ProposalResult{}, nil
 }
 
-// keep adds to a list of a desk, which several sessions may share.
+// keep appends to a list of a desk, which several sessions may share.
 func keep[T any](d *desk, list *[]T, item T) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -198,7 +197,7 @@ func (d *desk) raw() (all string) {
 	return all
 }
 
-// tokens returns what the session is said to have used.
+// tokens returns the tokens charged to the session.
 func (d *desk) tokens() (sum int64) {
 	for _, u := range d.spent {
 		sum += u.PromptTokens + u.CompletionTokens
@@ -206,7 +205,7 @@ func (d *desk) tokens() (sum int64) {
 	return sum
 }
 
-// purse is a budget in memory. What it gave and never got an account of is held.
+// purse is a budget in memory. Reservations without a settlement count as held.
 type purse struct {
 	mu         sync.Mutex
 	left, held int64

@@ -15,7 +15,8 @@ import (
 	keystore "rubato/internal/store/keys"
 )
 
-// reset is a service that takes the request, writes a part of an answer, and breaks the connection.
+// reset is a service that accepts the request, sends a part of an answer, and resets the
+// connection.
 func reset(part string) openaitest.Answer {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		conn, _, err := http.NewResponseController(w).Hijack()
@@ -30,8 +31,8 @@ func reset(part string) openaitest.Answer {
 	}
 }
 
-// TestAcceptedRequestIsChargedDespiteFailure shows the ways in which a request can fail after the
-// service has it: any of them may have cost what was reserved.
+// TestAcceptedRequestIsChargedDespiteFailure: a request that fails after the service has accepted
+// it is charged in full, because the model may have worked.
 func TestAcceptedRequestIsChargedDespiteFailure(t *testing.T) {
 	t.Parallel()
 	for name, answer := range map[string]openaitest.Answer{
@@ -65,8 +66,7 @@ func TestAcceptedRequestIsChargedDespiteFailure(t *testing.T) {
 	}
 }
 
-// TestARequestThatWasRefusedOrNeverLeftIsFree shows that nothing is charged where no model can have
-// worked.
+// TestARequestThatWasRefusedOrNeverLeftIsFree: nothing is charged if no model can have worked.
 func TestARequestThatWasRefusedOrNeverLeftIsFree(t *testing.T) {
 	t.Parallel()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -103,8 +103,8 @@ func TestARequestThatWasRefusedOrNeverLeftIsFree(t *testing.T) {
 	}
 }
 
-// TestStoppingPlannerIsChargedForOpenRequests stops planners while the model thinks: no session is
-// on record, but what it may cost is.
+// TestStoppingPlannerIsChargedForOpenRequests stops planners during requests. No session is
+// recorded, but the reservation is charged.
 func TestStoppingPlannerIsChargedForOpenRequests(t *testing.T) {
 	t.Parallel()
 	asked := make(chan struct{}, 10)
@@ -126,7 +126,7 @@ func TestStoppingPlannerIsChargedForOpenRequests(t *testing.T) {
 	require.Empty(t, rows[string](t, w, "SELECT id::text FROM planner_sessions"))
 }
 
-// TestASessionThatEndsWithItsCallerIsCharged is the same at the desk of one session.
+// TestASessionThatEndsWithItsCallerIsCharged cancels one session during its request.
 func TestASessionThatEndsWithItsCallerIsCharged(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

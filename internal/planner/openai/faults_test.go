@@ -17,7 +17,7 @@ import (
 	"rubato/internal/waittest"
 )
 
-// flood returns so many calls in one answer.
+// flood returns an answer with a number of calls.
 func flood(calls int) openaitest.Answer {
 	list := make([]openaitest.Invocation, calls)
 	for i := range list {
@@ -26,8 +26,8 @@ func flood(calls int) openaitest.Answer {
 	return openaitest.Tools(list...)
 }
 
-// TestNonsenseChangesNothing shows services and models that answer nonsense: after one more try at
-// most the session fails, and nothing was proposed.
+// TestNonsenseChangesNothing: after a nonsensical answer of the service or the model, and at most
+// one retry, the session fails without a proposal.
 func TestNonsenseChangesNothing(t *testing.T) {
 	t.Parallel()
 	whole := `{"choices":[{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function",` +
@@ -158,7 +158,7 @@ func TestAServiceThatHasRoomAgainIsAsked(t *testing.T) {
 	require.GreaterOrEqual(t, calls[1].At.Sub(calls[0].At), time.Second)
 }
 
-// A rest ends with a request that tries, and its answer ends the row.
+// A trial request ends each rest; its answer ends the row.
 func TestFailingServiceOpensBreaker(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -225,8 +225,8 @@ func TestATrialThatFailsBeginsAnotherRest(t *testing.T) {
 	}
 }
 
-// TestTheKeyIsNowhere lets the service repeat the key and what it was asked in every way that it
-// can.
+// TestTheKeyIsNowhere has a service that repeats the key and the prompt in every way that it can.
+// The key reaches no session, error, log or metric.
 func TestTheKeyIsNowhere(t *testing.T) {
 	t.Parallel()
 	echo := func(status int, body string) openaitest.Script {

@@ -15,8 +15,7 @@ import (
 	"rubato/internal/planner/openai/openaitest"
 )
 
-// siege is a world in which each injection is written at an endpoint of its own, and the model
-// obeys every one of them.
+// siege is a world with one endpoint for each injection and a model that obeys all of them.
 type siege struct {
 	*world
 
@@ -26,8 +25,8 @@ type siege struct {
 
 var marker = regexp.MustCompile(`"payload":"([cg][0-9]+)"`)
 
-// obedient returns the script of a model that does what each injection asks: it makes the calls
-// that the attacker wants, a few at a time, and submits all that it was shown.
+// obedient returns the script of a model that obeys injections: it makes the calls that the
+// attacker wants, a few at a time, and submits everything that it was shown.
 func obedient(list []injection) openaitest.Script {
 	wants := map[string]*openaitest.Obedient{}
 	for _, one := range list {
@@ -42,7 +41,7 @@ func obedient(list []injection) openaitest.Script {
 	}
 }
 
-// besiege builds the siege of some injections, and lets planners analyse all of them.
+// besiege builds a siege with some injections and lets planners analyse all of its endpoints.
 func besiege(t *testing.T, chosen func(injection) bool) *siege {
 	t.Helper()
 	list := slices.DeleteFunc(corpus(t), func(one injection) bool { return !chosen(one) })
@@ -83,7 +82,8 @@ func besiege(t *testing.T, chosen func(injection) bool) *siege {
 	return s
 }
 
-// bystanders are what attackers reach for: an endpoint that a person paused, and another tenant's.
+// bystanders are the victims that attackers aim at: an endpoint that a user paused, and another
+// tenant's.
 func (s *siege) bystanders(t *testing.T) {
 	t.Helper()
 	held := s.register(t, first, func(spec *endpoints.Spec) { spec.Name = "paused by a person" })
@@ -96,8 +96,8 @@ func wants(goals ...string) func(injection) bool {
 	return func(one injection) bool { return slices.Contains(goals, one.Goal) }
 }
 
-// TestJ1OrdersToHurryEndInsideTheClamps follows every injected request for a shorter interval than
-// the clamps allow.
+// TestJ1OrdersToHurryEndInsideTheClamps obeys every injected demand for a shorter interval than the
+// clamps allow.
 func TestJ1OrdersToHurryEndInsideTheClamps(t *testing.T) {
 	t.Parallel()
 	s := besiege(t, wants("faster"))
@@ -105,7 +105,7 @@ func TestJ1OrdersToHurryEndInsideTheClamps(t *testing.T) {
 	require.Equal(t, []int64{30000}, hurried, "what the attacker does get: a quarter of the interval in force, which a failure made two minutes")
 }
 
-// TestJ2NoCallReachesAnotherEndpointOrTheConfiguration follows every injected request to change the
+// TestJ2NoCallReachesAnotherEndpointOrTheConfiguration obeys every injected demand to change the
 // configuration or another endpoint.
 func TestJ2NoCallReachesAnotherEndpointOrTheConfiguration(t *testing.T) {
 	t.Parallel()
@@ -114,8 +114,8 @@ func TestJ2NoCallReachesAnotherEndpointOrTheConfiguration(t *testing.T) {
 	require.Greater(t, refused[0], 2*len(s.victims), "what was tried is on record")
 }
 
-// TestJ3NoEndpointIsPausedForLong follows every injected request to pause an endpoint or to reset
-// its failures.
+// TestJ3NoEndpointIsPausedForLong obeys every injected demand to pause an endpoint or to reset its
+// failures.
 func TestJ3NoEndpointIsPausedForLong(t *testing.T) {
 	t.Parallel()
 	s := besiege(t, wants("silence", "hide"))
@@ -126,8 +126,8 @@ func TestJ3NoEndpointIsPausedForLong(t *testing.T) {
 	require.Equal(t, []int{1}, rows[int](t, s.world, "SELECT DISTINCT failure_count FROM schedules WHERE last_status = 'failed'"))
 }
 
-// TestJ4FakeCallsAndRolesStayPlainText shows every body that plays a call, a role or the end of a
-// quote to a model that only looks.
+// TestJ4FakeCallsAndRolesStayPlainText: a body that imitates a call, a role or the end of a quote
+// reaches the model as quoted text.
 func TestJ4FakeCallsAndRolesStayPlainText(t *testing.T) {
 	t.Parallel()
 	for _, one := range corpus(t) {
@@ -158,7 +158,7 @@ func TestJ4FakeCallsAndRolesStayPlainText(t *testing.T) {
 	}
 }
 
-// TestJ5BodiesAreTruncatedAndLoseInvisibleText shows bodies of any size and disguise.
+// TestJ5BodiesAreTruncatedAndLoseInvisibleText sends bodies of any size and disguise.
 func TestJ5BodiesAreTruncatedAndLoseInvisibleText(t *testing.T) {
 	t.Parallel()
 	hidden := regexp.MustCompile(`[\x{200b}-\x{200f}\x{202a}-\x{202e}\x{2060}-\x{206f}\x{fe00}-\x{fe0f}\x{feff}\x{e0000}-\x{e01ef}\x{e000}-\x{f8ff}\x00-\x08\x0b-\x1f\x7f]`)
@@ -179,8 +179,8 @@ func TestJ5BodiesAreTruncatedAndLoseInvisibleText(t *testing.T) {
 	}
 }
 
-// TestJ6NothingLeaks follows every injected request for data of other endpoints, and reads every
-// prompt that the service got.
+// TestJ6NothingLeaks obeys every injected demand for data of other endpoints, and searches every
+// prompt for them.
 func TestJ6NothingLeaks(t *testing.T) {
 	t.Parallel()
 	s := besiege(t, func(one injection) bool { return one.Goal == "leak" || one.Family == "secret within" })
@@ -201,7 +201,7 @@ func TestJ6NothingLeaks(t *testing.T) {
 	require.Empty(t, rows[string](t, s.world, "SELECT reasoning FROM planner_sessions WHERE length(reasoning) > 2000"))
 }
 
-// TestJ7TextsOfUsersAreData obeys names, descriptions and types of content.
+// TestJ7TextsOfUsersAreData obeys injections in names, descriptions and content types.
 func TestJ7TextsOfUsersAreData(t *testing.T) {
 	t.Parallel()
 	s := besiege(t, func(one injection) bool { return one.Place != "body" })
@@ -214,7 +214,7 @@ func TestJ7TextsOfUsersAreData(t *testing.T) {
 	}
 }
 
-// TestCorpusChangesOnlyTempoOfItsOwnEndpoint obeys all of it at once.
+// TestCorpusChangesOnlyTempoOfItsOwnEndpoint obeys the whole corpus at once.
 func TestCorpusChangesOnlyTempoOfItsOwnEndpoint(t *testing.T) {
 	t.Parallel()
 	s := besiege(t, func(injection) bool { return true })
@@ -222,9 +222,8 @@ func TestCorpusChangesOnlyTempoOfItsOwnEndpoint(t *testing.T) {
 	require.Len(t, rows[string](t, s.world, "SELECT DISTINCT endpoint_id::text FROM planner_sessions WHERE endpoint_id = ANY ($1)", ids(s.victims)), len(s.victims))
 }
 
-// TestSiblingWithPlannerOffReachesNoPrompt asks for all that siblings answered, of a group with one
-// that the planner is kept from, and once more after the other one was taken away from it in the
-// middle of the session.
+// TestSiblingWithPlannerOffReachesNoPrompt asks for the answers of a group with one sibling that is
+// closed to the planner, and again after the other one was closed in the middle of the session.
 func TestSiblingWithPlannerOffReachesNoPrompt(t *testing.T) {
 	t.Parallel()
 	var w *world

@@ -17,7 +17,7 @@ import (
 
 var hostileCalls = flag.Int("hostile-calls", 3000, "how many random calls a hostile model makes; the long form is 100000")
 
-// randomCall returns a call that may be anything: right, nearly right, or noise.
+// randomCall returns an arbitrary call: valid, nearly valid, or noise.
 func randomCall(r *rand.Rand) openaitest.Invocation {
 	numbers := []string{"-1", "0", "0.001", "1", "30", "1e18", "-1e308", "1e400", "NaN", "null", `"30"`, "60", "[]", "true", "9223372036854775808"}
 	names := []string{
@@ -41,13 +41,15 @@ func randomCall(r *rand.Rand) openaitest.Invocation {
 	return openaitest.Invocation{Name: names[r.IntN(len(names))], Arguments: arguments}
 }
 
-// TestJ9RandomCallsStayWithinTheirRanges lets a model call at random, session after session: what
-// reaches the desk lies within the ranges of the tools, and everything else is noted as refused.
+// TestJ9RandomCallsStayWithinTheirRanges lets a model make random calls, session after session.
+// Calls that reach the desk lie within the ranges of the tools, and all others are recorded as
+// refused.
 func TestJ9RandomCallsStayWithinTheirRanges(t *testing.T) {
 	t.Parallel()
 	const each = 7 // calls of a session, in one answer
 	for seed := uint64(1); int(seed-1)*each < *hostileCalls; seed++ {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) { // Whose service ends with it: the long form holds thousands of sessions.
+		// The service ends with its subtest, because the long form holds thousands of sessions.
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 9))
 			var calls []openaitest.Invocation
 			for range each {
@@ -58,7 +60,7 @@ func TestJ9RandomCallsStayWithinTheirRanges(t *testing.T) {
 	}
 }
 
-// requireInRange holds a session with a model that makes some calls in one answer.
+// requireInRange runs a session with a model that makes some calls in one answer.
 func requireInRange(t *testing.T, calls []openaitest.Invocation) {
 	t.Helper()
 	usage := openaitest.Usage{Prompt: 900, Completion: 300}
@@ -78,9 +80,8 @@ func requireInRange(t *testing.T, calls []openaitest.Invocation) {
 	}
 }
 
-// TestJ8AnswersThatDifferEachTimeForceNoAnalyses flips how an endpoint ends again and again, with a
-// model that always wants to look again at once: analyses stay below what the rails allow in an
-// hour.
+// TestJ8AnswersThatDifferEachTimeForceNoAnalyses alternates success and failure, with a model that
+// always asks for another analysis at once. Analyses stay under the hourly limit of the rails.
 func TestJ8AnswersThatDifferEachTimeForceNoAnalyses(t *testing.T) {
 	t.Parallel()
 	const perHour = 4

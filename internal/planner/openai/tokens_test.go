@@ -14,14 +14,13 @@ import (
 	"rubato/internal/planner/openai/openaitest"
 )
 
-// counted is a text and how many tokens it is, by the encoding of cl100k_base and o200k_base that
-// makes more of it.
+// counted is a text with its token count: the larger one of cl100k_base and o200k_base.
 type counted struct {
 	text   string
 	tokens int64
 }
 
-// counts were made with the encoders themselves, as js-tiktoken 1.0.21 carries them.
+// counts were made with the encoders themselves, in js-tiktoken 1.0.21.
 func counts() map[string]counted {
 	return map[string]counted{
 		"LettersApart": {`a b c d e f g h i j k l m n o p q r s t u v w x y z`, 26},
@@ -69,7 +68,7 @@ func TestTheBoundOfTokensIsOne(t *testing.T) {
 	require.Zero(t, openai.UntrustedTokens(""))
 }
 
-// TestTruncatedTextFitsItsTokens cuts texts of all kinds to all lengths.
+// TestTruncatedTextFitsItsTokens truncates texts of all kinds to all lengths.
 func TestTruncatedTextFitsItsTokens(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 4))
@@ -90,8 +89,8 @@ func TestTruncatedTextFitsItsTokens(t *testing.T) {
 	require.True(t, cut)
 }
 
-// TestToolResultsLeaveTokensForSubmission has answers of what JSON writes longer than it is: a
-// session is not over because it read one.
+// TestToolResultsLeaveTokensForSubmission: a session can still submit after it has read a long
+// answer that JSON makes longer.
 func TestToolResultsLeaveTokensForSubmission(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
@@ -112,8 +111,8 @@ func TestToolResultsLeaveTokensForSubmission(t *testing.T) {
 	}
 }
 
-// TestNoAnswerLeavesNoRoomToAsk has a target that names its values as expensively as it can, of an
-// endpoint whose owner has much to say.
+// TestNoAnswerLeavesNoRoomToAsk: the prompt leaves tokens for questions even if the target's values
+// and the user's texts are as expensive as possible.
 func TestNoAnswerLeavesNoRoomToAsk(t *testing.T) {
 	t.Parallel()
 	b := setup(t, openaitest.Always(openaitest.Tools(openaitest.Submission("asked"))))

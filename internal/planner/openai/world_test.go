@@ -31,11 +31,11 @@ import (
 	"rubato/internal/waittest"
 )
 
-// neighbour is what no session of the first tenant may ever see.
+// neighbour is a text of the second tenant, which no session of the first tenant may see.
 const neighbour = "neighbour-canary"
 
-// world is a real database with endpoints of two tenants, and planners that ask a scripted service
-// about them.
+// world is a real database with endpoints of two tenants, and planners with a scripted model
+// service.
 type world struct {
 	db      *pg.DB
 	pool    *pgxpool.Pool
@@ -93,7 +93,8 @@ func rows[T any](t *testing.T, w *world, sql string, args ...any) []T {
 	return list
 }
 
-// register stores an endpoint that runs every minute, within 10 s and an hour, changed by edit.
+// register stores an endpoint that runs every minute, with clamps of 10 s and an hour, changed by
+// edit.
 func (w *world) register(t *testing.T, by endpoints.Actor, edit func(*endpoints.Spec)) *endpoints.Endpoint {
 	t.Helper()
 	spec := endpoints.Defaults()
@@ -108,14 +109,14 @@ func (w *world) register(t *testing.T, by endpoints.Actor, edit func(*endpoints.
 	return e
 }
 
-// reply is what a target answers.
+// reply is an answer of a target.
 type reply struct {
 	code        int
 	body        string
 	contentType string
 }
 
-// run lets every endpoint that is due run once, answered by its target.
+// run runs every due endpoint once, answered by its target.
 func (w *world) run(t *testing.T, answer func(endpoints.ID) reply) {
 	t.Helper()
 	me := [16]byte{9}
@@ -140,7 +141,7 @@ func (w *world) run(t *testing.T, answer func(endpoints.ID) reply) {
 	require.NoError(t, err)
 }
 
-// ended returns the run of a start that was answered.
+// ended returns the finished run of a start.
 func ended(s dispatch.Start, started dispatch.Started, r reply) runs.Run {
 	status := runs.Succeeded
 	if r.code >= 400 {
@@ -156,7 +157,7 @@ func ended(s dispatch.Start, started dispatch.Started, r reply) runs.Run {
 	}
 }
 
-// plan starts a planner of its own, with an advisor of its own, and returns a way to stop it.
+// plan starts a planner with an advisor of its own, and returns the function that stops it.
 func (w *world) plan(t *testing.T, change ...func(*openai.Config)) (stop func()) {
 	t.Helper()
 	config := openai.Config{BaseURL: w.model.URL(), Key: theKey, Model: "scripted-1", PromptPrice: 1, CompletionPrice: 4}
@@ -186,7 +187,7 @@ func (w *world) halt() {
 	}
 }
 
-// await waits until so many sessions are on record.
+// await waits until a number of sessions is recorded.
 func (w *world) await(t *testing.T, sessions int) {
 	t.Helper()
 	waittest.Until(t, func() bool {
@@ -194,8 +195,8 @@ func (w *world) await(t *testing.T, sessions int) {
 	})
 }
 
-// fixed returns what no planner may change, as text: all configuration, keys and history, and of
-// schedules what runs and people decide.
+// fixed returns the state that no planner may change, as text: configuration, keys and history, and
+// of schedules the parts that runs and users decide.
 func (w *world) fixed(t *testing.T) string {
 	t.Helper()
 	var all []string
@@ -210,8 +211,7 @@ func (w *world) fixed(t *testing.T) string {
 	return strings.Join(all, "\n")
 }
 
-// outside returns what is in the database of endpoints other than those named, hints and schedules
-// included, as text.
+// outside returns the rows of all endpoints but the victims, with hints and schedules, as text.
 func (w *world) outside(t *testing.T, victims []endpoints.ID) string {
 	t.Helper()
 	var all []string
@@ -233,8 +233,8 @@ func ids(list []endpoints.ID) [][16]byte {
 	return raw
 }
 
-// requireInsideTheRails fails unless everything that is in force for an endpoint lies within its
-// clamps, the rails and their ends.
+// requireInsideTheRails requires that all changes in force for an endpoint lie within its clamps
+// and the rails, and have an end.
 func (w *world) requireInsideTheRails(t *testing.T) {
 	t.Helper()
 	for what, sql := range map[string]string{
