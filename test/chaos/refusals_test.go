@@ -31,7 +31,7 @@ type refusal struct {
 func refusals() map[string]refusal {
 	return map[string]refusal{
 		"read-only database":    {fault: "default_transaction_read_only is on", state: "25006", begin: (*stack).readOnly},
-		"full disk, simulated":    {fault: "every insert and update is answered with 53100", state: "53100", begin: refuseAll("53100")},
+		"full disk, simulated":  {fault: "every insert and update is answered with 53100", state: "53100", begin: refuseAll("53100")},
 		"too many connections":  {fault: "the role may have no connection, and those it has are ended", state: "53300", begin: (*stack).noConnections},
 		"deadlocks":             {fault: "a stranger locks schedules against our order", state: "40P01", begin: (*stack).deadlocks, some: true},
 		"serialization failure": {fault: "one statement in five is answered with 40001", state: "40001", begin: refuseSome("40001"), some: true},
