@@ -22,7 +22,7 @@ func stub(t *testing.T, status int, media, body string) (*client.ClientWithRespo
 		*seen = *r
 		w.Header().Set("Content-Type", media)
 		w.WriteHeader(status)
-		_, _ = io.WriteString(w, body) // The test sees what is missing.
+		_, _ = io.WriteString(w, body) // The test detects a short answer.
 	}))
 	t.Cleanup(server.Close)
 	c, err := client.New(server.URL, "rbt_key")
@@ -119,7 +119,7 @@ func ExampleNew() {
 	// Output: 10:01:00 baseline-interval
 }
 
-// A request whose answer got lost is sent again under the same key, and done once.
+// A request with a lost answer is retried under the same key and executed once.
 func ExampleWithIdempotencyKey() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

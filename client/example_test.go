@@ -25,7 +25,8 @@ func against(answers map[string]string) (*client.ClientWithResponses, func()) {
 		if r.Method == http.MethodPost && !strings.HasSuffix(r.URL.Path, "/pause") {
 			w.WriteHeader(http.StatusCreated)
 		}
-		_, _ = io.WriteString(w, answers[r.Method+" "+r.URL.RequestURI()]) // Who reads the example sees what is missing.
+		// The example detects a short answer.
+		_, _ = io.WriteString(w, answers[r.Method+" "+r.URL.RequestURI()])
 	}))
 	c, err := client.New(server.URL, "rbt_key")
 	if err != nil {
@@ -163,7 +164,7 @@ func ExampleClientWithResponses_CreateKeyWithResponse() {
 	// Output: key_1 rbt_secret
 }
 
-// Who changed an endpoint, the newest change first.
+// The changes of an endpoint with their authors, the newest first.
 func ExampleClientWithResponses_ListAuditWithResponse() {
 	c, stop := against(map[string]string{
 		"GET /v1/audit?object=ep_1": `{"items":[{"action":"pause","actor":{"name":"night shift"}}]}`,

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// figure is what a row of a simulated fleet must keep.
+// figure is a required value in a row of a simulated fleet.
 type figure struct {
 	// row is the name and the policy.
 	row string

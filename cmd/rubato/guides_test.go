@@ -20,8 +20,7 @@ import (
 
 const guides = "../../docs/guides"
 
-// A block of shell in a guide, with what it must print: <!-- prints: pattern --> lines right after
-// it.
+// A block of shell in a guide is followed by its expected output: <!-- prints: pattern --> lines.
 var (
 	shellBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```\n((?:<!-- prints: [^\n]* -->\n)*)")
 	printed    = regexp.MustCompile(`<!-- prints: (.*) -->`)
@@ -99,8 +98,8 @@ func writeScripts(t *testing.T) string {
 	return dir
 }
 
-// script returns the script of a guide: each block runs after what is to be done first, and after
-// those before it have left their variables.
+// script returns the script of a guide. Each block runs after the setup and with the variables of
+// the blocks before it.
 func script(first string, blocks [][]string) string {
 	var commands, files strings.Builder
 	for i, block := range blocks {
@@ -113,7 +112,7 @@ func script(first string, blocks [][]string) string {
 	return commands.String() + files.String()
 }
 
-// TestGuidesAreListed: whoever opens the folder finds every guide.
+// TestGuidesAreListed: the README of the folder links to every guide.
 func TestGuidesAreListed(t *testing.T) {
 	t.Parallel()
 	index, err := os.ReadFile(filepath.Join(guides, "README.md"))

@@ -135,7 +135,7 @@ func TestDocumentationNamesEveryCommand(t *testing.T) {
 	}
 }
 
-// A command line that somebody pastes must survive a shell, whatever the key holds.
+// A pasted command line must survive a shell, for any characters in the key.
 func TestBannerQuotesForTheShell(t *testing.T) {
 	t.Parallel()
 	line := curl(dev.Credentials{URL: "http://127.0.0.1:8080", Key: "it's$(rm)\"secret"})

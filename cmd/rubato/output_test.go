@@ -12,7 +12,7 @@ import (
 	"rubato/internal/app"
 )
 
-// A target may answer what a terminal would obey, or lines that look like those of the command.
+// A target's answer may contain terminal escapes, or lines that imitate the command's output.
 func TestAnswersOfTargetsAreOnlyShown(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

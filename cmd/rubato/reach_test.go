@@ -143,7 +143,7 @@ func operations(t *testing.T) []operation {
 	return list
 }
 
-// stub is a server that answers everything with nothing much, and keeps what was asked of it.
+// stub is a server that answers every request with a minimal object and records the request.
 type stub struct {
 	url   string
 	known []operation
@@ -190,8 +190,7 @@ func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// TestEveryRouteIsReachable holds the commands to the contract: whatever the API can be asked, a
-// command asks.
+// TestEveryRouteIsReachable: a command exists for every operation of the contract.
 func TestEveryRouteIsReachable(t *testing.T) {
 	t.Parallel()
 	table := reaches()
@@ -204,7 +203,8 @@ func TestEveryRouteIsReachable(t *testing.T) {
 			s := newStub(t)
 			ctx, stop := context.WithCancel(waittest.Context(t))
 			defer stop()
-			go func() { // Whoever watches goes on until it is interrupted.
+			// A command that watches runs until it is interrupted.
+			go func() {
 				select {
 				case <-s.heard:
 				case <-ctx.Done():
@@ -274,8 +274,7 @@ func TestALengthOfTimeIsNeverLeftOut(t *testing.T) {
 	}
 }
 
-// What a command line names and cannot be read is a mistake on the command line, and told by its
-// name.
+// An unreadable file is an error of the command line that names the file.
 func TestFilesThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
@@ -312,8 +311,7 @@ func TestEveryFileOfAFolderIsApplied(t *testing.T) {
 	require.Equal(t, []string{"a", "b", "c"}, keys)
 }
 
-// JSON holds texts alone: what is none would arrive as another value, and nobody could read it
-// again to see that.
+// A secret that is not valid UTF-8 is refused, because JSON would change it unnoticed.
 func TestASecretThatIsNoTextIsNotSent(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
@@ -327,8 +325,8 @@ func TestASecretThatIsNoTextIsNotSent(t *testing.T) {
 	require.Empty(t, s.asked)
 }
 
-// Of two values of one name nobody could say which one is meant.
-func TestNothingIsGivenTwice(t *testing.T) {
+// A flag that is given twice is refused, because its meaning would be ambiguous.
+func TestRepeatedFlagsAreRefused(t *testing.T) {
 	t.Parallel()
 	s := newStub(t)
 	for _, args := range [][]string{

@@ -34,7 +34,7 @@ func answersAndWaits(t *testing.T, beginning string) (url string, begun chan str
 	return server.URL, begun
 }
 
-// whenWritten is an output that is told of what is written to it.
+// whenWritten is an output that calls a function at each write.
 type whenWritten func()
 
 func (w whenWritten) Write(text []byte) (int, error) {
@@ -42,7 +42,7 @@ func (w whenWritten) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// What was interrupted is not done, and says where it was.
+// An interrupted command does not exit as done, and reports its position.
 func TestInterruptedIsNotDone(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, args, answer, said string }{
@@ -246,8 +246,8 @@ func TestSoLongAgoIsAnInstant(t *testing.T) {
 	}
 }
 
-// A flag whose value came out empty, as that of a variable which is not set, is not the same as no
-// flag: the command would be about everything.
+// An empty value of a filter flag, as from an unset variable, is refused. Without the flag the
+// command would apply to every object.
 func TestFlagsThatNameNothingAreRefused(t *testing.T) {
 	t.Parallel()
 	for _, args := range []string{
@@ -262,7 +262,8 @@ func TestFlagsThatNameNothingAreRefused(t *testing.T) {
 	}
 }
 
-// An instant is what the API takes for one. The zero time would mean no end at all.
+// The command line accepts the same instants as the API. The zero time is refused, because it would
+// mean no end.
 func TestInstantsAreReadAsTheAPIReadsThem(t *testing.T) {
 	t.Parallel()
 	for _, written := range []string{
@@ -312,7 +313,8 @@ func TestNoticesAreOfEndpointsNamedByKey(t *testing.T) {
 	}
 }
 
-// What is given is sent, so that the server can refuse it: left out, it would mean the default.
+// A flag is sent even if its value is the zero value, so that the server can refuse it. Leaving it
+// out would mean the default.
 func TestCreateSendsTheGivenFields(t *testing.T) {
 	t.Parallel()
 	var sent []byte
@@ -331,7 +333,7 @@ func TestCreateSendsTheGivenFields(t *testing.T) {
 	require.JSONEq(t, `{"name": "n", "key": "", "method": "HEAD", "timezone": "", "minIntervalMs": 0, "timeoutMs": 0, "retry": {"maxAttempts": 0}, "body": ""}`, string(sent))
 }
 
-// What is wrong with the key is wrong with every line: it is no answer to one.
+// An import ends at an error about the key, because that is not an answer to one line.
 func TestExplainEndsWhereTheKeyIsNotValid(t *testing.T) {
 	t.Parallel()
 	asked := 0

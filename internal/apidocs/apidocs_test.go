@@ -115,8 +115,8 @@ func TestTheScriptIsTheSameCompressedOrNot(t *testing.T) {
 	}
 }
 
-// TestABrowserShowsTheContract opens the page in a browser, where the machine has one; what it may
-// ask for is held to the policy by TestThePageRefersToThisServerAlone everywhere.
+// TestABrowserShowsTheContract opens the page in a browser, if the machine has one. Its content
+// policy is checked everywhere by TestThePageRefersToThisServerAlone.
 func TestABrowserShowsTheContract(t *testing.T) {
 	t.Parallel()
 	s := serve(t)

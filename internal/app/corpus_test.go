@@ -28,7 +28,7 @@ type badInput struct {
 	code   string // of the problem, or of one of its fields
 }
 
-// fieldOf returns a registration whose field has a bad value, given as JSON.
+// fieldOf returns a registration with a bad value of one field, given as JSON.
 func fieldOf(field, value string, status int, code string) badInput {
 	return fieldsOf(map[string]string{field: value}, status, code)
 }
@@ -51,7 +51,7 @@ func fieldsOf(other map[string]string, status int, code string) badInput {
 
 func text(n int) string { return `"` + strings.Repeat("x", n) + `"` }
 
-// badBodies are bodies that are wrong before anybody looks at a field.
+// badBodies are bodies that are refused before any field is read.
 func badBodies() []badInput {
 	const rest = `"url":"https://api.example.com/","baselineIntervalMs":60000}`
 	list := []badInput{
@@ -142,7 +142,7 @@ func badFields() []badInput {
 	return list
 }
 
-// badRequests are requests about an endpoint that is there, whose path is given.
+// badRequests are requests about an existing endpoint under path.
 func badRequests(path string) []badInput {
 	return []badInput{
 		{name: "an id that is none", method: "GET", path: "/v1/endpoints/123", status: 404, code: "not_found"},

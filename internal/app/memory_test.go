@@ -21,7 +21,7 @@ func TestGCPercentFollowsTheAllocationRate(t *testing.T) {
 		{live: mebibyte, want: 1100}, // Up to the floor.
 		{live: 6 * mebibyte, want: 100},
 		{live: 40 * mebibyte, want: 50},                             // Idle: no more than half.
-		{live: 24 * mebibyte, allocated: 18 * mebibyte, want: 75},   // What it takes until the next collection.
+		{live: 24 * mebibyte, allocated: 18 * mebibyte, want: 75},   // Allocations until the next collection.
 		{live: 30 * mebibyte, allocated: 60 * mebibyte, want: 200},  // A burst.
 		{live: 12 * mebibyte, allocated: 600 * mebibyte, want: 700}, // One that begins.
 		{live: 30 * mebibyte, allocated: 600 * mebibyte, want: 250}, // There is an end.

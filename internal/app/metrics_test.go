@@ -29,7 +29,7 @@ const (
 	operations = "../../docs/operations.md"
 	tableBegin = "<!-- metrics: written by go test ./internal/app -run Metrics -update -->\n"
 	tableEnd   = "<!-- end of metrics -->\n"
-	maxSeries  = 700 // that one program may expose, whatever it serves
+	maxSeries  = 700 // upper bound for one program under any load
 	maxValues  = 40  // of a label; an enum has fewer
 )
 
@@ -109,8 +109,8 @@ func scrapes(t *testing.T) map[string]string {
 	}
 }
 
-// TestMetricsAreThoseThatAreDocumented holds what the real programs expose and the table of the
-// operations manual to each other: names, types, labels with their values, meaning.
+// TestMetricsAreThoseThatAreDocumented compares the metrics of the real programs with the table of
+// the operations manual: names, types, labels with their values, meaning.
 func TestMetricsAreThoseThatAreDocumented(t *testing.T) {
 	t.Parallel()
 	programs := map[string]map[string]*family{}

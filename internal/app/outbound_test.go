@@ -54,7 +54,7 @@ func TestAllowListsStayInForceWhileTheDatabaseFails(t *testing.T) {
 	require.Nil(t, a.Of([16]byte{2}))
 }
 
-// scriptedReader answers what a test tells it to.
+// scriptedReader answers as the test sets it.
 type scriptedReader struct {
 	allowed map[[16]byte][]string
 	err     error

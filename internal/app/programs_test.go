@@ -42,7 +42,7 @@ func migrated(t *testing.T) string {
 }
 
 // background runs a program until the test ends, and requires that it ends without an error. It
-// returns what the program reports through started.
+// returns the value that the program passes to started.
 func background[T any](t *testing.T, run func(ctx context.Context, started func(T)) error) T {
 	t.Helper()
 	news, ended := make(chan T, 1), make(chan error, 1)
@@ -240,8 +240,8 @@ func TestAdminServerOutlivesThePartsOfAProgram(t *testing.T) {
 	require.Error(t, err, "nobody listens any more")
 }
 
-// TestProgramIsReadyWhenAllItsPartsAreReady: a check that several parts need is asked for, and
-// told, once.
+// TestProgramIsReadyWhenAllItsPartsAreReady: a check that several parts share runs once and is
+// reported once.
 func TestProgramIsReadyWhenAllItsPartsAreReady(t *testing.T) {
 	t.Parallel()
 	c, err := app.OpenCore(t.Context(), settings(t, migrated(t)), slog.New(slog.DiscardHandler), 1)
@@ -276,7 +276,7 @@ func statusWith(t *testing.T, url, key string) int {
 	return res.StatusCode
 }
 
-// get returns what a URL answers, over a connection of its own.
+// get returns the answer of a URL, over a new connection.
 func get(t *testing.T, url string) (status int, text string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
@@ -320,7 +320,7 @@ func (b *lockedBuffer) String() string {
 	return b.text.String()
 }
 
-// signalling tells that something was written.
+// signalling is a writer that signals each write.
 type signalling struct {
 	to   *lockedBuffer
 	once func()

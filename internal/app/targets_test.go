@@ -9,8 +9,8 @@ import (
 	"rubato/internal/egress"
 )
 
-// Private targets are refused by default, and an operator opens what is named alone, as `rubato
-// dev` does for the loopback interface.
+// Private targets are refused by default. An operator can allow single ones, as `rubato dev` does
+// for the loopback interface.
 func TestTargetsFollowTheRulesOfEgress(t *testing.T) {
 	t.Parallel()
 	closed := NewTargets(egress.Rules{}, false)

@@ -23,7 +23,7 @@ import (
 	"rubato/internal/waittest"
 )
 
-// collector is an OpenTelemetry collector that keeps what it is sent.
+// collector is an OpenTelemetry collector that records the spans it receives.
 type collector struct {
 	url string
 

@@ -202,8 +202,7 @@ func TestBreachesInTheDatabaseAreFound(t *testing.T) {
 	})
 }
 
-// TestSlotsThatAreNotAccountedForAreFound breaks what is recorded of the slots that passed without
-// a run.
+// TestSlotsThatAreNotAccountedForAreFound corrupts the records of skipped due times.
 func TestSlotsThatAreNotAccountedForAreFound(t *testing.T) {
 	t.Parallel()
 	requireFound(t, map[string]breach{

@@ -42,7 +42,7 @@ func newStory(t *testing.T) *story {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	s := &story{t: t, url: url, conn: conn, endpoint: [16]byte{1}, worker: [16]byte{2}}
-	// What the auditor has to find cannot be written otherwise.
+	// Without these triggers no breach could be written.
 	s.exec("DROP TRIGGER runs_immutable ON runs; DROP TRIGGER schedules_legal_update ON schedules; DROP TRIGGER schedules_legal_insert ON schedules")
 	require.NoError(t, conn.QueryRow(t.Context(), "SELECT date_trunc('milliseconds', clock_timestamp() - interval '35 s')").Scan(&s.began))
 	s.exec(`
@@ -141,7 +141,8 @@ func (s *story) overrun() {
 	s.exec("UPDATE runs SET finished_at = $2, next_run_at = $3 WHERE id = $1", s.id(1), s.slot(2).Add(time.Second), s.slot(3))
 }
 
-// queues lets the run of the second due time last until after the third, whose run follows at once.
+// queues makes the run of the second due time last until after the third. The run of the third
+// follows at once.
 func (s *story) queues() {
 	s.t.Helper()
 	s.exec(`UPDATE endpoints SET spec = spec - 'minIntervalMs' || '{"overlap": "queue"}'`)
@@ -151,9 +152,9 @@ func (s *story) queues() {
 	s.requests = s.requests[:0]
 }
 
-// startExpired lets the run of the second due time start late and call nobody. It ends after the
-// third, which counts from its due time and is recorded as skipped: counted from its start, another
-// would have passed.
+// startExpired lets the run of the second due time start late and send nothing. It ends after the
+// third, which is recorded as skipped: it counts from the due time, because from the late start
+// another one would have passed.
 func (s *story) startExpired() {
 	s.t.Helper()
 	s.skip(2, 2)
@@ -163,8 +164,8 @@ func (s *story) startExpired() {
 		WHERE id = $1`, s.id(1), started, ended, s.slot(3))
 }
 
-// catchesUpOnce makes the endpoint a cron of ten seconds whose second run lasts until after the
-// fourth occurrence. The third is recorded, and a run at once stands for the fourth.
+// catchesUpOnce makes the endpoint a cron of ten seconds with a second run that lasts until after
+// the fourth occurrence. The third is recorded as skipped, and a run at once stands for the fourth.
 func (s *story) catchesUpOnce() {
 	s.t.Helper()
 	s.skip(2, 2)
@@ -188,7 +189,7 @@ func (s *story) waitsForTheMinimum() {
 		s.id(1), planned.Add(30*time.Millisecond), s.slot(2).Add(time.Second), s.slot(3))
 }
 
-// live adds a live run of the due time after the last one, whose lock ends some time from now.
+// live adds a live run of the due time after the last one. Its lock ends after lock.
 func (s *story) live(lock time.Duration) {
 	s.t.Helper()
 	s.exec(`

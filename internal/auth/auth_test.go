@@ -208,7 +208,7 @@ func TestCache(t *testing.T) {
 	})
 }
 
-// anybody knows every key.
+// anybody is a store that accepts every key.
 type anybody struct{}
 
 func (anybody) FindKey(context.Context, [sha256.Size]byte) (auth.Principal, error) {

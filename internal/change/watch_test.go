@@ -103,7 +103,8 @@ func TestContentIsNotTakenForNoise(t *testing.T) {
 	}
 }
 
-// TestNothingIsFoundWithoutEvidence has answers in which noise cannot be told from content.
+// TestNothingIsFoundWithoutEvidence has answers in which noise cannot be distinguished from
+// content.
 func TestNothingIsFoundWithoutEvidence(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]source{
@@ -181,7 +182,8 @@ func TestAConstantAnswerIsWrittenOnce(t *testing.T) {
 	require.False(t, r.Watch.Unchanged().Watch.Unchanged().Changed)
 }
 
-// TestAnyStateIsReadOrRefused decodes what no Watch wrote, and goes on from what it read.
+// TestAnyStateIsReadOrRefused decodes states that no Watch wrote. Each is refused, or the Watch
+// goes on from it.
 func TestAnyStateIsReadOrRefused(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

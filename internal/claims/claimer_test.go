@@ -169,10 +169,10 @@ func TestTheClaimerPollsWithJitter(t *testing.T) {
 	})
 }
 
-// TestAClaimIsGoodForAsLongAsItsAnswerIsAwaited: a claim statement carries the instant, on the
+// TestClaimExpiresWhenItsCallerGivesUp: a claim statement carries the instant, on the
 // database's clock, at which the worker gives up on it, so that a late execution takes nothing. The
 // database's clock is an hour ahead here and stalls for a while.
-func TestAClaimIsGoodForAsLongAsItsAnswerIsAwaited(t *testing.T) {
+func TestClaimExpiresWhenItsCallerGivesUp(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		first   []claims.Claim // result of the first claim
@@ -210,8 +210,8 @@ func TestAClaimIsGoodForAsLongAsItsAnswerIsAwaited(t *testing.T) {
 	}
 }
 
-// TestTheEndDoesNotWaitLongForAClaim stops a claimer during a claim that gets no answer.
-func TestTheEndDoesNotWaitLongForAClaim(t *testing.T) {
+// TestShutdownDoesNotWaitLongForAClaim stops a claimer during a claim that gets no answer.
+func TestShutdownDoesNotWaitLongForAClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{claim: func(ctx context.Context, _ claims.Request) ([]claims.Claim, error) {
@@ -226,7 +226,7 @@ func TestTheEndDoesNotWaitLongForAClaim(t *testing.T) {
 	})
 }
 
-func TestAWakeClaimsAtOnceAndManyAreOne(t *testing.T) {
+func TestWakeUpsClaimAtOnceAndCoalesce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{}
@@ -322,9 +322,9 @@ func TestARefillClaimsTheRestOfALimitedClaim(t *testing.T) {
 	})
 }
 
-// TestAClaimIsNotFollowedByALesserOne has a taker that a claim nearly fills. The little room that
+// TestLittleRoomTriggersNoFurtherClaim has a taker that a claim nearly fills. The little room that
 // is left is not worth another claim until the taker asks.
-func TestAClaimIsNotFollowedByALesserOne(t *testing.T) {
+func TestLittleRoomTriggersNoFurtherClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		taker := &fakeTaker{room: 40, horizon: time.Second}
@@ -388,7 +388,7 @@ func TestAWakeUpWithoutRoomClaimsLater(t *testing.T) {
 	})
 }
 
-func TestWithoutRoomTheClaimerAsksForNothingButTheTime(t *testing.T) {
+func TestWithoutRoomTheClaimerReadsOnlyTheClock(t *testing.T) {
 	t.Parallel()
 	for _, room := range []int{0, -3} {
 		synctest.Test(t, func(t *testing.T) {
@@ -438,7 +438,7 @@ func TestAClaimUnderWayIsNotLostToShutdown(t *testing.T) {
 	})
 }
 
-func TestAClaimThatHangsIsGivenUpBeforeItsLockIsWorthless(t *testing.T) {
+func TestHangingClaimIsAbandonedWhileItsLockIsUseful(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{claim: func(ctx context.Context, _ claims.Request) ([]claims.Claim, error) {

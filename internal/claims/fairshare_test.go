@@ -119,9 +119,9 @@ func TestAFullQueueClaimsOnlyUnderservedTenants(t *testing.T) {
 	})
 }
 
-// TestSharesThatAreNotFilledEndAtOnce: a tenant without due endpoints keeps no share. The first
+// TestUnfilledSharesEndAtOnce: a tenant without due endpoints keeps no share. The first
 // shares take the one endpoint of a second tenant, and later claims leave no room for it.
-func TestSharesThatAreNotFilledEndAtOnce(t *testing.T) {
+func TestUnfilledSharesEndAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store, taker := backlog(), &fakeTaker{room: 10}

@@ -170,9 +170,9 @@ func (h heart) count(t *testing.T, cause string) float64 {
 	return 0
 }
 
-// TestALockEndsOnItsHoldersClock partitions the holder in each possible way. It gives the lock up a
+// TestLockEndsOnItsHoldersClock partitions the holder in each possible way. It gives the lock up a
 // second before the database does, within half a second.
-func TestALockEndsOnItsHoldersClock(t *testing.T) {
+func TestLockEndsOnItsHoldersClock(t *testing.T) {
 	t.Parallel()
 	for name, extend := range map[string]func(context.Context, []claims.Held) ([][16]byte, error){
 		"StatementsFail": func(context.Context, []claims.Held) ([][16]byte, error) { return nil, errors.New("away") },
@@ -202,9 +202,9 @@ func TestALockEndsOnItsHoldersClock(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatComesTooLateRevivesNothing: a heartbeat that succeeds after the lock has ended
+// TestLateHeartbeatAnswerExtendsNoExpiredLock: a heartbeat that succeeds after the lock has ended
 // locally does not extend it.
-func TestAnAnswerThatComesTooLateRevivesNothing(t *testing.T) {
+func TestLateHeartbeatAnswerExtendsNoExpiredLock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{extend: func(ctx context.Context, held []claims.Held) ([][16]byte, error) {
@@ -219,9 +219,9 @@ func TestAnAnswerThatComesTooLateRevivesNothing(t *testing.T) {
 	})
 }
 
-// TestAHeartbeatSentAfterTheEndRevivesNothing: a heartbeat that succeeds between the end of a lock
+// TestHeartbeatAfterExpiryExtendsNoLock: a heartbeat that succeeds between the end of a lock
 // and its detection does not extend it.
-func TestAHeartbeatSentAfterTheEndRevivesNothing(t *testing.T) {
+func TestHeartbeatAfterExpiryExtendsNoLock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began, beats := time.Now(), 0
@@ -330,7 +330,7 @@ func TestMetricsHaveEveryLabelFromTheStart(t *testing.T) {
 	require.Empty(t, problems)
 }
 
-func TestLagIsThatOfTheLockFurthestBehind(t *testing.T) {
+func TestHeartbeatLagIsThatOfTheOldestLock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var away atomic.Bool

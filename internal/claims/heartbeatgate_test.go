@@ -45,7 +45,7 @@ func TestThreeFailuresCloseTheHeartbeatGate(t *testing.T) {
 	}
 }
 
-func TestOneSignDoesNotStandInForTheOther(t *testing.T) {
+func TestHeartbeatsAndClaimsAreCheckedSeparately(t *testing.T) {
 	t.Parallel()
 	p := claims.NewHeartbeatGate(slog.New(slog.DiscardHandler))
 	for range 3 {

@@ -59,10 +59,10 @@ func TestLowWaterMarkFollowsTheClaimedDueTimes(t *testing.T) {
 	}
 }
 
-// TestAClaimBeginsAtTheBottomAsOftenAsThatIsCheap: the share of claims that scan from the bottom of
+// TestFullScansAreAsFrequentAsTheirCostAllows: the share of claims that scan from the bottom of
 // the index depends on their cost. It claims without a pause for a minute, from a database that is
 // slow at the bottom or times out there.
-func TestAClaimBeginsAtTheBottomAsOftenAsThatIsCheap(t *testing.T) {
+func TestFullScansAreAsFrequentAsTheirCostAllows(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		takes time.Duration

@@ -328,8 +328,7 @@ func TestRedactedHidesSecretsAndShowsTheRest(t *testing.T) {
 	require.Equal(t, "info", got["RUBATO_LOG_LEVEL"])
 }
 
-// TestSecretThatResemblesAURLIsFullyRedacted has secrets that somebody chose with a colon and a
-// slash in them.
+// TestSecretThatResemblesAURLIsFullyRedacted has secrets that contain a colon and a slash.
 func TestSecretThatResemblesAURLIsFullyRedacted(t *testing.T) {
 	t.Parallel()
 	cfg, err := Load([]string{
@@ -342,7 +341,7 @@ func TestSecretThatResemblesAURLIsFullyRedacted(t *testing.T) {
 	}
 }
 
-// Shown values can be set again: what `rubato config` prints is what the environment could say.
+// Shown values can be set again: the environment accepts every value that `rubato config` prints.
 func TestEveryShownValueCanBeSet(t *testing.T) {
 	t.Parallel()
 	cfg, err := Load(nil, Program{})

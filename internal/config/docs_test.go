@@ -19,7 +19,7 @@ const (
 	tableEnd   = "<!-- end of settings -->\n"
 )
 
-// What is documented is what is accepted: the table in the documentation is the list itself.
+// The table in the documentation is the list of accepted settings.
 func TestDocumentationListsExactlyTheSettings(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(docsFile)

@@ -22,7 +22,7 @@ func specOf(t *testing.T) *openapi3.Schema {
 	return doc.Components.Schemas[specSchema].Value
 }
 
-// valueOf returns the schema of what a property holds when it is not null.
+// valueOf returns the schema of a property apart from null.
 func valueOf(p *openapi3.Schema) *openapi3.Schema {
 	for _, choice := range p.OneOf {
 		if choice.Ref != "" {
@@ -69,7 +69,7 @@ func TestEveryPropertyOfAnEndpointIsAField(t *testing.T) {
 	require.Empty(t, known, "fields that the contract does not have")
 }
 
-// What an endpoint is made of can be edited, imported and read.
+// Every property of an endpoint can be edited, imported and read.
 func TestEveryPropertyIsInThePatchTheImportAndTheAnswer(t *testing.T) {
 	t.Parallel()
 	doc, err := openapi3.NewLoader().LoadFromData([]byte(api.OpenAPI()))
@@ -122,7 +122,7 @@ func TestDefaultsAreThoseOfTheDescriptions(t *testing.T) {
 	}
 }
 
-// A new property becomes a field whose kind follows from its type.
+// A new property becomes a field. Its type determines the kind of the field.
 func TestANewPropertyIsAField(t *testing.T) {
 	t.Parallel()
 	const properties = "    EndpointSpec:\n      description: The configuration of an endpoint. Null means the default, as if the field were absent.\n" +

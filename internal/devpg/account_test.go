@@ -67,7 +67,8 @@ func TestCanEnterChecksTheModeOfEveryParent(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			require.NoError(t, os.Chmod(middle, tc.mode|0o700))
-			if tc.mode&0o100 == 0 { // as a user who is not root we could not undo it from inside
+			// Without root, this process could not undo it from inside.
+			if tc.mode&0o100 == 0 {
 				require.NoError(t, os.Chmod(middle, tc.mode))
 				defer func() { require.NoError(t, os.Chmod(middle, 0o700)) }()
 			}
@@ -150,8 +151,8 @@ func TestStartAsAnUnprivilegedUser(t *testing.T) {
 	put(t, startOwner(t, cfg, program, attr).ready(t), "two")
 }
 
-// TestExistingDataIsRunAsItsOwner is about root as well: nobody takes over what another account
-// made.
+// TestExistingDataIsRunAsItsOwner also covers root: data of one account is never taken over by
+// another.
 func TestExistingDataIsRunAsItsOwner(t *testing.T) {
 	t.Parallel()
 	cfg := seeded(t)

@@ -119,8 +119,8 @@ func TestOrphanThatIgnoresItsSignalsIsKilled(t *testing.T) {
 	require.ErrorContains(t, <-ended, "killed")
 }
 
-// orphanFrom kills an owner together with the shells between it and its server, and returns what is
-// left: the server's number and the directory of its socket.
+// orphanFrom kills an owner together with the shells between it and its server. It returns the
+// server's process number and the directory of its socket.
 func orphanFrom(t *testing.T, o *owner, cfg Config) (pid int, socket string) {
 	t.Helper()
 	f, err := readPidFile(filepath.Join(cfg.Dir, "data"))
@@ -274,7 +274,7 @@ func TestChildThatCannotStartIsAnError(t *testing.T) {
 	lock, err := os.CreateTemp(newDir(t), "lock")
 	require.NoError(t, err)
 	defer lock.Close()
-	// Nobody but root may become another user, and root may not become one of an impossible number.
+	// Only root may become another user, and root may not become one with an impossible number.
 	acct := account{name: "nobody else", uid: 1<<32 - 1, gid: 1<<32 - 1, drop: true}
 	_, err = startChild(childParams{Account: acct, Args: []string{"true"}, Lock: lock, Output: lock})
 	require.ErrorContains(t, err, "starting true as nobody else")

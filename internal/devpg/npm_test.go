@@ -56,7 +56,7 @@ func release() []file {
 	}
 }
 
-// npmWith is a machine whose npm packs these files; it returns their hash too.
+// npmWith is a machine with an npm that packs these files. It also returns their hash.
 func npmWith(t *testing.T, files []file) (machine, pin) {
 	t.Helper()
 	m := newMachine(t)

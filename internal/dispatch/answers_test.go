@@ -138,7 +138,8 @@ func TestSecretsOfAnAnswerAreNowhere(t *testing.T) {
 	}
 }
 
-// TestATailIsKept has bodies around the length of the head, and one whose end is too far away.
+// TestATailIsKept has bodies around the length of the head, and one with an end that is too far
+// away.
 func TestATailIsKept(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -167,8 +168,8 @@ func TestATailIsKept(t *testing.T) {
 	}
 }
 
-// TestATailNeedsTheEndOfTheAnswer has answers that do not end well: what is read on counts like
-// what is read first.
+// TestATailNeedsTheEndOfTheAnswer: no tail is kept of an answer that breaks off, because its end is
+// unknown.
 func TestATailNeedsTheEndOfTheAnswer(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -240,7 +241,7 @@ func TestConditionalRequestsSendStoredValidators(t *testing.T) {
 	content.Add(1)
 	again()
 	again()
-	// An edit of what is asked for forgets what was answered.
+	// A change of the request drops the stored validators.
 	_, _, err := b.service.Edit(t.Context(), tenant, e.ID, 0, func(s endpoints.Spec) (endpoints.Spec, error) {
 		s.Headers = map[string]string{"Accept-Language": "de"}
 		return s, nil
@@ -377,8 +378,8 @@ func TestATargetMayStopItsEndpoint(t *testing.T) {
 	p.stop(t)
 }
 
-// TestPhasesAddUpToTheTimeOfTheRun compares the phases of runs with what the run took by the
-// database's clock.
+// TestPhasesAddUpToTheTimeOfTheRun compares the sum of the phases with the duration of the run by
+// the database's clock.
 func TestPhasesAddUpToTheTimeOfTheRun(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -416,8 +417,8 @@ func TestPhasesAddUpToTheTimeOfTheRun(t *testing.T) {
 	require.Equal(t, http.StatusOK, kept.Outcome.StatusCode)
 }
 
-// TestHiddenValidatorsAreNotKept: what an endpoint wants hidden of an answer is not stored under
-// another name either.
+// TestHiddenValidatorsAreNotKept: a validator is not stored if the endpoint's redaction rules hide
+// its header.
 func TestHiddenValidatorsAreNotKept(t *testing.T) {
 	t.Parallel()
 	for name, rules := range map[string][]endpoints.RedactRule{

@@ -186,7 +186,7 @@ func (p *process) stop(t *testing.T) {
 	p.wait(t)
 }
 
-// wait waits for the end of a worker whose context has ended.
+// wait waits for a worker to end after its context has ended.
 func (p *process) wait(t *testing.T) {
 	t.Helper()
 	require.NoError(t, waittest.Receive(t, p.ended, "the worker does not stop"))

@@ -146,7 +146,7 @@ func TestARunThatIsCanceledBeforeItIsSentSendsNothing(t *testing.T) {
 					return nil, err
 				}
 			}
-			// When it looks for the second time it has taken in what it found at the first.
+			// The second look comes after the first one was handled.
 			for found := 0; found < 2; {
 				p.CancelRequested([16]byte{})
 				found += <-looked

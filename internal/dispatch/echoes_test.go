@@ -24,7 +24,7 @@ func echoing(t *testing.T, name string, of func(value string) string) *egresstes
 	})
 }
 
-// echoForms are what targets make of what they were sent. Each takes a value of 20 bytes or more.
+// echoForms are the forms in which targets echo a request. Each takes a value of 20 bytes or more.
 func echoForms() map[string]func(string) string {
 	encode := func(before int, form func(string) string, encoding *base64.Encoding) func(string) string {
 		return func(v string) string { return encoding.EncodeToString([]byte("GET ->"[:before] + form(v) + " end")) }
@@ -45,11 +45,11 @@ func echoForms() map[string]func(string) string {
 	return forms
 }
 
-// shows reports whether a text shows a value in a form: some of what the form depends on the value
-// for.
+// shows reports whether a text contains a part of a value in a form, at least a part that depends
+// on the value.
 func shows(text, value string, form func(string) string) bool {
 	echo := form(value)
-	for at := 6; at+8 <= len(echo)-6; at++ { // The edges may be of what stands beside the value.
+	for at := 6; at+8 <= len(echo)-6; at++ { // The edges may depend on the text beside the value.
 		if strings.Contains(text, echo[at:at+8]) {
 			return true
 		}

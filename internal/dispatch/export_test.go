@@ -19,8 +19,8 @@ func (w *Worker) Ready(ctx context.Context) error {
 	return nil
 }
 
-// Held tells what the worker holds for runs: slots in all and of tenants, places at hosts, claims,
-// requests under way.
+// Held returns the resources that the worker holds for runs: slots in all and by tenant, places at
+// hosts, claims, open requests.
 func (w *Worker) Held() (held []string) {
 	add := func(n int, what string) {
 		if n != 0 {
@@ -34,5 +34,5 @@ func (w *Worker) Held() (held []string) {
 	return append(held, w.queue.Held()...)
 }
 
-// WaitingForHost returns the number of claims whose host is full.
+// WaitingForHost returns the number of claims that wait for a place at a full host.
 func (w *Worker) WaitingForHost() int { return w.queue.WaitingForHost() }

@@ -36,9 +36,9 @@ func (b *bundle) due(t *testing.T, tenant [16]byte, target *egresstest.Target, n
 		WHERE s.endpoint_id = $1`, [16]byte(e.ID), n, tenant)
 }
 
-// TestALoneEndpointStartsBeforeAnothersBacklog has one tenant with a thousand due endpoints on a
-// slow target, all slots taken by them, and the queue full of them, when one endpoint of another
-// tenant comes due. It must not wait for more than what has begun.
+// TestALoneEndpointStartsBeforeAnothersBacklog: an endpoint waits only for requests that have
+// begun, and not for another tenant's backlog. One tenant has a thousand due endpoints on a slow
+// target, which fill all slots and the queue, when one endpoint of another tenant comes due.
 func TestALoneEndpointStartsBeforeAnothersBacklog(t *testing.T) {
 	t.Parallel()
 	const slots, backlog = 8, 1000
@@ -90,7 +90,7 @@ func TestEqualTenantsShareEqually(t *testing.T) {
 		b.due(t, uuid.New(), target.Target, each)
 	}
 	p := b.work(t, func(cfg *dispatch.Config) { cfg.Slots = slots })
-	served := func() []int { // By tenant; nobody who was not.
+	served := func() []int { // By tenant, without those that had no run.
 		rows, err := b.pool.Query(t.Context(), `SELECT (SELECT count(*) FROM runs r WHERE r.tenant_id = t.id) FROM tenants t
 			WHERE t.id <> $1 AND EXISTS (SELECT FROM runs r WHERE r.tenant_id = t.id) ORDER BY t.id`, keystore.DefaultTenant)
 		require.NoError(t, err)
@@ -141,8 +141,9 @@ func TestATenantThatHangsLeavesSlotsToOthers(t *testing.T) {
 	p.stop(t)
 }
 
-// TestAHostThatHangsHoldsNoMoreSlotsThanItMay has more due endpoints on one host than slots and
-// than requests to it. What waits for the host has not started, and what leads elsewhere goes on.
+// TestAHostThatHangsHoldsNoMoreSlotsThanItMay has more due endpoints on one hanging host than slots
+// and than the bound of the host. Claims beyond the bound have not started, and endpoints on other
+// hosts run on.
 func TestAHostThatHangsHoldsNoMoreSlotsThanItMay(t *testing.T) {
 	t.Parallel()
 	const perHost = 3

@@ -56,7 +56,7 @@ func TestAStartLostByTheDatabaseIsCanceledUnderAnotherToken(t *testing.T) {
 	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM runs"))
 }
 
-// warned gets what a worker says in its log.
+// warned receives the log messages of a worker.
 type warned chan string
 
 func (warned) Enabled(context.Context, slog.Level) bool { return true }

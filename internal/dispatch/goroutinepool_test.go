@@ -33,8 +33,8 @@ func TestGoroutinePoolShrinks(t *testing.T) {
 	})
 }
 
-// TestACrewKeepsNoMoreThanABatchNeeds has more at work at once than may wait for more.
-func TestACrewKeepsNoMoreThanABatchNeeds(t *testing.T) {
+// TestGoroutinePoolKeepsNoMoreThanABatchNeeds has more at work at once than may wait for more.
+func TestGoroutinePoolKeepsNoMoreThanABatchNeeds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		c, gate := newGoroutinePool(), make(chan struct{})

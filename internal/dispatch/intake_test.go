@@ -45,7 +45,7 @@ func TestARefillWaitsUntilItIsWorthAClaim(t *testing.T) {
 		{"Empty", 10, 0, true},
 		{"AQuarterIsFree", 10, 30, true},
 		{"LessIsFree", 10, 31, false},
-		// Slots are free: what is due already may come although the queue is full of what is not.
+		// Free slots make room for due claims although the queue is full of later ones.
 		{"Full", 1000, 4000, true},
 		{"AClaimIsFree", 1000, 3500, true},
 		{"LessThanAClaimIsFree", 1000, 3501, false},

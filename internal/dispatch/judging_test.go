@@ -99,7 +99,7 @@ func hostileTarget(t *testing.T) *Target {
 	return &target
 }
 
-// hostileAnswer is an array of a megabyte whose texts satisfy the rules.
+// hostileAnswer is an array of a megabyte with texts that satisfy the rules.
 func hostileAnswer() egress.Response {
 	return egress.Response{
 		StatusCode: 200, Header: http.Header{"Content-Type": {"application/json"}}, Body: []byte("[" + strings.Repeat(`"aaaaaaa",`, 95_000) + `"a"]`),
@@ -156,9 +156,9 @@ func TestAnAnswerIsJudgedUntilItsRunEnds(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatFindsNoRoomIsAFailureInWords, whose body is hidden where something of it was to
-// be hidden.
-func TestAnAnswerThatFindsNoRoomIsAFailureInWords(t *testing.T) {
+// TestAnswerBeyondTheMemoryBudgetFailsTheRunWithAReason: the run fails, and the whole body is
+// hidden because it cannot be searched for secrets.
+func TestAnswerBeyondTheMemoryBudgetFailsTheRunWithAReason(t *testing.T) {
 	t.Parallel()
 	target := hostileTarget(t)
 	c := calls{judging: &judging{tenants: map[[16]byte]*tenantJudging{}, queued: maxQueuedBytes}}

@@ -19,8 +19,8 @@ const (
 	plainCanary = "hunter-two-1234-and-then-some-more"
 )
 
-// echo is an edit for a request that holds the secrets key, slashes and plain, whose answers are
-// kept up to a kilobyte.
+// echo is an edit for a request that holds the secrets key, slashes and plain. It captures up to a
+// kilobyte of the answer.
 func echo(s *endpoints.Spec) {
 	s.MaxResponseKB, s.ResponseTailKB = 1, 1
 	s.Method, s.Body = "POST", `{"key": "{{secret "key"}}"}`
@@ -45,9 +45,9 @@ func broken(s *endpoints.Spec) {
 
 func patterned(s *endpoints.Spec) { s.Redact = []endpoints.RedactRule{{Pattern: "[0-9]{4}"}} }
 
-// TestSecretsAreHiddenBeforeAnythingIsMadeOfAnAnswer: what is escaped by a quotation or a target
-// over and over, cut, or hit by a pattern, is hard to find afterwards.
-func TestSecretsAreHiddenBeforeAnythingIsMadeOfAnAnswer(t *testing.T) {
+// TestSecretsAreMaskedBeforeAnAnswerIsProcessed: masking comes first, because quoting, further
+// escapes, cuts and patterns make a secret hard to find.
+func TestSecretsAreMaskedBeforeAnAnswerIsProcessed(t *testing.T) {
 	t.Parallel()
 	sent := inJSON(t, "key", keyCanary)
 	php := strings.ReplaceAll(slashCanary, "/", `\/`)
@@ -111,9 +111,9 @@ func inHeader(s *endpoints.Spec) {
 	s.SuccessRules = []endpoints.AnswerRule{{Type: "header", Header: "X-A", Op: "equals", Value: "good"}}
 }
 
-// TestTheTrueAnswerIsJudged: rules see the secrets that are hidden from people, and only the words
-// about a verdict are of what is left.
-func TestTheTrueAnswerIsJudged(t *testing.T) {
+// TestSuccessRulesJudgeTheUnmaskedAnswer: rules see the secrets of an answer, and only the text
+// about the verdict is masked.
+func TestSuccessRulesJudgeTheUnmaskedAnswer(t *testing.T) {
 	t.Parallel()
 	number := "4711471147114711"
 	body := inJSON(t, "key", plainCanary)

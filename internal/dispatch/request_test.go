@@ -39,7 +39,7 @@ func (b *bundle) lockedAway(t *testing.T, values map[string]string) func(*dispat
 	return func(c *dispatch.Config) { c.Secrets = vault }
 }
 
-// lastRun returns what the history says of the newest run of an endpoint.
+// lastRun returns the newest run of an endpoint from the history.
 func (b *bundle) lastRun(t *testing.T, e *endpoints.Endpoint) (status, reason, text string) {
 	t.Helper()
 	row := b.pool.QueryRow(t.Context(), "SELECT status, reason_code, coalesce(error, '') FROM runs WHERE endpoint_id = $1 ORDER BY id DESC LIMIT 1", e.ID)
@@ -121,7 +121,7 @@ func TestARequestThatCannotBeFilledInIsNotSent(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		edit func(*endpoints.Spec)
-		sql  string // what somebody did to the stored row since
+		sql  string // change of the stored row since the claim
 		want string
 	}{
 		"LineBreak": {

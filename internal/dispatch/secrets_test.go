@@ -292,9 +292,9 @@ func TestPlainRunAsksForNoSecrets(t *testing.T) {
 	require.Empty(t, target.Requests()[0].Header.Get("webhook-signature"))
 }
 
-// TestTimeOfASignatureIsThatOfTheDatabase: a worker whose clock is wrong signs with the right time.
-// The test's database shares this machine's clock, so the instant must lie close to the start that
-// the database has noted.
+// TestTimeOfASignatureIsThatOfTheDatabase: a worker with a wrong clock signs with the right time.
+// The test's database shares this machine's clock, so the instant must be close to the recorded
+// start.
 func TestTimeOfASignatureIsThatOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -379,7 +379,7 @@ func (b *bundle) kept(t *testing.T) string {
 		(SELECT string_agg(pause_reason, ' ') FROM schedules))`)
 }
 
-// cutTail returns an answer whose tail of a kilobyte begins so many bytes behind the begin of a
+// cutTail returns an answer with a tail of a kilobyte that begins behind bytes after the start of a
 // text.
 func cutTail(text string, behind int) string {
 	rest := strings.Repeat("y", 1024-len(text)+behind)

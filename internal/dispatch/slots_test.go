@@ -93,7 +93,7 @@ func TestSlotsGrowWithinSecondsForHangingTargets(t *testing.T) {
 	})
 }
 
-// TestSlotsGrowWhileTargetsHoldThem has a worker all of whose slots hold requests that hang, and a
+// TestSlotsGrowWhileTargetsHoldThem has a worker with hanging requests in all of its slots, and a
 // claim that waits for one.
 func TestSlotsGrowWhileTargetsHoldThem(t *testing.T) {
 	t.Parallel()

@@ -248,7 +248,7 @@ func TestALockThatIsLostEndsTheRequest(t *testing.T) {
 	require.InDelta(t, 1, p.counter(t, "rubato_claims_lock_lost_total"), 0)
 }
 
-// cutOff is a store whose heartbeats do not arrive.
+// cutOff is a store that loses heartbeats.
 type cutOff struct{ claims.Store }
 
 func (cutOff) ExtendLocks(context.Context, [16]byte, []claims.Held, time.Duration) (kept, over [][16]byte, err error) {
@@ -390,8 +390,8 @@ func TestAWorkerWithoutFreeSlotsReleasesOverdueClaims(t *testing.T) {
 }
 
 // TestABurstBeyondTheQueueDoesNotWaitForThePoll has more endpoints come due at one instant than a
-// worker holds: it has claimed what it can ahead of time, nothing was due yet when it last asked,
-// and its polls are further apart than the test is patient.
+// worker holds. The worker has claimed ahead up to its limit, and the rest was not due at its last
+// claim; the next poll is later than the test waits.
 func TestABurstBeyondTheQueueDoesNotWaitForThePoll(t *testing.T) {
 	t.Parallel()
 	const count = 40
@@ -430,13 +430,12 @@ func TestWorkersThatComeAndGoLoseNothing(t *testing.T) {
 	for run, n := range target.PerRun() {
 		require.Equal(t, 1, n, run)
 	}
-	// Where the machine is busy a due time may pass while nobody works: that is a skip, and no
-	// request.
+	// On a busy machine a due time may pass unserved: it is recorded as skipped, without a request.
 	require.Equal(t, query[int](t, b, "SELECT count(*) FROM runs WHERE status <> 'skipped'"), len(target.PerRun()))
 	require.Zero(t, query[int](t, b, "SELECT count(*) FROM runs WHERE status NOT IN ('succeeded', 'skipped')"))
 }
 
-// mute is a store whose signs of life do not arrive while it is on. Everything else does.
+// mute is a store that loses presence heartbeats while it is on. Everything else works.
 type mute struct {
 	dispatch.Executions
 	on     atomic.Bool
@@ -494,9 +493,8 @@ func TestSkippedDueTimesAreCounted(t *testing.T) {
 	require.InDelta(t, 6, p.counter(t, "rubato_runs_finished_total"), 0, "one run, and five due times without one")
 }
 
-// TestMissedOccurrencesAreRunByTheirPolicy has crons of the whole hour whose workers were gone
-// since five hours before the last one. None of them comes due during the test: they run at minute
-// 30 if the test is near the hour.
+// TestMissedOccurrencesAreRunByTheirPolicy has hourly crons without a worker for the last five
+// hours. None comes due during the test: they run at minute 30 if the test is near the hour.
 func TestMissedOccurrencesAreRunByTheirPolicy(t *testing.T) {
 	t.Parallel()
 	minute := (query[int](t, setup(t), "SELECT extract(minute FROM clock_timestamp())::int") + 30) % 60

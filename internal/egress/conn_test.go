@@ -67,8 +67,8 @@ type overlaid struct{ net.Conn }
 
 func (o overlaid) NetConn() net.Conn { return o.Conn }
 
-// swallowing is a session that takes the first byte for itself and reads on, as TLS does with what
-// is its own.
+// swallowing is a session that consumes the first byte and reads on, as TLS does with its own
+// records.
 type swallowing struct {
 	net.Conn
 
@@ -87,8 +87,8 @@ func (s swallowing) Read(p []byte) (int, error) {
 	return s.Conn.Read(p)
 }
 
-// TestAnIdleConnectionIsGoodWhileNothingCame: what a target says unasked would be taken for the
-// next answer.
+// TestAnIdleConnectionIsGoodWhileNothingCame: an idle connection with unread bytes is not reused,
+// because they would be read as the next answer.
 func TestAnIdleConnectionIsGoodWhileNothingCame(t *testing.T) {
 	t.Parallel()
 	overs := map[string]func(net.Conn) *conn{
@@ -162,7 +162,7 @@ func TestPendingTLSRecordsMakeAConnectionNotQuiet(t *testing.T) {
 	}
 }
 
-// gathering keeps what is written, so that it can be sent in one piece.
+// gathering buffers writes and sends them in one piece.
 type gathering struct {
 	net.Conn
 

@@ -26,7 +26,7 @@ func flooding(what func(c *egresstest.H2Conn, stream uint32) func() error) egres
 	return func(c *egresstest.H2Conn) {
 		if _, stream, ok := c.Next(); ok {
 			write := what(c, stream)
-			go c.AwaitHangup() // What the client answers must not hold the flood up.
+			go c.AwaitHangup() // The client's answer must not hold the flood up.
 			endlessly(write)
 		}
 	}
@@ -202,8 +202,8 @@ func TestRapidResetsCostOneRequestEach(t *testing.T) {
 	require.Len(t, target.Requests(), calls)
 }
 
-// TestHostileTargetsTakeBoundedMemory calls 100 targets of ten kinds at once and measures what they
-// take.
+// TestHostileTargetsTakeBoundedMemory calls 100 targets of ten kinds at once and measures the
+// memory in use.
 func TestHostileTargetsTakeBoundedMemory(t *testing.T) { //nolint:paralleltest // It measures the memory of the whole process.
 	const (
 		calls = 100

@@ -26,8 +26,8 @@ func post(url string, body []byte) Request {
 	return r
 }
 
-// TestAnAnswerMayComeBeforeTheEndOfALongRequest: a target that takes no more of a body says so, and
-// does not read on.
+// TestAnAnswerMayComeBeforeTheEndOfALongRequest has a target that refuses a long body with an
+// answer and stops reading.
 func TestAnAnswerMayComeBeforeTheEndOfALongRequest(t *testing.T) {
 	t.Parallel()
 	answered := make(chan struct{})
@@ -165,9 +165,9 @@ func (d *deaf) Write(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestATargetThatTakesNoMoreMaySayWhy: what it said is read where a part of the request had left,
-// and is not waited for for long.
-func TestATargetThatTakesNoMoreMaySayWhy(t *testing.T) {
+// TestEarlyAnswerIsReadWhenTheTargetStopsReading: if a part of the request has been sent, the
+// answer is read, with a short wait.
+func TestEarlyAnswerIsReadWhenTheTargetStopsReading(t *testing.T) {
 	t.Parallel()
 	refusal := egresstest.Status("431 Request Header Fields Too Large", "no")
 	for name, test := range map[string]struct {

@@ -75,7 +75,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	})
 }
 
-func TestConnectionsThatTheTargetClosedGo(t *testing.T) {
+func TestConnectionsClosedByTheTargetAreDropped(t *testing.T) {
 	t.Parallel()
 	k := newIdlePool()
 	near, far := connected(t)

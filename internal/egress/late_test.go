@@ -115,7 +115,7 @@ func TestACancelDuringConfirmationIsNotLate(t *testing.T) {
 			giveUp  bool
 		}{
 			Canceled: {time.Minute, true},
-			// That nobody confirms is no fault of the target.
+			// A missing confirmation is no fault of the target.
 			Late: {100 * time.Millisecond, false},
 		} {
 			t.Run(name+string(reason), func(t *testing.T) {

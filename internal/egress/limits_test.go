@@ -110,8 +110,8 @@ func TestHeaderFieldsAreCounted(t *testing.T) {
 	require.Contains(t, e.Error(), "more than 512 header fields")
 }
 
-// TestCompressedBodiesAreBounded sends what goes in without coming out, and what comes out without
-// going in.
+// TestCompressedBodiesAreBounded sends compressed input without output, and output with hardly any
+// input.
 func TestCompressedBodiesAreBounded(t *testing.T) {
 	t.Parallel()
 	var nothing bytes.Buffer

@@ -32,8 +32,8 @@ func loopback() []netip.Prefix {
 	return []netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}
 }
 
-// silent is an address on which nobody listens, whatever the port. A port of 127.0.0.1 that was
-// free a moment ago may be that of another test's target by now.
+// silent is a prefix without listeners on any port. On 127.0.0.1 a port that was free a moment ago
+// may belong to another test's target by now.
 func silent() netip.Prefix { return netip.MustParsePrefix("127.0.0.7/32") }
 
 // setup returns a client that may call test targets, closed when the test ends.
@@ -112,7 +112,7 @@ func awaitWaiting(t *testing.T, p *places, arrived *atomic.Int64, may, calls int
 	waittest.Until(t, func() bool { return int(arrived.Load()) == may && int(p.waiting.Load()) == calls-may })
 }
 
-// fails makes the call and returns its error and what came of the answer.
+// fails makes a call that must fail, and returns its error and the partial answer.
 func fails(t *testing.T, c *Client, r Request) (*Error, Response) {
 	t.Helper()
 	response, err := c.Do(t.Context(), r)

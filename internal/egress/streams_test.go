@@ -127,8 +127,8 @@ func TestConnectionDiesAtEveryMoment(t *testing.T) {
 	}
 }
 
-// dieAfter makes one call whose connection is cut after some bytes. It reports whether an answer
-// came.
+// dieAfter makes one call over a connection that is cut after some bytes. It reports whether an
+// answer came.
 func dieAfter(t *testing.T, protocol, method string, after int) bool {
 	t.Helper()
 	server, client := secured(t, Config{})

@@ -122,8 +122,9 @@ func TestTargetsWithoutTLS(t *testing.T) {
 	require.Positive(t, e.Phases.TLS)
 }
 
-// TestConnectionsThatEndInTheHandshakeAreNoConnections: a balancer whose servers are being replaced
-// takes connections and drops them, which is worth another attempt.
+// TestConnectionsThatEndInTheHandshakeAreNoConnections: a connection that is closed during the
+// handshake counts as not connected, which permits a retry. Load balancers do so while their
+// servers are being replaced.
 func TestConnectionsThatEndInTheHandshakeAreNoConnections(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]egresstest.Script{

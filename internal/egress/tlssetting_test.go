@@ -162,7 +162,7 @@ func TestWiresAreBounded(t *testing.T) {
 	for i := range 10 {
 		_, err := w.get(TLS{ServerName: fmt.Sprint(i)}, nil)
 		require.NoError(t, err)
-		again, err := w.get(TLS{ServerName: "0"}, nil) // what is in use stays
+		again, err := w.get(TLS{ServerName: "0"}, nil) // connections in use stay
 		require.NoError(t, err)
 		require.Same(t, first, again)
 	}

@@ -9,9 +9,9 @@ import (
 	"rubato/internal/endpoints"
 )
 
-// TestACronIsAsFarApartAsItsClampsLeaveIt: the gap between due times of a cron includes its clamps.
-// Everything that steers an endpoint relies on that gap.
-func TestACronIsAsFarApartAsItsClampsLeaveIt(t *testing.T) {
+// TestClampsSetTheGapBetweenDueTimesOfACron: the gap between due times of a cron includes its
+// clamps. Everything that steers an endpoint relies on that gap.
+func TestClampsSetTheGapBetweenDueTimesOfACron(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, time.November, 24, 9, 7, 0, 0, time.UTC)
 	for name, tc := range map[string]struct {

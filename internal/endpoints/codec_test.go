@@ -63,7 +63,7 @@ func drawn(rt *rapid.T, v reflect.Value, name string) {
 	}
 }
 
-func TestASpecIsTheOneThatItsDocumentIsReadAs(t *testing.T) {
+func TestSpecSurvivesARoundTripThroughItsDocument(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		var spec endpoints.Spec
@@ -100,7 +100,7 @@ func TestAbsentAndNullMembersHaveTheirDefaults(t *testing.T) {
 	}
 }
 
-func TestAZeroThatWasGivenIsRefusedWhereZeroMeansNothingGiven(t *testing.T) {
+func TestExplicitZeroIsRefusedWhereZeroMeansAbsent(t *testing.T) {
 	t.Parallel()
 	validator := endpoints.NewValidator(targets{})
 	for name, value := range map[string]any{
@@ -119,7 +119,7 @@ func TestAZeroThatWasGivenIsRefusedWhereZeroMeansNothingGiven(t *testing.T) {
 	}
 }
 
-func TestEveryMemberOfAnotherTypeIsNamedAndTheRestIsRead(t *testing.T) {
+func TestEveryMemberOfTheWrongTypeIsNamed(t *testing.T) {
 	t.Parallel()
 	spec, err := endpoints.ReadSpec(map[string]any{
 		"name": true, "url": "https://a.example/", "jitterMs": "soon", "headers": map[string]any{"A": json.Number("1")},

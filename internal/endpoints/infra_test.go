@@ -28,7 +28,7 @@ func hourly(t *testing.T, edit func(*endpoints.Spec)) *bundle {
 	})
 }
 
-func TestALostRunIsTriedAgainWhereThatDoesNoHarm(t *testing.T) {
+func TestLostRunIsRetriedIfItsMethodIsSafe(t *testing.T) {
 	t.Parallel()
 	method := func(name string) func(*endpoints.Spec) { return func(s *endpoints.Spec) { s.Method = name } }
 	unsent := func(f *endpoints.Finished) { lost(f); f.MaybeSent = false }
@@ -92,10 +92,10 @@ func TestALostRunIsTriedAgainWhereThatDoesNoHarm(t *testing.T) {
 	}
 }
 
-// TestTheBudgetOfLossesIsNotTheRetryPolicys: infrastructure attempts have a budget of their own.
+// TestInfrastructureAttemptsHaveTheirOwnBudget: infrastructure attempts have a budget of their own.
 // All runs of a due time are lost: three infrastructure attempts with growing waits come first, and
 // then the attempts of the retry policy.
-func TestTheBudgetOfLossesIsNotTheRetryPolicys(t *testing.T) {
+func TestInfrastructureAttemptsHaveTheirOwnBudget(t *testing.T) {
 	t.Parallel()
 	b := retrying(t, nil)
 	slot := b.endpoint().State.Due.Slot
@@ -117,9 +117,9 @@ func TestTheBudgetOfLossesIsNotTheRetryPolicys(t *testing.T) {
 	require.Zero(t, state.FailureCount)
 }
 
-// TestAttemptsAfterALossAreThePolicys has a due time with one lost run. Its later attempts fail and
-// follow the retry policy.
-func TestAttemptsAfterALossAreThePolicys(t *testing.T) {
+// TestAttemptsAfterALossFollowTheRetryPolicy has a due time with one lost run. Its later attempts
+// fail and follow the retry policy.
+func TestAttemptsAfterALossFollowTheRetryPolicy(t *testing.T) {
 	t.Parallel()
 	b := retrying(t, nil)
 	b.run(t, lost)
@@ -133,9 +133,9 @@ func TestAttemptsAfterALossAreThePolicys(t *testing.T) {
 	require.Zero(t, b.endpoint().State.Due.InfraAttempt)
 }
 
-// TestALossIsRepeatedWithinItsBounds draws losses of random endpoints and compares the plan with
-// the rules.
-func TestALossIsRepeatedWithinItsBounds(t *testing.T) {
+// TestInfrastructureAttemptsStayWithinBounds draws losses of random endpoints and compares the plan
+// with the rules.
+func TestInfrastructureAttemptsStayWithinBounds(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		duration := func(label string, low, high time.Duration) time.Duration {
@@ -218,9 +218,9 @@ func TestAChangeKeepsTheInfrastructureAttemptThatWaits(t *testing.T) {
 	}
 }
 
-// TestAnInfrastructureAttemptMovesNoGrid starts an infrastructure attempt late. The interval still
+// TestInfrastructureAttemptKeepsTheGrid starts an infrastructure attempt late. The interval still
 // counts from its due time, and no due time is recorded twice.
-func TestAnInfrastructureAttemptMovesNoGrid(t *testing.T) {
+func TestInfrastructureAttemptKeepsTheGrid(t *testing.T) {
 	t.Parallel()
 	b := hourly(t, nil)
 	slot := b.endpoint().State.Due.Slot

@@ -105,10 +105,10 @@ func (p *paced) happen() {
 	require.NoError(p.rt, err)
 }
 
-// TestTheMinimumCountsFromEveryRealStart requires a gap of at least the minimum - 1 ms on every
+// TestMinimumIntervalCountsFromActualStarts requires a gap of at least the minimum - 1 ms on every
 // path that decides a due time: finish, retry, lost run, change, hint, catch-up. Starts are late by
 // up to a second and by more. A run now bypasses the minimum; the run after it does not.
-func TestTheMinimumCountsFromEveryRealStart(t *testing.T) {
+func TestMinimumIntervalCountsFromActualStarts(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
 		p := &paced{rt: rt, t: t, least: time.Duration(rapid.Int64Range(1000, 90_000).Draw(rt, "minimum")) * time.Millisecond}
@@ -131,9 +131,9 @@ func TestTheMinimumCountsFromEveryRealStart(t *testing.T) {
 	})
 }
 
-// TestAMinimumThatIsRaisedAfterASkippedAttemptCountsFromTheLastCall edits an endpoint after an
+// TestRaisedMinimumCountsFromTheLastCallAfterAnUnsentAttempt edits an endpoint after an
 // attempt that sent nothing.
-func TestAMinimumThatIsRaisedAfterASkippedAttemptCountsFromTheLastCall(t *testing.T) {
+func TestRaisedMinimumCountsFromTheLastCallAfterAnUnsentAttempt(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(s *endpoints.Spec) {
 		s.BaselineInterval, s.MinInterval = time.Hour, time.Second
@@ -156,9 +156,9 @@ func TestAMinimumThatIsRaisedAfterASkippedAttemptCountsFromTheLastCall(t *testin
 	require.Equal(t, slot.Add(98*minute), b.endpoint().State.Due.At, "90 minutes after the start of the attempt that called the target")
 }
 
-// TestALateStartMovesNoGrid has a minimum of two seconds and starts that would lie 1.475 s apart
+// TestLateStartKeepsTheGrid has a minimum of two seconds and starts that would lie 1.475 s apart
 // without it.
-func TestALateStartMovesNoGrid(t *testing.T) {
+func TestLateStartKeepsTheGrid(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(s *endpoints.Spec) { s.BaselineInterval, s.MinInterval = 2*time.Second, 2*time.Second })
 	b.run(t, nil)

@@ -153,9 +153,9 @@ func TestAOneOffRunThatFailsKeepsItsTurn(t *testing.T) {
 	require.Empty(t, b.memory.queue)
 }
 
-// TestAWithdrawnRunIsNotTriedAgain pauses and resumes an endpoint during its one-off run, which
+// TestWithdrawnOneOffRunIsNotRetried pauses and resumes an endpoint during its one-off run, which
 // then fails.
-func TestAWithdrawnRunIsNotTriedAgain(t *testing.T) {
+func TestWithdrawnOneOffRunIsNotRetried(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(s *endpoints.Spec) { s.Retry.MaxAttempts = 3 })
 	b.ask(t, endpoints.OneOffRequest{})
@@ -171,9 +171,9 @@ func TestAWithdrawnRunIsNotTriedAgain(t *testing.T) {
 	require.Equal(t, 1, b.endpoint().State.Due.Attempt)
 }
 
-// TestAOneOffRunThatInfrastructureLostIsTriedAgain: the budget for lost runs is separate from the
+// TestLostOneOffRunIsRetried: the budget for lost runs is separate from the
 // retry policy, which allows one attempt here.
-func TestAOneOffRunThatInfrastructureLostIsTriedAgain(t *testing.T) {
+func TestLostOneOffRunIsRetried(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(s *endpoints.Spec) { s.BaselineInterval = time.Hour })
 	b.run(t, nil)

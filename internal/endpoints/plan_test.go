@@ -192,7 +192,7 @@ func TestRetryAfterIsDroppedWithNewOrigin(t *testing.T) {
 	}
 }
 
-func TestAOneShotIsForgottenByTheRunThatServedIt(t *testing.T) {
+func TestOneShotHintIsClearedByTheRunThatServesIt(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
 	b.run(t, nil)
@@ -209,7 +209,7 @@ func TestAOneShotIsForgottenByTheRunThatServedIt(t *testing.T) {
 	require.Equal(t, governor.SourceBaselineInterval, b.endpoint().State.Due.Source)
 }
 
-func TestALiveRunEndsTheSummaryIsKept(t *testing.T) {
+func TestFinishKeepsTheSummaryOfTheRun(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
 	b.endpoint().State.Running = &endpoints.Running{Slot: start, Attempt: 1, StartedAt: start}
@@ -259,7 +259,7 @@ func retrying(t *testing.T, edit func(*endpoints.Spec)) *bundle {
 	})
 }
 
-func TestAnotherAttemptFollowsThePolicy(t *testing.T) {
+func TestRetriesFollowThePolicy(t *testing.T) {
 	t.Parallel()
 	post := func(s *endpoints.Spec) { s.Method = "POST" }
 	unsent := func(f *endpoints.Finished) { failed(f); f.MaybeSent = false }
@@ -418,7 +418,7 @@ func TestRetriesKeepTheirBounds(t *testing.T) {
 	})
 }
 
-func TestWaitsAreSpread(t *testing.T) {
+func TestRetryWaitsHaveJitter(t *testing.T) {
 	t.Parallel()
 	waits := map[time.Duration]bool{}
 	for range 50 {

@@ -254,9 +254,9 @@ func TestRequestTemplateReportsItsNeeds(t *testing.T) {
 	require.Nil(t, plain.References())
 }
 
-// TestCredentialsInTheClearAreWarnedOf: credentials over plain HTTP get a warning, because every
+// TestCredentialsOverPlainHTTPGetAWarning: credentials over plain HTTP get a warning, because every
 // host on the way can read them.
-func TestCredentialsInTheClearAreWarnedOf(t *testing.T) {
+func TestCredentialsOverPlainHTTPGetAWarning(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ url, tokenURL, want string }{
 		{"https://a.example", "", ""},

@@ -129,9 +129,9 @@ func TestRunNowBypassesEverything(t *testing.T) {
 	require.Zero(t, b.endpoint().State.OneOffs, "a pause withdraws it")
 }
 
-// TestRunNowDuringTheRunThatWasAskedForAsksForAnother requests a run while an earlier requested run
+// TestRunNowDuringARequestedRunQueuesAnother requests a run while an earlier requested run
 // is live.
-func TestRunNowDuringTheRunThatWasAskedForAsksForAnother(t *testing.T) {
+func TestRunNowDuringARequestedRunQueuesAnother(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
 	first, err := b.RunNow(t.Context(), actor, b.id, endpoints.OneOffRequest{})
@@ -162,7 +162,7 @@ func TestResetFailuresEndsTheBackoff(t *testing.T) {
 	require.Equal(t, last.Add(time.Minute), e.State.Due.At)
 }
 
-func TestHintsTakeEffectAtOnceAndHaveTheirOwnLives(t *testing.T) {
+func TestHintsTakeEffectAtOnceAndExpireSeparately(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(s *endpoints.Spec) { s.BaselineInterval = time.Hour })
 	b.run(t, nil)
@@ -242,7 +242,7 @@ func TestHintsAreChecked(t *testing.T) {
 	}
 }
 
-func TestAHintOutsideTheClampsIsTakenWithAWarning(t *testing.T) {
+func TestHintOutsideTheClampsIsAcceptedWithAWarning(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(s *endpoints.Spec) { s.MinInterval, s.MaxInterval = 30*time.Second, 2*time.Minute })
 	b.run(t, nil)
@@ -329,7 +329,7 @@ func TestOneShotHintForServedDueTimeGetsWarning(t *testing.T) {
 }
 
 // A one-shot hint that does not set the due time gets no warning about clamps.
-func TestAOneShotHintThatDoesNotDecideIsNotClamped(t *testing.T) {
+func TestOneShotHintWithoutEffectGetsNoClampWarning(t *testing.T) {
 	t.Parallel()
 	hint := endpoints.HintRequest{In: new(time.Second), TTL: new(time.Hour)}
 	b := setup(t, func(s *endpoints.Spec) { s.MinInterval = 30 * time.Second })
@@ -345,7 +345,7 @@ func TestAOneShotHintThatDoesNotDecideIsNotClamped(t *testing.T) {
 }
 
 // A one-shot hint gets no warning about the interval hint.
-func TestAOneShotHintIsNotWarnedOfTheIntervalHint(t *testing.T) {
+func TestOneShotHintGetsNoWarningAboutTheIntervalHint(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(s *endpoints.Spec) { s.MinInterval = 30 * time.Second })
 	b.run(t, nil)
@@ -357,7 +357,7 @@ func TestAOneShotHintIsNotWarnedOfTheIntervalHint(t *testing.T) {
 	require.Equal(t, "both_hints_live", warnings[0].Code)
 }
 
-func TestAHintThatEndsBeforeItsRunIsWarnedOf(t *testing.T) {
+func TestHintThatExpiresBeforeItsRunGetsAWarning(t *testing.T) {
 	t.Parallel()
 	for life, warned := range map[time.Duration]bool{time.Minute - time.Millisecond: true, time.Minute: true, time.Minute + time.Millisecond: false} {
 		b := setup(t, nil)
@@ -422,8 +422,8 @@ func TestEditIsValidatedWholeAndRaisesVersion(t *testing.T) {
 	require.ErrorIs(t, err, refused)
 }
 
-// TestWhileARunIsLiveAChangeLeavesTheDecisionToItsFinish makes each change during a run.
-func TestWhileARunIsLiveAChangeLeavesTheDecisionToItsFinish(t *testing.T) {
+// TestChangeDuringALiveRunLeavesTheDecisionToItsFinish makes each change during a run.
+func TestChangeDuringALiveRunLeavesTheDecisionToItsFinish(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil)
 	b.endpoint().State.Running = &endpoints.Running{Slot: start, Attempt: 1, StartedAt: start}

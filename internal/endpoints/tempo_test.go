@@ -116,9 +116,9 @@ func TestSharedBudgetSetsThePrice(t *testing.T) {
 	require.Less(t, list[len(list)-1].Input.ChangeRate.Wait, dear.Wait)
 }
 
-// TestOneOffRunsDoNotTeachTheTempo: a one-off run does not update the filter, because its request
+// TestOneOffRunsDoNotUpdateTheTempo: a one-off run does not update the filter, because its request
 // may differ from the endpoint's.
-func TestOneOffRunsDoNotTeachTheTempo(t *testing.T) {
+func TestOneOffRunsDoNotUpdateTheTempo(t *testing.T) {
 	t.Parallel()
 	e := pacedEndpoint()
 	follow(t, e, noon, 10*time.Minute, never)

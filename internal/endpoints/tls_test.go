@@ -88,7 +88,7 @@ func TestSkipVerifyWhereTheOperatorPermitsIt(t *testing.T) {
 	require.Error(t, endpoints.NewValidator(permitting{}).Check(endpoints.ID{}, spec))
 }
 
-func TestCertificatesThatAreOverAreWarnedOf(t *testing.T) {
+func TestExpiredCertificatesGetAWarning(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	e := endpoints.Endpoint{Spec: endpoints.Spec{BaselineInterval: time.Minute, TLS: &endpoints.TLS{

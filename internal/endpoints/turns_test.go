@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestItemsThatWaitEquallyLongGoByPriorityAndAge compares items with next attempts at the same
+// TestItemsDueTogetherAreOrderedByPriorityAndAge compares items with next attempts at the same
 // instant, such as the end of a Retry-After.
-func TestItemsThatWaitEquallyLongGoByPriorityAndAge(t *testing.T) {
+func TestItemsDueTogetherAreOrderedByPriorityAndAge(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2031, 3, 3, 12, 0, 0, 0, time.UTC)
 	item := func(age, wait time.Duration, p Priority) *OneOff {

@@ -147,7 +147,7 @@ func TestEveryFieldHasItsBounds(t *testing.T) {
 	}
 }
 
-func TestTwoSpellingsOfOneHeaderAreOneTooMany(t *testing.T) {
+func TestHeaderInTwoSpellingsIsRefused(t *testing.T) {
 	t.Parallel()
 	bad := check(func(s *endpoints.Spec) { s.Headers = map[string]string{"X-A": "1", "x-a": "1"} })
 	require.Len(t, bad, 1)
@@ -202,7 +202,7 @@ func TestNormalizeFillsTheDefaultThatDependsOnAnother(t *testing.T) {
 	require.Equal(t, s, s.Normalize())
 }
 
-func TestIdempotentMethodsAreThoseOfTheStandard(t *testing.T) {
+func TestIdempotentMethodsFollowTheStandard(t *testing.T) {
 	t.Parallel()
 	for method, want := range map[string]bool{"GET": true, "HEAD": true, "PUT": true, "DELETE": true, "OPTIONS": true, "POST": false, "PATCH": false, "": false} {
 		require.Equal(t, want, endpoints.Spec{Method: method}.IdempotentMethod(), method)
@@ -281,7 +281,7 @@ func TestWarningsNameProbableMistakes(t *testing.T) {
 	require.Empty(t, e.Warnings(start.Add(1)), "not when they have expired")
 }
 
-func TestAnIDIsReadAsItIsWritten(t *testing.T) {
+func TestIDSurvivesARoundTrip(t *testing.T) {
 	t.Parallel()
 	id := endpoints.NewID()
 	parsed, err := endpoints.ParseID(id.String())
@@ -316,9 +316,9 @@ func TestDefaultsAreValid(t *testing.T) {
 	require.Empty(t, slices.Collect(maps.Keys(d.Headers)))
 }
 
-// TestTextAndCronsThatDeceiveAreRefused tries invisible characters beside legitimate scripts, and
+// TestDeceptiveTextAndCronsAreRefused tries invisible characters beside legitimate scripts, and
 // crons in other dialects.
-func TestTextAndCronsThatDeceiveAreRefused(t *testing.T) {
+func TestDeceptiveTextAndCronsAreRefused(t *testing.T) {
 	t.Parallel()
 	type spec = endpoints.Spec
 	for name, tc := range map[string]struct {

@@ -84,8 +84,8 @@ func TestTargetHoldsBackRetries(t *testing.T) {
 	}
 }
 
-// TestWishesOfATargetEndWithTheirTarget edits the endpoint while a wait of its target is in force.
-func TestWishesOfATargetEndWithTheirTarget(t *testing.T) {
+// TestRetryAfterEndsWithAChangeOfTarget edits the endpoint while a wait of its target is in force.
+func TestRetryAfterEndsWithAChangeOfTarget(t *testing.T) {
 	t.Parallel()
 	wish := start.Add(time.Hour)
 	for name, tc := range map[string]struct {

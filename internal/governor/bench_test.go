@@ -6,9 +6,9 @@ import (
 	"rubato/internal/governor"
 )
 
-// BenchmarkDecide covers what a finish asks for: a plain interval is by far the most frequent, the
-// rest show what each part of the trace costs. The budget is 1 µs; the cron here is nearly free, so
-// a real one adds its own search.
+// BenchmarkDecide covers the decisions of a finish: a plain interval is by far the most frequent,
+// the others show the cost of each part of the trace. The budget is 1 µs. The cron here is nearly
+// free, so a real one adds its own search.
 func BenchmarkDecide(b *testing.B) {
 	id := endpoint(1)
 	now := at(second)

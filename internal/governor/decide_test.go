@@ -178,8 +178,8 @@ func TestWorkedCases(t *testing.T) {
 			wantSource: governor.SourcePaused,
 		},
 		{
-			// The same pause when today's 02:00 has run: tomorrow's is what the pause would make of it
-			// anyway.
+			// The same pause after today's run at 02:00: the pause ends before tomorrow's, which it
+			// does not move.
 			name: "PausedCronThatHasRunToday",
 			in: governor.Input{
 				Now: T, Cause: governor.CauseReplan, Anchor: at(-10 * time.Hour), Baseline: on(daily(2)), PausedUntil: at(5 * time.Hour),

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// allowed lists every package that this one may import, and why. Nothing in it can tell the time by
-// itself, draw a random number, or reach outside the process.
+// allowed lists every package that this one may import, with a reason. None reads a clock, draws a
+// random number, or reaches outside the process.
 var allowed = map[string]string{
 	"encoding/binary": "reads the endpoint ID for the jitter's hash",
 	"strconv":         "words of the trace",

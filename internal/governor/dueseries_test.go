@@ -25,10 +25,10 @@ func clamped(cron *schedule.Cron, lowest, highest time.Duration, at time.Time) t
 	return next
 }
 
-// TestClampedDueTimesFarFromWhereTheyCountFromAreThoseOfAWalk looks at times long after the last
-// run, which more due times lie before than are gone through one by one. What is recorded is exact
-// where it can be known, and says no more than is true where it cannot.
-func TestClampedDueTimesFarFromWhereTheyCountFromAreThoseOfAWalk(t *testing.T) {
+// TestClampedDueTimesFarFromTheirAnchorEqualAWalk has instants long after the last run, with more
+// due times in between than are walked one by one. Recorded counts are exact where they can be
+// known, and lower bounds elsewhere.
+func TestClampedDueTimesFarFromTheirAnchorEqualAWalk(t *testing.T) {
 	t.Parallel()
 	const limit = 20_000
 	rapid.Check(t, func(t *rapid.T) {
@@ -38,7 +38,7 @@ func TestClampedDueTimesFarFromWhereTheyCountFromAreThoseOfAWalk(t *testing.T) {
 		lengths := []time.Duration{0, time.Minute, 61 * time.Second, 95 * time.Second, 7*minute + 1, hour}
 		lowest, highest := rapid.SampledFrom(lengths).Draw(t, "min"), rapid.SampledFrom(lengths).Draw(t, "max")
 		if lowest == 0 && highest == 0 || highest > 0 && highest < lowest {
-			highest = lowest + hour // No other is legal, or none is what this is about.
+			highest = lowest + hour // No other value is legal, or the case needs none.
 		}
 		begin := time.Duration(rapid.IntRange(0, 60*24*60).Draw(t, "begin")) * minute
 		after := T.Add(begin + time.Duration(rapid.IntRange(0, 59_999).Draw(t, "off"))*time.Millisecond)
@@ -128,8 +128,8 @@ func TestDueTimesAreThoseOfTheGovernorStepByStep(t *testing.T) {
 	})
 }
 
-// TestAnExpiredHintSetsNoDueTime has a clamped cron, whose series begins before the span, when the
-// hint was in force.
+// TestAnExpiredHintSetsNoDueTime has a clamped cron with a series that begins while an expired hint
+// was in force.
 func TestAnExpiredHintSetsNoDueTime(t *testing.T) {
 	t.Parallel()
 	minutes, err := schedule.Parse(schedule.Spec{Expression: "* * * * *", Zone: "UTC"})

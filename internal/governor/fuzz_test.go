@@ -10,8 +10,8 @@ import (
 	"rubato/internal/governor"
 )
 
-// FuzzDecide takes any instants, durations and counts, broken ones included, and any cron of a
-// regular period. Bits of flags choose what is there.
+// FuzzDecide takes arbitrary instants, durations and counts, invalid ones included, and crons with
+// a regular period. Bits of flags select the optional inputs.
 func FuzzDecide(f *testing.F) {
 	t0 := T.UnixNano()
 	f.Add(t0, t0, int64(minute), int64(0), int64(0), t0, t0, int64(0), 0, uint16(0))

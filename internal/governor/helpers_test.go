@@ -78,7 +78,8 @@ func hintOnce(due, ttl time.Duration) *governor.OneShotHint {
 	return &governor.OneShotHint{At: at(due), ExpiresAt: at(ttl)}
 }
 
-// ruleCase is one row of a table: an input, and what must come out. A zero wantSlot means wantAt.
+// ruleCase is one row of a table: an input with its expected decision. A zero wantSlot means
+// wantAt.
 type ruleCase struct {
 	name       string
 	in         governor.Input
@@ -125,7 +126,7 @@ type requirer interface {
 	Helper()
 }
 
-// requireSound checks what must hold of every decision, whatever the input.
+// requireSound checks the invariants of every decision.
 func requireSound(t requirer, in governor.Input, got governor.Decision) {
 	t.Helper()
 	require.False(t, got.At.Before(in.Now) && in.Now.Before(governor.Indefinite), "never before now: %v < %v", got.At, in.Now)

@@ -18,7 +18,7 @@ func endpoint(n int) (id [16]byte) {
 	return id
 }
 
-// shift returns the offset that the governor gives an endpoint whose interval is due at T + 1 min.
+// shift returns the jitter offset of an endpoint with an interval due at T + 1 min.
 func shift(id [16]byte, jitter time.Duration) time.Duration {
 	got := governor.Decide(governor.Input{EndpointID: id, Now: T, Anchor: T, Baseline: every(minute), Jitter: jitter})
 	return got.At.Sub(at(minute))

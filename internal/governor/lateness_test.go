@@ -88,8 +88,8 @@ func TestCutWaitHoldsBackForAnHourThirtyTwoIntervalsOrTheMaximum(t *testing.T) {
 	})
 }
 
-// TestPlannerBoundsLieWithinTheClamps has no bound beyond what the user set, and none faster than
-// the baseline where there is none.
+// TestPlannerBoundsLieWithinTheClamps: the planner's bounds are within the user's clamps, and not
+// faster than the baseline without a minimum.
 func TestPlannerBoundsLieWithinTheClamps(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

@@ -53,7 +53,7 @@ func drawScenario(t *rapid.T) scenario {
 	return s
 }
 
-// input is what the governor is asked.
+// input returns the input of the governor.
 func (s scenario) input() governor.Input {
 	sec := func(n int64) time.Duration { return time.Duration(n) * time.Second }
 	instant := func(n *int64) time.Time {
@@ -99,9 +99,8 @@ func (s scenario) after(n int64) int64 {
 	return n - ((n%s.cron)+s.cron)%s.cron + s.cron
 }
 
-// reading is the answer in the making: the instant, its source, and the interval that it is due by,
-// where a cron and a one-shot have 0. What the run stands for is the instant itself unless slot
-// says otherwise.
+// reading is a decision in the making: the instant, its source, and the interval behind it, which
+// is 0 for a cron and a one-shot. The due time of the run is the instant itself unless slot is set.
 type reading struct {
 	due      int64
 	slot     *int64
@@ -173,7 +172,8 @@ func (s scenario) lined(r reading) reading {
 		return r
 	}
 	s.shotAt = nil
-	line := s.hinted(s.atChangeRate(s.baseline())) // What recurs, with what the clamps make of the first one after the anchor.
+	// The recurring series, with the first occurrence after the anchor clamped.
+	line := s.hinted(s.atChangeRate(s.baseline()))
 	first := max(line.due, *s.anchor+s.lowest)
 	if s.highest > 0 {
 		first = min(first, *s.anchor+s.highest)
@@ -207,7 +207,7 @@ func (s scenario) wished(r reading) reading {
 	return r
 }
 
-// lifted reads the rules on the target's wish to be left alone and on what has passed.
+// lifted applies the rules about Retry-After and missed due times.
 func (s scenario) lifted(r reading) reading {
 	if s.retry != nil && *s.retry > r.due {
 		r.due, r.source = *s.retry, governor.SourceRetryAfter
@@ -253,7 +253,8 @@ func (s scenario) held(r reading) reading {
 		return r
 	}
 	if *s.paused <= r.due {
-		if r.source == governor.SourceBaselineCron { // A paused cron says so: its time is what the pause would make of it.
+		// A paused cron reports its due time as the pause leaves it.
+		if r.source == governor.SourceBaselineCron {
 			r.source = governor.SourcePaused
 		}
 		return r

@@ -23,8 +23,7 @@ func near(t *rapid.T, name string) time.Time {
 	return time.Time{}
 }
 
-// drawInput draws what may reach the governor in service: positive intervals up to 366 days, min <=
-// max.
+// drawInput draws inputs as in service: positive intervals up to 366 days, min <= max.
 func drawInput(t *rapid.T) governor.Input {
 	duration := func(name string) time.Duration {
 		return time.Duration(rapid.OneOf(rapid.Int64Range(1, int64(hour)), rapid.Int64Range(1, int64(year))).Draw(t, name))

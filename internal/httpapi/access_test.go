@@ -187,7 +187,7 @@ func TestWrongKeysFromOneAddressAreThrottled(t *testing.T) {
 	s.call("GET", "/v1/endpoints", "").is(http.StatusOK) // It was right a moment ago, so it is looked up beside wrong ones.
 }
 
-func TestATenantHasSoManyKeys(t *testing.T) {
+func TestKeysOfATenantAreBounded(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	const body = `{"name":"one more","scopes":["read"]}`

@@ -110,8 +110,9 @@ func badFields() []badField {
 	}
 }
 
-// TestTextsThatAreNoJSON: malformed JSON is refused as a whole, with the position of the error.
-func TestTextsThatAreNoJSON(t *testing.T) {
+// TestMalformedJSONIsRefusedWithItsPosition: malformed JSON is refused as a whole, with the
+// position of the error.
+func TestMalformedJSONIsRefusedWithItsPosition(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	const half = ": the escape is one half of a surrogate pair, which is no character; send the other half with it"
@@ -136,9 +137,9 @@ func TestTextsThatAreNoJSON(t *testing.T) {
 	require.Equal(t, "\U0001F600 \\ud800 \u00e4\uFFFD", made["name"])
 }
 
-// TestUnknownFieldsNameTheOneThatIsMeant: the error for an unknown field suggests a known one if
+// TestUnknownFieldsSuggestASimilarOne: the error for an unknown field suggests a known one if
 // exactly one is similar.
-func TestUnknownFieldsNameTheOneThatIsMeant(t *testing.T) {
+func TestUnknownFieldsSuggestASimilarOne(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	for name, meant := range map[string]string{

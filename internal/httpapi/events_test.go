@@ -253,9 +253,9 @@ func TestRunsDuringADisconnectAreSentOnResume(t *testing.T) {
 	require.Equal(t, "run.finished "+run, m.event+" "+m.data.Run.ID)
 }
 
-// TestAStartCanBeResumedAfter: a stream resumed after a start event does not repeat that start and
-// sends all later events.
-func TestAStartCanBeResumedAfter(t *testing.T) {
+// TestStreamResumesAfterAStartEvent: a stream resumed after a start event does not repeat that
+// start and sends all later events.
+func TestStreamResumesAfterAStartEvent(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	l := s.watch(t, "?types=run.started,run.finished", "")
@@ -303,8 +303,8 @@ func TestEventsRefuse(t *testing.T) {
 	}
 }
 
-// TestATenantHasSoManyStreams: the limit of streams is per tenant and not per key.
-func TestATenantHasSoManyStreams(t *testing.T) {
+// TestStreamsOfATenantAreBounded: the limit of streams is per tenant and not per key.
+func TestStreamsOfATenantAreBounded(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	var open []*listener

@@ -56,9 +56,9 @@ func TestATestReturnsRequestAndResponse(t *testing.T) {
 	require.Equal(t, writes, s.store.writes, "nothing is stored")
 }
 
-// TestATenantHasFewTestsAtOnce: the limit of concurrent tests is per tenant and not per key. A slot
-// is free again when a test has ended.
-func TestATenantHasFewTestsAtOnce(t *testing.T) {
+// TestConcurrentTestsOfATenantAreBounded: the limit of concurrent tests is per tenant and not per
+// key. A slot is free again when a test has ended.
+func TestConcurrentTestsOfATenantAreBounded(t *testing.T) {
 	t.Parallel()
 	gate, began := make(chan struct{}), make(chan struct{})
 	s := newServiceWith(t, httpapi.Config{Tester: tester{newMemory(), gate, began}})

@@ -147,7 +147,7 @@ func TestDryRunPlansAndWritesNothing(t *testing.T) {
 }
 
 // An import resumes with the same body from the line after the last answer.
-func TestImportGoesOnWhereItBroke(t *testing.T) {
+func TestImportResumesAfterTheLastAnswer(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	var body strings.Builder
@@ -314,9 +314,9 @@ func TestImportRefusesMalformedLines(t *testing.T) {
 	require.Zero(t, empty.summary.Summary.Lines)
 }
 
-// TestFromBeyondTheEndIsRefused resumes an import after its last line. An empty success would read
-// as a complete import.
-func TestFromBeyondTheEndIsRefused(t *testing.T) {
+// TestImportResumedBeyondTheLastLineIsRefused resumes an import after its last line. An empty
+// success would read as a complete import.
+func TestImportResumedBeyondTheLastLineIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	got := s.imports(t, "?from=4", "[]\n[]\n")
@@ -329,7 +329,7 @@ func TestFromBeyondTheEndIsRefused(t *testing.T) {
 	require.True(t, got.summary.Summary.Complete)
 }
 
-func TestTooManyLinesAreRefusedAfterThose(t *testing.T) {
+func TestLinesAboveTheLimitAreRefused(t *testing.T) {
 	t.Parallel()
 	s := newStack(t)
 	got := s.imports(t, "", strings.Repeat("\n", 100_000)+`{"name":"n","url":"https://a.example/","baselineIntervalMs":60000}`)

@@ -14,7 +14,7 @@ import (
 
 func once(key string) request { return withHeader("Idempotency-Key", key) }
 
-func TestTheSameRequestIsAnsweredAgainAndDoneOnce(t *testing.T) {
+func TestRepeatedRequestIsAnsweredAndExecutedOnce(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	first := s.call("POST", "/v1/endpoints", minimal, once("k1"))
@@ -38,7 +38,7 @@ func TestTheSameRequestIsAnsweredAgainAndDoneOnce(t *testing.T) {
 	require.Len(t, s.store.endpoints, 3)
 }
 
-func TestAKeyBelongsToThePathToo(t *testing.T) {
+func TestIdempotencyKeyIsScopedToThePath(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	one, two := s.register(minimal), s.register(minimal)
@@ -47,7 +47,7 @@ func TestAKeyBelongsToThePathToo(t *testing.T) {
 	s.call("POST", "/v1/endpoints/"+one+"/resume", "", once("k")).is(http.StatusOK)
 }
 
-func TestARefusalIsNotKept(t *testing.T) {
+func TestRefusalIsNotStoredUnderAnIdempotencyKey(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	s.call("POST", "/v1/endpoints", `{"name":"p"}`, once("k")).is(http.StatusUnprocessableEntity)
@@ -55,7 +55,7 @@ func TestARefusalIsNotKept(t *testing.T) {
 	s.call("POST", "/v1/endpoints", minimal, once("k")).is(http.StatusCreated)
 }
 
-func TestAFailureIsNotDoneAgain(t *testing.T) {
+func TestFailureWithUnknownEffectIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	s.store.err = errs.Wrap(errors.New("lost"), errs.Unavailable, "try again")
@@ -68,7 +68,7 @@ func TestAFailureIsNotDoneAgain(t *testing.T) {
 	require.Equal(t, "idempotency_unknown", s.call("POST", "/v1/endpoints", minimal, once("p")).problem().Code)
 }
 
-func TestARequestUnderWayIsNotRepeated(t *testing.T) {
+func TestConcurrentRepetitionIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	s.once.deaf = true

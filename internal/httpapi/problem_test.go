@@ -113,9 +113,9 @@ func TestFaultsAreLoggedOnceAndNotShown(t *testing.T) {
 	}
 }
 
-// TestAClientThatHasGoneIsNoFault: an answer that fails because the client disconnected is not
-// logged as an error.
-func TestAClientThatHasGoneIsNoFault(t *testing.T) {
+// TestDisconnectedClientIsNotLoggedAsAnError: an answer that fails because the client disconnected
+// is not logged as an error.
+func TestDisconnectedClientIsNotLoggedAsAnError(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	s.store.err = context.Canceled

@@ -16,7 +16,7 @@ import (
 	"rubato/internal/httpapi"
 )
 
-func TestATenantThatAsksTooOftenWaits(t *testing.T) {
+func TestTenantIsThrottledAboveItsRate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s := newServiceWith(t, httpapi.Config{Rate: 2})
@@ -46,7 +46,7 @@ func TestATenantThatAsksTooOftenWaits(t *testing.T) {
 	})
 }
 
-func TestWithoutALimitNothingIsSaidOfOne(t *testing.T) {
+func TestRateLimitHeadersAreAbsentWithoutALimit(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	a := s.call("GET", "/v1/endpoints", "")

@@ -78,7 +78,7 @@ func TestPutByKeyRefuses(t *testing.T) {
 	require.Zero(t, s.store.writes)
 }
 
-func TestListsShowTheFieldsThatAreAskedFor(t *testing.T) {
+func TestListsReturnTheRequestedFields(t *testing.T) {
 	t.Parallel()
 	s := newService(t, samples())
 	id := s.register(minimal)

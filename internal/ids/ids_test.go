@@ -12,7 +12,7 @@ import (
 	"rubato/internal/errs"
 )
 
-func TestIDsAreReadAsTheyAreWritten(t *testing.T) {
+func TestIDsSurviveARoundTrip(t *testing.T) {
 	t.Parallel()
 	kind := Kind{Prefix: "ep_", Noun: "endpoint"}
 	id := uuid.MustParse("0193466f-2a10-7c3e-9d41-5a2f6c7d8e90")

@@ -19,7 +19,7 @@ import (
 const store = `{"store":{"book":[{"category":"reference","author":"Rees","price":8.95},{"category":"fiction","author":"Waugh","price":12.99},
 {"category":"fiction","author":"Melville","isbn":"0-553","price":8.99}],"bicycle":{"color":"red","price":399}},"big":9007199254740993}`
 
-// find returns what a path names within a budget of its own.
+// find returns the values at a path, with a budget of its own.
 func find(p *jsonpath.Path, doc *jsonpath.Document) ([]any, error) {
 	found := []any{}
 	err := p.Each(doc, budget.New(nil), func(value any) bool { found = append(found, value); return true })

@@ -102,7 +102,7 @@ func connect(t *testing.T, url, key string) *sdk.ClientSession {
 	return session
 }
 
-// call calls a tool and returns what it answers.
+// call calls a tool and returns its answer.
 func call(t *testing.T, s *sdk.ClientSession, tool string, arguments map[string]any) (answer map[string]any, failed bool) {
 	t.Helper()
 	r, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: arguments})
@@ -499,7 +499,7 @@ func TestAClosedInputStillGetsItsResponses(t *testing.T) {
 	}
 }
 
-// output keeps what is written to it.
+// output records writes.
 type output struct{ bytes.Buffer }
 
 // Close does nothing.
@@ -537,15 +537,15 @@ func TestAnArgumentReachesNoOtherRoute(t *testing.T) {
 	require.Greater(t, tried, 30, "most routes name something")
 }
 
-// everybody lets everybody in.
+// everybody is an authenticator that accepts every key.
 type everybody struct{}
 
 func (everybody) AuthenticateFrom(context.Context, string, string) (auth.Principal, error) {
 	return auth.Principal{Scopes: []auth.Scope{auth.Read}}, nil
 }
 
-// A page of endpoints with long bodies may be longer than what is read of an answer. Half of it
-// looked like an answer.
+// An answer above the limit of the client is an error, because half a page of endpoints would look
+// like an answer.
 func TestAnAnswerThatIsTooLongIsNotCut(t *testing.T) {
 	t.Parallel()
 	const most = 32 << 20

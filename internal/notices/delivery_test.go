@@ -84,7 +84,7 @@ func TestDeliveryVerdicts(t *testing.T) {
 	}
 }
 
-func TestWaitsGrowAndHeedTheReceiver(t *testing.T) {
+func TestRetryWaitsGrowAndHonourRetryAfter(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		attempts int
@@ -116,7 +116,7 @@ func TestWaitsGrowAndHeedTheReceiver(t *testing.T) {
 	require.InDelta(t, 2, all.Hours(), 0.6, "a receiver may be away for about two hours")
 }
 
-func TestIDsAreReadAsTheyAreWritten(t *testing.T) {
+func TestIDsSurviveARoundTrip(t *testing.T) {
 	t.Parallel()
 	id := notices.ID{1, 2, 3, 15: 9}
 	require.Equal(t, "ntc_01020300-0000-0000-0000-000000000009", id.String())

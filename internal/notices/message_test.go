@@ -56,9 +56,9 @@ func TestSubjectDescribesEpisode(t *testing.T) {
 	}
 }
 
-// TestEveryEventHasItsWords: every event has a text of its own, so that a new one does not fall
+// TestEveryEventHasASubject: every event has a text of its own, so that a new one does not fall
 // back to the generic text.
-func TestEveryEventHasItsWords(t *testing.T) {
+func TestEveryEventHasASubject(t *testing.T) {
 	t.Parallel()
 	for _, event := range notices.Events() {
 		for _, kind := range notices.Kinds() {

@@ -175,7 +175,7 @@ func TestEveryBadFieldIsNamedAtOnce(t *testing.T) {
 	}, complaints(t, s.Check("No Name", anywhere{})))
 }
 
-func TestRecipientsAreThoseThatTheOperatorAllows(t *testing.T) {
+func TestRecipientsMustBeAllowedByTheOperator(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		address string
@@ -227,9 +227,9 @@ func TestScopeMatchesAllLabels(t *testing.T) {
 	}
 }
 
-// TestOnlyAnotherMeaningEndsEpisodes: a change of receivers or reminders keeps open episodes,
+// TestOnlyAChangedConditionEndsEpisodes: a change of receivers or reminders keeps open episodes,
 // because it does not change the condition that they are about.
-func TestOnlyAnotherMeaningEndsEpisodes(t *testing.T) {
+func TestOnlyAChangedConditionEndsEpisodes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		edit func(*notices.Spec)

@@ -17,9 +17,9 @@ func of(tenant [16]byte, edit func(*notices.Spec)) notices.Rule {
 	return notices.Rule{TenantID: tenant, Spec: good(edit)}
 }
 
-// TestAnEpisodeIsAskedForWhereABoundIsCrossed: only the run that crosses a rule's threshold looks
-// up episodes, so later failures cost nothing.
-func TestAnEpisodeIsAskedForWhereABoundIsCrossed(t *testing.T) {
+// TestEpisodesAreLookedUpOnlyWhenAThresholdIsCrossed: only the run that crosses a rule's threshold
+// looks up episodes, so later failures cost nothing.
+func TestEpisodesAreLookedUpOnlyWhenAThresholdIsCrossed(t *testing.T) {
 	t.Parallel()
 	e := &endpoints.Endpoint{ID: endpoints.ID{7}, TenantID: mine}
 	e.Spec.Labels = map[string]string{"team": "shop"}

@@ -155,8 +155,8 @@ func TestGrantsDoNotShareTokens(t *testing.T) {
 	})
 }
 
-// TestATokenIsRenewedBeforeItsEnd: whoever asks for an aging token gets it at once, and one request
-// goes out.
+// TestATokenIsRenewedBeforeItsEnd: an aging token is returned at once, and one request for a new
+// one goes out.
 func TestATokenIsRenewedBeforeItsEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -184,8 +184,8 @@ func TestATokenIsRenewedBeforeItsEnd(t *testing.T) {
 	})
 }
 
-// TestAServerThatFailsIsLeftAlone: the failure is told at once, and the waits double. A good token
-// outlives the failures.
+// TestAServerThatFailsIsLeftAlone: the failure of a token server is returned at once to later
+// callers, and the waits double. A valid token outlives the failures.
 func TestAServerThatFailsIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

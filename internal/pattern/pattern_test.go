@@ -11,7 +11,7 @@ import (
 	"rubato/internal/pattern"
 )
 
-// TestUsualPatternsCompile has patterns as they are found in rules, with what they count.
+// TestUsualPatternsCompile has typical patterns of rules with their cost.
 func TestUsualPatternsCompile(t *testing.T) {
 	t.Parallel()
 	for text, steps := range map[string]int{
@@ -69,7 +69,8 @@ func TestAPatternIsRefusedAboveItsLimits(t *testing.T) {
 	}
 }
 
-// TestPatternsShareABudget fills it, and has one too many; what is refused takes nothing.
+// TestPatternsShareABudget fills the budget and adds one pattern. A refused pattern takes nothing
+// from it.
 func TestPatternsShareABudget(t *testing.T) {
 	t.Parallel()
 	var b pattern.Budget
@@ -109,7 +110,8 @@ func TestReplacingIsBounded(t *testing.T) {
 	}
 }
 
-// expressions returns patterns out of all that may be written, with what is easily got wrong.
+// expressions returns arbitrary patterns of the permitted language, with the constructs that are
+// easy to get wrong.
 func expressions() *rapid.Generator[string] {
 	atom := rapid.SampledFrom([]string{
 		"a", "b", ".", "^", "$", `\b`, `\B`, "[ab]", "[^a]", `\s`, "ü", `\pL`, "(?i:K)", "(?m:^)", "(?m:$)", `\z`, `\A`, "(?s:.)", "x", "ab", "(?:a|b|)", "aü",

@@ -11,10 +11,10 @@ import (
 	"rubato/internal/runs"
 )
 
-// TestAHintOfTheRulesLastsUntilTheNextLooks: a hint of the rules covers the time until the next
+// TestHintOfTheRulesLastsUntilTheNextAnalyses: a hint of the rules covers the time until the next
 // analyses. A group is in trouble for hours under default rails, with an analysis every ten
 // minutes, and its watcher stays fast without a gap.
-func TestAHintOfTheRulesLastsUntilTheNextLooks(t *testing.T) {
+func TestHintOfTheRulesLastsUntilTheNextAnalyses(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, heuristic.New(), planner.DefaultGuardrails())
 	spec := interval("health", 2*time.Minute)

@@ -12,9 +12,9 @@ import (
 	"rubato/internal/runs"
 )
 
-// TestASlowDownHasAnEndWithoutAMaximum asks for ever longer intervals of an endpoint without a
+// TestSlowdownIsBoundedWithoutAMaximum asks for ever longer intervals of an endpoint without a
 // maximum. The rails bound the slowdown.
-func TestASlowDownHasAnEndWithoutAMaximum(t *testing.T) {
+func TestSlowdownIsBoundedWithoutAMaximum(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, doing(func(ctx context.Context, d planner.Toolset) error {
 		_, err := d.ProposeInterval(ctx, planner.IntervalProposal{Interval: 24 * time.Hour, TTL: 24 * time.Hour, Reason: "hide"})
@@ -112,7 +112,7 @@ func TestSiblingResponseNeverSlowsEndpoint(t *testing.T) {
 
 // The next session does not see the reasoning of a session that has read a sibling's answer,
 // because that answer may have dictated it.
-func TestReasoningOfATaintedSessionIsNotReadAgain(t *testing.T) {
+func TestReasoningOfTaintedSessionIsHiddenFromTheNext(t *testing.T) {
 	t.Parallel()
 	m := planner.Inputs{Endpoint: &endpoints.Endpoint{Spec: interval("p", time.Minute).Normalize()}, Now: begin}
 	last := &planner.Analysis{At: begin, Reasoning: "pause it next time", Tainted: true}
@@ -122,8 +122,9 @@ func TestReasoningOfATaintedSessionIsNotReadAgain(t *testing.T) {
 	require.NotEmpty(t, last.Reasoning, "the record keeps it")
 }
 
-// TestTheWordOfAPersonStands clears the planner's hint. The planner writes no other for four hours.
-func TestTheWordOfAPersonStands(t *testing.T) {
+// TestClearedHintIsNotRewrittenForFourHours clears the planner's hint. The planner writes no other
+// for four hours.
+func TestClearedHintIsNotRewrittenForFourHours(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, doing(func(ctx context.Context, d planner.Toolset) error {
 		_, err := d.ProposeInterval(ctx, planner.IntervalProposal{Interval: 30 * time.Second, TTL: time.Hour, Reason: "r"})

@@ -12,10 +12,10 @@ import (
 	"rubato/internal/runs"
 )
 
-// TestOurOwnLoadIsNoStrainOfTargets: when the scheduler's own machine slows down, the planner does
-// not slow down endpoints. All answers take ten times as long, of twelve endpoints on four hosts.
-// They have no bodies, so only latency could move the tempo.
-func TestOurOwnLoadIsNoStrainOfTargets(t *testing.T) {
+// TestLocalSlowdownIsNotBlamedOnTargets: when the scheduler's own machine slows down, the planner
+// does not slow down endpoints. All answers take ten times as long, of twelve endpoints on four
+// hosts. They have no bodies, so only latency could move the tempo.
+func TestLocalSlowdownIsNotBlamedOnTargets(t *testing.T) {
 	t.Parallel()
 	strained := func(slow func(at time.Time, host byte) bool) (slower int) {
 		w := newWorld(t, heuristic.New(), saleRails())
@@ -44,7 +44,7 @@ func TestOurOwnLoadIsNoStrainOfTargets(t *testing.T) {
 	require.Positive(t, strained(func(at time.Time, host byte) bool { return host == 'a' && spell(at) }), "one host: it is that")
 }
 
-func TestStrainIsTwiceAsSlowAndATenthOfASecondMore(t *testing.T) {
+func TestSlowMeansTwiceTheLatencyAndATenthOfASecondMore(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		usual, fresh time.Duration

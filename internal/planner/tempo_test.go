@@ -147,8 +147,8 @@ func TestRefusalsNeverSpeedUp(t *testing.T) {
 	}
 }
 
-// TestTheEndOfAnOutageIsSeenSoon begins outages at many phases of the interval.
-func TestTheEndOfAnOutageIsSeenSoon(t *testing.T) {
+// TestEndOfAnOutageIsDetectedSoon begins outages at many phases of the interval.
+func TestEndOfAnOutageIsDetectedSoon(t *testing.T) {
 	t.Parallel()
 	var total time.Duration
 	const phases = 20
@@ -192,7 +192,7 @@ func outage(t *testing.T, phase, length time.Duration, spec endpoints.Spec) (lat
 }
 
 // Without a minimum the planner never calls a target more often than the baseline.
-func TestNothingRunsFasterThanItsBaselineUnasked(t *testing.T) {
+func TestNothingRunsFasterThanItsBaselineWithoutAMinimum(t *testing.T) {
 	t.Parallel()
 	for name, target := range map[string]func(time.Time) answer{
 		"Changes": func(at time.Time) answer {

@@ -30,7 +30,7 @@ func TestEveryReasonIsDocumented(t *testing.T) {
 		for status := range strings.SplitSeq(row[1], ", ") {
 			require.Contains(t, runs.Statuses(), runs.Status(status))
 		}
-		if reason != runs.HTTPStatus { // Whose column says it in words.
+		if reason != runs.HTTPStatus { // The status column states it already.
 			require.Equal(t, row[3] == "yes", runs.Outcome{Status: runs.Failed, Reason: reason}.Retryable(), reason)
 		}
 	}

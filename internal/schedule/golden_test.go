@@ -15,9 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
 
-// goldenZone asks for the occurrences of each expression around every clock change of the zone in
-// some years; where there is none, from the start of each year. Years whose rules are not settled
-// everywhere are left out.
+// goldenZone lists the occurrences of each expression around every clock change of the zone in some
+// years, or from the start of each year if there is none. Years with disputed rules are left out.
 type goldenZone struct {
 	zone        string
 	from, to    int // years, both included
@@ -83,7 +82,7 @@ func TestOccurrencesAreAsReviewed(t *testing.T) {
 	}
 }
 
-// writeGolden writes what happens after after, once the oracle agrees with it.
+// writeGolden writes the occurrences after an instant, once the oracle agrees with them.
 func writeGolden(t *testing.T, b *strings.Builder, spec Spec, after time.Time) {
 	t.Helper()
 	c := mustParse(t, spec)

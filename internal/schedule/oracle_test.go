@@ -10,9 +10,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// oracle answers by brute force what a schedule must do: it looks at the wall clock in every single
-// step of real time, and matches the fields of the expression by reading their text again and
-// again. It shares no code with the package.
+// oracle computes occurrences by brute force: it reads the wall clock in every step of real time,
+// and matches the fields of the expression by parsing their text again and again. It shares no code
+// with the package.
 type oracle struct {
 	spec  Spec
 	zone  *time.Location
@@ -54,7 +54,7 @@ func (o *oracle) firings(after, until time.Time) []time.Time {
 	return all
 }
 
-// wall returns what the clock on the wall shows, as if it were in UTC.
+// wall returns the reading of the wall clock, as an instant in UTC.
 func (o *oracle) wall(instant time.Time) time.Time {
 	l := instant.In(o.zone)
 	return time.Date(l.Year(), l.Month(), l.Day(), l.Hour(), l.Minute(), l.Second(), 0, time.UTC)

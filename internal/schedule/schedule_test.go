@@ -184,7 +184,8 @@ func TestZonesAreChecked(t *testing.T) {
 	}
 }
 
-// TestAnEmptyZoneIsNotQuoted: a blank stands for an empty text, and nobody sent one.
+// TestAnEmptyZoneIsNotQuoted: the error for an empty zone quotes nothing, because a blank stands
+// for empty text.
 func TestAnEmptyZoneIsNotQuoted(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", " ", "\t "} {

@@ -7,9 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// oddZones are zones whose clocks have done odd things since 1970: half hours, skipped days, clock
-// changes at midnight, twice or four times a year, in Ramadan, backwards in summer, by permanent
-// rules north and south, or never.
+// oddZones are zones with unusual clock changes since 1970: half hours, skipped days, changes at
+// midnight, twice or four times a year, in Ramadan, backwards in summer, by permanent rules north
+// and south, or none.
 func oddZones() []string {
 	return []string{
 		"Africa/Cairo", "Africa/Casablanca", "Africa/El_Aaiun", "Africa/Juba", "Africa/Monrovia", "Africa/Windhoek", "America/Asuncion",

@@ -9,9 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestBeginsAreThoseOfAPlainReading compares with a search that tries every length, on repetitive
-// texts.
-func TestBeginsAreThoseOfAPlainReading(t *testing.T) {
+// TestPrefixSearchAgreesWithBruteForce compares with a search that tries every length, on
+// repetitive texts.
+func TestPrefixSearchAgreesWithBruteForce(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		value := []byte(rapid.StringMatching(`[ab"]{9,30}`).Draw(t, "value"))

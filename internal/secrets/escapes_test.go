@@ -56,9 +56,9 @@ func written(text string, by []int) string {
 	return text
 }
 
-// TestNothingOfAValueIsLeftHoweverItIsEscaped has values escaped up to three times, in any mix of
+// TestNoPartOfAnEscapedValueIsLeft has values escaped up to three times, in any mix of
 // ways, and cut anywhere.
-func TestNothingOfAValueIsLeftHoweverItIsEscaped(t *testing.T) {
+func TestNoPartOfAnEscapedValueIsLeft(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.StringMatching(`[a-z][a-z0-9/="'&<>é😀+\n]{12,40} [x-z]`).Draw(t, "value")
@@ -88,9 +88,9 @@ func TestNothingOfAValueIsLeftHoweverItIsEscaped(t *testing.T) {
 	})
 }
 
-// TestValuesThatLookEscapedAreHidden: a value is masked although it contains escape sequences
+// TestValuesWithEscapeSequencesAreMasked: a value is masked although it contains escape sequences
 // itself, which read the same as escapes that a target adds.
-func TestValuesThatLookEscapedAreHidden(t *testing.T) {
+func TestValuesWithEscapeSequencesAreMasked(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{
 		`{"key": "-----BEGIN-----\nMIIE\n", "url": "https://a/b%40c"}`, `a%2Fb%2Fc%2Fd\/e&amp;f`, `C:\new\table\u0041`, `%41%42%43 \\\\ &lt;/`,
@@ -147,9 +147,9 @@ func BenchmarkMaskOfALongValue(b *testing.B) {
 	}
 }
 
-// TestMaskStopsAtItsLevels: the mask searches a fixed number of levels of escaping, so that a
-// target cannot choose the amount of work.
-func TestMaskStopsAtItsLevels(t *testing.T) {
+// TestMaskSearchesABoundedNumberOfEscapeLevels: the mask searches a fixed number of levels of
+// escaping, so that a target cannot choose the amount of work.
+func TestMaskSearchesABoundedNumberOfEscapeLevels(t *testing.T) {
 	t.Parallel()
 	mask := NewMask("a/b/c/d/e/f/g")
 	for n := 1; n <= levels+2; n++ {

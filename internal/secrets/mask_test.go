@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestMaskHidesValuesInEveryFormInWhichTheyComeBack(t *testing.T) {
+func TestMaskHidesValuesInEveryEncoding(t *testing.T) {
 	t.Parallel()
 	value := "p\"ss/w\nrd+é=<can & ary>"
 	mask := NewMask(value, "short")
@@ -113,8 +113,9 @@ func TestMaskFindsEscapedForms(t *testing.T) {
 	}
 }
 
-// TestEscapesThatAreNoneStay: text that only resembles an escape is neither hidden nor changed.
-func TestEscapesThatAreNoneStay(t *testing.T) {
+// TestTextThatResemblesAnEscapeIsKept: text that only resembles an escape is neither hidden nor
+// changed.
+func TestTextThatResemblesAnEscapeIsKept(t *testing.T) {
 	t.Parallel()
 	mask := NewMask("a/b/c/d/e/f", "x y z u v w")
 	for _, body := range []string{
@@ -124,9 +125,9 @@ func TestEscapesThatAreNoneStay(t *testing.T) {
 	}
 }
 
-// TestNothingOfACutValueIsLeft: at any cut of a body, fewer than 8 bytes of the value are left at
+// TestNoPartOfAValueIsLeftAtACut: at any cut of a body, fewer than 8 bytes of the value are left at
 // its end.
-func TestNothingOfACutValueIsLeft(t *testing.T) {
+func TestNoPartOfAValueIsLeftAtACut(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.StringMatching(`[a-z0-9]{12,40}`).Draw(t, "value")
@@ -141,8 +142,8 @@ func TestNothingOfACutValueIsLeft(t *testing.T) {
 	})
 }
 
-// TestNothingOfAValueIsLeftWhereATailBegins: the same holds at the start of a tail.
-func TestNothingOfAValueIsLeftWhereATailBegins(t *testing.T) {
+// TestNoPartOfAValueIsLeftAtTheStartOfATail: the same holds at the start of a tail.
+func TestNoPartOfAValueIsLeftAtTheStartOfATail(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		value := rapid.StringMatching(`[a-z0-9]{12,40}`).Draw(t, "value")

@@ -22,7 +22,7 @@ func TestSetReturnsItsValues(t *testing.T) {
 	require.ErrorContains(t, err, `"other"`)
 }
 
-func TestNoSetHoldsNothing(t *testing.T) {
+func TestNilSetIsEmpty(t *testing.T) {
 	t.Parallel()
 	var set *Set
 

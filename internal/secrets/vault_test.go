@@ -98,9 +98,9 @@ func TestVaultRetriesAfterAFailedRead(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestOneUnreadableSecretSpoilsNoOther: a worker without the key of one secret still reads the
-// others.
-func TestOneUnreadableSecretSpoilsNoOther(t *testing.T) {
+// TestOneUnreadableSecretLeavesTheOthersReadable: a worker without the key of one secret still
+// reads the others.
+func TestOneUnreadableSecretLeavesTheOthersReadable(t *testing.T) {
 	t.Parallel()
 	source, r := &shop{}, ring(t, "k1")
 	source.keep(t, ring(t, "k2"), 1, map[string]string{"lost": canary})
@@ -122,7 +122,7 @@ func TestOneUnreadableSecretSpoilsNoOther(t *testing.T) {
 	require.ErrorIs(t, err, ErrUnreadable)
 }
 
-func TestUsesAreNotedTogetherAndAtTheEnd(t *testing.T) {
+func TestSecretUsesAreRecordedInBatchesAndAtShutdown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source := &shop{}

@@ -27,8 +27,8 @@ type attempt struct {
 	accept  bool
 }
 
-// attempts are what receivers have to judge: requests that were signed as Rubato signs them, and
-// what may be done to such.
+// attempts are requests that receivers must judge: some signed by Rubato, others changed or
+// replayed.
 func attempts(t *testing.T) []attempt {
 	t.Helper()
 	older, newer, stranger := NewText(), NewText(), NewText()
@@ -118,7 +118,7 @@ func interpreter(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		t.Skipf("NOT TESTED: %s is not installed, so the example of the guide for it was not run", name) //nolint:forbidigo // Interpreters of other languages are no part of what a developer of this one has.
+		t.Skipf("NOT TESTED: %s is not installed, so the example of the guide for it was not run", name) //nolint:forbidigo // A developer's machine need not have interpreters of other languages.
 	}
 	return path
 }

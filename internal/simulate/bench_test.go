@@ -36,8 +36,8 @@ func reader() simulate.Reader {
 	}
 }
 
-// BenchmarkRun simulates a day of an endpoint whose tempo follows its bursts. A run takes 3 us if
-// 100 such endpoints take a minute for 30 days.
+// BenchmarkRun simulates a day of an endpoint with a tempo that follows its bursts. A run takes 3
+// us if 100 such endpoints take a minute for 30 days.
 func BenchmarkRun(b *testing.B) {
 	s := read(b, `{"endpoints": [{"name": "bursts", "baselineIntervalMs": 12000, "minIntervalMs": 1000, "maxIntervalMs": 60000, "planner": "act",
 		"process": {"kind": "bursts", "quiet": "25m", "burst": "2m", "rate": 0.5}}]}`)

@@ -76,8 +76,8 @@ func TestShippedGovernorRunsTheBaseline(t *testing.T) {
 func TestClairvoyantPolicySpendsPollsInBursts(t *testing.T) {
 	t.Parallel()
 	r := run(t, one(`{"kind": "bursts", "quiet": "25m", "burst": "2m", "rate": 0.5}`, `, "policies": ["fixed"]`), 4)[0]
-	// 25/27 of a day at 60 s are 1333 polls. 7307 polls remain for 6400 s of bursts: 0.88 s each, so
-	// the minimum of 1 s decides, and changes are found after 0.5 s on average.
+	// 25/27 of a day at 60 s are 1333 polls. 7307 polls remain for 6400 s of bursts: 0.88 s each,
+	// so the minimum of 1 s decides, and changes are found after 0.5 s on average.
 	require.InEpsilon(t, 500/r.MeanDelayMs, *r.RatioToOracle, 0.1)
 }
 

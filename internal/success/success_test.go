@@ -145,8 +145,8 @@ func TestNoRulesHoldAlways(t *testing.T) {
 	require.Empty(t, set.LookAtBody())
 }
 
-// TestABodyThatCannotBeJudgedIsAFailureInWords has bodies that are no JSON, cut, or empty.
-func TestABodyThatCannotBeJudgedIsAFailureInWords(t *testing.T) {
+// TestUnjudgeableBodyFailsTheRunWithAReason has bodies that are no JSON, cut, or empty.
+func TestUnjudgeableBodyFailsTheRunWithAReason(t *testing.T) {
 	t.Parallel()
 	cut := answer("OK and more")
 	cut.Truncated = true
@@ -258,7 +258,7 @@ func TestAJudgementIsBounded(t *testing.T) {
 	require.Equal(t, 0, set.Judge(answer(strings.Repeat("a", 10_000))))
 }
 
-// hostile is a pattern of few bytes whose program takes 40 seconds for four kilobytes.
+// hostile is a short pattern with a program that takes 40 seconds for four kilobytes.
 var hostile = "(?s)" + strings.Repeat("a.{0,999}", 100) + "z"
 
 // TestAPatternIsBoundedByItsProgram has a hostile pattern at each place where a rule may have one,
@@ -399,7 +399,8 @@ func onePass() time.Duration {
 	return 10 * time.Since(began)
 }
 
-// TestAVerdictIsSafeToShow has answers that want to act on whoever reads it.
+// TestAVerdictIsSafeToShow has answers that try to inject markup or terminal escapes into a
+// verdict.
 func TestAVerdictIsSafeToShow(t *testing.T) {
 	t.Parallel()
 	set, bad := success.Parse([]success.Rule{text(success.Equals, "x")}, &pattern.Budget{})

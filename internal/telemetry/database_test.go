@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// fakeDatabase answers with what a test says.
+// fakeDatabase answers as the test sets it.
 type fakeDatabase struct {
 	state DatabaseState
 	err   error

@@ -68,7 +68,7 @@ type always string
 
 func (a always) Secret(string) (string, error) { return string(a), nil }
 
-// holds checks what a rendering must be, whatever was filled in.
+// holds checks the invariants of a rendering.
 func holds(t *testing.T, field template.Field, text, got string) {
 	t.Helper()
 	switch field {

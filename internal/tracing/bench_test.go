@@ -56,7 +56,7 @@ func record(t *testing.T, sampler sdktrace.Sampler) (*Provider, *tracetest.InMem
 	return p, out
 }
 
-// Where nobody collects traces, nothing stands between a worker and its stores.
+// Without a collector no wrapper stands between a worker and its stores.
 func TestTracingOffCreatesNothing(t *testing.T) {
 	t.Parallel()
 	p, err := Open(t.Context(), Config{}, nil)
@@ -103,7 +103,7 @@ func TestEndedRunsAreRemovedFromTheTracer(t *testing.T) {
 	require.Equal(t, 1, claimed, "looking and finding nothing is no news")
 }
 
-// What a sampler leaves out is not sent, and the target is told so.
+// A run that the sampler leaves out sends no span, and its traceparent is marked as not sampled.
 func TestTraceparentOfUnsampledRunsIsMarked(t *testing.T) {
 	t.Parallel()
 	p, out := record(t, sdktrace.NeverSample())

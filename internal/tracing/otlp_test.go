@@ -27,7 +27,7 @@ import (
 	"rubato/internal/runs"
 )
 
-// receiver is an OTLP receiver over HTTP that keeps what it is sent.
+// receiver is an OTLP receiver over HTTP that records spans.
 type receiver struct {
 	url string
 

@@ -10,8 +10,7 @@ import (
 	"rubato/internal/waittest"
 )
 
-// probe makes the test binary run the tests named Pair alone, as a binary whose TestMain lets two
-// run at once.
+// probe makes the test binary run only the tests named Pair, with two at once.
 const probe = "RUBATO_WAITTEST_PROBE"
 
 func TestMain(m *testing.M) {

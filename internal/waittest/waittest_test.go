@@ -13,7 +13,7 @@ import (
 	"rubato/internal/waittest"
 )
 
-// doomed is a test whose binary ends at a deadline. It notes how it failed.
+// doomed is a test in a binary with a deadline. It records its failure.
 type doomed struct {
 	*testing.T
 

@@ -76,8 +76,8 @@ func TestASilentDatabaseFailsWithinTheAPITimeout(t *testing.T) {
 	}
 }
 
-// What is asked for while the database is away leads on by itself where that is harmless: a form is
-// never sent twice.
+// A page that is opened while the database is unavailable reloads by itself if its request is safe.
+// A form is never sent twice.
 func TestAPageOfAnOutageIsNoDeadEnd(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -185,7 +185,7 @@ func TestAPageThatSendsATestWaitsForIt(t *testing.T) {
 	}
 }
 
-// once is a database that lets somebody in the second time that it is asked.
+// once is a session store that accepts a session from the second request on.
 type once struct {
 	silent
 	asked bool

@@ -104,8 +104,7 @@ func TestAnEditSendsChangedFields(t *testing.T) {
 	require.Empty(t, difference(before, before))
 }
 
-// What an endpoint's form is filled with describes that endpoint: saving it untouched changes
-// nothing.
+// The form of an endpoint describes exactly that endpoint: saving it untouched changes nothing.
 func TestAFormReadsBackAsItWasFilled(t *testing.T) {
 	t.Parallel()
 	e := client.Endpoint{
@@ -253,8 +252,7 @@ func TestTempoChartShowsTheDecidingRule(t *testing.T) {
 	require.NotNil(t, empty.Times, "a chart of nothing is a list")
 }
 
-// What the API says about a member of an object or a list is told at the field, or the row, that it
-// was written in.
+// An error about a member of an object or a list is shown at its input or its row.
 func TestEveryErrorFindsItsField(t *testing.T) {
 	t.Parallel()
 	f := newForm(map[string]string{
@@ -281,8 +279,8 @@ func TestEveryErrorFindsItsField(t *testing.T) {
 	require.Equal(t, "unheard.of k", f.problem)
 }
 
-// A suggestion is drawn inside the clamps and for as long as it would hold; what it does not name
-// is left to the decision that with the suggestion.
+// A suggestion is drawn inside the clamps and for as long as it would hold. Fields that it does not
+// name are left to the decision with the suggestion.
 func TestASuggestionIsDrawnAsItWouldHold(t *testing.T) {
 	t.Parallel()
 	c := tempoChart{Now: 1000, Min: new(10.0), Max: new(60.0), Baseline: new(30.0)}

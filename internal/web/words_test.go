@@ -10,8 +10,8 @@ import (
 	"rubato/internal/sourcetext"
 )
 
-// TestALatePlanIsNotBlamedOnARun: what was due during a pause is overdue when it is over, and no
-// run took long.
+// TestALatePlanIsNotBlamedOnARun: a due time that passed during a pause is overdue because of the
+// pause, and not because a run took long.
 func TestALatePlanIsNotBlamedOnARun(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)

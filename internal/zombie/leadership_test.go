@@ -149,7 +149,7 @@ func TestASweepThatIgnoresItsEndTurnsHealthRed(t *testing.T) {
 	})
 }
 
-// exclusive is a fake store whose lock is shared with others.
+// exclusive is a fake store that shares its lock with others.
 type exclusive struct {
 	*fakeStore
 	turn *sync.Mutex

@@ -24,8 +24,8 @@ import (
 	"rubato/internal/zombie"
 )
 
-// world is a database whose clock the test moves, and a worker that has one run under way and
-// another claim waiting.
+// world is a database with a clock that the test moves, and a worker with one live run and one
+// waiting claim.
 type world struct {
 	*endpoints.Service
 	clock      atomic.Pointer[time.Time]
@@ -51,7 +51,7 @@ func (anyTarget) CheckHeader(string, string) *errs.Field { return nil }
 
 func (w *world) at(since time.Duration) { w.clock.Store(new(w.began.Add(since))) }
 
-// setup is a world whose run has 10 minutes; its lock has one.
+// setup returns a world. Its run has a limit of 10 minutes and a lock of one.
 func setup(t *testing.T) *world {
 	t.Helper()
 	return setupFor(t, 10*time.Minute)

@@ -28,19 +28,19 @@ const (
 	settle   = 180 * time.Second
 )
 
-// fakeStore answers by its fields and keeps what it was asked, with the time since the beginning.
+// fakeStore answers from its fields and records requests with the time since the beginning.
 type fakeStore struct {
 	away   func() bool                            // the database cannot be reached
 	other  func() bool                            // another sweeper is at it
-	list   func() ([]zombie.Lost, error)          // what is lost within its deadline
+	list   func() ([]zombie.Lost, error)          // lost runs within their deadline
 	end    func(run runs.Run) (bool, error)       // the settlement
 	free   func() (int, error)                    // the take-over
 	keep   func(ctx context.Context) (int, error) // the history
-	late   func() ([]zombie.Lost, error)          // what is past its deadline
-	clamp  func() (int, error)                    // what lies ahead: claims
-	stuck  func() (int, error)                    // claims that nobody takes
+	late   func() ([]zombie.Lost, error)          // runs past their deadline
+	clamp  func() (int, error)                    // claims with due times too far ahead
+	stuck  func() (int, error)                    // claims without a taker
 	retire func() (int, error)                    // workers that are gone
-	survey zombie.LiveCounts                      // what is live
+	survey zombie.LiveCounts                      // the live runs
 	step   func() time.Duration                   // by how much the database's clock was set
 
 	mu        sync.Mutex

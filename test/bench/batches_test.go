@@ -23,8 +23,8 @@ import (
 // batchRuns is how many runs a full batch of a worker has.
 const batchRuns = 250
 
-// BenchmarkClaimBatch is what a worker and Postgres spend on the claim of a full batch whose
-// endpoints the worker does not know.
+// BenchmarkClaimBatch measures worker and Postgres for the claim of a full batch with endpoints
+// that the worker does not know.
 func BenchmarkClaimBatch(b *testing.B) {
 	s := openStores(b)
 	s.measure(b, func(only func(func())) {
@@ -49,7 +49,7 @@ func BenchmarkStartBatch(b *testing.B) {
 	})
 }
 
-// BenchmarkFinishBatch is the same for the record of one and for what it leads to.
+// BenchmarkFinishBatch measures the same for recording a batch of runs, with all effects.
 func BenchmarkFinishBatch(b *testing.B) {
 	s := openStores(b)
 	s.measure(b, func(only func(func())) {
@@ -81,7 +81,7 @@ func (s *stores) measure(b *testing.B, cycle func(only func(func()))) {
 	reportBackends(b, postgres)
 }
 
-// stores are those of a database with endpoints enough for a batch, whose clock goes on by one
+// stores are the stores of a database with endpoints for a batch. Its clock advances by one
 // interval with each claim.
 type stores struct {
 	backends   backends
@@ -89,7 +89,7 @@ type stores struct {
 	executions *items.Executions
 	worker     [16]byte
 	now        time.Time
-	bases      map[runs.ID]dispatch.Basis // what the starts read
+	bases      map[runs.ID]dispatch.Basis // bases that the starts read
 }
 
 const batchInterval = time.Minute
@@ -169,9 +169,8 @@ func (s *stores) start(b *testing.B, list []dispatch.Start) {
 	}
 }
 
-// finishOf returns the results of starts, which end a millisecond later. The clock goes on with
-// them, because a finish by what the start read is refused for a run that ends after the database's
-// clock.
+// finishOf returns the results of starts, which end a millisecond later. The clock advances with
+// them, because a finish by basis is refused for a run that ends after the database's clock.
 func (s *stores) finishOf(list []dispatch.Start) dispatch.Finish {
 	started := s.now
 	s.now = s.now.Add(2 * time.Millisecond)

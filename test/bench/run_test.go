@@ -20,9 +20,9 @@ import (
 	"rubato/internal/runs"
 )
 
-// BenchmarkRun is what a worker does for a plain run beside the database: from a claim in its queue
-// over the request and the answer to the result that is handed to the store. A target in the same
-// process answers, and allocates nothing for it.
+// BenchmarkRun measures a worker without the database for a plain run: from a claim in its queue
+// through request and answer to the result for the store. The target is in the same process and
+// allocates nothing per request.
 func BenchmarkRun(b *testing.B) {
 	target := egresstest.Start(b, egresstest.Steady(egresstest.OK("ok")))
 	client := egress.New(egress.Config{Rules: egress.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}})
@@ -46,7 +46,7 @@ func BenchmarkRun(b *testing.B) {
 	reportCPU(b, cpuTime(b)-before)
 }
 
-// work is a store in memory, with so many due claims of one endpoint as it is told.
+// work is a store in memory with a number of due claims of one endpoint.
 type work struct {
 	target *dispatch.Target
 
@@ -79,7 +79,7 @@ func (w *work) await(b *testing.B, worker *dispatch.Worker, number int) {
 	require.Zero(b, w.failed, "failed runs")
 }
 
-// Fleet is one worker, which keeps what it likes.
+// Fleet returns one worker, so that it keeps every claim.
 func (w *work) Fleet(context.Context) (dispatch.Fleet, error) { return dispatch.Fleet{Workers: 1}, nil }
 
 // ClaimDue implements claims.Store.

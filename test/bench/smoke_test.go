@@ -45,7 +45,7 @@ type measure struct {
 	Duplicates    int
 }
 
-// apiReport is what is measured of the API.
+// apiReport holds the measurements of the API.
 type apiReport struct {
 	RunNowMs      struct{ P99 float64 }
 	Registrations struct{ PerSecond float64 }
@@ -55,7 +55,7 @@ type apiReport struct {
 	}
 }
 
-// report is what a bench prints.
+// report is the output of a bench.
 type report struct {
 	measure
 

@@ -26,9 +26,9 @@ const (
 	batchSize  = 200
 )
 
-// stage is a database with endpoints that are overdue and a worker. Its Postgres does not wait for
-// the disk: what a statement costs a core is what is compared from one commit to the next. `go run
-// ./test/bench` measures with a disk.
+// stage is a database with overdue endpoints and a worker. Its Postgres does not wait for the disk,
+// because commits are compared by the processor time of a statement. `go run ./test/bench` measures
+// with a disk.
 type stage struct {
 	pool   *pgxpool.Pool
 	claims *items.Claims
@@ -105,7 +105,7 @@ func BenchmarkClaim(b *testing.B) {
 	}
 }
 
-// BenchmarkDecide decides what follows one run. The package has more cases.
+// BenchmarkDecide decides about the run after one. The package has more cases.
 func BenchmarkDecide(b *testing.B) {
 	last := time.Date(2026, 6, 15, 12, 0, 0, 0, time.UTC)
 	cron, err := schedule.Parse(schedule.Spec{Expression: "*/5 * * * *", Zone: "Europe/Berlin"})

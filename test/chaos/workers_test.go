@@ -69,7 +69,7 @@ func TestKilledWorkers(t *testing.T) { //nolint:paralleltest // The long form ta
 // A claim of a killed worker starts 10 s after its due time at the latest: it waits for the
 // worker's silence and not for the lock, which lasts longer here. Each death is over before the
 // next, so that no claim meets two.
-func TestClaimsOfTheDead(t *testing.T) {
+func TestClaimsOfKilledWorkersAreTakenOver(t *testing.T) {
 	t.Parallel()
 	const limit, apart = 15 * time.Second, 12 * time.Second
 	s := newStack(t, lasting(time.Minute))

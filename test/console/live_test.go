@@ -71,7 +71,7 @@ func streamed(r *http.Request) bool { return r.Header.Get("Accept") == "text/eve
 
 // A stream that is refused or ends is opened again, and meanwhile the page shows that it is not
 // live.
-func TestAPageComesBackToLife(t *testing.T) {
+func TestPageReconnectsItsStream(t *testing.T) {
 	t.Parallel()
 	const up, refusing, gone = 0, 1, 2
 	var state atomic.Int64
@@ -134,7 +134,7 @@ func (a *away) Find(context.Context, [sha256.Size]byte) (key [sha256.Size]byte, 
 
 // A page that is opened during an outage loads by itself afterwards: here the sign-in, which leads
 // back to that page.
-func TestAPageOfAnOutageComesByItself(t *testing.T) {
+func TestPageOpenedDuringAnOutageLoadsAfterwards(t *testing.T) {
 	t.Parallel()
 	sessions := &away{}
 	s := httptest.NewServer(web.New(web.Config{Sessions: sessions, Logger: slog.New(slog.DiscardHandler)}))

@@ -121,7 +121,7 @@ func TestFreshInstallationShowsNextSteps(t *testing.T) {
 
 // The next runs in the list of endpoints stay current while it is open, and stand still while rows
 // are selected.
-func TestTheListOfEndpointsStaysTrue(t *testing.T) {
+func TestListOfEndpointsStaysCurrent(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	chrome := browser(t)

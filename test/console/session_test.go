@@ -120,7 +120,7 @@ func TestASessionEndsWithItsKeyItsTimeOrItsOwner(t *testing.T) {
 	require.Zero(t, w.sql(t, "DELETE FROM console_sessions WHERE expires_at <= now()"), "a new session clears away what is over")
 }
 
-func TestSecretsOfSessionsAreNotKept(t *testing.T) {
+func TestSessionTokensAreStoredHashed(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	v := w.visitor(t)
@@ -200,7 +200,7 @@ func TestSigningInLeadsNowhereElse(t *testing.T) {
 
 // A read-only key sees everything and is offered no action. A form that it submits all the same is
 // refused.
-func TestAReadingKeyChangesNothing(t *testing.T) {
+func TestReadOnlyKeyChangesNothing(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	v := w.visitor(t)

@@ -204,8 +204,8 @@ func (w *world) requireRefused(t *testing.T, a *answer, status int, code string)
 	require.Contains(t, codes, code, "%s", a.body)
 }
 
-// TestBadInputsAreRefusedByName sends what nobody should: each value has its status and its code,
-// and writes nothing.
+// TestBadInputsAreRefusedByName sends invalid values. Each gets its status and its code, and writes
+// nothing.
 func TestBadInputsAreRefusedByName(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -226,7 +226,8 @@ func TestBadInputsAreRefusedByName(t *testing.T) {
 			w.requireRefused(t, a, b.status, b.want)
 		})
 	}
-	for _, b := range badMembers() { // The same on an edit, except what an endpoint that is there has already.
+	// The same on an edit, except for fields that an existing endpoint always has.
+	for _, b := range badMembers() {
 		if slices.Contains(b.members, `baselineIntervalMs=`) {
 			continue
 		}

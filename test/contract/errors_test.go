@@ -20,9 +20,9 @@ import (
 // A row of docs/errors.md: a code in the first column.
 var codeRow = regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\|")
 
-// TestEveryCodeIsDocumented finds every code that the sources can answer with, and requires that
-// docs/errors.md lists them all and no other. Codes are literals, or constants whose name begins
-// with code; that is what makes them findable.
+// TestEveryCodeIsDocumented collects every error code in the sources and compares them with
+// docs/errors.md. Codes are literals, or constants with names that begin with code, so that they
+// can be found.
 func TestEveryCodeIsDocumented(t *testing.T) {
 	t.Parallel()
 	emitted := map[string]bool{}
@@ -37,7 +37,8 @@ func TestEveryCodeIsDocumented(t *testing.T) {
 		}
 		collect(t, dir, emitted)
 	}
-	emitted["suggestion_stale"], emitted["session_changed_nothing"] = true, true // Of the planner, whose other codes are for its advisors.
+	// These codes of the planner reach users; its other codes are for advisors.
+	emitted["suggestion_stale"], emitted["session_changed_nothing"] = true, true
 	require.Greater(t, len(emitted), 40)
 	page, err := os.ReadFile("../../docs/errors.md")
 	require.NoError(t, err)

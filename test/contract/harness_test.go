@@ -113,7 +113,7 @@ func (w *world) addTenant(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// answer is what came back.
+// answer is an answer with its decoded body.
 type answer struct {
 	status int
 	header http.Header
@@ -307,8 +307,7 @@ func (o operation) scope() string {
 	return security[0]["bearer"][0]
 }
 
-// streams reports whether an operation answers, or is asked, for as long as there is something to
-// tell.
+// streams reports whether the answer or the request of an operation is a stream.
 func (o operation) streams() bool {
 	stream := func(c openapi3.Content) bool {
 		return c[eventMedia] != nil || c[lineMedia] != nil

@@ -7,8 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A secret that the channel of a notice rule names stays until nothing names it, or until somebody
-// insists.
+// A secret in the channel of a notice rule is deleted only by force, or when no rule refers to it.
 func TestSecretThatANoticeRuleNeedsStays(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

@@ -11,7 +11,7 @@ import (
 	"rubato/internal/planner"
 )
 
-// planned returns an analysis of a fresh endpoint and what it suggested, as a planner writes them.
+// planned writes an analysis of a new endpoint with a suggestion, as a planner does.
 func (w *world) planned(t *testing.T, tenant [16]byte) (session, suggestion string) {
 	t.Helper()
 	made := w.call(t, "POST", "/v1/endpoints", minimal).is(t, http.StatusCreated)["id"].(string)
@@ -48,7 +48,7 @@ func changedNothing(w *world, t *testing.T, o operation, _ string) *answer {
 	return w.call(t, o.method, o.at(session), "")
 }
 
-// unknownEndpoint asks a list for what is of no endpoint.
+// unknownEndpoint filters a list by an endpoint that does not exist.
 func unknownEndpoint(w *world, t *testing.T, o operation, _ string) *answer {
 	return w.call(t, o.method, o.route+"?endpointId="+unknown("ep_"), "")
 }
@@ -78,8 +78,8 @@ func TestApprovedSuggestionIsInForce(t *testing.T) {
 	require.Equal(t, "pending", w.call(t, "GET", "/v1/planner/suggestions?endpointId="+target, "").is(t, http.StatusOK)["items"].([]any)[0].(map[string]any)["state"])
 }
 
-// What an analysis wrote is taken back by name, a person's hint stays, and the planner may not
-// write it again; a hint that is cleared is named as well.
+// Undo removes the changes of an analysis by name and keeps a user's hint, and the planner may not
+// write it again. A cleared hint is named as well.
 func TestAnAnalysisIsUndone(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
@@ -118,7 +118,8 @@ func warningOf(t *testing.T, answer map[string]any, code string) (message string
 	return message
 }
 
-// An endpoint is observed unless somebody says more, and who says act is told how far that goes.
+// A new endpoint has the authority observe by default. A registration with act gets a warning about
+// its limits.
 func TestNewEndpointIsObservedByDefault(t *testing.T) {
 	t.Parallel()
 	w := setup(t)

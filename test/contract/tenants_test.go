@@ -57,7 +57,8 @@ func TestOtherTenantsAreOutOfReach(t *testing.T) {
 			before := w.state(t)
 			same := header("X-Request-Id", "same")
 			changes := []change{same, header("X-Tenant-Id", "00000000-0000-0000-0000-000000000001")}
-			if o.method == http.MethodGet || o.Parameters.GetByInAndName("header", "If-Match") != nil { // Other changes refuse it, whatever they are about.
+			// Other changes refuse it.
+			if o.method == http.MethodGet || o.Parameters.GetByInAndName("header", "If-Match") != nil {
 				changes = append(changes, header("If-Match", `"1"`), header("If-Match", "*"))
 			}
 			for _, more := range changes {
@@ -94,7 +95,8 @@ func TestListsShowOneTenantAlone(t *testing.T) {
 		if _, list := mine["items"]; !list {
 			continue
 		}
-		if o.OperationID == "listWorkers" { // They work for every tenant, and say nothing about what they run.
+		// Workers serve every tenant, and their list says nothing about runs.
+		if o.OperationID == "listWorkers" {
 			continue
 		}
 		lists++
@@ -128,8 +130,8 @@ func (w *world) otherCursors(t *testing.T, o operation) {
 	require.Equal(t, "invalid_cursor", stolen.problem(t).Code, o.OperationID)
 }
 
-// crossing asks an operation whose route names no object in the name of another tenant, about an
-// endpoint of the first one.
+// crossing calls an operation without an object in its route, as another tenant, about an endpoint
+// of the first one.
 type crossing func(w *world, t *testing.T, o operation, endpoint string)
 
 // crossings is how each operation that is about more than one object could reach another tenant's.
@@ -234,8 +236,8 @@ func crossings() map[string]crossing {
 			w.call(t, "POST", "/v1/endpoints/"+endpoint+"/pause", "{}").is(t, http.StatusOK)
 			theirs := w.call(t, "POST", "/v1/endpoints", minimal, key(otherKey)).is(t, http.StatusCreated)["id"].(string)
 			last := w.call(t, "POST", "/v1/endpoints", minimal).is(t, http.StatusCreated)["id"].(string)
-			// News from before the place may come again: a place lies before whatever any database of the
-			// server has still open.
+			// News from before the place may come again: a place lies before whatever any database
+			// of the server has still open.
 			after := header("Last-Event-ID", place)
 			require.NotContains(t, w.streamed(t, o, theirs, key(otherKey), after), endpoint)
 			require.NotContains(t, w.streamed(t, o, last, key(adminKey), after), theirs)
@@ -265,7 +267,7 @@ func TestNoOperationReachesAnotherTenant(t *testing.T) {
 	require.Equal(t, before, w.endpoint(t, endpoint))
 }
 
-// endpoint returns what the first tenant reads of an endpoint's configuration.
+// endpoint returns the configuration of an endpoint, read as the first tenant.
 func (w *world) endpoint(t *testing.T, id string) map[string]any {
 	t.Helper()
 	e := w.call(t, "GET", "/v1/endpoints/"+id, "").is(t, http.StatusOK)

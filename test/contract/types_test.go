@@ -9,8 +9,8 @@ import (
 	"rubato/api"
 )
 
-// What may be anything says so by a list of types: what reads the contract, such as its page, takes
-// a schema without one for a mistake.
+// A schema of any type lists all types, because readers of the contract, such as its page, take a
+// schema without a type for a mistake.
 func TestEverySchemaHasAType(t *testing.T) {
 	t.Parallel()
 	seen := 0

@@ -28,8 +28,8 @@ func elsewhere() []int {
 // provoke makes an operation answer with a status that no general case does, for a fresh object.
 type provoke func(w *world, t *testing.T, o operation, id string) *answer
 
-// provocations is how each remaining documented status is reached. Who documents another one adds
-// how it comes about.
+// provocations reach each remaining documented status. A new status in the contract needs an entry
+// here.
 func provocations() map[string]map[int]provoke {
 	archived := map[int]provoke{http.StatusConflict: onArchived}
 	once := map[int]provoke{http.StatusConflict: onArchived, http.StatusUnprocessableEntity: withUsedKey}
@@ -176,8 +176,7 @@ func onUnfinished(w *world, t *testing.T, o operation, _ string) *answer {
 	return w.call(t, o.method, o.at(w.liveRun(t)), "")
 }
 
-// onContestedKey asks for a key that somebody else takes and gives up again whenever the server
-// looks.
+// onContestedKey requests a key that another request takes and releases between the server's reads.
 func onContestedKey(w *world, t *testing.T, o operation, _ string) *answer {
 	_, err := w.pool.Exec(t.Context(), `
 		CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';
@@ -294,8 +293,8 @@ func withUsedKey(w *world, t *testing.T, o operation, id string) *answer {
 	return w.call(t, o.method, o.at(id), "", used)
 }
 
-// withLostAnswer asks under an Idempotency-Key whose request was carried out by a server that died
-// before it kept the answer.
+// withLostAnswer repeats an Idempotency-Key. The server executed the first request and died before
+// it stored the answer.
 func withLostAnswer(w *world, t *testing.T, o operation, _ string) *answer {
 	used := header("Idempotency-Key", "lost")
 	w.call(t, o.method, o.route, o.examples(t)[0], used).is(t, http.StatusCreated)

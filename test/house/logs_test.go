@@ -78,7 +78,7 @@ func logKeys() map[string]string {
 // loggerName matches the names of loggers, so that log calls can be found.
 var loggerName = regexp.MustCompile(`^([a-z]+L|[lL])ogger$`)
 
-func TestLogKeysAreOfOneVocabulary(t *testing.T) {
+func TestLogKeysAreListed(t *testing.T) {
 	t.Parallel()
 	meanings, used := logKeys(), map[string]bool{}
 	for _, f := range goFiles(t) {
@@ -103,8 +103,8 @@ func TestLogKeysAreOfOneVocabulary(t *testing.T) {
 	}
 }
 
-// TestLoggersAreCalledSo checks the names of loggers, because log calls are found by them.
-func TestLoggersAreCalledSo(t *testing.T) {
+// TestLoggersAreNamedConsistently checks the names of loggers, because log calls are found by them.
+func TestLoggersAreNamedConsistently(t *testing.T) {
 	t.Parallel()
 	for _, f := range goFiles(t) {
 		ast.Inspect(f.ast, func(n ast.Node) bool {

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestBugsOfTheSimulationStillApply checks that every mutant still applies, because a mutant of old
+// TestSimulationMutantsApply checks that every mutant still applies, because a mutant of old
 // code tests nothing.
-func TestBugsOfTheSimulationStillApply(t *testing.T) {
+func TestSimulationMutantsApply(t *testing.T) {
 	t.Parallel()
 	files, bugs := textFiles(t), 0
 	for name, text := range files {

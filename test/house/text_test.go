@@ -16,14 +16,14 @@ import (
 var (
 	// machinePath matches a path of a developer's machine.
 	machinePath = regexp.MustCompile(`(^|[\s"'(=:` + "`" + `])(/home/|/Users/|/work/|[A-Z]:\\Users\\)([A-Za-z0-9._-]+)`)
-	// nobody are those whose homes may be named: Homebrew's, and the made-up people of tests.
+	// nobody matches home directories that may be named: Homebrew's, and those of fictional users.
 	nobody = regexp.MustCompile(`^(linuxbrew|ada|someone)$`)
 	// loosePromise matches a note about later work without an issue number.
 	loosePromise = regexp.MustCompile(`(//|#|--|/\*).*\b(TODO|FIXME|XXX|HACK)\b`)
 	keptPromise  = regexp.MustCompile(`\bTODO\(#[0-9]+\)`)
 )
 
-func TestTextsNameNoMachineAndPromiseNothingLoosely(t *testing.T) {
+func TestTextsContainNoMachinePathsAndNoLooseTODOs(t *testing.T) {
 	t.Parallel()
 	for path, text := range textFiles(t) {
 		if strings.HasPrefix(path, "test/house/") || strings.HasSuffix(path, ".sum") {
@@ -52,9 +52,9 @@ func misspelled() map[string]*regexp.Regexp {
 	}
 }
 
-// TestProseIsSpelledOneWay checks the spelling of comments in Go and SQL, and of documents.
+// TestProseHasOneSpelling checks the spelling of comments in Go and SQL, and of documents.
 // Decision records keep their text.
-func TestProseIsSpelledOneWay(t *testing.T) {
+func TestProseHasOneSpelling(t *testing.T) {
 	t.Parallel()
 	for _, f := range goFiles(t) {
 		for _, group := range f.ast.Comments {
@@ -90,7 +90,7 @@ func requireSpelled(t *testing.T, path string, line int, prose string) {
 	}
 }
 
-func TestLinesOfCommentsFitAScreen(t *testing.T) {
+func TestCommentLinesAreWrapped(t *testing.T) {
 	t.Parallel()
 	for _, f := range goFiles(t) {
 		for _, group := range f.ast.Comments {

@@ -220,8 +220,8 @@ func (w *world) answered(t *rapid.T, p *worker, e *execution) {
 	w.end(p, e, o)
 }
 
-// wishes returns what a successful answer asks about the next run: one in four answers names it,
-// and one in four is fresh for a while. The run decides, so that the wishes draw nothing.
+// wishes returns the hints in a successful answer about the next run: one in four answers names it,
+// and one in four is fresh for a while. They depend on the run alone, so that they draw nothing.
 func wishes(run runs.ID, now time.Time) (next, fresh time.Time) {
 	at := now.Add(time.Duration(1+run[14]%90) * time.Second).Truncate(time.Millisecond)
 	switch run[15] % 4 {

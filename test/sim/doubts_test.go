@@ -9,7 +9,7 @@ import (
 	"rubato/internal/runs"
 )
 
-// unheard keeps claims whose start got no answer, to be started again.
+// unheard keeps claims with a start that got no answer, to be started again.
 func (w *world) unheard(by *worker, list []claims.Claim) {
 	by.queue = append(by.queue, list...)
 	by.doubts = append(by.doubts, list...)

@@ -75,7 +75,7 @@ func (w *world) judgeStarted(by *worker, seen int, asked *dispatch.Start, l *liv
 	if l.Source == string(governor.SourceManual) {
 		item := w.mirror.oneOffs[slotKey{id, l.Slot.UnixMilli()}]
 		w.ensure(item != nil && item.tries() == l.tries(), "run %s was started and has no item", runName(run)) // I15
-	} else if seen == w.jumps { // Who has not noticed a jump of the clock is early or late by it.
+	} else if seen == w.jumps { // A worker that has not noticed a step of the clock is early or late by it.
 		w.ensure(!s.PlannedAt.After(now), "run %s was started %s early", runName(run), s.PlannedAt.Sub(now)) // I7
 		w.ensure(!s.PausedUntil.After(now), "run %s was started while paused", runName(run))                 // I15
 	}
@@ -91,8 +91,8 @@ func (w *world) judgeStarted(by *worker, seen int, asked *dispatch.Start, l *liv
 	}
 }
 
-// keepsMinimum checks the minimum gap between two starts, however late the first was and whatever
-// was skipped between them. Due times are whole milliseconds.
+// keepsMinimum checks the minimum gap between two starts, with any lateness of the first and any
+// skips between them. Due times are whole milliseconds.
 func (w *world) keepsMinimum(id endpoints.ID, l *liveRun) {
 	w.t.Helper()
 	last, s := w.mirror.called[id], w.mirror.schedules[id]

@@ -249,7 +249,7 @@ func (w *world) replay(id endpoints.ID, d *decision, c *changes) {
 	before, s := c.schedules[0].before, c.schedules[0].after
 	spec := w.specOf(id, d.Version)
 	hints := w.hintsAfter(id, c)
-	asked := *s // What the decision knew of, which is all but what it has accounted for itself.
+	asked := *s // The state that the decision knew: all but the part that it has accounted for itself.
 	asked.Accounted = time.Time{}
 	if before != nil {
 		asked.Accounted = before.Accounted

@@ -53,7 +53,7 @@ func (w *world) serve(p *worker) {
 	w.do(w.startCall(p, list))
 	for _, e := range slices.Clone(p.running) {
 		w.transmit(p, e)
-		if e.request != nil { // What was too late to send is over.
+		if e.request != nil { // Requests that were too late to send are over.
 			w.end(p, e, success())
 		}
 	}

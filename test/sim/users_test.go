@@ -161,7 +161,7 @@ func (w *world) draw(t *rapid.T, name string, from, to int) time.Duration {
 	return time.Duration(rapid.IntRange(from, to).Draw(t, name)) * time.Second
 }
 
-// judgeWish checks that the requested change is stored, whatever happens concurrently.
+// judgeWish checks that the requested change is stored under any concurrency.
 func (w *world) judgeWish(id endpoints.ID, cause string, c *changes) {
 	w.t.Helper()
 	if len(c.schedules) != 1 || c.schedules[0].after == nil {

@@ -19,8 +19,8 @@ import (
 const slots = 4
 
 // worker is a worker process as a step function. It obeys the holder's rules. A start that was not
-// sent within a second is dropped. A run whose lock is over on the worker's own clock, less a
-// margin, is canceled and writes nothing. A finished answer is kept until it is recorded.
+// sent within a second is dropped. A run is canceled and writes nothing once its lock has expired
+// on the worker's own clock, less a margin. A finished answer is kept until it is recorded.
 type worker struct {
 	id      uuid.UUID
 	sampled int  // the jumps of the database's clock that its own view of the time has seen
@@ -106,8 +106,8 @@ func (w *world) claimCall(by *worker, limit int, from time.Time) *call {
 	}
 }
 
-// take enqueues claims with their configuration, and gives back those whose configuration cannot be
-// read.
+// take enqueues claims with their configuration, and releases those with an unreadable
+// configuration.
 func (w *world) take(by *worker, list []claims.Claim) {
 	if len(list) == 0 {
 		return

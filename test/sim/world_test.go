@@ -154,7 +154,7 @@ type world struct {
 	workers []*worker
 	sweeper sweeper
 	wire    wire
-	sent    []*call // what was said to the database, to be said again
+	sent    []*call // statements that may be repeated
 	racing  bool
 	trail   []string
 }

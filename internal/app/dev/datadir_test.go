@@ -35,7 +35,7 @@ func TestHomeIsWhereTheUserKeepsApplicationData(t *testing.T) {
 	}
 }
 
-// Whoever shares the machine can guess the name of the temporary home and make it first.
+// The name of the temporary home is guessable, so another user of the machine may have created it.
 func TestTemporaryHomeOfAnotherUserIsRefused(t *testing.T) {
 	t.Parallel()
 	open := filepath.Join(t.TempDir(), "open")

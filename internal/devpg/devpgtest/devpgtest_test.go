@@ -159,7 +159,7 @@ func TestGoldenDirectoryIsBuiltOnceAndAgainForAnotherKey(t *testing.T) {
 	require.NotEqual(t, dirs[0], other)
 }
 
-// removeGolden removes a golden directory that nobody needs after the test.
+// removeGolden removes a golden directory after the test.
 func removeGolden(t *testing.T, dir string) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -205,7 +205,7 @@ func TestUnusedGoldenDirectoriesAreRemoved(t *testing.T) {
 	}
 }
 
-// BenchmarkNewDatabase measures what a test pays for its database, the drop included.
+// BenchmarkNewDatabase measures the cost of a test's database, including the drop.
 func BenchmarkNewDatabase(b *testing.B) {
 	for b.Loop() {
 		b.Run("", func(b *testing.B) { NewDatabase(b, numbers()) })

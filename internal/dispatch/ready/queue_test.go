@@ -25,7 +25,7 @@ func due(tenant byte, host string, offsets ...int) []*entry {
 	return list
 }
 
-// bundle is a queue whose hosts have a bound.
+// bundle is a queue with a bound per host.
 type bundle struct{ *Queue[*entry] }
 
 func setup(perHost int) bundle { return bundle{NewQueue[*entry](NewHosts(perHost))} }

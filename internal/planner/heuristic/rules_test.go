@@ -22,7 +22,7 @@ func boring(method string) planner.Snapshot {
 	return c
 }
 
-func TestOnlyCallsThatLookAreMadeLessOften(t *testing.T) {
+func TestOnlyReadsAreSlowedDown(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, 2*time.Minute, firstRule(boring(http.MethodGet)).interval)
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
@@ -30,7 +30,7 @@ func TestOnlyCallsThatLookAreMadeLessOften(t *testing.T) {
 	}
 }
 
-func TestOnlyCallsThatLookAreMadeMoreOftenWhenTheyFail(t *testing.T) {
+func TestOnlyFailingReadsAreSpedUp(t *testing.T) {
 	t.Parallel()
 	failing := func(method string) planner.Snapshot {
 		c := boring(method)
@@ -41,9 +41,9 @@ func TestOnlyCallsThatLookAreMadeMoreOftenWhenTheyFail(t *testing.T) {
 	require.Zero(t, firstRule(failing(http.MethodPost)).interval)
 }
 
-// TestARecoveryBeginsWithASuccess has a failed attempt with a retry ahead, which the failure count
+// TestRecoveryBeginsWithASuccess has a failed attempt with a retry ahead, which the failure count
 // does not include. It must not read as a recovery.
-func TestARecoveryBeginsWithASuccess(t *testing.T) {
+func TestRecoveryBeginsWithASuccess(t *testing.T) {
 	t.Parallel()
 	c := boring(http.MethodGet)
 	c.Outcomes[0].Status, c.Outcomes[0].StatusCode = "failed", 500

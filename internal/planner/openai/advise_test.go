@@ -68,7 +68,7 @@ func TestSessionStaysWithinItsTokens(t *testing.T) {
 	}
 }
 
-func TestAModelThatGoesRoundInCirclesIsMadeToSubmit(t *testing.T) {
+func TestLoopingModelIsForcedToSubmit(t *testing.T) {
 	t.Parallel()
 	script := func(c openaitest.Call) openaitest.Answer {
 		if c.Request.Forced() == "submit_analysis" {

@@ -139,7 +139,7 @@ func TestARefusedPromptRestsItsOwnTenant(t *testing.T) {
 }
 
 // After the rest of a breaker, one of the waiting sessions makes a trial request.
-func TestOneRequestTriesAfterARest(t *testing.T) {
+func TestOneTrialRequestFollowsARest(t *testing.T) {
 	t.Parallel()
 	const rest = time.Second
 	b := setup(t, openaitest.Always(openaitest.Status(http.StatusInternalServerError, "")), func(c *openai.Config) { c.Cooldown, c.Timeout = rest, 300*time.Millisecond })

@@ -66,8 +66,8 @@ func TestAcceptedRequestIsChargedDespiteFailure(t *testing.T) {
 	}
 }
 
-// TestARequestThatWasRefusedOrNeverLeftIsFree: nothing is charged if no model can have worked.
-func TestARequestThatWasRefusedOrNeverLeftIsFree(t *testing.T) {
+// TestRefusedOrUnsentRequestIsFree: nothing is charged if no model can have worked.
+func TestRefusedOrUnsentRequestIsFree(t *testing.T) {
 	t.Parallel()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -126,8 +126,8 @@ func TestStoppingPlannerIsChargedForOpenRequests(t *testing.T) {
 	require.Empty(t, rows[string](t, w, "SELECT id::text FROM planner_sessions"))
 }
 
-// TestASessionThatEndsWithItsCallerIsCharged cancels one session during its request.
-func TestASessionThatEndsWithItsCallerIsCharged(t *testing.T) {
+// TestCanceledSessionIsCharged cancels one session during its request.
+func TestCanceledSessionIsCharged(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	b := setup(t, openaitest.Always(func(_ http.ResponseWriter, r *http.Request) {

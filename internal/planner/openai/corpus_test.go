@@ -103,7 +103,7 @@ func corpus(t *testing.T) []injection {
 	return list
 }
 
-func TestTheCorpusIsWhole(t *testing.T) {
+func TestCorpusIsGeneratedAndVaried(t *testing.T) {
 	t.Parallel()
 	fresh := generate()
 	if *update {

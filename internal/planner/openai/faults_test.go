@@ -113,7 +113,7 @@ func TestASessionEndsWithItsCaller(t *testing.T) {
 	require.Zero(t, b.budget.held)
 }
 
-func TestAServiceThatIsFullIsLeftAlone(t *testing.T) {
+func TestRateLimitedServiceIsNotCalledUntilItsRetryAfter(t *testing.T) {
 	t.Parallel()
 	for asked, want := range map[string]struct{ least, most time.Duration }{
 		"1":                             {time.Second, 1250 * time.Millisecond},
@@ -144,7 +144,7 @@ func TestAServiceThatIsFullIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestAServiceThatHasRoomAgainIsAsked(t *testing.T) {
+func TestRecoveredServiceIsCalledAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t, openaitest.Sequence(openaitest.RateLimited("1"), openaitest.Tools(openaitest.Submission("calm"))))
 	_, err := b.advise(t)
@@ -201,7 +201,7 @@ func TestFailingServiceOpensBreaker(t *testing.T) {
 }
 
 // Of one endpoint, of one tenant and of the service.
-func TestATrialThatFailsBeginsAnotherRest(t *testing.T) {
+func TestFailedTrialStartsAnotherRest(t *testing.T) {
 	t.Parallel()
 	for name, account := range map[string]func(n int) planner.Account{
 		"Endpoint": func(int) planner.Account { return accountOf(1, 1) },
@@ -225,9 +225,9 @@ func TestATrialThatFailsBeginsAnotherRest(t *testing.T) {
 	}
 }
 
-// TestTheKeyIsNowhere has a service that repeats the key and the prompt in every way that it can.
-// The key reaches no session, error, log or metric.
-func TestTheKeyIsNowhere(t *testing.T) {
+// TestAPIKeyAppearsInNoOutput has a service that repeats the key and the prompt in every way that
+// it can. The key reaches no session, error, log or metric.
+func TestAPIKeyAppearsInNoOutput(t *testing.T) {
 	t.Parallel()
 	echo := func(status int, body string) openaitest.Script {
 		return func(c openaitest.Call) openaitest.Answer {
@@ -280,7 +280,7 @@ func TestTheKeyIsNowhere(t *testing.T) {
 	require.NotContains(t, err.Error(), theKey)
 }
 
-func TestABudgetThatIsSpentAsksNothing(t *testing.T) {
+func TestSpentBudgetSendsNoRequest(t *testing.T) {
 	t.Parallel()
 	b := setup(t, openaitest.Always(openaitest.Tools(openaitest.Submission("calm"))))
 	b.budget.left = 500

@@ -51,7 +51,7 @@ func counts() map[string]counted {
 	}
 }
 
-func TestTheBoundOfTokensIsOne(t *testing.T) {
+func TestTokenCountIsAnUpperBound(t *testing.T) {
 	t.Parallel()
 	for name, c := range counts() {
 		t.Run(name, func(t *testing.T) {
@@ -111,9 +111,9 @@ func TestToolResultsLeaveTokensForSubmission(t *testing.T) {
 	}
 }
 
-// TestNoAnswerLeavesNoRoomToAsk: the prompt leaves tokens for questions even if the target's values
-// and the user's texts are as expensive as possible.
-func TestNoAnswerLeavesNoRoomToAsk(t *testing.T) {
+// TestCostliestInputLeavesTokensForQuestions: the prompt leaves tokens for questions even if the
+// target's values and the user's texts are as expensive as possible.
+func TestCostliestInputLeavesTokensForQuestions(t *testing.T) {
 	t.Parallel()
 	b := setup(t, openaitest.Always(openaitest.Tools(openaitest.Submission("asked"))))
 	b.desk.body = "{}"

@@ -11,7 +11,7 @@ import (
 	"rubato/internal/planner/untrusted"
 )
 
-func TestSecretsAreTakenOut(t *testing.T) {
+func TestSecretsAreRemoved(t *testing.T) {
 	t.Parallel()
 	const canary = "correct horse"
 	for name, text := range map[string]string{
@@ -52,7 +52,7 @@ func TestSecretsAreTakenOut(t *testing.T) {
 	}
 }
 
-func TestSecretsAreKnownByTheirLooks(t *testing.T) {
+func TestSecretsAreRecognisedByTheirForm(t *testing.T) {
 	t.Parallel()
 	for _, secret := range []string{
 		"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl",
@@ -119,7 +119,7 @@ func TestInvisibleCharactersAreRemoved(t *testing.T) {
 	require.Equal(t, `"a[31mb"`, clean)
 }
 
-func TestTextIsCutBetweenCharactersAfterItsSecrets(t *testing.T) {
+func TestTextIsCutBetweenCharactersAfterRedaction(t *testing.T) {
 	t.Parallel()
 	clean, cut := untrusted.Clean(strings.Repeat("é", 3000), 4095)
 	require.True(t, cut)
@@ -132,7 +132,7 @@ func TestTextIsCutBetweenCharactersAfterItsSecrets(t *testing.T) {
 	require.Empty(t, clean)
 }
 
-func TestAnyTextComesOutShortVisibleAndTheSameAgain(t *testing.T) {
+func TestCleanIsBoundedVisibleAndIdempotent(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`\{"[a-z_]{0,12}":("[a-zA-Z0-9 \\/]{0,40}"|[0-9]{1,5})\}?`),
@@ -145,7 +145,7 @@ func TestAnyTextComesOutShortVisibleAndTheSameAgain(t *testing.T) {
 	})
 }
 
-func TestALongTextIsCutBeforeItIsReadAndNotInAWord(t *testing.T) {
+func TestLongTextIsCutBeforeItIsScannedAndBetweenWords(t *testing.T) {
 	t.Parallel()
 	secret := "hunter2" + strings.Repeat("h", 64)
 	clean, cut := untrusted.Clean(strings.Repeat(" ", untrusted.MaxText-40)+"token="+secret, 100)

@@ -147,10 +147,11 @@ func TestADryRunHandsKeysOn(t *testing.T) {
 			}
 			list := []endpoints.Upsert{
 				named(0, "a2"), named(1, "a"), // One gives its key to another,
-				storetest.Wanted("b", nil),               // whose own a new one takes,
-				named(2, "b"),                            // so that nobody else can.
+				storetest.Wanted("b", nil),               // the former key of a2 goes to a new endpoint
+				named(2, "b"),                            // so that no other line can take it
 				named(3, ""), storetest.Wanted("d", nil), // One has none any more.
-				storetest.Wanted("a2", func(s *endpoints.Spec) { s.Name = "renamed" }), // Who moved is found by where it is.
+				// The endpoint that moved is found by its new key.
+				storetest.Wanted("a2", func(s *endpoints.Spec) { s.Name = "renamed" }),
 				named(1, "a3"), named(1, "a"), named(2, "a3"), // There and back again.
 				named(0, "a"), // Taken.
 			}
@@ -219,8 +220,8 @@ func TestBulkSpreadsFirstRunsOverTheInterval(t *testing.T) {
 	require.Equal(t, phase.Add(10*time.Minute), again[0].Endpoint.State.Due.At, "the phase follows from the key")
 }
 
-// What the store refuses fails alone, also where it is only the database that knows, and what is
-// named twice is done in order.
+// A line that the store refuses fails alone, even if only the database detects the fault. Lines
+// about the same endpoint are applied in order.
 func TestBulkFailsAloneAndActsInOrder(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -374,8 +375,8 @@ func TestBulkIsLoggedAsSingleChangesAre(t *testing.T) {
 	}
 }
 
-// TestBulkEditRecordsSkippedDueTimes edits endpoints that nobody has run for forty days, on a day
-// that the history is not ready for.
+// TestBulkEditRecordsSkippedDueTimes edits endpoints with forty days of missed due times, on a day
+// without a partition of the history.
 func TestBulkEditRecordsSkippedDueTimes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -396,8 +397,8 @@ func TestBulkEditRecordsSkippedDueTimes(t *testing.T) {
 	require.Equal(t, late.Add(-time.Millisecond), b.Get(t, idle.ID).State.AccountedUntil, "the run at once is accounted for when it ends")
 }
 
-// TestBulkEditDropsRetryAfterOfOldTarget moves endpoints whose target asked to wait to another
-// host, one of them under a run, beside one that stays.
+// TestBulkEditDropsRetryAfterOfOldTarget moves endpoints with a Retry-After to another host, one of
+// them during a run, beside one that stays.
 func TestBulkEditDropsRetryAfterOfOldTarget(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -448,8 +449,8 @@ func TestABulkEditWaitsForAFinishInFlight(t *testing.T) {
 		"the edit plans, for no finish will")
 }
 
-// TestADryRunNamesUnknownSecrets checks what an import would refuse, each time by the name of the
-// field.
+// TestADryRunNamesUnknownSecrets: a dry run reports each unknown secret that an import would
+// refuse, with the name of the field.
 func TestADryRunNamesUnknownSecrets(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -32,8 +32,9 @@ func TestEveryChangeRevokesAWaitingClaim(t *testing.T) {
 	}
 }
 
-// TestAChangeDuringARunOnlyRecordsItself makes every change while a run is live: the run goes on
-// and finishes under its token, and its finish decides by what was written meanwhile.
+// TestAChangeDuringARunOnlyRecordsItself: a change during a live run is stored without a decision.
+// The run finishes under its token, and its finish decides by the new state. It makes every change
+// once.
 func TestAChangeDuringARunOnlyRecordsItself(t *testing.T) {
 	t.Parallel()
 	for name, change := range storetest.Changes {
@@ -218,7 +219,7 @@ func TestARunNowInAnHourThatTheClockRepeatsHasAnIDOfItsOwn(t *testing.T) {
 	b.At(storetest.Noon())
 	e := b.Register(t, nil)
 	first := b.RunOne(t, storetest.Worker{1})
-	for range 3 { // What was planned at the repeated instant is run there too.
+	for range 3 { // Due times at the repeated instant run there too.
 		b.At(first.ScheduledFor)
 		queued, err := b.Service.RunNow(t.Context(), storetest.Tenant, e.ID, endpoints.OneOffRequest{})
 		require.NoError(t, err)
@@ -229,9 +230,9 @@ func TestARunNowInAnHourThatTheClockRepeatsHasAnIDOfItsOwn(t *testing.T) {
 	require.Equal(t, 4, storetest.Query[int](t, b.Bundle, "SELECT count(DISTINCT id) FROM runs WHERE attempt = 1"))
 }
 
-// TestARunNowBesideAStartAheadIsAnotherRun has somebody ask for a run in the last millisecond
-// before a due time whose run has started ahead of it. Instants of changes are rounded up, so both
-// had one due time, and with it one ID: its record could never be written.
+// TestARunNowBesideAStartAheadIsAnotherRun requests a run in the last millisecond before a due time
+// with a run that has started ahead. Both would round to one due time and have one run ID, and the
+// second could not be recorded.
 func TestARunNowBesideAStartAheadIsAnotherRun(t *testing.T) {
 	t.Parallel()
 	b, me := setup(t), storetest.Worker{1}

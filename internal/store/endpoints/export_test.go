@@ -8,7 +8,7 @@ import (
 	"rubato/internal/store/pg"
 )
 
-// PoisonCron makes every decision about an endpoint panic, whose configuration was read before.
+// PoisonCron makes every decision about an endpoint panic. Its configuration must be in the cache.
 func (db *States) PoisonCron(id [16]byte) {
 	db.configs.mu.Lock()
 	defer db.configs.mu.Unlock()
@@ -18,7 +18,7 @@ func (db *States) PoisonCron(id [16]byte) {
 	known.Value = &poisoned
 }
 
-// ListStatement returns what a list of endpoints asks the database.
+// ListStatement returns the statement of a list of endpoints.
 func ListStatement(p dbsqlc.EndpointListParams) pg.Statement {
 	e := NewStore(NewStates(&pg.DB{Q: dbsqlc.New()}, 0))
 	return func(q dbsqlc.DBTX) error { _, err := e.rows(context.Background(), q, p); return err }

@@ -14,16 +14,15 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// TestConfigurationSizeIsNotUnderestimated adds up what the cache keeps of every endpoint beside
-// its texts.
+// TestConfigurationSizeIsNotUnderestimated adds up the memory of a cache entry beside its texts.
 func TestConfigurationSizeIsNotUnderestimated(t *testing.T) {
 	t.Parallel()
 	entry := 2 * (unsafe.Sizeof([16]byte{}) + unsafe.Sizeof(&list.Element{})) // Of a map that is half full.
 	require.LessOrEqual(t, unsafe.Sizeof(Config{})+unsafe.Sizeof(list.Element{})+entry, uintptr(configBytes/2))
 }
 
-// TestAKeptConfigurationGivesItsEndpointBack compares what finishes go by with what the API reads
-// of the same row.
+// TestAKeptConfigurationGivesItsEndpointBack compares the configuration in a cache entry with the
+// one that the API reads from the same row.
 func TestAKeptConfigurationGivesItsEndpointBack(t *testing.T) {
 	t.Parallel()
 	row := plainRow()

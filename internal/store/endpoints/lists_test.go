@@ -96,7 +96,7 @@ func TestListsOfEndpointsFilterAndPage(t *testing.T) {
 		}
 		paged = append(paged, page...)
 		cursor = page[len(page)-1]
-		b.Register(t, nil) // What comes meanwhile is newer than the cursor and moves nothing.
+		b.Register(t, nil) // Endpoints registered meanwhile are newer than the cursor and move nothing.
 	}
 	require.Equal(t, service, paged)
 }

@@ -55,8 +55,9 @@ func TestRetentionDropsOnlyWholeDays(t *testing.T) {
 	require.Equal(t, name(4), b.days(t, "runs")[len(b.days(t, "runs"))-1], "and days ahead are made ready")
 }
 
-// TestWaitingDropBlocksNoStatement has somebody read the history for long, as a backup does, when a
-// day is to be dropped: who records runs would wait behind the drop.
+// TestWaitingDropBlocksNoStatement: dropping a partition waits without blocking others. A long
+// transaction reads the history, as a backup does, and finishes would queue behind the lock of the
+// drop.
 func TestWaitingDropBlocksNoStatement(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -125,8 +126,8 @@ func TestWorkersAreForgottenWhenNothingRefersToThem(t *testing.T) {
 	require.Equal(t, 2, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM workers"), "one has a live run, and one spoke within a day")
 }
 
-// TestTheLedgerIsKeptAsLongAsRuns has changes of which a planner makes many: what explained runs
-// that are gone goes too, and what is in force stays however old it is.
+// TestTheLedgerIsKeptAsLongAsRuns: decisions expire together with the runs that they explain, and
+// the decision in force stays at any age. A planner makes many of them.
 func TestTheLedgerIsKeptAsLongAsRuns(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -33,7 +33,7 @@ func (b *bundle) newest(t *testing.T, id endpoints.ID) entry {
 	return e
 }
 
-// TestEveryReplanIsInTheLedger makes every change once and looks at what was kept of its decision.
+// TestEveryReplanIsInTheLedger makes every change once and reads the recorded decision.
 func TestEveryReplanIsInTheLedger(t *testing.T) {
 	t.Parallel()
 	causes := map[string]string{

@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// bundle adds what the tests of this package do to a database with every store over it.
+// bundle is a database with every store, and the helpers of this package's tests.
 type bundle struct{ *storetest.Bundle }
 
 func setup(t *testing.T) *bundle {

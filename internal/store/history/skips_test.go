@@ -96,8 +96,8 @@ func TestSettlementRecordsSkippedDueTimes(t *testing.T) {
 	}, b.Skips(t, e.ID)))
 }
 
-// TestARecordMakesItsDay resumes an endpoint whose last due time lies on a day that the history is
-// not ready for.
+// TestARecordMakesItsDay resumes an endpoint with a last due time on a day without a partition. The
+// record creates the partition.
 func TestARecordMakesItsDay(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -188,7 +188,7 @@ func TestAFinishByBasisEqualsTheLockedOne(t *testing.T) {
 	require.Equal(t, 1, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM (SELECT DISTINCT claimed_at, started_at, finished_at, next_run_at, next_source, next_steps, failure_count FROM runs) d"))
 }
 
-// TestAnArchivedRunIsSettledToo kills the worker of a run whose endpoint was archived meanwhile.
+// TestAnArchivedRunIsSettledToo kills the worker of a run after its endpoint was archived.
 func TestAnArchivedRunIsSettledToo(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -25,7 +25,7 @@ func cancelOf(id runs.ID) runs.Cancel {
 	return runs.Cancel{By: storetest.Tenant, RunID: id, Reason: "wrong dates"}
 }
 
-// canceled returns the run of a start that its worker canceled because somebody asked to.
+// canceled returns the finished run of a start that its worker canceled on request.
 func canceled(by storetest.Worker, run runs.Run) runs.Run {
 	run.Outcome = runs.Outcome{Status: runs.Canceled, Reason: runs.CanceledByUser, MaybeSent: true, Error: "canceled by tester: wrong dates"}
 	return run
@@ -211,7 +211,7 @@ func TestACancelAgainstAFinishHasOneEnd(t *testing.T) {
 	t.Logf("%d asked before the end, %d came after it", asked, refused)
 }
 
-// TestARunThatWasToBeCanceledIsLostWithItsWorker has nobody left who could cancel it.
+// TestARunThatWasToBeCanceledIsLostWithItsWorker requests a cancel of a run without a live worker.
 func TestARunThatWasToBeCanceledIsLostWithItsWorker(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -325,8 +325,8 @@ func TestRepeatedFinishReturnsKeptClaim(t *testing.T) {
 	require.Empty(t, b.Finish(t, me, 0, run).Kept, "what has started is not handed out again")
 }
 
-// TestAKeptClaimThatWasTakenSinceIsNotHandedBack lets a worker claim what a lost answer told of:
-// another one, or the same, which then holds it under a newer token already.
+// TestAKeptClaimThatWasTakenSinceIsNotHandedBack has a claim that a lost answer returned. Another
+// worker, or the same one under a newer token, has claimed the endpoint since.
 func TestAKeptClaimThatWasTakenSinceIsNotHandedBack(t *testing.T) {
 	t.Parallel()
 	me := storetest.Worker{1}

@@ -11,9 +11,9 @@ import (
 	"rubato/internal/store/storetest"
 )
 
-// TestClaimUsesDueIndexDespiteBadStatistics looks at the plan of a claim under what the planner may
-// believe of the tables: nothing, that they are empty, and that they are as large as they get. It
-// reckons with as many rows a page as the statistics say, so a million of them need not be there.
+// TestClaimUsesDueIndexDespiteBadStatistics requires the due index in the plan of a claim under any
+// statistics: none, those of empty tables, and those of the largest tables. Postgres scales the
+// rows per page by the statistics, so a million rows need not exist.
 func TestClaimUsesDueIndexDespiteBadStatistics(t *testing.T) {
 	t.Parallel()
 	// The sizes of an installation, as the catalog has them: rows of schedules and of its indexes.

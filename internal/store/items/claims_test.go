@@ -153,9 +153,9 @@ func TestEmptyClaimReturnsDatabaseTime(t *testing.T) {
 	require.Equal(t, now, told)
 }
 
-// TestAClaimThatIsCarriedOutTooLateTakesNothing has a database that stood still between a claim and
-// what it does with it: nobody would learn of what it takes then, and nobody else could take it for
-// as long as a lock.
+// TestAClaimThatIsCarriedOutTooLateTakesNothing: a claim that the database executes after the
+// worker has given up takes nothing. Otherwise no worker would know of the claims, and none could
+// take them until their locks end.
 func TestAClaimThatIsCarriedOutTooLateTakesNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -221,7 +221,8 @@ func TestWorkersNeverShareAClaim(t *testing.T) {
 		})
 	}
 	all.Wait()
-	for _, c := range b.Claim(t, storetest.Worker{99}, storetest.Horizon) { // What the others were taking when somebody found nothing.
+	// Rows that were locked by the others when one claim found nothing.
+	for _, c := range b.Claim(t, storetest.Worker{99}, storetest.Horizon) {
 		owner[c.EndpointID] = storetest.Worker{99}
 	}
 	require.Len(t, owner, herd)

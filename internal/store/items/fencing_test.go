@@ -13,8 +13,8 @@ import (
 	"rubato/internal/store/storetest"
 )
 
-// TestAStaleTokenChangesNothing lets a first worker fall behind at each step of a run, and a second
-// one take over: whatever the first one still says has no effect.
+// TestAStaleTokenChangesNothing lets a worker fall behind at each step of a run while a second one
+// takes over. Later statements of the first have no effect.
 func TestAStaleTokenChangesNothing(t *testing.T) {
 	t.Parallel()
 	first, second := storetest.Worker{1}, storetest.Worker{2}
@@ -32,7 +32,8 @@ func TestAStaleTokenChangesNothing(t *testing.T) {
 		require.Len(t, b.Start(t, second, fresh), 1)
 		require.Empty(t, b.Start(t, second, fresh), "a claim starts one run")
 	})
-	t.Run("StartsNothingTooLate", func(t *testing.T) { // The database stood still between the call and what it does with it.
+	// The database stalled between the call and its execution.
+	t.Run("StartsNothingTooLate", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		b.Register(t, nil)

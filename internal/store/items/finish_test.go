@@ -140,7 +140,7 @@ func TestEveryResponseIsStorable(t *testing.T) {
 	run.Outcome.Body = []byte{0, 0xff, 0xfe, '\n'}
 	run.Outcome.Phases = runs.Phases{DNS: -time.Second, Wait: 400 * time.Hour, Transfer: 1500 * time.Nanosecond}
 	run.Outcome.ResponseBytes, run.Outcome.Truncated = 1<<40, true
-	run.Outcome.BodyDigest = 0xfedcba9876543210 // Above what the column's type calls positive.
+	run.Outcome.BodyDigest = 0xfedcba9876543210 // Beyond the positive range of the column's type.
 	require.Empty(t, b.Finish(t, storetest.Worker{1}, 0, run).Late)
 
 	stored := b.Run(t, run.ID)
@@ -175,7 +175,7 @@ func TestAFinishedRunIsReadAsItWasWritten(t *testing.T) {
 	require.Empty(t, cmp.Diff(want, stored))
 }
 
-// TestAMissingDayOfHistoryIsMadeOnDemand finishes a run whose due time lies on a day without a
+// TestAMissingDayOfHistoryIsMadeOnDemand finishes a run with a due time on a day without a
 // partition.
 func TestAMissingDayOfHistoryIsMadeOnDemand(t *testing.T) {
 	t.Parallel()
@@ -245,8 +245,8 @@ func TestAnIDSortsLikeItsUUIDInTheDatabase(t *testing.T) {
 	require.True(t, ordered)
 }
 
-// An interval that failures stretched is told as such: by the run, and as the decision in force. A
-// plain one keeps no steps.
+// TestBackoffIsNotified: an interval stretched by failures is reported with the run and in the
+// decision in force. A plain interval keeps no steps.
 func TestBackoffIsNotified(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -268,8 +268,8 @@ func TestBackoffIsNotified(t *testing.T) {
 	require.True(t, last.Decision.Steps[0].At.Equal(last.Due.At))
 }
 
-// TestNoInstantOfARunLiesBeyondTheDatabasesClock has workers whose monotonic clocks are slewed: one
-// reports a start and an end that are yet to come, one an end before the start.
+// TestNoInstantOfARunLiesBeyondTheDatabasesClock has workers with slewed monotonic clocks: one
+// reports a start and an end in the future, one an end before the start.
 func TestNoInstantOfARunLiesBeyondTheDatabasesClock(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -86,8 +86,8 @@ func TestALostRunIsTriedAgainUnderItsBudget(t *testing.T) {
 	require.Contains(t, string(b.Run(t, ids[2]).Decision.Steps), "infrastructure attempt 3 of 3 after shutdown")
 }
 
-// TestAChangeKeepsTheInfrastructureAttempt edits an endpoint whose lost run waits to be tried
-// again, alone and in bulk.
+// TestAChangeKeepsTheInfrastructureAttempt edits an endpoint with a planned infrastructure attempt,
+// alone and in bulk.
 func TestAChangeKeepsTheInfrastructureAttempt(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

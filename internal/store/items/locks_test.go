@@ -32,8 +32,8 @@ func TestAStartNeedsItsTimeByTheDatabasesClock(t *testing.T) {
 	require.Equal(t, now, b.Run(t, runs.NewID(c.Slot, e.ID, 1, 0)).ScheduledFor)
 }
 
-// TestAReleaseWaitsForAStartInFlight holds a start just before its commit: the release must not
-// free what is coming to life.
+// TestAReleaseWaitsForAStartInFlight holds a start just before its commit. The release must not
+// free the claim of a starting run.
 func TestAReleaseWaitsForAStartInFlight(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -57,8 +57,8 @@ func TestAReleaseWaitsForAStartInFlight(t *testing.T) {
 	require.Equal(t, c.Token, storetest.Query[int64](t, b.Bundle, "SELECT claim_token FROM schedules"))
 }
 
-// TestAReleaseMayKeepAnEndpointFromBeingClaimedForAWhile gives a claim back with a rest. What it
-// stands for does not move.
+// TestAReleaseMayKeepAnEndpointFromBeingClaimedForAWhile releases a claim with a rest. Its due time
+// does not move.
 func TestAReleaseMayKeepAnEndpointFromBeingClaimedForAWhile(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -77,8 +77,7 @@ func TestAReleaseMayKeepAnEndpointFromBeingClaimedForAWhile(t *testing.T) {
 	require.Equal(t, c.PlannedAt, again[0].PlannedAt)
 }
 
-// TestRevokedClaimFreesNewDueTime gives a claim back with a rest after somebody has asked for a run
-// now.
+// TestRevokedClaimFreesNewDueTime releases a claim with a rest after a run now was requested.
 func TestRevokedClaimFreesNewDueTime(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

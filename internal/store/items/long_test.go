@@ -13,9 +13,8 @@ import (
 	"rubato/internal/zombie"
 )
 
-// TestHalfHourRunIsNeverTakenOver steps through the longest execution that there is, a heartbeat
-// every 20 s, with everybody else after it all the time: workers that claim, and a sweeper that
-// believes in everything.
+// TestHalfHourRunIsNeverTakenOver steps through the longest execution with a heartbeat every 20 s.
+// Other workers claim all the time, and a sweeper acts on every signal.
 func TestHalfHourRunIsNeverTakenOver(t *testing.T) {
 	t.Parallel()
 	const long = 30 * time.Minute

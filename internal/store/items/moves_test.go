@@ -61,9 +61,9 @@ func changesOf(from, to runs.State) (list []runs.TransitionAttempt) {
 	return list
 }
 
-// TestPostgresAllowsTheLegalMovesAlone tries every change of state on a row, and compares what the
-// database says with the table in Go.
-func TestPostgresAllowsTheLegalMovesAlone(t *testing.T) {
+// TestPostgresAllowsOnlyLegalTransitions tries every transition on a row and compares the
+// database's verdict with the table in Go.
+func TestPostgresAllowsOnlyLegalTransitions(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.Register(t, nil)

@@ -23,7 +23,7 @@ func TestNoiseIsKeptWithItsEndpoint(t *testing.T) {
 	e := b.Register(t, func(s *endpoints.Spec) { s.Planner, s.BaselineInterval = endpoints.PlannerAct, time.Hour })
 	digest, members := change.Form{}.Digest([]byte(`{"now":1,"v":1}`), nil)
 	watch := change.Watch{}.After(change.Look{At: time.Now(), Digest: digest, Members: members}).Watch
-	// finish finishes a run, and returns what the next run of the endpoint knows.
+	// finish finishes a run and returns the noise that the next run of the endpoint reads.
 	finish := func(edit func(*runs.Outcome)) *dispatch.Noise {
 		b.Exec(t, "UPDATE schedules SET due_at = now(), planned_at = now(), slot = date_trunc('milliseconds', now())")
 		b.Exec(t, "UPDATE hints SET run_at = now() - interval '1 s' WHERE ended_at IS NULL") // The run is the look.

@@ -23,7 +23,7 @@ func (b *bundle) ask(t *testing.T, id endpoints.ID, r endpoints.OneOffRequest) e
 	return queued
 }
 
-// target returns what a claim calls.
+// target returns the target of a claim.
 func (b *bundle) target(t *testing.T, c claims.Claim) *dispatch.Target {
 	t.Helper()
 	targets, err := b.Executions.Targets(t.Context(), []claims.Claim{c})

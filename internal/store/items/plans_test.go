@@ -16,10 +16,9 @@ import (
 	"rubato/internal/store/storetest"
 )
 
-// TestPlansOfTheHotPathReadByKey looks at the plans of what a worker does for every run. They are
-// made once and stay, so they must be as good when they are made for empty tables as when thousands
-// of endpoints are claimed and a thousand runs are live, which the planner has not seen: its
-// statistics are from when the tables were empty, or there are none.
+// TestPlansOfTheHotPathReadByKey requires plans by key for every statement of a run. Plans are
+// generic and cached, so a plan for empty tables must also be good for thousands of claimed
+// endpoints and a thousand live runs, with statistics from empty tables or with none.
 func TestPlansOfTheHotPathReadByKey(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]string{"NeverAnalyzed": "SELECT 1", "AnalyzedWhenEmpty": "ANALYZE"} {

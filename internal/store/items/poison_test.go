@@ -272,9 +272,9 @@ func TestAQuarantineEndsWhenTheEndpointIsMendedAndResumed(t *testing.T) {
 	require.Len(t, b.Start(t, storetest.Worker{1}, c), 1)
 }
 
-// TestARowThatTheDatabaseRefusesIsFoundByItsCode is what the worker's fallback to single rows
-// relies on.
-func TestARowThatTheDatabaseRefusesIsFoundByItsCode(t *testing.T) {
+// TestRefusedRowIsIdentifiedBySQLSTATE: the worker's fallback to single rows relies on the
+// SQLSTATE.
+func TestRefusedRowIsIdentifiedBySQLSTATE(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.Register(t, nil)

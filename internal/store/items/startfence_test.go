@@ -118,7 +118,7 @@ func TestReplanWaitsForStartInFlight(t *testing.T) {
 			return err
 		},
 		"SyncVersion": func(b *bundle, c claims.Claim) error {
-			c.Version += 7 // Nobody finds this one.
+			c.Version += 7 // No row has this version.
 			_, err := b.Executions.Targets(context.Background(), []claims.Claim{c})
 			return err
 		},

@@ -20,7 +20,7 @@ import (
 	"rubato/internal/zombie"
 )
 
-// silent is whose claims are taken over.
+// silent is the filter of a take-over for workers that have been silent for 6 s.
 var silent = zombie.TakeOverFilter{For: 6 * time.Second, Reach: 71 * time.Second}
 
 // live returns the one live run.
@@ -187,8 +187,8 @@ func TestARunIsSettledOnceHoweverManySweep(t *testing.T) {
 	require.Equal(t, 1, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM runs WHERE id = $1", [16]byte(s.RunID)))
 }
 
-// TestALostRunIsHistoryAndTheEndpointGoesOn checks what a settlement writes, for an endpoint that
-// may not be tried again and for one that may.
+// TestALostRunIsHistoryAndTheEndpointGoesOn checks the rows of a settlement, for an endpoint with a
+// safe method and for one without.
 func TestALostRunIsHistoryAndTheEndpointGoesOn(t *testing.T) {
 	t.Parallel()
 	settle := func(t *testing.T, edit func(*endpoints.Spec)) (*bundle, *endpoints.Endpoint, runs.Run) {

@@ -16,8 +16,7 @@ import (
 	"rubato/internal/store/storetest"
 )
 
-// keyring returns what may be done to the keys of a bundle, and how to tell whether a secret is
-// good.
+// keyring returns the keyring of a bundle, and a function that authenticates a secret.
 func keyring(b *bundle) (*auth.Keyring, func(*testing.T, string) error) {
 	keys := keystore.NewKeys(b.DB)
 	return auth.NewKeyring(keys, auth.NewAuthenticator(keys), 20), func(t *testing.T, secret string) error {
@@ -147,7 +146,7 @@ func TestTheLastAdminKeyCannotBeRevoked(t *testing.T) {
 	_, _, err = ring.Rotate(t.Context(), storetest.Tenant, writer.ID, 0)
 	require.Equal(t, errs.Conflict, errs.CodeOf(err), "a revoked key stays so")
 
-	// Two admins who revoke each other at once: one of them stays.
+	// Two admins revoke each other's key at once. One of the keys stays.
 	two, _ := makeKey(t, ring, auth.Admin)
 	var refused atomic.Int32
 	var both sync.WaitGroup

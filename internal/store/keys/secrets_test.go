@@ -158,8 +158,8 @@ func TestSecretInUseIsNotDeletedUnlessByForce(t *testing.T) {
 	require.Equal(t, 1, b.usedBy(t, "token"), "the endpoint has referred to it all the while")
 }
 
-// TestSecretThatARuleNeedsIsNotDeletedUnlessByForce names it as what a channel has of it: its URL,
-// its token.
+// TestSecretThatARuleNeedsIsNotDeletedUnlessByForce: the refusal names the use of the secret in the
+// channel, such as its URL or its token.
 func TestSecretThatARuleNeedsIsNotDeletedUnlessByForce(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -196,8 +196,8 @@ func TestSecretThatARuleNeedsIsNotDeletedUnlessByForce(t *testing.T) {
 	require.NoError(t, service.Delete(t.Context(), storetest.Tenant, "url", false), "nothing refers to it any more")
 }
 
-// TestSecretsAndRulesChangeAtTheSameTime: whoever comes first, no rule is stored that needs a
-// secret which was deleted.
+// TestSecretsAndRulesChangeAtTheSameTime: in any order of a concurrent delete and change, no stored
+// rule refers to a deleted secret.
 func TestSecretsAndRulesChangeAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -222,8 +222,8 @@ func TestSecretsAndRulesChangeAtTheSameTime(t *testing.T) {
 	}
 }
 
-// TestSecretsAndEndpointsChangeAtTheSameTime: whoever comes first, no endpoint is stored that
-// refers to a secret which was deleted, unless by force, and nobody waits in a circle.
+// TestSecretsAndEndpointsChangeAtTheSameTime: in any order of a concurrent delete and change, no
+// stored endpoint refers to a deleted secret unless by force, and no deadlock occurs.
 func TestSecretsAndEndpointsChangeAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -255,7 +255,7 @@ func TestSecretsAndEndpointsChangeAtTheSameTime(t *testing.T) {
 		SELECT count(*) FROM secret_references r WHERE NOT EXISTS (SELECT FROM secrets s WHERE s.tenant_id = r.tenant_id AND s.name = r.name)`))
 }
 
-// noFault lets pass what a user may cause.
+// noFault accepts errors that a user may cause.
 func noFault(t *testing.T, err error) {
 	t.Helper()
 	switch errs.CodeOf(err) {

@@ -12,8 +12,8 @@ import (
 	"rubato/internal/store/storetest"
 )
 
-// TestARuleIsStoredUnderItsConditionOnly has two who edit what is there, and two who make what is
-// not.
+// TestARuleIsStoredUnderItsConditionOnly has two concurrent edits of an existing rule, and two
+// concurrent creations of a new one.
 func TestARuleIsStoredUnderItsConditionOnly(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

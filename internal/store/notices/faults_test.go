@@ -11,8 +11,8 @@ import (
 	"rubato/internal/store/storetest"
 )
 
-// TestANoticeThatCannotBeReadHoldsUpNoOther spoils what is stored of one of three, past the API:
-// the others are claimed, read and listed all the same, and it is told what is wrong with it.
+// TestANoticeThatCannotBeReadHoldsUpNoOther corrupts the stored state of one of three notices, past
+// the API. The others are claimed, read and listed, and the corrupt one is listed with its error.
 func TestANoticeThatCannotBeReadHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	for name, sql := range map[string]string{

@@ -46,7 +46,7 @@ func deliverOne(t *testing.T, keeper *noticestore.Store) *notices.Delivery {
 	return p
 }
 
-// opened has an episode of the rule that failing is, whose begin was delivered.
+// opened opens an episode of the rule failing. Its opening was delivered.
 func (b *bundle) opened(t *testing.T, edit func(*notices.Spec)) (*noticestore.Store, endpoints.ID) {
 	t.Helper()
 	b.At(storetest.Noon())
@@ -91,7 +91,8 @@ func TestAlertIsClosedThroughItsChannel(t *testing.T) {
 		}), notices.RuleChanged},
 		"DisabledMeanwhile": {func(t *testing.T, b *bundle, _ *noticestore.Store, _ endpoints.ID) {
 			t.Helper()
-			b.Exec(t, "UPDATE notice_rules SET enabled = false") // As a finish finds it whose episode the change did not see.
+			// A finish reads this state if the change missed its episode.
+			b.Exec(t, "UPDATE notice_rules SET enabled = false")
 		}, notices.RuleChanged},
 		"Archived": {archive, notices.EndpointArchived},
 	} {
@@ -140,8 +141,8 @@ func TestOngoingEpisodeFollowsChangedRule(t *testing.T) {
 	require.Equal(t, alertmanager("new"), end.Channel)
 }
 
-// TestChannelWithoutStateGetsNoLastNotice has receivers that keep nothing, one that wants no ends,
-// and one that was told nothing.
+// TestChannelWithoutStateGetsNoLastNotice has receivers without state, one that wants no ends, and
+// one that got no opening.
 func TestChannelWithoutStateGetsNoLastNotice(t *testing.T) {
 	t.Parallel()
 	for name, edit := range map[string]func(*notices.Spec){
@@ -287,8 +288,8 @@ func TestASecretThatALastNoticeNeedsIsNotDeletedUnlessByForce(t *testing.T) {
 	require.NoError(t, service.Delete(t.Context(), storetest.Tenant, "token", false), "nothing needs it any more")
 }
 
-// TestABeginWaitsForTheEndOfTheSameAlert lets an endpoint fail again while its receiver has not
-// been told that it recovered.
+// TestABeginWaitsForTheEndOfTheSameAlert lets an endpoint fail again before its receiver has got
+// the recovery.
 func TestABeginWaitsForTheEndOfTheSameAlert(t *testing.T) {
 	t.Parallel()
 	t.Run("Alertmanager", func(t *testing.T) {
@@ -321,8 +322,8 @@ func TestABeginWaitsForTheEndOfTheSameAlert(t *testing.T) {
 	})
 }
 
-// TestAnEndThatIsSentAgainDoesNotCloseTheNextAlert has the receiver away when an episode ended,
-// until nobody tried any more.
+// TestAnEndThatIsSentAgainDoesNotCloseTheNextAlert has a receiver that was down at the end of an
+// episode, until the notice became a dead letter.
 func TestAnEndThatIsSentAgainDoesNotCloseTheNextAlert(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[notices.ChannelKind]notices.Verdict{notices.Alertmanager: notices.Mute, notices.Webhook: notices.Send} {
@@ -349,8 +350,8 @@ func TestAnEndThatIsSentAgainDoesNotCloseTheNextAlert(t *testing.T) {
 	}
 }
 
-// failsAgain has an episode whose end is to be sent again in an hour, and one that has begun since.
-// It returns the time.
+// failsAgain has two episodes: one with an end to be retried in an hour, and a later one that is
+// open. It returns the time.
 func (b *bundle) failsAgain(t *testing.T, edit func(*notices.Spec)) (*noticestore.Store, time.Time) {
 	t.Helper()
 	keeper, id := b.opened(t, edit)
@@ -363,8 +364,7 @@ func (b *bundle) failsAgain(t *testing.T, edit func(*notices.Spec)) (*noticestor
 	return keeper, now
 }
 
-// claimBegin claims the one notice that is due, which says that something began, and holds what is
-// to be done with it to a verdict.
+// claimBegin claims the one due notice, an opening, and requires its verdict.
 func (b *bundle) claimBegin(t *testing.T, keeper *noticestore.Store, want notices.Verdict) *notices.Delivery {
 	t.Helper()
 	p := claimOne(t, keeper)

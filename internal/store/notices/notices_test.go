@@ -352,7 +352,8 @@ func TestEpisodeEndFollowsItsOpening(t *testing.T) {
 	require.Equal(t, notices.Opened, claimed[0].Kind)
 }
 
-// TestWindowHoldsCoveredNotices and lets go of what goes on after it.
+// TestWindowHoldsCoveredNotices: a window holds notices back, and afterwards those of open episodes
+// are sent.
 func TestWindowHoldsCoveredNotices(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -54,9 +54,9 @@ func TestRemindersOfAnOpenEpisodeFollowTheRule(t *testing.T) {
 	}
 }
 
-// TestAlertStaysOpenAfterLastReminder lets a rule remind no more. Each notice tells an Alertmanager
-// to close the alert some time after the next one, so of those that it has the last one must not
-// speak of another.
+// TestAlertStaysOpenAfterLastReminder turns the reminders of a rule off. Each notice sets the end
+// of the alert in Alertmanager to some time after the next reminder, so the last one must set no
+// end.
 func TestAlertStaysOpenAfterLastReminder(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -42,8 +42,8 @@ func atOnce(act func(i int) error) (done int, refused map[errs.Code]int) {
 	return done, refused
 }
 
-// TestConcurrentWindowChangesAreSerialized has several make, replace and delete one window at the
-// same time, and the log of changes tell of each what it found.
+// TestConcurrentWindowChangesAreSerialized makes, replaces and deletes one window concurrently. The
+// audit entry of each change names the state that it found.
 func TestConcurrentWindowChangesAreSerialized(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -16,9 +16,8 @@ import (
 	"rubato/internal/devpg/devpgtest"
 )
 
-// TestQuickArraysAreTheDriversOwn compares what they write with what the driver writes, byte by
-// byte.
-func TestQuickArraysAreTheDriversOwn(t *testing.T) {
+// TestFastArrayEncodingEqualsTheDrivers compares the encoded bytes with those of the driver.
+func TestFastArrayEncodingEqualsTheDrivers(t *testing.T) {
 	t.Parallel()
 	driver, quick := pgtype.NewMap(), pgtype.NewMap()
 	instantsInUTC(quick)
@@ -53,8 +52,8 @@ func TestQuickArraysAreTheDriversOwn(t *testing.T) {
 	}
 }
 
-// TestArraysOfAConnectionDoNotMix sends statements one after the other and together, whose arrays
-// need little memory, what a connection keeps, and more. Each comes back as it was sent.
+// TestArraysOfAConnectionDoNotMix sends arrays that are smaller than a connection's buffer, that
+// fill it, and that exceed it, in sequence and concurrently. Each comes back unchanged.
 func TestArraysOfAConnectionDoNotMix(t *testing.T) {
 	t.Parallel()
 	conn := prepared(t)

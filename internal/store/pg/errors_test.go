@@ -183,7 +183,7 @@ func TestObjectsOfOtherTenantsAreNotFound(t *testing.T) {
 	require.Len(t, mine, 1)
 }
 
-// TestNamesOfTwoTenantsAreApart has two tenants give the same names to what they keep.
+// TestNamesOfTwoTenantsAreApart has two tenants that use the same names.
 func TestNamesOfTwoTenantsAreApart(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -50,13 +50,13 @@ func occupy(ctx context.Context, pool *pgxpool.Pool, conns int) (release func(),
 	return release, nil
 }
 
-// OpenImpatient is Open for a main pool of one size, whose transactions wait as given for a
-// connection, and its statements for a lock.
+// OpenImpatient is Open with a main pool of conns connections. Transactions wait at most conn for a
+// connection, and statements at most lock for a lock.
 func OpenImpatient(ctx context.Context, url string, conns int32, conn, lock time.Duration) (*DB, error) {
 	return Open(ctx, Config{URL: url, MaxConns: conns, connWait: conn, lockWait: lock})
 }
 
-// OpenHurried is Open for a main pool of one size, whose transactions take so long at most.
+// OpenHurried is Open with a main pool of conns connections and transactions of at most tx.
 func OpenHurried(ctx context.Context, url string, conns int32, tx time.Duration) (*DB, error) {
 	return Open(ctx, Config{URL: url, MaxConns: conns, txWait: tx})
 }

@@ -117,10 +117,10 @@ func TestSchemaStatusDoesNotWaitForMigration(t *testing.T) {
 	require.NotZero(t, status[0].AppliedAt)
 }
 
-// TestAWaitingMigrationBlocksNoOtherSession has two long transactions in the way of migrations. A
-// backup reads what a step down drops, and a writer changes what a step up refers to. While the
-// step waits, other sessions go on. The step down ends with an error that names the lock; the step
-// up is applied once the writer is over.
+// TestAWaitingMigrationBlocksNoOtherSession: other sessions run on while a migration waits for a
+// lock. A backup reads a table that a step down drops, and a writer changes a table that a step up
+// refers to. The step down ends with an error that names the lock, and the step up is applied when
+// the writer has ended.
 func TestAWaitingMigrationBlocksNoOtherSession(t *testing.T) {
 	t.Parallel()
 	url := devpgtest.NewDatabase(t, devpgtest.Template{Key: "empty"})

@@ -33,9 +33,9 @@ func TestAPipelineIsOneTransaction(t *testing.T) {
 	require.Equal(t, 2, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM tenants WHERE name IN ('first', 'third')"))
 }
 
-// TestPipelinedStatementSeesEarlierCommits lets the first statement wait for a lock. What the
-// lock's holder commits before it lets go is seen by the second, or a start could not trust what it
-// reads after it has waited for a pause.
+// TestPipelinedStatementSeesEarlierCommits: a statement in a pipeline has a snapshot of its own.
+// The first one waits for a lock, and the second sees the commit of the lock's holder. A start
+// relies on that when it has waited for a pause.
 func TestPipelinedStatementSeesEarlierCommits(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -12,9 +12,8 @@ import (
 	"rubato/internal/store/dbsqlc"
 )
 
-// TestPipelinesDoNotMix sends pipelines over two connections at once: such as leave the driver's
-// own buffer, such as fit into what a connection keeps, and longer ones. Each comes back as it was
-// sent.
+// TestPipelinesDoNotMix sends pipelines over two connections at once: below the driver's buffer,
+// within the buffer that a connection keeps, and longer ones. Each comes back unchanged.
 func TestPipelinesDoNotMix(t *testing.T) {
 	t.Parallel()
 	var senders errgroup.Group

@@ -9,7 +9,7 @@ import (
 	"rubato/internal/store/pg"
 )
 
-// SuggestionsStatement returns what a list of suggestions asks the database.
+// SuggestionsStatement returns the statement of a list of suggestions.
 func SuggestionsStatement(f planner.SuggestionFilter, now time.Time) pg.Statement {
 	return func(db dbsqlc.DBTX) error {
 		_, err := dbsqlc.New().PlannerSuggestionList(context.Background(), db, suggestionPage(f, now))

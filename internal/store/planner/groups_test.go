@@ -54,8 +54,8 @@ func triggers(tickets []planner.Claim) map[endpoints.ID]planner.Trigger {
 	return why
 }
 
-// Whoever has a role in a group is looked at as soon as another endpoint of it begins to fail, and
-// when that ceases; nobody else is.
+// An endpoint with a role in a group is analysed as soon as another endpoint of the group begins to
+// fail, and again when the failures end. Others are not.
 func TestFailingEndpointTriggersAnalysisOfGroup(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
@@ -87,7 +87,7 @@ func TestFailingEndpointTriggersAnalysisOfGroup(t *testing.T) {
 // A call for help neither shortens the least time between two analyses nor gets lost while the
 // helper is being analysed. One that the planner leaves alone stays so, and calls for help all the
 // same.
-func TestACallForHelpKeepsTheBoundsOfAnalyses(t *testing.T) {
+func TestCallForHelpRespectsTheAnalysisLimits(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
 	orders := p.member(t, "sale", "")
@@ -112,7 +112,8 @@ func TestACallForHelpKeepsTheBoundsOfAnalyses(t *testing.T) {
 	require.NotEqual(t, off.ID, health.ID)
 }
 
-// An advisor of a large group is told of those that fail, wherever they stand in it.
+// The inputs of an analysis in a large group contain the failing siblings, wherever they are in its
+// order.
 func TestFailingSiblingIsIncludedInInputs(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
@@ -130,8 +131,8 @@ func TestFailingSiblingIsIncludedInInputs(t *testing.T) {
 	require.Equal(t, orders.ID, m.Siblings[0].Endpoint.ID)
 }
 
-// An endpoint whose planner is off is no part of what an advisor is told of its group, and calls
-// for nobody; nor is one out of service.
+// A sibling with its planner off or out of service is omitted from the inputs and triggers no
+// analysis.
 func TestSiblingWithPlannerOffIsOmitted(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)

@@ -13,7 +13,7 @@ import (
 	"rubato/internal/store/storetest"
 )
 
-// suggests returns what a session leaves that suggests something.
+// suggests returns the completion of a session with a suggestion.
 func (p *planning) suggests(e *endpoints.Endpoint, now time.Time) planner.Completion {
 	c := p.closing(e)
 	c.Apply, c.NextAt, c.NotBefore = nil, now, now
@@ -26,7 +26,7 @@ func (p *planning) suggests(e *endpoints.Endpoint, now time.Time) planner.Comple
 	return c
 }
 
-// TestPendingSuggestionIsNotifiedUntilDecided has a person decide on one, and nobody on another.
+// TestPendingSuggestionIsNotifiedUntilDecided has two suggestions; a user decides one of them.
 func TestPendingSuggestionIsNotifiedUntilDecided(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)

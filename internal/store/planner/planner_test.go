@@ -67,7 +67,7 @@ func (p *planning) claim(t *testing.T, q *plannerstore.Queue) []planner.Claim {
 	return list
 }
 
-// closing returns what a session leaves that sets an interval hint.
+// closing returns the completion of a session that sets an interval hint.
 func (p *planning) closing(e *endpoints.Endpoint) planner.Completion {
 	now := time.Now()
 	return planner.Completion{
@@ -119,8 +119,8 @@ func TestAnalysisIsClaimedOnceAndWrittenAtOnce(t *testing.T) {
 	require.Equal(t, 1, p.count(t, "planner_sessions"))
 }
 
-// A planner that has claimed an endpoint anew ends nothing of that by what it holds of the claim
-// before.
+// A planner that has claimed an endpoint again cannot end the new claim with the token of the old
+// one.
 func TestAnOldClaimOfTheSamePlannerEndsNothing(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
@@ -138,8 +138,8 @@ func TestAnOldClaimOfTheSamePlannerEndsNothing(t *testing.T) {
 	require.Len(t, p.claim(t, p.two), 1)
 }
 
-// A planner that is thought dead comes back: its claim was taken over, so nothing of what it
-// thought is written.
+// A planner writes nothing after its claim was taken over: the token of the claim fences its
+// session.
 func TestStaleAnalysisWritesNothing(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
@@ -161,7 +161,7 @@ func TestStaleAnalysisWritesNothing(t *testing.T) {
 	require.Equal(t, 1, p.count(t, "planner_sessions"))
 }
 
-// What the transaction refuses leaves nothing behind, the claim included: the session can still be
+// A refused transaction leaves nothing behind and keeps the claim, so that the session can still be
 // closed as stale.
 func TestRefusedRevisionWritesNothing(t *testing.T) {
 	t.Parallel()
@@ -247,7 +247,7 @@ func TestParkedEndpointIsAnalysedAgain(t *testing.T) {
 	require.Zero(t, p.count(t, "planner_state"))
 }
 
-// stubborn is an advisor that does what a test says.
+// stubborn is an advisor that calls a function of the test.
 type stubborn func(context.Context, planner.Snapshot, planner.Toolset) (planner.Verdict, error)
 
 func (stubborn) Name() string { return "stubborn" }
@@ -372,8 +372,8 @@ func TestARejectionIsLogged(t *testing.T) {
 	require.JSONEq(t, `{"state": "rejected", "endpointId": "`+list[0].EndpointID.String()+`"}`, string(told[0].After))
 }
 
-// An endpoint that is edited while it is analysed keeps its edit, and gets nothing of what was
-// thought of how it was.
+// An edit during an analysis stays, and the outcome of that analysis is dropped, because it was
+// about the old configuration.
 func TestEditDuringAnAnalysisWins(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
@@ -389,7 +389,7 @@ func TestEditDuringAnAnalysisWins(t *testing.T) {
 	require.Zero(t, p.count(t, "hints"))
 }
 
-// An advisor that fails, panics or hangs about costs nobody anything but its session.
+// An advisor that fails, panics or hangs costs only its own session, which is recorded.
 func TestFailuresOfAnAdvisorAreOnRecord(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
@@ -439,8 +439,8 @@ func TestASpentInstallationLeavesATenantNothing(t *testing.T) {
 	require.ErrorIs(t, err, planner.ErrOverBudget)
 }
 
-// TestBudgetIsNeverExceeded: 16 planners reserve at once; what they hold together never exceeds a
-// limit.
+// TestBudgetIsNeverExceeded: 16 planners reserve at once, and their reservations together never
+// exceed a limit.
 func TestBudgetIsNeverExceeded(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
@@ -478,8 +478,8 @@ func TestBudgetIsNeverExceeded(t *testing.T) {
 	require.ErrorIs(t, err, planner.ErrOverBudget, "more than an endpoint may use at all")
 }
 
-// TestPlannerDoesNotRewriteClearedHint clears the planner's hint, once before a session closes that
-// began before, and rejects what it suggests.
+// TestPlannerDoesNotRewriteClearedHint clears the planner's hint during a session, and rejects its
+// suggestion.
 func TestPlannerDoesNotRewriteClearedHint(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)

@@ -51,9 +51,8 @@ func statement[P, R any](query func(*dbsqlc.Queries, context.Context, dbsqlc.DBT
 	})
 }
 
-// plannerReads holds every statement of the planner's queue and of what it shows to an index,
-// whatever there is: a look comes across so many endpoints, a claim takes so many, a page shows so
-// many.
+// plannerReads requires an index for every statement of the planner's queue and pages. Each reads a
+// bounded number of rows, however many exist.
 func (b *bundle) plannerReads(t *testing.T) {
 	t.Helper()
 	b.analysed(t)

@@ -15,8 +15,8 @@ import (
 	"rubato/internal/planner"
 )
 
-// Whatever an advisor sends as arguments, valid JSON that jsonb refuses included, the session is on
-// record with its hint.
+// A session is recorded with its hint whatever arguments an advisor sends, even valid JSON that
+// jsonb refuses.
 func TestUnstorableAdviceStillRecordsSession(t *testing.T) {
 	t.Parallel()
 	sent := []string{
@@ -42,8 +42,8 @@ func TestUnstorableAdviceStillRecordsSession(t *testing.T) {
 	require.Equal(t, 1, p.count(t, "hints"))
 }
 
-// poisoned is a queue into whose sessions a value gets that the database refuses, by a way that
-// nobody thought of.
+// poisoned is a queue that puts a value into sessions that the database refuses, by a path that
+// validation misses.
 type poisoned struct {
 	planner.Queue
 
@@ -64,8 +64,8 @@ func (q poisoned) Complete(ctx context.Context, t planner.Claim, c planner.Compl
 	return q.Queue.Complete(ctx, t, c)
 }
 
-// A session that the database refuses for a value is written with less, so that what was spent and
-// when to look again are on record.
+// A session with a refused value is recorded without its texts, so that its cost and the next
+// analysis are stored.
 func TestASessionThatIsRefusedForAValueIsWrittenWithLess(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -84,7 +84,7 @@ func newWorker(b *storetest.Bundle) worker {
 	return worker{states: states, prices: budgetstore.NewPrices(states, slog.New(slog.DiscardHandler))}
 }
 
-// TestWorkersStepAPriceTogether has two workers whose runs only together exceed the budget.
+// TestWorkersStepAPriceTogether has two workers with runs that exceed the budget only together.
 func TestWorkersStepAPriceTogether(t *testing.T) {
 	t.Parallel()
 	b := storetest.Setup(t)

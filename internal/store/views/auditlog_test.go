@@ -77,7 +77,7 @@ func TestAnEndOfAWaitIsLogged(t *testing.T) {
 	require.Contains(t, string(storetest.Logged(t, b.Bundle, nil)[0].Before), "retryAfter")
 }
 
-// The same hint of somebody else is another hint.
+// The same hint by another author is another hint.
 func TestAnotherAuthorOfAHintIsLogged(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -162,7 +162,7 @@ func TestTheLogIsFilteredAndOrdered(t *testing.T) {
 	require.Zero(t, count(func(f *auditlog.Filter) { f.TenantID = [16]byte{9} }))
 }
 
-// A list of a long log reads what it shows and no more.
+// A list of a long log reads only the rows that it returns.
 func TestListsOfTheLogFollowAnIndex(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -50,7 +50,7 @@ func (b *bundle) remember(t *testing.T, list ...past) {
 	}
 }
 
-// watched is a database whose history is written by hand, at an instant.
+// watched is a database with a fixed history, and the instant of reading it.
 func watched(t *testing.T) (*bundle, *views.Console, endpoints.ID, time.Time) {
 	t.Helper()
 	b := setup(t)

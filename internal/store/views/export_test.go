@@ -8,7 +8,7 @@ import (
 	"rubato/internal/store/pg"
 )
 
-// IncidentsStatement returns what the incidents of the last day ask the database.
+// IncidentsStatement returns the statement of the incidents of the last day.
 func IncidentsStatement(tenant [16]byte, now time.Time) pg.Statement {
 	return func(q dbsqlc.DBTX) error {
 		_, err := dbsqlc.New().ConsoleIncidents(context.Background(), q, incidentParams(tenant, now.Add(-consoleProofTime)))

@@ -138,7 +138,7 @@ func TestFeedShowsPauseWithEndAndReasonDuringRun(t *testing.T) {
 	require.Equal(t, s.RunID, got[1].Run.ID)
 }
 
-// A one-shot that a run has used up is told as cleared.
+// A one-shot hint that a run has consumed appears as cleared.
 func TestFeedShowsConsumedHintAsCleared(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -153,9 +153,9 @@ func TestFeedShowsConsumedHintAsCleared(t *testing.T) {
 	require.Equal(t, "one-shot", got[0].Hint.Kind)
 }
 
-// What commits late is told late, and never skipped: a transaction that is open holds back what
+// A late commit appears late and is never skipped: an open transaction holds back events that
 // committed after it began.
-func TestNothingTurnsUpBeforeAPlaceThatWasReached(t *testing.T) {
+func TestFeedNeverInsertsBeforeAReadCursor(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	r := b.watch(t)
@@ -177,7 +177,7 @@ func TestNothingTurnsUpBeforeAPlaceThatWasReached(t *testing.T) {
 	require.Empty(t, r.next(t), "once")
 }
 
-// Pages of any size tell the same, each once, and any event is a place to go on from.
+// Pages of any size return the same events once each, and the stream resumes from any event.
 func TestFeedGoesOnFromEveryEvent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

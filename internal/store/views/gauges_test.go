@@ -105,8 +105,8 @@ func TestOldestSnapshotIsThatOfAnOpenTransaction(t *testing.T) {
 	waittest.Until(t, func() bool { return age() < 500*time.Millisecond })
 }
 
-// TestHolderOfTheOldestSnapshotIsASessionThatCanBeEnded leaves a session idle in its transaction,
-// and reads what an operator needs to end it.
+// TestHolderOfTheOldestSnapshotIsASessionThatCanBeEnded leaves a session idle in its transaction.
+// The gauge names the process that an operator must end.
 func TestHolderOfTheOldestSnapshotIsASessionThatCanBeEnded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -7,12 +7,12 @@ import (
 	"rubato/internal/store/storetest"
 )
 
-// RunsStatement returns what a list of runs asks the database.
+// RunsStatement returns the statement of a list of runs.
 func RunsStatement(p dbsqlc.RunListParams) storetest.Statement {
 	return storetest.StatementOf(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().RunList(context.Background(), q, p); return err })
 }
 
-// HealthStatement returns what the health of an endpoint asks the database.
+// HealthStatement returns the statement of an endpoint's health.
 func HealthStatement(p dbsqlc.EndpointHealthParams) storetest.Statement {
 	return storetest.StatementOf(func(q dbsqlc.DBTX) error {
 		_, err := dbsqlc.New().EndpointHealth(context.Background(), q, p)
@@ -20,12 +20,12 @@ func HealthStatement(p dbsqlc.EndpointHealthParams) storetest.Statement {
 	})
 }
 
-// OverviewStatement returns what an overview asks the database of the newest runs.
+// OverviewStatement returns the statement of an overview about the newest runs.
 func OverviewStatement(p dbsqlc.TenantRunsParams) storetest.Statement {
 	return storetest.StatementOf(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().TenantRuns(context.Background(), q, p); return err })
 }
 
-// SparksStatement returns what the pictures in a list of endpoints ask the database.
+// SparksStatement returns the statement of the sparklines in a list of endpoints.
 func SparksStatement(p dbsqlc.ConsoleSparklinesParams) storetest.Statement {
 	return storetest.StatementOf(func(q dbsqlc.DBTX) error {
 		_, err := dbsqlc.New().ConsoleSparklines(context.Background(), q, p)
@@ -33,7 +33,7 @@ func SparksStatement(p dbsqlc.ConsoleSparklinesParams) storetest.Statement {
 	})
 }
 
-// FinishedRunsStatement returns what a look at the feed asks the database first.
+// FinishedRunsStatement returns the first statement of a look at the feed.
 func FinishedRunsStatement(p dbsqlc.FinishedRunsListParams) storetest.Statement {
 	return storetest.StatementOf(func(q dbsqlc.DBTX) error {
 		_, err := dbsqlc.New().FinishedRunsList(context.Background(), q, p)
@@ -41,17 +41,17 @@ func FinishedRunsStatement(p dbsqlc.FinishedRunsListParams) storetest.Statement 
 	})
 }
 
-// FindStatement returns what a look at the feed asks the database about the runs that it found.
+// FindStatement returns the statement that reads the runs found by a look at the feed.
 func FindStatement(p dbsqlc.RunFindParams) storetest.Statement {
 	return storetest.StatementOf(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().RunFind(context.Background(), q, p); return err })
 }
 
-// AuditStatement returns what a list of changes asks the database.
+// AuditStatement returns the statement of a list of changes.
 func AuditStatement(p dbsqlc.AuditListParams) storetest.Statement {
 	return storetest.StatementOf(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().AuditList(context.Background(), q, p); return err })
 }
 
-// NoticesStatement returns what a list of notices asks the database.
+// NoticesStatement returns the statement of a list of notices.
 func NoticesStatement(p dbsqlc.NoticeListParams) storetest.Statement {
 	return storetest.StatementOf(func(q dbsqlc.DBTX) error { _, err := dbsqlc.New().NoticeList(context.Background(), q, p); return err })
 }

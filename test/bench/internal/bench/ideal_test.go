@@ -54,7 +54,7 @@ func TestTheIdealPipelineDoesTheWork(t *testing.T) {
 	require.Zero(t, waiting, "every job has its next due time")
 }
 
-// A caller whose recorders have ended must end too: the process would never exit.
+// A caller ends when its recorders have ended. Otherwise the process would never exit.
 func TestUnrecordedCallerEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestUnrecordedCallerEnds(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- p.callLoop(ctx) }()
 		p.ready <- job{url: "http://sink.example/p/0"}
-		synctest.Wait() // It has called, and nobody takes what came of it.
+		synctest.Wait() // It has called, and no recorder takes the result.
 
 		cancel()
 

@@ -47,7 +47,7 @@ func TestMeasurementCountsFailures(t *testing.T) {
 	require.Equal(t, CPU{Worker: 250, Postgres: 500, Sink: 1000}, m.CPU)
 }
 
-func TestMediansForgiveSlownessAndNoFault(t *testing.T) {
+func TestMediansIgnoreOutliersButNoFailure(t *testing.T) {
 	t.Parallel()
 	m := medianOf([]Measure{
 		{RunsPerSecond: 1, EarlyStarts: 1, StartLag: []Bar{{BelowMs: 1, Count: 2}}},
@@ -60,7 +60,7 @@ func TestMediansForgiveSlownessAndNoFault(t *testing.T) {
 	require.Equal(t, []Bar{{BelowMs: 0.5, Count: 1}, {BelowMs: 1, Count: 3}, {BelowMs: 0, Count: 1}}, m.StartLag)
 }
 
-func TestGapErrorsAreOfOneEndpoint(t *testing.T) {
+func TestGapErrorsAreMeasuredPerEndpoint(t *testing.T) {
 	t.Parallel()
 	list := arrivals{
 		{Group: groupPlain, N: 1, At: int64(3 * time.Second)},
@@ -83,9 +83,8 @@ func TestDueTimesAreWholeMilliseconds(t *testing.T) {
 	require.Equal(t, w.Due.Add(time.Millisecond), w.end(), "all of a burst lies before its end")
 }
 
-// TestARateNeedNotDivideASecond has a rate whose calls are no whole number of nanoseconds apart:
-// the last of them must not fall out of the span, nor those that come due again into another
-// millisecond.
+// TestARateNeedNotDivideASecond has a rate with a period that is no whole number of nanoseconds.
+// The last call stays inside the span, and repeated due times stay in their millisecond.
 func TestARateNeedNotDivideASecond(t *testing.T) {
 	t.Parallel()
 	s := Steady{Rate: 3000, For: 20 * time.Second, Every: 12 * time.Second}

@@ -9,7 +9,7 @@ import (
 	"rubato/internal/devpg/devpgtest"
 )
 
-func TestAMillionDueTimesAreShuffledAndNoneIsTwice(t *testing.T) {
+func TestAMillionDueTimesAreShuffledWithoutDuplicates(t *testing.T) {
 	t.Parallel()
 	conn, err := pgx.Connect(t.Context(), devpgtest.Cluster(t).URL())
 	require.NoError(t, err)

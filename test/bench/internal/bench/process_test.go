@@ -33,7 +33,7 @@ func TestAProcessThatEndsEarlyReturnsItsError(t *testing.T) {
 	require.ErrorContains(t, err, "no disk left")
 }
 
-func TestAccountsHoldTheDeadToo(t *testing.T) {
+func TestAccountsIncludeEndedProcesses(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		_, err := cpuOf(os.Getpid())

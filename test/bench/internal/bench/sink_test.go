@@ -85,7 +85,7 @@ func TestTheSinkHangsWhereItIsAskedTo(t *testing.T) {
 	require.ErrorIs(t, <-ended, context.Canceled)
 }
 
-func TestARequestThatIsEarlyIsSeen(t *testing.T) {
+func TestEarlyRequestIsDetected(t *testing.T) {
 	t.Parallel()
 	list := arrivals{{At: 10, Due: 11}, {At: 11, Due: 11}, {At: 12, Due: 11}}
 	require.Equal(t, 1, list.early())
