@@ -204,7 +204,12 @@ CREATE TABLE decisions (
     next_run_at timestamptz NOT NULL,
     next_source text NOT NULL,
     next_steps  jsonb NOT NULL,
-    input       jsonb NOT NULL
+    input       jsonb NOT NULL,
+    -- The claim token of the schedule before the decision. It orders decisions and runs.
+    claim_token bigint NOT NULL,
+    -- The state of the schedule that the change left and the decision was made from, as
+    -- internal/store/history encodes it, so that the decision can be replayed.
+    basis       jsonb NOT NULL
 );
 CREATE INDEX decisions_endpoint ON decisions (endpoint_id, id DESC);
 

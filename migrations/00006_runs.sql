@@ -49,6 +49,11 @@ CREATE TABLE runs (
     version        bigint NOT NULL,
     -- The failure count after the run.
     failure_count  integer NOT NULL,
+    -- The instant of the decision. Null: none was made.
+    decided_at     timestamptz,
+    -- The input of the decision that follows neither from this row nor from earlier decisions, as
+    -- internal/store/history encodes it, so that the decision can be replayed. Null: there is none.
+    basis          jsonb,
     CONSTRAINT runs_skipped_check CHECK ((attempt = 0) = (skipped_from IS NOT NULL)),
     CONSTRAINT runs_skipped_range_check CHECK (
         CASE WHEN skipped_from IS NULL THEN skipped_count IS NULL

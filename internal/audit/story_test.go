@@ -204,8 +204,8 @@ func (s *story) live(lock time.Duration) {
 func (s *story) decide(cause string, at, next time.Time) {
 	s.t.Helper()
 	s.exec(`
-		INSERT INTO decisions (endpoint_id, decided_at, cause, author, version, next_run_at, next_source, next_steps, input)
-		VALUES ($1, $2, $3, '', 1, $4, 'baseline-interval', '[]', '{}')`, s.endpoint, at, cause, next)
+		INSERT INTO decisions (endpoint_id, decided_at, cause, author, version, next_run_at, next_source, next_steps, input, claim_token, basis)
+		VALUES ($1, $2, $3, '', 1, $4, 'baseline-interval', '[]', '{}', 0, '{}')`, s.endpoint, at, cause, next)
 }
 
 func (s *story) audit() audit.Report {

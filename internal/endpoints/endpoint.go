@@ -50,7 +50,9 @@ type Endpoint struct {
 
 // State is the state of an endpoint's schedule. A zero instant means "none".
 type State struct {
-	Due Due
+	// Token is the claim token of the schedule, which orders decisions and runs.
+	Token int64
+	Due   Due
 	// Anchor is the grid point that the schedule counts from; zero: the endpoint never ran.
 	Anchor time.Time
 	// LastSlot is the last due time that was served.

@@ -34,6 +34,11 @@ type Recorded struct {
 	// Input lacks the cron, because the cron follows from the spec of Version.
 	Input   governor.Input
 	Version int64
+	// From is the state that the decision was made from; nil if it is the one that the decision
+	// before left.
+	From *State
+	// Shared is the budget that the endpoint shared; nil: none.
+	Shared *SharedBudget
 }
 
 // end returns the final entry of an archived endpoint. It is not stored, because the audit log
@@ -59,7 +64,10 @@ func (e *Endpoint) end() Recorded {
 // Replan decides and plans the next due time after a change outside a run. A queued one-off run
 // stays planned, because it bypasses the governor.
 func (e *Endpoint) Replan(now time.Time) (Recorded, error) {
-	return e.plan(now, governor.CauseReplan)
+	from := e.State
+	decided, err := e.plan(now, governor.CauseReplan)
+	decided.From = &from
+	return decided, err
 }
 
 // Finished is the outcome of a run, as far as the schedule depends on it.
@@ -227,6 +235,7 @@ func (e *Endpoint) decide(now time.Time, cause governor.Cause, asked time.Time) 
 		Decision: d,
 		Input:    in,
 		Version:  e.Version,
+		Shared:   e.Shared,
 	}
 	e.planOneOff(&decided)
 	return decided, nil

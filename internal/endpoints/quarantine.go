@@ -6,12 +6,15 @@ import (
 	"rubato/internal/governor"
 )
 
+// QuarantinePrefix begins the reason of the pause of a quarantined endpoint.
+const QuarantinePrefix = "quarantined: "
+
 // Quarantine pauses an endpoint with an unusable stored configuration until a person repairs and
 // resumes it, and returns the decision with the fault. Only a write past the API can cause this.
 func (e *Endpoint) Quarantine(now time.Time, fault error) Recorded {
 	s := &e.State
 	s.AccountedUntil, e.Unrecorded = e.accountedUntil(), nil // After the repair, its schedule accounts for the time since.
-	s.PausedUntil, s.PauseReason = indefinitely, "quarantined: "+fault.Error()
+	s.PausedUntil, s.PauseReason = indefinitely, QuarantinePrefix+fault.Error()
 	s.OneOffs.withdraw()
 	s.Due = Due{
 		At:      indefinitely,
@@ -19,7 +22,9 @@ func (e *Endpoint) Quarantine(now time.Time, fault error) Recorded {
 		Attempt: 1,
 		Source:  governor.SourcePaused,
 	}
+	from := *s
 	return Recorded{
+		From:    &from,
 		At:      now,
 		Cause:   CauseQuarantine,
 		Due:     s.Due,

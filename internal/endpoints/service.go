@@ -236,13 +236,27 @@ func (e *Endpoint) replanAfter(now time.Time, before *Endpoint, cause Cause, by 
 	if e.State.OneOffs.behind() {
 		return nil, nil //nolint:nilnil // Likewise: what is planned, and may be claimed, comes first.
 	}
+	from := e.State
 	planned, err := e.replanKeepingRetry(now, before)
 	if err != nil {
 		return nil, err
 	}
 	e.account(now, before, nil, &planned)
-	planned.Cause, planned.Author = cause, by.Name
+	planned.Cause, planned.Author, planned.From = cause, by.Name, &from
 	return &planned, nil
+}
+
+// Redecide makes the decision of a change again, for a replay. The endpoint is as the change left
+// it, and before is the endpoint before the change. No run is live.
+func (e *Endpoint) Redecide(now time.Time, before *Endpoint, cause Cause) (Recorded, error) {
+	if cause == CauseRegister || cause == CauseReplan {
+		return e.Replan(now)
+	}
+	planned, err := e.replanAfter(now, before, cause, Actor{})
+	if err != nil {
+		return Recorded{}, err
+	}
+	return *planned, nil
 }
 
 // Explain returns the decision in force. For an archived endpoint it returns the archiving, because

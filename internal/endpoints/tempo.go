@@ -29,6 +29,9 @@ func (e *Endpoint) paced() bool {
 	return e.Spec.Planner == PlannerAct && (e.Spec.Budget != "" || e.Shared != nil || e.Spec.BaselineCron == "")
 }
 
+// Steered reports whether the price of a shared budget can have an effect on decisions.
+func (e *Endpoint) Steered() bool { return e.Spec.Planner == PlannerAct }
+
 // tempoTerms returns the conditions under which the tempo is chosen.
 func (e *Endpoint) tempoTerms(now time.Time) (terms tempo.Terms, err error) {
 	usual, err := e.baseline(now)

@@ -46,7 +46,7 @@ func programRules() []rule {
 			[]string{
 				"internal/audit", "internal/auditlog", "internal/auth", "internal/claims", "internal/config", "internal/courier", "internal/dispatch",
 				"internal/dispatch/ready", "internal/egress", "internal/endpoints", "internal/errs", "internal/loop", "internal/oauth2", "internal/planner", "internal/planner/heuristic",
-				"internal/planner/openai",
+				"internal/planner/openai", "internal/replay",
 				"internal/secrets", "internal/store/endpoints", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/pg", "internal/store/planner", "internal/store/spending", "internal/store/views",
 				"internal/telemetry", "internal/tracing", "internal/zombie",
 			},
@@ -150,6 +150,11 @@ func packageRules() []rule {
 		{"internal/planner/openai/openaitest", nil, "a scripted service for tests"},
 		{"internal/planner/untrusted", nil, "texts of strangers are cleaned without knowing whose they are"},
 		{"internal/mcp", []string{"api", "docs", "internal/answers", "internal/auth", "internal/errs", "internal/forwarded"}, "tools are made from the contract, and calls go through the API; nothing else is known"},
+		{
+			"internal/replay",
+			[]string{"internal/endpoints", "internal/governor", "internal/runs", "internal/schedule", "internal/store/history", "internal/tempo"},
+			"the shipped rules decide again; of the store it takes how their input is kept, and it reads the tables for itself",
+		},
 		{"internal/runs", []string{"internal/auditlog", "internal/ids"}, "what a run is does not depend on who runs it"},
 		{"internal/schedule", []string{"internal/errs"}, "cron is arithmetic"},
 		{"internal/notation", nil, "how a value is written does not depend on its use"},
@@ -197,9 +202,9 @@ func storeRules() []rule {
 			"internal/store/history",
 			[]string{
 				"internal/auditlog", "internal/endpoints", "internal/errs", "internal/feed", "internal/governor", "internal/runs",
-				"internal/store/dbsqlc", "internal/store/pg",
+				"internal/store/dbsqlc", "internal/store/pg", "internal/tempo",
 			},
-			"a record does not depend on the change that writes it",
+			"a record does not depend on the change that writes it; of tempo it takes how a filter is stored",
 		},
 		{
 			"internal/store/notices",
@@ -282,7 +287,7 @@ func owners() []rule {
 		{
 			"github.com/jackc/pgx/",
 			[]string{
-				"internal/audit", "internal/devpg", "internal/devpg/devpgtest", "internal/store/dbsqlc",
+				"internal/audit", "internal/devpg", "internal/devpg/devpgtest", "internal/replay", "internal/store/dbsqlc",
 				"internal/store/endpoints", "internal/store/history", "internal/store/items", "internal/store/keys", "internal/store/notices",
 				"internal/store/pg", "internal/store/planner", "internal/store/spending", "internal/store/views", "test/bench/internal/bench",
 			},

@@ -67,7 +67,8 @@ FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sql
 WHERE s.endpoint_id = n.endpoint_id;
 
 -- name: DecisionInsertMany :exec
-INSERT INTO decisions (endpoint_id, decided_at, cause, author, version, next_run_at, next_source, next_steps, input)
+INSERT INTO decisions (endpoint_id, decided_at, cause, author, version, next_run_at, next_source, next_steps, input, claim_token, basis)
 SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]), unnest(sqlc.arg('decided_at')::timestamptz[]), unnest(sqlc.arg('causes')::text[]),
        unnest(sqlc.arg('authors')::text[]), unnest(sqlc.arg('versions')::bigint[]), unnest(sqlc.arg('next_run_at')::timestamptz[]),
-       unnest(sqlc.arg('next_sources')::text[]), unnest(sqlc.arg('next_steps')::text[])::jsonb, unnest(sqlc.arg('inputs')::text[])::jsonb;
+       unnest(sqlc.arg('next_sources')::text[]), unnest(sqlc.arg('next_steps')::text[])::jsonb, unnest(sqlc.arg('inputs')::text[])::jsonb,
+       unnest(sqlc.arg('tokens')::bigint[]), unnest(sqlc.arg('bases')::text[])::jsonb;

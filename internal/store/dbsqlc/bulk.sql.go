@@ -11,10 +11,11 @@ import (
 )
 
 const decisionInsertMany = `-- name: DecisionInsertMany :exec
-INSERT INTO decisions (endpoint_id, decided_at, cause, author, version, next_run_at, next_source, next_steps, input)
+INSERT INTO decisions (endpoint_id, decided_at, cause, author, version, next_run_at, next_source, next_steps, input, claim_token, basis)
 SELECT unnest($1::uuid[]), unnest($2::timestamptz[]), unnest($3::text[]),
        unnest($4::text[]), unnest($5::bigint[]), unnest($6::timestamptz[]),
-       unnest($7::text[]), unnest($8::text[])::jsonb, unnest($9::text[])::jsonb
+       unnest($7::text[]), unnest($8::text[])::jsonb, unnest($9::text[])::jsonb,
+       unnest($10::bigint[]), unnest($11::text[])::jsonb
 `
 
 type DecisionInsertManyParams struct {
@@ -27,6 +28,8 @@ type DecisionInsertManyParams struct {
 	NextSources []string
 	NextSteps   []string
 	Inputs      []string
+	Tokens      []int64
+	Bases       []string
 }
 
 func (q *Queries) DecisionInsertMany(ctx context.Context, db DBTX, arg DecisionInsertManyParams) error {
@@ -40,6 +43,8 @@ func (q *Queries) DecisionInsertMany(ctx context.Context, db DBTX, arg DecisionI
 		arg.NextSources,
 		arg.NextSteps,
 		arg.Inputs,
+		arg.Tokens,
+		arg.Bases,
 	)
 	return err
 }

@@ -221,7 +221,7 @@ func (q *Queries) FinishedRunsList(ctx context.Context, db DBTX, arg FinishedRun
 }
 
 const runFind = `-- name: RunFind :many
-SELECT r.id, r.scheduled_for, r.endpoint_id, r.tenant_id, r.attempt, r.infra_attempt, r.source, r.claim_token, r.worker_id, r.claimed_at, r.started_at, r.finished_at, r.status, r.reason_code, r.status_code, r.dns_us, r.connect_us, r.tls_us, r.wait_us, r.transfer_us, r.response_bytes, r.body_digest, r.truncated, r.error, r.skipped_from, r.skipped_count, r.next_run_at, r.next_source, r.next_steps, r.version, r.failure_count
+SELECT r.id, r.scheduled_for, r.endpoint_id, r.tenant_id, r.attempt, r.infra_attempt, r.source, r.claim_token, r.worker_id, r.claimed_at, r.started_at, r.finished_at, r.status, r.reason_code, r.status_code, r.dns_us, r.connect_us, r.tls_us, r.wait_us, r.transfer_us, r.response_bytes, r.body_digest, r.truncated, r.error, r.skipped_from, r.skipped_count, r.next_run_at, r.next_source, r.next_steps, r.version, r.failure_count, r.decided_at, r.basis
 FROM (SELECT unnest($1::uuid[]) AS id, unnest($2::timestamptz[]) AS scheduled_for) n
 JOIN runs r ON r.id = n.id AND r.scheduled_for = n.scheduled_for
 WHERE r.tenant_id = $3
@@ -276,6 +276,8 @@ func (q *Queries) RunFind(ctx context.Context, db DBTX, arg RunFindParams) ([]*R
 			&i.NextSteps,
 			&i.Version,
 			&i.FailureCount,
+			&i.DecidedAt,
+			&i.Basis,
 		); err != nil {
 			return nil, err
 		}

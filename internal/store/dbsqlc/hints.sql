@@ -18,8 +18,8 @@ INSERT INTO hints (endpoint_id, kind, interval_ms, run_at, expires_at, reason, a
 VALUES (@endpoint_id, @kind, @interval_ms, @run_at, @expires_at, @reason, @author, @created_at, @outage_since);
 
 -- name: DecisionInsert :exec
-INSERT INTO decisions (endpoint_id, decided_at, cause, author, version, next_run_at, next_source, next_steps, input)
-VALUES (@endpoint_id, @decided_at, @cause, @author, @version, @next_run_at, @next_source, @next_steps, @input);
+INSERT INTO decisions (endpoint_id, decided_at, cause, author, version, next_run_at, next_source, next_steps, input, claim_token, basis)
+VALUES (@endpoint_id, @decided_at, @cause, @author, @version, @next_run_at, @next_source, @next_steps, @input, @claim_token, @basis);
 
 -- name: DecisionGetLast :one
 SELECT *

@@ -50,7 +50,7 @@ func (q *Queries) DecisionDropBefore(ctx context.Context, db DBTX, arg DecisionD
 }
 
 const decisionGetLast = `-- name: DecisionGetLast :one
-SELECT id, endpoint_id, decided_at, cause, author, version, next_run_at, next_source, next_steps, input
+SELECT id, endpoint_id, decided_at, cause, author, version, next_run_at, next_source, next_steps, input, claim_token, basis
 FROM decisions
 WHERE endpoint_id = $1
 ORDER BY id DESC
@@ -71,13 +71,15 @@ func (q *Queries) DecisionGetLast(ctx context.Context, db DBTX, endpointID UUID)
 		&i.NextSource,
 		&i.NextSteps,
 		&i.Input,
+		&i.ClaimToken,
+		&i.Basis,
 	)
 	return &i, err
 }
 
 const decisionInsert = `-- name: DecisionInsert :exec
-INSERT INTO decisions (endpoint_id, decided_at, cause, author, version, next_run_at, next_source, next_steps, input)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
+INSERT INTO decisions (endpoint_id, decided_at, cause, author, version, next_run_at, next_source, next_steps, input, claim_token, basis)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
 `
 
 type DecisionInsertParams struct {
@@ -90,6 +92,8 @@ type DecisionInsertParams struct {
 	NextSource string
 	NextSteps  json.RawMessage
 	Input      json.RawMessage
+	ClaimToken int64
+	Basis      json.RawMessage
 }
 
 func (q *Queries) DecisionInsert(ctx context.Context, db DBTX, arg DecisionInsertParams) error {
@@ -103,6 +107,8 @@ func (q *Queries) DecisionInsert(ctx context.Context, db DBTX, arg DecisionInser
 		arg.NextSource,
 		arg.NextSteps,
 		arg.Input,
+		arg.ClaimToken,
+		arg.Basis,
 	)
 	return err
 }

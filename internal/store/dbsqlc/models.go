@@ -48,6 +48,8 @@ type Decision struct {
 	NextSource string
 	NextSteps  json.RawMessage
 	Input      json.RawMessage
+	ClaimToken int64
+	Basis      json.RawMessage
 }
 
 type Endpoint struct {
@@ -213,6 +215,8 @@ type Run struct {
 	NextSteps     json.RawMessage
 	Version       int64
 	FailureCount  int32
+	DecidedAt     *time.Time
+	Basis         json.RawMessage
 }
 
 type Schedule struct {

@@ -13,7 +13,7 @@ WITH feed AS (
 INSERT INTO runs (id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at,
                   finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes,
                   truncated, error, next_run_at, next_source, next_steps, version, failure_count, skipped_from, skipped_count,
-                  body_digest, infra_attempt)
+                  body_digest, infra_attempt, decided_at, basis)
 SELECT unnest(sqlc.arg('ids')::uuid[]),
        unnest(sqlc.arg('scheduled_for')::timestamptz[]),
        unnest(sqlc.arg('endpoint_ids')::uuid[]),
@@ -44,7 +44,9 @@ SELECT unnest(sqlc.arg('ids')::uuid[]),
        nullif(unnest(sqlc.arg('skipped_from')::timestamptz[]), '0001-01-01 00:00:00+00'),
        nullif(unnest(sqlc.arg('skipped_counts')::bigint[]), 0),
        nullif(unnest(sqlc.arg('body_digests')::bigint[]), 0),
-       unnest(sqlc.arg('infra_attempts')::smallint[]);
+       unnest(sqlc.arg('infra_attempts')::smallint[]),
+       nullif(unnest(sqlc.arg('decided_at')::timestamptz[]), '0001-01-01 00:00:00+00'),
+       nullif(unnest(sqlc.arg('bases')::text[]), '')::jsonb;
 
 -- name: RunSlots :many
 -- Returns the due times of an endpoint's runs between two IDs, ascending.

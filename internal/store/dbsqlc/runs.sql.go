@@ -154,7 +154,7 @@ func (q *Queries) RunEventList(ctx context.Context, db DBTX, arg RunEventListPar
 }
 
 const runGet = `-- name: RunGet :one
-SELECT id, scheduled_for, endpoint_id, tenant_id, attempt, infra_attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, body_digest, truncated, error, skipped_from, skipped_count, next_run_at, next_source, next_steps, version, failure_count
+SELECT id, scheduled_for, endpoint_id, tenant_id, attempt, infra_attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, body_digest, truncated, error, skipped_from, skipped_count, next_run_at, next_source, next_steps, version, failure_count, decided_at, basis
 FROM runs
 WHERE id = $1 AND scheduled_for = $2 AND tenant_id = $3
 `
@@ -200,6 +200,8 @@ func (q *Queries) RunGet(ctx context.Context, db DBTX, arg RunGetParams) (*Run, 
 		&i.NextSteps,
 		&i.Version,
 		&i.FailureCount,
+		&i.DecidedAt,
+		&i.Basis,
 	)
 	return &i, err
 }
@@ -242,15 +244,15 @@ func (q *Queries) RunGetLive(ctx context.Context, db DBTX, arg RunGetLiveParams)
 const runInsert = `-- name: RunInsert :exec
 WITH feed AS (
     INSERT INTO finished_runs (tenant_id, at, run_ids, endpoint_ids)
-    SELECT part.tenant_id, coalesce($32::timestamptz, clock_timestamp()),
-           ($33::uuid[])[part.first:part.last], ($34::uuid[])[part.first:part.last]
-    FROM (SELECT unnest($35::uuid[]) AS tenant_id, unnest($36::int[]) AS first,
-                 unnest($37::int[]) AS last) part
+    SELECT part.tenant_id, coalesce($34::timestamptz, clock_timestamp()),
+           ($35::uuid[])[part.first:part.last], ($36::uuid[])[part.first:part.last]
+    FROM (SELECT unnest($37::uuid[]) AS tenant_id, unnest($38::int[]) AS first,
+                 unnest($39::int[]) AS last) part
 )
 INSERT INTO runs (id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at,
                   finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes,
                   truncated, error, next_run_at, next_source, next_steps, version, failure_count, skipped_from, skipped_count,
-                  body_digest, infra_attempt)
+                  body_digest, infra_attempt, decided_at, basis)
 SELECT unnest($1::uuid[]),
        unnest($2::timestamptz[]),
        unnest($3::uuid[]),
@@ -281,7 +283,9 @@ SELECT unnest($1::uuid[]),
        nullif(unnest($28::timestamptz[]), '0001-01-01 00:00:00+00'),
        nullif(unnest($29::bigint[]), 0),
        nullif(unnest($30::bigint[]), 0),
-       unnest($31::smallint[])
+       unnest($31::smallint[]),
+       nullif(unnest($32::timestamptz[]), '0001-01-01 00:00:00+00'),
+       nullif(unnest($33::text[]), '')::jsonb
 `
 
 type RunInsertParams struct {
@@ -316,6 +320,8 @@ type RunInsertParams struct {
 	SkippedCounts []int64
 	BodyDigests   []int64
 	InfraAttempts []int16
+	DecidedAt     []time.Time
+	Bases         []string
 	Now           *time.Time
 	FeedRuns      []UUID
 	FeedEndpoints []UUID
@@ -361,6 +367,8 @@ func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) e
 		arg.SkippedCounts,
 		arg.BodyDigests,
 		arg.InfraAttempts,
+		arg.DecidedAt,
+		arg.Bases,
 		arg.Now,
 		arg.FeedRuns,
 		arg.FeedEndpoints,
@@ -408,7 +416,7 @@ func (q *Queries) RunLastDecision(ctx context.Context, db DBTX, endpointID UUID)
 }
 
 const runList = `-- name: RunList :many
-SELECT id, scheduled_for, endpoint_id, tenant_id, attempt, infra_attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, body_digest, truncated, error, skipped_from, skipped_count, next_run_at, next_source, next_steps, version, failure_count
+SELECT id, scheduled_for, endpoint_id, tenant_id, attempt, infra_attempt, source, claim_token, worker_id, claimed_at, started_at, finished_at, status, reason_code, status_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, body_digest, truncated, error, skipped_from, skipped_count, next_run_at, next_source, next_steps, version, failure_count, decided_at, basis
 FROM runs
 WHERE tenant_id = $1
   AND ($2::uuid IS NULL OR endpoint_id = $2)
@@ -481,6 +489,8 @@ func (q *Queries) RunList(ctx context.Context, db DBTX, arg RunListParams) ([]*R
 			&i.NextSteps,
 			&i.Version,
 			&i.FailureCount,
+			&i.DecidedAt,
+			&i.Basis,
 		); err != nil {
 			return nil, err
 		}

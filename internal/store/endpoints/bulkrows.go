@@ -116,6 +116,8 @@ func (b *bulk) decided(e *endpoints.Endpoint, r endpoints.Recorded) error {
 	d.NextSources = append(d.NextSources, string(r.Due.Source))
 	d.NextSteps = append(d.NextSteps, string(steps))
 	d.Inputs = append(d.Inputs, string(input))
+	d.Tokens = append(d.Tokens, e.State.Token)
+	d.Bases = append(d.Bases, string(history.ChangeBasis(&r)))
 	if b.soonest.IsZero() || r.Due.At.Before(b.soonest) {
 		b.soonest = r.Due.At
 	}

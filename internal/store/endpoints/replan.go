@@ -64,6 +64,8 @@ func decisionRow(e *endpoints.Endpoint, r endpoints.Recorded) (dbsqlc.DecisionIn
 		NextSource: string(r.Due.Source),
 		NextSteps:  steps,
 		Input:      input,
+		ClaimToken: e.State.Token,
+		Basis:      history.ChangeBasis(&r),
 	}, err
 }
 

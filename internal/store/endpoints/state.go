@@ -150,6 +150,7 @@ func attachHint(s *endpoints.State, row *dbsqlc.Hint) {
 
 func stateOf(row *dbsqlc.Schedule) endpoints.State {
 	s := endpoints.State{
+		Token: row.ClaimToken,
 		Due: endpoints.Due{
 			At:           row.PlannedAt,
 			Slot:         row.Slot,

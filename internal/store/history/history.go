@@ -60,7 +60,7 @@ func (h *Records) Add(run runs.Run, version int64, failures int, decided *endpoi
 	r.SkippedFrom = append(r.SkippedFrom, skipped.From)
 	r.SkippedCounts = append(r.SkippedCounts, skipped.Count)
 	r.BodyDigests = append(r.BodyDigests, int64(o.BodyDigest))
-	h.addDecision(decided)
+	h.addDecision(run, decided)
 	if len(o.Body)+len(o.Tail) > 0 {
 		b := &h.Bodies
 		b.RunIds = append(b.RunIds, run.ID)
@@ -71,22 +71,52 @@ func (h *Records) Add(run runs.Run, version int64, failures int, decided *endpoi
 	}
 }
 
-func (h *Records) addDecision(decided *endpoints.Recorded) {
-	var at time.Time
-	var source, steps string
+func (h *Records) addDecision(run runs.Run, decided *endpoints.Recorded) {
+	var at, made time.Time
+	var source, steps, basis string
 	if decided != nil {
-		at, source = decided.Due.At, string(decided.Due.Source)
-		if needsTrace(*decided) {
-			raw, err := json.Marshal(decided.Decision.Steps)
-			if err != nil {
-				panic(err) // Texts and instants between 2020 and 2200 always encode.
-			}
-			steps = string(raw)
-		}
+		at, source, made = decided.Due.At, string(decided.Due.Source), decided.At
+		steps, basis = string(FinishSteps(decided)), string(basisOf(run, decided))
 	}
 	h.Rows.NextRunAt = append(h.Rows.NextRunAt, at)
 	h.Rows.NextSources = append(h.Rows.NextSources, source)
 	h.Rows.NextSteps = append(h.Rows.NextSteps, steps)
+	h.Rows.DecidedAt = append(h.Rows.DecidedAt, made)
+	h.Rows.Bases = append(h.Rows.Bases, basis)
+}
+
+// basisOf returns the stored basis of the decision of a finish. It is nil for most runs. A request
+// that was sent matters only for a run that may be repeated.
+func basisOf(run runs.Run, decided *endpoints.Recorded) json.RawMessage {
+	o := &run.Outcome
+	b := Basis{
+		State:      decided.From,
+		Shared:     decided.Shared,
+		Sent:       o.MaybeSent && o.Status != runs.Succeeded,
+		LookAgain:  o.LookAgain,
+		RetryAfter: o.RetryAfter.Truncate(time.Microsecond),
+		TargetNext: o.TargetNext.Truncate(time.Microsecond),
+		FreshUntil: o.FreshUntil.Truncate(time.Microsecond),
+	}
+	return b.encode()
+}
+
+// ChangeBasis returns the stored basis of the decision of a change.
+func ChangeBasis(decided *endpoints.Recorded) json.RawMessage {
+	b := Basis{State: decided.From, Shared: decided.Shared}
+	return b.encode()
+}
+
+// FinishSteps returns the trace that is stored with the decision of a finish; nil: none.
+func FinishSteps(decided *endpoints.Recorded) json.RawMessage {
+	if !needsTrace(*decided) {
+		return nil
+	}
+	raw, err := json.Marshal(decided.Decision.Steps)
+	if err != nil {
+		panic(err) // Texts and instants between 2020 and 2200 always encode.
+	}
+	return raw
 }
 
 // needsTrace reports whether the steps of a decision must be stored: several rules took part, or
@@ -142,7 +172,8 @@ func micros(d time.Duration) int32 {
 	return int32(min(max(d.Microseconds(), 0), 1<<31-1))
 }
 
-// FinishedOf returns the part of a run that decides about its endpoint.
+// FinishedOf returns the part of a run that decides about its endpoint. Its instants are cut to the
+// microseconds of the history, so that a replay decides by the same instants.
 func FinishedOf(run runs.Run) endpoints.Finished {
 	o := run.Outcome
 	f := endpoints.Finished{
@@ -150,14 +181,14 @@ func FinishedOf(run runs.Run) endpoints.Finished {
 		Attempt:      run.Attempt,
 		InfraAttempt: run.InfraAttempt,
 		Source:       governor.Source(run.Source),
-		StartedAt:    run.StartedAt,
-		FinishedAt:   run.FinishedAt,
+		StartedAt:    run.StartedAt.Truncate(time.Microsecond),
+		FinishedAt:   run.FinishedAt.Truncate(time.Microsecond),
 		Status:       string(o.Status),
 		Retryable:    o.Retryable(),
 		MaybeSent:    o.MaybeSent,
-		RetryAfter:   o.RetryAfter,
-		TargetNext:   o.TargetNext,
-		FreshUntil:   o.FreshUntil,
+		RetryAfter:   o.RetryAfter.Truncate(time.Microsecond),
+		TargetNext:   o.TargetNext.Truncate(time.Microsecond),
+		FreshUntil:   o.FreshUntil.Truncate(time.Microsecond),
 		Unanswered:   o.StatusCode == 0,
 		Interrupted:  o.Interrupted(),
 		Reason:       string(o.Reason),

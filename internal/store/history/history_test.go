@@ -139,8 +139,8 @@ func TestTheLedgerIsKeptAsLongAsRuns(t *testing.T) {
 		_, err = b.Service.Resume(t.Context(), storetest.Tenant, e.ID)
 		require.NoError(t, err)
 	}
-	b.Exec(t, `INSERT INTO decisions (endpoint_id, decided_at, cause, author, version, next_run_at, next_source, next_steps, input)
-		SELECT d.endpoint_id, d.decided_at, 'hint', 'planner', d.version, d.next_run_at, d.next_source, d.next_steps, d.input
+	b.Exec(t, `INSERT INTO decisions (endpoint_id, decided_at, cause, author, version, next_run_at, next_source, next_steps, input, claim_token, basis)
+		SELECT d.endpoint_id, d.decided_at, 'hint', 'planner', d.version, d.next_run_at, d.next_source, d.next_steps, d.input, d.claim_token, d.basis
 		FROM (SELECT * FROM decisions WHERE endpoint_id = $1 ORDER BY id DESC LIMIT 1) d, generate_series(1, 2500)`, [16]byte(e.ID))
 	hint := func(kind string, created time.Time, ended any, expires time.Time, count int) {
 		b.Exec(t, `INSERT INTO hints (endpoint_id, kind, interval_ms, run_at, expires_at, reason, author, created_at, ended_at)

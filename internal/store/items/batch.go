@@ -143,6 +143,7 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 	if last := e.State.LastRun; last != nil {
 		was.Free = last.FinishedAt
 	}
+	from := b.from(e)
 	var decided endpoints.Recorded
 	var err error
 	if b.fault == nil {
@@ -167,6 +168,10 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 		}
 		b.events.Add(e.TenantID, b.now, history.HintEvents(e.ID, history.HintOneShot, oneShot, nil))
 	}
+	decided.From = from
+	if !e.Steered() {
+		decided.Shared = nil // Its price had no effect.
+	}
 	b.history.Add(run, e.Version, e.State.FailureCount, &decided)
 	b.history.AddSkips(e, b.now)
 	b.skipped = append(b.skipped, e.Unrecorded...)
@@ -186,6 +191,19 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 	}
 	b.plan(e, run.Outcome.Stop == "")
 	return nil
+}
+
+// from returns the state before a finish for its record, and nil if the record does not need it. An
+// optimistic finish decides from the state that the decision before left, because a change since
+// then would have been a conflict. The first finish of a day records its state too, so that a
+// replay can begin there.
+func (b *batch) from(e *endpoints.Endpoint) *endpoints.State {
+	last := e.State.LastRun
+	if b.optimistic && last != nil && pg.DayOf(last.FinishedAt).Equal(pg.DayOf(b.now)) {
+		return nil
+	}
+	state := e.State
+	return &state
 }
 
 // plannedLook inserts the one-shot hint that the decision set, if any: a close look of the search
