@@ -53,6 +53,7 @@ type cli struct {
 	Migrate     migrateCmd     `cmd:"" help:"Migrate the schema of the database in DATABASE_URL."`
 	Tenants     tenantsCmd     `cmd:"" help:"Manage the egress allow lists of tenants, in the database in DATABASE_URL. For operators."`
 	Audit       auditCmd       `cmd:"" help:"Check the guarantees against the run history of the database in DATABASE_URL. Read-only."`
+	Replay      replayCmd      `cmd:"" help:"Make recorded decisions of the database in DATABASE_URL again, and compare. Read-only."`
 	Completion  completionCmd  `cmd:"" help:"Print a shell completion script for bash, zsh or fish. For example: source <(rubato completion bash)"`
 	Config      configCmd      `cmd:"" help:"Print the effective settings, with secrets redacted."`
 	Version     versionCmd     `cmd:"" help:"Print the version."`

@@ -58,6 +58,7 @@ func TestEveryMoveIsLegal(t *testing.T) {
 		}
 		t.Repeat(actions)
 		w.quiet(t)
+		w.decideAgain(t)
 	})
 	t.Logf("%d steps in %d cases reached:%s", steps, b.cases, table(b.reached))
 	if steps < 10_000 || t.Failed() { // A short simulation cannot reach rare states.

@@ -58,6 +58,7 @@ type stores struct {
 
 // bench is shared by all cases: the database and its connections.
 type bench struct {
+	url        string
 	free, held *stores
 	conn       *pgx.Conn // reads the log of changes, and clears the tables
 	gate       *pgx.Conn // holds the gate
@@ -73,7 +74,7 @@ func newBench(t *testing.T) *bench {
 		_, err := pg.MigrateUp(ctx, url)
 		return err
 	}})
-	b := &bench{conn: connect(t, url), gate: connect(t, url), reached: map[string]int{}}
+	b := &bench{url: url, conn: connect(t, url), gate: connect(t, url), reached: map[string]int{}}
 	_, err := b.conn.Exec(t.Context(), instruments)
 	require.NoError(t, err)
 	for day := -2; day < 4; day++ { // A case moves by hours at most.
