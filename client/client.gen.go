@@ -1574,6 +1574,51 @@ type EndpointSpec struct {
 // EndpointState The state of the endpoint.
 type EndpointState string
 
+// EndpointTempo Rate of change, price and interval of an endpoint.
+type EndpointTempo struct {
+	// At Database time.
+	At time.Time `json:"at"`
+
+	// Budget The budget that sets the price.
+	Budget TempoBudget `json:"budget"`
+
+	// ChangesPerHour The present rate of change by the rate filter, which weighs new answers more than old ones; null: no two answers could be compared yet.
+	ChangesPerHour *float64 `json:"changesPerHour"`
+
+	// LikeliestChangesPerHour The constant rate under which the looks of the last 24 hours are most probable; null: there are none, or each of them found a change.
+	LikeliestChangesPerHour *float64 `json:"likeliestChangesPerHour"`
+
+	// MaxWaitMs The longest interval that the rate of change may set; null: no limit.
+	MaxWaitMs *int64 `json:"maxWaitMs"`
+
+	// MinWaitMs The shortest interval that the rate of change may set.
+	MinWaitMs int64 `json:"minWaitMs"`
+
+	// NextLook What a run after that interval is worth; null: no rate is known.
+	NextLook *NextLook `json:"nextLook"`
+
+	// Price The price of a run in change-seconds, by which the interval was set; null: no rate is known.
+	Price *float64 `json:"price"`
+
+	// Record What the newest 100,000 runs of the last 24 hours found. Runs that a user started and skipped due times do not count.
+	Record TempoRecord `json:"record"`
+
+	// Steers True if the rate of change sets the interval now.
+	Steers bool `json:"steers"`
+
+	// StepMs Length of a step.
+	StepMs int64 `json:"stepMs"`
+
+	// Steps The same record in steps of time, oldest first, including steps without runs.
+	Steps []TempoStep `json:"steps"`
+
+	// WaitMs The interval that the rate of change sets, or would set; null: no rate is known.
+	WaitMs *int64 `json:"waitMs"`
+
+	// Why What sets the interval, and the interval that the rate of change would set.
+	Why string `json:"why"`
+}
+
 // EndpointVersion A version of an endpoint, and the change that created it.
 type EndpointVersion struct {
 	// AuditID The entry of the audit log; absent for a version from before versions were kept.
@@ -2145,6 +2190,18 @@ type MaintenanceWindowSpec struct {
 
 // Method The method of the request. Body with HEAD is refused.
 type Method string
+
+// NextLook The expected value of a run.
+type NextLook struct {
+	// Changes Expected number of new changes that the run finds.
+	Changes float64 `json:"changes"`
+
+	// Why The same in a sentence.
+	Why string `json:"why"`
+
+	// Worth The index of the run, in change-seconds. The run is due when it reaches the price.
+	Worth float64 `json:"worth"`
+}
 
 // Notice One message about an episode.
 type Notice struct {
@@ -3153,6 +3210,50 @@ type TLSPatch struct {
 // TLSVersion defines model for TLSVersion.
 type TLSVersion string
 
+// TempoBudget The budget that sets the price.
+type TempoBudget struct {
+	// Budget The number of runs, such as 600/h; absent for the baseline.
+	Budget *string `json:"budget,omitempty"`
+
+	// EveryMs The interval that spends the budget evenly. A shared budget is that of all its endpoints.
+	EveryMs int64 `json:"everyMs"`
+
+	// Name `endpoint` for the endpoint's own budget, `baseline` for the runs of its baseline, else the name of a shared budget such as label:team=shop.
+	Name string `json:"name"`
+}
+
+// TempoRecord What the newest 100,000 runs of the last 24 hours found. Runs that a user started and skipped due times do not count.
+type TempoRecord struct {
+	// BaselineRuns Number of runs that the present baseline alone would have made in that time outside of pauses.
+	BaselineRuns int64 `json:"baselineRuns"`
+
+	// Changes Number of compared runs that found a change.
+	Changes int64 `json:"changes"`
+
+	// Compared Number of runs whose answer could be compared with the one before.
+	Compared int64 `json:"compared"`
+
+	// From The start of the record: 24 hours ago, or the creation of the endpoint.
+	From time.Time `json:"from"`
+	Runs int64     `json:"runs"`
+}
+
+// TempoStep What the runs of a step of time found.
+type TempoStep struct {
+	// At Start of the step.
+	At time.Time `json:"at"`
+
+	// Changes Number of runs that found a change.
+	Changes int64 `json:"changes"`
+
+	// ChangesPerHour The likeliest rate of change in the step; null: no run was compared, or each found a change.
+	ChangesPerHour *float64 `json:"changesPerHour"`
+
+	// Price The price of a run in change-seconds at the end of the step; null: its last run did not follow the rate of change.
+	Price *float64 `json:"price"`
+	Runs  int64    `json:"runs"`
+}
+
 // TestResult The outcome of a test request, which is sent like the request of a run. Secrets are hidden everywhere. Fields that do not apply are absent.
 type TestResult struct {
 	// Body The head of the response body, if it is text.
@@ -4072,6 +4173,13 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /v1/endpoints/{id}/runs (the `ListEndpointRuns` operationId).
 	ListEndpointRuns(ctx context.Context, id EndpointID, params *ListEndpointRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetEndpointTempo Read the rate of change, price and interval of an endpoint
+	//
+	// The estimated rate of change of the target's answers, the interval that follows from it, and the runs and found changes of the last 24 hours beside the runs of the baseline alone. If the rate of change does not set the interval, `why` gives the reason and the interval that it would set.
+	//
+	// Corresponds with GET /v1/endpoints/{id}/tempo (the `GetEndpointTempo` operationId).
+	GetEndpointTempo(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// TestEndpoint Send a test request of an endpoint
 	//
@@ -5189,6 +5297,23 @@ func (c *Client) RunEndpoint(ctx context.Context, id EndpointID, body RunEndpoin
 // Corresponds with GET /v1/endpoints/{id}/runs (the `ListEndpointRuns` operationId).
 func (c *Client) ListEndpointRuns(ctx context.Context, id EndpointID, params *ListEndpointRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListEndpointRunsRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetEndpointTempo Read the rate of change, price and interval of an endpoint
+//
+// The estimated rate of change of the target's answers, the interval that follows from it, and the runs and found changes of the last 24 hours beside the runs of the baseline alone. If the rate of change does not set the interval, `why` gives the reason and the interval that it would set.
+//
+// Corresponds with GET /v1/endpoints/{id}/tempo (the `GetEndpointTempo` operationId).
+func (c *Client) GetEndpointTempo(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetEndpointTempoRequest(c.Server, id)
 	if err != nil {
 		return nil, err
 	}
@@ -7564,6 +7689,40 @@ func NewListEndpointRunsRequest(server string, id EndpointID, params *ListEndpoi
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
 		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetEndpointTempoRequest constructs an http.Request for the GetEndpointTempo method
+func NewGetEndpointTempoRequest(server string, id EndpointID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/endpoints/%s/tempo", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -10208,6 +10367,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /v1/endpoints/{id}/runs (the `ListEndpointRuns` operationId).
 	ListEndpointRunsWithResponse(ctx context.Context, id EndpointID, params *ListEndpointRunsParams, reqEditors ...RequestEditorFn) (*ListEndpointRunsResponse, error)
+
+	// GetEndpointTempoWithResponse Read the rate of change, price and interval of an endpoint
+	//
+	// The estimated rate of change of the target's answers, the interval that follows from it, and the runs and found changes of the last 24 hours beside the runs of the baseline alone. If the rate of change does not set the interval, `why` gives the reason and the interval that it would set.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/endpoints/{id}/tempo (the `GetEndpointTempo` operationId).
+	GetEndpointTempoWithResponse(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*GetEndpointTempoResponse, error)
 
 	// TestEndpointWithResponse Send a test request of an endpoint
 	//
@@ -13754,6 +13922,119 @@ func (r ListEndpointRunsResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListEndpointRunsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetEndpointTempoResponse401Headers the declared response headers of an HTTP 401 response for GetEndpointTempo
+type GetEndpointTempoResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// GetEndpointTempoResponse429Headers the declared response headers of an HTTP 429 response for GetEndpointTempo
+type GetEndpointTempoResponse429Headers struct {
+	RateLimit       *string
+	RateLimitPolicy *string
+	RetryAfter      string
+}
+
+// GetEndpointTempoResponse503Headers the declared response headers of an HTTP 503 response for GetEndpointTempo
+type GetEndpointTempoResponse503Headers struct {
+	RetryAfter *string
+}
+
+type GetEndpointTempoResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EndpointTempo
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *Malformed
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetEndpointTempoResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *GetEndpointTempoResponse429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetEndpointTempoResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetEndpointTempoResponse) GetJSON200() *EndpointTempo {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetEndpointTempoResponse) GetApplicationProblemJSON400() *Malformed {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetEndpointTempoResponse) GetApplicationProblemJSON401() *Unauthorized {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetEndpointTempoResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r GetEndpointTempoResponse) GetApplicationProblemJSON404() *NotFound {
+	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetEndpointTempoResponse) GetApplicationProblemJSON429() *TooManyRequests {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetEndpointTempoResponse) GetApplicationProblemJSON500() *Internal {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetEndpointTempoResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetEndpointTempoResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetEndpointTempoResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetEndpointTempoResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetEndpointTempoResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -19638,6 +19919,21 @@ func (c *ClientWithResponses) ListEndpointRunsWithResponse(ctx context.Context, 
 	return ParseListEndpointRunsResponse(rsp)
 }
 
+// GetEndpointTempoWithResponse Read the rate of change, price and interval of an endpoint
+//
+// The estimated rate of change of the target's answers, the interval that follows from it, and the runs and found changes of the last 24 hours beside the runs of the baseline alone. If the rate of change does not set the interval, `why` gives the reason and the interval that it would set.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/endpoints/{id}/tempo (the `GetEndpointTempo` operationId).
+func (c *ClientWithResponses) GetEndpointTempoWithResponse(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*GetEndpointTempoResponse, error) {
+	rsp, err := c.GetEndpointTempo(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetEndpointTempoResponse(rsp)
+}
+
 // TestEndpointWithResponse Send a test request of an endpoint
 //
 // Sends the request of a run, with templates, secrets, credentials and signature, and evaluates the response like that of a run. A test
@@ -23712,6 +24008,128 @@ func ParseListEndpointRunsResponse(rsp *http.Response) (*ListEndpointRunsRespons
 		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers ListEndpointRunsResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetEndpointTempoResponse parses an HTTP response from a GetEndpointTempoWithResponse call
+func ParseGetEndpointTempoResponse(rsp *http.Response) (*GetEndpointTempoResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetEndpointTempoResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EndpointTempo
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetEndpointTempoResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers GetEndpointTempoResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = &value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetEndpointTempoResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {

@@ -26,6 +26,7 @@ type endpointsCmd struct {
 	Preview  endpointsPreviewCmd  `cmd:"" help:"Print the next due times of an endpoint."`
 	Explain  endpointsExplainCmd  `cmd:"" help:"Explain the next due time of an endpoint, rule by rule."`
 	Versions endpointsVersionsCmd `cmd:"" help:"Print the versions of an endpoint, newest first, or one version in full."`
+	Tempo    endpointsTempoCmd    `cmd:"" help:"Print the rate of change, price and interval of an endpoint, and the changes found in the last 24 hours."`
 	Health   endpointsHealthCmd   `cmd:"" help:"Print success rate and latency of an endpoint over the last hour, 4 hours and 24 hours."`
 	Pause    endpointsPauseCmd    `cmd:"" help:"Pause an endpoint. A run in progress continues."`
 	Resume   endpointsResumeCmd   `cmd:"" help:"End a pause at once."`

@@ -61,6 +61,7 @@ func reaches() map[string]reach {
 		"getContract":          {args: "server contract"},
 		"getEndpoint":          {args: "endpoints get " + endpoint},
 		"getEndpointHealth":    {args: "endpoints health " + endpoint},
+		"getEndpointTempo":     {args: "endpoints tempo " + endpoint},
 		"getStats":             {args: "stats"},
 		"listWorkers":          {args: "workers"},
 		"getHealth":            {args: "server status"},

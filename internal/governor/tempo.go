@@ -19,6 +19,13 @@ func (in Input) paced() bool {
 	return in.Failures <= 0 || in.Baseline.Cron != nil || in.ChangeRate.Wait > in.backedOff()
 }
 
+// FollowsChanges reports whether the change rate sets the interval: it is known, and neither a hint
+// nor a longer backoff precedes it.
+func (in Input) FollowsChanges() bool {
+	in = in.bounded()
+	return !in.Hinted() && in.paced() && !in.Anchor.IsZero()
+}
+
 // backedOff returns the interval of the baseline, doubled for every consecutive failure.
 func (in Input) backedOff() time.Duration {
 	return backoff(in.Baseline.Interval, min(max(in.Failures, 0), maxDoublings))

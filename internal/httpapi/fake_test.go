@@ -21,6 +21,7 @@ import (
 	"rubato/internal/signing"
 	"rubato/internal/spending"
 	"rubato/internal/stats"
+	"rubato/internal/tempo"
 )
 
 // now is the database's time in these tests. It is later than any real clock, because answers to
@@ -347,6 +348,20 @@ func (numbers) Health(context.Context, [16]byte, [16]byte) ([]stats.Health, erro
 	return []stats.Health{
 		{Window: time.Hour},
 		{Window: 4 * time.Hour, Runs: 5, Succeeded: 3, Failed: 1, Skipped: 7, Latency: stats.Percentiles{P50: time.Millisecond, P95: time.Second, P99: time.Minute}},
+	}, nil
+}
+
+func (numbers) Looks(_ context.Context, _, _ [16]byte, since time.Time, step time.Duration) (stats.Looks, error) {
+	at := since.Add(2 * step)
+	return stats.Looks{
+		From:   since,
+		At:     now,
+		Prices: map[time.Time]float64{at.UTC(): 4.5},
+		Groups: []stats.LookGroup{
+			{At: at, Compared: true, Looks: tempo.Looks{Gap: 5 * time.Second, Changed: true, Count: 10}},
+			{At: at, Compared: true, Looks: tempo.Looks{Gap: 5 * time.Second, Count: 30}},
+			{At: at.Add(step), Looks: tempo.Looks{Count: 2}},
+		},
 	}, nil
 }
 

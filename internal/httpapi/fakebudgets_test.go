@@ -57,6 +57,11 @@ func (m *memory) ListBudgets(_ context.Context, tenant [16]byte, after string, l
 	return list[:min(limit, len(list))], nil
 }
 
+func (m *memory) FindBudgets(ctx context.Context, tenant [16]byte, names []string) ([]spending.Budget, error) {
+	all, err := m.ListBudgets(ctx, tenant, "", spending.MaxPerTenant)
+	return slices.DeleteFunc(all, func(b spending.Budget) bool { return !slices.Contains(names, b.Name) }), err
+}
+
 func (m *memory) DeleteBudget(ctx context.Context, by auditlog.Actor, name string) error {
 	if _, err := m.GetBudget(ctx, by.TenantID, name); err != nil {
 		return err

@@ -58,6 +58,15 @@ func (b *Book) For(tenant [16]byte, host string, labels map[string]string) *Budg
 	return of[Tenant]
 }
 
+// Names returns the names of the budgets that may be an endpoint's.
+func Names(host string, labels map[string]string) []string {
+	names := []string{Tenant, HostName(host)}
+	for label, value := range labels {
+		names = append(names, LabelName(label, value))
+	}
+	return names
+}
+
 // Counter counts runs by budget. The zero value is ready. It is safe for concurrent use.
 type Counter struct {
 	mu   sync.Mutex

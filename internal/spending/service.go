@@ -16,6 +16,8 @@ type Store interface {
 	GetBudget(ctx context.Context, tenant [16]byte, name string) (Budget, error)
 	// ListBudgets returns budgets after a name, sorted by name.
 	ListBudgets(ctx context.Context, tenant [16]byte, after string, limit int) ([]Budget, error)
+	// FindBudgets returns the budgets that have one of some names, in any order.
+	FindBudgets(ctx context.Context, tenant [16]byte, names []string) ([]Budget, error)
 	DeleteBudget(ctx context.Context, by auditlog.Actor, name string) error
 }
 
@@ -58,4 +60,13 @@ func (s *Service) List(ctx context.Context, by auditlog.Actor, after string, lim
 // Delete removes a budget. Its endpoints then follow the next less specific one.
 func (s *Service) Delete(ctx context.Context, by auditlog.Actor, name string) error {
 	return s.store.DeleteBudget(ctx, by, name)
+}
+
+// For returns the shared budget of an endpoint with its present price, or nil; see [Book.For].
+func (s *Service) For(ctx context.Context, tenant [16]byte, host string, labels map[string]string) (*Budget, error) {
+	found, err := s.store.FindBudgets(ctx, tenant, Names(host, labels))
+	if err != nil {
+		return nil, err
+	}
+	return NewBook(found).For(tenant, host, labels), nil
 }

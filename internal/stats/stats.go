@@ -27,6 +27,9 @@ type Reader interface {
 	// Health returns the health of an endpoint over each of [Windows], from its newest [HealthRuns]
 	// runs by due time. An unknown endpoint has no runs.
 	Health(ctx context.Context, tenant, endpoint [16]byte) ([]Health, error)
+	// Looks returns what an endpoint's newest [MaxLooks] runs since an instant found, in steps of
+	// time. An unknown endpoint has no runs.
+	Looks(ctx context.Context, tenant, endpoint [16]byte, since time.Time, step time.Duration) (Looks, error)
 	// Overview returns the overview of a tenant's endpoints.
 	Overview(ctx context.Context, tenant [16]byte) (Overview, error)
 	// Workers returns the newest [MaxWorkers] known workers, and the database time.

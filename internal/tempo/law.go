@@ -100,3 +100,13 @@ func (l *law) slope(t float64) float64 {
 	}
 	return max(sum, slowest/16)
 }
+
+// Expected returns the expected number of changes between a look and an instant so long after it.
+func (f *Filter) Expected(wait time.Duration) float64 {
+	law, t := f.law(), wait.Seconds()
+	sum := float64(law.base * t)
+	for h, hazard := range hazards {
+		sum += float64(law.excess[h] * (1 - decay(float64(hazard*t))) / hazard)
+	}
+	return max(sum, 0)
+}

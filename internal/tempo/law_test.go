@@ -50,6 +50,23 @@ func TestWaitSolvesTheIndexLaw(t *testing.T) {
 	})
 }
 
+func TestExpectedChangesAddUpTheRate(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		f := tempo.NewFilter()
+		for range rapid.IntRange(0, 20).Draw(t, "looks") {
+			f.Observe(time.Duration(rapid.IntRange(1, 100).Draw(t, "gap"))*time.Second, rapid.Bool().Draw(t, "changed"))
+		}
+		// The index grows by t dN, so that of a thin slice of time is its changes times its middle.
+		from := time.Duration(rapid.Int64Range(1, 3600).Draw(t, "from")) * time.Second
+		until := from + from/100
+		slice := (f.Worth(until) - f.Worth(from)) / ((from + until).Seconds() / 2)
+		require.InEpsilon(t, slice, f.Expected(until)-f.Expected(from), 0.01)
+	})
+	f := tempo.NewFilter()
+	require.Zero(t, f.Expected(0))
+}
+
 // indexOf returns T N(T) less the integral of N, by the trapezoidal rule.
 func indexOf(f tempo.Filter, until float64) float64 {
 	present := func(p [tempo.Rates]float32) (sum float64) {

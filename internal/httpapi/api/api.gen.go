@@ -1573,6 +1573,51 @@ type EndpointSpec struct {
 // EndpointState The state of the endpoint.
 type EndpointState string
 
+// EndpointTempo Rate of change, price and interval of an endpoint.
+type EndpointTempo struct {
+	// At Database time.
+	At time.Time `json:"at"`
+
+	// Budget The budget that sets the price.
+	Budget TempoBudget `json:"budget"`
+
+	// ChangesPerHour The present rate of change by the rate filter, which weighs new answers more than old ones; null: no two answers could be compared yet.
+	ChangesPerHour *float64 `json:"changesPerHour"`
+
+	// LikeliestChangesPerHour The constant rate under which the looks of the last 24 hours are most probable; null: there are none, or each of them found a change.
+	LikeliestChangesPerHour *float64 `json:"likeliestChangesPerHour"`
+
+	// MaxWaitMs The longest interval that the rate of change may set; null: no limit.
+	MaxWaitMs *int64 `json:"maxWaitMs"`
+
+	// MinWaitMs The shortest interval that the rate of change may set.
+	MinWaitMs int64 `json:"minWaitMs"`
+
+	// NextLook What a run after that interval is worth; null: no rate is known.
+	NextLook *NextLook `json:"nextLook"`
+
+	// Price The price of a run in change-seconds, by which the interval was set; null: no rate is known.
+	Price *float64 `json:"price"`
+
+	// Record What the newest 100,000 runs of the last 24 hours found. Runs that a user started and skipped due times do not count.
+	Record TempoRecord `json:"record"`
+
+	// Steers True if the rate of change sets the interval now.
+	Steers bool `json:"steers"`
+
+	// StepMs Length of a step.
+	StepMs int64 `json:"stepMs"`
+
+	// Steps The same record in steps of time, oldest first, including steps without runs.
+	Steps []TempoStep `json:"steps"`
+
+	// WaitMs The interval that the rate of change sets, or would set; null: no rate is known.
+	WaitMs *int64 `json:"waitMs"`
+
+	// Why What sets the interval, and the interval that the rate of change would set.
+	Why string `json:"why"`
+}
+
 // EndpointVersion A version of an endpoint, and the change that created it.
 type EndpointVersion struct {
 	// AuditID The entry of the audit log; absent for a version from before versions were kept.
@@ -2144,6 +2189,18 @@ type MaintenanceWindowSpec struct {
 
 // Method The method of the request. Body with HEAD is refused.
 type Method string
+
+// NextLook The expected value of a run.
+type NextLook struct {
+	// Changes Expected number of new changes that the run finds.
+	Changes float64 `json:"changes"`
+
+	// Why The same in a sentence.
+	Why string `json:"why"`
+
+	// Worth The index of the run, in change-seconds. The run is due when it reaches the price.
+	Worth float64 `json:"worth"`
+}
 
 // Notice One message about an episode.
 type Notice struct {
@@ -3152,6 +3209,50 @@ type TLSPatch struct {
 // TLSVersion defines model for TLSVersion.
 type TLSVersion string
 
+// TempoBudget The budget that sets the price.
+type TempoBudget struct {
+	// Budget The number of runs, such as 600/h; absent for the baseline.
+	Budget *string `json:"budget,omitempty"`
+
+	// EveryMs The interval that spends the budget evenly. A shared budget is that of all its endpoints.
+	EveryMs int64 `json:"everyMs"`
+
+	// Name `endpoint` for the endpoint's own budget, `baseline` for the runs of its baseline, else the name of a shared budget such as label:team=shop.
+	Name string `json:"name"`
+}
+
+// TempoRecord What the newest 100,000 runs of the last 24 hours found. Runs that a user started and skipped due times do not count.
+type TempoRecord struct {
+	// BaselineRuns Number of runs that the present baseline alone would have made in that time outside of pauses.
+	BaselineRuns int64 `json:"baselineRuns"`
+
+	// Changes Number of compared runs that found a change.
+	Changes int64 `json:"changes"`
+
+	// Compared Number of runs whose answer could be compared with the one before.
+	Compared int64 `json:"compared"`
+
+	// From The start of the record: 24 hours ago, or the creation of the endpoint.
+	From time.Time `json:"from"`
+	Runs int64     `json:"runs"`
+}
+
+// TempoStep What the runs of a step of time found.
+type TempoStep struct {
+	// At Start of the step.
+	At time.Time `json:"at"`
+
+	// Changes Number of runs that found a change.
+	Changes int64 `json:"changes"`
+
+	// ChangesPerHour The likeliest rate of change in the step; null: no run was compared, or each found a change.
+	ChangesPerHour *float64 `json:"changesPerHour"`
+
+	// Price The price of a run in change-seconds at the end of the step; null: its last run did not follow the rate of change.
+	Price *float64 `json:"price"`
+	Runs  int64    `json:"runs"`
+}
+
 // TestResult The outcome of a test request, which is sent like the request of a run. Secrets are hidden everywhere. Fields that do not apply are absent.
 type TestResult struct {
 	// Body The head of the response body, if it is text.
@@ -3778,6 +3879,9 @@ type ServerInterface interface {
 	// ListEndpointRuns List the runs of an endpoint, newest due time first
 	// (GET /v1/endpoints/{id}/runs)
 	ListEndpointRuns(ctx echo.Context, id EndpointID, params ListEndpointRunsParams) error
+	// GetEndpointTempo Read the rate of change, price and interval of an endpoint
+	// (GET /v1/endpoints/{id}/tempo)
+	GetEndpointTempo(ctx echo.Context, id EndpointID) error
 	// TestEndpoint Send a test request of an endpoint
 	// (POST /v1/endpoints/{id}/test)
 	TestEndpoint(ctx echo.Context, id EndpointID) error
@@ -4525,6 +4629,22 @@ func (w *ServerInterfaceWrapper) ListEndpointRuns(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListEndpointRuns(ctx, id, params)
+	return err
+}
+
+// GetEndpointTempo converts echo context to params.
+func (w *ServerInterfaceWrapper) GetEndpointTempo(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id EndpointID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetEndpointTempo(ctx, id)
 	return err
 }
 
@@ -5583,6 +5703,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/v1/endpoints/:id/resume", wrapper.ResumeEndpoint, options.OperationMiddlewares["resumeEndpoint"]...)
 	router.POST(options.BaseURL+"/v1/endpoints/:id/run", wrapper.RunEndpoint, options.OperationMiddlewares["runEndpoint"]...)
 	router.GET(options.BaseURL+"/v1/endpoints/:id/runs", wrapper.ListEndpointRuns, options.OperationMiddlewares["listEndpointRuns"]...)
+	router.GET(options.BaseURL+"/v1/endpoints/:id/tempo", wrapper.GetEndpointTempo, options.OperationMiddlewares["getEndpointTempo"]...)
 	router.POST(options.BaseURL+"/v1/endpoints/:id/test", wrapper.TestEndpoint, options.OperationMiddlewares["testEndpoint"]...)
 	router.GET(options.BaseURL+"/v1/endpoints/:id/versions", wrapper.ListEndpointVersions, options.OperationMiddlewares["listEndpointVersions"]...)
 	router.GET(options.BaseURL+"/v1/endpoints/:id/versions/:version", wrapper.GetEndpointVersion, options.OperationMiddlewares["getEndpointVersion"]...)
@@ -9744,6 +9865,153 @@ type ListEndpointRuns503ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListEndpointRuns503ApplicationProblemPlusJSONResponse) VisitListEndpointRunsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointTempoRequestObject struct {
+	ID EndpointID `json:"id"`
+}
+
+type GetEndpointTempoResponseObject interface {
+	VisitGetEndpointTempoResponse(w http.ResponseWriter) error
+}
+
+type GetEndpointTempo200JSONResponse EndpointTempo
+
+func (response GetEndpointTempo200JSONResponse) VisitGetEndpointTempoResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointTempo400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointTempo400ApplicationProblemPlusJSONResponse) VisitGetEndpointTempoResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointTempo401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointTempo401ApplicationProblemPlusJSONResponse) VisitGetEndpointTempoResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointTempo403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointTempo403ApplicationProblemPlusJSONResponse) VisitGetEndpointTempoResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointTempo404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointTempo404ApplicationProblemPlusJSONResponse) VisitGetEndpointTempoResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointTempo429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointTempo429ApplicationProblemPlusJSONResponse) VisitGetEndpointTempoResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointTempo500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointTempo500ApplicationProblemPlusJSONResponse) VisitGetEndpointTempoResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointTempo503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointTempo503ApplicationProblemPlusJSONResponse) VisitGetEndpointTempoResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -17268,6 +17536,9 @@ type StrictServerInterface interface {
 	// ListEndpointRuns List the runs of an endpoint, newest due time first
 	// (GET /v1/endpoints/{id}/runs)
 	ListEndpointRuns(ctx context.Context, request ListEndpointRunsRequestObject) (ListEndpointRunsResponseObject, error)
+	// GetEndpointTempo Read the rate of change, price and interval of an endpoint
+	// (GET /v1/endpoints/{id}/tempo)
+	GetEndpointTempo(ctx context.Context, request GetEndpointTempoRequestObject) (GetEndpointTempoResponseObject, error)
 	// TestEndpoint Send a test request of an endpoint
 	// (POST /v1/endpoints/{id}/test)
 	TestEndpoint(ctx context.Context, request TestEndpointRequestObject) (TestEndpointResponseObject, error)
@@ -18247,6 +18518,31 @@ func (sh *strictHandler) ListEndpointRuns(ctx echo.Context, id EndpointID, param
 		return err
 	} else if validResponse, ok := response.(ListEndpointRunsResponseObject); ok {
 		return validResponse.VisitListEndpointRunsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetEndpointTempo operation middleware
+func (sh *strictHandler) GetEndpointTempo(ctx echo.Context, id EndpointID) error {
+	var request GetEndpointTempoRequestObject
+
+	request.ID = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetEndpointTempo(ctx.Request().Context(), request.(GetEndpointTempoRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetEndpointTempo")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetEndpointTempoResponseObject); ok {
+		return validResponse.VisitGetEndpointTempoResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

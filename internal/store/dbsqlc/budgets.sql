@@ -20,6 +20,13 @@ FROM budgets
 WHERE tenant_id = @tenant_id
   AND name = @name;
 
+-- name: BudgetFind :many
+-- Returns the budgets of a tenant that have one of some names.
+SELECT *
+FROM budgets
+WHERE tenant_id = @tenant_id
+  AND name = ANY (sqlc.arg('names')::text[]);
+
 -- name: BudgetCount :one
 SELECT count(*) FROM budgets WHERE tenant_id = @tenant_id;
 

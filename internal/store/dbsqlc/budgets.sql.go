@@ -38,6 +38,48 @@ func (q *Queries) BudgetDelete(ctx context.Context, db DBTX, arg BudgetDeletePar
 	return result.RowsAffected(), nil
 }
 
+const budgetFind = `-- name: BudgetFind :many
+SELECT tenant_id, name, budget, price, used, stepped_at, created_at, updated_at
+FROM budgets
+WHERE tenant_id = $1
+  AND name = ANY ($2::text[])
+`
+
+type BudgetFindParams struct {
+	TenantID UUID
+	Names    []string
+}
+
+// Returns the budgets of a tenant that have one of some names.
+func (q *Queries) BudgetFind(ctx context.Context, db DBTX, arg BudgetFindParams) ([]*Budget, error) {
+	rows, err := db.Query(ctx, budgetFind, arg.TenantID, arg.Names)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*Budget
+	for rows.Next() {
+		var i Budget
+		if err := rows.Scan(
+			&i.TenantID,
+			&i.Name,
+			&i.Budget,
+			&i.Price,
+			&i.Used,
+			&i.SteppedAt,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const budgetGet = `-- name: BudgetGet :one
 SELECT tenant_id, name, budget, price, used, stepped_at, created_at, updated_at
 FROM budgets

@@ -107,3 +107,80 @@ SELECT id, name, version, slots, busy, started_at, heartbeat_at,
 FROM workers
 ORDER BY started_at DESC, id
 LIMIT sqlc.arg('max_rows')::int;
+
+-- name: EndpointLooks :many
+-- Groups the newest runs of an endpoint by time and by what they found. A look is a success whose
+-- answer can be compared with that of the look before. Looks are grouped by their gap in classes of
+-- 2 %, so that a day of runs is few rows; gap_ms is the mean of the class, and null for a run that
+-- compared nothing. Runs that a user started are left out, because they may have sent another
+-- request.
+WITH sample AS MATERIALIZED (
+    SELECT r.started_at, r.body_digest, coalesce(r.status_code = 304, false) AS unchanged,
+           r.status = 'succeeded' AND (r.status_code = 304 OR r.body_digest IS NOT NULL) AS answered
+    FROM runs r
+    WHERE r.endpoint_id = sqlc.arg('endpoint_id')::uuid
+      AND r.tenant_id = sqlc.arg('tenant_id')::uuid
+      AND r.id >= sqlc.arg('from_id')::uuid
+      AND r.scheduled_for >= sqlc.arg('from_at')::timestamptz -- prunes partitions
+      AND r.status <> 'skipped'
+      AND r.source <> 'manual'
+    ORDER BY r.id DESC
+    LIMIT sqlc.arg('max_rows')::int
+), compared AS (
+    SELECT s.started_at, s.body_digest, s.unchanged, s.answered,
+           extract(EPOCH FROM s.started_at - lag(s.started_at) OVER (PARTITION BY s.answered ORDER BY s.started_at))::float8 AS gap,
+           lag(s.body_digest) OVER (PARTITION BY s.answered, s.unchanged ORDER BY s.started_at) AS before
+    FROM sample s
+), looks AS (
+    SELECT date_bin(sqlc.arg('step_ms')::bigint * interval '1 ms', c.started_at, sqlc.arg('from_at')::timestamptz) AS at,
+           CASE WHEN c.answered AND c.gap > 0 AND (c.unchanged OR c.before IS NOT NULL) THEN c.gap END AS gap,
+           NOT c.unchanged AND c.body_digest <> c.before AS changed
+    FROM compared c
+)
+SELECT l.at::timestamptz AS at,
+       (l.gap IS NOT NULL)::boolean AS compared,
+       (l.gap IS NOT NULL AND l.changed)::boolean AS changed,
+       coalesce(avg(l.gap) * 1000, 0)::float8 AS gap_ms,
+       count(*)::bigint AS runs
+FROM looks l
+GROUP BY l.at, l.gap IS NOT NULL, l.gap IS NOT NULL AND l.changed, floor(ln(l.gap) * 50)
+ORDER BY 1, 2, 3, 4;
+
+-- name: EndpointPauses :many
+-- Returns the decisions that begin or end a pause of an endpoint since an instant, and the last one
+-- before it. A pause during a run is in the decision of the run's finish. until is in the year 1 if
+-- no pause was in force.
+SELECT p.at::timestamptz AS at, coalesce(p.until, '0001-01-01 00:00:00+00')::timestamptz AS until
+FROM (SELECT d.decided_at AS at, (d.input ->> 'pausedUntil')::timestamptz AS until
+      FROM decisions d
+      WHERE d.endpoint_id = sqlc.arg('endpoint_id')::uuid
+        AND (d.decided_at >= sqlc.arg('from_at')::timestamptz
+          OR d.id = (SELECT max(o.id) FROM decisions o WHERE o.endpoint_id = d.endpoint_id AND o.decided_at < sqlc.arg('from_at')::timestamptz))
+      UNION ALL
+      SELECT r.finished_at, r.next_run_at
+      FROM runs r
+      WHERE r.endpoint_id = sqlc.arg('endpoint_id')::uuid
+        AND r.id >= sqlc.arg('from_id')::uuid
+        AND r.scheduled_for >= sqlc.arg('from_at')::timestamptz -- prunes partitions
+        AND r.next_source = 'paused') p
+WHERE EXISTS (SELECT 1 FROM endpoints e WHERE e.id = sqlc.arg('endpoint_id')::uuid AND e.tenant_id = sqlc.arg('tenant_id')::uuid)
+ORDER BY p.at;
+
+-- name: EndpointLastSteps :many
+-- Returns the trace of the last decision in each of some spans of run IDs, without spans that have
+-- none. Each span costs one lookup in the index.
+SELECT s.number::bigint AS number, r.next_steps
+FROM (SELECT unnest(sqlc.arg('numbers')::bigint[]) AS number,
+             unnest(sqlc.arg('from_ids')::uuid[]) AS from_id,
+             unnest(sqlc.arg('to_ids')::uuid[]) AS to_id) s
+         CROSS JOIN LATERAL (SELECT h.next_steps
+                             FROM runs h
+                             WHERE h.endpoint_id = sqlc.arg('endpoint_id')::uuid
+                               AND h.tenant_id = sqlc.arg('tenant_id')::uuid
+                               AND h.id >= s.from_id
+                               AND h.id < s.to_id
+                               AND h.scheduled_for >= sqlc.arg('from_at')::timestamptz -- prunes partitions
+                             ORDER BY h.id DESC
+                             LIMIT 1) AS r
+WHERE r.next_steps IS NOT NULL
+ORDER BY s.number;

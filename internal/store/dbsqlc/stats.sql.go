@@ -7,6 +7,7 @@ package dbsqlc
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 )
 
@@ -92,6 +93,214 @@ func (q *Queries) EndpointHealth(ctx context.Context, db DBTX, arg EndpointHealt
 			&i.P95Us,
 			&i.P99Us,
 		); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const endpointLastSteps = `-- name: EndpointLastSteps :many
+SELECT s.number::bigint AS number, r.next_steps
+FROM (SELECT unnest($1::bigint[]) AS number,
+             unnest($2::uuid[]) AS from_id,
+             unnest($3::uuid[]) AS to_id) s
+         CROSS JOIN LATERAL (SELECT h.next_steps
+                             FROM runs h
+                             WHERE h.endpoint_id = $4::uuid
+                               AND h.tenant_id = $5::uuid
+                               AND h.id >= s.from_id
+                               AND h.id < s.to_id
+                               AND h.scheduled_for >= $6::timestamptz -- prunes partitions
+                             ORDER BY h.id DESC
+                             LIMIT 1) AS r
+WHERE r.next_steps IS NOT NULL
+ORDER BY s.number
+`
+
+type EndpointLastStepsParams struct {
+	Numbers    []int64
+	FromIds    []UUID
+	ToIds      []UUID
+	EndpointID UUID
+	TenantID   UUID
+	FromAt     time.Time
+}
+
+type EndpointLastStepsRow struct {
+	Number    int64
+	NextSteps json.RawMessage
+}
+
+// Returns the trace of the last decision in each of some spans of run IDs, without spans that have
+// none. Each span costs one lookup in the index.
+func (q *Queries) EndpointLastSteps(ctx context.Context, db DBTX, arg EndpointLastStepsParams) ([]*EndpointLastStepsRow, error) {
+	rows, err := db.Query(ctx, endpointLastSteps,
+		arg.Numbers,
+		arg.FromIds,
+		arg.ToIds,
+		arg.EndpointID,
+		arg.TenantID,
+		arg.FromAt,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*EndpointLastStepsRow
+	for rows.Next() {
+		var i EndpointLastStepsRow
+		if err := rows.Scan(&i.Number, &i.NextSteps); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const endpointLooks = `-- name: EndpointLooks :many
+WITH sample AS MATERIALIZED (
+    SELECT r.started_at, r.body_digest, coalesce(r.status_code = 304, false) AS unchanged,
+           r.status = 'succeeded' AND (r.status_code = 304 OR r.body_digest IS NOT NULL) AS answered
+    FROM runs r
+    WHERE r.endpoint_id = $1::uuid
+      AND r.tenant_id = $2::uuid
+      AND r.id >= $3::uuid
+      AND r.scheduled_for >= $4::timestamptz -- prunes partitions
+      AND r.status <> 'skipped'
+      AND r.source <> 'manual'
+    ORDER BY r.id DESC
+    LIMIT $5::int
+), compared AS (
+    SELECT s.started_at, s.body_digest, s.unchanged, s.answered,
+           extract(EPOCH FROM s.started_at - lag(s.started_at) OVER (PARTITION BY s.answered ORDER BY s.started_at))::float8 AS gap,
+           lag(s.body_digest) OVER (PARTITION BY s.answered, s.unchanged ORDER BY s.started_at) AS before
+    FROM sample s
+), looks AS (
+    SELECT date_bin($6::bigint * interval '1 ms', c.started_at, $4::timestamptz) AS at,
+           CASE WHEN c.answered AND c.gap > 0 AND (c.unchanged OR c.before IS NOT NULL) THEN c.gap END AS gap,
+           NOT c.unchanged AND c.body_digest <> c.before AS changed
+    FROM compared c
+)
+SELECT l.at::timestamptz AS at,
+       (l.gap IS NOT NULL)::boolean AS compared,
+       (l.gap IS NOT NULL AND l.changed)::boolean AS changed,
+       coalesce(avg(l.gap) * 1000, 0)::float8 AS gap_ms,
+       count(*)::bigint AS runs
+FROM looks l
+GROUP BY l.at, l.gap IS NOT NULL, l.gap IS NOT NULL AND l.changed, floor(ln(l.gap) * 50)
+ORDER BY 1, 2, 3, 4
+`
+
+type EndpointLooksParams struct {
+	EndpointID UUID
+	TenantID   UUID
+	FromID     UUID
+	FromAt     time.Time
+	MaxRows    int32
+	StepMs     int64
+}
+
+type EndpointLooksRow struct {
+	At       time.Time
+	Compared bool
+	Changed  bool
+	GapMs    float64
+	Runs     int64
+}
+
+// Groups the newest runs of an endpoint by time and by what they found. A look is a success whose
+// answer can be compared with that of the look before. Looks are grouped by their gap in classes of
+// 2 %, so that a day of runs is few rows; gap_ms is the mean of the class, and null for a run that
+// compared nothing. Runs that a user started are left out, because they may have sent another
+// request.
+func (q *Queries) EndpointLooks(ctx context.Context, db DBTX, arg EndpointLooksParams) ([]*EndpointLooksRow, error) {
+	rows, err := db.Query(ctx, endpointLooks,
+		arg.EndpointID,
+		arg.TenantID,
+		arg.FromID,
+		arg.FromAt,
+		arg.MaxRows,
+		arg.StepMs,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*EndpointLooksRow
+	for rows.Next() {
+		var i EndpointLooksRow
+		if err := rows.Scan(
+			&i.At,
+			&i.Compared,
+			&i.Changed,
+			&i.GapMs,
+			&i.Runs,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const endpointPauses = `-- name: EndpointPauses :many
+SELECT p.at::timestamptz AS at, coalesce(p.until, '0001-01-01 00:00:00+00')::timestamptz AS until
+FROM (SELECT d.decided_at AS at, (d.input ->> 'pausedUntil')::timestamptz AS until
+      FROM decisions d
+      WHERE d.endpoint_id = $1::uuid
+        AND (d.decided_at >= $2::timestamptz
+          OR d.id = (SELECT max(o.id) FROM decisions o WHERE o.endpoint_id = d.endpoint_id AND o.decided_at < $2::timestamptz))
+      UNION ALL
+      SELECT r.finished_at, r.next_run_at
+      FROM runs r
+      WHERE r.endpoint_id = $1::uuid
+        AND r.id >= $3::uuid
+        AND r.scheduled_for >= $2::timestamptz -- prunes partitions
+        AND r.next_source = 'paused') p
+WHERE EXISTS (SELECT 1 FROM endpoints e WHERE e.id = $1::uuid AND e.tenant_id = $4::uuid)
+ORDER BY p.at
+`
+
+type EndpointPausesParams struct {
+	EndpointID UUID
+	FromAt     time.Time
+	FromID     UUID
+	TenantID   UUID
+}
+
+type EndpointPausesRow struct {
+	At    time.Time
+	Until time.Time
+}
+
+// Returns the decisions that begin or end a pause of an endpoint since an instant, and the last one
+// before it. A pause during a run is in the decision of the run's finish. until is in the year 1 if
+// no pause was in force.
+func (q *Queries) EndpointPauses(ctx context.Context, db DBTX, arg EndpointPausesParams) ([]*EndpointPausesRow, error) {
+	rows, err := db.Query(ctx, endpointPauses,
+		arg.EndpointID,
+		arg.FromAt,
+		arg.FromID,
+		arg.TenantID,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*EndpointPausesRow
+	for rows.Next() {
+		var i EndpointPausesRow
+		if err := rows.Scan(&i.At, &i.Until); err != nil {
 			return nil, err
 		}
 		items = append(items, &i)

@@ -118,6 +118,19 @@ func (s *Store) ListBudgets(ctx context.Context, tenant [16]byte, after string, 
 	return list, nil
 }
 
+// FindBudgets implements spending.Store.
+func (s *Store) FindBudgets(ctx context.Context, tenant [16]byte, names []string) ([]spending.Budget, error) {
+	rows, err := s.db.Q.BudgetFind(ctx, s.db.Pool, dbsqlc.BudgetFindParams{TenantID: tenant, Names: pg.ValidNames(names)})
+	if err != nil {
+		return nil, fmt.Errorf("reading the shared budgets of an endpoint: %w", pg.Translate(err))
+	}
+	list := make([]spending.Budget, 0, len(rows))
+	for _, row := range rows {
+		list = append(list, budgetOf(row))
+	}
+	return list, nil
+}
+
 // DeleteBudget implements spending.Store.
 func (s *Store) DeleteBudget(ctx context.Context, by auditlog.Actor, name string) error {
 	if !spending.ValidName(name) {
