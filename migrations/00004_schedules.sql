@@ -53,7 +53,7 @@ CREATE TABLE schedules (
     archived            boolean NOT NULL DEFAULT false,
     -- The governor's rule that set the due time.
     source              text NOT NULL CHECK (source IN ('paused', 'ai-oneshot', 'ai-interval', 'change-rate', 'baseline-cron', 'baseline-interval',
-                                                        'clamped-min', 'clamped-max', 'retry-after', 'target', 'manual')),
+                                                        'clamped-min', 'clamped-max', 'retry-after', 'target', 'circuit-open', 'manual')),
 
     -- The worker that holds the lock.
     claimed_by          uuid,

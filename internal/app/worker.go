@@ -11,6 +11,7 @@ import (
 	"rubato/internal/courier"
 	"rubato/internal/dispatch"
 	"rubato/internal/loop"
+	hoststore "rubato/internal/store/hosts"
 	"rubato/internal/store/items"
 	"rubato/internal/store/pg"
 	budgetstore "rubato/internal/store/spending"
@@ -74,6 +75,8 @@ func (c *Core) workerLoops() *workerLoops {
 			Egress:       c.Outbound(),
 			Allowances:   c.Allowances,
 			Secrets:      c.Vault,
+			Breakers:     hoststore.New(c.DB),
+			SharedHosts:  c.Settings.Egress.SharedHosts,
 			Logger:       c.Logger,
 			Registerer:   c.Registry,
 		})),

@@ -70,9 +70,9 @@ func (e *endpoint) record(slot time.Time) (skip, bool) {
 	return e.skipped[i], true
 }
 
-// steered reports whether a person or the target set a due time.
+// steered reports whether a person, the target or the breaker of its host set a due time.
 func steered(source string) bool {
-	return source == "manual" || source == "retry-after" || source == "target"
+	return source == "manual" || source == "retry-after" || source == "target" || source == "circuit-open"
 }
 
 // plain reports whether the baseline alone determines the slot after a run.

@@ -24,6 +24,8 @@ type Egress struct {
 	Proxy string
 	// MaxPerHost is the concurrency limit per host and port.
 	MaxPerHost int
+	// SharedHosts makes all tenants share the circuit breakers of hosts.
+	SharedHosts bool
 	// AllowSkipVerify permits endpoints that do not verify TLS certificates.
 	AllowSkipVerify bool
 	// Contact is the operator's contact in the User-Agent; empty for none.
@@ -86,6 +88,13 @@ func egressSettings() []Setting {
 			Doc:     "maximum number of concurrent requests of one worker to one host and port; further requests queue within their timeout",
 			set:     func(c *Config, v string) error { return count(&c.Egress.MaxPerHost, v) },
 			show:    func(c Config) string { return strconv.Itoa(c.Egress.MaxPerHost) },
+		},
+		{
+			Name:    "RUBATO_EGRESS_SHARED_HOSTS",
+			Default: "false",
+			Doc:     "true: all tenants share the circuit breaker of a host; false: each tenant has its own, so that no tenant can hold back the runs of another",
+			set:     func(c *Config, v string) error { return boolean(&c.Egress.SharedHosts, v) },
+			show:    func(c Config) string { return strconv.FormatBool(c.Egress.SharedHosts) },
 		},
 		{
 			Name:    "RUBATO_EGRESS_ALLOW_SKIP_VERIFY",

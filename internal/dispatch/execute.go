@@ -54,6 +54,9 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 	if outcome := w.missed(b); outcome != nil {
 		return *outcome, true
 	}
+	if outcome := w.circuitOpen(b); outcome != nil {
+		return *outcome, true
+	}
 	r, refusal := w.calls.prepare(ctx, b, s, sent)
 	if refusal != nil {
 		if outcome, ours, over := lockEnded(ctx, false); over {
@@ -74,6 +77,7 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 	r.Timeout = max(time.Millisecond, min(r.Timeout, b.target.Spec.MaxExecutionTime-time.Since(sent)))
 	asked = true
 	answer, err := w.calls.send(ctx, s.RunID, r.Request)
+	b.last = b.Place().Host()
 	// The place at the host is freed here, because judging the answer sends nothing.
 	b.Release()
 	failpoint.Hit(failpoint.Answered)

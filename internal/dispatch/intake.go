@@ -119,7 +119,7 @@ func (w *Worker) enqueue(ctx context.Context, list []claims.Claim) {
 			continue
 		}
 		if target, found := targets[c.EndpointID]; found {
-			waits = append(waits, newWaiting(c, target, time.Now().Add(max(0, w.clock.until(c.PlannedAt)))))
+			waits = append(waits, w.waitingFor(c, target))
 		} else {
 			// The endpoint was edited or archived, therefore the token is void.
 			lost = append(lost, c)
@@ -132,6 +132,18 @@ func (w *Worker) enqueue(ctx context.Context, list []claims.Claim) {
 		return
 	}
 	w.giveBack(ctx, lost)
+}
+
+// waitingFor returns a claim for the queue. It comes due when it is planned, or when its host may
+// be called again.
+func (w *Worker) waitingFor(c claims.Claim, target *Target) *waiting {
+	entry := newWaiting(c, target, time.Now().Add(max(0, w.clock.until(c.PlannedAt))))
+	if now, known := w.clock.now(); known {
+		if until := w.heldUntil(entry, now); until.After(c.PlannedAt) && until.Before(now.Add(w.cfg.Rules.Horizon)) {
+			entry.PlannedAt, entry.Since = until, time.Now().Add(w.clock.until(until))
+		}
+	}
+	return entry
 }
 
 // targets returns the targets of claims. If the read panics, each claim is read alone, so that a

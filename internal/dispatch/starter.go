@@ -75,7 +75,7 @@ func (w *Worker) startLoop(ctx, work context.Context) {
 			writing.Go(func() {
 				defer func() { <-writers }()
 				started := false
-				_ = w.loops.Contain(loop.Start, func() { started = w.startBatch(ctx, work, batch) })
+				_ = w.loops.Contain(loop.Start, func() { started = w.startAdmitted(ctx, work, batch) })
 				if !started { // Back off, because the database is probably unavailable.
 					sleep(ctx, startRetry)
 					w.queue.Poke()
@@ -238,6 +238,9 @@ func (w *Worker) runExecution(work context.Context, b *waiting, s Started, sent 
 	began := time.Now()
 	outcome, ours := w.execute(work, b, s, sent)
 	b.Release()
+	if ours {
+		w.judgeHost(b, outcome)
+	}
 	if !ours { // The lock is lost, so another process writes the record.
 		w.dropped(s)
 		return

@@ -19,6 +19,10 @@ type waiting struct {
 	target *Target
 	// doubtful is set if a start got no answer: the run may be live.
 	doubtful bool
+	// probe is set if the breaker of its host is not closed and gave it a seat.
+	probe bool
+	// last is the host of its last request, which a redirect may have changed; empty: unknown.
+	last string
 	// fault is the panic of its start; nil: there was none.
 	fault error
 }

@@ -9,6 +9,7 @@
 //   - claims.Heartbeater extends the locks of long runs.
 //   - The presence loop writes the heartbeat of the worker itself.
 //   - The cancel loop cancels runs at the request of users.
+//   - The breaker loop reports failures of hosts and reads which hosts may be called.
 //   - The backlog loop retries reads and releases that failed.
 //   - The slot loop adapts the concurrency limit.
 //
@@ -108,10 +109,14 @@ type Config struct {
 	// Allowances are the tenants' own entries of the egress allow list; nil: none.
 	Allowances Allowances
 	// Tracer exports traces; nil: none are exported.
-	Tracer     Tracer
-	Secrets    Secrets
-	Logger     *slog.Logger
-	Registerer prometheus.Registerer
+	Tracer  Tracer
+	Secrets Secrets
+	// Breakers is the store of the circuit breakers of hosts; nil: every host is called.
+	Breakers BreakerStore
+	// SharedHosts makes all tenants share the breakers.
+	SharedHosts bool
+	Logger      *slog.Logger
+	Registerer  prometheus.Registerer
 
 	// cancelEvery has the default cancelPeriod.
 	cancelEvery time.Duration
@@ -124,6 +129,7 @@ type Worker struct {
 	clock    *clock
 	queue    *ready.Queue[*waiting]
 	backlog  backlog
+	breakers *breakers
 	underway *underway
 	pool     *goroutinePool
 	claimer  *claims.Claimer
@@ -135,8 +141,8 @@ type Worker struct {
 	loops    *loop.Runner
 
 	// Consecutive failures of the transactions of starts and of records, of presence heartbeats,
-	// and of probes for disk space.
-	starts, records, signs, space failureTracker
+	// of probes for disk space, and of syncs of breakers.
+	starts, records, signs, space, breakerFaults failureTracker
 
 	draining atomic.Bool
 	// lastSeen is when the database last answered a claim, as a mark of clock.
@@ -156,6 +162,7 @@ func New(cfg Config) *Worker {
 		clock:    newClock(),
 		queue:    ready.NewQueue[*waiting](cfg.Hosts),
 		underway: newUnderway(),
+		breakers: newBreakers(cfg),
 		pool:     newGoroutinePool(),
 		results:  make(chan result, min(cfg.Slots, finishBatch)),
 		metrics:  newMetrics(cfg.Registerer),
@@ -216,6 +223,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	keep.Go(func() { w.loops.Run(records, loop.Presence, w.presenceLoop) })
 	keep.Go(func() { w.loops.Run(records, loop.Space, w.spaceLoop) })
 	keep.Go(func() { w.loops.Run(records, loop.Cancel, w.cancelLoop) })
+	keep.Go(func() { w.loops.Run(records, loop.Breakers, w.breakerLoop) })
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)

@@ -14,14 +14,22 @@ const RuleInfraRetry governor.Rule = "infra-retry"
 // run. They do not count as attempts of the retry policy.
 const InfraBudget = 3
 
+// circuitBudget is the maximum number of repetitions of one due time that the breaker of its host
+// held back. Its windows double, so a due time waits for its host for over an hour.
+const circuitBudget = 10
+
+// circuitReason is the reason code of such runs.
+const circuitReason = "circuit_open"
+
 const (
 	infraWait    = time.Second      // least wait before the first repetition; each later one waits four times as long
 	infraMaxWait = 30 * time.Second // maximum wait
 )
 
-// retryLoss plans a due time again if infrastructure lost its run and another request does no harm.
-// That is so if nothing was sent, if the method is safe, or if the endpoint is idempotent. The
-// bounds are the budget, a pause, the minimum interval, waits of the target and the next due time.
+// retryLoss plans a due time again if infrastructure lost its run, or the breaker of its host held
+// it back, and another request does no harm. That is so if nothing was sent, if the method is safe,
+// or if the endpoint is idempotent. The bounds are the budget, a pause, the minimum interval, waits
+// of the target and the next due time.
 func (e *Endpoint) retryLoss(now time.Time, run Finished, next time.Time) (Due, bool) {
 	due, may := e.lossRetry(now, run)
 	return due, may && !run.manual() && due.At.Before(next)
@@ -30,13 +38,17 @@ func (e *Endpoint) retryLoss(now time.Time, run Finished, next time.Time) (Due, 
 // lossRetry is retryLoss without the bound of the next due time, because a one-off run outlives due
 // times.
 func (e *Endpoint) lossRetry(now time.Time, run Finished) (Due, bool) {
-	if !run.Interrupted || run.InfraAttempt >= InfraBudget || e.PausedAt(now) {
+	if !run.Interrupted && run.OpenUntil.IsZero() || run.InfraAttempt >= run.infraBudget() || e.PausedAt(now) {
 		return Due{}, false
 	}
 	if run.MaybeSent && !e.Spec.allowsRepeatAfterLoss() {
 		return Due{}, false
 	}
-	at := e.afterMinimum(laterOf(now.Add(lossWait(e.ID, run)), e.State.wait()))
+	at := run.OpenUntil
+	if at.IsZero() {
+		at = now.Add(lossWait(e.ID, run))
+	}
+	at = e.afterMinimum(laterOf(at, e.State.wait()))
 	return Due{
 		At:           at,
 		Slot:         run.Slot,
@@ -44,6 +56,14 @@ func (e *Endpoint) lossRetry(now time.Time, run Finished) (Due, bool) {
 		InfraAttempt: run.InfraAttempt + 1,
 		Source:       run.Source,
 	}, true
+}
+
+// infraBudget returns the maximum number of repetitions of the run's due time.
+func (f Finished) infraBudget() int {
+	if f.OpenUntil.IsZero() {
+		return InfraBudget
+	}
+	return circuitBudget
 }
 
 // allowsRepeatAfterLoss reports whether a request with an unknown outcome may be sent again without
@@ -67,8 +87,11 @@ func (s State) waitsForInfra() bool {
 // infraStep returns the trace step of a repetition after a loss. reason is empty if it is no longer
 // known.
 func infraStep(due Due, reason string) governor.Step {
-	why := fmt.Sprintf("infrastructure attempt %d of %d", due.InfraAttempt, InfraBudget)
-	if reason != "" {
+	why := fmt.Sprintf("infrastructure attempt %d of %d", due.InfraAttempt, max(InfraBudget, due.InfraAttempt))
+	if reason == circuitReason {
+		why = fmt.Sprintf("attempt %d of %d to find the circuit of the host closed", due.InfraAttempt, circuitBudget)
+	}
+	if reason != "" && reason != circuitReason {
 		why += " after " + reason
 	}
 	return governor.Step{

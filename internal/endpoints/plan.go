@@ -88,6 +88,9 @@ type Finished struct {
 	// MaybeSent reports that a byte of the request may have reached the target.
 	MaybeSent  bool
 	RetryAfter time.Time
+	// OpenUntil is when the run may be tried again that the breaker of the host held back; zero: it
+	// did not.
+	OpenUntil time.Time
 	// TargetNext and FreshUntil are what the headers of a successful answer asked for.
 	TargetNext, FreshUntil time.Time
 	// Unanswered means that the target sent no answer, so that its earlier wishes still hold.
@@ -176,7 +179,7 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 	if err := e.observe(now, run); err != nil {
 		return Recorded{}, err
 	}
-	decided, err := e.decide(now, governor.CauseFinish, run.cut(s.RetryAfter))
+	decided, err := e.decide(now, governor.CauseFinish, waits{asked: run.cut(s.RetryAfter), open: run.OpenUntil})
 	if err != nil {
 		return Recorded{}, err
 	}
@@ -210,17 +213,24 @@ func (e *Endpoint) anchorAfter(run Finished) time.Time {
 }
 
 func (e *Endpoint) plan(now time.Time, cause governor.Cause) (Recorded, error) {
-	return e.decide(now, cause, time.Time{})
+	return e.decide(now, cause, waits{})
 }
 
-// decide asks the governor and plans its result. asked is the wait that the target requested if it
-// was cut, for the trace; zero: it was not cut.
-func (e *Endpoint) decide(now time.Time, cause governor.Cause, asked time.Time) (Recorded, error) {
+// waits are the waits after a finish that the state does not keep.
+type waits struct {
+	// asked is the wait that the target requested if it was cut, for the trace; zero: it was not cut.
+	asked time.Time
+	// open is when the host may be tried again; zero: its breaker held nothing back.
+	open time.Time
+}
+
+// decide asks the governor and plans its result.
+func (e *Endpoint) decide(now time.Time, cause governor.Cause, after waits) (Recorded, error) {
 	in, err := e.input(now, cause)
 	if err != nil {
 		return Recorded{}, err
 	}
-	in.RetryAsked = asked
+	in.RetryAsked, in.OpenUntil = after.asked, after.open
 	d := governor.Decide(in)
 	e.State.Due = Due{
 		At:      d.At,

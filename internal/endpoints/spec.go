@@ -72,6 +72,9 @@ type Spec struct {
 	// Idempotent permits sending the request again although it may have arrived.
 	Idempotent bool `json:"idempotent"`
 
+	// Breaker lets the circuit breaker of the target's host hold back requests.
+	Breaker bool `json:"breaker"`
+
 	// SuccessRules must all hold, in addition to Success.
 	SuccessRules []AnswerRule `json:"successRules,omitempty"   validate:"max=16"`
 	// ResponseTailKB is the number of KiB that are stored from the end of an answer, in addition to
@@ -122,6 +125,7 @@ func Defaults() Spec {
 		Success:          "2xx",
 		FollowNext:       true,
 		Conditional:      true,
+		Breaker:          true,
 		Retry: Retry{
 			MaxAttempts: 1,
 			Backoff:     time.Second,

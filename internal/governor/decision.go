@@ -17,6 +17,7 @@ const (
 	SourceClampedMax       Source = "clamped-max"       // moved earlier to keep the maximum
 	SourceRetryAfter       Source = "retry-after"       // the target asked to wait
 	SourceTarget           Source = "target"            // a header of a successful answer
+	SourceCircuitOpen      Source = "circuit-open"      // the breaker of the host was open
 	SourceManual           Source = "manual"            // a user started a run; never from Decide
 )
 
@@ -25,7 +26,7 @@ const (
 func Sources() []Source {
 	return []Source{
 		SourcePaused, SourceChangeRate, SourceAIOneShot, SourceAIInterval, SourceBaselineCron, SourceBaselineInterval,
-		SourceClampedMin, SourceClampedMax, SourceRetryAfter, SourceTarget, SourceManual,
+		SourceClampedMin, SourceClampedMax, SourceRetryAfter, SourceTarget, SourceCircuitOpen, SourceManual,
 	}
 }
 
@@ -47,6 +48,7 @@ const (
 	RuleClampedMin       Rule = "clamped-min"
 	RuleClampedMax       Rule = "clamped-max"
 	RuleNotBeforeNow     Rule = "not-before-now" // a clamp reached back into the past
+	RuleCircuitOpen      Rule = "circuit-open"
 	RulePaused           Rule = "paused"
 )
 

@@ -113,7 +113,7 @@ func TestDueTimesAreThoseOfTheGovernorStepByStep(t *testing.T) {
 
 		step := in
 		step.LastStart, step.RetryAfter, step.PausedUntil, step.Jitter, step.OneShot = time.Time{}, time.Time{}, time.Time{}, 0, nil
-		step.TargetNext, step.FreshUntil = time.Time{}, time.Time{}
+		step.TargetNext, step.FreshUntil, step.OpenUntil = time.Time{}, time.Time{}, time.Time{}
 		for {
 			d := governor.Decide(step)
 			step.Anchor, step.Now = d.Slot, d.Slot

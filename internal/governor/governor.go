@@ -7,8 +7,8 @@
 // package. Therefore a stored decision can be replayed bit for bit.
 //
 // The rules apply in a fixed order, each to the result of the previous one: baseline, change rate,
-// hints, queue, headers of the target, Retry-After, overrun, jitter, clamps, pause. Every rule that
-// applies adds a [Step]. The steps explain a run's due time to users.
+// hints, queue, headers of the target, Retry-After, overrun, jitter, clamps, breaker of the host,
+// pause. Every rule that applies adds a [Step]. The steps explain a run's due time to users.
 //
 // No input causes a panic or an overflow: instants outside the year 1 to [Indefinite] are moved to
 // the nearer end, and sums stop at [Indefinite].
@@ -35,6 +35,7 @@ func Decide(in Input) Decision {
 	p.overrun()
 	p.jitter()
 	p.clamp()
+	p.circuitOpen()
 	p.pause()
 	return p.decision()
 }

@@ -121,6 +121,8 @@ type Input struct {
 	// FreshUntil is the end of the freshness of the last answer (Cache-Control), before which
 	// another request is useless. TargetNext wins over it.
 	FreshUntil time.Time
+	// OpenUntil is when the run may be tried that the breaker of the host just held back.
+	OpenUntil time.Time
 	// PausedUntil is the end of the pause, exclusive; Indefinite for a pause without end.
 	PausedUntil time.Time
 	// Accounted is the instant up to which every occurrence is recorded as run or skipped. Catch-up
@@ -151,6 +153,7 @@ func (in Input) bounded() Input {
 	in.RetryAsked = bound(in.RetryAsked)
 	in.TargetNext = bound(in.TargetNext)
 	in.FreshUntil = bound(in.FreshUntil)
+	in.OpenUntil = bound(in.OpenUntil)
 	in.PausedUntil = bound(in.PausedUntil)
 	in.Accounted = bound(in.Accounted)
 	in.OnRecord = bound(in.OnRecord)

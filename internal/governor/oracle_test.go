@@ -19,7 +19,7 @@ type scenario struct {
 	skip                                           bool
 	anchor, startAt, lastSlot, lastStart           *int64
 	retry, paused                                  *int64
-	next, fresh                                    *int64
+	next, fresh, open                              *int64
 	queued                                         *int64
 	hintEvery, hintEnds, shotAt, shotEnds          *int64
 	paced                                          *int64 // the wait for the rate of change
@@ -37,7 +37,7 @@ func drawScenario(t *rapid.T) scenario {
 		replan: rapid.Bool().Draw(t, "replan"), skip: rapid.Bool().Draw(t, "skip"),
 		anchor: optional("anchor"), startAt: optional("startAt"), lastSlot: optional("lastSlot"),
 		lastStart: optional("lastStart"), retry: optional("retryAfter"), paused: optional("pausedUntil"),
-		next: optional("targetNext"), fresh: optional("freshUntil"),
+		next: optional("targetNext"), fresh: optional("freshUntil"), open: optional("openUntil"),
 		queued: optional("queuedUntil"),
 	}
 	s.paced = rapid.Ptr(rapid.Int64Range(-1, 9), true).Draw(t, "wait")
@@ -66,7 +66,7 @@ func (s scenario) input() governor.Input {
 		Now: at(sec(s.now)), Baseline: every(sec(s.interval)), Failures: int(s.failures), Min: sec(s.lowest), Max: sec(s.highest),
 		Anchor: instant(s.anchor), StartAt: instant(s.startAt), LastSlot: instant(s.lastSlot),
 		LastStart: instant(s.lastStart), RetryAfter: instant(s.retry), PausedUntil: instant(s.paused),
-		TargetNext: instant(s.next), FreshUntil: instant(s.fresh),
+		TargetNext: instant(s.next), FreshUntil: instant(s.fresh), OpenUntil: instant(s.open),
 		QueuedUntil: instant(s.queued),
 	}
 	if s.cron > 0 {
@@ -247,6 +247,16 @@ func (s scenario) clamped(r reading) reading {
 	return r
 }
 
+// broken reads the rule on the breaker of the host: it holds whatever the clamps say. What the run
+// stands for is what it stood for before the clamps.
+func (s scenario) broken(before reading) reading {
+	r := s.clamped(before)
+	if s.open != nil && *s.open > r.due {
+		return reading{due: *s.open, slot: before.slot, source: governor.SourceCircuitOpen, onCron: r.onCron}
+	}
+	return r
+}
+
 // held reads the rule on pauses.
 func (s scenario) held(r reading) reading {
 	if s.paused == nil || *s.paused <= s.now {
@@ -274,7 +284,7 @@ func TestDecideAgreesWithAnIndependentReading(t *testing.T) {
 		s := drawScenario(t)
 		in := s.input()
 		got := governor.Decide(in)
-		want := s.held(s.clamped(s.lifted(s.wished(s.lined(s.hinted(s.atChangeRate(s.baseline())))))))
+		want := s.held(s.broken(s.lifted(s.wished(s.lined(s.hinted(s.atChangeRate(s.baseline())))))))
 		require.Equal(t, want.due, int64(got.At.Sub(T)/time.Second), "seconds after T; %v", got.Steps)
 		require.Equal(t, want.source, got.Source, "%v", got.Steps)
 		if want.slot == nil {

@@ -222,6 +222,16 @@ func (p *plan) afterLastStart() {
 	p.grid = slot
 }
 
+// circuitOpen delays the candidate until the host may be tried again. It wins over the maximum,
+// because an earlier run would only be held back again.
+func (p *plan) circuitOpen() {
+	if !p.in.OpenUntil.After(p.at) {
+		return
+	}
+	p.source = SourceCircuitOpen
+	p.move(RuleCircuitOpen, p.in.OpenUntil, p.whyCircuitOpen())
+}
+
 // pause delays a candidate during a pause. A cron resumes on its grid. Other schedules resume at
 // the end of the pause with jitter, because many pauses may end together.
 //

@@ -36,7 +36,7 @@ func drawInput(t *rapid.T) governor.Input {
 		CatchUp:   rapid.SampledFrom([]governor.CatchUp{"", governor.CatchUpOnce, governor.CatchUpSkip, governor.CatchUpAll}).Draw(t, "catchUp"),
 		// Mostly small, with the cap in the middle.
 		Failures: rapid.OneOf(rapid.IntRange(0, 10), rapid.IntRange(0, math.MaxInt)).Draw(t, "failures"),
-		Baseline: every(duration("interval")), RetryAfter: near(t, "retryAfter"), TargetNext: near(t, "targetNext"), FreshUntil: near(t, "freshUntil"),
+		Baseline: every(duration("interval")), RetryAfter: near(t, "retryAfter"), TargetNext: near(t, "targetNext"), FreshUntil: near(t, "freshUntil"), OpenUntil: near(t, "openUntil"),
 		PausedUntil: near(t, "pausedUntil"),
 		Accounted:   near(t, "accounted"), OnRecord: near(t, "on record"),
 		QueuedUntil: near(t, "queuedUntil"),
@@ -92,7 +92,7 @@ func TestClampsHoldUnlessPaused(t *testing.T) {
 		if in.Min > 0 {
 			require.False(t, got.At.Before(from.Add(in.Min)), "min: %v", got.Steps)
 		}
-		if in.Max > 0 && got.Source != governor.SourcePaused {
+		if in.Max > 0 && got.Source != governor.SourcePaused && got.Source != governor.SourceCircuitOpen {
 			latest := from.Add(in.Max)
 			if latest.Before(in.Now) {
 				latest = in.Now
@@ -180,6 +180,7 @@ func TestEverySourceIsReachable(t *testing.T) {
 		governor.SourceClampedMax:       {Now: T, Anchor: T, Baseline: every(hour), Max: minute},
 		governor.SourceRetryAfter:       {Now: T, Anchor: T, Baseline: every(minute), RetryAfter: at(hour)},
 		governor.SourceTarget:           {Now: T, Anchor: T, Baseline: every(minute), TargetNext: at(hour)},
+		governor.SourceCircuitOpen:      {Now: T, Anchor: T, Baseline: every(minute), Max: minute, OpenUntil: at(hour)},
 	}
 	for _, source := range governor.Sources() {
 		in, ok := inputs[source]

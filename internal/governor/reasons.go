@@ -132,6 +132,11 @@ func (p *plan) whyRetryAfter() string {
 	return "the target asked to wait until " + p.instant(p.in.RetryAfter)
 }
 
+// whyCircuitOpen describes the wait for a host with an open breaker.
+func (p *plan) whyCircuitOpen() string {
+	return "the circuit of the host is open: tried again at " + p.instant(p.in.OpenUntil)
+}
+
 // whyQueued describes a run for a due time that passed during another run.
 func (p *plan) whyQueued(oldest time.Time) string {
 	return "queued: " + p.instant(oldest) + " passed during a run; oldest first"

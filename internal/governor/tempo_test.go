@@ -17,7 +17,7 @@ func TestTempoIsHowFarApartDueTimesAre(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawInput(t)
 		in.Anchor, in.LastStart, in.Jitter, in.RetryAfter, in.PausedUntil, in.OneShot = T, T, 0, time.Time{}, time.Time{}, nil
-		in.TargetNext, in.FreshUntil = time.Time{}, time.Time{}
+		in.TargetNext, in.FreshUntil, in.OpenUntil = time.Time{}, time.Time{}, time.Time{}
 		tempo, d := governor.Tempo(in), governor.Decide(in)
 		paced := in.ChangeRate != nil
 		if in.Baseline.Cron != nil && !in.Hinted() && !paced { // Its occurrences need not follow T.

@@ -27,6 +27,7 @@ const (
 	// Space probes the disk space of the database.
 	Space    Name = "space"
 	Cancel   Name = "cancel"
+	Breakers Name = "breakers"
 	Backlog  Name = "backlog"
 	Slots    Name = "slots"
 	Sweep    Name = "sweep"
@@ -49,7 +50,7 @@ const (
 // Names returns every loop.
 func Names() []Name {
 	return []Name{
-		Claim, Start, Finish, Heartbeat, Presence, Space, Cancel, Backlog, Slots, Sweep, Courier, Listener, Allowances, Budgets, Secrets,
+		Claim, Start, Finish, Heartbeat, Presence, Space, Cancel, Breakers, Backlog, Slots, Sweep, Courier, Listener, Allowances, Budgets, Secrets,
 		Planner, Answers, Health, Heap,
 	}
 }

@@ -101,7 +101,7 @@ func (t *track) finish(row *entry, basis history.Basis) (*difference, error) {
 	}
 	o := &run.Outcome
 	o.MaybeSent, o.LookAgain = basis.Sent, basis.LookAgain
-	o.RetryAfter, o.TargetNext, o.FreshUntil = basis.RetryAfter, basis.TargetNext, basis.FreshUntil
+	o.RetryAfter, o.TargetNext, o.FreshUntil, o.OpenUntil = basis.RetryAfter, basis.TargetNext, basis.FreshUntil, basis.OpenUntil
 	decided, err := t.rules.afterRun(e, row.at, history.FinishedOf(run))
 	if err != nil {
 		return nil, err

@@ -27,6 +27,9 @@ type Outcome struct {
 	// RetryAfter is the end of the Retry-After of a 429 or 503, on the database's clock; zero:
 	// none.
 	RetryAfter time.Time
+	// OpenUntil is when the endpoint comes due again because the breaker of its host held it back;
+	// zero: it did not.
+	OpenUntil time.Time
 	// TargetNext is the instant at which the target asked for the next run, on the database's clock;
 	// zero: none.
 	TargetNext time.Time
@@ -84,7 +87,7 @@ func (o Outcome) Retryable() bool {
 	case HTTPStatus:
 		return o.Status == Failed && (o.StatusCode >= 500 || o.StatusCode == 429)
 	case NotModified, TLSError, ProtocolError, ResponseTooLarge, RedirectLimit, RedirectDenied, EgressDenied, TemplateFailed, StartExpired, CanceledByUser, InternalError,
-		OverlapSkipped, PauseSkipped, MisfireSkipped, SecretsUnavailable, SigningFailed:
+		OverlapSkipped, PauseSkipped, MisfireSkipped, CircuitOpen, SecretsUnavailable, SigningFailed:
 		return false
 	default:
 		return false

@@ -66,7 +66,9 @@ const (
 	PauseSkipped   Reason = "pause_skipped"   // due while the endpoint was paused
 	MisfireSkipped Reason = "misfire_skipped" // due, but no worker ran it in time
 	DeadlinePassed Reason = "deadline_passed" // the deadline of a one-off run passed before its start
-	Withdrawn      Reason = "withdrawn"       // the endpoint was paused or archived before the start of its one-off run
+	// CircuitOpen is skipped: the breaker of the target's host was open.
+	CircuitOpen Reason = "circuit_open"
+	Withdrawn   Reason = "withdrawn" // the endpoint was paused or archived before the start of its one-off run
 )
 
 // Reasons returns every reason.
@@ -74,6 +76,6 @@ func Reasons() []Reason {
 	return []Reason{
 		HTTPStatus, SuccessRuleFailed, NotModified, Timeout, DNSError, ConnectError, TLSError, ConnectionLost, ProtocolError, ResponseTooLarge, RedirectLimit,
 		RedirectDenied, EgressDenied, TemplateFailed, AuthFailed, WorkerLost, LockLost, StartExpired, Shutdown, CanceledByUser, InternalError, OverlapSkipped,
-		PauseSkipped, MisfireSkipped, DeadlinePassed, Withdrawn, SecretsUnavailable, SigningFailed,
+		PauseSkipped, MisfireSkipped, DeadlinePassed, CircuitOpen, Withdrawn, SecretsUnavailable, SigningFailed,
 	}
 }

@@ -47,7 +47,7 @@ func programRules() []rule {
 				"internal/audit", "internal/auditlog", "internal/auth", "internal/claims", "internal/config", "internal/courier", "internal/dispatch",
 				"internal/dispatch/ready", "internal/egress", "internal/endpoints", "internal/errs", "internal/loop", "internal/oauth2", "internal/planner", "internal/planner/heuristic",
 				"internal/planner/openai", "internal/replay",
-				"internal/secrets", "internal/store/endpoints", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/pg", "internal/store/planner", "internal/store/spending", "internal/store/views",
+				"internal/secrets", "internal/store/endpoints", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/pg", "internal/store/planner", "internal/store/spending", "internal/store/views",
 				"internal/telemetry", "internal/tracing", "internal/zombie",
 			},
 			"what programs share, and those that serve nobody but operators: without the REST API, its contract and its pages in their memory",
@@ -97,7 +97,7 @@ func packageRules() []rule {
 			"internal/dispatch",
 			[]string{
 				"internal/auditlog", "internal/budget", "internal/change", "internal/claims", "internal/dispatch/ready", "internal/egress", "internal/endpoints", "internal/errs",
-				"internal/failpoint", "internal/governor", "internal/loop", "internal/oauth2", "internal/redact", "internal/runs", "internal/secrets", "internal/signing", "internal/success", "internal/telemetry", "internal/template",
+				"internal/failpoint", "internal/governor", "internal/hosts", "internal/loop", "internal/oauth2", "internal/redact", "internal/runs", "internal/secrets", "internal/signing", "internal/success", "internal/telemetry", "internal/template",
 			},
 			"a run is carried out without knowing what the database is",
 		},
@@ -128,6 +128,7 @@ func packageRules() []rule {
 			"handlers translate between the contract and the domain; they know no database; of jsonpath they take how numbers compare",
 		},
 		{"internal/httpapi/api", nil, "generated from the contract"},
+		{"internal/hosts", nil, "whether a host may be called does not depend on where that is kept or who calls"},
 		{"internal/idempotency", nil, "how often a request is carried out depends on neither HTTP nor SQL"},
 		{"internal/ids", []string{"internal/errs"}, "how a name is read and written does not depend on what it names"},
 		{"internal/change", []string{"internal/budget", "internal/jsonpath", "internal/runs"}, "what counts as a change depends on the answers alone, and a digest is that of runs"},
@@ -250,6 +251,11 @@ func storeRules() []rule {
 			"keys and secrets are stored without knowing the runs that use them",
 		},
 		{
+			"internal/store/hosts",
+			[]string{"internal/hosts", "internal/store/dbsqlc", "internal/store/pg"},
+			"breakers are kept without knowing what is called",
+		},
+		{
 			"internal/store/spending",
 			[]string{
 				"internal/auditlog", "internal/errs", "internal/loop", "internal/spending", "internal/store/dbsqlc", "internal/store/endpoints", "internal/store/pg",
@@ -288,7 +294,7 @@ func owners() []rule {
 			"github.com/jackc/pgx/",
 			[]string{
 				"internal/audit", "internal/devpg", "internal/devpg/devpgtest", "internal/replay", "internal/store/dbsqlc",
-				"internal/store/endpoints", "internal/store/history", "internal/store/items", "internal/store/keys", "internal/store/notices",
+				"internal/store/endpoints", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices",
 				"internal/store/pg", "internal/store/planner", "internal/store/spending", "internal/store/views", "test/bench/internal/bench",
 			},
 			"only the store knows SQL, beside the private Postgres itself and those who check and measure the store",
@@ -300,7 +306,7 @@ func owners() []rule {
 		{
 			module + "internal/store/dbsqlc",
 			[]string{
-				"internal/store/endpoints", "internal/store/history", "internal/store/items", "internal/store/keys", "internal/store/notices",
+				"internal/store/endpoints", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices",
 				"internal/store/pg", "internal/store/planner", "internal/store/spending", "internal/store/views",
 			},
 			"rows stay in the store",

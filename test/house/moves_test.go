@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/hosts"
 	"rubato/internal/runs"
 )
 
@@ -19,6 +20,7 @@ func TestTheLegalMovesAreWritten(t *testing.T) {
 	const path = "docs/state-machine.md"
 	requireWritten(t, part{path: path, begin: "<!-- moves: begin -->", end: "<!-- moves: end -->"}, moveTable())
 	requireWritten(t, part{path: path, begin: "<!-- statuses: begin -->", end: "<!-- statuses: end -->"}, statusTable())
+	requireWritten(t, part{path: path, begin: "<!-- breakers: begin -->", end: "<!-- breakers: end -->"}, breakerTable())
 }
 
 // moveTable returns the legal moves of an endpoint and their effect on the token.
@@ -67,6 +69,16 @@ func statusTable() string {
 			next[i] = "`" + string(to) + "`"
 		}
 		fmt.Fprintf(&b, "| `%s` | %s |\n", from, strings.Join(next, ", "))
+	}
+	return b.String()
+}
+
+// breakerTable returns the legal moves of the breaker of a host.
+func breakerTable() string {
+	var b strings.Builder
+	b.WriteString("| from | to | cause |\n| --- | --- | --- |\n")
+	for _, m := range hosts.Transitions() {
+		fmt.Fprintf(&b, "| `%s` | `%s` | %s |\n", m.From, m.To, m.Cause)
 	}
 	return b.String()
 }

@@ -69,6 +69,7 @@ func recordedInput(id endpoints.ID, spec endpoints.Spec, raw []byte, hints map[s
 		RetryAfter   time.Time      `json:"retryAfter"`
 		TargetNext   time.Time      `json:"targetNext"`
 		FreshUntil   time.Time      `json:"freshUntil"`
+		OpenUntil    time.Time      `json:"openUntil"`
 		Accounted    time.Time      `json:"accountedUntil"`
 		OnRecord     time.Time      `json:"recordedUntil"`
 		QueuedUntil  time.Time      `json:"queuedUntil"`
@@ -98,7 +99,7 @@ func recordedInput(id endpoints.ID, spec endpoints.Spec, raw []byte, hints map[s
 		replayed["one-shot"] = &hint{RunAt: h.At, ExpiresAt: h.ExpiresAt, Reason: reasonOf(hints["one-shot"])}
 	}
 	in := inputOf(id, spec, s, replayed, kept.Now, kept.Cause)
-	in.Accounted, in.OnRecord, in.QueuedUntil = kept.Accounted, kept.OnRecord, kept.QueuedUntil
+	in.Accounted, in.OnRecord, in.QueuedUntil, in.OpenUntil = kept.Accounted, kept.OnRecord, kept.QueuedUntil, kept.OpenUntil
 	return in, nil
 }
 
@@ -138,7 +139,7 @@ func (w *world) sane(in governor.Input, s *schedule) {
 		if in.Min > 0 && !in.LastStart.IsZero() {
 			latest = later(latest, in.LastStart.Add(in.Min))
 		}
-		w.ensure(in.Max <= 0 || paused || !at.After(latest), "%s is planned at %s, the maximum allows %s", short(id), at, latest)
+		w.ensure(in.Max <= 0 || paused || !at.After(later(latest, in.OpenUntil)), "%s is planned at %s, the maximum allows %s", short(id), at, latest)
 	}
 	if s.Source == string(governor.SourceAIInterval) { // I13
 		w.ensure(in.IntervalHint != nil && in.IntervalHint.ExpiresAt.After(in.Now), "an expired interval hint planned %s", short(id))
@@ -196,7 +197,7 @@ func expected(in governor.Input) time.Time {
 		}
 	}
 	if in.Anchor.IsZero() {
-		return at
+		return later(at, in.OpenUntil)
 	}
 	if in.Min > 0 {
 		at = later(at, in.Anchor.Add(in.Min))
@@ -208,7 +209,7 @@ func expected(in governor.Input) time.Time {
 	if in.Min > 0 && !in.LastStart.IsZero() {
 		at = later(at, in.LastStart.Add(in.Min))
 	}
-	return at
+	return later(at, in.OpenUntil)
 }
 
 // decide asks the governor for the decision that the row should hold. An immediate run for missed

@@ -93,6 +93,15 @@ func (p *Place) giveUp(name string, c *caller) {
 	}
 }
 
+// Host returns the host at which the place is held, or an empty string. A nil place is held
+// nowhere.
+func (p *Place) Host() string {
+	if p == nil {
+		return ""
+	}
+	return p.host
+}
+
 // Release gives the place back. It may be called again.
 func (p *Place) Release() {
 	if p.hosts.limit <= 0 || p.host == "" {

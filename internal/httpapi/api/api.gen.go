@@ -697,6 +697,7 @@ const (
 	RuleBaselineCron     Rule = "baseline-cron"
 	RuleBaselineInterval Rule = "baseline-interval"
 	RuleChangeRate       Rule = "change-rate"
+	RuleCircuitOpen      Rule = "circuit-open"
 	RuleClampedMax       Rule = "clamped-max"
 	RuleClampedMin       Rule = "clamped-min"
 	RuleInfraRetry       Rule = "infra-retry"
@@ -723,6 +724,8 @@ func (e Rule) Valid() bool {
 	case RuleBaselineInterval:
 		return true
 	case RuleChangeRate:
+		return true
+	case RuleCircuitOpen:
 		return true
 	case RuleClampedMax:
 		return true
@@ -847,6 +850,7 @@ const (
 	SourceBaselineCron     Source = "baseline-cron"
 	SourceBaselineInterval Source = "baseline-interval"
 	SourceChangeRate       Source = "change-rate"
+	SourceCircuitOpen      Source = "circuit-open"
 	SourceClampedMax       Source = "clamped-max"
 	SourceClampedMin       Source = "clamped-min"
 	SourceManual           Source = "manual"
@@ -867,6 +871,8 @@ func (e Source) Valid() bool {
 	case SourceBaselineInterval:
 		return true
 	case SourceChangeRate:
+		return true
+	case SourceCircuitOpen:
 		return true
 	case SourceClampedMax:
 		return true
@@ -1215,6 +1221,7 @@ type Endpoint struct {
 	BaselineCron       *string `json:"baselineCron,omitempty"`
 	BaselineIntervalMs *int64  `json:"baselineIntervalMs,omitempty"`
 	Body               *string `json:"body,omitempty"`
+	Breaker            bool    `json:"breaker"`
 	Budget             *string `json:"budget,omitempty"`
 
 	// CatchUp How a cron handles missed occurrences: one run for all of them (once), none (skip), or a run for each (all; at most 100, none older than a day). With skip, an occurrence that is not sent within a minute of its time is dropped.
@@ -1351,6 +1358,9 @@ type EndpointPatch struct {
 	// Body Request body, up to 256 KiB in UTF-8. Set Content-Type in the headers. {{...}} is a template; its values are escaped for JSON, forms or XML according to the Content-Type. All other text is sent unchanged.
 	Body *string `json:"body,omitempty"`
 
+	// Breaker Circuit breaker: after 5 failures in a row of the target's host, due times are skipped with the reason circuit_open until the host answers again. False sends every request and counts no failure of it. Default true.
+	Breaker *bool `json:"breaker,omitempty"`
+
 	// Budget Budget: number of runs per s, m, h or d, such as 600/h. With planner act, runs go where changes are found soonest within it. Without one, the baseline's number of runs is the budget.
 	Budget *string `json:"budget,omitempty"`
 
@@ -1466,6 +1476,9 @@ type EndpointSpec struct {
 
 	// Body Request body, up to 256 KiB in UTF-8. Set Content-Type in the headers. {{...}} is a template; its values are escaped for JSON, forms or XML according to the Content-Type. All other text is sent unchanged.
 	Body *string `json:"body,omitempty"`
+
+	// Breaker Circuit breaker: after 5 failures in a row of the target's host, due times are skipped with the reason circuit_open until the host answers again. False sends every request and counts no failure of it. Default true.
+	Breaker *bool `json:"breaker,omitempty"`
 
 	// Budget Budget: number of runs per s, m, h or d, such as 600/h. With planner act, runs go where changes are found soonest within it. Without one, the baseline's number of runs is the budget.
 	Budget *string `json:"budget,omitempty"`
@@ -1857,6 +1870,9 @@ type ImportLine struct {
 
 	// Body Request body, up to 256 KiB in UTF-8. Set Content-Type in the headers. {{...}} is a template; its values are escaped for JSON, forms or XML according to the Content-Type. All other text is sent unchanged.
 	Body *string `json:"body,omitempty"`
+
+	// Breaker Circuit breaker: after 5 failures in a row of the target's host, due times are skipped with the reason circuit_open until the host answers again. False sends every request and counts no failure of it. Default true.
+	Breaker *bool `json:"breaker,omitempty"`
 
 	// Budget Budget: number of runs per s, m, h or d, such as 600/h. With planner act, runs go where changes are found soonest within it. Without one, the baseline's number of runs is the budget.
 	Budget *string `json:"budget,omitempty"`
@@ -2864,7 +2880,7 @@ type Run struct {
 	// Phases Duration of each phase of the request. A phase that did not happen is 0.
 	Phases *Phases `json:"phases,omitempty"`
 
-	// ReasonCode Reason of the status: http_status, success_rule_failed, not_modified, timeout, dns_error, connect_error, response_too_large (the response header; a long body is truncated, see truncated) and so on; overlap_skipped, pause_skipped or misfire_skipped if due times passed without a run; deadline_passed or withdrawn if a one-off run was not sent.
+	// ReasonCode Reason of the status: http_status, success_rule_failed, not_modified, timeout, dns_error, connect_error, response_too_large (the response header; a long body is truncated, see truncated) and so on; overlap_skipped, pause_skipped or misfire_skipped if due times passed without a run; circuit_open if the host was left alone; deadline_passed or withdrawn if a one-off run was not sent.
 	ReasonCode *string `json:"reasonCode,omitempty"`
 
 	// Request The request of the run as it was configured and overridden: templates are not expanded, references to secrets stay references, and values whose names look secret are shown as `***`. Only when a single run is read; absent if the configuration of that time is no longer kept.

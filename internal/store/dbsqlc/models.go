@@ -83,6 +83,22 @@ type Hint struct {
 	EndedAt     *time.Time
 }
 
+type Host struct {
+	Scope         UUID
+	Host          string
+	State         string
+	Failures      int32
+	Openings      int32
+	Successes     int32
+	Since         time.Time
+	OpenUntil     *time.Time
+	SeatEndpoints []UUID
+	SeatTokens    []int64
+	Threshold     *int32
+	WindowMs      *int64
+	UpdatedAt     time.Time
+}
+
 type LiveRun struct {
 	EndpointID        UUID
 	RunID             UUID

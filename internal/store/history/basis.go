@@ -25,6 +25,9 @@ type Basis struct {
 	LookAgain bool
 	// RetryAfter, TargetNext and FreshUntil are the wishes of the answer; zero: none.
 	RetryAfter, TargetNext, FreshUntil time.Time
+	// OpenUntil is when the breaker of the host lets the endpoint try again; zero: it held nothing
+	// back.
+	OpenUntil time.Time
 }
 
 // basisDoc is the stored form of a [Basis].
@@ -37,6 +40,7 @@ type basisDoc struct {
 	RetryAfter *time.Time `json:"retryAfter,omitempty"`
 	TargetNext *time.Time `json:"targetNext,omitempty"`
 	FreshUntil *time.Time `json:"freshUntil,omitempty"`
+	OpenUntil  *time.Time `json:"openUntil,omitempty"`
 }
 
 // stateDoc is the stored form of the state of a schedule. It leaves out the live run, because a
@@ -110,6 +114,7 @@ func (b *Basis) encode() json.RawMessage {
 		LookAgain:  b.LookAgain,
 		RetryAfter: pg.Optional(b.RetryAfter),
 		TargetNext: pg.Optional(b.TargetNext),
+		OpenUntil:  pg.Optional(b.OpenUntil),
 		FreshUntil: pg.Optional(b.FreshUntil),
 	}
 	if b.Shared != nil {
@@ -142,6 +147,7 @@ func DecodeBasis(raw json.RawMessage) (Basis, error) {
 		LookAgain:  doc.LookAgain,
 		RetryAfter: pg.OrZero(doc.RetryAfter),
 		TargetNext: pg.OrZero(doc.TargetNext),
+		OpenUntil:  pg.OrZero(doc.OpenUntil),
 		FreshUntil: pg.OrZero(doc.FreshUntil),
 	}
 	if doc.Budget != "" {

@@ -96,6 +96,7 @@ func basisOf(run runs.Run, decided *endpoints.Recorded) json.RawMessage {
 		LookAgain:  o.LookAgain,
 		RetryAfter: o.RetryAfter.Truncate(time.Microsecond),
 		TargetNext: o.TargetNext.Truncate(time.Microsecond),
+		OpenUntil:  o.OpenUntil.Truncate(time.Microsecond),
 		FreshUntil: o.FreshUntil.Truncate(time.Microsecond),
 	}
 	return b.encode()
@@ -187,6 +188,7 @@ func FinishedOf(run runs.Run) endpoints.Finished {
 		Retryable:    o.Retryable(),
 		MaybeSent:    o.MaybeSent,
 		RetryAfter:   o.RetryAfter.Truncate(time.Microsecond),
+		OpenUntil:    o.OpenUntil.Truncate(time.Microsecond),
 		TargetNext:   o.TargetNext.Truncate(time.Microsecond),
 		FreshUntil:   o.FreshUntil.Truncate(time.Microsecond),
 		Unanswered:   o.StatusCode == 0,

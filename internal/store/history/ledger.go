@@ -19,6 +19,7 @@ type LedgerEntry struct {
 	PausedUntil  *time.Time     `json:"pausedUntil,omitempty"`
 	RetryAfter   *time.Time     `json:"retryAfter,omitempty"`
 	RetryAsked   *time.Time     `json:"retryAsked,omitempty"`
+	OpenUntil    *time.Time     `json:"openUntil,omitempty"`
 	TargetNext   *time.Time     `json:"targetNext,omitempty"`
 	FreshUntil   *time.Time     `json:"freshUntil,omitempty"`
 	Accounted    *time.Time     `json:"accountedUntil,omitempty"`
@@ -62,6 +63,7 @@ func LedgerInput(in governor.Input) LedgerEntry {
 		PausedUntil:  pg.Optional(in.PausedUntil),
 		RetryAfter:   pg.Optional(in.RetryAfter),
 		RetryAsked:   pg.Optional(in.RetryAsked),
+		OpenUntil:    pg.Optional(in.OpenUntil),
 		TargetNext:   pg.Optional(in.TargetNext),
 		FreshUntil:   pg.Optional(in.FreshUntil),
 		Accounted:    pg.Optional(in.Accounted),

@@ -15,10 +15,11 @@ import (
 const (
 	channelDue    = "rubato_due"
 	channelCancel = "rubato_cancel"
+	channelHosts  = "rubato_hosts"
 	relistenAfter = time.Second
 )
 
-// Listener receives notifications (LISTEN/NOTIFY) of due endpoints and of cancel requests. They
+// Listener receives notifications (LISTEN/NOTIFY) of due endpoints, cancel requests and hosts. They
 // only reduce latency: polling finds everything that a lost notification was about.
 type Listener struct {
 	url    string
@@ -40,6 +41,8 @@ type NotificationHandler interface {
 	// CancelRequested reports a cancel request for a run of a worker. The zero worker means any
 	// worker.
 	CancelRequested(worker [16]byte)
+	// HostsChanged reports that breakers of hosts have changed.
+	HostsChanged()
 }
 
 // Run passes notifications to a NotificationHandler until ctx ends. It reconnects after an error.
@@ -74,11 +77,12 @@ func (l *Listener) listen(ctx context.Context, to NotificationHandler) error {
 		defer cancel()
 		_ = conn.Close(closing) // The connection is discarded anyway.
 	}()
-	if _, err := conn.Exec(ctx, "LISTEN "+channelDue+"; LISTEN "+channelCancel); err != nil {
+	if _, err := conn.Exec(ctx, "LISTEN "+channelDue+"; LISTEN "+channelCancel+"; LISTEN "+channelHosts); err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}
 	to.Wake(time.Time{})
 	to.CancelRequested([16]byte{})
+	to.HostsChanged()
 	for {
 		message, err := conn.WaitForNotification(ctx)
 		if err != nil {
@@ -92,12 +96,16 @@ func (l *Listener) listen(ctx context.Context, to NotificationHandler) error {
 
 // notify decodes a notification and calls the NotificationHandler.
 func notify(message *pgconn.Notification, to NotificationHandler) error {
-	if message.Channel == channelCancel {
+	switch message.Channel {
+	case channelCancel:
 		worker, err := uuid.Parse(message.Payload)
 		if err == nil {
 			to.CancelRequested(worker)
 		}
 		return err
+	case channelHosts:
+		to.HostsChanged()
+		return nil
 	}
 	due, err := strconv.ParseInt(message.Payload, 10, 64)
 	if err == nil {

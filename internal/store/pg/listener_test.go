@@ -19,11 +19,11 @@ func TestListenerReceivesWakeupsAfterReconnect(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	ctx, stop := context.WithCancel(t.Context())
-	heard, canceled := make(chan time.Time, 100), make(chan [16]byte, 100)
+	heard, canceled, hosts := make(chan time.Time, 100), make(chan [16]byte, 100), make(chan struct{}, 100)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		pg.NewListener(b.URL, slog.New(slog.DiscardHandler)).Run(ctx, ears{heard, canceled})
+		pg.NewListener(b.URL, slog.New(slog.DiscardHandler)).Run(ctx, ears{heard, canceled, hosts})
 	}()
 	require.Zero(t, <-heard, "listening begins with a wake-up for what was missed")
 	require.Zero(t, <-canceled, "and with a look at what is to be canceled")
@@ -38,6 +38,9 @@ func TestListenerReceivesWakeupsAfterReconnect(t *testing.T) {
 	b.Exec(t, "SELECT pg_notify('rubato_cancel', 'everybody')")
 	b.Exec(t, "SELECT pg_notify('rubato_cancel', $1)", "09000000-0000-0000-0000-000000000000")
 	require.Equal(t, [16]byte{9}, <-canceled)
+	<-hosts // After the connect, the state of hosts is unknown too.
+	b.Exec(t, "SELECT pg_notify('rubato_hosts', '')")
+	<-hosts
 
 	b.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()")
 	require.Zero(t, <-heard, "after a cut it listens again, and says that something may have been missed")
@@ -50,7 +53,9 @@ func TestListenerReceivesWakeupsAfterReconnect(t *testing.T) {
 type ears struct {
 	due      chan time.Time
 	canceled chan [16]byte
+	hosts    chan struct{}
 }
 
 func (e ears) Wake(due time.Time)              { e.due <- due }
 func (e ears) CancelRequested(worker [16]byte) { e.canceled <- worker }
+func (e ears) HostsChanged()                   { e.hosts <- struct{}{} }

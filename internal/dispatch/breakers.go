@@ -1,0 +1,214 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"rubato/internal/hosts"
+	"rubato/internal/runs"
+)
+
+// BreakerStore is the database of the circuit breakers of hosts. Every method is one transaction.
+type BreakerStore interface {
+	// Changed returns the breakers that changed since an instant of the database's clock, or all of
+	// them, and the database's time.
+	Changed(ctx context.Context, since time.Time) (list []hosts.Breaker, now time.Time, err error)
+	// Report merges the outcomes of a worker, and returns the breakers of the reports.
+	Report(ctx context.Context, reports []hosts.Report) ([]hosts.Breaker, error)
+	// Admit returns which claims may be sent as probes, and the breakers of their hosts.
+	Admit(ctx context.Context, asked []hosts.Probing) (admitted []bool, list []hosts.Breaker, err error)
+}
+
+const (
+	// breakerPoll bounds the age of a worker's copy of the breakers. Notifications refresh it at
+	// once; the poll is for lost ones.
+	breakerPoll = time.Second
+	// breakerPause is the shortest time between two reports, so that the outcomes of a failing host
+	// share a transaction.
+	breakerPause = 20 * time.Millisecond
+	// breakerWait is the timeout of a transaction.
+	breakerWait = 3 * time.Second
+	// breakerReload is the number of polls after which all breakers are read again, to forget the
+	// deleted ones.
+	breakerReload = 60
+)
+
+// breakers is a worker's view of the circuit breakers of hosts.
+type breakers struct {
+	store BreakerStore // nil: no host is guarded
+	// shared is set if all tenants share the breakers.
+	shared bool
+	book   hosts.Book
+	tally  hosts.Tally
+	// changed wakes the loop. It has a buffer of one, so that a signal never blocks.
+	changed chan struct{}
+
+	// since and polls belong to the loop.
+	since time.Time
+	polls int
+}
+
+func newBreakers(cfg Config) *breakers {
+	return &breakers{
+		store:   cfg.Breakers,
+		shared:  cfg.SharedHosts,
+		changed: make(chan struct{}, 1),
+	}
+}
+
+// wake makes the loop report and refresh. It never blocks.
+func (b *breakers) wake() {
+	select {
+	case b.changed <- struct{}{}:
+	default:
+	}
+}
+
+// key returns the key of a host for a tenant.
+func (b *breakers) key(tenant [16]byte, host string) hosts.Key {
+	if b.shared {
+		tenant = [16]byte{}
+	}
+	return hosts.Key{Scope: tenant, Host: host}
+}
+
+// of returns the breaker of a claim's host, and false if the host is not guarded: the endpoint
+// opted out, or a template provides the host.
+func (b *breakers) of(c *waiting) (hosts.Breaker, bool) {
+	if b.store == nil || c.target.Host == "" || !c.target.Spec.Breaker {
+		return hosts.Breaker{}, false
+	}
+	return b.book.Get(b.key(c.target.TenantID, c.target.Host)), true
+}
+
+// HostsChanged refreshes the worker's copy of the breakers. It never blocks.
+func (w *Worker) HostsChanged() { w.breakers.wake() }
+
+// breakerLoop reports outcomes and refreshes the copy of the breakers until ctx ends.
+func (w *Worker) breakerLoop(ctx context.Context) {
+	if w.breakers.store == nil {
+		return
+	}
+	ticker := time.NewTicker(breakerPoll)
+	defer ticker.Stop()
+	for {
+		err := w.syncBreakers(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if w.breakerFaults.record(err) {
+			w.logger.Warn("sync breakers of hosts failed; the last known ones stay in force", "error", err)
+		}
+		sleep(ctx, breakerPause)
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.breakers.changed:
+		case <-ticker.C:
+		}
+	}
+}
+
+// syncBreakers stores the outcomes since the last call, and reads the breakers that changed. After
+// an error no outcome is lost.
+func (w *Worker) syncBreakers(ctx context.Context) error {
+	b := w.breakers
+	ctx, cancel := context.WithTimeout(ctx, breakerWait)
+	defer cancel()
+	if reports := b.tally.Take(); len(reports) > 0 {
+		list, err := b.store.Report(ctx, reports)
+		if err != nil {
+			b.tally.PutBack(reports)
+			return err
+		}
+		b.book.Put(list)
+	}
+	since := b.since
+	if b.polls++; b.polls%breakerReload == 0 {
+		since = time.Time{}
+	}
+	list, now, err := b.store.Changed(ctx, since)
+	if err != nil {
+		return err
+	}
+	b.book.Put(list)
+	if since.IsZero() {
+		b.book.Keep(list)
+	}
+	b.since = now
+	return nil
+}
+
+// judgeHost counts the outcome of a run for the breaker of its host. After a redirect that is the
+// host of the last request.
+func (w *Worker) judgeHost(c *waiting, o runs.Outcome) {
+	b := w.breakers
+	if _, guarded := b.of(c); !guarded {
+		return
+	}
+	verdict := hostVerdict(o)
+	if c.probe {
+		w.settleProbe(c, verdict, o.RetryAfter)
+		return
+	}
+	key := b.key(c.target.TenantID, cmp.Or(c.last, c.target.Host))
+	if b.tally.Add(key, verdict, b.book.Get(key), o.RetryAfter) {
+		b.wake()
+	}
+}
+
+// settleProbe reports the outcome of a probe at once, while the run still holds its lock. Otherwise
+// its seat would be free before its outcome is known, and another probe would follow a failed one.
+func (w *Worker) settleProbe(c *waiting, v hosts.Verdict, retryAfter time.Time) {
+	report := hosts.Report{
+		Key:        w.breakers.key(c.target.TenantID, c.target.Host),
+		RetryAfter: retryAfter,
+		Probes:     []hosts.Probe{{Seat: hosts.Seat{Endpoint: c.claim.EndpointID, Token: c.claim.Token}, Verdict: v}},
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), breakerWait)
+	defer cancel()
+	list, err := w.breakers.store.Report(ctx, []hosts.Report{report})
+	if err != nil {
+		w.breakers.tally.PutBack([]hosts.Report{report})
+		w.breakers.wake()
+		return
+	}
+	w.breakers.book.Put(list)
+}
+
+// hostVerdict maps the outcome of a run to that of its host. An answer below 500 shows that the
+// host works, even if the run failed. So does a server error that the endpoint's rules accept.
+func hostVerdict(o runs.Outcome) hosts.Verdict {
+	switch o.Reason {
+	case runs.ConnectError, runs.DNSError, runs.TLSError, runs.ConnectionLost, runs.ProtocolError, runs.Timeout:
+		return hosts.Failure
+	case runs.HTTPStatus:
+		if o.Status == runs.Failed && o.StatusCode >= 500 {
+			return hosts.Failure
+		}
+		return hosts.Success
+	case runs.SuccessRuleFailed, runs.NotModified, runs.ResponseTooLarge, runs.RedirectLimit:
+		return hosts.Success
+	default:
+		return hosts.Neutral
+	}
+}
+
+// circuitOpen returns the outcome of a run whose host is not to be called now; nil: the request is
+// sent.
+func (w *Worker) circuitOpen(c *waiting) *runs.Outcome {
+	b, guarded := w.breakers.of(c)
+	if !guarded || c.probe || b.State == hosts.Closed {
+		return nil
+	}
+	now, _ := w.clock.now()
+	return &runs.Outcome{
+		Status:    runs.Skipped,
+		Reason:    runs.CircuitOpen,
+		OpenUntil: b.Back(c.claim.EndpointID, now),
+		Error: fmt.Sprintf("nothing was sent: the circuit of %s is open until %s, because its last requests failed",
+			b.Host, b.OpenUntil.UTC().Format("15:04:05.999Z")),
+	}
+}

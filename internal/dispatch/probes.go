@@ -1,0 +1,144 @@
+package dispatch
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"rubato/internal/governor"
+	"rubato/internal/hosts"
+)
+
+// probeHold is how long a claim waits at least before it looks again whether probes have decided
+// about its host. A claim may wait up to twice as long, so that not all come at once.
+const probeHold = time.Second
+
+// admission sorts a batch of claims by the breakers of their hosts.
+type admission struct {
+	// starts may start. Those of an open host are recorded as skipped instead of sent.
+	starts []*waiting
+	// probes may start if the database gives them a seat.
+	probes []*waiting
+	// rest are one-off runs of open hosts, which are released until the window ends.
+	rest []*waiting
+	// held wait until probes have decided about their host.
+	held []*waiting
+}
+
+// startAdmitted starts a batch of claims as far as the breakers of their hosts permit. It returns
+// false if a start has to be retried.
+func (w *Worker) startAdmitted(ctx, work context.Context, batch []*waiting) bool {
+	a := w.admit(batch)
+	started := len(a.starts) == 0 || w.startBatch(ctx, work, a.starts)
+	admitted, held := w.seat(ctx, a.probes)
+	if len(admitted) > 0 {
+		started = w.startBatch(ctx, work, admitted) && started
+	}
+	rest := slices.Concat(a.rest, w.hold(slices.Concat(a.held, held)))
+	if len(rest) > 0 {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWait)
+		defer cancel()
+		started = w.withoutStart(ctx, rest) && started
+	}
+	return started
+}
+
+// hold puts claims of half-open hosts back into the queue for a moment. If the queue is half full,
+// hold returns them instead, to be released, so that they keep no room from claims of other hosts.
+func (w *Worker) hold(list []*waiting) (rest []*waiting) {
+	if len(list) == 0 {
+		return nil
+	}
+	if w.queue.Len() > w.queue.Slots()*queueFactor/2 {
+		for _, c := range list {
+			c.claim.Rest = w.cfg.Rules.Horizon + hostRest
+		}
+		return list
+	}
+	now, _ := w.clock.now()
+	for i, c := range list {
+		wait := probeHold + probeHold*time.Duration(i)/time.Duration(len(list))
+		c.PlannedAt, c.Since = now.Add(wait), time.Now().Add(wait)
+	}
+	w.queue.PutBack(list)
+	return nil
+}
+
+// admit sorts a batch. One-off runs wait for an open host until their deadline. All other runs of
+// an open host start, so that their due times are recorded as skipped.
+func (w *Worker) admit(batch []*waiting) (a admission) {
+	now, _ := w.clock.now()
+	asked := map[hosts.Key]int{}
+	for _, c := range batch {
+		b, guarded := w.breakers.of(c)
+		open := b.State == hosts.Open && now.Before(b.OpenUntil)
+		switch {
+		case !guarded || b.State == hosts.Closed || c.overdue(now):
+			a.starts = append(a.starts, c)
+		case open && !c.manual():
+			a.starts = append(a.starts, c)
+		case open:
+			c.claim.Rest = max(w.heldUntil(c, now).Sub(now), 0)
+			a.rest = append(a.rest, c)
+		case asked[b.Key]+len(b.Seats)+b.Successes >= hosts.MaxProbes:
+			a.held = append(a.held, c)
+		default:
+			asked[b.Key]++
+			a.probes = append(a.probes, c)
+		}
+	}
+	return a
+}
+
+// seat asks the database which claims may be probes. Those without a seat are held.
+func (w *Worker) seat(ctx context.Context, list []*waiting) (admitted, held []*waiting) {
+	if len(list) == 0 {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), breakerWait)
+	defer cancel()
+	asked := make([]hosts.Probing, len(list))
+	for i, c := range list {
+		asked[i] = hosts.Probing{
+			Key:  w.breakers.key(c.target.TenantID, c.target.Host),
+			Seat: hosts.Seat{Endpoint: c.claim.EndpointID, Token: c.claim.Token},
+		}
+	}
+	seated, known, err := w.breakers.store.Admit(ctx, asked)
+	if err != nil {
+		w.logger.Warn("ask for probes of hosts failed; their claims wait", "claims", len(list), "error", err)
+		seated = make([]bool, len(list))
+	}
+	w.breakers.book.Put(known)
+	for i, c := range list {
+		if seated[i] {
+			c.probe = true
+			admitted = append(admitted, c)
+			continue
+		}
+		held = append(held, c)
+	}
+	return admitted, held
+}
+
+// heldUntil returns when a claim of a one-off run may start: the end of its host's window, or its
+// deadline if that is earlier. It returns its due time if the host is not open.
+func (w *Worker) heldUntil(c *waiting, now time.Time) time.Time {
+	b, guarded := w.breakers.of(c)
+	if !guarded || b.State != hosts.Open || !c.manual() || !now.Before(b.OpenUntil) {
+		return c.claim.PlannedAt
+	}
+	until := b.Back(c.claim.EndpointID, now)
+	if end := c.target.Deadline; !end.IsZero() && end.Before(until) {
+		until = end
+	}
+	return until
+}
+
+// manual reports whether the claim is of a one-off run.
+func (c *waiting) manual() bool { return c.claim.Source == string(governor.SourceManual) }
+
+// overdue reports whether the deadline of a one-off run has passed.
+func (c *waiting) overdue(now time.Time) bool {
+	return !c.target.Deadline.IsZero() && !now.Before(c.target.Deadline)
+}

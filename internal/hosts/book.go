@@ -1,0 +1,122 @@
+package hosts
+
+import (
+	"slices"
+	"sync"
+	"time"
+)
+
+// Book is a worker's copy of the breakers. It is safe for concurrent use.
+type Book struct {
+	mu      sync.RWMutex
+	entries map[Key]Breaker
+}
+
+// Put replaces the breakers of a list.
+func (b *Book) Put(list []Breaker) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.entries == nil {
+		b.entries = map[Key]Breaker{}
+	}
+	for _, entry := range list {
+		b.entries[entry.Key] = entry
+	}
+}
+
+// Keep forgets all breakers that are not in a complete list.
+func (b *Book) Keep(list []Breaker) {
+	known := make(map[Key]bool, len(list))
+	for _, entry := range list {
+		known[entry.Key] = true
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for key := range b.entries {
+		if !known[key] {
+			delete(b.entries, key)
+		}
+	}
+}
+
+// Get returns the breaker of a host. A host without one is closed.
+func (b *Book) Get(key Key) Breaker {
+	b.mu.RLock()
+	defer b.mu.RUnlock()
+	if entry, found := b.entries[key]; found {
+		return entry
+	}
+	return Breaker{Key: key, State: Closed}
+}
+
+// Tally counts the outcomes of a worker by host until they are reported. Its zero value is ready.
+// It is safe for concurrent use.
+type Tally struct {
+	mu      sync.Mutex
+	reports map[Key]*Report
+}
+
+// Add counts an outcome of a request that is no probe. A success counts only if there is something
+// to end: failures in the tally, or failures of the breaker as the worker knows it. So a healthy
+// host causes no report. It reports whether the tally changed.
+func (t *Tally) Add(key Key, v Verdict, known Breaker, retryAfter time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.reports[key]
+	switch {
+	case v == Failure:
+		r = t.report(key)
+		r.Failures++
+		r.extend(retryAfter)
+		return true
+	case v == Success && (r != nil && r.Failures > 0 || known.Failures > 0):
+		r = t.report(key)
+		changed := !r.Succeeded || r.Failures > 0
+		r.Succeeded, r.Failures = true, 0
+		return changed
+	default:
+		return false
+	}
+}
+
+func (r *Report) extend(retryAfter time.Time) {
+	if retryAfter.After(r.RetryAfter) {
+		r.RetryAfter = retryAfter
+	}
+}
+
+func (t *Tally) report(key Key) *Report {
+	if t.reports == nil {
+		t.reports = map[Key]*Report{}
+	}
+	if t.reports[key] == nil {
+		t.reports[key] = &Report{Key: key}
+	}
+	return t.reports[key]
+}
+
+// Take returns the reports since the last call, and starts again.
+func (t *Tally) Take() []Report {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list := make([]Report, 0, len(t.reports))
+	for _, r := range t.reports {
+		list = append(list, *r)
+	}
+	t.reports = nil
+	return list
+}
+
+// PutBack merges reports that could not be stored before those that were counted since.
+func (t *Tally) PutBack(list []Report) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, old := range list {
+		r := t.report(old.Key)
+		if !r.Succeeded {
+			r.Succeeded, r.Failures = old.Succeeded, r.Failures+old.Failures
+		}
+		r.Probes = slices.Concat(old.Probes, r.Probes)
+		r.extend(old.RetryAfter)
+	}
+}

@@ -1,0 +1,40 @@
+-- name: HostInsert :exec
+-- Inserts closed hosts that have no row yet.
+INSERT INTO hosts (scope, host, state, failures, openings, successes, since, seat_endpoints, seat_tokens, updated_at)
+SELECT unnest(sqlc.arg('scopes')::uuid[]), unnest(sqlc.arg('hosts')::text[]), 'closed', 0, 0, 0, @now, '{}', '{}', @now
+ON CONFLICT (scope, host) DO NOTHING;
+
+-- name: HostLock :many
+-- Locks hosts in the order of their keys, so that two workers cannot deadlock.
+SELECT h.*
+FROM hosts h
+         JOIN (SELECT unnest(sqlc.arg('scopes')::uuid[]) AS scope, unnest(sqlc.arg('hosts')::text[]) AS host) w USING (scope, host)
+ORDER BY h.scope, h.host
+FOR UPDATE OF h;
+
+-- name: HostWrite :exec
+-- Writes the state of a locked host.
+UPDATE hosts
+SET state = @state, failures = @failures, openings = @openings, successes = @successes, since = @since, open_until = @open_until,
+    seat_endpoints = @seat_endpoints, seat_tokens = @seat_tokens, updated_at = @now
+WHERE scope = @scope
+  AND host = @host;
+
+-- name: HostNotify :exec
+-- Tells workers that hosts have changed.
+SELECT pg_notify('rubato_hosts', '');
+
+-- name: HostListSeats :many
+-- Returns those of the seats whose claims are locked under the same token.
+SELECT s.endpoint_id, s.claim_token
+FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('tokens')::bigint[]) AS token) w
+         JOIN schedules s ON s.endpoint_id = ANY (ARRAY[w.endpoint_id]) AND s.claim_token = w.token
+WHERE s.claimed_by IS NOT NULL
+  AND s.due_at > coalesce(sqlc.narg('now')::timestamptz, clock_timestamp());
+
+-- name: HostListChanged :many
+-- Returns the hosts that changed since an instant, and all hosts without one.
+SELECT *
+FROM hosts
+WHERE updated_at >= coalesce(sqlc.narg('since')::timestamptz, '-infinity'::timestamptz)
+ORDER BY updated_at;
