@@ -1213,6 +1213,14 @@ type Decision struct {
 	Steps  []Step `json:"steps"`
 }
 
+// DecisionList defines model for DecisionList.
+type DecisionList struct {
+	Items []RecordedDecision `json:"items"`
+
+	// NextCursor Absent on the last page.
+	NextCursor *string `json:"nextCursor,omitempty"`
+}
+
 // Endpoint A registered endpoint with all defaults filled in, and the state of its schedule.
 type Endpoint struct {
 	ArchivedAt *time.Time `json:"archivedAt,omitempty"`
@@ -2773,6 +2781,32 @@ type RecentRuns struct {
 	Statuses map[string]int64 `json:"statuses"`
 }
 
+// RecordedDecision A decision of the ledger.
+type RecordedDecision struct {
+	// Author The name of the API key that triggered it; absent for the system.
+	Author *string `json:"author,omitempty"`
+
+	// Cause The trigger of the decision: finish, register, edit, pause, resume, hint, reset_failures, run_now, settle, quarantine.
+	Cause     string    `json:"cause"`
+	DecidedAt time.Time `json:"decidedAt"`
+
+	// Input The recorded input of the decision, without the configuration; absent for a finish, whose input follows from the run and earlier decisions.
+	Input *map[string]interface{} `json:"input,omitempty"`
+
+	// NextRunAt Null: no run is planned.
+	NextRunAt *time.Time `json:"nextRunAt"`
+
+	// RunID The run whose finish decided; absent for other causes.
+	RunID *string `json:"runId,omitempty"`
+
+	// Source The rule that set the due time.
+	Source Source `json:"source"`
+	Steps  []Step `json:"steps"`
+
+	// Version The endpoint version that the decision used.
+	Version int64 `json:"version"`
+}
+
 // RedactRule A redaction rule: exactly one of a header, a JSON path in the body, and a pattern for body and headers. If there are JSON path rules, a body that cannot be parsed, because it is not JSON or longer than maxResponseKb, is hidden completely, and JSON is stored normalized: members sorted, without spaces. If there are patterns, the 512 bytes at a truncation are hidden. Headers whose names look secret, such as Set-Cookie, are always hidden.
 type RedactRule struct {
 	Header *string `json:"header,omitempty"`
@@ -3546,6 +3580,15 @@ type PatchEndpointParams struct {
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
+// ListEndpointDecisionsParams defines parameters for ListEndpointDecisions.
+type ListEndpointDecisionsParams struct {
+	// Limit Maximum number of items.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor `nextCursor` of the previous page, with the same filters.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // PreviewEndpointParams defines parameters for PreviewEndpoint.
 type PreviewEndpointParams struct {
 	// N Number of due times.
@@ -4050,6 +4093,13 @@ type ClientInterface interface {
 	//
 	// Corresponds with PATCH /v1/endpoints/{id} (the `PatchEndpoint` operationId).
 	PatchEndpointWithApplicationMergePatchPlusJSONBody(ctx context.Context, id EndpointID, params *PatchEndpointParams, body PatchEndpointApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListEndpointDecisions List the decisions about an endpoint, newest first
+	//
+	// The ledger of due times: a decision for every finished run, and one for every pause, hint, edit or other change that planned again. A change during a run leaves its decision to the finish of the run. Finishes are in the order of their due times; decisions of both kinds are merged by their instants.
+	//
+	// Corresponds with GET /v1/endpoints/{id}/decisions (the `ListEndpointDecisions` operationId).
+	ListEndpointDecisions(ctx context.Context, id EndpointID, params *ListEndpointDecisionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ExplainEndpoint Explain when an endpoint runs next
 	//
@@ -5024,6 +5074,23 @@ func (c *Client) PatchEndpoint(ctx context.Context, id EndpointID, params *Patch
 // Corresponds with PATCH /v1/endpoints/{id} (the `PatchEndpoint` operationId).
 func (c *Client) PatchEndpointWithApplicationMergePatchPlusJSONBody(ctx context.Context, id EndpointID, params *PatchEndpointParams, body PatchEndpointApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPatchEndpointRequestWithApplicationMergePatchPlusJSONBody(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListEndpointDecisions List the decisions about an endpoint, newest first
+//
+// The ledger of due times: a decision for every finished run, and one for every pause, hint, edit or other change that planned again. A change during a run leaves its decision to the finish of the run. Finishes are in the order of their due times; decisions of both kinds are merged by their instants.
+//
+// Corresponds with GET /v1/endpoints/{id}/decisions (the `ListEndpointDecisions` operationId).
+func (c *Client) ListEndpointDecisions(ctx context.Context, id EndpointID, params *ListEndpointDecisionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListEndpointDecisionsRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -7170,6 +7237,79 @@ func NewPatchEndpointRequestWithBody(server string, id EndpointID, params *Patch
 			req.Header.Set("If-Match", headerParam0)
 		}
 
+	}
+
+	return req, nil
+}
+
+// NewListEndpointDecisionsRequest constructs an http.Request for the ListEndpointDecisions method
+func NewListEndpointDecisionsRequest(server string, id EndpointID, params *ListEndpointDecisionsParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/endpoints/%s/decisions", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
 	}
 
 	return req, nil
@@ -10231,6 +10371,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PATCH /v1/endpoints/{id} (the `PatchEndpoint` operationId).
 	PatchEndpointWithApplicationMergePatchPlusJSONBodyWithResponse(ctx context.Context, id EndpointID, params *PatchEndpointParams, body PatchEndpointApplicationMergePatchPlusJSONRequestBody, reqEditors ...RequestEditorFn) (*PatchEndpointResponse, error)
 
+	// ListEndpointDecisionsWithResponse List the decisions about an endpoint, newest first
+	//
+	// The ledger of due times: a decision for every finished run, and one for every pause, hint, edit or other change that planned again. A change during a run leaves its decision to the finish of the run. Finishes are in the order of their due times; decisions of both kinds are merged by their instants.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/endpoints/{id}/decisions (the `ListEndpointDecisions` operationId).
+	ListEndpointDecisionsWithResponse(ctx context.Context, id EndpointID, params *ListEndpointDecisionsParams, reqEditors ...RequestEditorFn) (*ListEndpointDecisionsResponse, error)
+
 	// ExplainEndpointWithResponse Explain when an endpoint runs next
 	//
 	// The current decision, with every rule that applied.
@@ -12478,6 +12627,119 @@ func (r PatchEndpointResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r PatchEndpointResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ListEndpointDecisionsResponse401Headers the declared response headers of an HTTP 401 response for ListEndpointDecisions
+type ListEndpointDecisionsResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// ListEndpointDecisionsResponse429Headers the declared response headers of an HTTP 429 response for ListEndpointDecisions
+type ListEndpointDecisionsResponse429Headers struct {
+	RateLimit       *string
+	RateLimitPolicy *string
+	RetryAfter      string
+}
+
+// ListEndpointDecisionsResponse503Headers the declared response headers of an HTTP 503 response for ListEndpointDecisions
+type ListEndpointDecisionsResponse503Headers struct {
+	RetryAfter *string
+}
+
+type ListEndpointDecisionsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DecisionList
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *Malformed
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ListEndpointDecisionsResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *ListEndpointDecisionsResponse429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListEndpointDecisionsResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListEndpointDecisionsResponse) GetJSON200() *DecisionList {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ListEndpointDecisionsResponse) GetApplicationProblemJSON400() *Malformed {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListEndpointDecisionsResponse) GetApplicationProblemJSON401() *Unauthorized {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListEndpointDecisionsResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r ListEndpointDecisionsResponse) GetApplicationProblemJSON404() *NotFound {
+	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListEndpointDecisionsResponse) GetApplicationProblemJSON429() *TooManyRequests {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListEndpointDecisionsResponse) GetApplicationProblemJSON500() *Internal {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListEndpointDecisionsResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListEndpointDecisionsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListEndpointDecisionsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListEndpointDecisionsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListEndpointDecisionsResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -19692,6 +19954,21 @@ func (c *ClientWithResponses) PatchEndpointWithApplicationMergePatchPlusJSONBody
 	return ParsePatchEndpointResponse(rsp)
 }
 
+// ListEndpointDecisionsWithResponse List the decisions about an endpoint, newest first
+//
+// The ledger of due times: a decision for every finished run, and one for every pause, hint, edit or other change that planned again. A change during a run leaves its decision to the finish of the run. Finishes are in the order of their due times; decisions of both kinds are merged by their instants.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/endpoints/{id}/decisions (the `ListEndpointDecisions` operationId).
+func (c *ClientWithResponses) ListEndpointDecisionsWithResponse(ctx context.Context, id EndpointID, params *ListEndpointDecisionsParams, reqEditors ...RequestEditorFn) (*ListEndpointDecisionsResponse, error) {
+	rsp, err := c.ListEndpointDecisions(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListEndpointDecisionsResponse(rsp)
+}
+
 // ExplainEndpointWithResponse Explain when an endpoint runs next
 //
 // The current decision, with every rule that applied.
@@ -22447,6 +22724,128 @@ func ParsePatchEndpointResponse(rsp *http.Response) (*PatchEndpointResponse, err
 		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers PatchEndpointResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListEndpointDecisionsResponse parses an HTTP response from a ListEndpointDecisionsWithResponse call
+func ParseListEndpointDecisionsResponse(rsp *http.Response) (*ListEndpointDecisionsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListEndpointDecisionsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DecisionList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ListEndpointDecisionsResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers ListEndpointDecisionsResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = &value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers ListEndpointDecisionsResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {

@@ -91,6 +91,25 @@ func (m *memory) Versions(_ context.Context, tenant [16]byte, id endpoints.ID, b
 	return []endpoints.Version{{Number: e.Version, ChangedAt: e.UpdatedAt, Spec: e.Spec}}, nil
 }
 
+// Decisions implements httpapi.Ledger with the last decision, repeated as often as it was written.
+func (m *memory) Decisions(_ context.Context, tenant [16]byte, id endpoints.ID, after endpoints.LedgerPlace, limit int) ([]endpoints.LedgerDecision, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	e := m.endpoints[id]
+	if m.err != nil || e == nil || e.TenantID != tenant {
+		return nil, m.err
+	}
+	var list []endpoints.LedgerDecision
+	for n := cmp.Or(after.Change, 4) - 1; n > 0 && len(list) < limit; n-- {
+		list = append(list, endpoints.LedgerDecision{
+			Recorded:    m.decisions[id],
+			StoredInput: []byte(`{"now": "2026-03-01T12:00:00Z"}`),
+			Place:       endpoints.LedgerPlace{Change: n},
+		})
+	}
+	return list, nil
+}
+
 func (m *memory) Get(_ context.Context, tenant [16]byte, id endpoints.ID) (*endpoints.Endpoint, time.Time, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

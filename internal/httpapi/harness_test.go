@@ -88,6 +88,7 @@ func serviceOf(t *testing.T, settings httpapi.Config, ring *secrets.Keyring, run
 	s.server = httpapi.New(httpapi.Config{
 		Audit:      trail{s.store},
 		Versions:   s.store,
+		Ledger:     s.store,
 		Auth:       authenticator,
 		Bulk:       endpoints.NewBulk(s.store, targets{}),
 		Keys:       auth.NewKeyring(s.store, authenticator, 20),

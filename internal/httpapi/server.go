@@ -43,6 +43,7 @@ type Config struct {
 	Versions   Versions // of endpoints
 	Feed       feed.Reader
 	Keys       *auth.Keyring
+	Ledger     Ledger // of decisions
 	Logger     *slog.Logger
 	Notices    *notices.Service
 	Once       Once
@@ -73,6 +74,7 @@ type Server struct {
 	feed      feed.Reader
 	imports   turns
 	keys      *auth.Keyring
+	ledger    Ledger
 	limiter   *limiter
 	logger    *slog.Logger
 	metrics   *metrics
@@ -113,6 +115,7 @@ func New(c Config) *Server {
 		feed:      c.Feed,
 		imports:   turns{auth.NewQuota(importLimits()), codeTooManyStreams, "too many imports run at the moment; try again when one has ended"},
 		keys:      c.Keys,
+		ledger:    c.Ledger,
 		limiter:   newLimiter(c.Rate),
 		logger:    c.Logger.With("component", "httpapi"),
 		notices:   c.Notices,

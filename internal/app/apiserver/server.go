@@ -92,6 +92,7 @@ func (s server) api(tester *dispatch.Tester) *httpapi.Server {
 		Keys:       auth.NewKeyring(keystore.NewKeys(s.DB), s.Keys, s.Settings.API.Keys),
 		Audit:      views.NewAuditLog(s.DB),
 		Versions:   endpointstore.NewStore(s.States),
+		Ledger:     endpointstore.NewStore(s.States),
 		Notices:    notices.NewService(noticestore.NewStore(s.DB, &s.States.Rules), s.noticePermissions, s.Channels()),
 		Once:       keystore.NewIdempotency(s.DB),
 		Planner:    plannerstore.NewReviews(s.States, s.PlannerLimits()),

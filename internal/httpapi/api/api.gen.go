@@ -1212,6 +1212,14 @@ type Decision struct {
 	Steps  []Step `json:"steps"`
 }
 
+// DecisionList defines model for DecisionList.
+type DecisionList struct {
+	Items []RecordedDecision `json:"items"`
+
+	// NextCursor Absent on the last page.
+	NextCursor *string `json:"nextCursor,omitempty"`
+}
+
 // Endpoint A registered endpoint with all defaults filled in, and the state of its schedule.
 type Endpoint struct {
 	ArchivedAt *time.Time `json:"archivedAt,omitempty"`
@@ -2772,6 +2780,32 @@ type RecentRuns struct {
 	Statuses map[string]int64 `json:"statuses"`
 }
 
+// RecordedDecision A decision of the ledger.
+type RecordedDecision struct {
+	// Author The name of the API key that triggered it; absent for the system.
+	Author *string `json:"author,omitempty"`
+
+	// Cause The trigger of the decision: finish, register, edit, pause, resume, hint, reset_failures, run_now, settle, quarantine.
+	Cause     string    `json:"cause"`
+	DecidedAt time.Time `json:"decidedAt"`
+
+	// Input The recorded input of the decision, without the configuration; absent for a finish, whose input follows from the run and earlier decisions.
+	Input *map[string]interface{} `json:"input,omitempty"`
+
+	// NextRunAt Null: no run is planned.
+	NextRunAt *time.Time `json:"nextRunAt"`
+
+	// RunID The run whose finish decided; absent for other causes.
+	RunID *string `json:"runId,omitempty"`
+
+	// Source The rule that set the due time.
+	Source Source `json:"source"`
+	Steps  []Step `json:"steps"`
+
+	// Version The endpoint version that the decision used.
+	Version int64 `json:"version"`
+}
+
 // RedactRule A redaction rule: exactly one of a header, a JSON path in the body, and a pattern for body and headers. If there are JSON path rules, a body that cannot be parsed, because it is not JSON or longer than maxResponseKb, is hidden completely, and JSON is stored normalized: members sorted, without spaces. If there are patterns, the 512 bytes at a truncation are hidden. Headers whose names look secret, such as Set-Cookie, are always hidden.
 type RedactRule struct {
 	Header *string `json:"header,omitempty"`
@@ -3545,6 +3579,15 @@ type PatchEndpointParams struct {
 	IfMatch *string `json:"If-Match,omitempty"`
 }
 
+// ListEndpointDecisionsParams defines parameters for ListEndpointDecisions.
+type ListEndpointDecisionsParams struct {
+	// Limit Maximum number of items.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor `nextCursor` of the previous page, with the same filters.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
 // PreviewEndpointParams defines parameters for PreviewEndpoint.
 type PreviewEndpointParams struct {
 	// N Number of due times.
@@ -3862,6 +3905,9 @@ type ServerInterface interface {
 	// PatchEndpoint Edit an endpoint
 	// (PATCH /v1/endpoints/{id})
 	PatchEndpoint(ctx echo.Context, id EndpointID, params PatchEndpointParams) error
+	// ListEndpointDecisions List the decisions about an endpoint, newest first
+	// (GET /v1/endpoints/{id}/decisions)
+	ListEndpointDecisions(ctx echo.Context, id EndpointID, params ListEndpointDecisionsParams) error
 	// ExplainEndpoint Explain when an endpoint runs next
 	// (GET /v1/endpoints/{id}/explain)
 	ExplainEndpoint(ctx echo.Context, id EndpointID) error
@@ -4416,6 +4462,38 @@ func (w *ServerInterfaceWrapper) PatchEndpoint(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.PatchEndpoint(ctx, id, params)
+	return err
+}
+
+// ListEndpointDecisions converts echo context to params.
+func (w *ServerInterfaceWrapper) ListEndpointDecisions(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id EndpointID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListEndpointDecisionsParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListEndpointDecisions(ctx, id, params)
 	return err
 }
 
@@ -5708,6 +5786,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/v1/endpoints/:id", wrapper.ArchiveEndpoint, options.OperationMiddlewares["archiveEndpoint"]...)
 	router.GET(options.BaseURL+"/v1/endpoints/:id", wrapper.GetEndpoint, options.OperationMiddlewares["getEndpoint"]...)
 	router.PATCH(options.BaseURL+"/v1/endpoints/:id", wrapper.PatchEndpoint, options.OperationMiddlewares["patchEndpoint"]...)
+	router.GET(options.BaseURL+"/v1/endpoints/:id/decisions", wrapper.ListEndpointDecisions, options.OperationMiddlewares["listEndpointDecisions"]...)
 	router.GET(options.BaseURL+"/v1/endpoints/:id/explain", wrapper.ExplainEndpoint, options.OperationMiddlewares["explainEndpoint"]...)
 	router.GET(options.BaseURL+"/v1/endpoints/:id/health", wrapper.GetEndpointHealth, options.OperationMiddlewares["getEndpointHealth"]...)
 	router.DELETE(options.BaseURL+"/v1/endpoints/:id/hints", wrapper.ClearHints, options.OperationMiddlewares["clearHints"]...)
@@ -7852,6 +7931,154 @@ type PatchEndpoint503ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response PatchEndpoint503ApplicationProblemPlusJSONResponse) VisitPatchEndpointResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEndpointDecisionsRequestObject struct {
+	ID     EndpointID `json:"id"`
+	Params ListEndpointDecisionsParams
+}
+
+type ListEndpointDecisionsResponseObject interface {
+	VisitListEndpointDecisionsResponse(w http.ResponseWriter) error
+}
+
+type ListEndpointDecisions200JSONResponse DecisionList
+
+func (response ListEndpointDecisions200JSONResponse) VisitListEndpointDecisionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEndpointDecisions400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ListEndpointDecisions400ApplicationProblemPlusJSONResponse) VisitListEndpointDecisionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEndpointDecisions401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ListEndpointDecisions401ApplicationProblemPlusJSONResponse) VisitListEndpointDecisionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEndpointDecisions403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response ListEndpointDecisions403ApplicationProblemPlusJSONResponse) VisitListEndpointDecisionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEndpointDecisions404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response ListEndpointDecisions404ApplicationProblemPlusJSONResponse) VisitListEndpointDecisionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEndpointDecisions429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response ListEndpointDecisions429ApplicationProblemPlusJSONResponse) VisitListEndpointDecisionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEndpointDecisions500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response ListEndpointDecisions500ApplicationProblemPlusJSONResponse) VisitListEndpointDecisionsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListEndpointDecisions503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response ListEndpointDecisions503ApplicationProblemPlusJSONResponse) VisitListEndpointDecisionsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -17519,6 +17746,9 @@ type StrictServerInterface interface {
 	// PatchEndpoint Edit an endpoint
 	// (PATCH /v1/endpoints/{id})
 	PatchEndpoint(ctx context.Context, request PatchEndpointRequestObject) (PatchEndpointResponseObject, error)
+	// ListEndpointDecisions List the decisions about an endpoint, newest first
+	// (GET /v1/endpoints/{id}/decisions)
+	ListEndpointDecisions(ctx context.Context, request ListEndpointDecisionsRequestObject) (ListEndpointDecisionsResponseObject, error)
 	// ExplainEndpoint Explain when an endpoint runs next
 	// (GET /v1/endpoints/{id}/explain)
 	ExplainEndpoint(ctx context.Context, request ExplainEndpointRequestObject) (ExplainEndpointResponseObject, error)
@@ -18159,6 +18389,32 @@ func (sh *strictHandler) PatchEndpoint(ctx echo.Context, id EndpointID, params P
 		return err
 	} else if validResponse, ok := response.(PatchEndpointResponseObject); ok {
 		return validResponse.VisitPatchEndpointResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListEndpointDecisions operation middleware
+func (sh *strictHandler) ListEndpointDecisions(ctx echo.Context, id EndpointID, params ListEndpointDecisionsParams) error {
+	var request ListEndpointDecisionsRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListEndpointDecisions(ctx.Request().Context(), request.(ListEndpointDecisionsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListEndpointDecisions")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListEndpointDecisionsResponseObject); ok {
+		return validResponse.VisitListEndpointDecisionsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -63,3 +63,14 @@ WITH page AS MATERIALIZED (
 )
 SELECT count(*) AS old, coalesce(max(p.id), 0)::bigint AS place, (SELECT count(*) FROM dropped) AS dropped
 FROM page p;
+
+-- name: DecisionList :many
+-- Returns decisions of an endpoint outside a finish, below a number, newest first.
+SELECT d.*
+FROM decisions d
+         JOIN endpoints e ON e.id = d.endpoint_id
+WHERE d.endpoint_id = @endpoint_id
+  AND e.tenant_id = @tenant_id
+  AND d.id < sqlc.arg('before')::bigint
+ORDER BY d.id DESC
+LIMIT sqlc.arg('max_rows')::int;

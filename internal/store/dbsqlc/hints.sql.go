@@ -113,6 +113,63 @@ func (q *Queries) DecisionInsert(ctx context.Context, db DBTX, arg DecisionInser
 	return err
 }
 
+const decisionList = `-- name: DecisionList :many
+SELECT d.id, d.endpoint_id, d.decided_at, d.cause, d.author, d.version, d.next_run_at, d.next_source, d.next_steps, d.input, d.claim_token, d.basis
+FROM decisions d
+         JOIN endpoints e ON e.id = d.endpoint_id
+WHERE d.endpoint_id = $1
+  AND e.tenant_id = $2
+  AND d.id < $3::bigint
+ORDER BY d.id DESC
+LIMIT $4::int
+`
+
+type DecisionListParams struct {
+	EndpointID UUID
+	TenantID   UUID
+	Before     int64
+	MaxRows    int32
+}
+
+// Returns decisions of an endpoint outside a finish, below a number, newest first.
+func (q *Queries) DecisionList(ctx context.Context, db DBTX, arg DecisionListParams) ([]*Decision, error) {
+	rows, err := db.Query(ctx, decisionList,
+		arg.EndpointID,
+		arg.TenantID,
+		arg.Before,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*Decision
+	for rows.Next() {
+		var i Decision
+		if err := rows.Scan(
+			&i.ID,
+			&i.EndpointID,
+			&i.DecidedAt,
+			&i.Cause,
+			&i.Author,
+			&i.Version,
+			&i.NextRunAt,
+			&i.NextSource,
+			&i.NextSteps,
+			&i.Input,
+			&i.ClaimToken,
+			&i.Basis,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const hintDropBefore = `-- name: HintDropBefore :one
 WITH page AS MATERIALIZED (
     SELECT h.id, h.over_at

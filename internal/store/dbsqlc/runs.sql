@@ -130,6 +130,17 @@ FROM (SELECT r.started_at, r.finished_at, r.version, r.next_run_at, r.next_sourc
 ORDER BY started_at DESC
 LIMIT 1;
 
+-- name: RunDecisionList :many
+-- Returns the decisions of an endpoint's finishes, below a run ID, newest due time first.
+SELECT r.id, coalesce(r.decided_at, r.finished_at)::timestamptz AS decided_at, r.version, r.next_run_at, r.next_source, r.next_steps
+FROM runs r
+WHERE r.endpoint_id = @endpoint_id
+  AND r.tenant_id = @tenant_id
+  AND r.id < sqlc.arg('before')::uuid
+  AND r.next_run_at IS NOT NULL
+ORDER BY r.id DESC
+LIMIT sqlc.arg('max_rows')::int;
+
 -- name: HistoryCreateDay :exec
 SELECT history_create_day((sqlc.arg('day')::timestamptz AT TIME ZONE 'UTC')::date);
 

@@ -89,6 +89,66 @@ func (q *Queries) RunBodyInsert(ctx context.Context, db DBTX, arg RunBodyInsertP
 	return err
 }
 
+const runDecisionList = `-- name: RunDecisionList :many
+SELECT r.id, coalesce(r.decided_at, r.finished_at)::timestamptz AS decided_at, r.version, r.next_run_at, r.next_source, r.next_steps
+FROM runs r
+WHERE r.endpoint_id = $1
+  AND r.tenant_id = $2
+  AND r.id < $3::uuid
+  AND r.next_run_at IS NOT NULL
+ORDER BY r.id DESC
+LIMIT $4::int
+`
+
+type RunDecisionListParams struct {
+	EndpointID UUID
+	TenantID   UUID
+	Before     UUID
+	MaxRows    int32
+}
+
+type RunDecisionListRow struct {
+	ID         UUID
+	DecidedAt  time.Time
+	Version    int64
+	NextRunAt  *time.Time
+	NextSource *string
+	NextSteps  json.RawMessage
+}
+
+// Returns the decisions of an endpoint's finishes, below a run ID, newest due time first.
+func (q *Queries) RunDecisionList(ctx context.Context, db DBTX, arg RunDecisionListParams) ([]*RunDecisionListRow, error) {
+	rows, err := db.Query(ctx, runDecisionList,
+		arg.EndpointID,
+		arg.TenantID,
+		arg.Before,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*RunDecisionListRow
+	for rows.Next() {
+		var i RunDecisionListRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.DecidedAt,
+			&i.Version,
+			&i.NextRunAt,
+			&i.NextSource,
+			&i.NextSteps,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const runEventInsert = `-- name: RunEventInsert :exec
 INSERT INTO run_events (run_id, scheduled_for, at, kind, detail)
 VALUES ($1, $2, coalesce($3::timestamptz, clock_timestamp()), $4, $5)

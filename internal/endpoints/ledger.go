@@ -1,0 +1,25 @@
+package endpoints
+
+import "encoding/json"
+
+// LedgerDecision is a decision of the ledger.
+type LedgerDecision struct {
+	Recorded
+
+	// RunID is the run whose finish decided; zero for every other cause.
+	RunID [16]byte
+	// StoredInput is the input of the decision as it was stored; nil for a finish, whose input
+	// follows from the run and the decisions before it.
+	StoredInput json.RawMessage
+	// Place is where the ledger goes on after the decision.
+	Place LedgerPlace
+}
+
+// LedgerPlace is a place in the ledger of an endpoint, between two decisions. The zero value is
+// before the newest one.
+type LedgerPlace struct {
+	// Run is the ID of the last finished run before the place.
+	Run [16]byte
+	// Change is the number of the last other decision before the place.
+	Change int64
+}
