@@ -109,6 +109,9 @@ type oneOffDoc struct {
 
 // encode returns the stored form, and nil if the basis is empty.
 func (b *Basis) encode() json.RawMessage {
+	if *b == (Basis{}) { // The usual case, without an allocation.
+		return nil
+	}
 	doc := basisDoc{
 		Sent:       b.Sent,
 		LookAgain:  b.LookAgain,
@@ -122,9 +125,6 @@ func (b *Basis) encode() json.RawMessage {
 	}
 	if b.State != nil {
 		doc.State = stateDocOf(b.State)
-	}
-	if doc == (basisDoc{}) {
-		return nil
 	}
 	raw, err := json.Marshal(doc)
 	if err != nil {

@@ -196,10 +196,10 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 // from returns the state before a finish for its record, and nil if the record does not need it. An
 // optimistic finish decides from the state that the decision before left, because a change since
 // then would have been a conflict. The first finish of a day records its state too, so that a
-// replay can begin there.
+// replay can begin there. On the day of the registration it begins at that.
 func (b *batch) from(e *endpoints.Endpoint) *endpoints.State {
 	last := e.State.LastRun
-	if b.optimistic && last != nil && pg.DayOf(last.FinishedAt).Equal(pg.DayOf(b.now)) {
+	if b.optimistic && (last == nil || pg.DayOf(last.FinishedAt).Equal(pg.DayOf(b.now))) {
 		return nil
 	}
 	state := e.State
