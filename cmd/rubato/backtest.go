@@ -67,7 +67,7 @@ func (cmd *backtestCmd) Run(ctx context.Context, s *session) error {
 		}
 		return usageError{strings.Join(lines, "\n")}
 	}
-	return list(s, raw, []string{"POLICY", "POLLS", "CHANGES", "MEAN DELAY", "P95 DELAY"}, backtestRow)
+	return list(s, raw, []string{"POLICY", "POLLS", "CHANGES", "MEAN DELAY", "P95 DELAY", "POLLS SAVED", "FOUND SOONER"}, backtestRow)
 }
 
 // policies parses the policies: names, or objects in the notation of YAML.
@@ -157,6 +157,8 @@ type backtested struct {
 	Polls                   bounded
 	Changes                 int64
 	MeanDelayMs, P95DelayMs bounded
+	// PollsSaved and SoonerMs compare with the record; nil: there is nothing to compare.
+	PollsSaved, SoonerMs *bounded
 }
 
 type bounded struct{ Least, Most float64 }
@@ -172,5 +174,12 @@ func (b bounded) text(form func(float64) string) string {
 func backtestRow(b backtested) []string {
 	count := func(v float64) string { return strconv.FormatInt(int64(v), 10) }
 	delay := func(v float64) string { return milliseconds(int64(v)) }
-	return []string{b.Policy, b.Polls.text(count), strconv.FormatInt(b.Changes, 10), b.MeanDelayMs.text(delay), b.P95DelayMs.text(delay)}
+	saved, sooner := "-", "-"
+	if b.PollsSaved != nil {
+		saved = b.PollsSaved.text(func(v float64) string { return strconv.FormatFloat(100*v, 'f', 0, 64) + " %" })
+	}
+	if b.SoonerMs != nil {
+		sooner = b.SoonerMs.text(delay)
+	}
+	return []string{b.Policy, b.Polls.text(count), strconv.FormatInt(b.Changes, 10), b.MeanDelayMs.text(delay), b.P95DelayMs.text(delay), saved, sooner}
 }

@@ -43,6 +43,12 @@ type BacktestRow struct {
 	Changes     int64  `json:"changes"`
 	MeanDelayMs Range  `json:"meanDelayMs"`
 	P95DelayMs  Range  `json:"p95DelayMs"`
+	// PollsSaved is the share of the recorded requests that the policy does without; negative: it
+	// makes more. Nil in the row of the requests on record.
+	PollsSaved *Range `json:"pollsSaved,omitempty"`
+	// SoonerMs is by how much sooner the policy finds a change on average; negative: later. Nil in
+	// the row of the requests on record, and without changes.
+	SoonerMs *Range `json:"soonerMs,omitempty"`
 }
 
 // Recorded names the row of the requests on record.
@@ -68,7 +74,9 @@ func (b Backtest) Run(ctx context.Context) ([]BacktestRow, error) {
 		return nil, err
 	}
 	length := b.Looks[len(b.Looks)-1].At.Sub(early.begin) + time.Millisecond
-	rows := []BacktestRow{recordedRow(b.Looks, early, late)}
+	recorded := recordedTallies(b.Looks, early, late)
+	rows := []BacktestRow{{Policy: Recorded, Changes: int64(len(late.changes))}}
+	rows[0].fill(&recorded[0], &recorded[1])
 	for i := range b.Policies {
 		row := BacktestRow{Policy: b.Policies[i].Name, Changes: int64(len(late.changes))}
 		var worlds [2]tally
@@ -85,6 +93,7 @@ func (b Backtest) Run(ctx context.Context) ([]BacktestRow, error) {
 			worlds[j] = a.tally
 		}
 		row.fill(&worlds[0], &worlds[1])
+		row.score(&worlds, &recorded)
 		rows = append(rows, row)
 	}
 	return rows, nil
@@ -94,6 +103,19 @@ func (r *BacktestRow) fill(a, b *tally) {
 	r.Polls = rangeOf(float64(a.polls), float64(b.polls))
 	r.MeanDelayMs = rangeOf(rounded(a.delays.mean()), rounded(b.delays.mean()))
 	r.P95DelayMs = rangeOf(rounded(a.delays.percentile(0.95)), rounded(b.delays.percentile(0.95)))
+}
+
+// score compares a policy with the requests on record, world by world.
+func (r *BacktestRow) score(policy, recorded *[2]tally) {
+	var saved, sooner [2]float64
+	for i := range policy {
+		saved[i] = 1 - float64(policy[i].polls)/float64(recorded[i].polls)
+		sooner[i] = rounded(recorded[i].delays.mean() - policy[i].delays.mean())
+	}
+	r.PollsSaved = new(rangeOf(saved[0], saved[1]))
+	if r.Changes > 0 {
+		r.SoonerMs = new(rangeOf(sooner[0], sooner[1]))
+	}
 }
 
 func rangeOf(a, b float64) Range { return Range{min(a, b), max(a, b)} }
@@ -151,14 +173,14 @@ func outagesOf(looks []Look) (outages []outage) {
 	return outages
 }
 
-// recordedRow returns the row of the requests on record.
-func recordedRow(looks []Look, early, late target) BacktestRow {
-	row := BacktestRow{Policy: Recorded, Changes: int64(len(late.changes))}
-	a, b := tally{polls: int64(len(looks))}, tally{polls: int64(len(looks))}
-	for i, at := range late.changes {
-		a.delays.add(at - early.changes[i])
-		b.delays.add(0)
+// recordedTallies returns the requests on record in both worlds.
+func recordedTallies(looks []Look, early, late target) (worlds [2]tally) {
+	for i := range worlds {
+		worlds[i].polls = int64(len(looks))
 	}
-	row.fill(&a, &b)
-	return row
+	for i, at := range late.changes {
+		worlds[0].delays.add(at - early.changes[i])
+		worlds[1].delays.add(0)
+	}
+	return worlds
 }

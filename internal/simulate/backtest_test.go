@@ -55,6 +55,26 @@ func TestBacktestBoundsDelays(t *testing.T) {
 	require.InDelta(t, 90000, half.MeanDelayMs.Most, 0.001)
 }
 
+// A policy is scored against the record in each world, so that the bounds are those of the truth.
+func TestBacktestScoresAPolicyAgainstTheRecord(t *testing.T) {
+	t.Parallel()
+	rows := backtest(t, "aabb=c==", "off", map[string]any{"name": "half", "planner": "off", "baselineIntervalMs": 120000})
+	recorded, off, half := rows[0], rows[1], rows[2]
+	require.Nil(t, recorded.PollsSaved)
+	require.Nil(t, recorded.SoonerMs)
+	require.Equal(t, &simulate.Range{}, off.PollsSaved)
+	require.InDelta(t, 0, off.SoonerMs.Least, 0.001)
+	require.InDelta(t, 0, off.SoonerMs.Most, 0.001)
+	require.Equal(t, &simulate.Range{Least: 0.5, Most: 0.5}, half.PollsSaved)
+	// c is found a minute later than on record, b at the same time: half a minute later on average.
+	require.InDelta(t, -30000, half.SoonerMs.Least, 0.001)
+	require.InDelta(t, -30000, half.SoonerMs.Most, 0.001)
+
+	still := backtest(t, "aaaa", "off")
+	require.NotNil(t, still[1].PollsSaved)
+	require.Nil(t, still[1].SoonerMs, "nothing was there to find")
+}
+
 // A policy meets the recorded outages, in which it finds nothing.
 func TestBacktestRepeatsOutages(t *testing.T) {
 	t.Parallel()
