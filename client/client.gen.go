@@ -27,6 +27,7 @@ const (
 	AuditActionCancel        AuditAction = "cancel"
 	AuditActionCreate        AuditAction = "create"
 	AuditActionDelete        AuditAction = "delete"
+	AuditActionDiscard       AuditAction = "discard"
 	AuditActionEdit          AuditAction = "edit"
 	AuditActionHint          AuditAction = "hint"
 	AuditActionPause         AuditAction = "pause"
@@ -57,6 +58,8 @@ func (e AuditAction) Valid() bool {
 	case AuditActionCreate:
 		return true
 	case AuditActionDelete:
+		return true
+	case AuditActionDiscard:
 		return true
 	case AuditActionEdit:
 		return true
@@ -94,6 +97,7 @@ func (e AuditAction) Valid() bool {
 // Defines values for AuditKind.
 const (
 	AuditKindBudget            AuditKind = "budget"
+	AuditKindDeadLetter        AuditKind = "dead_letter"
 	AuditKindEndpoint          AuditKind = "endpoint"
 	AuditKindKey               AuditKind = "key"
 	AuditKindMaintenanceWindow AuditKind = "maintenance_window"
@@ -111,6 +115,8 @@ const (
 func (e AuditKind) Valid() bool {
 	switch e {
 	case AuditKindBudget:
+		return true
+	case AuditKindDeadLetter:
 		return true
 	case AuditKindEndpoint:
 		return true
@@ -232,6 +238,27 @@ func (e DSTOverlap) Valid() bool {
 	case DSTOverlapBoth:
 		return true
 	case DSTOverlapOnce:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DeadLetterState.
+const (
+	DeadLetterStateDiscarded DeadLetterState = "discarded"
+	DeadLetterStateOpen      DeadLetterState = "open"
+	DeadLetterStateReplayed  DeadLetterState = "replayed"
+)
+
+// Valid indicates whether the value is a known member of the DeadLetterState enum.
+func (e DeadLetterState) Valid() bool {
+	switch e {
+	case DeadLetterStateDiscarded:
+		return true
+	case DeadLetterStateOpen:
+		return true
+	case DeadLetterStateReplayed:
 		return true
 	default:
 		return false
@@ -1203,6 +1230,115 @@ type DSTInput struct {
 // DSTOverlap Local times that come twice because the clock is set back: run in the first pass, or in both.
 type DSTOverlap string
 
+// DeadLetter A run that was given up.
+type DeadLetter struct {
+	// Attempts Number of attempts.
+	Attempts int32 `json:"attempts"`
+
+	// Body The first 4 KiB of the response, if it is text. Only when a single dead letter is read.
+	Body *string `json:"body,omitempty"`
+
+	// BodyBase64 The same in Base64, if it is not text.
+	BodyBase64  *[]byte `json:"bodyBase64,omitempty"`
+	ContentType *string `json:"contentType,omitempty"`
+
+	// CreatedAt When the run was given up.
+	CreatedAt  time.Time  `json:"createdAt"`
+	EndpointID string     `json:"endpointId"`
+	Error      *string    `json:"error,omitempty"`
+	HandledAt  *time.Time `json:"handledAt,omitempty"`
+
+	// HandledBy Name of the API key that replayed or discarded it.
+	HandledBy *string `json:"handledBy,omitempty"`
+	ID        string  `json:"id"`
+
+	// InfraAttempts Number of runs that infrastructure lost.
+	InfraAttempts int32 `json:"infraAttempts"`
+
+	// Reason Reason of the discard.
+	Reason *string `json:"reason,omitempty"`
+
+	// ReasonCode Like the reasonCode of a run.
+	ReasonCode string `json:"reasonCode"`
+
+	// ReplayRunID The one-off run that was queued for it.
+	ReplayRunID *string `json:"replayRunId,omitempty"`
+
+	// Request The request of the run as it was configured and overridden: templates are not expanded, references to secrets stay references, and values whose names look secret are shown as `***`. Only when a single run is read; absent if the configuration of that time is no longer kept.
+	Request *RunRequest `json:"request,omitempty"`
+
+	// RunID The last attempt.
+	RunID string `json:"runId"`
+
+	// ScheduledFor Due time of the run.
+	ScheduledFor time.Time `json:"scheduledFor"`
+
+	// State `open`: not handled. `replayed`: a one-off run was queued for it. `discarded`: handled without a run.
+	State DeadLetterState `json:"state"`
+
+	// Status `waiting` is a one-off run, or another attempt of one, that has not started. `running` is in progress; all others are final. `lost` means that the outcome is unknown: a request may have been sent, but the
+	// worker is gone. `skipped` means that due times passed without a request.
+	Status     RunStatus `json:"status"`
+	StatusCode *int32    `json:"statusCode,omitempty"`
+}
+
+// DeadLetterDiscard Why.
+type DeadLetterDiscard struct {
+	// Reason Reason; stored with the dead letter and in the audit log.
+	Reason string `json:"reason"`
+}
+
+// DeadLetterList defines model for DeadLetterList.
+type DeadLetterList struct {
+	Items []DeadLetter `json:"items"`
+
+	// NextCursor Absent on the last page.
+	NextCursor *string `json:"nextCursor,omitempty"`
+}
+
+// DeadLetterReplay How to replay.
+type DeadLetterReplay struct {
+	// NewIdempotencyKey Sends a new Idempotency-Key. Default: that of the run that was given up, so that a target that carried out its request does not do so again.
+	NewIdempotencyKey *bool `json:"newIdempotencyKey,omitempty"`
+}
+
+// DeadLetterReplayAll Which dead letters to replay, and how fast.
+type DeadLetterReplayAll struct {
+	// EndpointID Of one endpoint only.
+	EndpointID *string `json:"endpointId,omitempty"`
+
+	// Limit Maximum number of dead letters. Default 100.
+	Limit *int32 `json:"limit,omitempty"`
+
+	// NewIdempotencyKey Sends new Idempotency-Keys. Default: those of the runs that were given up.
+	NewIdempotencyKey *bool `json:"newIdempotencyKey,omitempty"`
+
+	// PerMinute Maximum number of runs that start per minute. Default: all at once.
+	PerMinute *int32 `json:"perMinute,omitempty"`
+
+	// ReasonCode Of one reason only, such as connect_error.
+	ReasonCode *string `json:"reasonCode,omitempty"`
+}
+
+// DeadLetterReplayResult defines model for DeadLetterReplayResult.
+type DeadLetterReplayResult struct {
+	// Refused Dead letters that could not be replayed and stay open.
+	Refused []struct {
+		Code    string `json:"code"`
+		ID      string `json:"id"`
+		Message string `json:"message"`
+	} `json:"refused"`
+
+	// Remaining More open dead letters match.
+	Remaining bool `json:"remaining"`
+
+	// Replayed Number of queued runs.
+	Replayed int32 `json:"replayed"`
+}
+
+// DeadLetterState `open`: not handled. `replayed`: a one-off run was queued for it. `discarded`: handled without a run.
+type DeadLetterState string
+
 // Decision The next due time, and every rule that applied, in order.
 type Decision struct {
 	// NextRunAt Null: no run is planned.
@@ -1238,6 +1374,7 @@ type Endpoint struct {
 	ChangeKey   *[]string `json:"changeKey,omitempty"`
 	Conditional bool      `json:"conditional"`
 	CreatedAt   time.Time `json:"createdAt"`
+	DeadLetter  bool      `json:"deadLetter"`
 	Description *string   `json:"description,omitempty"`
 
 	// DST How a cron handles local times that a clock change skips or repeats.
@@ -1382,6 +1519,9 @@ type EndpointPatch struct {
 	// Conditional Send conditional requests with the ETag or Last-Modified of the last complete successful response (RFC 9110 section 13). Only GET and HEAD without conditional headers of their own ask. A 304 is a success with the reason not_modified; only latency rules apply to it. An edit of the request drops the validators. Default true.
 	Conditional *bool `json:"conditional,omitempty"`
 
+	// DeadLetter Keep recurring runs that were given up as dead letters, which can be replayed. Default false. One-off runs that were given up are always kept.
+	DeadLetter *bool `json:"deadLetter,omitempty"`
+
 	// Description Description in free text. The planner reads it as your policy.
 	Description *string   `json:"description,omitempty"`
 	DST         *DSTInput `json:"dst,omitempty"`
@@ -1500,6 +1640,9 @@ type EndpointSpec struct {
 
 	// Conditional Send conditional requests with the ETag or Last-Modified of the last complete successful response (RFC 9110 section 13). Only GET and HEAD without conditional headers of their own ask. A 304 is a success with the reason not_modified; only latency rules apply to it. An edit of the request drops the validators. Default true.
 	Conditional *bool `json:"conditional,omitempty"`
+
+	// DeadLetter Keep recurring runs that were given up as dead letters, which can be replayed. Default false. One-off runs that were given up are always kept.
+	DeadLetter *bool `json:"deadLetter,omitempty"`
 
 	// Description Description in free text. The planner reads it as your policy.
 	Description *string   `json:"description,omitempty"`
@@ -1894,6 +2037,9 @@ type ImportLine struct {
 
 	// Conditional Send conditional requests with the ETag or Last-Modified of the last complete successful response (RFC 9110 section 13). Only GET and HEAD without conditional headers of their own ask. A 304 is a success with the reason not_modified; only latency rules apply to it. An edit of the request drops the validators. Default true.
 	Conditional *bool `json:"conditional,omitempty"`
+
+	// DeadLetter Keep recurring runs that were given up as dead letters, which can be replayed. Default false. One-off runs that were given up are always kept.
+	DeadLetter *bool `json:"deadLetter,omitempty"`
 
 	// Description Description in free text. The planner reads it as your policy.
 	Description *string   `json:"description,omitempty"`
@@ -3403,6 +3549,9 @@ type BudgetName = string
 // Cursor defines model for Cursor.
 type Cursor = string
 
+// DeadLetterID defines model for DeadLetterID.
+type DeadLetterID = string
+
 // EndpointID defines model for EndpointID.
 type EndpointID = string
 
@@ -3525,6 +3674,24 @@ type ListAuditParams struct {
 
 // ListBudgetsParams defines parameters for ListBudgets.
 type ListBudgetsParams struct {
+	// Limit Maximum number of items.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor `nextCursor` of the previous page, with the same filters.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListDeadLettersParams defines parameters for ListDeadLetters.
+type ListDeadLettersParams struct {
+	// EndpointID Filter by endpoint ID.
+	EndpointID *string `form:"endpointId,omitempty" json:"endpointId,omitempty"`
+
+	// State Filter by state.
+	State *DeadLetterState `form:"state,omitempty" json:"state,omitempty"`
+
+	// ReasonCode Filter by reason, such as http_status or timeout.
+	ReasonCode *string `form:"reasonCode,omitempty" json:"reasonCode,omitempty"`
+
 	// Limit Maximum number of items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -3808,6 +3975,15 @@ type DeleteSecretParams struct {
 // PutBudgetJSONRequestBody defines body for PutBudget for application/json ContentType.
 type PutBudgetJSONRequestBody = BudgetSpec
 
+// ReplayDeadLettersJSONRequestBody defines body for ReplayDeadLetters for application/json ContentType.
+type ReplayDeadLettersJSONRequestBody = DeadLetterReplayAll
+
+// DiscardDeadLetterJSONRequestBody defines body for DiscardDeadLetter for application/json ContentType.
+type DiscardDeadLetterJSONRequestBody = DeadLetterDiscard
+
+// ReplayDeadLetterJSONRequestBody defines body for ReplayDeadLetter for application/json ContentType.
+type ReplayDeadLetterJSONRequestBody = DeadLetterReplay
+
 // CreateEndpointJSONRequestBody defines body for CreateEndpoint for application/json ContentType.
 type CreateEndpointJSONRequestBody = EndpointSpec
 
@@ -4002,6 +4178,86 @@ type ClientInterface interface {
 	//
 	// Corresponds with PUT /v1/budgets/{name} (the `PutBudget` operationId).
 	PutBudget(ctx context.Context, name BudgetName, body PutBudgetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListDeadLetters List dead letters, newest due time first
+	//
+	// A dead letter is a run that was given up: the last attempt of a one-off run that failed, timed out, was lost or passed its deadline,
+	// or of a recurring run of an endpoint with `deadLetter`. A run that a user canceled or withdrew, or whose endpoint is archived, leaves
+	// none. At most 10,000 are kept per tenant and for 30 days by default; the oldest are deleted first, handled ones before open ones.
+	//
+	// Corresponds with GET /v1/dead-letters (the `ListDeadLetters` operationId).
+	ListDeadLetters(ctx context.Context, params *ListDeadLettersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReplayDeadLettersWithBody Replay open dead letters by filter, oldest first, at a rate
+	//
+	// Replays up to `limit` open dead letters that match, in the order of their due times. With `perMinute` their runs start spread over
+	// time: the first at once, the next 60 s / perMinute later, and so on. Each is replayed as `POST /v1/dead-letters/{id}/replay` does; one that is refused
+	// is listed in `refused` and stays open. When a queue of one-off runs is full, the operation stops. Repeat it while `remaining` is
+	// true.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/dead-letters/replay (the `ReplayDeadLetters` operationId).
+	ReplayDeadLettersWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReplayDeadLetters Replay open dead letters by filter, oldest first, at a rate
+	//
+	// Replays up to `limit` open dead letters that match, in the order of their due times. With `perMinute` their runs start spread over
+	// time: the first at once, the next 60 s / perMinute later, and so on. Each is replayed as `POST /v1/dead-letters/{id}/replay` does; one that is refused
+	// is listed in `refused` and stays open. When a queue of one-off runs is full, the operation stops. Repeat it while `remaining` is
+	// true.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/dead-letters/replay (the `ReplayDeadLetters` operationId).
+	ReplayDeadLetters(ctx context.Context, body ReplayDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetDeadLetter Get a dead letter with its request and the head of the response
+	//
+	// Corresponds with GET /v1/dead-letters/{id} (the `GetDeadLetter` operationId).
+	GetDeadLetter(ctx context.Context, id DeadLetterID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DiscardDeadLetterWithBody Discard a dead letter for a reason
+	//
+	// Marks an open dead letter as handled without a run. 409 `dead_letter_handled` if it is not open. The audit log records the reason.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/dead-letters/{id}/discard (the `DiscardDeadLetter` operationId).
+	DiscardDeadLetterWithBody(ctx context.Context, id DeadLetterID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DiscardDeadLetter Discard a dead letter for a reason
+	//
+	// Marks an open dead letter as handled without a run. 409 `dead_letter_handled` if it is not open. The audit log records the reason.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/dead-letters/{id}/discard (the `DiscardDeadLetter` operationId).
+	DiscardDeadLetter(ctx context.Context, id DeadLetterID, body DiscardDeadLetterJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReplayDeadLetterWithBody Replay a dead letter once
+	//
+	// Queues a one-off run with the request of the dead letter and marks the dead letter as replayed, in one transaction. Of many replays
+	// at once one queues a run; the others are answered 409 with the code `dead_letter_handled`. The request has the Idempotency-Key of the
+	// run that was given up, unless `newIdempotencyKey` is true. The new run names the run that was given up in `rerunOf`. If it is given up too, it
+	// leaves a dead letter of its own. A request that is no longer allowed is refused (422), and the dead letter stays open.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/dead-letters/{id}/replay (the `ReplayDeadLetter` operationId).
+	ReplayDeadLetterWithBody(ctx context.Context, id DeadLetterID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReplayDeadLetter Replay a dead letter once
+	//
+	// Queues a one-off run with the request of the dead letter and marks the dead letter as replayed, in one transaction. Of many replays
+	// at once one queues a run; the others are answered 409 with the code `dead_letter_handled`. The request has the Idempotency-Key of the
+	// run that was given up, unless `newIdempotencyKey` is true. The new run names the run that was given up in `rerunOf`. If it is given up too, it
+	// leaves a dead letter of its own. A request that is no longer allowed is refused (422), and the dead letter stays open.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/dead-letters/{id}/replay (the `ReplayDeadLetter` operationId).
+	ReplayDeadLetter(ctx context.Context, id DeadLetterID, body ReplayDeadLetterJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListEndpoints List endpoints, newest first
 	//
@@ -4883,6 +5139,166 @@ func (c *Client) PutBudgetWithBody(ctx context.Context, name BudgetName, content
 // Corresponds with PUT /v1/budgets/{name} (the `PutBudget` operationId).
 func (c *Client) PutBudget(ctx context.Context, name BudgetName, body PutBudgetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPutBudgetRequest(c.Server, name, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListDeadLetters List dead letters, newest due time first
+//
+// A dead letter is a run that was given up: the last attempt of a one-off run that failed, timed out, was lost or passed its deadline,
+// or of a recurring run of an endpoint with `deadLetter`. A run that a user canceled or withdrew, or whose endpoint is archived, leaves
+// none. At most 10,000 are kept per tenant and for 30 days by default; the oldest are deleted first, handled ones before open ones.
+//
+// Corresponds with GET /v1/dead-letters (the `ListDeadLetters` operationId).
+func (c *Client) ListDeadLetters(ctx context.Context, params *ListDeadLettersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListDeadLettersRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReplayDeadLettersWithBody Replay open dead letters by filter, oldest first, at a rate
+//
+// Replays up to `limit` open dead letters that match, in the order of their due times. With `perMinute` their runs start spread over
+// time: the first at once, the next 60 s / perMinute later, and so on. Each is replayed as `POST /v1/dead-letters/{id}/replay` does; one that is refused
+// is listed in `refused` and stays open. When a queue of one-off runs is full, the operation stops. Repeat it while `remaining` is
+// true.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/dead-letters/replay (the `ReplayDeadLetters` operationId).
+func (c *Client) ReplayDeadLettersWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplayDeadLettersRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReplayDeadLetters Replay open dead letters by filter, oldest first, at a rate
+//
+// Replays up to `limit` open dead letters that match, in the order of their due times. With `perMinute` their runs start spread over
+// time: the first at once, the next 60 s / perMinute later, and so on. Each is replayed as `POST /v1/dead-letters/{id}/replay` does; one that is refused
+// is listed in `refused` and stays open. When a queue of one-off runs is full, the operation stops. Repeat it while `remaining` is
+// true.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/dead-letters/replay (the `ReplayDeadLetters` operationId).
+func (c *Client) ReplayDeadLetters(ctx context.Context, body ReplayDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplayDeadLettersRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetDeadLetter Get a dead letter with its request and the head of the response
+//
+// Corresponds with GET /v1/dead-letters/{id} (the `GetDeadLetter` operationId).
+func (c *Client) GetDeadLetter(ctx context.Context, id DeadLetterID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetDeadLetterRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DiscardDeadLetterWithBody Discard a dead letter for a reason
+//
+// Marks an open dead letter as handled without a run. 409 `dead_letter_handled` if it is not open. The audit log records the reason.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/dead-letters/{id}/discard (the `DiscardDeadLetter` operationId).
+func (c *Client) DiscardDeadLetterWithBody(ctx context.Context, id DeadLetterID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDiscardDeadLetterRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DiscardDeadLetter Discard a dead letter for a reason
+//
+// Marks an open dead letter as handled without a run. 409 `dead_letter_handled` if it is not open. The audit log records the reason.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/dead-letters/{id}/discard (the `DiscardDeadLetter` operationId).
+func (c *Client) DiscardDeadLetter(ctx context.Context, id DeadLetterID, body DiscardDeadLetterJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDiscardDeadLetterRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReplayDeadLetterWithBody Replay a dead letter once
+//
+// Queues a one-off run with the request of the dead letter and marks the dead letter as replayed, in one transaction. Of many replays
+// at once one queues a run; the others are answered 409 with the code `dead_letter_handled`. The request has the Idempotency-Key of the
+// run that was given up, unless `newIdempotencyKey` is true. The new run names the run that was given up in `rerunOf`. If it is given up too, it
+// leaves a dead letter of its own. A request that is no longer allowed is refused (422), and the dead letter stays open.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/dead-letters/{id}/replay (the `ReplayDeadLetter` operationId).
+func (c *Client) ReplayDeadLetterWithBody(ctx context.Context, id DeadLetterID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplayDeadLetterRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReplayDeadLetter Replay a dead letter once
+//
+// Queues a one-off run with the request of the dead letter and marks the dead letter as replayed, in one transaction. Of many replays
+// at once one queues a run; the others are answered 409 with the code `dead_letter_handled`. The request has the Idempotency-Key of the
+// run that was given up, unless `newIdempotencyKey` is true. The new run names the run that was given up in `rerunOf`. If it is given up too, it
+// leaves a dead letter of its own. A request that is no longer allowed is refused (422), and the dead letter stays open.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/dead-letters/{id}/replay (the `ReplayDeadLetter` operationId).
+func (c *Client) ReplayDeadLetter(ctx context.Context, id DeadLetterID, body ReplayDeadLetterJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplayDeadLetterRequest(c.Server, id, body)
 	if err != nil {
 		return nil, err
 	}
@@ -6826,6 +7242,276 @@ func NewPutBudgetRequestWithBody(server string, name BudgetName, contentType str
 	}
 
 	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListDeadLettersRequest constructs an http.Request for the ListDeadLetters method
+func NewListDeadLettersRequest(server string, params *ListDeadLettersParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/dead-letters")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.EndpointID != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "endpointId", *params.EndpointID, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.State != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "state", *params.State, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.ReasonCode != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "reasonCode", *params.ReasonCode, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewReplayDeadLettersRequest calls the generic ReplayDeadLetters builder with application/json body
+func NewReplayDeadLettersRequest(server string, body ReplayDeadLettersJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewReplayDeadLettersRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewReplayDeadLettersRequestWithBody constructs an http.Request for the ReplayDeadLetters method, with any body, and a specified content type
+func NewReplayDeadLettersRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/dead-letters/replay")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewGetDeadLetterRequest constructs an http.Request for the GetDeadLetter method
+func NewGetDeadLetterRequest(server string, id DeadLetterID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/dead-letters/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDiscardDeadLetterRequest calls the generic DiscardDeadLetter builder with application/json body
+func NewDiscardDeadLetterRequest(server string, id DeadLetterID, body DiscardDeadLetterJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewDiscardDeadLetterRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewDiscardDeadLetterRequestWithBody constructs an http.Request for the DiscardDeadLetter method, with any body, and a specified content type
+func NewDiscardDeadLetterRequestWithBody(server string, id DeadLetterID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/dead-letters/%s/discard", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewReplayDeadLetterRequest calls the generic ReplayDeadLetter builder with application/json body
+func NewReplayDeadLetterRequest(server string, id DeadLetterID, body ReplayDeadLetterJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewReplayDeadLetterRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewReplayDeadLetterRequestWithBody constructs an http.Request for the ReplayDeadLetter method, with any body, and a specified content type
+func NewReplayDeadLetterRequestWithBody(server string, id DeadLetterID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/dead-letters/%s/replay", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
 	if err != nil {
 		return nil, err
 	}
@@ -10274,6 +10960,90 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PUT /v1/budgets/{name} (the `PutBudget` operationId).
 	PutBudgetWithResponse(ctx context.Context, name BudgetName, body PutBudgetJSONRequestBody, reqEditors ...RequestEditorFn) (*PutBudgetResponse, error)
 
+	// ListDeadLettersWithResponse List dead letters, newest due time first
+	//
+	// A dead letter is a run that was given up: the last attempt of a one-off run that failed, timed out, was lost or passed its deadline,
+	// or of a recurring run of an endpoint with `deadLetter`. A run that a user canceled or withdrew, or whose endpoint is archived, leaves
+	// none. At most 10,000 are kept per tenant and for 30 days by default; the oldest are deleted first, handled ones before open ones.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/dead-letters (the `ListDeadLetters` operationId).
+	ListDeadLettersWithResponse(ctx context.Context, params *ListDeadLettersParams, reqEditors ...RequestEditorFn) (*ListDeadLettersResponse, error)
+
+	// ReplayDeadLettersWithBodyWithResponse Replay open dead letters by filter, oldest first, at a rate
+	//
+	// Replays up to `limit` open dead letters that match, in the order of their due times. With `perMinute` their runs start spread over
+	// time: the first at once, the next 60 s / perMinute later, and so on. Each is replayed as `POST /v1/dead-letters/{id}/replay` does; one that is refused
+	// is listed in `refused` and stays open. When a queue of one-off runs is full, the operation stops. Repeat it while `remaining` is
+	// true.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/dead-letters/replay (the `ReplayDeadLetters` operationId).
+	ReplayDeadLettersWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReplayDeadLettersResponse, error)
+
+	// ReplayDeadLettersWithResponse Replay open dead letters by filter, oldest first, at a rate
+	//
+	// Replays up to `limit` open dead letters that match, in the order of their due times. With `perMinute` their runs start spread over
+	// time: the first at once, the next 60 s / perMinute later, and so on. Each is replayed as `POST /v1/dead-letters/{id}/replay` does; one that is refused
+	// is listed in `refused` and stays open. When a queue of one-off runs is full, the operation stops. Repeat it while `remaining` is
+	// true.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/dead-letters/replay (the `ReplayDeadLetters` operationId).
+	ReplayDeadLettersWithResponse(ctx context.Context, body ReplayDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*ReplayDeadLettersResponse, error)
+
+	// GetDeadLetterWithResponse Get a dead letter with its request and the head of the response
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/dead-letters/{id} (the `GetDeadLetter` operationId).
+	GetDeadLetterWithResponse(ctx context.Context, id DeadLetterID, reqEditors ...RequestEditorFn) (*GetDeadLetterResponse, error)
+
+	// DiscardDeadLetterWithBodyWithResponse Discard a dead letter for a reason
+	//
+	// Marks an open dead letter as handled without a run. 409 `dead_letter_handled` if it is not open. The audit log records the reason.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/dead-letters/{id}/discard (the `DiscardDeadLetter` operationId).
+	DiscardDeadLetterWithBodyWithResponse(ctx context.Context, id DeadLetterID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DiscardDeadLetterResponse, error)
+
+	// DiscardDeadLetterWithResponse Discard a dead letter for a reason
+	//
+	// Marks an open dead letter as handled without a run. 409 `dead_letter_handled` if it is not open. The audit log records the reason.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/dead-letters/{id}/discard (the `DiscardDeadLetter` operationId).
+	DiscardDeadLetterWithResponse(ctx context.Context, id DeadLetterID, body DiscardDeadLetterJSONRequestBody, reqEditors ...RequestEditorFn) (*DiscardDeadLetterResponse, error)
+
+	// ReplayDeadLetterWithBodyWithResponse Replay a dead letter once
+	//
+	// Queues a one-off run with the request of the dead letter and marks the dead letter as replayed, in one transaction. Of many replays
+	// at once one queues a run; the others are answered 409 with the code `dead_letter_handled`. The request has the Idempotency-Key of the
+	// run that was given up, unless `newIdempotencyKey` is true. The new run names the run that was given up in `rerunOf`. If it is given up too, it
+	// leaves a dead letter of its own. A request that is no longer allowed is refused (422), and the dead letter stays open.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/dead-letters/{id}/replay (the `ReplayDeadLetter` operationId).
+	ReplayDeadLetterWithBodyWithResponse(ctx context.Context, id DeadLetterID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReplayDeadLetterResponse, error)
+
+	// ReplayDeadLetterWithResponse Replay a dead letter once
+	//
+	// Queues a one-off run with the request of the dead letter and marks the dead letter as replayed, in one transaction. Of many replays
+	// at once one queues a run; the others are answered 409 with the code `dead_letter_handled`. The request has the Idempotency-Key of the
+	// run that was given up, unless `newIdempotencyKey` is true. The new run names the run that was given up in `rerunOf`. If it is given up too, it
+	// leaves a dead letter of its own. A request that is no longer allowed is refused (422), and the dead letter stays open.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/dead-letters/{id}/replay (the `ReplayDeadLetter` operationId).
+	ReplayDeadLetterWithResponse(ctx context.Context, id DeadLetterID, body ReplayDeadLetterJSONRequestBody, reqEditors ...RequestEditorFn) (*ReplayDeadLetterResponse, error)
+
 	// ListEndpointsWithResponse List endpoints, newest first
 	//
 	// Excludes archived endpoints unless `state` asks for them. All filters must match. Each item has the fields of the single endpoint. Pass `nextCursor` as `cursor` to
@@ -11828,6 +12598,641 @@ func (r PutBudgetResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r PutBudgetResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ListDeadLettersResponse401Headers the declared response headers of an HTTP 401 response for ListDeadLetters
+type ListDeadLettersResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// ListDeadLettersResponse429Headers the declared response headers of an HTTP 429 response for ListDeadLetters
+type ListDeadLettersResponse429Headers struct {
+	RateLimit       *string
+	RateLimitPolicy *string
+	RetryAfter      string
+}
+
+// ListDeadLettersResponse503Headers the declared response headers of an HTTP 503 response for ListDeadLetters
+type ListDeadLettersResponse503Headers struct {
+	RetryAfter *string
+}
+
+type ListDeadLettersResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeadLetterList
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *Malformed
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ListDeadLettersResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *ListDeadLettersResponse429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListDeadLettersResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListDeadLettersResponse) GetJSON200() *DeadLetterList {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ListDeadLettersResponse) GetApplicationProblemJSON400() *Malformed {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListDeadLettersResponse) GetApplicationProblemJSON401() *Unauthorized {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListDeadLettersResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListDeadLettersResponse) GetApplicationProblemJSON429() *TooManyRequests {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListDeadLettersResponse) GetApplicationProblemJSON500() *Internal {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListDeadLettersResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListDeadLettersResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListDeadLettersResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListDeadLettersResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListDeadLettersResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ReplayDeadLettersResponse401Headers the declared response headers of an HTTP 401 response for ReplayDeadLetters
+type ReplayDeadLettersResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// ReplayDeadLettersResponse429Headers the declared response headers of an HTTP 429 response for ReplayDeadLetters
+type ReplayDeadLettersResponse429Headers struct {
+	RateLimit       *string
+	RateLimitPolicy *string
+	RetryAfter      string
+}
+
+// ReplayDeadLettersResponse503Headers the declared response headers of an HTTP 503 response for ReplayDeadLetters
+type ReplayDeadLettersResponse503Headers struct {
+	RetryAfter *string
+}
+
+type ReplayDeadLettersResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeadLetterReplayResult
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *Malformed
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationProblemJSON409 *Conflict
+	// ApplicationProblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationProblemJSON413 *TooLarge
+	// ApplicationProblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationProblemJSON415 *UnsupportedMediaType
+	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationProblemJSON422 *Invalid
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ReplayDeadLettersResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *ReplayDeadLettersResponse429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ReplayDeadLettersResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReplayDeadLettersResponse) GetJSON200() *DeadLetterReplayResult {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ReplayDeadLettersResponse) GetApplicationProblemJSON400() *Malformed {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ReplayDeadLettersResponse) GetApplicationProblemJSON401() *Unauthorized {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ReplayDeadLettersResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r ReplayDeadLettersResponse) GetApplicationProblemJSON409() *Conflict {
+	return r.ApplicationProblemJSON409
+}
+
+// GetApplicationProblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r ReplayDeadLettersResponse) GetApplicationProblemJSON413() *TooLarge {
+	return r.ApplicationProblemJSON413
+}
+
+// GetApplicationProblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r ReplayDeadLettersResponse) GetApplicationProblemJSON415() *UnsupportedMediaType {
+	return r.ApplicationProblemJSON415
+}
+
+// GetApplicationProblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ReplayDeadLettersResponse) GetApplicationProblemJSON422() *Invalid {
+	return r.ApplicationProblemJSON422
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ReplayDeadLettersResponse) GetApplicationProblemJSON429() *TooManyRequests {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ReplayDeadLettersResponse) GetApplicationProblemJSON500() *Internal {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ReplayDeadLettersResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ReplayDeadLettersResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReplayDeadLettersResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReplayDeadLettersResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReplayDeadLettersResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetDeadLetterResponse401Headers the declared response headers of an HTTP 401 response for GetDeadLetter
+type GetDeadLetterResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// GetDeadLetterResponse429Headers the declared response headers of an HTTP 429 response for GetDeadLetter
+type GetDeadLetterResponse429Headers struct {
+	RateLimit       *string
+	RateLimitPolicy *string
+	RetryAfter      string
+}
+
+// GetDeadLetterResponse503Headers the declared response headers of an HTTP 503 response for GetDeadLetter
+type GetDeadLetterResponse503Headers struct {
+	RetryAfter *string
+}
+
+type GetDeadLetterResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeadLetter
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *Malformed
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetDeadLetterResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *GetDeadLetterResponse429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetDeadLetterResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetDeadLetterResponse) GetJSON200() *DeadLetter {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetDeadLetterResponse) GetApplicationProblemJSON400() *Malformed {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetDeadLetterResponse) GetApplicationProblemJSON401() *Unauthorized {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetDeadLetterResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r GetDeadLetterResponse) GetApplicationProblemJSON404() *NotFound {
+	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetDeadLetterResponse) GetApplicationProblemJSON429() *TooManyRequests {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetDeadLetterResponse) GetApplicationProblemJSON500() *Internal {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetDeadLetterResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetDeadLetterResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetDeadLetterResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetDeadLetterResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetDeadLetterResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DiscardDeadLetterResponse401Headers the declared response headers of an HTTP 401 response for DiscardDeadLetter
+type DiscardDeadLetterResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// DiscardDeadLetterResponse429Headers the declared response headers of an HTTP 429 response for DiscardDeadLetter
+type DiscardDeadLetterResponse429Headers struct {
+	RateLimit       *string
+	RateLimitPolicy *string
+	RetryAfter      string
+}
+
+// DiscardDeadLetterResponse503Headers the declared response headers of an HTTP 503 response for DiscardDeadLetter
+type DiscardDeadLetterResponse503Headers struct {
+	RetryAfter *string
+}
+
+type DiscardDeadLetterResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DeadLetter
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *Malformed
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationProblemJSON409 *Conflict
+	// ApplicationProblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationProblemJSON413 *TooLarge
+	// ApplicationProblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationProblemJSON415 *UnsupportedMediaType
+	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationProblemJSON422 *Invalid
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DiscardDeadLetterResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *DiscardDeadLetterResponse429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DiscardDeadLetterResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DiscardDeadLetterResponse) GetJSON200() *DeadLetter {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r DiscardDeadLetterResponse) GetApplicationProblemJSON400() *Malformed {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r DiscardDeadLetterResponse) GetApplicationProblemJSON401() *Unauthorized {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r DiscardDeadLetterResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r DiscardDeadLetterResponse) GetApplicationProblemJSON404() *NotFound {
+	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r DiscardDeadLetterResponse) GetApplicationProblemJSON409() *Conflict {
+	return r.ApplicationProblemJSON409
+}
+
+// GetApplicationProblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r DiscardDeadLetterResponse) GetApplicationProblemJSON413() *TooLarge {
+	return r.ApplicationProblemJSON413
+}
+
+// GetApplicationProblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r DiscardDeadLetterResponse) GetApplicationProblemJSON415() *UnsupportedMediaType {
+	return r.ApplicationProblemJSON415
+}
+
+// GetApplicationProblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r DiscardDeadLetterResponse) GetApplicationProblemJSON422() *Invalid {
+	return r.ApplicationProblemJSON422
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r DiscardDeadLetterResponse) GetApplicationProblemJSON429() *TooManyRequests {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r DiscardDeadLetterResponse) GetApplicationProblemJSON500() *Internal {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r DiscardDeadLetterResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DiscardDeadLetterResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DiscardDeadLetterResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DiscardDeadLetterResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DiscardDeadLetterResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ReplayDeadLetterResponse401Headers the declared response headers of an HTTP 401 response for ReplayDeadLetter
+type ReplayDeadLetterResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// ReplayDeadLetterResponse429Headers the declared response headers of an HTTP 429 response for ReplayDeadLetter
+type ReplayDeadLetterResponse429Headers struct {
+	RateLimit       *string
+	RateLimitPolicy *string
+	RetryAfter      string
+}
+
+// ReplayDeadLetterResponse503Headers the declared response headers of an HTTP 503 response for ReplayDeadLetter
+type ReplayDeadLetterResponse503Headers struct {
+	RetryAfter *string
+}
+
+type ReplayDeadLetterResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *PlannedRun
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *Malformed
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationProblemJSON409 *Conflict
+	// ApplicationProblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationProblemJSON413 *TooLarge
+	// ApplicationProblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationProblemJSON415 *UnsupportedMediaType
+	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationProblemJSON422 *Invalid
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ReplayDeadLetterResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *ReplayDeadLetterResponse429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ReplayDeadLetterResponse503Headers
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r ReplayDeadLetterResponse) GetJSON202() *PlannedRun {
+	return r.JSON202
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ReplayDeadLetterResponse) GetApplicationProblemJSON400() *Malformed {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ReplayDeadLetterResponse) GetApplicationProblemJSON401() *Unauthorized {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ReplayDeadLetterResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r ReplayDeadLetterResponse) GetApplicationProblemJSON404() *NotFound {
+	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r ReplayDeadLetterResponse) GetApplicationProblemJSON409() *Conflict {
+	return r.ApplicationProblemJSON409
+}
+
+// GetApplicationProblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r ReplayDeadLetterResponse) GetApplicationProblemJSON413() *TooLarge {
+	return r.ApplicationProblemJSON413
+}
+
+// GetApplicationProblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r ReplayDeadLetterResponse) GetApplicationProblemJSON415() *UnsupportedMediaType {
+	return r.ApplicationProblemJSON415
+}
+
+// GetApplicationProblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ReplayDeadLetterResponse) GetApplicationProblemJSON422() *Invalid {
+	return r.ApplicationProblemJSON422
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ReplayDeadLetterResponse) GetApplicationProblemJSON429() *TooManyRequests {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ReplayDeadLetterResponse) GetApplicationProblemJSON500() *Internal {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ReplayDeadLetterResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ReplayDeadLetterResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReplayDeadLetterResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReplayDeadLetterResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReplayDeadLetterResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -19797,6 +21202,138 @@ func (c *ClientWithResponses) PutBudgetWithResponse(ctx context.Context, name Bu
 	return ParsePutBudgetResponse(rsp)
 }
 
+// ListDeadLettersWithResponse List dead letters, newest due time first
+//
+// A dead letter is a run that was given up: the last attempt of a one-off run that failed, timed out, was lost or passed its deadline,
+// or of a recurring run of an endpoint with `deadLetter`. A run that a user canceled or withdrew, or whose endpoint is archived, leaves
+// none. At most 10,000 are kept per tenant and for 30 days by default; the oldest are deleted first, handled ones before open ones.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/dead-letters (the `ListDeadLetters` operationId).
+func (c *ClientWithResponses) ListDeadLettersWithResponse(ctx context.Context, params *ListDeadLettersParams, reqEditors ...RequestEditorFn) (*ListDeadLettersResponse, error) {
+	rsp, err := c.ListDeadLetters(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListDeadLettersResponse(rsp)
+}
+
+// ReplayDeadLettersWithBodyWithResponse Replay open dead letters by filter, oldest first, at a rate
+//
+// Replays up to `limit` open dead letters that match, in the order of their due times. With `perMinute` their runs start spread over
+// time: the first at once, the next 60 s / perMinute later, and so on. Each is replayed as `POST /v1/dead-letters/{id}/replay` does; one that is refused
+// is listed in `refused` and stays open. When a queue of one-off runs is full, the operation stops. Repeat it while `remaining` is
+// true.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/dead-letters/replay (the `ReplayDeadLetters` operationId).
+func (c *ClientWithResponses) ReplayDeadLettersWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReplayDeadLettersResponse, error) {
+	rsp, err := c.ReplayDeadLettersWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReplayDeadLettersResponse(rsp)
+}
+
+// ReplayDeadLettersWithResponse Replay open dead letters by filter, oldest first, at a rate
+//
+// Replays up to `limit` open dead letters that match, in the order of their due times. With `perMinute` their runs start spread over
+// time: the first at once, the next 60 s / perMinute later, and so on. Each is replayed as `POST /v1/dead-letters/{id}/replay` does; one that is refused
+// is listed in `refused` and stays open. When a queue of one-off runs is full, the operation stops. Repeat it while `remaining` is
+// true.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/dead-letters/replay (the `ReplayDeadLetters` operationId).
+func (c *ClientWithResponses) ReplayDeadLettersWithResponse(ctx context.Context, body ReplayDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*ReplayDeadLettersResponse, error) {
+	rsp, err := c.ReplayDeadLetters(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReplayDeadLettersResponse(rsp)
+}
+
+// GetDeadLetterWithResponse Get a dead letter with its request and the head of the response
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/dead-letters/{id} (the `GetDeadLetter` operationId).
+func (c *ClientWithResponses) GetDeadLetterWithResponse(ctx context.Context, id DeadLetterID, reqEditors ...RequestEditorFn) (*GetDeadLetterResponse, error) {
+	rsp, err := c.GetDeadLetter(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetDeadLetterResponse(rsp)
+}
+
+// DiscardDeadLetterWithBodyWithResponse Discard a dead letter for a reason
+//
+// Marks an open dead letter as handled without a run. 409 `dead_letter_handled` if it is not open. The audit log records the reason.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/dead-letters/{id}/discard (the `DiscardDeadLetter` operationId).
+func (c *ClientWithResponses) DiscardDeadLetterWithBodyWithResponse(ctx context.Context, id DeadLetterID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DiscardDeadLetterResponse, error) {
+	rsp, err := c.DiscardDeadLetterWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDiscardDeadLetterResponse(rsp)
+}
+
+// DiscardDeadLetterWithResponse Discard a dead letter for a reason
+//
+// Marks an open dead letter as handled without a run. 409 `dead_letter_handled` if it is not open. The audit log records the reason.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/dead-letters/{id}/discard (the `DiscardDeadLetter` operationId).
+func (c *ClientWithResponses) DiscardDeadLetterWithResponse(ctx context.Context, id DeadLetterID, body DiscardDeadLetterJSONRequestBody, reqEditors ...RequestEditorFn) (*DiscardDeadLetterResponse, error) {
+	rsp, err := c.DiscardDeadLetter(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDiscardDeadLetterResponse(rsp)
+}
+
+// ReplayDeadLetterWithBodyWithResponse Replay a dead letter once
+//
+// Queues a one-off run with the request of the dead letter and marks the dead letter as replayed, in one transaction. Of many replays
+// at once one queues a run; the others are answered 409 with the code `dead_letter_handled`. The request has the Idempotency-Key of the
+// run that was given up, unless `newIdempotencyKey` is true. The new run names the run that was given up in `rerunOf`. If it is given up too, it
+// leaves a dead letter of its own. A request that is no longer allowed is refused (422), and the dead letter stays open.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/dead-letters/{id}/replay (the `ReplayDeadLetter` operationId).
+func (c *ClientWithResponses) ReplayDeadLetterWithBodyWithResponse(ctx context.Context, id DeadLetterID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReplayDeadLetterResponse, error) {
+	rsp, err := c.ReplayDeadLetterWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReplayDeadLetterResponse(rsp)
+}
+
+// ReplayDeadLetterWithResponse Replay a dead letter once
+//
+// Queues a one-off run with the request of the dead letter and marks the dead letter as replayed, in one transaction. Of many replays
+// at once one queues a run; the others are answered 409 with the code `dead_letter_handled`. The request has the Idempotency-Key of the
+// run that was given up, unless `newIdempotencyKey` is true. The new run names the run that was given up in `rerunOf`. If it is given up too, it
+// leaves a dead letter of its own. A request that is no longer allowed is refused (422), and the dead letter stays open.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/dead-letters/{id}/replay (the `ReplayDeadLetter` operationId).
+func (c *ClientWithResponses) ReplayDeadLetterWithResponse(ctx context.Context, id DeadLetterID, body ReplayDeadLetterJSONRequestBody, reqEditors ...RequestEditorFn) (*ReplayDeadLetterResponse, error) {
+	rsp, err := c.ReplayDeadLetter(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReplayDeadLetterResponse(rsp)
+}
+
 // ListEndpointsWithResponse List endpoints, newest first
 //
 // Excludes archived endpoints unless `state` asks for them. All filters must match. Each item has the fields of the single endpoint. Pass `nextCursor` as `cursor` to
@@ -21841,6 +23378,686 @@ func ParsePutBudgetResponse(rsp *http.Response) (*PutBudgetResponse, error) {
 		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers PutBudgetResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListDeadLettersResponse parses an HTTP response from a ListDeadLettersWithResponse call
+func ParseListDeadLettersResponse(rsp *http.Response) (*ListDeadLettersResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListDeadLettersResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeadLetterList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ListDeadLettersResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers ListDeadLettersResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = &value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers ListDeadLettersResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseReplayDeadLettersResponse parses an HTTP response from a ReplayDeadLettersWithResponse call
+func ParseReplayDeadLettersResponse(rsp *http.Response) (*ReplayDeadLettersResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReplayDeadLettersResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeadLetterReplayResult
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ReplayDeadLettersResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers ReplayDeadLettersResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = &value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers ReplayDeadLettersResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetDeadLetterResponse parses an HTTP response from a GetDeadLetterWithResponse call
+func ParseGetDeadLetterResponse(rsp *http.Response) (*GetDeadLetterResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetDeadLetterResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeadLetter
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetDeadLetterResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers GetDeadLetterResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = &value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetDeadLetterResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDiscardDeadLetterResponse parses an HTTP response from a DiscardDeadLetterWithResponse call
+func ParseDiscardDeadLetterResponse(rsp *http.Response) (*DiscardDeadLetterResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DiscardDeadLetterResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DeadLetter
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers DiscardDeadLetterResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers DiscardDeadLetterResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = &value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers DiscardDeadLetterResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseReplayDeadLetterResponse parses an HTTP response from a ReplayDeadLetterWithResponse call
+func ParseReplayDeadLetterResponse(rsp *http.Response) (*ReplayDeadLetterResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReplayDeadLetterResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest PlannedRun
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ReplayDeadLetterResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers ReplayDeadLetterResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = &value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers ReplayDeadLetterResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {

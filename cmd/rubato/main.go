@@ -36,6 +36,7 @@ type cli struct {
 	Test        testCmd        `cmd:"" help:"Send the request of an endpoint once without registering it. For example: rubato test -f endpoint.json"`
 	Hints       hintsCmd       `cmd:"" help:"Set hints: propose another tempo within an endpoint's bounds."`
 	Runs        runsCmd        `cmd:"" help:"List, inspect, watch and cancel runs."`
+	DeadLetters deadLettersCmd `cmd:"" help:"List runs that were given up, replay or discard them."`
 	Stats       statsCmd       `cmd:"" help:"Print the number of due and running endpoints, and statistics of recent runs."`
 	Workers     workersCmd     `cmd:"" help:"Print workers, newest first."`
 	Planner     plannerCmd     `cmd:"" help:"Inspect the planner's analyses, and approve or reject its suggestions."`

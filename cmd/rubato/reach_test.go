@@ -32,10 +32,16 @@ func reaches() map[string]reach {
 	const (
 		endpoint = "ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"
 		run      = "run_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"
+		letter   = "dl_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"
 		key      = "key_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"
 		object   = `{"name":"p","url":"https://p.example/","baselineIntervalMs":60000}`
 	)
 	return map[string]reach{
+		"discardDeadLetter":     {args: "dead-letters discard " + letter + " --reason why"},
+		"getDeadLetter":         {args: "dead-letters get " + letter},
+		"listDeadLetters":       {args: "dead-letters list"},
+		"replayDeadLetter":      {args: "dead-letters replay " + letter},
+		"replayDeadLetters":     {args: "dead-letters replay"},
 		"createSigningKey":      {args: "signing-keys create"},
 		"deleteBudget":          {args: "budgets delete label:team=shop"},
 		"getBudget":             {args: "budgets get label:team=shop"},

@@ -112,6 +112,7 @@ func OpenCore(ctx context.Context, settings config.Config, logger *slog.Logger, 
 		Keys:       auth.NewAuthenticator(keystore.NewKeys(db)),
 		Vault:      secrets.NewVault(keystore.NewSecrets(db), keyring, logger),
 	}
+	c.States.Keyring = keyring
 	c.Registry.MustRegister(telemetry.NewDatabase(views.NewGauges(db), logger))
 	if err = c.sendMetrics(ctx, service); err == nil {
 		err = c.awaitDatabase(ctx)

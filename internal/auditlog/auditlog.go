@@ -41,8 +41,9 @@ const (
 	Test    Action = "test"
 	Approve Action = "approve"
 	Reject  Action = "reject"
-	Undo    Action = "undo"  // of an analysis of the planner
-	Retry   Action = "retry" // of a notice that was given up
+	Undo    Action = "undo"    // of an analysis of the planner
+	Retry   Action = "retry"   // of a notice that was given up
+	Discard Action = "discard" // of a dead letter
 )
 
 // Act is an action with its actor.
@@ -69,6 +70,7 @@ const (
 	Notice            Kind = "notice"
 	MaintenanceWindow Kind = "maintenance_window"
 	Budget            Kind = "budget" // of runs, shared by endpoints
+	DeadLetter        Kind = "dead_letter"
 )
 
 // Object identifies the changed object.

@@ -118,6 +118,8 @@ type Worker struct {
 	BodyRetention time.Duration
 	// AuditRetention is the retention of the audit log.
 	AuditRetention time.Duration
+	// LetterRetention is the retention of dead letters.
+	LetterRetention time.Duration
 }
 
 // Log holds the level and the format of log lines.

@@ -28,7 +28,7 @@ func TestLoadFillsInEveryDefault(t *testing.T) {
 		Worker: Worker{
 			Slots: 2048, MinSlots: 256, Horizon: 10 * time.Second, PollInterval: time.Second, LockTTL: time.Minute,
 			StaleAfter: 90 * time.Second, Settle: 3 * time.Minute, SweepInterval: 10 * time.Second,
-			ShutdownGrace: 30 * time.Second, RunRetention: 30 * 24 * time.Hour, BodyRetention: 7 * 24 * time.Hour,
+			ShutdownGrace: 30 * time.Second, RunRetention: 30 * 24 * time.Hour, BodyRetention: 7 * 24 * time.Hour, LetterRetention: 30 * 24 * time.Hour,
 			AuditRetention: 365 * 24 * time.Hour,
 		},
 		Planner: Planner{
@@ -95,7 +95,7 @@ func TestLoadReadsEveryName(t *testing.T) {
 		"RUBATO_TRUSTED_PROXIES=10.0.0.1/8, ::1/128",
 		"RUBATO_PUBLIC_METRICS=true",
 		"RUBATO_PUBLIC_URL=https://rubato.example.com/base/",
-		"RUBATO_AUDIT_RETENTION=26h",
+		"RUBATO_AUDIT_RETENTION=26h", "RUBATO_DEAD_LETTER_RETENTION=27h",
 		"OTEL_EXPORTER_OTLP_ENDPOINT=http://collector:4318",
 		"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT=https://u:p@traces.example/in",
 		"RUBATO_SMTP_ADDRESS=mail.example.com:587",
@@ -142,7 +142,7 @@ func TestLoadReadsEveryName(t *testing.T) {
 		Worker: Worker{
 			Slots: 7, MinSlots: 3, Horizon: 11 * time.Second, PollInterval: 500 * time.Millisecond, LockTTL: 61 * time.Second,
 			StaleAfter: 91 * time.Second, Settle: 181 * time.Second, SweepInterval: 12 * time.Second,
-			ShutdownGrace: 31 * time.Second, RunRetention: 721 * time.Hour, BodyRetention: 169 * time.Hour, AuditRetention: 26 * time.Hour,
+			ShutdownGrace: 31 * time.Second, RunRetention: 721 * time.Hour, BodyRetention: 169 * time.Hour, AuditRetention: 26 * time.Hour, LetterRetention: 27 * time.Hour,
 		},
 		Planner: Planner{
 			Slots: 5, Poll: 2 * time.Second, Timeout: 31 * time.Second, Spacing: 32 * time.Second, Dwell: 61 * time.Second, ChangesPerHour: 13,

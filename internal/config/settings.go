@@ -255,6 +255,8 @@ func workerDurations() []Setting {
 			span{day, 3660 * day}, func(w *Worker) *time.Duration { return &w.BodyRetention }),
 		field("RUBATO_AUDIT_RETENTION", "8760h", "retention of the audit log",
 			span{day, 36600 * day}, func(w *Worker) *time.Duration { return &w.AuditRetention }),
+		field("RUBATO_DEAD_LETTER_RETENTION", "720h", "retention of dead letters, from when their runs were given up",
+			span{day, 3660 * day}, func(w *Worker) *time.Duration { return &w.LetterRetention }),
 	}
 }
 

@@ -35,6 +35,10 @@ type Endpoint struct {
 	// Held holds the kinds of change that the current operation forbids the planner. It is stored
 	// like Unrecorded. A kind may occur twice.
 	Held []Hold
+	// GivenUp means that the finished run was the last of a one-off run that did not succeed, or of a
+	// due time of an endpoint with deadLetter. The store inserts its dead letter in the transaction
+	// that records the run.
+	GivenUp bool
 	// Shared is the budget that the endpoint shares with others, as the caller found it; nil: none.
 	Shared *SharedBudget
 	// Cron caches the parsed baseline of Spec for callers that keep it between decisions. If it is
@@ -143,9 +147,11 @@ type LastRun struct {
 
 // Statuses of package runs, repeated here because this package cannot import it.
 const (
-	failed   = "failed"
-	timedOut = "timed_out"
-	skipped  = "skipped"
+	succeeded = "succeeded"
+	failed    = "failed"
+	timedOut  = "timed_out"
+	canceled  = "canceled"
+	skipped   = "skipped"
 )
 
 // failed reports whether the run counts as a failure of the target.

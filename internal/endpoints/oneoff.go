@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"rubato/internal/auditlog"
 	"rubato/internal/errs"
 	"rubato/internal/governor"
 )
@@ -59,6 +60,8 @@ type OneOffRequest struct {
 	Key *string
 	// RerunOf is the recorded run that the run repeats; zero: none.
 	RerunOf [16]byte
+	// Delay puts off the first attempt from now.
+	Delay time.Duration
 }
 
 // Override replaces parts of the endpoint's request for one run.
@@ -190,9 +193,14 @@ type OneOffs struct {
 	Withdrawn bool
 }
 
-// first reports whether the next attempt is the first one. It takes precedence over every other due
-// time.
-func (o *OneOff) first() bool { return o != nil && o.Attempt == 1 && o.InfraAttempt == 0 }
+// first reports whether the next attempt is the first one and was not put off. It takes precedence
+// over every other due time.
+func (o *OneOff) first() bool {
+	return o != nil && o.Attempt == 1 && o.InfraAttempt == 0 && !o.At.After(o.Slot)
+}
+
+// wholeDelay returns a delay in whole milliseconds, as instants are stored.
+func wholeDelay(d time.Duration) time.Duration { return d.Truncate(time.Millisecond) }
 
 // add enqueues an item.
 func (q *OneOffs) add(item OneOff, now time.Time) {
@@ -284,8 +292,18 @@ func (s *Service) keyed(ctx context.Context, tenant [16]byte, id ID, r OneOffReq
 	}
 }
 
-func (s *Service) enqueue(ctx context.Context, by Actor, id ID, r OneOffRequest) (queued Queued, err error) {
-	_, err = s.change(ctx, by, id, CauseRunNow, func(e *Endpoint, now time.Time) error {
+func (s *Service) enqueue(ctx context.Context, by Actor, id ID, r OneOffRequest) (Queued, error) {
+	change, queued := s.OneOffChange(by, r)
+	_, err := s.store.Change(ctx, auditlog.Act{By: by, Action: auditlog.RunNow}, id, change)
+	return *queued, err
+}
+
+// OneOffChange returns the change that enqueues a one-off run, for a caller that makes it in a
+// larger transaction, and its result, which is set when the change has succeeded. The act of the
+// change is [auditlog.RunNow].
+func (s *Service) OneOffChange(by Actor, r OneOffRequest) (change func(*Endpoint, time.Time) (*Recorded, error), queued *Queued) {
+	queued = new(Queued)
+	return changing(by, CauseRunNow, func(e *Endpoint, now time.Time) error {
 		item, err := s.oneOff(e, now, r)
 		if err != nil {
 			return err
@@ -296,10 +314,9 @@ func (s *Service) enqueue(ctx context.Context, by Actor, id ID, r OneOffRequest)
 				"%d one-off runs of the endpoint wait already, which is the most; ask again when some have run, or pause the endpoint to withdraw them", q.Waiting))
 		}
 		q.add(item, now)
-		queued = Queued{Slot: item.Slot, Waiting: q.Waiting}
+		*queued = Queued{Slot: item.Slot, Waiting: q.Waiting}
 		return nil
-	})
-	return queued, err
+	}), queued
 }
 
 // oneOff returns the queue item of a request, or an error that names its bad fields.
@@ -312,7 +329,7 @@ func (s *Service) oneOff(e *Endpoint, now time.Time, r OneOffRequest) (OneOff, e
 		Key:         r.Key,
 		Fingerprint: r.Fingerprint(),
 	}
-	item.At = item.Slot
+	item.At = item.Slot.Add(wholeDelay(r.Delay))
 	bad := r.check()
 	item.Priority, _ = ParsePriority(r.Priority)
 	if r.Deadline != nil {

@@ -173,7 +173,8 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 		s.FailureCount++
 	case Neutral:
 	}
-	if run.manual() && e.endOneOff(now, run) {
+	again := run.manual() && e.endOneOff(now, run)
+	if again {
 		s.FailureCount = failures
 	}
 	if err := e.observe(now, run); err != nil {
@@ -184,13 +185,29 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 		return Recorded{}, err
 	}
 	if due, lost := e.retryLoss(now, run, decided.Due.At); lost {
+		again = true
 		e.planRetry(&decided, due, infraStep(due, run.Reason))
 	} else if due, retry := e.retry(now, run, decided.Due.At); retry {
+		again = true
 		s.FailureCount = failures // Only the last attempt of a due time decides whether the due time failed.
 		e.planRetry(&decided, due, e.retryStep(due))
 	}
+	e.GivenUp = !again && e.givesUp(run)
 	e.account(now, &before, &run, &decided)
 	return decided, nil
+}
+
+// givesUp reports whether a run that is not repeated becomes a dead letter. A run that a user
+// canceled does not, because the user gave it up.
+func (e *Endpoint) givesUp(run Finished) bool {
+	switch run.Status {
+	case succeeded, canceled:
+		return false
+	case skipped:
+		return run.manual()
+	default:
+		return run.manual() || e.Spec.DeadLetter
+	}
 }
 
 // anchorAfter returns the grid point that the schedule counts from after a run. It is the slot for

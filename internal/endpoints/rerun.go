@@ -45,6 +45,9 @@ func (r *WholeRequest) onto(s Spec) Spec {
 	return s
 }
 
+// Spec returns a spec with this request alone.
+func (r *WholeRequest) Spec() *Spec { return new(r.onto(Spec{})) }
+
 // wholeFields are the fields of a spec that a [WholeRequest] replaces.
 func wholeFields() []string {
 	return []string{"url", "method", "headers", "query", "body", "auth", "tls", "sign"}

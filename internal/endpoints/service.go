@@ -213,7 +213,12 @@ func (s *Service) Archive(ctx context.Context, by Actor, id ID, version int64) e
 // change edits an endpoint in service and replans it. During a live run it does not replan, because
 // the finish of the run does.
 func (s *Service) change(ctx context.Context, by Actor, id ID, cause Cause, edit func(*Endpoint, time.Time) error) (*Endpoint, error) {
-	return s.store.Change(ctx, auditlog.Act{By: by, Action: auditlog.Action(cause)}, id, func(e *Endpoint, now time.Time) (*Recorded, error) {
+	return s.store.Change(ctx, auditlog.Act{By: by, Action: auditlog.Action(cause)}, id, changing(by, cause, edit))
+}
+
+// changing returns the change that edits an endpoint in service and replans it.
+func changing(by Actor, cause Cause, edit func(*Endpoint, time.Time) error) func(*Endpoint, time.Time) (*Recorded, error) {
+	return func(e *Endpoint, now time.Time) (*Recorded, error) {
 		if e.Archived() {
 			return nil, errs.New(errs.Conflict, "endpoint_archived", "the endpoint is archived and cannot be changed; register a new one")
 		}
@@ -222,7 +227,7 @@ func (s *Service) change(ctx context.Context, by Actor, id ID, cause Cause, edit
 			return nil, err
 		}
 		return e.replanAfter(now, &before, cause, by)
-	})
+	}
 }
 
 // replanAfter replans an endpoint after a change, and accounts for the due times that passed before

@@ -71,6 +71,8 @@ type Spec struct {
 	Retry        Retry `json:"retry"`
 	// Idempotent permits sending the request again although it may have arrived.
 	Idempotent bool `json:"idempotent"`
+	// DeadLetter keeps recurring runs that were given up as dead letters. One-off runs always are.
+	DeadLetter bool `json:"deadLetter"`
 
 	// Breaker lets the circuit breaker of the target's host hold back requests.
 	Breaker bool `json:"breaker"`

@@ -50,6 +50,14 @@ func (is ids) ofNotices() string {
 	return sampleNotice.String()
 }
 
+// ofLetters is ofPlanner for dead letters.
+func (is ids) ofLetters() string {
+	if strings.HasSuffix(is.endpoint, "0193466f-2a10-7c3e-9d41-5a2f6c7d8e90") {
+		return "dl_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"
+	}
+	return sampleLetter().ID.String()
+}
+
 // everyRoute returns a request for each operation of the contract, with ids filled in and a valid
 // body.
 func everyRoute(is ids) []route {
@@ -57,7 +65,7 @@ func everyRoute(is ids) []route {
 		"createEndpoint": minimal, "patchEndpoint": `{"name":"q"}`, "pauseEndpoint": `{"reason":"r"}`, "explain": `{"baselineIntervalMs":1000}`,
 		"createKey": `{"name":"k","scopes":["read"]}`, "rotateKey": `{"overlapMs":1000}`,
 		"putIntervalHint": `{"intervalMs":5000,"ttlMs":60000}`, "putOneShotHint": `{"inMs":1000,"ttlMs":60000}`,
-		"cancelRun": `{"reason":"r"}`, "putEndpointByKey": minimal, "importEndpoints": minimal,
+		"discardDeadLetter": `{"reason":"r"}`, "cancelRun": `{"reason":"r"}`, "putEndpointByKey": minimal, "importEndpoints": minimal,
 		"putSecret": `{"value":"v"}`, "putBudget": `{"budget":"600/h"}`, "testRequest": minimal, "createSigningKey": `{"overlapMs":0}`,
 		"putNoticeRule":        `{"event":"lost","channel":{"kind":"slack","urlSecret":"any"}}`,
 		"putMaintenanceWindow": `{"startsAt":"2026-01-01T00:00:00Z","endsAt":"2026-01-02T00:00:00Z"}`,
@@ -75,6 +83,8 @@ func everyRoute(is ids) []route {
 				id = samples()[0].ID.String() // The live run cannot be repeated.
 			case strings.HasPrefix(path, "/v1/runs"):
 				id = is.run
+			case strings.HasPrefix(path, "/v1/dead-letters"):
+				id = is.ofLetters()
 			case strings.HasPrefix(path, "/v1/keys"):
 				id = is.key
 			case strings.HasPrefix(path, "/v1/planner"):
@@ -93,7 +103,7 @@ func everyRoute(is ids) []route {
 			switch op.OperationID {
 			case "createEndpoint", "createKey", "putEndpointByKey", "createSigningKey":
 				r.success = http.StatusCreated
-			case "runEndpoint", "cancelRun", "rerunRun":
+			case "runEndpoint", "cancelRun", "rerunRun", "replayDeadLetter":
 				r.success = http.StatusAccepted
 			case "archiveEndpoint", "revokeKey", "deleteBudget", "deleteSecret", "deleteSigningKey", "deleteNoticeRule", "deleteMaintenanceWindow":
 				r.success = http.StatusNoContent
@@ -107,7 +117,7 @@ func everyRoute(is ids) []route {
 func TestEveryOperationIsRouted(t *testing.T) {
 	t.Parallel()
 	routes := everyRoute(ids{})
-	require.Len(t, routes, 71)
+	require.Len(t, routes, 76)
 	for _, r := range routes {
 		t.Run(r.id, func(t *testing.T) {
 			t.Parallel()

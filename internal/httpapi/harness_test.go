@@ -21,6 +21,7 @@ import (
 
 	"rubato/api"
 	"rubato/internal/auth"
+	"rubato/internal/deadletters"
 	"rubato/internal/endpoints"
 	"rubato/internal/httpapi"
 	"rubato/internal/notices"
@@ -109,6 +110,7 @@ func serviceOf(t *testing.T, settings httpapi.Config, ring *secrets.Keyring, run
 		Secrets:    secrets.NewService(s.store, ring),
 		Signing:    signing.NewService(s.store, ring),
 		Budgets:    spending.NewService(s.store),
+		Letters:    deadletters.NewService(letters{s.store}, endpoints.NewService(s.store, targets{}), nil),
 		Tester:     settings.Tester,
 	})
 	return s

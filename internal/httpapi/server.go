@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"rubato/internal/auth"
+	"rubato/internal/deadletters"
 	"rubato/internal/endpoints"
 	"rubato/internal/feed"
 	"rubato/internal/httpapi/api"
@@ -44,6 +45,7 @@ type Config struct {
 	Feed       feed.Reader
 	Keys       *auth.Keyring
 	Ledger     Ledger // of decisions
+	Letters    *deadletters.Service
 	Logger     *slog.Logger
 	Notices    *notices.Service
 	Once       Once
@@ -75,6 +77,7 @@ type Server struct {
 	imports   turns
 	keys      *auth.Keyring
 	ledger    Ledger
+	letters   *deadletters.Service
 	limiter   *limiter
 	logger    *slog.Logger
 	metrics   *metrics
@@ -116,6 +119,7 @@ func New(c Config) *Server {
 		imports:   turns{auth.NewQuota(importLimits()), codeTooManyStreams, "too many imports run at the moment; try again when one has ended"},
 		keys:      c.Keys,
 		ledger:    c.Ledger,
+		letters:   c.Letters,
 		limiter:   newLimiter(c.Rate),
 		logger:    c.Logger.With("component", "httpapi"),
 		notices:   c.Notices,

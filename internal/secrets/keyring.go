@@ -34,8 +34,9 @@ type Kind string
 
 // The kinds of sealed values.
 const (
-	Named   Kind = "secret"
-	Signing Kind = "signing key"
+	Named      Kind = "secret"
+	Signing    Kind = "signing key"
+	DeadLetter Kind = "dead letter" // its request
 )
 
 // Place is the identity of a sealed value. Encryption is bound to it, so that the value cannot be

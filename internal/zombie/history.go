@@ -15,6 +15,7 @@ func (s *Sweeper) keepHistory(ctx context.Context) error {
 		Runs:      s.cfg.RunRetention,
 		Bodies:    s.cfg.BodyRetention,
 		Audit:     s.cfg.AuditRetention,
+		Letters:   s.cfg.LetterRetention,
 		DaysAhead: historyAhead,
 	})
 	if dropped > 0 {

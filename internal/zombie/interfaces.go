@@ -109,6 +109,7 @@ type Retention struct {
 	Runs      time.Duration
 	Bodies    time.Duration
 	Audit     time.Duration // zero: unlimited
+	Letters   time.Duration // of dead letters
 	DaysAhead int
 }
 

@@ -57,8 +57,10 @@ type Config struct {
 	RunRetention   time.Duration
 	BodyRetention  time.Duration
 	AuditRetention time.Duration
-	Logger         *slog.Logger
-	Registerer     prometheus.Registerer
+	// LetterRetention is the retention of dead letters.
+	LetterRetention time.Duration
+	Logger          *slog.Logger
+	Registerer      prometheus.Registerer
 }
 
 // Sweeper recovers the claims and runs of dead workers. Use New, then Run once.

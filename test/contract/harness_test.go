@@ -403,6 +403,8 @@ func (w *world) object(t *testing.T, o operation) string {
 		return w.call(t, "POST", "/v1/signing-keys", `{"overlapMs":0}`).is(t, http.StatusCreated)["id"].(string)
 	case o.OperationID == "cancelRun":
 		return w.liveRun(t)
+	case strings.HasPrefix(o.route, "/v1/dead-letters/"):
+		return w.deadLetter(t)
 	case strings.HasPrefix(o.route, "/v1/runs/"):
 		return w.run(t, w.call(t, "POST", "/v1/endpoints", minimal).is(t, http.StatusCreated)["id"].(string))
 	case strings.HasPrefix(o.route, "/v1/planner/sessions/"):

@@ -86,6 +86,7 @@ func TestListsShowOneTenantAlone(t *testing.T) {
 	w.call(t, "PUT", "/v1/notice-rules/mine", noticeRule).is(t, http.StatusCreated)
 	w.call(t, "PUT", "/v1/maintenance-windows/mine", maintenanceWindow).is(t, http.StatusCreated)
 	w.deadNotice(t, keystore.DefaultTenant)
+	w.deadLetter(t)
 	lists := 0
 	for _, o := range operations() {
 		if o.method != http.MethodGet || o.scope() == "" || strings.Contains(o.route, "{") || o.streams() {

@@ -55,9 +55,9 @@ func programRules() []rule {
 		{
 			"internal/app/apiserver",
 			[]string{
-				"internal/apidocs", "internal/app", "internal/auth", "internal/config", "internal/dispatch", "internal/endpoints", "internal/errs",
+				"internal/apidocs", "internal/app", "internal/auth", "internal/config", "internal/deadletters", "internal/dispatch", "internal/endpoints", "internal/errs",
 				"internal/httpapi", "internal/loop", "internal/mcp", "internal/notices", "internal/secrets", "internal/signing", "internal/simulate", "internal/spending",
-				"internal/store/endpoints", "internal/store/history", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/planner", "internal/store/spending", "internal/store/views", "internal/telemetry",
+				"internal/store/deadletters", "internal/store/endpoints", "internal/store/history", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/planner", "internal/store/spending", "internal/store/views", "internal/telemetry",
 				"internal/web",
 			},
 			"the one place that knows what the API server is made of",
@@ -120,13 +120,14 @@ func packageRules() []rule {
 		{
 			"internal/httpapi",
 			[]string{
-				"api", "internal/answers", "internal/auditlog", "internal/auth", "internal/endpoints", "internal/errs", "internal/feed",
+				"api", "internal/answers", "internal/auditlog", "internal/auth", "internal/deadletters", "internal/endpoints", "internal/errs", "internal/feed",
 				"internal/forwarded", "internal/governor", "internal/httpapi/api", "internal/idempotency", "internal/jsonpath",
 				"internal/notation", "internal/notices", "internal/planner", "internal/runs", "internal/secrets", "internal/signing", "internal/spending",
 				"internal/stats", "internal/telemetry", "internal/tempo",
 			},
 			"handlers translate between the contract and the domain; they know no database; of jsonpath they take how numbers compare",
 		},
+		{"internal/deadletters", []string{"internal/auditlog", "internal/endpoints", "internal/errs", "internal/ids", "internal/runs", "internal/secrets"}, "a dead letter is read and replayed without knowing where it is kept"},
 		{"internal/httpapi/api", nil, "generated from the contract"},
 		{"internal/hosts", nil, "whether a host may be called does not depend on where that is kept or who calls"},
 		{"internal/idempotency", nil, "how often a request is carried out depends on neither HTTP nor SQL"},
@@ -219,7 +220,7 @@ func storeRules() []rule {
 			"internal/store/endpoints",
 			[]string{
 				"internal/auditlog", "internal/dispatch", "internal/endpoints", "internal/errs", "internal/governor", "internal/notices",
-				"internal/runs", "internal/schedule", "internal/spending",
+				"internal/runs", "internal/schedule", "internal/secrets", "internal/spending",
 				"internal/store/dbsqlc", "internal/store/history", "internal/store/notices", "internal/store/pg", "internal/tempo",
 			},
 			"a change replans and records in one transaction; of dispatch it caches the prepared target",
@@ -227,7 +228,7 @@ func storeRules() []rule {
 		{
 			"internal/store/items",
 			[]string{
-				"internal/auditlog", "internal/change", "internal/claims", "internal/dispatch", "internal/endpoints", "internal/errs", "internal/feed",
+				"internal/auditlog", "internal/change", "internal/claims", "internal/deadletters", "internal/dispatch", "internal/endpoints", "internal/errs", "internal/feed",
 				"internal/governor", "internal/runs", "internal/spending",
 				"internal/store/dbsqlc", "internal/store/endpoints", "internal/store/history", "internal/store/notices", "internal/store/pg",
 				"internal/template", "internal/zombie",
@@ -254,6 +255,14 @@ func storeRules() []rule {
 			"internal/store/hosts",
 			[]string{"internal/hosts", "internal/store/dbsqlc", "internal/store/pg"},
 			"breakers are kept without knowing what is called",
+		},
+		{
+			"internal/store/deadletters",
+			[]string{
+				"internal/auditlog", "internal/deadletters", "internal/endpoints", "internal/errs", "internal/runs", "internal/secrets",
+				"internal/store/dbsqlc", "internal/store/endpoints", "internal/store/pg",
+			},
+			"a replay handles the dead letter and changes its endpoint in one transaction",
 		},
 		{
 			"internal/store/spending",
@@ -294,7 +303,7 @@ func owners() []rule {
 			"github.com/jackc/pgx/",
 			[]string{
 				"internal/audit", "internal/devpg", "internal/devpg/devpgtest", "internal/replay", "internal/store/dbsqlc",
-				"internal/store/endpoints", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices",
+				"internal/store/deadletters", "internal/store/endpoints", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices",
 				"internal/store/pg", "internal/store/planner", "internal/store/spending", "internal/store/views", "test/bench/internal/bench",
 			},
 			"only the store knows SQL, beside the private Postgres itself and those who check and measure the store",
@@ -306,7 +315,7 @@ func owners() []rule {
 		{
 			module + "internal/store/dbsqlc",
 			[]string{
-				"internal/store/endpoints", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices",
+				"internal/store/deadletters", "internal/store/endpoints", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices",
 				"internal/store/pg", "internal/store/planner", "internal/store/spending", "internal/store/views",
 			},
 			"rows stay in the store",

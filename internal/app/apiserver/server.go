@@ -8,6 +8,7 @@ import (
 	"rubato/internal/apidocs"
 	"rubato/internal/app"
 	"rubato/internal/auth"
+	"rubato/internal/deadletters"
 	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
 	"rubato/internal/httpapi"
@@ -16,6 +17,7 @@ import (
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
 	"rubato/internal/spending"
+	letterstore "rubato/internal/store/deadletters"
 	endpointstore "rubato/internal/store/endpoints"
 	"rubato/internal/store/history"
 	"rubato/internal/store/items"
@@ -82,6 +84,7 @@ func (s server) api(tester *dispatch.Tester) *httpapi.Server {
 	return httpapi.New(httpapi.Config{
 		Bulk:       endpoints.NewBulk(endpointstore.NewStore(s.States), s.Targets()),
 		Endpoints:  s.Endpoints(),
+		Letters:    deadletters.NewService(letterstore.New(s.DB, endpointstore.NewStore(s.States)), s.Endpoints(), s.Keyring),
 		Feed:       views.NewFeed(s.DB),
 		Runs:       history.NewRuns(s.DB),
 		Stats:      views.NewStats(s.DB),

@@ -26,6 +26,7 @@ const (
 	AuditActionCancel        AuditAction = "cancel"
 	AuditActionCreate        AuditAction = "create"
 	AuditActionDelete        AuditAction = "delete"
+	AuditActionDiscard       AuditAction = "discard"
 	AuditActionEdit          AuditAction = "edit"
 	AuditActionHint          AuditAction = "hint"
 	AuditActionPause         AuditAction = "pause"
@@ -56,6 +57,8 @@ func (e AuditAction) Valid() bool {
 	case AuditActionCreate:
 		return true
 	case AuditActionDelete:
+		return true
+	case AuditActionDiscard:
 		return true
 	case AuditActionEdit:
 		return true
@@ -93,6 +96,7 @@ func (e AuditAction) Valid() bool {
 // Defines values for AuditKind.
 const (
 	AuditKindBudget            AuditKind = "budget"
+	AuditKindDeadLetter        AuditKind = "dead_letter"
 	AuditKindEndpoint          AuditKind = "endpoint"
 	AuditKindKey               AuditKind = "key"
 	AuditKindMaintenanceWindow AuditKind = "maintenance_window"
@@ -110,6 +114,8 @@ const (
 func (e AuditKind) Valid() bool {
 	switch e {
 	case AuditKindBudget:
+		return true
+	case AuditKindDeadLetter:
 		return true
 	case AuditKindEndpoint:
 		return true
@@ -231,6 +237,27 @@ func (e DSTOverlap) Valid() bool {
 	case DSTOverlapBoth:
 		return true
 	case DSTOverlapOnce:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for DeadLetterState.
+const (
+	DeadLetterStateDiscarded DeadLetterState = "discarded"
+	DeadLetterStateOpen      DeadLetterState = "open"
+	DeadLetterStateReplayed  DeadLetterState = "replayed"
+)
+
+// Valid indicates whether the value is a known member of the DeadLetterState enum.
+func (e DeadLetterState) Valid() bool {
+	switch e {
+	case DeadLetterStateDiscarded:
+		return true
+	case DeadLetterStateOpen:
+		return true
+	case DeadLetterStateReplayed:
 		return true
 	default:
 		return false
@@ -1202,6 +1229,115 @@ type DSTInput struct {
 // DSTOverlap Local times that come twice because the clock is set back: run in the first pass, or in both.
 type DSTOverlap string
 
+// DeadLetter A run that was given up.
+type DeadLetter struct {
+	// Attempts Number of attempts.
+	Attempts int32 `json:"attempts"`
+
+	// Body The first 4 KiB of the response, if it is text. Only when a single dead letter is read.
+	Body *string `json:"body,omitempty"`
+
+	// BodyBase64 The same in Base64, if it is not text.
+	BodyBase64  *[]byte `json:"bodyBase64,omitempty"`
+	ContentType *string `json:"contentType,omitempty"`
+
+	// CreatedAt When the run was given up.
+	CreatedAt  time.Time  `json:"createdAt"`
+	EndpointID string     `json:"endpointId"`
+	Error      *string    `json:"error,omitempty"`
+	HandledAt  *time.Time `json:"handledAt,omitempty"`
+
+	// HandledBy Name of the API key that replayed or discarded it.
+	HandledBy *string `json:"handledBy,omitempty"`
+	ID        string  `json:"id"`
+
+	// InfraAttempts Number of runs that infrastructure lost.
+	InfraAttempts int32 `json:"infraAttempts"`
+
+	// Reason Reason of the discard.
+	Reason *string `json:"reason,omitempty"`
+
+	// ReasonCode Like the reasonCode of a run.
+	ReasonCode string `json:"reasonCode"`
+
+	// ReplayRunID The one-off run that was queued for it.
+	ReplayRunID *string `json:"replayRunId,omitempty"`
+
+	// Request The request of the run as it was configured and overridden: templates are not expanded, references to secrets stay references, and values whose names look secret are shown as `***`. Only when a single run is read; absent if the configuration of that time is no longer kept.
+	Request *RunRequest `json:"request,omitempty"`
+
+	// RunID The last attempt.
+	RunID string `json:"runId"`
+
+	// ScheduledFor Due time of the run.
+	ScheduledFor time.Time `json:"scheduledFor"`
+
+	// State `open`: not handled. `replayed`: a one-off run was queued for it. `discarded`: handled without a run.
+	State DeadLetterState `json:"state"`
+
+	// Status `waiting` is a one-off run, or another attempt of one, that has not started. `running` is in progress; all others are final. `lost` means that the outcome is unknown: a request may have been sent, but the
+	// worker is gone. `skipped` means that due times passed without a request.
+	Status     RunStatus `json:"status"`
+	StatusCode *int32    `json:"statusCode,omitempty"`
+}
+
+// DeadLetterDiscard Why.
+type DeadLetterDiscard struct {
+	// Reason Reason; stored with the dead letter and in the audit log.
+	Reason string `json:"reason"`
+}
+
+// DeadLetterList defines model for DeadLetterList.
+type DeadLetterList struct {
+	Items []DeadLetter `json:"items"`
+
+	// NextCursor Absent on the last page.
+	NextCursor *string `json:"nextCursor,omitempty"`
+}
+
+// DeadLetterReplay How to replay.
+type DeadLetterReplay struct {
+	// NewIdempotencyKey Sends a new Idempotency-Key. Default: that of the run that was given up, so that a target that carried out its request does not do so again.
+	NewIdempotencyKey *bool `json:"newIdempotencyKey,omitempty"`
+}
+
+// DeadLetterReplayAll Which dead letters to replay, and how fast.
+type DeadLetterReplayAll struct {
+	// EndpointID Of one endpoint only.
+	EndpointID *string `json:"endpointId,omitempty"`
+
+	// Limit Maximum number of dead letters. Default 100.
+	Limit *int32 `json:"limit,omitempty"`
+
+	// NewIdempotencyKey Sends new Idempotency-Keys. Default: those of the runs that were given up.
+	NewIdempotencyKey *bool `json:"newIdempotencyKey,omitempty"`
+
+	// PerMinute Maximum number of runs that start per minute. Default: all at once.
+	PerMinute *int32 `json:"perMinute,omitempty"`
+
+	// ReasonCode Of one reason only, such as connect_error.
+	ReasonCode *string `json:"reasonCode,omitempty"`
+}
+
+// DeadLetterReplayResult defines model for DeadLetterReplayResult.
+type DeadLetterReplayResult struct {
+	// Refused Dead letters that could not be replayed and stay open.
+	Refused []struct {
+		Code    string `json:"code"`
+		ID      string `json:"id"`
+		Message string `json:"message"`
+	} `json:"refused"`
+
+	// Remaining More open dead letters match.
+	Remaining bool `json:"remaining"`
+
+	// Replayed Number of queued runs.
+	Replayed int32 `json:"replayed"`
+}
+
+// DeadLetterState `open`: not handled. `replayed`: a one-off run was queued for it. `discarded`: handled without a run.
+type DeadLetterState string
+
 // Decision The next due time, and every rule that applied, in order.
 type Decision struct {
 	// NextRunAt Null: no run is planned.
@@ -1237,6 +1373,7 @@ type Endpoint struct {
 	ChangeKey   *[]string `json:"changeKey,omitempty"`
 	Conditional bool      `json:"conditional"`
 	CreatedAt   time.Time `json:"createdAt"`
+	DeadLetter  bool      `json:"deadLetter"`
 	Description *string   `json:"description,omitempty"`
 
 	// DST How a cron handles local times that a clock change skips or repeats.
@@ -1381,6 +1518,9 @@ type EndpointPatch struct {
 	// Conditional Send conditional requests with the ETag or Last-Modified of the last complete successful response (RFC 9110 section 13). Only GET and HEAD without conditional headers of their own ask. A 304 is a success with the reason not_modified; only latency rules apply to it. An edit of the request drops the validators. Default true.
 	Conditional *bool `json:"conditional,omitempty"`
 
+	// DeadLetter Keep recurring runs that were given up as dead letters, which can be replayed. Default false. One-off runs that were given up are always kept.
+	DeadLetter *bool `json:"deadLetter,omitempty"`
+
 	// Description Description in free text. The planner reads it as your policy.
 	Description *string   `json:"description,omitempty"`
 	DST         *DSTInput `json:"dst,omitempty"`
@@ -1499,6 +1639,9 @@ type EndpointSpec struct {
 
 	// Conditional Send conditional requests with the ETag or Last-Modified of the last complete successful response (RFC 9110 section 13). Only GET and HEAD without conditional headers of their own ask. A 304 is a success with the reason not_modified; only latency rules apply to it. An edit of the request drops the validators. Default true.
 	Conditional *bool `json:"conditional,omitempty"`
+
+	// DeadLetter Keep recurring runs that were given up as dead letters, which can be replayed. Default false. One-off runs that were given up are always kept.
+	DeadLetter *bool `json:"deadLetter,omitempty"`
 
 	// Description Description in free text. The planner reads it as your policy.
 	Description *string   `json:"description,omitempty"`
@@ -1893,6 +2036,9 @@ type ImportLine struct {
 
 	// Conditional Send conditional requests with the ETag or Last-Modified of the last complete successful response (RFC 9110 section 13). Only GET and HEAD without conditional headers of their own ask. A 304 is a success with the reason not_modified; only latency rules apply to it. An edit of the request drops the validators. Default true.
 	Conditional *bool `json:"conditional,omitempty"`
+
+	// DeadLetter Keep recurring runs that were given up as dead letters, which can be replayed. Default false. One-off runs that were given up are always kept.
+	DeadLetter *bool `json:"deadLetter,omitempty"`
 
 	// Description Description in free text. The planner reads it as your policy.
 	Description *string   `json:"description,omitempty"`
@@ -3402,6 +3548,9 @@ type BudgetName = string
 // Cursor defines model for Cursor.
 type Cursor = string
 
+// DeadLetterID defines model for DeadLetterID.
+type DeadLetterID = string
+
 // EndpointID defines model for EndpointID.
 type EndpointID = string
 
@@ -3524,6 +3673,24 @@ type ListAuditParams struct {
 
 // ListBudgetsParams defines parameters for ListBudgets.
 type ListBudgetsParams struct {
+	// Limit Maximum number of items.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor `nextCursor` of the previous page, with the same filters.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListDeadLettersParams defines parameters for ListDeadLetters.
+type ListDeadLettersParams struct {
+	// EndpointID Filter by endpoint ID.
+	EndpointID *string `form:"endpointId,omitempty" json:"endpointId,omitempty"`
+
+	// State Filter by state.
+	State *DeadLetterState `form:"state,omitempty" json:"state,omitempty"`
+
+	// ReasonCode Filter by reason, such as http_status or timeout.
+	ReasonCode *string `form:"reasonCode,omitempty" json:"reasonCode,omitempty"`
+
 	// Limit Maximum number of items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -3807,6 +3974,15 @@ type DeleteSecretParams struct {
 // PutBudgetJSONRequestBody defines body for PutBudget for application/json ContentType.
 type PutBudgetJSONRequestBody = BudgetSpec
 
+// ReplayDeadLettersJSONRequestBody defines body for ReplayDeadLetters for application/json ContentType.
+type ReplayDeadLettersJSONRequestBody = DeadLetterReplayAll
+
+// DiscardDeadLetterJSONRequestBody defines body for DiscardDeadLetter for application/json ContentType.
+type DiscardDeadLetterJSONRequestBody = DeadLetterDiscard
+
+// ReplayDeadLetterJSONRequestBody defines body for ReplayDeadLetter for application/json ContentType.
+type ReplayDeadLetterJSONRequestBody = DeadLetterReplay
+
 // CreateEndpointJSONRequestBody defines body for CreateEndpoint for application/json ContentType.
 type CreateEndpointJSONRequestBody = EndpointSpec
 
@@ -3887,6 +4063,21 @@ type ServerInterface interface {
 	// PutBudget Store or change a shared budget
 	// (PUT /v1/budgets/{name})
 	PutBudget(ctx echo.Context, name BudgetName) error
+	// ListDeadLetters List dead letters, newest due time first
+	// (GET /v1/dead-letters)
+	ListDeadLetters(ctx echo.Context, params ListDeadLettersParams) error
+	// ReplayDeadLetters Replay open dead letters by filter, oldest first, at a rate
+	// (POST /v1/dead-letters/replay)
+	ReplayDeadLetters(ctx echo.Context) error
+	// GetDeadLetter Get a dead letter with its request and the head of the response
+	// (GET /v1/dead-letters/{id})
+	GetDeadLetter(ctx echo.Context, id DeadLetterID) error
+	// DiscardDeadLetter Discard a dead letter for a reason
+	// (POST /v1/dead-letters/{id}/discard)
+	DiscardDeadLetter(ctx echo.Context, id DeadLetterID) error
+	// ReplayDeadLetter Replay a dead letter once
+	// (POST /v1/dead-letters/{id}/replay)
+	ReplayDeadLetter(ctx echo.Context, id DeadLetterID) error
 	// ListEndpoints List endpoints, newest first
 	// (GET /v1/endpoints)
 	ListEndpoints(ctx echo.Context, params ListEndpointsParams) error
@@ -4247,6 +4438,109 @@ func (w *ServerInterfaceWrapper) PutBudget(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.PutBudget(ctx, name)
+	return err
+}
+
+// ListDeadLetters converts echo context to params.
+func (w *ServerInterfaceWrapper) ListDeadLetters(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListDeadLettersParams
+	// ------------- Optional query parameter "endpointId" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "endpointId", ctx.QueryParams(), &params.EndpointID, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter endpointId: %s", err))
+	}
+
+	// ------------- Optional query parameter "state" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", ctx.QueryParams(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter state: %s", err))
+	}
+
+	// ------------- Optional query parameter "reasonCode" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "reasonCode", ctx.QueryParams(), &params.ReasonCode, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter reasonCode: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListDeadLetters(ctx, params)
+	return err
+}
+
+// ReplayDeadLetters converts echo context to params.
+func (w *ServerInterfaceWrapper) ReplayDeadLetters(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ReplayDeadLetters(ctx)
+	return err
+}
+
+// GetDeadLetter converts echo context to params.
+func (w *ServerInterfaceWrapper) GetDeadLetter(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id DeadLetterID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetDeadLetter(ctx, id)
+	return err
+}
+
+// DiscardDeadLetter converts echo context to params.
+func (w *ServerInterfaceWrapper) DiscardDeadLetter(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id DeadLetterID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DiscardDeadLetter(ctx, id)
+	return err
+}
+
+// ReplayDeadLetter converts echo context to params.
+func (w *ServerInterfaceWrapper) ReplayDeadLetter(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id DeadLetterID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ReplayDeadLetter(ctx, id)
 	return err
 }
 
@@ -5781,6 +6075,11 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/v1/budgets/:name", wrapper.DeleteBudget, options.OperationMiddlewares["deleteBudget"]...)
 	router.GET(options.BaseURL+"/v1/budgets/:name", wrapper.GetBudget, options.OperationMiddlewares["getBudget"]...)
 	router.PUT(options.BaseURL+"/v1/budgets/:name", wrapper.PutBudget, options.OperationMiddlewares["putBudget"]...)
+	router.GET(options.BaseURL+"/v1/dead-letters", wrapper.ListDeadLetters, options.OperationMiddlewares["listDeadLetters"]...)
+	router.GET(options.BaseURL+"/v1/dead-letters/:id", wrapper.GetDeadLetter, options.OperationMiddlewares["getDeadLetter"]...)
+	router.POST(options.BaseURL+"/v1/dead-letters/:id/discard", wrapper.DiscardDeadLetter, options.OperationMiddlewares["discardDeadLetter"]...)
+	router.POST(options.BaseURL+"/v1/dead-letters/:id/replay", wrapper.ReplayDeadLetter, options.OperationMiddlewares["replayDeadLetter"]...)
+	router.POST(options.BaseURL+"/v1/dead-letters/replay", wrapper.ReplayDeadLetters, options.OperationMiddlewares["replayDeadLetters"]...)
 	router.GET(options.BaseURL+"/v1/endpoints", wrapper.ListEndpoints, options.OperationMiddlewares["listEndpoints"]...)
 	router.POST(options.BaseURL+"/v1/endpoints", wrapper.CreateEndpoint, options.OperationMiddlewares["createEndpoint"]...)
 	router.DELETE(options.BaseURL+"/v1/endpoints/:id", wrapper.ArchiveEndpoint, options.OperationMiddlewares["archiveEndpoint"]...)
@@ -6813,6 +7112,903 @@ type PutBudget503ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response PutBudget503ApplicationProblemPlusJSONResponse) VisitPutBudgetResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDeadLettersRequestObject struct {
+	Params ListDeadLettersParams
+}
+
+type ListDeadLettersResponseObject interface {
+	VisitListDeadLettersResponse(w http.ResponseWriter) error
+}
+
+type ListDeadLetters200JSONResponse DeadLetterList
+
+func (response ListDeadLetters200JSONResponse) VisitListDeadLettersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDeadLetters400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ListDeadLetters400ApplicationProblemPlusJSONResponse) VisitListDeadLettersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDeadLetters401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ListDeadLetters401ApplicationProblemPlusJSONResponse) VisitListDeadLettersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDeadLetters403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response ListDeadLetters403ApplicationProblemPlusJSONResponse) VisitListDeadLettersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDeadLetters429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response ListDeadLetters429ApplicationProblemPlusJSONResponse) VisitListDeadLettersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDeadLetters500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response ListDeadLetters500ApplicationProblemPlusJSONResponse) VisitListDeadLettersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListDeadLetters503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response ListDeadLetters503ApplicationProblemPlusJSONResponse) VisitListDeadLettersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayDeadLettersRequestObject struct {
+	Body *ReplayDeadLettersJSONRequestBody
+}
+
+type ReplayDeadLettersResponseObject interface {
+	VisitReplayDeadLettersResponse(w http.ResponseWriter) error
+}
+
+type ReplayDeadLetters200JSONResponse DeadLetterReplayResult
+
+func (response ReplayDeadLetters200JSONResponse) VisitReplayDeadLettersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayDeadLetters400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ReplayDeadLetters400ApplicationProblemPlusJSONResponse) VisitReplayDeadLettersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayDeadLetters401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ReplayDeadLetters401ApplicationProblemPlusJSONResponse) VisitReplayDeadLettersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayDeadLetters403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response ReplayDeadLetters403ApplicationProblemPlusJSONResponse) VisitReplayDeadLettersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayDeadLetters409ApplicationProblemPlusJSONResponse struct {
+	ConflictApplicationProblemPlusJSONResponse
+}
+
+func (response ReplayDeadLetters409ApplicationProblemPlusJSONResponse) VisitReplayDeadLettersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayDeadLetters413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response ReplayDeadLetters413ApplicationProblemPlusJSONResponse) VisitReplayDeadLettersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayDeadLetters415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response ReplayDeadLetters415ApplicationProblemPlusJSONResponse) VisitReplayDeadLettersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayDeadLetters422ApplicationProblemPlusJSONResponse struct {
+	InvalidApplicationProblemPlusJSONResponse
+}
+
+func (response ReplayDeadLetters422ApplicationProblemPlusJSONResponse) VisitReplayDeadLettersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayDeadLetters429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response ReplayDeadLetters429ApplicationProblemPlusJSONResponse) VisitReplayDeadLettersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayDeadLetters500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response ReplayDeadLetters500ApplicationProblemPlusJSONResponse) VisitReplayDeadLettersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayDeadLetters503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response ReplayDeadLetters503ApplicationProblemPlusJSONResponse) VisitReplayDeadLettersResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetDeadLetterRequestObject struct {
+	ID DeadLetterID `json:"id"`
+}
+
+type GetDeadLetterResponseObject interface {
+	VisitGetDeadLetterResponse(w http.ResponseWriter) error
+}
+
+type GetDeadLetter200JSONResponse DeadLetter
+
+func (response GetDeadLetter200JSONResponse) VisitGetDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetDeadLetter400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response GetDeadLetter400ApplicationProblemPlusJSONResponse) VisitGetDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetDeadLetter401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response GetDeadLetter401ApplicationProblemPlusJSONResponse) VisitGetDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetDeadLetter403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response GetDeadLetter403ApplicationProblemPlusJSONResponse) VisitGetDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetDeadLetter404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response GetDeadLetter404ApplicationProblemPlusJSONResponse) VisitGetDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetDeadLetter429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response GetDeadLetter429ApplicationProblemPlusJSONResponse) VisitGetDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetDeadLetter500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response GetDeadLetter500ApplicationProblemPlusJSONResponse) VisitGetDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetDeadLetter503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response GetDeadLetter503ApplicationProblemPlusJSONResponse) VisitGetDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DiscardDeadLetterRequestObject struct {
+	ID   DeadLetterID `json:"id"`
+	Body *DiscardDeadLetterJSONRequestBody
+}
+
+type DiscardDeadLetterResponseObject interface {
+	VisitDiscardDeadLetterResponse(w http.ResponseWriter) error
+}
+
+type DiscardDeadLetter200JSONResponse DeadLetter
+
+func (response DiscardDeadLetter200JSONResponse) VisitDiscardDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DiscardDeadLetter400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response DiscardDeadLetter400ApplicationProblemPlusJSONResponse) VisitDiscardDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DiscardDeadLetter401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response DiscardDeadLetter401ApplicationProblemPlusJSONResponse) VisitDiscardDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DiscardDeadLetter403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response DiscardDeadLetter403ApplicationProblemPlusJSONResponse) VisitDiscardDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DiscardDeadLetter404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response DiscardDeadLetter404ApplicationProblemPlusJSONResponse) VisitDiscardDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DiscardDeadLetter409ApplicationProblemPlusJSONResponse struct {
+	ConflictApplicationProblemPlusJSONResponse
+}
+
+func (response DiscardDeadLetter409ApplicationProblemPlusJSONResponse) VisitDiscardDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DiscardDeadLetter413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response DiscardDeadLetter413ApplicationProblemPlusJSONResponse) VisitDiscardDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DiscardDeadLetter415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response DiscardDeadLetter415ApplicationProblemPlusJSONResponse) VisitDiscardDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DiscardDeadLetter422ApplicationProblemPlusJSONResponse struct {
+	InvalidApplicationProblemPlusJSONResponse
+}
+
+func (response DiscardDeadLetter422ApplicationProblemPlusJSONResponse) VisitDiscardDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DiscardDeadLetter429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response DiscardDeadLetter429ApplicationProblemPlusJSONResponse) VisitDiscardDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DiscardDeadLetter500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response DiscardDeadLetter500ApplicationProblemPlusJSONResponse) VisitDiscardDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DiscardDeadLetter503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response DiscardDeadLetter503ApplicationProblemPlusJSONResponse) VisitDiscardDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayDeadLetterRequestObject struct {
+	ID   DeadLetterID `json:"id"`
+	Body *ReplayDeadLetterJSONRequestBody
+}
+
+type ReplayDeadLetterResponseObject interface {
+	VisitReplayDeadLetterResponse(w http.ResponseWriter) error
+}
+
+type ReplayDeadLetter202JSONResponse PlannedRun
+
+func (response ReplayDeadLetter202JSONResponse) VisitReplayDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayDeadLetter400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ReplayDeadLetter400ApplicationProblemPlusJSONResponse) VisitReplayDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayDeadLetter401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ReplayDeadLetter401ApplicationProblemPlusJSONResponse) VisitReplayDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayDeadLetter403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response ReplayDeadLetter403ApplicationProblemPlusJSONResponse) VisitReplayDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayDeadLetter404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response ReplayDeadLetter404ApplicationProblemPlusJSONResponse) VisitReplayDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayDeadLetter409ApplicationProblemPlusJSONResponse struct {
+	ConflictApplicationProblemPlusJSONResponse
+}
+
+func (response ReplayDeadLetter409ApplicationProblemPlusJSONResponse) VisitReplayDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayDeadLetter413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response ReplayDeadLetter413ApplicationProblemPlusJSONResponse) VisitReplayDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayDeadLetter415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response ReplayDeadLetter415ApplicationProblemPlusJSONResponse) VisitReplayDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayDeadLetter422ApplicationProblemPlusJSONResponse struct {
+	InvalidApplicationProblemPlusJSONResponse
+}
+
+func (response ReplayDeadLetter422ApplicationProblemPlusJSONResponse) VisitReplayDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayDeadLetter429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response ReplayDeadLetter429ApplicationProblemPlusJSONResponse) VisitReplayDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayDeadLetter500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response ReplayDeadLetter500ApplicationProblemPlusJSONResponse) VisitReplayDeadLetterResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReplayDeadLetter503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response ReplayDeadLetter503ApplicationProblemPlusJSONResponse) VisitReplayDeadLetterResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -17728,6 +18924,21 @@ type StrictServerInterface interface {
 	// PutBudget Store or change a shared budget
 	// (PUT /v1/budgets/{name})
 	PutBudget(ctx context.Context, request PutBudgetRequestObject) (PutBudgetResponseObject, error)
+	// ListDeadLetters List dead letters, newest due time first
+	// (GET /v1/dead-letters)
+	ListDeadLetters(ctx context.Context, request ListDeadLettersRequestObject) (ListDeadLettersResponseObject, error)
+	// ReplayDeadLetters Replay open dead letters by filter, oldest first, at a rate
+	// (POST /v1/dead-letters/replay)
+	ReplayDeadLetters(ctx context.Context, request ReplayDeadLettersRequestObject) (ReplayDeadLettersResponseObject, error)
+	// GetDeadLetter Get a dead letter with its request and the head of the response
+	// (GET /v1/dead-letters/{id})
+	GetDeadLetter(ctx context.Context, request GetDeadLetterRequestObject) (GetDeadLetterResponseObject, error)
+	// DiscardDeadLetter Discard a dead letter for a reason
+	// (POST /v1/dead-letters/{id}/discard)
+	DiscardDeadLetter(ctx context.Context, request DiscardDeadLetterRequestObject) (DiscardDeadLetterResponseObject, error)
+	// ReplayDeadLetter Replay a dead letter once
+	// (POST /v1/dead-letters/{id}/replay)
+	ReplayDeadLetter(ctx context.Context, request ReplayDeadLetterRequestObject) (ReplayDeadLetterResponseObject, error)
 	// ListEndpoints List endpoints, newest first
 	// (GET /v1/endpoints)
 	ListEndpoints(ctx context.Context, request ListEndpointsRequestObject) (ListEndpointsResponseObject, error)
@@ -18142,6 +19353,204 @@ func (sh *strictHandler) PutBudget(ctx echo.Context, name BudgetName) error {
 		return err
 	} else if validResponse, ok := response.(PutBudgetResponseObject); ok {
 		return validResponse.VisitPutBudgetResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListDeadLetters operation middleware
+func (sh *strictHandler) ListDeadLetters(ctx echo.Context, params ListDeadLettersParams) error {
+	var request ListDeadLettersRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListDeadLetters(ctx.Request().Context(), request.(ListDeadLettersRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListDeadLetters")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListDeadLettersResponseObject); ok {
+		return validResponse.VisitListDeadLettersResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ReplayDeadLetters operation middleware
+func (sh *strictHandler) ReplayDeadLetters(ctx echo.Context) error {
+	var request ReplayDeadLettersRequestObject
+
+	var body ReplayDeadLettersJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			return err
+		}
+	} else {
+		request.Body = &body
+	}
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ReplayDeadLetters(ctx.Request().Context(), request.(ReplayDeadLettersRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReplayDeadLetters")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ReplayDeadLettersResponseObject); ok {
+		return validResponse.VisitReplayDeadLettersResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetDeadLetter operation middleware
+func (sh *strictHandler) GetDeadLetter(ctx echo.Context, id DeadLetterID) error {
+	var request GetDeadLetterRequestObject
+
+	request.ID = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetDeadLetter(ctx.Request().Context(), request.(GetDeadLetterRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetDeadLetter")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetDeadLetterResponseObject); ok {
+		return validResponse.VisitGetDeadLetterResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DiscardDeadLetter operation middleware
+func (sh *strictHandler) DiscardDeadLetter(ctx echo.Context, id DeadLetterID) error {
+	var request DiscardDeadLetterRequestObject
+
+	request.ID = id
+
+	var body DiscardDeadLetterJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DiscardDeadLetter(ctx.Request().Context(), request.(DiscardDeadLetterRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DiscardDeadLetter")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DiscardDeadLetterResponseObject); ok {
+		return validResponse.VisitDiscardDeadLetterResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ReplayDeadLetter operation middleware
+func (sh *strictHandler) ReplayDeadLetter(ctx echo.Context, id DeadLetterID) error {
+	var request ReplayDeadLetterRequestObject
+
+	request.ID = id
+
+	var body ReplayDeadLetterJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			return err
+		}
+	} else {
+		request.Body = &body
+	}
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ReplayDeadLetter(ctx.Request().Context(), request.(ReplayDeadLetterRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReplayDeadLetter")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ReplayDeadLetterResponseObject); ok {
+		return validResponse.VisitReplayDeadLetterResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

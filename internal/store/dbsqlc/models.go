@@ -37,6 +37,29 @@ type Budget struct {
 	UpdatedAt time.Time
 }
 
+type DeadLetter struct {
+	ID            UUID
+	TenantID      UUID
+	EndpointID    UUID
+	ScheduledFor  time.Time
+	CreatedAt     time.Time
+	Attempt       int16
+	InfraAttempt  int16
+	Status        string
+	ReasonCode    string
+	StatusCode    *int16
+	Error         *string
+	ContentType   *string
+	Body          []byte
+	Request       []byte
+	SealedUnder   string
+	State         string
+	HandledAt     *time.Time
+	HandledBy     *string
+	HandledReason *string
+	ReplaySlot    *time.Time
+}
+
 type Decision struct {
 	ID         int64
 	EndpointID UUID

@@ -40,7 +40,7 @@ FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sql
 
 -- name: OneOffInsert :exec
 INSERT INTO one_off_items (endpoint_id, slot, tenant_id, run_id, not_before, attempt, priority, deadline_at, request, requested_by)
-VALUES (@endpoint_id, @slot, @tenant_id, @run_id, @slot, 1, @priority, @deadline_at, @request, @requested_by);
+VALUES (@endpoint_id, @slot, @tenant_id, @run_id, @not_before, 1, @priority, @deadline_at, @request, @requested_by);
 
 -- name: RunRequestInsert :exec
 -- Records the parts of a one-off run's request that replace those of the endpoint, and the run that

@@ -142,7 +142,7 @@ func (q *Queries) OneOffGetRequests(ctx context.Context, db DBTX, arg OneOffGetR
 
 const oneOffInsert = `-- name: OneOffInsert :exec
 INSERT INTO one_off_items (endpoint_id, slot, tenant_id, run_id, not_before, attempt, priority, deadline_at, request, requested_by)
-VALUES ($1, $2, $3, $4, $2, 1, $5, $6, $7, $8)
+VALUES ($1, $2, $3, $4, $5, 1, $6, $7, $8, $9)
 `
 
 type OneOffInsertParams struct {
@@ -150,6 +150,7 @@ type OneOffInsertParams struct {
 	Slot        time.Time
 	TenantID    UUID
 	RunID       UUID
+	NotBefore   time.Time
 	Priority    int16
 	DeadlineAt  *time.Time
 	Request     json.RawMessage
@@ -162,6 +163,7 @@ func (q *Queries) OneOffInsert(ctx context.Context, db DBTX, arg OneOffInsertPar
 		arg.Slot,
 		arg.TenantID,
 		arg.RunID,
+		arg.NotBefore,
 		arg.Priority,
 		arg.DeadlineAt,
 		arg.Request,

@@ -90,6 +90,7 @@ func (db *States) oneOffInserts(ctx context.Context, e *endpoints.Endpoint, item
 		Slot:        item.Slot,
 		TenantID:    e.TenantID,
 		RunID:       runIDOf(e.ID, item),
+		NotBefore:   item.At,
 		Priority:    int16(item.Priority),
 		DeadlineAt:  pg.Optional(item.Deadline),
 		RequestedBy: author,

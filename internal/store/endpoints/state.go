@@ -13,6 +13,7 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/governor"
 	"rubato/internal/notices"
+	"rubato/internal/secrets"
 	"rubato/internal/spending"
 	"rubato/internal/store/dbsqlc"
 	"rubato/internal/store/history"
@@ -32,7 +33,11 @@ type States struct {
 	// none.
 	Budgets atomic.Pointer[spending.Book]
 	// Spent counts the runs of shared budgets until the store of budgets takes them.
-	Spent   spending.Counter
+	Spent spending.Counter
+	// Keyring seals the requests of dead letters. It is set before the first finish; nil: they are
+	// not sealed.
+	Keyring *secrets.Keyring
+
 	configs *configs
 }
 

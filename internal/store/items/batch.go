@@ -58,6 +58,8 @@ type batch struct {
 	// spent are the shared budgets of the runs, one entry per run.
 	spent []spending.Key
 	stops []stopped
+	// givenUp are the runs that become dead letters.
+	givenUp []givenUp
 	// queued are the statements that update one-off items.
 	queued []pg.Statement
 
@@ -126,6 +128,9 @@ func (b *batch) settle(ctx context.Context, tx pgx.Tx) error {
 			return err
 		}
 	}
+	if err := b.letters(ctx, tx); err != nil {
+		return err
+	}
 	if err := b.write(ctx, tx); err != nil {
 		return err
 	}
@@ -183,6 +188,9 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 	b.noise.add(run)
 	b.plannedLook(ctx, e, oneShot)
 	b.queued = append(b.queued, b.db.OneOffWrites(ctx, e, "")...)
+	if e.GivenUp {
+		b.givenUp = append(b.givenUp, givenUp{run, e})
+	}
 	if run.Outcome.Stop != "" {
 		b.stops = append(b.stops, stopped{e, run.Outcome.Stop})
 	}

@@ -1,0 +1,206 @@
+package deadletters
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"rubato/internal/auditlog"
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/secrets"
+)
+
+// Filter selects dead letters of one tenant, newest due time first. Zero fields do not filter.
+type Filter struct {
+	TenantID   [16]byte
+	EndpointID endpoints.ID
+	State      State
+	Reason     string // reason code
+	Before     ID     // IDs below it: the cursor of a list
+	After      ID     // IDs above it, oldest due time first; not with Before
+	Limit      int    // maximum number of results; must be positive
+}
+
+// Change enqueues the replay of a dead letter on its locked endpoint.
+type Change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, error)
+
+// Store keeps dead letters. Every method is one transaction, scoped by tenant: another tenant's
+// dead letter is [errs.NotFound].
+type Store interface {
+	List(ctx context.Context, f Filter) ([]Letter, error)
+	Get(ctx context.Context, tenant [16]byte, id ID) (Letter, error)
+	// Replay marks an open dead letter as replayed and changes its endpoint in the same transaction.
+	// If it is no longer open, nothing changes and the error is an [errs.Conflict].
+	Replay(ctx context.Context, by auditlog.Actor, l Letter, change Change) error
+	// Discard marks an open dead letter as discarded. If it is no longer open, the error is an
+	// [errs.Conflict].
+	Discard(ctx context.Context, by auditlog.Actor, id ID, reason string) (Letter, error)
+}
+
+// Service implements the operations on dead letters. It is safe for concurrent use.
+type Service struct {
+	store     Store
+	endpoints *endpoints.Service
+	keyring   *secrets.Keyring
+}
+
+// NewService returns a service over a store.
+func NewService(store Store, targets *endpoints.Service, keyring *secrets.Keyring) *Service {
+	return &Service{
+		store:     store,
+		endpoints: targets,
+		keyring:   keyring,
+	}
+}
+
+// List returns the dead letters that a filter selects, newest due time first.
+func (s *Service) List(ctx context.Context, f Filter) ([]Letter, error) { return s.store.List(ctx, f) }
+
+// Get returns a dead letter with its request; nil if the program lacks the key of the request.
+func (s *Service) Get(ctx context.Context, by auditlog.Actor, id ID) (Letter, *Content, error) {
+	l, err := s.store.Get(ctx, by.TenantID, id)
+	if err != nil {
+		return l, nil, err
+	}
+	content, err := l.Open(s.keyring)
+	if errors.Is(err, secrets.ErrUnreadable) {
+		return l, nil, nil
+	}
+	return l, &content, err
+}
+
+// Replay is the request to send a dead letter again.
+type Replay struct {
+	// NewKey sends a new Idempotency-Key. Otherwise the target gets that of the run that was given
+	// up, so that it can refuse to do the same twice.
+	NewKey bool
+	// Delay is the earliest start from now.
+	Delay time.Duration
+}
+
+// Replay enqueues a one-off run with the request of an open dead letter. Of many replays at once
+// one enqueues a run; the others are an [errs.Conflict]. A request that is no longer allowed is an
+// [errs.Invalid], and the dead letter stays open.
+func (s *Service) Replay(ctx context.Context, by auditlog.Actor, id ID, r Replay) (Letter, endpoints.Queued, error) {
+	l, err := s.store.Get(ctx, by.TenantID, id)
+	if err != nil {
+		return l, endpoints.Queued{}, err
+	}
+	queued, err := s.replay(ctx, by, l, r)
+	return l, queued, err
+}
+
+func (s *Service) replay(ctx context.Context, by auditlog.Actor, l Letter, r Replay) (endpoints.Queued, error) {
+	content, err := l.Open(s.keyring)
+	if errors.Is(err, secrets.ErrUnreadable) {
+		return endpoints.Queued{}, errs.Wrap(err, errs.Unavailable, "the request of the dead letter cannot be read: this server lacks the key that sealed it; its operator must add the key to RUBATO_SECRET_KEYS")
+	}
+	if err != nil {
+		return endpoints.Queued{}, err
+	}
+	again := endpoints.OneOffRequest{
+		Override: endpoints.Override{Whole: &content.Request, SentKey: content.Key},
+		RerunOf:  l.ID,
+		Delay:    r.Delay,
+	}
+	if r.NewKey {
+		again.Override.SentKey = ""
+	}
+	change, queued := s.endpoints.OneOffChange(by, again)
+	err = s.store.Replay(ctx, by, l, change)
+	return *queued, err
+}
+
+// Discard marks an open dead letter as handled without a run, for a reason.
+func (s *Service) Discard(ctx context.Context, by auditlog.Actor, id ID, reason string) (Letter, error) {
+	if err := CheckReason(reason); err != nil {
+		return Letter{}, err
+	}
+	return s.store.Discard(ctx, by, id, reason)
+}
+
+// CheckReason returns the faults of the reason of a discard, as an [errs.Invalid].
+func CheckReason(reason string) error {
+	if reason == "" {
+		return errs.InvalidFields([]errs.Field{{
+			Field:   "reason",
+			Code:    "required",
+			Message: "must say why the run is not sent again",
+		}})
+	}
+	return endpoints.CheckReason(reason)
+}
+
+// Handled returns the error of handling a dead letter that is no longer open.
+func (l Letter) Handled() error {
+	how := string(l.State) + " by " + l.HandledBy
+	if l.State == Replayed {
+		how += " as run " + l.ReplayID().String()
+	}
+	return errs.New(errs.Conflict, "dead_letter_handled", fmt.Sprintf("dead letter %s is not open: it was %s", l.ID, how))
+}
+
+// ReplayAll is the request to replay open dead letters by filter, oldest due time first.
+type ReplayAll struct {
+	// Filter selects them; its state is ignored.
+	Filter
+	// PerMinute bounds the starts per minute; 0: all start at once.
+	PerMinute int
+	NewKey    bool
+}
+
+// Refusal is a dead letter that could not be replayed, with the reason. It stays open.
+type Refusal struct {
+	ID  ID
+	Why *errs.Error
+}
+
+// Replays is the result of replaying dead letters by filter.
+type Replays struct {
+	Replayed int
+	Refused  []Refusal
+	// Remaining means that more open dead letters match.
+	Remaining bool
+}
+
+// ReplayAll replays the open dead letters that a filter selects, up to its limit. It stops early if
+// a queue is full. A dead letter that another caller handles meanwhile is passed over.
+func (s *Service) ReplayAll(ctx context.Context, by auditlog.Actor, r ReplayAll) (done Replays, err error) {
+	f := r.Filter
+	f.TenantID, f.State, f.Limit = by.TenantID, Open, r.Limit+1
+	if f.After == (ID{}) {
+		f.After[15] = 1 // No run has an ID as low.
+	}
+	list, err := s.store.List(ctx, f)
+	if err != nil {
+		return done, err
+	}
+	if done.Remaining = len(list) > r.Limit; done.Remaining {
+		list = list[:r.Limit]
+	}
+	for _, l := range list {
+		one := Replay{NewKey: r.NewKey}
+		if r.PerMinute > 0 {
+			one.Delay = time.Duration(done.Replayed) * time.Minute / time.Duration(r.PerMinute)
+		}
+		_, err := s.replay(ctx, by, l, one)
+		refused, is := errors.AsType[*errs.Error](err)
+		switch {
+		case err == nil:
+			done.Replayed++
+		case !is:
+			return done, err
+		case refused.Reason == handled:
+		case refused.Code == errs.Exhausted:
+			done.Refused, done.Remaining = append(done.Refused, Refusal{l.ID, refused}), true
+			return done, nil
+		default:
+			done.Refused = append(done.Refused, Refusal{l.ID, refused})
+		}
+	}
+	return done, nil
+}
+
+const handled = "dead_letter_handled"

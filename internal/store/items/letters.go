@@ -1,0 +1,119 @@
+package items
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/deadletters"
+	"rubato/internal/endpoints"
+	"rubato/internal/runs"
+	"rubato/internal/store/dbsqlc"
+	"rubato/internal/store/pg"
+)
+
+// givenUp is a run that was given up, with its endpoint.
+type givenUp struct {
+	run      runs.Run
+	endpoint *endpoints.Endpoint
+}
+
+// letters adds the statement that inserts the dead letters of the runs that were given up. It reads
+// their requests first, which costs a round trip, because runs are seldom given up.
+func (b *batch) letters(ctx context.Context, tx pgx.Tx) error {
+	if len(b.givenUp) == 0 {
+		return nil
+	}
+	var asked dbsqlc.DeadLetterRequestsParams
+	for _, g := range b.givenUp {
+		asked.EndpointIds = append(asked.EndpointIds, g.run.EndpointID)
+		asked.Slots = append(asked.Slots, g.run.ScheduledFor)
+		asked.ClaimedAt = append(asked.ClaimedAt, g.run.ClaimedAt)
+	}
+	rows, err := b.db.Q.DeadLetterRequests(ctx, tx, asked)
+	if err != nil {
+		return fmt.Errorf("reading the requests of %d runs that were given up: %w", len(b.givenUp), err)
+	}
+	p := dbsqlc.DeadLetterInsertParams{CreatedAt: b.now}
+	for _, row := range rows {
+		if err := b.addLetter(&p, b.givenUp[row.N-1], row); err != nil {
+			return err
+		}
+	}
+	b.queued = append(b.queued, func(q dbsqlc.DBTX) error { return b.db.Q.DeadLetterInsert(ctx, q, p) })
+	return nil
+}
+
+// addLetter adds the dead letter of a run to the insert.
+func (b *batch) addLetter(p *dbsqlc.DeadLetterInsertParams, g givenUp, row *dbsqlc.DeadLetterRequestsRow) error {
+	content, err := contentOf(g, row)
+	if err != nil {
+		return err
+	}
+	id, o := deadletters.ID(g.run.ID), g.run.Outcome
+	sealed, err := content.Seal(b.db.Keyring, g.run.TenantID, id)
+	if err != nil {
+		return fmt.Errorf("sealing the request of dead letter %s: %w", id, err)
+	}
+	p.Ids = append(p.Ids, g.run.ID)
+	p.TenantIds = append(p.TenantIds, g.run.TenantID)
+	p.EndpointIds = append(p.EndpointIds, g.run.EndpointID)
+	p.ScheduledFor = append(p.ScheduledFor, g.run.ScheduledFor)
+	p.Attempts = append(p.Attempts, int16(g.run.Attempt))
+	p.InfraAttempts = append(p.InfraAttempts, int16(g.run.InfraAttempt))
+	p.Statuses = append(p.Statuses, string(o.Status))
+	p.Reasons = append(p.Reasons, string(o.Reason))
+	p.StatusCodes = append(p.StatusCodes, int16(o.StatusCode))
+	p.Errors = append(p.Errors, pg.Storable(o.Error))
+	p.ContentTypes = append(p.ContentTypes, pg.Storable(o.ContentType))
+	p.Bodies = append(p.Bodies, pg.NotNull(o.Body[:min(len(o.Body), deadletters.MaxBody)]))
+	p.Requests = append(p.Requests, sealed.Data)
+	p.SealedUnder = append(p.SealedUnder, sealed.KeyID)
+	return nil
+}
+
+// contentOf returns the request of a run that was given up. If the version that made it is no
+// longer kept, it is that of the current one.
+func contentOf(g givenUp, row *dbsqlc.DeadLetterRequestsRow) (deadletters.Content, error) {
+	spec, version := g.endpoint.Spec, row.Version
+	if version > 0 {
+		if err := spec.UnmarshalJSON(row.Spec); err != nil {
+			return deadletters.Content{}, fmt.Errorf("decoding version %d of endpoint %s: %w", version, g.endpoint.ID, err)
+		}
+	}
+	key := runs.NewID(g.run.ScheduledFor, g.run.EndpointID, 1, 0).String()
+	if row.Request != nil {
+		var override endpoints.Override
+		if err := json.Unmarshal(row.Request, &override); err != nil {
+			return deadletters.Content{}, fmt.Errorf("decoding the request of run %s: %w", g.run.ID, err)
+		}
+		spec = override.Apply(spec)
+		if override.SentKey != "" {
+			key = override.SentKey
+		}
+	}
+	return deadletters.Content{
+		Request: spec.Whole(),
+		Key:     key,
+		Version: version,
+	}, nil
+}
+
+// forgetLetters deletes dead letters past their retention, and the oldest of each tenant beyond
+// [deadletters.MaxPerTenant].
+func (s *Sweeps) forgetLetters(ctx context.Context, before time.Time) error {
+	for more := true; more; {
+		rows, err := s.db.Q.DeadLetterDropBefore(ctx, s.db.Sweeps, before)
+		if err != nil {
+			return fmt.Errorf("forgetting old dead letters: %w", pg.Translate(err))
+		}
+		more = rows > 0
+	}
+	if _, err := s.db.Q.DeadLetterDropBeyond(ctx, s.db.Sweeps, deadletters.MaxPerTenant); err != nil {
+		return fmt.Errorf("forgetting dead letters beyond %d of a tenant: %w", deadletters.MaxPerTenant, pg.Translate(err))
+	}
+	return nil
+}

@@ -1,0 +1,41 @@
+package contract
+
+import (
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	keystore "rubato/internal/store/keys"
+)
+
+// allProvocations are the provocations of every operation.
+func allProvocations() map[string]map[int]provoke {
+	all := provocations()
+	maps.Copy(all, map[string]map[int]provoke{
+		"replayDeadLetter":  {http.StatusConflict: onHandled, http.StatusUnprocessableEntity: withUsedKey},
+		"discardDeadLetter": {http.StatusConflict: onHandled, http.StatusUnprocessableEntity: withBody(`{"reason":""}`)},
+		"replayDeadLetters": {http.StatusConflict: withLostTest, http.StatusUnprocessableEntity: withBody(`{"perMinute":0}`)},
+	})
+	return all
+}
+
+func onHandled(w *world, t *testing.T, o operation, id string) *answer {
+	w.call(t, "POST", "/v1/dead-letters/"+id+"/discard", `{"reason":"r"}`).is(t, http.StatusOK)
+	return w.call(t, o.method, o.at(id), o.examples(t)[0])
+}
+
+// deadLetter returns the id of an open dead letter.
+func (w *world) deadLetter(t *testing.T) string {
+	t.Helper()
+	endpoint := w.call(t, "POST", "/v1/endpoints", minimal).is(t, http.StatusCreated)["id"].(string)
+	id := strings.TrimPrefix(w.run(t, endpoint), "run_")
+	_, err := w.pool.Exec(t.Context(), `
+		INSERT INTO dead_letters (id, tenant_id, endpoint_id, scheduled_for, created_at, attempt, infra_attempt, status, reason_code, request, sealed_under)
+		VALUES ($1, $2, $3, now(), now(), 1, 0, 'failed', 'timeout', '{"request":{"url":"https://api.example.com/","method":"GET"},"key":"k"}', '')`,
+		id, keystore.DefaultTenant, strings.TrimPrefix(endpoint, "ep_"))
+	require.NoError(t, err)
+	return "dl_" + id
+}
