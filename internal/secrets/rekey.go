@@ -25,6 +25,8 @@ type Pass struct {
 	AfterName   string
 	// AfterSigning is the cursor of signing keys.
 	AfterSigning [16]byte
+	// AfterLetter is the cursor of dead letters.
+	AfterLetter [16]byte
 }
 
 // Rekey re-encrypts all values under the newest key, in batches. It may be interrupted and

@@ -246,7 +246,7 @@ func storeRules() []rule {
 		{
 			"internal/store/keys",
 			[]string{
-				"internal/auditlog", "internal/auth", "internal/endpoints", "internal/errs", "internal/idempotency", "internal/secrets",
+				"internal/auditlog", "internal/auth", "internal/deadletters", "internal/endpoints", "internal/errs", "internal/idempotency", "internal/secrets",
 				"internal/signing", "internal/store/dbsqlc", "internal/store/pg",
 			},
 			"keys and secrets are stored without knowing the runs that use them",

@@ -16,6 +16,7 @@ import (
 	"rubato/internal/runs"
 	"rubato/internal/secrets"
 	letterstore "rubato/internal/store/deadletters"
+	keystore "rubato/internal/store/keys"
 	"rubato/internal/store/storetest"
 	"rubato/internal/zombie"
 )
@@ -268,4 +269,26 @@ func TestOldDeadLettersAreForgotten(t *testing.T) {
 	require.Equal(t, 1, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM dead_letters WHERE state = 'discarded'"))
 	keep(time.Hour)
 	require.Equal(t, 3600-1, b.deadLetters(t))
+}
+
+// TestRekeySealsDeadLettersUnderTheNewestKey rekeys a dead letter, which a program with the new key
+// alone then reads.
+func TestRekeySealsDeadLettersUnderTheNewestKey(t *testing.T) {
+	t.Parallel()
+	b, me := setup(t), storetest.Worker{1}
+	b.office(t)
+	b.asked(t, nil)
+	id := deadletters.ID(b.failNext(t, me).ID)
+	fresh := secrets.Key{ID: "k2", Bytes: secrets.NewText(strings.Repeat("n", secrets.KeySize))}
+	both, err := secrets.NewKeyring([]secrets.Key{fresh, {ID: "k1", Bytes: secrets.NewText(strings.Repeat("k", secrets.KeySize))}})
+	require.NoError(t, err)
+	pass, err := both.Rekey(t.Context(), keystore.NewSecrets(b.DB))
+	require.NoError(t, err)
+	require.Equal(t, 1, pass.Done)
+
+	only, err := secrets.NewKeyring([]secrets.Key{fresh})
+	require.NoError(t, err)
+	_, content, err := deadletters.NewService(letterstore.New(b.DB, b.Endpoints), b.Service, only).Get(t.Context(), storetest.Tenant, id)
+	require.NoError(t, err)
+	require.Equal(t, "order 7", content.Request.Body)
 }

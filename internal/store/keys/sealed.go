@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"rubato/internal/deadletters"
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
 	"rubato/internal/store/dbsqlc"
@@ -165,6 +166,41 @@ func (s *Secrets) resealSigning(
 		})
 		if err != nil {
 			return false, fmt.Errorf("storing a signing key under another key: %w", err)
+		}
+		pass.Done++
+	}
+	if len(rows) > 0 {
+		return true, nil
+	}
+	return s.resealLetters(ctx, tx, pass, newest, reseal)
+}
+
+// resealLetters is Reseal for the requests of dead letters.
+func (s *Secrets) resealLetters(
+	ctx context.Context, tx pgx.Tx, pass *secrets.Pass, newest string, reseal func(secrets.Kept) (secrets.Sealed, error),
+) (more bool, err error) {
+	rows, err := s.db.Q.DeadLettersStale(ctx, tx, dbsqlc.DeadLettersStaleParams{
+		Newest:  newest,
+		After:   pass.AfterLetter,
+		MaxRows: resealBatch,
+	})
+	if err != nil {
+		return false, fmt.Errorf("reading dead letters under other keys: %w", err)
+	}
+	for _, row := range rows {
+		pass.AfterLetter = row.ID
+		place := deadletters.Place(row.TenantID, deadletters.ID(row.ID))
+		sealed, err := reseal(secrets.Kept{Place: place, Sealed: secrets.Sealed{KeyID: row.SealedUnder, Data: row.Request}})
+		if err != nil { // The pass reports it.
+			continue
+		}
+		err = s.db.Q.DeadLetterReseal(ctx, tx, dbsqlc.DeadLetterResealParams{
+			ID:          row.ID,
+			SealedUnder: sealed.KeyID,
+			Request:     sealed.Data,
+		})
+		if err != nil {
+			return false, fmt.Errorf("storing a dead letter under another key: %w", err)
 		}
 		pass.Done++
 	}
