@@ -18,7 +18,7 @@ import (
 
 // tempoCmd implements `bench tempo`.
 type tempoCmd struct {
-	File    string        `arg:"" placeholder:"FILE" help:"Scenario of rubato simulate, such as examples/fleets/product.yaml."`
+	File    string        `arg:"" placeholder:"FILE" help:"Scenario of rubato simulate, such as examples/product.yaml."`
 	For     time.Duration `default:"30m" help:"Duration."`
 	Seed    uint64        `default:"1" help:"Seed of the content."`
 	Seeds   int           `default:"50" help:"Number of repetitions of the simulation."`

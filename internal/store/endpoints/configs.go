@@ -17,7 +17,7 @@ import (
 
 const (
 	// configBytes is the assumed size of a configuration without its long texts: twice a plain one.
-	configBytes = 2 << 10
+	configBytes = 5 << 9
 	// configsPerSlot sizes the cache. A worker starts with half of its slots. Each has a run in
 	// progress and about four claims in the queue.
 	configsPerSlot = 3

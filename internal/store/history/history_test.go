@@ -44,13 +44,14 @@ func TestRetentionDropsOnlyWholeDays(t *testing.T) {
 	}
 
 	// At noon of today ten days back reach to noon of day -10: that day is not over its time yet.
-	require.Equal(t, 2+2+9, keep(day(0), 3))
+	require.Equal(t, 2+2+2+9, keep(day(0), 3))
 	require.Equal(t, name(-10), b.days(t, "runs")[0])
 	require.Equal(t, name(-10), b.days(t, "run_events")[0])
+	require.Equal(t, name(-10), b.days(t, "run_requests")[0])
 	require.Equal(t, name(-3), b.days(t, "run_bodies")[0])
 	require.Zero(t, keep(day(0), 3))
 	require.Zero(t, keep(day(0).Add(11*time.Hour+59*time.Minute), 3))
-	require.Equal(t, 3, keep(day(0).Add(12*time.Hour), 3), "a day goes when its last instant is over its time")
+	require.Equal(t, 4, keep(day(0).Add(12*time.Hour), 3), "a day goes when its last instant is over its time")
 	require.Equal(t, name(-9), b.days(t, "runs")[0])
 	require.Equal(t, name(4), b.days(t, "runs")[len(b.days(t, "runs"))-1], "and days ahead are made ready")
 }
