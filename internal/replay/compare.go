@@ -107,33 +107,13 @@ func decoded(raw []byte) (v any) {
 func differ(field string, a, b any) *difference {
 	switch x := a.(type) {
 	case map[string]any:
-		y, is := b.(map[string]any)
-		if !is {
-			break
+		if y, is := b.(map[string]any); is {
+			return differMembers(field, x, y)
 		}
-		names := slices.Sorted(maps.Keys(x))
-		for _, name := range slices.Sorted(maps.Keys(y)) {
-			if _, known := x[name]; !known {
-				names = append(names, name)
-			}
-		}
-		for _, name := range names {
-			if d := differ(field+"."+name, x[name], y[name]); d != nil {
-				return d
-			}
-		}
-		return nil
 	case []any:
-		y, is := b.([]any)
-		if !is || len(x) != len(y) {
-			break
+		if y, is := b.([]any); is && len(x) == len(y) {
+			return differItems(field, x, y)
 		}
-		for i := range x {
-			if d := differ(field+"["+strconv.Itoa(i)+"]", x[i], y[i]); d != nil {
-				return d
-			}
-		}
-		return nil
 	case string:
 		if y, is := b.(string); is && (x == y || sameInstant(x, y)) {
 			return nil
@@ -148,6 +128,28 @@ func differ(field string, a, b any) *difference {
 		recorded:   shown(a),
 		recomputed: shown(b),
 	}
+}
+
+// differMembers returns the first difference of two objects, by name.
+func differMembers(field string, a, b map[string]any) *difference {
+	both := maps.Clone(a)
+	maps.Copy(both, b)
+	for _, name := range slices.Sorted(maps.Keys(both)) {
+		if d := differ(field+"."+name, a[name], b[name]); d != nil {
+			return d
+		}
+	}
+	return nil
+}
+
+// differItems returns the first difference of two lists of equal length.
+func differItems(field string, a, b []any) *difference {
+	for i := range a {
+		if d := differ(field+"["+strconv.Itoa(i)+"]", a[i], b[i]); d != nil {
+			return d
+		}
+	}
+	return nil
 }
 
 func sameInstant(a, b string) bool {

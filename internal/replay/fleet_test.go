@@ -37,7 +37,7 @@ func newFleet(t *testing.T, seed uint64) *fleet {
 	f := &fleet{
 		Bundle: b,
 		t:      t,
-		luck:   rand.New(rand.NewPCG(seed, 1)), //nolint:gosec // A test must be reproducible.
+		luck:   rand.New(rand.NewPCG(seed, 1)),
 		worker: storetest.Worker{1},
 		prices: budgetstore.NewPrices(b.States, slog.New(slog.DiscardHandler)),
 		begin:  storetest.Noon(),
@@ -122,7 +122,7 @@ func (f *fleet) finish(list []claims.Claim, started []dispatch.Started) {
 	lost := 0
 	for _, s := range started {
 		run := f.run(byRun[s.EndpointID], s)
-		how := f.Bundle.FinishOf(f.t, f.worker, 0, run)
+		how := f.FinishOf(f.t, f.worker, 0, run)
 		switch f.luck.IntN(20) {
 		case 0:
 			lost++

@@ -32,9 +32,9 @@ func newTrack(ctx context.Context, tx pgx.Tx, o Options, id endpoints.ID) (*trac
 	t := &track{rules: o.rules}
 	e := &t.endpoint
 	e.ID = id
-	err := tx.QueryRow(ctx, "SELECT tenant_id, created_at FROM endpoints WHERE id = $1", [16]byte(id)).Scan((*[16]byte)(&e.TenantID), &e.CreatedAt)
+	err := tx.QueryRow(ctx, "SELECT tenant_id, created_at FROM endpoints WHERE id = $1", [16]byte(id)).Scan(&e.TenantID, &e.CreatedAt)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, fmt.Errorf("there is no such endpoint")
+		return nil, errors.New("there is no such endpoint")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading its row: %w", err)
