@@ -68,6 +68,12 @@ func changeRate(perHour *float64) string {
 	return text + ", one in " + every.Round(time.Millisecond).String()
 }
 
-func threeDigits(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
+// threeDigits writes a number to three digits, or as a whole number from 1,000 upwards.
+func threeDigits(v float64) string {
+	if v >= 1000 {
+		return strconv.FormatFloat(v, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 3, 64)
+}
 
 func counted(n int64) string { return strconv.FormatInt(n, 10) }

@@ -82,3 +82,23 @@ func Pauses(decisions [][2]time.Time, from, to time.Time) [][2]time.Time {
 	}
 	return list
 }
+
+// Savings compares the runs of a tenant's endpoints whose planner may act with those that their
+// baseline intervals alone would have made. It covers the newest [MaxRuns] runs of all endpoints,
+// at most one day back. Cron baselines and runs that a user started do not count.
+type Savings struct {
+	At time.Time
+	// Since is the due time of the oldest run read.
+	Since time.Time
+	// Cut means that more than [MaxRuns] runs happened within a day.
+	Cut bool
+	// Endpoints counts those that ran at least twice.
+	Endpoints int64
+	// Runs counts their runs after the first one read.
+	Runs int64
+	// BaselineRuns is the sum of their distances in baseline intervals. A distance counts at most as
+	// far as the bound of the interval, so that a pause is not counted as saved.
+	BaselineRuns int64
+	// Changes counts the runs that found a change.
+	Changes int64
+}

@@ -29,6 +29,7 @@ type endpointView struct {
 	health   []client.HealthWindow
 	history  stats.History
 	sessions []client.PlannerSession
+	pace     client.EndpointTempo
 	now      time.Time
 	write    bool
 }
@@ -39,6 +40,9 @@ func endpointAPI(id, below string) string { return "/v1/endpoints/" + url.PathEs
 func (v *pageRequest) endpoint() error {
 	d, err := v.loadEndpoint(v.r.PathValue("id"))
 	if err != nil {
+		return err
+	}
+	if err := v.get(endpointAPI(d.endpoint.ID, "/tempo"), nil, &d.pace); err != nil {
 		return err
 	}
 	return v.show(page{

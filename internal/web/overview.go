@@ -27,11 +27,15 @@ func (v *pageRequest) overview() error {
 	if err != nil {
 		return err
 	}
+	savings, err := v.decided.Savings(v.r.Context(), v.who.TenantID)
+	if err != nil {
+		return err
+	}
 	return v.show(page{
 		title: "Overview",
 		nav:   "overview",
 		chart: true,
-	}, overviewPage(o, v.who.May(auth.Write)))
+	}, overviewPage(o, savings, v.who.May(auth.Write)))
 }
 
 // overview is the view model of the overview: the current statistics of the API, and the outcomes

@@ -30,10 +30,12 @@ type Figures interface {
 	Proof(ctx context.Context, tenant [16]byte) (stats.GuaranteeStats, error)
 }
 
-// Decisions reads what decisions are made of.
+// Decisions reads what decisions are made of, and what they saved.
 type Decisions interface {
 	// DecisionBasis returns the anchor and the Retry-After of the next decision about an endpoint.
 	DecisionBasis(ctx context.Context, tenant, endpoint [16]byte) (stats.DecisionBasis, error)
+	// Savings compares the newest runs with those of their baselines.
+	Savings(ctx context.Context, tenant [16]byte) (stats.Savings, error)
 }
 
 // Sessions stores sessions as pairs of hashes: of the session's secret, and of its API key.
@@ -153,6 +155,7 @@ func pages() map[string]handle {
 		"GET /console/endpoints/{id}":                      (*pageRequest).endpoint,
 		"GET /console/endpoints/{id}/live":                 (*pageRequest).endpointLive,
 		"GET /console/endpoints/{id}/data":                 (*pageRequest).tempoData,
+		"GET /console/endpoints/{id}/pace":                 (*pageRequest).pace,
 		"GET /console/endpoints/{id}/edit":                 (*pageRequest).editForm,
 		"POST /console/endpoints/{id}":                     (*pageRequest).edit,
 		"GET /console/endpoints/{id}/do/{action}":          (*pageRequest).confirm,

@@ -21,15 +21,17 @@ func TestEveryPageOnEveryScreen(t *testing.T) {
 	signIn.visit(w.link)
 	signIn.says("Overview")
 	w.live(t, "demo-flaky", 3)
-	flaky, heartbeat := w.endpoint(t, "demo-flaky"), w.endpoint(t, "demo-heartbeat")
+	w.live(t, "demo-load", 4)
+	flaky, heartbeat, load := w.endpoint(t, "demo-flaky"), w.endpoint(t, "demo-heartbeat"), w.endpoint(t, "demo-load")
 	var runs client.RunList
 	w.api(t, http.MethodGet, "/v1/runs?status=failed&limit=1", nil, &runs)
 	require.NotEmpty(t, runs.Items)
 
 	pages := []struct{ name, path, says, drawn string }{
+		{"adaptive", "/console/endpoints/" + load.ID, "The rate of change sets the interval.", "document.querySelectorAll('.pace polyline').length >= 2 && document.querySelector('.pace .fixed')"},
 		{"overview", "/", "Incidents", "document.querySelectorAll('.uplot').length === 2"},
 		{"endpoints", "/console/endpoints", "demo-heartbeat", "document.querySelectorAll('.spark rect').length > 5"},
-		{"endpoint", "/console/endpoints/" + flaky.ID, "Why the next run is due then", "document.querySelector('.uplot') && document.querySelector('.timeline rect')"},
+		{"endpoint", "/console/endpoints/" + flaky.ID, "Why the next run is due then", "document.querySelector('.uplot') && document.querySelector('.timeline rect') && document.querySelector('.pace rect.quiet')"},
 		{"steady", "/console/endpoints/" + heartbeat.ID, "Next due times", "document.querySelector('.uplot')"},
 		{"edit", "/console/endpoints/" + flaky.ID + "/edit", "Edit endpoint", "document.querySelectorAll('#draft .due li').length === 10"},
 		{"new", "/console/endpoints/new", "New endpoint", "document.querySelectorAll('#draft .due li').length === 10"},

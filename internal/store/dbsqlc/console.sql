@@ -158,3 +158,39 @@ SELECT id, name FROM endpoints WHERE id = ANY (sqlc.arg('ids')::uuid[]) AND tena
 SELECT s.anchor, s.retry_after, s.target_next, s.fresh_until
 FROM endpoints e JOIN schedules s ON s.endpoint_id = e.id
 WHERE e.id = @endpoint_id AND e.tenant_id = @tenant_id;
+
+-- name: ConsoleSavings :one
+-- Compares the newest runs of endpoints whose planner may act with the runs of their baseline
+-- intervals. The distance of two runs counts at most up to the longest interval that the planner
+-- may set, so that a pause does not count as saved. cut is true if there may be more runs within
+-- the time.
+WITH newest AS MATERIALIZED (
+    SELECT r.endpoint_id, r.scheduled_for, r.started_at, r.body_digest, coalesce(r.status_code = 304, false) AS unchanged,
+           r.status = 'succeeded' AND (r.status_code = 304 OR r.body_digest IS NOT NULL) AS answered,
+           r.status <> 'skipped' AND r.source <> 'manual' AS planned
+    FROM runs r
+    WHERE r.tenant_id = @tenant_id AND r.scheduled_for >= sqlc.arg('from_at')::timestamptz
+    ORDER BY r.id DESC
+    LIMIT sqlc.arg('max_rows')::int
+), spaced AS (
+    SELECT n.endpoint_id,
+           (e.spec ->> 'baselineIntervalMs')::float8 AS baseline_ms,
+           coalesce((e.spec ->> 'maxIntervalMs')::float8, 8 * (e.spec ->> 'baselineIntervalMs')::float8) AS longest_ms,
+           extract(EPOCH FROM n.started_at - lag(n.started_at) OVER (PARTITION BY n.endpoint_id ORDER BY n.started_at)) * 1000 AS gap_ms,
+           n.answered AND NOT n.unchanged
+               AND n.body_digest <> lag(n.body_digest) OVER (PARTITION BY n.endpoint_id, n.answered, n.unchanged ORDER BY n.started_at) AS changed
+    FROM newest n
+             JOIN endpoints e ON e.id = n.endpoint_id
+    WHERE n.planned
+      AND e.planner = 'act'
+      AND e.archived_at IS NULL
+      AND e.spec ? 'baselineIntervalMs'
+)
+SELECT count(DISTINCT s.endpoint_id)::bigint AS endpoints,
+       count(*)::bigint AS runs,
+       coalesce(round(sum(least(s.gap_ms, s.longest_ms) / s.baseline_ms)), 0)::bigint AS baseline_runs,
+       count(*) FILTER (WHERE s.changed)::bigint AS changes,
+       coalesce((SELECT min(n.scheduled_for) FROM newest n), sqlc.arg('from_at')::timestamptz)::timestamptz AS since,
+       ((SELECT count(*) FROM newest n) >= sqlc.arg('max_rows')::int)::boolean AS cut
+FROM spaced s
+WHERE s.gap_ms IS NOT NULL;

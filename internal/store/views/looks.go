@@ -96,3 +96,24 @@ func (s *Stats) prices(ctx context.Context, tx pgx.Tx, p dbsqlc.EndpointLastStep
 	}
 	return prices, nil
 }
+
+// Savings compares a tenant's newest runs with those of their baseline intervals.
+func (c *Console) Savings(ctx context.Context, tenant [16]byte) (s stats.Savings, err error) {
+	err = c.db.List(ctx, func(tx pgx.Tx) error {
+		if s.At, err = c.db.DecisionTime(ctx, tx); err != nil {
+			return fmt.Errorf("reading the database's time: %w", err)
+		}
+		row, err := c.db.Q.ConsoleSavings(ctx, tx, dbsqlc.ConsoleSavingsParams{
+			TenantID: tenant,
+			FromAt:   s.At.Add(-consoleProofTime),
+			MaxRows:  stats.MaxRuns,
+		})
+		if err != nil {
+			return fmt.Errorf("comparing runs with their baselines: %w", err)
+		}
+		s.Since, s.Cut, s.Endpoints = row.Since, row.Cut, row.Endpoints
+		s.Runs, s.BaselineRuns, s.Changes = row.Runs, row.BaselineRuns, row.Changes
+		return nil
+	})
+	return s, err
+}

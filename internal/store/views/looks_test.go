@@ -120,3 +120,33 @@ func TestLooksKnowPauses(t *testing.T) {
 		at(-1.5).Format(time.RFC3339), at(-1.25).Format(time.RFC3339)))
 	require.Contains(t, looks(keystore.DefaultTenant).Pauses, [2]time.Time{at(-1.5), at(-1.25)}, "a pause during a run")
 }
+
+func TestSavingsCompareActingEndpointsWithTheirBaselines(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.At(storetest.Noon())
+	acting := func(s *endpoints.Spec) {
+		s.Planner, s.BaselineInterval, s.MaxInterval = endpoints.PlannerAct, 10*time.Second, 2*time.Minute
+	}
+	e, watched := b.Register(t, acting), b.Register(t, func(s *endpoints.Spec) { s.Planner = endpoints.PlannerObserve })
+	for i, before := range []time.Duration{3 * time.Hour, 60 * time.Second, 40 * time.Second, 30 * time.Second} {
+		b.answered(t, e, before, int64(1+i/2))
+		b.answered(t, watched, before, int64(i+1))
+	}
+	read := func(tenant [16]byte) stats.Savings {
+		got, err := views.NewConsole(b.DB).Savings(t.Context(), tenant)
+		require.NoError(t, err)
+		got.Since = got.Since.UTC()
+		return got
+	}
+	require.Equal(t, stats.Savings{
+		At:           storetest.Noon(),
+		Since:        storetest.Noon().Add(-3 * time.Hour),
+		Endpoints:    1,
+		Runs:         3,
+		BaselineRuns: 15, // The three hours count as two minutes: 12, 2 and 1.
+		Changes:      1,
+	}, read(e.TenantID))
+	other := read([16]byte{9})
+	require.Zero(t, other.Endpoints+other.Runs+other.BaselineRuns+other.Changes, "of another tenant")
+}
