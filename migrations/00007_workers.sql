@@ -6,7 +6,8 @@ CREATE TABLE workers (
     id           uuid PRIMARY KEY,
     name         text NOT NULL,
     version      text NOT NULL,
-    state        text NOT NULL CHECK (state IN ('active', 'draining', 'inactive')),
+    -- A drained worker is alive and holds neither claims nor runs.
+    state        text NOT NULL CHECK (state IN ('active', 'draining', 'drained', 'inactive')),
     -- The current number of slots, and how many of them are in use.
     slots        integer NOT NULL CHECK (slots > 0),
     busy         integer NOT NULL CHECK (busy >= 0),
@@ -19,8 +20,30 @@ CREATE TABLE workers (
     heartbeat_at timestamptz NOT NULL,
     -- When the claims of the worker were taken over. It is after heartbeat_at while the worker is
     -- silent.
-    freed_at     timestamptz
+    freed_at     timestamptz,
+    -- An operator's order to drain. The worker reads it with each heartbeat and claims no endpoint
+    -- until it is withdrawn.
+    drain_requested_at timestamptz,
+    drain_requested_by text,
+    CONSTRAINT workers_drain_check CHECK ((drain_requested_at IS NULL) = (drain_requested_by IS NULL))
 );
 
+-- worker_state returns the state of a worker as users see it. A worker without a recent heartbeat
+-- is silent, unless it has shut down. An order to drain, or its end, shows before the worker has
+-- read it.
+-- +goose StatementBegin
+CREATE FUNCTION worker_state(w workers, now timestamptz, silent_ms bigint) RETURNS text
+    LANGUAGE sql IMMUTABLE AS
+$$
+SELECT CASE
+           WHEN w.state = 'inactive' THEN w.state
+           WHEN w.heartbeat_at < now - silent_ms * interval '1 ms' THEN 'silent'
+           WHEN w.state = 'active' AND w.drain_requested_at IS NOT NULL THEN 'draining'
+           WHEN w.state = 'drained' AND w.drain_requested_at IS NULL THEN 'active'
+           ELSE w.state END
+$$;
+-- +goose StatementEnd
+
 -- +goose Down
+DROP FUNCTION worker_state(workers, timestamptz, bigint);
 DROP TABLE workers;

@@ -38,7 +38,7 @@ type cli struct {
 	Runs        runsCmd        `cmd:"" help:"List, inspect, watch and cancel runs."`
 	DeadLetters deadLettersCmd `cmd:"" help:"List runs that were given up, replay or discard them."`
 	Stats       statsCmd       `cmd:"" help:"Print the number of due and running endpoints, and statistics of recent runs."`
-	Workers     workersCmd     `cmd:"" help:"Print workers, newest first."`
+	Workers     workersCmd     `cmd:"" help:"Print, drain and resume workers."`
 	Planner     plannerCmd     `cmd:"" help:"Inspect the planner's analyses, and approve or reject its suggestions."`
 	Notices     noticesCmd     `cmd:"" help:"Configure notices about failures, and list the sent ones."`
 	Keys        keysCmd        `cmd:"" help:"Manage API keys. Needs a key with the scope admin."`

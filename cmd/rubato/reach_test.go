@@ -70,6 +70,8 @@ func reaches() map[string]reach {
 		"listEndpointDecisions": {args: "endpoints decisions " + endpoint},
 		"getEndpointTempo":      {args: "endpoints tempo " + endpoint},
 		"getStats":              {args: "stats"},
+		"drainWorker":           {args: "workers drain wk_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"},
+		"resumeWorker":          {args: "workers resume wk_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"},
 		"listWorkers":           {args: "workers"},
 		"getHealth":             {args: "server status"},
 		"getKey":                {args: "keys get " + key},

@@ -46,28 +46,6 @@ func spread(p client.Spread) string {
 	return fmt.Sprintf("p50 %s, p95 %s, p99 %s", took(&p.P50), took(&p.P95), took(&p.P99))
 }
 
-// workersCmd is `rubato workers`.
-type workersCmd struct {
-	serverFlag
-}
-
-// Run prints the workers.
-func (cmd *workersCmd) Run(ctx context.Context, s *session) error {
-	r, err := s.connect()
-	if err != nil {
-		return err
-	}
-	raw, err := r.read(r.api.ListWorkersWithResponse(ctx))
-	if err != nil {
-		return err
-	}
-	return list(s, raw, []string{"NAME", "STATE", "BUSY", "SINCE", "HEARTBEAT", "VERSION", "ID"}, func(w client.Worker) []string {
-		return []string{
-			w.Name, string(w.State), fmt.Sprintf("%d of %d", w.Busy, w.Slots), instant(&w.StartedAt), instant(&w.HeartbeatAt), w.Version, w.ID,
-		}
-	})
-}
-
 // endpointsHealthCmd is `rubato endpoints health`.
 type endpointsHealthCmd struct{ endpointArg }
 

@@ -44,6 +44,7 @@ const (
 	Undo    Action = "undo"    // of an analysis of the planner
 	Retry   Action = "retry"   // of a notice that was given up
 	Discard Action = "discard" // of a dead letter
+	Drain   Action = "drain"   // of a worker
 )
 
 // Act is an action with its actor.
@@ -71,6 +72,7 @@ const (
 	MaintenanceWindow Kind = "maintenance_window"
 	Budget            Kind = "budget" // of runs, shared by endpoints
 	DeadLetter        Kind = "dead_letter"
+	Worker            Kind = "worker"
 )
 
 // Object identifies the changed object.

@@ -51,6 +51,13 @@ type Principal struct {
 	Left time.Duration
 }
 
+// DefaultTenant returns the tenant of the operator: of keys that are created without a tenant.
+func DefaultTenant() [16]byte { return [16]byte{15: 1} }
+
+// Operates reports whether the principal belongs to the operator's tenant, so that it may give
+// orders that concern every tenant.
+func (p Principal) Operates() bool { return p.TenantID == DefaultTenant() }
+
 // May reports whether the principal holds a scope, itself or through a wider one.
 func (p Principal) May(needed Scope) bool {
 	if !needed.Valid() {

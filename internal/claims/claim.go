@@ -58,6 +58,8 @@ type Store interface {
 	// that a start in flight is refused. Claims that were revoked or started meanwhile are left
 	// unchanged.
 	Release(ctx context.Context, worker [16]byte, list []Claim) (int, error)
+	// Wake makes every worker claim at once, so that released claims are not late.
+	Wake(ctx context.Context) error
 	// ExtendLocks extends the locks of live runs that the worker still holds, to at most ttl from
 	// now, and returns these runs as kept. It does not revive an expired lock. It returns a run
 	// with an expired lock as over if no sweep has settled it yet.

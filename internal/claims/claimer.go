@@ -51,6 +51,8 @@ type Claimer struct {
 	more atomic.Bool
 	// reach is the horizon of the last claim, a [time.Duration].
 	reach atomic.Int64
+	// claiming is set from before a claim asks for room until its claims are taken.
+	claiming atomic.Bool
 	// The goroutine of Run owns fairShare, clock and lowWater, so that they need no lock.
 	fairShare fairShare
 	clock     clockSample
@@ -78,6 +80,10 @@ func (c *Claimer) Refill(horizon time.Duration) {
 		c.Wake()
 	}
 }
+
+// Idle reports whether no claim is under way. A claim that begins later asks the taker for its room
+// as it is then.
+func (c *Claimer) Idle() bool { return !c.claiming.Load() }
 
 // Run claims until ctx ends. A failed claim is logged and retried at the next poll.
 func (c *Claimer) Run(ctx context.Context) {
@@ -168,6 +174,8 @@ func (h clockSample) at(instant time.Time) time.Time {
 // keeps its endpoints locked until its lock expires. For the same reason Request.Until voids a
 // claim that the database executes after the claimer has given up.
 func (c *Claimer) claimOnce(ctx context.Context) (limit int, err error) {
+	c.claiming.Store(true)
+	defer c.claiming.Store(false)
 	room, horizon := c.cfg.Taker.Room()
 	limit = max(0, min(room, maxBatch))
 	// A longer claim would use up the lock that it grants.

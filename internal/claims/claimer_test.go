@@ -66,6 +66,8 @@ func (s *fakeStore) DueTenants(context.Context, time.Duration) ([][16]byte, erro
 
 func (s *fakeStore) Release(context.Context, [16]byte, []claims.Claim) (int, error) { return 0, nil }
 
+func (s *fakeStore) Wake(context.Context) error { return nil }
+
 func (s *fakeStore) ExtendLocks(ctx context.Context, worker [16]byte, held []claims.Held, granted time.Duration) (kept, over [][16]byte, err error) {
 	s.mu.Lock()
 	s.beats = append(s.beats, time.Now())

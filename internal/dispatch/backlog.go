@@ -46,6 +46,13 @@ func (b *backlog) waiting() int {
 	return len(b.unread)
 }
 
+// empty reports whether the backlog holds no claim.
+func (b *backlog) empty() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.unread)+len(b.unreturned) == 0
+}
+
 // backlogLoop retries every idleWait until ctx ends. It drops claims with an expired lock, because
 // any worker may claim them again.
 func (w *Worker) backlogLoop(ctx context.Context) {
@@ -56,6 +63,9 @@ func (w *Worker) backlogLoop(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
+		}
+		if w.drainOrdered.Load() { // The drain releases them.
+			continue
 		}
 		unread, unreturned := w.backlog.take()
 		limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWait)

@@ -23,7 +23,7 @@ func (nothingDue) ClaimDue(context.Context, claims.Request) ([]claims.Claim, tim
 // recordless is a database that takes signs of life and no records.
 type recordless struct{ Executions }
 
-func (recordless) Beat(context.Context, Presence) error                { return nil }
+func (recordless) Beat(context.Context, Presence) (bool, error)        { return false, nil }
 func (recordless) Fleet(context.Context) (Fleet, error)                { return Fleet{}, nil }
 func (recordless) ProbeSpace(context.Context) error                    { return nil }
 func (recordless) Cancels(context.Context, [16]byte) ([]Cancel, error) { return nil, nil }
@@ -100,7 +100,9 @@ func (d *standstill) Finish(ctx context.Context, _ Finish) (Finished, error) {
 	return Finished{}, d.answer(ctx)
 }
 
-func (d *standstill) Beat(ctx context.Context, _ Presence) error { return d.answer(ctx) }
+func (d *standstill) Wake(ctx context.Context) error { return d.answer(ctx) }
+
+func (d *standstill) Beat(ctx context.Context, _ Presence) (bool, error) { return false, d.answer(ctx) }
 
 func (d *standstill) Fleet(ctx context.Context) (Fleet, error) { return Fleet{}, d.answer(ctx) }
 

@@ -204,7 +204,7 @@ func (w *Worker) write(ctx context.Context, batch []result) error {
 		w.enqueue(limited, done.Kept)
 		// The drain began during the write and may have emptied the queue already, therefore
 		// release again.
-		if w.draining.Load() {
+		if w.leaving() {
 			w.release(limited)
 		}
 	}

@@ -36,7 +36,7 @@ const (
 // It implements claims.Taker. It is safe for concurrent use, because the claimer and the starter
 // call it.
 func (w *Worker) Room() (limit int, horizon time.Duration) {
-	if w.beats.Gate().Err() != nil || w.full() {
+	if w.leaving() || w.beats.Gate().Err() != nil || w.full() {
 		// Slow targets hold all slots, or heartbeats fail, therefore new claims would only wait.
 		return 0, 0
 	}
@@ -57,7 +57,7 @@ func (w *Worker) Room() (limit int, horizon time.Duration) {
 // full queue does not exclude them, because the queued claims of other tenants may wait long. It
 // implements claims.Taker.
 func (w *Worker) Share(due [][16]byte) (wanted [][16]byte, each int) {
-	if w.beats.Gate().Err() != nil || w.full() {
+	if w.leaving() || w.beats.Gate().Err() != nil || w.full() {
 		return nil, 0
 	}
 	each = max(2, 2*w.queue.Slots())
@@ -96,12 +96,17 @@ func (w *Worker) Take(list []claims.Claim, now, sent time.Time) {
 	}
 	failpoint.Hit(failpoint.Claimed)
 	if w.draining.Load() {
-		// The drain releases them with the rest of the backlog.
+		// The shutdown releases them with the rest of the backlog.
 		w.backlog.read(list)
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), recordGrace)
 	defer cancel()
+	if w.drainOrdered.Load() { // The claim was in flight when the order came.
+		w.backlog.read(list)
+		w.release(ctx)
+		return
+	}
 	w.enqueue(ctx, list)
 }
 
@@ -190,7 +195,7 @@ func (w *Worker) giveBack(ctx context.Context, list []claims.Claim) {
 // heartbeats fail.
 func (w *Worker) keep() Keep {
 	room := min(int64(w.queue.Slots()*queueFactor/2), w.share.Load()) - int64(w.queue.Len())
-	if room <= 0 || w.draining.Load() || w.beats.Gate().Err() != nil {
+	if room <= 0 || w.leaving() || w.beats.Gate().Err() != nil {
 		return Keep{}
 	}
 	return Keep{Within: w.cfg.Rules.Horizon, Most: int(room)}

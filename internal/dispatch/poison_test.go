@@ -55,7 +55,7 @@ func (s *poisonedStore) ExtendLocks(ctx context.Context, w [16]byte, held []clai
 	return s.Store.ExtendLocks(ctx, w, held, ttl)
 }
 
-func (s *poisonedStore) Beat(ctx context.Context, p dispatch.Presence) error {
+func (s *poisonedStore) Beat(ctx context.Context, p dispatch.Presence) (drain bool, err error) {
 	s.hit("Beat")
 	return s.hooked.Beat(ctx, p)
 }

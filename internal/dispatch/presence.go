@@ -21,6 +21,8 @@ const (
 	Active State = "active"
 	// Draining is a worker that claims nothing more, and finishes its runs.
 	Draining State = "draining"
+	// Drained is a worker that holds neither claims nor runs by an operator's order to drain.
+	Drained State = "drained"
 	// Inactive is a worker that has ended.
 	Inactive State = "inactive"
 )
@@ -33,16 +35,14 @@ func (w *Worker) presenceLoop(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-w.orders:
 		case <-next.C:
 		}
+		state := w.state()
 		// Reset before the write, so that a slow database does not delay the next heartbeat.
-		next.Reset(untilPresence())
-		state := Active
-		if w.draining.Load() {
-			state = Draining
-		}
+		next.Reset(w.untilPresence(state))
 		limited, cancel := context.WithTimeout(ctx, presencePeriod)
-		err := w.announce(limited, state)
+		drain, err := w.announce(limited, state)
 		if err == nil || ctx.Err() == nil {
 			w.beats.Gate().Beat(claims.PresenceHeartbeat, err)
 			if w.signs.record(err) {
@@ -51,6 +51,9 @@ func (w *Worker) presenceLoop(ctx context.Context) {
 		}
 		if err == nil {
 			w.learnShare(limited)
+			if w.follow(ctx, drain) {
+				next.Reset(0)
+			}
 		}
 		cancel()
 	}
@@ -102,7 +105,7 @@ func untilPresence() time.Duration {
 	return presencePeriod - tenth + rand.N(2*tenth+1) //nolint:gosec // Jitter needs no secrecy.
 }
 
-func (w *Worker) announce(ctx context.Context, state State) error {
+func (w *Worker) announce(ctx context.Context, state State) (drain bool, err error) {
 	return w.cfg.Executions.Beat(ctx, Presence{
 		ID:       w.id,
 		Name:     w.cfg.Name,

@@ -91,7 +91,7 @@ func (w *Worker) startLoop(ctx, work context.Context) {
 // slot do not count, because a finish signals the queue.
 func (w *Worker) untilNext() time.Duration {
 	next, found := w.queue.Next()
-	if !found {
+	if !found || w.drainOrdered.Load() {
 		return idleWait
 	}
 	return min(max(w.clock.until(next)-startWake, 0), idleWait)
@@ -100,7 +100,7 @@ func (w *Worker) untilNext() time.Duration {
 // nextBatch takes the next claims to start from the queue, with a slot for each.
 func (w *Worker) nextBatch() []*waiting {
 	now, known := w.clock.now()
-	if !known {
+	if !known || w.drainOrdered.Load() {
 		return nil
 	}
 	until := now

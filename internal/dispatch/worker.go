@@ -55,8 +55,9 @@ type Executions interface {
 // WorkerStore is the part of the database that concerns workers themselves: presence and cancel
 // requests.
 type WorkerStore interface {
-	// Beat registers the worker, or records its presence heartbeat.
-	Beat(ctx context.Context, p Presence) error
+	// Beat registers the worker, or records its presence heartbeat. It reports whether an operator
+	// has ordered the worker to drain.
+	Beat(ctx context.Context, p Presence) (drain bool, err error)
 	// Fleet returns the totals of the active workers, each as of its last heartbeat.
 	Fleet(ctx context.Context) (Fleet, error)
 	// ProbeSpace returns nil if the database has room on its disk for new data. It leaves nothing
@@ -144,7 +145,13 @@ type Worker struct {
 	// of probes for disk space, and of syncs of breakers.
 	starts, records, signs, space, breakerFaults failureTracker
 
+	// draining is set once the worker shuts down.
 	draining atomic.Bool
+	// drainOrdered is set while an operator's order to drain is in force.
+	drainOrdered atomic.Bool
+	// orders wakes the presence loop, which reads orders. It has a buffer of one, so that
+	// OrdersChanged never blocks.
+	orders chan struct{}
 	// lastSeen is when the database last answered a claim, as a mark of clock.
 	lastSeen atomic.Int64
 	// lastFree is when a slot was last free, as a mark of clock.
@@ -165,6 +172,7 @@ func New(cfg Config) *Worker {
 		breakers: newBreakers(cfg),
 		pool:     newGoroutinePool(),
 		results:  make(chan result, min(cfg.Slots, finishBatch)),
+		orders:   make(chan struct{}, 1),
 		metrics:  newMetrics(cfg.Registerer),
 		starts:   failureTracker{every: startWait + startRetry + time.Second},
 		records:  failureTracker{every: finishWait + finishRetryMax + time.Second},
@@ -263,7 +271,8 @@ func (w *Worker) Run(ctx context.Context) error {
 func (w *Worker) writeState(ctx context.Context, state State) error {
 	ctx, cancel := context.WithTimeout(ctx, recordGrace)
 	defer cancel()
-	return w.announce(ctx, state)
+	_, err := w.announce(ctx, state)
+	return err
 }
 
 const (
@@ -274,7 +283,7 @@ const (
 	finalStateGrace = time.Second
 )
 
-// release releases every claim that has not started, so that other workers can take it at once. It
+// release releases every claim that has not started, and wakes the other workers to take them. It
 // also ends the live runs of doubtful claims.
 func (w *Worker) release(ctx context.Context) {
 	queued := w.queue.Clear()
@@ -287,6 +296,8 @@ func (w *Worker) release(ctx context.Context) {
 	defer cancel()
 	if _, err := w.cfg.Claims.Release(ctx, w.id, list); err != nil {
 		w.logger.Warn("release claims failed; they stay locked until their locks expire", "claims", len(list), "error", err)
+	} else {
+		_ = w.cfg.Claims.Wake(ctx) // Polling finds the claims within a poll interval.
 	}
 	ended, err := w.unconfirmedRuns(ctx, queued)
 	if err != nil {

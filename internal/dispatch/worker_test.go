@@ -442,10 +442,10 @@ type mute struct {
 	failed atomic.Int32
 }
 
-func (m *mute) Beat(ctx context.Context, p dispatch.Presence) error {
+func (m *mute) Beat(ctx context.Context, p dispatch.Presence) (drain bool, err error) {
 	if m.on.Load() {
 		m.failed.Add(1)
-		return errAway
+		return false, errAway
 	}
 	return m.Executions.Beat(ctx, p)
 }

@@ -13,6 +13,7 @@ import (
 
 	"rubato/internal/httpapi"
 	"rubato/internal/spending"
+	"rubato/internal/stats"
 )
 
 // route is a request for an operation of the contract.
@@ -85,6 +86,8 @@ func everyRoute(is ids) []route {
 				id = is.run
 			case strings.HasPrefix(path, "/v1/dead-letters"):
 				id = is.ofLetters()
+			case strings.HasPrefix(path, "/v1/workers"):
+				id = stats.WorkerName([16]byte{9})
 			case strings.HasPrefix(path, "/v1/keys"):
 				id = is.key
 			case strings.HasPrefix(path, "/v1/planner"):
@@ -117,7 +120,7 @@ func everyRoute(is ids) []route {
 func TestEveryOperationIsRouted(t *testing.T) {
 	t.Parallel()
 	routes := everyRoute(ids{})
-	require.Len(t, routes, 76)
+	require.Len(t, routes, 78)
 	for _, r := range routes {
 		t.Run(r.id, func(t *testing.T) {
 			t.Parallel()
@@ -278,7 +281,11 @@ func TestTenantsAreIsolated(t *testing.T) {
 		theirs := s.call(r.method, r.path, r.body, withKey(otherKey), sameID)
 		missing := routeOf(r.id, unknown)
 		none := s.call(missing.method, missing.path, missing.body, withKey(otherKey), sameID)
-		require.Equal(t, http.StatusNotFound, theirs.status, r.id)
+		want := http.StatusNotFound
+		if strings.HasPrefix(r.path, "/v1/workers/") { // Every tenant sees the workers, and only the operator's gives them orders.
+			want = http.StatusForbidden
+		}
+		require.Equal(t, want, theirs.status, r.id)
 		require.Equal(t, string(none.body), string(theirs.body), r.id)
 	}
 	id := mine.endpoint

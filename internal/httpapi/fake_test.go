@@ -123,7 +123,7 @@ func (m *memory) find(tenant [16]byte, id endpoints.ID) (*endpoints.Endpoint, er
 	}
 	e, ok := m.endpoints[id]
 	if id == samples()[0].EndpointID { // The endpoint of the sample runs is not listed.
-		e, ok = &endpoints.Endpoint{ID: id, TenantID: [16]byte{1}, Version: 1, Spec: sampleSpec()}, true
+		e, ok = &endpoints.Endpoint{ID: id, TenantID: auth.DefaultTenant(), Version: 1, Spec: sampleSpec()}, true
 	}
 	if !ok || e.TenantID != tenant {
 		return nil, errs.New(errs.NotFound, "", "there is no such endpoint")
@@ -386,6 +386,20 @@ func (numbers) Looks(_ context.Context, _, _ [16]byte, since time.Time, step tim
 
 func (numbers) Overview(context.Context, [16]byte) (stats.Overview, error) {
 	return stats.Overview{At: now, Due: 2, OldestDue: time.Second, Running: 1, Statuses: map[string]int64{}}, nil
+}
+
+// fleet is the one worker that [numbers] lists.
+type fleet struct{}
+
+func (fleet) Drain(_ context.Context, _ auditlog.Actor, worker [16]byte, drain bool) (stats.Worker, error) {
+	list, _, err := numbers{}.Workers(context.Background())
+	if list[0].ID != worker {
+		return stats.Worker{}, errs.New(errs.NotFound, "not_found", "there is no such worker")
+	}
+	if list[0].State = stats.Active; drain {
+		list[0].State = stats.Draining
+	}
+	return list[0], err
 }
 
 func (numbers) Workers(context.Context) ([]stats.Worker, time.Time, error) {

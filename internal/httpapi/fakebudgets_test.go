@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"rubato/internal/auditlog"
+	"rubato/internal/auth"
 	"rubato/internal/errs"
 	"rubato/internal/spending"
 )
@@ -16,7 +17,7 @@ var _ spending.Store = (*memory)(nil)
 // standingBudgets are the shared budgets that every memory has.
 func standingBudgets() map[string]spending.Budget {
 	return map[string]spending.Budget{
-		spending.Tenant: {TenantID: [16]byte{1}, Name: spending.Tenant, Text: "60/m", Price: 1, CreatedAt: now, UpdatedAt: now},
+		spending.Tenant: {TenantID: auth.DefaultTenant(), Name: spending.Tenant, Text: "60/m", Price: 1, CreatedAt: now, UpdatedAt: now},
 	}
 }
 

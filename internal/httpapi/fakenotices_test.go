@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"rubato/internal/auditlog"
+	"rubato/internal/auth"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/notices"
@@ -25,7 +26,7 @@ var (
 
 func (noticeStore) rule(name string) notices.Rule {
 	return notices.Rule{
-		Name: name, TenantID: [16]byte{1}, Version: 1, CreatedAt: now, UpdatedAt: now, Spec: notices.Spec{
+		Name: name, TenantID: auth.DefaultTenant(), Version: 1, CreatedAt: now, UpdatedAt: now, Spec: notices.Spec{
 			Event: notices.Failures, Failures: 1, Channel: notices.Channel{Kind: notices.Slack, URLSecret: "any"},
 		},
 	}
@@ -50,7 +51,7 @@ func (s noticeStore) wrote() error {
 func (s noticeStore) known(tenant [16]byte, there bool) error {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
-	if s.m.err == nil && (tenant != [16]byte{1} || !there) {
+	if s.m.err == nil && (tenant != auth.DefaultTenant() || !there) {
 		return errs.New(errs.NotFound, "not_found", "there is no such thing")
 	}
 	return s.m.err

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"rubato/internal/auditlog"
+	"rubato/internal/auth"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/planner"
@@ -26,7 +27,7 @@ var (
 
 func (r reviews) session() planner.Session {
 	return planner.Session{
-		ID: sampleSession, TenantID: [16]byte{1}, EndpointID: [16]byte{9}, Version: 1, StartedAt: now, FinishedAt: now, Advisor: "heuristic",
+		ID: sampleSession, TenantID: auth.DefaultTenant(), EndpointID: [16]byte{9}, Version: 1, StartedAt: now, FinishedAt: now, Advisor: "heuristic",
 		Trigger: planner.TimeReached, Authority: planner.Act, Outcome: planner.Acted, NextAt: now.Add(time.Hour),
 		Verdict: planner.Verdict{Reasoning: "its answers change", Confidence: 0.5}, Changes: []string{"run every 1m0s for 1h0m0s: it changes"},
 		Calls: []planner.Call{
@@ -38,7 +39,7 @@ func (r reviews) session() planner.Session {
 
 func (r reviews) suggestion() planner.Suggestion {
 	return planner.Suggestion{
-		ID: sampleSuggestion, TenantID: [16]byte{1}, EndpointID: [16]byte{9}, SessionID: sampleSession, Advisor: "heuristic", Version: 1,
+		ID: sampleSuggestion, TenantID: auth.DefaultTenant(), EndpointID: [16]byte{9}, SessionID: sampleSession, Advisor: "heuristic", Version: 1,
 		Plan: planner.Plan{
 			Clear:    true,
 			Interval: &planner.IntervalProposal{Interval: time.Minute, TTL: time.Hour, Reason: "a"},
@@ -50,7 +51,7 @@ func (r reviews) suggestion() planner.Suggestion {
 }
 
 func (r reviews) Sessions(_ context.Context, f planner.SessionFilter) ([]planner.Session, error) {
-	if r.m.err != nil || f.TenantID != [16]byte{1} || f.Before != (planner.SessionID{}) {
+	if r.m.err != nil || f.TenantID != auth.DefaultTenant() || f.Before != (planner.SessionID{}) {
 		return nil, r.m.err
 	}
 	return []planner.Session{r.session(), r.session()}[:min(2, f.Limit)], nil
@@ -60,7 +61,7 @@ func (r reviews) Session(_ context.Context, tenant [16]byte, id planner.SessionI
 	if r.m.err != nil {
 		return planner.Session{}, r.m.err
 	}
-	if tenant != [16]byte{1} || id != sampleSession {
+	if tenant != auth.DefaultTenant() || id != sampleSession {
 		return planner.Session{}, errs.New(errs.NotFound, "not_found", "there is no such session")
 	}
 	return r.session(), nil
@@ -80,7 +81,7 @@ func (r reviews) Undo(ctx context.Context, by auditlog.Actor, id planner.Session
 }
 
 func (r reviews) Suggestions(_ context.Context, f planner.SuggestionFilter) ([]planner.Suggestion, error) {
-	if r.m.err != nil || f.TenantID != [16]byte{1} {
+	if r.m.err != nil || f.TenantID != auth.DefaultTenant() {
 		return nil, r.m.err
 	}
 	return []planner.Suggestion{r.suggestion()}, nil
@@ -90,7 +91,7 @@ func (r reviews) Decide(_ context.Context, by auditlog.Actor, id planner.Suggest
 	if r.m.err != nil {
 		return planner.Suggestion{}, r.m.err
 	}
-	if by.TenantID != [16]byte{1} || id != sampleSuggestion {
+	if by.TenantID != auth.DefaultTenant() || id != sampleSuggestion {
 		return planner.Suggestion{}, errs.New(errs.NotFound, "not_found", "there is no such suggestion")
 	}
 	r.m.mu.Lock()

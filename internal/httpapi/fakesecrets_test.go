@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"rubato/internal/auditlog"
+	"rubato/internal/auth"
 	"rubato/internal/errs"
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
@@ -33,7 +34,7 @@ func testKeyring() *secrets.Keyring {
 
 // standingSecrets are the secrets that every memory has.
 func standingSecrets() map[string]secrets.Secret {
-	return map[string]secrets.Secret{"any": {TenantID: [16]byte{1}, Name: "any", Version: 1, KeyID: "k1", CreatedAt: now, UpdatedAt: now}}
+	return map[string]secrets.Secret{"any": {TenantID: auth.DefaultTenant(), Name: "any", Version: 1, KeyID: "k1", CreatedAt: now, UpdatedAt: now}}
 }
 
 func (m *memory) PutSecret(_ context.Context, by auditlog.Actor, w secrets.Write) (secrets.Secret, bool, error) {
@@ -138,5 +139,5 @@ func standingSigningKeys() map[signing.KeyID]signing.Key {
 	if err != nil {
 		panic(err)
 	}
-	return map[signing.KeyID]signing.Key{id: {ID: id, TenantID: [16]byte{1}, CreatedAt: now, CreatedBy: "admin"}}
+	return map[signing.KeyID]signing.Key{id: {ID: id, TenantID: auth.DefaultTenant(), CreatedAt: now, CreatedBy: "admin"}}
 }

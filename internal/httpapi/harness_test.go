@@ -73,7 +73,7 @@ func serviceOf(t *testing.T, settings httpapi.Config, ring *secrets.Keyring, run
 	for _, h := range runs {
 		s.runs = append(s.runs, h...)
 	}
-	tenant, other := [16]byte{1}, [16]byte{2}
+	tenant, other := auth.DefaultTenant(), [16]byte{2}
 	authenticator := auth.NewAuthenticator(keyring{
 		auth.Hash(readKey):  {TenantID: tenant, KeyID: [16]byte{1}, Name: "reader", Scopes: []auth.Scope{auth.Read}},
 		auth.Hash(writeKey): {TenantID: tenant, KeyID: [16]byte{2}, Name: "writer", Scopes: []auth.Scope{auth.Write}},
@@ -107,6 +107,7 @@ func serviceOf(t *testing.T, settings httpapi.Config, ring *secrets.Keyring, run
 		Registerer: s.registry,
 		Runs:       s.runs,
 		Stats:      numbers{},
+		Fleet:      fleet{},
 		Secrets:    secrets.NewService(s.store, ring),
 		Signing:    signing.NewService(s.store, ring),
 		Budgets:    spending.NewService(s.store),

@@ -4,12 +4,11 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"github.com/google/uuid"
-
 	"rubato/internal/endpoints"
 	"rubato/internal/governor"
 	"rubato/internal/httpapi/api"
 	"rubato/internal/runs"
+	"rubato/internal/stats"
 )
 
 // runAnswer returns a run as users see it, without the body of its answer.
@@ -58,7 +57,7 @@ func workerName(id [16]byte) *string {
 	if id == [16]byte{} {
 		return nil
 	}
-	return new("wk_" + uuid.UUID(id).String())
+	return new(stats.WorkerName(id))
 }
 
 // runDecision returns the decision of a finish as users see it, nil where nothing follows.

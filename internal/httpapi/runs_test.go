@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/auth"
 	"rubato/internal/endpoints"
 	"rubato/internal/governor"
 	"rubato/internal/runs"
@@ -24,7 +25,7 @@ func samples() history {
 	run := func(minute int, status runs.Status) runs.Run {
 		slot := at.Add(time.Duration(minute) * time.Minute)
 		return runs.Run{
-			ID: runs.NewID(slot, endpoint, 1, 0), EndpointID: endpoint, TenantID: [16]byte{1}, ScheduledFor: slot, Attempt: 1,
+			ID: runs.NewID(slot, endpoint, 1, 0), EndpointID: endpoint, TenantID: auth.DefaultTenant(), ScheduledFor: slot, Attempt: 1,
 			Source: "baseline-interval", ClaimToken: int64(minute + 1), Outcome: runs.Outcome{Status: status},
 		}
 	}

@@ -43,6 +43,7 @@ type Config struct {
 	Endpoints  *endpoints.Service
 	Versions   Versions // of endpoints
 	Feed       feed.Reader
+	Fleet      Fleet
 	Keys       *auth.Keyring
 	Ledger     Ledger // of decisions
 	Letters    *deadletters.Service
@@ -74,6 +75,7 @@ type Server struct {
 	endpoints *endpoints.Service
 	versions  Versions
 	feed      feed.Reader
+	fleet     Fleet
 	imports   turns
 	keys      *auth.Keyring
 	ledger    Ledger
@@ -116,6 +118,7 @@ func New(c Config) *Server {
 		endpoints: c.Endpoints,
 		versions:  c.Versions,
 		feed:      c.Feed,
+		fleet:     c.Fleet,
 		imports:   turns{auth.NewQuota(importLimits()), codeTooManyStreams, "too many imports run at the moment; try again when one has ended"},
 		keys:      c.Keys,
 		ledger:    c.Ledger,

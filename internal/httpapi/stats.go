@@ -69,18 +69,22 @@ func (s *Server) ListWorkers(ctx context.Context, _ api.ListWorkersRequestObject
 	}
 	out := api.WorkerList{At: at.UTC(), Items: []api.Worker{}}
 	for _, w := range list {
-		out.Items = append(out.Items, api.Worker{
-			ID:          *workerName(w.ID),
-			Name:        w.Name,
-			Version:     w.Version,
-			State:       api.WorkerState(w.State),
-			Slots:       int32(w.Slots),
-			Busy:        int32(w.Busy),
-			StartedAt:   w.StartedAt.UTC(),
-			HeartbeatAt: w.HeartbeatAt.UTC().Truncate(time.Millisecond),
-		})
+		out.Items = append(out.Items, workerAnswer(w))
 	}
 	return api.ListWorkers200JSONResponse(out), nil
+}
+
+func workerAnswer(w stats.Worker) api.Worker {
+	return api.Worker{
+		ID:          stats.WorkerName(w.ID),
+		Name:        w.Name,
+		Version:     w.Version,
+		State:       api.WorkerState(w.State),
+		Slots:       int32(w.Slots),
+		Busy:        int32(w.Busy),
+		StartedAt:   w.StartedAt.UTC(),
+		HeartbeatAt: w.HeartbeatAt.UTC().Truncate(time.Millisecond),
+	}
 }
 
 func spreadAnswer(s stats.Percentiles) api.Spread {

@@ -8,6 +8,8 @@ package stats
 import (
 	"context"
 	"time"
+
+	"rubato/internal/ids"
 )
 
 // Limits on the rows that are read, so that a request costs the same for any history.
@@ -17,6 +19,9 @@ const (
 	OverviewSpan = time.Hour
 	DueRows      = 10_000 // limit of the count of due endpoints
 	MaxWorkers   = 500
+	// SilentAfter is the age of a heartbeat from which a worker counts as silent: three heartbeat
+	// intervals.
+	SilentAfter = 6 * time.Second
 )
 
 // Windows returns the windows of an endpoint's health, the shortest first.
@@ -78,6 +83,15 @@ type Worker struct {
 	HeartbeatAt time.Time
 }
 
+// workerIDs formats the IDs of workers.
+func workerIDs() ids.Kind { return ids.Kind{Prefix: "wk_", Noun: "worker"} }
+
+// WorkerName returns the ID of a worker as users see it.
+func WorkerName(id [16]byte) string { return workerIDs().String(id) }
+
+// ParseWorker reads the form that [WorkerName] writes. A text that is no ID is an [errs.NotFound].
+func ParseWorker(s string) ([16]byte, error) { return workerIDs().Parse(s) }
+
 // WorkerState is the state of a worker.
 type WorkerState string
 
@@ -85,6 +99,7 @@ type WorkerState string
 const (
 	Active   WorkerState = "active"
 	Draining WorkerState = "draining"
+	Drained  WorkerState = "drained"  // alive without claims and runs, by an operator's order
 	Inactive WorkerState = "inactive" // stopped gracefully
 	Silent   WorkerState = "silent"   // no heartbeat for three intervals
 )

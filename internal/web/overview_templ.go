@@ -319,7 +319,7 @@ func overviewFigures(o overview) templ.Component {
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}
-		templ_7745c5c3_Err = workerTable(o.workers, o.At, false).Render(ctx, templ_7745c5c3_Buffer)
+		templ_7745c5c3_Err = workerTable(o.workers, o.At, workerColumns{}).Render(ctx, templ_7745c5c3_Buffer)
 		if templ_7745c5c3_Err != nil {
 			return templ_7745c5c3_Err
 		}

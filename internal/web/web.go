@@ -168,6 +168,8 @@ func pages() map[string]handle {
 		"POST /console/runs/{id}/rerun":                    (*pageRequest).rerun,
 		"GET /console/workers":                             (*pageRequest).workers,
 		"GET /console/workers/live":                        (*pageRequest).workersLive,
+		"POST /console/workers/{id}/drain":                 (*pageRequest).drainWorker,
+		"POST /console/workers/{id}/resume":                (*pageRequest).resumeWorker,
 		"GET /console/guarantees":                          (*pageRequest).guarantees,
 		"GET /console/guarantees/live":                     (*pageRequest).guaranteesLive,
 		"GET /console/notices":                             (*pageRequest).notices,

@@ -1,11 +1,13 @@
 package web
 
 import (
+	"net/url"
 	"time"
 
 	"github.com/a-h/templ"
 
 	"rubato/client"
+	"rubato/internal/auth"
 )
 
 func (v *pageRequest) workers() error {
@@ -13,13 +15,13 @@ func (v *pageRequest) workers() error {
 	if err != nil {
 		return err
 	}
-	return v.show(page{title: "Workers", nav: "workers"}, workersPage(list, now))
+	return v.show(page{title: "Workers", nav: "workers"}, workersPage(list, now, v.operates()))
 }
 
 func (v *pageRequest) workersLive() error {
 	return v.live(func() (templ.Component, error) {
 		list, now, err := v.workerList()
-		return workerTable(list, now, true), err
+		return workerTable(list, now, workerColumns{all: true, actions: v.operates()}), err
 	})
 }
 
@@ -28,4 +30,26 @@ func (v *pageRequest) workerList() ([]client.Worker, time.Time, error) {
 	var list client.WorkerList
 	err := v.get("/v1/workers", nil, &list)
 	return list.Items, list.At, err
+}
+
+// workerColumns selects the columns of the table of workers.
+type workerColumns struct {
+	all     bool // start, version and ID too, and every row
+	actions bool
+}
+
+// operates reports whether the session may give orders to workers.
+func (v *pageRequest) operates() bool { return v.who.May(auth.Admin) && v.who.Operates() }
+
+// drainWorker orders a worker to drain.
+func (v *pageRequest) drainWorker() error { return v.orderWorker("/drain") }
+
+// resumeWorker withdraws the order to drain.
+func (v *pageRequest) resumeWorker() error { return v.orderWorker("/resume") }
+
+func (v *pageRequest) orderWorker(order string) error {
+	if err := v.post("/v1/workers/"+url.PathEscape(v.r.PathValue("id"))+order, "", nil, nil); err != nil {
+		return err
+	}
+	return v.seeOther("/console/workers")
 }

@@ -109,7 +109,8 @@ func (w *world) claim(t *testing.T, by [16]byte) []claims.Claim {
 
 func (w *world) beat(t *testing.T, state dispatch.State) {
 	t.Helper()
-	require.NoError(t, w.executions.Beat(t.Context(), dispatch.Presence{ID: dead, Name: "host", Version: "v1", State: state, Slots: 4}))
+	_, err := w.executions.Beat(t.Context(), dispatch.Presence{ID: dead, Name: "host", Version: "v1", State: state, Slots: 4})
+	require.NoError(t, err)
 }
 
 func (w *world) heartbeat(t *testing.T) {

@@ -112,7 +112,8 @@ func openStores(b *testing.B) *stores {
 		_, _, err := service.Register(b.Context(), endpoints.Actor{TenantID: keystore.DefaultTenant, Name: "bench"}, spec)
 		require.NoError(b, err)
 	}
-	require.NoError(b, s.executions.Beat(b.Context(), dispatch.Presence{ID: s.worker, Name: "bench", Version: "v1", State: dispatch.Active, Slots: batchRuns}))
+	_, err = s.executions.Beat(b.Context(), dispatch.Presence{ID: s.worker, Name: "bench", Version: "v1", State: dispatch.Active, Slots: batchRuns})
+	require.NoError(b, err)
 	return s
 }
 

@@ -110,13 +110,16 @@ func (w *work) Release(_ context.Context, _ [16]byte, list []claims.Claim) (int,
 	return len(list), nil
 }
 
+// Wake implements claims.Store.
+func (w *work) Wake(context.Context) error { return nil }
+
 // ExtendLocks implements claims.Store.
 func (w *work) ExtendLocks(context.Context, [16]byte, []claims.Held, time.Duration) (kept, over [][16]byte, err error) {
 	return nil, nil, nil
 }
 
 // Beat implements dispatch.WorkerStore.
-func (w *work) Beat(context.Context, dispatch.Presence) error { return nil }
+func (w *work) Beat(context.Context, dispatch.Presence) (drain bool, err error) { return false, nil }
 
 // ProbeSpace implements dispatch.WorkerStore.
 func (w *work) ProbeSpace(context.Context) error { return nil }

@@ -33,6 +33,7 @@ import (
 	"rubato/internal/config"
 	"rubato/internal/devpg/devpgtest"
 	"rubato/internal/runs"
+	"rubato/internal/stats"
 	keystore "rubato/internal/store/keys"
 	"rubato/internal/store/pg"
 	"rubato/internal/waittest"
@@ -405,6 +406,8 @@ func (w *world) object(t *testing.T, o operation) string {
 		return w.liveRun(t)
 	case strings.HasPrefix(o.route, "/v1/dead-letters/"):
 		return w.deadLetter(t)
+	case strings.HasPrefix(o.route, "/v1/workers/"):
+		return w.worker(t, "active")
 	case strings.HasPrefix(o.route, "/v1/runs/"):
 		return w.run(t, w.call(t, "POST", "/v1/endpoints", minimal).is(t, http.StatusCreated)["id"].(string))
 	case strings.HasPrefix(o.route, "/v1/planner/sessions/"):
@@ -417,6 +420,17 @@ func (w *world) object(t *testing.T, o operation) string {
 		require.FailNow(t, "no object", "say in object how to make what %s is about", o.route)
 		return ""
 	}
+}
+
+// worker returns the id of a worker in a state.
+func (w *world) worker(t *testing.T, state string) string {
+	t.Helper()
+	id := uuid.New()
+	_, err := w.pool.Exec(t.Context(), `
+		INSERT INTO workers (id, name, version, state, slots, busy, started_at, heartbeat_at)
+		VALUES ($1, 'host', 'v1', $2, 4, 0, clock_timestamp(), clock_timestamp())`, id, state)
+	require.NoError(t, err)
+	return stats.WorkerName(id)
 }
 
 // run returns the id of a finished run of an endpoint.

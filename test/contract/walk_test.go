@@ -31,7 +31,7 @@ type provoke func(w *world, t *testing.T, o operation, id string) *answer
 // provocations reach each remaining documented status. A new status in the contract needs an entry
 // here.
 func provocations() map[string]map[int]provoke {
-	archived := map[int]provoke{http.StatusConflict: onArchived}
+	stopped := map[int]provoke{http.StatusConflict: onStoppedWorker, http.StatusUnprocessableEntity: withUsedKey}
 	once := map[int]provoke{http.StatusConflict: onArchived, http.StatusUnprocessableEntity: withUsedKey}
 	return map[string]map[int]provoke{
 		"createEndpoint": {http.StatusConflict: withTakenKey, http.StatusUnprocessableEntity: withBody(`{"name":""}`)},
@@ -47,18 +47,17 @@ func provocations() map[string]map[int]provoke {
 		"resumeEndpoint":  once,
 		"resetFailures":   once,
 		"runEndpoint":     once,
+		"drainWorker":     stopped,
+		"resumeWorker":    stopped,
 		"testEndpoint":    once,
-		"testRequest": {
-			http.StatusConflict:            withLostTest,
-			http.StatusUnprocessableEntity: withBody(`{"name":""}`),
-		},
-		"clearHints": archived,
-		"explain":    {http.StatusUnprocessableEntity: withBody(`{}`)},
-		"createKey":  {http.StatusConflict: withLostAnswer, http.StatusUnprocessableEntity: withBody(`{"name":""}`)},
-		"rotateKey":  {http.StatusConflict: onRevoked, http.StatusUnprocessableEntity: withBody(`{"overlapMs":-1}`)},
-		"revokeKey":  {http.StatusConflict: lastAdmin},
-		"cancelRun":  {http.StatusConflict: onFinished, http.StatusUnprocessableEntity: withBody(`{"reason":"` + strings.Repeat("x", 501) + `"}`)},
-		"rerunRun":   {http.StatusConflict: onUnfinished, http.StatusUnprocessableEntity: withBody(`{"as":"then","deadlineMs":0}`)},
+		"testRequest":     {http.StatusConflict: withLostTest, http.StatusUnprocessableEntity: withBody(`{"name":""}`)},
+		"clearHints":      {http.StatusConflict: onArchived},
+		"explain":         {http.StatusUnprocessableEntity: withBody(`{}`)},
+		"createKey":       {http.StatusConflict: withLostAnswer, http.StatusUnprocessableEntity: withBody(`{"name":""}`)},
+		"rotateKey":       {http.StatusConflict: onRevoked, http.StatusUnprocessableEntity: withBody(`{"overlapMs":-1}`)},
+		"revokeKey":       {http.StatusConflict: lastAdmin},
+		"cancelRun":       {http.StatusConflict: onFinished, http.StatusUnprocessableEntity: withBody(`{"reason":"` + strings.Repeat("x", 501) + `"}`)},
+		"rerunRun":        {http.StatusConflict: onUnfinished, http.StatusUnprocessableEntity: withBody(`{"as":"then","deadlineMs":0}`)},
 		"putEndpointByKey": {
 			http.StatusOK:                  withBody(minimal),
 			http.StatusConflict:            onContestedKey,
@@ -204,6 +203,13 @@ func withTooManySecrets(w *world, t *testing.T, o operation, _ string) *answer {
 	a := w.call(t, o.method, "/v1/secrets/one-more", `{"value":"v"}`)
 	_, err = w.pool.Exec(t.Context(), "DELETE FROM secrets WHERE name LIKE 'many-%'")
 	require.NoError(t, err)
+	return a
+}
+
+// onStoppedWorker gives an order to a worker that has stopped.
+func onStoppedWorker(w *world, t *testing.T, o operation, _ string) *answer {
+	a := w.call(t, o.method, o.at(w.worker(t, "inactive")), "")
+	require.Equal(t, "worker_stopped", a.problem(t).Code)
 	return a
 }
 

@@ -57,7 +57,7 @@ func programRules() []rule {
 			[]string{
 				"internal/apidocs", "internal/app", "internal/auth", "internal/config", "internal/deadletters", "internal/dispatch", "internal/endpoints", "internal/errs",
 				"internal/httpapi", "internal/loop", "internal/mcp", "internal/notices", "internal/secrets", "internal/signing", "internal/simulate", "internal/spending",
-				"internal/store/deadletters", "internal/store/endpoints", "internal/store/history", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/planner", "internal/store/spending", "internal/store/views", "internal/telemetry",
+				"internal/store/deadletters", "internal/store/endpoints", "internal/store/fleet", "internal/store/history", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/planner", "internal/store/spending", "internal/store/views", "internal/telemetry",
 				"internal/web",
 			},
 			"the one place that knows what the API server is made of",
@@ -160,7 +160,7 @@ func packageRules() []rule {
 		{"internal/runs", []string{"internal/auditlog", "internal/ids"}, "what a run is does not depend on who runs it"},
 		{"internal/schedule", []string{"internal/errs"}, "cron is arithmetic"},
 		{"internal/notation", nil, "how a value is written does not depend on its use"},
-		{"internal/stats", []string{"internal/tempo"}, "the numbers of the API and the console do not depend on where they are kept; a likeliest rate is that of its looks"},
+		{"internal/stats", []string{"internal/ids", "internal/tempo"}, "the numbers of the API and the console do not depend on where they are kept; a likeliest rate is that of its looks"},
 		{"internal/secrets", []string{"internal/auditlog", "internal/errs"}, "a secret is sealed and named without knowing where it is kept or who asks"},
 		{"internal/signing", []string{"internal/auditlog", "internal/errs", "internal/ids", "internal/secrets"}, "what is signed does not depend on who sends it or where keys are kept"},
 		{"internal/success", []string{"internal/budget", "internal/jsonpath", "internal/pattern"}, "an answer is judged by what came, whoever asked for it"},
@@ -273,6 +273,11 @@ func storeRules() []rule {
 			"it prices the runs that finishes count with the states of endpoints",
 		},
 		{
+			"internal/store/fleet",
+			[]string{"internal/auditlog", "internal/errs", "internal/stats", "internal/store/dbsqlc", "internal/store/pg"},
+			"an order to a worker changes its row and no endpoint",
+		},
+		{
 			"internal/store/views",
 			[]string{
 				"internal/auditlog", "internal/errs", "internal/feed", "internal/governor", "internal/runs", "internal/stats",
@@ -303,7 +308,7 @@ func owners() []rule {
 			"github.com/jackc/pgx/",
 			[]string{
 				"internal/audit", "internal/devpg", "internal/devpg/devpgtest", "internal/replay", "internal/store/dbsqlc",
-				"internal/store/deadletters", "internal/store/endpoints", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices",
+				"internal/store/deadletters", "internal/store/endpoints", "internal/store/fleet", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices",
 				"internal/store/pg", "internal/store/planner", "internal/store/spending", "internal/store/views", "test/bench/internal/bench",
 			},
 			"only the store knows SQL, beside the private Postgres itself and those who check and measure the store",
@@ -315,7 +320,7 @@ func owners() []rule {
 		{
 			module + "internal/store/dbsqlc",
 			[]string{
-				"internal/store/deadletters", "internal/store/endpoints", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices",
+				"internal/store/deadletters", "internal/store/endpoints", "internal/store/fleet", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices",
 				"internal/store/pg", "internal/store/planner", "internal/store/spending", "internal/store/views",
 			},
 			"rows stay in the store",

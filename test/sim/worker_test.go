@@ -77,7 +77,8 @@ func (w *world) beatCall(by *worker, state dispatch.State) *call {
 	return &call{
 		name: "beat " + short(by.id) + " " + string(state),
 		run: func(ctx context.Context, s *stores) error {
-			return s.executions.Beat(ctx, dispatch.Presence{ID: by.id, Name: "sim", Version: "v0", State: state, Slots: slots, Busy: len(by.running)})
+			_, err := s.executions.Beat(ctx, dispatch.Presence{ID: by.id, Name: "sim", Version: "v0", State: state, Slots: slots, Busy: len(by.running)})
+			return err
 		},
 		judge: func(c *changes) {
 			w.only("a beat", c, "workers")

@@ -19,6 +19,7 @@ import (
 	"rubato/internal/spending"
 	letterstore "rubato/internal/store/deadletters"
 	endpointstore "rubato/internal/store/endpoints"
+	"rubato/internal/store/fleet"
 	"rubato/internal/store/history"
 	"rubato/internal/store/items"
 	keystore "rubato/internal/store/keys"
@@ -88,6 +89,7 @@ func (s server) api(tester *dispatch.Tester) *httpapi.Server {
 		Feed:       views.NewFeed(s.DB),
 		Runs:       history.NewRuns(s.DB),
 		Stats:      views.NewStats(s.DB),
+		Fleet:      fleet.New(s.DB),
 		Secrets:    secrets.NewService(keystore.NewSecrets(s.DB), s.Keyring),
 		Budgets:    spending.NewService(budgetstore.New(s.DB)),
 		Signing:    signing.NewService(keystore.NewSecrets(s.DB), s.Keyring),

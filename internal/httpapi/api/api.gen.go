@@ -27,6 +27,7 @@ const (
 	AuditActionCreate        AuditAction = "create"
 	AuditActionDelete        AuditAction = "delete"
 	AuditActionDiscard       AuditAction = "discard"
+	AuditActionDrain         AuditAction = "drain"
 	AuditActionEdit          AuditAction = "edit"
 	AuditActionHint          AuditAction = "hint"
 	AuditActionPause         AuditAction = "pause"
@@ -59,6 +60,8 @@ func (e AuditAction) Valid() bool {
 	case AuditActionDelete:
 		return true
 	case AuditActionDiscard:
+		return true
+	case AuditActionDrain:
 		return true
 	case AuditActionEdit:
 		return true
@@ -108,6 +111,7 @@ const (
 	AuditKindSigningKey        AuditKind = "signing_key"
 	AuditKindSuggestion        AuditKind = "suggestion"
 	AuditKindTenant            AuditKind = "tenant"
+	AuditKindWorker            AuditKind = "worker"
 )
 
 // Valid indicates whether the value is a known member of the AuditKind enum.
@@ -138,6 +142,8 @@ func (e AuditKind) Valid() bool {
 	case AuditKindSuggestion:
 		return true
 	case AuditKindTenant:
+		return true
+	case AuditKindWorker:
 		return true
 	default:
 		return false
@@ -1002,6 +1008,7 @@ func (e TLSVersion) Valid() bool {
 // Defines values for WorkerState.
 const (
 	WorkerStateActive   WorkerState = "active"
+	WorkerStateDrained  WorkerState = "drained"
 	WorkerStateDraining WorkerState = "draining"
 	WorkerStateInactive WorkerState = "inactive"
 	WorkerStateSilent   WorkerState = "silent"
@@ -1011,6 +1018,8 @@ const (
 func (e WorkerState) Valid() bool {
 	switch e {
 	case WorkerStateActive:
+		return true
+	case WorkerStateDrained:
 		return true
 	case WorkerStateDraining:
 		return true
@@ -3527,7 +3536,7 @@ type Worker struct {
 	Slots     int32     `json:"slots"`
 	StartedAt time.Time `json:"startedAt"`
 
-	// State State of the last heartbeat, or `silent` without a heartbeat for 6 seconds.
+	// State State of the last heartbeat, or `silent` without a heartbeat for 6 seconds. A `drained` worker is alive and holds neither claims nor runs.
 	State   WorkerState `json:"state"`
 	Version string      `json:"version"`
 }
@@ -3539,7 +3548,7 @@ type WorkerList struct {
 	Items []Worker  `json:"items"`
 }
 
-// WorkerState State of the last heartbeat, or `silent` without a heartbeat for 6 seconds.
+// WorkerState State of the last heartbeat, or `silent` without a heartbeat for 6 seconds. A `drained` worker is alive and holds neither claims nor runs.
 type WorkerState string
 
 // BudgetName defines model for BudgetName.
@@ -3601,6 +3610,9 @@ type SuggestionID = string
 
 // To defines model for To.
 type To = time.Time
+
+// WorkerID defines model for WorkerID.
+type WorkerID = string
 
 // Busy An error (RFC 9457).
 type Busy = Problem
@@ -4267,6 +4279,12 @@ type ServerInterface interface {
 	// ListWorkers List workers, newest first
 	// (GET /v1/workers)
 	ListWorkers(ctx echo.Context) error
+	// DrainWorker Drain a worker
+	// (POST /v1/workers/{id}/drain)
+	DrainWorker(ctx echo.Context, id WorkerID) error
+	// ResumeWorker Resume a drained worker
+	// (POST /v1/workers/{id}/resume)
+	ResumeWorker(ctx echo.Context, id WorkerID) error
 }
 
 // ServerInterfaceWrapper converts echo contexts to parameters.
@@ -6020,6 +6038,38 @@ func (w *ServerInterfaceWrapper) ListWorkers(ctx echo.Context) error {
 	return err
 }
 
+// DrainWorker converts echo context to params.
+func (w *ServerInterfaceWrapper) DrainWorker(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id WorkerID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DrainWorker(ctx, id)
+	return err
+}
+
+// ResumeWorker converts echo context to params.
+func (w *ServerInterfaceWrapper) ResumeWorker(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id WorkerID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ResumeWorker(ctx, id)
+	return err
+}
+
 // This is a simple interface which specifies echo.Route addition functions which
 // are present on both echo.Echo and echo.Group, since we want to allow using
 // either of them for path registration
@@ -6143,6 +6193,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/v1/stats", wrapper.GetStats, options.OperationMiddlewares["getStats"]...)
 	router.POST(options.BaseURL+"/v1/test", wrapper.TestRequest, options.OperationMiddlewares["testRequest"]...)
 	router.GET(options.BaseURL+"/v1/workers", wrapper.ListWorkers, options.OperationMiddlewares["listWorkers"]...)
+	router.POST(options.BaseURL+"/v1/workers/:id/drain", wrapper.DrainWorker, options.OperationMiddlewares["drainWorker"]...)
+	router.POST(options.BaseURL+"/v1/workers/:id/resume", wrapper.ResumeWorker, options.OperationMiddlewares["resumeWorker"]...)
 
 }
 
@@ -18898,6 +18950,424 @@ func (response ListWorkers503ApplicationProblemPlusJSONResponse) VisitListWorker
 	return err
 }
 
+type DrainWorkerRequestObject struct {
+	ID WorkerID `json:"id"`
+}
+
+type DrainWorkerResponseObject interface {
+	VisitDrainWorkerResponse(w http.ResponseWriter) error
+}
+
+type DrainWorker200JSONResponse Worker
+
+func (response DrainWorker200JSONResponse) VisitDrainWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DrainWorker400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response DrainWorker400ApplicationProblemPlusJSONResponse) VisitDrainWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DrainWorker401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response DrainWorker401ApplicationProblemPlusJSONResponse) VisitDrainWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DrainWorker403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response DrainWorker403ApplicationProblemPlusJSONResponse) VisitDrainWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DrainWorker404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response DrainWorker404ApplicationProblemPlusJSONResponse) VisitDrainWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DrainWorker409ApplicationProblemPlusJSONResponse Problem
+
+func (response DrainWorker409ApplicationProblemPlusJSONResponse) VisitDrainWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DrainWorker413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response DrainWorker413ApplicationProblemPlusJSONResponse) VisitDrainWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DrainWorker415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response DrainWorker415ApplicationProblemPlusJSONResponse) VisitDrainWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DrainWorker422ApplicationProblemPlusJSONResponse struct {
+	InvalidApplicationProblemPlusJSONResponse
+}
+
+func (response DrainWorker422ApplicationProblemPlusJSONResponse) VisitDrainWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DrainWorker429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response DrainWorker429ApplicationProblemPlusJSONResponse) VisitDrainWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DrainWorker500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response DrainWorker500ApplicationProblemPlusJSONResponse) VisitDrainWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DrainWorker503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response DrainWorker503ApplicationProblemPlusJSONResponse) VisitDrainWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeWorkerRequestObject struct {
+	ID WorkerID `json:"id"`
+}
+
+type ResumeWorkerResponseObject interface {
+	VisitResumeWorkerResponse(w http.ResponseWriter) error
+}
+
+type ResumeWorker200JSONResponse Worker
+
+func (response ResumeWorker200JSONResponse) VisitResumeWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeWorker400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ResumeWorker400ApplicationProblemPlusJSONResponse) VisitResumeWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeWorker401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ResumeWorker401ApplicationProblemPlusJSONResponse) VisitResumeWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeWorker403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response ResumeWorker403ApplicationProblemPlusJSONResponse) VisitResumeWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeWorker404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response ResumeWorker404ApplicationProblemPlusJSONResponse) VisitResumeWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeWorker409ApplicationProblemPlusJSONResponse Problem
+
+func (response ResumeWorker409ApplicationProblemPlusJSONResponse) VisitResumeWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeWorker413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response ResumeWorker413ApplicationProblemPlusJSONResponse) VisitResumeWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeWorker415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response ResumeWorker415ApplicationProblemPlusJSONResponse) VisitResumeWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeWorker422ApplicationProblemPlusJSONResponse struct {
+	InvalidApplicationProblemPlusJSONResponse
+}
+
+func (response ResumeWorker422ApplicationProblemPlusJSONResponse) VisitResumeWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeWorker429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response ResumeWorker429ApplicationProblemPlusJSONResponse) VisitResumeWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeWorker500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response ResumeWorker500ApplicationProblemPlusJSONResponse) VisitResumeWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ResumeWorker503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response ResumeWorker503ApplicationProblemPlusJSONResponse) VisitResumeWorkerResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 // StrictServerInterface represents all server handlers.
 type StrictServerInterface interface {
 	// GetHealth Check liveness
@@ -19128,6 +19598,12 @@ type StrictServerInterface interface {
 	// ListWorkers List workers, newest first
 	// (GET /v1/workers)
 	ListWorkers(ctx context.Context, request ListWorkersRequestObject) (ListWorkersResponseObject, error)
+	// DrainWorker Drain a worker
+	// (POST /v1/workers/{id}/drain)
+	DrainWorker(ctx context.Context, request DrainWorkerRequestObject) (DrainWorkerResponseObject, error)
+	// ResumeWorker Resume a drained worker
+	// (POST /v1/workers/{id}/resume)
+	ResumeWorker(ctx context.Context, request ResumeWorkerRequestObject) (ResumeWorkerResponseObject, error)
 }
 
 type StrictHandlerFunc func(ctx echo.Context, request any) (any, error)
@@ -21558,6 +22034,56 @@ func (sh *strictHandler) ListWorkers(ctx echo.Context) error {
 		return err
 	} else if validResponse, ok := response.(ListWorkersResponseObject); ok {
 		return validResponse.VisitListWorkersResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DrainWorker operation middleware
+func (sh *strictHandler) DrainWorker(ctx echo.Context, id WorkerID) error {
+	var request DrainWorkerRequestObject
+
+	request.ID = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DrainWorker(ctx.Request().Context(), request.(DrainWorkerRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DrainWorker")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DrainWorkerResponseObject); ok {
+		return validResponse.VisitDrainWorkerResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ResumeWorker operation middleware
+func (sh *strictHandler) ResumeWorker(ctx echo.Context, id WorkerID) error {
+	var request ResumeWorkerRequestObject
+
+	request.ID = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ResumeWorker(ctx.Request().Context(), request.(ResumeWorkerRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ResumeWorker")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ResumeWorkerResponseObject); ok {
+		return validResponse.VisitResumeWorkerResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -25,14 +25,10 @@ SELECT least(count(*), sqlc.arg('max_rows')::int)::bigint AS due,
 FROM due d;
 
 -- name: WorkerGauge :many
--- Counts workers by state. A worker without a recent heartbeat is silent, unless it has shut down.
-SELECT (CASE
-            WHEN state <> 'inactive'
-                AND heartbeat_at < coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - sqlc.arg('silent_ms')::bigint * interval '1 ms'
-                THEN 'silent'
-            ELSE state END)::text AS state,
+-- Counts workers by state.
+SELECT worker_state(w, coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()), sqlc.arg('silent_ms')::bigint)::text AS state,
        count(*)::bigint AS workers
-FROM workers
+FROM workers w
 GROUP BY 1;
 
 -- name: SnapshotGauge :many

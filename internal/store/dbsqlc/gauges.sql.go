@@ -127,13 +127,9 @@ func (q *Queries) SnapshotGauge(ctx context.Context, db DBTX) ([]*SnapshotGaugeR
 }
 
 const workerGauge = `-- name: WorkerGauge :many
-SELECT (CASE
-            WHEN state <> 'inactive'
-                AND heartbeat_at < coalesce($1::timestamptz, clock_timestamp()) - $2::bigint * interval '1 ms'
-                THEN 'silent'
-            ELSE state END)::text AS state,
+SELECT worker_state(w, coalesce($1::timestamptz, clock_timestamp()), $2::bigint)::text AS state,
        count(*)::bigint AS workers
-FROM workers
+FROM workers w
 GROUP BY 1
 `
 
@@ -147,7 +143,7 @@ type WorkerGaugeRow struct {
 	Workers int64
 }
 
-// Counts workers by state. A worker without a recent heartbeat is silent, unless it has shut down.
+// Counts workers by state.
 func (q *Queries) WorkerGauge(ctx context.Context, db DBTX, arg WorkerGaugeParams) ([]*WorkerGaugeRow, error) {
 	rows, err := db.Query(ctx, workerGauge, arg.Now, arg.SilentMs)
 	if err != nil {

@@ -310,3 +310,19 @@ type SigningKey struct {
 	CreatedBy   string
 	ExpiresAt   *time.Time
 }
+
+type Worker struct {
+	ID               UUID
+	Name             string
+	Version          string
+	State            string
+	Slots            int32
+	Busy             int32
+	MaxSlots         int32
+	Queued           int32
+	StartedAt        time.Time
+	HeartbeatAt      time.Time
+	FreedAt          *time.Time
+	DrainRequestedAt *time.Time
+	DrainRequestedBy *string
+}

@@ -96,15 +96,10 @@ GROUP BY GROUPING SETS ((s.status), ())
 HAVING count(*) > 0;
 
 -- name: WorkerList :many
--- Returns the newest workers. A worker without a recent heartbeat is silent, unless it has shut
--- down.
+-- Returns the newest workers.
 SELECT id, name, version, slots, busy, started_at, heartbeat_at,
-       (CASE
-            WHEN state <> 'inactive'
-                AND heartbeat_at < coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - sqlc.arg('silent_ms')::bigint * interval '1 ms'
-                THEN 'silent'
-            ELSE state END)::text AS state
-FROM workers
+       worker_state(w, coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()), sqlc.arg('silent_ms')::bigint)::text AS state
+FROM workers w
 ORDER BY started_at DESC, id
 LIMIT sqlc.arg('max_rows')::int;
 

@@ -458,12 +458,8 @@ func (q *Queries) TenantRuns(ctx context.Context, db DBTX, arg TenantRunsParams)
 
 const workerList = `-- name: WorkerList :many
 SELECT id, name, version, slots, busy, started_at, heartbeat_at,
-       (CASE
-            WHEN state <> 'inactive'
-                AND heartbeat_at < coalesce($1::timestamptz, clock_timestamp()) - $2::bigint * interval '1 ms'
-                THEN 'silent'
-            ELSE state END)::text AS state
-FROM workers
+       worker_state(w, coalesce($1::timestamptz, clock_timestamp()), $2::bigint)::text AS state
+FROM workers w
 ORDER BY started_at DESC, id
 LIMIT $3::int
 `
@@ -485,8 +481,7 @@ type WorkerListRow struct {
 	State       string
 }
 
-// Returns the newest workers. A worker without a recent heartbeat is silent, unless it has shut
-// down.
+// Returns the newest workers.
 func (q *Queries) WorkerList(ctx context.Context, db DBTX, arg WorkerListParams) ([]*WorkerListRow, error) {
 	rows, err := db.Query(ctx, workerList, arg.Now, arg.SilentMs, arg.MaxRows)
 	if err != nil {

@@ -1,12 +1,34 @@
--- name: WorkerHeartbeat :exec
--- Inserts or updates the row of a worker. A worker that was thought dead becomes active with its
--- next heartbeat, even if the clock was set back since its claims were taken over.
+-- name: WorkerHeartbeat :one
+-- Inserts or updates the row of a worker, and returns whether an operator has ordered it to drain.
+-- A worker that was thought dead becomes active with its next heartbeat, even if the clock was set
+-- back since its claims were taken over.
 INSERT INTO workers (id, name, version, state, slots, busy, max_slots, queued, started_at, heartbeat_at)
 VALUES (@id, @name, @version, @state, @slots, @busy, @max_slots, @queued, coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()),
         coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()))
 ON CONFLICT (id) DO UPDATE SET state = excluded.state, slots = excluded.slots, busy = excluded.busy, max_slots = excluded.max_slots,
                                queued = excluded.queued, heartbeat_at = excluded.heartbeat_at,
-                               freed_at = NULL;
+                               freed_at = NULL
+RETURNING (drain_requested_at IS NOT NULL)::boolean AS drain;
+
+-- name: WorkerLock :one
+-- Locks the row of a worker and returns it, with its state as WorkerList returns it.
+SELECT sqlc.embed(w),
+       worker_state(w, coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()), sqlc.arg('silent_ms')::bigint)::text AS shown_state
+FROM workers w
+WHERE w.id = @id
+FOR UPDATE;
+
+-- name: WorkerDrain :exec
+-- Orders a worker to drain, or withdraws the order if drain is false. The caller has locked the
+-- row. An earlier order is kept.
+UPDATE workers
+SET drain_requested_at = CASE WHEN sqlc.arg('drain')::boolean THEN coalesce(drain_requested_at, sqlc.narg('now')::timestamptz, clock_timestamp()) END,
+    drain_requested_by = CASE WHEN sqlc.arg('drain')::boolean THEN coalesce(drain_requested_by, sqlc.arg('author')::text) END
+WHERE id = @id;
+
+-- name: WorkerNotify :exec
+-- Notifies a worker at commit that it should read its orders now.
+SELECT pg_notify('rubato_worker', sqlc.arg('worker_id')::uuid::text);
 
 -- name: WorkerFleet :one
 -- Returns the sums over the active workers. A worker without a heartbeat for 6 s does not count,

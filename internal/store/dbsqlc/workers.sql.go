@@ -110,6 +110,32 @@ func (q *Queries) WorkMemLimit(ctx context.Context, db DBTX) error {
 	return err
 }
 
+const workerDrain = `-- name: WorkerDrain :exec
+UPDATE workers
+SET drain_requested_at = CASE WHEN $1::boolean THEN coalesce(drain_requested_at, $2::timestamptz, clock_timestamp()) END,
+    drain_requested_by = CASE WHEN $1::boolean THEN coalesce(drain_requested_by, $3::text) END
+WHERE id = $4
+`
+
+type WorkerDrainParams struct {
+	Drain  bool
+	Now    *time.Time
+	Author string
+	ID     UUID
+}
+
+// Orders a worker to drain, or withdraws the order if drain is false. The caller has locked the
+// row. An earlier order is kept.
+func (q *Queries) WorkerDrain(ctx context.Context, db DBTX, arg WorkerDrainParams) error {
+	_, err := db.Exec(ctx, workerDrain,
+		arg.Drain,
+		arg.Now,
+		arg.Author,
+		arg.ID,
+	)
+	return err
+}
+
 const workerDropBefore = `-- name: WorkerDropBefore :execrows
 DELETE
 FROM workers w
@@ -153,13 +179,14 @@ func (q *Queries) WorkerFleet(ctx context.Context, db DBTX, now *time.Time) (*Wo
 	return &i, err
 }
 
-const workerHeartbeat = `-- name: WorkerHeartbeat :exec
+const workerHeartbeat = `-- name: WorkerHeartbeat :one
 INSERT INTO workers (id, name, version, state, slots, busy, max_slots, queued, started_at, heartbeat_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, coalesce($9::timestamptz, clock_timestamp()),
         coalesce($9::timestamptz, clock_timestamp()))
 ON CONFLICT (id) DO UPDATE SET state = excluded.state, slots = excluded.slots, busy = excluded.busy, max_slots = excluded.max_slots,
                                queued = excluded.queued, heartbeat_at = excluded.heartbeat_at,
                                freed_at = NULL
+RETURNING (drain_requested_at IS NOT NULL)::boolean AS drain
 `
 
 type WorkerHeartbeatParams struct {
@@ -174,10 +201,11 @@ type WorkerHeartbeatParams struct {
 	Now      *time.Time
 }
 
-// Inserts or updates the row of a worker. A worker that was thought dead becomes active with its
-// next heartbeat, even if the clock was set back since its claims were taken over.
-func (q *Queries) WorkerHeartbeat(ctx context.Context, db DBTX, arg WorkerHeartbeatParams) error {
-	_, err := db.Exec(ctx, workerHeartbeat,
+// Inserts or updates the row of a worker, and returns whether an operator has ordered it to drain.
+// A worker that was thought dead becomes active with its next heartbeat, even if the clock was set
+// back since its claims were taken over.
+func (q *Queries) WorkerHeartbeat(ctx context.Context, db DBTX, arg WorkerHeartbeatParams) (bool, error) {
+	row := db.QueryRow(ctx, workerHeartbeat,
 		arg.ID,
 		arg.Name,
 		arg.Version,
@@ -188,7 +216,9 @@ func (q *Queries) WorkerHeartbeat(ctx context.Context, db DBTX, arg WorkerHeartb
 		arg.Queued,
 		arg.Now,
 	)
-	return err
+	var drain bool
+	err := row.Scan(&drain)
+	return drain, err
 }
 
 const workerListSilent = `-- name: WorkerListSilent :many
@@ -226,6 +256,48 @@ func (q *Queries) WorkerListSilent(ctx context.Context, db DBTX, arg WorkerListS
 	return items, nil
 }
 
+const workerLock = `-- name: WorkerLock :one
+SELECT w.id, w.name, w.version, w.state, w.slots, w.busy, w.max_slots, w.queued, w.started_at, w.heartbeat_at, w.freed_at, w.drain_requested_at, w.drain_requested_by,
+       worker_state(w, coalesce($1::timestamptz, clock_timestamp()), $2::bigint)::text AS shown_state
+FROM workers w
+WHERE w.id = $3
+FOR UPDATE
+`
+
+type WorkerLockParams struct {
+	Now      *time.Time
+	SilentMs int64
+	ID       UUID
+}
+
+type WorkerLockRow struct {
+	Worker     Worker
+	ShownState string
+}
+
+// Locks the row of a worker and returns it, with its state as WorkerList returns it.
+func (q *Queries) WorkerLock(ctx context.Context, db DBTX, arg WorkerLockParams) (*WorkerLockRow, error) {
+	row := db.QueryRow(ctx, workerLock, arg.Now, arg.SilentMs, arg.ID)
+	var i WorkerLockRow
+	err := row.Scan(
+		&i.Worker.ID,
+		&i.Worker.Name,
+		&i.Worker.Version,
+		&i.Worker.State,
+		&i.Worker.Slots,
+		&i.Worker.Busy,
+		&i.Worker.MaxSlots,
+		&i.Worker.Queued,
+		&i.Worker.StartedAt,
+		&i.Worker.HeartbeatAt,
+		&i.Worker.FreedAt,
+		&i.Worker.DrainRequestedAt,
+		&i.Worker.DrainRequestedBy,
+		&i.ShownState,
+	)
+	return &i, err
+}
+
 const workerMarkFreed = `-- name: WorkerMarkFreed :execrows
 UPDATE workers
 SET freed_at = coalesce($1::timestamptz, clock_timestamp())
@@ -246,4 +318,14 @@ func (q *Queries) WorkerMarkFreed(ctx context.Context, db DBTX, arg WorkerMarkFr
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const workerNotify = `-- name: WorkerNotify :exec
+SELECT pg_notify('rubato_worker', $1::uuid::text)
+`
+
+// Notifies a worker at commit that it should read its orders now.
+func (q *Queries) WorkerNotify(ctx context.Context, db DBTX, workerID UUID) error {
+	_, err := db.Exec(ctx, workerNotify, workerID)
+	return err
 }

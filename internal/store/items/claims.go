@@ -116,6 +116,11 @@ func (s *Claims) Release(ctx context.Context, worker [16]byte, list []claims.Cla
 	return released, nil
 }
 
+// Wake implements claims.Store.
+func (s *Claims) Wake(ctx context.Context) error {
+	return pg.Translate(s.db.Q.ScheduleWake(ctx, s.db.Hot, 0))
+}
+
 // releaseBatch is the maximum number of claims per release statement.
 const releaseBatch = 500
 

@@ -235,8 +235,8 @@ func (s *Executions) ProbeSpace(ctx context.Context) error {
 }
 
 // Beat implements dispatch.Executions.
-func (s *Executions) Beat(ctx context.Context, p dispatch.Presence) error {
-	return pg.Translate(s.db.Q.WorkerHeartbeat(ctx, s.db.Vital, dbsqlc.WorkerHeartbeatParams{
+func (s *Executions) Beat(ctx context.Context, p dispatch.Presence) (drain bool, err error) {
+	drain, err = s.db.Q.WorkerHeartbeat(ctx, s.db.Vital, dbsqlc.WorkerHeartbeatParams{
 		ID:       p.ID,
 		Name:     p.Name,
 		Version:  p.Version,
@@ -246,7 +246,8 @@ func (s *Executions) Beat(ctx context.Context, p dispatch.Presence) error {
 		Busy:     int32(p.Busy),
 		MaxSlots: int32(p.MaxSlots),
 		Queued:   int32(p.Queued),
-	}))
+	})
+	return drain, pg.Translate(err)
 }
 
 // Fleet implements dispatch.WorkerStore.

@@ -16,7 +16,7 @@ import (
 )
 
 // DefaultTenant is the tenant of keys that are created without a tenant.
-var DefaultTenant = [16]byte{15: 1} //nolint:gochecknoglobals // Go has no array constants; a migration inserts this tenant.
+var DefaultTenant = auth.DefaultTenant() //nolint:gochecknoglobals // Go has no array constants; a migration inserts this tenant.
 
 // Keys stores API keys. It implements auth.Store.
 type Keys struct {

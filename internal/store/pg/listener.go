@@ -16,11 +16,13 @@ const (
 	channelDue    = "rubato_due"
 	channelCancel = "rubato_cancel"
 	channelHosts  = "rubato_hosts"
+	channelWorker = "rubato_worker"
 	relistenAfter = time.Second
 )
 
-// Listener receives notifications (LISTEN/NOTIFY) of due endpoints, cancel requests and hosts. They
-// only reduce latency: polling finds everything that a lost notification was about.
+// Listener receives notifications (LISTEN/NOTIFY) of due endpoints, cancel requests, hosts and
+// orders to workers. They only reduce latency: polling finds everything that a lost notification
+// was about.
 type Listener struct {
 	url    string
 	logger *slog.Logger
@@ -43,6 +45,8 @@ type NotificationHandler interface {
 	CancelRequested(worker [16]byte)
 	// HostsChanged reports that breakers of hosts have changed.
 	HostsChanged()
+	// OrdersChanged reports that a worker should read its orders. The zero worker means any worker.
+	OrdersChanged(worker [16]byte)
 }
 
 // Run passes notifications to a NotificationHandler until ctx ends. It reconnects after an error.
@@ -77,12 +81,13 @@ func (l *Listener) listen(ctx context.Context, to NotificationHandler) error {
 		defer cancel()
 		_ = conn.Close(closing) // The connection is discarded anyway.
 	}()
-	if _, err := conn.Exec(ctx, "LISTEN "+channelDue+"; LISTEN "+channelCancel+"; LISTEN "+channelHosts); err != nil {
+	if _, err := conn.Exec(ctx, "LISTEN "+channelDue+"; LISTEN "+channelCancel+"; LISTEN "+channelHosts+"; LISTEN "+channelWorker); err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}
 	to.Wake(time.Time{})
 	to.CancelRequested([16]byte{})
 	to.HostsChanged()
+	to.OrdersChanged([16]byte{})
 	for {
 		message, err := conn.WaitForNotification(ctx)
 		if err != nil {
@@ -98,11 +103,9 @@ func (l *Listener) listen(ctx context.Context, to NotificationHandler) error {
 func notify(message *pgconn.Notification, to NotificationHandler) error {
 	switch message.Channel {
 	case channelCancel:
-		worker, err := uuid.Parse(message.Payload)
-		if err == nil {
-			to.CancelRequested(worker)
-		}
-		return err
+		return notifyOfWorker(message, to.CancelRequested)
+	case channelWorker:
+		return notifyOfWorker(message, to.OrdersChanged)
 	case channelHosts:
 		to.HostsChanged()
 		return nil
@@ -110,6 +113,15 @@ func notify(message *pgconn.Notification, to NotificationHandler) error {
 	due, err := strconv.ParseInt(message.Payload, 10, 64)
 	if err == nil {
 		to.Wake(time.UnixMilli(due))
+	}
+	return err
+}
+
+// notifyOfWorker decodes a notification about one worker and passes it on.
+func notifyOfWorker(message *pgconn.Notification, to func(worker [16]byte)) error {
+	worker, err := uuid.Parse(message.Payload)
+	if err == nil {
+		to(worker)
 	}
 	return err
 }

@@ -19,14 +19,15 @@ func TestListenerReceivesWakeupsAfterReconnect(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	ctx, stop := context.WithCancel(t.Context())
-	heard, canceled, hosts := make(chan time.Time, 100), make(chan [16]byte, 100), make(chan struct{}, 100)
+	heard, canceled, hosts, ordered := make(chan time.Time, 100), make(chan [16]byte, 100), make(chan struct{}, 100), make(chan [16]byte, 100)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		pg.NewListener(b.URL, slog.New(slog.DiscardHandler)).Run(ctx, ears{heard, canceled, hosts})
+		pg.NewListener(b.URL, slog.New(slog.DiscardHandler)).Run(ctx, ears{heard, canceled, hosts, ordered})
 	}()
 	require.Zero(t, <-heard, "listening begins with a wake-up for what was missed")
 	require.Zero(t, <-canceled, "and with a look at what is to be canceled")
+	require.Zero(t, <-ordered, "and with one at the orders")
 
 	start := time.Now().UTC().Truncate(time.Second).Add(50 * time.Second)
 	b.Register(t, func(s *endpoints.Spec) { s.StartAt = storetest.Noon().AddDate(0, 0, 2) })
@@ -41,6 +42,8 @@ func TestListenerReceivesWakeupsAfterReconnect(t *testing.T) {
 	<-hosts // After the connect, the state of hosts is unknown too.
 	b.Exec(t, "SELECT pg_notify('rubato_hosts', '')")
 	<-hosts
+	b.Exec(t, "SELECT pg_notify('rubato_worker', $1)", "08000000-0000-0000-0000-000000000000")
+	require.Equal(t, [16]byte{8}, <-ordered)
 
 	b.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()")
 	require.Zero(t, <-heard, "after a cut it listens again, and says that something may have been missed")
@@ -54,8 +57,10 @@ type ears struct {
 	due      chan time.Time
 	canceled chan [16]byte
 	hosts    chan struct{}
+	ordered  chan [16]byte
 }
 
 func (e ears) Wake(due time.Time)              { e.due <- due }
 func (e ears) CancelRequested(worker [16]byte) { e.canceled <- worker }
 func (e ears) HostsChanged()                   { e.hosts <- struct{}{} }
+func (e ears) OrdersChanged(worker [16]byte)   { e.ordered <- worker }

@@ -15,7 +15,7 @@ import (
 // clock, so the stamp is moved afterwards.
 func (b *Bundle) Beat(t *testing.T, by Worker, state dispatch.State, at time.Time) {
 	t.Helper()
-	err := b.Executions.Beat(t.Context(), dispatch.Presence{
+	_, err := b.Executions.Beat(t.Context(), dispatch.Presence{
 		ID:      by,
 		Name:    "host",
 		Version: "v1",

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"rubato/internal/stats"
 	"rubato/internal/store/dbsqlc"
 	"rubato/internal/store/pg"
 	"rubato/internal/telemetry"
@@ -16,9 +17,6 @@ const (
 	// gaugeRows bounds the count of due endpoints. A larger backlog is reported as this number,
 	// because counting more takes time and changes no alert.
 	gaugeRows = 10_000
-	// gaugeSilence is the age of a heartbeat from which a worker counts as silent: three heartbeat
-	// intervals of 2 s.
-	gaugeSilence = 6 * time.Second
 )
 
 // Gauges reads the metrics of the database. It implements telemetry.DatabaseReader.
@@ -39,7 +37,7 @@ func (g *Gauges) ReadDatabase(ctx context.Context) (state telemetry.DatabaseStat
 		if err != nil {
 			return fmt.Errorf("counting due endpoints: %w", err)
 		}
-		workers, err := g.db.Q.WorkerGauge(ctx, tx, dbsqlc.WorkerGaugeParams{Now: g.db.Now(), SilentMs: gaugeSilence.Milliseconds()})
+		workers, err := g.db.Q.WorkerGauge(ctx, tx, dbsqlc.WorkerGaugeParams{Now: g.db.Now(), SilentMs: stats.SilentAfter.Milliseconds()})
 		if err != nil {
 			return fmt.Errorf("counting workers: %w", err)
 		}

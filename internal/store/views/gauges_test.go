@@ -74,7 +74,8 @@ func TestWorkersAreCountedByHeartbeat(t *testing.T) {
 	b := setup(t)
 	now := b.At(storetest.Noon())
 	beat := func(id byte, state dispatch.State) {
-		require.NoError(t, b.Executions.Beat(t.Context(), dispatch.Presence{ID: [16]byte{id}, Name: "host", Version: "v1", State: state, Slots: 1}))
+		_, err := b.Executions.Beat(t.Context(), dispatch.Presence{ID: [16]byte{id}, Name: "host", Version: "v1", State: state, Slots: 1})
+		require.NoError(t, err)
 	}
 	beat(1, "active")
 	beat(2, "inactive")

@@ -105,7 +105,7 @@ func (s *Stats) Workers(ctx context.Context) (list []stats.Worker, at time.Time,
 	err = s.db.Snapshot(ctx, func(tx pgx.Tx) error {
 		rows, err := s.db.Q.WorkerList(ctx, tx, dbsqlc.WorkerListParams{
 			Now:      s.db.Now(),
-			SilentMs: gaugeSilence.Milliseconds(),
+			SilentMs: stats.SilentAfter.Milliseconds(),
 			MaxRows:  stats.MaxWorkers,
 		})
 		if err != nil {

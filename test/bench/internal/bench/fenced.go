@@ -58,7 +58,7 @@ func fencedFrom(ctx context.Context, text []byte, r Role) error {
 		worker:     uuid.New(),
 		lockTTL:    settings.Worker.LockTTL,
 	}
-	if err := l.executions.Beat(ctx, dispatch.Presence{
+	if _, err := l.executions.Beat(ctx, dispatch.Presence{
 		ID:      l.worker,
 		Name:    contenderFenced,
 		Version: "bench",
