@@ -4226,6 +4226,9 @@ type ClientInterface interface {
 
 	// GetDeadLetter Get a dead letter with its request and the head of the response
 	//
+	// The request is that of the last attempt: references to secrets stay references, and values whose names look secret are masked. It is
+	// absent if the server lacks the key that sealed it.
+	//
 	// Corresponds with GET /v1/dead-letters/{id} (the `GetDeadLetter` operationId).
 	GetDeadLetter(ctx context.Context, id DeadLetterID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -5243,6 +5246,9 @@ func (c *Client) ReplayDeadLetters(ctx context.Context, body ReplayDeadLettersJS
 }
 
 // GetDeadLetter Get a dead letter with its request and the head of the response
+//
+// The request is that of the last attempt: references to secrets stay references, and values whose names look secret are masked. It is
+// absent if the server lacks the key that sealed it.
 //
 // Corresponds with GET /v1/dead-letters/{id} (the `GetDeadLetter` operationId).
 func (c *Client) GetDeadLetter(ctx context.Context, id DeadLetterID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -11132,6 +11138,9 @@ type ClientWithResponsesInterface interface {
 	ReplayDeadLettersWithResponse(ctx context.Context, body ReplayDeadLettersJSONRequestBody, reqEditors ...RequestEditorFn) (*ReplayDeadLettersResponse, error)
 
 	// GetDeadLetterWithResponse Get a dead letter with its request and the head of the response
+	//
+	// The request is that of the last attempt: references to secrets stay references, and values whose names look secret are masked. It is
+	// absent if the server lacks the key that sealed it.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -21696,6 +21705,9 @@ func (c *ClientWithResponses) ReplayDeadLettersWithResponse(ctx context.Context,
 }
 
 // GetDeadLetterWithResponse Get a dead letter with its request and the head of the response
+//
+// The request is that of the last attempt: references to secrets stay references, and values whose names look secret are masked. It is
+// absent if the server lacks the key that sealed it.
 //
 // Returns a wrapper object for the known response body format(s).
 //
