@@ -42,6 +42,7 @@ type cli struct {
 	Planner     plannerCmd     `cmd:"" help:"Inspect the planner's analyses, and approve or reject its suggestions."`
 	Notices     noticesCmd     `cmd:"" help:"Configure notices about failures, and list the sent ones."`
 	Keys        keysCmd        `cmd:"" help:"Manage API keys. Needs a key with the scope admin."`
+	Hosts       hostsCmd       `cmd:"" help:"Show target hosts and their circuit breakers."`
 	Budgets     budgetsCmd     `cmd:"" help:"Manage budgets of runs that endpoints share."`
 	Secrets     secretsCmd     `cmd:"" help:"Manage secrets for requests. Their values are write-only."`
 	SigningKeys signingKeysCmd `cmd:"" help:"Manage the keys that sign requests. Needs a key with the scope admin."`

@@ -73,6 +73,7 @@ const (
 	Budget            Kind = "budget" // of runs, shared by endpoints
 	DeadLetter        Kind = "dead_letter"
 	Worker            Kind = "worker"
+	Host              Kind = "host" // with its circuit breaker
 )
 
 // Object identifies the changed object.

@@ -92,7 +92,7 @@ func egressSettings() []Setting {
 		{
 			Name:    "RUBATO_EGRESS_SHARED_HOSTS",
 			Default: "false",
-			Doc:     "true: all tenants share the circuit breaker of a host; false: each tenant has its own, so that no tenant can hold back the runs of another",
+			Doc:     "true: all tenants share the circuit breaker of a host; false: each tenant has its own, so that no tenant can hold back the runs of another, or see or change its breakers",
 			set:     func(c *Config, v string) error { return boolean(&c.Egress.SharedHosts, v) },
 			show:    func(c Config) string { return strconv.FormatBool(c.Egress.SharedHosts) },
 		},

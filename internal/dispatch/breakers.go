@@ -19,6 +19,8 @@ type BreakerStore interface {
 	Report(ctx context.Context, reports []hosts.Report) ([]hosts.Breaker, error)
 	// Admit returns which claims may be sent as probes, and the breakers of their hosts.
 	Admit(ctx context.Context, asked []hosts.Probing) (admitted []bool, list []hosts.Breaker, err error)
+	// DropIdle deletes breakers that have been closed for a day, without failures and settings.
+	DropIdle(ctx context.Context) error
 }
 
 const (
@@ -136,6 +138,9 @@ func (w *Worker) syncBreakers(ctx context.Context) error {
 	b.book.Put(list)
 	if since.IsZero() {
 		b.book.Keep(list)
+		if err := b.store.DropIdle(ctx); err != nil {
+			return err
+		}
 	}
 	b.since = now
 	return nil

@@ -156,7 +156,7 @@ func (b *Breaker) Apply(now time.Time, r Report) {
 		b.Failures = 0
 	}
 	b.Failures += r.Failures
-	if b.Failures >= b.threshold() {
+	if b.Failures >= b.ToOpen() {
 		b.open(now, r.RetryAfter)
 	}
 }
@@ -218,8 +218,8 @@ func (b *Breaker) Admit(now time.Time, seat Seat, force bool, alive func(Seat) b
 	return true
 }
 
-// threshold returns the number of failures in a row that open the breaker.
-func (b *Breaker) threshold() int {
+// ToOpen returns the number of failures in a row that open the breaker.
+func (b *Breaker) ToOpen() int {
 	if b.Threshold > 0 {
 		return b.Threshold
 	}
@@ -242,19 +242,24 @@ func (b *Breaker) open(now, retryAfter time.Time) {
 	b.OpenUntil, b.Failures, b.Seats = until.Truncate(time.Millisecond), 0, nil
 }
 
+// FirstWindow returns the length of the first window without jitter.
+func (b *Breaker) FirstWindow() time.Duration {
+	if b.Window > 0 {
+		return b.Window
+	}
+	return DefaultWindow
+}
+
 // window returns the length of the current window without jitter.
 func (b *Breaker) window() time.Duration {
-	window := b.Window
-	if window <= 0 {
-		window = DefaultWindow
-	}
+	window := b.FirstWindow()
 	for range b.Openings - 1 {
 		if window >= MaxWindow {
 			break
 		}
 		window *= 2
 	}
-	return max(b.Window, min(window, MaxWindow))
+	return min(window, MaxWindow)
 }
 
 // jitter returns a part of a bound. It is a hash of host and window, so that it is deterministic.

@@ -206,3 +206,15 @@ func TestBookForgetsDeletedHosts(t *testing.T) {
 	book.Keep(nil)
 	require.Equal(t, hosts.Closed, book.Get(key()).State)
 }
+
+func TestNamesHaveOneForm(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"API.example.com": "api.example.com:443", "api.example.com.": "api.example.com:443", "api.example.com:8080": "api.example.com:8080",
+		"[::1]:80": "[::1]:80", "10.0.0.1": "10.0.0.1:443", "": "", "a:0": "", "a:70000": "", "a/b": "", "a b": "", "https://a": "",
+	} {
+		got, ok := hosts.ParseName(text)
+		require.Equal(t, want, got, text)
+		require.Equal(t, want != "", ok, text)
+	}
+}

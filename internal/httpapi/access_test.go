@@ -67,7 +67,7 @@ func everyRoute(is ids) []route {
 		"createKey": `{"name":"k","scopes":["read"]}`, "rotateKey": `{"overlapMs":1000}`,
 		"putIntervalHint": `{"intervalMs":5000,"ttlMs":60000}`, "putOneShotHint": `{"inMs":1000,"ttlMs":60000}`,
 		"discardDeadLetter": `{"reason":"r"}`, "cancelRun": `{"reason":"r"}`, "putEndpointByKey": minimal, "importEndpoints": minimal,
-		"putSecret": `{"value":"v"}`, "putBudget": `{"budget":"600/h"}`, "testRequest": minimal, "createSigningKey": `{"overlapMs":0}`,
+		"putSecret": `{"value":"v"}`, "putBudget": `{"budget":"600/h"}`, "patchHost": `{"windowMs":60000}`, "testRequest": minimal, "createSigningKey": `{"overlapMs":0}`,
 		"putNoticeRule":        `{"event":"lost","channel":{"kind":"slack","urlSecret":"any"}}`,
 		"putMaintenanceWindow": `{"startsAt":"2026-01-01T00:00:00Z","endsAt":"2026-01-02T00:00:00Z"}`,
 	}
@@ -97,7 +97,7 @@ func everyRoute(is ids) []route {
 			case strings.HasPrefix(path, "/v1/signing-keys"):
 				id = cmp.Or(is.signing, standingSigningKey)
 			}
-			r.path, r.scope = strings.NewReplacer("{id}", id, "{key}", "any", "{name}", name, "{version}", "1").Replace(path), "read"
+			r.path, r.scope = strings.NewReplacer("{id}", id, "{key}", "any", "{name}", name, "{host}", standingHost, "{version}", "1").Replace(path), "read"
 			if op.Security != nil {
 				if r.public = len(*op.Security) == 0; !r.public {
 					r.scope = (*op.Security)[0]["bearer"][0]
@@ -120,7 +120,7 @@ func everyRoute(is ids) []route {
 func TestEveryOperationIsRouted(t *testing.T) {
 	t.Parallel()
 	routes := everyRoute(ids{})
-	require.Len(t, routes, 78)
+	require.Len(t, routes, 82)
 	for _, r := range routes {
 		t.Run(r.id, func(t *testing.T) {
 			t.Parallel()

@@ -16,6 +16,7 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/feed"
+	"rubato/internal/hosts"
 	"rubato/internal/runs"
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
@@ -37,6 +38,7 @@ type memory struct {
 	keys      map[auth.KeyID]auth.Key
 	secrets   map[string]secrets.Secret
 	budgets   map[string]spending.Budget
+	hosts     map[hosts.Key]hosts.Breaker
 	signing   map[signing.KeyID]signing.Key
 	sealed    []secrets.Sealed // everything that was stored sealed
 	entries   []auditlog.Entry
@@ -49,7 +51,7 @@ var _ endpoints.Store = (*memory)(nil)
 func newMemory() *memory {
 	return &memory{
 		endpoints: map[endpoints.ID]*endpoints.Endpoint{}, decisions: map[endpoints.ID]endpoints.Recorded{}, oneOffs: map[string]endpoints.OneOff{}, keys: map[auth.KeyID]auth.Key{},
-		secrets: standingSecrets(), budgets: standingBudgets(), signing: standingSigningKeys(),
+		secrets: standingSecrets(), budgets: standingBudgets(), hosts: standingHosts(), signing: standingSigningKeys(),
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"rubato/internal/auth"
 	"rubato/internal/deadletters"
 	"rubato/internal/endpoints"
+	"rubato/internal/hosts"
 	"rubato/internal/httpapi"
 	"rubato/internal/notices"
 	"rubato/internal/secrets"
@@ -112,6 +113,7 @@ func serviceOf(t *testing.T, settings httpapi.Config, ring *secrets.Keyring, run
 		Signing:    signing.NewService(s.store, ring),
 		Budgets:    spending.NewService(s.store),
 		Letters:    deadletters.NewService(letters{s.store}, endpoints.NewService(s.store, targets{}), nil),
+		Hosts:      hosts.NewService(s.store, false),
 		Tester:     settings.Tester,
 	})
 	return s

@@ -15,6 +15,7 @@ import (
 	"rubato/internal/deadletters"
 	"rubato/internal/endpoints"
 	"rubato/internal/feed"
+	"rubato/internal/hosts"
 	"rubato/internal/httpapi/api"
 	"rubato/internal/notices"
 	"rubato/internal/planner"
@@ -62,6 +63,7 @@ type Config struct {
 	Tracers    trace.TracerProvider // traces requests; nil: tracing is off
 	Secrets    *secrets.Service
 	Budgets    *spending.Service
+	Hosts      *hosts.Service
 	Signing    *signing.Service
 	Tester     Tester
 }
@@ -98,6 +100,7 @@ type Server struct {
 	stats     stats.Reader
 	secrets   *secrets.Service
 	budgets   *spending.Service
+	hosts     *hosts.Service
 	signing   *signing.Service
 	tester    Tester
 	tests     turns
@@ -138,6 +141,7 @@ func New(c Config) *Server {
 		stats:     c.Stats,
 		secrets:   c.Secrets,
 		budgets:   c.Budgets,
+		hosts:     c.Hosts,
 		signing:   c.Signing,
 		tester:    c.Tester,
 		tests:     turns{auth.NewQuota(testLimits()), codeTooManyTests, "too many tests are under way at the moment; try again when one has ended"},

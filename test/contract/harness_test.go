@@ -383,6 +383,9 @@ func (w *world) object(t *testing.T, o operation) string {
 	case strings.Contains(o.route, "/secrets/{name}"):
 		require.Less(t, w.call(t, "PUT", o.at(""), `{"value":"v"}`).status, http.StatusBadRequest)
 		return ""
+	case strings.Contains(o.route, "/hosts/{host}"):
+		w.call(t, "PATCH", "/v1/hosts/api.example.com", `{"windowMs":60000}`).is(t, http.StatusOK)
+		return ""
 	case strings.Contains(o.route, "/budgets/{name}"):
 		require.Less(t, w.call(t, "PUT", o.at(""), `{"budget":"600/h"}`).status, http.StatusBadRequest)
 		return ""

@@ -1,6 +1,7 @@
 package contract
 
 import (
+	"maps"
 	"net/http"
 	"strings"
 	"testing"
@@ -86,6 +87,7 @@ func TestListsShowOneTenantAlone(t *testing.T) {
 	w.planned(t, keystore.DefaultTenant)
 	w.call(t, "PUT", "/v1/secrets/mine", `{"value":"v"}`).is(t, http.StatusCreated)
 	w.call(t, "PUT", "/v1/budgets/tenant", `{"budget":"600/h"}`).is(t, http.StatusCreated)
+	w.call(t, "PATCH", "/v1/hosts/mine.example", `{"windowMs":1000}`).is(t, http.StatusOK)
 	w.call(t, "POST", "/v1/signing-keys", "").is(t, http.StatusCreated)
 	w.call(t, "PUT", "/v1/notice-rules/mine", noticeRule).is(t, http.StatusCreated)
 	w.call(t, "PUT", "/v1/maintenance-windows/mine", maintenanceWindow).is(t, http.StatusCreated)
@@ -141,7 +143,7 @@ type crossing func(w *world, t *testing.T, o operation, endpoint string)
 
 // crossings is how each operation that is about more than one object could reach another tenant's.
 func crossings() map[string]crossing {
-	return map[string]crossing{
+	list := map[string]crossing{
 		"putEndpointByKey": func(w *world, t *testing.T, o operation, endpoint string) {
 			made := w.call(t, o.method, strings.Replace(o.route, "{key}", "mine", 1), minimal, key(otherKey)).is(t, http.StatusCreated)
 			require.NotEqual(t, endpoint, made["id"], "a key is a name within one tenant")
@@ -248,6 +250,27 @@ func crossings() map[string]crossing {
 			require.NotContains(t, w.streamed(t, o, last, key(adminKey), after), theirs)
 		},
 	}
+	maps.Copy(list, hostCrossings())
+	return list
+}
+
+// hostCrossings are the crossings of the routes of hosts.
+func hostCrossings() map[string]crossing {
+	return map[string]crossing{
+		"getHost": func(w *world, t *testing.T, o operation, _ string) {
+			w.call(t, "PATCH", "/v1/hosts/shown.example", `{"windowMs":1000}`).is(t, http.StatusOK)
+			require.Equal(t, http.StatusNotFound, w.call(t, o.method, "/v1/hosts/shown.example", "", key(otherKey)).status)
+		},
+		"patchHost": func(w *world, t *testing.T, o operation, _ string) {
+			w.call(t, o.method, "/v1/hosts/mine.example", `{"windowMs":1000}`).is(t, http.StatusOK)
+			w.call(t, o.method, "/v1/hosts/mine.example", `{"windowMs":2000}`, key(otherKey)).is(t, http.StatusOK)
+			require.EqualValues(t, 1000, w.call(t, "GET", "/v1/hosts/mine.example", "").is(t, http.StatusOK)["windowMs"])
+		},
+		"resetHost": func(w *world, t *testing.T, o operation, _ string) {
+			w.call(t, "PATCH", "/v1/hosts/kept.example", `{"windowMs":1000}`).is(t, http.StatusOK)
+			require.Equal(t, http.StatusNotFound, w.call(t, o.method, "/v1/hosts/kept.example/reset", "", key(otherKey)).status)
+		},
+	}
 }
 
 // TestNoOperationReachesAnotherTenant asks every operation that names no object by its id, and is
@@ -261,7 +284,7 @@ func TestNoOperationReachesAnotherTenant(t *testing.T) {
 	for _, o := range operations() {
 		cross := crossings()[o.OperationID]
 		if cross == nil {
-			require.False(t, o.streams() || strings.Contains(o.route, "{key}") || strings.Contains(o.route, "{name}"), "say in crossings how %s could reach another tenant", o.OperationID)
+			require.False(t, o.streams() || strings.Contains(o.route, "{key}") || strings.Contains(o.route, "{name}") || strings.Contains(o.route, "{host}"), "say in crossings how %s could reach another tenant", o.OperationID)
 			continue
 		}
 		asked++

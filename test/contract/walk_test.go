@@ -3,6 +3,7 @@ package contract
 import (
 	"crypto/sha256"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -33,7 +34,7 @@ type provoke func(w *world, t *testing.T, o operation, id string) *answer
 func provocations() map[string]map[int]provoke {
 	stopped := map[int]provoke{http.StatusConflict: onStoppedWorker, http.StatusUnprocessableEntity: withUsedKey}
 	once := map[int]provoke{http.StatusConflict: onArchived, http.StatusUnprocessableEntity: withUsedKey}
-	return map[string]map[int]provoke{
+	list := map[string]map[int]provoke{
 		"createEndpoint": {http.StatusConflict: withTakenKey, http.StatusUnprocessableEntity: withBody(`{"name":""}`)},
 		"patchEndpoint": {
 			http.StatusConflict:            onArchived,
@@ -92,12 +93,6 @@ func provocations() map[string]map[int]provoke {
 			http.StatusConflict:            withTooManyBudgets,
 			http.StatusUnprocessableEntity: withBody(`{"budget":"600"}`),
 		},
-		"getBudget": {http.StatusNotFound: func(w *world, t *testing.T, o operation, _ string) *answer {
-			return w.call(t, o.method, "/v1/budgets/label:team=unknown", "")
-		}},
-		"deleteBudget": {http.StatusNotFound: func(w *world, t *testing.T, o operation, _ string) *answer {
-			return w.call(t, o.method, "/v1/budgets/label:team=unknown", "")
-		}},
 		"putNoticeRule": {
 			http.StatusCreated: func(w *world, t *testing.T, o operation, _ string) *answer {
 				return w.call(t, o.method, "/v1/notice-rules/fresh", noticeRule)
@@ -147,6 +142,35 @@ func provocations() map[string]map[int]provoke {
 		"listRuns": {http.StatusNotFound: func(w *world, t *testing.T, o operation, _ string) *answer {
 			return w.call(t, o.method, o.route+"?endpointId="+unknown("ep_"), "")
 		}},
+	}
+	maps.Copy(list, hostProvocations())
+	return list
+}
+
+// hostProvocations are the provocations of the routes of hosts and budgets.
+func hostProvocations() map[string]map[int]provoke {
+	return map[string]map[int]provoke{
+		"getBudget": {http.StatusNotFound: func(w *world, t *testing.T, o operation, _ string) *answer {
+			return w.call(t, o.method, "/v1/budgets/label:team=unknown", "")
+		}},
+		"deleteBudget": {http.StatusNotFound: func(w *world, t *testing.T, o operation, _ string) *answer {
+			return w.call(t, o.method, "/v1/budgets/label:team=unknown", "")
+		}},
+		"getHost": {http.StatusNotFound: func(w *world, t *testing.T, o operation, _ string) *answer {
+			return w.call(t, o.method, "/v1/hosts/unknown.example", "")
+		}},
+		"patchHost": {
+			http.StatusNotFound: func(w *world, t *testing.T, o operation, _ string) *answer {
+				return w.call(t, o.method, "/v1/hosts/api.example.com:0", `{}`)
+			},
+			http.StatusUnprocessableEntity: withBody(`{"failuresToOpen":0,"windowMs":999}`),
+		},
+		"resetHost": {
+			http.StatusNotFound: func(w *world, t *testing.T, o operation, _ string) *answer {
+				return w.call(t, o.method, "/v1/hosts/unknown.example/reset", "")
+			},
+			http.StatusUnprocessableEntity: withUsedKeyForAHost,
+		},
 	}
 }
 
@@ -265,6 +289,14 @@ func withUsedKeyForARule(w *world, t *testing.T, o operation, _ string) *answer 
 	used := header("Idempotency-Key", "used-for-a-rule")
 	w.call(t, "PUT", "/v1/notice-rules/other", noticeRule)
 	w.call(t, o.method, "/v1/notice-rules/other/test", "", used).is(t, http.StatusOK)
+	return w.call(t, o.method, o.at(""), "", used)
+}
+
+// withUsedKeyForAHost uses one key for two hosts.
+func withUsedKeyForAHost(w *world, t *testing.T, o operation, _ string) *answer {
+	used := header("Idempotency-Key", "used-for-a-host")
+	w.call(t, "PATCH", "/v1/hosts/other.example", `{"windowMs":60000}`).is(t, http.StatusOK)
+	w.call(t, o.method, "/v1/hosts/other.example/reset", "", used).is(t, http.StatusOK)
 	return w.call(t, o.method, o.at(""), "", used)
 }
 

@@ -56,8 +56,8 @@ func programRules() []rule {
 			"internal/app/apiserver",
 			[]string{
 				"internal/apidocs", "internal/app", "internal/auth", "internal/config", "internal/deadletters", "internal/dispatch", "internal/endpoints", "internal/errs",
-				"internal/httpapi", "internal/loop", "internal/mcp", "internal/notices", "internal/secrets", "internal/signing", "internal/simulate", "internal/spending",
-				"internal/store/deadletters", "internal/store/endpoints", "internal/store/fleet", "internal/store/history", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/planner", "internal/store/spending", "internal/store/views", "internal/telemetry",
+				"internal/hosts", "internal/httpapi", "internal/loop", "internal/mcp", "internal/notices", "internal/secrets", "internal/signing", "internal/simulate", "internal/spending",
+				"internal/store/deadletters", "internal/store/endpoints", "internal/store/fleet", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/planner", "internal/store/spending", "internal/store/views", "internal/telemetry",
 				"internal/web",
 			},
 			"the one place that knows what the API server is made of",
@@ -121,7 +121,7 @@ func packageRules() []rule {
 			"internal/httpapi",
 			[]string{
 				"api", "internal/answers", "internal/auditlog", "internal/auth", "internal/deadletters", "internal/endpoints", "internal/errs", "internal/feed",
-				"internal/forwarded", "internal/governor", "internal/httpapi/api", "internal/idempotency", "internal/jsonpath",
+				"internal/forwarded", "internal/governor", "internal/hosts", "internal/httpapi/api", "internal/idempotency", "internal/jsonpath",
 				"internal/notation", "internal/notices", "internal/planner", "internal/runs", "internal/secrets", "internal/signing", "internal/spending",
 				"internal/stats", "internal/telemetry", "internal/tempo",
 			},
@@ -129,7 +129,7 @@ func packageRules() []rule {
 		},
 		{"internal/deadletters", []string{"internal/auditlog", "internal/endpoints", "internal/errs", "internal/ids", "internal/runs", "internal/secrets"}, "a dead letter is read and replayed without knowing where it is kept"},
 		{"internal/httpapi/api", nil, "generated from the contract"},
-		{"internal/hosts", nil, "whether a host may be called does not depend on where that is kept or who calls"},
+		{"internal/hosts", []string{"internal/auditlog", "internal/errs"}, "whether a host may be called does not depend on where that is kept or who calls"},
 		{"internal/idempotency", nil, "how often a request is carried out depends on neither HTTP nor SQL"},
 		{"internal/ids", []string{"internal/errs"}, "how a name is read and written does not depend on what it names"},
 		{"internal/change", []string{"internal/budget", "internal/jsonpath", "internal/runs"}, "what counts as a change depends on the answers alone, and a digest is that of runs"},
@@ -253,7 +253,7 @@ func storeRules() []rule {
 		},
 		{
 			"internal/store/hosts",
-			[]string{"internal/hosts", "internal/store/dbsqlc", "internal/store/pg"},
+			[]string{"internal/auditlog", "internal/hosts", "internal/store/dbsqlc", "internal/store/pg"},
 			"breakers are kept without knowing what is called",
 		},
 		{

@@ -11,6 +11,7 @@ import (
 	"rubato/internal/deadletters"
 	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
+	"rubato/internal/hosts"
 	"rubato/internal/httpapi"
 	"rubato/internal/mcp"
 	"rubato/internal/notices"
@@ -21,6 +22,7 @@ import (
 	endpointstore "rubato/internal/store/endpoints"
 	"rubato/internal/store/fleet"
 	"rubato/internal/store/history"
+	hoststore "rubato/internal/store/hosts"
 	"rubato/internal/store/items"
 	keystore "rubato/internal/store/keys"
 	noticestore "rubato/internal/store/notices"
@@ -92,6 +94,7 @@ func (s server) api(tester *dispatch.Tester) *httpapi.Server {
 		Fleet:      fleet.New(s.DB),
 		Secrets:    secrets.NewService(keystore.NewSecrets(s.DB), s.Keyring),
 		Budgets:    spending.NewService(budgetstore.New(s.DB)),
+		Hosts:      hosts.NewService(hoststore.New(s.DB), s.Settings.Egress.SharedHosts),
 		Signing:    signing.NewService(keystore.NewSecrets(s.DB), s.Keyring),
 		Auth:       s.Keys,
 		Keys:       auth.NewKeyring(keystore.NewKeys(s.DB), s.Keys, s.Settings.API.Keys),

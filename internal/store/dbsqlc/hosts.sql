@@ -38,3 +38,40 @@ SELECT *
 FROM hosts
 WHERE updated_at >= coalesce(sqlc.narg('since')::timestamptz, '-infinity'::timestamptz)
 ORDER BY updated_at;
+
+-- name: HostList :many
+-- Returns the hosts of a tenant after a name.
+SELECT *
+FROM hosts
+WHERE scope = @scope
+  AND host > @after
+ORDER BY host
+LIMIT sqlc.arg('max_rows');
+
+-- name: HostGet :one
+SELECT *
+FROM hosts
+WHERE scope = @scope
+  AND host = @host;
+
+-- name: HostSet :exec
+-- Writes the settings of a locked host.
+UPDATE hosts
+SET threshold = @threshold, window_ms = @window_ms, updated_at = @now
+WHERE scope = @scope
+  AND host = @host;
+
+-- name: HostDropIdle :execrows
+-- Deletes closed hosts without failures and settings that did not change for a day, at most
+-- max_rows.
+DELETE FROM hosts
+WHERE (scope, host) IN (SELECT h.scope, h.host
+                        FROM hosts h
+                        WHERE h.updated_at < coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - interval '1 day'
+                          AND h.state = 'closed'
+                          AND h.failures = 0
+                          AND h.threshold IS NULL
+                          AND h.window_ms IS NULL
+                        ORDER BY h.scope, h.host
+                        LIMIT sqlc.arg('max_rows')
+                        FOR UPDATE SKIP LOCKED);

@@ -10,6 +10,68 @@ import (
 	"time"
 )
 
+const hostDropIdle = `-- name: HostDropIdle :execrows
+DELETE FROM hosts
+WHERE (scope, host) IN (SELECT h.scope, h.host
+                        FROM hosts h
+                        WHERE h.updated_at < coalesce($1::timestamptz, clock_timestamp()) - interval '1 day'
+                          AND h.state = 'closed'
+                          AND h.failures = 0
+                          AND h.threshold IS NULL
+                          AND h.window_ms IS NULL
+                        ORDER BY h.scope, h.host
+                        LIMIT $2
+                        FOR UPDATE SKIP LOCKED)
+`
+
+type HostDropIdleParams struct {
+	Now     *time.Time
+	MaxRows int32
+}
+
+// Deletes closed hosts without failures and settings that did not change for a day, at most
+// max_rows.
+func (q *Queries) HostDropIdle(ctx context.Context, db DBTX, arg HostDropIdleParams) (int64, error) {
+	result, err := db.Exec(ctx, hostDropIdle, arg.Now, arg.MaxRows)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const hostGet = `-- name: HostGet :one
+SELECT scope, host, state, failures, openings, successes, since, open_until, seat_endpoints, seat_tokens, threshold, window_ms, updated_at
+FROM hosts
+WHERE scope = $1
+  AND host = $2
+`
+
+type HostGetParams struct {
+	Scope UUID
+	Host  string
+}
+
+func (q *Queries) HostGet(ctx context.Context, db DBTX, arg HostGetParams) (*Host, error) {
+	row := db.QueryRow(ctx, hostGet, arg.Scope, arg.Host)
+	var i Host
+	err := row.Scan(
+		&i.Scope,
+		&i.Host,
+		&i.State,
+		&i.Failures,
+		&i.Openings,
+		&i.Successes,
+		&i.Since,
+		&i.OpenUntil,
+		&i.SeatEndpoints,
+		&i.SeatTokens,
+		&i.Threshold,
+		&i.WindowMs,
+		&i.UpdatedAt,
+	)
+	return &i, err
+}
+
 const hostInsert = `-- name: HostInsert :exec
 INSERT INTO hosts (scope, host, state, failures, openings, successes, since, seat_endpoints, seat_tokens, updated_at)
 SELECT unnest($1::uuid[]), unnest($2::text[]), 'closed', 0, 0, 0, $3, '{}', '{}', $3
@@ -26,6 +88,56 @@ type HostInsertParams struct {
 func (q *Queries) HostInsert(ctx context.Context, db DBTX, arg HostInsertParams) error {
 	_, err := db.Exec(ctx, hostInsert, arg.Scopes, arg.Hosts, arg.Now)
 	return err
+}
+
+const hostList = `-- name: HostList :many
+SELECT scope, host, state, failures, openings, successes, since, open_until, seat_endpoints, seat_tokens, threshold, window_ms, updated_at
+FROM hosts
+WHERE scope = $1
+  AND host > $2
+ORDER BY host
+LIMIT $3
+`
+
+type HostListParams struct {
+	Scope   UUID
+	After   string
+	MaxRows int32
+}
+
+// Returns the hosts of a tenant after a name.
+func (q *Queries) HostList(ctx context.Context, db DBTX, arg HostListParams) ([]*Host, error) {
+	rows, err := db.Query(ctx, hostList, arg.Scope, arg.After, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*Host
+	for rows.Next() {
+		var i Host
+		if err := rows.Scan(
+			&i.Scope,
+			&i.Host,
+			&i.State,
+			&i.Failures,
+			&i.Openings,
+			&i.Successes,
+			&i.Since,
+			&i.OpenUntil,
+			&i.SeatEndpoints,
+			&i.SeatTokens,
+			&i.Threshold,
+			&i.WindowMs,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const hostListChanged = `-- name: HostListChanged :many
@@ -165,6 +277,33 @@ SELECT pg_notify('rubato_hosts', '')
 // Tells workers that hosts have changed.
 func (q *Queries) HostNotify(ctx context.Context, db DBTX) error {
 	_, err := db.Exec(ctx, hostNotify)
+	return err
+}
+
+const hostSet = `-- name: HostSet :exec
+UPDATE hosts
+SET threshold = $1, window_ms = $2, updated_at = $3
+WHERE scope = $4
+  AND host = $5
+`
+
+type HostSetParams struct {
+	Threshold *int32
+	WindowMs  *int64
+	Now       time.Time
+	Scope     UUID
+	Host      string
+}
+
+// Writes the settings of a locked host.
+func (q *Queries) HostSet(ctx context.Context, db DBTX, arg HostSetParams) error {
+	_, err := db.Exec(ctx, hostSet,
+		arg.Threshold,
+		arg.WindowMs,
+		arg.Now,
+		arg.Scope,
+		arg.Host,
+	)
 	return err
 }
 

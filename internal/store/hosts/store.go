@@ -4,6 +4,7 @@ package hosts
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -18,15 +19,17 @@ import (
 // transaction here.
 const overlap = 5 * time.Second
 
-// Store stores breakers. It implements dispatch.HostStore.
+// Store stores breakers. It implements dispatch.BreakerStore and hosts.Store.
 type Store struct {
 	db *pg.DB
 }
 
+var _ hosts.Store = (*Store)(nil)
+
 // New returns the store of breakers.
 func New(db *pg.DB) *Store { return &Store{db: db} }
 
-// Changed implements dispatch.HostStore.
+// Changed implements dispatch.BreakerStore.
 func (s *Store) Changed(ctx context.Context, since time.Time) (list []hosts.Breaker, now time.Time, err error) {
 	if !since.IsZero() {
 		since = since.Add(-overlap)
@@ -47,7 +50,18 @@ func (s *Store) Changed(ctx context.Context, since time.Time) (list []hosts.Brea
 	return breakersOf(rows), now, nil
 }
 
-// Report implements dispatch.HostStore.
+// dropBatch bounds the rows of one deletion.
+const dropBatch = 1000
+
+// DropIdle implements dispatch.BreakerStore.
+func (s *Store) DropIdle(ctx context.Context) error {
+	if _, err := s.db.Q.HostDropIdle(ctx, s.db.Hot, dbsqlc.HostDropIdleParams{Now: s.db.Now(), MaxRows: dropBatch}); err != nil {
+		return fmt.Errorf("deleting idle hosts: %w", pg.Translate(err))
+	}
+	return nil
+}
+
+// Report implements dispatch.BreakerStore.
 func (s *Store) Report(ctx context.Context, reports []hosts.Report) ([]hosts.Breaker, error) {
 	by := make(map[hosts.Key]hosts.Report, len(reports))
 	keys := make([]hosts.Key, 0, len(reports))
@@ -69,17 +83,22 @@ func (s *Store) Report(ctx context.Context, reports []hosts.Report) ([]hosts.Bre
 	return list, nil
 }
 
-// Admit implements dispatch.HostStore.
+// Admit implements dispatch.BreakerStore.
 func (s *Store) Admit(ctx context.Context, asked []hosts.Probing) (admitted []bool, list []hosts.Breaker, err error) {
-	keys := make([]hosts.Key, len(asked))
-	for i, p := range asked {
-		keys[i] = p.Key
+	var keys []hosts.Key
+	for _, p := range asked {
+		if !slices.Contains(keys, p.Key) {
+			keys = append(keys, p.Key)
+		}
 	}
 	admitted = make([]bool, len(asked))
 	err = s.change(ctx, keys, func(tx pgx.Tx, now time.Time, locked []hosts.Breaker) error {
 		alive, err := s.alive(ctx, tx, locked)
 		if err != nil {
 			return err
+		}
+		for _, p := range asked { // Their worker holds them.
+			alive[p.Seat] = true
 		}
 		at := make(map[hosts.Key]*hosts.Breaker, len(locked))
 		for i := range locked {
@@ -107,7 +126,7 @@ func (s *Store) alive(ctx context.Context, tx pgx.Tx, list []hosts.Breaker) (map
 		}
 	}
 	if len(params.Tokens) == 0 {
-		return nil, nil
+		return map[hosts.Seat]bool{}, nil
 	}
 	rows, err := s.db.Q.HostListSeats(ctx, tx, params)
 	if err != nil {
@@ -120,8 +139,8 @@ func (s *Store) alive(ctx context.Context, tx pgx.Tx, list []hosts.Breaker) (map
 	return alive, nil
 }
 
-// change locks breakers, lets act change them in place, and writes and announces those that did
-// change. A breaker without a row gets one.
+// change locks the breakers of distinct keys, lets act change them in place, and writes and
+// announces those that did change. A breaker without a row gets one.
 func (s *Store) change(ctx context.Context, keys []hosts.Key, act func(pgx.Tx, time.Time, []hosts.Breaker) error) error {
 	insert := dbsqlc.HostInsertParams{}
 	for _, key := range keys {
