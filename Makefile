@@ -51,6 +51,7 @@ sim: ## Simulate a million steps, then prove that seeded bugs are found
 .PHONY: tempo
 tempo: ## Simulate the fleets in examples/ for a day with 50 seeds, print their tables, and check their figures
 	RUBATO_TEMPO=full go test ./cmd/rubato -run FleetsKeepTheirFigures -count=1 -v
+	RUBATO_TEMPO=full go test ./internal/endpoints -run NoStreamOfAnswersLeavesTheClamps -timeout 2h -count=1 -v
 
 .PHONY: chart
 chart: ## Render the Helm chart and hold it to the types of the Kubernetes API (its first build takes minutes)

@@ -430,6 +430,24 @@ func (e Method) Valid() bool {
 	}
 }
 
+// Defines values for NoiseState.
+const (
+	NoiseStateIgnored  NoiseState = "ignored"
+	NoiseStateRejected NoiseState = "rejected"
+)
+
+// Valid indicates whether the value is a known member of the NoiseState enum.
+func (e NoiseState) Valid() bool {
+	switch e {
+	case NoiseStateIgnored:
+		return true
+	case NoiseStateRejected:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for NoticeCause.
 const (
 	NoticeCauseEndpointArchived NoticeCause = "endpoint_archived"
@@ -1947,7 +1965,7 @@ type Explanation struct {
 	// Author The name of the API key that triggered it; absent for the system.
 	Author *string `json:"author,omitempty"`
 
-	// Cause The trigger of the decision: finish, register, edit, pause, resume, hint, reset_failures, run_now, settle, archive.
+	// Cause The trigger of the decision: finish, register, edit, pause, resume, hint, reset_failures, run_now, reject, approve, settle, archive.
 	Cause     string    `json:"cause"`
 	DecidedAt time.Time `json:"decidedAt"`
 
@@ -2454,6 +2472,50 @@ type NextLook struct {
 
 	// Worth The index of the run, in change-seconds. The run is due when it reaches the price.
 	Worth float64 `json:"worth"`
+}
+
+// Noise A member of the answers that was found to differ without a change.
+type Noise struct {
+	FoundAt time.Time `json:"foundAt"`
+
+	// GapMs Evidence: the mean time between the answers of the last three pairs.
+	GapMs int64 `json:"gapMs"`
+
+	// Pairs Evidence: the number of successive answers in which the member differed from the one before.
+	Pairs int32 `json:"pairs"`
+
+	// Path A JSONPath (RFC 9535).
+	Path string `json:"path"`
+
+	// RejectedAt Absent unless it is rejected.
+	RejectedAt *time.Time `json:"rejectedAt,omitempty"`
+
+	// RejectedBy The name of the API key that rejected it. Absent unless it is rejected.
+	RejectedBy *string `json:"rejectedBy,omitempty"`
+
+	// State `ignored`: answers are compared without the member. `rejected`: it counts as content.
+	State NoiseState `json:"state"`
+}
+
+// NoiseList defines model for NoiseList.
+type NoiseList struct {
+	// Items At most 64.
+	Items []Noise `json:"items"`
+
+	// Searched Whether noise is searched for and left out. False with `changeKey`, with planner authority `off`, and without response bodies (`maxResponseKb` 0); then the findings have no effect.
+	Searched bool `json:"searched"`
+}
+
+// NoiseState `ignored`: answers are compared without the member. `rejected`: it counts as content.
+type NoiseState string
+
+// NoiseVerdict A user's judgement of a finding.
+type NoiseVerdict struct {
+	// Path The JSONPath of the finding.
+	Path string `json:"path"`
+
+	// State `ignored`: answers are compared without the member. `rejected`: it counts as content.
+	State NoiseState `json:"state"`
 }
 
 // Notice One message about an episode.
@@ -3108,7 +3170,7 @@ type Run struct {
 	// BodyBase64 The same in Base64, if it is not text.
 	BodyBase64 *[]byte `json:"bodyBase64,omitempty"`
 
-	// BodyDigest Digest of the compared part of the response (64 bits, in hexadecimal), to detect changes; absent without a body. It leaves out `ignore` and noise, and depends neither on the order of members nor on the notation of numbers. It covers members that `redact` hides, and is keyed then. It is kept after the body is deleted.
+	// BodyDigest Digest of the compared part of the response (64 bits, in hexadecimal), to detect changes; absent without a body. It leaves out `ignore` and noise, and depends neither on the order of members nor on the notation of numbers. Digests whose first four digits differ cover different members, so they do not compare. It covers members that `redact` hides, and is keyed then. It is kept after the body is deleted.
 	BodyDigest *string `json:"bodyDigest,omitempty"`
 
 	// BodyTail The tail of a body that was longer than its captured head, if responseTailKb is set. Only when a single run is read.
@@ -4100,6 +4162,9 @@ type PutIntervalHintJSONRequestBody = IntervalHintRequest
 // PutOneShotHintJSONRequestBody defines body for PutOneShotHint for application/json ContentType.
 type PutOneShotHintJSONRequestBody = OneShotHintRequest
 
+// JudgeNoiseJSONRequestBody defines body for JudgeNoise for application/json ContentType.
+type JudgeNoiseJSONRequestBody = NoiseVerdict
+
 // PauseEndpointJSONRequestBody defines body for PauseEndpoint for application/json ContentType.
 type PauseEndpointJSONRequestBody = PauseRequest
 
@@ -4523,6 +4588,34 @@ type ClientInterface interface {
 	//
 	// Corresponds with PUT /v1/endpoints/{id}/hints/one-shot (the `PutOneShotHint` operationId).
 	PutOneShotHint(ctx context.Context, id EndpointID, body PutOneShotHintJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListNoise List the noise in the answers of an endpoint
+	//
+	// Members of the answers that were found to differ without a change, such as timestamps and request IDs, with the evidence. Answers are
+	// compared without them, unless a user rejected the finding.
+	//
+	// Corresponds with GET /v1/endpoints/{id}/noise (the `ListNoise` operationId).
+	ListNoise(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// JudgeNoiseWithBody Reject noise that was found, or take the rejection back
+	//
+	// A rejected member counts as content again, and is not found another time. Runs that start after the response follow the verdict. The
+	// first answer after it is not compared with the one before, because the two digests cover other members.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PUT /v1/endpoints/{id}/noise (the `JudgeNoise` operationId).
+	JudgeNoiseWithBody(ctx context.Context, id EndpointID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// JudgeNoise Reject noise that was found, or take the rejection back
+	//
+	// A rejected member counts as content again, and is not found another time. Runs that start after the response follow the verdict. The
+	// first answer after it is not compared with the one before, because the two digests cover other members.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PUT /v1/endpoints/{id}/noise (the `JudgeNoise` operationId).
+	JudgeNoise(ctx context.Context, id EndpointID, body JudgeNoiseJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PauseEndpointWithBody Pause an endpoint
 	//
@@ -5804,6 +5897,64 @@ func (c *Client) PutOneShotHintWithBody(ctx context.Context, id EndpointID, cont
 // Corresponds with PUT /v1/endpoints/{id}/hints/one-shot (the `PutOneShotHint` operationId).
 func (c *Client) PutOneShotHint(ctx context.Context, id EndpointID, body PutOneShotHintJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPutOneShotHintRequest(c.Server, id, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListNoise List the noise in the answers of an endpoint
+//
+// Members of the answers that were found to differ without a change, such as timestamps and request IDs, with the evidence. Answers are
+// compared without them, unless a user rejected the finding.
+//
+// Corresponds with GET /v1/endpoints/{id}/noise (the `ListNoise` operationId).
+func (c *Client) ListNoise(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListNoiseRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// JudgeNoiseWithBody Reject noise that was found, or take the rejection back
+//
+// A rejected member counts as content again, and is not found another time. Runs that start after the response follow the verdict. The
+// first answer after it is not compared with the one before, because the two digests cover other members.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PUT /v1/endpoints/{id}/noise (the `JudgeNoise` operationId).
+func (c *Client) JudgeNoiseWithBody(ctx context.Context, id EndpointID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewJudgeNoiseRequestWithBody(c.Server, id, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// JudgeNoise Reject noise that was found, or take the rejection back
+//
+// A rejected member counts as content again, and is not found another time. Runs that start after the response follow the verdict. The
+// first answer after it is not compared with the one before, because the two digests cover other members.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PUT /v1/endpoints/{id}/noise (the `JudgeNoise` operationId).
+func (c *Client) JudgeNoise(ctx context.Context, id EndpointID, body JudgeNoiseJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewJudgeNoiseRequest(c.Server, id, body)
 	if err != nil {
 		return nil, err
 	}
@@ -8469,6 +8620,87 @@ func NewPutOneShotHintRequestWithBody(server string, id EndpointID, contentType 
 	}
 
 	operationPath := fmt.Sprintf("/v1/endpoints/%s/hints/one-shot", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListNoiseRequest constructs an http.Request for the ListNoise method
+func NewListNoiseRequest(server string, id EndpointID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/endpoints/%s/noise", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewJudgeNoiseRequest calls the generic JudgeNoise builder with application/json body
+func NewJudgeNoiseRequest(server string, id EndpointID, body JudgeNoiseJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewJudgeNoiseRequestWithBody(server, id, "application/json", bodyReader)
+}
+
+// NewJudgeNoiseRequestWithBody constructs an http.Request for the JudgeNoise method, with any body, and a specified content type
+func NewJudgeNoiseRequestWithBody(server string, id EndpointID, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/endpoints/%s/noise", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -11761,6 +11993,36 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with PUT /v1/endpoints/{id}/hints/one-shot (the `PutOneShotHint` operationId).
 	PutOneShotHintWithResponse(ctx context.Context, id EndpointID, body PutOneShotHintJSONRequestBody, reqEditors ...RequestEditorFn) (*PutOneShotHintResponse, error)
+
+	// ListNoiseWithResponse List the noise in the answers of an endpoint
+	//
+	// Members of the answers that were found to differ without a change, such as timestamps and request IDs, with the evidence. Answers are
+	// compared without them, unless a user rejected the finding.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/endpoints/{id}/noise (the `ListNoise` operationId).
+	ListNoiseWithResponse(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*ListNoiseResponse, error)
+
+	// JudgeNoiseWithBodyWithResponse Reject noise that was found, or take the rejection back
+	//
+	// A rejected member counts as content again, and is not found another time. Runs that start after the response follow the verdict. The
+	// first answer after it is not compared with the one before, because the two digests cover other members.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /v1/endpoints/{id}/noise (the `JudgeNoise` operationId).
+	JudgeNoiseWithBodyWithResponse(ctx context.Context, id EndpointID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*JudgeNoiseResponse, error)
+
+	// JudgeNoiseWithResponse Reject noise that was found, or take the rejection back
+	//
+	// A rejected member counts as content again, and is not found another time. Runs that start after the response follow the verdict. The
+	// first answer after it is not compared with the one before, because the two digests cover other members.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PUT /v1/endpoints/{id}/noise (the `JudgeNoise` operationId).
+	JudgeNoiseWithResponse(ctx context.Context, id EndpointID, body JudgeNoiseJSONRequestBody, reqEditors ...RequestEditorFn) (*JudgeNoiseResponse, error)
 
 	// PauseEndpointWithBodyWithResponse Pause an endpoint
 	//
@@ -15404,6 +15666,260 @@ func (r PutOneShotHintResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r PutOneShotHintResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ListNoiseResponse401Headers the declared response headers of an HTTP 401 response for ListNoise
+type ListNoiseResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// ListNoiseResponse429Headers the declared response headers of an HTTP 429 response for ListNoise
+type ListNoiseResponse429Headers struct {
+	RateLimit       *string
+	RateLimitPolicy *string
+	RetryAfter      string
+}
+
+// ListNoiseResponse503Headers the declared response headers of an HTTP 503 response for ListNoise
+type ListNoiseResponse503Headers struct {
+	RetryAfter *string
+}
+
+type ListNoiseResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *NoiseList
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *Malformed
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ListNoiseResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *ListNoiseResponse429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListNoiseResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListNoiseResponse) GetJSON200() *NoiseList {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ListNoiseResponse) GetApplicationProblemJSON400() *Malformed {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListNoiseResponse) GetApplicationProblemJSON401() *Unauthorized {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListNoiseResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r ListNoiseResponse) GetApplicationProblemJSON404() *NotFound {
+	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListNoiseResponse) GetApplicationProblemJSON429() *TooManyRequests {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListNoiseResponse) GetApplicationProblemJSON500() *Internal {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListNoiseResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListNoiseResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListNoiseResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListNoiseResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListNoiseResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// JudgeNoiseResponse401Headers the declared response headers of an HTTP 401 response for JudgeNoise
+type JudgeNoiseResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// JudgeNoiseResponse429Headers the declared response headers of an HTTP 429 response for JudgeNoise
+type JudgeNoiseResponse429Headers struct {
+	RateLimit       *string
+	RateLimitPolicy *string
+	RetryAfter      string
+}
+
+// JudgeNoiseResponse503Headers the declared response headers of an HTTP 503 response for JudgeNoise
+type JudgeNoiseResponse503Headers struct {
+	RetryAfter *string
+}
+
+type JudgeNoiseResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Noise
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *Malformed
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationProblemJSON409 *Conflict
+	// ApplicationProblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationProblemJSON413 *TooLarge
+	// ApplicationProblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationProblemJSON415 *UnsupportedMediaType
+	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationProblemJSON422 *Invalid
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *JudgeNoiseResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *JudgeNoiseResponse429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *JudgeNoiseResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r JudgeNoiseResponse) GetJSON200() *Noise {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r JudgeNoiseResponse) GetApplicationProblemJSON400() *Malformed {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r JudgeNoiseResponse) GetApplicationProblemJSON401() *Unauthorized {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r JudgeNoiseResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r JudgeNoiseResponse) GetApplicationProblemJSON404() *NotFound {
+	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r JudgeNoiseResponse) GetApplicationProblemJSON409() *Conflict {
+	return r.ApplicationProblemJSON409
+}
+
+// GetApplicationProblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r JudgeNoiseResponse) GetApplicationProblemJSON413() *TooLarge {
+	return r.ApplicationProblemJSON413
+}
+
+// GetApplicationProblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r JudgeNoiseResponse) GetApplicationProblemJSON415() *UnsupportedMediaType {
+	return r.ApplicationProblemJSON415
+}
+
+// GetApplicationProblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r JudgeNoiseResponse) GetApplicationProblemJSON422() *Invalid {
+	return r.ApplicationProblemJSON422
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r JudgeNoiseResponse) GetApplicationProblemJSON429() *TooManyRequests {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r JudgeNoiseResponse) GetApplicationProblemJSON500() *Internal {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r JudgeNoiseResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r JudgeNoiseResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r JudgeNoiseResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r JudgeNoiseResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r JudgeNoiseResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -22999,6 +23515,54 @@ func (c *ClientWithResponses) PutOneShotHintWithResponse(ctx context.Context, id
 	return ParsePutOneShotHintResponse(rsp)
 }
 
+// ListNoiseWithResponse List the noise in the answers of an endpoint
+//
+// Members of the answers that were found to differ without a change, such as timestamps and request IDs, with the evidence. Answers are
+// compared without them, unless a user rejected the finding.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/endpoints/{id}/noise (the `ListNoise` operationId).
+func (c *ClientWithResponses) ListNoiseWithResponse(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*ListNoiseResponse, error) {
+	rsp, err := c.ListNoise(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListNoiseResponse(rsp)
+}
+
+// JudgeNoiseWithBodyWithResponse Reject noise that was found, or take the rejection back
+//
+// A rejected member counts as content again, and is not found another time. Runs that start after the response follow the verdict. The
+// first answer after it is not compared with the one before, because the two digests cover other members.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /v1/endpoints/{id}/noise (the `JudgeNoise` operationId).
+func (c *ClientWithResponses) JudgeNoiseWithBodyWithResponse(ctx context.Context, id EndpointID, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*JudgeNoiseResponse, error) {
+	rsp, err := c.JudgeNoiseWithBody(ctx, id, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseJudgeNoiseResponse(rsp)
+}
+
+// JudgeNoiseWithResponse Reject noise that was found, or take the rejection back
+//
+// A rejected member counts as content again, and is not found another time. Runs that start after the response follow the verdict. The
+// first answer after it is not compared with the one before, because the two digests cover other members.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PUT /v1/endpoints/{id}/noise (the `JudgeNoise` operationId).
+func (c *ClientWithResponses) JudgeNoiseWithResponse(ctx context.Context, id EndpointID, body JudgeNoiseJSONRequestBody, reqEditors ...RequestEditorFn) (*JudgeNoiseResponse, error) {
+	rsp, err := c.JudgeNoise(ctx, id, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseJudgeNoiseResponse(rsp)
+}
+
 // PauseEndpointWithBodyWithResponse Pause an endpoint
 //
 // No run starts after the response; a running run continues. Waiting one-off runs are withdrawn, and each is recorded as `skipped` with the reason `withdrawn`.
@@ -27257,6 +27821,278 @@ func ParsePutOneShotHintResponse(rsp *http.Response) (*PutOneShotHintResponse, e
 		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers PutOneShotHintResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListNoiseResponse parses an HTTP response from a ListNoiseWithResponse call
+func ParseListNoiseResponse(rsp *http.Response) (*ListNoiseResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListNoiseResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest NoiseList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ListNoiseResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers ListNoiseResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = &value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers ListNoiseResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseJudgeNoiseResponse parses an HTTP response from a JudgeNoiseWithResponse call
+func ParseJudgeNoiseResponse(rsp *http.Response) (*JudgeNoiseResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &JudgeNoiseResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Noise
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers JudgeNoiseResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers JudgeNoiseResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = &value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers JudgeNoiseResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {

@@ -135,6 +135,10 @@ CREATE TABLE noise (
     -- A JSONPath.
     path        text NOT NULL CHECK (length(path) BETWEEN 1 AND 1024),
     found_at    timestamptz NOT NULL,
+    -- The evidence: the number of answers that differed in the member, and the mean time between the
+    -- last ones.
+    pairs       smallint NOT NULL CHECK (pairs >= 0),
+    gap_ms      bigint NOT NULL CHECK (gap_ms >= 0),
     rejected_at timestamptz,
     rejected_by text,
     PRIMARY KEY (endpoint_id, path),

@@ -16,6 +16,7 @@ import (
 type endpointsEditCmds struct {
 	Edit          endpointsEditCmd          `cmd:"" help:"Change some fields of an endpoint. For example: rubato endpoints edit shop --set timeoutMs=5000"`
 	Put           endpointsPutCmd           `cmd:"" help:"Create or replace the endpoint with a key from a JSON file."`
+	Noise         endpointsNoiseCmd         `cmd:"" help:"Print the noise that was found in the answers of an endpoint, or judge a finding."`
 	ResetFailures endpointsResetFailuresCmd `cmd:"" help:"Reset the failure count and the backoff of an endpoint."`
 }
 

@@ -46,6 +46,12 @@ func TestFleetsKeepTheirFigures(t *testing.T) {
 		"limit": {{"limited act", func(r simulatedRow, other func(string) simulatedRow) bool {
 			return r.Refusals <= other("limited off").Refusals/10
 		}, "refusals by those without the planner"}},
+		// The first 20 requests of an endpoint with noise find it.
+		"noise": {{"noisy-constant act", func(r simulatedRow, other func(string) simulatedRow) bool {
+			return float64(r.Polls-20) <= 1.05*tolerance*float64(other("constant act").Polls)
+		}, "polls by those of constant content"}, atMost("noisy act", 1.05), {"noisy act", func(r simulatedRow, other func(string) simulatedRow) bool {
+			return float64(r.Polls) <= 1.05*tolerance*float64(other("plain act").Polls)
+		}, "polls by those without noise"}},
 		"outages": {},
 		"header": {{"come-back act", func(r simulatedRow, _ func(string) simulatedRow) bool {
 			return r.Polls*1580 <= 40*86400

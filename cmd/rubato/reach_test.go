@@ -94,6 +94,8 @@ func reaches() map[string]reach {
 		"putEndpointByKey":      {args: "endpoints put shop -f -", stdin: object},
 		"putIntervalHint":       {args: "hints interval " + endpoint + " --every 10s --for 1h"},
 		"putOneShotHint":        {args: "hints one-shot " + endpoint + " --in 1m --for 1h"},
+		"listNoise":             {args: "endpoints noise " + endpoint},
+		"judgeNoise":            {args: "endpoints noise " + endpoint + " --reject $.now"},
 		"resetFailures":         {args: "endpoints reset-failures " + endpoint},
 		"testEndpoint":          {args: "endpoints test " + endpoint},
 		"testRequest":           {args: "test -f -", stdin: object},

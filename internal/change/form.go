@@ -22,6 +22,8 @@ type Form struct {
 	key, ignore []*jsonpath.Path
 	// secret keys the digest, so that it cannot be compared with guesses; nil: it is not keyed.
 	secret []byte
+	// tag identifies the form in its digests. It is a sum over the selections, 0 for the zero Form.
+	tag uint64
 }
 
 // Problem is an error in one path.
@@ -52,8 +54,10 @@ func Parse(key, ignore []string) (Form, []Problem) {
 			}
 			if list == 0 {
 				f.key = append(f.key, path)
+				f.tag += runs.Digest(fmt.Appendf(nil, "key %d %s", i, text))
 			} else {
 				f.ignore = append(f.ignore, path)
+				f.tag += runs.Digest([]byte("ignore " + text))
 			}
 		}
 	}
@@ -64,6 +68,7 @@ func Parse(key, ignore []string) (Form, []Problem) {
 // some of their parts must be keyed.
 func (f Form) Keyed(secret []byte) Form {
 	f.secret = secret
+	f.tag += runs.Digest([]byte("keyed"))
 	return f
 }
 
@@ -71,6 +76,7 @@ func (f Form) Keyed(secret []byte) Form {
 func (f Form) Ignoring(paths []string) Form {
 	more, _ := Parse(nil, paths)
 	f.ignore = append(slices.Clip(f.ignore), more.ignore...)
+	f.tag += more.tag
 	return f
 }
 
@@ -80,8 +86,9 @@ func (f Form) HasKey() bool { return len(f.key) > 0 }
 // errForm is returned if an answer has no canonical form, because it is no JSON or exceeds a limit.
 var errForm = errors.New("the answer has no canonical form")
 
-// Digest returns the digest of the compared part of a body, and 0 for an empty body. A body without
-// a canonical form is compared byte by byte. The members are those left to compare; they are nil
+// Digest returns the digest of the compared part of a body, and 0 for an empty body. Digests of two
+// forms are not comparable, see [runs.Comparable]. A body without a canonical form is compared byte
+// by byte. The members are those left to compare; they are nil
 // without a canonical form, under a change key, and if there are too many.
 func (f Form) Digest(body []byte, b *budget.Budget) (digest uint64, members []Member) {
 	if len(body) == 0 {
@@ -99,12 +106,13 @@ func (f Form) Digest(body []byte, b *budget.Budget) (digest uint64, members []Me
 
 // sum returns the digest of a text: never 0, because 0 means that there is none.
 func (f Form) sum(text []byte) uint64 {
+	tag := uint16((f.tag ^ f.tag>>32) ^ (f.tag^f.tag>>32)>>16)
 	if f.secret == nil {
-		return max(runs.Digest(text), 1)
+		return runs.Tagged(runs.Digest(text), tag)
 	}
 	mac := hmac.New(sha256.New, f.secret)
 	mac.Write(text)
-	return max(binary.BigEndian.Uint64(mac.Sum(nil)), 1)
+	return runs.Tagged(binary.BigEndian.Uint64(mac.Sum(nil)), tag)
 }
 
 // canonical returns a body without its ignored members and the canonical form of the compared part.

@@ -12,6 +12,7 @@ import (
 	"rubato/internal/budget"
 	"rubato/internal/change"
 	"rubato/internal/jsonpath"
+	"rubato/internal/runs"
 )
 
 // form parses paths that are right.
@@ -251,4 +252,24 @@ func FuzzDigest(f *testing.F) {
 			require.NoError(t, err, m.Path)
 		}
 	})
+}
+
+// TestDigestsOfTwoFormsDoNotCompare has forms that differ in one respect each, and two notations of
+// one form.
+func TestDigestsOfTwoFormsDoNotCompare(t *testing.T) {
+	t.Parallel()
+	forms := []change.Form{
+		{}, change.Form{}.Keyed([]byte("k")), form(t, nil, []string{"$.a"}), form(t, nil, []string{"$.b"}), form(t, nil, []string{"$.a", "$.b"}), form(t, []string{"$.a"}, nil),
+		form(t, []string{"$.a", "$.b"}, nil), form(t, []string{"$.b", "$.a"}, nil), form(t, []string{"$.a"}, []string{"$.b"}),
+	}
+	for i, f := range forms {
+		for j, g := range forms {
+			for _, body := range []string{`{"a":1,"b":2}`, "text"} {
+				require.Equal(t, i == j, runs.Comparable(digest(f, body), digest(g, body)), "%d %d", i, j)
+			}
+			require.True(t, runs.Comparable(digest(f, `{"a":1}`), digest(f, `{"a":2}`)))
+		}
+	}
+	whole := form(t, nil, []string{"$.a", "$.b"})
+	require.Equal(t, digest(whole, `{"c":1}`), digest(change.Form{}.Ignoring([]string{"$.b"}).Ignoring([]string{"$.a"}), `{"c":1}`))
 }

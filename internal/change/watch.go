@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"rubato/internal/runs"
 )
 
 const (
@@ -62,8 +64,8 @@ type Result struct {
 	Watch Watch
 	// Changed means that Watch differs from the state before and must be stored.
 	Changed bool
-	// Noise are the paths of the members that were found to be noise.
-	Noise []string
+	// Noise are the members that were found to be noise.
+	Noise []runs.Noise
 	// Again means that the next look should follow after [EchoGap].
 	Again bool
 }
@@ -75,6 +77,8 @@ func (w Watch) After(look Look) Result {
 	case look.At.Before(w.until):
 		return Result{Watch: w}
 	case w.digest == 0, look.Digest == 0, look.Members == nil, !look.At.After(w.at) && w.pairs > 0:
+		return w.restart(look)
+	case !runs.Comparable(w.digest, look.Digest):
 		return w.restart(look)
 	case look.Digest == w.digest:
 		if w.pairs == 0 {
@@ -158,29 +162,33 @@ func (w Watch) paired(look Look) Watch {
 
 // noise returns the members that differed in all close pairs, if the rate of the others makes that
 // impossible.
-func (w Watch) noise(look Look) (paths []string) {
+func (w Watch) noise(look Look) (found []runs.Noise) {
+	gap := w.near / echoes
 	var others []mark
 	for i, m := range w.marks {
 		switch path := look.Members[i].Path; {
 		case slices.Contains(look.Rejected, path):
 		case m.near == echoes:
-			paths = append(paths, path)
+			found = append(found, runs.Noise{
+				Path:  path,
+				Pairs: int(m.wide) + int(m.near),
+				Gap:   gap.Round(time.Millisecond),
+			})
 		default:
 			others = append(others, m)
 		}
 	}
-	if len(others) == 0 || len(paths) == 0 {
+	if len(others) == 0 || len(found) == 0 {
 		return nil
 	}
 	rate := 0.0
 	for _, m := range others {
 		rate = max(rate, w.rate(m))
 	}
-	gap := w.near.Seconds() / echoes
-	if chance := 1 - math.Exp(-rate*gap); chance*chance*chance >= doubt {
+	if chance := 1 - math.Exp(-rate*gap.Seconds()); chance*chance*chance >= doubt {
 		return nil
 	}
-	return paths
+	return found
 }
 
 // rate returns the maximum-likelihood rate of changes of a member per second, from pairs of two

@@ -11,6 +11,7 @@ import (
 
 	"rubato/internal/budget"
 	"rubato/internal/change"
+	"rubato/internal/runs"
 )
 
 var start = time.Date(2026, time.March, 10, 12, 0, 0, 0, time.UTC)
@@ -38,7 +39,10 @@ func watched(t require.TestingT, body source, every time.Duration, requests int,
 		require.Equal(t, r.Watch.Encode(), again.Encode())
 		w = again
 		if len(r.Noise) > 0 {
-			noise = append(noise, r.Noise...)
+			for _, member := range r.Noise {
+				require.GreaterOrEqual(t, member.Pairs, 3)
+				noise = append(noise, member.Path)
+			}
 			found = n
 		}
 		if r.Again && echo {
@@ -223,5 +227,24 @@ func TestARejectedMemberIsNeitherNoiseNorEvidence(t *testing.T) {
 		})
 		w = r.Watch
 	}
-	require.Equal(t, []string{"$.b"}, r.Noise)
+	require.Equal(t, []runs.Noise{{Path: "$.b", Pairs: 10, Gap: time.Minute}}, r.Noise, "of the first pair the members are not known")
+}
+
+// TestAnotherFormEndsASearch has the ignored members change within a series of changes: the search
+// begins again, because the digests before and after compare other members.
+func TestAnotherFormEndsASearch(t *testing.T) {
+	t.Parallel()
+	var w change.Watch
+	plain, ignoring := change.Form{}, form(t, nil, []string{"$.a"})
+	look := func(f change.Form, n int) change.Result {
+		digest, members := f.Digest(fmt.Appendf(nil, `{"a":%d,"b":%d,"c":1}`, n, n), nil)
+		r := w.After(change.Look{At: start.Add(time.Duration(n) * time.Minute), Digest: digest, Members: members})
+		w = r.Watch
+		return r
+	}
+	for n := range 11 {
+		require.Empty(t, look(plain, n).Noise)
+	}
+	require.False(t, look(ignoring, 11).Again, "the twelfth answer would have been the last of the search")
+	require.Empty(t, look(ignoring, 12).Noise)
 }

@@ -114,7 +114,7 @@ func TestAnAnswerIsClassifiedByTheRuleOfItsEndpoint(t *testing.T) {
 		want := runs.Outcome{
 			Status: tc.status, Reason: runs.HTTPStatus, MaybeSent: true, StatusCode: tc.code, Phases: runs.Phases{Wait: time.Second},
 			ResponseBytes: 4, Truncated: true, ContentType: "text/plain", Body: []byte("body"),
-			BodyDigest: runs.Digest([]byte("body")), RetryAfter: tc.retryAfter,
+			BodyDigest: runs.Tagged(runs.Digest([]byte("body")), 0), RetryAfter: tc.retryAfter,
 		}
 		require.Empty(t, cmp.Diff(want, got), "%d under %q", tc.code, tc.rule)
 	}

@@ -18,12 +18,6 @@ type Noise struct {
 	Found, Rejected []string
 }
 
-// SearchesNoise reports whether noise is searched for in the answers: not for an endpoint with
-// planner authority off, and not if a change key selects the compared members.
-func (t *Target) SearchesNoise() bool {
-	return t.Spec.Planner != endpoints.PlannerOff && t.Spec.MaxResponseKB > 0 && !t.Form.HasKey()
-}
-
 // WithNoise returns a copy of the target that leaves out the noise that was found, and searches for
 // more.
 func (t *Target) WithNoise(n Noise) *Target {
@@ -54,14 +48,14 @@ func (t *Target) searchNoise(o *runs.Outcome, x exchange, members []change.Membe
 		return
 	}
 	o.NoiseWatch = r.Watch.Encode()
-	o.Noise = t.shownPaths(r.Noise, x.budget)
+	o.Noise = t.shownNoise(r.Noise, x.budget)
 	o.LookAgain = r.Again && t.Spec.Planner == endpoints.PlannerAct && t.Spec.SafeMethod()
 }
 
-// shownPaths returns the paths that may be stored: those that redaction would not change, as many
-// as an endpoint may have.
-func (t *Target) shownPaths(paths []string, b *budget.Budget) []string {
-	paths = slices.DeleteFunc(slices.Clone(paths), func(path string) bool { return t.Redact.Text(path, b) != path })
+// shownNoise returns the findings that may be stored: those whose path redaction would not change,
+// as many as an endpoint may have.
+func (t *Target) shownNoise(found []runs.Noise, b *budget.Budget) []runs.Noise {
+	found = slices.DeleteFunc(slices.Clone(found), func(n runs.Noise) bool { return t.Redact.Text(n.Path, b) != n.Path })
 	room := max(0, change.MaxPaths-len(t.Noise.Found)-len(t.Noise.Rejected))
-	return paths[:min(len(paths), room)]
+	return found[:min(len(found), room)]
 }

@@ -48,7 +48,9 @@ func (e *noisy) answer(t *testing.T, status int, body string) runs.Outcome {
 	if o.LookAgain {
 		e.again++
 	}
-	e.found = append(e.found, o.Noise...)
+	for _, found := range o.Noise {
+		e.found = append(e.found, found.Path)
+	}
 	e.digests = append(e.digests, o.BodyDigest)
 	return o
 }
@@ -82,7 +84,18 @@ func TestNoiseIsFoundAndLeftOut(t *testing.T) {
 	}
 	e.answer(t, 200, body(20, 2))
 	require.NotEqual(t, e.digests[12], e.digests[20], "content is")
+	require.True(t, runs.Comparable(e.digests[12], e.digests[20]))
+	require.False(t, runs.Comparable(e.digests[11], e.digests[12]), "leaving out a member is no change")
 	require.Len(t, e.found, 1)
+
+	e.found, e.rejected = nil, []string{"$.pin.now"}
+	for n := 21; n < 45; n++ {
+		e.answer(t, 200, body(n, 2))
+		require.NotEqual(t, e.digests[n-1], e.digests[n], "a rejected member counts")
+	}
+	require.False(t, runs.Comparable(e.digests[20], e.digests[21]))
+	require.True(t, runs.Comparable(e.digests[21], e.digests[44]))
+	require.Empty(t, e.found, "and is not found another time")
 }
 
 // TestCloseLooksNeedAuthority counts the close looks of endpoints that forbid them, which ordinary
@@ -108,7 +121,7 @@ func TestCloseLooksNeedAuthority(t *testing.T) {
 	} {
 		target, err := NewTarget([16]byte{1}, &setupNoisy(edit).spec)
 		require.NoError(t, err)
-		require.False(t, target.SearchesNoise(), name)
+		require.False(t, target.Spec.SearchesNoise(), name)
 	}
 }
 

@@ -22,6 +22,9 @@ const (
 	CauseHint          Cause = Cause(auditlog.Hint)
 	CauseRunNow        Cause = Cause(auditlog.RunNow)
 	CauseResetFailures Cause = Cause(auditlog.ResetFailures)
+	// CauseReject and CauseApprove: a user rejected a finding of noise, or took that back.
+	CauseReject  Cause = Cause(auditlog.Reject)
+	CauseApprove Cause = Cause(auditlog.Approve)
 	// CauseArchive marks the end of an endpoint. It is no decision and is not stored.
 	CauseArchive Cause = Cause(auditlog.Archive)
 	// CauseStop: the target asked for no more calls.

@@ -39,6 +39,9 @@ type Endpoint struct {
 	// due time of an endpoint with deadLetter. The store inserts its dead letter in the transaction
 	// that records the run.
 	GivenUp bool
+	// Judged is the finding of noise that the current operation judges; nil: none. It is stored like
+	// Unrecorded.
+	Judged *NoiseVerdict
 	// Shared is the budget that the endpoint shares with others, as the caller found it; nil: none.
 	Shared *SharedBudget
 	// Cron caches the parsed baseline of Spec for callers that keep it between decisions. If it is

@@ -29,6 +29,7 @@ type memory struct {
 	queue  []endpoints.OneOff // of one endpoint under test
 	keys   map[string]endpoints.OneOff
 	past   endpoints.PastRequest // of every run
+	noise  []endpoints.Finding
 }
 
 // sync stores the effect of a change or a finish on the one-off runs, and reads the input of the
@@ -131,10 +132,21 @@ func (m *memory) Change(
 	}
 	m.byID[id] = e
 	m.sync(&e.State)
+	if v := e.Judged; v != nil {
+		i := slices.IndexFunc(m.noise, func(f endpoints.Finding) bool { return f.Path == v.Path })
+		m.noise[i].RejectedAt, m.noise[i].RejectedBy = time.Time{}, ""
+		if v.State == endpoints.NoiseRejected {
+			m.noise[i].RejectedAt, m.noise[i].RejectedBy = m.now, act.By.Name
+		}
+	}
 	if planned != nil {
 		m.ledger = append(m.ledger, *planned)
 	}
 	return e, nil
+}
+
+func (m *memory) Noise(context.Context, [16]byte, endpoints.ID) ([]endpoints.Finding, error) {
+	return m.noise, nil
 }
 
 func (m *memory) LastDecision(context.Context, [16]byte, endpoints.ID) (endpoints.Recorded, error) {

@@ -53,6 +53,9 @@ func (e *Endpoint) redactedState(doc map[string]any) {
 	if len(hints) > 0 {
 		doc["hints"] = hints
 	}
+	if v := e.Judged; v != nil {
+		doc["noise"] = map[string]any{v.Path: string(v.State)}
+	}
 }
 
 // instant returns an instant in its JSON form; nil for the zero instant.

@@ -69,6 +69,7 @@ type Actor = auditlog.Actor
 type Service struct {
 	store    Store
 	queue    Queue
+	noise    NoiseReader
 	validate *Validator
 	// maxWaiting bounds the queue of one-off runs of an endpoint.
 	maxWaiting int
@@ -78,11 +79,13 @@ type Service struct {
 func NewService(store interface {
 	Store
 	Queue
+	NoiseReader
 }, targets Targets,
 ) *Service {
 	return &Service{
 		store:      store,
 		queue:      store,
+		noise:      store,
 		validate:   NewValidator(targets),
 		maxWaiting: DefaultMaxWaiting,
 	}

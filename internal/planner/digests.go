@@ -41,7 +41,7 @@ func changesOf(list []observation) (c Changes) {
 	var total time.Duration
 	for i := range len(list) - 1 {
 		fresh, old := list[i], list[i+1]
-		if fresh.digest == 0 && old.digest == 0 { // no body, or written before digests existed
+		if fresh.digest == 0 && old.digest == 0 || !runs.Comparable(fresh.digest, old.digest) { // no body, or another form
 			continue
 		}
 		c.Pairs++

@@ -40,8 +40,8 @@ type Outcome struct {
 	Stop string
 	// NoiseWatch is the encoded state of the search for noise; nil keeps the stored one.
 	NoiseWatch []byte
-	// Noise are the paths of members that were found to be noise.
-	Noise []string
+	// Noise are the members that were found to be noise.
+	Noise []Noise
 	// LookAgain asks for the next look soon, because the search for noise looks closer.
 	LookAgain bool
 	// Validators are the validators for the next conditional request; nil keeps the stored ones.
@@ -92,4 +92,14 @@ func (o Outcome) Retryable() bool {
 	default:
 		return false
 	}
+}
+
+// Noise is a member of an endpoint's answers that was found to differ without a change.
+type Noise struct {
+	// Path is its JSONPath.
+	Path string
+	// Pairs is the number of successive answers in which it differed from the one before.
+	Pairs int
+	// Gap is the mean time between the answers of the last three pairs, in whole milliseconds.
+	Gap time.Duration
 }

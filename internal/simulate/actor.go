@@ -22,6 +22,8 @@ const never = time.Duration(1<<63 - 1)
 type actor struct {
 	endpoint *endpoints.Endpoint
 	target   target
+	// noise is nil if the answers of the target have none.
+	noise *noiseSearch
 	// fixed is the interval of a policy without governor; 0: the governor decides.
 	fixed time.Duration
 	// due is the next start, or never during a run.
@@ -80,6 +82,9 @@ func newActor(p *Policy, t target, length time.Duration) (*actor, error) {
 		finish:   never,
 		analysis: never,
 	}
+	if len(t.Noise) > 0 {
+		a.noise = newNoiseSearch(&p.Spec)
+	}
 	a.changes = int64(len(a.target.changes))
 	a.hours = make([]int64, (length+time.Hour-1)/time.Hour)
 	if p.Fixed {
@@ -115,6 +120,9 @@ func newActor(p *Policy, t target, length time.Duration) (*actor, error) {
 // start sends a request.
 func (a *actor) start(now time.Duration) {
 	o := a.target.answer(now)
+	if a.noise != nil && o.Status == runs.Succeeded {
+		a.noise.look(&o, &a.target, now)
+	}
 	a.score(now, &o)
 	if a.fixed > 0 {
 		a.due = now + a.fixed

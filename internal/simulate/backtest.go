@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"rubato/internal/errs"
+	"rubato/internal/runs"
 )
 
 // Look is a recorded run, as far as a backtest depends on it.
@@ -139,8 +140,10 @@ func recordedTargets(looks []Look) (early, late target, err error) {
 		at := l.At.Sub(first)
 		compared++
 		if !l.Unchanged && l.Digest != digest {
+			if runs.Comparable(l.Digest, digest) {
+				early.changes, late.changes = append(early.changes, seen+1), append(late.changes, at)
+			}
 			digest = l.Digest
-			early.changes, late.changes = append(early.changes, seen+1), append(late.changes, at)
 		}
 		seen = at
 	}

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"cmp"
+	"fmt"
 	"math/bits"
 	"net/http"
 	"slices"
@@ -172,15 +173,26 @@ func (t *target) fill(o *runs.Outcome, at time.Duration) {
 	}
 	t.told = t.version
 	t.looks++
-	digest := mix(t.seed ^ uint64(t.version))
+	if len(t.Noise) == 0 {
+		o.BodyDigest = runs.Tagged(mix(t.seed^uint64(t.version)), 0)
+	}
+}
+
+// body returns the body of the answer to the last request, in which the fields of noise differ. It
+// is meant for targets with noise; the content of others has a digest without a body.
+func (t *target) body(at time.Duration) []byte {
+	body := fmt.Appendf(nil, `{"version":%d,"name":"%x"`, t.version, t.seed)
 	for _, noise := range t.Noise {
-		if noise == "timestamp" {
-			digest = mix(digest ^ uint64(at/time.Second))
-		} else {
-			digest = mix(digest ^ t.looks)
+		switch noise {
+		case "timestamp":
+			body = fmt.Appendf(body, `,"timestamp":%q`, t.begin.Add(at).Format(time.RFC3339))
+		case "uuid":
+			body = fmt.Appendf(body, `,"uuid":"%016x"`, mix(t.seed+t.looks))
+		default:
+			body = fmt.Appendf(body, `,"counter":%d`, t.looks)
 		}
 	}
-	o.BodyDigest = digest | 1 // 0 means that there is no body.
+	return append(body, '}')
 }
 
 // refuses reports whether a request exceeds the limit. A refused request does not count against it.

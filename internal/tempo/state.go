@@ -3,6 +3,8 @@ package tempo
 import (
 	"math"
 	"time"
+
+	"rubato/internal/runs"
 )
 
 const (
@@ -104,12 +106,13 @@ func (s *State) look(run Look) {
 		return
 	}
 	changed := !run.Unchanged && run.Digest != s.Digest
+	known := run.Unchanged || s.Digest == 0 || runs.Comparable(run.Digest, s.Digest)
 	s.LookedAt = run.At
 	if !run.Unchanged {
 		s.Digest = run.Digest
 	}
-	if before.IsZero() {
-		return // The first answer has nothing to differ from.
+	if before.IsZero() || !known {
+		return // The first answer has nothing to differ from, and neither has the first in another form.
 	}
 	gap := run.At.Sub(before)
 	s.Filter.Observe(gap, changed)

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"rubato/internal/runs"
 	"rubato/internal/tempo"
 )
 
@@ -205,4 +206,21 @@ func TestSharedPriceHoldsABudget(t *testing.T) {
 	for hour, runs := range hours[1:] {
 		require.InEpsilon(t, 3600, runs, 0.03, "hour %d", hour+1)
 	}
+}
+
+// TestAnotherFormOfTheDigestIsNoChange has the compared members change between two looks.
+func TestAnotherFormOfTheDigestIsNoChange(t *testing.T) {
+	t.Parallel()
+	s := tempo.NewState()
+	look := func(minute int, digest uint64) tempo.Filter {
+		s.After(tempo.Look{At: epoch.Add(time.Duration(minute) * time.Minute), Answered: true, Digest: digest}, hourly)
+		return s.Filter
+	}
+	look(0, runs.Tagged(1, 0))
+	before := look(1, runs.Tagged(1, 0))
+	require.Equal(t, before, look(2, runs.Tagged(2, 7)), "neither changed nor unchanged")
+	unchanged := look(3, runs.Tagged(2, 7))
+	require.Less(t, unchanged.Rate(), before.Rate())
+	changed := look(4, runs.Tagged(3, 7))
+	require.Greater(t, changed.Rate(), unchanged.Rate())
 }

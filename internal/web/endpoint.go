@@ -30,6 +30,7 @@ type endpointView struct {
 	history  stats.History
 	sessions []client.PlannerSession
 	pace     client.EndpointTempo
+	noise    client.NoiseList
 	now      time.Time
 	write    bool
 }
@@ -74,6 +75,9 @@ func (v *pageRequest) complete(d *endpointView) error {
 		}
 	}
 	if err := v.get(endpointAPI(id, "/runs"), url.Values{"limit": {"40"}}, &runs); err != nil {
+		return err
+	}
+	if err := v.get(endpointAPI(id, "/noise"), nil, &d.noise); err != nil {
 		return err
 	}
 	var health client.EndpointHealth

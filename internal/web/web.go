@@ -160,6 +160,7 @@ func pages() map[string]handle {
 		"POST /console/endpoints/{id}":                     (*pageRequest).edit,
 		"GET /console/endpoints/{id}/do/{action}":          (*pageRequest).confirm,
 		"POST /console/endpoints/{id}/do/{action}":         (*pageRequest).act,
+		"POST /console/endpoints/{id}/noise":               (*pageRequest).judgeNoise,
 		"POST /console/endpoints/{id}/what/{action}":       (*pageRequest).effect,
 		"GET /console/runs":                                (*pageRequest).runList,
 		"GET /console/runs/live":                           (*pageRequest).runListLive,

@@ -315,3 +315,24 @@ func TestASuggestionIsApprovedWithItsEffectInView(t *testing.T) {
 	b.says("by planner:heuristic, until")
 	b.clean()
 }
+
+// TestNoiseIsRejectedOnThePageOfItsEndpoint clicks the button of a finding twice.
+func TestNoiseIsRejectedOnThePageOfItsEndpoint(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	e := w.endpoint(t, "demo-orders")
+	w.sql(t, `INSERT INTO noise (endpoint_id, path, found_at, pairs, gap_ms) SELECT id, '$.<b>now</b>', now(), 10, 1004 FROM endpoints WHERE key = 'demo-orders'`)
+	b := open(browser(t), t, w, wide)
+	b.visit(w.link)
+	b.visit("/console/endpoints/" + e.ID)
+	b.says("$.<b>now</b>")
+	b.says("differed in 10 successive answers, the last 1s apart")
+	b.accessible()
+	b.shoot("noise")
+	b.click("[hx-post$=noise] [type=submit]")
+	b.says("Ignore again")
+	b.says("rejected by")
+	b.click("[hx-post$=noise] [type=submit]")
+	b.says("Count as content")
+	b.clean()
+}

@@ -399,6 +399,8 @@ func (w *world) object(t *testing.T, o operation) string {
 		return w.deadNotice(t, keystore.DefaultTenant)
 	case !strings.Contains(o.route, "{id}"):
 		return ""
+	case strings.HasSuffix(o.route, "/noise"):
+		return w.noisy(t)
 	case strings.HasPrefix(o.route, "/v1/endpoints/"):
 		return w.call(t, "POST", "/v1/endpoints", minimal).is(t, http.StatusCreated)["id"].(string)
 	case strings.HasPrefix(o.route, "/v1/keys/"):
@@ -434,6 +436,16 @@ func (w *world) worker(t *testing.T, state string) string {
 		VALUES ($1, 'host', 'v1', $2, 4, 0, clock_timestamp(), clock_timestamp())`, id, state)
 	require.NoError(t, err)
 	return stats.WorkerName(id)
+}
+
+// noisy returns the id of an endpoint with noise that was found in its answers.
+func (w *world) noisy(t *testing.T) string {
+	t.Helper()
+	id := w.call(t, "POST", "/v1/endpoints", minimal).is(t, http.StatusCreated)["id"].(string)
+	_, err := w.pool.Exec(t.Context(), `
+		INSERT INTO noise (endpoint_id, path, found_at, pairs, gap_ms) VALUES ($1, '$.meta.generatedAt', now(), 10, 1004)`, strings.TrimPrefix(id, "ep_"))
+	require.NoError(t, err)
+	return id
 }
 
 // run returns the id of a finished run of an endpoint.

@@ -171,15 +171,15 @@ func packageRules() []rule {
 			[]string{"internal/claims", "internal/dispatch", "internal/egress", "internal/endpoints", "internal/runs"},
 			"it stands around what it follows; what it follows does not know it",
 		},
-		{"internal/tempo", nil, "how a rate is learnt depends on the looks alone"},
+		{"internal/tempo", []string{"internal/runs"}, "how a rate is learnt depends on the looks alone, and runs say which digests compare"},
 		{"internal/spending", []string{"internal/auditlog", "internal/errs", "internal/tempo"}, "what is shared does not depend on where it is kept or who spends it"},
 		{"internal/template", []string{"internal/schedule"}, "what a template yields depends on its text and its values alone"},
 		{"internal/waittest", nil, "any test may wait"},
 		{
 			"internal/simulate",
 			[]string{
-				"internal/endpoints", "internal/errs", "internal/governor", "internal/notation", "internal/planner", "internal/planner/heuristic", "internal/runs",
-				"internal/spending", "internal/store/history", "internal/tempo",
+				"internal/budget", "internal/change", "internal/endpoints", "internal/errs", "internal/governor", "internal/notation", "internal/planner",
+				"internal/planner/heuristic", "internal/runs", "internal/spending", "internal/store/history", "internal/tempo",
 			},
 			"what is simulated is the shipped code, and nothing of it is copied; of the store it takes how a finished run is read",
 		},

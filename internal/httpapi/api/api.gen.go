@@ -429,6 +429,24 @@ func (e Method) Valid() bool {
 	}
 }
 
+// Defines values for NoiseState.
+const (
+	NoiseStateIgnored  NoiseState = "ignored"
+	NoiseStateRejected NoiseState = "rejected"
+)
+
+// Valid indicates whether the value is a known member of the NoiseState enum.
+func (e NoiseState) Valid() bool {
+	switch e {
+	case NoiseStateIgnored:
+		return true
+	case NoiseStateRejected:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for NoticeCause.
 const (
 	NoticeCauseEndpointArchived NoticeCause = "endpoint_archived"
@@ -1946,7 +1964,7 @@ type Explanation struct {
 	// Author The name of the API key that triggered it; absent for the system.
 	Author *string `json:"author,omitempty"`
 
-	// Cause The trigger of the decision: finish, register, edit, pause, resume, hint, reset_failures, run_now, settle, archive.
+	// Cause The trigger of the decision: finish, register, edit, pause, resume, hint, reset_failures, run_now, reject, approve, settle, archive.
 	Cause     string    `json:"cause"`
 	DecidedAt time.Time `json:"decidedAt"`
 
@@ -2453,6 +2471,50 @@ type NextLook struct {
 
 	// Worth The index of the run, in change-seconds. The run is due when it reaches the price.
 	Worth float64 `json:"worth"`
+}
+
+// Noise A member of the answers that was found to differ without a change.
+type Noise struct {
+	FoundAt time.Time `json:"foundAt"`
+
+	// GapMs Evidence: the mean time between the answers of the last three pairs.
+	GapMs int64 `json:"gapMs"`
+
+	// Pairs Evidence: the number of successive answers in which the member differed from the one before.
+	Pairs int32 `json:"pairs"`
+
+	// Path A JSONPath (RFC 9535).
+	Path string `json:"path"`
+
+	// RejectedAt Absent unless it is rejected.
+	RejectedAt *time.Time `json:"rejectedAt,omitempty"`
+
+	// RejectedBy The name of the API key that rejected it. Absent unless it is rejected.
+	RejectedBy *string `json:"rejectedBy,omitempty"`
+
+	// State `ignored`: answers are compared without the member. `rejected`: it counts as content.
+	State NoiseState `json:"state"`
+}
+
+// NoiseList defines model for NoiseList.
+type NoiseList struct {
+	// Items At most 64.
+	Items []Noise `json:"items"`
+
+	// Searched Whether noise is searched for and left out. False with `changeKey`, with planner authority `off`, and without response bodies (`maxResponseKb` 0); then the findings have no effect.
+	Searched bool `json:"searched"`
+}
+
+// NoiseState `ignored`: answers are compared without the member. `rejected`: it counts as content.
+type NoiseState string
+
+// NoiseVerdict A user's judgement of a finding.
+type NoiseVerdict struct {
+	// Path The JSONPath of the finding.
+	Path string `json:"path"`
+
+	// State `ignored`: answers are compared without the member. `rejected`: it counts as content.
+	State NoiseState `json:"state"`
 }
 
 // Notice One message about an episode.
@@ -3107,7 +3169,7 @@ type Run struct {
 	// BodyBase64 The same in Base64, if it is not text.
 	BodyBase64 *[]byte `json:"bodyBase64,omitempty"`
 
-	// BodyDigest Digest of the compared part of the response (64 bits, in hexadecimal), to detect changes; absent without a body. It leaves out `ignore` and noise, and depends neither on the order of members nor on the notation of numbers. It covers members that `redact` hides, and is keyed then. It is kept after the body is deleted.
+	// BodyDigest Digest of the compared part of the response (64 bits, in hexadecimal), to detect changes; absent without a body. It leaves out `ignore` and noise, and depends neither on the order of members nor on the notation of numbers. Digests whose first four digits differ cover different members, so they do not compare. It covers members that `redact` hides, and is keyed then. It is kept after the body is deleted.
 	BodyDigest *string `json:"bodyDigest,omitempty"`
 
 	// BodyTail The tail of a body that was longer than its captured head, if responseTailKb is set. Only when a single run is read.
@@ -4099,6 +4161,9 @@ type PutIntervalHintJSONRequestBody = IntervalHintRequest
 // PutOneShotHintJSONRequestBody defines body for PutOneShotHint for application/json ContentType.
 type PutOneShotHintJSONRequestBody = OneShotHintRequest
 
+// JudgeNoiseJSONRequestBody defines body for JudgeNoise for application/json ContentType.
+type JudgeNoiseJSONRequestBody = NoiseVerdict
+
 // PauseEndpointJSONRequestBody defines body for PauseEndpoint for application/json ContentType.
 type PauseEndpointJSONRequestBody = PauseRequest
 
@@ -4215,6 +4280,12 @@ type ServerInterface interface {
 	// PutOneShotHint Propose one run at a given time
 	// (PUT /v1/endpoints/{id}/hints/one-shot)
 	PutOneShotHint(ctx echo.Context, id EndpointID) error
+	// ListNoise List the noise in the answers of an endpoint
+	// (GET /v1/endpoints/{id}/noise)
+	ListNoise(ctx echo.Context, id EndpointID) error
+	// JudgeNoise Reject noise that was found, or take the rejection back
+	// (PUT /v1/endpoints/{id}/noise)
+	JudgeNoise(ctx echo.Context, id EndpointID) error
 	// PauseEndpoint Pause an endpoint
 	// (POST /v1/endpoints/{id}/pause)
 	PauseEndpoint(ctx echo.Context, id EndpointID) error
@@ -4987,6 +5058,38 @@ func (w *ServerInterfaceWrapper) PutOneShotHint(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.PutOneShotHint(ctx, id)
+	return err
+}
+
+// ListNoise converts echo context to params.
+func (w *ServerInterfaceWrapper) ListNoise(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id EndpointID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListNoise(ctx, id)
+	return err
+}
+
+// JudgeNoise converts echo context to params.
+func (w *ServerInterfaceWrapper) JudgeNoise(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id EndpointID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.JudgeNoise(ctx, id)
 	return err
 }
 
@@ -6315,6 +6418,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/v1/endpoints/:id/hints", wrapper.ClearHints, options.OperationMiddlewares["clearHints"]...)
 	router.PUT(options.BaseURL+"/v1/endpoints/:id/hints/interval", wrapper.PutIntervalHint, options.OperationMiddlewares["putIntervalHint"]...)
 	router.PUT(options.BaseURL+"/v1/endpoints/:id/hints/one-shot", wrapper.PutOneShotHint, options.OperationMiddlewares["putOneShotHint"]...)
+	router.GET(options.BaseURL+"/v1/endpoints/:id/noise", wrapper.ListNoise, options.OperationMiddlewares["listNoise"]...)
+	router.PUT(options.BaseURL+"/v1/endpoints/:id/noise", wrapper.JudgeNoise, options.OperationMiddlewares["judgeNoise"]...)
 	router.POST(options.BaseURL+"/v1/endpoints/:id/pause", wrapper.PauseEndpoint, options.OperationMiddlewares["pauseEndpoint"]...)
 	router.GET(options.BaseURL+"/v1/endpoints/:id/preview", wrapper.PreviewEndpoint, options.OperationMiddlewares["previewEndpoint"]...)
 	router.POST(options.BaseURL+"/v1/endpoints/:id/reset-failures", wrapper.ResetFailures, options.OperationMiddlewares["resetFailures"]...)
@@ -10389,6 +10494,365 @@ type PutOneShotHint503ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response PutOneShotHint503ApplicationProblemPlusJSONResponse) VisitPutOneShotHintResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNoiseRequestObject struct {
+	ID EndpointID `json:"id"`
+}
+
+type ListNoiseResponseObject interface {
+	VisitListNoiseResponse(w http.ResponseWriter) error
+}
+
+type ListNoise200JSONResponse NoiseList
+
+func (response ListNoise200JSONResponse) VisitListNoiseResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNoise400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ListNoise400ApplicationProblemPlusJSONResponse) VisitListNoiseResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNoise401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ListNoise401ApplicationProblemPlusJSONResponse) VisitListNoiseResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNoise403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response ListNoise403ApplicationProblemPlusJSONResponse) VisitListNoiseResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNoise404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response ListNoise404ApplicationProblemPlusJSONResponse) VisitListNoiseResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNoise429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response ListNoise429ApplicationProblemPlusJSONResponse) VisitListNoiseResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNoise500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response ListNoise500ApplicationProblemPlusJSONResponse) VisitListNoiseResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListNoise503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response ListNoise503ApplicationProblemPlusJSONResponse) VisitListNoiseResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type JudgeNoiseRequestObject struct {
+	ID   EndpointID `json:"id"`
+	Body *JudgeNoiseJSONRequestBody
+}
+
+type JudgeNoiseResponseObject interface {
+	VisitJudgeNoiseResponse(w http.ResponseWriter) error
+}
+
+type JudgeNoise200JSONResponse Noise
+
+func (response JudgeNoise200JSONResponse) VisitJudgeNoiseResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type JudgeNoise400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response JudgeNoise400ApplicationProblemPlusJSONResponse) VisitJudgeNoiseResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type JudgeNoise401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response JudgeNoise401ApplicationProblemPlusJSONResponse) VisitJudgeNoiseResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type JudgeNoise403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response JudgeNoise403ApplicationProblemPlusJSONResponse) VisitJudgeNoiseResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type JudgeNoise404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response JudgeNoise404ApplicationProblemPlusJSONResponse) VisitJudgeNoiseResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type JudgeNoise409ApplicationProblemPlusJSONResponse struct {
+	ConflictApplicationProblemPlusJSONResponse
+}
+
+func (response JudgeNoise409ApplicationProblemPlusJSONResponse) VisitJudgeNoiseResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type JudgeNoise413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response JudgeNoise413ApplicationProblemPlusJSONResponse) VisitJudgeNoiseResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type JudgeNoise415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response JudgeNoise415ApplicationProblemPlusJSONResponse) VisitJudgeNoiseResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type JudgeNoise422ApplicationProblemPlusJSONResponse struct {
+	InvalidApplicationProblemPlusJSONResponse
+}
+
+func (response JudgeNoise422ApplicationProblemPlusJSONResponse) VisitJudgeNoiseResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type JudgeNoise429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response JudgeNoise429ApplicationProblemPlusJSONResponse) VisitJudgeNoiseResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type JudgeNoise500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response JudgeNoise500ApplicationProblemPlusJSONResponse) VisitJudgeNoiseResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type JudgeNoise503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response JudgeNoise503ApplicationProblemPlusJSONResponse) VisitJudgeNoiseResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -20292,6 +20756,12 @@ type StrictServerInterface interface {
 	// PutOneShotHint Propose one run at a given time
 	// (PUT /v1/endpoints/{id}/hints/one-shot)
 	PutOneShotHint(ctx context.Context, request PutOneShotHintRequestObject) (PutOneShotHintResponseObject, error)
+	// ListNoise List the noise in the answers of an endpoint
+	// (GET /v1/endpoints/{id}/noise)
+	ListNoise(ctx context.Context, request ListNoiseRequestObject) (ListNoiseResponseObject, error)
+	// JudgeNoise Reject noise that was found, or take the rejection back
+	// (PUT /v1/endpoints/{id}/noise)
+	JudgeNoise(ctx context.Context, request JudgeNoiseRequestObject) (JudgeNoiseResponseObject, error)
 	// PauseEndpoint Pause an endpoint
 	// (POST /v1/endpoints/{id}/pause)
 	PauseEndpoint(ctx context.Context, request PauseEndpointRequestObject) (PauseEndpointResponseObject, error)
@@ -21330,6 +21800,79 @@ func (sh *strictHandler) PutOneShotHint(ctx echo.Context, id EndpointID) error {
 		return err
 	} else if validResponse, ok := response.(PutOneShotHintResponseObject); ok {
 		return validResponse.VisitPutOneShotHintResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListNoise operation middleware
+func (sh *strictHandler) ListNoise(ctx echo.Context, id EndpointID) error {
+	var request ListNoiseRequestObject
+
+	request.ID = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListNoise(ctx.Request().Context(), request.(ListNoiseRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListNoise")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListNoiseResponseObject); ok {
+		return validResponse.VisitListNoiseResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// JudgeNoise operation middleware
+func (sh *strictHandler) JudgeNoise(ctx echo.Context, id EndpointID) error {
+	var request JudgeNoiseRequestObject
+
+	request.ID = id
+
+	var body JudgeNoiseJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.JudgeNoise(ctx.Request().Context(), request.(JudgeNoiseRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "JudgeNoise")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(JudgeNoiseResponseObject); ok {
+		return validResponse.VisitJudgeNoiseResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

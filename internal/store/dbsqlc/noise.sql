@@ -19,36 +19,30 @@ ON CONFLICT (endpoint_id) DO UPDATE
 
 -- name: NoiseInsert :exec
 -- Stores the noise that was found. A finding that a person rejected stays rejected.
-INSERT INTO noise (endpoint_id, path, found_at)
-SELECT n.endpoint_id, n.path, coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
-FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('paths')::text[]) AS path) n
+INSERT INTO noise (endpoint_id, path, pairs, gap_ms, found_at)
+SELECT n.endpoint_id, n.path, n.pairs, n.gap_ms, coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
+FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[])  AS endpoint_id,
+             unnest(sqlc.arg('paths')::text[])         AS path,
+             unnest(sqlc.arg('pairs')::smallint[])     AS pairs,
+             unnest(sqlc.arg('gaps_ms')::bigint[])     AS gap_ms) n
 ORDER BY n.endpoint_id, n.path
 ON CONFLICT (endpoint_id, path) DO NOTHING;
 
 -- name: NoiseList :many
--- Returns the noise that was found in the answers of an endpoint of a tenant.
-SELECT n.path, n.found_at, n.rejected_at, n.rejected_by
+-- Returns the noise that was found in the answers of an endpoint of a tenant, by path.
+SELECT n.path, n.pairs, n.gap_ms, n.found_at, n.rejected_at, n.rejected_by
 FROM noise n
          JOIN endpoints e ON e.id = n.endpoint_id
 WHERE n.endpoint_id = @endpoint_id
   AND e.tenant_id = @tenant_id
 ORDER BY n.path;
 
--- name: NoiseLock :one
--- Locks a finding of an endpoint of a tenant, and returns who rejected it.
-SELECT n.rejected_by
-FROM noise n
-         JOIN endpoints e ON e.id = n.endpoint_id
-WHERE n.endpoint_id = @endpoint_id
-  AND n.path = @path
-  AND e.tenant_id = @tenant_id
-FOR UPDATE OF n;
-
--- name: NoiseReject :execrows
--- Rejects a finding, or restores it if rejected_by is null. The caller has locked the row.
+-- name: NoiseJudge :exec
+-- Rejects a finding, or restores it if rejected_by is null. A finding that is in that state already
+-- stays as it is. The caller has locked the schedule of the endpoint.
 UPDATE noise
 SET rejected_by = sqlc.narg('rejected_by')::text,
-    rejected_at = CASE WHEN sqlc.narg('rejected_by')::text IS NOT NULL THEN coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) END
+    rejected_at = CASE WHEN sqlc.narg('rejected_by')::text IS NOT NULL THEN @now::timestamptz END
 WHERE endpoint_id = @endpoint_id
   AND path = @path
   AND (rejected_by IS NULL) <> (sqlc.narg('rejected_by')::text IS NULL);

@@ -11,9 +11,12 @@ import (
 )
 
 const noiseInsert = `-- name: NoiseInsert :exec
-INSERT INTO noise (endpoint_id, path, found_at)
-SELECT n.endpoint_id, n.path, coalesce($1::timestamptz, clock_timestamp())
-FROM (SELECT unnest($2::uuid[]) AS endpoint_id, unnest($3::text[]) AS path) n
+INSERT INTO noise (endpoint_id, path, pairs, gap_ms, found_at)
+SELECT n.endpoint_id, n.path, n.pairs, n.gap_ms, coalesce($1::timestamptz, clock_timestamp())
+FROM (SELECT unnest($2::uuid[])  AS endpoint_id,
+             unnest($3::text[])         AS path,
+             unnest($4::smallint[])     AS pairs,
+             unnest($5::bigint[])     AS gap_ms) n
 ORDER BY n.endpoint_id, n.path
 ON CONFLICT (endpoint_id, path) DO NOTHING
 `
@@ -22,16 +25,52 @@ type NoiseInsertParams struct {
 	Now         *time.Time
 	EndpointIds []UUID
 	Paths       []string
+	Pairs       []int16
+	GapsMs      []int64
 }
 
 // Stores the noise that was found. A finding that a person rejected stays rejected.
 func (q *Queries) NoiseInsert(ctx context.Context, db DBTX, arg NoiseInsertParams) error {
-	_, err := db.Exec(ctx, noiseInsert, arg.Now, arg.EndpointIds, arg.Paths)
+	_, err := db.Exec(ctx, noiseInsert,
+		arg.Now,
+		arg.EndpointIds,
+		arg.Paths,
+		arg.Pairs,
+		arg.GapsMs,
+	)
+	return err
+}
+
+const noiseJudge = `-- name: NoiseJudge :exec
+UPDATE noise
+SET rejected_by = $1::text,
+    rejected_at = CASE WHEN $1::text IS NOT NULL THEN $2::timestamptz END
+WHERE endpoint_id = $3
+  AND path = $4
+  AND (rejected_by IS NULL) <> ($1::text IS NULL)
+`
+
+type NoiseJudgeParams struct {
+	RejectedBy *string
+	Now        time.Time
+	EndpointID UUID
+	Path       string
+}
+
+// Rejects a finding, or restores it if rejected_by is null. A finding that is in that state already
+// stays as it is. The caller has locked the schedule of the endpoint.
+func (q *Queries) NoiseJudge(ctx context.Context, db DBTX, arg NoiseJudgeParams) error {
+	_, err := db.Exec(ctx, noiseJudge,
+		arg.RejectedBy,
+		arg.Now,
+		arg.EndpointID,
+		arg.Path,
+	)
 	return err
 }
 
 const noiseList = `-- name: NoiseList :many
-SELECT n.path, n.found_at, n.rejected_at, n.rejected_by
+SELECT n.path, n.pairs, n.gap_ms, n.found_at, n.rejected_at, n.rejected_by
 FROM noise n
          JOIN endpoints e ON e.id = n.endpoint_id
 WHERE n.endpoint_id = $1
@@ -46,12 +85,14 @@ type NoiseListParams struct {
 
 type NoiseListRow struct {
 	Path       string
+	Pairs      int16
+	GapMs      int64
 	FoundAt    time.Time
 	RejectedAt *time.Time
 	RejectedBy *string
 }
 
-// Returns the noise that was found in the answers of an endpoint of a tenant.
+// Returns the noise that was found in the answers of an endpoint of a tenant, by path.
 func (q *Queries) NoiseList(ctx context.Context, db DBTX, arg NoiseListParams) ([]*NoiseListRow, error) {
 	rows, err := db.Query(ctx, noiseList, arg.EndpointID, arg.TenantID)
 	if err != nil {
@@ -63,6 +104,8 @@ func (q *Queries) NoiseList(ctx context.Context, db DBTX, arg NoiseListParams) (
 		var i NoiseListRow
 		if err := rows.Scan(
 			&i.Path,
+			&i.Pairs,
+			&i.GapMs,
 			&i.FoundAt,
 			&i.RejectedAt,
 			&i.RejectedBy,
@@ -75,60 +118,6 @@ func (q *Queries) NoiseList(ctx context.Context, db DBTX, arg NoiseListParams) (
 		return nil, err
 	}
 	return items, nil
-}
-
-const noiseLock = `-- name: NoiseLock :one
-SELECT n.rejected_by
-FROM noise n
-         JOIN endpoints e ON e.id = n.endpoint_id
-WHERE n.endpoint_id = $1
-  AND n.path = $2
-  AND e.tenant_id = $3
-FOR UPDATE OF n
-`
-
-type NoiseLockParams struct {
-	EndpointID UUID
-	Path       string
-	TenantID   UUID
-}
-
-// Locks a finding of an endpoint of a tenant, and returns who rejected it.
-func (q *Queries) NoiseLock(ctx context.Context, db DBTX, arg NoiseLockParams) (*string, error) {
-	row := db.QueryRow(ctx, noiseLock, arg.EndpointID, arg.Path, arg.TenantID)
-	var rejected_by *string
-	err := row.Scan(&rejected_by)
-	return rejected_by, err
-}
-
-const noiseReject = `-- name: NoiseReject :execrows
-UPDATE noise
-SET rejected_by = $1::text,
-    rejected_at = CASE WHEN $1::text IS NOT NULL THEN coalesce($2::timestamptz, clock_timestamp()) END
-WHERE endpoint_id = $3
-  AND path = $4
-  AND (rejected_by IS NULL) <> ($1::text IS NULL)
-`
-
-type NoiseRejectParams struct {
-	RejectedBy *string
-	Now        *time.Time
-	EndpointID UUID
-	Path       string
-}
-
-// Rejects a finding, or restores it if rejected_by is null. The caller has locked the row.
-func (q *Queries) NoiseReject(ctx context.Context, db DBTX, arg NoiseRejectParams) (int64, error) {
-	result, err := db.Exec(ctx, noiseReject,
-		arg.RejectedBy,
-		arg.Now,
-		arg.EndpointID,
-		arg.Path,
-	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
 }
 
 const noiseWatchGetMany = `-- name: NoiseWatchGetMany :many

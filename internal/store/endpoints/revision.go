@@ -220,6 +220,7 @@ func (s *Store) writes(
 		word := HoldRow(after.ID, h)
 		list = append(list, func(q dbsqlc.DBTX) error { return s.db.Q.PlannerHoldSet(ctx, q, word) })
 	}
+	list = append(list, s.noiseWrites(ctx, r.Now, r.Act.By, after)...)
 	if planned != nil && !after.Archived() {
 		decision, err := decisionRow(after, *planned)
 		if err != nil {

@@ -20,7 +20,7 @@ func (s *Executions) attachNoise(ctx context.Context, list []claims.Claim, targe
 	var ids [][16]byte
 	oneOff := map[[16]byte]bool{}
 	for _, c := range list {
-		if t := targets[c.EndpointID]; t != nil && t.SearchesNoise() {
+		if t := targets[c.EndpointID]; t != nil && t.Spec.SearchesNoise() {
 			ids = append(ids, c.EndpointID)
 			oneOff[c.EndpointID] = c.Source == string(governor.SourceManual)
 		}
@@ -63,9 +63,11 @@ func (n *noiseRows) add(run runs.Run) {
 	}
 	n.watches.EndpointIds = append(n.watches.EndpointIds, run.EndpointID)
 	n.watches.States = append(n.watches.States, run.Outcome.NoiseWatch)
-	for _, path := range run.Outcome.Noise {
+	for _, found := range run.Outcome.Noise {
 		n.found.EndpointIds = append(n.found.EndpointIds, run.EndpointID)
-		n.found.Paths = append(n.found.Paths, path)
+		n.found.Paths = append(n.found.Paths, found.Path)
+		n.found.Pairs = append(n.found.Pairs, int16(found.Pairs))
+		n.found.GapsMs = append(n.found.GapsMs, found.Gap.Milliseconds())
 	}
 }
 
