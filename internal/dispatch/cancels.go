@@ -44,7 +44,7 @@ func (w *Worker) applyCancels(ctx context.Context) error {
 		return err
 	}
 	for _, c := range w.underway.apply(list) {
-		w.logger.Info("canceling a run that somebody asked to", "run_id", c.RunID.String(), "author", c.Author)
+		w.logger.Info("canceling a run on request", "run_id", c.RunID.String(), "author", c.Author)
 	}
 	return nil
 }
