@@ -55,7 +55,7 @@ func (cmd *workersDrainCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	raw, err := r.read(r.api.DrainWorkerWithResponse(ctx, cmd.Worker, nil))
+	raw, err := r.read(r.api.DrainWorkerWithResponse(ctx, cmd.Worker))
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (cmd *workersDrainCmd) await(ctx context.Context, r *remote, raw json.RawMe
 		case <-time.After(workerPoll):
 		}
 		// The order is repeated, because it returns the state and changes nothing.
-		again, err := r.read(r.api.DrainWorkerWithResponse(ctx, cmd.Worker, nil))
+		again, err := r.read(r.api.DrainWorkerWithResponse(ctx, cmd.Worker))
 		if err != nil {
 			return nil, err
 		}
@@ -106,7 +106,7 @@ func (cmd *workersResumeCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	raw, err := r.read(r.api.ResumeWorkerWithResponse(ctx, cmd.Worker, nil))
+	raw, err := r.read(r.api.ResumeWorkerWithResponse(ctx, cmd.Worker))
 	if err != nil {
 		return err
 	}

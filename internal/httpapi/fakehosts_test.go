@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"rubato/internal/auditlog"
+	"rubato/internal/auth"
 	"rubato/internal/hosts"
 )
 
@@ -13,7 +14,7 @@ var _ hosts.Store = (*memory)(nil)
 const standingHost = "api.example.com:443"
 
 func standingHosts() map[hosts.Key]hosts.Breaker {
-	key := hosts.Key{Scope: [16]byte{1}, Host: standingHost}
+	key := hosts.Key{Scope: auth.DefaultTenant(), Host: standingHost}
 	b := hosts.New(key, now)
 	b.Apply(now, hosts.Report{Key: key, Failures: hosts.DefaultFailures})
 	return map[hosts.Key]hosts.Breaker{key: b}
