@@ -178,13 +178,15 @@ WITH newest AS MATERIALIZED (
            coalesce((e.spec ->> 'maxIntervalMs')::float8, 8 * (e.spec ->> 'baselineIntervalMs')::float8) AS longest_ms,
            extract(EPOCH FROM n.started_at - lag(n.started_at) OVER (PARTITION BY n.endpoint_id ORDER BY n.started_at)) * 1000 AS gap_ms,
            n.answered AND NOT n.unchanged
-               AND n.body_digest <> lag(n.body_digest) OVER (PARTITION BY n.endpoint_id, n.answered, n.unchanged ORDER BY n.started_at) AS changed
+               AND n.body_digest <> lag(n.body_digest) OVER before
+               AND (n.body_digest # lag(n.body_digest) OVER before) >> 48 = 0 AS changed -- The upper bits name the compared members.
     FROM newest n
              JOIN endpoints e ON e.id = n.endpoint_id
     WHERE n.planned
       AND e.planner = 'act'
       AND e.archived_at IS NULL
       AND e.spec ? 'baselineIntervalMs'
+    WINDOW before AS (PARTITION BY n.endpoint_id, n.answered, n.unchanged ORDER BY n.started_at)
 )
 SELECT count(DISTINCT s.endpoint_id)::bigint AS endpoints,
        count(*)::bigint AS runs,

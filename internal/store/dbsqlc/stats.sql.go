@@ -185,7 +185,8 @@ WITH sample AS MATERIALIZED (
 ), looks AS (
     SELECT date_bin($6::bigint * interval '1 ms', c.started_at, $4::timestamptz) AS at,
            CASE WHEN c.answered AND c.gap > 0 AND (c.unchanged OR c.before IS NOT NULL) THEN c.gap END AS gap,
-           NOT c.unchanged AND c.body_digest <> c.before AS changed
+           -- The upper 16 bits name the compared members. Digests of other members differ without a change.
+           NOT c.unchanged AND c.body_digest <> c.before AND (c.body_digest # c.before) >> 48 = 0 AS changed
     FROM compared c
 )
 SELECT l.at::timestamptz AS at,

@@ -27,6 +27,23 @@ func (b *bundle) answered(t *testing.T, e *endpoints.Endpoint, before time.Durat
 		digest, code, [16]byte(e.ID), storetest.Noon().Add(-before).Format(time.RFC3339)))
 }
 
+// Digests of two forms differ without a change, for example after an edit of the ignored members.
+func TestDigestsOfAnotherFormAreNoChange(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.At(storetest.Noon())
+	e := b.Register(t, func(s *endpoints.Spec) { s.Planner = endpoints.PlannerAct })
+	for i, digest := range []int64{7, 7 | 1<<48, -7, -8} { // -7 and -8 are of a third form.
+		b.answered(t, e, time.Duration(20-i)*time.Minute, digest)
+	}
+	got, err := views.NewStats(b.DB).Looks(t.Context(), e.TenantID, e.ID, storetest.Noon().Add(-time.Hour), time.Hour)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, stats.Sum(got.Groups).Changes)
+	saved, err := views.NewConsole(b.DB).Savings(t.Context(), e.TenantID)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, saved.Changes)
+}
+
 func TestLooksCompareAnswersWithThoseBefore(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
