@@ -83,6 +83,7 @@ func (cmd *workersDrainCmd) await(ctx context.Context, r *remote, raw json.RawMe
 			return raw, nil
 		case client.WorkerStateSilent:
 			return nil, fmt.Errorf("wait for worker %s: it sends no heartbeats; other workers take over its claims", w.ID)
+		case client.WorkerStateActive, client.WorkerStateDraining:
 		}
 		select {
 		case <-ctx.Done():

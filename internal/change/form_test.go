@@ -259,8 +259,15 @@ func FuzzDigest(f *testing.F) {
 func TestDigestsOfTwoFormsDoNotCompare(t *testing.T) {
 	t.Parallel()
 	forms := []change.Form{
-		{}, change.Form{}.Keyed([]byte("k")), form(t, nil, []string{"$.a"}), form(t, nil, []string{"$.b"}), form(t, nil, []string{"$.a", "$.b"}), form(t, []string{"$.a"}, nil),
-		form(t, []string{"$.a", "$.b"}, nil), form(t, []string{"$.b", "$.a"}, nil), form(t, []string{"$.a"}, []string{"$.b"}),
+		{},
+		change.Form{}.Keyed([]byte("k")),
+		form(t, nil, []string{"$.a"}),
+		form(t, nil, []string{"$.b"}),
+		form(t, nil, []string{"$.a", "$.b"}),
+		form(t, []string{"$.a"}, nil),
+		form(t, []string{"$.a", "$.b"}, nil),
+		form(t, []string{"$.b", "$.a"}, nil),
+		form(t, []string{"$.a"}, []string{"$.b"}),
 	}
 	for i, f := range forms {
 		for j, g := range forms {

@@ -148,14 +148,14 @@ func (w *Worker) syncBreakers(ctx context.Context) error {
 
 // judgeHost counts the outcome of a run for the breaker of its host. After a redirect that is the
 // host of the last request.
-func (w *Worker) judgeHost(c *waiting, o runs.Outcome) {
+func (w *Worker) judgeHost(ctx context.Context, c *waiting, o runs.Outcome) {
 	b := w.breakers
 	if _, guarded := b.of(c); !guarded {
 		return
 	}
 	verdict := hostVerdict(o)
 	if c.probe {
-		w.settleProbe(c, verdict, o.RetryAfter)
+		w.settleProbe(ctx, c, verdict, o.RetryAfter)
 		return
 	}
 	key := b.key(c.target.TenantID, cmp.Or(c.last, c.target.Host))
@@ -166,13 +166,14 @@ func (w *Worker) judgeHost(c *waiting, o runs.Outcome) {
 
 // settleProbe reports the outcome of a probe at once, while the run still holds its lock. Otherwise
 // its seat would be free before its outcome is known, and another probe would follow a failed one.
-func (w *Worker) settleProbe(c *waiting, v hosts.Verdict, retryAfter time.Time) {
+// A shutdown does not keep it from its report.
+func (w *Worker) settleProbe(ctx context.Context, c *waiting, v hosts.Verdict, retryAfter time.Time) {
 	report := hosts.Report{
 		Key:        w.breakers.key(c.target.TenantID, c.target.Host),
 		RetryAfter: retryAfter,
 		Probes:     []hosts.Probe{{Seat: hosts.Seat{Endpoint: c.claim.EndpointID, Token: c.claim.Token}, Verdict: v}},
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), breakerWait)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), breakerWait)
 	defer cancel()
 	list, err := w.breakers.store.Report(ctx, []hosts.Report{report})
 	if err != nil {

@@ -14,6 +14,18 @@ import (
 	"rubato/internal/runs"
 )
 
+// unsent returns the outcome of a run whose request must not be sent: it was canceled, it is past
+// its deadline, or the circuit breaker of its host is open. Nil: it may be sent.
+func (w *Worker) unsent(ctx context.Context, b *waiting) *runs.Outcome {
+	if canceled, is := errors.AsType[*canceledError](context.Cause(ctx)); is {
+		return new(canceledUnsent(canceled))
+	}
+	if outcome := w.missed(b); outcome != nil {
+		return outcome
+	}
+	return w.circuitOpen(b)
+}
+
 // execute runs one execution to its end on a goroutine of the pool. ours is false if another
 // process writes the record, because it holds the lock now, or if an earlier start of the run
 // writes it.
@@ -48,13 +60,7 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 		defer w.beats.Drop(s.RunID)
 	}
 	failpoint.Hit(failpoint.BeforeSend)
-	if canceled, is := errors.AsType[*canceledError](context.Cause(ctx)); is {
-		return canceledUnsent(canceled), true
-	}
-	if outcome := w.missed(b); outcome != nil {
-		return *outcome, true
-	}
-	if outcome := w.circuitOpen(b); outcome != nil {
+	if outcome := w.unsent(ctx, b); outcome != nil {
 		return *outcome, true
 	}
 	r, refusal := w.calls.prepare(ctx, b, s, sent)

@@ -239,9 +239,8 @@ func (w *Worker) runExecution(work context.Context, b *waiting, s Started, sent 
 	outcome, ours := w.execute(work, b, s, sent)
 	b.Release()
 	if ours {
-		w.judgeHost(b, outcome)
-	}
-	if !ours { // The lock is lost, so another process writes the record.
+		w.judgeHost(work, b, outcome)
+	} else { // The lock is lost, so another process writes the record.
 		w.dropped(s)
 		return
 	}

@@ -126,6 +126,18 @@ const (
 	Failure
 )
 
+// failures returns the number of failures in a row after a run, from that before it.
+func (v Verdict) failures(before int) int {
+	switch v {
+	case Success:
+		return 0
+	case Failure:
+		return before + 1
+	case Neutral:
+	}
+	return before
+}
+
 // AfterRun applies a finished run to the state and plans the next one. It repeats the due time if
 // infrastructure lost the run, or if the retry policy allows another attempt. Otherwise the
 // governor decides. AfterRun also drops the hints and the one-off item that the run consumed, and
@@ -166,13 +178,7 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 	e.lookAgain(now, run)
 
 	failures := s.FailureCount
-	switch run.Verdict {
-	case Success:
-		s.FailureCount = 0
-	case Failure:
-		s.FailureCount++
-	case Neutral:
-	}
+	s.FailureCount = run.Verdict.failures(failures)
 	again := run.manual() && e.endOneOff(now, run)
 	if again {
 		s.FailureCount = failures

@@ -403,8 +403,8 @@ func (numbers) Overview(context.Context, [16]byte) (stats.Overview, error) {
 // fleet is the one worker that [numbers] lists.
 type fleet struct{}
 
-func (fleet) Drain(_ context.Context, _ auditlog.Actor, worker [16]byte, drain bool) (stats.Worker, error) {
-	list, _, err := numbers{}.Workers(context.Background())
+func (fleet) Drain(ctx context.Context, _ auditlog.Actor, worker [16]byte, drain bool) (stats.Worker, error) {
+	list, _, err := numbers{}.Workers(ctx)
 	if list[0].ID != worker {
 		return stats.Worker{}, errs.New(errs.NotFound, "not_found", "there is no such worker")
 	}

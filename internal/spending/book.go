@@ -60,7 +60,7 @@ func (b *Book) For(tenant [16]byte, host string, labels map[string]string) *Budg
 
 // Names returns the names of the budgets that may be an endpoint's.
 func Names(host string, labels map[string]string) []string {
-	names := []string{Tenant, HostName(host)}
+	names := append(make([]string, 0, 2+len(labels)), Tenant, HostName(host))
 	for label, value := range labels {
 		names = append(names, LabelName(label, value))
 	}

@@ -72,7 +72,7 @@ func TestFactsAreFieldsThatAreNotOff(t *testing.T) {
 	e := client.Endpoint{
 		ID: "ep_1", Version: 3, Name: "n", URL: "u", Method: "GET", BaselineIntervalMs: new(int64(60_000)), Timezone: "UTC", TimeoutMs: 30_000, FollowRedirects: 2,
 		Sign: true, Headers: map[string]string{"A": "b"}, Auth: &client.Auth{Type: "bearer"}, Redact: &[]client.RedactRule{{}, {}}, Body: new("{}"),
-		Retry: client.Retry{MaxAttempts: 1},
+		Retry: client.Retry{MaxAttempts: 1}, Breaker: true,
 	}
 	list, blocks := facts(e)
 	require.Equal(t, []fact{
@@ -82,6 +82,7 @@ func TestFactsAreFieldsThatAreNotOff(t *testing.T) {
 		{title: "Maximum redirects", value: "2"},
 		{title: "Maximum attempts", value: "1", common: true},
 		{title: "Follow Rubato-Next", value: "no"},
+		{title: "Circuit breaker", value: "yes", common: true},
 		{title: "Authentication", value: "bearer"},
 		{title: "Signed", value: "yes"},
 		{title: "Conditional", value: "no"},

@@ -135,7 +135,7 @@ func TestAFormReadsBackAsItWasFilled(t *testing.T) {
 		"baselineCron": "0 9 * * *", "timezone": "Europe/Berlin", "dst": map[string]any{"gap": "skip", "overlap": "both"}, "catchUp": "all", "overlap": "queue", "minIntervalMs": 1500.0,
 		"timeoutMs": 1234.0, "maxExecutionTimeMs": 60_000.0, "maxResponseKb": 7.0, "followRedirects": 2.0, "success": "2xx",
 		"retry": map[string]any{"maxAttempts": 3.0, "backoffMs": 10.0, "maxBackoffMs": 2000.0}, "idempotent": true, "planner": "off",
-		"query": map[string]any{"q": "1", "at": "{{run.id}}", "x=y": "="}, "sign": true, "followNext": false, "conditional": true, "responseTailKb": 3.0, "startAt": "2027-01-02T03:04:05Z",
+		"query": map[string]any{"q": "1", "at": "{{run.id}}", "x=y": "="}, "sign": true, "followNext": false, "conditional": true, "breaker": false, "responseTailKb": 3.0, "startAt": "2027-01-02T03:04:05Z",
 		"auth": map[string]any{"type": "oauth2", "tokenUrl": "https://login.example/", "clientId": "me", "clientSecret": `{{secret "x"}}`, "scopes": []any{"a", "b:c"}},
 		"tls":  map[string]any{"serverName": "x.example", "minVersion": "1.3", "skipVerify": true, "caCertificates": "-----BEGIN\nx\n-----END"},
 		"successRules": []any{

@@ -39,7 +39,7 @@ func TestTablesCanBeReadOnAPhone(t *testing.T) {
 		}{
 			{"analyses", "/console/planner", ".analyses tbody tr", 7},
 			{"analyses-of-one", "/console/endpoints/" + w.endpoint(t, "demo-flaky").ID, ".analyses tbody tr", 7},
-			{"fleet", "/console/workers", ".fleet tbody tr", 5},
+			{"fleet", "/console/workers", ".fleet tbody tr", 6},
 			{"incidents", "/", "[aria-labelledby=incidents-title] tbody tr", 3},
 		} {
 			b.visit(p.path)

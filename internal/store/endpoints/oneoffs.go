@@ -109,7 +109,7 @@ func (db *States) oneOffInserts(ctx context.Context, e *endpoints.Endpoint, item
 			ScheduledFor: item.Slot,
 			TenantID:     e.TenantID,
 			Request:      row.Request,
-			RerunOf:      (*dbsqlc.UUID)(pg.Given(item.RerunOf)),
+			RerunOf:      pg.Given(item.RerunOf),
 		}
 		list = append(list, func(tx dbsqlc.DBTX) error { return db.Q.RunRequestInsert(ctx, tx, made) })
 	}

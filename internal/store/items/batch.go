@@ -181,9 +181,7 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 	b.history.AddSkips(e, b.now)
 	b.skipped = append(b.skipped, e.Unrecorded...)
 	b.decided = append(b.decided, decided.Due.Source)
-	if e.Shared != nil && run.Outcome.Status != runs.Skipped && governor.Source(run.Source) != governor.SourceManual {
-		b.spent = append(b.spent, spending.Key{TenantID: e.TenantID, Name: e.Shared.Key})
-	}
+	b.spend(e, run)
 	b.answers.add(run)
 	b.noise.add(run)
 	b.plannedLook(ctx, e, oneShot)
@@ -199,6 +197,13 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 	}
 	b.plan(e, run.Outcome.Stop == "")
 	return nil
+}
+
+// spend counts a run against the budget that its endpoint shares.
+func (b *batch) spend(e *endpoints.Endpoint, run runs.Run) {
+	if e.Shared != nil && run.Outcome.Status != runs.Skipped && governor.Source(run.Source) != governor.SourceManual {
+		b.spent = append(b.spent, spending.Key{TenantID: e.TenantID, Name: e.Shared.Key})
+	}
 }
 
 // from returns the state before a finish for its record, and nil if the record does not need it. An
