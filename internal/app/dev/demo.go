@@ -41,6 +41,8 @@ func demoEndpoints(base string) []endpoints.Spec {
 
 	load := spec("demo-load", "/load", "Its answers change for three minutes and rest for the next three: its tempo follows, between 1 s and 10 s.")
 	load.BaselineInterval, load.MinInterval, load.MaxInterval = 4*time.Second, time.Second, 10*time.Second
+	// The queue differs in every answer of the rush. Without a key it would count as noise.
+	load.ChangeKey = []string{"$.queue"}
 
 	prices.Planner, load.Planner = endpoints.PlannerAct, endpoints.PlannerAct
 	// These endpoints show their baselines alone.
