@@ -24,9 +24,6 @@ const (
 	HalfOpen State = "half_open" // only probes are sent
 )
 
-// States returns every state.
-func States() []State { return []State{Closed, Open, HalfOpen} }
-
 // Transition is a legal move of a breaker.
 type Transition struct {
 	From, To State
