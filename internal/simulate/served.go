@@ -1,7 +1,6 @@
 package simulate
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"net/http"
@@ -39,7 +38,7 @@ func (e *Endpoint) Serve(p *Policy, begin time.Time, o ServeOptions) *Served {
 			endpoint: &endpoints.Endpoint{Spec: p.Spec},
 		},
 	}
-	s.actor.target.begin = begin
+	s.actor.target.begin = begin.UTC()
 	s.actor.changes = int64(len(s.actor.target.changes))
 	s.actor.hours = make([]int64, o.Length/time.Hour+1)
 	return s
@@ -102,19 +101,7 @@ func (s *Served) answer(at time.Duration) (o runs.Outcome, body []byte, tag stri
 	if o.Status != runs.Succeeded {
 		return o, nil, ""
 	}
-	members := map[string]any{"version": t.version}
-	for _, kind := range t.Noise {
-		switch kind {
-		case "timestamp":
-			members[kind] = s.begin.Add(at).UTC().Format(time.RFC3339)
-		case "uuid":
-			members[kind] = fmt.Sprintf("%016x", mix(t.seed^t.looks))
-		case "counter":
-			members[kind] = t.looks
-		}
-	}
-	body, _ = json.Marshal(members) // Strings and numbers always have a form.
-	return o, body, fmt.Sprintf(`"v%d"`, t.version)
+	return o, append(t.appendNoise(fmt.Appendf(nil, `{"version":%d`, t.version), at), '}'), fmt.Sprintf(`"v%d"`, t.version)
 }
 
 // Row returns the result after the end. It has no tempo moves, because a target does not see them.

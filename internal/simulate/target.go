@@ -181,7 +181,11 @@ func (t *target) fill(o *runs.Outcome, at time.Duration) {
 // body returns the body of the answer to the last request, in which the fields of noise differ. It
 // is meant for targets with noise; the content of others has a digest without a body.
 func (t *target) body(at time.Duration) []byte {
-	body := fmt.Appendf(nil, `{"version":%d,"name":"%x"`, t.version, t.seed)
+	return append(t.appendNoise(fmt.Appendf(nil, `{"version":%d,"name":"%x"`, t.version, t.seed), at), '}')
+}
+
+// appendNoise appends the members of a JSON object that differ without a change.
+func (t *target) appendNoise(body []byte, at time.Duration) []byte {
 	for _, noise := range t.Noise {
 		switch noise {
 		case "timestamp":
@@ -192,7 +196,7 @@ func (t *target) body(at time.Duration) []byte {
 			body = fmt.Appendf(body, `,"counter":%d`, t.looks)
 		}
 	}
-	return append(body, '}')
+	return body
 }
 
 // refuses reports whether a request exceeds the limit. A refused request does not count against it.

@@ -10,8 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"rubato/internal/endpoints"
-	"rubato/internal/httpapi"
+	"rubato/internal/app/apiserver"
 	"rubato/internal/simulate"
 	"rubato/test/bench/internal/bench"
 )
@@ -61,22 +60,10 @@ func (cmd *tempoCmd) scenario() (simulate.Scenario, error) {
 	if err := yaml.Unmarshal(text, &parsed); err != nil {
 		return simulate.Scenario{}, fmt.Errorf("reading the scenario %s: %w", cmd.File, err)
 	}
-	text, err = json.Marshal(parsed) // Numbers of a document are those of JSON.
-	var document map[string]any
-	if err == nil {
-		err = json.Unmarshal(text, &document)
-	}
-	if err != nil {
+	if text, err = json.Marshal(parsed); err != nil {
 		return simulate.Scenario{}, fmt.Errorf("reading the scenario %s: %w", cmd.File, err)
 	}
-	return simulate.Reader{
-		Check: func(document map[string]any) (endpoints.Spec, error) {
-			body, err := json.Marshal(document)
-			if err != nil {
-				return endpoints.Spec{}, fmt.Errorf("encoding an endpoint: %w", err)
-			}
-			return httpapi.ReadEndpoint(body)
-		},
-		Open: func(name string) ([]byte, error) { return os.ReadFile(filepath.Join(filepath.Dir(cmd.File), name)) },
-	}.Read(document)
+	return apiserver.ReadScenario(text, func(name string) ([]byte, error) {
+		return os.ReadFile(filepath.Join(filepath.Dir(cmd.File), name))
+	})
 }

@@ -30,11 +30,7 @@ type Fault struct{ Field, Message string }
 // Run simulates the scenario without a server. The result is a JSON object with the rows as items.
 // It returns faults and no result if fields are bad.
 func (s Simulation) Run(ctx context.Context) (result json.RawMessage, faults []Fault, err error) {
-	var document map[string]any
-	if err := json.Unmarshal(s.Scenario, &document); err != nil {
-		return nil, nil, fmt.Errorf("reading the scenario: %w", err)
-	}
-	scenario, err := simulate.Reader{Check: checkEndpoint, Open: s.Open}.Read(document)
+	scenario, err := ReadScenario(s.Scenario, s.Open)
 	if faults := faultsOf(err); len(faults) > 0 {
 		return nil, faults, nil
 	}
@@ -47,6 +43,16 @@ func (s Simulation) Run(ctx context.Context) (result json.RawMessage, faults []F
 	}
 	result, err = itemsOf(rows)
 	return result, nil, err
+}
+
+// ReadScenario reads a scenario from a JSON object. open reads a file that it names. The error is
+// an [errs.Invalid] that names every bad field, unless the text is no JSON object.
+func ReadScenario(text json.RawMessage, open func(name string) ([]byte, error)) (simulate.Scenario, error) {
+	var document map[string]any
+	if err := json.Unmarshal(text, &document); err != nil {
+		return simulate.Scenario{}, fmt.Errorf("reading the scenario: %w", err)
+	}
+	return simulate.Reader{Check: checkEndpoint, Open: open}.Read(document)
 }
 
 // faultsOf returns the bad fields that an error names.
