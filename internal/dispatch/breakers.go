@@ -76,13 +76,27 @@ func (b *breakers) key(tenant [16]byte, host string) hosts.Key {
 	return hosts.Key{Scope: tenant, Host: host}
 }
 
+// keyOf returns the key of a claim's host.
+func (b *breakers) keyOf(c *waiting) hosts.Key { return b.key(c.target.TenantID, c.target.Host) }
+
+// report stores outcomes and learns the breakers of their hosts. After an error no outcome is lost.
+func (b *breakers) report(ctx context.Context, outcomes []hosts.Report) error {
+	list, err := b.store.Report(ctx, outcomes)
+	if err != nil {
+		b.tally.PutBack(outcomes)
+		return err
+	}
+	b.book.Put(list)
+	return nil
+}
+
 // of returns the breaker of a claim's host, and false if the host is not guarded: the endpoint
 // opted out, or a template provides the host.
 func (b *breakers) of(c *waiting) (hosts.Breaker, bool) {
 	if b.store == nil || c.target.Host == "" || !c.target.Spec.Breaker {
 		return hosts.Breaker{}, false
 	}
-	return b.book.Get(b.key(c.target.TenantID, c.target.Host)), true
+	return b.book.Get(b.keyOf(c)), true
 }
 
 // HostsChanged refreshes the worker's copy of the breakers. It never blocks.
@@ -120,12 +134,9 @@ func (w *Worker) syncBreakers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, breakerWait)
 	defer cancel()
 	if reports := b.tally.Take(); len(reports) > 0 {
-		list, err := b.store.Report(ctx, reports)
-		if err != nil {
-			b.tally.PutBack(reports)
+		if err := b.report(ctx, reports); err != nil {
 			return err
 		}
-		b.book.Put(list)
 	}
 	since := b.since
 	if b.polls++; b.polls%breakerReload == 0 {
@@ -168,20 +179,16 @@ func (w *Worker) judgeHost(ctx context.Context, c *waiting, o runs.Outcome) {
 // its seat would be free before its outcome is known, and another probe would follow a failed one.
 // A shutdown does not keep it from its report.
 func (w *Worker) settleProbe(ctx context.Context, c *waiting, v hosts.Verdict, retryAfter time.Time) {
-	report := hosts.Report{
-		Key:        w.breakers.key(c.target.TenantID, c.target.Host),
+	outcome := hosts.Report{
+		Key:        w.breakers.keyOf(c),
 		RetryAfter: retryAfter,
-		Probes:     []hosts.Probe{{Seat: hosts.Seat{Endpoint: c.claim.EndpointID, Token: c.claim.Token}, Verdict: v}},
+		Probes:     []hosts.Probe{{Seat: c.seat(), Verdict: v}},
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), breakerWait)
 	defer cancel()
-	list, err := w.breakers.store.Report(ctx, []hosts.Report{report})
-	if err != nil {
-		w.breakers.tally.PutBack([]hosts.Report{report})
-		w.breakers.wake()
-		return
+	if w.breakers.report(ctx, []hosts.Report{outcome}) != nil {
+		w.breakers.wake() // The loop reports it again.
 	}
-	w.breakers.book.Put(list)
 }
 
 // hostVerdict maps the outcome of a run to that of its host. An answer below 500 shows that the

@@ -100,8 +100,8 @@ func (w *Worker) seat(ctx context.Context, list []*waiting) (admitted, held []*w
 	asked := make([]hosts.Probing, len(list))
 	for i, c := range list {
 		asked[i] = hosts.Probing{
-			Key:  w.breakers.key(c.target.TenantID, c.target.Host),
-			Seat: hosts.Seat{Endpoint: c.claim.EndpointID, Token: c.claim.Token},
+			Key:  w.breakers.keyOf(c),
+			Seat: c.seat(),
 		}
 	}
 	seated, known, err := w.breakers.store.Admit(ctx, asked)
@@ -124,8 +124,11 @@ func (w *Worker) seat(ctx context.Context, list []*waiting) (admitted, held []*w
 // heldUntil returns when a claim of a one-off run may start: the end of its host's window, or its
 // deadline if that is earlier. It returns its due time if the host is not open.
 func (w *Worker) heldUntil(c *waiting, now time.Time) time.Time {
+	if !c.manual() { // Nearly all claims, so that they need no look at the breakers.
+		return c.claim.PlannedAt
+	}
 	b, guarded := w.breakers.of(c)
-	if !guarded || b.State != hosts.Open || !c.manual() || !now.Before(b.OpenUntil) {
+	if !guarded || b.State != hosts.Open || !now.Before(b.OpenUntil) {
 		return c.claim.PlannedAt
 	}
 	until := b.Back(c.claim.EndpointID, now)
@@ -133,6 +136,11 @@ func (w *Worker) heldUntil(c *waiting, now time.Time) time.Time {
 		until = end
 	}
 	return until
+}
+
+// seat returns the right of the claim to be a probe.
+func (c *waiting) seat() hosts.Seat {
+	return hosts.Seat{Endpoint: c.claim.EndpointID, Token: c.claim.Token}
 }
 
 // manual reports whether the claim is of a one-off run.

@@ -238,12 +238,11 @@ func (w *Worker) runExecution(work context.Context, b *waiting, s Started, sent 
 	began := time.Now()
 	outcome, ours := w.execute(work, b, s, sent)
 	b.Release()
-	if ours {
-		w.judgeHost(work, b, outcome)
-	} else { // The lock is lost, so another process writes the record.
+	if !ours { // The lock is lost, so another process writes the record.
 		w.dropped(s)
 		return
 	}
+	w.judgeHost(work, b, outcome)
 	run.Outcome = outcome
 	run.FinishedAt = run.StartedAt.Add(time.Since(began))
 	w.results <- result{run, s.Basis}
