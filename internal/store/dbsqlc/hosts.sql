@@ -13,19 +13,19 @@ ORDER BY h.scope, h.host
 FOR UPDATE OF h;
 
 -- name: HostWrite :exec
--- Writes the state of a locked host.
+-- Writes the state and the settings of a locked host.
 UPDATE hosts
-SET state = @state, failures = @failures, openings = @openings, successes = @successes, since = @since, open_until = @open_until,
+SET threshold = @threshold, window_ms = @window_ms, state = @state, failures = @failures, openings = @openings, successes = @successes, since = @since, open_until = @open_until,
     seat_endpoints = @seat_endpoints, seat_tokens = @seat_tokens, updated_at = @now
 WHERE scope = @scope
   AND host = @host;
 
 -- name: HostNotify :exec
--- Tells workers that hosts have changed.
+-- Notifies workers that hosts have changed.
 SELECT pg_notify('rubato_hosts', '');
 
 -- name: HostListSeats :many
--- Returns those of the seats whose claims are locked under the same token.
+-- Returns the seats with a claim that is locked under the same token.
 SELECT s.endpoint_id, s.claim_token
 FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('tokens')::bigint[]) AS token) w
          JOIN schedules s ON s.endpoint_id = ANY (ARRAY[w.endpoint_id]) AND s.claim_token = w.token
@@ -51,13 +51,6 @@ LIMIT sqlc.arg('max_rows');
 -- name: HostGet :one
 SELECT *
 FROM hosts
-WHERE scope = @scope
-  AND host = @host;
-
--- name: HostSet :exec
--- Writes the settings of a locked host.
-UPDATE hosts
-SET threshold = @threshold, window_ms = @window_ms, updated_at = @now
 WHERE scope = @scope
   AND host = @host;
 

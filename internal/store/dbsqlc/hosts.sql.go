@@ -201,7 +201,7 @@ type HostListSeatsRow struct {
 	ClaimToken int64
 }
 
-// Returns those of the seats whose claims are locked under the same token.
+// Returns the seats with a claim that is locked under the same token.
 func (q *Queries) HostListSeats(ctx context.Context, db DBTX, arg HostListSeatsParams) ([]*HostListSeatsRow, error) {
 	rows, err := db.Query(ctx, hostListSeats, arg.EndpointIds, arg.Tokens, arg.Now)
 	if err != nil {
@@ -274,48 +274,23 @@ const hostNotify = `-- name: HostNotify :exec
 SELECT pg_notify('rubato_hosts', '')
 `
 
-// Tells workers that hosts have changed.
+// Notifies workers that hosts have changed.
 func (q *Queries) HostNotify(ctx context.Context, db DBTX) error {
 	_, err := db.Exec(ctx, hostNotify)
 	return err
 }
 
-const hostSet = `-- name: HostSet :exec
-UPDATE hosts
-SET threshold = $1, window_ms = $2, updated_at = $3
-WHERE scope = $4
-  AND host = $5
-`
-
-type HostSetParams struct {
-	Threshold *int32
-	WindowMs  *int64
-	Now       time.Time
-	Scope     UUID
-	Host      string
-}
-
-// Writes the settings of a locked host.
-func (q *Queries) HostSet(ctx context.Context, db DBTX, arg HostSetParams) error {
-	_, err := db.Exec(ctx, hostSet,
-		arg.Threshold,
-		arg.WindowMs,
-		arg.Now,
-		arg.Scope,
-		arg.Host,
-	)
-	return err
-}
-
 const hostWrite = `-- name: HostWrite :exec
 UPDATE hosts
-SET state = $1, failures = $2, openings = $3, successes = $4, since = $5, open_until = $6,
-    seat_endpoints = $7, seat_tokens = $8, updated_at = $9
-WHERE scope = $10
-  AND host = $11
+SET threshold = $1, window_ms = $2, state = $3, failures = $4, openings = $5, successes = $6, since = $7, open_until = $8,
+    seat_endpoints = $9, seat_tokens = $10, updated_at = $11
+WHERE scope = $12
+  AND host = $13
 `
 
 type HostWriteParams struct {
+	Threshold     *int32
+	WindowMs      *int64
 	State         string
 	Failures      int32
 	Openings      int32
@@ -329,9 +304,11 @@ type HostWriteParams struct {
 	Host          string
 }
 
-// Writes the state of a locked host.
+// Writes the state and the settings of a locked host.
 func (q *Queries) HostWrite(ctx context.Context, db DBTX, arg HostWriteParams) error {
 	_, err := db.Exec(ctx, hostWrite,
+		arg.Threshold,
+		arg.WindowMs,
 		arg.State,
 		arg.Failures,
 		arg.Openings,

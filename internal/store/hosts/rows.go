@@ -52,6 +52,12 @@ func paramsOf(b hosts.Breaker, now time.Time) dbsqlc.HostWriteParams {
 		SeatTokens:    []int64{},
 		Now:           now,
 	}
+	if b.Threshold > 0 {
+		p.Threshold = new(int32(b.Threshold))
+	}
+	if b.Window > 0 {
+		p.WindowMs = new(b.Window.Milliseconds())
+	}
 	for _, seat := range b.Seats {
 		p.SeatEndpoints, p.SeatTokens = append(p.SeatEndpoints, seat.Endpoint), append(p.SeatTokens, seat.Token)
 	}

@@ -40,25 +40,10 @@ func (s *Store) GetHost(ctx context.Context, key hosts.Key) (hosts.Breaker, erro
 
 // SetHost implements hosts.Store.
 func (s *Store) SetHost(ctx context.Context, by auditlog.Actor, key hosts.Key, p hosts.Patch) (stored hosts.Breaker, err error) {
-	err = s.change(ctx, []hosts.Key{key}, func(tx pgx.Tx, now time.Time, locked []hosts.Breaker) error {
+	err = s.change(ctx, []hosts.Key{key}, func(tx pgx.Tx, _ time.Time, locked []hosts.Breaker) error {
 		before := locked[0]
-		stored = before
-		stored.Settings = p.Apply(before.Settings)
-		params := dbsqlc.HostSetParams{
-			Scope: key.Scope,
-			Host:  key.Host,
-			Now:   now,
-		}
-		if stored.Threshold > 0 {
-			params.Threshold = new(int32(stored.Threshold))
-		}
-		if stored.Window > 0 {
-			params.WindowMs = new(stored.Window.Milliseconds())
-		}
-		if err := s.db.Q.HostSet(ctx, tx, params); err != nil {
-			return fmt.Errorf("storing the settings of the host %s: %w", key.Host, err)
-		}
-		locked[0] = stored // So that workers are notified.
+		locked[0].Settings = p.Apply(before.Settings)
+		stored = locked[0]
 		return s.audit(ctx, tx, by, before, stored)
 	})
 	return stored, err
