@@ -76,7 +76,7 @@ type Letter struct {
 func (l Letter) RunID() runs.ID { return runs.ID(l.ID) }
 
 // ReplayID returns the first attempt of the replay.
-func (l Letter) ReplayID() runs.ID { return runs.NewID(l.ReplaySlot, l.EndpointID, 1, 0) }
+func (l Letter) ReplayID() runs.ID { return runs.FirstAttempt(l.ReplaySlot, l.EndpointID) }
 
 // Object returns the reference to the dead letter in the audit log.
 func (l Letter) Object() auditlog.Object {

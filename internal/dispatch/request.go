@@ -128,7 +128,7 @@ func request(b *waiting, s Started) egress.Request {
 	// The idempotency key is the same for every attempt of one due time, and for a rerun if that was
 	// asked for.
 	if b.claim.Attempt != 1 || b.claim.InfraAttempt > 0 {
-		key = runs.NewID(b.claim.Slot, b.claim.EndpointID, 1, 0).String()
+		key = runs.FirstAttempt(b.claim.Slot, b.claim.EndpointID).String()
 	}
 	if b.target.SentKey != "" {
 		key = b.target.SentKey

@@ -114,7 +114,7 @@ func (t *Tester) Test(ctx context.Context, by endpoints.Actor, e *endpoints.Endp
 func testID(now time.Time) runs.ID {
 	var endpoint [16]byte
 	_, _ = rand.Read(endpoint[:]) // It never fails.
-	return runs.NewID(now, endpoint, 1, 0)
+	return runs.FirstAttempt(now, endpoint)
 }
 
 // send sends the request, and applies the success rules to the answer.

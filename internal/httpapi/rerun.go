@@ -58,7 +58,7 @@ func pastOf(run runs.Run) endpoints.Past {
 		Endpoint: run.EndpointID,
 		Slot:     run.ScheduledFor,
 		At:       run.ClaimedAt,
-		Key:      runs.NewID(run.ScheduledFor, run.EndpointID, 1, 0).String(),
+		Key:      runs.FirstAttempt(run.ScheduledFor, run.EndpointID).String(),
 	}
 	if past.At.IsZero() {
 		past.At = run.ScheduledFor
@@ -68,7 +68,7 @@ func pastOf(run runs.Run) endpoints.Past {
 
 // plannedRun returns a queued one-off run as users see it.
 func plannedRun(endpoint [16]byte, queued endpoints.Queued) api.PlannedRun {
-	out := api.PlannedRun{RunID: runs.NewID(queued.Slot, endpoint, 1, 0).String(), ScheduledFor: queued.Slot.UTC()}
+	out := api.PlannedRun{RunID: runs.FirstAttempt(queued.Slot, endpoint).String(), ScheduledFor: queued.Slot.UTC()}
 	if queued.Repeated {
 		out.Repeated = new(true)
 	} else {

@@ -39,6 +39,10 @@ func NewID(slot time.Time, endpoint [16]byte, attempt, infra int) ID {
 // FirstID returns the lowest possible ID of the runs due at or after slot.
 func FirstID(slot time.Time) ID { return ids.First(slot) }
 
+// FirstAttempt returns the ID of the first attempt of a due time, which is also the Idempotency-Key
+// of all its attempts.
+func FirstAttempt(slot time.Time, endpoint [16]byte) ID { return NewID(slot, endpoint, 1, 0) }
+
 // ParseID parses the form that String writes. The error is an [errs.NotFound] if the text is not
 // the form of a run ID, and an [errs.Malformed] if it is not valid text.
 func ParseID(s string) (ID, error) {

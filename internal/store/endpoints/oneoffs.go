@@ -203,11 +203,9 @@ func (s *Store) PastRequest(ctx context.Context, tenant [16]byte, run endpoints.
 		return was, fmt.Errorf("reading the request of run %s: %w", runs.ID(run.RunID), pg.Translate(err))
 	}
 	was.Version, was.RerunOf = row.Version, pg.OrZero(row.RerunOf)
-	var override endpoints.Override
-	if row.Request != nil {
-		if err := json.Unmarshal(row.Request, &override); err != nil {
-			return was, fmt.Errorf("decoding the request of run %s: %w", runs.ID(run.RunID), err)
-		}
+	override, err := endpoints.ParseOverride(row.Request)
+	if err != nil {
+		return was, fmt.Errorf("decoding the request of run %s: %w", runs.ID(run.RunID), err)
 	}
 	was.Key = cmp.Or(override.SentKey, run.Key)
 	var spec endpoints.Spec

@@ -1,8 +1,8 @@
 package items
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"time"
 
@@ -84,20 +84,14 @@ func contentOf(g givenUp, row *dbsqlc.DeadLetterRequestsRow) (deadletters.Conten
 			return deadletters.Content{}, fmt.Errorf("decoding version %d of endpoint %s: %w", version, g.endpoint.ID, err)
 		}
 	}
-	key := runs.NewID(g.run.ScheduledFor, g.run.EndpointID, 1, 0).String()
-	if row.Request != nil {
-		var override endpoints.Override
-		if err := json.Unmarshal(row.Request, &override); err != nil {
-			return deadletters.Content{}, fmt.Errorf("decoding the request of run %s: %w", g.run.ID, err)
-		}
-		spec = override.Apply(spec)
-		if override.SentKey != "" {
-			key = override.SentKey
-		}
+	override, err := endpoints.ParseOverride(row.Request)
+	if err != nil {
+		return deadletters.Content{}, fmt.Errorf("decoding the request of run %s: %w", g.run.ID, err)
 	}
+	spec = override.Apply(spec)
 	return deadletters.Content{
 		Request: spec.Whole(),
-		Key:     key,
+		Key:     cmp.Or(override.SentKey, runs.FirstAttempt(g.run.ScheduledFor, g.run.EndpointID).String()),
 		Version: version,
 	}, nil
 }
