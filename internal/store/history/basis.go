@@ -32,31 +32,31 @@ type Basis struct {
 
 // basisDoc is the stored form of a [Basis].
 type basisDoc struct {
-	State      *stateDoc  `json:"state,omitempty"`
-	Budget     string     `json:"budget,omitempty"`
-	Price      float64    `json:"price,omitempty"`
-	Sent       bool       `json:"sent,omitempty"`
-	LookAgain  bool       `json:"lookAgain,omitempty"`
-	RetryAfter *time.Time `json:"retryAfter,omitempty"`
-	TargetNext *time.Time `json:"targetNext,omitempty"`
-	FreshUntil *time.Time `json:"freshUntil,omitempty"`
-	OpenUntil  *time.Time `json:"openUntil,omitempty"`
+	State      *stateDoc `json:"state,omitempty"`
+	Budget     string    `json:"budget,omitempty"`
+	Price      float64   `json:"price,omitempty"`
+	Sent       bool      `json:"sent,omitempty"`
+	LookAgain  bool      `json:"lookAgain,omitempty"`
+	RetryAfter time.Time `json:"retryAfter,omitzero"`
+	TargetNext time.Time `json:"targetNext,omitzero"`
+	FreshUntil time.Time `json:"freshUntil,omitzero"`
+	OpenUntil  time.Time `json:"openUntil,omitzero"`
 }
 
 // stateDoc is the stored form of the state of a schedule. It leaves out the live run, because a
 // decision is made without one.
 type stateDoc struct {
 	Due            dueDoc      `json:"due"`
-	Anchor         *time.Time  `json:"anchor,omitempty"`
-	LastSlot       *time.Time  `json:"lastSlot,omitempty"`
+	Anchor         time.Time   `json:"anchor,omitzero"`
+	LastSlot       time.Time   `json:"lastSlot,omitzero"`
 	FailureCount   int         `json:"failureCount,omitempty"`
-	PausedUntil    *time.Time  `json:"pausedUntil,omitempty"`
+	PausedUntil    time.Time   `json:"pausedUntil,omitzero"`
 	PauseReason    string      `json:"pauseReason,omitempty"`
-	RetryAfter     *time.Time  `json:"retryAfter,omitempty"`
-	TargetNext     *time.Time  `json:"targetNext,omitempty"`
-	FreshUntil     *time.Time  `json:"freshUntil,omitempty"`
-	LastCall       *time.Time  `json:"lastCall,omitempty"`
-	AccountedUntil *time.Time  `json:"accountedUntil,omitempty"`
+	RetryAfter     time.Time   `json:"retryAfter,omitzero"`
+	TargetNext     time.Time   `json:"targetNext,omitzero"`
+	FreshUntil     time.Time   `json:"freshUntil,omitzero"`
+	LastCall       time.Time   `json:"lastCall,omitzero"`
+	AccountedUntil time.Time   `json:"accountedUntil,omitzero"`
 	LastRun        *lastRunDoc `json:"lastRun,omitempty"`
 	Interval       *hintDoc    `json:"intervalHint,omitempty"`
 	OneShot        *hintDoc    `json:"oneShotHint,omitempty"`
@@ -65,37 +65,37 @@ type stateDoc struct {
 }
 
 type dueDoc struct {
-	At           *time.Time      `json:"at,omitempty"`
-	Slot         *time.Time      `json:"slot,omitempty"`
+	At           time.Time       `json:"at,omitzero"`
+	Slot         time.Time       `json:"slot,omitzero"`
 	Attempt      int             `json:"attempt,omitempty"`
 	InfraAttempt int             `json:"infraAttempt,omitempty"`
 	Source       governor.Source `json:"source,omitempty"`
 }
 
 type lastRunDoc struct {
-	Slot         *time.Time `json:"slot,omitempty"`
-	Attempt      int        `json:"attempt"`
-	InfraAttempt int        `json:"infraAttempt,omitempty"`
-	Status       string     `json:"status"`
-	StartedAt    *time.Time `json:"startedAt,omitempty"`
-	FinishedAt   *time.Time `json:"finishedAt,omitempty"`
+	Slot         time.Time `json:"slot,omitzero"`
+	Attempt      int       `json:"attempt"`
+	InfraAttempt int       `json:"infraAttempt,omitempty"`
+	Status       string    `json:"status"`
+	StartedAt    time.Time `json:"startedAt,omitzero"`
+	FinishedAt   time.Time `json:"finishedAt,omitzero"`
 }
 
 type hintDoc struct {
-	IntervalMs  int64      `json:"intervalMs,omitempty"`
-	At          *time.Time `json:"at,omitempty"`
-	ExpiresAt   time.Time  `json:"expiresAt"`
-	Reason      string     `json:"reason,omitempty"`
-	Author      string     `json:"author"`
-	CreatedAt   time.Time  `json:"createdAt"`
-	OutageSince *time.Time `json:"outageSince,omitempty"`
+	IntervalMs  int64     `json:"intervalMs,omitempty"`
+	At          time.Time `json:"at,omitzero"`
+	ExpiresAt   time.Time `json:"expiresAt"`
+	Reason      string    `json:"reason,omitempty"`
+	Author      string    `json:"author"`
+	CreatedAt   time.Time `json:"createdAt"`
+	OutageSince time.Time `json:"outageSince,omitzero"`
 }
 
 type oneOffsDoc struct {
 	Next     *oneOffDoc `json:"next,omitempty"`
 	InFlight *oneOffDoc `json:"inFlight,omitempty"`
 	Waiting  int        `json:"waiting"`
-	LastSlot *time.Time `json:"lastSlot,omitempty"`
+	LastSlot time.Time  `json:"lastSlot,omitzero"`
 }
 
 type oneOffDoc struct {
@@ -104,7 +104,7 @@ type oneOffDoc struct {
 	Attempt      int                `json:"attempt"`
 	InfraAttempt int                `json:"infraAttempt,omitempty"`
 	Priority     endpoints.Priority `json:"priority,omitempty"`
-	Deadline     *time.Time         `json:"deadline,omitempty"`
+	Deadline     time.Time          `json:"deadline,omitzero"`
 }
 
 // encode returns the stored form, and nil if the basis is empty.
@@ -115,10 +115,10 @@ func (b *Basis) encode() json.RawMessage {
 	doc := basisDoc{
 		Sent:       b.Sent,
 		LookAgain:  b.LookAgain,
-		RetryAfter: pg.Optional(b.RetryAfter),
-		TargetNext: pg.Optional(b.TargetNext),
-		OpenUntil:  pg.Optional(b.OpenUntil),
-		FreshUntil: pg.Optional(b.FreshUntil),
+		RetryAfter: b.RetryAfter,
+		TargetNext: b.TargetNext,
+		OpenUntil:  b.OpenUntil,
+		FreshUntil: b.FreshUntil,
 	}
 	if b.Shared != nil {
 		doc.Budget, doc.Price = b.Shared.Name, b.Shared.Price
@@ -145,10 +145,10 @@ func DecodeBasis(raw json.RawMessage) (Basis, error) {
 	b := Basis{
 		Sent:       doc.Sent,
 		LookAgain:  doc.LookAgain,
-		RetryAfter: pg.OrZero(doc.RetryAfter),
-		TargetNext: pg.OrZero(doc.TargetNext),
-		OpenUntil:  pg.OrZero(doc.OpenUntil),
-		FreshUntil: pg.OrZero(doc.FreshUntil),
+		RetryAfter: doc.RetryAfter,
+		TargetNext: doc.TargetNext,
+		OpenUntil:  doc.OpenUntil,
+		FreshUntil: doc.FreshUntil,
 	}
 	if doc.Budget != "" {
 		b.Shared = &endpoints.SharedBudget{Name: doc.Budget, Price: doc.Price}
@@ -173,43 +173,30 @@ func EncodeState(s *endpoints.State) json.RawMessage {
 // stateDocOf returns the stored form of a state.
 func stateDocOf(s *endpoints.State) *stateDoc {
 	doc := &stateDoc{
-		Due: dueDoc{
-			At:           pg.Optional(s.Due.At),
-			Slot:         pg.Optional(s.Due.Slot),
-			Attempt:      s.Due.Attempt,
-			InfraAttempt: s.Due.InfraAttempt,
-			Source:       s.Due.Source,
-		},
-		Anchor:         pg.Optional(s.Anchor),
-		LastSlot:       pg.Optional(s.LastSlot),
+		Due:            dueDoc(s.Due),
+		Anchor:         s.Anchor,
+		LastSlot:       s.LastSlot,
 		FailureCount:   s.FailureCount,
-		PausedUntil:    pg.Optional(s.PausedUntil),
+		PausedUntil:    s.PausedUntil,
 		PauseReason:    pg.Storable(s.PauseReason),
-		RetryAfter:     pg.Optional(s.RetryAfter),
-		TargetNext:     pg.Optional(s.TargetNext),
-		FreshUntil:     pg.Optional(s.FreshUntil),
-		LastCall:       pg.Optional(s.LastCall),
-		AccountedUntil: pg.Optional(s.AccountedUntil),
+		RetryAfter:     s.RetryAfter,
+		TargetNext:     s.TargetNext,
+		FreshUntil:     s.FreshUntil,
+		LastCall:       s.LastCall,
+		AccountedUntil: s.AccountedUntil,
 		Interval:       hintDocOf(s.IntervalHint),
 		OneShot:        hintDocOf(s.OneShotHint),
 		Tempo:          s.Tempo.Encode(),
 	}
 	if r := s.LastRun; r != nil {
-		doc.LastRun = &lastRunDoc{
-			Slot:         pg.Optional(r.Slot),
-			Attempt:      r.Attempt,
-			InfraAttempt: r.InfraAttempt,
-			Status:       r.Status,
-			StartedAt:    pg.Optional(r.StartedAt),
-			FinishedAt:   pg.Optional(r.FinishedAt),
-		}
+		doc.LastRun = new(lastRunDoc(*r))
 	}
 	if q := &s.OneOffs; q.Next != nil || q.InFlight != nil {
 		doc.OneOffs = &oneOffsDoc{
 			Next:     oneOffDocOf(q.Next),
 			InFlight: oneOffDocOf(q.InFlight),
 			Waiting:  q.Waiting,
-			LastSlot: pg.Optional(q.LastSlot),
+			LastSlot: q.LastSlot,
 		}
 	}
 	return doc
@@ -221,12 +208,12 @@ func hintDocOf(h *endpoints.Hint) *hintDoc {
 	}
 	return &hintDoc{
 		IntervalMs:  h.Interval.Milliseconds(),
-		At:          pg.Optional(h.At),
+		At:          h.At,
 		ExpiresAt:   h.ExpiresAt,
 		Reason:      h.Reason,
 		Author:      h.Author,
 		CreatedAt:   h.CreatedAt,
-		OutageSince: pg.Optional(h.OutageSince),
+		OutageSince: h.OutageSince,
 	}
 }
 
@@ -240,7 +227,7 @@ func oneOffDocOf(o *endpoints.OneOff) *oneOffDoc {
 		Attempt:      o.Attempt,
 		InfraAttempt: o.InfraAttempt,
 		Priority:     o.Priority,
-		Deadline:     pg.Optional(o.Deadline),
+		Deadline:     o.Deadline,
 	}
 }
 
@@ -248,42 +235,29 @@ func oneOffDocOf(o *endpoints.OneOff) *oneOffDoc {
 // made the decision.
 func (d *stateDoc) state() (endpoints.State, error) {
 	s := endpoints.State{
-		Due: endpoints.Due{
-			At:           pg.OrZero(d.Due.At),
-			Slot:         pg.OrZero(d.Due.Slot),
-			Attempt:      d.Due.Attempt,
-			InfraAttempt: d.Due.InfraAttempt,
-			Source:       d.Due.Source,
-		},
-		Anchor:         pg.OrZero(d.Anchor),
-		LastSlot:       pg.OrZero(d.LastSlot),
+		Due:            endpoints.Due(d.Due),
+		Anchor:         d.Anchor,
+		LastSlot:       d.LastSlot,
 		FailureCount:   d.FailureCount,
-		PausedUntil:    pg.OrZero(d.PausedUntil),
+		PausedUntil:    d.PausedUntil,
 		PauseReason:    d.PauseReason,
-		RetryAfter:     pg.OrZero(d.RetryAfter),
-		TargetNext:     pg.OrZero(d.TargetNext),
-		FreshUntil:     pg.OrZero(d.FreshUntil),
-		LastCall:       pg.OrZero(d.LastCall),
-		AccountedUntil: pg.OrZero(d.AccountedUntil),
+		RetryAfter:     d.RetryAfter,
+		TargetNext:     d.TargetNext,
+		FreshUntil:     d.FreshUntil,
+		LastCall:       d.LastCall,
+		AccountedUntil: d.AccountedUntil,
 		IntervalHint:   d.Interval.hint(),
 		OneShotHint:    d.OneShot.hint(),
 	}
 	if r := d.LastRun; r != nil {
-		s.LastRun = &endpoints.LastRun{
-			Slot:         pg.OrZero(r.Slot),
-			Attempt:      r.Attempt,
-			InfraAttempt: r.InfraAttempt,
-			Status:       r.Status,
-			StartedAt:    pg.OrZero(r.StartedAt),
-			FinishedAt:   pg.OrZero(r.FinishedAt),
-		}
+		s.LastRun = new(endpoints.LastRun(*r))
 	}
 	if q := d.OneOffs; q != nil {
 		s.OneOffs = endpoints.OneOffs{
 			Next:     q.Next.oneOff(),
 			InFlight: q.InFlight.oneOff(),
 			Waiting:  q.Waiting,
-			LastSlot: pg.OrZero(q.LastSlot),
+			LastSlot: q.LastSlot,
 		}
 	}
 	if d.Tempo == nil {
@@ -300,12 +274,12 @@ func (d *hintDoc) hint() *endpoints.Hint {
 	}
 	return &endpoints.Hint{
 		Interval:    pg.Millis(d.IntervalMs),
-		At:          pg.OrZero(d.At),
+		At:          d.At,
 		ExpiresAt:   d.ExpiresAt,
 		Reason:      d.Reason,
 		Author:      d.Author,
 		CreatedAt:   d.CreatedAt,
-		OutageSince: pg.OrZero(d.OutageSince),
+		OutageSince: d.OutageSince,
 	}
 }
 
@@ -319,6 +293,6 @@ func (d *oneOffDoc) oneOff() *endpoints.OneOff {
 		Attempt:      d.Attempt,
 		InfraAttempt: d.InfraAttempt,
 		Priority:     d.Priority,
-		Deadline:     pg.OrZero(d.Deadline),
+		Deadline:     d.Deadline,
 	}
 }
