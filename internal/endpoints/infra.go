@@ -88,10 +88,11 @@ func (s State) waitsForInfra() bool {
 // known.
 func infraStep(due Due, reason string) governor.Step {
 	why := fmt.Sprintf("infrastructure attempt %d of %d", due.InfraAttempt, max(InfraBudget, due.InfraAttempt))
-	if reason == circuitReason {
+	switch reason {
+	case "":
+	case circuitReason:
 		why = fmt.Sprintf("attempt %d of %d to find the circuit of the host closed", due.InfraAttempt, circuitBudget)
-	}
-	if reason != "" && reason != circuitReason {
+	default:
 		why += " after " + reason
 	}
 	return governor.Step{

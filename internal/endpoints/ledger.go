@@ -6,10 +6,10 @@ import "encoding/json"
 type LedgerDecision struct {
 	Recorded
 
-	// RunID is the run whose finish decided; zero for every other cause.
+	// RunID is the finished run of the decision; zero for every other cause.
 	RunID [16]byte
-	// StoredInput is the input of the decision as it was stored; nil for a finish, whose input
-	// follows from the run and the decisions before it.
+	// StoredInput is the input of the decision as it was stored; nil for a finish,
+	// because its input follows from the run and the decisions before it.
 	StoredInput json.RawMessage
 	// Place is where the ledger goes on after the decision.
 	Place LedgerPlace

@@ -18,11 +18,11 @@ const (
 	BudgetBaseline = "baseline"
 )
 
-// Pace is what the rate of change makes of an endpoint's interval, for display.
+// Pace is the effect of the rate of change on the interval of an endpoint, for display.
 type Pace struct {
 	// Steers means that the rate of change sets the interval now.
 	Steers bool
-	// Why says in a sentence what sets the interval, and what the rate of change would set.
+	// Why names in a sentence the rule that sets the interval, and the one of the rate of change.
 	Why string
 	// Known means that at least one answer was compared. Otherwise Rate, Price, Wait and Next are
 	// zero.
@@ -46,7 +46,7 @@ type Pace struct {
 	Next  NextLook
 }
 
-// NextLook is what a run is worth after Wait.
+// NextLook is the value of a run after Wait.
 type NextLook struct {
 	// Changes is the expected number of new changes that it finds.
 	Changes float64
@@ -57,7 +57,7 @@ type NextLook struct {
 	Why string
 }
 
-// Pace returns what the rate of change makes of the interval. If the endpoint keeps no rate,
+// Pace returns the effect of the rate of change on the interval. If the endpoint keeps no rate,
 // because its planner may not act, the rate is that of recorded looks, oldest first. e.Shared is
 // the shared budget with its present price.
 func (e *Endpoint) Pace(now time.Time, recorded []tempo.Look) (Pace, error) {
@@ -113,7 +113,7 @@ func (p *Pace) setBudget(e *Endpoint, terms tempo.Terms) error {
 	return nil
 }
 
-// nextLook returns what the run after the wait in force is worth.
+// nextLook returns the value of the run after the wait in force.
 func nextLook(s *tempo.State, terms tempo.Terms) NextLook {
 	n := NextLook{Changes: s.Filter.Expected(s.Wait), Worth: s.Filter.Worth(s.Wait)}
 	against := "about what a run costs"
@@ -134,7 +134,7 @@ func nextLook(s *tempo.State, terms tempo.Terms) NextLook {
 	return n
 }
 
-// whyPace says what sets the interval.
+// whyPace names the rule that sets the interval.
 func (e *Endpoint) whyPace(now time.Time, p Pace, in governor.Input) string {
 	if p.Steers {
 		return "the rate of change sets the interval"
