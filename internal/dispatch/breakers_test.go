@@ -138,6 +138,22 @@ func TestFailingHostIsLeftAloneByTheWholeFleet(t *testing.T) {
 	b.await(t, n, "SELECT count(DISTINCT endpoint_id) FROM runs WHERE status = 'succeeded'")
 }
 
+// TestDeadProbersDoNotBlockAHost has every seat of a half-open host taken by probes whose claims
+// are gone, as after the death of their worker.
+func TestDeadProbersDoNotBlockAHost(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := startFlaky(t)
+	target.healthy.Store(true)
+	b.exec(t, `INSERT INTO hosts (scope, host, state, failures, openings, successes, since, seat_endpoints, seat_tokens, updated_at)
+		VALUES ($1, $2, 'closed', 0, 0, 0, clock_timestamp(), '{}', '{}', clock_timestamp())`, keystore.DefaultTenant, target.host(t))
+	b.exec(t, "UPDATE hosts SET state = 'open', openings = 1, open_until = clock_timestamp()")
+	b.exec(t, "UPDATE hosts SET state = 'half_open', seat_endpoints = ARRAY[gen_random_uuid(), gen_random_uuid(), gen_random_uuid()], seat_tokens = '{1,1,1}'")
+	b.fleet(t, 1)
+	b.call(t, tenant, target.URL, 2)
+	b.await(t, 1, hostState, target.host(t), hosts.Closed)
+}
+
 // TestBreakersOfTenantsAreApart lets the host of one tenant fail while another tenant calls it with
 // success.
 func TestBreakersOfTenantsAreApart(t *testing.T) {

@@ -80,7 +80,9 @@ func (w *Worker) admit(batch []*waiting) (a admission) {
 		case open:
 			c.claim.Rest = max(w.heldUntil(c, now).Sub(now), 0)
 			a.rest = append(a.rest, c)
-		case asked[b.Key]+len(b.Seats)+b.Successes >= hosts.MaxProbes:
+		case asked[b.Key] > 0 && asked[b.Key]+len(b.Seats)+b.Successes >= hosts.MaxProbes:
+			// One claim asks even if no seat seems free, because the database frees those of dead
+			// probers only when it is asked.
 			a.held = append(a.held, c)
 		default:
 			asked[b.Key]++
