@@ -20,6 +20,8 @@ CREATE TABLE one_off_items (
     priority      smallint NOT NULL CHECK (priority BETWEEN -1 AND 2),
     -- An attempt that has not started by then is recorded as skipped. Null: none.
     deadline_at   timestamptz,
+    -- The next attempt is sent although the circuit breaker of its host is open.
+    force         boolean NOT NULL DEFAULT false,
     -- The parts of the request that replace those of the endpoint. Null: none.
     request       jsonb,
     requested_by  text NOT NULL,

@@ -18,6 +18,7 @@ type runsRerunCmd struct {
 	SameKey  bool           `help:"Send the Idempotency-Key of the repeated run. Default: a new key."`
 	Deadline *time.Duration `placeholder:"DURATION" help:"Maximum wait for the start, such as 10m. Default: no limit."`
 	Priority string         `enum:",low,normal,high,critical" default:"" placeholder:"PRIORITY" help:"Priority among queued one-off runs: low, normal, high or critical. Default: normal."`
+	Force    bool           `help:"Send the first attempt even if the circuit breaker of the host is open, as a probe. Default: wait for the end of the window."`
 	Once     string         `placeholder:"KEY" help:"Idempotency key: a repeated request with it within 24 hours returns the first run."`
 }
 
@@ -39,6 +40,9 @@ func (cmd *runsRerunCmd) Run(ctx context.Context, s *session) error {
 	}
 	if cmd.Priority != "" {
 		body.Priority = new(client.RerunRequestPriority(cmd.Priority))
+	}
+	if cmd.Force {
+		body.Force = new(true)
 	}
 	raw, err := r.read(r.api.RerunRunWithResponse(ctx, cmd.Run_, body))
 	if err != nil {

@@ -19,6 +19,7 @@ type endpointsRunCmd struct {
 	Query    []string       `placeholder:"NAME=VALUE" sep:"none" help:"Query parameter to add or to replace; may be repeated."`
 	Deadline *time.Duration `placeholder:"DURATION" help:"Maximum wait for the start, such as 10m. Default: no limit."`
 	Priority string         `enum:",low,normal,high,critical" default:"" placeholder:"PRIORITY" help:"Priority among queued one-off runs: low, normal, high or critical. Default: normal."`
+	Force    bool           `help:"Send the first attempt even if the circuit breaker of the host is open, as a probe. Default: wait for the end of the window."`
 	Once     string         `placeholder:"KEY" help:"Idempotency key: a repeated request with it within 24 hours returns the first run."`
 }
 
@@ -63,6 +64,9 @@ func (cmd *endpointsRunCmd) body(s *session) (client.OneOffRun, error) {
 	}
 	if cmd.Priority != "" {
 		fields["priority"] = cmd.Priority
+	}
+	if cmd.Force {
+		fields["force"] = true
 	}
 	if cmd.Once != "" {
 		fields["idempotencyKey"] = cmd.Once

@@ -93,7 +93,7 @@ func (b *bundle) call(t *testing.T, by endpoints.Actor, target string, n int) []
 func (b *bundle) endWindow(t *testing.T, host string) {
 	t.Helper()
 	b.exec(t, "UPDATE hosts SET open_until = clock_timestamp(), updated_at = clock_timestamp() WHERE host = $1 AND state = 'open'", host)
-	b.exec(t, `UPDATE schedules SET due_at = due.at, planned_at = due.at, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL
+	b.exec(t, `UPDATE schedules SET due_at = due.at, planned_at = due.at, slot = due.at, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL
 		FROM (SELECT date_trunc('milliseconds', clock_timestamp()) + interval '1500 ms' AS at) due
 		WHERE run_id IS NULL AND source = 'circuit-open'`)
 	b.exec(t, "SELECT pg_notify('rubato_hosts', ''), pg_notify('rubato_due', '0')")
@@ -136,6 +136,31 @@ func TestFailingHostIsLeftAloneByTheWholeFleet(t *testing.T) {
 		return query[int](t, b, hostState, target.host(t), hosts.Closed) == 1
 	}, "the breaker closes")
 	b.await(t, n, "SELECT count(DISTINCT endpoint_id) FROM runs WHERE status = 'succeeded'")
+}
+
+// TestForcedRunIsSentThroughAnOpenBreaker asks for a run of an endpoint whose host is open.
+func TestForcedRunIsSentThroughAnOpenBreaker(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := startFlaky(t)
+	b.fleet(t, 2)
+	const n = hosts.DefaultFailures
+	list := b.call(t, tenant, target.URL, n)
+	b.await(t, n, "SELECT count(DISTINCT endpoint_id) FROM schedules WHERE source = 'circuit-open'")
+	before := target.requests.Load()
+	_, err := b.service.RunNow(t.Context(), tenant, list[0].ID, endpoints.OneOffRequest{})
+	require.NoError(t, err)
+	_, err = b.service.RunNow(t.Context(), tenant, list[1].ID, endpoints.OneOffRequest{Force: true})
+	require.NoError(t, err)
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE source = 'manual' AND status = 'failed' AND endpoint_id = $1", list[1].ID)
+	require.Equal(t, before+1, target.requests.Load(), "a run without force waits")
+	require.Equal(t, 1, query[int](t, b, hostState+" AND openings = 1", target.host(t), hosts.Open), "a failed forced run begins no window")
+
+	target.healthy.Store(true)
+	_, err = b.service.RunNow(t.Context(), tenant, list[1].ID, endpoints.OneOffRequest{Force: true})
+	require.NoError(t, err)
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE source = 'manual' AND status = 'succeeded' AND endpoint_id = $1", list[1].ID)
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM hosts WHERE host = $1 AND state <> 'open'", target.host(t)), "a success lets probes through")
 }
 
 // TestDeadProbersDoNotBlockAHost has every seat of a half-open host taken by probes whose claims

@@ -75,6 +75,9 @@ func (w *Worker) admit(batch []*waiting) (a admission) {
 		switch {
 		case !guarded || b.State == hosts.Closed || c.overdue(now):
 			a.starts = append(a.starts, c)
+		case c.target.Force:
+			asked[b.Key]++
+			a.probes = append(a.probes, c)
 		case open && !c.manual():
 			a.starts = append(a.starts, c)
 		case open:
@@ -102,8 +105,9 @@ func (w *Worker) seat(ctx context.Context, list []*waiting) (admitted, held []*w
 	asked := make([]hosts.Probing, len(list))
 	for i, c := range list {
 		asked[i] = hosts.Probing{
-			Key:  w.breakers.keyOf(c),
-			Seat: c.seat(),
+			Key:   w.breakers.keyOf(c),
+			Seat:  c.seat(),
+			Force: c.target.Force,
 		}
 	}
 	seated, known, err := w.breakers.store.Admit(ctx, asked)
@@ -126,7 +130,7 @@ func (w *Worker) seat(ctx context.Context, list []*waiting) (admitted, held []*w
 // heldUntil returns when a claim of a one-off run may start: the end of its host's window, or its
 // deadline if that is earlier. It returns its due time if the host is not open.
 func (w *Worker) heldUntil(c *waiting, now time.Time) time.Time {
-	if !c.manual() { // Nearly all claims, so that they need no look at the breakers.
+	if !c.manual() || c.target.Force { // Nearly all claims, so that they need no look at the breakers.
 		return c.claim.PlannedAt
 	}
 	b, guarded := w.breakers.of(c)

@@ -26,6 +26,8 @@ type Target struct {
 	Spec     *endpoints.Spec
 	// Deadline is the deadline of a one-off run, after which nothing is sent; zero: none.
 	Deadline time.Time
+	// Force is set for a one-off run that is sent even if the breaker of its host is open.
+	Force bool
 	// SentKey is the Idempotency-Key of a one-off run that repeats another one under its key; empty:
 	// that of the run itself.
 	SentKey string

@@ -55,6 +55,9 @@ type OneOffRequest struct {
 	// Key is an idempotency key: requests with the same key within [OneOffKeyLife] cause one run;
 	// nil: none.
 	Key *string
+	// Force sends the first attempt even if the circuit breaker of its host is open. It counts as a
+	// probe of the host.
+	Force bool
 	// RerunOf is the recorded run that the run repeats; zero: none.
 	RerunOf [16]byte
 	// Delay puts off the first attempt from now.
@@ -78,6 +81,8 @@ type OneOff struct {
 
 	// The following fields are set for a new item only.
 	Override Override
+	// Force sends the first attempt even if the circuit breaker of its host is open.
+	Force bool
 	// RerunOf is the recorded run that the item repeats; zero: none.
 	RerunOf [16]byte
 	// Key is the idempotency key; nil: none.
@@ -94,7 +99,8 @@ func (r OneOffRequest) Fingerprint() []byte {
 		Deadline *time.Duration
 		Priority string
 		RerunOf  [16]byte
-	}{r.Override, r.Deadline, r.Priority, r.RerunOf})
+		Force    bool
+	}{r.Override, r.Deadline, r.Priority, r.RerunOf, r.Force})
 	if err != nil {
 		panic(err) // Texts and numbers always encode.
 	}
@@ -217,7 +223,7 @@ func (s *Service) keyed(ctx context.Context, tenant [16]byte, id ID, r OneOffReq
 		return Queued{}, false, err
 	case string(fingerprint) != string(r.Fingerprint()):
 		return Queued{}, false, errs.New(errs.Conflict, "idempotency_key_reused",
-			"the idempotencyKey was used within the last 24 hours for a run with another body, headers, query, deadline or priority; use another key, or repeat the request as it was")
+			"the idempotencyKey was used within the last 24 hours for a run with another body, headers, query, deadline, priority or force; use another key, or repeat the request as it was")
 	default:
 		return Queued{Slot: slot, Repeated: true}, true, nil
 	}
@@ -256,6 +262,7 @@ func (s *Service) oneOff(e *Endpoint, now time.Time, r OneOffRequest) (OneOff, e
 		Slot:        e.State.OneOffs.NextSlot(now),
 		Attempt:     1,
 		Override:    r.Override,
+		Force:       r.Force,
 		RerunOf:     r.RerunOf,
 		Key:         r.Key,
 		Fingerprint: r.Fingerprint(),

@@ -94,6 +94,7 @@ func oneOffRequest(body *api.OneOffRun) (r endpoints.OneOffRequest) {
 	set(&r.Override.Query, body.Query)
 	r.Deadline = optionalSpan(body.DeadlineMs)
 	r.Key = body.IdempotencyKey
+	set(&r.Force, body.Force)
 	if body.Priority != nil {
 		r.Priority = string(*body.Priority)
 	}

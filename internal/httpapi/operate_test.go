@@ -70,7 +70,7 @@ func TestAOneOffRunMayHaveItsOwnRequest(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
 	path := "/v1/endpoints/" + s.register(`{"name":"p","url":"https://a.example/","method":"POST","baselineCron":"0 0 1 1 *"}`) + "/run"
-	body := `{"body":"{}","headers":{"X-A":"1"},"query":{"q":"2"},"deadlineMs":60000,"priority":"high","idempotencyKey":"k-1"}`
+	body := `{"body":"{}","headers":{"X-A":"1"},"query":{"q":"2"},"deadlineMs":60000,"priority":"high","force":true,"idempotencyKey":"k-1"}`
 	first := s.call("POST", path, body).is(http.StatusAccepted)
 	again := s.call("POST", path, body).is(http.StatusAccepted)
 	require.Equal(t, first["runId"], again["runId"])

@@ -43,6 +43,7 @@ func rerunOf(run runs.Run, body *api.RerunRequest) endpoints.Rerun {
 	}
 	again.AsNow = body.As != nil && *body.As == api.RerunRequestAsNow
 	set(&again.SameKey, body.SameIdempotencyKey)
+	set(&again.Force, body.Force)
 	again.Deadline, again.Key = optionalSpan(body.DeadlineMs), body.IdempotencyKey
 	if body.Priority != nil {
 		again.Priority = string(*body.Priority)

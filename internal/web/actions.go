@@ -21,6 +21,8 @@ type action struct {
 	send   func(v *pageRequest, p *actionView) error
 	// tests sends the request once, in place of send, which changes nothing.
 	tests bool
+	// forces offers to send the request even if the circuit breaker of the host is open.
+	forces bool
 }
 
 // actions returns the actions by their names in paths.
@@ -28,8 +30,8 @@ func actions() map[string]action {
 	return map[string]action{
 		"run": {
 			title: "Run now", verb: "Run now", done: "A run is queued.",
-			does: "Queues a one-off run immediately, regardless of hints, clamps and pause. It waits while the endpoint has a run in progress or other one-off runs are ahead in the queue. The schedule does not change.",
-			send: func(v *pageRequest, p *actionView) error { return v.post(p.api("/run"), v.value("once"), nil, nil) },
+			does:   "Queues a one-off run immediately, regardless of hints, clamps and pause. It waits while the endpoint has a run in progress or other one-off runs are ahead in the queue. The schedule does not change.",
+			forces: true, send: (*pageRequest).sendRun,
 		},
 		"pause": {
 			title: "Pause", verb: "Pause", done: "Endpoint paused.", form: "pause", change: pausedFacts, send: (*pageRequest).sendPause,
@@ -215,6 +217,14 @@ func (v *pageRequest) test(p actionView) error {
 // onceLife is how long a one-shot hint from here holds after its instant: long enough for a worker
 // that is late.
 const onceLife = 10 * time.Minute
+
+func (v *pageRequest) sendRun(p *actionView) error {
+	body := client.OneOffRun{}
+	if v.value("force") != "" {
+		body.Force = new(true)
+	}
+	return v.post(p.api("/run"), v.value("once"), body, nil)
+}
 
 func (v *pageRequest) sendPause(p *actionView) error {
 	until, err := v.instant("until")

@@ -2752,6 +2752,9 @@ type OneOffRun struct {
 	// DeadlineMs Maximum wait of an attempt for its start. A run that has not started by then ends as `skipped` with the reason `deadline_passed`.
 	DeadlineMs *int64 `json:"deadlineMs,omitempty"`
 
+	// Force Sends the first attempt even if the circuit breaker of the host is open. It counts as a probe of the host: its success lets further probes through. Default: false, the run waits for the end of the window.
+	Force *bool `json:"force,omitempty"`
+
 	// Headers Headers added to the endpoint's headers. A header of the same name is replaced.
 	Headers *map[string]string `json:"headers,omitempty"`
 
@@ -3118,6 +3121,9 @@ type RerunRequest struct {
 
 	// DeadlineMs Maximum wait of an attempt for its start. A run that has not started by then ends as `skipped` with the reason `deadline_passed`.
 	DeadlineMs *int64 `json:"deadlineMs,omitempty"`
+
+	// Force Sends the first attempt even if the circuit breaker of the host is open. It counts as a probe of the host: its success lets further probes through. Default: false, the run waits for the end of the window.
+	Force *bool `json:"force,omitempty"`
 
 	// IdempotencyKey Deduplicates requests: a second request with the same key for the endpoint within 24 hours returns the first run and queues no
 	// other. A different request with the same key is refused (409, `idempotency_key_reused`).

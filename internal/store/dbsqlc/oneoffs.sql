@@ -34,13 +34,13 @@ LIMIT sqlc.arg('max_rows')::int;
 
 -- name: OneOffGetRequests :many
 -- Returns the requests of claimed one-off items, by endpoint and slot.
-SELECT i.endpoint_id, i.slot, i.deadline_at, i.request
+SELECT i.endpoint_id, i.slot, i.deadline_at, i.force, i.request
 FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('slots')::timestamptz[]) AS slot) w
          JOIN one_off_items i ON i.endpoint_id = ANY (ARRAY[w.endpoint_id]) AND i.slot = w.slot;
 
 -- name: OneOffInsert :exec
-INSERT INTO one_off_items (endpoint_id, slot, tenant_id, run_id, not_before, attempt, priority, deadline_at, request, requested_by)
-VALUES (@endpoint_id, @slot, @tenant_id, @run_id, @not_before, 1, @priority, @deadline_at, @request, @requested_by);
+INSERT INTO one_off_items (endpoint_id, slot, tenant_id, run_id, not_before, attempt, priority, deadline_at, force, request, requested_by)
+VALUES (@endpoint_id, @slot, @tenant_id, @run_id, @not_before, 1, @priority, @deadline_at, @force, @request, @requested_by);
 
 -- name: RunRequestInsert :exec
 -- Records the parts of a one-off run's request that replace those of the endpoint, and the run that
@@ -62,9 +62,9 @@ FROM (SELECT @endpoint_id::uuid AS endpoint_id, @tenant_id::uuid AS tenant_id) a
 
 -- name: OneOffRequeue :exec
 -- Puts an item back into the queue for its next attempt. It affects no row if the item was
--- withdrawn during its run.
+-- withdrawn during its run. A forced item was forced for one attempt.
 UPDATE one_off_items
-SET run_id = @run_id, not_before = @not_before, attempt = @attempt, infra_attempt = @infra_attempt
+SET run_id = @run_id, not_before = @not_before, attempt = @attempt, infra_attempt = @infra_attempt, force = false
 WHERE endpoint_id = @endpoint_id AND slot = @slot;
 
 -- name: OneOffDelete :exec

@@ -29,7 +29,7 @@ func (q *Queries) OneOffDelete(ctx context.Context, db DBTX, arg OneOffDeletePar
 
 const oneOffGetMany = `-- name: OneOffGetMany :many
 SELECT o.endpoint_id, o.slot, o.not_before, o.attempt, o.infra_attempt, o.priority, o.deadline_at, o.own, o.items, o.last_slot
-FROM (SELECT i.endpoint_id, i.slot, i.tenant_id, i.run_id, i.not_before, i.attempt, i.infra_attempt, i.priority, i.deadline_at, i.request, i.requested_by,
+FROM (SELECT i.endpoint_id, i.slot, i.tenant_id, i.run_id, i.not_before, i.attempt, i.infra_attempt, i.priority, i.deadline_at, i.force, i.request, i.requested_by,
              (s.run_id IS NOT NULL AND s.source = 'manual' AND s.slot = i.slot)::boolean AS own,
              count(*) OVER (PARTITION BY i.endpoint_id)::int AS items,
              (max(i.slot) OVER (PARTITION BY i.endpoint_id))::timestamptz AS last_slot,
@@ -97,7 +97,7 @@ func (q *Queries) OneOffGetMany(ctx context.Context, db DBTX, arg OneOffGetManyP
 }
 
 const oneOffGetRequests = `-- name: OneOffGetRequests :many
-SELECT i.endpoint_id, i.slot, i.deadline_at, i.request
+SELECT i.endpoint_id, i.slot, i.deadline_at, i.force, i.request
 FROM (SELECT unnest($1::uuid[]) AS endpoint_id, unnest($2::timestamptz[]) AS slot) w
          JOIN one_off_items i ON i.endpoint_id = ANY (ARRAY[w.endpoint_id]) AND i.slot = w.slot
 `
@@ -111,6 +111,7 @@ type OneOffGetRequestsRow struct {
 	EndpointID UUID
 	Slot       time.Time
 	DeadlineAt *time.Time
+	Force      bool
 	Request    json.RawMessage
 }
 
@@ -128,6 +129,7 @@ func (q *Queries) OneOffGetRequests(ctx context.Context, db DBTX, arg OneOffGetR
 			&i.EndpointID,
 			&i.Slot,
 			&i.DeadlineAt,
+			&i.Force,
 			&i.Request,
 		); err != nil {
 			return nil, err
@@ -141,8 +143,8 @@ func (q *Queries) OneOffGetRequests(ctx context.Context, db DBTX, arg OneOffGetR
 }
 
 const oneOffInsert = `-- name: OneOffInsert :exec
-INSERT INTO one_off_items (endpoint_id, slot, tenant_id, run_id, not_before, attempt, priority, deadline_at, request, requested_by)
-VALUES ($1, $2, $3, $4, $5, 1, $6, $7, $8, $9)
+INSERT INTO one_off_items (endpoint_id, slot, tenant_id, run_id, not_before, attempt, priority, deadline_at, force, request, requested_by)
+VALUES ($1, $2, $3, $4, $5, 1, $6, $7, $8, $9, $10)
 `
 
 type OneOffInsertParams struct {
@@ -153,6 +155,7 @@ type OneOffInsertParams struct {
 	NotBefore   time.Time
 	Priority    int16
 	DeadlineAt  *time.Time
+	Force       bool
 	Request     json.RawMessage
 	RequestedBy string
 }
@@ -166,6 +169,7 @@ func (q *Queries) OneOffInsert(ctx context.Context, db DBTX, arg OneOffInsertPar
 		arg.NotBefore,
 		arg.Priority,
 		arg.DeadlineAt,
+		arg.Force,
 		arg.Request,
 		arg.RequestedBy,
 	)
@@ -351,7 +355,7 @@ func (q *Queries) OneOffListWaiting(ctx context.Context, db DBTX, arg OneOffList
 
 const oneOffRequeue = `-- name: OneOffRequeue :exec
 UPDATE one_off_items
-SET run_id = $1, not_before = $2, attempt = $3, infra_attempt = $4
+SET run_id = $1, not_before = $2, attempt = $3, infra_attempt = $4, force = false
 WHERE endpoint_id = $5 AND slot = $6
 `
 
@@ -365,7 +369,7 @@ type OneOffRequeueParams struct {
 }
 
 // Puts an item back into the queue for its next attempt. It affects no row if the item was
-// withdrawn during its run.
+// withdrawn during its run. A forced item was forced for one attempt.
 func (q *Queries) OneOffRequeue(ctx context.Context, db DBTX, arg OneOffRequeueParams) error {
 	_, err := db.Exec(ctx, oneOffRequeue,
 		arg.RunID,

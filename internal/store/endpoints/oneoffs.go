@@ -93,6 +93,7 @@ func (db *States) oneOffInserts(ctx context.Context, e *endpoints.Endpoint, item
 		NotBefore:   item.At,
 		Priority:    int16(item.Priority),
 		DeadlineAt:  pg.Optional(item.Deadline),
+		Force:       item.Force,
 		RequestedBy: author,
 	}
 	if !item.Override.Empty() {

@@ -97,5 +97,6 @@ func oneOffTarget(configured *dispatch.Target, row *dbsqlc.OneOffGetRequestsRow)
 		}
 	}
 	target.Form, target.Deadline, target.SentKey = configured.Form, pg.OrZero(row.DeadlineAt), override.SentKey
+	target.Force = row.Force
 	return &target, nil
 }
