@@ -85,7 +85,11 @@ CREATE TABLE schedules (
     -- The end of the freshness of the last response by Cache-Control.
     fresh_until         timestamptz,
 
+    -- The latest due time that was served.
     last_slot           timestamptz,
+    -- The due time of the last run. It is before last_slot if a due time was served
+    -- between two attempts of a one-off run.
+    last_run_slot       timestamptz,
     last_attempt        smallint,
     last_infra_attempt  smallint NOT NULL DEFAULT 0 CHECK (last_infra_attempt BETWEEN 0 AND 10),
     last_status         text,

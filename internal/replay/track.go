@@ -81,11 +81,6 @@ func (t *track) step(row *entry) (*Difference, error) {
 func (t *track) store() {
 	e := &t.endpoint
 	e.Unrecorded, e.Held, e.State.OneOffs = nil, nil, endpoints.OneOffs{}
-	if last := e.State.LastRun; last != nil {
-		stored := *last
-		stored.Slot = e.State.LastSlot // The schedule has one instant for both.
-		e.State.LastRun = &stored
-	}
 }
 
 // finish makes the decision after a run again.
@@ -171,12 +166,12 @@ func (t *track) finally(ctx context.Context, tx pgx.Tx) (*Difference, error) {
 		SELECT run_id IS NOT NULL, planned_at, slot, attempt, infra_attempt, source, failure_count, coalesce(pause_reason, ''),
 		       coalesce(anchor, $2), coalesce(last_slot, $2), coalesce(paused_until, $2), coalesce(retry_after, $2), coalesce(target_next, $2),
 		       coalesce(fresh_until, $2), coalesce(last_call_at, $2), coalesce(accounted_until, $2), tempo,
-		       last_status, last_attempt, last_infra_attempt, coalesce(last_started_at, $2), coalesce(last_finished_at, $2)
+		       last_status, coalesce(last_run_slot, $2), last_attempt, last_infra_attempt, coalesce(last_started_at, $2), coalesce(last_finished_at, $2)
 		FROM schedules WHERE endpoint_id = $1 AND NOT archived`, [16]byte(t.endpoint.ID), time.Time{}).Scan(
 		&live, &s.Due.At, &s.Due.Slot, &s.Due.Attempt, &s.Due.InfraAttempt, &s.Due.Source, &s.FailureCount, &s.PauseReason,
 		&s.Anchor, &s.LastSlot, &s.PausedUntil, &s.RetryAfter, &s.TargetNext,
 		&s.FreshUntil, &s.LastCall, &s.AccountedUntil, &filter,
-		&lastStatus, &lastAttempt, &s.LastRun.InfraAttempt, &s.LastRun.StartedAt, &s.LastRun.FinishedAt,
+		&lastStatus, &s.LastRun.Slot, &lastAttempt, &s.LastRun.InfraAttempt, &s.LastRun.StartedAt, &s.LastRun.FinishedAt,
 	)
 	if errors.Is(err, pgx.ErrNoRows) || !t.begun { // It was archived, or nothing of it is known.
 		return nil, nil //nolint:nilnil // Nothing to compare is no error.
@@ -184,7 +179,6 @@ func (t *track) finally(ctx context.Context, tx pgx.Tx) (*Difference, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading the schedule: %w", err)
 	}
-	s.LastRun.Slot = s.LastSlot
 	if lastStatus == nil {
 		s.LastRun = nil
 	} else {

@@ -104,21 +104,22 @@ WITH next AS (
            unnest($15::timestamptz[]) AS target_next,
            unnest($16::timestamptz[]) AS fresh_until,
            unnest($17::timestamptz[]) AS last_slot,
-           unnest($18::smallint[]) AS last_attempt,
-           unnest($19::smallint[]) AS last_infra_attempt,
-           unnest($20::text[]) AS last_status,
-           unnest($21::timestamptz[]) AS last_started_at,
-           unnest($22::timestamptz[]) AS last_finished_at,
-           unnest($23::timestamptz[]) AS last_call_at,
-           unnest($24::timestamptz[]) AS accounted_until,
-           unnest($25::bytea[]) AS tempo,
-           unnest($26::tid[]) AS place,
-           unnest($27::bigint[]) AS token,
-           unnest($28::bigint[]) AS revision,
-           unnest($29::boolean[]) AS hinted,
-           unnest($30::boolean[]) AS keep
+           unnest($18::timestamptz[]) AS last_run_slot,
+           unnest($19::smallint[]) AS last_attempt,
+           unnest($20::smallint[]) AS last_infra_attempt,
+           unnest($21::text[]) AS last_status,
+           unnest($22::timestamptz[]) AS last_started_at,
+           unnest($23::timestamptz[]) AS last_finished_at,
+           unnest($24::timestamptz[]) AS last_call_at,
+           unnest($25::timestamptz[]) AS accounted_until,
+           unnest($26::bytea[]) AS tempo,
+           unnest($27::tid[]) AS place,
+           unnest($28::bigint[]) AS token,
+           unnest($29::bigint[]) AS revision,
+           unnest($30::boolean[]) AS hinted,
+           unnest($31::boolean[]) AS keep
 ), clock AS MATERIALIZED (
-    SELECT $31::timestamptz AS now
+    SELECT $32::timestamptz AS now
 )
 UPDATE schedules s
 SET planned_at       = next.planned_at,
@@ -134,6 +135,7 @@ SET planned_at       = next.planned_at,
     fresh_until      = nullif(next.fresh_until, '0001-01-01 00:00:00+00'),
     accounted_until  = next.accounted_until,
     last_slot        = next.last_slot,
+    last_run_slot    = next.last_run_slot,
     last_attempt     = next.last_attempt,
     last_infra_attempt = next.last_infra_attempt,
     last_status      = next.last_status,
@@ -185,6 +187,7 @@ type ScheduleFinishParams struct {
 	TargetNext       []time.Time
 	FreshUntil       []time.Time
 	LastSlot         []time.Time
+	LastRunSlot      []time.Time
 	LastAttempt      []int16
 	LastInfraAttempt []int16
 	LastStatus       []string
@@ -234,6 +237,7 @@ func (q *Queries) ScheduleFinish(ctx context.Context, db DBTX, arg ScheduleFinis
 		arg.TargetNext,
 		arg.FreshUntil,
 		arg.LastSlot,
+		arg.LastRunSlot,
 		arg.LastAttempt,
 		arg.LastInfraAttempt,
 		arg.LastStatus,
@@ -346,7 +350,7 @@ func (q *Queries) ScheduleListKept(ctx context.Context, db DBTX, arg ScheduleLis
 }
 
 const scheduleLock = `-- name: ScheduleLock :many
-SELECT endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, revision, version, lock_ms, attempt, infra_attempt, failure_count, hinted, archived, source, claimed_by, claimed_at, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, anchor, accounted_until, paused_until, pause_reason, manual_at, retry_after, target_next, fresh_until, last_slot, last_attempt, last_infra_attempt, last_status, last_started_at, last_finished_at, last_call_at, tempo, ctid
+SELECT endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, revision, version, lock_ms, attempt, infra_attempt, failure_count, hinted, archived, source, claimed_by, claimed_at, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, anchor, accounted_until, paused_until, pause_reason, manual_at, retry_after, target_next, fresh_until, last_slot, last_run_slot, last_attempt, last_infra_attempt, last_status, last_started_at, last_finished_at, last_call_at, tempo, ctid
 FROM schedules
 WHERE endpoint_id = ANY ($1::uuid[])
 ORDER BY endpoint_id
@@ -399,6 +403,7 @@ func (q *Queries) ScheduleLock(ctx context.Context, db DBTX, endpointIds []UUID)
 			&i.TargetNext,
 			&i.FreshUntil,
 			&i.LastSlot,
+			&i.LastRunSlot,
 			&i.LastAttempt,
 			&i.LastInfraAttempt,
 			&i.LastStatus,

@@ -291,6 +291,7 @@ type Schedule struct {
 	TargetNext        *time.Time
 	FreshUntil        *time.Time
 	LastSlot          *time.Time
+	LastRunSlot       *time.Time
 	LastAttempt       *int16
 	LastInfraAttempt  int16
 	LastStatus        *string

@@ -241,7 +241,7 @@ LIMIT 1;
 
 -- name: NoticeScanEndpoints :many
 -- Returns the next endpoints of a tenant with their failure counts and the keys of their last runs.
-SELECT e.id, s.failure_count, s.last_slot, s.last_attempt, s.last_infra_attempt
+SELECT e.id, s.failure_count, s.last_run_slot, s.last_attempt, s.last_infra_attempt
 FROM endpoints e
          JOIN schedules s ON s.endpoint_id = e.id
 WHERE e.tenant_id = sqlc.arg('tenant_id')

@@ -1338,7 +1338,7 @@ func (q *Queries) NoticeScanAdvance(ctx context.Context, db DBTX, arg NoticeScan
 }
 
 const noticeScanEndpoints = `-- name: NoticeScanEndpoints :many
-SELECT e.id, s.failure_count, s.last_slot, s.last_attempt, s.last_infra_attempt
+SELECT e.id, s.failure_count, s.last_run_slot, s.last_attempt, s.last_infra_attempt
 FROM endpoints e
          JOIN schedules s ON s.endpoint_id = e.id
 WHERE e.tenant_id = $1
@@ -1356,7 +1356,7 @@ type NoticeScanEndpointsParams struct {
 type NoticeScanEndpointsRow struct {
 	ID               UUID
 	FailureCount     int32
-	LastSlot         *time.Time
+	LastRunSlot      *time.Time
 	LastAttempt      *int16
 	LastInfraAttempt int16
 }
@@ -1374,7 +1374,7 @@ func (q *Queries) NoticeScanEndpoints(ctx context.Context, db DBTX, arg NoticeSc
 		if err := rows.Scan(
 			&i.ID,
 			&i.FailureCount,
-			&i.LastSlot,
+			&i.LastRunSlot,
 			&i.LastAttempt,
 			&i.LastInfraAttempt,
 		); err != nil {

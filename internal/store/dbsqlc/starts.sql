@@ -81,12 +81,12 @@ SELECT EXISTS (
 -- its day, or close to it.
 SELECT s.endpoint_id, coalesce(s.last_status, '')::text AS status, s.last_finished_at AS finished_at, coalesce(r.status_code, 0)::int AS status_code
 FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id) w
-         CROSS JOIN LATERAL (SELECT f.endpoint_id, f.last_status, f.last_finished_at, f.last_slot, f.last_attempt, f.last_infra_attempt
+         CROSS JOIN LATERAL (SELECT f.endpoint_id, f.last_status, f.last_finished_at, f.last_run_slot, f.last_attempt, f.last_infra_attempt
                              FROM schedules f
                              WHERE f.endpoint_id = w.endpoint_id
                              OFFSET 0) s
          LEFT JOIN LATERAL (SELECT h.status_code
                             FROM runs h
-                            WHERE h.endpoint_id = s.endpoint_id AND h.scheduled_for = s.last_slot AND h.attempt = s.last_attempt AND h.infra_attempt = s.last_infra_attempt
+                            WHERE h.endpoint_id = s.endpoint_id AND h.scheduled_for = s.last_run_slot AND h.attempt = s.last_attempt AND h.infra_attempt = s.last_infra_attempt
                             ORDER BY h.id DESC
                             LIMIT 1) r ON true;

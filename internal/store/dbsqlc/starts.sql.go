@@ -52,13 +52,13 @@ func (q *Queries) RunConfirm(ctx context.Context, db DBTX, arg RunConfirmParams)
 const runLast = `-- name: RunLast :many
 SELECT s.endpoint_id, coalesce(s.last_status, '')::text AS status, s.last_finished_at AS finished_at, coalesce(r.status_code, 0)::int AS status_code
 FROM (SELECT unnest($1::uuid[]) AS endpoint_id) w
-         CROSS JOIN LATERAL (SELECT f.endpoint_id, f.last_status, f.last_finished_at, f.last_slot, f.last_attempt, f.last_infra_attempt
+         CROSS JOIN LATERAL (SELECT f.endpoint_id, f.last_status, f.last_finished_at, f.last_run_slot, f.last_attempt, f.last_infra_attempt
                              FROM schedules f
                              WHERE f.endpoint_id = w.endpoint_id
                              OFFSET 0) s
          LEFT JOIN LATERAL (SELECT h.status_code
                             FROM runs h
-                            WHERE h.endpoint_id = s.endpoint_id AND h.scheduled_for = s.last_slot AND h.attempt = s.last_attempt AND h.infra_attempt = s.last_infra_attempt
+                            WHERE h.endpoint_id = s.endpoint_id AND h.scheduled_for = s.last_run_slot AND h.attempt = s.last_attempt AND h.infra_attempt = s.last_infra_attempt
                             ORDER BY h.id DESC
                             LIMIT 1) r ON true
 `
@@ -180,7 +180,7 @@ WHERE s.ctid = w.place
   AND s.due_at > clock.now
   AND s.planned_at <= clock.now + interval '50 ms'
   AND clock.now <= coalesce($3::timestamptz, 'infinity'::timestamptz)
-RETURNING s.endpoint_id, s.tenant_id, s.due_at, s.planned_at, s.slot, s.claim_token, s.revision, s.version, s.lock_ms, s.attempt, s.infra_attempt, s.failure_count, s.hinted, s.archived, s.source, s.claimed_by, s.claimed_at, s.run_id, s.started_at, s.deadline_at, s.cancel_requested_at, s.cancel_requested_by, s.cancel_reason, s.anchor, s.accounted_until, s.paused_until, s.pause_reason, s.manual_at, s.retry_after, s.target_next, s.fresh_until, s.last_slot, s.last_attempt, s.last_infra_attempt, s.last_status, s.last_started_at, s.last_finished_at, s.last_call_at, s.tempo, s.ctid
+RETURNING s.endpoint_id, s.tenant_id, s.due_at, s.planned_at, s.slot, s.claim_token, s.revision, s.version, s.lock_ms, s.attempt, s.infra_attempt, s.failure_count, s.hinted, s.archived, s.source, s.claimed_by, s.claimed_at, s.run_id, s.started_at, s.deadline_at, s.cancel_requested_at, s.cancel_requested_by, s.cancel_reason, s.anchor, s.accounted_until, s.paused_until, s.pause_reason, s.manual_at, s.retry_after, s.target_next, s.fresh_until, s.last_slot, s.last_run_slot, s.last_attempt, s.last_infra_attempt, s.last_status, s.last_started_at, s.last_finished_at, s.last_call_at, s.tempo, s.ctid
 `
 
 type ScheduleStartParams struct {
@@ -257,6 +257,7 @@ func (q *Queries) ScheduleStart(ctx context.Context, db DBTX, arg ScheduleStartP
 			&i.TargetNext,
 			&i.FreshUntil,
 			&i.LastSlot,
+			&i.LastRunSlot,
 			&i.LastAttempt,
 			&i.LastInfraAttempt,
 			&i.LastStatus,

@@ -188,7 +188,7 @@ func stateOf(row *dbsqlc.Schedule) endpoints.State {
 	}
 	if row.LastStatus != nil {
 		s.LastRun = &endpoints.LastRun{
-			Slot:         pg.OrZero(row.LastSlot),
+			Slot:         pg.OrZero(row.LastRunSlot),
 			Attempt:      int(*row.LastAttempt),
 			InfraAttempt: int(row.LastInfraAttempt),
 			Status:       *row.LastStatus,

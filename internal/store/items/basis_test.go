@@ -183,7 +183,7 @@ func TestAFinishByBasisEqualsTheLockedOne(t *testing.T) {
 		require.Len(t, done.Decided, 1)
 	}
 	const distinct = `SELECT count(*) FROM (SELECT DISTINCT due_at, planned_at, slot, claim_token, claimed_by, version, attempt, source, anchor, failure_count,
-		retry_after, last_slot, last_attempt, last_status, last_started_at, last_finished_at, accounted_until, run_id, revision FROM schedules) d`
+		retry_after, last_slot, last_run_slot, last_attempt, last_status, last_started_at, last_finished_at, accounted_until, run_id, revision FROM schedules) d`
 	require.Equal(t, 1, storetest.Query[int](t, b.Bundle, distinct))
 	require.Equal(t, 1, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM (SELECT DISTINCT claimed_at, started_at, finished_at, next_run_at, next_source, next_steps, failure_count FROM runs) d"))
 }

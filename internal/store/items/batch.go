@@ -253,6 +253,7 @@ func (b *batch) plan(e *endpoints.Endpoint, keep bool) {
 	n.TargetNext = append(n.TargetNext, s.TargetNext)
 	n.FreshUntil = append(n.FreshUntil, s.FreshUntil)
 	n.LastSlot = append(n.LastSlot, s.LastSlot)
+	n.LastRunSlot = append(n.LastRunSlot, s.LastRun.Slot)
 	n.LastAttempt = append(n.LastAttempt, int16(s.LastRun.Attempt))
 	n.LastInfraAttempt = append(n.LastInfraAttempt, int16(s.LastRun.InfraAttempt))
 	n.LastStatus = append(n.LastStatus, s.LastRun.Status)

@@ -241,3 +241,24 @@ func TestAScheduleWithoutItsOneOffItemGoesOn(t *testing.T) {
 	require.Nil(t, b.target(t, b.ClaimOne(t, me)))
 	require.Contains(t, b.Get(t, e.ID).State.PauseReason, "quarantined: decoding the request of a one-off run")
 }
+
+// TestARunBehindAServedDueTimeIsTheLastRun requests a one-off run after the database's clock was set
+// back behind a due time that was served. A retry of a one-off run is such a run too, if a due time
+// was served between its attempts.
+func TestARunBehindAServedDueTimeIsTheLastRun(t *testing.T) {
+	t.Parallel()
+	b, me := setup(t), storetest.Worker{1}
+	now := b.At(storetest.Noon())
+	e := b.Register(t, nil)
+	served := b.RunOne(t, me)
+	b.At(now.Add(-time.Minute))
+	requested := b.ask(t, e.ID, endpoints.OneOffRequest{}).Slot
+	require.True(t, requested.Before(served.ScheduledFor))
+
+	last := b.RunOne(t, me)
+
+	state := b.Get(t, e.ID).State
+	require.Equal(t, requested, last.ScheduledFor)
+	require.Equal(t, last.ID, runs.NewID(state.LastRun.Slot, e.ID, state.LastRun.Attempt, state.LastRun.InfraAttempt))
+	require.Equal(t, served.ScheduledFor, state.LastSlot)
+}

@@ -208,9 +208,9 @@ func (s *Store) lastFailures(
 ) (map[dbsqlc.UUID]notices.Detail, error) {
 	p := dbsqlc.NoticeFailedRunsParams{TenantID: tenant}
 	for _, row := range list {
-		if row.LastSlot != nil && row.LastAttempt != nil {
-			p.Slots = append(p.Slots, *row.LastSlot)
-			p.Ids = append(p.Ids, runs.NewID(*row.LastSlot, row.ID, int(*row.LastAttempt), int(row.LastInfraAttempt)))
+		if row.LastRunSlot != nil && row.LastAttempt != nil {
+			p.Slots = append(p.Slots, *row.LastRunSlot)
+			p.Ids = append(p.Ids, runs.NewID(*row.LastRunSlot, row.ID, int(*row.LastAttempt), int(row.LastInfraAttempt)))
 		}
 	}
 	details := map[dbsqlc.UUID]notices.Detail{}
