@@ -242,9 +242,9 @@ func TestAScheduleWithoutItsOneOffItemGoesOn(t *testing.T) {
 	require.Contains(t, b.Get(t, e.ID).State.PauseReason, "quarantined: decoding the request of a one-off run")
 }
 
-// TestARunBehindAServedDueTimeIsTheLastRun requests a one-off run after the database's clock was set
-// back behind a due time that was served. A retry of a one-off run is such a run too, if a due time
-// was served between its attempts.
+// TestARunBehindAServedDueTimeIsTheLastRun requests a one-off run after the clock of the database
+// was set back behind a due time that was served. A retry of a one-off run is such a run too, if a
+// due time was served between its attempts.
 func TestARunBehindAServedDueTimeIsTheLastRun(t *testing.T) {
 	t.Parallel()
 	b, me := setup(t), storetest.Worker{1}
