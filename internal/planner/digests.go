@@ -2,9 +2,11 @@ package planner
 
 import (
 	"net/http"
-	"time"
+	"slices"
 
+	"rubato/internal/governor"
 	"rubato/internal/runs"
+	"rubato/internal/tempo"
 )
 
 // unknownDigest is the digest of a 304 for which no earlier body is known. All such responses count
@@ -30,28 +32,40 @@ func digestsOf(list []runs.Run) []uint64 {
 	return digests
 }
 
-// observation is a successful response: its request time and its digest.
-type observation struct {
-	at     time.Time
-	digest uint64
-}
-
-// changesOf counts how often successive responses differ. The list is newest first.
-func changesOf(list []observation) (c Changes) {
-	var total time.Duration
-	for i := range len(list) - 1 {
-		fresh, old := list[i], list[i+1]
-		if fresh.digest == 0 && old.digest == 0 || !runs.Comparable(fresh.digest, old.digest) { // no body, or another form
+// comparisons counts the successful answers that could be compared with the one before, and those
+// of them that differ. The list is newest first.
+func comparisons(answers []uint64) (compared, changed int) {
+	for i := range len(answers) - 1 {
+		fresh, old := answers[i], answers[i+1]
+		if fresh == 0 && old == 0 || !runs.Comparable(fresh, old) { // No body, or another form.
 			continue
 		}
-		c.Pairs++
-		total += fresh.at.Sub(old.at)
-		if fresh.digest != old.digest {
-			c.Changed++
+		compared++
+		if fresh != old {
+			changed++
 		}
 	}
-	if c.Pairs > 0 {
-		c.Gap = total / time.Duration(c.Pairs)
+	return compared, changed
+}
+
+// looksOf returns the runs as looks, oldest first, and the digests of those that answered, newest
+// first. Skipped runs sent nothing, and a one-off run may have sent another request.
+func looksOf(list []runs.Run, digests []uint64) (looks []tempo.Look, answered []uint64) {
+	for i := range list {
+		run := &list[i]
+		if run.Outcome.Status == runs.Skipped || run.Source == string(governor.SourceManual) {
+			continue
+		}
+		look := tempo.Look{
+			At:       run.StartedAt,
+			Answered: run.Outcome.Status == runs.Succeeded && digests[i] != 0,
+			Digest:   digests[i],
+		}
+		if look.Answered {
+			answered = append(answered, look.Digest)
+		}
+		looks = append(looks, look)
 	}
-	return c
+	slices.Reverse(looks)
+	return looks, answered
 }

@@ -36,8 +36,13 @@ type Snapshot struct {
 	// Usual is the interval between due times without hint and backoff.
 	Usual time.Duration
 	// Paced means that the tempo follows the rate of change of the responses after every run, so that
-	// an advisor need not estimate it.
+	// an advisor must not set it.
 	Paced bool
+	// ByChanges is the interval that the newest runs would give if the tempo followed the rate of
+	// change, and ChangeRate that rate in changes per second. Zero if Paced, or with fewer than
+	// [EnoughAnswers] answers to compare.
+	ByChanges  time.Duration
+	ChangeRate float64
 	// AnalysisInterval is the shortest interval between analyses that only the clock triggers.
 	// Changes of the endpoint may trigger an analysis sooner.
 	AnalysisInterval time.Duration
@@ -72,6 +77,8 @@ type Snapshot struct {
 const (
 	MaxSiblings = 10
 	MaxOutcomes = 40
+	// EnoughAnswers is the least number of answers from which a rate of change follows.
+	EnoughAnswers = 4
 )
 
 // Account identifies the endpoint, and the tenant that pays for its analysis.
@@ -114,7 +121,9 @@ type Health struct {
 	// Failed counts failed and timed out runs. Runs that infrastructure ended are only in Runs.
 	Failed        int
 	P50, P95, P99 time.Duration
-	Changes       Changes
+	// Compared counts the successful answers that could be compared with the one before; Changed counts
+	// those of them that differ.
+	Compared, Changed int
 }
 
 // HealthSample is the maximum number of runs in a health window.

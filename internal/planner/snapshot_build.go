@@ -86,6 +86,9 @@ func NewSnapshot(m Inputs, t Claim) (Snapshot, error) {
 	}
 	digests := digestsOf(m.Runs)
 	c.Health = func() []Health { return healthsOf(m, digests) }
+	if c.ByChanges, c.ChangeRate, err = byChanges(m, digests, usual); err != nil {
+		return Snapshot{}, err
+	}
 	c.Slowdown, c.FleetSlowdown = SlowdownOf(m.Runs), m.FleetSlowdown
 	_, slowest := governor.PlannerBounds(usual, e.Spec.MinInterval, e.Spec.MaxInterval)
 	c.RateLimitInterval = rateLimitInterval(m.Runs, usual, slowest)
@@ -100,6 +103,24 @@ func NewSnapshot(m Inputs, t Claim) (Snapshot, error) {
 		c.Siblings = append(c.Siblings, sibling)
 	}
 	return c, nil
+}
+
+// byChanges returns the interval and the rate that the runs give by the rate filter and the index
+// law; zero if the tempo follows them already, or if too little is known. Without a change among them
+// it is not shorter than the usual interval, because the assumption that the filter starts with is no
+// reason to send more requests.
+func byChanges(m Inputs, digests []uint64, usual time.Duration) (interval time.Duration, rate float64, err error) {
+	looks, known := looksOf(m.Runs, digests)
+	if m.Endpoint.FollowsChanges() || len(known) < EnoughAnswers {
+		return 0, 0, nil
+	}
+	state, err := m.Endpoint.TempoOf(m.Now, looks)
+	_, changed := comparisons(known)
+	interval, rate = state.Wait, state.Filter.Rate()
+	if changed == 0 {
+		interval = max(interval, usual)
+	}
+	return interval, rate, err
 }
 
 // healthsOf returns the health over each window.
@@ -156,7 +177,7 @@ func latencyOf(run runs.Run) time.Duration {
 // by the same index.
 func healthOf(list []runs.Run, digests []uint64, since time.Time) (h Health) {
 	var latencies []time.Duration
-	var answers []observation
+	var answers []uint64
 	for i := range list {
 		run := &list[i]
 		if !run.FinishedAt.After(since) {
@@ -166,7 +187,7 @@ func healthOf(list []runs.Run, digests []uint64, since time.Time) (h Health) {
 		switch {
 		case run.Outcome.Status == runs.Succeeded:
 			h.Succeeded++
-			answers = append(answers, observation{run.StartedAt, digests[i]})
+			answers = append(answers, digests[i])
 		case run.Outcome.CountsAsFailure():
 			h.Failed++
 		}
@@ -176,7 +197,7 @@ func healthOf(list []runs.Run, digests []uint64, since time.Time) (h Health) {
 	}
 	slices.Sort(latencies)
 	h.P50, h.P95, h.P99 = percentile(latencies, 50), percentile(latencies, 95), percentile(latencies, 99)
-	h.Changes = changesOf(answers)
+	h.Compared, h.Changed = comparisons(answers)
 	return h
 }
 

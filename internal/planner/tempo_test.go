@@ -63,8 +63,8 @@ func TestNotModifiedAloneIsUnchanged(t *testing.T) {
 	w := newWorld(t, looking(func(c planner.Snapshot) { seen = c }), planner.DefaultGuardrails())
 	w.add(clamped("etag"), func(time.Time) answer { return answer{status: runs.Succeeded, code: 304} })
 	w.run(begin.Add(11 * time.Minute))
-	require.NotZero(t, seen.Health()[0].Changes.Pairs)
-	require.Zero(t, seen.Health()[0].Changes.Changed)
+	require.NotZero(t, seen.Health()[0].Compared)
+	require.Zero(t, seen.Health()[0].Changed)
 }
 
 // looking is an advisor that reads the case and changes nothing.

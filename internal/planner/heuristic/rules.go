@@ -2,7 +2,6 @@ package heuristic
 
 import (
 	"fmt"
-	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -17,11 +16,7 @@ const (
 	recoverFaster  = 2  // rate after a recovery
 	recoveryRuns   = 10 // newest runs in which a failure is recent
 	recoverySteady = 5  // consecutive successes that end a recovery
-	changePairs    = 10 // newest pairs of responses for the change rate
-	suddenPairs    = 3  // newest pairs that decide alone if all of them differ
-	enoughPairs    = 3  // least pairs for a change
-	calmPairs      = 10 // equal pairs after which the interval is lengthened
-	mostFaster     = 8  // limits of the change rate's effect
+	mostFaster     = 8  // limits of the effect of the rate of change
 	mostSlower     = 2
 	alertEvery     = 10 * time.Minute
 	groupInterval  = 15 * time.Second // interval of analyses of an endpoint with a role
@@ -210,95 +205,35 @@ func slow(c planner.Snapshot) (recommendation, bool) {
 	}, true
 }
 
-// changing adapts the interval to the rate of change, so that about every second poll finds a
-// change. If responses do not change, the interval gets longer. It leaves an endpoint alone whose
-// tempo follows the rate of change without an advisor.
+// changing proposes the interval of the rate of change, for an endpoint whose tempo does not follow
+// it: it has a cron, or the planner may only suggest. A hint is reviewed by the next analysis only,
+// not after every run, so it stays closer to the usual interval. An endpoint with a role is never
+// slowed down.
 func changing(c planner.Snapshot) (recommendation, bool) {
-	if c.Paced {
+	if c.ByChanges <= 0 || c.ByChanges > c.Usual && hasRole(c) {
 		return recommendation{}, false
 	}
-	seen := pairs(c.Outcomes, changePairs)
-	if sudden := pairs(c.Outcomes, suddenPairs); sudden.Changed == suddenPairs {
-		seen = sudden
-	}
-	rate, known := seen.Rate()
-	if !known || seen.Pairs < enoughPairs {
-		return recommendation{}, false
-	}
-	detail := fmt.Sprintf("%d of the newest %d answers differ from the one before, %s apart", seen.Changed, seen.Pairs, formatDuration(seen.Gap))
-	next := bounded(6*c.Tempo, 15*time.Second, 30*time.Minute)
-	if seen.Changed == 0 {
-		if seen.Pairs < calmPairs || c.Labels[planner.RoleLabel] != "" { // an endpoint with a role keeps its rate
-			return recommendation{}, false
-		}
-		if c.Tempo < c.Usual {
-			return recommendation{
-				reason:         "its answers do not change any more",
-				detail:         detail,
-				confidence:     0.7,
-				nextAnalysisIn: next,
-			}, true
-		}
-		return recommendation{
-			interval:       min(2*c.Tempo, mostSlower*c.Usual),
-			reason:         "its answers do not change, so fewer looks lose nothing",
-			detail:         detail,
-			confidence:     0.6,
-			nextAnalysisIn: next,
-		}, true
-	}
-	if seen = pairs(c.Outcomes, 1); seen.Changed == 1 && c.Tempo > c.Usual {
-		return recommendation{
-			reason:         "its answers change again",
-			detail:         detail,
-			confidence:     0.7,
-			nextAnalysisIn: next,
-		}, true
-	}
-	wanted := time.Duration(math.Ln2 / rate * float64(time.Second)).Round(100 * time.Millisecond)
-	wanted = bounded(wanted, c.Usual/mostFaster, mostSlower*c.Usual)
-	if isNear(wanted, c.Usual) {
-		return recommendation{
-			reason:         "its answers change about as often as it is looked at",
-			detail:         detail,
-			confidence:     0.6,
-			nextAnalysisIn: next,
-		}, true
-	}
-	return recommendation{
-		interval:       wanted,
-		reason:         fmt.Sprintf("its answers change every %s or so", formatDuration(time.Duration(float64(time.Second)/rate))),
-		detail:         detail,
+	wanted := bounded(c.ByChanges, c.Usual/mostFaster, mostSlower*c.Usual)
+	o := recommendation{
+		detail:         fmt.Sprintf("about %.3g changes per hour", c.ChangeRate*time.Hour.Seconds()),
 		confidence:     0.7,
-		nextAnalysisIn: next,
-	}, true
+		nextAnalysisIn: bounded(6*c.Tempo, 15*time.Second, 30*time.Minute),
+	}
+	switch {
+	case isNear(wanted, c.Usual):
+		o.reason = "its answers change about as often as its usual interval suits"
+	case wanted > c.Usual:
+		o.interval, o.reason = wanted, "its answers change seldom, so fewer runs find their changes as well"
+	default:
+		o.interval, o.reason = wanted, "its answers change often, so more runs find their changes sooner"
+	}
+	return o, true
 }
 
 // isNear reports whether an interval is so close to the usual one that it needs no hint.
 func isNear(a, b time.Duration) bool {
 	ratio := float64(a) / float64(max(b, 1))
 	return ratio > 0.67 && ratio < 1.5
-}
-
-// pairs counts how often the newest responses differ, over at most limit pairs. Responses of failed
-// runs do not count.
-func pairs(list []planner.Outcome, limit int) (c planner.Changes) {
-	var total time.Duration
-	for i := 0; i+1 < len(list) && c.Pairs < limit; i++ {
-		fresh, old := list[i], list[i+1]
-		if fresh.Status != "succeeded" || old.Status != "succeeded" || fresh.Digest == 0 && old.Digest == 0 {
-			continue
-		}
-		c.Pairs++
-		total += fresh.StartedAt.Sub(old.StartedAt)
-		if fresh.Digest != old.Digest {
-			c.Changed++
-		}
-	}
-	if c.Pairs > 0 {
-		c.Gap = total / time.Duration(c.Pairs)
-	}
-	return c
 }
 
 // calm restores the baseline.

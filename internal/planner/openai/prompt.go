@@ -64,12 +64,14 @@ type promptHint struct {
 }
 
 type promptHealth struct {
-	Hours   float64  `json:"hours"`
-	Runs    int      `json:"runs"`
-	Failed  int      `json:"failed"`
-	P50     int64    `json:"p50_ms"`
-	P99     int64    `json:"p99_ms"`
-	Changes *float64 `json:"changes_per_hour,omitempty"`
+	Hours  float64 `json:"hours"`
+	Runs   int     `json:"runs"`
+	Failed int     `json:"failed"`
+	P50    int64   `json:"p50_ms"`
+	P99    int64   `json:"p99_ms"`
+	// Compared counts answers that could be compared with the one before, Changed those that differ.
+	Compared int `json:"compared"`
+	Changed  int `json:"changed"`
 }
 
 type promptRuns struct {
@@ -114,14 +116,13 @@ func newPrompt(c planner.Snapshot, features []planner.Feature) prompt {
 	}
 	for _, h := range c.Health() {
 		row := promptHealth{
-			Hours:  math.Round(h.Window.Hours()*10) / 10,
-			Runs:   h.Runs,
-			Failed: h.Failed,
-			P50:    h.P50.Milliseconds(),
-			P99:    h.P99.Milliseconds(),
-		}
-		if rate, known := h.Changes.Rate(); known {
-			row.Changes = new(math.Round(rate*3600*10) / 10)
+			Hours:    math.Round(h.Window.Hours()*10) / 10,
+			Runs:     h.Runs,
+			Failed:   h.Failed,
+			P50:      h.P50.Milliseconds(),
+			P99:      h.P99.Milliseconds(),
+			Compared: h.Compared,
+			Changed:  h.Changed,
 		}
 		b.Health = append(b.Health, row)
 	}
