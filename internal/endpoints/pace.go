@@ -58,8 +58,8 @@ type NextLook struct {
 }
 
 // Pace returns the effect of the rate of change on the interval. If the endpoint keeps no rate,
-// because its planner may not act, the rate is that of recorded looks, oldest first. e.Shared is
-// the shared budget with its present price.
+// because its planner may not act or it compared no answer yet, the rate is that of recorded looks,
+// oldest first. e.Shared is the shared budget with its present price.
 func (e *Endpoint) Pace(now time.Time, recorded []tempo.Look) (Pace, error) {
 	terms, err := e.tempoTerms(now)
 	if err != nil {
@@ -73,7 +73,7 @@ func (e *Endpoint) Pace(now time.Time, recorded []tempo.Look) (Pace, error) {
 		return Pace{}, err
 	}
 	state := e.State.Tempo
-	if state == nil {
+	if state == nil || state.Age == 0 {
 		forecast := tempo.NewState()
 		for _, look := range recorded {
 			forecast.After(look, terms)

@@ -103,18 +103,6 @@ func (e *Endpoint) observe(now time.Time, run Finished) error {
 	return nil
 }
 
-// TempoOf returns the tempo that the recorded looks of a target give, oldest first. They did not
-// follow the budget, so they are not counted against it.
-func (e *Endpoint) TempoOf(now time.Time, looks []tempo.Look) (tempo.State, error) {
-	state := tempo.NewState()
-	terms, err := e.tempoTerms(now)
-	for _, look := range looks {
-		state.After(look, terms)
-		state.Surplus = 0
-	}
-	return state, err
-}
-
 // FollowsChanges reports whether the rate of change of the answers sets the tempo. That needs an
 // answer that can be compared, so a target without bodies and validators keeps its baseline.
 func (e *Endpoint) FollowsChanges() bool {

@@ -3,12 +3,9 @@ package httpapi
 import (
 	"context"
 	"math"
-	"net/http"
-	"slices"
 	"time"
 
 	"rubato/internal/endpoints"
-	"rubato/internal/governor"
 	"rubato/internal/httpapi/api"
 	"rubato/internal/runs"
 	"rubato/internal/stats"
@@ -89,26 +86,9 @@ func (s *Server) paceOf(ctx context.Context, e *endpoints.Endpoint, now time.Tim
 		if err != nil {
 			return endpoints.Pace{}, err
 		}
-		recorded = looksOf(found)
+		recorded = tempo.LooksOf(found)
 	}
 	return e.Pace(now, recorded)
-}
-
-// looksOf returns the finished runs as looks, oldest first. The list is newest first.
-func looksOf(list []runs.Run) (looks []tempo.Look) {
-	for _, r := range slices.Backward(list) {
-		if r.FinishedAt.IsZero() || r.Outcome.Status == runs.Skipped || r.Source == string(governor.SourceManual) {
-			continue
-		}
-		unchanged := r.Outcome.StatusCode == http.StatusNotModified
-		looks = append(looks, tempo.Look{
-			At:        r.StartedAt,
-			Answered:  r.Outcome.Status == runs.Succeeded && (unchanged || r.Outcome.BodyDigest != 0),
-			Unchanged: unchanged,
-			Digest:    r.Outcome.BodyDigest,
-		})
-	}
-	return looks
 }
 
 // recordSpan returns the start of the record of an endpoint and the length of its steps.

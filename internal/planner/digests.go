@@ -2,11 +2,8 @@ package planner
 
 import (
 	"net/http"
-	"slices"
 
-	"rubato/internal/governor"
 	"rubato/internal/runs"
-	"rubato/internal/tempo"
 )
 
 // unknownDigest is the digest of a 304 for which no earlier body is known. All such responses count
@@ -48,24 +45,3 @@ func comparisons(answers []uint64) (compared, changed int) {
 	return compared, changed
 }
 
-// looksOf returns the runs as looks, oldest first, and the digests of those that answered, newest
-// first. Skipped runs sent nothing, and a one-off run may have sent another request.
-func looksOf(list []runs.Run, digests []uint64) (looks []tempo.Look, answered []uint64) {
-	for i := range list {
-		run := &list[i]
-		if run.Outcome.Status == runs.Skipped || run.Source == string(governor.SourceManual) {
-			continue
-		}
-		look := tempo.Look{
-			At:       run.StartedAt,
-			Answered: run.Outcome.Status == runs.Succeeded && digests[i] != 0,
-			Digest:   digests[i],
-		}
-		if look.Answered {
-			answered = append(answered, look.Digest)
-		}
-		looks = append(looks, look)
-	}
-	slices.Reverse(looks)
-	return looks, answered
-}

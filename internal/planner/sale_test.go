@@ -95,7 +95,7 @@ func TestFlashSale(t *testing.T) {
 	window := func(a *actor, from, to time.Duration) int { return a.between(begin.Add(from), begin.Add(to)) }
 	// The load endpoint runs more than twice as often as in calm once the filter has seen its
 	// changes.
-	require.Greater(t, window(load, rising+10*time.Minute, critical), 2*10, "tempo in the surge")
+	require.Greater(t, window(load, rising+10*time.Minute, critical), 2*10, "tempo in the surge:\n%s", said(load))
 	require.Greater(t, window(health, critical+3*time.Minute, recovery), 2*6, "health is watched while orders fail")
 	require.GreaterOrEqual(t, window(investigation, rising, recovery), 2, "evidence is gathered during the trouble")
 	require.Positive(t, window(mend, rising, recovery)-1, "what mends has run, beside its own hour")

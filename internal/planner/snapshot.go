@@ -40,7 +40,7 @@ type Snapshot struct {
 	Paced bool
 	// ByChanges is the interval that the newest runs would give if the tempo followed the rate of
 	// change, and ChangeRate that rate in changes per second. Zero if Paced, or with fewer than
-	// [EnoughAnswers] answers to compare.
+	// [EnoughComparisons].
 	ByChanges  time.Duration
 	ChangeRate float64
 	// AnalysisInterval is the shortest interval between analyses that only the clock triggers.
@@ -77,8 +77,8 @@ type Snapshot struct {
 const (
 	MaxSiblings = 10
 	MaxOutcomes = 40
-	// EnoughAnswers is the least number of answers from which a rate of change follows.
-	EnoughAnswers = 4
+	// EnoughComparisons is the least number of compared answers from which a rate of change follows.
+	EnoughComparisons = 3
 )
 
 // Account identifies the endpoint, and the tenant that pays for its analysis.
@@ -121,8 +121,8 @@ type Health struct {
 	// Failed counts failed and timed out runs. Runs that infrastructure ended are only in Runs.
 	Failed        int
 	P50, P95, P99 time.Duration
-	// Compared counts the successful answers that could be compared with the one before; Changed counts
-	// those of them that differ.
+	// Compared counts the successful answers that could be compared with the one before; Changed
+	// counts those of them that differ.
 	Compared, Changed int
 }
 

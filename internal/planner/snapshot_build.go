@@ -8,6 +8,7 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/governor"
 	"rubato/internal/runs"
+	"rubato/internal/tempo"
 )
 
 // The labels that the planner reads.
@@ -43,7 +44,7 @@ func windows() []time.Duration { return []time.Duration{time.Hour, 4 * time.Hour
 // NewSnapshot builds the input of an advisor.
 func NewSnapshot(m Inputs, t Claim) (Snapshot, error) {
 	e, s := m.Endpoint, m.Endpoint.State
-	tempo, err := e.Tempo(m.Now)
+	interval, err := e.Tempo(m.Now)
 	if err != nil {
 		return Snapshot{}, err
 	}
@@ -68,7 +69,7 @@ func NewSnapshot(m Inputs, t Claim) (Snapshot, error) {
 		},
 		Min:          e.Spec.MinInterval,
 		Max:          e.Spec.MaxInterval,
-		Tempo:        tempo,
+		Tempo:        interval,
 		Usual:        usual,
 		Paced:        e.FollowsChanges(),
 		NextRunAt:    s.Due.At,
@@ -106,21 +107,28 @@ func NewSnapshot(m Inputs, t Claim) (Snapshot, error) {
 }
 
 // byChanges returns the interval and the rate that the runs give by the rate filter and the index
-// law; zero if the tempo follows them already, or if too little is known. Without a change among them
-// it is not shorter than the usual interval, because the assumption that the filter starts with is no
-// reason to send more requests.
+// law; zero if the tempo follows them already, or if too little is known. Without a change among
+// the runs the interval is not shorter than the usual one, because the assumption that the filter
+// starts with is no reason to send more requests.
 func byChanges(m Inputs, digests []uint64, usual time.Duration) (interval time.Duration, rate float64, err error) {
-	looks, known := looksOf(m.Runs, digests)
-	if m.Endpoint.FollowsChanges() || len(known) < EnoughAnswers {
+	var answers []uint64
+	for i := range m.Runs {
+		if m.Runs[i].Outcome.Status == runs.Succeeded {
+			answers = append(answers, digests[i])
+		}
+	}
+	compared, changed := comparisons(answers)
+	if m.Endpoint.FollowsChanges() || compared < EnoughComparisons {
 		return 0, 0, nil
 	}
-	state, err := m.Endpoint.TempoOf(m.Now, looks)
-	_, changed := comparisons(known)
-	interval, rate = state.Wait, state.Filter.Rate()
-	if changed == 0 {
-		interval = max(interval, usual)
+	pace, err := m.Endpoint.Pace(m.Now, tempo.LooksOf(m.Runs))
+	if err != nil || !pace.Known {
+		return 0, 0, err
 	}
-	return interval, rate, err
+	if changed == 0 {
+		return max(pace.Wait, usual), pace.Rate, nil
+	}
+	return pace.Wait, pace.Rate, nil
 }
 
 // healthsOf returns the health over each window.
@@ -136,14 +144,14 @@ func healthsOf(m Inputs, digests []uint64) []Health {
 
 func siblingOf(f SiblingHistory, now time.Time) (Sibling, error) {
 	e := f.Endpoint
-	tempo, err := e.Tempo(now)
+	interval, err := e.Tempo(now)
 	s := Sibling{
 		ID:           e.ID,
 		Name:         e.Spec.Name,
 		Role:         e.Spec.Labels[RoleLabel],
 		Paused:       e.PausedAt(now),
 		FailureCount: e.State.FailureCount,
-		Tempo:        tempo,
+		Tempo:        interval,
 		NextRunAt:    e.State.Due.At,
 		Health:       healthOf(f.Runs, digestsOf(f.Runs), now.Add(-time.Hour)),
 		Slowdown:     SlowdownOf(f.Runs),

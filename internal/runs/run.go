@@ -39,6 +39,12 @@ type Run struct {
 	Skipped *Skips
 }
 
+// OneOff reports whether a user or a program asked for this single run.
+func (r *Run) OneOff() bool { return r.Source == manual }
+
+// manual is the source of one-off runs.
+const manual = "manual"
+
 // Skips is a series of due times that passed without a run. Its row has attempt 0. Its only instant
 // is FinishedAt, the time of the record.
 type Skips struct {

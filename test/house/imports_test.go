@@ -140,7 +140,7 @@ func packageRules() []rule {
 		{"internal/oauth2", []string{"internal/egress"}, "a token is got by the guarded call, and belongs to no run"},
 		{
 			"internal/planner",
-			[]string{"internal/auditlog", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/governor", "internal/ids", "internal/loop", "internal/planner/untrusted", "internal/runs", "internal/telemetry"},
+			[]string{"internal/auditlog", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/governor", "internal/ids", "internal/loop", "internal/planner/untrusted", "internal/runs", "internal/telemetry", "internal/tempo"},
 			"the rails hold whoever advises and wherever sessions are kept; answers are made harmless before anybody advises by them",
 		},
 		{"internal/planner/heuristic", []string{"internal/planner"}, "an advisor sees the case and the desk, nothing else"},
