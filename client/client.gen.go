@@ -2046,14 +2046,26 @@ type HintsInput struct {
 
 // Host A target host with the state of its circuit breaker.
 type Host struct {
+	// Adaptive Limits of the requests to a host, of all workers together. The user's, or the adaptive ones, which follow the latency and the refusals of the host.
+	Adaptive HostLimits `json:"adaptive"`
+
 	// Failures Failures in a row while closed.
 	Failures int64 `json:"failures"`
 
 	// FailuresToOpen Number of failures in a row that open the breaker.
 	FailuresToOpen int64 `json:"failuresToOpen"`
 
+	// HeldUntil The instant before which the target asked for no request, by Retry-After or RateLimit. Null: none.
+	HeldUntil *time.Time `json:"heldUntil"`
+
 	// Host Host and port.
 	Host string `json:"host"`
+
+	// LatencyMs 95th percentile of the latency at the last sample. Samples are stored only while the host is overloaded or has an adaptive limit. Null: none.
+	LatencyMs *int64 `json:"latencyMs"`
+
+	// Limits Limits of the requests to a host, of all workers together. The user's, or the adaptive ones, which follow the latency and the refusals of the host.
+	Limits HostLimits `json:"limits"`
 
 	// OpenUntil End of the latest window, after which probes are sent. Null while closed.
 	OpenUntil *time.Time `json:"openUntil"`
@@ -2074,6 +2086,24 @@ type Host struct {
 	Windows int64 `json:"windows"`
 }
 
+// HostLimits Limits of the requests to a host, of all workers together. The user's, or the adaptive ones, which follow the latency and the refusals of the host.
+type HostLimits struct {
+	// Concurrency Most requests in flight. Null: no limit.
+	Concurrency *float64 `json:"concurrency"`
+
+	// Rate Most requests per second. Null: no limit.
+	Rate *float64 `json:"rate"`
+}
+
+// HostLimitsPatch Upper limits of the requests to a host, of all workers together. Each live worker takes its share.
+type HostLimitsPatch struct {
+	// Concurrency Most requests in flight. Null: no limit.
+	Concurrency *int64 `json:"concurrency,omitempty"`
+
+	// Rate Most requests per second, evenly spread. Null: no limit.
+	Rate *float64 `json:"rate,omitempty"`
+}
+
 // HostList defines model for HostList.
 type HostList struct {
 	Items []Host `json:"items"`
@@ -2082,10 +2112,13 @@ type HostList struct {
 	NextCursor *string `json:"nextCursor,omitempty"`
 }
 
-// HostPatch Settings of the circuit breaker of a host.
+// HostPatch Settings of a host. In `limits`, too, an absent member stays.
 type HostPatch struct {
 	// FailuresToOpen Number of failures in a row that open the breaker. Default 5.
 	FailuresToOpen *int64 `json:"failuresToOpen,omitempty"`
+
+	// Limits Upper limits of the requests to a host, of all workers together. Each live worker takes its share.
+	Limits *HostLimitsPatch `json:"limits,omitempty"`
 
 	// WindowMs Length of the first window without requests. Each window in a row is twice as long, up to 10 minutes. Default 30000.
 	WindowMs *int64 `json:"windowMs,omitempty"`
@@ -4804,18 +4837,18 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/hosts/{host} (the `GetHost` operationId).
 	GetHost(ctx context.Context, host HostName, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PatchHostWithBody Change the breaker of a host
+	// PatchHostWithBody Change the settings of a host
 	//
-	// The settings of the circuit breaker of a host, which need not be known yet. An absent member stays, and null restores the default. Workers follow within a second.
+	// The settings of the circuit breaker of a host and the limits of its requests. The host need not be known yet. An absent member stays, and null restores the default. Workers follow within a second.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with PATCH /v1/hosts/{host} (the `PatchHost` operationId).
 	PatchHostWithBody(ctx context.Context, host HostName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// PatchHost Change the breaker of a host
+	// PatchHost Change the settings of a host
 	//
-	// The settings of the circuit breaker of a host, which need not be known yet. An absent member stays, and null restores the default. Workers follow within a second.
+	// The settings of the circuit breaker of a host and the limits of its requests. The host need not be known yet. An absent member stays, and null restores the default. Workers follow within a second.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -4824,7 +4857,7 @@ type ClientInterface interface {
 
 	// ResetHost Close the breaker of a host
 	//
-	// Requests to the host are sent again, and its failures count from zero. Endpoints that wait for the end of a window still do; a requested run starts at once.
+	// Requests to the host are sent again, its failures count from zero, and its adaptive limits are forgotten. Endpoints that wait for the end of a window still do; a requested run starts at once.
 	//
 	// Corresponds with POST /v1/hosts/{host}/reset (the `ResetHost` operationId).
 	ResetHost(ctx context.Context, host HostName, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -6342,9 +6375,9 @@ func (c *Client) GetHost(ctx context.Context, host HostName, reqEditors ...Reque
 	return c.Client.Do(req)
 }
 
-// PatchHostWithBody Change the breaker of a host
+// PatchHostWithBody Change the settings of a host
 //
-// The settings of the circuit breaker of a host, which need not be known yet. An absent member stays, and null restores the default. Workers follow within a second.
+// The settings of the circuit breaker of a host and the limits of its requests. The host need not be known yet. An absent member stays, and null restores the default. Workers follow within a second.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6361,9 +6394,9 @@ func (c *Client) PatchHostWithBody(ctx context.Context, host HostName, contentTy
 	return c.Client.Do(req)
 }
 
-// PatchHost Change the breaker of a host
+// PatchHost Change the settings of a host
 //
-// The settings of the circuit breaker of a host, which need not be known yet. An absent member stays, and null restores the default. Workers follow within a second.
+// The settings of the circuit breaker of a host and the limits of its requests. The host need not be known yet. An absent member stays, and null restores the default. Workers follow within a second.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6382,7 +6415,7 @@ func (c *Client) PatchHost(ctx context.Context, host HostName, body PatchHostJSO
 
 // ResetHost Close the breaker of a host
 //
-// Requests to the host are sent again, and its failures count from zero. Endpoints that wait for the end of a window still do; a requested run starts at once.
+// Requests to the host are sent again, its failures count from zero, and its adaptive limits are forgotten. Endpoints that wait for the end of a window still do; a requested run starts at once.
 //
 // Corresponds with POST /v1/hosts/{host}/reset (the `ResetHost` operationId).
 func (c *Client) ResetHost(ctx context.Context, host HostName, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -12235,18 +12268,18 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /v1/hosts/{host} (the `GetHost` operationId).
 	GetHostWithResponse(ctx context.Context, host HostName, reqEditors ...RequestEditorFn) (*GetHostResponse, error)
 
-	// PatchHostWithBodyWithResponse Change the breaker of a host
+	// PatchHostWithBodyWithResponse Change the settings of a host
 	//
-	// The settings of the circuit breaker of a host, which need not be known yet. An absent member stays, and null restores the default. Workers follow within a second.
+	// The settings of the circuit breaker of a host and the limits of its requests. The host need not be known yet. An absent member stays, and null restores the default. Workers follow within a second.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with PATCH /v1/hosts/{host} (the `PatchHost` operationId).
 	PatchHostWithBodyWithResponse(ctx context.Context, host HostName, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PatchHostResponse, error)
 
-	// PatchHostWithResponse Change the breaker of a host
+	// PatchHostWithResponse Change the settings of a host
 	//
-	// The settings of the circuit breaker of a host, which need not be known yet. An absent member stays, and null restores the default. Workers follow within a second.
+	// The settings of the circuit breaker of a host and the limits of its requests. The host need not be known yet. An absent member stays, and null restores the default. Workers follow within a second.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -12255,7 +12288,7 @@ type ClientWithResponsesInterface interface {
 
 	// ResetHostWithResponse Close the breaker of a host
 	//
-	// Requests to the host are sent again, and its failures count from zero. Endpoints that wait for the end of a window still do; a requested run starts at once.
+	// Requests to the host are sent again, its failures count from zero, and its adaptive limits are forgotten. Endpoints that wait for the end of a window still do; a requested run starts at once.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -23888,9 +23921,9 @@ func (c *ClientWithResponses) GetHostWithResponse(ctx context.Context, host Host
 	return ParseGetHostResponse(rsp)
 }
 
-// PatchHostWithBodyWithResponse Change the breaker of a host
+// PatchHostWithBodyWithResponse Change the settings of a host
 //
-// The settings of the circuit breaker of a host, which need not be known yet. An absent member stays, and null restores the default. Workers follow within a second.
+// The settings of the circuit breaker of a host and the limits of its requests. The host need not be known yet. An absent member stays, and null restores the default. Workers follow within a second.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -23903,9 +23936,9 @@ func (c *ClientWithResponses) PatchHostWithBodyWithResponse(ctx context.Context,
 	return ParsePatchHostResponse(rsp)
 }
 
-// PatchHostWithResponse Change the breaker of a host
+// PatchHostWithResponse Change the settings of a host
 //
-// The settings of the circuit breaker of a host, which need not be known yet. An absent member stays, and null restores the default. Workers follow within a second.
+// The settings of the circuit breaker of a host and the limits of its requests. The host need not be known yet. An absent member stays, and null restores the default. Workers follow within a second.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -23920,7 +23953,7 @@ func (c *ClientWithResponses) PatchHostWithResponse(ctx context.Context, host Ho
 
 // ResetHostWithResponse Close the breaker of a host
 //
-// Requests to the host are sent again, and its failures count from zero. Endpoints that wait for the end of a window still do; a requested run starts at once.
+// Requests to the host are sent again, its failures count from zero, and its adaptive limits are forgotten. Endpoints that wait for the end of a window still do; a requested run starts at once.
 //
 // Returns a wrapper object for the known response body format(s).
 //

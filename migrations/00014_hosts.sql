@@ -28,6 +28,17 @@ CREATE TABLE hosts (
     threshold      integer CHECK (threshold BETWEEN 1 AND 1000),
     -- The user's length of the first window. Null: the default.
     window_ms      bigint CHECK (window_ms BETWEEN 1000 AND 600000),
+    -- The user's most requests in flight and requests per second, of all workers together. Null: no limit.
+    max_concurrency integer CHECK (max_concurrency BETWEEN 1 AND 100000),
+    max_rate       double precision CHECK (max_rate BETWEEN 0.01 AND 100000),
+    -- The instant before which the target asked for no request. Null: none.
+    held_until     timestamptz,
+    -- The adaptive limits of requests in flight and of requests per second, with the time of their last
+    -- changes. Null: the host is not limited.
+    adaptive       jsonb CHECK (jsonb_typeof(adaptive) = 'object'),
+    -- The 95th percentile of the latency at the last sample. Samples are stored only for hosts with an
+    -- overload or an adaptive limit. Null: none.
+    latency_ms     bigint CHECK (latency_ms >= 0),
     updated_at     timestamptz NOT NULL,
     PRIMARY KEY (scope, host),
     CONSTRAINT hosts_open_check CHECK ((state = 'closed') = (open_until IS NULL)),

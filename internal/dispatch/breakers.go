@@ -4,8 +4,11 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"rubato/internal/dispatch/ready"
 	"rubato/internal/hosts"
 	"rubato/internal/runs"
 )
@@ -44,18 +47,30 @@ type breakers struct {
 	shared bool
 	book   hosts.Book
 	tally  hosts.Tally
+	gauges gauges
+	// hosts gets the worker's share of the limits; nil: there is none.
+	hosts *ready.Hosts
+	clock *clock
+	place atomic.Pointer[hosts.Member]
 	// changed wakes the loop. It has a buffer of one, so that a signal never blocks.
 	changed chan struct{}
+
+	// mu guards bounded, the hosts with a limit, and orders the calls of bind.
+	mu      sync.Mutex
+	bounded map[hosts.Key]bool
 
 	// since and polls belong to the loop.
 	since time.Time
 	polls int
 }
 
-func newBreakers(cfg Config) *breakers {
+func newBreakers(cfg Config, c *clock) *breakers {
 	return &breakers{
 		store:   cfg.Breakers,
 		shared:  cfg.SharedHosts,
+		hosts:   cfg.Hosts,
+		clock:   c,
+		bounded: map[hosts.Key]bool{},
 		changed: make(chan struct{}, 1),
 	}
 }
@@ -86,7 +101,7 @@ func (b *breakers) report(ctx context.Context, outcomes []hosts.Report) error {
 		b.tally.PutBack(outcomes)
 		return err
 	}
-	b.book.Put(list)
+	b.put(list)
 	return nil
 }
 
@@ -103,14 +118,14 @@ func (b *breakers) of(c *waiting) (hosts.Breaker, bool) {
 func (w *Worker) HostsChanged() { w.breakers.wake() }
 
 // breakerLoop reports outcomes and refreshes the copy of the breakers until ctx ends.
-func (w *Worker) breakerLoop(ctx context.Context) {
+func (w *Worker) breakerLoop(ctx context.Context, read func() loadSample) {
 	if w.breakers.store == nil {
 		return
 	}
 	ticker := time.NewTicker(breakerPoll)
 	defer ticker.Stop()
 	for {
-		err := w.syncBreakers(ctx)
+		err := w.syncBreakers(ctx, func() bool { return w.trusted(read()) })
 		if ctx.Err() != nil {
 			return
 		}
@@ -127,13 +142,17 @@ func (w *Worker) breakerLoop(ctx context.Context) {
 	}
 }
 
+// trusted reports whether the latency of answers is that of the targets: the process has free slots
+// and schedules its goroutines in time.
+func (w *Worker) trusted(s loadSample) bool { return s.calm() && w.queue.Busy() < w.queue.Slots() }
+
 // syncBreakers stores the outcomes since the last call, and reads the breakers that changed. After
 // an error no outcome is lost.
-func (w *Worker) syncBreakers(ctx context.Context) error {
+func (w *Worker) syncBreakers(ctx context.Context, trusted func() bool) error {
 	b := w.breakers
 	ctx, cancel := context.WithTimeout(ctx, breakerWait)
 	defer cancel()
-	if reports := b.tally.Take(); len(reports) > 0 {
+	if reports := b.sample(b.tally.Take(), trusted); len(reports) > 0 {
 		if err := b.report(ctx, reports); err != nil {
 			return err
 		}
@@ -146,9 +165,9 @@ func (w *Worker) syncBreakers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.book.Put(list)
+	b.put(list)
 	if since.IsZero() {
-		b.book.Keep(list)
+		b.keep(list)
 		if err := b.store.DropIdle(ctx); err != nil {
 			return err
 		}

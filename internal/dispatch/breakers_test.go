@@ -56,10 +56,17 @@ func (f *flaky) host(t *testing.T) string {
 // guarded makes a worker guard hosts by the breakers in the database.
 func (b *bundle) guarded(t *testing.T) func(cfg *dispatch.Config) {
 	t.Helper()
+	store := b.hosts(t)
+	return func(cfg *dispatch.Config) { cfg.Breakers = store }
+}
+
+// hosts returns the store of breakers.
+func (b *bundle) hosts(t *testing.T) *hoststore.Store {
+	t.Helper()
 	db, err := pg.Open(t.Context(), pg.Config{URL: b.url})
 	require.NoError(t, err)
 	t.Cleanup(db.Close)
-	return func(cfg *dispatch.Config) { cfg.Breakers = hoststore.New(db) }
+	return hoststore.New(db)
 }
 
 // fleet runs workers that hear messages.

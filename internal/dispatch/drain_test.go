@@ -24,7 +24,7 @@ func (nothingDue) ClaimDue(context.Context, claims.Request) ([]claims.Claim, tim
 type recordless struct{ Executions }
 
 func (recordless) Beat(context.Context, Presence) (bool, error)        { return false, nil }
-func (recordless) Fleet(context.Context) (Fleet, error)                { return Fleet{}, nil }
+func (recordless) Fleet(context.Context, [16]byte) (Fleet, error)      { return Fleet{}, nil }
 func (recordless) ProbeSpace(context.Context) error                    { return nil }
 func (recordless) Cancels(context.Context, [16]byte) ([]Cancel, error) { return nil, nil }
 func (recordless) Finish(context.Context, Finish) (Finished, error) {
@@ -104,7 +104,9 @@ func (d *standstill) Wake(ctx context.Context) error { return d.answer(ctx) }
 
 func (d *standstill) Beat(ctx context.Context, _ Presence) (bool, error) { return false, d.answer(ctx) }
 
-func (d *standstill) Fleet(ctx context.Context) (Fleet, error) { return Fleet{}, d.answer(ctx) }
+func (d *standstill) Fleet(ctx context.Context, _ [16]byte) (Fleet, error) {
+	return Fleet{}, d.answer(ctx)
+}
 
 func (d *standstill) ProbeSpace(ctx context.Context) error { return d.answer(ctx) }
 

@@ -82,7 +82,7 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 	// The maximum execution time counts from the start.
 	r.Timeout = max(time.Millisecond, min(r.Timeout, b.target.Spec.MaxExecutionTime-time.Since(sent)))
 	asked = true
-	answer, err := w.calls.send(ctx, s.RunID, r.Request)
+	answer, err := w.send(b, func() (egress.Response, error) { return w.calls.send(ctx, s.RunID, r.Request) })
 	b.last = b.Place().Host()
 	// The place at the host is freed here, because judging the answer sends nothing.
 	b.Release()

@@ -107,7 +107,9 @@ type Presence struct {
 
 // Fleet is the sum of the active workers.
 type Fleet struct {
-	Workers  int
+	Workers int
+	// Index is the place of the worker that asked, from zero.
+	Index    int
 	MaxSlots int
 	Queued   int // claims in their queues
 }

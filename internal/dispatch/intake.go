@@ -27,9 +27,6 @@ const (
 	// hoardLimit is how long slow targets may keep a tenant or a host from slots. Then its overdue
 	// claims are released for other workers.
 	hoardLimit = 2 * time.Second
-	// hostRest is how long no worker can claim endpoints that were released because their host is
-	// busy, for any horizon.
-	hostRest = 5 * time.Second
 )
 
 // Room returns the number of claims of any tenant that the worker can take now, and their horizon.

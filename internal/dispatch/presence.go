@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"rubato/internal/claims"
+	"rubato/internal/hosts"
 )
 
 // presencePeriod is the period of the presence heartbeat, jittered by a tenth. After three periods
@@ -127,7 +128,11 @@ const shareLeast = 8
 // Without a quota the first worker would keep every close due time, and a second worker would get
 // none. If the query fails, the share stays as it is.
 func (w *Worker) learnShare(ctx context.Context) {
-	if fleet, err := w.cfg.Executions.Fleet(ctx); err == nil {
+	if fleet, err := w.cfg.Executions.Fleet(ctx, w.id); err == nil {
+		w.breakers.join(hosts.Member{
+			Index:   fleet.Index,
+			Workers: fleet.Workers,
+		})
 		w.share.Store(fleet.share(w.cfg.Slots))
 	}
 }

@@ -115,7 +115,7 @@ func (w *Worker) seat(ctx context.Context, list []*waiting) (admitted, held []*w
 		w.logger.Warn("ask for probes of hosts failed; their claims wait", "claims", len(list), "error", err)
 		seated = make([]bool, len(list))
 	}
-	w.breakers.book.Put(known)
+	w.breakers.put(known)
 	for i, c := range list {
 		if seated[i] {
 			c.probe = true

@@ -285,8 +285,8 @@ func (w *Worker) free(tenants ...[16]byte) {
 
 // releaseOverdue releases overdue claims that will not start soon, so that workers with free slots
 // can take them. These are claims of starved tenants, whose slots slow targets hold, and claims at
-// full hosts that do not answer. The latter cannot be claimed for hostRest. Otherwise they would be
-// claimed again first, ahead of later claims.
+// full hosts that do not answer, or that take no requests now. The latter cannot be claimed for a
+// while. Otherwise they would be claimed again first, ahead of later claims.
 func (w *Worker) releaseOverdue(ctx context.Context) {
 	now, known := w.clock.now()
 	if !known {
@@ -296,13 +296,17 @@ func (w *Worker) releaseOverdue(ctx context.Context) {
 	if len(starved)+len(atHosts) == 0 {
 		return
 	}
-	w.logger.Warn("all slots are held by slow targets; releasing overdue claims",
-		"claims", len(starved), "claims_at_busy_hosts", len(atHosts), "slots", w.queue.Slots())
+	if len(starved) > 0 {
+		w.logger.Warn("all slots are held by slow targets; releasing overdue claims", "claims", len(starved), "slots", w.queue.Slots())
+	}
+	if len(atHosts) > 0 {
+		w.logger.Debug("releasing claims at hosts that take no more requests", "claims_at_busy_hosts", len(atHosts))
+	}
 	ctx, cancel := context.WithTimeout(ctx, startWait)
 	defer cancel()
 	for _, b := range atHosts {
 		// A claim takes endpoints up to Horizon early.
-		b.claim.Rest = w.cfg.Rules.Horizon + hostRest
+		b.claim.Rest = w.cfg.Rules.Horizon + w.restOf(b)
 	}
 	if err := w.refused(ctx, slices.Concat(starved, atHosts)); err != nil {
 		w.logger.Warn("look up unconfirmed starts failed; retrying", "error", err)

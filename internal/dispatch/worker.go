@@ -58,8 +58,9 @@ type WorkerStore interface {
 	// Beat registers the worker, or records its presence heartbeat. It reports whether an operator
 	// has ordered the worker to drain.
 	Beat(ctx context.Context, p Presence) (drain bool, err error)
-	// Fleet returns the totals of the active workers, each as of its last heartbeat.
-	Fleet(ctx context.Context) (Fleet, error)
+	// Fleet returns the totals of the active workers, each as of its last heartbeat, and the place of
+	// a worker among them.
+	Fleet(ctx context.Context, worker [16]byte) (Fleet, error)
 	// ProbeSpace returns nil if the database has room on its disk for new data. It leaves nothing
 	// behind.
 	ProbeSpace(ctx context.Context) error
@@ -163,13 +164,14 @@ type Worker struct {
 
 // New returns a worker that does nothing until Run.
 func New(cfg Config) *Worker {
+	databaseClock := newClock()
 	w := &Worker{
 		cfg:      cfg,
 		id:       uuid.Must(uuid.NewV7()),
-		clock:    newClock(),
+		clock:    databaseClock,
 		queue:    ready.NewQueue[*waiting](cfg.Hosts),
 		underway: newUnderway(),
-		breakers: newBreakers(cfg),
+		breakers: newBreakers(cfg, databaseClock),
 		pool:     newGoroutinePool(),
 		results:  make(chan result, min(cfg.Slots, finishBatch)),
 		orders:   make(chan struct{}, 1),
@@ -231,7 +233,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	keep.Go(func() { w.loops.Run(records, loop.Presence, w.presenceLoop) })
 	keep.Go(func() { w.loops.Run(records, loop.Space, w.spaceLoop) })
 	keep.Go(func() { w.loops.Run(records, loop.Cancel, w.cancelLoop) })
-	keep.Go(func() { w.loops.Run(records, loop.Breakers, w.breakerLoop) })
+	keep.Go(func() {
+		w.loops.Run(records, loop.Breakers, func(ctx context.Context) { w.breakerLoop(ctx, newLoadSampler().read) })
+	})
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)

@@ -79,6 +79,19 @@ func (t *Tally) Add(key Key, v Verdict, known Breaker, retryAfter time.Time) boo
 	}
 }
 
+// Hold counts an answer that asks for no request before an instant, and reports whether the tally
+// changed.
+func (t *Tally) Hold(key Key, until time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.report(key)
+	if !until.After(r.HoldUntil) {
+		return false
+	}
+	r.HoldUntil = until
+	return true
+}
+
 func (r *Report) extend(retryAfter time.Time) {
 	if retryAfter.After(r.RetryAfter) {
 		r.RetryAfter = retryAfter
@@ -107,6 +120,13 @@ func (t *Tally) Take() []Report {
 	return list
 }
 
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
 // PutBack merges reports that could not be stored before those that were counted since.
 func (t *Tally) PutBack(list []Report) {
 	t.mu.Lock()
@@ -118,5 +138,6 @@ func (t *Tally) PutBack(list []Report) {
 		}
 		r.Probes = slices.Concat(old.Probes, r.Probes)
 		r.extend(old.RetryAfter)
+		r.HoldUntil = later(r.HoldUntil, old.HoldUntil)
 	}
 }

@@ -70,12 +70,13 @@ type Key struct {
 	Host string
 }
 
-// Settings are the user's thresholds of a host. Zero values mean the defaults.
+// Settings are the user's thresholds and limits of a host. Zero values mean the defaults.
 type Settings struct {
 	// Threshold is the number of failures in a row that open the breaker.
 	Threshold int
 	// Window is the length of the first window.
 	Window time.Duration
+	Limits Limits
 }
 
 // Seat is the right of one claim to be a probe. It is bound to the claim's lock: once the endpoint
@@ -99,10 +100,19 @@ type Breaker struct {
 	Successes int
 	// Since is when the state was last entered.
 	Since time.Time
-	// OpenUntil is the end of the latest window; zero: the breaker never opened since it was closed.
+	// OpenUntil is the end of the latest window; zero: the breaker never opened since it was
+	// closed.
 	OpenUntil time.Time
 	// Seats are the probes in flight.
 	Seats []Seat
+	// HeldUntil is the instant before which the target asked for no request; zero: none.
+	HeldUntil time.Time
+	// Concurrency and Rate are the adaptive limits of requests in flight and of requests per
+	// second.
+	Concurrency, Rate Throttle
+	// Latency is the 95th percentile of the answers at the last sample; zero: unknown. Samples are
+	// stored only for hosts with an overload or an adaptive limit.
+	Latency time.Duration
 }
 
 // New returns the closed breaker of a host without failures.
@@ -130,8 +140,13 @@ type Report struct {
 	Failures int
 	// RetryAfter is the latest instant for which a failure asked; zero: none.
 	RetryAfter time.Time
+	// HoldUntil is the latest instant before which an answer asked for no request, be it a failure
+	// or not; zero: none.
+	HoldUntil time.Time
 	// Probes are the outcomes of probes.
 	Probes []Probe
+	// Sample is the traffic since the last report; nil: it changes no limit.
+	Sample *Sample
 }
 
 // Probe is the outcome of a probe.
@@ -145,6 +160,12 @@ type Probe struct {
 func (b *Breaker) Apply(now time.Time, r Report) {
 	for _, p := range r.Probes {
 		b.settle(now, p, r.RetryAfter)
+	}
+	if r.HoldUntil.After(b.HeldUntil) && r.HoldUntil.After(now) {
+		b.HeldUntil = earlier(r.HoldUntil, now.Add(maxRetryAfter)).Truncate(time.Millisecond)
+	}
+	if r.Sample != nil {
+		b.adapt(now, *r.Sample)
 	}
 	if b.State != Closed {
 		return
@@ -230,13 +251,18 @@ func (b *Breaker) open(now, retryAfter time.Time) {
 	b.Openings++
 	window := b.window()
 	until := now.Add(window + b.jitter(window/windowJitter))
-	if latest := now.Add(maxRetryAfter); retryAfter.After(latest) {
-		retryAfter = latest
-	}
-	if retryAfter.After(until) {
+	if retryAfter = earlier(retryAfter, now.Add(maxRetryAfter)); retryAfter.After(until) {
 		until = retryAfter
 	}
 	b.OpenUntil, b.Failures, b.Seats = until.Truncate(time.Millisecond), 0, nil
+}
+
+// earlier returns the earlier of two instants.
+func earlier(a, b time.Time) time.Time {
+	if a.After(b) {
+		return b
+	}
+	return a
 }
 
 // FirstWindow returns the length of the first window without jitter.
@@ -292,7 +318,12 @@ func share(bound time.Duration, parts ...[]byte) time.Duration {
 // Equal reports whether two breakers are the same.
 func (b *Breaker) Equal(o Breaker) bool {
 	return b.Key == o.Key && b.Settings == o.Settings && b.State == o.State && b.Failures == o.Failures && b.Openings == o.Openings &&
-		b.Successes == o.Successes && b.Since.Equal(o.Since) && b.OpenUntil.Equal(o.OpenUntil) && slices.Equal(b.Seats, o.Seats)
+		b.Successes == o.Successes && b.Since.Equal(o.Since) && b.OpenUntil.Equal(o.OpenUntil) && slices.Equal(b.Seats, o.Seats) &&
+		b.HeldUntil.Equal(o.HeldUntil) && b.Concurrency.equal(o.Concurrency) && b.Rate.equal(o.Rate) && b.Latency == o.Latency
+}
+
+func (t Throttle) equal(o Throttle) bool {
+	return t.Value == o.Value && t.Grown == o.Grown && t.Changed.Equal(o.Changed) && t.Cut.Equal(o.Cut)
 }
 
 // Probing asks for the admission of a claim as a probe.

@@ -15,6 +15,11 @@ import (
 const (
 	// maxThreshold bounds the user's threshold.
 	maxThreshold = 1000
+	// maxConcurrency bounds the user's limit of requests in flight, and minRate and maxRate that of
+	// requests per second.
+	maxConcurrency = 100_000
+	minRate        = 0.01
+	maxRate        = 100_000
 	// minWindow is the shortest first window.
 	minWindow = time.Second
 	// maxName bounds a name in bytes: a host name by the limit of DNS, and a port.
@@ -35,8 +40,10 @@ type Store interface {
 
 // Patch changes settings. A nil member stays, and a zero restores the default.
 type Patch struct {
-	Threshold *int
-	Window    *time.Duration
+	Threshold   *int
+	Window      *time.Duration
+	Concurrency *int
+	Rate        *float64
 }
 
 // Apply returns the settings after the patch.
@@ -46,6 +53,12 @@ func (p Patch) Apply(s Settings) Settings {
 	}
 	if p.Window != nil {
 		s.Window = *p.Window
+	}
+	if p.Concurrency != nil {
+		s.Limits.Concurrency = *p.Concurrency
+	}
+	if p.Rate != nil {
+		s.Limits.Rate = *p.Rate
 	}
 	return s
 }
@@ -65,6 +78,20 @@ func (p Patch) Check() error {
 			Field:   "windowMs",
 			Code:    "out_of_range",
 			Message: fmt.Sprintf("must be from %d to %d, or null for the default", minWindow.Milliseconds(), MaxWindow.Milliseconds()),
+		})
+	}
+	if n := p.Concurrency; n != nil && (*n < 0 || *n > maxConcurrency) {
+		bad = append(bad, errs.Field{
+			Field:   "limits.concurrency",
+			Code:    "out_of_range",
+			Message: fmt.Sprintf("must be from 1 to %d, or null for no limit", maxConcurrency),
+		})
+	}
+	if r := p.Rate; r != nil && *r != 0 && !(*r >= minRate && *r <= maxRate) { // A NaN is refused, too.
+		bad = append(bad, errs.Field{
+			Field:   "limits.rate",
+			Code:    "out_of_range",
+			Message: fmt.Sprintf("must be from %v to %d requests per second, or null for no limit", minRate, maxRate),
 		})
 	}
 	return errs.InvalidFields(bad)
@@ -157,7 +184,14 @@ func (k Key) NotFound() error {
 // Object returns the breaker as the object of an entry of the audit log.
 func (b *Breaker) Object() auditlog.Object { return auditlog.Object{Kind: auditlog.Host, ID: b.Host} }
 
-// Redacted returns the breaker in its form for the audit log: state and settings.
+// Redacted returns the breaker in its form for the audit log: state and settings. A limit of zero
+// is none.
 func (b *Breaker) Redacted() map[string]any {
-	return map[string]any{"state": string(b.State), "failuresToOpen": b.ToOpen(), "windowMs": b.FirstWindow().Milliseconds()}
+	return map[string]any{
+		"state":              string(b.State),
+		"failuresToOpen":     b.ToOpen(),
+		"windowMs":           b.FirstWindow().Milliseconds(),
+		"limits.concurrency": b.Limits.Concurrency,
+		"limits.rate":        b.Limits.Rate,
+	}
 }

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"rubato/internal/hosts"
@@ -45,11 +46,20 @@ func (s *Server) GetHost(ctx context.Context, r api.GetHostRequestObject) (api.G
 func (s *Server) PatchHost(ctx context.Context, r api.PatchHostRequestObject) (api.PatchHostResponseObject, error) {
 	in := inputOf(ctx)
 	patch := hosts.Patch{}
-	if n, there := setting(in, "failuresToOpen", r.Body.FailuresToOpen); there {
+	if n, there := member(in.value, "failuresToOpen", r.Body.FailuresToOpen); there {
 		patch.Threshold = new(int(n))
 	}
-	if ms, there := setting(in, "windowMs", r.Body.WindowMs); there {
+	if ms, there := member(in.value, "windowMs", r.Body.WindowMs); there {
 		patch.Window = new(time.Duration(ms) * time.Millisecond)
+	}
+	if limits := r.Body.Limits; limits != nil {
+		given, _ := in.value["limits"].(map[string]any)
+		if n, there := member(given, "concurrency", limits.Concurrency); there {
+			patch.Concurrency = new(int(n))
+		}
+		if rate, there := member(given, "rate", limits.Rate); there {
+			patch.Rate = &rate
+		}
 	}
 	if in.bad() {
 		return nil, in.refuse(patch.Check())
@@ -61,14 +71,14 @@ func (s *Server) PatchHost(ctx context.Context, r api.PatchHostRequestObject) (a
 	return api.PatchHost200JSONResponse(hostAnswer(stored)), nil
 }
 
-// setting returns a member of a patch, and whether it is there. Null is zero, which restores the
+// member returns a member of a patch, and whether it is there. Null is zero, which restores the
 // default. A number outside the bounds of every setting, such as zero, is -1.
-func setting(in *input, name string, given *int64) (value int64, there bool) {
-	if _, there = in.value[name]; !there || given == nil {
+func member[N int64 | float64](patch map[string]any, name string, given *N) (value N, there bool) {
+	if _, there = patch[name]; !there || given == nil {
 		return 0, there
 	}
 	const most = 1 << 30
-	if *given <= 0 || *given > most {
+	if !(*given > 0 && *given <= most) {
 		return -1, true
 	}
 	return *given, true
@@ -94,5 +104,25 @@ func hostAnswer(b hosts.Breaker) api.Host {
 		Windows:        int64(b.Openings),
 		OpenUntil:      shown(b.OpenUntil),
 		Probes:         int64(len(b.Seats)),
+		Limits:         limitsAnswer(float64(b.Limits.Concurrency), b.Limits.Rate),
+		Adaptive:       limitsAnswer(math.Floor(b.Concurrency.Value), b.Rate.Value),
+		HeldUntil:      shown(b.HeldUntil),
+		LatencyMs:      positive(b.Latency.Milliseconds()),
 	}
+}
+
+// limitsAnswer returns limits, of which zero is none.
+func limitsAnswer(concurrency, rate float64) api.HostLimits {
+	return api.HostLimits{
+		Concurrency: positive(concurrency),
+		Rate:        positive(rate),
+	}
+}
+
+// positive returns nil for zero.
+func positive[N int64 | float64](n N) *N {
+	if n == 0 {
+		return nil
+	}
+	return &n
 }

@@ -94,9 +94,10 @@ func (q *fairQueue) pop(t *tenantQueue, now time.Time) *Item {
 			return nil
 		}
 		at := q.hosts.host(i.Host)
-		if at != nil && !q.hosts.mayCall(at, t.tenant) {
+		if at != nil && !q.hosts.mayCall(at, t.tenant, now) {
 			q.atHosts++
 			at.waiting.pushItem(i)
+			q.hosts.wakeLater(i.Host, at, now)
 			continue
 		}
 		if at != nil {
@@ -135,7 +136,7 @@ func (q *fairQueue) passBlocked(t *tenantQueue, now time.Time) (passed bool) {
 func (q *fairQueue) nextAt(name string, at *host, now time.Time) *Item {
 	for {
 		c, i := at.waiting.pop(func(tenant [16]byte, isCaller bool) bool {
-			return q.hosts.mayCall(at, tenant) && (isCaller || q.tenantOf(tenant).mayStart(q.free()))
+			return q.hosts.mayCall(at, tenant, now) && (isCaller || q.tenantOf(tenant).mayStart(q.free()))
 		})
 		if c == nil {
 			return i
@@ -183,8 +184,8 @@ func (q *fairQueue) wants(tenant [16]byte, room int, patience time.Duration, now
 	return t == nil || t.size() <= room/2 && t.waited(now) <= patience && !t.starvedFor(patience, now, q.free())
 }
 
-// evict removes the items of tenants that have been starved for longer than patience, and the items
-// at hosts where no request has begun or ended for as long.
+// evict removes the items of tenants that have been starved for longer than patience, the items at
+// hosts where no request has begun or ended for as long, and those that their bound never permits.
 func (q *fairQueue) evict(patience time.Duration, now time.Time) (starved, atHosts []*Item) {
 	turns := q.turns
 	q.turns = nil
@@ -196,9 +197,11 @@ func (q *fairQueue) evict(patience time.Duration, now time.Time) (starved, atHos
 		}
 	}
 	for _, at := range q.hosts.byName {
-		if at.waiting.items > 0 && now.Sub(at.moved) > patience {
-			atHosts = append(atHosts, at.waiting.clearItems()...)
+		if at.waiting.items == 0 {
+			continue
 		}
+		stuck := now.Sub(at.moved) > patience
+		atHosts = append(atHosts, at.waiting.clearItems(func(tenant [16]byte) bool { return stuck || at.closed(tenant) })...)
 	}
 	q.atHosts -= len(atHosts)
 	q.size -= len(starved) + len(atHosts)
@@ -213,7 +216,7 @@ func (q *fairQueue) clear(now time.Time) (list []*Item) {
 	}
 	resumed := list
 	for _, at := range q.hosts.byName {
-		list = append(list, at.waiting.clearItems()...)
+		list = append(list, at.waiting.clearItems(func([16]byte) bool { return true })...)
 	}
 	q.turns, q.size, q.atHosts = nil, 0, 0
 	q.admitBehind(resumed, now)

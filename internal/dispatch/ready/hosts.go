@@ -34,6 +34,10 @@ type host struct {
 	// moved is when a request last began or ended.
 	moved   time.Time
 	waiting waiters
+	// bounds are the limits of tenants. That of the zero tenant holds for all together.
+	bounds map[[16]byte]*bound
+	// wake is when the waiters are looked at again; zero: no timer runs.
+	wake time.Time
 }
 
 // NewHosts returns a limiter of limit requests in flight to each host; zero is no bound.
@@ -134,12 +138,16 @@ func (p *Place) take(name string, at *host, now time.Time) {
 	at.inFlight++
 	at.byTenant[p.tenant]++
 	at.moved = now
+	if len(at.bounds) > 0 { // One that was raised may have room for more than one.
+		at.spend(p.tenant, now)
+		p.hosts.admit(name, at, now)
+	}
 }
 
 // mayCall reports whether a tenant may have one more request in flight to a host. The caller holds
 // mu.
-func (h *Hosts) mayCall(at *host, tenant [16]byte) bool {
-	return at.byTenant[tenant] < shareFactor*(h.limit-at.inFlight)
+func (h *Hosts) mayCall(at *host, tenant [16]byte, now time.Time) bool {
+	return at.byTenant[tenant] < shareFactor*(h.limit-at.inFlight) && at.permits(tenant, now)
 }
 
 // admit gives free places to waiting callers, round-robin across tenants. If it is the turn of an
@@ -147,7 +155,7 @@ func (h *Hosts) mayCall(at *host, tenant [16]byte) bool {
 // mu.
 func (h *Hosts) admit(name string, at *host, now time.Time) {
 	for {
-		c, i := at.waiting.pop(func(tenant [16]byte, _ bool) bool { return h.mayCall(at, tenant) })
+		c, i := at.waiting.pop(func(tenant [16]byte, _ bool) bool { return h.mayCall(at, tenant, now) })
 		switch {
 		case c != nil:
 			c.grant(name, at, now)
@@ -155,6 +163,7 @@ func (h *Hosts) admit(name string, at *host, now time.Time) {
 			i.queue.resume(i)
 			return
 		default:
+			h.wakeLater(name, at, now)
 			return
 		}
 	}
@@ -174,19 +183,19 @@ func (h *Hosts) host(name string) *host {
 	at := h.byName[name]
 	if at == nil {
 		h.dropUnused()
-		at = &host{byTenant: map[[16]byte]int{}}
+		at = &host{byTenant: map[[16]byte]int{}, bounds: map[[16]byte]*bound{}}
 		h.byName[name] = at
 	}
 	return at
 }
 
-// dropUnused drops hosts without a request and without a waiter if there are many.
+// dropUnused drops hosts without a request, a waiter and a bound if there are many.
 func (h *Hosts) dropUnused() {
 	if len(h.byName) < maxUnused {
 		return
 	}
 	for name, at := range h.byName {
-		if at.inFlight == 0 && len(at.waiting.turns) == 0 {
+		if at.inFlight == 0 && len(at.waiting.turns) == 0 && len(at.bounds) == 0 {
 			delete(h.byName, name)
 		}
 	}

@@ -195,7 +195,7 @@ func (q *Queue[E]) Wanted(tenants [][16]byte, room int, patience time.Duration) 
 
 // Evict removes due items that will not start soon: starved are those of tenants that have got no
 // slot for longer than patience, atHosts those at hosts where no request has begun or ended for as
-// long. now is on the database's clock.
+// long, or where their bound permits none. now is on the database's clock.
 func (q *Queue[E]) Evict(now time.Time, patience time.Duration) (starved, atHosts []E) {
 	defer q.lock()()
 	q.moveDue(now)

@@ -94,12 +94,14 @@ func (w *waiters) remove(c *caller) bool {
 	return true
 }
 
-// clearItems removes and returns all items. Callers keep waiting.
-func (w *waiters) clearItems() (list []*Item) {
+// clearItems removes and returns the items of the tenants that drop names. Callers keep waiting.
+func (w *waiters) clearItems(drop func(tenant [16]byte) bool) (list []*Item) {
 	for _, tenant := range w.turns {
-		list = append(list, w.tenants[tenant].items.clear()...)
+		if drop(tenant) {
+			list = append(list, w.tenants[tenant].items.clear()...)
+		}
 	}
-	w.items = 0
+	w.items -= len(list)
 	w.dropEmpty()
 	return list
 }

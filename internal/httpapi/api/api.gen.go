@@ -2045,14 +2045,26 @@ type HintsInput struct {
 
 // Host A target host with the state of its circuit breaker.
 type Host struct {
+	// Adaptive Limits of the requests to a host, of all workers together. The user's, or the adaptive ones, which follow the latency and the refusals of the host.
+	Adaptive HostLimits `json:"adaptive"`
+
 	// Failures Failures in a row while closed.
 	Failures int64 `json:"failures"`
 
 	// FailuresToOpen Number of failures in a row that open the breaker.
 	FailuresToOpen int64 `json:"failuresToOpen"`
 
+	// HeldUntil The instant before which the target asked for no request, by Retry-After or RateLimit. Null: none.
+	HeldUntil *time.Time `json:"heldUntil"`
+
 	// Host Host and port.
 	Host string `json:"host"`
+
+	// LatencyMs 95th percentile of the latency at the last sample. Samples are stored only while the host is overloaded or has an adaptive limit. Null: none.
+	LatencyMs *int64 `json:"latencyMs"`
+
+	// Limits Limits of the requests to a host, of all workers together. The user's, or the adaptive ones, which follow the latency and the refusals of the host.
+	Limits HostLimits `json:"limits"`
 
 	// OpenUntil End of the latest window, after which probes are sent. Null while closed.
 	OpenUntil *time.Time `json:"openUntil"`
@@ -2073,6 +2085,24 @@ type Host struct {
 	Windows int64 `json:"windows"`
 }
 
+// HostLimits Limits of the requests to a host, of all workers together. The user's, or the adaptive ones, which follow the latency and the refusals of the host.
+type HostLimits struct {
+	// Concurrency Most requests in flight. Null: no limit.
+	Concurrency *float64 `json:"concurrency"`
+
+	// Rate Most requests per second. Null: no limit.
+	Rate *float64 `json:"rate"`
+}
+
+// HostLimitsPatch Upper limits of the requests to a host, of all workers together. Each live worker takes its share.
+type HostLimitsPatch struct {
+	// Concurrency Most requests in flight. Null: no limit.
+	Concurrency *int64 `json:"concurrency,omitempty"`
+
+	// Rate Most requests per second, evenly spread. Null: no limit.
+	Rate *float64 `json:"rate,omitempty"`
+}
+
 // HostList defines model for HostList.
 type HostList struct {
 	Items []Host `json:"items"`
@@ -2081,10 +2111,13 @@ type HostList struct {
 	NextCursor *string `json:"nextCursor,omitempty"`
 }
 
-// HostPatch Settings of the circuit breaker of a host.
+// HostPatch Settings of a host. In `limits`, too, an absent member stays.
 type HostPatch struct {
 	// FailuresToOpen Number of failures in a row that open the breaker. Default 5.
 	FailuresToOpen *int64 `json:"failuresToOpen,omitempty"`
+
+	// Limits Upper limits of the requests to a host, of all workers together. Each live worker takes its share.
+	Limits *HostLimitsPatch `json:"limits,omitempty"`
 
 	// WindowMs Length of the first window without requests. Each window in a row is twice as long, up to 10 minutes. Default 30000.
 	WindowMs *int64 `json:"windowMs,omitempty"`
@@ -4340,7 +4373,7 @@ type ServerInterface interface {
 	// GetHost Read a host
 	// (GET /v1/hosts/{host})
 	GetHost(ctx echo.Context, host HostName) error
-	// PatchHost Change the breaker of a host
+	// PatchHost Change the settings of a host
 	// (PATCH /v1/hosts/{host})
 	PatchHost(ctx echo.Context, host HostName) error
 	// ResetHost Close the breaker of a host
@@ -20816,7 +20849,7 @@ type StrictServerInterface interface {
 	// GetHost Read a host
 	// (GET /v1/hosts/{host})
 	GetHost(ctx context.Context, request GetHostRequestObject) (GetHostResponseObject, error)
-	// PatchHost Change the breaker of a host
+	// PatchHost Change the settings of a host
 	// (PATCH /v1/hosts/{host})
 	PatchHost(ctx context.Context, request PatchHostRequestObject) (PatchHostResponseObject, error)
 	// ResetHost Close the breaker of a host

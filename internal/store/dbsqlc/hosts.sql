@@ -15,7 +15,8 @@ FOR UPDATE OF h;
 -- name: HostWrite :exec
 -- Writes the state and the settings of a locked host.
 UPDATE hosts
-SET threshold = @threshold, window_ms = @window_ms, state = @state, failures = @failures, openings = @openings, successes = @successes, since = @since, open_until = @open_until,
+SET threshold = @threshold, window_ms = @window_ms, max_concurrency = @max_concurrency, max_rate = @max_rate, held_until = @held_until,
+    adaptive = @adaptive, latency_ms = @latency_ms, state = @state, failures = @failures, openings = @openings, successes = @successes, since = @since, open_until = @open_until,
     seat_endpoints = @seat_endpoints, seat_tokens = @seat_tokens, updated_at = @now
 WHERE scope = @scope
   AND host = @host;
@@ -65,6 +66,8 @@ WHERE (scope, host) IN (SELECT h.scope, h.host
                           AND h.failures = 0
                           AND h.threshold IS NULL
                           AND h.window_ms IS NULL
+                          AND h.max_concurrency IS NULL
+                          AND h.max_rate IS NULL
                         ORDER BY h.scope, h.host
                         LIMIT sqlc.arg('max_rows')
                         FOR UPDATE SKIP LOCKED);

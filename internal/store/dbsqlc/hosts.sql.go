@@ -7,6 +7,7 @@ package dbsqlc
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 )
 
@@ -19,6 +20,8 @@ WHERE (scope, host) IN (SELECT h.scope, h.host
                           AND h.failures = 0
                           AND h.threshold IS NULL
                           AND h.window_ms IS NULL
+                          AND h.max_concurrency IS NULL
+                          AND h.max_rate IS NULL
                         ORDER BY h.scope, h.host
                         LIMIT $2
                         FOR UPDATE SKIP LOCKED)
@@ -40,7 +43,7 @@ func (q *Queries) HostDropIdle(ctx context.Context, db DBTX, arg HostDropIdlePar
 }
 
 const hostGet = `-- name: HostGet :one
-SELECT scope, host, state, failures, openings, successes, since, open_until, seat_endpoints, seat_tokens, threshold, window_ms, updated_at
+SELECT scope, host, state, failures, openings, successes, since, open_until, seat_endpoints, seat_tokens, threshold, window_ms, max_concurrency, max_rate, held_until, adaptive, latency_ms, updated_at
 FROM hosts
 WHERE scope = $1
   AND host = $2
@@ -67,6 +70,11 @@ func (q *Queries) HostGet(ctx context.Context, db DBTX, arg HostGetParams) (*Hos
 		&i.SeatTokens,
 		&i.Threshold,
 		&i.WindowMs,
+		&i.MaxConcurrency,
+		&i.MaxRate,
+		&i.HeldUntil,
+		&i.Adaptive,
+		&i.LatencyMs,
 		&i.UpdatedAt,
 	)
 	return &i, err
@@ -91,7 +99,7 @@ func (q *Queries) HostInsert(ctx context.Context, db DBTX, arg HostInsertParams)
 }
 
 const hostList = `-- name: HostList :many
-SELECT scope, host, state, failures, openings, successes, since, open_until, seat_endpoints, seat_tokens, threshold, window_ms, updated_at
+SELECT scope, host, state, failures, openings, successes, since, open_until, seat_endpoints, seat_tokens, threshold, window_ms, max_concurrency, max_rate, held_until, adaptive, latency_ms, updated_at
 FROM hosts
 WHERE scope = $1
   AND host > $2
@@ -128,6 +136,11 @@ func (q *Queries) HostList(ctx context.Context, db DBTX, arg HostListParams) ([]
 			&i.SeatTokens,
 			&i.Threshold,
 			&i.WindowMs,
+			&i.MaxConcurrency,
+			&i.MaxRate,
+			&i.HeldUntil,
+			&i.Adaptive,
+			&i.LatencyMs,
 			&i.UpdatedAt,
 		); err != nil {
 			return nil, err
@@ -141,7 +154,7 @@ func (q *Queries) HostList(ctx context.Context, db DBTX, arg HostListParams) ([]
 }
 
 const hostListChanged = `-- name: HostListChanged :many
-SELECT scope, host, state, failures, openings, successes, since, open_until, seat_endpoints, seat_tokens, threshold, window_ms, updated_at
+SELECT scope, host, state, failures, openings, successes, since, open_until, seat_endpoints, seat_tokens, threshold, window_ms, max_concurrency, max_rate, held_until, adaptive, latency_ms, updated_at
 FROM hosts
 WHERE updated_at >= coalesce($1::timestamptz, '-infinity'::timestamptz)
 ORDER BY updated_at
@@ -170,6 +183,11 @@ func (q *Queries) HostListChanged(ctx context.Context, db DBTX, since *time.Time
 			&i.SeatTokens,
 			&i.Threshold,
 			&i.WindowMs,
+			&i.MaxConcurrency,
+			&i.MaxRate,
+			&i.HeldUntil,
+			&i.Adaptive,
+			&i.LatencyMs,
 			&i.UpdatedAt,
 		); err != nil {
 			return nil, err
@@ -223,7 +241,7 @@ func (q *Queries) HostListSeats(ctx context.Context, db DBTX, arg HostListSeatsP
 }
 
 const hostLock = `-- name: HostLock :many
-SELECT h.scope, h.host, h.state, h.failures, h.openings, h.successes, h.since, h.open_until, h.seat_endpoints, h.seat_tokens, h.threshold, h.window_ms, h.updated_at
+SELECT h.scope, h.host, h.state, h.failures, h.openings, h.successes, h.since, h.open_until, h.seat_endpoints, h.seat_tokens, h.threshold, h.window_ms, h.max_concurrency, h.max_rate, h.held_until, h.adaptive, h.latency_ms, h.updated_at
 FROM hosts h
          JOIN (SELECT unnest($1::uuid[]) AS scope, unnest($2::text[]) AS host) w USING (scope, host)
 ORDER BY h.scope, h.host
@@ -258,6 +276,11 @@ func (q *Queries) HostLock(ctx context.Context, db DBTX, arg HostLockParams) ([]
 			&i.SeatTokens,
 			&i.Threshold,
 			&i.WindowMs,
+			&i.MaxConcurrency,
+			&i.MaxRate,
+			&i.HeldUntil,
+			&i.Adaptive,
+			&i.LatencyMs,
 			&i.UpdatedAt,
 		); err != nil {
 			return nil, err
@@ -282,26 +305,32 @@ func (q *Queries) HostNotify(ctx context.Context, db DBTX) error {
 
 const hostWrite = `-- name: HostWrite :exec
 UPDATE hosts
-SET threshold = $1, window_ms = $2, state = $3, failures = $4, openings = $5, successes = $6, since = $7, open_until = $8,
-    seat_endpoints = $9, seat_tokens = $10, updated_at = $11
-WHERE scope = $12
-  AND host = $13
+SET threshold = $1, window_ms = $2, max_concurrency = $3, max_rate = $4, held_until = $5,
+    adaptive = $6, latency_ms = $7, state = $8, failures = $9, openings = $10, successes = $11, since = $12, open_until = $13,
+    seat_endpoints = $14, seat_tokens = $15, updated_at = $16
+WHERE scope = $17
+  AND host = $18
 `
 
 type HostWriteParams struct {
-	Threshold     *int32
-	WindowMs      *int64
-	State         string
-	Failures      int32
-	Openings      int32
-	Successes     int32
-	Since         time.Time
-	OpenUntil     *time.Time
-	SeatEndpoints []UUID
-	SeatTokens    []int64
-	Now           time.Time
-	Scope         UUID
-	Host          string
+	Threshold      *int32
+	WindowMs       *int64
+	MaxConcurrency *int32
+	MaxRate        *float64
+	HeldUntil      *time.Time
+	Adaptive       json.RawMessage
+	LatencyMs      *int64
+	State          string
+	Failures       int32
+	Openings       int32
+	Successes      int32
+	Since          time.Time
+	OpenUntil      *time.Time
+	SeatEndpoints  []UUID
+	SeatTokens     []int64
+	Now            time.Time
+	Scope          UUID
+	Host           string
 }
 
 // Writes the state and the settings of a locked host.
@@ -309,6 +338,11 @@ func (q *Queries) HostWrite(ctx context.Context, db DBTX, arg HostWriteParams) e
 	_, err := db.Exec(ctx, hostWrite,
 		arg.Threshold,
 		arg.WindowMs,
+		arg.MaxConcurrency,
+		arg.MaxRate,
+		arg.HeldUntil,
+		arg.Adaptive,
+		arg.LatencyMs,
 		arg.State,
 		arg.Failures,
 		arg.Openings,

@@ -107,19 +107,24 @@ type Hint struct {
 }
 
 type Host struct {
-	Scope         UUID
-	Host          string
-	State         string
-	Failures      int32
-	Openings      int32
-	Successes     int32
-	Since         time.Time
-	OpenUntil     *time.Time
-	SeatEndpoints []UUID
-	SeatTokens    []int64
-	Threshold     *int32
-	WindowMs      *int64
-	UpdatedAt     time.Time
+	Scope          UUID
+	Host           string
+	State          string
+	Failures       int32
+	Openings       int32
+	Successes      int32
+	Since          time.Time
+	OpenUntil      *time.Time
+	SeatEndpoints  []UUID
+	SeatTokens     []int64
+	Threshold      *int32
+	WindowMs       *int64
+	MaxConcurrency *int32
+	MaxRate        *float64
+	HeldUntil      *time.Time
+	Adaptive       json.RawMessage
+	LatencyMs      *int64
+	UpdatedAt      time.Time
 }
 
 type LiveRun struct {

@@ -32,8 +32,9 @@ SELECT pg_notify('rubato_worker', sqlc.arg('worker_id')::uuid::text);
 
 -- name: WorkerFleet :one
 -- Returns the sums over the active workers. A worker without a heartbeat for 6 s does not count,
--- because its claims are then taken over.
-SELECT count(*)::int AS workers, coalesce(sum(max_slots), 0)::int AS max_slots, coalesce(sum(queued), 0)::int AS queued
+-- because its claims are then taken over. The index of a worker is the number of active ones with a
+-- lower ID.
+SELECT count(*)::int AS workers, (count(*) FILTER (WHERE id < @worker_id))::int AS index, coalesce(sum(max_slots), 0)::int AS max_slots, coalesce(sum(queued), 0)::int AS queued
 FROM workers
 WHERE state = 'active'
   AND heartbeat_at >= coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - interval '6 s';

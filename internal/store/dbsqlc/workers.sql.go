@@ -158,24 +158,36 @@ func (q *Queries) WorkerDropBefore(ctx context.Context, db DBTX, arg WorkerDropB
 }
 
 const workerFleet = `-- name: WorkerFleet :one
-SELECT count(*)::int AS workers, coalesce(sum(max_slots), 0)::int AS max_slots, coalesce(sum(queued), 0)::int AS queued
+SELECT count(*)::int AS workers, (count(*) FILTER (WHERE id < $1))::int AS index, coalesce(sum(max_slots), 0)::int AS max_slots, coalesce(sum(queued), 0)::int AS queued
 FROM workers
 WHERE state = 'active'
-  AND heartbeat_at >= coalesce($1::timestamptz, clock_timestamp()) - interval '6 s'
+  AND heartbeat_at >= coalesce($2::timestamptz, clock_timestamp()) - interval '6 s'
 `
+
+type WorkerFleetParams struct {
+	WorkerID UUID
+	Now      *time.Time
+}
 
 type WorkerFleetRow struct {
 	Workers  int32
+	Index    int32
 	MaxSlots int32
 	Queued   int32
 }
 
 // Returns the sums over the active workers. A worker without a heartbeat for 6 s does not count,
-// because its claims are then taken over.
-func (q *Queries) WorkerFleet(ctx context.Context, db DBTX, now *time.Time) (*WorkerFleetRow, error) {
-	row := db.QueryRow(ctx, workerFleet, now)
+// because its claims are then taken over. The index of a worker is the number of active ones with a
+// lower ID.
+func (q *Queries) WorkerFleet(ctx context.Context, db DBTX, arg WorkerFleetParams) (*WorkerFleetRow, error) {
+	row := db.QueryRow(ctx, workerFleet, arg.WorkerID, arg.Now)
 	var i WorkerFleetRow
-	err := row.Scan(&i.Workers, &i.MaxSlots, &i.Queued)
+	err := row.Scan(
+		&i.Workers,
+		&i.Index,
+		&i.MaxSlots,
+		&i.Queued,
+	)
 	return &i, err
 }
 

@@ -57,6 +57,7 @@ func (s *Store) ResetHost(ctx context.Context, by auditlog.Actor, key hosts.Key)
 	err = s.change(ctx, []hosts.Key{key}, func(tx pgx.Tx, now time.Time, locked []hosts.Breaker) error {
 		before := locked[0]
 		locked[0].Reset(now)
+		locked[0].Forget()
 		stored = locked[0]
 		return s.audit(ctx, tx, by, before, stored)
 	})

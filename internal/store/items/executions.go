@@ -251,13 +251,17 @@ func (s *Executions) Beat(ctx context.Context, p dispatch.Presence) (drain bool,
 }
 
 // Fleet implements dispatch.WorkerStore.
-func (s *Executions) Fleet(ctx context.Context) (dispatch.Fleet, error) {
-	row, err := s.db.Q.WorkerFleet(ctx, s.db.Vital, s.db.Now())
+func (s *Executions) Fleet(ctx context.Context, worker [16]byte) (dispatch.Fleet, error) {
+	row, err := s.db.Q.WorkerFleet(ctx, s.db.Vital, dbsqlc.WorkerFleetParams{
+		WorkerID: worker,
+		Now:      s.db.Now(),
+	})
 	if err != nil {
 		return dispatch.Fleet{}, pg.Translate(err)
 	}
 	return dispatch.Fleet{
 		Workers:  int(row.Workers),
+		Index:    int(row.Index),
 		MaxSlots: int(row.MaxSlots),
 		Queued:   int(row.Queued),
 	}, nil

@@ -1,0 +1,248 @@
+package dispatch
+
+import (
+	"net/http"
+	"sync"
+	"time"
+
+	"rubato/internal/dispatch/ready"
+	"rubato/internal/egress"
+	"rubato/internal/hosts"
+)
+
+// gaugeIdle is the number of periods without a request after which a gauge is dropped, and with it
+// the usual latency of its host.
+const gaugeIdle = 600
+
+// gauges measures the answers of hosts to this worker. Its zero value is ready. It is safe for
+// concurrent use.
+type gauges struct {
+	mu    sync.Mutex
+	byKey map[hosts.Key]*gauge
+	// ended is when the last period ended.
+	ended time.Time
+}
+
+// gauge is the gauge of one host, with its requests in flight.
+type gauge struct {
+	hosts.Gauge
+
+	inFlight int
+	idle     int // periods without a request
+}
+
+// begin counts a request that is sent.
+func (g *gauges) begin(key hosts.Key) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	one := g.byKey[key]
+	if one == nil {
+		if g.byKey == nil {
+			g.byKey = map[hosts.Key]*gauge{}
+		}
+		one = new(gauge)
+		g.byKey[key] = one
+	}
+	one.inFlight++
+}
+
+// end counts the answer to a request; zero latency is none.
+func (g *gauges) end(key hosts.Key, latency time.Duration, refused bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	one := g.byKey[key]
+	one.Add(time.Now(), latency, refused, one.inFlight)
+	one.inFlight--
+}
+
+// periods ends the period of each host with requests. It returns nil if the last period ended less
+// than a second ago. trusted returns false if the worker itself was overloaded.
+func (g *gauges) periods(trusted func() bool, adapts func(hosts.Key) bool) map[hosts.Key]hosts.Sample {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	if now.Sub(g.ended) < samplePeriod {
+		return nil
+	}
+	g.ended = now
+	calm := trusted()
+	samples := map[hosts.Key]hosts.Sample{}
+	for key, one := range g.byKey {
+		if one.Idle() {
+			if one.idle++; one.idle > gaugeIdle && one.inFlight == 0 {
+				delete(g.byKey, key)
+			}
+			continue
+		}
+		one.idle = 0
+		samples[key] = one.End(now, calm, adapts(key))
+	}
+	return samples
+}
+
+// samplePeriod is the time between two samples of a host.
+const samplePeriod = time.Second
+
+// send sends the request of a claim, and counts it and its answer for the limits of its host.
+func (w *Worker) send(c *waiting, send func() (egress.Response, error)) (egress.Response, error) {
+	b := w.breakers
+	if _, guarded := b.of(c); !guarded {
+		return send()
+	}
+	key := b.keyOf(c)
+	b.gauges.begin(key)
+	var latency time.Duration
+	refused := false
+	defer func() { b.gauges.end(key, latency, refused) }() // Also after a panic.
+	sent := time.Now()
+	answer, err := send()
+	if err != nil || answer.Redirects > 0 { // Nothing is known of the host's own latency.
+		return answer, err
+	}
+	latency = time.Since(sent)
+	refused = answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusServiceUnavailable
+	if now, known := w.clock.now(); known {
+		if until := holdUntil(answer, refused, now); until.After(now) && b.tally.Hold(key, until) {
+			b.wake()
+		}
+	}
+	return answer, nil
+}
+
+// holdUntil returns the instant before which an answer asks for no request to its host; zero: none.
+func holdUntil(answer egress.Response, refused bool, now time.Time) (until time.Time) {
+	if refused {
+		if at, asked := egress.RetryAfter(answer.Header, now); asked {
+			until = at
+		}
+	}
+	if reset := now.Add(hosts.ResetAfter(answer.Header, now)); reset.After(until) {
+		until = reset
+	}
+	return until
+}
+
+// sample returns the reports with the samples of hosts that are overloaded or have an adaptive
+// limit. All other hosts cause none.
+func (b *breakers) sample(reports []hosts.Report, trusted func() bool) []hosts.Report {
+	adapts := func(key hosts.Key) bool { known := b.book.Get(key); return known.Adapts() }
+	for key, s := range b.gauges.periods(trusted, adapts) {
+		if !s.Slow && !s.Refused && !adapts(key) {
+			continue
+		}
+		// The claims of a host are spread over all workers.
+		workers := float64(max(1, b.member().Workers))
+		s.InFlight, s.Rate = s.InFlight*workers, s.Rate*workers
+		if b.hosts != nil {
+			use := b.hosts.TakeUse(key.Scope, key.Host)
+			s.FullInFlight, s.FullRate = use.Concurrency, use.Rate
+		}
+		reports = withSample(reports, key, s)
+	}
+	return reports
+}
+
+// withSample adds a sample to the report of its host.
+func withSample(reports []hosts.Report, key hosts.Key, s hosts.Sample) []hosts.Report {
+	for i := range reports {
+		if reports[i].Key == key {
+			reports[i].Sample = &s
+			return reports
+		}
+	}
+	return append(reports, hosts.Report{Key: key, Sample: &s})
+}
+
+// member returns the worker's place in the fleet.
+func (b *breakers) member() hosts.Member {
+	if m := b.place.Load(); m != nil {
+		return *m
+	}
+	return hosts.Member{Workers: 1}
+}
+
+// join sets the worker's place in the fleet. If it has changed, so has the worker's share of each
+// limit.
+func (b *breakers) join(m hosts.Member) {
+	if before := b.place.Swap(&m); before != nil && *before == m {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for key := range b.bounded {
+		b.bind(b.book.Get(key))
+	}
+}
+
+// put updates the copy of the breakers, and the worker's share of their limits.
+func (b *breakers) put(list []hosts.Breaker) {
+	b.book.Put(list)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, one := range list {
+		b.bind(one)
+	}
+}
+
+// keep forgets all breakers that are not in a complete list, and their limits.
+func (b *breakers) keep(list []hosts.Breaker) {
+	b.book.Keep(list)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for key := range b.bounded {
+		b.bind(b.book.Get(key))
+	}
+}
+
+// bind sets the worker's share of the limits of a host. The caller holds mu.
+func (b *breakers) bind(one hosts.Breaker) {
+	bound := b.boundOf(one)
+	limited := bound != (ready.Bound{})
+	if b.hosts == nil || !limited && !b.bounded[one.Key] {
+		return
+	}
+	b.hosts.SetBound(one.Scope, one.Host, bound)
+	if limited {
+		b.bounded[one.Key] = true
+	} else {
+		delete(b.bounded, one.Key)
+	}
+}
+
+// boundOf returns the worker's share of the limits of a host.
+func (b *breakers) boundOf(one hosts.Breaker) (bound ready.Bound) {
+	concurrency, rate := one.InForce()
+	if concurrency > 0 {
+		bound.Concurrency = b.member().Share(one.Host, concurrency)
+		bound.Closed = bound.Concurrency == 0
+	}
+	if rate > 0 {
+		bound.Rate = b.member().ShareRate(rate)
+	}
+	if now, known := b.clock.now(); known && one.HeldUntil.After(now) {
+		bound.HeldUntil = time.Now().Add(one.HeldUntil.Sub(now))
+	}
+	return bound
+}
+
+const (
+	// hostRest is how long no worker can claim endpoints that were released because their host is
+	// busy, for any horizon.
+	hostRest = 5 * time.Second
+	// closedRest is the same for endpoints that another worker may start at once, because it has
+	// the share of the host's limit.
+	closedRest = 500 * time.Millisecond
+)
+
+// restOf returns for how long a claim that was evicted at its host rests. If the host may be called
+// again at a known instant, it rests until then.
+func (w *Worker) restOf(c *waiting) time.Duration {
+	if w.cfg.Hosts == nil {
+		return hostRest
+	}
+	opens, closed := w.cfg.Hosts.Opens(c.Tenant, c.Host)
+	if closed {
+		return closedRest
+	}
+	return max(hostRest, time.Until(opens))
+}

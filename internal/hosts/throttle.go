@@ -1,0 +1,248 @@
+package hosts
+
+import (
+	"slices"
+	"time"
+)
+
+// Limits are the user's upper bounds of the requests to a host, of all workers together. A zero is
+// no bound.
+type Limits struct {
+	// Concurrency is the most requests in flight.
+	Concurrency int
+	// Rate is the most requests per second.
+	Rate float64
+}
+
+// The adaptive limits are additive-increase, multiplicative-decrease (AIMD) in proportion: an
+// overload cuts a limit by 30 %, and each second without one raises a limit that holds requests
+// back by 5 %.
+const (
+	cutFactor  = 0.7
+	growFactor = 1.05
+	// fastFactor is the growth after fastAfter increases in a row, which double a limit. A target
+	// that was down for long has its full rate back within a minute.
+	fastFactor = 1.25
+	fastAfter  = 14
+	// throttlePeriod is the shortest time between two cuts, and between two increases.
+	throttlePeriod = time.Second
+	// forgetThrottle is the time after which a limit that holds nothing back is forgotten.
+	forgetThrottle = time.Minute
+	// leastThrottle is the lowest limit: one request in flight, or one a second. A lower one would
+	// take too long to notice that the target has recovered.
+	leastThrottle = 1
+)
+
+// Throttle is an adaptive limit of all workers together, in requests in flight or in requests per
+// second. Its zero value is no limit.
+type Throttle struct {
+	// Value is the limit; zero: none.
+	Value float64 `json:"value"`
+	// Grown is the number of increases since the last cut.
+	Grown int `json:"grown,omitempty"`
+	// Changed is when the limit last changed, Cut when it was last cut.
+	Changed time.Time `json:"changed"`
+	Cut     time.Time `json:"cut"`
+}
+
+// cut lowers the limit after an overload at a use of all workers together.
+func (t *Throttle) cut(now time.Time, used float64) {
+	if now.Sub(t.Cut) < throttlePeriod {
+		return
+	}
+	from := used
+	if t.Value > 0 {
+		from = min(used, t.Value)
+	}
+	*t = Throttle{
+		Value:   max(leastThrottle, from*cutFactor),
+		Changed: now,
+		Cut:     now,
+	}
+}
+
+// calm raises a limit that held requests back, and forgets one that has held back none for long.
+func (t *Throttle) calm(now time.Time, binding bool) {
+	since := now.Sub(t.Changed)
+	switch {
+	case t.Value == 0 || since < throttlePeriod:
+	case binding:
+		factor := growFactor
+		if t.Grown >= fastAfter {
+			factor = fastFactor
+		}
+		t.Value, t.Grown, t.Changed = t.Value*factor, t.Grown+1, now
+	case since >= forgetThrottle:
+		*t = Throttle{}
+	}
+}
+
+// Sample is the traffic of one worker to a host over a period.
+type Sample struct {
+	// Slow is set if the latency is far above its baseline.
+	Slow bool
+	// Refused is set if the target answered 429 or 503.
+	Refused bool
+	// InFlight is the peak of the requests in flight, and Rate the requests per second, of all
+	// workers together as the worker estimates them.
+	InFlight float64
+	Rate     float64
+	// FullInFlight and FullRate are set if the limit held requests back.
+	FullInFlight bool
+	FullRate     bool
+	// Latency is the 95th percentile; zero: there were too few requests.
+	Latency time.Duration
+}
+
+// adapt changes the adaptive limits after a sample. A slow target gets fewer requests in flight,
+// and one that refuses gets fewer requests per second.
+func (b *Breaker) adapt(now time.Time, s Sample) {
+	concurrency, rate := b.Concurrency, b.Rate
+	if s.Slow {
+		b.Concurrency.cut(now, s.InFlight)
+	} else {
+		b.Concurrency.calm(now, s.FullInFlight && !s.Refused)
+	}
+	if s.Refused {
+		b.Rate.cut(now, s.Rate)
+	} else {
+		b.Rate.calm(now, s.FullRate && !s.Slow)
+	}
+	if changed := b.Concurrency != concurrency || b.Rate != rate; changed && s.Latency > 0 {
+		b.Latency = s.Latency.Round(time.Millisecond)
+	}
+}
+
+// Forget removes the adaptive limits and the wait that the target asked for.
+func (b *Breaker) Forget() {
+	b.HeldUntil, b.Concurrency, b.Rate, b.Latency = time.Time{}, Throttle{}, Throttle{}, 0
+}
+
+// Adapts reports whether the host has an adaptive limit.
+func (b *Breaker) Adapts() bool { return b.Concurrency.Value > 0 || b.Rate.Value > 0 }
+
+// InForce returns the limits in force: the user's, or the adaptive ones where they are lower.
+func (b *Breaker) InForce() (concurrency, rate float64) {
+	return lower(float64(b.Limits.Concurrency), b.Concurrency.Value), lower(b.Limits.Rate, b.Rate.Value)
+}
+
+// lower returns the lower of two limits, of which zero is none.
+func lower(a, b float64) float64 {
+	if a == 0 || b == 0 {
+		return max(a, b)
+	}
+	return min(a, b)
+}
+
+// Member is the place of a worker among the live workers of the fleet.
+type Member struct {
+	// Index counts from zero, below Workers.
+	Index   int
+	Workers int
+}
+
+// Share returns the worker's part of a limit of requests in flight, at least one in total. The
+// parts of all workers add up to the limit. A worker without a part calls the host not at all. The
+// remainder goes to other workers for each host.
+func (m Member) Share(host string, limit float64) int {
+	whole := max(1, int(limit))
+	if m.Workers <= 1 {
+		return whole
+	}
+	part := whole / m.Workers
+	turn := share(time.Duration(m.Workers-1)*time.Millisecond, []byte(host)) / time.Millisecond
+	if (m.Index+int(turn))%m.Workers < whole%m.Workers {
+		part++
+	}
+	return part
+}
+
+// ShareRate returns the worker's part of a rate.
+func (m Member) ShareRate(rate float64) float64 { return rate / float64(max(1, m.Workers)) }
+
+const (
+	// slowFactor and slowExcess say how far the latency is above its baseline at an overload. Both
+	// must hold: a fast target may well take twice as long for once.
+	slowFactor = 2
+	slowExcess = 100 * time.Millisecond
+	// gaugeFew is the least number of requests that give a percentile.
+	gaugeFew = 10
+	// gaugeMost bounds the latencies of a period that are kept.
+	gaugeMost = 256
+	// The baseline follows the latency in these parts: quickly down, slowly up, and hardly at an
+	// overload, so that a target that became slow for good is not throttled for ever.
+	baselineDown = 4
+	baselineUp   = 64
+	baselineSlow = 512
+)
+
+// Gauge measures the answers of one host to one worker by periods, and learns the baseline of their
+// latency. It is not safe for concurrent use.
+type Gauge struct {
+	// Baseline is the usual 95th percentile of the latency; zero: not known yet.
+	Baseline time.Duration
+
+	latencies []time.Duration
+	requests  int
+	refused   bool
+	peak      int
+	began     time.Time
+}
+
+// Add counts the answer to a request that found a number of requests in flight, its own included.
+// Zero latency is no answer.
+func (g *Gauge) Add(now time.Time, latency time.Duration, refused bool, inFlight int) {
+	if g.requests == 0 && g.began.IsZero() {
+		g.began = now
+	}
+	g.requests++
+	g.refused = g.refused || refused
+	g.peak = max(g.peak, inFlight)
+	if latency > 0 && !refused {
+		if len(g.latencies) < gaugeMost {
+			g.latencies = append(g.latencies, latency)
+		} else {
+			g.latencies[g.requests%gaugeMost] = latency
+		}
+	}
+}
+
+// Idle reports whether no answer was counted in the period.
+func (g *Gauge) Idle() bool { return g.requests == 0 }
+
+// End ends a period and returns its sample. trusted is false if the worker itself was overloaded:
+// then its latencies say nothing about the target. limited is true if the host has an adaptive
+// limit: then a rise of the latency does not become its usual one. The sample is of this worker
+// alone, and says not whether a limit held requests back.
+func (g *Gauge) End(now time.Time, trusted, limited bool) Sample {
+	s := Sample{
+		Refused:  g.refused,
+		InFlight: float64(g.peak),
+		Rate:     float64(g.requests) / max(now.Sub(g.began), throttlePeriod).Seconds(),
+	}
+	if len(g.latencies) >= gaugeFew && trusted {
+		slices.Sort(g.latencies)
+		s.Latency = g.latencies[len(g.latencies)*95/100]
+		s.Slow = g.Baseline > 0 && s.Latency > slowFactor*g.Baseline && s.Latency > g.Baseline+slowExcess
+		g.learn(s, limited)
+	}
+	if len(g.latencies) >= gaugeFew || !trusted { // Otherwise the next periods add to them.
+		g.latencies = g.latencies[:0]
+	}
+	g.requests, g.refused, g.peak, g.began = 0, false, 0, now
+	return s
+}
+
+// learn moves the baseline towards the latency of a sample.
+func (g *Gauge) learn(s Sample, limited bool) {
+	parts := time.Duration(baselineUp)
+	switch {
+	case g.Baseline == 0:
+		parts = 1
+	case s.Latency < g.Baseline:
+		parts = baselineDown
+	case s.Slow || limited:
+		parts = baselineSlow
+	}
+	g.Baseline += (s.Latency - g.Baseline) / parts
+}

@@ -1,0 +1,178 @@
+package hosts_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"rubato/internal/hosts"
+)
+
+// plant is a target of a simulation with workers that call it as often as the limits permit.
+type plant struct {
+	breaker hosts.Breaker
+	now     time.Time
+	workers int
+	// demand is the number of requests per second that the workers would send without a limit.
+	demand float64
+	// capacity is the number of requests per second that the target answers; it refuses the others.
+	capacity float64
+}
+
+func newPlant(workers int, demand, capacity float64) *plant {
+	return &plant{
+		breaker:  hosts.New(hosts.Key{Host: "a:443"}, noon),
+		now:      noon,
+		workers:  workers,
+		demand:   demand,
+		capacity: capacity,
+	}
+}
+
+// second passes a second, and returns the number of requests that arrived.
+func (p *plant) second() float64 {
+	p.now = p.now.Add(time.Second)
+	_, rate := p.breaker.InForce()
+	sent := p.demand
+	if rate > 0 {
+		sent = min(sent, rate)
+	}
+	for range p.workers { // Each sees its part of the traffic.
+		p.breaker.Apply(p.now, hosts.Report{Sample: &hosts.Sample{
+			Refused:  sent > p.capacity,
+			Rate:     sent,
+			FullRate: sent < p.demand,
+		}})
+	}
+	return sent
+}
+
+// TestTargetGetsAtMostATenthMoreThanItsCapacity has a target that refuses what it cannot carry.
+func TestTargetGetsAtMostATenthMoreThanItsCapacity(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		capacity := rapid.Float64Range(10, 5000).Draw(t, "capacity")
+		p := newPlant(rapid.IntRange(1, 5).Draw(t, "workers"), capacity*rapid.Float64Range(1.2, 20).Draw(t, "excess"), capacity)
+		for range 120 {
+			p.second()
+		}
+		sum := 0.0
+		const seconds = 300
+		for range seconds {
+			sent := p.second()
+			require.LessOrEqual(t, sent, 1.1*capacity)
+			sum += sent
+		}
+		require.GreaterOrEqual(t, sum/seconds, 0.75*capacity, "most of the capacity is used")
+	})
+}
+
+// TestFullRateIsBackWithinAMinute lets a target refuse everything for up to ten minutes.
+func TestFullRateIsBackWithinAMinute(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		demand := rapid.Float64Range(1, 5000).Draw(t, "demand")
+		p := newPlant(rapid.IntRange(1, 5).Draw(t, "workers"), demand, 0)
+		for range rapid.IntRange(1, 600).Draw(t, "outage") {
+			p.second()
+		}
+		p.capacity = math.Inf(1)
+		for range 60 {
+			p.second()
+		}
+		require.Equal(t, demand, p.second())
+		for range 61 {
+			p.second()
+		}
+		require.False(t, p.breaker.Adapts(), "a limit that holds nothing back is forgotten")
+	})
+}
+
+// TestSlowTargetGetsFewerRequestsInFlight models a target that answers a number of requests at a
+// time and queues the others.
+func TestSlowTargetGetsFewerRequestsInFlight(t *testing.T) {
+	t.Parallel()
+	const parallel, demand, service = 20, 400.0, 200 * time.Millisecond
+	b := hosts.New(hosts.Key{Host: "a:443"}, noon)
+	var g hosts.Gauge
+	now := noon
+	inFlight, calls := 4.0, 0.0
+	for second := range 180 {
+		if second > 10 {
+			inFlight = demand
+		}
+		if limit, _ := b.InForce(); limit > 0 {
+			inFlight = min(inFlight, math.Floor(limit))
+		}
+		latency := time.Duration(float64(service) * max(1, inFlight/parallel))
+		for range 100 {
+			g.Add(now, latency, false, int(inFlight))
+		}
+		now = now.Add(time.Second)
+		s := g.End(now, true, b.Adapts())
+		s.FullInFlight = inFlight < demand
+		b.Apply(now, hosts.Report{Sample: &s})
+		if second > 60 {
+			require.LessOrEqual(t, latency, 3*service)
+			calls += min(inFlight, parallel) / service.Seconds()
+		}
+	}
+	require.GreaterOrEqual(t, calls/119, 0.95*parallel/service.Seconds(), "the target stays busy")
+}
+
+// TestOwnOverloadIsNoOverloadOfTheTarget adds latency that the worker itself caused.
+func TestOwnOverloadIsNoOverloadOfTheTarget(t *testing.T) {
+	t.Parallel()
+	for _, trusted := range []bool{true, false} {
+		var g hosts.Gauge
+		for range 50 {
+			g.Add(noon, 10*time.Millisecond, false, 1)
+		}
+		require.False(t, g.End(noon.Add(time.Second), true, false).Slow)
+		for range 50 {
+			g.Add(noon, time.Second, false, 1)
+		}
+		require.Equal(t, trusted, g.End(noon.Add(2*time.Second), trusted, false).Slow)
+	}
+	var g hosts.Gauge
+	for _, latency := range []time.Duration{10 * time.Millisecond, 90 * time.Millisecond} {
+		for range 50 {
+			g.Add(noon, latency, false, 1)
+		}
+		require.False(t, g.End(noon.Add(time.Second), true, false).Slow, "both the factor and the excess must hold")
+	}
+}
+
+// TestSharesOfWorkersAddUp splits limits among the workers of a fleet.
+func TestSharesOfWorkersAddUp(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		workers, limit := rapid.IntRange(1, 40).Draw(t, "workers"), rapid.IntRange(1, 500).Draw(t, "limit")
+		host := rapid.StringMatching("[a-z]{1,9}:80").Draw(t, "host")
+		sum, rates := 0, 0.0
+		for i := range workers {
+			m := hosts.Member{Index: i, Workers: workers}
+			sum += m.Share(host, float64(limit))
+			rates += m.ShareRate(float64(limit))
+		}
+		require.Equal(t, limit, sum)
+		require.InDelta(t, limit, rates, 1e-6)
+	})
+}
+
+// TestWaitThatATargetAsksForIsBounded holds a host for the latest instant of its answers.
+func TestWaitThatATargetAsksForIsBounded(t *testing.T) {
+	t.Parallel()
+	b := hosts.New(hosts.Key{Host: "a:443"}, noon)
+	b.Apply(noon, hosts.Report{HoldUntil: noon.Add(30 * time.Second)})
+	b.Apply(noon, hosts.Report{HoldUntil: noon.Add(10 * time.Second)})
+	require.Equal(t, noon.Add(30*time.Second), b.HeldUntil)
+	b.Apply(noon, hosts.Report{HoldUntil: noon.Add(24 * time.Hour)})
+	require.Equal(t, noon.Add(15*time.Minute), b.HeldUntil)
+	require.Equal(t, hosts.Closed, b.State, "a wait is no failure")
+	b.Forget()
+	require.Zero(t, b.HeldUntil)
+}
