@@ -1075,6 +1075,33 @@ func (e WorkerState) Valid() bool {
 	}
 }
 
+// Defines values for GetEndpointShadowParamsPolicy.
+const (
+	GetEndpointShadowParamsPolicyAct     GetEndpointShadowParamsPolicy = "act"
+	GetEndpointShadowParamsPolicyFixed   GetEndpointShadowParamsPolicy = "fixed"
+	GetEndpointShadowParamsPolicyObserve GetEndpointShadowParamsPolicy = "observe"
+	GetEndpointShadowParamsPolicyOff     GetEndpointShadowParamsPolicy = "off"
+	GetEndpointShadowParamsPolicySuggest GetEndpointShadowParamsPolicy = "suggest"
+)
+
+// Valid indicates whether the value is a known member of the GetEndpointShadowParamsPolicy enum.
+func (e GetEndpointShadowParamsPolicy) Valid() bool {
+	switch e {
+	case GetEndpointShadowParamsPolicyAct:
+		return true
+	case GetEndpointShadowParamsPolicyFixed:
+		return true
+	case GetEndpointShadowParamsPolicyObserve:
+		return true
+	case GetEndpointShadowParamsPolicyOff:
+		return true
+	case GetEndpointShadowParamsPolicySuggest:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ImportEndpointsParamsDryRun.
 const (
 	ImportEndpointsParamsDryRunFalse ImportEndpointsParamsDryRun = "false"
@@ -1217,6 +1244,12 @@ type AuthPatch struct {
 
 // AuthType Authentication scheme.
 type AuthType string
+
+// Bounds A figure that is known within bounds.
+type Bounds struct {
+	Least float64 `json:"least"`
+	Most  float64 `json:"most"`
+}
 
 // Budget A budget of runs that endpoints share.
 type Budget struct {
@@ -1662,6 +1695,33 @@ type EndpointPatch struct {
 
 	// URL Cannot be cleared.
 	URL *string `json:"url,omitempty"`
+}
+
+// EndpointShadow Score of another policy on recorded runs.
+type EndpointShadow struct {
+	// Changes Number of changes that the recorded runs found.
+	Changes int64 `json:"changes"`
+
+	// From Start of the first recorded run; null: there is none.
+	From *time.Time `json:"from"`
+
+	// InForce The planner's authority now.
+	InForce string `json:"inForce"`
+
+	// Policy The other policy.
+	Policy string `json:"policy"`
+
+	// Runs Number of recorded runs. Runs that a user started and skipped due times do not count.
+	Runs int64 `json:"runs"`
+
+	// Score Null: fewer than two recorded answers can be compared.
+	Score *ShadowScore `json:"score"`
+
+	// Summary The score in a sentence.
+	Summary string `json:"summary"`
+
+	// To Start of the last recorded run; null: there is none.
+	To *time.Time `json:"to"`
 }
 
 // EndpointSpec The configuration of an endpoint. Null means the default, as if the field were absent.
@@ -3431,6 +3491,24 @@ type SentRequest struct {
 	URL       string `json:"url"`
 }
 
+// ShadowScore defines model for ShadowScore.
+type ShadowScore struct {
+	// MeanDelayMs Mean time from a change to the run that finds it under the other policy; 0 without changes.
+	MeanDelayMs Bounds `json:"meanDelayMs"`
+
+	// RecordedMeanDelayMs The same of the recorded runs.
+	RecordedMeanDelayMs Bounds `json:"recordedMeanDelayMs"`
+
+	// Runs Number of runs under the other policy.
+	Runs Bounds `json:"runs"`
+
+	// RunsSaved Share of the recorded runs that it does without; negative: it makes more.
+	RunsSaved Bounds `json:"runsSaved"`
+
+	// SoonerMs By how much sooner it finds a change on average; negative: later. Null: there are no changes.
+	SoonerMs *Bounds `json:"soonerMs"`
+}
+
 // SigningKey A signing key, without its secret.
 type SigningKey struct {
 	CreatedAt time.Time `json:"createdAt"`
@@ -3972,6 +4050,15 @@ type ListEndpointRunsParams struct {
 	// Cursor `nextCursor` of the previous page, with the same filters.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
+
+// GetEndpointShadowParams defines parameters for GetEndpointShadow.
+type GetEndpointShadowParams struct {
+	// Policy The planner's authority under the other policy, or `fixed` for the baseline interval whatever comes. The default is `act`, or `off` for an endpoint with `act`.
+	Policy *GetEndpointShadowParamsPolicy `form:"policy,omitempty" json:"policy,omitempty"`
+}
+
+// GetEndpointShadowParamsPolicy defines parameters for GetEndpointShadow.
+type GetEndpointShadowParamsPolicy string
 
 // ListEndpointVersionsParams defines parameters for ListEndpointVersions.
 type ListEndpointVersionsParams struct {
@@ -4731,6 +4818,13 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /v1/endpoints/{id}/runs (the `ListEndpointRuns` operationId).
 	ListEndpointRuns(ctx context.Context, id EndpointID, params *ListEndpointRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetEndpointShadow Score another policy on the recorded runs of an endpoint
+	//
+	// Decides beside the policy in force, by the newest 2,000 recorded runs of the last 30 days, and sends nothing. A change happened between two recorded requests, at an unknown time. Therefore each figure has bounds: for changes right after the earlier request, and for changes right before the later one. `rubato backtest` compares more policies over a longer time.
+	//
+	// Corresponds with GET /v1/endpoints/{id}/shadow (the `GetEndpointShadow` operationId).
+	GetEndpointShadow(ctx context.Context, id EndpointID, params *GetEndpointShadowParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetEndpointTempo Read the rate of change, price and interval of an endpoint
 	//
@@ -6150,6 +6244,23 @@ func (c *Client) RunEndpoint(ctx context.Context, id EndpointID, body RunEndpoin
 // Corresponds with GET /v1/endpoints/{id}/runs (the `ListEndpointRuns` operationId).
 func (c *Client) ListEndpointRuns(ctx context.Context, id EndpointID, params *ListEndpointRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListEndpointRunsRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetEndpointShadow Score another policy on the recorded runs of an endpoint
+//
+// Decides beside the policy in force, by the newest 2,000 recorded runs of the last 30 days, and sends nothing. A change happened between two recorded requests, at an unknown time. Therefore each figure has bounds: for changes right after the earlier request, and for changes right before the later one. `rubato backtest` compares more policies over a longer time.
+//
+// Corresponds with GET /v1/endpoints/{id}/shadow (the `GetEndpointShadow` operationId).
+func (c *Client) GetEndpointShadow(ctx context.Context, id EndpointID, params *GetEndpointShadowParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetEndpointShadowRequest(c.Server, id, params)
 	if err != nil {
 		return nil, err
 	}
@@ -9080,6 +9191,67 @@ func NewListEndpointRunsRequest(server string, id EndpointID, params *ListEndpoi
 		if params.Cursor != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetEndpointShadowRequest constructs an http.Request for the GetEndpointShadow method
+func NewGetEndpointShadowRequest(server string, id EndpointID, params *GetEndpointShadowParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/endpoints/%s/shadow", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Policy != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "policy", *params.Policy, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {
@@ -12146,6 +12318,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /v1/endpoints/{id}/runs (the `ListEndpointRuns` operationId).
 	ListEndpointRunsWithResponse(ctx context.Context, id EndpointID, params *ListEndpointRunsParams, reqEditors ...RequestEditorFn) (*ListEndpointRunsResponse, error)
+
+	// GetEndpointShadowWithResponse Score another policy on the recorded runs of an endpoint
+	//
+	// Decides beside the policy in force, by the newest 2,000 recorded runs of the last 30 days, and sends nothing. A change happened between two recorded requests, at an unknown time. Therefore each figure has bounds: for changes right after the earlier request, and for changes right before the later one. `rubato backtest` compares more policies over a longer time.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/endpoints/{id}/shadow (the `GetEndpointShadow` operationId).
+	GetEndpointShadowWithResponse(ctx context.Context, id EndpointID, params *GetEndpointShadowParams, reqEditors ...RequestEditorFn) (*GetEndpointShadowResponse, error)
 
 	// GetEndpointTempoWithResponse Read the rate of change, price and interval of an endpoint
 	//
@@ -16770,6 +16951,119 @@ func (r ListEndpointRunsResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListEndpointRunsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetEndpointShadowResponse401Headers the declared response headers of an HTTP 401 response for GetEndpointShadow
+type GetEndpointShadowResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// GetEndpointShadowResponse429Headers the declared response headers of an HTTP 429 response for GetEndpointShadow
+type GetEndpointShadowResponse429Headers struct {
+	RateLimit       *string
+	RateLimitPolicy *string
+	RetryAfter      string
+}
+
+// GetEndpointShadowResponse503Headers the declared response headers of an HTTP 503 response for GetEndpointShadow
+type GetEndpointShadowResponse503Headers struct {
+	RetryAfter *string
+}
+
+type GetEndpointShadowResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *EndpointShadow
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *Malformed
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetEndpointShadowResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *GetEndpointShadowResponse429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetEndpointShadowResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetEndpointShadowResponse) GetJSON200() *EndpointShadow {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetEndpointShadowResponse) GetApplicationProblemJSON400() *Malformed {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetEndpointShadowResponse) GetApplicationProblemJSON401() *Unauthorized {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetEndpointShadowResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r GetEndpointShadowResponse) GetApplicationProblemJSON404() *NotFound {
+	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetEndpointShadowResponse) GetApplicationProblemJSON429() *TooManyRequests {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetEndpointShadowResponse) GetApplicationProblemJSON500() *Internal {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetEndpointShadowResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetEndpointShadowResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetEndpointShadowResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetEndpointShadowResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetEndpointShadowResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -23734,6 +24028,21 @@ func (c *ClientWithResponses) ListEndpointRunsWithResponse(ctx context.Context, 
 	return ParseListEndpointRunsResponse(rsp)
 }
 
+// GetEndpointShadowWithResponse Score another policy on the recorded runs of an endpoint
+//
+// Decides beside the policy in force, by the newest 2,000 recorded runs of the last 30 days, and sends nothing. A change happened between two recorded requests, at an unknown time. Therefore each figure has bounds: for changes right after the earlier request, and for changes right before the later one. `rubato backtest` compares more policies over a longer time.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/endpoints/{id}/shadow (the `GetEndpointShadow` operationId).
+func (c *ClientWithResponses) GetEndpointShadowWithResponse(ctx context.Context, id EndpointID, params *GetEndpointShadowParams, reqEditors ...RequestEditorFn) (*GetEndpointShadowResponse, error) {
+	rsp, err := c.GetEndpointShadow(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetEndpointShadowResponse(rsp)
+}
+
 // GetEndpointTempoWithResponse Read the rate of change, price and interval of an endpoint
 //
 // The estimated rate of change of the target's answers, the interval that follows from it, and the runs and found changes of the last 24 hours beside the runs of the baseline alone. If the rate of change does not set the interval, `why` gives the reason and the interval that it would set.
@@ -29006,6 +29315,128 @@ func ParseListEndpointRunsResponse(rsp *http.Response) (*ListEndpointRunsRespons
 		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers ListEndpointRunsResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetEndpointShadowResponse parses an HTTP response from a GetEndpointShadowWithResponse call
+func ParseGetEndpointShadowResponse(rsp *http.Response) (*GetEndpointShadowResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetEndpointShadowResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest EndpointShadow
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetEndpointShadowResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers GetEndpointShadowResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = &value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetEndpointShadowResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {

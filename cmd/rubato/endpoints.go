@@ -28,6 +28,7 @@ type endpointsCmd struct {
 	Versions  endpointsVersionsCmd  `cmd:"" help:"Print the versions of an endpoint, newest first, or one version in full."`
 	Decisions endpointsDecisionsCmd `cmd:"" help:"Print the decisions about an endpoint, newest first."`
 	Tempo     endpointsTempoCmd     `cmd:"" help:"Print the rate of change, price and interval of an endpoint, and the changes found in the last 24 hours."`
+	Shadow    endpointsShadowCmd    `cmd:"" help:"Score another policy on the recorded runs of an endpoint: runs saved, and how much sooner it finds changes."`
 	Health    endpointsHealthCmd    `cmd:"" help:"Print success rate and latency of an endpoint over the last hour, 4 hours and 24 hours."`
 	Pause     endpointsPauseCmd     `cmd:"" help:"Pause an endpoint. A run in progress continues."`
 	Resume    endpointsResumeCmd    `cmd:"" help:"End a pause at once."`

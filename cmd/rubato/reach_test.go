@@ -73,6 +73,7 @@ func reaches() map[string]reach {
 		"getEndpointHealth":     {args: "endpoints health " + endpoint},
 		"listEndpointDecisions": {args: "endpoints decisions " + endpoint},
 		"getEndpointTempo":      {args: "endpoints tempo " + endpoint},
+		"getEndpointShadow":     {args: "endpoints shadow " + endpoint},
 		"getStats":              {args: "stats"},
 		"drainWorker":           {args: "workers drain wk_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"},
 		"resumeWorker":          {args: "workers resume wk_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"},

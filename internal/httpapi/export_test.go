@@ -13,3 +13,6 @@ func (s *Server) Route(path string, streams bool, h echo.HandlerFunc) {
 	s.rules = &rules{operations: known, explain: s.rules.explain}
 	s.router.GET(path, h)
 }
+
+// ShadowOf is shadowOf, for tests.
+var ShadowOf = shadowOf

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"net/http"
 	"slices"
 	"time"
 
@@ -20,6 +21,25 @@ type Look struct {
 	// Unchanged means that the target answered 304. Then Digest is ignored.
 	Unchanged bool
 	Digest    uint64
+}
+
+// LooksOf returns recorded runs that say something about the target, oldest first. The list is
+// newest first. One-off runs may have sent another request, so they are left out.
+func LooksOf(list []runs.Run) (looks []Look) {
+	for _, r := range slices.Backward(list) {
+		o := &r.Outcome
+		succeeded := o.Status == runs.Succeeded
+		if r.FinishedAt.IsZero() || r.OneOff() || !succeeded && !o.CountsAsFailure() {
+			continue
+		}
+		looks = append(looks, Look{
+			At:        r.StartedAt,
+			Failed:    !succeeded,
+			Unchanged: o.StatusCode == http.StatusNotModified,
+			Digest:    o.BodyDigest,
+		})
+	}
+	return looks
 }
 
 // Backtest replays the recorded answers of an endpoint's target under other policies.

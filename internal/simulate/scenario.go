@@ -159,6 +159,23 @@ var policyNames = []string{
 	fixedPolicy, string(endpoints.PlannerOff), string(endpoints.PlannerObserve), string(endpoints.PlannerSuggest), string(endpoints.PlannerAct),
 }
 
+// Named returns the policy of an endpoint by a name; false if there is no such name, or if a cron
+// has no interval that could be fixed.
+func Named(name string, spec endpoints.Spec) (Policy, bool) {
+	if !slices.Contains(policyNames, name) || name == fixedPolicy && spec.BaselineInterval == 0 {
+		return Policy{}, false
+	}
+	spec.Planner = endpoints.Authority(name)
+	if name == fixedPolicy {
+		spec.Planner = endpoints.PlannerOff
+	}
+	return Policy{
+		Name:  name,
+		Spec:  spec,
+		Fixed: name == fixedPolicy,
+	}, true
+}
+
 // policy reads a policy: a name, or an object with a name and fields of the endpoint.
 func (r Reader) policy(o *object, path string, value any, document map[string]any) (Policy, bool) {
 	document = maps.Clone(document)

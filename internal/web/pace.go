@@ -49,6 +49,14 @@ func (v *pageRequest) pace() error {
 	return v.part(paceCard(v.r.PathValue("id"), t))
 }
 
+func (v *pageRequest) shadow() error {
+	var d client.EndpointShadow
+	if err := v.get(endpointAPI(v.r.PathValue("id"), "/shadow"), nil, &d); err != nil {
+		return err
+	}
+	return v.part(shadowLine(d))
+}
+
 // perStep returns how many runs the baseline alone makes in a step.
 func perStep(t client.EndpointTempo) float64 {
 	if n := len(t.Steps); n > 0 {

@@ -122,10 +122,10 @@ func packageRules() []rule {
 			[]string{
 				"api", "internal/answers", "internal/auditlog", "internal/auth", "internal/deadletters", "internal/endpoints", "internal/errs", "internal/feed",
 				"internal/forwarded", "internal/governor", "internal/hosts", "internal/httpapi/api", "internal/idempotency", "internal/jsonpath",
-				"internal/notation", "internal/notices", "internal/planner", "internal/runs", "internal/secrets", "internal/signing", "internal/spending",
+				"internal/notation", "internal/notices", "internal/planner", "internal/runs", "internal/secrets", "internal/signing", "internal/simulate", "internal/spending",
 				"internal/stats", "internal/telemetry", "internal/tempo",
 			},
-			"handlers translate between the contract and the domain; they know no database; of jsonpath they take how numbers compare",
+			"handlers translate between the contract and the domain; they know no database; of jsonpath they take how numbers compare; a shadow policy is scored by the simulation",
 		},
 		{"internal/deadletters", []string{"internal/auditlog", "internal/endpoints", "internal/errs", "internal/ids", "internal/runs", "internal/secrets"}, "a dead letter is read and replayed without knowing where it is kept"},
 		{"internal/httpapi/api", nil, "generated from the contract"},

@@ -1074,6 +1074,33 @@ func (e WorkerState) Valid() bool {
 	}
 }
 
+// Defines values for GetEndpointShadowParamsPolicy.
+const (
+	GetEndpointShadowParamsPolicyAct     GetEndpointShadowParamsPolicy = "act"
+	GetEndpointShadowParamsPolicyFixed   GetEndpointShadowParamsPolicy = "fixed"
+	GetEndpointShadowParamsPolicyObserve GetEndpointShadowParamsPolicy = "observe"
+	GetEndpointShadowParamsPolicyOff     GetEndpointShadowParamsPolicy = "off"
+	GetEndpointShadowParamsPolicySuggest GetEndpointShadowParamsPolicy = "suggest"
+)
+
+// Valid indicates whether the value is a known member of the GetEndpointShadowParamsPolicy enum.
+func (e GetEndpointShadowParamsPolicy) Valid() bool {
+	switch e {
+	case GetEndpointShadowParamsPolicyAct:
+		return true
+	case GetEndpointShadowParamsPolicyFixed:
+		return true
+	case GetEndpointShadowParamsPolicyObserve:
+		return true
+	case GetEndpointShadowParamsPolicyOff:
+		return true
+	case GetEndpointShadowParamsPolicySuggest:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for ImportEndpointsParamsDryRun.
 const (
 	ImportEndpointsParamsDryRunFalse ImportEndpointsParamsDryRun = "false"
@@ -1216,6 +1243,12 @@ type AuthPatch struct {
 
 // AuthType Authentication scheme.
 type AuthType string
+
+// Bounds A figure that is known within bounds.
+type Bounds struct {
+	Least float64 `json:"least"`
+	Most  float64 `json:"most"`
+}
 
 // Budget A budget of runs that endpoints share.
 type Budget struct {
@@ -1661,6 +1694,33 @@ type EndpointPatch struct {
 
 	// URL Cannot be cleared.
 	URL *string `json:"url,omitempty"`
+}
+
+// EndpointShadow Score of another policy on recorded runs.
+type EndpointShadow struct {
+	// Changes Number of changes that the recorded runs found.
+	Changes int64 `json:"changes"`
+
+	// From Start of the first recorded run; null: there is none.
+	From *time.Time `json:"from"`
+
+	// InForce The planner's authority now.
+	InForce string `json:"inForce"`
+
+	// Policy The other policy.
+	Policy string `json:"policy"`
+
+	// Runs Number of recorded runs. Runs that a user started and skipped due times do not count.
+	Runs int64 `json:"runs"`
+
+	// Score Null: fewer than two recorded answers can be compared.
+	Score *ShadowScore `json:"score"`
+
+	// Summary The score in a sentence.
+	Summary string `json:"summary"`
+
+	// To Start of the last recorded run; null: there is none.
+	To *time.Time `json:"to"`
 }
 
 // EndpointSpec The configuration of an endpoint. Null means the default, as if the field were absent.
@@ -3430,6 +3490,24 @@ type SentRequest struct {
 	URL       string `json:"url"`
 }
 
+// ShadowScore defines model for ShadowScore.
+type ShadowScore struct {
+	// MeanDelayMs Mean time from a change to the run that finds it under the other policy; 0 without changes.
+	MeanDelayMs Bounds `json:"meanDelayMs"`
+
+	// RecordedMeanDelayMs The same of the recorded runs.
+	RecordedMeanDelayMs Bounds `json:"recordedMeanDelayMs"`
+
+	// Runs Number of runs under the other policy.
+	Runs Bounds `json:"runs"`
+
+	// RunsSaved Share of the recorded runs that it does without; negative: it makes more.
+	RunsSaved Bounds `json:"runsSaved"`
+
+	// SoonerMs By how much sooner it finds a change on average; negative: later. Null: there are no changes.
+	SoonerMs *Bounds `json:"soonerMs"`
+}
+
 // SigningKey A signing key, without its secret.
 type SigningKey struct {
 	CreatedAt time.Time `json:"createdAt"`
@@ -3972,6 +4050,15 @@ type ListEndpointRunsParams struct {
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// GetEndpointShadowParams defines parameters for GetEndpointShadow.
+type GetEndpointShadowParams struct {
+	// Policy The planner's authority under the other policy, or `fixed` for the baseline interval whatever comes. The default is `act`, or `off` for an endpoint with `act`.
+	Policy *GetEndpointShadowParamsPolicy `form:"policy,omitempty" json:"policy,omitempty"`
+}
+
+// GetEndpointShadowParamsPolicy defines parameters for GetEndpointShadow.
+type GetEndpointShadowParamsPolicy string
+
 // ListEndpointVersionsParams defines parameters for ListEndpointVersions.
 type ListEndpointVersionsParams struct {
 	// Limit Maximum number of items.
@@ -4343,6 +4430,9 @@ type ServerInterface interface {
 	// ListEndpointRuns List the runs of an endpoint, newest due time first
 	// (GET /v1/endpoints/{id}/runs)
 	ListEndpointRuns(ctx echo.Context, id EndpointID, params ListEndpointRunsParams) error
+	// GetEndpointShadow Score another policy on the recorded runs of an endpoint
+	// (GET /v1/endpoints/{id}/shadow)
+	GetEndpointShadow(ctx echo.Context, id EndpointID, params GetEndpointShadowParams) error
 	// GetEndpointTempo Read the rate of change, price and interval of an endpoint
 	// (GET /v1/endpoints/{id}/tempo)
 	GetEndpointTempo(ctx echo.Context, id EndpointID) error
@@ -5278,6 +5368,31 @@ func (w *ServerInterfaceWrapper) ListEndpointRuns(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListEndpointRuns(ctx, id, params)
+	return err
+}
+
+// GetEndpointShadow converts echo context to params.
+func (w *ServerInterfaceWrapper) GetEndpointShadow(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id EndpointID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params GetEndpointShadowParams
+	// ------------- Optional query parameter "policy" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "policy", ctx.QueryParams(), &params.Policy, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter policy: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetEndpointShadow(ctx, id, params)
 	return err
 }
 
@@ -6465,6 +6580,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.POST(options.BaseURL+"/v1/endpoints/:id/resume", wrapper.ResumeEndpoint, options.OperationMiddlewares["resumeEndpoint"]...)
 	router.POST(options.BaseURL+"/v1/endpoints/:id/run", wrapper.RunEndpoint, options.OperationMiddlewares["runEndpoint"]...)
 	router.GET(options.BaseURL+"/v1/endpoints/:id/runs", wrapper.ListEndpointRuns, options.OperationMiddlewares["listEndpointRuns"]...)
+	router.GET(options.BaseURL+"/v1/endpoints/:id/shadow", wrapper.GetEndpointShadow, options.OperationMiddlewares["getEndpointShadow"]...)
 	router.GET(options.BaseURL+"/v1/endpoints/:id/tempo", wrapper.GetEndpointTempo, options.OperationMiddlewares["getEndpointTempo"]...)
 	router.POST(options.BaseURL+"/v1/endpoints/:id/test", wrapper.TestEndpoint, options.OperationMiddlewares["testEndpoint"]...)
 	router.GET(options.BaseURL+"/v1/endpoints/:id/versions", wrapper.ListEndpointVersions, options.OperationMiddlewares["listEndpointVersions"]...)
@@ -12037,6 +12153,154 @@ type ListEndpointRuns503ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListEndpointRuns503ApplicationProblemPlusJSONResponse) VisitListEndpointRunsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointShadowRequestObject struct {
+	ID     EndpointID `json:"id"`
+	Params GetEndpointShadowParams
+}
+
+type GetEndpointShadowResponseObject interface {
+	VisitGetEndpointShadowResponse(w http.ResponseWriter) error
+}
+
+type GetEndpointShadow200JSONResponse EndpointShadow
+
+func (response GetEndpointShadow200JSONResponse) VisitGetEndpointShadowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointShadow400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointShadow400ApplicationProblemPlusJSONResponse) VisitGetEndpointShadowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointShadow401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointShadow401ApplicationProblemPlusJSONResponse) VisitGetEndpointShadowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointShadow403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointShadow403ApplicationProblemPlusJSONResponse) VisitGetEndpointShadowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointShadow404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointShadow404ApplicationProblemPlusJSONResponse) VisitGetEndpointShadowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointShadow429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointShadow429ApplicationProblemPlusJSONResponse) VisitGetEndpointShadowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointShadow500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointShadow500ApplicationProblemPlusJSONResponse) VisitGetEndpointShadowResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointShadow503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointShadow503ApplicationProblemPlusJSONResponse) VisitGetEndpointShadowResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -20819,6 +21083,9 @@ type StrictServerInterface interface {
 	// ListEndpointRuns List the runs of an endpoint, newest due time first
 	// (GET /v1/endpoints/{id}/runs)
 	ListEndpointRuns(ctx context.Context, request ListEndpointRunsRequestObject) (ListEndpointRunsResponseObject, error)
+	// GetEndpointShadow Score another policy on the recorded runs of an endpoint
+	// (GET /v1/endpoints/{id}/shadow)
+	GetEndpointShadow(ctx context.Context, request GetEndpointShadowRequestObject) (GetEndpointShadowResponseObject, error)
 	// GetEndpointTempo Read the rate of change, price and interval of an endpoint
 	// (GET /v1/endpoints/{id}/tempo)
 	GetEndpointTempo(ctx context.Context, request GetEndpointTempoRequestObject) (GetEndpointTempoResponseObject, error)
@@ -22116,6 +22383,32 @@ func (sh *strictHandler) ListEndpointRuns(ctx echo.Context, id EndpointID, param
 		return err
 	} else if validResponse, ok := response.(ListEndpointRunsResponseObject); ok {
 		return validResponse.VisitListEndpointRunsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetEndpointShadow operation middleware
+func (sh *strictHandler) GetEndpointShadow(ctx echo.Context, id EndpointID, params GetEndpointShadowParams) error {
+	var request GetEndpointShadowRequestObject
+
+	request.ID = id
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetEndpointShadow(ctx.Request().Context(), request.(GetEndpointShadowRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetEndpointShadow")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetEndpointShadowResponseObject); ok {
+		return validResponse.VisitGetEndpointShadowResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}
