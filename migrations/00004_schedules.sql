@@ -42,9 +42,13 @@ CREATE TABLE schedules (
     version             bigint NOT NULL,
     -- The duration of a full lock: execution limit plus margin.
     lock_ms             integer NOT NULL CHECK (lock_ms BETWEEN 1000 AND 1805000),
+    -- The number of the endpoint's tags in tag_sets. 0: no tags.
+    tag_set_id          integer NOT NULL DEFAULT 0,
     attempt             smallint NOT NULL CHECK (attempt BETWEEN 1 AND 10),
     -- The number of runs of this slot that infrastructure lost.
     infra_attempt       smallint NOT NULL DEFAULT 0 CHECK (infra_attempt BETWEEN 0 AND 10),
+    -- The priority of the next run: -1 low, 0 normal, 1 high, 2 critical.
+    priority            smallint NOT NULL DEFAULT 0 CHECK (priority BETWEEN -1 AND 2),
     failure_count       integer NOT NULL CHECK (failure_count >= 0),
     -- True if a hint may be in force. A start then reads the hints, because its finish needs them.
     hinted              boolean NOT NULL DEFAULT false,
@@ -116,10 +120,15 @@ CREATE TABLE schedules (
 
 -- Lists of paused endpoints scan this index.
 CREATE INDEX schedules_paused ON schedules (endpoint_id DESC) WHERE paused_until IS NOT NULL;
+-- Endpoints with tags or a priority other than normal are in two indexes of their own, apart from
+-- the ordinary ones. A claim scans the lanes that its worker serves, so that it does not visit rows
+-- that only other workers may run. A deployment without tags pays one empty lookup per lane.
+CREATE INDEX schedules_tenant_apart ON schedules (tenant_id, tag_set_id, priority, due_at) WHERE claimed_by IS NULL AND (tag_set_id <> 0 OR priority <> 0);
+CREATE INDEX schedules_apart ON schedules (tag_set_id, priority, due_at) WHERE claimed_by IS NULL AND (tag_set_id <> 0 OR priority <> 0);
 -- Fair-share claims scan this index, one tenant after the other.
-CREATE INDEX schedules_tenant_due ON schedules (tenant_id, due_at) WHERE claimed_by IS NULL;
+CREATE INDEX schedules_tenant_due ON schedules (tenant_id, due_at) WHERE claimed_by IS NULL AND tag_set_id = 0 AND priority = 0;
 -- Claims scan this index from its low end.
-CREATE INDEX schedules_waiting ON schedules (due_at) WHERE claimed_by IS NULL;
+CREATE INDEX schedules_waiting ON schedules (due_at) WHERE claimed_by IS NULL AND tag_set_id = 0 AND priority = 0;
 -- Sweeps, takeovers and lists of live runs scan this index. It holds a few thousand entries at
 -- most.
 CREATE INDEX schedules_held ON schedules (due_at) WHERE claimed_by IS NOT NULL;

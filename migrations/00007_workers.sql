@@ -16,6 +16,12 @@ CREATE TABLE workers (
     max_slots    integer NOT NULL DEFAULT 0 CHECK (max_slots >= 0),
     -- The number of claims in the queue of the worker.
     queued       integer NOT NULL DEFAULT 0 CHECK (queued >= 0),
+    -- The tags that the operator gave the worker, as name=value.
+    tags         text[] NOT NULL DEFAULT '{}',
+    -- The tags that the worker found by itself, such as capability=ipv6.
+    capabilities text[] NOT NULL DEFAULT '{}',
+    -- An exclusive worker runs only endpoints that require one of its tags.
+    exclusive    boolean NOT NULL DEFAULT false,
     started_at   timestamptz NOT NULL,
     heartbeat_at timestamptz NOT NULL,
     -- When the claims of the worker were taken over. It is after heartbeat_at while the worker is

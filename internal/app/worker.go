@@ -67,6 +67,7 @@ func (c *Core) workerLoops() *workerLoops {
 			Slots:        s.Slots,
 			MinSlots:     s.MinSlots,
 			Hosts:        c.hosts,
+			Placement:    placementOf(c.Settings),
 			Rules:        claims.Rules{Horizon: s.Horizon, LockTTL: s.LockTTL},
 			PollInterval: s.PollInterval,
 			Grace:        s.ShutdownGrace,

@@ -51,8 +51,9 @@ type Store interface {
 	// first, and returns the database's time. If the request names tenants, it claims the oldest
 	// endpoints of each tenant up to Share, and takes over no expired claim.
 	ClaimDue(ctx context.Context, r Request) ([]Claim, time.Time, error)
-	// DueTenants returns the tenants with unclaimed endpoints that come due within the horizon.
-	DueTenants(ctx context.Context, horizon time.Duration) ([][16]byte, error)
+	// DueTenants returns the tenants with unclaimed endpoints of the tag sets that come due within
+	// the horizon.
+	DueTenants(ctx context.Context, horizon time.Duration, sets TagSets) ([][16]byte, error)
 	// Release gives back claims that were not started, and returns their number. They can be
 	// claimed again at their planned time, or after their Rest. Release raises their tokens, so
 	// that a start in flight is refused. Claims that were revoked or started meanwhile are left
@@ -72,6 +73,8 @@ type Request struct {
 	Limit   int
 	Horizon time.Duration
 	LockTTL time.Duration
+	// TagSets are the tag sets that the worker serves.
+	TagSets TagSets
 	// Until is the deadline of the statement in database time. If the database executes it later,
 	// it claims no row, because the claimer has given up. Zero: no deadline.
 	Until time.Time

@@ -21,6 +21,8 @@ type Taker interface {
 	// Room returns the number of claims that the worker can take now, possibly zero, and their
 	// horizon.
 	Room() (limit int, horizon time.Duration)
+	// TagSets returns the tag sets that the worker serves.
+	TagSets() TagSets
 	// Share returns the due tenants that are below their fair share when the queue is full, and the
 	// quota of each.
 	Share(due [][16]byte) (wanted [][16]byte, each int)
@@ -190,6 +192,7 @@ func (c *Claimer) claimOnce(ctx context.Context) (limit int, err error) {
 		Limit:   limit,
 		Horizon: horizon,
 		LockTTL: c.cfg.Rules.LockTTL,
+		TagSets: c.cfg.Taker.TagSets(),
 		Until:   c.clock.at(givenUp),
 	}
 	if c.fairShare.left || limit == 0 {

@@ -54,7 +54,7 @@ func (s *fakeStore) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Cl
 }
 
 // DueTenants returns the field.
-func (s *fakeStore) DueTenants(context.Context, time.Duration) ([][16]byte, error) {
+func (s *fakeStore) DueTenants(context.Context, time.Duration, claims.TagSets) ([][16]byte, error) {
 	if s.look != nil {
 		s.look()
 	}
@@ -109,6 +109,9 @@ func (k *fakeTaker) Room() (int, time.Duration) {
 	defer k.mu.Unlock()
 	return k.room, k.horizon
 }
+
+// TagSets returns the zero value.
+func (k *fakeTaker) TagSets() claims.TagSets { return claims.TagSets{} }
 
 // Share returns the tenants in wants.
 func (k *fakeTaker) Share(due [][16]byte) ([][16]byte, int) {

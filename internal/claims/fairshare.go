@@ -40,7 +40,7 @@ func (c *Claimer) look(ctx context.Context) error {
 	if known < lookAgain || known < lookPeriod && !c.fairShare.short {
 		return nil
 	}
-	tenants, err := c.cfg.Store.DueTenants(ctx, min(shareHorizon, c.cfg.Rules.Horizon))
+	tenants, err := c.cfg.Store.DueTenants(ctx, min(shareHorizon, c.cfg.Rules.Horizon), c.cfg.Taker.TagSets())
 	if err != nil {
 		return fmt.Errorf("asking which tenants have due endpoints: %w", err)
 	}

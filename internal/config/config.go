@@ -98,6 +98,10 @@ type Worker struct {
 	Slots int
 	// MinSlots is the lower limit to which an overloaded worker reduces its slots.
 	MinSlots int
+	// Tags are the worker's tags, sorted.
+	Tags []string
+	// Exclusive workers run only endpoints that require one of Tags.
+	Exclusive bool
 	// Horizon is how long before their due time endpoints are claimed.
 	Horizon time.Duration
 	// PollInterval is the interval between claims.

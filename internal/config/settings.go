@@ -6,28 +6,32 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"rubato/internal/placement"
 )
 
 // Names that code refers to. All other names are in the list of settings only.
 const (
-	DatabaseURL   = "DATABASE_URL"
-	PublicMetrics = "RUBATO_PUBLIC_METRICS"
-	Listen        = "RUBATO_LISTEN"
-	AdminListen   = "RUBATO_ADMIN_LISTEN"
-	ServerURL     = "RUBATO_URL"
-	APIKey        = "RUBATO_API_KEY"
-	maxSlotsName  = "RUBATO_SLOTS"
-	minSlotsName  = "RUBATO_SLOTS_MIN"
-	horizon       = "RUBATO_HORIZON"
-	pollInterval  = "RUBATO_POLL_INTERVAL"
-	lockTTL       = "RUBATO_LOCK_TTL"
-	staleAfter    = "RUBATO_STALE_AFTER"
-	settle        = "RUBATO_SETTLE"
-	sweep         = "RUBATO_SWEEP_INTERVAL"
-	Grace         = "RUBATO_SHUTDOWN_GRACE"
-	LogLevel      = "RUBATO_LOG_LEVEL"
-	LogFormat     = "RUBATO_LOG_FORMAT"
-	SecretKeys    = "RUBATO_SECRET_KEYS"
+	DatabaseURL     = "DATABASE_URL"
+	PublicMetrics   = "RUBATO_PUBLIC_METRICS"
+	Listen          = "RUBATO_LISTEN"
+	AdminListen     = "RUBATO_ADMIN_LISTEN"
+	ServerURL       = "RUBATO_URL"
+	APIKey          = "RUBATO_API_KEY"
+	maxSlotsName    = "RUBATO_SLOTS"
+	minSlotsName    = "RUBATO_SLOTS_MIN"
+	workerTags      = "RUBATO_WORKER_TAGS"
+	workerExclusive = "RUBATO_WORKER_EXCLUSIVE"
+	horizon         = "RUBATO_HORIZON"
+	pollInterval    = "RUBATO_POLL_INTERVAL"
+	lockTTL         = "RUBATO_LOCK_TTL"
+	staleAfter      = "RUBATO_STALE_AFTER"
+	settle          = "RUBATO_SETTLE"
+	sweep           = "RUBATO_SWEEP_INTERVAL"
+	Grace           = "RUBATO_SHUTDOWN_GRACE"
+	LogLevel        = "RUBATO_LOG_LEVEL"
+	LogFormat       = "RUBATO_LOG_FORMAT"
+	SecretKeys      = "RUBATO_SECRET_KEYS"
 )
 
 // Setting is one environment variable.
@@ -99,6 +103,7 @@ func settings() []Setting {
 	)
 	list = append(list, egressSettings()...)
 	list = append(list, slots()...)
+	list = append(list, tagSettings()...)
 	list = append(list, workerDurations()...)
 	list = append(list, plannerSettings()...)
 	list = append(list, modelSettings()...)
@@ -217,6 +222,25 @@ func slots() []Setting {
 			Doc:  "minimum number of slots to which an overloaded worker, or one short of memory, reduces itself; default: an eighth of RUBATO_SLOTS",
 			set:  func(c *Config, v string) error { return count(&c.Worker.MinSlots, v) },
 			show: func(c Config) string { return strconv.Itoa(c.Worker.MinSlots) },
+		},
+	}
+}
+
+// tagSettings returns the settings of the tags of a worker.
+func tagSettings() []Setting {
+	return []Setting{
+		{
+			Name: workerTags,
+			Doc:  "comma-separated tags of the worker, such as region=eu,net=internal; it runs endpoints whose requiredTags it has; default: none",
+			set:  func(c *Config, v string) (err error) { c.Worker.Tags, err = placement.Parse(v); return err },
+			show: func(c Config) string { return strings.Join(c.Worker.Tags, ",") },
+		},
+		{
+			Name:    workerExclusive,
+			Default: "false",
+			Doc:     "true: the worker runs only endpoints that require one of its tags",
+			set:     func(c *Config, v string) error { return choice(&c.Worker.Exclusive, v) },
+			show:    func(c Config) string { return strconv.FormatBool(c.Worker.Exclusive) },
 		},
 	}
 }

@@ -80,7 +80,7 @@ func (d *standstill) ClaimDue(ctx context.Context, _ claims.Request) ([]claims.C
 	return nil, time.Now(), d.answer(ctx)
 }
 
-func (d *standstill) DueTenants(ctx context.Context, _ time.Duration) ([][16]byte, error) {
+func (d *standstill) DueTenants(ctx context.Context, _ time.Duration, _ claims.TagSets) ([][16]byte, error) {
 	return nil, d.answer(ctx)
 }
 

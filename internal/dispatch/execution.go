@@ -73,6 +73,8 @@ type Finish struct {
 type Keep struct {
 	Within time.Duration // maximum distance of a due time that stays
 	Most   int           // maximum number of them
+	// TagSets are the tag sets that the worker serves.
+	TagSets claims.TagSets
 }
 
 // Finished is the result of a Finish.
@@ -103,15 +105,26 @@ type Presence struct {
 	MaxSlots int
 	// Queued is the number of claims in the worker's queue.
 	Queued int
+	Placement
 }
 
-// Fleet is the sum of the active workers.
+// Placement says which endpoints a worker may run.
+type Placement struct {
+	// Tags are given by the operator, Capabilities are found by the program. Both are sorted.
+	Tags, Capabilities []string
+	// Exclusive workers run only endpoints that require one of Tags.
+	Exclusive bool
+}
+
+// Fleet is the sum of the active workers, as one of them sees it.
 type Fleet struct {
 	Workers int
 	// Index is the place of the worker that asked, from zero.
 	Index    int
 	MaxSlots int
 	Queued   int // claims in their queues
+	// TagSets are the tag sets that the asking worker serves.
+	TagSets claims.TagSets
 }
 
 // Cancel is a user's request to cancel a live run.

@@ -195,5 +195,9 @@ func (w *Worker) keep() Keep {
 	if room <= 0 || w.leaving() || w.beats.Gate().Err() != nil {
 		return Keep{}
 	}
-	return Keep{Within: w.cfg.Rules.Horizon, Most: int(room)}
+	return Keep{
+		Within:  w.cfg.Rules.Horizon,
+		Most:    int(room),
+		TagSets: w.TagSets(),
+	}
 }

@@ -51,7 +51,7 @@ func (w *Worker) presenceLoop(ctx context.Context) {
 			}
 		}
 		if err == nil {
-			w.learnShare(limited)
+			w.learnFleet(limited)
 			if w.follow(ctx, drain) {
 				next.Reset(0)
 			}
@@ -108,14 +108,15 @@ func untilPresence() time.Duration {
 
 func (w *Worker) announce(ctx context.Context, state State) (drain bool, err error) {
 	return w.cfg.Executions.Beat(ctx, Presence{
-		ID:       w.id,
-		Name:     w.cfg.Name,
-		Version:  w.cfg.Version,
-		State:    state,
-		Slots:    w.queue.Slots(),
-		Busy:     w.queue.Busy(),
-		MaxSlots: w.cfg.Slots,
-		Queued:   w.queue.Len(),
+		ID:        w.id,
+		Name:      w.cfg.Name,
+		Version:   w.cfg.Version,
+		State:     state,
+		Slots:     w.queue.Slots(),
+		Busy:      w.queue.Busy(),
+		MaxSlots:  w.cfg.Slots,
+		Queued:    w.queue.Len(),
+		Placement: w.cfg.Placement,
 	})
 }
 
@@ -123,19 +124,28 @@ func (w *Worker) announce(ctx context.Context, state State) (drain bool, err err
 // endpoints does not move between workers all the time.
 const shareLeast = 8
 
-// learnShare sets the quota of claims that the worker's queue may hold: its part of the claims in
-// all queues, in proportion to configured slots, because the slots in use change with the load.
-// Without a quota the first worker would keep every close due time, and a second worker would get
-// none. If the query fails, the share stays as it is.
-func (w *Worker) learnShare(ctx context.Context) {
-	if fleet, err := w.cfg.Executions.Fleet(ctx, w.id); err == nil {
-		w.breakers.join(hosts.Member{
-			Index:   fleet.Index,
-			Workers: fleet.Workers,
-		})
-		w.share.Store(fleet.share(w.cfg.Slots))
+// learnFleet sets the quota of claims that the worker's queue may hold, and the tag sets that it
+// serves. The quota is its part of the claims in all queues, in proportion to configured slots,
+// because the slots in use change with the load. Without a quota the first worker would keep every
+// close due time, and a second worker would get none. If the query fails, both stay as they are.
+func (w *Worker) learnFleet(ctx context.Context) {
+	fleet, err := w.cfg.Executions.Fleet(ctx, w.id)
+	if err != nil {
+		return
+	}
+	w.breakers.join(hosts.Member{
+		Index:   fleet.Index,
+		Workers: fleet.Workers,
+	})
+	w.share.Store(fleet.share(w.cfg.Slots))
+	fleet.TagSets.Exclusive = w.cfg.Placement.Exclusive
+	if before := w.tagSets.Swap(&fleet.TagSets); !before.Equal(fleet.TagSets) {
+		w.claimer.Wake()
 	}
 }
+
+// TagSets returns the tag sets that the worker serves. It implements claims.Taker.
+func (w *Worker) TagSets() claims.TagSets { return *w.tagSets.Load() }
 
 // share returns the quota of claims of a worker with this number of slots. The quota exceeds the
 // fair share by a part that shrinks with the number of workers: if all but one of N equal workers

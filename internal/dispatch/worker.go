@@ -58,8 +58,8 @@ type WorkerStore interface {
 	// Beat registers the worker, or records its presence heartbeat. It reports whether an operator
 	// has ordered the worker to drain.
 	Beat(ctx context.Context, p Presence) (drain bool, err error)
-	// Fleet returns the totals of the active workers, each as of its last heartbeat, and the place of
-	// a worker among them.
+	// Fleet returns the totals of the active workers, each as of its last heartbeat, the place of a
+	// worker among them, and the tag sets that it serves.
 	Fleet(ctx context.Context, worker [16]byte) (Fleet, error)
 	// ProbeSpace returns nil if the database has room on its disk for new data. It leaves nothing
 	// behind.
@@ -100,7 +100,9 @@ type Config struct {
 	MinSlots int
 	// Hosts bounds the requests in flight to each host. It is shared with the other users of
 	// Egress; nil: no bound.
-	Hosts        *ready.Hosts
+	Hosts *ready.Hosts
+	// Placement says which endpoints the worker may run. The zero value: those without tags.
+	Placement    Placement
 	Rules        claims.Rules
 	PollInterval time.Duration
 	// Grace is the time that a graceful shutdown waits for runs in progress.
@@ -158,8 +160,10 @@ type Worker struct {
 	// lastFree is when a slot was last free, as a mark of clock.
 	lastFree atomic.Int64
 	// share is the quota of claims in the queue. At the quota no further due time is kept; see
-	// learnShare.
+	// learnFleet.
 	share atomic.Int64
+	// tagSets are the tag sets that the worker serves; see learnFleet.
+	tagSets atomic.Pointer[claims.TagSets]
 }
 
 // New returns a worker that does nothing until Run.
@@ -181,6 +185,7 @@ func New(cfg Config) *Worker {
 	}
 	w.queue.SetSlots(newSlotLimit(cfg).now)
 	w.share.Store(math.MaxInt64)
+	w.tagSets.Store(&claims.TagSets{Exclusive: cfg.Placement.Exclusive})
 	w.observe(cfg.Registerer)
 	w.logger = cfg.Logger.With("component", "dispatch", "worker_id", uuid.UUID(w.id).String())
 	w.loops = loop.NewRunner(w.logger, cfg.Registerer)
@@ -222,6 +227,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	if err := w.writeState(context.WithoutCancel(ctx), Active); err != nil {
 		return fmt.Errorf("register the worker: %w", err)
 	}
+	w.learnFleet(context.WithoutCancel(ctx))
 	var intake, keep sync.WaitGroup
 	intake.Go(func() { w.loops.Run(ctx, loop.Claim, w.claimer.Run) })
 	intake.Go(func() { w.loops.Run(ctx, loop.Start, func(ctx context.Context) { w.startLoop(ctx, work) }) })

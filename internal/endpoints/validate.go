@@ -15,6 +15,7 @@ import (
 	"github.com/go-playground/validator/v10"
 
 	"rubato/internal/errs"
+	"rubato/internal/placement"
 	"rubato/internal/schedule"
 	"rubato/internal/tempo"
 )
@@ -51,7 +52,7 @@ func NewValidator(targets Targets) *Validator {
 func newFields() *validator.Validate {
 	v := validator.New(validator.WithRequiredStructEnabled())
 	v.RegisterTagNameFunc(func(f reflect.StructField) string { return fieldOf(f).name })
-	for tag, check := range map[string]func(string) bool{"text": isText, "prose": isProse, "slug": slug.MatchString, "budget": isBudget} {
+	for tag, check := range map[string]func(string) bool{"text": isText, "prose": isProse, "slug": slug.MatchString, "budget": isBudget, "tag": placement.Valid} {
 		must(v.RegisterValidation(tag, func(fl validator.FieldLevel) bool { return check(fl.Field().String()) }))
 	}
 	must(v.RegisterValidation("maxbytes", func(fl validator.FieldLevel) bool {
@@ -249,6 +250,10 @@ func complaint(e validator.FieldError) errs.Field {
 		f.Code, f.Message = "url_invalid", "must be an http or https URL, such as https://wiki.example.com/shop"
 	case "budget":
 		f.Code, f.Message = "invalid_value", "must be "+tempo.BudgetForm
+	case "tag":
+		f.Code, f.Message = "invalid_value", "must be "+placement.Form
+	case "unique":
+		f.Code, f.Message = "duplicate", "must name each tag once"
 	case "maxbytes":
 		f.Code, f.Message = "too_long", "must be at most "+e.Param()+" bytes long"
 	default: // min and max

@@ -44,4 +44,3 @@ func comparisons(answers []uint64) (compared, changed int) {
 	}
 	return compared, changed
 }
-

@@ -80,7 +80,9 @@ func (w *work) await(b *testing.B, worker *dispatch.Worker, number int) {
 }
 
 // Fleet returns one worker, so that it keeps every claim.
-func (w *work) Fleet(context.Context) (dispatch.Fleet, error) { return dispatch.Fleet{Workers: 1}, nil }
+func (w *work) Fleet(context.Context, [16]byte) (dispatch.Fleet, error) {
+	return dispatch.Fleet{Workers: 1}, nil
+}
 
 // ClaimDue implements claims.Store.
 func (w *work) ClaimDue(_ context.Context, r claims.Request) ([]claims.Claim, time.Time, error) {
@@ -101,7 +103,7 @@ func (w *work) ClaimDue(_ context.Context, r claims.Request) ([]claims.Claim, ti
 }
 
 // DueTenants implements claims.Store: all work is one tenant's.
-func (w *work) DueTenants(context.Context, time.Duration) ([][16]byte, error) {
+func (w *work) DueTenants(context.Context, time.Duration, claims.TagSets) ([][16]byte, error) {
 	return make([][16]byte, 1), nil
 }
 

@@ -45,7 +45,7 @@ func programRules() []rule {
 			"internal/app",
 			[]string{
 				"internal/audit", "internal/auditlog", "internal/auth", "internal/claims", "internal/config", "internal/courier", "internal/dispatch",
-				"internal/dispatch/ready", "internal/egress", "internal/endpoints", "internal/errs", "internal/loop", "internal/oauth2", "internal/planner", "internal/planner/heuristic",
+				"internal/dispatch/ready", "internal/egress", "internal/endpoints", "internal/errs", "internal/loop", "internal/oauth2", "internal/placement", "internal/planner", "internal/planner/heuristic",
 				"internal/planner/openai", "internal/replay",
 				"internal/secrets", "internal/store/endpoints", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/pg", "internal/store/planner", "internal/store/spending", "internal/store/views",
 				"internal/telemetry", "internal/tracing", "internal/zombie",
@@ -89,7 +89,7 @@ func packageRules() []rule {
 		{"internal/claims", []string{"internal/loop"}, "the rules of the lock stand alone, so that they can be read alone"},
 		{"internal/sourcetext", []string{"client"}, "the words for a decision are the same on every screen"},
 		{"internal/contract", []string{"api"}, "the fields of an endpoint are described in one place; how a screen shows them is not"},
-		{"internal/config", []string{"internal/errs", "internal/notation"}, "settings are values; who uses them is not their business"},
+		{"internal/config", []string{"internal/errs", "internal/notation", "internal/placement"}, "settings are values; who uses them is not their business"},
 		{"internal/courier", []string{"internal/auditlog", "internal/egress", "internal/failpoint", "internal/loop", "internal/notices", "internal/oauth2", "internal/secrets", "internal/signing", "internal/telemetry"}, "a notice goes out without knowing what the database is, and past the guard like any call"},
 		{"internal/devpg", nil, "a Postgres for development knows no Rubato"},
 		{"internal/devpg/devpgtest", []string{"internal/devpg"}, "test helpers know what they help to test"},
@@ -107,7 +107,7 @@ func packageRules() []rule {
 		{
 			"internal/endpoints",
 			[]string{
-				"internal/auditlog", "internal/change", "internal/errs", "internal/governor", "internal/ids", "internal/pattern", "internal/redact", "internal/schedule",
+				"internal/auditlog", "internal/change", "internal/errs", "internal/governor", "internal/ids", "internal/pattern", "internal/placement", "internal/redact", "internal/schedule",
 				"internal/success", "internal/template", "internal/tempo",
 			},
 			"the domain asks the governor; it reads no clock and knows no database",
@@ -159,6 +159,7 @@ func packageRules() []rule {
 		},
 		{"internal/runs", []string{"internal/auditlog", "internal/ids"}, "what a run is does not depend on who runs it"},
 		{"internal/schedule", []string{"internal/errs"}, "cron is arithmetic"},
+		{"internal/placement", nil, "which worker may run an endpoint depends on tags alone"},
 		{"internal/notation", nil, "how a value is written does not depend on its use"},
 		{"internal/stats", []string{"internal/ids", "internal/tempo"}, "the numbers of the API and the console do not depend on where they are kept; a likeliest rate is that of its looks"},
 		{"internal/secrets", []string{"internal/auditlog", "internal/errs"}, "a secret is sealed and named without knowing where it is kept or who asks"},

@@ -1512,8 +1512,10 @@ type Endpoint struct {
 
 	// Planner Authority of the planner over the tempo: nothing (off), record proposals (observe), suggest changes for approval (suggest), or change it within the clamps (act).
 	Planner        PlannerAuthority   `json:"planner"`
+	PreferredTags  *[]string          `json:"preferredTags,omitempty"`
 	Query          *map[string]string `json:"query,omitempty"`
 	Redact         *[]RedactRule      `json:"redact,omitempty"`
+	RequiredTags   *[]string          `json:"requiredTags,omitempty"`
 	ResponseTailKb int32              `json:"responseTailKb"`
 
 	// Retry Retry policy of a due time.
@@ -1660,11 +1662,17 @@ type EndpointPatch struct {
 	// Planner Authority of the planner over the tempo. Default observe: the planner only records what it would do. With act it changes the tempo, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
 	Planner *PlannerAuthority `json:"planner,omitempty"`
 
+	// PreferredTags Preferred tags: workers that have all of these run the endpoint. Others run it if no such worker is active, or 5 s after its due time. Default: none.
+	PreferredTags *[]string `json:"preferredTags,omitempty"`
+
 	// Query Null removes a parameter.
 	Query *map[string]*string `json:"query,omitempty"`
 
 	// Redact Redaction rules, applied to a response before it is stored or shown: to its body and errors that quote it.
 	Redact *[]RedactRule `json:"redact,omitempty"`
+
+	// RequiredTags Required tags: name=value pairs that a worker must have to run the endpoint, such as region=eu. Without such a worker, due times are skipped with the reason unroutable. Default: none.
+	RequiredTags *[]string `json:"requiredTags,omitempty"`
 
 	// ResponseTailKb Captured response tail, in KiB: the end of a body longer than maxResponseKb, stored beside its head. Up to 8 MiB more are read, within the timeout. A longer body has no tail. A body that breaks off or does not end in time fails the run. Default 0: no tail is read.
 	ResponseTailKb *int64      `json:"responseTailKb,omitempty"`
@@ -1809,11 +1817,17 @@ type EndpointSpec struct {
 	// Planner Authority of the planner over the tempo. Default observe: the planner only records what it would do. With act it changes the tempo, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
 	Planner *PlannerAuthority `json:"planner,omitempty"`
 
+	// PreferredTags Preferred tags: workers that have all of these run the endpoint. Others run it if no such worker is active, or 5 s after its due time. Default: none.
+	PreferredTags *[]string `json:"preferredTags,omitempty"`
+
 	// Query Query parameters added to the URL, percent-encoded, sorted by name. Values may contain templates. The complete URL has at most 2048 bytes.
 	Query *map[string]string `json:"query,omitempty"`
 
 	// Redact Redaction rules, applied to a response before it is stored or shown: to its body and errors that quote it.
 	Redact *[]RedactRule `json:"redact,omitempty"`
+
+	// RequiredTags Required tags: name=value pairs that a worker must have to run the endpoint, such as region=eu. Without such a worker, due times are skipped with the reason unroutable. Default: none.
+	RequiredTags *[]string `json:"requiredTags,omitempty"`
 
 	// ResponseTailKb Captured response tail, in KiB: the end of a body longer than maxResponseKb, stored beside its head. Up to 8 MiB more are read, within the timeout. A longer body has no tail. A body that breaks off or does not end in time fails the run. Default 0: no tail is read.
 	ResponseTailKb *int64      `json:"responseTailKb,omitempty"`
@@ -2292,11 +2306,17 @@ type ImportLine struct {
 	// Planner Authority of the planner over the tempo. Default observe: the planner only records what it would do. With act it changes the tempo, never faster than the baseline without `minIntervalMs`, and at most 8 times slower without `maxIntervalMs`.
 	Planner *PlannerAuthority `json:"planner,omitempty"`
 
+	// PreferredTags Preferred tags: workers that have all of these run the endpoint. Others run it if no such worker is active, or 5 s after its due time. Default: none.
+	PreferredTags *[]string `json:"preferredTags,omitempty"`
+
 	// Query Query parameters added to the URL, percent-encoded, sorted by name. Values may contain templates. The complete URL has at most 2048 bytes.
 	Query *map[string]string `json:"query,omitempty"`
 
 	// Redact Redaction rules, applied to a response before it is stored or shown: to its body and errors that quote it.
 	Redact *[]RedactRule `json:"redact,omitempty"`
+
+	// RequiredTags Required tags: name=value pairs that a worker must have to run the endpoint, such as region=eu. Without such a worker, due times are skipped with the reason unroutable. Default: none.
+	RequiredTags *[]string `json:"requiredTags,omitempty"`
 
 	// ResponseTailKb Captured response tail, in KiB: the end of a body longer than maxResponseKb, stored beside its head. Up to 8 MiB more are read, within the timeout. A longer body has no tail. A body that breaks off or does not end in time fails the run. Default 0: no tail is read.
 	ResponseTailKb *int64      `json:"responseTailKb,omitempty"`

@@ -221,11 +221,11 @@ func (q *Queries) EndpointUpdateMany(ctx context.Context, db DBTX, arg EndpointU
 }
 
 const scheduleInsertMany = `-- name: ScheduleInsertMany :exec
-INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, version, lock_ms, attempt, source, anchor, failure_count)
-SELECT n.endpoint_id, $1::uuid, n.planned_at, n.planned_at, n.slot, 0, 1, n.lock_ms, 1, n.source, nullif(n.anchor, '0001-01-01 00:00:00+00'), 0
+INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, version, lock_ms, tag_set_id, attempt, source, anchor, failure_count)
+SELECT n.endpoint_id, $1::uuid, n.planned_at, n.planned_at, n.slot, 0, 1, n.lock_ms, tag_set_number(n.tags::jsonb), 1, n.source, nullif(n.anchor, '0001-01-01 00:00:00+00'), 0
 FROM (SELECT unnest($2::uuid[]) AS endpoint_id, unnest($3::timestamptz[]) AS planned_at,
-             unnest($4::timestamptz[]) AS slot, unnest($5::int[]) AS lock_ms,
-             unnest($6::text[]) AS source, unnest($7::timestamptz[]) AS anchor) n
+             unnest($4::timestamptz[]) AS slot, unnest($5::int[]) AS lock_ms, unnest($6::text[]) AS tags,
+             unnest($7::text[]) AS source, unnest($8::timestamptz[]) AS anchor) n
 `
 
 type ScheduleInsertManyParams struct {
@@ -234,6 +234,7 @@ type ScheduleInsertManyParams struct {
 	PlannedAt   []time.Time
 	Slot        []time.Time
 	LockMs      []int32
+	Tags        []string
 	Source      []string
 	Anchor      []time.Time
 }
@@ -246,6 +247,7 @@ func (q *Queries) ScheduleInsertMany(ctx context.Context, db DBTX, arg ScheduleI
 		arg.PlannedAt,
 		arg.Slot,
 		arg.LockMs,
+		arg.Tags,
 		arg.Source,
 		arg.Anchor,
 	)
@@ -254,12 +256,13 @@ func (q *Queries) ScheduleInsertMany(ctx context.Context, db DBTX, arg ScheduleI
 
 const scheduleRecordMany = `-- name: ScheduleRecordMany :execrows
 UPDATE schedules s
-SET version = n.version, lock_ms = n.lock_ms, accounted_until = n.accounted_until, retry_after = nullif(n.retry_after, '0001-01-01 00:00:00+00'),
+SET version = n.version, lock_ms = n.lock_ms, tag_set_id = tag_set_number(n.tags::jsonb), accounted_until = n.accounted_until, retry_after = nullif(n.retry_after, '0001-01-01 00:00:00+00'),
     target_next = nullif(n.target_next, '0001-01-01 00:00:00+00'), fresh_until = nullif(n.fresh_until, '0001-01-01 00:00:00+00'), revision = s.revision + 1
 FROM (SELECT unnest($1::uuid[]) AS endpoint_id, unnest($2::bigint[]) AS version,
-             unnest($3::int[]) AS lock_ms, unnest($4::timestamptz[]) AS accounted_until,
-             unnest($5::timestamptz[]) AS retry_after,
-             unnest($6::timestamptz[]) AS target_next, unnest($7::timestamptz[]) AS fresh_until) n
+             unnest($3::int[]) AS lock_ms, unnest($4::text[]) AS tags,
+             unnest($5::timestamptz[]) AS accounted_until,
+             unnest($6::timestamptz[]) AS retry_after,
+             unnest($7::timestamptz[]) AS target_next, unnest($8::timestamptz[]) AS fresh_until) n
 WHERE s.endpoint_id = n.endpoint_id
 `
 
@@ -267,6 +270,7 @@ type ScheduleRecordManyParams struct {
 	EndpointIds    []UUID
 	Version        []int64
 	LockMs         []int32
+	Tags           []string
 	AccountedUntil []time.Time
 	RetryAfter     []time.Time
 	TargetNext     []time.Time
@@ -280,6 +284,7 @@ func (q *Queries) ScheduleRecordMany(ctx context.Context, db DBTX, arg ScheduleR
 		arg.EndpointIds,
 		arg.Version,
 		arg.LockMs,
+		arg.Tags,
 		arg.AccountedUntil,
 		arg.RetryAfter,
 		arg.TargetNext,
@@ -294,15 +299,16 @@ func (q *Queries) ScheduleRecordMany(ctx context.Context, db DBTX, arg ScheduleR
 const scheduleReplanMany = `-- name: ScheduleReplanMany :execrows
 UPDATE schedules s
 SET due_at = n.planned_at, planned_at = n.planned_at, slot = n.slot, attempt = n.attempt, infra_attempt = n.infra_attempt, source = n.source, version = n.version,
-    lock_ms = n.lock_ms, accounted_until = n.accounted_until, retry_after = nullif(n.retry_after, '0001-01-01 00:00:00+00'),
+    lock_ms = n.lock_ms, tag_set_id = tag_set_number(n.tags::jsonb), accounted_until = n.accounted_until, retry_after = nullif(n.retry_after, '0001-01-01 00:00:00+00'),
     target_next = nullif(n.target_next, '0001-01-01 00:00:00+00'), fresh_until = nullif(n.fresh_until, '0001-01-01 00:00:00+00'), claim_token = s.claim_token + 1, claimed_by = NULL, claimed_at = NULL
 FROM (SELECT unnest($1::uuid[]) AS endpoint_id, unnest($2::timestamptz[]) AS planned_at,
              unnest($3::timestamptz[]) AS slot, unnest($4::smallint[]) AS attempt,
              unnest($5::smallint[]) AS infra_attempt,
              unnest($6::text[]) AS source, unnest($7::bigint[]) AS version,
-             unnest($8::int[]) AS lock_ms, unnest($9::timestamptz[]) AS accounted_until,
-             unnest($10::timestamptz[]) AS retry_after,
-             unnest($11::timestamptz[]) AS target_next, unnest($12::timestamptz[]) AS fresh_until) n
+             unnest($8::int[]) AS lock_ms, unnest($9::text[]) AS tags,
+             unnest($10::timestamptz[]) AS accounted_until,
+             unnest($11::timestamptz[]) AS retry_after,
+             unnest($12::timestamptz[]) AS target_next, unnest($13::timestamptz[]) AS fresh_until) n
 WHERE s.endpoint_id = n.endpoint_id
 `
 
@@ -315,6 +321,7 @@ type ScheduleReplanManyParams struct {
 	Source         []string
 	Version        []int64
 	LockMs         []int32
+	Tags           []string
 	AccountedUntil []time.Time
 	RetryAfter     []time.Time
 	TargetNext     []time.Time
@@ -332,6 +339,7 @@ func (q *Queries) ScheduleReplanMany(ctx context.Context, db DBTX, arg ScheduleR
 		arg.Source,
 		arg.Version,
 		arg.LockMs,
+		arg.Tags,
 		arg.AccountedUntil,
 		arg.RetryAfter,
 		arg.TargetNext,

@@ -97,47 +97,79 @@ func (q *Queries) RunExtendLocks(ctx context.Context, db DBTX, arg RunExtendLock
 const scheduleClaimDue = `-- name: ScheduleClaimDue :many
 WITH clock AS MATERIALIZED (
     SELECT coalesce($3::timestamptz, clock_timestamp()) AS now
+), served AS MATERIALIZED (
+    SELECT l.tag_set_id, l.priority, l.priority * interval '60 s' AS head_start,
+           (SELECT now FROM clock) + CASE WHEN l.yields THEN interval '-5 s' ELSE $4::bigint * interval '1 ms' END AS until
+    FROM (SELECT unnest($5::int[]) AS tag_set_id, unnest($6::smallint[]) AS priority,
+                 unnest($7::boolean[]) AS yields) l
 ), expired AS MATERIALIZED (
     SELECT s.ctid AS place, s.endpoint_id
     FROM schedules s
-    WHERE (SELECT now FROM clock) <= coalesce($4::timestamptz, 'infinity'::timestamptz)
+    WHERE (SELECT now FROM clock) <= coalesce($8::timestamptz, 'infinity'::timestamptz)
       AND s.claimed_by IS NOT NULL
       AND s.run_id IS NULL
-      AND s.due_at >= coalesce($5::timestamptz, '-infinity'::timestamptz)
+      AND s.due_at >= coalesce($9::timestamptz, '-infinity'::timestamptz)
       AND s.due_at <= (SELECT now FROM clock)
+      AND s.tag_set_id = ANY ($5::int[])
     ORDER BY s.due_at
-    LIMIT $6::int
+    LIMIT $10::int
     FOR UPDATE OF s SKIP LOCKED
+), apart AS MATERIALIZED (
+    SELECT first.place, first.turn
+    FROM served
+             CROSS JOIN LATERAL (SELECT s.ctid AS place, s.due_at - served.head_start AS turn
+                                 FROM schedules s
+                                 WHERE (SELECT now FROM clock) <= coalesce($8::timestamptz, 'infinity'::timestamptz)
+                                   AND s.claimed_by IS NULL
+                                   AND (s.tag_set_id <> 0 OR s.priority <> 0)
+                                   AND s.tag_set_id = served.tag_set_id
+                                   AND s.priority = served.priority
+                                   AND s.due_at >= coalesce($9::timestamptz, '-infinity'::timestamptz) + least(served.head_start, interval '0')
+                                   AND s.due_at <= served.until
+                                 ORDER BY s.due_at
+                                 LIMIT $10::int
+                                 FOR UPDATE OF s SKIP LOCKED) first
 ), fresh AS MATERIALIZED (
-    SELECT s.ctid AS place
+    SELECT s.ctid AS place, s.due_at AS turn
     FROM schedules s
-    WHERE (SELECT now FROM clock) <= coalesce($4::timestamptz, 'infinity'::timestamptz)
+    WHERE (SELECT now FROM clock) <= coalesce($8::timestamptz, 'infinity'::timestamptz)
+      AND 0 = ANY ($5::int[])
       AND s.claimed_by IS NULL
-      AND s.due_at >= coalesce($5::timestamptz, '-infinity'::timestamptz)
-      AND s.due_at <= (SELECT now FROM clock) + $7::bigint * interval '1 ms'
+      AND s.tag_set_id = 0
+      AND s.priority = 0
+      AND s.due_at >= coalesce($9::timestamptz, '-infinity'::timestamptz)
+      AND s.due_at <= (SELECT now FROM clock) + $4::bigint * interval '1 ms'
     ORDER BY s.due_at
-    LIMIT $6::int - (SELECT count(*) FROM expired)
+    LIMIT $10::int - (SELECT count(*) FROM expired)
     FOR UPDATE OF s SKIP LOCKED
+), chosen AS MATERIALIZED (
+    SELECT waiting.place
+    FROM (SELECT place, turn FROM fresh UNION ALL SELECT place, turn FROM apart) waiting
+    ORDER BY waiting.turn
+    LIMIT $10::int - (SELECT count(*) FROM expired)
 )
 UPDATE schedules s
 SET claim_token = s.claim_token + 1,
     claimed_by  = $1::uuid,
     claimed_at  = (SELECT now FROM clock),
     due_at      = greatest((SELECT now FROM clock), s.planned_at) + least(s.lock_ms, $2::int) * interval '1 ms'
-WHERE s.ctid = ANY (ARRAY(SELECT place FROM expired UNION ALL SELECT place FROM fresh))
-RETURNING s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted,
+WHERE s.ctid = ANY (ARRAY(SELECT place FROM expired UNION ALL SELECT place FROM chosen))
+RETURNING s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted, s.priority,
     (SELECT now FROM clock)::timestamptz AS claimed_at, s.due_at AS locked_until,
     (s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM expired)))::boolean AS expired
 `
 
 type ScheduleClaimDueParams struct {
-	WorkerID  UUID
-	LockTtlMs int32
-	Now       *time.Time
-	Until     *time.Time
-	FromAt    *time.Time
-	MaxRows   int32
-	HorizonMs int64
+	WorkerID   UUID
+	LockTtlMs  int32
+	Now        *time.Time
+	HorizonMs  int64
+	TagSetIds  []int32
+	Priorities []int16
+	Yields     []bool
+	Until      *time.Time
+	FromAt     *time.Time
+	MaxRows    int32
 }
 
 type ScheduleClaimDueRow struct {
@@ -151,6 +183,7 @@ type ScheduleClaimDueRow struct {
 	Source       string
 	Version      int64
 	Hinted       bool
+	Priority     int16
 	ClaimedAt    time.Time
 	LockedUntil  time.Time
 	Expired      bool
@@ -162,16 +195,23 @@ type ScheduleClaimDueRow struct {
 // transaction holds are skipped. Rows are addressed by ctid, because under an old snapshot a lookup
 // by key would visit every dead version of the row. If the statement executes after its deadline,
 // it claims no row, because its caller has given up. The scan starts at from_at, a low-water mark
-// on due_at, or at the low end of the index.
+// on due_at, or at the low end of the index. Endpoints with tags or with a priority other than
+// normal are in lanes of their own. The claim scans the lanes of the tag sets that the worker
+// serves. It takes the rows of all lanes in the order of their turns: the due time, one minute
+// earlier for each step of priority. A lane that the worker yields to others is claimed 5 s after
+// its due times.
 func (q *Queries) ScheduleClaimDue(ctx context.Context, db DBTX, arg ScheduleClaimDueParams) ([]*ScheduleClaimDueRow, error) {
 	rows, err := db.Query(ctx, scheduleClaimDue,
 		arg.WorkerID,
 		arg.LockTtlMs,
 		arg.Now,
+		arg.HorizonMs,
+		arg.TagSetIds,
+		arg.Priorities,
+		arg.Yields,
 		arg.Until,
 		arg.FromAt,
 		arg.MaxRows,
-		arg.HorizonMs,
 	)
 	if err != nil {
 		return nil, err
@@ -191,6 +231,7 @@ func (q *Queries) ScheduleClaimDue(ctx context.Context, db DBTX, arg ScheduleCla
 			&i.Source,
 			&i.Version,
 			&i.Hinted,
+			&i.Priority,
 			&i.ClaimedAt,
 			&i.LockedUntil,
 			&i.Expired,
@@ -208,18 +249,47 @@ func (q *Queries) ScheduleClaimDue(ctx context.Context, db DBTX, arg ScheduleCla
 const scheduleClaimShares = `-- name: ScheduleClaimShares :many
 WITH clock AS MATERIALIZED (
     SELECT coalesce($3::timestamptz, clock_timestamp()) AS now
-), due AS MATERIALIZED (
-    SELECT oldest.place
-    FROM unnest($4::uuid[]) AS t (id)
-             CROSS JOIN LATERAL (SELECT s.ctid AS place
+), served AS MATERIALIZED (
+    SELECT l.tag_set_id, l.priority, l.priority * interval '60 s' AS head_start,
+           (SELECT now FROM clock) + CASE WHEN l.yields THEN interval '-5 s' ELSE $4::bigint * interval '1 ms' END AS until
+    FROM (SELECT unnest($5::int[]) AS tag_set_id, unnest($6::smallint[]) AS priority,
+                 unnest($7::boolean[]) AS yields) l
+), apart AS MATERIALIZED (
+    SELECT t.id AS tenant_id, first.place, first.turn
+    FROM unnest($8::uuid[]) AS t (id)
+             CROSS JOIN served
+             CROSS JOIN LATERAL (SELECT s.ctid AS place, s.due_at - served.head_start AS turn
                                  FROM schedules s
-                                 WHERE (SELECT now FROM clock) <= coalesce($5::timestamptz, 'infinity'::timestamptz)
+                                 WHERE (SELECT now FROM clock) <= coalesce($9::timestamptz, 'infinity'::timestamptz)
                                    AND s.claimed_by IS NULL
+                                   AND (s.tag_set_id <> 0 OR s.priority <> 0)
+                                   AND s.tenant_id = t.id
+                                   AND s.tag_set_id = served.tag_set_id
+                                   AND s.priority = served.priority
+                                   AND s.due_at <= served.until
+                                 ORDER BY s.due_at
+                                 LIMIT $10::int
+                                 FOR UPDATE OF s SKIP LOCKED) first
+), fresh AS MATERIALIZED (
+    SELECT t.id AS tenant_id, oldest.place, oldest.turn
+    FROM unnest($8::uuid[]) AS t (id)
+             CROSS JOIN LATERAL (SELECT s.ctid AS place, s.due_at AS turn
+                                 FROM schedules s
+                                 WHERE (SELECT now FROM clock) <= coalesce($9::timestamptz, 'infinity'::timestamptz)
+                                   AND 0 = ANY ($5::int[])
+                                   AND s.claimed_by IS NULL
+                                   AND s.tag_set_id = 0
+                                   AND s.priority = 0
                                    AND (s.tenant_id, s.due_at) >= (t.id, '-infinity'::timestamptz)
-                                   AND (s.tenant_id, s.due_at) <= (t.id, (SELECT now FROM clock) + $6::bigint * interval '1 ms')
+                                   AND (s.tenant_id, s.due_at) <= (t.id, (SELECT now FROM clock) + $4::bigint * interval '1 ms')
                                  ORDER BY s.tenant_id, s.due_at
-                                 LIMIT $7::int
+                                 LIMIT $10::int
                                  FOR UPDATE OF s SKIP LOCKED) oldest
+), due AS MATERIALIZED (
+    SELECT ranked.place
+    FROM (SELECT waiting.place, row_number() OVER (PARTITION BY waiting.tenant_id ORDER BY waiting.turn) AS rank
+          FROM (SELECT tenant_id, place, turn FROM fresh UNION ALL SELECT tenant_id, place, turn FROM apart) waiting) ranked
+    WHERE ranked.rank <= $10::int
 )
 UPDATE schedules s
 SET claim_token = s.claim_token + 1,
@@ -227,18 +297,21 @@ SET claim_token = s.claim_token + 1,
     claimed_at  = (SELECT now FROM clock),
     due_at      = greatest((SELECT now FROM clock), s.planned_at) + least(s.lock_ms, $2::int) * interval '1 ms'
 WHERE s.ctid = ANY (ARRAY(SELECT place FROM due))
-RETURNING s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted,
+RETURNING s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted, s.priority,
     (SELECT now FROM clock)::timestamptz AS claimed_at, s.due_at AS locked_until, false AS expired
 `
 
 type ScheduleClaimSharesParams struct {
-	WorkerID  UUID
-	LockTtlMs int32
-	Now       *time.Time
-	TenantIds []UUID
-	Until     *time.Time
-	HorizonMs int64
-	Share     int32
+	WorkerID   UUID
+	LockTtlMs  int32
+	Now        *time.Time
+	HorizonMs  int64
+	TagSetIds  []int32
+	Priorities []int16
+	Yields     []bool
+	TenantIds  []UUID
+	Until      *time.Time
+	Share      int32
 }
 
 type ScheduleClaimSharesRow struct {
@@ -252,6 +325,7 @@ type ScheduleClaimSharesRow struct {
 	Source       string
 	Version      int64
 	Hinted       bool
+	Priority     int16
 	ClaimedAt    time.Time
 	LockedUntil  time.Time
 	Expired      bool
@@ -266,9 +340,12 @@ func (q *Queries) ScheduleClaimShares(ctx context.Context, db DBTX, arg Schedule
 		arg.WorkerID,
 		arg.LockTtlMs,
 		arg.Now,
+		arg.HorizonMs,
+		arg.TagSetIds,
+		arg.Priorities,
+		arg.Yields,
 		arg.TenantIds,
 		arg.Until,
-		arg.HorizonMs,
 		arg.Share,
 	)
 	if err != nil {
@@ -289,6 +366,7 @@ func (q *Queries) ScheduleClaimShares(ctx context.Context, db DBTX, arg Schedule
 			&i.Source,
 			&i.Version,
 			&i.Hinted,
+			&i.Priority,
 			&i.ClaimedAt,
 			&i.LockedUntil,
 			&i.Expired,
@@ -305,29 +383,67 @@ func (q *Queries) ScheduleClaimShares(ctx context.Context, db DBTX, arg Schedule
 
 const scheduleDueTenants = `-- name: ScheduleDueTenants :many
 WITH clock AS MATERIALIZED (
-    SELECT coalesce($2::timestamptz, clock_timestamp()) AS now
+    SELECT coalesce($3::timestamptz, clock_timestamp()) AS now
+), served AS MATERIALIZED (
+    SELECT l.tag_set_id, l.priority,
+           (SELECT now FROM clock) + CASE WHEN l.yields THEN interval '-5 s' ELSE $1::bigint * interval '1 ms' END AS until
+    FROM (SELECT unnest($2::int[]) AS tag_set_id, unnest($4::smallint[]) AS priority,
+                 unnest($5::boolean[]) AS yields) l
 )
 SELECT t.id
 FROM tenants t
-         CROSS JOIN LATERAL (SELECT s.due_at
-                             FROM schedules s
-                             WHERE s.claimed_by IS NULL
-                               AND (s.tenant_id, s.due_at) >= (t.id, '-infinity'::timestamptz)
-                               AND (s.tenant_id, s.due_at) <= (t.id, (SELECT now FROM clock) + $1::bigint * interval '1 ms')
-                             ORDER BY s.tenant_id, s.due_at
-                             LIMIT 1) oldest
+         CROSS JOIN LATERAL (SELECT (SELECT s.tenant_id
+                                     FROM schedules s
+                                     WHERE s.claimed_by IS NULL
+                                       AND s.tag_set_id = 0
+                                       AND s.priority = 0
+                                       AND (s.tenant_id, s.due_at) >= (t.id, '-infinity'::timestamptz)
+                                       AND (s.tenant_id, s.due_at) <= (t.id, (SELECT now FROM clock) + $1::bigint * interval '1 ms')
+                                     ORDER BY s.tenant_id, s.due_at
+                                     LIMIT 1) IS NOT NULL AS ordinary,
+                                    (SELECT s.tenant_id
+                                     FROM schedules s
+                                     WHERE s.claimed_by IS NULL
+                                       AND (s.tag_set_id <> 0 OR s.priority <> 0)
+                                       AND s.tenant_id = t.id
+                                     ORDER BY s.tenant_id, s.tag_set_id
+                                     LIMIT 1) IS NOT NULL AS apart
+                             OFFSET 0) has
+WHERE has.ordinary AND 0 = ANY ($2::int[])
+   OR has.apart AND EXISTS (SELECT
+                            FROM served l
+                                     CROSS JOIN LATERAL (SELECT s.due_at
+                                                         FROM schedules s
+                                                         WHERE s.claimed_by IS NULL
+                                                           AND (s.tag_set_id <> 0 OR s.priority <> 0)
+                                                           AND s.tenant_id = t.id
+                                                           AND s.tag_set_id = l.tag_set_id
+                                                           AND s.priority = l.priority
+                                                           AND s.due_at <= l.until
+                                                         ORDER BY s.due_at
+                                                         LIMIT 1) first)
 ORDER BY t.id
 `
 
 type ScheduleDueTenantsParams struct {
-	HorizonMs int64
-	Now       *time.Time
+	HorizonMs  int64
+	TagSetIds  []int32
+	Now        *time.Time
+	Priorities []int16
+	Yields     []bool
 }
 
-// Returns the tenants with unclaimed endpoints that come due within the horizon. It costs one index
-// lookup per tenant.
+// Returns the tenants with unclaimed endpoints that come due within the horizon and that the worker
+// serves. It costs two index lookups per tenant, and one more per served lane for tenants with
+// endpoints outside of the ordinary lane.
 func (q *Queries) ScheduleDueTenants(ctx context.Context, db DBTX, arg ScheduleDueTenantsParams) ([]UUID, error) {
-	rows, err := db.Query(ctx, scheduleDueTenants, arg.HorizonMs, arg.Now)
+	rows, err := db.Query(ctx, scheduleDueTenants,
+		arg.HorizonMs,
+		arg.TagSetIds,
+		arg.Now,
+		arg.Priorities,
+		arg.Yields,
+	)
 	if err != nil {
 		return nil, err
 	}

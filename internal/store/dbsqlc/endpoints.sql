@@ -75,15 +75,15 @@ WHERE endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
   AND NOT archived;
 
 -- name: ScheduleInsert :exec
-INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, version, lock_ms, attempt, source, failure_count)
-VALUES (@endpoint_id, @tenant_id::uuid, @planned_at, @planned_at, @slot, 0, @version, @lock_ms, @attempt, @source, 0);
+INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, version, lock_ms, tag_set_id, attempt, source, failure_count)
+VALUES (@endpoint_id, @tenant_id::uuid, @planned_at, @planned_at, @slot, 0, @version, @lock_ms, tag_set_number(@tags::jsonb), @attempt, @source, 0);
 
 -- name: ScheduleReplan :execrows
 -- Stores a new plan, revokes the claim and ends the run that the plan follows. For a running
 -- endpoint ScheduleRecord is used instead.
 UPDATE schedules
 SET due_at = @planned_at, planned_at = @planned_at, slot = @slot, attempt = @attempt, infra_attempt = @infra_attempt, source = @source, version = @version,
-    lock_ms = @lock_ms, failure_count = @failure_count, paused_until = @paused_until, pause_reason = @pause_reason,
+    lock_ms = @lock_ms, tag_set_id = tag_set_number(@tags::jsonb), failure_count = @failure_count, paused_until = @paused_until, pause_reason = @pause_reason,
     manual_at = @manual_at, retry_after = @retry_after, target_next = @target_next, fresh_until = @fresh_until, accounted_until = @accounted_until, hinted = @hinted, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL,
     run_id = NULL, started_at = NULL, deadline_at = NULL, cancel_requested_at = NULL, cancel_requested_by = NULL, cancel_reason = NULL
 WHERE endpoint_id = @endpoint_id;
@@ -92,7 +92,7 @@ WHERE endpoint_id = @endpoint_id;
 -- Records a change during a run, because the finish of the run replans. The new revision
 -- invalidates the state that the start has read.
 UPDATE schedules
-SET version = @version, lock_ms = @lock_ms, failure_count = @failure_count, paused_until = @paused_until,
+SET version = @version, lock_ms = @lock_ms, tag_set_id = tag_set_number(@tags::jsonb), failure_count = @failure_count, paused_until = @paused_until,
     pause_reason = @pause_reason, manual_at = @manual_at, retry_after = @retry_after, target_next = @target_next, fresh_until = @fresh_until, accounted_until = @accounted_until,
     hinted = @hinted, revision = revision + 1
 WHERE endpoint_id = @endpoint_id;
@@ -122,7 +122,7 @@ SELECT set_config('synchronous_commit', 'off', true), pg_notify('rubato_due', sq
 -- hand. Otherwise no worker could find the configuration. The caller has locked the rows. The plan
 -- stays until the next finish, which decides by the new configuration.
 UPDATE schedules s
-SET version = e.version, lock_ms = e.max_execution_time_ms + 5000, claim_token = s.claim_token + 1, claimed_by = NULL, claimed_at = NULL,
+SET version = e.version, lock_ms = e.max_execution_time_ms + 5000, tag_set_id = tag_set_number(e.spec), claim_token = s.claim_token + 1, claimed_by = NULL, claimed_at = NULL,
     due_at = s.planned_at
 FROM endpoints e
 WHERE s.endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])

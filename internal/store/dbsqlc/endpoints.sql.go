@@ -376,7 +376,7 @@ func (q *Queries) ScheduleDelete(ctx context.Context, db DBTX, endpointID UUID) 
 }
 
 const scheduleGetMany = `-- name: ScheduleGetMany :many
-SELECT endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, revision, version, lock_ms, attempt, infra_attempt, failure_count, hinted, archived, source, claimed_by, claimed_at, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, anchor, accounted_until, paused_until, pause_reason, manual_at, retry_after, target_next, fresh_until, last_slot, last_run_slot, last_attempt, last_infra_attempt, last_status, last_started_at, last_finished_at, last_call_at, tempo, ctid
+SELECT endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, revision, version, lock_ms, tag_set_id, attempt, infra_attempt, priority, failure_count, hinted, archived, source, claimed_by, claimed_at, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, anchor, accounted_until, paused_until, pause_reason, manual_at, retry_after, target_next, fresh_until, last_slot, last_run_slot, last_attempt, last_infra_attempt, last_status, last_started_at, last_finished_at, last_call_at, tempo, ctid
 FROM schedules
 WHERE endpoint_id = ANY ($1::uuid[])
   AND NOT archived
@@ -402,8 +402,10 @@ func (q *Queries) ScheduleGetMany(ctx context.Context, db DBTX, endpointIds []UU
 			&i.Revision,
 			&i.Version,
 			&i.LockMs,
+			&i.TagSetID,
 			&i.Attempt,
 			&i.InfraAttempt,
+			&i.Priority,
 			&i.FailureCount,
 			&i.Hinted,
 			&i.Archived,
@@ -446,8 +448,8 @@ func (q *Queries) ScheduleGetMany(ctx context.Context, db DBTX, endpointIds []UU
 }
 
 const scheduleInsert = `-- name: ScheduleInsert :exec
-INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, version, lock_ms, attempt, source, failure_count)
-VALUES ($1, $2::uuid, $3, $3, $4, 0, $5, $6, $7, $8, 0)
+INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, version, lock_ms, tag_set_id, attempt, source, failure_count)
+VALUES ($1, $2::uuid, $3, $3, $4, 0, $5, $6, tag_set_number($7::jsonb), $8, $9, 0)
 `
 
 type ScheduleInsertParams struct {
@@ -457,6 +459,7 @@ type ScheduleInsertParams struct {
 	Slot       time.Time
 	Version    int64
 	LockMs     int32
+	Tags       json.RawMessage
 	Attempt    int16
 	Source     string
 }
@@ -469,6 +472,7 @@ func (q *Queries) ScheduleInsert(ctx context.Context, db DBTX, arg ScheduleInser
 		arg.Slot,
 		arg.Version,
 		arg.LockMs,
+		arg.Tags,
 		arg.Attempt,
 		arg.Source,
 	)
@@ -487,15 +491,16 @@ func (q *Queries) ScheduleNotify(ctx context.Context, db DBTX, dueMs int64) erro
 
 const scheduleRecord = `-- name: ScheduleRecord :execrows
 UPDATE schedules
-SET version = $1, lock_ms = $2, failure_count = $3, paused_until = $4,
-    pause_reason = $5, manual_at = $6, retry_after = $7, target_next = $8, fresh_until = $9, accounted_until = $10,
-    hinted = $11, revision = revision + 1
-WHERE endpoint_id = $12
+SET version = $1, lock_ms = $2, tag_set_id = tag_set_number($3::jsonb), failure_count = $4, paused_until = $5,
+    pause_reason = $6, manual_at = $7, retry_after = $8, target_next = $9, fresh_until = $10, accounted_until = $11,
+    hinted = $12, revision = revision + 1
+WHERE endpoint_id = $13
 `
 
 type ScheduleRecordParams struct {
 	Version        int64
 	LockMs         int32
+	Tags           json.RawMessage
 	FailureCount   int32
 	PausedUntil    *time.Time
 	PauseReason    *string
@@ -514,6 +519,7 @@ func (q *Queries) ScheduleRecord(ctx context.Context, db DBTX, arg ScheduleRecor
 	result, err := db.Exec(ctx, scheduleRecord,
 		arg.Version,
 		arg.LockMs,
+		arg.Tags,
 		arg.FailureCount,
 		arg.PausedUntil,
 		arg.PauseReason,
@@ -534,10 +540,10 @@ func (q *Queries) ScheduleRecord(ctx context.Context, db DBTX, arg ScheduleRecor
 const scheduleReplan = `-- name: ScheduleReplan :execrows
 UPDATE schedules
 SET due_at = $1, planned_at = $1, slot = $2, attempt = $3, infra_attempt = $4, source = $5, version = $6,
-    lock_ms = $7, failure_count = $8, paused_until = $9, pause_reason = $10,
-    manual_at = $11, retry_after = $12, target_next = $13, fresh_until = $14, accounted_until = $15, hinted = $16, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL,
+    lock_ms = $7, tag_set_id = tag_set_number($8::jsonb), failure_count = $9, paused_until = $10, pause_reason = $11,
+    manual_at = $12, retry_after = $13, target_next = $14, fresh_until = $15, accounted_until = $16, hinted = $17, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL,
     run_id = NULL, started_at = NULL, deadline_at = NULL, cancel_requested_at = NULL, cancel_requested_by = NULL, cancel_reason = NULL
-WHERE endpoint_id = $17
+WHERE endpoint_id = $18
 `
 
 type ScheduleReplanParams struct {
@@ -548,6 +554,7 @@ type ScheduleReplanParams struct {
 	Source         string
 	Version        int64
 	LockMs         int32
+	Tags           json.RawMessage
 	FailureCount   int32
 	PausedUntil    *time.Time
 	PauseReason    *string
@@ -571,6 +578,7 @@ func (q *Queries) ScheduleReplan(ctx context.Context, db DBTX, arg ScheduleRepla
 		arg.Source,
 		arg.Version,
 		arg.LockMs,
+		arg.Tags,
 		arg.FailureCount,
 		arg.PausedUntil,
 		arg.PauseReason,
@@ -590,7 +598,7 @@ func (q *Queries) ScheduleReplan(ctx context.Context, db DBTX, arg ScheduleRepla
 
 const scheduleSyncVersion = `-- name: ScheduleSyncVersion :execrows
 UPDATE schedules s
-SET version = e.version, lock_ms = e.max_execution_time_ms + 5000, claim_token = s.claim_token + 1, claimed_by = NULL, claimed_at = NULL,
+SET version = e.version, lock_ms = e.max_execution_time_ms + 5000, tag_set_id = tag_set_number(e.spec), claim_token = s.claim_token + 1, claimed_by = NULL, claimed_at = NULL,
     due_at = s.planned_at
 FROM endpoints e
 WHERE s.endpoint_id = ANY ($1::uuid[])

@@ -8,8 +8,24 @@ WITH clock AS MATERIALIZED (
     (SELECT s.planned_at
      FROM schedules s
      WHERE s.claimed_by IS NULL
+       AND s.tag_set_id = 0
+       AND s.priority = 0
        AND s.due_at <= (SELECT now FROM clock)
      ORDER BY s.due_at
+     LIMIT sqlc.arg('max_rows')::int)
+    UNION ALL
+    (SELECT first.planned_at
+     FROM tag_sets t
+              CROSS JOIN priorities p
+              CROSS JOIN LATERAL (SELECT s.planned_at
+                                  FROM schedules s
+                                  WHERE s.claimed_by IS NULL
+                                    AND (s.tag_set_id <> 0 OR s.priority <> 0)
+                                    AND s.tag_set_id = t.id
+                                    AND s.priority = p.priority
+                                    AND s.due_at <= (SELECT now FROM clock)
+                                  ORDER BY s.due_at
+                                  LIMIT sqlc.arg('max_rows')::int) first
      LIMIT sqlc.arg('max_rows')::int)
     UNION ALL
     (SELECT s.planned_at

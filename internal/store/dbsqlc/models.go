@@ -273,8 +273,10 @@ type Schedule struct {
 	Revision          int64
 	Version           int64
 	LockMs            int32
+	TagSetID          int32
 	Attempt           int16
 	InfraAttempt      int16
+	Priority          int16
 	FailureCount      int32
 	Hinted            bool
 	Archived          bool
@@ -326,6 +328,9 @@ type Worker struct {
 	Busy             int32
 	MaxSlots         int32
 	Queued           int32
+	Tags             []string
+	Capabilities     []string
+	Exclusive        bool
 	StartedAt        time.Time
 	HeartbeatAt      time.Time
 	FreedAt          *time.Time

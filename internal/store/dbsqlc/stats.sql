@@ -43,8 +43,25 @@ WITH clock AS MATERIALIZED (
     FROM schedules s
     WHERE s.tenant_id = sqlc.arg('tenant_id')::uuid
       AND s.claimed_by IS NULL
+      AND s.tag_set_id = 0
+      AND s.priority = 0
       AND s.due_at <= (SELECT now FROM clock)
     ORDER BY s.due_at
+    LIMIT sqlc.arg('max_rows')::int
+), apart AS MATERIALIZED (
+    SELECT first.planned_at
+    FROM tag_sets t
+             CROSS JOIN priorities p
+             CROSS JOIN LATERAL (SELECT s.planned_at
+                                 FROM schedules s
+                                 WHERE s.claimed_by IS NULL
+                                   AND (s.tag_set_id <> 0 OR s.priority <> 0)
+                                   AND s.tenant_id = sqlc.arg('tenant_id')::uuid
+                                   AND s.tag_set_id = t.id
+                                   AND s.priority = p.priority
+                                   AND s.due_at <= (SELECT now FROM clock)
+                                 ORDER BY s.due_at
+                                 LIMIT sqlc.arg('max_rows')::int) first
     LIMIT sqlc.arg('max_rows')::int
 ), head AS MATERIALIZED (
     SELECT s.planned_at, s.tenant_id
@@ -57,6 +74,9 @@ WITH clock AS MATERIALIZED (
 ), due AS MATERIALIZED (
     SELECT f.planned_at
     FROM free f
+    UNION ALL
+    SELECT a.planned_at
+    FROM apart a
     UNION ALL
     SELECT h.planned_at
     FROM head h

@@ -2,11 +2,12 @@
 -- Inserts or updates the row of a worker, and returns whether an operator has ordered it to drain.
 -- A worker that was thought dead becomes active with its next heartbeat, even if the clock was set
 -- back since its claims were taken over.
-INSERT INTO workers (id, name, version, state, slots, busy, max_slots, queued, started_at, heartbeat_at)
-VALUES (@id, @name, @version, @state, @slots, @busy, @max_slots, @queued, coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()),
+INSERT INTO workers (id, name, version, state, slots, busy, max_slots, queued, tags, capabilities, exclusive, started_at, heartbeat_at)
+VALUES (@id, @name, @version, @state, @slots, @busy, @max_slots, @queued, @tags, @capabilities, @exclusive, coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()),
         coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()))
 ON CONFLICT (id) DO UPDATE SET state = excluded.state, slots = excluded.slots, busy = excluded.busy, max_slots = excluded.max_slots,
-                               queued = excluded.queued, heartbeat_at = excluded.heartbeat_at,
+                               queued = excluded.queued, tags = excluded.tags, capabilities = excluded.capabilities, exclusive = excluded.exclusive,
+                               heartbeat_at = excluded.heartbeat_at,
                                freed_at = NULL
 RETURNING (drain_requested_at IS NOT NULL)::boolean AS drain;
 
@@ -38,6 +39,27 @@ SELECT count(*)::int AS workers, (count(*) FILTER (WHERE id < @worker_id))::int 
 FROM workers
 WHERE state = 'active'
   AND heartbeat_at >= coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - interval '6 s';
+
+-- name: TagSetListServed :many
+-- Returns the tag sets that a worker serves, except the one without tags. yields is set if the
+-- worker lacks preferred tags and another active worker that serves the set has them. The worker
+-- then lets that one go first.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
+)
+SELECT t.id,
+       (NOT t.preferred <@ (w.tags || w.capabilities)
+           AND EXISTS (SELECT
+                       FROM workers o
+                       WHERE o.id <> w.id
+                         AND worker_state(o, (SELECT now FROM clock), 6000) = 'active'
+                         AND worker_serves(o, t.required)
+                         AND t.preferred <@ (o.tags || o.capabilities)))::boolean AS yields
+FROM workers w
+         JOIN tag_sets t ON worker_serves(w, t.required)
+WHERE w.id = @worker_id
+  AND t.id <> 0
+ORDER BY t.id;
 
 -- name: WorkerDropBefore :execrows
 -- Deletes the rows of workers that ended so long ago that no row refers to them.

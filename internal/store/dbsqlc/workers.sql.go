@@ -88,6 +88,58 @@ func (q *Queries) ScheduleTakeOver(ctx context.Context, db DBTX, arg ScheduleTak
 	return result.RowsAffected(), nil
 }
 
+const tagSetListServed = `-- name: TagSetListServed :many
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($2::timestamptz, clock_timestamp()) AS now
+)
+SELECT t.id,
+       (NOT t.preferred <@ (w.tags || w.capabilities)
+           AND EXISTS (SELECT
+                       FROM workers o
+                       WHERE o.id <> w.id
+                         AND worker_state(o, (SELECT now FROM clock), 6000) = 'active'
+                         AND worker_serves(o, t.required)
+                         AND t.preferred <@ (o.tags || o.capabilities)))::boolean AS yields
+FROM workers w
+         JOIN tag_sets t ON worker_serves(w, t.required)
+WHERE w.id = $1
+  AND t.id <> 0
+ORDER BY t.id
+`
+
+type TagSetListServedParams struct {
+	WorkerID UUID
+	Now      *time.Time
+}
+
+type TagSetListServedRow struct {
+	ID     int32
+	Yields bool
+}
+
+// Returns the tag sets that a worker serves, except the one without tags. yields is set if the
+// worker lacks preferred tags and another active worker that serves the set has them. The worker
+// then lets that one go first.
+func (q *Queries) TagSetListServed(ctx context.Context, db DBTX, arg TagSetListServedParams) ([]*TagSetListServedRow, error) {
+	rows, err := db.Query(ctx, tagSetListServed, arg.WorkerID, arg.Now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*TagSetListServedRow
+	for rows.Next() {
+		var i TagSetListServedRow
+		if err := rows.Scan(&i.ID, &i.Yields); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const tempTablespaceDefault = `-- name: TempTablespaceDefault :exec
 SET LOCAL temp_tablespaces = ''
 `
@@ -192,25 +244,29 @@ func (q *Queries) WorkerFleet(ctx context.Context, db DBTX, arg WorkerFleetParam
 }
 
 const workerHeartbeat = `-- name: WorkerHeartbeat :one
-INSERT INTO workers (id, name, version, state, slots, busy, max_slots, queued, started_at, heartbeat_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, coalesce($9::timestamptz, clock_timestamp()),
-        coalesce($9::timestamptz, clock_timestamp()))
+INSERT INTO workers (id, name, version, state, slots, busy, max_slots, queued, tags, capabilities, exclusive, started_at, heartbeat_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, coalesce($12::timestamptz, clock_timestamp()),
+        coalesce($12::timestamptz, clock_timestamp()))
 ON CONFLICT (id) DO UPDATE SET state = excluded.state, slots = excluded.slots, busy = excluded.busy, max_slots = excluded.max_slots,
-                               queued = excluded.queued, heartbeat_at = excluded.heartbeat_at,
+                               queued = excluded.queued, tags = excluded.tags, capabilities = excluded.capabilities, exclusive = excluded.exclusive,
+                               heartbeat_at = excluded.heartbeat_at,
                                freed_at = NULL
 RETURNING (drain_requested_at IS NOT NULL)::boolean AS drain
 `
 
 type WorkerHeartbeatParams struct {
-	ID       UUID
-	Name     string
-	Version  string
-	State    string
-	Slots    int32
-	Busy     int32
-	MaxSlots int32
-	Queued   int32
-	Now      *time.Time
+	ID           UUID
+	Name         string
+	Version      string
+	State        string
+	Slots        int32
+	Busy         int32
+	MaxSlots     int32
+	Queued       int32
+	Tags         []string
+	Capabilities []string
+	Exclusive    bool
+	Now          *time.Time
 }
 
 // Inserts or updates the row of a worker, and returns whether an operator has ordered it to drain.
@@ -226,6 +282,9 @@ func (q *Queries) WorkerHeartbeat(ctx context.Context, db DBTX, arg WorkerHeartb
 		arg.Busy,
 		arg.MaxSlots,
 		arg.Queued,
+		arg.Tags,
+		arg.Capabilities,
+		arg.Exclusive,
 		arg.Now,
 	)
 	var drain bool
@@ -269,7 +328,7 @@ func (q *Queries) WorkerListSilent(ctx context.Context, db DBTX, arg WorkerListS
 }
 
 const workerLock = `-- name: WorkerLock :one
-SELECT w.id, w.name, w.version, w.state, w.slots, w.busy, w.max_slots, w.queued, w.started_at, w.heartbeat_at, w.freed_at, w.drain_requested_at, w.drain_requested_by,
+SELECT w.id, w.name, w.version, w.state, w.slots, w.busy, w.max_slots, w.queued, w.tags, w.capabilities, w.exclusive, w.started_at, w.heartbeat_at, w.freed_at, w.drain_requested_at, w.drain_requested_by,
        worker_state(w, coalesce($1::timestamptz, clock_timestamp()), $2::bigint)::text AS shown_state
 FROM workers w
 WHERE w.id = $3
@@ -300,6 +359,9 @@ func (q *Queries) WorkerLock(ctx context.Context, db DBTX, arg WorkerLockParams)
 		&i.Worker.Busy,
 		&i.Worker.MaxSlots,
 		&i.Worker.Queued,
+		&i.Worker.Tags,
+		&i.Worker.Capabilities,
+		&i.Worker.Exclusive,
 		&i.Worker.StartedAt,
 		&i.Worker.HeartbeatAt,
 		&i.Worker.FreedAt,

@@ -66,6 +66,7 @@ func (s *Store) inserts(ctx context.Context, act auditlog.Act, e *endpoints.Endp
 		Slot:       planned.Due.Slot,
 		Version:    e.Version,
 		LockMs:     lockMs(e.Spec),
+		Tags:       tagsOf(e.Spec),
 		Attempt:    int16(planned.Due.Attempt),
 		Source:     string(planned.Due.Source),
 	}

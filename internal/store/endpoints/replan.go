@@ -27,6 +27,7 @@ func (db *States) Replan(ctx context.Context, tx dbsqlc.DBTX, e *endpoints.Endpo
 		InfraAttempt:   int16(s.Due.InfraAttempt),
 		Version:        e.Version,
 		LockMs:         lockMs(e.Spec),
+		Tags:           tagsOf(e.Spec),
 		FailureCount:   int32(s.FailureCount),
 		PausedUntil:    pg.Optional(s.PausedUntil),
 		PauseReason:    pg.OptionalText(s.PauseReason),

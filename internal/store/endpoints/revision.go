@@ -267,6 +267,7 @@ func (s *Store) planWrite(ctx context.Context, e *endpoints.Endpoint, planned bo
 		EndpointID:     e.ID,
 		Version:        e.Version,
 		LockMs:         lockMs(e.Spec),
+		Tags:           tagsOf(e.Spec),
 		FailureCount:   int32(e.State.FailureCount),
 		PausedUntil:    pg.Optional(e.State.PausedUntil),
 		PauseReason:    pg.OptionalText(e.State.PauseReason),

@@ -104,6 +104,18 @@ func documentOf(s *endpoints.Spec) json.RawMessage {
 	return raw
 }
 
+// tagsOf returns the tags of a configuration as the SQL function tag_set_number reads them.
+func tagsOf(s endpoints.Spec) json.RawMessage {
+	raw, err := json.Marshal(struct {
+		Required  []string `json:"requiredTags,omitempty"`
+		Preferred []string `json:"preferredTags,omitempty"`
+	}{s.RequiredTags, s.PreferredTags})
+	if err != nil {
+		panic(err)
+	}
+	return raw
+}
+
 func lockMs(s endpoints.Spec) int32 {
 	return int32((s.MaxExecutionTime + lockSlack).Milliseconds())
 }

@@ -233,7 +233,8 @@ func (b *batch) plannedLook(ctx context.Context, e *endpoints.Endpoint, before *
 }
 
 // plan adds the next due time of an endpoint to the schedule update. The worker keeps the claim if
-// keep is set, the endpoint is due within keep.Within and the limit keep.Most is not used up.
+// keep is set, the endpoint is due within keep.Within, the worker serves its tags, and the limit
+// keep.Most is not used up.
 func (b *batch) plan(e *endpoints.Endpoint, keep bool) {
 	s, n, row := e.State, &b.next, b.rows[e.ID]
 	n.Places = append(n.Places, row.Place)
@@ -262,7 +263,7 @@ func (b *batch) plan(e *endpoints.Endpoint, keep bool) {
 	n.LastCallAt = append(n.LastCallAt, s.LastCall)
 	n.AccountedUntil = append(n.AccountedUntil, s.AccountedUntil)
 	n.Tempo = append(n.Tempo, s.Tempo.Encode())
-	keep = keep && b.keep.Most > 0 && s.Due.At.Before(b.now.Add(b.keep.Within))
+	keep = keep && b.keep.Most > 0 && b.keep.TagSets.Keeps(row.TagSetID) && s.Due.At.Before(b.now.Add(b.keep.Within))
 	if keep {
 		b.keep.Most--
 	}

@@ -40,12 +40,14 @@ func TestClaimUsesDueIndexDespiteBadStatistics(t *testing.T) {
 			plan, err := storetest.Explain(t.Context(), b.DB, func(q dbsqlc.DBTX) error {
 				_, err := dbsqlc.New().ScheduleClaimDue(t.Context(), q, dbsqlc.ScheduleClaimDueParams{
 					WorkerID: [16]byte{1}, LockTtlMs: 60_000, Now: &now, HorizonMs: 10_000, MaxRows: 200,
+					TagSetIds: []int32{0, 0, 0, 0}, Priorities: []int16{-1, 0, 1, 2}, Yields: make([]bool, 4),
 				})
 				return err
 			})
 			require.NoError(t, err)
 			require.Regexp(t, `Index Scan using schedules_waiting on schedules s\w*\s+\(.*\n\s+Index Cond: \(.*due_at`, plan)
-			require.NotRegexp(t, `Seq Scan on schedules|Sort|Hash Join|Merge Join`, plan)
+			require.NotRegexp(t, `Seq Scan on schedules|Sort Key: s|Hash Join|Merge Join`, plan)
+			require.Regexp(t, `Index Scan using schedules_apart on schedules s\w*\s+\(.*\n\s+Index Cond: \(.*tag_set_id.*priority.*due_at`, plan)
 			require.Regexp(t, `Index Scan using schedules_held on schedules s\w*\s+\(.*\n\s+Index Cond: \(.*due_at`, plan)
 			require.Regexp(t, `Tid Scan on schedules.*\n\s+TID Cond: \(ctid = ANY`, plan, "claimed rows are found by their place")
 		})

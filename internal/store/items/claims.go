@@ -67,26 +67,32 @@ func (s *Claims) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim
 // due claims the earliest due endpoints of all tenants, or up to r.Share of each tenant in
 // r.Tenants.
 func (s *Claims) due(ctx context.Context, q dbsqlc.DBTX, r claims.Request) ([]*dbsqlc.ScheduleClaimDueRow, error) {
-	lock, ahead, now := int32(r.LockTTL.Milliseconds()), r.Horizon.Milliseconds(), s.db.Now()
+	lock, ahead, now, l := int32(r.LockTTL.Milliseconds()), r.Horizon.Milliseconds(), s.db.Now(), lanesOf(r.TagSets)
 	if len(r.Tenants) == 0 {
 		return s.db.Q.ScheduleClaimDue(ctx, q, dbsqlc.ScheduleClaimDueParams{
-			WorkerID:  r.Worker,
-			LockTtlMs: lock,
-			Now:       now,
-			Until:     pg.Optional(r.Until),
-			FromAt:    pg.Optional(r.From),
-			HorizonMs: ahead,
-			MaxRows:   int32(r.Limit),
+			WorkerID:   r.Worker,
+			LockTtlMs:  lock,
+			Now:        now,
+			Until:      pg.Optional(r.Until),
+			FromAt:     pg.Optional(r.From),
+			HorizonMs:  ahead,
+			MaxRows:    int32(r.Limit),
+			TagSetIds:  l.sets,
+			Priorities: l.priorities,
+			Yields:     l.yields,
 		})
 	}
 	rows, err := s.db.Q.ScheduleClaimShares(ctx, q, dbsqlc.ScheduleClaimSharesParams{
-		WorkerID:  r.Worker,
-		LockTtlMs: lock,
-		Now:       now,
-		Until:     pg.Optional(r.Until),
-		HorizonMs: ahead,
-		Share:     int32(r.Share),
-		TenantIds: r.Tenants,
+		WorkerID:   r.Worker,
+		LockTtlMs:  lock,
+		Now:        now,
+		Until:      pg.Optional(r.Until),
+		HorizonMs:  ahead,
+		Share:      int32(r.Share),
+		TenantIds:  r.Tenants,
+		TagSetIds:  l.sets,
+		Priorities: l.priorities,
+		Yields:     l.yields,
 	})
 	list := make([]*dbsqlc.ScheduleClaimDueRow, len(rows))
 	for i, row := range rows {
@@ -96,8 +102,15 @@ func (s *Claims) due(ctx context.Context, q dbsqlc.DBTX, r claims.Request) ([]*d
 }
 
 // DueTenants implements claims.Store.
-func (s *Claims) DueTenants(ctx context.Context, horizon time.Duration) ([][16]byte, error) {
-	list, err := s.db.Q.ScheduleDueTenants(ctx, s.db.Hot, dbsqlc.ScheduleDueTenantsParams{HorizonMs: horizon.Milliseconds(), Now: s.db.Now()})
+func (s *Claims) DueTenants(ctx context.Context, horizon time.Duration, sets claims.TagSets) ([][16]byte, error) {
+	l := lanesOf(sets)
+	list, err := s.db.Q.ScheduleDueTenants(ctx, s.db.Hot, dbsqlc.ScheduleDueTenantsParams{
+		HorizonMs:  horizon.Milliseconds(),
+		Now:        s.db.Now(),
+		TagSetIds:  l.sets,
+		Priorities: l.priorities,
+		Yields:     l.yields,
+	})
 	return list, pg.Translate(err)
 }
 

@@ -237,34 +237,50 @@ func (s *Executions) ProbeSpace(ctx context.Context) error {
 // Beat implements dispatch.Executions.
 func (s *Executions) Beat(ctx context.Context, p dispatch.Presence) (drain bool, err error) {
 	drain, err = s.db.Q.WorkerHeartbeat(ctx, s.db.Vital, dbsqlc.WorkerHeartbeatParams{
-		ID:       p.ID,
-		Name:     p.Name,
-		Version:  p.Version,
-		State:    string(p.State),
-		Now:      s.db.Now(),
-		Slots:    int32(p.Slots),
-		Busy:     int32(p.Busy),
-		MaxSlots: int32(p.MaxSlots),
-		Queued:   int32(p.Queued),
+		ID:           p.ID,
+		Name:         p.Name,
+		Version:      p.Version,
+		State:        string(p.State),
+		Now:          s.db.Now(),
+		Slots:        int32(p.Slots),
+		Busy:         int32(p.Busy),
+		MaxSlots:     int32(p.MaxSlots),
+		Queued:       int32(p.Queued),
+		Tags:         list(p.Tags),
+		Capabilities: list(p.Capabilities),
+		Exclusive:    p.Exclusive,
 	})
 	return drain, pg.Translate(err)
 }
 
+// list returns an empty list in place of nil, which would be null.
+func list(tags []string) []string { return append([]string{}, tags...) }
+
 // Fleet implements dispatch.WorkerStore.
-func (s *Executions) Fleet(ctx context.Context, worker [16]byte) (dispatch.Fleet, error) {
-	row, err := s.db.Q.WorkerFleet(ctx, s.db.Vital, dbsqlc.WorkerFleetParams{
-		WorkerID: worker,
-		Now:      s.db.Now(),
-	})
-	if err != nil {
-		return dispatch.Fleet{}, pg.Translate(err)
-	}
-	return dispatch.Fleet{
-		Workers:  int(row.Workers),
-		Index:    int(row.Index),
-		MaxSlots: int(row.MaxSlots),
-		Queued:   int(row.Queued),
-	}, nil
+func (s *Executions) Fleet(ctx context.Context, worker [16]byte) (fleet dispatch.Fleet, err error) {
+	err = pg.PipelineOn(ctx, s.db.Vital,
+		func(q dbsqlc.DBTX) error {
+			row, err := s.db.Q.WorkerFleet(ctx, q, dbsqlc.WorkerFleetParams{
+				WorkerID: worker,
+				Now:      s.db.Now(),
+			})
+			if err == nil {
+				fleet.Workers, fleet.Index = int(row.Workers), int(row.Index)
+				fleet.MaxSlots, fleet.Queued = int(row.MaxSlots), int(row.Queued)
+			}
+			return err
+		},
+		func(q dbsqlc.DBTX) error {
+			rows, err := s.db.Q.TagSetListServed(ctx, q, dbsqlc.TagSetListServedParams{
+				WorkerID: worker,
+				Now:      s.db.Now(),
+			})
+			for _, row := range rows {
+				fleet.TagSets.List = append(fleet.TagSets.List, claims.TagSet{ID: row.ID, Yields: row.Yields})
+			}
+			return err
+		})
+	return fleet, pg.Translate(err)
 }
 
 // syncVersions corrects the schedules of claims without a configuration whose versions differ.

@@ -76,11 +76,11 @@ func changeStatements(ctx context.Context) map[string]pg.Statement {
 			return err
 		},
 		"record": func(tx dbsqlc.DBTX) error {
-			_, err := q.ScheduleRecord(ctx, tx, dbsqlc.ScheduleRecordParams{EndpointID: id})
+			_, err := q.ScheduleRecord(ctx, tx, dbsqlc.ScheduleRecordParams{EndpointID: id, Tags: []byte("{}")})
 			return err
 		},
 		"plan": func(tx dbsqlc.DBTX) error {
-			_, err := q.ScheduleReplan(ctx, tx, dbsqlc.ScheduleReplanParams{EndpointID: id})
+			_, err := q.ScheduleReplan(ctx, tx, dbsqlc.ScheduleReplanParams{EndpointID: id, Tags: []byte("{}")})
 			return err
 		},
 		"delete": func(tx dbsqlc.DBTX) error { return q.ScheduleDelete(ctx, tx, id) },

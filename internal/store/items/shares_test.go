@@ -65,7 +65,7 @@ func TestDueTenantsAreThoseWithSomethingToClaim(t *testing.T) {
 	two := b.FillTenant(t, "two", 1, now.Add(time.Second))
 	b.FillTenant(t, "later", 1, now.Add(2*time.Second))
 	due := func(horizon time.Duration) [][16]byte {
-		list, err := b.Claims.DueTenants(t.Context(), horizon)
+		list, err := b.Claims.DueTenants(t.Context(), horizon, claims.TagSets{})
 		require.NoError(t, err)
 		return list
 	}
@@ -97,7 +97,7 @@ func TestSharesReadTheHeadsOfTheirTenants(t *testing.T) {
 					return err
 				},
 				"survey": func(q dbsqlc.DBTX) error {
-					_, err := dbsqlc.New().ScheduleDueTenants(t.Context(), q, dbsqlc.ScheduleDueTenantsParams{Now: &now})
+					_, err := dbsqlc.New().ScheduleDueTenants(t.Context(), q, dbsqlc.ScheduleDueTenantsParams{Now: &now, TagSetIds: []int32{0}, Priorities: []int16{1}, Yields: []bool{false}})
 					return err
 				},
 			} {
