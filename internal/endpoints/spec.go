@@ -1,7 +1,6 @@
 package endpoints
 
 import (
-	"slices"
 	"time"
 
 	"rubato/internal/governor"
@@ -78,10 +77,10 @@ type Spec struct {
 	// Breaker lets the circuit breaker of the target's host hold back requests.
 	Breaker bool `json:"breaker"`
 
-	// RequiredTags are tags that a worker must have to run the endpoint, sorted.
-	RequiredTags []string `json:"requiredTags,omitempty" validate:"max=8,unique,dive,tag"`
-	// PreferredTags are tags of the workers that get the first chance to run it, sorted.
-	PreferredTags []string `json:"preferredTags,omitempty" validate:"max=8,unique,dive,tag"`
+	// RequiredTags are tags that a worker must have to run the endpoint.
+	RequiredTags []string `json:"requiredTags,omitempty" validate:"max=8"`
+	// PreferredTags are tags of the workers that get the first chance to run it.
+	PreferredTags []string `json:"preferredTags,omitempty" validate:"max=8"`
 
 	// SuccessRules must all hold, in addition to Success.
 	SuccessRules []AnswerRule `json:"successRules,omitempty"   validate:"max=16"`
@@ -144,7 +143,7 @@ func Defaults() Spec {
 }
 
 // Normalize returns the spec in its stored form: the default of Timeout filled in, instants in UTC
-// and whole milliseconds, and tags sorted. It does not validate.
+// and whole milliseconds. It does not validate.
 func (s Spec) Normalize() Spec {
 	if s.Timeout == 0 {
 		s.Timeout = min(defaultTimeout, s.MaxExecutionTime)
@@ -152,7 +151,6 @@ func (s Spec) Normalize() Spec {
 	if !s.StartAt.IsZero() {
 		s.StartAt = s.StartAt.UTC().Truncate(time.Millisecond)
 	}
-	s.RequiredTags, s.PreferredTags = slices.Sorted(slices.Values(s.RequiredTags)), slices.Sorted(slices.Values(s.PreferredTags))
 	return s
 }
 

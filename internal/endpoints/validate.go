@@ -52,7 +52,7 @@ func NewValidator(targets Targets) *Validator {
 func newFields() *validator.Validate {
 	v := validator.New(validator.WithRequiredStructEnabled())
 	v.RegisterTagNameFunc(func(f reflect.StructField) string { return fieldOf(f).name })
-	for tag, check := range map[string]func(string) bool{"text": isText, "prose": isProse, "slug": slug.MatchString, "budget": isBudget, "tag": placement.Valid} {
+	for tag, check := range map[string]func(string) bool{"text": isText, "prose": isProse, "slug": slug.MatchString, "budget": isBudget} {
 		must(v.RegisterValidation(tag, func(fl validator.FieldLevel) bool { return check(fl.Field().String()) }))
 	}
 	must(v.RegisterValidation("maxbytes", func(fl validator.FieldLevel) bool {
@@ -88,7 +88,7 @@ func (v *Validator) Check(id ID, s Spec) error {
 	for _, f := range bad {
 		named[f.Field] = true
 	}
-	for _, f := range slices.Concat(v.request(s), v.session(s), timing(id, s), answers(s)) {
+	for _, f := range slices.Concat(v.request(s), v.session(s), timing(id, s), answers(s), tags(s)) {
 		if !named[f.Field] { // One fault per field is enough.
 			bad = append(bad, f)
 		}
@@ -110,6 +110,28 @@ func complaintsOf(err error) []errs.Field {
 	//nolint:errorlint,forcetypeassert // The library documents this type for every error of a struct.
 	for _, e := range err.(validator.ValidationErrors) {
 		bad = append(bad, complaint(e))
+	}
+	return bad
+}
+
+// tags checks the tags of workers.
+func tags(s Spec) (bad []errs.Field) {
+	for _, list := range []struct {
+		field string
+		tags  []string
+	}{{"requiredTags", s.RequiredTags}, {"preferredTags", s.PreferredTags}} {
+		for i, tag := range list.tags {
+			f := errs.Field{Field: element(list.field, i, "")}
+			switch {
+			case !placement.Valid(tag):
+				f.Code, f.Message = "invalid_value", "must be "+placement.Form
+			case slices.Contains(list.tags[:i], tag):
+				f.Code, f.Message = "duplicate", "must be given once only"
+			default:
+				continue
+			}
+			bad = append(bad, f)
+		}
 	}
 	return bad
 }
@@ -250,10 +272,6 @@ func complaint(e validator.FieldError) errs.Field {
 		f.Code, f.Message = "url_invalid", "must be an http or https URL, such as https://wiki.example.com/shop"
 	case "budget":
 		f.Code, f.Message = "invalid_value", "must be "+tempo.BudgetForm
-	case "tag":
-		f.Code, f.Message = "invalid_value", "must be "+placement.Form
-	case "unique":
-		f.Code, f.Message = "duplicate", "must name each tag once"
 	case "maxbytes":
 		f.Code, f.Message = "too_long", "must be at most "+e.Param()+" bytes long"
 	default: // min and max

@@ -13,9 +13,6 @@ import (
 // Form describes a tag for error messages.
 const Form = "name=value, such as region=eu: a name of up to 63 characters a-z, 0-9, dot, dash and underscore that begins with a letter, and a value of up to 63 letters, digits, dots, dashes and underscores"
 
-// MaxTags bounds the tags of one list.
-const MaxTags = 8
-
 // capabilityName is the name of tags that workers find by themselves.
 const capabilityName = "capability"
 
