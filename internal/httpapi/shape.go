@@ -51,6 +51,9 @@ func (s *shape) check(path string, schema *openapi3.Schema, value any) (left any
 		if schema.Type.Includes(openapi3.TypeInteger) {
 			return s.integer(path, schema, v)
 		}
+		if schema.Type.Includes(openapi3.TypeNumber) {
+			return s.number(path, v)
+		}
 	case string:
 		if schema.Type.Includes(openapi3.TypeString) {
 			return s.text(path, schema, v)
@@ -113,6 +116,15 @@ func (s *shape) integer(path string, schema *openapi3.Schema, v json.Number) (an
 			Code:    "out_of_range",
 			Message: "must be a whole number of at most 32 bits",
 		})
+		return nil, false
+	}
+	return v, true
+}
+
+// number accepts numbers that a 64-bit float can hold, rounded.
+func (s *shape) number(path string, v json.Number) (any, bool) {
+	if _, err := v.Float64(); err != nil {
+		s.bad(path, codeType, "must be a number of at most 64 bits of floating point")
 		return nil, false
 	}
 	return v, true
@@ -255,6 +267,8 @@ func wanted(schema *openapi3.Schema, nullable bool) string {
 		name = "true or false"
 	case schema.Type.Includes(openapi3.TypeInteger):
 		name = "a whole number"
+	case schema.Type.Includes(openapi3.TypeNumber):
+		name = "a number"
 	case schema.Type.Includes(openapi3.TypeObject):
 		name = "an object"
 	case schema.Type.Includes(openapi3.TypeArray):
