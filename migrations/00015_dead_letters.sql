@@ -39,6 +39,7 @@ CREATE TABLE dead_letters (
 CREATE INDEX dead_letters_tenant ON dead_letters (tenant_id, id DESC);
 CREATE INDEX dead_letters_state ON dead_letters (tenant_id, state, id DESC);
 CREATE INDEX dead_letters_endpoint ON dead_letters (endpoint_id, id DESC);
+CREATE INDEX dead_letters_open ON dead_letters (created_at) WHERE state = 'open';
 CREATE INDEX dead_letters_created ON dead_letters (created_at);
 
 -- A dead letter is handled once.

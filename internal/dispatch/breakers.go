@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"rubato/internal/dispatch/ready"
 	"rubato/internal/hosts"
 	"rubato/internal/runs"
@@ -18,8 +20,9 @@ type BreakerStore interface {
 	// Changed returns the breakers that changed since an instant of the database's clock, or all of
 	// them, and the database's time.
 	Changed(ctx context.Context, since time.Time) (list []hosts.Breaker, now time.Time, err error)
-	// Report merges the outcomes of a worker, and returns the breakers of the reports.
-	Report(ctx context.Context, reports []hosts.Report) ([]hosts.Breaker, error)
+	// Report merges the outcomes of a worker, and returns the breakers of the reports, and how many of
+	// them opened.
+	Report(ctx context.Context, reports []hosts.Report) (list []hosts.Breaker, opened int, err error)
 	// Admit returns which claims may be sent as probes, and the breakers of their hosts.
 	Admit(ctx context.Context, asked []hosts.Probing) (admitted []bool, list []hosts.Breaker, err error)
 	// DropIdle deletes breakers that have been closed for a day, without failures and settings.
@@ -51,6 +54,7 @@ type breakers struct {
 	// hosts gets the worker's share of the limits; nil: there is none.
 	hosts *ready.Hosts
 	clock *clock
+	trips prometheus.Counter
 	place atomic.Pointer[hosts.Member]
 	// changed wakes the loop. It has a buffer of one, so that a signal never blocks.
 	changed chan struct{}
@@ -64,12 +68,13 @@ type breakers struct {
 	polls int
 }
 
-func newBreakers(cfg Config, c *clock) *breakers {
+func newBreakers(cfg Config, c *clock, trips prometheus.Counter) *breakers {
 	return &breakers{
 		store:   cfg.Breakers,
 		shared:  cfg.SharedHosts,
 		hosts:   cfg.Hosts,
 		clock:   c,
+		trips:   trips,
 		bounded: map[hosts.Key]bool{},
 		changed: make(chan struct{}, 1),
 	}
@@ -96,11 +101,12 @@ func (b *breakers) keyOf(c *waiting) hosts.Key { return b.key(c.target.TenantID,
 
 // report stores outcomes and learns the breakers of their hosts. After an error no outcome is lost.
 func (b *breakers) report(ctx context.Context, outcomes []hosts.Report) error {
-	list, err := b.store.Report(ctx, outcomes)
+	list, opened, err := b.store.Report(ctx, outcomes)
 	if err != nil {
 		b.tally.PutBack(outcomes)
 		return err
 	}
+	b.trips.Add(float64(opened))
 	b.put(list)
 	return nil
 }

@@ -20,6 +20,8 @@ type metrics struct {
 	late      prometheus.Counter
 	decisions counters[governor.Source]
 	resized   *prometheus.CounterVec
+	trips     prometheus.Counter
+	deferred  *prometheus.CounterVec
 	skew      prometheus.Gauge
 	panics    prometheus.Counter
 }
@@ -101,14 +103,30 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		resized: f.NewCounterVec(prometheus.CounterOpts{
 			Name: "rubato_dispatch_slot_changes_total", Help: "Changes of the worker's number of slots, by direction.",
 		}, []string{"direction"}),
+		trips: f.NewCounter(prometheus.CounterOpts{
+			Name: "rubato_dispatch_host_trips_total", Help: "Windows without requests to a host that reports of the worker began.",
+		}),
+		deferred: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "rubato_dispatch_host_deferred_total",
+			Help: "Claims that were released because of their host: one-off runs of an open one, and claims at one that took no request for 2 s.",
+		}, []string{"cause"}),
 		skew:   f.NewGauge(prometheus.GaugeOpts{Name: "rubato_clock_skew_seconds", Help: "How far the worker's wall clock is ahead of the database's."}),
 		panics: telemetry.Panics(r, telemetry.InRun),
 	}
 	for _, direction := range []string{grown, shrunk} {
 		m.resized.WithLabelValues(direction)
 	}
+	for _, cause := range []string{deferredOpen, deferredFull} {
+		m.deferred.WithLabelValues(cause)
+	}
 	return m
 }
+
+// Causes for which a claim is released because of its host.
+const (
+	deferredOpen = "circuit_open"
+	deferredFull = "full"
+)
 
 // observe registers gauges that read the worker's state at each scrape. A periodic sample would
 // alias with intervals of endpoints, because it would always show the same instant of an interval.

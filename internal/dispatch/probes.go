@@ -34,6 +34,7 @@ func (w *Worker) startAdmitted(ctx, work context.Context, batch []*waiting) bool
 	if len(admitted) > 0 {
 		started = w.startBatch(ctx, work, admitted) && started
 	}
+	w.metrics.deferred.WithLabelValues(deferredOpen).Add(float64(len(a.rest)))
 	rest := slices.Concat(a.rest, w.hold(slices.Concat(a.held, held)))
 	if len(rest) > 0 {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), startWait)

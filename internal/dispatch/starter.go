@@ -300,6 +300,7 @@ func (w *Worker) releaseOverdue(ctx context.Context) {
 		w.logger.Warn("all slots are held by slow targets; releasing overdue claims", "claims", len(starved), "slots", w.queue.Slots())
 	}
 	if len(atHosts) > 0 {
+		w.metrics.deferred.WithLabelValues(deferredFull).Add(float64(len(atHosts)))
 		w.logger.Debug("releasing claims at hosts that take no more requests", "claims_at_busy_hosts", len(atHosts))
 	}
 	ctx, cancel := context.WithTimeout(ctx, startWait)

@@ -168,18 +168,18 @@ type Worker struct {
 
 // New returns a worker that does nothing until Run.
 func New(cfg Config) *Worker {
-	databaseClock := newClock()
+	databaseClock, counts := newClock(), newMetrics(cfg.Registerer)
 	w := &Worker{
 		cfg:      cfg,
 		id:       uuid.Must(uuid.NewV7()),
 		clock:    databaseClock,
 		queue:    ready.NewQueue[*waiting](cfg.Hosts),
 		underway: newUnderway(),
-		breakers: newBreakers(cfg, databaseClock),
+		breakers: newBreakers(cfg, databaseClock, counts.trips),
 		pool:     newGoroutinePool(),
 		results:  make(chan result, min(cfg.Slots, finishBatch)),
 		orders:   make(chan struct{}, 1),
-		metrics:  newMetrics(cfg.Registerer),
+		metrics:  counts,
 		starts:   failureTracker{every: startWait + startRetry + time.Second},
 		records:  failureTracker{every: finishWait + finishRetryMax + time.Second},
 	}
@@ -199,7 +199,7 @@ func New(cfg Config) *Worker {
 		judging:    newJudging(),
 		logger:     w.logger,
 	}
-	counts := claims.NewMetrics(cfg.Registerer)
+	claimed := claims.NewMetrics(cfg.Registerer)
 	w.claimer = claims.NewClaimer(claims.ClaimerConfig{
 		Worker:       w.id,
 		Store:        cfg.Claims,
@@ -207,9 +207,9 @@ func New(cfg Config) *Worker {
 		Rules:        cfg.Rules,
 		PollInterval: cfg.PollInterval,
 		Logger:       w.logger,
-		Metrics:      counts,
+		Metrics:      claimed,
 	})
-	w.beats = claims.NewHeartbeater(w.id, cfg.Claims, cfg.Rules.LockTTL, w.logger, counts, w.loops)
+	w.beats = claims.NewHeartbeater(w.id, cfg.Claims, cfg.Rules.LockTTL, w.logger, claimed, w.loops)
 	return w
 }
 

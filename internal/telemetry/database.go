@@ -26,6 +26,10 @@ type DatabaseState struct {
 	OldestDue time.Duration
 	// Workers is the number of workers by state: active, draining, silent or inactive.
 	Workers map[string]int64
+	// Hosts is the number of hosts by condition: open, half_open or limited.
+	Hosts map[string]int64
+	// DeadLetters is the number of open dead letters.
+	DeadLetters int64
 	// OldestSnapshot is the age of the oldest transaction that keeps vacuum from removing dead
 	// rows; zero if there is none.
 	OldestSnapshot time.Duration
@@ -46,7 +50,7 @@ type Database struct {
 	reader DatabaseReader
 	logger *slog.Logger
 
-	up, due, oldestDue, workers, oldestSnapshot *prometheus.Desc
+	up, due, oldestDue, workers, hosts, deadLetters, oldestSnapshot *prometheus.Desc
 
 	// mu guards the fields below. It is held during a read, so that concurrent scrapes share it.
 	mu    sync.Mutex
@@ -75,6 +79,10 @@ func NewDatabase(reader DatabaseReader, logger *slog.Logger) *Database {
 			"Time since the planned time of the oldest due endpoint that is not claimed; 0 if there is none."),
 		workers: desc("rubato_workers",
 			"Workers by state; silent ones have sent no heartbeat for 6 s and have not signed off.", "state"),
+		hosts: desc("rubato_hosts",
+			"Target hosts whose circuit breaker is open or half-open, and those with an adaptive limit, each counted up to 10000.", "state"),
+		deadLetters: desc("rubato_dead_letters_open",
+			"Dead letters that were neither replayed nor discarded, counted up to 10000."),
 		oldestSnapshot: desc("rubato_database_oldest_snapshot_seconds",
 			"Age of the oldest transaction in the database that keeps vacuum from removing old rows."),
 	}
@@ -82,7 +90,7 @@ func NewDatabase(reader DatabaseReader, logger *slog.Logger) *Database {
 
 // Describe implements prometheus.Collector.
 func (d *Database) Describe(to chan<- *prometheus.Desc) {
-	for _, desc := range []*prometheus.Desc{d.up, d.due, d.oldestDue, d.workers, d.oldestSnapshot} {
+	for _, desc := range []*prometheus.Desc{d.up, d.due, d.oldestDue, d.workers, d.hosts, d.deadLetters, d.oldestSnapshot} {
 		to <- desc
 	}
 }
@@ -104,6 +112,10 @@ func (d *Database) Collect(to chan<- prometheus.Metric) {
 	for _, name := range []string{"active", "draining", "silent", "inactive"} {
 		gauge(d.workers, float64(state.Workers[name]), name)
 	}
+	for _, name := range []string{"open", "half_open", "limited"} {
+		gauge(d.hosts, float64(state.Hosts[name]), name)
+	}
+	gauge(d.deadLetters, float64(state.DeadLetters))
 }
 
 // read returns the cached state, or reads it again if the cache has expired.

@@ -37,6 +37,7 @@ func TestDatabaseMetricsMatchTheState(t *testing.T) {
 	t.Parallel()
 	database := NewDatabase(&fakeDatabase{state: DatabaseState{
 		Due: 3, OldestDue: 1500 * time.Millisecond, Workers: map[string]int64{"active": 2, "silent": 1}, OldestSnapshot: time.Hour,
+		Hosts: map[string]int64{"open": 4, "limited": 1}, DeadLetters: 7,
 	}}, slog.New(slog.DiscardHandler))
 
 	require.NoError(t, testutil.CollectAndCompare(database, strings.NewReader(`
@@ -46,6 +47,14 @@ rubato_database_oldest_snapshot_seconds 3600
 # HELP rubato_database_up 1 if the last read of the database succeeded; while it is 0, the other metrics of the database are absent.
 # TYPE rubato_database_up gauge
 rubato_database_up 1
+# HELP rubato_dead_letters_open Dead letters that were neither replayed nor discarded, counted up to 10000.
+# TYPE rubato_dead_letters_open gauge
+rubato_dead_letters_open 7
+# HELP rubato_hosts Target hosts whose circuit breaker is open or half-open, and those with an adaptive limit, each counted up to 10000.
+# TYPE rubato_hosts gauge
+rubato_hosts{state="half_open"} 0
+rubato_hosts{state="limited"} 1
+rubato_hosts{state="open"} 4
 # HELP rubato_schedule_due Due endpoints that no worker has claimed, counted up to 10000.
 # TYPE rubato_schedule_due gauge
 rubato_schedule_due 3
@@ -109,7 +118,7 @@ func TestUnreachableDatabaseExposesNoStaleMetrics(t *testing.T) {
 		var log bytes.Buffer
 		reader := &fakeDatabase{state: DatabaseState{Due: 3}}
 		database := NewDatabase(reader, slog.New(slog.NewTextHandler(&log, nil)))
-		require.Equal(t, 8, testutil.CollectAndCount(database))
+		require.Equal(t, 12, testutil.CollectAndCount(database))
 
 		reader.err = errors.New("no connection")
 		for range 3 {
@@ -123,7 +132,7 @@ func TestUnreachableDatabaseExposesNoStaleMetrics(t *testing.T) {
 
 		reader.err = nil
 		time.Sleep(readLife)
-		require.Equal(t, 8, testutil.CollectAndCount(database))
+		require.Equal(t, 12, testutil.CollectAndCount(database))
 	})
 }
 

@@ -43,8 +43,8 @@ func (v *pageRequest) hosts() error {
 	return v.show(page{title: "Hosts", nav: "hosts"}, hostsPage(view))
 }
 
-// hostsView reads the hosts, worst first: open before half-open before limited ones, and among equal
-// ones the slowest.
+// hostsView reads the hosts, worst first: open before half-open before limited ones, and among
+// equal ones the slowest.
 func (v *pageRequest) hostsView() (view hostsView, err error) {
 	view = hostsView{now: time.Now(), write: v.who.May(auth.Write)}
 	query := url.Values{"limit": {"500"}}
@@ -154,7 +154,8 @@ func (v *pageRequest) putHost() error {
 	return v.seeOther("/console/hosts")
 }
 
-// hostTyped reads the form of a host. The API validates it; only unparsable values are refused here.
+// hostTyped reads the form of a host. The API validates it; only unparsable values are refused
+// here.
 func (v *pageRequest) hostTyped() (map[string]any, *client.Problem) {
 	if v.value("host") == "" {
 		return nil, unreadable("host", "must be set: host and port")

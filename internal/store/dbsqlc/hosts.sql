@@ -55,6 +55,14 @@ FROM hosts
 WHERE scope = @scope
   AND host = @host;
 
+-- name: HostGauge :one
+-- Counts the hosts that are open, half-open, or have an adaptive limit, and the open dead letters,
+-- each up to max_rows.
+SELECT (SELECT count(*) FROM (SELECT FROM hosts WHERE state = 'open' LIMIT sqlc.arg('max_rows')) o)::bigint AS open,
+       (SELECT count(*) FROM (SELECT FROM hosts WHERE state = 'half_open' LIMIT sqlc.arg('max_rows')) h)::bigint AS half_open,
+       (SELECT count(*) FROM (SELECT FROM hosts WHERE adaptive IS NOT NULL LIMIT sqlc.arg('max_rows')) l)::bigint AS limited,
+       (SELECT count(*) FROM (SELECT FROM dead_letters WHERE state = 'open' LIMIT sqlc.arg('max_rows')) d)::bigint AS dead_letters;
+
 -- name: HostDropIdle :execrows
 -- Deletes closed hosts without failures and settings that did not change for a day, at most
 -- max_rows.

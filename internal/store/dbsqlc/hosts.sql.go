@@ -42,6 +42,34 @@ func (q *Queries) HostDropIdle(ctx context.Context, db DBTX, arg HostDropIdlePar
 	return result.RowsAffected(), nil
 }
 
+const hostGauge = `-- name: HostGauge :one
+SELECT (SELECT count(*) FROM (SELECT FROM hosts WHERE state = 'open' LIMIT $1) o)::bigint AS open,
+       (SELECT count(*) FROM (SELECT FROM hosts WHERE state = 'half_open' LIMIT $1) h)::bigint AS half_open,
+       (SELECT count(*) FROM (SELECT FROM hosts WHERE adaptive IS NOT NULL LIMIT $1) l)::bigint AS limited,
+       (SELECT count(*) FROM (SELECT FROM dead_letters WHERE state = 'open' LIMIT $1) d)::bigint AS dead_letters
+`
+
+type HostGaugeRow struct {
+	Open        int64
+	HalfOpen    int64
+	Limited     int64
+	DeadLetters int64
+}
+
+// Counts the hosts that are open, half-open, or have an adaptive limit, and the open dead letters,
+// each up to max_rows.
+func (q *Queries) HostGauge(ctx context.Context, db DBTX, maxRows int32) (*HostGaugeRow, error) {
+	row := db.QueryRow(ctx, hostGauge, maxRows)
+	var i HostGaugeRow
+	err := row.Scan(
+		&i.Open,
+		&i.HalfOpen,
+		&i.Limited,
+		&i.DeadLetters,
+	)
+	return &i, err
+}
+
 const hostGet = `-- name: HostGet :one
 SELECT scope, host, state, failures, openings, successes, since, open_until, seat_endpoints, seat_tokens, threshold, window_ms, max_concurrency, max_rate, held_until, adaptive, latency_ms, updated_at
 FROM hosts

@@ -62,25 +62,27 @@ func (s *Store) DropIdle(ctx context.Context) error {
 }
 
 // Report implements dispatch.BreakerStore.
-func (s *Store) Report(ctx context.Context, reports []hosts.Report) ([]hosts.Breaker, error) {
+func (s *Store) Report(ctx context.Context, reports []hosts.Report) (list []hosts.Breaker, opened int, err error) {
 	by := make(map[hosts.Key]hosts.Report, len(reports))
 	keys := make([]hosts.Key, 0, len(reports))
 	for _, r := range reports {
 		by[r.Key] = r
 		keys = append(keys, r.Key)
 	}
-	var list []hosts.Breaker
-	err := s.change(ctx, keys, func(_ pgx.Tx, now time.Time, locked []hosts.Breaker) error {
+	err = s.change(ctx, keys, func(_ pgx.Tx, now time.Time, locked []hosts.Breaker) error {
 		for i := range locked {
-			locked[i].Apply(now, by[locked[i].Key])
+			before := locked[i].Openings
+			if locked[i].Apply(now, by[locked[i].Key]); locked[i].Openings > before {
+				opened++
+			}
 		}
 		list = locked
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("reporting outcomes of %d hosts: %w", len(reports), err)
+		return nil, 0, fmt.Errorf("reporting outcomes of %d hosts: %w", len(reports), err)
 	}
-	return list, nil
+	return list, opened, nil
 }
 
 // Admit implements dispatch.BreakerStore.

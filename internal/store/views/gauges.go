@@ -41,6 +41,10 @@ func (g *Gauges) ReadDatabase(ctx context.Context) (state telemetry.DatabaseStat
 		if err != nil {
 			return fmt.Errorf("counting workers: %w", err)
 		}
+		hosts, err := g.db.Q.HostGauge(ctx, tx, gaugeRows)
+		if err != nil {
+			return fmt.Errorf("counting open hosts and dead letters: %w", err)
+		}
 		held, err := g.db.Q.SnapshotGauge(ctx, tx)
 		if err != nil {
 			return fmt.Errorf("looking for the oldest snapshot: %w", err)
@@ -49,6 +53,12 @@ func (g *Gauges) ReadDatabase(ctx context.Context) (state telemetry.DatabaseStat
 			Due:       schedule.Due,
 			OldestDue: seconds(schedule.OldestSeconds),
 			Workers:   map[string]int64{},
+			Hosts: map[string]int64{
+				"open":      hosts.Open,
+				"half_open": hosts.HalfOpen,
+				"limited":   hosts.Limited,
+			},
+			DeadLetters: hosts.DeadLetters,
 		}
 		if len(held) > 0 {
 			state.OldestSnapshot, state.SnapshotHolder = seconds(held[0].Seconds), holderOf(held[0])
