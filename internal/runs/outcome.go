@@ -87,7 +87,7 @@ func (o Outcome) Retryable() bool {
 	case HTTPStatus:
 		return o.Status == Failed && (o.StatusCode >= 500 || o.StatusCode == 429)
 	case NotModified, TLSError, ProtocolError, ResponseTooLarge, RedirectLimit, RedirectDenied, EgressDenied, TemplateFailed, StartExpired, CanceledByUser, InternalError,
-		OverlapSkipped, PauseSkipped, MisfireSkipped, CircuitOpen, SecretsUnavailable, SigningFailed:
+		OverlapSkipped, PauseSkipped, MisfireSkipped, CircuitOpen, Unroutable, SecretsUnavailable, SigningFailed:
 		return false
 	default:
 		return false

@@ -68,7 +68,9 @@ const (
 	DeadlinePassed Reason = "deadline_passed" // the deadline of a one-off run passed before its start
 	// CircuitOpen is skipped: the breaker of the target's host was open.
 	CircuitOpen Reason = "circuit_open"
-	Withdrawn   Reason = "withdrawn" // the endpoint was paused or archived before the start of its one-off run
+	// Unroutable is skipped: no active worker had the required tags.
+	Unroutable Reason = "unroutable"
+	Withdrawn  Reason = "withdrawn" // the endpoint was paused or archived before the start of its one-off run
 )
 
 // Reasons returns every reason.
@@ -76,6 +78,6 @@ func Reasons() []Reason {
 	return []Reason{
 		HTTPStatus, SuccessRuleFailed, NotModified, Timeout, DNSError, ConnectError, TLSError, ConnectionLost, ProtocolError, ResponseTooLarge, RedirectLimit,
 		RedirectDenied, EgressDenied, TemplateFailed, AuthFailed, WorkerLost, LockLost, StartExpired, Shutdown, CanceledByUser, InternalError, OverlapSkipped,
-		PauseSkipped, MisfireSkipped, DeadlinePassed, CircuitOpen, Withdrawn, SecretsUnavailable, SigningFailed,
+		PauseSkipped, MisfireSkipped, DeadlinePassed, CircuitOpen, Unroutable, Withdrawn, SecretsUnavailable, SigningFailed,
 	}
 }

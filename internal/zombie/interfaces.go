@@ -25,13 +25,20 @@ type Election interface {
 	Lead(ctx context.Context, lead func(context.Context) error) (bool, error)
 }
 
-// Workers handles silent workers.
+// Workers handles silent workers, and endpoints that no worker serves.
 type Workers interface {
 	// TakeOver frees claims of silent workers that they never started, and returns their number.
 	TakeOver(ctx context.Context, s TakeOverFilter) (int, error)
 	// Retire marks workers as gone that have been silent for so long and have no live run, and
 	// returns their number.
 	Retire(ctx context.Context, silent time.Duration) (int, error)
+	// Unserved returns the tag sets that no active worker has served for a time. It returns none
+	// while no worker is active.
+	Unserved(ctx context.Context, over time.Duration) ([]TagSet, error)
+	// SkipUnserved records the due times of endpoints with these tag sets as skipped and plans the
+	// next ones, up to limit for each lane. It returns their number. One-off runs are skipped after
+	// their deadline only.
+	SkipUnserved(ctx context.Context, sets []TagSet, limit int) (int, error)
 }
 
 // Runs handles lost runs.
@@ -62,6 +69,14 @@ type History interface {
 	// KeepHistory creates coming days and drops those past their retention; it returns the number
 	// of dropped days.
 	KeepHistory(ctx context.Context, r Retention) (int, error)
+}
+
+// TagSet is a tag set that no active worker serves.
+type TagSet struct {
+	ID       int32
+	Required []string
+	// Missing are those of Required that no active worker has.
+	Missing []string
 }
 
 // TakeOverFilter selects the claims to free.

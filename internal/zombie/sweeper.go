@@ -103,11 +103,12 @@ const (
 	sweepLost     = "lost"
 	sweepStuck    = "stuck"
 	sweepWorkers  = "workers"
+	sweepUnserved = "unserved"
 	sweepHistory  = "history"
 )
 
 func sweepNames() []string {
-	return []string{sweepTakeOver, sweepLocks, sweepOverdue, sweepLost, sweepStuck, sweepWorkers, sweepHistory}
+	return []string{sweepTakeOver, sweepLocks, sweepOverdue, sweepLost, sweepStuck, sweepWorkers, sweepUnserved, sweepHistory}
 }
 
 // Run sweeps until ctx ends, while this sweeper is the leader. Errors and panics of a sweep do not
@@ -151,7 +152,7 @@ func (s *Sweeper) sweep(ctx context.Context) {
 			// next.
 			s.pass(ctx,
 				sweep{sweepLocks, s.clampLocks}, sweep{sweepOverdue, s.settleOverdue}, sweep{sweepLost, s.settleGone},
-				sweep{sweepStuck, s.freeStuck}, sweep{sweepWorkers, s.retire})
+				sweep{sweepStuck, s.freeStuck}, sweep{sweepWorkers, s.retire}, sweep{sweepUnserved, s.skipUnserved})
 		case <-seldom.C:
 			s.pass(ctx, history)
 		}

@@ -147,6 +147,12 @@ func (s *fakeStore) ClampClaims(context.Context, time.Duration, int) (int, error
 
 func (s *fakeStore) ClampRuns(context.Context, time.Duration) (int, error) { return 0, nil }
 
+func (s *fakeStore) Unserved(context.Context, time.Duration) ([]zombie.TagSet, error) {
+	return nil, nil
+}
+
+func (s *fakeStore) SkipUnserved(context.Context, []zombie.TagSet, int) (int, error) { return 0, nil }
+
 func (s *fakeStore) FreeStuck(_ context.Context, over time.Duration, _ int) (int, error) {
 	if over != settle {
 		return 0, errors.New("a claim is stuck after a settle period")

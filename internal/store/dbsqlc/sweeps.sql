@@ -157,3 +157,96 @@ SET state = 'inactive'
 WHERE w.state <> 'inactive'
   AND w.heartbeat_at < coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - sqlc.arg('silent_ms')::bigint * interval '1 ms'
   AND NOT EXISTS (SELECT 1 FROM live_runs l WHERE l.worker_id = w.id);
+
+-- name: TagSetMark :many
+-- Records since when no active worker serves each tag set, and returns the sets for which that is so
+-- for over_ms, with the required tags that no active worker has. Without active workers no set
+-- counts, because that is an outage.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
+), active AS MATERIALIZED (
+    SELECT w.id, w.tags || w.capabilities AS tags
+    FROM workers w
+    WHERE worker_state(w, (SELECT now FROM clock), 6000) = 'active'
+), states AS MATERIALIZED (
+    SELECT t.id, t.required, t.unserved_since,
+           EXISTS (SELECT FROM active)
+               AND NOT EXISTS (SELECT FROM workers w JOIN active a ON a.id = w.id WHERE worker_serves(w, t.required)) AS unserved
+    FROM tag_sets t
+), marked AS (
+    UPDATE tag_sets t
+    SET unserved_since = CASE WHEN s.unserved THEN (SELECT now FROM clock) END
+    FROM states s
+    WHERE t.id = s.id
+      AND s.unserved <> (t.unserved_since IS NOT NULL)
+)
+SELECT s.id, s.required,
+       ARRAY(SELECT r.tag FROM unnest(s.required) AS r (tag) WHERE NOT EXISTS (SELECT FROM active a WHERE r.tag = ANY (a.tags)))::text[] AS missing
+FROM states s
+WHERE s.unserved
+  AND s.unserved_since <= (SELECT now FROM clock) - sqlc.arg('over_ms')::bigint * interval '1 ms'
+ORDER BY s.id;
+
+-- name: TagSetDropUnused :execrows
+-- Deletes the tag sets that no endpoint has used for a day. A set that a change uses now has a later
+-- used_at.
+DELETE
+FROM tag_sets t
+WHERE t.used_at < coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - interval '1 day'
+  AND NOT EXISTS (SELECT
+                  FROM schedules s
+                  WHERE s.claimed_by IS NULL AND (s.tag_set_id <> 0 OR s.priority <> 0) AND s.tag_set_id = t.id)
+  AND NOT EXISTS (SELECT FROM schedules s WHERE s.claimed_by IS NOT NULL AND s.tag_set_id = t.id);
+
+-- name: ScheduleListUnserved :many
+-- Returns endpoints of unserved tag sets that are due, the oldest of each lane first. One-off runs
+-- wait for a worker until their deadline.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
+)
+SELECT first.endpoint_id, first.tag_set_id
+FROM unnest(sqlc.arg('tag_set_ids')::int[]) AS t (id)
+         CROSS JOIN priorities p
+         CROSS JOIN LATERAL (SELECT s.endpoint_id, s.tag_set_id
+                             FROM schedules s
+                             WHERE s.claimed_by IS NULL
+                               AND (s.tag_set_id <> 0 OR s.priority <> 0)
+                               AND s.tag_set_id = t.id
+                               AND s.priority = p.priority
+                               AND s.due_at <= (SELECT now FROM clock)
+                               AND (s.source <> 'manual'
+                                 OR EXISTS (SELECT FROM one_off_items o WHERE o.endpoint_id = s.endpoint_id AND o.slot = s.slot AND o.deadline_at <= (SELECT now FROM clock)))
+                             ORDER BY s.due_at
+                             LIMIT sqlc.arg('max_rows')::int) first
+UNION ALL
+(SELECT s.endpoint_id, s.tag_set_id
+ FROM schedules s
+ WHERE 0 = ANY (sqlc.arg('tag_set_ids')::int[])
+   AND s.claimed_by IS NULL
+   AND s.tag_set_id = 0
+   AND s.priority = 0
+   AND s.due_at <= (SELECT now FROM clock)
+   AND (s.source <> 'manual'
+     OR EXISTS (SELECT FROM one_off_items o WHERE o.endpoint_id = s.endpoint_id AND o.slot = s.slot AND o.deadline_at <= (SELECT now FROM clock)))
+ ORDER BY s.due_at
+ LIMIT sqlc.arg('max_rows')::int);
+
+-- name: ScheduleClaimUnserved :many
+-- Claims one due endpoint for the sweeper if no active worker serves its tags now. The same
+-- transaction records that its due time is skipped.
+UPDATE schedules s
+SET claim_token = s.claim_token + 1,
+    claimed_by  = sqlc.arg('sweeper_id')::uuid,
+    claimed_at  = clock.now,
+    due_at      = clock.now + interval '1 min'
+FROM (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now) clock
+WHERE s.endpoint_id = sqlc.arg('endpoint_id')::uuid
+  AND s.tag_set_id = sqlc.arg('tag_set_id')::int
+  AND s.claimed_by IS NULL
+  AND s.due_at <= clock.now
+  AND NOT EXISTS (SELECT
+                  FROM tag_sets t
+                           JOIN workers w ON worker_serves(w, t.required)
+                  WHERE t.id = s.tag_set_id
+                    AND worker_state(w, clock.now, 6000) = 'active')
+RETURNING s.endpoint_id, s.tenant_id::uuid AS tenant_id, s.ctid AS place, s.claim_token, s.slot, s.attempt, s.infra_attempt, s.source, clock.now::timestamptz AS now;

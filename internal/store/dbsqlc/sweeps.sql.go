@@ -8,6 +8,8 @@ package dbsqlc
 import (
 	"context"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
 )
 
 const runClampLocks = `-- name: RunClampLocks :execrows
@@ -264,6 +266,81 @@ func (q *Queries) RunLockLost(ctx context.Context, db DBTX, arg RunLockLostParam
 	return items, nil
 }
 
+const scheduleClaimUnserved = `-- name: ScheduleClaimUnserved :many
+UPDATE schedules s
+SET claim_token = s.claim_token + 1,
+    claimed_by  = $1::uuid,
+    claimed_at  = clock.now,
+    due_at      = clock.now + interval '1 min'
+FROM (SELECT coalesce($4::timestamptz, clock_timestamp()) AS now) clock
+WHERE s.endpoint_id = $2::uuid
+  AND s.tag_set_id = $3::int
+  AND s.claimed_by IS NULL
+  AND s.due_at <= clock.now
+  AND NOT EXISTS (SELECT
+                  FROM tag_sets t
+                           JOIN workers w ON worker_serves(w, t.required)
+                  WHERE t.id = s.tag_set_id
+                    AND worker_state(w, clock.now, 6000) = 'active')
+RETURNING s.endpoint_id, s.tenant_id::uuid AS tenant_id, s.ctid AS place, s.claim_token, s.slot, s.attempt, s.infra_attempt, s.source, clock.now::timestamptz AS now
+`
+
+type ScheduleClaimUnservedParams struct {
+	SweeperID  UUID
+	EndpointID UUID
+	TagSetID   int32
+	Now        *time.Time
+}
+
+type ScheduleClaimUnservedRow struct {
+	EndpointID   UUID
+	TenantID     UUID
+	Place        pgtype.TID
+	ClaimToken   int64
+	Slot         time.Time
+	Attempt      int16
+	InfraAttempt int16
+	Source       string
+	Now          time.Time
+}
+
+// Claims one due endpoint for the sweeper if no active worker serves its tags now. The same
+// transaction records that its due time is skipped.
+func (q *Queries) ScheduleClaimUnserved(ctx context.Context, db DBTX, arg ScheduleClaimUnservedParams) ([]*ScheduleClaimUnservedRow, error) {
+	rows, err := db.Query(ctx, scheduleClaimUnserved,
+		arg.SweeperID,
+		arg.EndpointID,
+		arg.TagSetID,
+		arg.Now,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*ScheduleClaimUnservedRow
+	for rows.Next() {
+		var i ScheduleClaimUnservedRow
+		if err := rows.Scan(
+			&i.EndpointID,
+			&i.TenantID,
+			&i.Place,
+			&i.ClaimToken,
+			&i.Slot,
+			&i.Attempt,
+			&i.InfraAttempt,
+			&i.Source,
+			&i.Now,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const scheduleClampLocks = `-- name: ScheduleClampLocks :execrows
 WITH clock AS MATERIALIZED (
     SELECT coalesce($2::timestamptz, clock_timestamp()) AS now
@@ -365,6 +442,71 @@ func (q *Queries) ScheduleListStuck(ctx context.Context, db DBTX, arg ScheduleLi
 	return items, nil
 }
 
+const scheduleListUnserved = `-- name: ScheduleListUnserved :many
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
+)
+SELECT first.endpoint_id, first.tag_set_id
+FROM unnest($2::int[]) AS t (id)
+         CROSS JOIN priorities p
+         CROSS JOIN LATERAL (SELECT s.endpoint_id, s.tag_set_id
+                             FROM schedules s
+                             WHERE s.claimed_by IS NULL
+                               AND (s.tag_set_id <> 0 OR s.priority <> 0)
+                               AND s.tag_set_id = t.id
+                               AND s.priority = p.priority
+                               AND s.due_at <= (SELECT now FROM clock)
+                               AND (s.source <> 'manual'
+                                 OR EXISTS (SELECT FROM one_off_items o WHERE o.endpoint_id = s.endpoint_id AND o.slot = s.slot AND o.deadline_at <= (SELECT now FROM clock)))
+                             ORDER BY s.due_at
+                             LIMIT $3::int) first
+UNION ALL
+(SELECT s.endpoint_id, s.tag_set_id
+ FROM schedules s
+ WHERE 0 = ANY ($2::int[])
+   AND s.claimed_by IS NULL
+   AND s.tag_set_id = 0
+   AND s.priority = 0
+   AND s.due_at <= (SELECT now FROM clock)
+   AND (s.source <> 'manual'
+     OR EXISTS (SELECT FROM one_off_items o WHERE o.endpoint_id = s.endpoint_id AND o.slot = s.slot AND o.deadline_at <= (SELECT now FROM clock)))
+ ORDER BY s.due_at
+ LIMIT $3::int)
+`
+
+type ScheduleListUnservedParams struct {
+	Now       *time.Time
+	TagSetIds []int32
+	MaxRows   int32
+}
+
+type ScheduleListUnservedRow struct {
+	EndpointID UUID
+	TagSetID   int32
+}
+
+// Returns endpoints of unserved tag sets that are due, the oldest of each lane first. One-off runs
+// wait for a worker until their deadline.
+func (q *Queries) ScheduleListUnserved(ctx context.Context, db DBTX, arg ScheduleListUnservedParams) ([]*ScheduleListUnservedRow, error) {
+	rows, err := db.Query(ctx, scheduleListUnserved, arg.Now, arg.TagSetIds, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*ScheduleListUnservedRow
+	for rows.Next() {
+		var i ScheduleListUnservedRow
+		if err := rows.Scan(&i.EndpointID, &i.TagSetID); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const sweepLock = `-- name: SweepLock :one
 SELECT pg_try_advisory_xact_lock(hashtext('rubato.sweeper')) AS alone,
        set_config('idle_in_transaction_session_timeout', $1::bigint::text, true)::text AS idle_limit
@@ -383,6 +525,87 @@ func (q *Queries) SweepLock(ctx context.Context, db DBTX, idleMs int64) (*SweepL
 	var i SweepLockRow
 	err := row.Scan(&i.Alone, &i.IdleLimit)
 	return &i, err
+}
+
+const tagSetDropUnused = `-- name: TagSetDropUnused :execrows
+DELETE
+FROM tag_sets t
+WHERE t.used_at < coalesce($1::timestamptz, clock_timestamp()) - interval '1 day'
+  AND NOT EXISTS (SELECT
+                  FROM schedules s
+                  WHERE s.claimed_by IS NULL AND (s.tag_set_id <> 0 OR s.priority <> 0) AND s.tag_set_id = t.id)
+  AND NOT EXISTS (SELECT FROM schedules s WHERE s.claimed_by IS NOT NULL AND s.tag_set_id = t.id)
+`
+
+// Deletes the tag sets that no endpoint has used for a day. A set that a change uses now has a later
+// used_at.
+func (q *Queries) TagSetDropUnused(ctx context.Context, db DBTX, now *time.Time) (int64, error) {
+	result, err := db.Exec(ctx, tagSetDropUnused, now)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const tagSetMark = `-- name: TagSetMark :many
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($2::timestamptz, clock_timestamp()) AS now
+), active AS MATERIALIZED (
+    SELECT w.id, w.tags || w.capabilities AS tags
+    FROM workers w
+    WHERE worker_state(w, (SELECT now FROM clock), 6000) = 'active'
+), states AS MATERIALIZED (
+    SELECT t.id, t.required, t.unserved_since,
+           EXISTS (SELECT FROM active)
+               AND NOT EXISTS (SELECT FROM workers w JOIN active a ON a.id = w.id WHERE worker_serves(w, t.required)) AS unserved
+    FROM tag_sets t
+), marked AS (
+    UPDATE tag_sets t
+    SET unserved_since = CASE WHEN s.unserved THEN (SELECT now FROM clock) END
+    FROM states s
+    WHERE t.id = s.id
+      AND s.unserved <> (t.unserved_since IS NOT NULL)
+)
+SELECT s.id, s.required,
+       ARRAY(SELECT r.tag FROM unnest(s.required) AS r (tag) WHERE NOT EXISTS (SELECT FROM active a WHERE r.tag = ANY (a.tags)))::text[] AS missing
+FROM states s
+WHERE s.unserved
+  AND s.unserved_since <= (SELECT now FROM clock) - $1::bigint * interval '1 ms'
+ORDER BY s.id
+`
+
+type TagSetMarkParams struct {
+	OverMs int64
+	Now    *time.Time
+}
+
+type TagSetMarkRow struct {
+	ID       int32
+	Required []string
+	Missing  []string
+}
+
+// Records since when no active worker serves each tag set, and returns the sets for which that is so
+// for over_ms, with the required tags that no active worker has. Without active workers no set
+// counts, because that is an outage.
+func (q *Queries) TagSetMark(ctx context.Context, db DBTX, arg TagSetMarkParams) ([]*TagSetMarkRow, error) {
+	rows, err := db.Query(ctx, tagSetMark, arg.OverMs, arg.Now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*TagSetMarkRow
+	for rows.Next() {
+		var i TagSetMarkRow
+		if err := rows.Scan(&i.ID, &i.Required, &i.Missing); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const workerClampHeartbeats = `-- name: WorkerClampHeartbeats :execrows

@@ -169,7 +169,7 @@ func (s *Sweeps) KeepHistory(ctx context.Context, r zombie.Retention) (dropped i
 	}
 	dropped, err = s.dropOld(ctx, now, r) // Last, because it may wait for readers of the history.
 	return dropped, errors.Join(
-		err, s.forgetEvents(ctx, now.Add(-feed.Window)), s.forgetAudit(ctx, now, r.Audit), s.forgetWorkers(ctx, r.Runs),
+		err, s.forgetEvents(ctx, now.Add(-feed.Window)), s.forgetAudit(ctx, now, r.Audit), s.forgetWorkers(ctx, r.Runs), s.forgetTagSets(ctx),
 		s.forgetLedger(ctx, now.Add(-r.Runs)), s.forgetLetters(ctx, now.Add(-r.Letters)),
 	)
 }
@@ -190,6 +190,12 @@ func (s *Sweeps) dropOld(ctx context.Context, now time.Time, r zombie.Retention)
 // forgetWorkers removes workers that stopped longer ago than the retention of runs.
 func (s *Sweeps) forgetWorkers(ctx context.Context, gone time.Duration) error {
 	_, err := s.db.Q.WorkerDropBefore(ctx, s.db.Sweeps, dbsqlc.WorkerDropBeforeParams{Now: s.db.Now(), GoneMs: gone.Milliseconds()})
+	return pg.Translate(err)
+}
+
+// forgetTagSets removes the tag sets that no endpoint uses any more.
+func (s *Sweeps) forgetTagSets(ctx context.Context) error {
+	_, err := s.db.Q.TagSetDropUnused(ctx, s.db.Sweeps, s.db.Now())
 	return pg.Translate(err)
 }
 
