@@ -495,7 +495,9 @@ func (e NoticeChannelKind) Valid() bool {
 
 // Defines values for NoticeEvent.
 const (
+	NoticeEventDeadLetter NoticeEvent = "dead_letter"
 	NoticeEventFailures   NoticeEvent = "failures"
+	NoticeEventHostOpen   NoticeEvent = "host_open"
 	NoticeEventLate       NoticeEvent = "late"
 	NoticeEventLost       NoticeEvent = "lost"
 	NoticeEventPaused     NoticeEvent = "paused"
@@ -505,7 +507,11 @@ const (
 // Valid indicates whether the value is a known member of the NoticeEvent enum.
 func (e NoticeEvent) Valid() bool {
 	switch e {
+	case NoticeEventDeadLetter:
+		return true
 	case NoticeEventFailures:
+		return true
+	case NoticeEventHostOpen:
 		return true
 	case NoticeEventLate:
 		return true
@@ -2656,7 +2662,8 @@ type Notice struct {
 	Error *string `json:"error,omitempty"`
 
 	// Event Event of a rule: consecutive failures; a late or missing start; a run with unknown outcome (lost); a pause by the target, the planner or
-	// an invalid configuration; an open suggestion of the planner.
+	// an invalid configuration; an open suggestion of the planner; a host whose circuit breaker opened, once for all its endpoints; a run that was
+	// given up and left a dead letter.
 	Event NoticeEvent `json:"event"`
 
 	// Held A maintenance window delayed it.
@@ -2723,6 +2730,9 @@ type NoticeDetail struct {
 	// Failures Consecutive failures.
 	Failures *int32 `json:"failures,omitempty"`
 
+	// Host Host and port whose circuit breaker is open.
+	Host *string `json:"host,omitempty"`
+
 	// LateMs Start lag.
 	LateMs *int64 `json:"lateMs,omitempty"`
 
@@ -2742,7 +2752,8 @@ type NoticeDetail struct {
 }
 
 // NoticeEvent Event of a rule: consecutive failures; a late or missing start; a run with unknown outcome (lost); a pause by the target, the planner or
-// an invalid configuration; an open suggestion of the planner.
+// an invalid configuration; an open suggestion of the planner; a host whose circuit breaker opened, once for all its endpoints; a run that was
+// given up and left a dead letter.
 type NoticeEvent string
 
 // NoticeKind Kind of notice: the episode opened, a reminder, recovered, or withdrawn (ended without a known recovery).
@@ -2774,7 +2785,8 @@ type NoticeRule struct {
 	EndpointID *string `json:"endpointId,omitempty"`
 
 	// Event Event of a rule: consecutive failures; a late or missing start; a run with unknown outcome (lost); a pause by the target, the planner or
-	// an invalid configuration; an open suggestion of the planner.
+	// an invalid configuration; an open suggestion of the planner; a host whose circuit breaker opened, once for all its endpoints; a run that was
+	// given up and left a dead letter.
 	Event NoticeEvent `json:"event"`
 
 	// Failures Number of consecutive failed runs, without retries. Required for the event failures, and invalid for others.
@@ -2823,7 +2835,8 @@ type NoticeRuleSpec struct {
 	EndpointID *string `json:"endpointId,omitempty"`
 
 	// Event Event of a rule: consecutive failures; a late or missing start; a run with unknown outcome (lost); a pause by the target, the planner or
-	// an invalid configuration; an open suggestion of the planner.
+	// an invalid configuration; an open suggestion of the planner; a host whose circuit breaker opened, once for all its endpoints; a run that was
+	// given up and left a dead letter.
 	Event NoticeEvent `json:"event"`
 
 	// Failures Number of consecutive failed runs, without retries. Required for the event failures, and invalid for others.

@@ -195,7 +195,12 @@ func (w *Worker) judgeHost(ctx context.Context, c *waiting, o runs.Outcome) {
 		return
 	}
 	key := b.key(c.target.TenantID, cmp.Or(c.last, c.target.Host))
-	if b.tally.Add(key, verdict, b.book.Get(key), o.RetryAfter) {
+	outcome := hosts.Outcome{
+		Verdict:    verdict,
+		RetryAfter: o.RetryAfter,
+		Endpoint:   c.claim.EndpointID,
+	}
+	if b.tally.Add(key, outcome, b.book.Get(key)) {
 		b.wake()
 	}
 }

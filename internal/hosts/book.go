@@ -56,20 +56,29 @@ type Tally struct {
 	reports map[Key]*Report
 }
 
+// Outcome is the outcome of a request.
+type Outcome struct {
+	Verdict Verdict
+	// RetryAfter is the instant for which a failure asked; zero: none.
+	RetryAfter time.Time
+	Endpoint   [16]byte
+}
+
 // Add counts an outcome of a request that is no probe. A success counts only if there is something
 // to end: failures in the tally, or failures of the breaker as the worker knows it. So a healthy
 // host causes no report. It reports whether the tally changed.
-func (t *Tally) Add(key Key, v Verdict, known Breaker, retryAfter time.Time) bool {
+func (t *Tally) Add(key Key, o Outcome, known Breaker) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	r := t.reports[key]
 	switch {
-	case v == Failure:
+	case o.Verdict == Failure:
 		r = t.report(key)
 		r.Failures++
-		r.extend(retryAfter)
+		r.Endpoint = o.Endpoint
+		r.extend(o.RetryAfter)
 		return true
-	case v == Success && (r != nil && r.Failures > 0 || known.Failures > 0):
+	case o.Verdict == Success && (r != nil && r.Failures > 0 || known.Failures > 0):
 		r = t.report(key)
 		changed := !r.Succeeded || r.Failures > 0
 		r.Succeeded, r.Failures = true, 0
@@ -138,6 +147,9 @@ func (t *Tally) PutBack(list []Report) {
 		}
 		r.Probes = slices.Concat(old.Probes, r.Probes)
 		r.extend(old.RetryAfter)
+		if r.Endpoint == ([16]byte{}) {
+			r.Endpoint = old.Endpoint
+		}
 		r.HoldUntil = later(r.HoldUntil, old.HoldUntil)
 	}
 }

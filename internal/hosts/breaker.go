@@ -140,6 +140,8 @@ type Report struct {
 	Failures int
 	// RetryAfter is the latest instant for which a failure asked; zero: none.
 	RetryAfter time.Time
+	// Endpoint is that of the latest failure; zero: there was none.
+	Endpoint [16]byte
 	// HoldUntil is the latest instant before which an answer asked for no request, be it a failure
 	// or not; zero: none.
 	HoldUntil time.Time

@@ -177,21 +177,21 @@ func TestTallyReportsNothingOfHealthyHosts(t *testing.T) {
 	t.Parallel()
 	var tally hosts.Tally
 	healthy := hosts.New(key(), noon)
-	require.False(t, tally.Add(key(), hosts.Success, healthy, time.Time{}))
-	require.False(t, tally.Add(key(), hosts.Neutral, healthy, time.Time{}))
+	require.False(t, tally.Add(key(), hosts.Outcome{Verdict: hosts.Success}, healthy))
+	require.False(t, tally.Add(key(), hosts.Outcome{Verdict: hosts.Neutral}, healthy))
 	require.Empty(t, tally.Take())
 
-	require.True(t, tally.Add(key(), hosts.Failure, healthy, time.Time{}))
-	require.True(t, tally.Add(key(), hosts.Success, healthy, time.Time{}))
-	require.True(t, tally.Add(key(), hosts.Failure, healthy, noon))
+	require.True(t, tally.Add(key(), hosts.Outcome{Verdict: hosts.Failure}, healthy))
+	require.True(t, tally.Add(key(), hosts.Outcome{Verdict: hosts.Success}, healthy))
+	require.True(t, tally.Add(key(), hosts.Outcome{Verdict: hosts.Failure, RetryAfter: noon}, healthy))
 	lost := tally.Take()
 	require.Equal(t, []hosts.Report{{Key: key(), Succeeded: true, Failures: 1, RetryAfter: noon}}, lost)
-	tally.Add(key(), hosts.Failure, healthy, time.Time{})
+	tally.Add(key(), hosts.Outcome{Verdict: hosts.Failure}, healthy)
 	tally.PutBack(lost)
 	require.Equal(t, []hosts.Report{{Key: key(), Succeeded: true, Failures: 2, RetryAfter: noon}}, tally.Take())
 
 	healthy.Failures = 3
-	require.True(t, tally.Add(key(), hosts.Success, healthy, time.Time{}), "failures that others counted end")
+	require.True(t, tally.Add(key(), hosts.Outcome{Verdict: hosts.Success}, healthy), "failures that others counted end")
 }
 
 func TestBookForgetsDeletedHosts(t *testing.T) {

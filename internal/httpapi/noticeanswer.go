@@ -79,6 +79,7 @@ func noticeAnswer(n notices.Notice) api.Notice {
 			StatusCode:   numberOrNone(d.StatusCode),
 			Error:        textOrNone(d.Error),
 			Reason:       textOrNone(d.Reason),
+			Host:         textOrNone(d.Host),
 			SuggestionID: textOrNone(d.SuggestionID),
 		},
 	}

@@ -38,6 +38,10 @@ func (p *Delivery) words() string {
 		return "is paused, which no person asked for"
 	case Suggestion:
 		return "has a suggestion of the planner that waits"
+	case HostOpen:
+		return "calls " + d.Host + ", which fails: no endpoint of this host runs"
+	case DeadLetter:
+		return "has a run that was given up, as a dead letter"
 	}
 	return "needs a look"
 }
@@ -56,6 +60,10 @@ func (p *Delivery) overWords() string {
 		return "is paused no longer" + after
 	case Suggestion:
 		return "has no suggestion that waits any longer" + after
+	case HostOpen:
+		return "runs again, as all endpoints of " + p.Detail.Host + " do" + after
+	case DeadLetter:
+		return "has no open dead letter any longer" + after
 	}
 	return "is well again" + after
 }
@@ -96,6 +104,7 @@ func (p *Delivery) Lines() []string {
 	if d.Status != "" {
 		add("Outcome", strings.TrimSpace(d.Status+" "+d.ReasonCode+statusWords(d.StatusCode)))
 	}
+	add("Host", d.Host)
 	add("Error", d.Error)
 	add("Reason", d.Reason)
 	add("Runbook", p.Spec.RunbookURL)

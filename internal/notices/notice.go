@@ -103,6 +103,8 @@ type Detail struct {
 	StatusCode int    `json:"statusCode,omitempty"`
 	Error      string `json:"error,omitempty"`
 	LateMs     int64  `json:"lateMs,omitempty"`
+	// Host is host and port of an open breaker.
+	Host string `json:"host,omitempty"`
 	// Reason is that of a pause or a suggestion.
 	Reason       string `json:"reason,omitempty"`
 	SuggestionID string `json:"suggestionId,omitempty"`

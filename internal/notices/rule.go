@@ -40,10 +40,15 @@ const (
 	Paused Event = "paused"
 	// Suggestion: a suggestion of the planner waits for a decision.
 	Suggestion Event = "suggestion"
+	// HostOpen: the circuit breaker of a host opened. One endpoint of the host stands for all of
+	// them.
+	HostOpen Event = "host_open"
+	// DeadLetter: a run was given up and left a dead letter.
+	DeadLetter Event = "dead_letter"
 )
 
 // Events returns every event.
-func Events() []Event { return []Event{Failures, Late, Lost, Paused, Suggestion} }
+func Events() []Event { return []Event{Failures, Late, Lost, Paused, Suggestion, HostOpen, DeadLetter} }
 
 // Scope selects endpoints of a tenant: one by ID, or all that match the labels. An empty scope
 // selects all.
@@ -106,7 +111,7 @@ func (s Spec) Threshold() int64 {
 		return int64(s.Failures)
 	case Late:
 		return s.Late.Milliseconds()
-	case Lost, Paused, Suggestion:
+	case Lost, Paused, Suggestion, HostOpen, DeadLetter:
 	}
 	return 1
 }
@@ -181,7 +186,7 @@ func (s Spec) Check(name string, by Permissions) error {
 
 func (s Spec) checkEvent(bad *complaints) {
 	if !slices.Contains(Events(), s.Event) {
-		bad.complain("event", "unknown_value", "must be failures, late, lost, paused or suggestion")
+		bad.complain("event", "unknown_value", "must be failures, late, lost, paused, suggestion, host_open or dead_letter")
 		return
 	}
 	switch {

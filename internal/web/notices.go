@@ -232,6 +232,10 @@ func ruleWords(r client.NoticeRule) string {
 		return "an automatic pause"
 	case client.NoticeEventSuggestion:
 		return "an open suggestion"
+	case client.NoticeEventHostOpen:
+		return "an open host"
+	case client.NoticeEventDeadLetter:
+		return "a dead letter"
 	}
 	return string(r.Event)
 }
@@ -265,6 +269,7 @@ func noticeWords(n client.Notice) string {
 	what := map[client.NoticeEvent]string{
 		client.NoticeEventFailures: "failures in a row", client.NoticeEventLate: "late start", client.NoticeEventLost: "lost run",
 		client.NoticeEventPaused: "pause", client.NoticeEventSuggestion: "suggestion",
+		client.NoticeEventHostOpen: "open host", client.NoticeEventDeadLetter: "dead letter",
 	}[n.Event]
 	switch n.Kind {
 	case client.NoticeKindOpened:

@@ -285,8 +285,9 @@ LIMIT sqlc.arg('max_rows');
 
 -- name: NoticeSettled :many
 -- Returns open episodes if their condition ended without a run: failures were reset, the endpoint
--- was resumed or archived, a suggestion was decided, or the rule was deleted or disabled. silent
--- marks those that did not recover, because the endpoint or the rule is gone.
+-- was resumed or archived, a suggestion was decided, the breaker of the host was closed, the dead
+-- letters were handled, or the rule was deleted or disabled. silent marks those that did not recover,
+-- because the endpoint or the rule is gone.
 SELECT ep.id, ep.endpoint_id, ep.event, (s.endpoint_id IS NULL OR r.id IS NULL OR NOT r.enabled)::boolean AS silent,
        (s.endpoint_id IS NULL)::boolean AS archived, coalesce(r.recovery, false)::boolean AS recovery, coalesce(r.channel ->> 'kind', '')::text AS channel_kind
 FROM notice_episodes ep
@@ -298,7 +299,13 @@ WHERE ep.closed_at IS NULL
     OR ep.event = 'paused' AND coalesce(s.paused_until <= sqlc.arg('now'), true) AND coalesce(s.retry_after <= sqlc.arg('now'), true)
     OR ep.event = 'suggestion' AND NOT EXISTS (SELECT 1
                                                FROM planner_suggestions g
-                                               WHERE g.endpoint_id = ep.endpoint_id AND g.state = 'pending' AND g.expires_at > sqlc.arg('now')))
+                                               WHERE g.endpoint_id = ep.endpoint_id AND g.state = 'pending' AND g.expires_at > sqlc.arg('now'))
+    OR ep.event = 'host_open' AND NOT EXISTS (SELECT 1
+                                              FROM hosts h
+                                              WHERE h.host = ep.detail ->> 'host'
+                                                AND h.scope IN (ep.tenant_id, '00000000-0000-0000-0000-000000000000')
+                                                AND h.state <> 'closed')
+    OR ep.event = 'dead_letter' AND NOT EXISTS (SELECT 1 FROM dead_letters d WHERE d.endpoint_id = ep.endpoint_id AND d.state = 'open'))
 ORDER BY ep.id
 LIMIT sqlc.arg('max_rows');
 

@@ -1436,7 +1436,13 @@ WHERE ep.closed_at IS NULL
     OR ep.event = 'paused' AND coalesce(s.paused_until <= $1, true) AND coalesce(s.retry_after <= $1, true)
     OR ep.event = 'suggestion' AND NOT EXISTS (SELECT 1
                                                FROM planner_suggestions g
-                                               WHERE g.endpoint_id = ep.endpoint_id AND g.state = 'pending' AND g.expires_at > $1))
+                                               WHERE g.endpoint_id = ep.endpoint_id AND g.state = 'pending' AND g.expires_at > $1)
+    OR ep.event = 'host_open' AND NOT EXISTS (SELECT 1
+                                              FROM hosts h
+                                              WHERE h.host = ep.detail ->> 'host'
+                                                AND h.scope IN (ep.tenant_id, '00000000-0000-0000-0000-000000000000')
+                                                AND h.state <> 'closed')
+    OR ep.event = 'dead_letter' AND NOT EXISTS (SELECT 1 FROM dead_letters d WHERE d.endpoint_id = ep.endpoint_id AND d.state = 'open'))
 ORDER BY ep.id
 LIMIT $2
 `
@@ -1457,8 +1463,9 @@ type NoticeSettledRow struct {
 }
 
 // Returns open episodes if their condition ended without a run: failures were reset, the endpoint
-// was resumed or archived, a suggestion was decided, or the rule was deleted or disabled. silent
-// marks those that did not recover, because the endpoint or the rule is gone.
+// was resumed or archived, a suggestion was decided, the breaker of the host was closed, the dead
+// letters were handled, or the rule was deleted or disabled. silent marks those that did not recover,
+// because the endpoint or the rule is gone.
 func (q *Queries) NoticeSettled(ctx context.Context, db DBTX, arg NoticeSettledParams) ([]*NoticeSettledRow, error) {
 	rows, err := db.Query(ctx, noticeSettled, arg.Now, arg.MaxRows)
 	if err != nil {

@@ -10,7 +10,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"rubato/internal/hosts"
+	"rubato/internal/notices"
 	"rubato/internal/store/dbsqlc"
+	noticestore "rubato/internal/store/notices"
 	"rubato/internal/store/pg"
 )
 
@@ -69,20 +71,42 @@ func (s *Store) Report(ctx context.Context, reports []hosts.Report) (list []host
 		by[r.Key] = r
 		keys = append(keys, r.Key)
 	}
-	err = s.change(ctx, keys, func(_ pgx.Tx, now time.Time, locked []hosts.Breaker) error {
+	err = s.change(ctx, keys, func(tx pgx.Tx, now time.Time, locked []hosts.Breaker) error {
+		opened = 0
+		list = locked
 		for i := range locked {
-			before := locked[i].Openings
-			if locked[i].Apply(now, by[locked[i].Key]); locked[i].Openings > before {
-				opened++
+			before, report := locked[i], by[locked[i].Key]
+			locked[i].Apply(now, report)
+			if locked[i].Openings == before.Openings || locked[i].State != hosts.Open {
+				continue
+			}
+			opened++
+			if before.State == hosts.Closed {
+				if err := s.alarm(ctx, tx, now, locked[i], report.Endpoint); err != nil {
+					return err
+				}
 			}
 		}
-		list = locked
 		return nil
 	})
 	if err != nil {
 		return nil, 0, fmt.Errorf("reporting outcomes of %d hosts: %w", len(reports), err)
 	}
 	return list, opened, nil
+}
+
+// alarm opens the episodes of notices about a host whose breaker has opened. The endpoint stands
+// for all endpoints of the host, so that there is one notice.
+func (s *Store) alarm(ctx context.Context, tx pgx.Tx, now time.Time, b hosts.Breaker, endpoint [16]byte) error {
+	return noticestore.Raise(ctx, tx, s.db, now, noticestore.Alarm{
+		EndpointID: endpoint,
+		Event:      notices.HostOpen,
+		Detail: notices.Detail{
+			Host:     b.Host,
+			Failures: b.ToOpen(),
+			Reason:   fmt.Sprintf("%d requests in a row failed; none is sent until %s", b.ToOpen(), b.OpenUntil.UTC().Format(time.RFC3339)),
+		},
+	})
 }
 
 // Admit implements dispatch.BreakerStore.

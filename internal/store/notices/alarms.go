@@ -41,6 +41,9 @@ func (a *Alarms) Judge(book *notices.RuleCache, e *endpoints.Endpoint, was Ended
 	a.failures(book, e, was)
 	a.late(book, e, was)
 	a.heldBack(book, e, was.Run)
+	if e.GivenUp && book.Opens(e, notices.DeadLetter, 0, 1) {
+		a.open(e.ID, notices.DeadLetter, 1, detailOf(was.Run))
+	}
 	switch lost := was.Run.Outcome.Status == runs.Lost; {
 	case lost && book.Opens(e, notices.Lost, 0, 1):
 		a.open(e.ID, notices.Lost, 1, detailOf(was.Run))
