@@ -198,21 +198,21 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 		s.FailureCount = failures // Only the last attempt of a due time decides whether the due time failed.
 		e.planRetry(&decided, due, e.retryStep(due))
 	}
-	e.GivenUp = !again && e.givesUp(run)
+	e.GivenUp = !again && e.Spec.GivesUp(run)
 	e.account(now, &before, &run, &decided)
 	return decided, nil
 }
 
-// givesUp reports whether a run that is not repeated becomes a dead letter. A run that a user
+// GivesUp reports whether a run that is not repeated becomes a dead letter. A run that a user
 // canceled does not, because the user gave it up.
-func (e *Endpoint) givesUp(run Finished) bool {
+func (s *Spec) GivesUp(run Finished) bool {
 	switch run.Status {
 	case succeeded, canceled:
 		return false
 	case skipped:
 		return run.manual()
 	default:
-		return run.manual() || e.Spec.DeadLetter
+		return run.manual() || s.DeadLetter
 	}
 }
 

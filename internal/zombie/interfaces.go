@@ -124,7 +124,7 @@ type Retention struct {
 	Runs      time.Duration
 	Bodies    time.Duration
 	Audit     time.Duration // zero: unlimited
-	Letters   time.Duration // of dead letters
+	Letters   time.Duration // of dead letters; zero: unlimited
 	DaysAhead int
 }
 

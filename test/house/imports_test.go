@@ -254,8 +254,8 @@ func storeRules() []rule {
 		},
 		{
 			"internal/store/hosts",
-			[]string{"internal/auditlog", "internal/hosts", "internal/store/dbsqlc", "internal/store/pg"},
-			"breakers are kept without knowing what is called",
+			[]string{"internal/auditlog", "internal/hosts", "internal/notices", "internal/store/dbsqlc", "internal/store/notices", "internal/store/pg"},
+			"breakers are kept without knowing what is called; the transaction that opens one writes its notice",
 		},
 		{
 			"internal/store/deadletters",

@@ -120,6 +120,7 @@ func (b *batch) settle(ctx context.Context, tx pgx.Tx) error {
 		e := found[run.EndpointID]
 		if e == nil { // Archived during the run: record the run and plan nothing.
 			b.history.Add(run, 0, 0, nil)
+			b.givenUp = append(b.givenUp, givenUp{run, nil})
 			b.archived = append(b.archived, run.EndpointID)
 			continue
 		}

@@ -12,12 +12,15 @@ import (
 	"rubato/internal/endpoints"
 	"rubato/internal/runs"
 	"rubato/internal/store/dbsqlc"
+	"rubato/internal/store/history"
 	"rubato/internal/store/pg"
 )
 
 // givenUp is a run that was given up, with its endpoint.
 type givenUp struct {
-	run      runs.Run
+	run runs.Run
+	// endpoint is nil if it was archived during the run. Then the configuration at the claim
+	// decides whether the run leaves a dead letter.
 	endpoint *endpoints.Endpoint
 }
 
@@ -43,14 +46,17 @@ func (b *batch) letters(ctx context.Context, tx pgx.Tx) error {
 			return err
 		}
 	}
+	if len(p.Ids) == 0 { // Runs of archived endpoints that leave none.
+		return nil
+	}
 	b.queued = append(b.queued, func(q dbsqlc.DBTX) error { return b.db.Q.DeadLetterInsert(ctx, q, p) })
 	return nil
 }
 
 // addLetter adds the dead letter of a run to the insert.
 func (b *batch) addLetter(p *dbsqlc.DeadLetterInsertParams, g givenUp, row *dbsqlc.DeadLetterRequestsRow) error {
-	content, err := contentOf(g, row)
-	if err != nil {
+	content, asked, err := contentOf(g, row)
+	if err != nil || !asked {
 		return err
 	}
 	id, o := deadletters.ID(g.run.ID), g.run.Outcome
@@ -76,31 +82,38 @@ func (b *batch) addLetter(p *dbsqlc.DeadLetterInsertParams, g givenUp, row *dbsq
 }
 
 // contentOf returns the request of a run that was given up. If the version that made it is no
-// longer kept, it is that of the current one.
-func contentOf(g givenUp, row *dbsqlc.DeadLetterRequestsRow) (deadletters.Content, error) {
-	spec, version := g.endpoint.Spec, row.Version
-	if version > 0 {
+// longer kept, it is that of the current one. asked is false if the endpoint was archived and its
+// configuration asks for no dead letter.
+func contentOf(g givenUp, row *dbsqlc.DeadLetterRequestsRow) (content deadletters.Content, asked bool, err error) {
+	var spec endpoints.Spec
+	if g.endpoint != nil {
+		spec = g.endpoint.Spec
+	}
+	if row.Version > 0 {
 		if err := spec.UnmarshalJSON(row.Spec); err != nil {
-			return deadletters.Content{}, fmt.Errorf("decoding version %d of endpoint %s: %w", version, g.endpoint.ID, err)
+			return content, false, fmt.Errorf("decoding version %d of endpoint %s: %w", row.Version, endpoints.ID(g.run.EndpointID), err)
 		}
+	}
+	if g.endpoint == nil && (row.Version == 0 || !spec.GivesUp(history.FinishedOf(g.run))) {
+		return content, false, nil
 	}
 	override, err := endpoints.ParseOverride(row.Request)
 	if err != nil {
-		return deadletters.Content{}, fmt.Errorf("decoding the request of run %s: %w", g.run.ID, err)
+		return content, false, fmt.Errorf("decoding the request of run %s: %w", g.run.ID, err)
 	}
 	spec = override.Apply(spec)
 	return deadletters.Content{
 		Request: spec.Whole(),
 		Key:     cmp.Or(override.SentKey, runs.FirstAttempt(g.run.ScheduledFor, g.run.EndpointID).String()),
-		Version: version,
-	}, nil
+		Version: row.Version,
+	}, true, nil
 }
 
-// forgetLetters deletes dead letters past their retention, and the oldest of each tenant beyond
-// [deadletters.MaxPerTenant].
-func (s *Sweeps) forgetLetters(ctx context.Context, before time.Time) error {
-	for more := true; more; {
-		rows, err := s.db.Q.DeadLetterDropBefore(ctx, s.db.Sweeps, before)
+// forgetLetters deletes dead letters past their retention, of which zero is none, and the oldest of
+// each tenant beyond [deadletters.MaxPerTenant].
+func (s *Sweeps) forgetLetters(ctx context.Context, now time.Time, keep time.Duration) error {
+	for more := keep > 0; more; {
+		rows, err := s.db.Q.DeadLetterDropBefore(ctx, s.db.Sweeps, now.Add(-keep))
 		if err != nil {
 			return fmt.Errorf("forgetting old dead letters: %w", pg.Translate(err))
 		}

@@ -248,6 +248,28 @@ func TestReplaysByFilterStartAtARate(t *testing.T) {
 	require.Equal(t, deadletters.Replays{Replayed: 1}, done)
 }
 
+// TestRunOfAnArchivedEndpointLeavesItsDeadLetter archives endpoints while a run is under way.
+func TestRunOfAnArchivedEndpointLeavesItsDeadLetter(t *testing.T) {
+	t.Parallel()
+	for want, asks := range []bool{false, true} {
+		b, me := setup(t), storetest.Worker{1}
+		office := b.office(t)
+		b.At(storetest.Noon())
+		e := b.Register(t, func(s *endpoints.Spec) { s.DeadLetter = asks })
+		c, s := b.StartOne(t, me)
+		require.NoError(t, b.Service.Archive(t.Context(), storetest.Tenant, e.ID, e.Version))
+		run := storetest.Fail(me, c, s)
+		require.Empty(t, b.Finish(t, me, 0, run).Late)
+		require.Equal(t, want, b.deadLetters(t))
+		if asks {
+			letter, content, err := office.Get(t.Context(), storetest.Tenant, deadletters.ID(run.ID))
+			require.NoError(t, err)
+			require.Equal(t, runs.HTTPStatus, letter.Reason)
+			require.Equal(t, e.Spec.URL, content.Request.URL)
+		}
+	}
+}
+
 // TestOldDeadLettersAreForgotten keeps the newest of a tenant, open ones before handled ones, and
 // none past the retention.
 func TestOldDeadLettersAreForgotten(t *testing.T) {
@@ -264,6 +286,8 @@ func TestOldDeadLettersAreForgotten(t *testing.T) {
 		_, err := b.Sweeps.KeepHistory(t.Context(), zombie.Retention{Runs: 24 * time.Hour, Bodies: 24 * time.Hour, Letters: letters})
 		require.NoError(t, err)
 	}
+	keep(0)
+	require.Equal(t, deadletters.MaxPerTenant, b.deadLetters(t), "zero is no retention")
 	keep(24 * time.Hour)
 	require.Equal(t, deadletters.MaxPerTenant, b.deadLetters(t))
 	require.Equal(t, 1, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM dead_letters WHERE state = 'discarded'"))
