@@ -4507,8 +4507,7 @@ type ClientInterface interface {
 	// ListDeadLetters List dead letters, newest due time first
 	//
 	// A dead letter is a run that was given up: the last attempt of a one-off run that failed, timed out, was lost or passed its deadline,
-	// or of a recurring run of an endpoint with `deadLetter`. A run that a user canceled or withdrew, or whose endpoint is archived, leaves
-	// none. At most 10,000 are kept per tenant and for 30 days by default; the oldest are deleted first, handled ones before open ones.
+	// or of a recurring run of an endpoint with `deadLetter`. A run that a user canceled, or that was withdrawn, leaves none. At most 10,000 are kept per tenant and for 30 days by default; the oldest are deleted first, handled ones before open ones.
 	//
 	// Corresponds with GET /v1/dead-letters (the `ListDeadLetters` operationId).
 	ListDeadLetters(ctx context.Context, params *ListDeadLettersParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -5572,8 +5571,7 @@ func (c *Client) PutBudget(ctx context.Context, name BudgetName, body PutBudgetJ
 // ListDeadLetters List dead letters, newest due time first
 //
 // A dead letter is a run that was given up: the last attempt of a one-off run that failed, timed out, was lost or passed its deadline,
-// or of a recurring run of an endpoint with `deadLetter`. A run that a user canceled or withdrew, or whose endpoint is archived, leaves
-// none. At most 10,000 are kept per tenant and for 30 days by default; the oldest are deleted first, handled ones before open ones.
+// or of a recurring run of an endpoint with `deadLetter`. A run that a user canceled, or that was withdrawn, leaves none. At most 10,000 are kept per tenant and for 30 days by default; the oldest are deleted first, handled ones before open ones.
 //
 // Corresponds with GET /v1/dead-letters (the `ListDeadLetters` operationId).
 func (c *Client) ListDeadLetters(ctx context.Context, params *ListDeadLettersParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -11979,8 +11977,7 @@ type ClientWithResponsesInterface interface {
 	// ListDeadLettersWithResponse List dead letters, newest due time first
 	//
 	// A dead letter is a run that was given up: the last attempt of a one-off run that failed, timed out, was lost or passed its deadline,
-	// or of a recurring run of an endpoint with `deadLetter`. A run that a user canceled or withdrew, or whose endpoint is archived, leaves
-	// none. At most 10,000 are kept per tenant and for 30 days by default; the oldest are deleted first, handled ones before open ones.
+	// or of a recurring run of an endpoint with `deadLetter`. A run that a user canceled, or that was withdrawn, leaves none. At most 10,000 are kept per tenant and for 30 days by default; the oldest are deleted first, handled ones before open ones.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -23466,8 +23463,7 @@ func (c *ClientWithResponses) PutBudgetWithResponse(ctx context.Context, name Bu
 // ListDeadLettersWithResponse List dead letters, newest due time first
 //
 // A dead letter is a run that was given up: the last attempt of a one-off run that failed, timed out, was lost or passed its deadline,
-// or of a recurring run of an endpoint with `deadLetter`. A run that a user canceled or withdrew, or whose endpoint is archived, leaves
-// none. At most 10,000 are kept per tenant and for 30 days by default; the oldest are deleted first, handled ones before open ones.
+// or of a recurring run of an endpoint with `deadLetter`. A run that a user canceled, or that was withdrawn, leaves none. At most 10,000 are kept per tenant and for 30 days by default; the oldest are deleted first, handled ones before open ones.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -40,6 +40,7 @@ func TestEveryPageOnEveryScreen(t *testing.T) {
 		{"planner", "/console/planner", "Tokens today", "true"},
 		{"notices", "/console/notices", "No notice rules yet", "true"},
 		{"workers", "/console/workers", "sends a heartbeat", "document.querySelector('meter')"},
+		{"dead-letters", "/console/dead-letters", "was given up", "true"},
 		{"hosts", "/console/hosts", "worst first", "true"},
 		{"guarantees", "/console/guarantees", "Never early", "document.querySelectorAll('section:not([aria-labelledby=chaos-title]) .badge.good').length === 4"},
 		{"missing", "/console/nothing", "There is no such page", "true"},
