@@ -1,5 +1,6 @@
 // Package hosts holds the circuit breaker of hosts: whether requests to a host and port may be
-// sent, and which of them are probes.
+// sent, and which of them are probes. It also holds their limits: how many requests may be in
+// flight or sent per second.
 //
 // A breaker is closed, open or half-open. The database keeps one row for each host with failures,
 // and all workers share it. A worker counts outcomes in a [Tally], merges them into the row by
