@@ -3288,6 +3288,51 @@ type RetryInput struct {
 	MaxBackoffMs *int64 `json:"maxBackoffMs,omitempty"`
 }
 
+// Routability Which workers run an endpoint.
+type Routability struct {
+	// At Database time.
+	At time.Time `json:"at"`
+
+	// MissingTags Required tags that no active worker has.
+	MissingTags   []string `json:"missingTags"`
+	PreferredTags []string `json:"preferredTags"`
+	RequiredTags  []string `json:"requiredTags"`
+
+	// Routable An active worker runs the endpoint.
+	Routable bool `json:"routable"`
+
+	// Summary The answer in one sentence.
+	Summary string `json:"summary"`
+
+	// Unroutable No active worker has served the required tags for 30 s. Due times are skipped.
+	Unroutable bool `json:"unroutable"`
+
+	// UnservedSince Since when no active worker serves the required tags, to within ten seconds. Absent if one does, and while no worker is active.
+	UnservedSince *time.Time `json:"unservedSince,omitempty"`
+	Workers       []Route    `json:"workers"`
+}
+
+// Route Whether a worker runs an endpoint.
+type Route struct {
+	Capabilities []string `json:"capabilities"`
+	Exclusive    bool     `json:"exclusive"`
+	ID           string   `json:"id"`
+
+	// MissingTags Required tags that the worker lacks.
+	MissingTags []string `json:"missingTags"`
+	Name        string   `json:"name"`
+
+	// Reason Why the worker runs the endpoint or not.
+	Reason string `json:"reason"`
+
+	// Runs The worker is active and runs the endpoint.
+	Runs bool `json:"runs"`
+
+	// State State of the last heartbeat, or `silent` without a heartbeat for 6 seconds. A `drained` worker is alive and holds neither claims nor runs.
+	State WorkerState `json:"state"`
+	Tags  []string    `json:"tags"`
+}
+
 // Rule A rule of the governor that applied, `retry` of the retry policy, `infra-retry` after a run that was lost by the infrastructure, or `manual` for a requested run.
 type Rule string
 
@@ -3814,7 +3859,13 @@ type TestResult struct {
 // Worker A worker process, running or stopped.
 type Worker struct {
 	// Busy Number of runs at its last heartbeat.
-	Busy        int32     `json:"busy"`
+	Busy int32 `json:"busy"`
+
+	// Capabilities The tags that the worker found by itself.
+	Capabilities []string `json:"capabilities"`
+
+	// Exclusive The worker runs only endpoints that require one of its tags.
+	Exclusive   bool      `json:"exclusive"`
 	HeartbeatAt time.Time `json:"heartbeatAt"`
 	ID          string    `json:"id"`
 	Name        string    `json:"name"`
@@ -3824,8 +3875,11 @@ type Worker struct {
 	StartedAt time.Time `json:"startedAt"`
 
 	// State State of the last heartbeat, or `silent` without a heartbeat for 6 seconds. A `drained` worker is alive and holds neither claims nor runs.
-	State   WorkerState `json:"state"`
-	Version string      `json:"version"`
+	State WorkerState `json:"state"`
+
+	// Tags The tags that the operator gave the worker.
+	Tags    []string `json:"tags"`
+	Version string   `json:"version"`
 }
 
 // WorkerList defines model for WorkerList.
@@ -4813,6 +4867,14 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /v1/endpoints/{id}/resume (the `ResumeEndpoint` operationId).
 	ResumeEndpoint(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetEndpointRoutability Explain which workers run an endpoint
+	//
+	// For each worker that has not stopped: whether its tags permit it to run the endpoint, and why. If no active worker has served the required
+	// tags for 30 s, due times are recorded as skipped with the reason unroutable, and one-off runs wait until their deadline.
+	//
+	// Corresponds with GET /v1/endpoints/{id}/routability (the `GetEndpointRoutability` operationId).
+	GetEndpointRoutability(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// RunEndpointWithBody Run an endpoint now
 	//
@@ -6208,6 +6270,24 @@ func (c *Client) ResetFailures(ctx context.Context, id EndpointID, reqEditors ..
 // Corresponds with POST /v1/endpoints/{id}/resume (the `ResumeEndpoint` operationId).
 func (c *Client) ResumeEndpoint(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewResumeEndpointRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetEndpointRoutability Explain which workers run an endpoint
+//
+// For each worker that has not stopped: whether its tags permit it to run the endpoint, and why. If no active worker has served the required
+// tags for 30 s, due times are recorded as skipped with the reason unroutable, and one-off runs wait until their deadline.
+//
+// Corresponds with GET /v1/endpoints/{id}/routability (the `GetEndpointRoutability` operationId).
+func (c *Client) GetEndpointRoutability(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetEndpointRoutabilityRequest(c.Server, id)
 	if err != nil {
 		return nil, err
 	}
@@ -9070,6 +9150,40 @@ func NewResumeEndpointRequest(server string, id EndpointID) (*http.Request, erro
 	}
 
 	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetEndpointRoutabilityRequest constructs an http.Request for the GetEndpointRoutability method
+func NewGetEndpointRoutabilityRequest(server string, id EndpointID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/endpoints/%s/routability", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -12309,6 +12423,16 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /v1/endpoints/{id}/resume (the `ResumeEndpoint` operationId).
 	ResumeEndpointWithResponse(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*ResumeEndpointResponse, error)
+
+	// GetEndpointRoutabilityWithResponse Explain which workers run an endpoint
+	//
+	// For each worker that has not stopped: whether its tags permit it to run the endpoint, and why. If no active worker has served the required
+	// tags for 30 s, due times are recorded as skipped with the reason unroutable, and one-off runs wait until their deadline.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/endpoints/{id}/routability (the `GetEndpointRoutability` operationId).
+	GetEndpointRoutabilityWithResponse(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*GetEndpointRoutabilityResponse, error)
 
 	// RunEndpointWithBodyWithResponse Run an endpoint now
 	//
@@ -16727,6 +16851,119 @@ func (r ResumeEndpointResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ResumeEndpointResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetEndpointRoutabilityResponse401Headers the declared response headers of an HTTP 401 response for GetEndpointRoutability
+type GetEndpointRoutabilityResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// GetEndpointRoutabilityResponse429Headers the declared response headers of an HTTP 429 response for GetEndpointRoutability
+type GetEndpointRoutabilityResponse429Headers struct {
+	RateLimit       *string
+	RateLimitPolicy *string
+	RetryAfter      string
+}
+
+// GetEndpointRoutabilityResponse503Headers the declared response headers of an HTTP 503 response for GetEndpointRoutability
+type GetEndpointRoutabilityResponse503Headers struct {
+	RetryAfter *string
+}
+
+type GetEndpointRoutabilityResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Routability
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *Malformed
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetEndpointRoutabilityResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *GetEndpointRoutabilityResponse429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetEndpointRoutabilityResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetEndpointRoutabilityResponse) GetJSON200() *Routability {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetEndpointRoutabilityResponse) GetApplicationProblemJSON400() *Malformed {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetEndpointRoutabilityResponse) GetApplicationProblemJSON401() *Unauthorized {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetEndpointRoutabilityResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r GetEndpointRoutabilityResponse) GetApplicationProblemJSON404() *NotFound {
+	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetEndpointRoutabilityResponse) GetApplicationProblemJSON429() *TooManyRequests {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetEndpointRoutabilityResponse) GetApplicationProblemJSON500() *Internal {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetEndpointRoutabilityResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetEndpointRoutabilityResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetEndpointRoutabilityResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetEndpointRoutabilityResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetEndpointRoutabilityResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -24000,6 +24237,22 @@ func (c *ClientWithResponses) ResumeEndpointWithResponse(ctx context.Context, id
 	return ParseResumeEndpointResponse(rsp)
 }
 
+// GetEndpointRoutabilityWithResponse Explain which workers run an endpoint
+//
+// For each worker that has not stopped: whether its tags permit it to run the endpoint, and why. If no active worker has served the required
+// tags for 30 s, due times are recorded as skipped with the reason unroutable, and one-off runs wait until their deadline.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/endpoints/{id}/routability (the `GetEndpointRoutability` operationId).
+func (c *ClientWithResponses) GetEndpointRoutabilityWithResponse(ctx context.Context, id EndpointID, reqEditors ...RequestEditorFn) (*GetEndpointRoutabilityResponse, error) {
+	rsp, err := c.GetEndpointRoutability(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetEndpointRoutabilityResponse(rsp)
+}
+
 // RunEndpointWithBodyWithResponse Run an endpoint now
 //
 // Queues a one-off run that ignores hints, clamps and pause. It starts as soon as the endpoint has no other run. The queue is ordered by
@@ -29072,6 +29325,128 @@ func ParseResumeEndpointResponse(rsp *http.Response) (*ResumeEndpointResponse, e
 		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers ResumeEndpointResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetEndpointRoutabilityResponse parses an HTTP response from a GetEndpointRoutabilityWithResponse call
+func ParseGetEndpointRoutabilityResponse(rsp *http.Response) (*GetEndpointRoutabilityResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetEndpointRoutabilityResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Routability
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetEndpointRoutabilityResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers GetEndpointRoutabilityResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = &value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetEndpointRoutabilityResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {

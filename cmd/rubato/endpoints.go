@@ -20,24 +20,25 @@ import (
 type endpointsCmd struct {
 	endpointsEditCmds
 
-	Create    endpointsCreateCmd    `cmd:"" help:"Register an endpoint, from flags or from a JSON file."`
-	Get       endpointsGetCmd       `cmd:"" help:"Print one endpoint."`
-	List      endpointsListCmd      `cmd:"" help:"Print endpoints, newest first."`
-	Preview   endpointsPreviewCmd   `cmd:"" help:"Print the next due times of an endpoint."`
-	Explain   endpointsExplainCmd   `cmd:"" help:"Explain the next due time of an endpoint, rule by rule."`
-	Versions  endpointsVersionsCmd  `cmd:"" help:"Print the versions of an endpoint, newest first, or one version in full."`
-	Decisions endpointsDecisionsCmd `cmd:"" help:"Print the decisions about an endpoint, newest first."`
-	Tempo     endpointsTempoCmd     `cmd:"" help:"Print the rate of change, price and interval of an endpoint, and the changes found in the last 24 hours."`
-	Shadow    endpointsShadowCmd    `cmd:"" help:"Score another policy on the recorded runs of an endpoint: runs saved, and how much sooner it finds changes."`
-	Health    endpointsHealthCmd    `cmd:"" help:"Print success rate and latency of an endpoint over the last hour, 4 hours and 24 hours."`
-	Pause     endpointsPauseCmd     `cmd:"" help:"Pause an endpoint. A run in progress continues."`
-	Resume    endpointsResumeCmd    `cmd:"" help:"End a pause at once."`
-	Run       endpointsRunCmd       `cmd:"" help:"Start a one-off run of an endpoint, in addition to its schedule; the request can be changed by flags."`
-	Test      endpointsTestCmd      `cmd:"" help:"Send the request of an endpoint once and print the response. Schedule and history do not change."`
-	Apply     endpointsApplyCmd     `cmd:"" help:"Create and update endpoints from files; the plan is printed first. For example: rubato endpoints apply -f endpoints.yaml"`
-	Export    endpointsExportCmd    `cmd:"" help:"Write endpoints as lines of JSON. For example: rubato endpoints export --label team=shop > endpoints.ndjson"`
-	Import    endpointsImportCmd    `cmd:"" help:"Create and replace many endpoints, one per line. For example: rubato endpoints import -f endpoints.ndjson"`
-	Delete    endpointsDeleteCmd    `cmd:"" help:"Delete (archive) an endpoint; its history stays."`
+	Create      endpointsCreateCmd      `cmd:"" help:"Register an endpoint, from flags or from a JSON file."`
+	Get         endpointsGetCmd         `cmd:"" help:"Print one endpoint."`
+	List        endpointsListCmd        `cmd:"" help:"Print endpoints, newest first."`
+	Preview     endpointsPreviewCmd     `cmd:"" help:"Print the next due times of an endpoint."`
+	Explain     endpointsExplainCmd     `cmd:"" help:"Explain the next due time of an endpoint, rule by rule."`
+	Versions    endpointsVersionsCmd    `cmd:"" help:"Print the versions of an endpoint, newest first, or one version in full."`
+	Decisions   endpointsDecisionsCmd   `cmd:"" help:"Print the decisions about an endpoint, newest first."`
+	Tempo       endpointsTempoCmd       `cmd:"" help:"Print the rate of change, price and interval of an endpoint, and the changes found in the last 24 hours."`
+	Shadow      endpointsShadowCmd      `cmd:"" help:"Score another policy on the recorded runs of an endpoint: runs saved, and how much sooner it finds changes."`
+	Routability endpointsRoutabilityCmd `cmd:"" help:"Explain which workers run an endpoint, by their tags."`
+	Health      endpointsHealthCmd      `cmd:"" help:"Print success rate and latency of an endpoint over the last hour, 4 hours and 24 hours."`
+	Pause       endpointsPauseCmd       `cmd:"" help:"Pause an endpoint. A run in progress continues."`
+	Resume      endpointsResumeCmd      `cmd:"" help:"End a pause at once."`
+	Run         endpointsRunCmd         `cmd:"" help:"Start a one-off run of an endpoint, in addition to its schedule; the request can be changed by flags."`
+	Test        endpointsTestCmd        `cmd:"" help:"Send the request of an endpoint once and print the response. Schedule and history do not change."`
+	Apply       endpointsApplyCmd       `cmd:"" help:"Create and update endpoints from files; the plan is printed first. For example: rubato endpoints apply -f endpoints.yaml"`
+	Export      endpointsExportCmd      `cmd:"" help:"Write endpoints as lines of JSON. For example: rubato endpoints export --label team=shop > endpoints.ndjson"`
+	Import      endpointsImportCmd      `cmd:"" help:"Create and replace many endpoints, one per line. For example: rubato endpoints import -f endpoints.ndjson"`
+	Delete      endpointsDeleteCmd      `cmd:"" help:"Delete (archive) an endpoint; its history stays."`
 }
 
 // endpointArg is the argument of commands on one endpoint.

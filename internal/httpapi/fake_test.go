@@ -414,6 +414,10 @@ func (fleet) Drain(ctx context.Context, _ auditlog.Actor, worker [16]byte, drain
 	return list[0], err
 }
 
+func (fleet) Routes(context.Context, [16]byte, []string, []string) (stats.Routes, error) {
+	return stats.Routes{At: now, Workers: []stats.Route{{ID: [16]byte{9}, Name: "w", State: stats.Active, Serves: true}}}, nil
+}
+
 func (numbers) Workers(context.Context) ([]stats.Worker, time.Time, error) {
 	return []stats.Worker{{ID: [16]byte{9}, Name: "w", Version: "v", State: stats.Silent, Slots: 4, StartedAt: now, HeartbeatAt: now}}, now, nil
 }

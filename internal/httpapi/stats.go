@@ -76,14 +76,17 @@ func (s *Server) ListWorkers(ctx context.Context, _ api.ListWorkersRequestObject
 
 func workerAnswer(w stats.Worker) api.Worker {
 	return api.Worker{
-		ID:          stats.WorkerName(w.ID),
-		Name:        w.Name,
-		Version:     w.Version,
-		State:       api.WorkerState(w.State),
-		Slots:       int32(w.Slots),
-		Busy:        int32(w.Busy),
-		StartedAt:   w.StartedAt.UTC(),
-		HeartbeatAt: w.HeartbeatAt.UTC().Truncate(time.Millisecond),
+		ID:           stats.WorkerName(w.ID),
+		Name:         w.Name,
+		Version:      w.Version,
+		State:        api.WorkerState(w.State),
+		Slots:        int32(w.Slots),
+		Busy:         int32(w.Busy),
+		StartedAt:    w.StartedAt.UTC(),
+		HeartbeatAt:  w.HeartbeatAt.UTC().Truncate(time.Millisecond),
+		Tags:         tagList(w.Tags),
+		Capabilities: tagList(w.Capabilities),
+		Exclusive:    w.Exclusive,
 	}
 }
 

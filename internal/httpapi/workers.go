@@ -9,10 +9,12 @@ import (
 	"rubato/internal/stats"
 )
 
-// Fleet passes orders on to workers.
+// Fleet passes orders on to workers, and knows which endpoints they run.
 type Fleet interface {
 	// Drain orders a worker to drain, or withdraws the order, and returns the worker afterwards.
 	Drain(ctx context.Context, by auditlog.Actor, worker [16]byte, drain bool) (stats.Worker, error)
+	// Routes returns which workers may run an endpoint with these required and preferred tags.
+	Routes(ctx context.Context, endpoint [16]byte, required, preferred []string) (stats.Routes, error)
 }
 
 // DrainWorker orders a worker to drain.

@@ -81,6 +81,10 @@ type Worker struct {
 	Slots, Busy int
 	StartedAt   time.Time
 	HeartbeatAt time.Time
+	// Tags are given by the operator, Capabilities are found by the worker.
+	Tags, Capabilities []string
+	// Exclusive workers run only endpoints that require one of Tags.
+	Exclusive bool
 }
 
 // workerIDs formats the IDs of workers.

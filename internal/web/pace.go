@@ -49,6 +49,14 @@ func (v *pageRequest) pace() error {
 	return v.part(paceCard(v.r.PathValue("id"), t))
 }
 
+func (v *pageRequest) routability() error {
+	var d client.Routability
+	if err := v.get(endpointAPI(v.r.PathValue("id"), "/routability"), nil, &d); err != nil {
+		return err
+	}
+	return v.part(routeLine(d))
+}
+
 func (v *pageRequest) shadow() error {
 	var d client.EndpointShadow
 	if err := v.get(endpointAPI(v.r.PathValue("id"), "/shadow"), nil, &d); err != nil {

@@ -156,6 +156,7 @@ func pages() map[string]handle {
 		"GET /console/endpoints/{id}/live":                 (*pageRequest).endpointLive,
 		"GET /console/endpoints/{id}/data":                 (*pageRequest).tempoData,
 		"GET /console/endpoints/{id}/pace":                 (*pageRequest).pace,
+		"GET /console/endpoints/{id}/routability":          (*pageRequest).routability,
 		"GET /console/endpoints/{id}/shadow":               (*pageRequest).shadow,
 		"GET /console/endpoints/{id}/edit":                 (*pageRequest).editForm,
 		"POST /console/endpoints/{id}":                     (*pageRequest).edit,

@@ -126,7 +126,7 @@ func tone(status string) string {
 	switch status {
 	case "succeeded", "active", "ok":
 		return "good"
-	case "failed", "timed_out", "silent":
+	case "failed", "timed_out", "silent", "unroutable":
 		return "bad"
 	case "lost":
 		return "lost"

@@ -1,7 +1,10 @@
 package web
 
 import (
+	"cmp"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/a-h/templ"
@@ -52,4 +55,13 @@ func (v *pageRequest) orderWorker(order string) error {
 		return err
 	}
 	return v.seeOther("/console/workers")
+}
+
+// tagText returns the tags of a worker for the table.
+func tagText(w client.Worker) string {
+	text := strings.Join(slices.Concat(w.Tags, w.Capabilities), ", ")
+	if w.Exclusive {
+		text += " (exclusive)"
+	}
+	return cmp.Or(text, "–")
 }

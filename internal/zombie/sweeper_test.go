@@ -543,7 +543,7 @@ func TestMetricsHaveEveryLabelFromTheStart(t *testing.T) {
 	t.Parallel()
 	store := &fakeStore{}
 	bubble(t, store, time.Second, func(t *testing.T, s *sweeping) {
-		for name, values := range map[string]int{"rubato_zombie_settled_total": 4, "rubato_zombie_errors_total": 7} {
+		for name, values := range map[string]int{"rubato_zombie_settled_total": 4, "rubato_zombie_errors_total": 8} {
 			count, err := testutil.GatherAndCount(s.registry, name)
 			require.NoError(t, err)
 			require.Equal(t, values, count, name)

@@ -3287,6 +3287,51 @@ type RetryInput struct {
 	MaxBackoffMs *int64 `json:"maxBackoffMs,omitempty"`
 }
 
+// Routability Which workers run an endpoint.
+type Routability struct {
+	// At Database time.
+	At time.Time `json:"at"`
+
+	// MissingTags Required tags that no active worker has.
+	MissingTags   []string `json:"missingTags"`
+	PreferredTags []string `json:"preferredTags"`
+	RequiredTags  []string `json:"requiredTags"`
+
+	// Routable An active worker runs the endpoint.
+	Routable bool `json:"routable"`
+
+	// Summary The answer in one sentence.
+	Summary string `json:"summary"`
+
+	// Unroutable No active worker has served the required tags for 30 s. Due times are skipped.
+	Unroutable bool `json:"unroutable"`
+
+	// UnservedSince Since when no active worker serves the required tags, to within ten seconds. Absent if one does, and while no worker is active.
+	UnservedSince *time.Time `json:"unservedSince,omitempty"`
+	Workers       []Route    `json:"workers"`
+}
+
+// Route Whether a worker runs an endpoint.
+type Route struct {
+	Capabilities []string `json:"capabilities"`
+	Exclusive    bool     `json:"exclusive"`
+	ID           string   `json:"id"`
+
+	// MissingTags Required tags that the worker lacks.
+	MissingTags []string `json:"missingTags"`
+	Name        string   `json:"name"`
+
+	// Reason Why the worker runs the endpoint or not.
+	Reason string `json:"reason"`
+
+	// Runs The worker is active and runs the endpoint.
+	Runs bool `json:"runs"`
+
+	// State State of the last heartbeat, or `silent` without a heartbeat for 6 seconds. A `drained` worker is alive and holds neither claims nor runs.
+	State WorkerState `json:"state"`
+	Tags  []string    `json:"tags"`
+}
+
 // Rule A rule of the governor that applied, `retry` of the retry policy, `infra-retry` after a run that was lost by the infrastructure, or `manual` for a requested run.
 type Rule string
 
@@ -3813,7 +3858,13 @@ type TestResult struct {
 // Worker A worker process, running or stopped.
 type Worker struct {
 	// Busy Number of runs at its last heartbeat.
-	Busy        int32     `json:"busy"`
+	Busy int32 `json:"busy"`
+
+	// Capabilities The tags that the worker found by itself.
+	Capabilities []string `json:"capabilities"`
+
+	// Exclusive The worker runs only endpoints that require one of its tags.
+	Exclusive   bool      `json:"exclusive"`
 	HeartbeatAt time.Time `json:"heartbeatAt"`
 	ID          string    `json:"id"`
 	Name        string    `json:"name"`
@@ -3823,8 +3874,11 @@ type Worker struct {
 	StartedAt time.Time `json:"startedAt"`
 
 	// State State of the last heartbeat, or `silent` without a heartbeat for 6 seconds. A `drained` worker is alive and holds neither claims nor runs.
-	State   WorkerState `json:"state"`
-	Version string      `json:"version"`
+	State WorkerState `json:"state"`
+
+	// Tags The tags that the operator gave the worker.
+	Tags    []string `json:"tags"`
+	Version string   `json:"version"`
 }
 
 // WorkerList defines model for WorkerList.
@@ -4457,6 +4511,9 @@ type ServerInterface interface {
 	// ResumeEndpoint Resume an endpoint
 	// (POST /v1/endpoints/{id}/resume)
 	ResumeEndpoint(ctx echo.Context, id EndpointID) error
+	// GetEndpointRoutability Explain which workers run an endpoint
+	// (GET /v1/endpoints/{id}/routability)
+	GetEndpointRoutability(ctx echo.Context, id EndpointID) error
 	// RunEndpoint Run an endpoint now
 	// (POST /v1/endpoints/{id}/run)
 	RunEndpoint(ctx echo.Context, id EndpointID) error
@@ -5325,6 +5382,22 @@ func (w *ServerInterfaceWrapper) ResumeEndpoint(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ResumeEndpoint(ctx, id)
+	return err
+}
+
+// GetEndpointRoutability converts echo context to params.
+func (w *ServerInterfaceWrapper) GetEndpointRoutability(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id EndpointID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetEndpointRoutability(ctx, id)
 	return err
 }
 
@@ -6611,6 +6684,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/v1/endpoints/:id/preview", wrapper.PreviewEndpoint, options.OperationMiddlewares["previewEndpoint"]...)
 	router.POST(options.BaseURL+"/v1/endpoints/:id/reset-failures", wrapper.ResetFailures, options.OperationMiddlewares["resetFailures"]...)
 	router.POST(options.BaseURL+"/v1/endpoints/:id/resume", wrapper.ResumeEndpoint, options.OperationMiddlewares["resumeEndpoint"]...)
+	router.GET(options.BaseURL+"/v1/endpoints/:id/routability", wrapper.GetEndpointRoutability, options.OperationMiddlewares["getEndpointRoutability"]...)
 	router.POST(options.BaseURL+"/v1/endpoints/:id/run", wrapper.RunEndpoint, options.OperationMiddlewares["runEndpoint"]...)
 	router.GET(options.BaseURL+"/v1/endpoints/:id/runs", wrapper.ListEndpointRuns, options.OperationMiddlewares["listEndpointRuns"]...)
 	router.GET(options.BaseURL+"/v1/endpoints/:id/shadow", wrapper.GetEndpointShadow, options.OperationMiddlewares["getEndpointShadow"]...)
@@ -11826,6 +11900,153 @@ type ResumeEndpoint503ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ResumeEndpoint503ApplicationProblemPlusJSONResponse) VisitResumeEndpointResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointRoutabilityRequestObject struct {
+	ID EndpointID `json:"id"`
+}
+
+type GetEndpointRoutabilityResponseObject interface {
+	VisitGetEndpointRoutabilityResponse(w http.ResponseWriter) error
+}
+
+type GetEndpointRoutability200JSONResponse Routability
+
+func (response GetEndpointRoutability200JSONResponse) VisitGetEndpointRoutabilityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointRoutability400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointRoutability400ApplicationProblemPlusJSONResponse) VisitGetEndpointRoutabilityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointRoutability401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointRoutability401ApplicationProblemPlusJSONResponse) VisitGetEndpointRoutabilityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointRoutability403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointRoutability403ApplicationProblemPlusJSONResponse) VisitGetEndpointRoutabilityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointRoutability404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointRoutability404ApplicationProblemPlusJSONResponse) VisitGetEndpointRoutabilityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointRoutability429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointRoutability429ApplicationProblemPlusJSONResponse) VisitGetEndpointRoutabilityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointRoutability500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointRoutability500ApplicationProblemPlusJSONResponse) VisitGetEndpointRoutabilityResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetEndpointRoutability503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response GetEndpointRoutability503ApplicationProblemPlusJSONResponse) VisitGetEndpointRoutabilityResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -21110,6 +21331,9 @@ type StrictServerInterface interface {
 	// ResumeEndpoint Resume an endpoint
 	// (POST /v1/endpoints/{id}/resume)
 	ResumeEndpoint(ctx context.Context, request ResumeEndpointRequestObject) (ResumeEndpointResponseObject, error)
+	// GetEndpointRoutability Explain which workers run an endpoint
+	// (GET /v1/endpoints/{id}/routability)
+	GetEndpointRoutability(ctx context.Context, request GetEndpointRoutabilityRequestObject) (GetEndpointRoutabilityResponseObject, error)
 	// RunEndpoint Run an endpoint now
 	// (POST /v1/endpoints/{id}/run)
 	RunEndpoint(ctx context.Context, request RunEndpointRequestObject) (RunEndpointResponseObject, error)
@@ -22339,6 +22563,31 @@ func (sh *strictHandler) ResumeEndpoint(ctx echo.Context, id EndpointID) error {
 		return err
 	} else if validResponse, ok := response.(ResumeEndpointResponseObject); ok {
 		return validResponse.VisitResumeEndpointResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetEndpointRoutability operation middleware
+func (sh *strictHandler) GetEndpointRoutability(ctx echo.Context, id EndpointID) error {
+	var request GetEndpointRoutabilityRequestObject
+
+	request.ID = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetEndpointRoutability(ctx.Request().Context(), request.(GetEndpointRoutabilityRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetEndpointRoutability")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetEndpointRoutabilityResponseObject); ok {
+		return validResponse.VisitGetEndpointRoutabilityResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

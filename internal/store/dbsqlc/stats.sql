@@ -117,7 +117,7 @@ HAVING count(*) > 0;
 
 -- name: WorkerList :many
 -- Returns the newest workers.
-SELECT id, name, version, slots, busy, started_at, heartbeat_at,
+SELECT id, name, version, slots, busy, started_at, heartbeat_at, tags, capabilities, exclusive,
        worker_state(w, coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()), sqlc.arg('silent_ms')::bigint)::text AS state
 FROM workers w
 ORDER BY started_at DESC, id

@@ -478,7 +478,7 @@ func (q *Queries) TenantRuns(ctx context.Context, db DBTX, arg TenantRunsParams)
 }
 
 const workerList = `-- name: WorkerList :many
-SELECT id, name, version, slots, busy, started_at, heartbeat_at,
+SELECT id, name, version, slots, busy, started_at, heartbeat_at, tags, capabilities, exclusive,
        worker_state(w, coalesce($1::timestamptz, clock_timestamp()), $2::bigint)::text AS state
 FROM workers w
 ORDER BY started_at DESC, id
@@ -492,14 +492,17 @@ type WorkerListParams struct {
 }
 
 type WorkerListRow struct {
-	ID          UUID
-	Name        string
-	Version     string
-	Slots       int32
-	Busy        int32
-	StartedAt   time.Time
-	HeartbeatAt time.Time
-	State       string
+	ID           UUID
+	Name         string
+	Version      string
+	Slots        int32
+	Busy         int32
+	StartedAt    time.Time
+	HeartbeatAt  time.Time
+	Tags         []string
+	Capabilities []string
+	Exclusive    bool
+	State        string
 }
 
 // Returns the newest workers.
@@ -520,6 +523,9 @@ func (q *Queries) WorkerList(ctx context.Context, db DBTX, arg WorkerListParams)
 			&i.Busy,
 			&i.StartedAt,
 			&i.HeartbeatAt,
+			&i.Tags,
+			&i.Capabilities,
+			&i.Exclusive,
 			&i.State,
 		); err != nil {
 			return nil, err

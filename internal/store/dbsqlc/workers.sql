@@ -122,3 +122,28 @@ SET LOCAL temp_tablespaces = '';
 -- Checks for free disk space: it allocates and frees about 140 kB, without WAL, dead tuples or
 -- catalog changes.
 SELECT count(*) FROM generate_series(1, 10000);
+
+-- name: WorkerListRoutes :many
+-- Returns the workers that have not stopped, with whether each serves these tags and which of them it
+-- lacks.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
+)
+SELECT w.id, w.name, w.exclusive, w.tags, w.capabilities,
+       worker_state(w, (SELECT now FROM clock), 6000)::text AS state,
+       worker_serves(w, sqlc.arg('required')::text[])::boolean AS serves,
+       ARRAY(SELECT unnest(sqlc.arg('required')::text[]) EXCEPT SELECT unnest(w.tags || w.capabilities) ORDER BY 1)::text[] AS missing,
+       ARRAY(SELECT unnest(sqlc.arg('preferred')::text[]) EXCEPT SELECT unnest(w.tags || w.capabilities) ORDER BY 1)::text[] AS unmet
+FROM workers w
+WHERE w.state <> 'inactive'
+ORDER BY w.started_at DESC, w.id
+LIMIT sqlc.arg('max_rows')::int;
+
+-- name: TagSetUnservedSince :one
+-- Returns since when no active worker serves the tags of an endpoint. Null: one does, no worker is
+-- active, or the endpoint is archived.
+SELECT (SELECT t.unserved_since
+        FROM schedules s
+                 JOIN tag_sets t ON t.id = s.tag_set_id
+        WHERE s.endpoint_id = @endpoint_id) AS since,
+       coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())::timestamptz AS now;

@@ -140,6 +140,33 @@ func (q *Queries) TagSetListServed(ctx context.Context, db DBTX, arg TagSetListS
 	return items, nil
 }
 
+const tagSetUnservedSince = `-- name: TagSetUnservedSince :one
+SELECT (SELECT t.unserved_since
+        FROM schedules s
+                 JOIN tag_sets t ON t.id = s.tag_set_id
+        WHERE s.endpoint_id = $1) AS since,
+       coalesce($2::timestamptz, clock_timestamp())::timestamptz AS now
+`
+
+type TagSetUnservedSinceParams struct {
+	EndpointID UUID
+	Now        *time.Time
+}
+
+type TagSetUnservedSinceRow struct {
+	Since *time.Time
+	Now   time.Time
+}
+
+// Returns since when no active worker serves the tags of an endpoint. Null: one does, no worker is
+// active, or the endpoint is archived.
+func (q *Queries) TagSetUnservedSince(ctx context.Context, db DBTX, arg TagSetUnservedSinceParams) (*TagSetUnservedSinceRow, error) {
+	row := db.QueryRow(ctx, tagSetUnservedSince, arg.EndpointID, arg.Now)
+	var i TagSetUnservedSinceRow
+	err := row.Scan(&i.Since, &i.Now)
+	return &i, err
+}
+
 const tempTablespaceDefault = `-- name: TempTablespaceDefault :exec
 SET LOCAL temp_tablespaces = ''
 `
@@ -290,6 +317,77 @@ func (q *Queries) WorkerHeartbeat(ctx context.Context, db DBTX, arg WorkerHeartb
 	var drain bool
 	err := row.Scan(&drain)
 	return drain, err
+}
+
+const workerListRoutes = `-- name: WorkerListRoutes :many
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($4::timestamptz, clock_timestamp()) AS now
+)
+SELECT w.id, w.name, w.exclusive, w.tags, w.capabilities,
+       worker_state(w, (SELECT now FROM clock), 6000)::text AS state,
+       worker_serves(w, $1::text[])::boolean AS serves,
+       ARRAY(SELECT unnest($1::text[]) EXCEPT SELECT unnest(w.tags || w.capabilities) ORDER BY 1)::text[] AS missing,
+       ARRAY(SELECT unnest($2::text[]) EXCEPT SELECT unnest(w.tags || w.capabilities) ORDER BY 1)::text[] AS unmet
+FROM workers w
+WHERE w.state <> 'inactive'
+ORDER BY w.started_at DESC, w.id
+LIMIT $3::int
+`
+
+type WorkerListRoutesParams struct {
+	Required  []string
+	Preferred []string
+	MaxRows   int32
+	Now       *time.Time
+}
+
+type WorkerListRoutesRow struct {
+	ID           UUID
+	Name         string
+	Exclusive    bool
+	Tags         []string
+	Capabilities []string
+	State        string
+	Serves       bool
+	Missing      []string
+	Unmet        []string
+}
+
+// Returns the workers that have not stopped, with whether each serves these tags and which of them it
+// lacks.
+func (q *Queries) WorkerListRoutes(ctx context.Context, db DBTX, arg WorkerListRoutesParams) ([]*WorkerListRoutesRow, error) {
+	rows, err := db.Query(ctx, workerListRoutes,
+		arg.Required,
+		arg.Preferred,
+		arg.MaxRows,
+		arg.Now,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*WorkerListRoutesRow
+	for rows.Next() {
+		var i WorkerListRoutesRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.Name,
+			&i.Exclusive,
+			&i.Tags,
+			&i.Capabilities,
+			&i.State,
+			&i.Serves,
+			&i.Missing,
+			&i.Unmet,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const workerListSilent = `-- name: WorkerListSilent :many

@@ -104,13 +104,16 @@ func order(w dbsqlc.Worker) map[string]any {
 
 func workerOf(row *dbsqlc.WorkerLockRow) stats.Worker {
 	return stats.Worker{
-		ID:          row.Worker.ID,
-		Name:        row.Worker.Name,
-		Version:     row.Worker.Version,
-		State:       stats.WorkerState(row.ShownState),
-		Slots:       int(row.Worker.Slots),
-		Busy:        int(row.Worker.Busy),
-		StartedAt:   row.Worker.StartedAt,
-		HeartbeatAt: row.Worker.HeartbeatAt,
+		ID:           row.Worker.ID,
+		Name:         row.Worker.Name,
+		Version:      row.Worker.Version,
+		State:        stats.WorkerState(row.ShownState),
+		Slots:        int(row.Worker.Slots),
+		Busy:         int(row.Worker.Busy),
+		StartedAt:    row.Worker.StartedAt,
+		HeartbeatAt:  row.Worker.HeartbeatAt,
+		Tags:         row.Worker.Tags,
+		Capabilities: row.Worker.Capabilities,
+		Exclusive:    row.Worker.Exclusive,
 	}
 }

@@ -116,14 +116,17 @@ func (s *Stats) Workers(ctx context.Context) (list []stats.Worker, at time.Time,
 		}
 		for _, row := range rows {
 			list = append(list, stats.Worker{
-				ID:          row.ID,
-				Name:        row.Name,
-				Version:     row.Version,
-				State:       stats.WorkerState(row.State),
-				Slots:       int(row.Slots),
-				Busy:        int(row.Busy),
-				StartedAt:   row.StartedAt,
-				HeartbeatAt: row.HeartbeatAt,
+				ID:           row.ID,
+				Name:         row.Name,
+				Version:      row.Version,
+				State:        stats.WorkerState(row.State),
+				Slots:        int(row.Slots),
+				Busy:         int(row.Busy),
+				StartedAt:    row.StartedAt,
+				HeartbeatAt:  row.HeartbeatAt,
+				Tags:         row.Tags,
+				Capabilities: row.Capabilities,
+				Exclusive:    row.Exclusive,
 			})
 		}
 		return nil
