@@ -782,6 +782,7 @@ const (
 	RuleCircuitOpen      Rule = "circuit-open"
 	RuleClampedMax       Rule = "clamped-max"
 	RuleClampedMin       Rule = "clamped-min"
+	RuleEnded            Rule = "ended"
 	RuleInfraRetry       Rule = "infra-retry"
 	RuleJitter           Rule = "jitter"
 	RuleManual           Rule = "manual"
@@ -812,6 +813,8 @@ func (e Rule) Valid() bool {
 	case RuleClampedMax:
 		return true
 	case RuleClampedMin:
+		return true
+	case RuleEnded:
 		return true
 	case RuleInfraRetry:
 		return true
@@ -935,6 +938,7 @@ const (
 	SourceCircuitOpen      Source = "circuit-open"
 	SourceClampedMax       Source = "clamped-max"
 	SourceClampedMin       Source = "clamped-min"
+	SourceEnded            Source = "ended"
 	SourceManual           Source = "manual"
 	SourcePaused           Source = "paused"
 	SourceRetryAfter       Source = "retry-after"
@@ -959,6 +963,8 @@ func (e Source) Valid() bool {
 	case SourceClampedMax:
 		return true
 	case SourceClampedMin:
+		return true
+	case SourceEnded:
 		return true
 	case SourceManual:
 		return true
@@ -1468,7 +1474,8 @@ type Endpoint struct {
 	Description *string   `json:"description,omitempty"`
 
 	// DST How a cron handles local times that a clock change skips or repeats.
-	DST DST `json:"dst"`
+	DST   DST        `json:"dst"`
+	EndAt *time.Time `json:"endAt,omitempty"`
 
 	// FailureCount Consecutive failed due times.
 	FailureCount    int32 `json:"failureCount"`
@@ -1493,6 +1500,7 @@ type Endpoint struct {
 	MaxExecutionTimeMs int64    `json:"maxExecutionTimeMs"`
 	MaxIntervalMs      *int64   `json:"maxIntervalMs,omitempty"`
 	MaxResponseKb      int32    `json:"maxResponseKb"`
+	MaxRuns            *int64   `json:"maxRuns,omitempty"`
 
 	// Method The method of the request. Body with HEAD is refused.
 	Method        Method `json:"method"`
@@ -1618,6 +1626,9 @@ type EndpointPatch struct {
 	Description *string   `json:"description,omitempty"`
 	DST         *DSTInput `json:"dst,omitempty"`
 
+	// EndAt End of the schedule. No due time is at or after it; one before it may start later, as by jitter or a retry. One-off runs stay possible.
+	EndAt *time.Time `json:"endAt,omitempty"`
+
 	// FollowMaxAge Follow Cache-Control: the next run waits until a successful response is stale, which is max-age minus Age, at most 24 h and within maxIntervalMs. Default false.
 	FollowMaxAge *bool `json:"followMaxAge,omitempty"`
 
@@ -1653,6 +1664,9 @@ type EndpointPatch struct {
 
 	// MaxResponseKb Captured response size, in KiB: the part of the body that is read and stored. Default 100.
 	MaxResponseKb *int64 `json:"maxResponseKb,omitempty"`
+
+	// MaxRuns Number of due times with a run after which the schedule ends, counted since the field was set. Attempts of a due time count once; one-off runs and skipped due times do not count.
+	MaxRuns *int64 `json:"maxRuns,omitempty"`
 
 	// Method Method of the request. Default GET.
 	Method *Method `json:"method,omitempty"`
@@ -1773,6 +1787,9 @@ type EndpointSpec struct {
 	Description *string   `json:"description,omitempty"`
 	DST         *DSTInput `json:"dst,omitempty"`
 
+	// EndAt End of the schedule. No due time is at or after it; one before it may start later, as by jitter or a retry. One-off runs stay possible.
+	EndAt *time.Time `json:"endAt,omitempty"`
+
 	// FollowMaxAge Follow Cache-Control: the next run waits until a successful response is stale, which is max-age minus Age, at most 24 h and within maxIntervalMs. Default false.
 	FollowMaxAge *bool `json:"followMaxAge,omitempty"`
 
@@ -1808,6 +1825,9 @@ type EndpointSpec struct {
 
 	// MaxResponseKb Captured response size, in KiB: the part of the body that is read and stored. Default 100.
 	MaxResponseKb *int64 `json:"maxResponseKb,omitempty"`
+
+	// MaxRuns Number of due times with a run after which the schedule ends, counted since the field was set. Attempts of a due time count once; one-off runs and skipped due times do not count.
+	MaxRuns *int64 `json:"maxRuns,omitempty"`
 
 	// Method Method of the request. Default GET.
 	Method *Method `json:"method,omitempty"`
@@ -2001,6 +2021,9 @@ type ExplainInput struct {
 	Cause *Cause    `json:"cause,omitempty"`
 	DST   *DSTInput `json:"dst,omitempty"`
 
+	// EndAt End of the schedule. No due time is at or after it; one before it may start later, as by jitter or a retry. One-off runs stay possible.
+	EndAt *time.Time `json:"endAt,omitempty"`
+
 	// EndpointID Seed for H and the jitter.
 	EndpointID *string `json:"endpointId,omitempty"`
 
@@ -2016,6 +2039,9 @@ type ExplainInput struct {
 
 	// MaxIntervalMs Maximum time between two starts, unless paused.
 	MaxIntervalMs *int64 `json:"maxIntervalMs,omitempty"`
+
+	// MaxRuns Number of due times with a run after which the schedule ends, counted since the field was set. Attempts of a due time count once; one-off runs and skipped due times do not count.
+	MaxRuns *int64 `json:"maxRuns,omitempty"`
 
 	// MinIntervalMs Minimum time between two starts, even if the first start was late. Requested runs are exempt. At most maxIntervalMs.
 	MinIntervalMs *int64 `json:"minIntervalMs,omitempty"`
@@ -2259,6 +2285,9 @@ type ImportLine struct {
 	Description *string   `json:"description,omitempty"`
 	DST         *DSTInput `json:"dst,omitempty"`
 
+	// EndAt End of the schedule. No due time is at or after it; one before it may start later, as by jitter or a retry. One-off runs stay possible.
+	EndAt *time.Time `json:"endAt,omitempty"`
+
 	// FollowMaxAge Follow Cache-Control: the next run waits until a successful response is stale, which is max-age minus Age, at most 24 h and within maxIntervalMs. Default false.
 	FollowMaxAge *bool `json:"followMaxAge,omitempty"`
 
@@ -2297,6 +2326,9 @@ type ImportLine struct {
 
 	// MaxResponseKb Captured response size, in KiB: the part of the body that is read and stored. Default 100.
 	MaxResponseKb *int64 `json:"maxResponseKb,omitempty"`
+
+	// MaxRuns Number of due times with a run after which the schedule ends, counted since the field was set. Attempts of a due time count once; one-off runs and skipped due times do not count.
+	MaxRuns *int64 `json:"maxRuns,omitempty"`
 
 	// Method Method of the request. Default GET.
 	Method *Method `json:"method,omitempty"`

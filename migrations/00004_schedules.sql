@@ -57,7 +57,7 @@ CREATE TABLE schedules (
     archived            boolean NOT NULL DEFAULT false,
     -- The governor's rule that set the due time.
     source              text NOT NULL CHECK (source IN ('paused', 'ai-oneshot', 'ai-interval', 'change-rate', 'baseline-cron', 'baseline-interval',
-                                                        'clamped-min', 'clamped-max', 'retry-after', 'target', 'circuit-open', 'manual')),
+                                                        'clamped-min', 'clamped-max', 'retry-after', 'target', 'circuit-open', 'ended', 'manual')),
 
     -- The worker that holds the lock.
     claimed_by          uuid,
@@ -82,6 +82,10 @@ CREATE TABLE schedules (
     pause_reason        text,
     -- The slot of the next one-off run. Null: no one-off run waits.
     manual_at           timestamptz,
+    -- The number of due times with a run since the endpoint has a maxRuns.
+    runs_done           integer NOT NULL DEFAULT 0 CHECK (runs_done >= 0),
+    -- The instant at which maxRuns was reached. Null: it was not.
+    ended_at            timestamptz,
     -- The Retry-After of the last response, as an instant.
     retry_after         timestamptz,
     -- The Rubato-Next of the last response, as an instant.

@@ -64,6 +64,10 @@ type State struct {
 	Anchor time.Time
 	// LastSlot is the last due time that was served.
 	LastSlot time.Time
+	// RunsDone is the number of due times with a run since maxRuns was set; zero without maxRuns.
+	RunsDone int
+	// EndedAt is when maxRuns was reached; zero: it was not.
+	EndedAt time.Time
 	// FailureCount is the number of due times that failed in a row. The backoff follows from it.
 	FailureCount int
 	// PausedUntil is [governor.Indefinite] for a pause that only a resume ends.

@@ -198,6 +198,11 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 		s.FailureCount = failures // Only the last attempt of a due time decides whether the due time failed.
 		e.planRetry(&decided, due, e.retryStep(due))
 	}
+	if !again && e.countRun(run) { // The decision above was made with another run to come.
+		if decided, err = e.decide(now, governor.CauseFinish, waits{asked: run.cut(s.RetryAfter), open: run.OpenUntil}); err != nil {
+			return Recorded{}, err
+		}
+	}
 	e.GivenUp = !again && e.Spec.GivesUp(run)
 	e.account(now, &before, &run, &decided)
 	return decided, nil
@@ -249,6 +254,7 @@ type waits struct {
 
 // decide asks the governor and plans its result.
 func (e *Endpoint) decide(now time.Time, cause governor.Cause, after waits) (Recorded, error) {
+	e.limitRuns(now)
 	in, err := e.input(now, cause)
 	if err != nil {
 		return Recorded{}, err
@@ -291,6 +297,7 @@ func (e *Endpoint) input(now time.Time, cause governor.Cause) (governor.Input, e
 		Cause:       cause,
 		Anchor:      s.Anchor,
 		StartAt:     e.Spec.StartAt,
+		EndAt:       e.endAt(),
 		Baseline:    governor.Baseline{Interval: e.Spec.BaselineInterval},
 		CatchUp:     e.Spec.CatchUp,
 		Failures:    s.FailureCount,

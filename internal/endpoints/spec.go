@@ -42,7 +42,13 @@ type Spec struct {
 	Timezone string `json:"timezone,omitzero" zero:"refused"`
 	DST      DST    `json:"dst"`
 	// StartAt delays the first run; zero: no delay.
-	StartAt time.Time        `json:"startAt,omitzero" zero:"refused"`
+	StartAt time.Time `json:"startAt,omitzero" zero:"refused"`
+	// EndAt ends the schedule: no due time is at or after it; zero: no end.
+	EndAt time.Time `json:"endAt,omitzero" zero:"refused"`
+	// MaxRuns ends the schedule after so many due times had a run, counted since the field was set;
+	// zero: no limit. Attempts of a due time count once, and one-off runs and skipped due times not at
+	// all.
+	MaxRuns int              `json:"maxRuns,omitzero" zero:"refused" validate:"omitempty,min=1,max=1000000000"`
 	CatchUp governor.CatchUp `json:"catchUp"  validate:"oneof=once skip all"`
 	// Overlap is the policy for due times that pass while a run is in flight.
 	Overlap governor.Overlap `json:"overlap"  validate:"oneof=skip queue"`
@@ -150,6 +156,9 @@ func (s Spec) Normalize() Spec {
 	}
 	if !s.StartAt.IsZero() {
 		s.StartAt = s.StartAt.UTC().Truncate(time.Millisecond)
+	}
+	if !s.EndAt.IsZero() {
+		s.EndAt = s.EndAt.UTC().Truncate(time.Millisecond)
 	}
 	return s
 }

@@ -230,11 +230,19 @@ func timing(id ID, s Spec) []errs.Field {
 			Message: fmt.Sprintf("must be at most retry.maxBackoffMs (%d)", s.Retry.MaxBackoff.Milliseconds()),
 		})
 	}
-	if !s.StartAt.IsZero() && (s.StartAt.Year() < 2020 || s.StartAt.Year() >= 2199) {
+	for name, at := range map[string]time.Time{"startAt": s.StartAt, "endAt": s.EndAt} {
+		if !at.IsZero() && (at.Year() < 2020 || at.Year() >= 2199) {
+			bad = append(bad, errs.Field{
+				Field:   name,
+				Code:    "out_of_range",
+				Message: "must lie in the years 2020 to 2198",
+			})
+		}
+	}
+	if !s.EndAt.IsZero() && !s.EndAt.After(s.StartAt) {
 		bad = append(bad, errs.Field{
-			Field:   "startAt",
-			Code:    "out_of_range",
-			Message: "must lie in the years 2020 to 2198",
+			Field: "endAt", Code: "end_order",
+			Message: "must be after startAt (" + s.StartAt.Format(time.RFC3339Nano) + ")",
 		})
 	}
 	return bad

@@ -18,6 +18,7 @@ const (
 	SourceRetryAfter       Source = "retry-after"       // the target asked to wait
 	SourceTarget           Source = "target"            // a header of a successful answer
 	SourceCircuitOpen      Source = "circuit-open"      // the breaker of the host was open
+	SourceEnded            Source = "ended"             // the schedule is over
 	SourceManual           Source = "manual"            // a user started a run; never from Decide
 )
 
@@ -26,7 +27,7 @@ const (
 func Sources() []Source {
 	return []Source{
 		SourcePaused, SourceChangeRate, SourceAIOneShot, SourceAIInterval, SourceBaselineCron, SourceBaselineInterval,
-		SourceClampedMin, SourceClampedMax, SourceRetryAfter, SourceTarget, SourceCircuitOpen, SourceManual,
+		SourceClampedMin, SourceClampedMax, SourceRetryAfter, SourceTarget, SourceCircuitOpen, SourceEnded, SourceManual,
 	}
 }
 
@@ -50,6 +51,7 @@ const (
 	RuleNotBeforeNow     Rule = "not-before-now" // a clamp reached back into the past
 	RuleCircuitOpen      Rule = "circuit-open"
 	RulePaused           Rule = "paused"
+	RuleEnded            Rule = "ended"
 )
 
 // Step is one applied rule: the resulting instant, and the reason in plain text.

@@ -33,6 +33,9 @@ type DueSeries struct {
 // equals repeated calls of [Decide] without jitter, pauses, one-shot hints and Retry-After, but is
 // computed as a sum where possible. A cron that is no [CountingCron] has no due times.
 func DueTimes(in Input, within Span) []DueSeries {
+	if !in.EndAt.IsZero() {
+		within.Until = earlier(within.Until, in.EndAt.Add(-1))
+	}
 	in = Input{
 		Now:          in.Now,
 		Anchor:       in.Anchor,

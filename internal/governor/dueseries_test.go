@@ -106,6 +106,9 @@ func TestDueTimesAreThoseOfTheGovernorStepByStep(t *testing.T) {
 		if in.Max > 0 { // One of a nanosecond makes more due times than can be gone through.
 			in.Max = max(in.Min, length("most"))
 		}
+		if rapid.Bool().Draw(t, "ends") {
+			in.EndAt = at(3 * length("end"))
+		}
 		span := governor.Span{After: at(length("after")), Until: at(hour + 5*length("until"))}
 
 		var got, want []governor.DueSeries

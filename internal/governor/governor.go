@@ -37,5 +37,6 @@ func Decide(in Input) Decision {
 	p.clamp()
 	p.circuitOpen()
 	p.pause()
+	p.end()
 	return p.decision()
 }

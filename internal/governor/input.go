@@ -91,7 +91,9 @@ type Input struct {
 	Anchor time.Time
 	// StartAt is the begin of the schedule of an endpoint that never ran. A one-shot hint may
 	// precede it. It is ignored after the first run.
-	StartAt  time.Time
+	StartAt time.Time
+	// EndAt is the end of the schedule: there is no due time at or after it. Zero means no end.
+	EndAt    time.Time
 	Baseline Baseline // the schedule
 	CatchUp  CatchUp  // misfire policy of a cron
 	// Failures is the number of consecutive failed runs, including the one that just ended.
@@ -147,6 +149,7 @@ func (in Input) bounded() Input {
 	in.Now = bound(in.Now)
 	in.Anchor = bound(in.Anchor)
 	in.StartAt = bound(in.StartAt)
+	in.EndAt = bound(in.EndAt)
 	in.LastStart = bound(in.LastStart)
 	in.LastSlot = bound(in.LastSlot)
 	in.RetryAfter = bound(in.RetryAfter)

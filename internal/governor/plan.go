@@ -255,6 +255,17 @@ func (p *plan) pause() {
 	}
 }
 
+// end removes a due time at or after the end of the schedule. A due time before it may start later,
+// as under jitter, because the end is one of due times.
+func (p *plan) end() {
+	if p.in.EndAt.IsZero() || p.slot().Before(p.in.EndAt) {
+		return
+	}
+	p.missed = time.Time{}
+	p.source = SourceEnded
+	p.move(RuleEnded, Indefinite, p.whyEnded())
+}
+
 // decision returns the result of the rules.
 func (p *plan) decision() Decision {
 	return Decision{

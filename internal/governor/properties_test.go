@@ -181,6 +181,7 @@ func TestEverySourceIsReachable(t *testing.T) {
 		governor.SourceRetryAfter:       {Now: T, Anchor: T, Baseline: every(minute), RetryAfter: at(hour)},
 		governor.SourceTarget:           {Now: T, Anchor: T, Baseline: every(minute), TargetNext: at(hour)},
 		governor.SourceCircuitOpen:      {Now: T, Anchor: T, Baseline: every(minute), Max: minute, OpenUntil: at(hour)},
+		governor.SourceEnded:            {Now: T, Anchor: T, Baseline: every(minute), EndAt: at(minute)},
 	}
 	for _, source := range governor.Sources() {
 		in, ok := inputs[source]

@@ -137,6 +137,11 @@ func (p *plan) whyCircuitOpen() string {
 	return "the circuit of the host is open: tried again at " + p.instant(p.in.OpenUntil)
 }
 
+// whyEnded describes a schedule without further due times.
+func (p *plan) whyEnded() string {
+	return "the schedule ended at " + p.instant(p.in.EndAt)
+}
+
 // whyQueued describes a run for a due time that passed during another run.
 func (p *plan) whyQueued(oldest time.Time) string {
 	return "queued: " + p.instant(oldest) + " passed during a run; oldest first"

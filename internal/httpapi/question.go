@@ -31,6 +31,7 @@ func newQuestion(spec endpoints.Spec, facts api.ExplainInput, now time.Time) *qu
 		Now:         now,
 		Cause:       governor.CauseFinish,
 		StartAt:     q.spec.StartAt,
+		EndAt:       q.spec.EndAt,
 		Baseline:    governor.Baseline{Interval: q.spec.BaselineInterval},
 		CatchUp:     q.spec.CatchUp,
 		Min:         q.spec.MinInterval,

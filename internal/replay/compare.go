@@ -71,7 +71,7 @@ var (
 	// untouched are the members of a state that only the finish of a run writes.
 	untouched = []string{"due", "anchor", "lastSlot", "lastCall", "lastRun", "tempo"}
 	// scheduled are the members of a state that the schedule holds.
-	scheduled = append([]string{"failureCount", "pausedUntil", "pauseReason", "retryAfter", "targetNext", "freshUntil", "accountedUntil"}, untouched...)
+	scheduled = append([]string{"failureCount", "runsDone", "endedAt", "pausedUntil", "pauseReason", "retryAfter", "targetNext", "freshUntil", "accountedUntil"}, untouched...)
 )
 
 // compareStates compares members of two states.

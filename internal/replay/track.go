@@ -163,12 +163,12 @@ func (t *track) finally(ctx context.Context, tx pgx.Tx) (*Difference, error) {
 	var lastAttempt *int
 	var filter []byte
 	err := tx.QueryRow(ctx, `
-		SELECT run_id IS NOT NULL, planned_at, slot, attempt, infra_attempt, source, failure_count, coalesce(pause_reason, ''),
+		SELECT run_id IS NOT NULL, planned_at, slot, attempt, infra_attempt, source, failure_count, runs_done, coalesce(ended_at, $2), coalesce(pause_reason, ''),
 		       coalesce(anchor, $2), coalesce(last_slot, $2), coalesce(paused_until, $2), coalesce(retry_after, $2), coalesce(target_next, $2),
 		       coalesce(fresh_until, $2), coalesce(last_call_at, $2), coalesce(accounted_until, $2), tempo,
 		       last_status, coalesce(last_run_slot, $2), last_attempt, last_infra_attempt, coalesce(last_started_at, $2), coalesce(last_finished_at, $2)
 		FROM schedules WHERE endpoint_id = $1 AND NOT archived`, [16]byte(t.endpoint.ID), time.Time{}).Scan(
-		&live, &s.Due.At, &s.Due.Slot, &s.Due.Attempt, &s.Due.InfraAttempt, &s.Due.Source, &s.FailureCount, &s.PauseReason,
+		&live, &s.Due.At, &s.Due.Slot, &s.Due.Attempt, &s.Due.InfraAttempt, &s.Due.Source, &s.FailureCount, &s.RunsDone, &s.EndedAt, &s.PauseReason,
 		&s.Anchor, &s.LastSlot, &s.PausedUntil, &s.RetryAfter, &s.TargetNext,
 		&s.FreshUntil, &s.LastCall, &s.AccountedUntil, &filter,
 		&lastStatus, &s.LastRun.Slot, &lastAttempt, &s.LastRun.InfraAttempt, &s.LastRun.StartedAt, &s.LastRun.FinishedAt,

@@ -83,7 +83,8 @@ VALUES (@endpoint_id, @tenant_id::uuid, @planned_at, @planned_at, @slot, 0, @ver
 -- endpoint ScheduleRecord is used instead.
 UPDATE schedules
 SET due_at = @planned_at, planned_at = @planned_at, slot = @slot, attempt = @attempt, infra_attempt = @infra_attempt, source = @source, version = @version,
-    lock_ms = @lock_ms, tag_set_id = tag_set_number(@tags::jsonb), failure_count = @failure_count, paused_until = @paused_until, pause_reason = @pause_reason,
+    lock_ms = @lock_ms, tag_set_id = tag_set_number(@tags::jsonb), failure_count = @failure_count, runs_done = @runs_done, ended_at = @ended_at,
+    paused_until = @paused_until, pause_reason = @pause_reason,
     manual_at = @manual_at, retry_after = @retry_after, target_next = @target_next, fresh_until = @fresh_until, accounted_until = @accounted_until, hinted = @hinted, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL,
     run_id = NULL, started_at = NULL, deadline_at = NULL, cancel_requested_at = NULL, cancel_requested_by = NULL, cancel_reason = NULL
 WHERE endpoint_id = @endpoint_id;

@@ -376,7 +376,7 @@ func (q *Queries) ScheduleDelete(ctx context.Context, db DBTX, endpointID UUID) 
 }
 
 const scheduleGetMany = `-- name: ScheduleGetMany :many
-SELECT endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, revision, version, lock_ms, tag_set_id, attempt, infra_attempt, priority, failure_count, hinted, archived, source, claimed_by, claimed_at, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, anchor, accounted_until, paused_until, pause_reason, manual_at, retry_after, target_next, fresh_until, last_slot, last_run_slot, last_attempt, last_infra_attempt, last_status, last_started_at, last_finished_at, last_call_at, tempo, ctid
+SELECT endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, revision, version, lock_ms, tag_set_id, attempt, infra_attempt, priority, failure_count, hinted, archived, source, claimed_by, claimed_at, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, anchor, accounted_until, paused_until, pause_reason, manual_at, runs_done, ended_at, retry_after, target_next, fresh_until, last_slot, last_run_slot, last_attempt, last_infra_attempt, last_status, last_started_at, last_finished_at, last_call_at, tempo, ctid
 FROM schedules
 WHERE endpoint_id = ANY ($1::uuid[])
   AND NOT archived
@@ -423,6 +423,8 @@ func (q *Queries) ScheduleGetMany(ctx context.Context, db DBTX, endpointIds []UU
 			&i.PausedUntil,
 			&i.PauseReason,
 			&i.ManualAt,
+			&i.RunsDone,
+			&i.EndedAt,
 			&i.RetryAfter,
 			&i.TargetNext,
 			&i.FreshUntil,
@@ -540,10 +542,11 @@ func (q *Queries) ScheduleRecord(ctx context.Context, db DBTX, arg ScheduleRecor
 const scheduleReplan = `-- name: ScheduleReplan :execrows
 UPDATE schedules
 SET due_at = $1, planned_at = $1, slot = $2, attempt = $3, infra_attempt = $4, source = $5, version = $6,
-    lock_ms = $7, tag_set_id = tag_set_number($8::jsonb), failure_count = $9, paused_until = $10, pause_reason = $11,
-    manual_at = $12, retry_after = $13, target_next = $14, fresh_until = $15, accounted_until = $16, hinted = $17, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL,
+    lock_ms = $7, tag_set_id = tag_set_number($8::jsonb), failure_count = $9, runs_done = $10, ended_at = $11,
+    paused_until = $12, pause_reason = $13,
+    manual_at = $14, retry_after = $15, target_next = $16, fresh_until = $17, accounted_until = $18, hinted = $19, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL,
     run_id = NULL, started_at = NULL, deadline_at = NULL, cancel_requested_at = NULL, cancel_requested_by = NULL, cancel_reason = NULL
-WHERE endpoint_id = $18
+WHERE endpoint_id = $20
 `
 
 type ScheduleReplanParams struct {
@@ -556,6 +559,8 @@ type ScheduleReplanParams struct {
 	LockMs         int32
 	Tags           json.RawMessage
 	FailureCount   int32
+	RunsDone       int32
+	EndedAt        *time.Time
 	PausedUntil    *time.Time
 	PauseReason    *string
 	ManualAt       *time.Time
@@ -580,6 +585,8 @@ func (q *Queries) ScheduleReplan(ctx context.Context, db DBTX, arg ScheduleRepla
 		arg.LockMs,
 		arg.Tags,
 		arg.FailureCount,
+		arg.RunsDone,
+		arg.EndedAt,
 		arg.PausedUntil,
 		arg.PauseReason,
 		arg.ManualAt,

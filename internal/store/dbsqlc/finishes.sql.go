@@ -99,27 +99,29 @@ WITH next AS (
            unnest($10::text[]) AS source,
            unnest($11::timestamptz[]) AS anchor,
            unnest($12::int[]) AS failure_count,
-           unnest($13::timestamptz[]) AS manual_at,
-           unnest($14::timestamptz[]) AS retry_after,
-           unnest($15::timestamptz[]) AS target_next,
-           unnest($16::timestamptz[]) AS fresh_until,
-           unnest($17::timestamptz[]) AS last_slot,
-           unnest($18::timestamptz[]) AS last_run_slot,
-           unnest($19::smallint[]) AS last_attempt,
-           unnest($20::smallint[]) AS last_infra_attempt,
-           unnest($21::text[]) AS last_status,
-           unnest($22::timestamptz[]) AS last_started_at,
-           unnest($23::timestamptz[]) AS last_finished_at,
-           unnest($24::timestamptz[]) AS last_call_at,
-           unnest($25::timestamptz[]) AS accounted_until,
-           unnest($26::bytea[]) AS tempo,
-           unnest($27::tid[]) AS place,
-           unnest($28::bigint[]) AS token,
-           unnest($29::bigint[]) AS revision,
-           unnest($30::boolean[]) AS hinted,
-           unnest($31::boolean[]) AS keep
+           unnest($13::int[]) AS runs_done,
+           unnest($14::timestamptz[]) AS ended_at,
+           unnest($15::timestamptz[]) AS manual_at,
+           unnest($16::timestamptz[]) AS retry_after,
+           unnest($17::timestamptz[]) AS target_next,
+           unnest($18::timestamptz[]) AS fresh_until,
+           unnest($19::timestamptz[]) AS last_slot,
+           unnest($20::timestamptz[]) AS last_run_slot,
+           unnest($21::smallint[]) AS last_attempt,
+           unnest($22::smallint[]) AS last_infra_attempt,
+           unnest($23::text[]) AS last_status,
+           unnest($24::timestamptz[]) AS last_started_at,
+           unnest($25::timestamptz[]) AS last_finished_at,
+           unnest($26::timestamptz[]) AS last_call_at,
+           unnest($27::timestamptz[]) AS accounted_until,
+           unnest($28::bytea[]) AS tempo,
+           unnest($29::tid[]) AS place,
+           unnest($30::bigint[]) AS token,
+           unnest($31::bigint[]) AS revision,
+           unnest($32::boolean[]) AS hinted,
+           unnest($33::boolean[]) AS keep
 ), clock AS MATERIALIZED (
-    SELECT $32::timestamptz AS now
+    SELECT $34::timestamptz AS now
 )
 UPDATE schedules s
 SET planned_at       = next.planned_at,
@@ -129,6 +131,8 @@ SET planned_at       = next.planned_at,
     source           = next.source,
     anchor           = next.anchor,
     failure_count    = next.failure_count,
+    runs_done        = next.runs_done,
+    ended_at         = nullif(next.ended_at, '0001-01-01 00:00:00+00'),
     manual_at        = nullif(next.manual_at, '0001-01-01 00:00:00+00'),
     retry_after      = nullif(next.retry_after, '0001-01-01 00:00:00+00'),
     target_next      = nullif(next.target_next, '0001-01-01 00:00:00+00'),
@@ -182,6 +186,8 @@ type ScheduleFinishParams struct {
 	Source           []string
 	Anchor           []time.Time
 	FailureCount     []int32
+	RunsDone         []int32
+	EndedAt          []time.Time
 	ManualAt         []time.Time
 	RetryAfter       []time.Time
 	TargetNext       []time.Time
@@ -232,6 +238,8 @@ func (q *Queries) ScheduleFinish(ctx context.Context, db DBTX, arg ScheduleFinis
 		arg.Source,
 		arg.Anchor,
 		arg.FailureCount,
+		arg.RunsDone,
+		arg.EndedAt,
 		arg.ManualAt,
 		arg.RetryAfter,
 		arg.TargetNext,
@@ -350,7 +358,7 @@ func (q *Queries) ScheduleListKept(ctx context.Context, db DBTX, arg ScheduleLis
 }
 
 const scheduleLock = `-- name: ScheduleLock :many
-SELECT endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, revision, version, lock_ms, tag_set_id, attempt, infra_attempt, priority, failure_count, hinted, archived, source, claimed_by, claimed_at, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, anchor, accounted_until, paused_until, pause_reason, manual_at, retry_after, target_next, fresh_until, last_slot, last_run_slot, last_attempt, last_infra_attempt, last_status, last_started_at, last_finished_at, last_call_at, tempo, ctid
+SELECT endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, revision, version, lock_ms, tag_set_id, attempt, infra_attempt, priority, failure_count, hinted, archived, source, claimed_by, claimed_at, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, anchor, accounted_until, paused_until, pause_reason, manual_at, runs_done, ended_at, retry_after, target_next, fresh_until, last_slot, last_run_slot, last_attempt, last_infra_attempt, last_status, last_started_at, last_finished_at, last_call_at, tempo, ctid
 FROM schedules
 WHERE endpoint_id = ANY ($1::uuid[])
 ORDER BY endpoint_id
@@ -401,6 +409,8 @@ func (q *Queries) ScheduleLock(ctx context.Context, db DBTX, endpointIds []UUID)
 			&i.PausedUntil,
 			&i.PauseReason,
 			&i.ManualAt,
+			&i.RunsDone,
+			&i.EndedAt,
 			&i.RetryAfter,
 			&i.TargetNext,
 			&i.FreshUntil,

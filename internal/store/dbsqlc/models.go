@@ -294,6 +294,8 @@ type Schedule struct {
 	PausedUntil       *time.Time
 	PauseReason       *string
 	ManualAt          *time.Time
+	RunsDone          int32
+	EndedAt           *time.Time
 	RetryAfter        *time.Time
 	TargetNext        *time.Time
 	FreshUntil        *time.Time

@@ -29,6 +29,8 @@ func (db *States) Replan(ctx context.Context, tx dbsqlc.DBTX, e *endpoints.Endpo
 		LockMs:         lockMs(e.Spec),
 		Tags:           tagsOf(e.Spec),
 		FailureCount:   int32(s.FailureCount),
+		RunsDone:       int32(s.RunsDone),
+		EndedAt:        pg.Optional(s.EndedAt),
 		PausedUntil:    pg.Optional(s.PausedUntil),
 		PauseReason:    pg.OptionalText(s.PauseReason),
 		ManualAt:       pg.Optional(ManualAt(&s)),

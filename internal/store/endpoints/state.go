@@ -166,6 +166,8 @@ func stateOf(row *dbsqlc.Schedule) endpoints.State {
 		Anchor:         pg.OrZero(row.Anchor),
 		LastSlot:       pg.OrZero(row.LastSlot),
 		FailureCount:   int(row.FailureCount),
+		RunsDone:       int(row.RunsDone),
+		EndedAt:        pg.OrZero(row.EndedAt),
 		PausedUntil:    pg.OrZero(row.PausedUntil),
 		PauseReason:    pg.OrZero(row.PauseReason),
 		RetryAfter:     pg.OrZero(row.RetryAfter),

@@ -49,6 +49,8 @@ type stateDoc struct {
 	Due            dueDoc      `json:"due"`
 	Anchor         time.Time   `json:"anchor,omitzero"`
 	LastSlot       time.Time   `json:"lastSlot,omitzero"`
+	RunsDone       int         `json:"runsDone,omitempty"`
+	EndedAt        time.Time   `json:"endedAt,omitzero"`
 	FailureCount   int         `json:"failureCount,omitempty"`
 	PausedUntil    time.Time   `json:"pausedUntil,omitzero"`
 	PauseReason    string      `json:"pauseReason,omitempty"`
@@ -176,6 +178,8 @@ func stateDocOf(s *endpoints.State) *stateDoc {
 		Due:            dueDoc(s.Due),
 		Anchor:         s.Anchor,
 		LastSlot:       s.LastSlot,
+		RunsDone:       s.RunsDone,
+		EndedAt:        s.EndedAt,
 		FailureCount:   s.FailureCount,
 		PausedUntil:    s.PausedUntil,
 		PauseReason:    pg.Storable(s.PauseReason),
@@ -238,6 +242,8 @@ func (d *stateDoc) state() (endpoints.State, error) {
 		Due:            endpoints.Due(d.Due),
 		Anchor:         d.Anchor,
 		LastSlot:       d.LastSlot,
+		RunsDone:       d.RunsDone,
+		EndedAt:        d.EndedAt,
 		FailureCount:   d.FailureCount,
 		PausedUntil:    d.PausedUntil,
 		PauseReason:    d.PauseReason,

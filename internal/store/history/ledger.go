@@ -16,6 +16,7 @@ type LedgerEntry struct {
 	FailureCount int            `json:"failureCount"`
 	LastSlot     *time.Time     `json:"lastSlot,omitempty"`
 	LastStart    *time.Time     `json:"lastStart,omitempty"`
+	EndAt        *time.Time     `json:"endAt,omitempty"`
 	PausedUntil  *time.Time     `json:"pausedUntil,omitempty"`
 	RetryAfter   *time.Time     `json:"retryAfter,omitempty"`
 	RetryAsked   *time.Time     `json:"retryAsked,omitempty"`
@@ -60,6 +61,7 @@ func LedgerInput(in governor.Input) LedgerEntry {
 		LastSlot:     pg.Optional(in.LastSlot),
 		LastStart:    pg.Optional(in.LastStart),
 		OnRecord:     pg.Optional(in.OnRecord),
+		EndAt:        pg.Optional(in.EndAt),
 		PausedUntil:  pg.Optional(in.PausedUntil),
 		RetryAfter:   pg.Optional(in.RetryAfter),
 		RetryAsked:   pg.Optional(in.RetryAsked),

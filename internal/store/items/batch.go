@@ -250,6 +250,8 @@ func (b *batch) plan(e *endpoints.Endpoint, keep bool) {
 	n.Source = append(n.Source, string(s.Due.Source))
 	n.Anchor = append(n.Anchor, s.Anchor)
 	n.FailureCount = append(n.FailureCount, int32(s.FailureCount))
+	n.RunsDone = append(n.RunsDone, int32(s.RunsDone))
+	n.EndedAt = append(n.EndedAt, s.EndedAt)
 	n.ManualAt = append(n.ManualAt, endpointstore.ManualAt(&e.State))
 	n.RetryAfter = append(n.RetryAfter, s.RetryAfter)
 	n.TargetNext = append(n.TargetNext, s.TargetNext)
