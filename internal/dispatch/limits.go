@@ -102,24 +102,25 @@ func (w *Worker) send(c *waiting, send func() (egress.Response, error)) (egress.
 	latency = time.Since(sent)
 	refused = answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusServiceUnavailable
 	if now, known := w.clock.now(); known {
-		if until := holdUntil(answer, refused, now); until.After(now) && b.tally.Hold(key, until) {
-			b.wake()
-		}
+		b.hold(c, answer, refused, now)
 	}
 	return answer, nil
 }
 
-// holdUntil returns the instant before which an answer asks for no request to its host; zero: none.
-func holdUntil(answer egress.Response, refused bool, now time.Time) (until time.Time) {
+// hold counts an answer that asks for no request before an instant. The quota of a RateLimit header
+// is that of the host. A Retry-After may be that of one resource.
+func (b *breakers) hold(c *waiting, answer egress.Response, refused bool, now time.Time) {
+	key := b.keyOf(c)
+	reset := now.Add(hosts.ResetAfter(answer.Header, now))
+	held := reset.After(now) && b.tally.Hold(key, reset)
 	if refused {
-		if at, asked := egress.RetryAfter(answer.Header, now); asked {
-			until = at
+		if until, asked := egress.RetryAfter(answer.Header, now); asked && until.After(now) {
+			held = b.tally.AskedToWait(key, c.claim.EndpointID, until, now) || held
 		}
 	}
-	if reset := now.Add(hosts.ResetAfter(answer.Header, now)); reset.After(until) {
-		until = reset
+	if held {
+		b.wake()
 	}
-	return until
 }
 
 // sample returns the reports with the samples of hosts that are overloaded or have an adaptive

@@ -54,6 +54,32 @@ func (b *Book) Get(key Key) Breaker {
 type Tally struct {
 	mu      sync.Mutex
 	reports map[Key]*Report
+	asked   map[Key]ask // the latest endpoint of each host that was asked to wait
+}
+
+// ask is a request of a target to wait, sent to one endpoint.
+type ask struct {
+	endpoint [16]byte
+	until    time.Time
+}
+
+// AskedToWait counts an answer by which the target asked one endpoint to send no request before an
+// instant, and reports whether the tally changed. The host is held once it asked two endpoints,
+// because the limit of one resource must not hold up the others.
+func (t *Tally) AskedToWait(key Key, endpoint [16]byte, until, now time.Time) bool {
+	t.mu.Lock()
+	before, agreed := t.asked[key]
+	if t.asked == nil {
+		t.asked = map[Key]ask{}
+	}
+	t.asked[key] = ask{endpoint, until}
+	for k, a := range t.asked {
+		if !a.until.After(now) {
+			delete(t.asked, k)
+		}
+	}
+	t.mu.Unlock()
+	return agreed && before.endpoint != endpoint && before.until.After(now) && t.Hold(key, until)
 }
 
 // Outcome is the outcome of a request.
@@ -88,8 +114,8 @@ func (t *Tally) Add(key Key, o Outcome, known Breaker) bool {
 	}
 }
 
-// Hold counts an answer that asks for no request before an instant, and reports whether the tally
-// changed.
+// Hold counts an answer that asks for no request to the host before an instant, and reports whether
+// the tally changed.
 func (t *Tally) Hold(key Key, until time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

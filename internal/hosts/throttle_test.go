@@ -163,6 +163,26 @@ func TestSharesOfWorkersAddUp(t *testing.T) {
 	})
 }
 
+// TestHostIsHeldOnceItAskedTwoEndpointsToWait, because the limit of one resource must not hold up
+// the other endpoints of its host.
+func TestHostIsHeldOnceItAskedTwoEndpointsToWait(t *testing.T) {
+	t.Parallel()
+	var tally hosts.Tally
+	host, search, items := hosts.Key{Host: "a:443"}, [16]byte{1}, [16]byte{2}
+	until := noon.Add(time.Minute)
+	require.False(t, tally.AskedToWait(host, search, until, noon))
+	require.False(t, tally.AskedToWait(host, search, until.Add(time.Second), noon), "the same endpoint again")
+	require.False(t, tally.AskedToWait(hosts.Key{Host: "b:443"}, items, until, noon), "another host")
+	require.Empty(t, tally.Take())
+	require.True(t, tally.AskedToWait(host, items, until, noon))
+	list := tally.Take()
+	require.Len(t, list, 1)
+	require.Equal(t, until, list[0].HoldUntil)
+
+	later := noon.Add(time.Hour)
+	require.False(t, tally.AskedToWait(host, search, later.Add(time.Minute), later), "the waits before are over")
+}
+
 // TestWaitThatATargetAsksForIsBounded holds a host for the latest instant of its answers.
 func TestWaitThatATargetAsksForIsBounded(t *testing.T) {
 	t.Parallel()
