@@ -65,6 +65,8 @@ func badFields() []badField {
 		{"dst", `{"gap":"sideways"}`, meaning, "dst.gap invalid_value"},
 		{"dst", `{"gap":1,"x":2}`, syntax, "dst.x unknown_field"},
 		{"startAt", `"2030-13-01T00:00:00Z"`, syntax, "startAt invalid_time"},
+		{"endAt", `"2030-13-01T00:00:00Z"`, syntax, "endAt invalid_time"},
+		{"maxRuns", `-1`, meaning, "maxRuns out_of_range"},
 		{"startAt", `"2030-12-01"`, syntax, "startAt invalid_time"},
 		{"startAt", `"+12345-01-01T00:00:00Z"`, syntax, "startAt invalid_time"},
 		{"startAt", `"2030-12-01T1:00:00Z"`, syntax, "startAt invalid_time"},
