@@ -46,13 +46,14 @@ func (g *gauges) begin(key hosts.Key) {
 	one.inFlight++
 }
 
-// end counts the answer to a request; zero latency is none.
-func (g *gauges) end(key hosts.Key, latency time.Duration, refused bool) {
+// end counts the answer to a request.
+func (g *gauges) end(key hosts.Key, a hosts.Answer) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	one := g.byKey[key]
-	one.Add(time.Now(), latency, refused, one.inFlight)
+	a.InFlight = one.inFlight
 	one.inFlight--
+	one.Add(time.Now(), a)
 }
 
 // periods ends the period of each host with requests. It returns nil if the last period ended less
@@ -91,18 +92,17 @@ func (w *Worker) send(c *waiting, send func() (egress.Response, error)) (egress.
 	}
 	key := b.keyOf(c)
 	b.gauges.begin(key)
-	var latency time.Duration
-	refused := false
-	defer func() { b.gauges.end(key, latency, refused) }() // Also after a panic.
+	counted := hosts.Answer{Endpoint: c.claim.EndpointID}
+	defer func() { b.gauges.end(key, counted) }() // Also after a panic.
 	sent := time.Now()
 	answer, err := send()
 	if err != nil || answer.Redirects > 0 { // Nothing is known of the host's own latency.
 		return answer, err
 	}
-	latency = time.Since(sent)
-	refused = answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusServiceUnavailable
+	counted.Latency = time.Since(sent)
+	counted.Refused = answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusServiceUnavailable
 	if now, known := w.clock.now(); known {
-		b.hold(c, answer, refused, now)
+		b.hold(c, answer, counted.Refused, now)
 	}
 	return answer, nil
 }

@@ -174,37 +174,68 @@ const (
 	baselineDown = 4
 	baselineUp   = 64
 	baselineSlow = 512
+	// refusalMemory is the time within which two endpoints must be refused.
+	refusalMemory = 10 * time.Second
 )
+
+// Answer is the answer to one request.
+type Answer struct {
+	Endpoint [16]byte
+	// Latency is zero if there was no answer.
+	Latency time.Duration
+	// Refused is set if the target answered 429 or 503.
+	Refused bool
+	// InFlight is the number of requests in flight, this one included.
+	InFlight int
+}
 
 // Gauge measures the answers of one host to one worker by periods, and learns the baseline of their
 // latency. It is not safe for concurrent use.
+//
+// One endpoint that fails or is slow is no overload of the host. Therefore refusals count once two
+// endpoints have been refused, and the median must rise as the 95th percentile does.
 type Gauge struct {
-	// Baseline is the usual 95th percentile of the latency; zero: not known yet.
-	Baseline time.Duration
+	baseline, median time.Duration // zero: not known yet
 
 	latencies []time.Duration
 	requests  int
 	refused   bool
 	peak      int
 	began     time.Time
+	// last are the two endpoints that were last refused, the latest first.
+	last [2]refusal
 }
 
-// Add counts the answer to a request that found a number of requests in flight, its own included.
-// Zero latency is no answer.
-func (g *Gauge) Add(now time.Time, latency time.Duration, refused bool, inFlight int) {
+// refusal is the latest refusal of an endpoint.
+type refusal struct {
+	endpoint [16]byte
+	at       time.Time
+}
+
+// Add counts an answer.
+func (g *Gauge) Add(now time.Time, a Answer) {
 	if g.requests == 0 && g.began.IsZero() {
 		g.began = now
 	}
 	g.requests++
-	g.refused = g.refused || refused
-	g.peak = max(g.peak, inFlight)
-	if latency > 0 && !refused {
-		if len(g.latencies) < gaugeMost {
-			g.latencies = append(g.latencies, latency)
-		} else {
-			g.latencies[g.requests%gaugeMost] = latency
-		}
+	g.peak = max(g.peak, a.InFlight)
+	switch {
+	case a.Refused:
+		g.refused = g.refuse(now, a.Endpoint) || g.refused
+	case a.Latency > 0 && len(g.latencies) < gaugeMost:
+		g.latencies = append(g.latencies, a.Latency)
+	case a.Latency > 0:
+		g.latencies[g.requests%gaugeMost] = a.Latency
 	}
+}
+
+// refuse records a refusal, and reports whether another endpoint was refused shortly before.
+func (g *Gauge) refuse(now time.Time, endpoint [16]byte) bool {
+	if g.last[0].endpoint != endpoint {
+		g.last[1] = g.last[0]
+	}
+	g.last[0] = refusal{endpoint, now}
+	return !g.last[1].at.IsZero() && now.Sub(g.last[1].at) <= refusalMemory
 }
 
 // Idle reports whether no answer was counted in the period.
@@ -222,9 +253,11 @@ func (g *Gauge) End(now time.Time, trusted, limited bool) Sample {
 	}
 	if len(g.latencies) >= gaugeFew && trusted {
 		slices.Sort(g.latencies)
+		median := g.latencies[len(g.latencies)/2]
 		s.Latency = g.latencies[len(g.latencies)*95/100]
-		s.Slow = g.Baseline > 0 && s.Latency > slowFactor*g.Baseline && s.Latency > g.Baseline+slowExcess
-		g.learn(s, limited)
+		s.Slow = g.baseline > 0 && s.Latency > slowFactor*g.baseline && s.Latency > g.baseline+slowExcess && median > slowFactor*g.median
+		held := s.Slow || limited
+		g.baseline, g.median = follow(g.baseline, s.Latency, held), follow(g.median, median, held)
 	}
 	if len(g.latencies) >= gaugeFew || !trusted { // Otherwise the next periods add to them.
 		g.latencies = g.latencies[:0]
@@ -233,16 +266,17 @@ func (g *Gauge) End(now time.Time, trusted, limited bool) Sample {
 	return s
 }
 
-// learn moves the baseline towards the latency of a sample.
-func (g *Gauge) learn(s Sample, limited bool) {
+// follow moves a baseline towards a latency. held is set if a rise says little about the usual
+// latency, because the host is or was overloaded.
+func follow(baseline, latency time.Duration, held bool) time.Duration {
 	parts := time.Duration(baselineUp)
 	switch {
-	case g.Baseline == 0:
+	case baseline == 0:
 		parts = 1
-	case s.Latency < g.Baseline:
+	case latency < baseline:
 		parts = baselineDown
-	case s.Slow || limited:
+	case held:
 		parts = baselineSlow
 	}
-	g.Baseline += (s.Latency - g.Baseline) / parts
+	return baseline + (latency-baseline)/parts
 }

@@ -2,6 +2,7 @@ package hosts_test
 
 import (
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -109,7 +110,7 @@ func TestSlowTargetGetsFewerRequestsInFlight(t *testing.T) {
 		}
 		latency := time.Duration(float64(service) * max(1, inFlight/parallel))
 		for range 100 {
-			g.Add(now, latency, false, int(inFlight))
+			g.Add(now, hosts.Answer{Latency: latency, InFlight: int(inFlight)})
 		}
 		now = now.Add(time.Second)
 		s := g.End(now, true, b.Adapts())
@@ -129,21 +130,48 @@ func TestOwnOverloadIsNoOverloadOfTheTarget(t *testing.T) {
 	for _, trusted := range []bool{true, false} {
 		var g hosts.Gauge
 		for range 50 {
-			g.Add(noon, 10*time.Millisecond, false, 1)
+			g.Add(noon, hosts.Answer{Latency: 10 * time.Millisecond, InFlight: 1})
 		}
 		require.False(t, g.End(noon.Add(time.Second), true, false).Slow)
 		for range 50 {
-			g.Add(noon, time.Second, false, 1)
+			g.Add(noon, hosts.Answer{Latency: time.Second, InFlight: 1})
 		}
 		require.Equal(t, trusted, g.End(noon.Add(2*time.Second), trusted, false).Slow)
 	}
 	var g hosts.Gauge
 	for _, latency := range []time.Duration{10 * time.Millisecond, 90 * time.Millisecond} {
 		for range 50 {
-			g.Add(noon, latency, false, 1)
+			g.Add(noon, hosts.Answer{Latency: latency, InFlight: 1})
 		}
 		require.False(t, g.End(noon.Add(time.Second), true, false).Slow, "both the factor and the excess must hold")
 	}
+}
+
+// TestOneEndpointIsNoOverloadOfItsHost has one of ten endpoints refused, or slow.
+func TestOneEndpointIsNoOverloadOfItsHost(t *testing.T) {
+	t.Parallel()
+	var g hosts.Gauge
+	now := noon
+	second := func(slow time.Duration, refused ...byte) hosts.Sample {
+		for endpoint := range byte(10) {
+			for range 2 {
+				g.Add(now, hosts.Answer{
+					Endpoint: [16]byte{endpoint},
+					Latency:  map[bool]time.Duration{true: slow, false: 10 * time.Millisecond}[endpoint == 9],
+					Refused:  slices.Contains(refused, endpoint),
+				})
+			}
+		}
+		now = now.Add(time.Second)
+		return g.End(now, true, false)
+	}
+	require.False(t, second(10*time.Millisecond).Slow)
+	for range 20 {
+		s := second(2*time.Second, 3)
+		require.False(t, s.Slow)
+		require.False(t, s.Refused)
+	}
+	require.True(t, second(10*time.Millisecond, 3, 4).Refused)
 }
 
 // TestSharesOfWorkersAddUp splits limits among the workers of a fleet.
