@@ -97,10 +97,10 @@ func (c *Claimer) learn(r Request, limit int, list []Claim, now time.Time) (more
 }
 
 // allDue reports whether every claim is already due. Otherwise no due endpoint is left, because
-// claims are taken in the order of their due times.
+// claims are taken in the order of their turns.
 func allDue(list []Claim, now time.Time) bool {
 	for _, l := range list {
-		if l.PlannedAt.After(now) {
+		if l.turn().After(now) {
 			return false
 		}
 	}

@@ -63,10 +63,11 @@ func (m *LowWaterMark) Ended(r Request, list []Claim, now, sent time.Time) {
 	if len(list) < r.Limit {
 		return
 	}
-	// The list is full. Endpoints that it left behind come due no earlier than its oldest claim.
+	// The list is full. Endpoints that it left behind have no earlier turn than its oldest claim.
+	// Those of low priority come due up to one step before their turn, which the claim knows.
 	for _, c := range list {
-		if c.PlannedAt.Before(m.at) {
-			m.at = c.PlannedAt
+		if turn := c.turn(); turn.Before(m.at) {
+			m.at = turn
 		}
 	}
 }

@@ -35,6 +35,7 @@ func newWaiting(c claims.Claim, target *Target, since time.Time) *waiting {
 			Tenant:    target.TenantID,
 			Host:      target.Host,
 			PlannedAt: c.PlannedAt,
+			HeadStart: c.HeadStart(),
 			Since:     since,
 		},
 		claim:  c,

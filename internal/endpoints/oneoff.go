@@ -22,36 +22,14 @@ const OneOffKeyLife = 24 * time.Hour
 
 const maxOneOffKey = 255 // characters
 
-// Priority orders the queue of one-off runs of an endpoint: higher first, then older first.
-type Priority int16
-
-// The priorities.
-const (
-	Low Priority = iota - 1
-	Normal
-	High
-	Critical
-)
-
-var priorities = map[string]Priority{"low": Low, "normal": Normal, "high": High, "critical": Critical}
-
-// ParsePriority returns the priority of a name; the empty name is normal.
-func ParsePriority(name string) (p Priority, known bool) {
-	if name == "" {
-		return Normal, true
-	}
-	p, known = priorities[name]
-	return p, known
-}
-
 // OneOffRequest is the request for a one-off run. Its zero value runs the endpoint as it is
 // configured.
 type OneOffRequest struct {
 	Override Override
 	// Deadline bounds from now when an attempt may start; nil: no bound.
 	Deadline *time.Duration
-	// Priority is empty for normal.
-	Priority string
+	// Priority is empty for that of the endpoint.
+	Priority PriorityName
 	// Key is an idempotency key: requests with the same key within [OneOffKeyLife] cause one run;
 	// nil: none.
 	Key *string
@@ -97,7 +75,7 @@ func (r OneOffRequest) Fingerprint() []byte {
 	raw, err := json.Marshal(struct {
 		Override
 		Deadline *time.Duration
-		Priority string
+		Priority PriorityName
 		RerunOf  [16]byte
 		Force    bool
 	}{r.Override, r.Deadline, r.Priority, r.RerunOf, r.Force})
@@ -269,7 +247,7 @@ func (s *Service) oneOff(e *Endpoint, now time.Time, r OneOffRequest) (OneOff, e
 	}
 	item.At = item.Slot.Add(wholeDelay(r.Delay))
 	bad := r.check()
-	item.Priority, _ = ParsePriority(r.Priority)
+	item.Priority, _ = cmp.Or(r.Priority, e.Spec.Priority).Rank()
 	if r.Deadline != nil {
 		item.Deadline = wholeMilliseconds(now.Add(*r.Deadline))
 	}
@@ -288,7 +266,7 @@ func (s *Service) oneOff(e *Endpoint, now time.Time, r OneOffRequest) (OneOff, e
 func (r OneOffRequest) Check() error { return errs.InvalidFields(r.check()) }
 
 func (r OneOffRequest) check() (bad []errs.Field) {
-	if _, known := ParsePriority(r.Priority); !known {
+	if _, known := r.Priority.Rank(); r.Priority != "" && !known {
 		bad = append(bad, errs.Field{
 			Field:   "priority",
 			Code:    "invalid_value",

@@ -26,7 +26,7 @@ func TestOneOffRunsTakeTurnsByPriorityAndAge(t *testing.T) {
 	b := setup(t, nil)
 	b.run(t, nil)
 	var slots []time.Time
-	for _, priority := range []string{"low", "", "high", "normal", "critical", "high"} {
+	for _, priority := range []endpoints.PriorityName{"low", "", "high", "normal", "critical", "high"} {
 		slots = append(slots, b.ask(t, endpoints.OneOffRequest{Priority: priority}).Slot)
 	}
 	var order []int

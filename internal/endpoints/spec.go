@@ -88,6 +88,9 @@ type Spec struct {
 	// PreferredTags are tags of the workers that get the first chance to run it.
 	PreferredTags []string `json:"preferredTags,omitempty" validate:"max=8"`
 
+	// Priority orders the due runs of the tenant while they wait.
+	Priority PriorityName `json:"priority" validate:"oneof=low normal high critical"`
+
 	// SuccessRules must all hold, in addition to Success.
 	SuccessRules []AnswerRule `json:"successRules,omitempty"   validate:"max=16"`
 	// ResponseTailKB is the number of KiB that are stored from the end of an answer, in addition to
@@ -144,7 +147,8 @@ func Defaults() Spec {
 			Backoff:     time.Second,
 			MaxBackoff:  time.Minute,
 		},
-		Planner: PlannerObserve,
+		Priority: NormalPriority,
+		Planner:  PlannerObserve,
 	}
 }
 

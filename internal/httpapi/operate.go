@@ -96,7 +96,7 @@ func oneOffRequest(body *api.OneOffRun) (r endpoints.OneOffRequest) {
 	r.Key = body.IdempotencyKey
 	set(&r.Force, body.Force)
 	if body.Priority != nil {
-		r.Priority = string(*body.Priority)
+		r.Priority = endpoints.PriorityName(*body.Priority)
 	}
 	return r
 }

@@ -46,7 +46,7 @@ func rerunOf(run runs.Run, body *api.RerunRequest) endpoints.Rerun {
 	set(&again.Force, body.Force)
 	again.Deadline, again.Key = optionalSpan(body.DeadlineMs), body.IdempotencyKey
 	if body.Priority != nil {
-		again.Priority = string(*body.Priority)
+		again.Priority = endpoints.PriorityName(*body.Priority)
 	}
 	return again
 }

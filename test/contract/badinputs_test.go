@@ -79,7 +79,6 @@ func badMembers() []badField {
 	list := []badField{
 		bad(syntax, "Name unknown_field", `Name="q"`),
 		bad(syntax, "extra unknown_field", `extra=true`),
-		bad(syntax, "priority unknown_field", `priority=1`),
 		bad(syntax, "status unknown_field", `status="paused"`),
 		bad(syntax, "lockUntil unknown_field", `lockUntil="2031-01-01T00:00:00Z"`),
 		bad(syntax, "tenant_id unknown_field", `tenant_id="x"`),
@@ -110,6 +109,8 @@ func badMembers() []badField {
 		bad(meaning, "preferredTags[0] invalid_value", `preferredTags=["Region=eu"]`),
 		bad(meaning, "preferredTags[1] duplicate", `preferredTags=["region=eu","region=eu"]`),
 		bad(meaning, "requiredTags too_many", `requiredTags=["a=1","a=2","a=3","a=4","a=5","a=6","a=7","a=8","a=9"]`),
+		bad(meaning, "priority invalid_value", `priority="urgent"`),
+		bad(syntax, "priority invalid_type", `priority=1`),
 		bad(syntax, "requiredTags invalid_type", `requiredTags="region=eu"`),
 		bad(syntax, "followNext invalid_type", `followNext="yes"`),
 		bad(syntax, "followMaxAge invalid_type", `followMaxAge=60`),

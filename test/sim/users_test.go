@@ -126,7 +126,7 @@ func (w *world) operation(t *rapid.T, id endpoints.ID, cause string) (func(conte
 	case "resume":
 		return func(c context.Context, s *stores) error { _, err := s.service.Resume(c, user, id); return err }, "resume"
 	case "run_now":
-		r := endpoints.OneOffRequest{Priority: rapid.SampledFrom([]string{"", "low", "high", "critical"}).Draw(t, "priority")}
+		r := endpoints.OneOffRequest{Priority: rapid.SampledFrom([]endpoints.PriorityName{"", "low", "high", "critical"}).Draw(t, "priority")}
 		return func(c context.Context, s *stores) error { _, err := s.service.RunNow(c, user, id, r); return err }, "run_now"
 	case "interval":
 		r := endpoints.HintRequest{Interval: w.draw(t, "interval", 1, 90), TTL: new(w.draw(t, "life", 1, 200)), Reason: "busy"}

@@ -25,11 +25,11 @@ type fairQueue struct {
 // free returns the number of free slots. It is negative after the number of slots has shrunk.
 func (q *fairQueue) free() int { return int(q.slots.Load() - q.busy.Load()) }
 
-// add appends an item to the queue of its tenant.
+// add puts an item into the queue of its tenant, in the order of turns.
 func (q *fairQueue) add(i *Item) {
 	q.size++
 	t := q.tenantOf(i.Tenant)
-	t.due.push(i)
+	t.due.insert(i)
 	q.enqueue(t)
 }
 

@@ -17,6 +17,15 @@ func (f *fifo) push(i *Item) {
 	f.list = append(f.list, i)
 }
 
+// insert adds an item before those at the end with a later turn. Items come in the order of their due
+// times, so that only one with a head start moves far.
+func (f *fifo) insert(i *Item) {
+	f.push(i)
+	for n := len(f.list) - 1; n > f.head && i.turn().Before(f.list[n-1].turn()); n-- {
+		f.list[n], f.list[n-1] = f.list[n-1], i
+	}
+}
+
 // first returns the oldest item, or nil if the queue is empty.
 func (f *fifo) first() *Item {
 	if f.size() == 0 {

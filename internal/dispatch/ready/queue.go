@@ -21,6 +21,9 @@ type Item struct {
 	Host string
 	// PlannedAt is the due time, on the database's clock.
 	PlannedAt time.Time
+	// HeadStart is by how much the item goes before others of its tenant that came due earlier. It
+	// may be negative.
+	HeadStart time.Duration
 	// Since is when the item was queued, or its due time if that is later. On the process's clock.
 	Since time.Time
 
@@ -33,6 +36,9 @@ type Item struct {
 type Entry interface{ item() *Item }
 
 func (i *Item) item() *Item { return i }
+
+// turn returns the instant by which due items of a tenant are ordered.
+func (i *Item) turn() time.Time { return i.PlannedAt.Add(-i.HeadStart) }
 
 // Place returns the place of an item that was taken, or nil if its queue has no bound for hosts.
 // The place belongs to the goroutine that took the item.

@@ -120,3 +120,27 @@ func TestClearRemovesAllItems(t *testing.T) {
 	require.Zero(t, q.Len())
 	require.Empty(t, q.take(start.Add(time.Hour), 10, 10))
 }
+
+func TestItemsOfATenantTakeTurnsByDueTimeAndHeadStart(t *testing.T) {
+	t.Parallel()
+	b := setup(0)
+	b.SetSlots(10)
+	now := time.Now()
+	for _, i := range []struct{ late, head time.Duration }{
+		{115 * time.Second, 0}, {50 * time.Second, time.Minute}, {0, 2 * time.Minute}, {165 * time.Second, -time.Minute},
+	} {
+		b.Add([]*entry{{Item{
+			Tenant:    [16]byte{1},
+			PlannedAt: now.Add(-i.late),
+			HeadStart: i.head,
+			Since:     now,
+		}}})
+	}
+
+	var turns []time.Duration
+	for _, e := range b.Take(now, 10) {
+		turns = append(turns, now.Sub(e.PlannedAt)+e.HeadStart)
+	}
+
+	require.Equal(t, []time.Duration{120 * time.Second, 115 * time.Second, 110 * time.Second, 105 * time.Second}, turns)
+}

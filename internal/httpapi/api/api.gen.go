@@ -729,6 +729,30 @@ func (e PlannerTrigger) Valid() bool {
 	}
 }
 
+// Defines values for Priority.
+const (
+	PriorityCritical Priority = "critical"
+	PriorityHigh     Priority = "high"
+	PriorityLow      Priority = "low"
+	PriorityNormal   Priority = "normal"
+)
+
+// Valid indicates whether the value is a known member of the Priority enum.
+func (e Priority) Valid() bool {
+	switch e {
+	case PriorityCritical:
+		return true
+	case PriorityHigh:
+		return true
+	case PriorityLow:
+		return true
+	case PriorityNormal:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for RerunRequestAs.
 const (
 	RerunRequestAsNow  RerunRequestAs = "now"
@@ -1525,8 +1549,11 @@ type Endpoint struct {
 	PausedUntil *time.Time `json:"pausedUntil"`
 
 	// Planner Authority of the planner over the tempo: nothing (off), record proposals (observe), suggest changes for approval (suggest), or change it within the clamps (act).
-	Planner        PlannerAuthority   `json:"planner"`
-	PreferredTags  *[]string          `json:"preferredTags,omitempty"`
+	Planner       PlannerAuthority `json:"planner"`
+	PreferredTags *[]string        `json:"preferredTags,omitempty"`
+
+	// Priority Priority of a run.
+	Priority       *Priority          `json:"priority,omitempty"`
 	Query          *map[string]string `json:"query,omitempty"`
 	Redact         *[]RedactRule      `json:"redact,omitempty"`
 	RequiredTags   *[]string          `json:"requiredTags,omitempty"`
@@ -1684,6 +1711,9 @@ type EndpointPatch struct {
 
 	// PreferredTags Preferred tags: workers that have all of these run the endpoint. Others run it if no such worker is active, or 5 s after its due time. Default: none.
 	PreferredTags *[]string `json:"preferredTags,omitempty"`
+
+	// Priority Priority among the due runs of your endpoints while they have to wait for a worker: a run waits at most 60 s longer for each step below another. One-off runs have it unless they are given another. Default normal.
+	Priority *Priority `json:"priority,omitempty"`
 
 	// Query Null removes a parameter.
 	Query *map[string]*string `json:"query,omitempty"`
@@ -1845,6 +1875,9 @@ type EndpointSpec struct {
 
 	// PreferredTags Preferred tags: workers that have all of these run the endpoint. Others run it if no such worker is active, or 5 s after its due time. Default: none.
 	PreferredTags *[]string `json:"preferredTags,omitempty"`
+
+	// Priority Priority among the due runs of your endpoints while they have to wait for a worker: a run waits at most 60 s longer for each step below another. One-off runs have it unless they are given another. Default normal.
+	Priority *Priority `json:"priority,omitempty"`
 
 	// Query Query parameters added to the URL, percent-encoded, sorted by name. Values may contain templates. The complete URL has at most 2048 bytes.
 	Query *map[string]string `json:"query,omitempty"`
@@ -2346,6 +2379,9 @@ type ImportLine struct {
 
 	// PreferredTags Preferred tags: workers that have all of these run the endpoint. Others run it if no such worker is active, or 5 s after its due time. Default: none.
 	PreferredTags *[]string `json:"preferredTags,omitempty"`
+
+	// Priority Priority among the due runs of your endpoints while they have to wait for a worker: a run waits at most 60 s longer for each step below another. One-off runs have it unless they are given another. Default normal.
+	Priority *Priority `json:"priority,omitempty"`
 
 	// Query Query parameters added to the URL, percent-encoded, sorted by name. Values may contain templates. The complete URL has at most 2048 bytes.
 	Query *map[string]string `json:"query,omitempty"`
@@ -2920,14 +2956,14 @@ type OneOffRun struct {
 	// other. A different request with the same key is refused (409, `idempotency_key_reused`).
 	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 
-	// Priority Priority in the endpoint's queue of one-off runs. Among equal priorities the oldest run is first.
+	// Priority Priority of the run, in the endpoint's queue of one-off runs and among the tenant's due runs. Among equal priorities the oldest run is first. The default is that of the endpoint.
 	Priority *OneOffRunPriority `json:"priority,omitempty"`
 
 	// Query Query parameters added to the endpoint's. A parameter of the same name is replaced.
 	Query *map[string]string `json:"query,omitempty"`
 }
 
-// OneOffRunPriority Priority in the endpoint's queue of one-off runs. Among equal priorities the oldest run is first.
+// OneOffRunPriority Priority of the run, in the endpoint's queue of one-off runs and among the tenant's due runs. Among equal priorities the oldest run is first. The default is that of the endpoint.
 type OneOffRunPriority string
 
 // OneShotHint Proposes one run at a given time.
@@ -3196,6 +3232,9 @@ type Preview struct {
 	Items []PlannedTime `json:"items"`
 }
 
+// Priority Priority of a run.
+type Priority string
+
 // Problem An error (RFC 9457).
 type Problem struct {
 	// Code Stable error code.
@@ -3287,7 +3326,7 @@ type RerunRequest struct {
 	// other. A different request with the same key is refused (409, `idempotency_key_reused`).
 	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 
-	// Priority Priority in the endpoint's queue of one-off runs. Among equal priorities the oldest run is first.
+	// Priority Priority of the run, in the endpoint's queue of one-off runs and among the tenant's due runs. Among equal priorities the oldest run is first. The default is that of the endpoint.
 	Priority *RerunRequestPriority `json:"priority,omitempty"`
 
 	// SameIdempotencyKey Sends the Idempotency-Key of the repeated run, so that a target that carried out its request does not do so again. Default: false, a new key.
@@ -3297,7 +3336,7 @@ type RerunRequest struct {
 // RerunRequestAs `then` sends the request of that time, `now` that of the endpoint as it is configured now.
 type RerunRequestAs string
 
-// RerunRequestPriority Priority in the endpoint's queue of one-off runs. Among equal priorities the oldest run is first.
+// RerunRequestPriority Priority of the run, in the endpoint's queue of one-off runs and among the tenant's due runs. Among equal priorities the oldest run is first. The default is that of the endpoint.
 type RerunRequestPriority string
 
 // Retry Retry policy of a due time.

@@ -33,23 +33,24 @@ WHERE e.id = n.id AND e.tenant_id = sqlc.arg('tenant_id')::uuid AND e.version = 
 
 -- name: ScheduleInsertMany :exec
 -- Inserts schedules. An instant of the year 1 stands for null.
-INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, version, lock_ms, tag_set_id, attempt, source, anchor, failure_count)
-SELECT n.endpoint_id, sqlc.arg('tenant_id')::uuid, n.planned_at, n.planned_at, n.slot, 0, 1, n.lock_ms, tag_set_number(n.tags::jsonb), 1, n.source, nullif(n.anchor, '0001-01-01 00:00:00+00'), 0
+INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, version, lock_ms, tag_set_id, priority, attempt, source, anchor, failure_count)
+SELECT n.endpoint_id, sqlc.arg('tenant_id')::uuid, n.planned_at, n.planned_at, n.slot, 0, 1, n.lock_ms, tag_set_number(n.tags::jsonb), n.priority, 1, n.source, nullif(n.anchor, '0001-01-01 00:00:00+00'), 0
 FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('planned_at')::timestamptz[]) AS planned_at,
              unnest(sqlc.arg('slot')::timestamptz[]) AS slot, unnest(sqlc.arg('lock_ms')::int[]) AS lock_ms, unnest(sqlc.arg('tags')::text[]) AS tags,
+             unnest(sqlc.arg('priorities')::smallint[]) AS priority,
              unnest(sqlc.arg('source')::text[]) AS source, unnest(sqlc.arg('anchor')::timestamptz[]) AS anchor) n;
 
 -- name: ScheduleReplanMany :execrows
 -- Stores new plans after edits and revokes every claim. An instant of the year 1 stands for null.
 UPDATE schedules s
 SET due_at = n.planned_at, planned_at = n.planned_at, slot = n.slot, attempt = n.attempt, infra_attempt = n.infra_attempt, source = n.source, version = n.version,
-    lock_ms = n.lock_ms, tag_set_id = tag_set_number(n.tags::jsonb), accounted_until = n.accounted_until, retry_after = nullif(n.retry_after, '0001-01-01 00:00:00+00'),
+    lock_ms = n.lock_ms, tag_set_id = tag_set_number(n.tags::jsonb), priority = n.priority, accounted_until = n.accounted_until, retry_after = nullif(n.retry_after, '0001-01-01 00:00:00+00'),
     target_next = nullif(n.target_next, '0001-01-01 00:00:00+00'), fresh_until = nullif(n.fresh_until, '0001-01-01 00:00:00+00'), claim_token = s.claim_token + 1, claimed_by = NULL, claimed_at = NULL
 FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('planned_at')::timestamptz[]) AS planned_at,
              unnest(sqlc.arg('slot')::timestamptz[]) AS slot, unnest(sqlc.arg('attempt')::smallint[]) AS attempt,
              unnest(sqlc.arg('infra_attempt')::smallint[]) AS infra_attempt,
              unnest(sqlc.arg('source')::text[]) AS source, unnest(sqlc.arg('version')::bigint[]) AS version,
-             unnest(sqlc.arg('lock_ms')::int[]) AS lock_ms, unnest(sqlc.arg('tags')::text[]) AS tags,
+             unnest(sqlc.arg('lock_ms')::int[]) AS lock_ms, unnest(sqlc.arg('tags')::text[]) AS tags, unnest(sqlc.arg('priorities')::smallint[]) AS priority,
              unnest(sqlc.arg('accounted_until')::timestamptz[]) AS accounted_until,
              unnest(sqlc.arg('retry_after')::timestamptz[]) AS retry_after,
              unnest(sqlc.arg('target_next')::timestamptz[]) AS target_next, unnest(sqlc.arg('fresh_until')::timestamptz[]) AS fresh_until) n

@@ -221,11 +221,12 @@ func (q *Queries) EndpointUpdateMany(ctx context.Context, db DBTX, arg EndpointU
 }
 
 const scheduleInsertMany = `-- name: ScheduleInsertMany :exec
-INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, version, lock_ms, tag_set_id, attempt, source, anchor, failure_count)
-SELECT n.endpoint_id, $1::uuid, n.planned_at, n.planned_at, n.slot, 0, 1, n.lock_ms, tag_set_number(n.tags::jsonb), 1, n.source, nullif(n.anchor, '0001-01-01 00:00:00+00'), 0
+INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, version, lock_ms, tag_set_id, priority, attempt, source, anchor, failure_count)
+SELECT n.endpoint_id, $1::uuid, n.planned_at, n.planned_at, n.slot, 0, 1, n.lock_ms, tag_set_number(n.tags::jsonb), n.priority, 1, n.source, nullif(n.anchor, '0001-01-01 00:00:00+00'), 0
 FROM (SELECT unnest($2::uuid[]) AS endpoint_id, unnest($3::timestamptz[]) AS planned_at,
              unnest($4::timestamptz[]) AS slot, unnest($5::int[]) AS lock_ms, unnest($6::text[]) AS tags,
-             unnest($7::text[]) AS source, unnest($8::timestamptz[]) AS anchor) n
+             unnest($7::smallint[]) AS priority,
+             unnest($8::text[]) AS source, unnest($9::timestamptz[]) AS anchor) n
 `
 
 type ScheduleInsertManyParams struct {
@@ -235,6 +236,7 @@ type ScheduleInsertManyParams struct {
 	Slot        []time.Time
 	LockMs      []int32
 	Tags        []string
+	Priorities  []int16
 	Source      []string
 	Anchor      []time.Time
 }
@@ -248,6 +250,7 @@ func (q *Queries) ScheduleInsertMany(ctx context.Context, db DBTX, arg ScheduleI
 		arg.Slot,
 		arg.LockMs,
 		arg.Tags,
+		arg.Priorities,
 		arg.Source,
 		arg.Anchor,
 	)
@@ -299,16 +302,16 @@ func (q *Queries) ScheduleRecordMany(ctx context.Context, db DBTX, arg ScheduleR
 const scheduleReplanMany = `-- name: ScheduleReplanMany :execrows
 UPDATE schedules s
 SET due_at = n.planned_at, planned_at = n.planned_at, slot = n.slot, attempt = n.attempt, infra_attempt = n.infra_attempt, source = n.source, version = n.version,
-    lock_ms = n.lock_ms, tag_set_id = tag_set_number(n.tags::jsonb), accounted_until = n.accounted_until, retry_after = nullif(n.retry_after, '0001-01-01 00:00:00+00'),
+    lock_ms = n.lock_ms, tag_set_id = tag_set_number(n.tags::jsonb), priority = n.priority, accounted_until = n.accounted_until, retry_after = nullif(n.retry_after, '0001-01-01 00:00:00+00'),
     target_next = nullif(n.target_next, '0001-01-01 00:00:00+00'), fresh_until = nullif(n.fresh_until, '0001-01-01 00:00:00+00'), claim_token = s.claim_token + 1, claimed_by = NULL, claimed_at = NULL
 FROM (SELECT unnest($1::uuid[]) AS endpoint_id, unnest($2::timestamptz[]) AS planned_at,
              unnest($3::timestamptz[]) AS slot, unnest($4::smallint[]) AS attempt,
              unnest($5::smallint[]) AS infra_attempt,
              unnest($6::text[]) AS source, unnest($7::bigint[]) AS version,
-             unnest($8::int[]) AS lock_ms, unnest($9::text[]) AS tags,
-             unnest($10::timestamptz[]) AS accounted_until,
-             unnest($11::timestamptz[]) AS retry_after,
-             unnest($12::timestamptz[]) AS target_next, unnest($13::timestamptz[]) AS fresh_until) n
+             unnest($8::int[]) AS lock_ms, unnest($9::text[]) AS tags, unnest($10::smallint[]) AS priority,
+             unnest($11::timestamptz[]) AS accounted_until,
+             unnest($12::timestamptz[]) AS retry_after,
+             unnest($13::timestamptz[]) AS target_next, unnest($14::timestamptz[]) AS fresh_until) n
 WHERE s.endpoint_id = n.endpoint_id
 `
 
@@ -322,6 +325,7 @@ type ScheduleReplanManyParams struct {
 	Version        []int64
 	LockMs         []int32
 	Tags           []string
+	Priorities     []int16
 	AccountedUntil []time.Time
 	RetryAfter     []time.Time
 	TargetNext     []time.Time
@@ -340,6 +344,7 @@ func (q *Queries) ScheduleReplanMany(ctx context.Context, db DBTX, arg ScheduleR
 		arg.Version,
 		arg.LockMs,
 		arg.Tags,
+		arg.Priorities,
 		arg.AccountedUntil,
 		arg.RetryAfter,
 		arg.TargetNext,

@@ -75,15 +75,15 @@ WHERE endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
   AND NOT archived;
 
 -- name: ScheduleInsert :exec
-INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, version, lock_ms, tag_set_id, attempt, source, failure_count)
-VALUES (@endpoint_id, @tenant_id::uuid, @planned_at, @planned_at, @slot, 0, @version, @lock_ms, tag_set_number(@tags::jsonb), @attempt, @source, 0);
+INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, version, lock_ms, tag_set_id, priority, attempt, source, failure_count)
+VALUES (@endpoint_id, @tenant_id::uuid, @planned_at, @planned_at, @slot, 0, @version, @lock_ms, tag_set_number(@tags::jsonb), @priority, @attempt, @source, 0);
 
 -- name: ScheduleReplan :execrows
 -- Stores a new plan, revokes the claim and ends the run that the plan follows. For a running
 -- endpoint ScheduleRecord is used instead.
 UPDATE schedules
 SET due_at = @planned_at, planned_at = @planned_at, slot = @slot, attempt = @attempt, infra_attempt = @infra_attempt, source = @source, version = @version,
-    lock_ms = @lock_ms, tag_set_id = tag_set_number(@tags::jsonb), failure_count = @failure_count, runs_done = @runs_done, ended_at = @ended_at,
+    lock_ms = @lock_ms, tag_set_id = tag_set_number(@tags::jsonb), priority = @priority, failure_count = @failure_count, runs_done = @runs_done, ended_at = @ended_at,
     paused_until = @paused_until, pause_reason = @pause_reason,
     manual_at = @manual_at, retry_after = @retry_after, target_next = @target_next, fresh_until = @fresh_until, accounted_until = @accounted_until, hinted = @hinted, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL,
     run_id = NULL, started_at = NULL, deadline_at = NULL, cancel_requested_at = NULL, cancel_requested_by = NULL, cancel_reason = NULL

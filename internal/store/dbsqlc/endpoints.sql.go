@@ -450,8 +450,8 @@ func (q *Queries) ScheduleGetMany(ctx context.Context, db DBTX, endpointIds []UU
 }
 
 const scheduleInsert = `-- name: ScheduleInsert :exec
-INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, version, lock_ms, tag_set_id, attempt, source, failure_count)
-VALUES ($1, $2::uuid, $3, $3, $4, 0, $5, $6, tag_set_number($7::jsonb), $8, $9, 0)
+INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, version, lock_ms, tag_set_id, priority, attempt, source, failure_count)
+VALUES ($1, $2::uuid, $3, $3, $4, 0, $5, $6, tag_set_number($7::jsonb), $8, $9, $10, 0)
 `
 
 type ScheduleInsertParams struct {
@@ -462,6 +462,7 @@ type ScheduleInsertParams struct {
 	Version    int64
 	LockMs     int32
 	Tags       json.RawMessage
+	Priority   int16
 	Attempt    int16
 	Source     string
 }
@@ -475,6 +476,7 @@ func (q *Queries) ScheduleInsert(ctx context.Context, db DBTX, arg ScheduleInser
 		arg.Version,
 		arg.LockMs,
 		arg.Tags,
+		arg.Priority,
 		arg.Attempt,
 		arg.Source,
 	)
@@ -542,11 +544,11 @@ func (q *Queries) ScheduleRecord(ctx context.Context, db DBTX, arg ScheduleRecor
 const scheduleReplan = `-- name: ScheduleReplan :execrows
 UPDATE schedules
 SET due_at = $1, planned_at = $1, slot = $2, attempt = $3, infra_attempt = $4, source = $5, version = $6,
-    lock_ms = $7, tag_set_id = tag_set_number($8::jsonb), failure_count = $9, runs_done = $10, ended_at = $11,
-    paused_until = $12, pause_reason = $13,
-    manual_at = $14, retry_after = $15, target_next = $16, fresh_until = $17, accounted_until = $18, hinted = $19, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL,
+    lock_ms = $7, tag_set_id = tag_set_number($8::jsonb), priority = $9, failure_count = $10, runs_done = $11, ended_at = $12,
+    paused_until = $13, pause_reason = $14,
+    manual_at = $15, retry_after = $16, target_next = $17, fresh_until = $18, accounted_until = $19, hinted = $20, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL,
     run_id = NULL, started_at = NULL, deadline_at = NULL, cancel_requested_at = NULL, cancel_requested_by = NULL, cancel_reason = NULL
-WHERE endpoint_id = $20
+WHERE endpoint_id = $21
 `
 
 type ScheduleReplanParams struct {
@@ -558,6 +560,7 @@ type ScheduleReplanParams struct {
 	Version        int64
 	LockMs         int32
 	Tags           json.RawMessage
+	Priority       int16
 	FailureCount   int32
 	RunsDone       int32
 	EndedAt        *time.Time
@@ -584,6 +587,7 @@ func (q *Queries) ScheduleReplan(ctx context.Context, db DBTX, arg ScheduleRepla
 		arg.Version,
 		arg.LockMs,
 		arg.Tags,
+		arg.Priority,
 		arg.FailureCount,
 		arg.RunsDone,
 		arg.EndedAt,

@@ -23,7 +23,7 @@ WHERE r.claim_token = done.token
 WITH done AS (
     SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('tokens')::bigint[]) AS token
 )
-SELECT s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted, s.due_at AS locked_until
+SELECT s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted, s.priority, s.due_at AS locked_until
 FROM done
          JOIN schedules s ON s.endpoint_id = ANY (ARRAY[done.endpoint_id]) AND s.claim_token = done.token + 1
 WHERE (s.claimed_by = sqlc.arg('worker_id')::uuid) IS TRUE
@@ -77,7 +77,8 @@ WITH next AS (
            unnest(sqlc.arg('tokens')::bigint[]) AS token,
            unnest(sqlc.arg('revisions')::bigint[]) AS revision,
            unnest(sqlc.arg('hinted')::boolean[]) AS hinted,
-           unnest(sqlc.arg('keep')::boolean[]) AS keep
+           unnest(sqlc.arg('keep')::boolean[]) AS keep,
+           unnest(sqlc.arg('priorities')::smallint[]) AS priority
 ), clock AS MATERIALIZED (
     SELECT sqlc.arg('now')::timestamptz AS now
 )
@@ -106,6 +107,7 @@ SET planned_at       = next.planned_at,
     last_call_at     = nullif(next.last_call_at, '0001-01-01 00:00:00+00'),
     tempo            = next.tempo,
     hinted           = next.hinted,
+    priority         = next.priority,
     run_id           = NULL,
     started_at       = NULL,
     deadline_at      = NULL,

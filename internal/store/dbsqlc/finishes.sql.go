@@ -119,9 +119,10 @@ WITH next AS (
            unnest($30::bigint[]) AS token,
            unnest($31::bigint[]) AS revision,
            unnest($32::boolean[]) AS hinted,
-           unnest($33::boolean[]) AS keep
+           unnest($33::boolean[]) AS keep,
+           unnest($34::smallint[]) AS priority
 ), clock AS MATERIALIZED (
-    SELECT $34::timestamptz AS now
+    SELECT $35::timestamptz AS now
 )
 UPDATE schedules s
 SET planned_at       = next.planned_at,
@@ -148,6 +149,7 @@ SET planned_at       = next.planned_at,
     last_call_at     = nullif(next.last_call_at, '0001-01-01 00:00:00+00'),
     tempo            = next.tempo,
     hinted           = next.hinted,
+    priority         = next.priority,
     run_id           = NULL,
     started_at       = NULL,
     deadline_at      = NULL,
@@ -207,6 +209,7 @@ type ScheduleFinishParams struct {
 	Revisions        []int64
 	Hinted           []bool
 	Keep             []bool
+	Priorities       []int16
 	Now              time.Time
 }
 
@@ -259,6 +262,7 @@ func (q *Queries) ScheduleFinish(ctx context.Context, db DBTX, arg ScheduleFinis
 		arg.Revisions,
 		arg.Hinted,
 		arg.Keep,
+		arg.Priorities,
 		arg.Now,
 	)
 	if err != nil {
@@ -289,7 +293,7 @@ const scheduleListKept = `-- name: ScheduleListKept :many
 WITH done AS (
     SELECT unnest($3::uuid[]) AS endpoint_id, unnest($4::bigint[]) AS token
 )
-SELECT s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted, s.due_at AS locked_until
+SELECT s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted, s.priority, s.due_at AS locked_until
 FROM done
          JOIN schedules s ON s.endpoint_id = ANY (ARRAY[done.endpoint_id]) AND s.claim_token = done.token + 1
 WHERE (s.claimed_by = $1::uuid) IS TRUE
@@ -315,6 +319,7 @@ type ScheduleListKeptRow struct {
 	Source       string
 	Version      int64
 	Hinted       bool
+	Priority     int16
 	LockedUntil  time.Time
 }
 
@@ -345,6 +350,7 @@ func (q *Queries) ScheduleListKept(ctx context.Context, db DBTX, arg ScheduleLis
 			&i.Source,
 			&i.Version,
 			&i.Hinted,
+			&i.Priority,
 			&i.LockedUntil,
 		); err != nil {
 			return nil, err

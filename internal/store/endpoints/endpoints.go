@@ -67,6 +67,7 @@ func (s *Store) inserts(ctx context.Context, act auditlog.Act, e *endpoints.Endp
 		Version:    e.Version,
 		LockMs:     lockMs(e.Spec),
 		Tags:       tagsOf(e.Spec),
+		Priority:   int16(e.Priority()),
 		Attempt:    int16(planned.Due.Attempt),
 		Source:     string(planned.Due.Source),
 	}

@@ -28,6 +28,7 @@ func (db *States) Replan(ctx context.Context, tx dbsqlc.DBTX, e *endpoints.Endpo
 		Version:        e.Version,
 		LockMs:         lockMs(e.Spec),
 		Tags:           tagsOf(e.Spec),
+		Priority:       int16(e.Priority()),
 		FailureCount:   int32(s.FailureCount),
 		RunsDone:       int32(s.RunsDone),
 		EndedAt:        pg.Optional(s.EndedAt),

@@ -242,6 +242,7 @@ func (b *batch) plan(e *endpoints.Endpoint, keep bool) {
 	n.Tokens = append(n.Tokens, row.ClaimToken)
 	n.Revisions = append(n.Revisions, row.Revision)
 	n.Hinted = append(n.Hinted, s.Hinted())
+	n.Priorities = append(n.Priorities, int16(e.Priority()))
 	n.EndpointIds = append(n.EndpointIds, e.ID)
 	n.PlannedAt = append(n.PlannedAt, s.Due.At)
 	n.Slot = append(n.Slot, s.Due.Slot)
@@ -322,5 +323,6 @@ func claimOf(e *endpoints.Endpoint, row *dbsqlc.ScheduleFinishRow) claims.Claim 
 		Version:      e.Version,
 		LockedUntil:  row.DueAt,
 		Hinted:       e.State.Hinted(),
+		Priority:     int(e.Priority()),
 	}
 }

@@ -55,6 +55,7 @@ func (s *Claims) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim
 			Version:      row.Version,
 			LockedUntil:  row.LockedUntil,
 			Hinted:       row.Hinted,
+			Priority:     int(row.Priority),
 			Expired:      row.Expired,
 		}
 	}

@@ -90,6 +90,7 @@ func (s *Executions) kept(ctx context.Context, tx pgx.Tx, params dbsqlc.Schedule
 			Version:      row.Version,
 			LockedUntil:  row.LockedUntil,
 			Hinted:       row.Hinted,
+			Priority:     int(row.Priority),
 		})
 	}
 	return nil
