@@ -37,14 +37,15 @@ type Claim struct {
 	Rest time.Duration
 }
 
-// PriorityStep is how much longer a run may wait than another one for each step of priority below it.
-// The SQL of claims repeats it.
+// PriorityStep is how much longer a run may wait than another one for each step of priority below
+// it. The SQL of claims repeats it.
 const PriorityStep = time.Minute
 
 // HeadStart returns by how much the claim goes before others of its tenant.
 func (c Claim) HeadStart() time.Duration { return time.Duration(c.Priority) * PriorityStep }
 
-// turn returns the instant by which claims are ordered: the planned time, earlier by the head start.
+// turn returns the instant by which claims are ordered: the planned time, earlier by the head
+// start.
 func (c Claim) turn() time.Time { return c.PlannedAt.Add(-c.HeadStart()) }
 
 // Rules are the settings of claims.

@@ -17,8 +17,8 @@ func (f *fifo) push(i *Item) {
 	f.list = append(f.list, i)
 }
 
-// insert adds an item before those at the end with a later turn. Items come in the order of their due
-// times, so that only one with a head start moves far.
+// insert adds an item before those at the end with a later turn. Items come in the order of their
+// due times, so that only one with a head start moves far.
 func (f *fifo) insert(i *Item) {
 	f.push(i)
 	for n := len(f.list) - 1; n > f.head && i.turn().Before(f.list[n-1].turn()); n-- {
