@@ -502,6 +502,7 @@ const (
 	NoticeEventLost       NoticeEvent = "lost"
 	NoticeEventPaused     NoticeEvent = "paused"
 	NoticeEventSuggestion NoticeEvent = "suggestion"
+	NoticeEventUnroutable NoticeEvent = "unroutable"
 )
 
 // Valid indicates whether the value is a known member of the NoticeEvent enum.
@@ -520,6 +521,8 @@ func (e NoticeEvent) Valid() bool {
 	case NoticeEventPaused:
 		return true
 	case NoticeEventSuggestion:
+		return true
+	case NoticeEventUnroutable:
 		return true
 	default:
 		return false
@@ -2731,7 +2734,7 @@ type Notice struct {
 
 	// Event Event of a rule: consecutive failures; a late or missing start; a run with unknown outcome (lost); a pause by the target, the planner or
 	// an invalid configuration; an open suggestion of the planner; a host whose circuit breaker opened, once for all its endpoints; a run that was
-	// given up and left a dead letter.
+	// given up and left a dead letter; required tags that no active worker has had for 30 s (unroutable).
 	Event NoticeEvent `json:"event"`
 
 	// Held A maintenance window delayed it.
@@ -2821,7 +2824,7 @@ type NoticeDetail struct {
 
 // NoticeEvent Event of a rule: consecutive failures; a late or missing start; a run with unknown outcome (lost); a pause by the target, the planner or
 // an invalid configuration; an open suggestion of the planner; a host whose circuit breaker opened, once for all its endpoints; a run that was
-// given up and left a dead letter.
+// given up and left a dead letter; required tags that no active worker has had for 30 s (unroutable).
 type NoticeEvent string
 
 // NoticeKind Kind of notice: the episode opened, a reminder, recovered, or withdrawn (ended without a known recovery).
@@ -2854,7 +2857,7 @@ type NoticeRule struct {
 
 	// Event Event of a rule: consecutive failures; a late or missing start; a run with unknown outcome (lost); a pause by the target, the planner or
 	// an invalid configuration; an open suggestion of the planner; a host whose circuit breaker opened, once for all its endpoints; a run that was
-	// given up and left a dead letter.
+	// given up and left a dead letter; required tags that no active worker has had for 30 s (unroutable).
 	Event NoticeEvent `json:"event"`
 
 	// Failures Number of consecutive failed runs, without retries. Required for the event failures, and invalid for others.
@@ -2904,7 +2907,7 @@ type NoticeRuleSpec struct {
 
 	// Event Event of a rule: consecutive failures; a late or missing start; a run with unknown outcome (lost); a pause by the target, the planner or
 	// an invalid configuration; an open suggestion of the planner; a host whose circuit breaker opened, once for all its endpoints; a run that was
-	// given up and left a dead letter.
+	// given up and left a dead letter; required tags that no active worker has had for 30 s (unroutable).
 	Event NoticeEvent `json:"event"`
 
 	// Failures Number of consecutive failed runs, without retries. Required for the event failures, and invalid for others.

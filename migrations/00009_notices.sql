@@ -8,7 +8,7 @@ CREATE TABLE notice_rules (
     id          uuid PRIMARY KEY,
     tenant_id   uuid NOT NULL REFERENCES tenants (id),
     name        text NOT NULL CHECK (name ~ '^[a-z0-9][a-z0-9._-]{0,99}$'),
-    event       text NOT NULL CHECK (event IN ('failures', 'late', 'lost', 'paused', 'suggestion', 'host_open', 'dead_letter')),
+    event       text NOT NULL CHECK (event IN ('failures', 'late', 'lost', 'paused', 'suggestion', 'host_open', 'dead_letter', 'unroutable')),
     -- Consecutive failures, or the start lag in milliseconds. 1 for other events.
     threshold   bigint NOT NULL CHECK (threshold BETWEEN 1 AND 604800000),
     -- Null: the rule applies to all endpoints with the labels.

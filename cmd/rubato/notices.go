@@ -30,7 +30,7 @@ type (
 		Name string `arg:"" help:"Name: lower-case letters, digits, dots, hyphens and underscores."`
 		File string `short:"f" placeholder:"FILE" help:"JSON file with the rule, or - for standard input. Excludes every other flag."`
 
-		Event    string        `placeholder:"EVENT" help:"Event: failures, late, lost, paused, suggestion, host_open or dead_letter. The flags --failures and --late imply theirs."`
+		Event    string        `placeholder:"EVENT" help:"Event: failures, late, lost, paused, suggestion, host_open, dead_letter or unroutable. The flags --failures and --late imply theirs."`
 		Failures int           `placeholder:"N" help:"Number of consecutive failures that trigger a notice."`
 		Late     time.Duration `placeholder:"DURATION" help:"Lateness of a start that triggers a notice, such as 30s."`
 		Endpoint string        `help:"Apply the rule to one endpoint, given as id or key."`

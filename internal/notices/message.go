@@ -42,6 +42,8 @@ func (p *Delivery) words() string {
 		return "calls " + d.Host + ", which fails: no endpoint of this host runs"
 	case DeadLetter:
 		return "has a run that was given up, as a dead letter"
+	case Unroutable:
+		return "has required tags that no active worker has: it does not run"
 	}
 	return "needs a look"
 }
@@ -64,6 +66,8 @@ func (p *Delivery) overWords() string {
 		return "runs again, as all endpoints of " + p.Detail.Host + " do" + after
 	case DeadLetter:
 		return "has no open dead letter any longer" + after
+	case Unroutable:
+		return "has a worker with the required tags again" + after
 	}
 	return "is well again" + after
 }

@@ -45,10 +45,14 @@ const (
 	HostOpen Event = "host_open"
 	// DeadLetter: a run was given up and left a dead letter.
 	DeadLetter Event = "dead_letter"
+	// Unroutable: no active worker has had the required tags of the endpoint for 30 s.
+	Unroutable Event = "unroutable"
 )
 
 // Events returns every event.
-func Events() []Event { return []Event{Failures, Late, Lost, Paused, Suggestion, HostOpen, DeadLetter} }
+func Events() []Event {
+	return []Event{Failures, Late, Lost, Paused, Suggestion, HostOpen, DeadLetter, Unroutable}
+}
 
 // Scope selects endpoints of a tenant: one by ID, or all that match the labels. An empty scope
 // selects all.
@@ -111,7 +115,7 @@ func (s Spec) Threshold() int64 {
 		return int64(s.Failures)
 	case Late:
 		return s.Late.Milliseconds()
-	case Lost, Paused, Suggestion, HostOpen, DeadLetter:
+	case Lost, Paused, Suggestion, HostOpen, DeadLetter, Unroutable:
 	}
 	return 1
 }
@@ -186,7 +190,7 @@ func (s Spec) Check(name string, by Permissions) error {
 
 func (s Spec) checkEvent(bad *complaints) {
 	if !slices.Contains(Events(), s.Event) {
-		bad.complain("event", "unknown_value", "must be failures, late, lost, paused, suggestion, host_open or dead_letter")
+		bad.complain("event", "unknown_value", "must be failures, late, lost, paused, suggestion, host_open, dead_letter or unroutable")
 		return
 	}
 	switch {

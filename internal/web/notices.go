@@ -236,6 +236,8 @@ func ruleWords(r client.NoticeRule) string {
 		return "an open host"
 	case client.NoticeEventDeadLetter:
 		return "a dead letter"
+	case client.NoticeEventUnroutable:
+		return "required tags without a worker"
 	}
 	return string(r.Event)
 }
@@ -270,6 +272,7 @@ func noticeWords(n client.Notice) string {
 		client.NoticeEventFailures: "failures in a row", client.NoticeEventLate: "late start", client.NoticeEventLost: "lost run",
 		client.NoticeEventPaused: "pause", client.NoticeEventSuggestion: "suggestion",
 		client.NoticeEventHostOpen: "open host", client.NoticeEventDeadLetter: "dead letter",
+		client.NoticeEventUnroutable: "no worker with the required tags",
 	}[n.Event]
 	switch n.Kind {
 	case client.NoticeKindOpened:

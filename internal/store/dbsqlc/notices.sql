@@ -265,12 +265,32 @@ UPDATE notice_rules SET scan_cursor = sqlc.narg('scan_cursor') WHERE id = sqlc.a
 -- Returns endpoints that are late by a rule and have no open episode for it: they are claimable, or
 -- their claim has expired without a start. Lateness counts from the end of the last run if that is
 -- after the planned time, because a one-off run waits for the run in flight.
+WITH due AS (
+    SELECT s.endpoint_id, s.due_at, s.planned_at, s.last_finished_at
+    FROM schedules s
+    WHERE s.claimed_by IS NULL
+      AND s.tag_set_id = 0
+      AND s.priority = 0
+      AND s.due_at <= sqlc.arg('now')::timestamptz
+    UNION ALL
+    SELECT s.endpoint_id, s.due_at, s.planned_at, s.last_finished_at
+    FROM tag_sets t
+             CROSS JOIN priorities p
+             JOIN schedules s ON s.tag_set_id = t.id AND s.priority = p.priority
+    WHERE s.claimed_by IS NULL
+      AND (s.tag_set_id <> 0 OR s.priority <> 0)
+      AND s.due_at <= sqlc.arg('now')::timestamptz
+    UNION ALL
+    SELECT s.endpoint_id, s.due_at, s.planned_at, s.last_finished_at
+    FROM schedules s
+    WHERE s.claimed_by IS NOT NULL
+      AND s.run_id IS NULL
+      AND s.due_at <= sqlc.arg('now')::timestamptz
+)
 SELECT s.endpoint_id, greatest(s.planned_at, s.last_finished_at)::timestamptz AS since
-FROM schedules s
+FROM due s
          JOIN endpoints e ON e.id = s.endpoint_id
-WHERE (s.claimed_by IS NULL AND s.due_at <= sqlc.arg('now')::timestamptz
-    OR s.claimed_by IS NOT NULL AND s.run_id IS NULL AND s.due_at <= sqlc.arg('now')::timestamptz)
-  AND s.planned_at <= sqlc.arg('now')::timestamptz - interval '1 s'
+WHERE s.planned_at <= sqlc.arg('now')::timestamptz - interval '1 s'
   AND EXISTS (SELECT 1
               FROM notice_rules r
               WHERE r.tenant_id = e.tenant_id
@@ -283,10 +303,30 @@ WHERE (s.claimed_by IS NULL AND s.due_at <= sqlc.arg('now')::timestamptz
 ORDER BY s.due_at
 LIMIT sqlc.arg('max_rows');
 
+-- name: NoticeUnroutable :many
+-- Returns endpoints whose required tags no active worker has had for 30 s, if a rule asks for that
+-- and has no open episode of them. Endpoints that are paused or claimed wait for a later look.
+SELECT s.endpoint_id, t.unserved_since::timestamptz AS since, t.required
+FROM tag_sets t
+         JOIN schedules s ON s.claimed_by IS NULL AND (s.tag_set_id <> 0 OR s.priority <> 0) AND s.tag_set_id = t.id
+         JOIN endpoints e ON e.id = s.endpoint_id
+WHERE t.unserved_since <= sqlc.arg('now')::timestamptz - interval '30 s'
+  AND coalesce(s.paused_until <= sqlc.arg('now')::timestamptz, true)
+  AND EXISTS (SELECT 1
+              FROM notice_rules r
+              WHERE r.tenant_id = e.tenant_id
+                AND r.event = 'unroutable'
+                AND r.enabled
+                AND (r.endpoint_id IS NULL OR r.endpoint_id = e.id)
+                AND e.labels @> r.labels
+                AND NOT EXISTS (SELECT 1 FROM notice_episodes ep WHERE ep.endpoint_id = e.id AND ep.rule_id = r.id AND ep.closed_at IS NULL))
+ORDER BY s.endpoint_id
+LIMIT sqlc.arg('max_rows');
+
 -- name: NoticeSettled :many
 -- Returns open episodes if their condition ended without a run: failures were reset, the endpoint
 -- was resumed or archived, a suggestion was decided, the breaker of the host was closed, the dead
--- letters were handled, or the rule was deleted or disabled. silent marks those that did not recover,
+-- letters were handled, a worker serves the tags, or the rule was deleted or disabled. silent marks those that did not recover,
 -- because the endpoint or the rule is gone.
 SELECT ep.id, ep.endpoint_id, ep.event, (s.endpoint_id IS NULL OR r.id IS NULL OR NOT r.enabled)::boolean AS silent,
        (s.endpoint_id IS NULL)::boolean AS archived, coalesce(r.recovery, false)::boolean AS recovery, coalesce(r.channel ->> 'kind', '')::text AS channel_kind
@@ -305,6 +345,7 @@ WHERE ep.closed_at IS NULL
                                               WHERE h.host = ep.detail ->> 'host'
                                                 AND h.scope IN (ep.tenant_id, '00000000-0000-0000-0000-000000000000')
                                                 AND h.state <> 'closed')
+    OR ep.event = 'unroutable' AND NOT EXISTS (SELECT 1 FROM tag_sets t WHERE t.id = s.tag_set_id AND t.unserved_since IS NOT NULL)
     OR ep.event = 'dead_letter' AND NOT EXISTS (SELECT 1 FROM dead_letters d WHERE d.endpoint_id = ep.endpoint_id AND d.state = 'open'))
 ORDER BY ep.id
 LIMIT sqlc.arg('max_rows');

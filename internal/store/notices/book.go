@@ -97,7 +97,7 @@ func ruleOf(row *dbsqlc.NoticeRule) (notices.Rule, error) {
 		r.Failures = int(row.Threshold)
 	case notices.Late:
 		r.Late = pg.Millis(row.Threshold)
-	case notices.Lost, notices.Paused, notices.Suggestion, notices.HostOpen, notices.DeadLetter:
+	case notices.Lost, notices.Paused, notices.Suggestion, notices.HostOpen, notices.DeadLetter, notices.Unroutable:
 	}
 	if err := json.Unmarshal(row.Channel, &r.Channel); err != nil {
 		return notices.Rule{}, fmt.Errorf("reading the channel of the notice rule %q: %w", row.Name, err)

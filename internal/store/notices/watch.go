@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -37,7 +38,7 @@ func (s *Store) Watch(ctx context.Context) error {
 		case !anything: // No rules and no episodes: a round is one cheap query.
 			return nil
 		}
-		for _, step := range []func(context.Context, pgx.Tx, time.Time) error{s.overdue, s.settle, s.closeSilently, s.remind, s.forget} {
+		for _, step := range []func(context.Context, pgx.Tx, time.Time) error{s.overdue, s.unroutable, s.settle, s.closeSilently, s.remind, s.forget} {
 			if err := s.step(ctx, step); err != nil {
 				return err
 			}
@@ -77,6 +78,19 @@ func (s *Store) overdue(ctx context.Context, tx pgx.Tx, now time.Time) error {
 	for _, row := range rows {
 		by := now.Sub(row.Since).Milliseconds()
 		a.open(row.EndpointID, notices.Late, by, notices.Detail{LateMs: by, Reason: "it has not started yet"})
+	}
+	return a.write(ctx, tx, s.db, now)
+}
+
+// unroutable opens episodes of endpoints whose required tags no active worker has.
+func (s *Store) unroutable(ctx context.Context, tx pgx.Tx, now time.Time) error {
+	rows, err := s.db.Q.NoticeUnroutable(ctx, tx, dbsqlc.NoticeUnroutableParams{Now: now, MaxRows: noticeBatch})
+	if err != nil {
+		return fmt.Errorf("listing endpoints without a worker: %w", err)
+	}
+	var a Alarms
+	for _, row := range rows {
+		a.open(row.EndpointID, notices.Unroutable, 1, notices.Detail{Reason: "required tags: " + strings.Join(row.Required, ", ")})
 	}
 	return a.write(ctx, tx, s.db, now)
 }
