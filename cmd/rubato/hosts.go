@@ -60,8 +60,10 @@ func (cmd *hostsListCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	return list(s, raw, []string{"HOST", "STATE", "FAILURES", "OPEN UNTIL", "WINDOWS", "PROBES", "LIMITS", "ADAPTIVE"}, func(h client.Host) []string {
-		return []string{h.Host, string(h.State), strconv.FormatInt(h.Failures, 10), instant(h.OpenUntil), strconv.FormatInt(h.Windows, 10), strconv.FormatInt(h.Probes, 10),
-			limitsText(h.Limits), limitsText(h.Adaptive)}
+		return []string{
+			h.Host, string(h.State), strconv.FormatInt(h.Failures, 10), instant(h.OpenUntil), strconv.FormatInt(h.Windows, 10), strconv.FormatInt(h.Probes, 10),
+			limitsText(h.Limits), limitsText(h.Adaptive),
+		}
 	})
 }
 

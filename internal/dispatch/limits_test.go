@@ -1,6 +1,7 @@
 package dispatch_test
 
 import (
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -39,9 +40,7 @@ func startMeter(t *testing.T, set func(m *meter)) *meter {
 	m.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		refused := m.enter()
 		defer m.leave()
-		for name, values := range m.header {
-			w.Header()[name] = values
-		}
+		maps.Copy(w.Header(), m.header)
 		select {
 		case <-time.After(m.takes):
 		case <-r.Context().Done():
