@@ -30,7 +30,7 @@ func (s *Sweeper) skipUnserved(ctx context.Context) error {
 
 // missing returns the required tags of sets for the log.
 func missing(sets []TagSet) string {
-	var list []string
+	list := make([]string, 0, len(sets))
 	for _, set := range sets {
 		list = append(list, strings.Join(set.Required, "+"))
 	}

@@ -81,7 +81,7 @@ func serves(p dispatch.Placement, required []string) bool {
 func TestEndpointsRunOnlyWhereTheirTagsAllow(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // A test.
+	r := rand.New(rand.NewPCG(1, 2))
 	now := b.At(storetest.Noon())
 	required := map[[16]byte][]string{}
 	var list []endpoints.Upsert
@@ -123,7 +123,7 @@ func TestEndpointsRunOnlyWhereTheirTagsAllow(t *testing.T) {
 func TestTheRuleOfTagsIsOne(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // A test.
+	r := rand.New(rand.NewPCG(3, 4))
 	for range 10 {
 		p := randomPlacement(r)
 		b.announce(t, storetest.Worker{1}, p)
@@ -189,4 +189,24 @@ func TestAFinishKeepsNoDueTimeThatItsWorkerMayNotRun(t *testing.T) {
 			require.Equal(t, name == "Untagged", len(done.Kept) == 1)
 		})
 	}
+}
+
+func TestATenantIsDueForTheWorkersThatServeItsTags(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.At(storetest.Noon())
+	e := b.Register(t, func(s *endpoints.Spec) { s.RequiredTags = []string{"region=eu"} })
+	due := func(sets claims.TagSets) int {
+		list, err := b.Claims.DueTenants(t.Context(), 0, sets)
+		require.NoError(t, err)
+		return len(list)
+	}
+	plain := b.announce(t, storetest.Worker{1}, dispatch.Placement{})
+	eu := b.announce(t, storetest.Worker{2}, dispatch.Placement{Tags: []string{"region=eu"}, Exclusive: true})
+	require.Zero(t, due(plain))
+	require.Equal(t, 1, due(eu))
+
+	b.Edit(t, e.ID, func(s *endpoints.Spec) { s.RequiredTags = nil })
+	require.Equal(t, 1, due(plain))
+	require.Zero(t, due(eu), "it is exclusive")
 }
