@@ -57,6 +57,7 @@ func (p *parser) part() bool {
 	p.at += len(Open)
 	a := p.action()
 	if a != nil {
+		a.source = p.text[p.began:p.at]
 		p.add(part{literal: rest[:at], action: a})
 	}
 	return p.at < len(p.text) && len(p.faults) < maxErrors
@@ -92,6 +93,7 @@ func (p *parser) action() *action {
 	if !p.labeled(a) {
 		return nil
 	}
+	a.defaulted = len(a.filters) > 0 && a.filters[0].name == "default"
 	return a
 }
 
@@ -123,7 +125,7 @@ func (p *parser) value(a *action) (token, bool) {
 	case first.kind == tokenName:
 		return p.path(a, first)
 	case first.kind == tokenEnd:
-		p.fault(first.at, "an action must not be empty; it knows %s", known())
+		p.fault(first.at, "an action must not be empty; it knows %s", p.known())
 		return first, false
 	default:
 		p.unexpected(first, "a name, a string or a secret")
@@ -159,8 +161,8 @@ func (p *parser) secret(a *action) (token, bool) {
 // path parses a name of the vocabulary.
 func (p *parser) path(a *action, first token) (token, bool) {
 	names := []string{first.text}
-	if !strings.Contains(known(), first.text+".") {
-		p.fault(first.at, "%s is not known here; there are %s", quote(first.text), known())
+	if !strings.Contains(known(), first.text+".") && !p.options.Chain.begins(first.text) {
+		p.fault(first.at, "%s is not known here; there are %s", quote(first.text), p.known())
 		return first, false
 	}
 	next := p.next()
@@ -171,6 +173,9 @@ func (p *parser) path(a *action, first token) (token, bool) {
 		}
 		names = append(names, member)
 	}
+	if p.options.Chain.begins(first.text) {
+		return next, p.chained(a, first, names)
+	}
 	if label, is := labelOf(names); is {
 		a.name, a.label = "endpoint.labels."+label, label
 		a.value = func(v *Values) (value, error) { return textOf(v.Endpoint.Labels[label]), nil }
@@ -179,7 +184,7 @@ func (p *parser) path(a *action, first token) (token, bool) {
 	a.name = strings.Join(names, ".")
 	w, is := lookUp(a.name)
 	if !is {
-		p.fault(first.at, "%s is not known here; there are %s", quote(a.name), known())
+		p.fault(first.at, "%s is not known here; there are %s", quote(a.name), p.known())
 		return next, false
 	}
 	a.kind, a.last = w.kind, names[0] == "last"

@@ -42,6 +42,8 @@ type Options struct {
 	Field Field
 	// Labels are those of the endpoint. An unknown label requires a default.
 	Labels map[string]string
+	// Chain holds the names that a chain declares; nil: the text is no request of a chain.
+	Chain *Names
 }
 
 // Template is a parsed text. It is immutable and safe for concurrent use.
@@ -75,6 +77,11 @@ type action struct {
 	label string
 	// last means that the action uses the previous run.
 	last bool
+	// source is the action as it is written.
+	source string
+	// chain means that the value is known when the step of a chain starts. defaulted means that a
+	// filter replaces a missing one.
+	chain, defaulted bool
 }
 
 // place is the place of an action in its field.

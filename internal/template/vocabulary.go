@@ -15,6 +15,8 @@ type Values struct {
 	Last     Last
 	// Secrets is nil if there are none.
 	Secrets Secrets
+	// Chain holds the values of a chain's step; see [Template.Fill].
+	Chain map[string]any
 
 	made []string // see Made
 }
