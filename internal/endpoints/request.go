@@ -88,7 +88,7 @@ func ParseRequest(s *Spec) (*RequestTemplate, []errs.Field) {
 			shape.headers[name] = parsed
 		}
 	}
-	if shape.body = p.parse("body", s.Body, s.bodyField()); shape.body != nil && shape.headers[s.headerNamed("Content-Type")] != nil {
+	if shape.body = p.parse("body", s.Body, s.BodyField()); shape.body != nil && shape.headers[s.headerNamed("Content-Type")] != nil {
 		p.bad = append(p.bad, errs.Field{
 			Field: "headers." + s.headerNamed("Content-Type"), Code: codeTemplate,
 			Message: "must be literal where the body holds templates: it decides how values are escaped",
@@ -145,9 +145,9 @@ func (p *templateParser) parse(field, text string, of template.Field) *template.
 	return parsed
 }
 
-// bodyField returns the kind of escaping for the body. It follows from the Content-Type; without
+// BodyField returns the kind of escaping for the body. It follows from the Content-Type; without
 // one, a body that begins like a JSON document is JSON.
-func (s *Spec) bodyField() template.Field {
+func (s *Spec) BodyField() template.Field {
 	declared := s.Headers[s.headerNamed("Content-Type")]
 	kind, _, _ := mime.ParseMediaType(declared)
 	switch {

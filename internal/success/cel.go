@@ -46,60 +46,16 @@ type celCheck struct {
 }
 
 func compileCEL(text string, budget *pattern.Budget) (check, []Problem) {
-	switch {
-	case strings.TrimSpace(text) == "":
-		return nil, []Problem{{
-			Field:   "expression",
-			Code:    "required",
-			Message: "must be an expression that is true or false, such as json.items.size() > 0",
-		}}
-	case len(text) > maxExpression:
-		return nil, []Problem{{
-			Field:   "expression",
-			Code:    "too_long",
-			Message: fmt.Sprintf("must be at most %d bytes long", maxExpression),
-		}}
-	}
 	env, err := environment()
 	if err != nil {
-		return nil, []Problem{{
-			Field:   "expression",
-			Code:    "cel_invalid",
-			Message: "cannot be read: " + err.Error(),
-		}}
+		return nil, []Problem{celProblem("cel_invalid", "cannot be read: "+err.Error())}
 	}
-	compiled, issues := env.Compile(text)
-	if issues.Err() != nil {
-		return nil, []Problem{{
-			Field:   "expression",
-			Code:    "cel_invalid",
-			Message: "must be an expression of CEL over status, headers, body, json and latencyMs: " + issue(issues),
-		}}
-	}
-	if kind := compiled.OutputType(); !kind.IsExactType(cel.BoolType) && !kind.IsExactType(cel.DynType) {
-		return nil, []Problem{{
-			Field:   "expression",
-			Code:    "cel_invalid",
-			Message: fmt.Sprintf("must be true or false, not of type %s", kind),
-		}}
-	}
-	steps, message := compilePatterns(compiled.NativeRep().Expr(), budget)
-	if message != "" {
-		return nil, []Problem{{
-			Field:   "expression",
-			Code:    "cel_invalid",
-			Message: message,
-		}}
-	}
-	// Patterns are compiled once here, because a loop would compile them per element, and that
-	// cost would not be charged.
-	program, err := env.Program(compiled, cel.CostLimit(costLimit), cel.CostTracking(prices{steps}), cel.OptimizeRegex(interpreter.MatchesRegexOptimization))
-	if err != nil {
-		return nil, []Problem{{
-			Field:   "expression",
-			Code:    "cel_invalid",
-			Message: "cannot be used: " + err.Error(),
-		}}
+	compiled, program, bad := compileBool(env, text, celForm{
+		example:   "json.items.size() > 0",
+		variables: "status, headers, body, json and latencyMs",
+	}, budget)
+	if bad != nil {
+		return nil, bad
 	}
 	c := celCheck{
 		text:    text,
@@ -110,6 +66,48 @@ func compileCEL(text string, budget *pattern.Budget) (check, []Problem) {
 		c.uses[reference.Name] = true
 	}
 	return c, nil
+}
+
+// celForm describes the right form of an expression for error messages.
+type celForm struct{ example, variables string }
+
+func celProblem(code, message string) Problem {
+	return Problem{
+		Field:   "expression",
+		Code:    code,
+		Message: message,
+	}
+}
+
+// compileBool compiles an expression that is true or false, within the cost limit.
+func compileBool(env *cel.Env, text string, form celForm, budget *pattern.Budget) (*cel.Ast, cel.Program, []Problem) {
+	refuse := func(code, message string) (*cel.Ast, cel.Program, []Problem) {
+		return nil, nil, []Problem{celProblem(code, message)}
+	}
+	switch {
+	case strings.TrimSpace(text) == "":
+		return refuse("required", "must be an expression that is true or false, such as "+form.example)
+	case len(text) > maxExpression:
+		return refuse("too_long", fmt.Sprintf("must be at most %d bytes long", maxExpression))
+	}
+	compiled, issues := env.Compile(text)
+	if issues.Err() != nil {
+		return refuse("cel_invalid", "must be an expression of CEL over "+form.variables+": "+issue(issues))
+	}
+	if kind := compiled.OutputType(); !kind.IsExactType(cel.BoolType) && !kind.IsExactType(cel.DynType) {
+		return refuse("cel_invalid", fmt.Sprintf("must be true or false, not of type %s", kind))
+	}
+	steps, message := compilePatterns(compiled.NativeRep().Expr(), budget)
+	if message != "" {
+		return refuse("cel_invalid", message)
+	}
+	// Patterns are compiled once here, because a loop would compile them per element, and that
+	// cost would not be charged.
+	program, err := env.Program(compiled, cel.CostLimit(costLimit), cel.CostTracking(prices{steps}), cel.OptimizeRegex(interpreter.MatchesRegexOptimization))
+	if err != nil {
+		return refuse("cel_invalid", "cannot be used: "+err.Error())
+	}
+	return compiled, program, nil
 }
 
 // compilePatterns compiles the patterns of an expression, charges them to the budget, and returns
