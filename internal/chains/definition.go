@@ -102,8 +102,8 @@ type Input struct {
 // StepSpec is a step of a chain.
 type StepSpec struct {
 	Name string `json:"name"`
-	// EndpointID is the endpoint that the step runs; empty: the request is complete by itself.
-	EndpointID string `json:"endpointId,omitempty"`
+	// EndpointID is the endpoint that the step runs.
+	EndpointID string `json:"endpointId"`
 	// Request replaces parts of the request of the endpoint.
 	Request *Request `json:"request,omitempty"`
 	// After are the steps that have to end before.
@@ -122,15 +122,13 @@ type StepSpec struct {
 
 // Compensation is the request that undoes a step.
 type Compensation struct {
-	EndpointID string   `json:"endpointId,omitempty"`
+	// EndpointID is the endpoint that it runs.
+	EndpointID string   `json:"endpointId"`
 	Request    *Request `json:"request,omitempty"`
 }
 
-// Request is the templated request of a step: all of it, or the parts that replace those of an
-// endpoint.
+// Request holds the templated parts of a step's request that replace those of its endpoint.
 type Request struct {
-	URL     string            `json:"url,omitempty"`
-	Method  string            `json:"method,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
 	Query   map[string]string `json:"query,omitempty"`
 	Body    *string           `json:"body,omitempty"`

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -146,7 +145,7 @@ func (p *parser) order() {
 				maps.Copy(before, p.before[name])
 			}
 			p.before[s.Name] = before
-			p.plan.steps = append(p.plan.steps, &step{StepSpec: s})
+			p.plan.steps = append(p.plan.steps, &step{StepSpec: s, before: before})
 		}
 		if len(p.before) == placed {
 			p.refuse("steps", "cycle", "must not depend on each other in a circle: %s", strings.Join(p.cycle(), " after "))
@@ -202,11 +201,12 @@ func (p *parser) step(i int) {
 		parsed.when = when
 	}
 	p.forEach(field, parsed, known)
-	parsed.request = p.request(field, asked{spec.EndpointID, spec.Request}, known)
+	parsed.endpoint, parsed.request = p.request(field, asked{spec.EndpointID, spec.Request}, known)
 	if c := spec.Compensation; c != nil {
 		own := *known
 		own.Output = append([]string{}, names(spec.Outputs)...)
-		parsed.compensation = p.request(field+".compensation", asked{c.EndpointID, c.Request}, &own)
+		parsed.compensation = &compensation{}
+		parsed.compensation.endpoint, parsed.compensation.request = p.request(field+".compensation", asked{c.EndpointID, c.Request}, &own)
 	}
 }
 
@@ -242,28 +242,14 @@ type asked struct {
 }
 
 // request parses the request of a step or a compensation.
-func (p *parser) request(field string, a asked, known *template.Names) *requestTemplate {
-	r := a.request
-	if a.endpointID != "" {
-		if _, err := endpoints.ParseID(a.endpointID); err != nil {
-			p.refuse(field+".endpointId", "invalid_value", "must be the ID of an endpoint, such as ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90")
-		}
-		if r != nil && (r.URL != "" || r.Method != "") {
-			p.refuse(field+".request", "ambiguous", "must give no url and no method beside endpointId, because they are those of the endpoint")
-		}
-	} else if r == nil || !absolute(r.URL) {
-		p.refuse(field+".request.url", "required", "must be the URL to call, with http:// or https://, unless endpointId names an endpoint")
+func (p *parser) request(field string, a asked, known *template.Names) (endpoints.ID, *requestTemplate) {
+	id, err := endpoints.ParseID(a.endpointID)
+	if err != nil {
+		p.refuse(field+".endpointId", "invalid_value", "must be the ID of an endpoint, such as ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90")
 	}
-	parsed, bad := parseRequest(field+".request", r, known)
+	parsed, bad := parseRequest(field+".request", a.request, known)
 	p.bad = append(p.bad, bad...)
-	return parsed
-}
-
-// absolute reports whether a URL begins with a scheme and a host.
-func absolute(text string) bool {
-	origin, _, _ := strings.Cut(text, template.Open)
-	u, err := url.Parse(origin)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+	return id, parsed
 }
 
 // outputs parses the values of the chain.

@@ -1,6 +1,7 @@
 package chains
 
 import (
+	"rubato/internal/endpoints"
 	"rubato/internal/jsonpath"
 	"rubato/internal/success"
 )
@@ -20,12 +21,22 @@ type Plan struct {
 type step struct {
 	*StepSpec
 
-	request, compensation *requestTemplate
+	endpoint     endpoints.ID
+	request      *requestTemplate
+	compensation *compensation
 	// when is nil if the step always runs.
 	when *success.Condition
 	// forEach is nil if the step runs once.
 	forEach []string
 	outputs map[string]*jsonpath.Path
+	// before are the steps that end before this one.
+	before map[string]bool
+}
+
+// compensation is a parsed compensation.
+type compensation struct {
+	endpoint endpoints.ID
+	request  *requestTemplate
 }
 
 // step returns a parsed step by its name; nil: there is none.

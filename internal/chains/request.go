@@ -12,7 +12,7 @@ import (
 
 // Bounds of a filled request, in bytes. They equal those of the requests of endpoints.
 const (
-	maxURLBytes    = 2048
+	maxQueryBytes  = 2048
 	maxHeaderBytes = 8 << 10
 	maxBodyBytes   = 256 << 10
 )
@@ -44,7 +44,6 @@ func parseRequest(field string, r *Request, known *template.Names) (*requestTemp
 			t.parts[name] = parsed
 		}
 	}
-	parse("url", r.URL, template.URL)
 	for _, name := range slices.Sorted(maps.Keys(r.Query)) {
 		parse("query."+name, r.Query[name], template.Text)
 	}
@@ -52,30 +51,17 @@ func parseRequest(field string, r *Request, known *template.Names) (*requestTemp
 		parse("headers."+name, r.Headers[name], template.Header)
 	}
 	if r.Body != nil {
-		parse("body", *r.Body, r.spec().BodyField())
+		parse("body", *r.Body, (&endpoints.Spec{Headers: r.Headers, Body: *r.Body}).BodyField())
 	}
 	return t, bad
 }
 
-// spec returns the request as that of an endpoint.
-func (r *Request) spec() *endpoints.Spec {
-	s := &endpoints.Spec{
-		URL:     r.URL,
-		Method:  r.Method,
-		Headers: r.Headers,
-		Query:   r.Query,
-	}
-	if r.Body != nil {
-		s.Body = *r.Body
-	}
-	return s
-}
-
-// fill returns the request with the values of a chain. It may still hold templates for the values of
-// the run that sends it.
-func (t *requestTemplate) fill(values map[string]any) (r Request, err error) {
-	if t.request == nil {
-		return r, nil
+// fill returns the parts of the request with the values of a chain. They may still hold templates
+// for the values of the run that sends them.
+func (t *requestTemplate) fill(values map[string]any) (o endpoints.Override, err error) {
+	r := t.request
+	if r == nil {
+		return o, nil
 	}
 	fill := func(name, text string, limit int) string {
 		parsed := t.parts[name]
@@ -88,17 +74,15 @@ func (t *requestTemplate) fill(values map[string]any) (r Request, err error) {
 		}
 		return filled
 	}
-	r = *t.request
-	r.URL = fill("url", r.URL, maxURLBytes)
-	r.Query, r.Headers = maps.Clone(r.Query), maps.Clone(r.Headers)
+	o.Query, o.Headers = maps.Clone(r.Query), maps.Clone(r.Headers)
 	for _, name := range slices.Sorted(maps.Keys(r.Query)) {
-		r.Query[name] = fill("query."+name, r.Query[name], maxURLBytes)
+		o.Query[name] = fill("query."+name, r.Query[name], maxQueryBytes)
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
-		r.Headers[name] = fill("headers."+name, r.Headers[name], maxHeaderBytes)
+		o.Headers[name] = fill("headers."+name, r.Headers[name], maxHeaderBytes)
 	}
 	if r.Body != nil {
-		r.Body = new(fill("body", *r.Body, maxBodyBytes))
+		o.Body = new(fill("body", *r.Body, maxBodyBytes))
 	}
-	return r, err
+	return o, err
 }

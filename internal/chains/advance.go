@@ -1,0 +1,385 @@
+package chains
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"rubato/internal/endpoints"
+)
+
+// Kind is the kind of a move.
+type Kind string
+
+// The moves.
+const (
+	// Start starts a one-off run for a step.
+	Start Kind = "start"
+	// Expand inserts the elements of a step with forEach.
+	Expand Kind = "expand"
+	// End ends a step without a run: it is skipped, its request cannot be made, or its elements are
+	// over.
+	End Kind = "end"
+	// Cancel ends the one-off run of a step.
+	Cancel Kind = "cancel"
+	// Undo starts a one-off run for the compensation of a step.
+	Undo Kind = "undo"
+	// EndUndo ends the compensation of a step, because its request cannot be made.
+	EndUndo Kind = "end_undo"
+)
+
+// Move is a change of one step.
+type Move struct {
+	Kind Kind
+	Key  Key
+	// Status, Reason and Error are those of End and EndUndo.
+	Status StepStatus
+	Reason string
+	Error  string
+	// Endpoint and Override are those of Start and Undo.
+	Endpoint endpoints.ID
+	Override endpoints.Override
+	// Items are the elements of Expand.
+	Items []any
+}
+
+// Moves is the result of [Advance].
+type Moves struct {
+	List []Move
+	// Status and Reason are those of the run afterwards.
+	Status Status
+	Reason string
+	// Output holds the outputs of a run that succeeded.
+	Output map[string]any
+}
+
+// Advance returns the moves of a run at an instant. It makes every move that is possible, so a run
+// that was advanced waits for the end of a one-off run, or for its deadline. The order of the moves
+// matters: an element of forEach is started after it was inserted. The given run is not changed.
+func Advance(r Run, now time.Time) Moves {
+	if r.Status.Over() {
+		return Moves{Status: r.Status, Reason: r.Reason}
+	}
+	a := &advance{
+		run:      r,
+		now:      now,
+		steps:    map[Key]*Step{},
+		elements: map[string][]*Step{},
+	}
+	for _, s := range r.Steps {
+		a.add(s)
+	}
+	if r.Status == Running {
+		for a.forward() {
+		}
+		a.cancel()
+		a.finish()
+	}
+	for a.run.Status == Compensating && a.undo() {
+	}
+	return Moves{
+		List:   a.moves,
+		Status: a.run.Status,
+		Reason: a.run.Reason,
+		Output: a.output,
+	}
+}
+
+// advance is one evaluation on a copy of the steps.
+type advance struct {
+	run   Run
+	now   time.Time
+	steps map[Key]*Step
+	// elements holds the elements of forEach in their order, by step.
+	elements map[string][]*Step
+	moves    []Move
+	output   map[string]any
+}
+
+func (a *advance) add(s Step) {
+	a.steps[s.Key] = &s
+	if s.Index != Whole {
+		list := append(a.elements[s.Name], &s)
+		slices.SortFunc(list, func(a, b *Step) int { return cmp.Compare(a.Index, b.Index) })
+		a.elements[s.Name] = list
+	}
+}
+
+// halted returns why no further step starts; empty: steps start.
+func (a *advance) halted() string {
+	switch {
+	case a.run.CancelRequested:
+		return ReasonCanceled
+	case !a.run.Deadline.IsZero() && !a.now.Before(a.run.Deadline):
+		return ReasonTimedOut
+	case a.run.Plan.OnFailure != Continue && a.anyFailed():
+		return ReasonStepFailed
+	default:
+		return ""
+	}
+}
+
+func (a *advance) anyFailed() bool {
+	for _, s := range a.steps {
+		if s.Status == StepFailed || s.Status == StepCanceled {
+			return true
+		}
+	}
+	return false
+}
+
+// forward makes the moves of steps that do not wait for other moves, and reports whether it made
+// any.
+func (a *advance) forward() (moved bool) {
+	before := len(a.moves)
+	for _, s := range a.run.Plan.steps {
+		whole := a.steps[Key{s.Name, Whole}]
+		switch {
+		case whole.Status == StepWaiting:
+			a.begin(s, whole)
+		case whole.Status == StepActive && s.forEach != nil:
+			a.each(s, whole)
+		}
+	}
+	return len(a.moves) > before
+}
+
+// begin decides about a step that waits.
+func (a *advance) begin(s *step, whole *Step) {
+	if why := a.halted(); why != "" {
+		a.end(whole, StepSkipped, why, "")
+		return
+	}
+	for _, name := range s.After {
+		switch before := a.steps[Key{name, Whole}]; {
+		case !before.Status.Over():
+			return
+		case before.Status != StepSucceeded && before.Reason != ReasonConditionFalse:
+			a.end(whole, StepSkipped, ReasonDependencyFailed, "step "+name+" has not succeeded")
+			return
+		}
+	}
+	if s.when != nil {
+		holds, err := s.when.Holds(a.conditionValues(s))
+		switch {
+		case err != nil:
+			a.end(whole, StepFailed, ReasonConditionFailed, "when: "+err.Error())
+			return
+		case !holds:
+			a.end(whole, StepSkipped, ReasonConditionFalse, "")
+			return
+		}
+	}
+	if s.forEach != nil {
+		a.expand(s, whole)
+		return
+	}
+	a.start(s, whole)
+}
+
+// start starts a one-off run for a step or an element.
+func (a *advance) start(s *step, of *Step) {
+	override, err := s.request.fill(a.values(of))
+	if err != nil {
+		a.end(of, StepFailed, ReasonTemplateFailed, "request."+err.Error())
+		return
+	}
+	override.SentKey = of.SentKey(a.run.ID, false)
+	of.Status = StepActive
+	a.moves = append(a.moves, Move{
+		Kind:     Start,
+		Key:      of.Key,
+		Endpoint: s.endpoint,
+		Override: override,
+	})
+}
+
+// end ends a step without a run.
+func (a *advance) end(s *Step, status StepStatus, reason, why string) {
+	s.Status, s.Reason = status, reason
+	a.moves = append(a.moves, Move{
+		Kind:   End,
+		Key:    s.Key,
+		Status: status,
+		Reason: reason,
+		Error:  why,
+	})
+}
+
+// expand inserts the elements of a step.
+func (a *advance) expand(s *step, whole *Step) {
+	items, is := a.lookup(s.forEach, whole).([]any)
+	if !is || len(items) > MaxItems {
+		a.end(whole, StepFailed, ReasonForEachInvalid, s.ForEach+" is not a list of at most 1000 elements")
+		return
+	}
+	whole.Status = StepActive
+	a.moves = append(a.moves, Move{
+		Kind:  Expand,
+		Key:   whole.Key,
+		Items: items,
+	})
+	for i, item := range items {
+		a.add(Step{
+			Key:    Key{s.Name, i},
+			Status: StepWaiting,
+			Item:   item,
+		})
+	}
+}
+
+// each starts elements up to the bound of the step, and ends the step after its last element.
+func (a *advance) each(s *step, whole *Step) {
+	active, elements := 0, a.elements[s.Name]
+	for _, e := range elements {
+		if e.Status == StepActive {
+			active++
+		}
+	}
+	for _, e := range elements {
+		if e.Status != StepWaiting {
+			continue
+		}
+		if why := a.halted(); why != "" {
+			a.end(e, StepSkipped, why, "")
+			continue
+		}
+		if active == cmp.Or(s.Parallel, DefaultParallel) {
+			return
+		}
+		if a.start(s, e); e.Status == StepActive {
+			active++
+		}
+	}
+	if active == 0 {
+		a.join(whole, elements)
+	}
+}
+
+// join ends a step whose elements are over. It succeeds if each of them did.
+func (a *advance) join(whole *Step, elements []*Step) {
+	status, reason := StepSucceeded, ""
+	for _, e := range elements {
+		switch {
+		case e.Status == StepFailed || e.Status == StepCanceled:
+			a.end(whole, e.Status, ReasonElementFailed, "")
+			return
+		case e.Status == StepSkipped:
+			status, reason = StepSkipped, e.Reason
+		}
+	}
+	a.end(whole, status, reason, "")
+}
+
+// cancel ends the one-off runs of a run that was canceled or timed out.
+func (a *advance) cancel() {
+	if why := a.halted(); why != ReasonCanceled && why != ReasonTimedOut {
+		return
+	}
+	for _, s := range a.sorted() {
+		if s.Status == StepActive && (s.Index != Whole || a.run.Plan.step(s.Name).forEach == nil) {
+			a.moves = append(a.moves, Move{Kind: Cancel, Key: s.Key})
+		}
+	}
+}
+
+// sorted returns the steps and elements in the order of the plan.
+func (a *advance) sorted() (list []*Step) {
+	for _, s := range a.run.Plan.steps {
+		list = append(list, a.steps[Key{s.Name, Whole}])
+		list = append(list, a.elements[s.Name]...)
+	}
+	return list
+}
+
+// finish ends a run whose steps are over, or begins its compensation.
+func (a *advance) finish() {
+	for _, s := range a.steps {
+		if !s.Status.Over() {
+			return
+		}
+	}
+	reason := a.halted()
+	switch {
+	case a.complete(): // Also if its last step ended while a cancel or the deadline came.
+		reason = ""
+	case reason == "":
+		reason = ReasonStepFailed
+	}
+	a.run.Reason = reason
+	if reason != "" && a.run.Plan.OnFailure == Compensate {
+		a.run.Status = Compensating
+		return
+	}
+	switch reason {
+	case ReasonStepFailed:
+		a.run.Status = Failed
+	case ReasonTimedOut:
+		a.run.Status = TimedOut
+	case ReasonCanceled:
+		a.run.Status = Canceled
+	default:
+		a.run.Status = Succeeded
+		a.output = map[string]any{}
+		for name, path := range a.run.Plan.outputs {
+			a.output[name] = a.lookup(path, nil)
+		}
+	}
+}
+
+// complete reports whether each step succeeded or was not to run.
+func (a *advance) complete() bool {
+	for _, s := range a.steps {
+		if s.Status != StepSucceeded && s.Reason != ReasonConditionFalse {
+			return false
+		}
+	}
+	return true
+}
+
+// undo starts the compensation of the step that ended last, or ends the run. It reports whether
+// another move may follow at once.
+func (a *advance) undo() bool {
+	var last *Step
+	failed := false
+	for _, s := range a.steps {
+		switch s.Undo {
+		case UndoActive:
+			return false
+		case UndoFailed:
+			failed = true
+		case UndoRecorded:
+			if last == nil || s.Order > last.Order {
+				last = s
+			}
+		case UndoNone, UndoDone:
+		}
+	}
+	if last == nil {
+		if a.run.Status = Compensated; failed {
+			a.run.Status = CompensationFailed
+		}
+		return false
+	}
+	c := a.run.Plan.step(last.Name).compensation
+	override, err := c.request.fill(a.values(last))
+	if err != nil {
+		last.Undo = UndoFailed
+		a.moves = append(a.moves, Move{
+			Kind:   EndUndo,
+			Key:    last.Key,
+			Reason: ReasonTemplateFailed,
+			Error:  "compensation.request." + err.Error(),
+		})
+		return true
+	}
+	override.SentKey = last.SentKey(a.run.ID, true)
+	last.Undo = UndoActive
+	a.moves = append(a.moves, Move{
+		Kind:     Undo,
+		Key:      last.Key,
+		Endpoint: c.endpoint,
+		Override: override,
+	})
+	return false
+}

@@ -1,0 +1,178 @@
+package chains
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"rubato/internal/budget"
+	"rubato/internal/errs"
+	"rubato/internal/jsonpath"
+	"rubato/internal/template"
+)
+
+// values returns the values that the templates of a step or an element may use.
+func (a *advance) values(of *Step) map[string]any {
+	values := map[string]any{"input": a.run.Input, "steps": a.stepValues()}
+	if of != nil && of.Index != Whole {
+		values["item"] = of.Item
+	}
+	if of != nil && of.Output != nil {
+		values["output"] = of.Output
+	}
+	return values
+}
+
+// stepValues returns status and output of each step. An output of a step with forEach is the list of
+// those of its elements.
+func (a *advance) stepValues() map[string]any {
+	values := map[string]any{}
+	for _, s := range a.run.Plan.steps {
+		whole := a.steps[Key{s.Name, Whole}]
+		output := whole.Output
+		if s.forEach != nil && whole.Status.Over() {
+			output = map[string]any{}
+			for name := range s.Outputs {
+				list := []any{}
+				for _, e := range a.elements[s.Name] {
+					list = append(list, e.Output[name])
+				}
+				output[name] = list
+			}
+		}
+		values[s.Name] = map[string]any{"status": string(whole.Status), "output": output}
+	}
+	return values
+}
+
+// lookup returns the value at a path; nil: there is none.
+func (a *advance) lookup(path []string, of *Step) any { return template.Lookup(a.values(of), path) }
+
+// conditionValues returns the values of the condition of a step, with numbers as CEL knows them. It
+// knows the steps that ended before this one.
+func (a *advance) conditionValues(s *step) map[string]any {
+	steps := a.stepValues()
+	maps.DeleteFunc(steps, func(name string, _ any) bool { return !s.before[name] })
+	return map[string]any{"input": plain(a.run.Input), "steps": plain(steps)}
+}
+
+// Outputs returns the outputs of a step by its answer, as JSON. why says that they cannot be read;
+// empty: they can. A path that selects nothing is null, and one that selects several values gives the
+// first one.
+func (p *Plan) Outputs(of Key, body []byte) (output json.RawMessage, why string) {
+	s := p.step(of.Name)
+	if len(s.outputs) == 0 {
+		return json.RawMessage("{}"), ""
+	}
+	limit, spend := MaxOutput, budget.New(nil)
+	if of.Index != Whole {
+		limit = MaxItemOutput
+	}
+	doc, err := jsonpath.Read(body, spend)
+	if err != nil {
+		return nil, "the answer cannot be read as JSON: " + err.Error()
+	}
+	values := map[string]any{}
+	for _, name := range slices.Sorted(maps.Keys(s.outputs)) {
+		values[name] = nil
+		err := s.outputs[name].Each(doc, spend, func(v any) bool {
+			values[name] = v
+			return false
+		})
+		if err != nil {
+			return nil, "outputs." + name + " cannot be read: " + err.Error()
+		}
+	}
+	output, err = json.Marshal(values)
+	switch {
+	case err != nil:
+		return nil, "the outputs cannot be written: " + err.Error()
+	case len(output) > limit:
+		return nil, fmt.Sprintf("the outputs are longer than %d bytes", limit)
+	default:
+		return output, ""
+	}
+}
+
+// Compensated reports whether a step has a compensation.
+func (p *Plan) Compensated(name string) bool {
+	return p.OnFailure == Compensate && p.step(name).compensation != nil
+}
+
+// ReadInput returns the input of a run with the defaults of the chain, or an [errs.Invalid] that
+// names each bad value.
+func (p *Plan) ReadInput(given json.RawMessage) (json.RawMessage, error) {
+	values := map[string]json.RawMessage{}
+	if len(given) > MaxInput || len(given) > 0 && json.Unmarshal(given, &values) != nil {
+		return nil, errs.InvalidFields([]errs.Field{{
+			Field:   "input",
+			Code:    "invalid_value",
+			Message: fmt.Sprintf("must be a JSON object of at most %d bytes", MaxInput),
+		}})
+	}
+	var bad []errs.Field
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if _, declared := p.Inputs[name]; !declared {
+			bad = append(bad, errs.Field{
+				Field:   "input." + name,
+				Code:    "unknown_field",
+				Message: "is not an input of the chain; there are: " + strings.Join(slices.Sorted(maps.Keys(p.Inputs)), ", "),
+			})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Inputs)) {
+		in, value := p.Inputs[name], values[name]
+		switch {
+		case value != nil:
+		case in.Required:
+			bad = append(bad, errs.Field{
+				Field:   "input." + name,
+				Code:    "required",
+				Message: "must be given",
+			})
+		case in.Default != nil:
+			values[name] = in.Default
+		}
+	}
+	if len(bad) > 0 {
+		return nil, errs.InvalidFields(bad)
+	}
+	return json.Marshal(values)
+}
+
+// Decode returns the value of a JSON object, with its numbers as they are written; nil if there is
+// none.
+func Decode(text []byte) (values map[string]any, err error) {
+	if text == nil {
+		return nil, nil //nolint:nilnil // No object is nil.
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	err = decoder.Decode(&values)
+	return values, err
+}
+
+// plain returns a copy of a decoded JSON value whose numbers are int64 or float64.
+func plain(v any) any {
+	switch v := v.(type) {
+	case json.Number:
+		return jsonpath.Number(v)
+	case []any:
+		list := make([]any, len(v))
+		for i := range v {
+			list[i] = plain(v[i])
+		}
+		return list
+	case map[string]any:
+		members := make(map[string]any, len(v))
+		for name := range v {
+			members[name] = plain(v[name])
+		}
+		return members
+	default:
+		return v
+	}
+}
