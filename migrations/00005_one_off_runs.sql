@@ -25,6 +25,8 @@ CREATE TABLE one_off_items (
     -- The parts of the request that replace those of the endpoint. Null: none.
     request       jsonb,
     requested_by  text NOT NULL,
+    -- The item carries out a step of a chain, which gets to know its end.
+    chained       boolean NOT NULL DEFAULT false,
     PRIMARY KEY (endpoint_id, slot),
     CHECK (slot >= '2020-01-01' AND slot < '2200-01-01' AND not_before >= '2020-01-01' AND not_before < '2200-01-01')
 );

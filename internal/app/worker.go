@@ -11,6 +11,9 @@ import (
 	"rubato/internal/courier"
 	"rubato/internal/dispatch"
 	"rubato/internal/loop"
+	chainstore "rubato/internal/store/chains"
+	endpointstore "rubato/internal/store/endpoints"
+	"rubato/internal/store/history"
 	hoststore "rubato/internal/store/hosts"
 	"rubato/internal/store/items"
 	"rubato/internal/store/pg"
@@ -100,6 +103,11 @@ func (c *Core) workerLoops() *workerLoops {
 	}
 }
 
+// chains returns the loop that advances the runs of chains.
+func (c *Core) chains() *chainstore.Advancer {
+	return chainstore.NewAdvancer(c.DB, endpointstore.NewStore(c.States), c.Endpoints(), history.NewRuns(c.DB), c.Logger)
+}
+
 // traced wraps the stores of a worker so that its runs are traced. Without a collector it returns
 // cfg unchanged.
 func (c *Core) traced(cfg dispatch.Config) dispatch.Config {
@@ -130,6 +138,7 @@ func (l *workerLoops) run(ctx context.Context) error {
 	keep(loop.Secrets, l.core.Vault.Run)
 	keep(loop.Sweep, l.sweeper.Run)
 	keep(loop.Courier, l.courier.Run)
+	keep(loop.Chains, l.core.chains().Run)
 	keep(loop.Listener, func(ctx context.Context) { l.listener.Run(ctx, l.worker) })
 	return group.Wait()
 }

@@ -73,6 +73,8 @@ const (
 	Budget            Kind = "budget" // of runs, shared by endpoints
 	DeadLetter        Kind = "dead_letter"
 	Worker            Kind = "worker"
+	Chain             Kind = "chain"
+	ChainRun          Kind = "chain_run"
 	Host              Kind = "host" // with its circuit breaker
 )
 

@@ -32,25 +32,10 @@ const (
 	maxNames = 50 // inputs, and outputs of a step or chain
 )
 
-// ID identifies a chain.
-type ID [16]byte
-
 // RunID identifies a run of a chain.
 type RunID [16]byte
 
-var (
-	idKind    = ids.Kind{Prefix: "chn_", Noun: "chain"}
-	runIDKind = ids.Kind{Prefix: "chr_", Noun: "chain run"}
-)
-
-// ParseID parses the form that String writes; see [ids.Kind.Parse].
-func ParseID(s string) (ID, error) {
-	id, err := idKind.Parse(s)
-	return id, err
-}
-
-// String returns chn_ and the UUID in its canonical form.
-func (id ID) String() string { return idKind.String(id) }
+var runIDKind = ids.Kind{Prefix: "chr_", Noun: "chain run"}
 
 // ParseRunID parses the form that String writes; see [ids.Kind.Parse].
 func ParseRunID(s string) (RunID, error) {
@@ -77,6 +62,7 @@ const (
 
 // Definition is a chain as its user wrote it.
 type Definition struct {
+	// Name is unique for its tenant.
 	Name        string `json:"name"`
 	Description string `json:"description,omitempty"`
 	// Inputs are the values that a run is started with, by name.

@@ -18,6 +18,8 @@ import (
 
 var nameForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,62}$`)
 
+var chainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+
 const nameRule = "must be a letter, then up to 62 letters, digits or underscores"
 
 // Parse validates a definition. The error is an [errs.Invalid] that names every bad field.
@@ -57,8 +59,8 @@ func (p *parser) refuse(field, code, message string, args ...any) {
 
 func (p *parser) head() {
 	d := &p.plan.Definition
-	if n := utf8.RuneCountInString(d.Name); n < 1 || n > 200 || strings.ContainsFunc(d.Name, isControl) {
-		p.refuse("name", "invalid_value", "must hold 1 to 200 characters without control characters")
+	if !ValidName(d.Name) {
+		p.refuse("name", "invalid_name", "must be 1 to 100 letters, digits, dots, underscores or hyphens, and begin with a letter or digit")
 	}
 	if utf8.RuneCountInString(d.Description) > 2000 {
 		p.refuse("description", "too_long", "must hold at most 2000 characters")
@@ -74,7 +76,8 @@ func (p *parser) head() {
 	}
 }
 
-func isControl(r rune) bool { return r < ' ' || r == 0x7f }
+// ValidName reports whether a text is the name of a chain.
+func ValidName(name string) bool { return chainName.MatchString(name) }
 
 func (p *parser) inputs() {
 	inputs := p.plan.Inputs

@@ -149,10 +149,22 @@ func Decode(text []byte) (values map[string]any, err error) {
 	if text == nil {
 		return nil, nil //nolint:nilnil // No object is nil.
 	}
+	err = decode(text, &values)
+	return values, err
+}
+
+// DecodeValue is [Decode] for any value.
+func DecodeValue(text []byte) (value any, err error) {
+	if text != nil {
+		err = decode(text, &value)
+	}
+	return value, err
+}
+
+func decode(text []byte, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
-	err = decoder.Decode(&values)
-	return values, err
+	return decoder.Decode(into)
 }
 
 // plain returns a copy of a decoded JSON value whose numbers are int64 or float64.

@@ -39,6 +39,8 @@ const (
 	Budgets Name = "budgets"
 	// Secrets records the last use of secrets.
 	Secrets Name = "secrets"
+	// Chains advances the runs of chains.
+	Chains  Name = "chains"
 	Planner Name = "planner"
 	// Answers deletes expired responses to requests with an Idempotency-Key.
 	Answers Name = "answers"
@@ -50,7 +52,7 @@ const (
 // Names returns every loop.
 func Names() []Name {
 	return []Name{
-		Claim, Start, Finish, Heartbeat, Presence, Space, Cancel, Breakers, Backlog, Slots, Sweep, Courier, Listener, Allowances, Budgets, Secrets,
+		Claim, Start, Finish, Heartbeat, Presence, Space, Cancel, Breakers, Backlog, Slots, Sweep, Courier, Listener, Allowances, Budgets, Secrets, Chains,
 		Planner, Answers, Health, Heap,
 	}
 }

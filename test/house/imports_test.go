@@ -57,7 +57,7 @@ func programRules() []rule {
 			[]string{
 				"internal/apidocs", "internal/app", "internal/auth", "internal/config", "internal/deadletters", "internal/dispatch", "internal/endpoints", "internal/errs",
 				"internal/hosts", "internal/httpapi", "internal/loop", "internal/mcp", "internal/notices", "internal/secrets", "internal/signing", "internal/simulate", "internal/spending",
-				"internal/store/deadletters", "internal/store/endpoints", "internal/store/fleet", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/planner", "internal/store/spending", "internal/store/views", "internal/telemetry",
+				"internal/store/chains", "internal/store/deadletters", "internal/store/endpoints", "internal/store/fleet", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/planner", "internal/store/spending", "internal/store/views", "internal/telemetry",
 				"internal/web",
 			},
 			"the one place that knows what the API server is made of",
@@ -127,6 +127,7 @@ func packageRules() []rule {
 			},
 			"handlers translate between the contract and the domain; they know no database; of jsonpath they take how numbers compare; a shadow policy is scored by the simulation",
 		},
+		{"internal/chains", []string{"internal/auditlog", "internal/budget", "internal/endpoints", "internal/errs", "internal/ids", "internal/jsonpath", "internal/success", "internal/template"}, "a chain is decided without knowing where it is kept"},
 		{"internal/deadletters", []string{"internal/auditlog", "internal/endpoints", "internal/errs", "internal/ids", "internal/runs", "internal/secrets"}, "a dead letter is read and replayed without knowing where it is kept"},
 		{"internal/httpapi/api", nil, "generated from the contract"},
 		{"internal/hosts", []string{"internal/auditlog", "internal/errs"}, "whether a host may be called does not depend on where that is kept or who calls"},
@@ -258,6 +259,14 @@ func storeRules() []rule {
 			"breakers are kept without knowing what is called; the transaction that opens one writes its notice",
 		},
 		{
+			"internal/store/chains",
+			[]string{
+				"internal/auditlog", "internal/chains", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/loop", "internal/runs",
+				"internal/store/dbsqlc", "internal/store/endpoints", "internal/store/pg",
+			},
+			"the runs of chains and their one-off runs are rows that change in one transaction",
+		},
+		{
 			"internal/store/deadletters",
 			[]string{
 				"internal/auditlog", "internal/deadletters", "internal/endpoints", "internal/errs", "internal/runs", "internal/secrets",
@@ -309,7 +318,7 @@ func owners() []rule {
 			"github.com/jackc/pgx/",
 			[]string{
 				"internal/audit", "internal/devpg", "internal/devpg/devpgtest", "internal/replay", "internal/store/dbsqlc",
-				"internal/store/deadletters", "internal/store/endpoints", "internal/store/fleet", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices",
+				"internal/store/chains", "internal/store/deadletters", "internal/store/endpoints", "internal/store/fleet", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices",
 				"internal/store/pg", "internal/store/planner", "internal/store/spending", "internal/store/views", "test/bench/internal/bench",
 			},
 			"only the store knows SQL, beside the private Postgres itself and those who check and measure the store",
@@ -321,7 +330,7 @@ func owners() []rule {
 		{
 			module + "internal/store/dbsqlc",
 			[]string{
-				"internal/store/deadletters", "internal/store/endpoints", "internal/store/fleet", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices",
+				"internal/store/chains", "internal/store/deadletters", "internal/store/endpoints", "internal/store/fleet", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices",
 				"internal/store/pg", "internal/store/planner", "internal/store/spending", "internal/store/views",
 			},
 			"rows stay in the store",

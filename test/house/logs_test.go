@@ -31,6 +31,7 @@ func logKeys() map[string]string {
 		"component":            "package, or part of one, that logs",
 		"dir":                  "directory on this machine",
 		"duration":             "duration of the operation",
+		"chain_run":            "ID of a run of a chain",
 		"endpoint_id":          "ID of an endpoint",
 		"error":                "error text, or the value of a panic",
 		"failures_before":      "failures of this kind since the last line about them",

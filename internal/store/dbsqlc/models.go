@@ -37,6 +37,34 @@ type Budget struct {
 	UpdatedAt time.Time
 }
 
+type Chain struct {
+	TenantID   UUID
+	Name       string
+	Definition json.RawMessage
+	Version    int64
+	CreatedAt  time.Time
+	UpdatedAt  time.Time
+}
+
+type ChainRun struct {
+	ID                UUID
+	TenantID          UUID
+	Chain             string
+	Version           int64
+	Definition        json.RawMessage
+	Input             json.RawMessage
+	IdempotencyKey    *string
+	Status            string
+	Reason            string
+	Output            json.RawMessage
+	RequestedBy       string
+	CreatedAt         time.Time
+	DeadlineAt        *time.Time
+	CancelRequestedAt *time.Time
+	EndedAt           *time.Time
+	AdvanceAt         time.Time
+}
+
 type DeadLetter struct {
 	ID            UUID
 	TenantID      UUID

@@ -29,7 +29,7 @@ func (q *Queries) OneOffDelete(ctx context.Context, db DBTX, arg OneOffDeletePar
 
 const oneOffGetMany = `-- name: OneOffGetMany :many
 SELECT o.endpoint_id, o.slot, o.not_before, o.attempt, o.infra_attempt, o.priority, o.deadline_at, o.own, o.items, o.last_slot
-FROM (SELECT i.endpoint_id, i.slot, i.tenant_id, i.run_id, i.not_before, i.attempt, i.infra_attempt, i.priority, i.deadline_at, i.force, i.request, i.requested_by,
+FROM (SELECT i.endpoint_id, i.slot, i.tenant_id, i.run_id, i.not_before, i.attempt, i.infra_attempt, i.priority, i.deadline_at, i.force, i.request, i.requested_by, i.chained,
              (s.run_id IS NOT NULL AND s.source = 'manual' AND s.slot = i.slot)::boolean AS own,
              count(*) OVER (PARTITION BY i.endpoint_id)::int AS items,
              (max(i.slot) OVER (PARTITION BY i.endpoint_id))::timestamptz AS last_slot,

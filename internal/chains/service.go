@@ -1,0 +1,147 @@
+package chains
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"rubato/internal/auditlog"
+	"rubato/internal/errs"
+)
+
+// maxKey is the maximum length of an idempotency key in characters.
+const maxKey = 255
+
+// Chain is a stored chain.
+type Chain struct {
+	Definition
+
+	// Version counts the changes of the definition, from 1.
+	Version              int64
+	CreatedAt, UpdatedAt time.Time
+}
+
+// Definitions keeps chains. Every method is one transaction, scoped by tenant; another tenant's
+// chain is [errs.NotFound].
+type Definitions interface {
+	// Put stores a chain, or replaces the one of its name.
+	Put(ctx context.Context, by auditlog.Actor, d Definition) (c Chain, created bool, err error)
+	Get(ctx context.Context, tenant [16]byte, name string) (Chain, error)
+	// List returns chains after a name, by name.
+	List(ctx context.Context, tenant [16]byte, after string, limit int) ([]Chain, error)
+	// Delete deletes a chain. Its runs go on.
+	Delete(ctx context.Context, by auditlog.Actor, name string) error
+}
+
+// Started is the start of a run.
+type Started struct {
+	Chain Chain
+	Input json.RawMessage
+	// Key is an idempotency key; empty: none.
+	Key string
+}
+
+// Record is a run on record. Instants that do not apply are zero.
+type Record struct {
+	ID     RunID
+	Chain  string
+	Status Status
+	Reason string
+	// Key is its idempotency key; empty: none.
+	Key         string
+	Version     int64
+	Definition  Definition
+	Input       json.RawMessage
+	Output      json.RawMessage
+	RequestedBy string
+
+	CreatedAt, Deadline, CancelRequestedAt, EndedAt time.Time
+}
+
+// StepRecord is a step of a run on record.
+type StepRecord struct {
+	Key
+
+	Status StepStatus
+	Reason string
+	Error  string
+	Output json.RawMessage
+	Item   json.RawMessage
+	// RunID is the first attempt of its one-off run; zero: none.
+	RunID              [16]byte
+	StartedAt, EndedAt time.Time
+	Undo               UndoStatus
+	UndoError          string
+	// UndoRunID is the first attempt of its compensation; zero: none.
+	UndoRunID [16]byte
+	// Order is the order in which the steps ended; 0: it has not.
+	Order int64
+}
+
+// Records keeps runs of chains, like [Definitions].
+type Records interface {
+	// Start starts a run, or returns the one that was started with the key before.
+	Start(ctx context.Context, by auditlog.Actor, s Started) (r Record, created bool, err error)
+	// Runs returns the runs of a chain below an ID, newest first.
+	Runs(ctx context.Context, tenant [16]byte, chain string, before RunID, limit int) ([]Record, error)
+	Run(ctx context.Context, tenant [16]byte, id RunID) (Record, []StepRecord, error)
+	// Cancel asks for the end of a run. The error is an [errs.Conflict] if it is over.
+	Cancel(ctx context.Context, by auditlog.Actor, id RunID) error
+}
+
+// Service implements the operations on chains. It is safe for concurrent use.
+type Service struct {
+	Definitions
+	Records
+}
+
+// NewService returns a service over its stores.
+func NewService(definitions Definitions, records Records) *Service {
+	return &Service{definitions, records}
+}
+
+// Put stores a chain, or replaces the one of its name. The error names every bad field.
+func (s *Service) Put(ctx context.Context, by auditlog.Actor, d Definition) (Chain, bool, error) {
+	if _, err := Parse(d); err != nil {
+		return Chain{}, false, err
+	}
+	return s.Definitions.Put(ctx, by, d)
+}
+
+// Start starts a run of a chain. Starts with the same key and input are one run.
+func (s *Service) Start(ctx context.Context, by auditlog.Actor, name string, input json.RawMessage, key string) (Record, bool, error) {
+	chain, err := s.Get(ctx, by.TenantID, name)
+	if err != nil {
+		return Record{}, false, err
+	}
+	plan, err := Parse(chain.Definition)
+	if err != nil {
+		return Record{}, false, fmt.Errorf("parsing the stored chain %s: %w", name, err)
+	}
+	if input, err = plan.ReadInput(input); err != nil {
+		return Record{}, false, err
+	}
+	if len([]rune(key)) > maxKey {
+		return Record{}, false, errs.InvalidFields([]errs.Field{{
+			Field:   "idempotencyKey",
+			Code:    "invalid_value",
+			Message: "must hold 1 to 255 characters",
+		}})
+	}
+	return s.Records.Start(ctx, by, Started{
+		Chain: chain,
+		Input: input,
+		Key:   key,
+	})
+}
+
+// Object returns a chain as the audit log names it.
+func (d *Definition) Object() auditlog.Object {
+	return auditlog.Object{Kind: auditlog.Chain, ID: d.Name}
+}
+
+// Object returns a run as the audit log names it.
+func (id RunID) Object() auditlog.Object {
+	return auditlog.Object{Kind: auditlog.ChainRun, ID: id.String()}
+}

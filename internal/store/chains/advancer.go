@@ -1,0 +1,504 @@
+package chains
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/auditlog"
+	"rubato/internal/chains"
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/failpoint"
+	"rubato/internal/loop"
+	"rubato/internal/runs"
+	"rubato/internal/store/dbsqlc"
+	endpointstore "rubato/internal/store/endpoints"
+	"rubato/internal/store/pg"
+)
+
+const (
+	// pollInterval bounds the time from the end of a step to the start of the next one.
+	pollInterval = 250 * time.Millisecond
+	// lookAgain is how soon a run is advanced again that waits for something besides its steps: a
+	// full queue, or the end of a run that is to be canceled.
+	lookAgain = time.Second
+	// idle is when a run without a deadline is looked at although no step ended, in case that its item
+	// was lost.
+	idle = time.Minute
+	// maxEndpointLocks bounds the moves of one transaction that lock endpoints.
+	maxEndpointLocks = 50
+)
+
+// Advancer advances the runs of chains. Any number of workers may advance at the same time: each run
+// is advanced by one of them, in one transaction per step of the way.
+type Advancer struct {
+	db        *pg.DB
+	endpoints *endpointstore.Store
+	service   *endpoints.Service
+	cancels   runs.Canceler
+	logger    *slog.Logger
+}
+
+// NewAdvancer returns an advancer that queues one-off runs by a service over the given store.
+func NewAdvancer(db *pg.DB, keeper *endpointstore.Store, service *endpoints.Service, cancels runs.Canceler, logger *slog.Logger) *Advancer {
+	return &Advancer{
+		db:        db,
+		endpoints: keeper,
+		service:   service,
+		cancels:   cancels,
+		logger:    logger,
+	}
+}
+
+// Run advances runs until ctx ends.
+func (a *Advancer) Run(ctx context.Context) {
+	loop.Poll(ctx, pollInterval, func(ctx context.Context) error {
+		for more := true; more && ctx.Err() == nil; {
+			var err error
+			if more, err = a.Advance(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, func(err error) { a.logger.Error("chains could not be advanced", "error", err) })
+}
+
+// Advance advances one run whose step ended or whose instant has come, and reports whether there was
+// one.
+func (a *Advancer) Advance(ctx context.Context) (found bool, err error) {
+	var t *turn
+	days := func() []time.Time { return t.days() }
+	err = a.db.WithPartitions(ctx, days, func() error {
+		return a.db.Tx(ctx, func(tx pgx.Tx) error {
+			rows, err := a.db.Q.ChainRunClaim(ctx, tx, a.db.Now())
+			if err != nil || len(rows) == 0 {
+				found = false
+				return err
+			}
+			found = true
+			t = &turn{Advancer: a, tx: tx, row: rows[0]}
+			return t.advance(ctx)
+		})
+	})
+	if err != nil {
+		return false, fmt.Errorf("advancing a run of a chain: %w", pg.Translate(err))
+	}
+	if found {
+		failpoint.Hit(failpoint.Advanced)
+		t.after(ctx)
+	}
+	return found, nil
+}
+
+// turn is one advance of one run in its transaction.
+type turn struct {
+	*Advancer
+
+	tx   pgx.Tx
+	row  *dbsqlc.ChainRun
+	plan *chains.Plan
+	now  time.Time
+	// soon means that the run waits for something besides its steps.
+	soon bool
+	// again means that the moves were not all made, and can be made at once.
+	again     bool
+	revisions []*endpointstore.Revision
+	cancel    []runs.ID
+}
+
+// days returns the days of history that the moves write.
+func (t *turn) days() (list []time.Time) {
+	if t != nil {
+		for _, r := range t.revisions {
+			list = append(list, r.Days()...)
+		}
+	}
+	return list
+}
+
+func (t *turn) id() chains.RunID { return chains.RunID(t.row.ID) }
+
+// by is the author of the one-off runs.
+func (t *turn) by() auditlog.Actor {
+	return auditlog.Actor{TenantID: t.row.TenantID, Name: "chain " + t.row.Chain}
+}
+
+func (t *turn) advance(ctx context.Context) (err error) {
+	record, err := recordOf(t.row)
+	if err != nil {
+		return err
+	}
+	if t.plan, err = chains.Parse(record.Definition); err != nil {
+		return fmt.Errorf("parsing the definition of chain run %s: %w", t.id(), err)
+	}
+	if t.now, err = t.db.DecisionTime(ctx, t.tx); err != nil {
+		return fmt.Errorf("reading the database's time: %w", err)
+	}
+	// The wakes first: a step that ends from here on wakes the run again.
+	if err := t.db.Q.ChainItemsWake(ctx, t.tx, t.row.ID); err != nil {
+		return fmt.Errorf("taking the wakes of chain run %s: %w", t.id(), err)
+	}
+	if err := t.settle(ctx); err != nil {
+		return err
+	}
+	run, err := t.load(ctx, record)
+	if err != nil {
+		return err
+	}
+	moves := chains.Advance(run, t.now)
+	if err := t.apply(ctx, moves.List); err != nil {
+		return err
+	}
+	if err := t.write(ctx, moves); err != nil {
+		return err
+	}
+	failpoint.Hit(failpoint.Advancing)
+	return nil
+}
+
+// load reads the steps of the run.
+func (t *turn) load(ctx context.Context, record chains.Record) (run chains.Run, err error) {
+	run = chains.Run{
+		ID:              record.ID,
+		Plan:            t.plan,
+		Status:          record.Status,
+		Reason:          record.Reason,
+		Deadline:        record.Deadline,
+		CancelRequested: !record.CancelRequestedAt.IsZero(),
+	}
+	if run.Input, err = chains.Decode(record.Input); err != nil {
+		return run, fmt.Errorf("decoding the input of chain run %s: %w", t.id(), err)
+	}
+	rows, err := t.db.Q.ChainStepList(ctx, t.tx, t.row.ID)
+	if err != nil {
+		return run, fmt.Errorf("reading the steps of chain run %s: %w", t.id(), err)
+	}
+	for _, row := range rows {
+		s := chains.Step{
+			Key:    chains.Key{Name: row.Name, Index: int(row.Element)},
+			Status: chains.StepStatus(row.Status),
+			Reason: row.Reason,
+			Order:  pg.OrZero(row.Ended),
+			Undo:   chains.UndoStatus(row.Undo),
+		}
+		var broken error
+		if s.Output, broken = chains.Decode(row.Output); broken == nil {
+			s.Item, broken = chains.DecodeValue(row.Item)
+		}
+		if broken != nil {
+			return run, fmt.Errorf("decoding the values of step %s of chain run %s: %w", row.Name, t.id(), broken)
+		}
+		run.Steps = append(run.Steps, s)
+	}
+	return run, nil
+}
+
+// settle writes the ends of one-off runs to their steps, in the order in which they ended.
+func (t *turn) settle(ctx context.Context) error {
+	rows, err := t.db.Q.ChainItemsOver(ctx, t.tx, t.row.ID)
+	if err != nil {
+		return fmt.Errorf("reading the runs of chain run %s that ended: %w", t.id(), err)
+	}
+	for _, row := range rows {
+		if row.Live { // Withdrawn during its run, which ends later.
+			t.soon = true
+			continue
+		}
+		if row.Status == "" {
+			row.Status, row.Reason, row.Error = string(runs.Lost), "item_lost", "its one-off run is gone and has no record"
+		}
+		if row.Undo {
+			err = t.undone(ctx, row)
+		} else {
+			err = t.ended(ctx, row)
+		}
+		if err != nil {
+			return err
+		}
+		if err := t.db.Q.ChainItemSettle(ctx, t.tx, dbsqlc.ChainItemSettleParams{EndpointID: row.EndpointID, Slot: row.Slot}); err != nil {
+			return fmt.Errorf("settling a run of chain run %s: %w", t.id(), err)
+		}
+	}
+	return nil
+}
+
+// ended writes the end of the run of a step, and records its compensation.
+func (t *turn) ended(ctx context.Context, row *dbsqlc.ChainItemsOverRow) error {
+	p := dbsqlc.ChainStepEndParams{
+		RunID:     t.row.ID,
+		Name:      row.Name,
+		Element:   row.Element,
+		Status:    string(chains.StepFailed),
+		Reason:    row.Reason,
+		Error:     row.Error,
+		StartedAt: &row.StartedAt,
+		EndedAt:   row.FinishedAt,
+	}
+	switch runs.Status(row.Status) { //nolint:exhaustive // All others are failures.
+	case runs.Succeeded:
+		p.Status, p.Reason = string(chains.StepSucceeded), ""
+		p.Output, p.Error = t.plan.Outputs(chains.Key{Name: row.Name, Index: int(row.Element)}, row.Body)
+		if t.plan.Compensated(row.Name) {
+			p.Undo = string(chains.UndoRecorded)
+		}
+	case runs.Canceled:
+		p.Status = string(chains.StepCanceled)
+	}
+	changed, err := t.db.Q.ChainStepEnd(ctx, t.tx, p)
+	return t.one(changed, err, "ending step "+row.Name)
+}
+
+// undone writes the end of the run of a compensation.
+func (t *turn) undone(ctx context.Context, row *dbsqlc.ChainItemsOverRow) error {
+	p := dbsqlc.ChainUndoParams{
+		RunID:   t.row.ID,
+		Name:    row.Name,
+		Element: row.Element,
+		Was:     string(chains.UndoActive),
+		Undo:    string(chains.UndoDone),
+	}
+	if runs.Status(row.Status) != runs.Succeeded {
+		p.Undo, p.UndoError = string(chains.UndoFailed), row.Reason+": "+row.Error
+	}
+	changed, err := t.db.Q.ChainUndo(ctx, t.tx, p)
+	return t.one(changed, err, "ending the compensation of step "+row.Name)
+}
+
+// one returns an error unless a statement changed one row.
+func (t *turn) one(changed int64, err error, doing string) error {
+	if err == nil && changed != 1 {
+		err = fmt.Errorf("%d rows changed", changed)
+	}
+	if err != nil {
+		return fmt.Errorf("%s of chain run %s: %w", doing, t.id(), err)
+	}
+	return nil
+}
+
+// apply carries out the moves. Those that lock endpoints come last and in the order of the
+// endpoints, as finishes lock them, so that no two transactions wait for each other.
+func (t *turn) apply(ctx context.Context, moves []chains.Move) error {
+	var locking []chains.Move
+	for _, m := range moves {
+		var err error
+		switch m.Kind {
+		case chains.Expand:
+			err = t.expand(ctx, m)
+		case chains.End:
+			var changed int64
+			changed, err = t.db.Q.ChainStepEnd(ctx, t.tx, dbsqlc.ChainStepEndParams{
+				RunID:   t.row.ID,
+				Name:    m.Key.Name,
+				Element: int32(m.Key.Index),
+				Status:  string(m.Status),
+				Reason:  m.Reason,
+				Error:   pg.Storable(m.Error),
+				EndedAt: t.now,
+			})
+			err = t.one(changed, err, "ending step "+m.Key.Name)
+		case chains.EndUndo:
+			err = t.undo(ctx, m, chains.UndoRecorded, chains.UndoFailed, m.Reason+": "+m.Error)
+		case chains.Cancel:
+			err = t.expire(ctx, m.Key)
+		case chains.Start, chains.Undo:
+			locking = append(locking, m)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	slices.SortStableFunc(locking, func(a, b chains.Move) int { return slices.Compare(a.Endpoint[:], b.Endpoint[:]) })
+	if len(locking) > maxEndpointLocks {
+		locking, t.again = locking[:maxEndpointLocks], true
+	}
+	for _, m := range locking {
+		if err := t.queue(ctx, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// expand inserts the elements of a step.
+func (t *turn) expand(ctx context.Context, m chains.Move) error {
+	p := dbsqlc.ChainStepsInsertParams{RunID: t.row.ID}
+	for i, item := range m.Items {
+		raw, err := json.Marshal(item)
+		if err != nil {
+			return fmt.Errorf("encoding an element of step %s of chain run %s: %w", m.Key.Name, t.id(), err)
+		}
+		p.Names, p.Elements, p.Items = append(p.Names, m.Key.Name), append(p.Elements, int32(i)), append(p.Items, string(raw))
+	}
+	if err := t.db.Q.ChainStepsInsert(ctx, t.tx, p); err != nil {
+		return fmt.Errorf("inserting the elements of step %s of chain run %s: %w", m.Key.Name, t.id(), err)
+	}
+	return t.start(ctx, m.Key)
+}
+
+// start marks a step as active.
+func (t *turn) start(ctx context.Context, k chains.Key) error {
+	changed, err := t.db.Q.ChainStepStart(ctx, t.tx, dbsqlc.ChainStepStartParams{
+		RunID:     t.row.ID,
+		Name:      k.Name,
+		Element:   int32(k.Index),
+		StartedAt: t.now,
+	})
+	return t.one(changed, err, "starting step "+k.Name)
+}
+
+// undo moves the compensation of a step.
+func (t *turn) undo(ctx context.Context, m chains.Move, from, to chains.UndoStatus, why string) error {
+	changed, err := t.db.Q.ChainUndo(ctx, t.tx, dbsqlc.ChainUndoParams{
+		RunID:     t.row.ID,
+		Name:      m.Key.Name,
+		Element:   int32(m.Key.Index),
+		Was:       string(from),
+		Undo:      string(to),
+		UndoError: pg.Storable(why),
+	})
+	return t.one(changed, err, "compensating step "+m.Key.Name)
+}
+
+// expire keeps a waiting one-off run from being sent, and notes a live one to be canceled after the
+// commit.
+func (t *turn) expire(ctx context.Context, k chains.Key) error {
+	ids, err := t.db.Q.ChainItemExpire(ctx, t.tx, dbsqlc.ChainItemExpireParams{
+		RunID:   t.row.ID,
+		Name:    k.Name,
+		Element: int32(k.Index),
+		Now:     t.now,
+	})
+	if err != nil {
+		return fmt.Errorf("canceling step %s of chain run %s: %w", k.Name, t.id(), err)
+	}
+	t.soon = true
+	for _, id := range ids {
+		t.cancel = append(t.cancel, runs.ID(id))
+	}
+	return nil
+}
+
+// queue queues the one-off run of a step or a compensation. A full queue leaves the step as it is. A
+// request that is refused fails it.
+func (t *turn) queue(ctx context.Context, m chains.Move) error {
+	request := endpoints.OneOffRequest{Override: m.Override}
+	if m.Kind == chains.Undo {
+		request.Priority = "critical"
+	}
+	change, _ := t.service.OneOffChange(t.by(), request)
+	r := &endpointstore.Revision{
+		Act:    auditlog.Act{By: t.by(), Action: auditlog.RunNow},
+		ID:     m.Endpoint,
+		Change: change,
+	}
+	t.revisions = append(t.revisions, r)
+	err := pgx.BeginFunc(ctx, t.tx, func(tx pgx.Tx) error { return t.insert(ctx, tx, m, r) })
+	if err == nil {
+		return t.queued(ctx, m)
+	}
+	refused, is := errors.AsType[*errs.Error](err)
+	if !is || refused.Code == errs.Unavailable {
+		return fmt.Errorf("queueing step %s of chain run %s: %w", m.Key.Name, t.id(), err)
+	}
+	t.revisions = t.revisions[:len(t.revisions)-1]
+	if refused.Code == errs.Exhausted {
+		t.soon = true
+		return nil
+	}
+	t.again = true
+	if m.Kind == chains.Undo {
+		return t.undo(ctx, m, chains.UndoRecorded, chains.UndoFailed, refused.Error())
+	}
+	changed, err := t.db.Q.ChainStepEnd(ctx, t.tx, dbsqlc.ChainStepEndParams{
+		RunID:   t.row.ID,
+		Name:    m.Key.Name,
+		Element: int32(m.Key.Index),
+		Status:  string(chains.StepFailed),
+		Reason:  chains.ReasonRequestRefused,
+		Error:   pg.Storable(refused.Error()),
+		EndedAt: t.now,
+	})
+	return t.one(changed, err, "failing step "+m.Key.Name)
+}
+
+// insert inserts the one-off run of a move.
+func (t *turn) insert(ctx context.Context, tx pgx.Tx, m chains.Move, r *endpointstore.Revision) error {
+	if err := t.endpoints.ChangeIn(ctx, tx, r); err != nil {
+		return err
+	}
+	slot := r.Changed.State.OneOffs.Added.Slot
+	changed, err := t.db.Q.OneOffChained(ctx, tx, dbsqlc.OneOffChainedParams{EndpointID: dbsqlc.UUID(m.Endpoint), Slot: slot})
+	if err := t.one(changed, err, "marking the run of step "+m.Key.Name); err != nil {
+		return err
+	}
+	return t.db.Q.ChainItemInsert(ctx, tx, dbsqlc.ChainItemInsertParams{
+		EndpointID: dbsqlc.UUID(m.Endpoint),
+		Slot:       slot,
+		RunID:      t.row.ID,
+		Name:       m.Key.Name,
+		Element:    int32(m.Key.Index),
+		Undo:       m.Kind == chains.Undo,
+	})
+}
+
+// queued marks the step of a move whose one-off run is queued.
+func (t *turn) queued(ctx context.Context, m chains.Move) error {
+	if m.Kind == chains.Undo {
+		return t.undo(ctx, m, chains.UndoRecorded, chains.UndoActive, "")
+	}
+	return t.start(ctx, m.Key)
+}
+
+// write stores the state of the run and when to look at it again.
+func (t *turn) write(ctx context.Context, moves chains.Moves) error {
+	p := dbsqlc.ChainRunWriteParams{
+		ID:        t.row.ID,
+		Status:    string(moves.Status),
+		Reason:    moves.Reason,
+		AdvanceAt: t.now.Add(idle),
+		Now:       t.now,
+	}
+	if at := t.row.DeadlineAt; moves.Status == chains.Running && at != nil && at.After(t.now) && at.Before(p.AdvanceAt) {
+		p.AdvanceAt = *at
+	}
+	if t.soon {
+		p.AdvanceAt = t.now.Add(lookAgain)
+	}
+	if t.again {
+		p.AdvanceAt = t.now
+	}
+	if moves.Output != nil {
+		raw, err := json.Marshal(moves.Output)
+		if err != nil {
+			return fmt.Errorf("encoding the outputs of chain run %s: %w", t.id(), err)
+		}
+		p.Output = raw
+	}
+	changed, err := t.db.Q.ChainRunWrite(ctx, t.tx, p)
+	return t.one(changed, err, "writing the state")
+}
+
+// after does what may only happen after the commit: it wakes workers for the queued runs, and
+// requests the cancels of live runs, which are repeated until they end.
+func (t *turn) after(ctx context.Context) {
+	for _, r := range t.revisions {
+		t.endpoints.Returning(ctx, r)
+	}
+	for _, id := range t.cancel {
+		_, err := t.cancels.Cancel(ctx, runs.Cancel{
+			By:     t.by(),
+			RunID:  id,
+			Reason: "the run of its chain was canceled or timed out",
+		})
+		if errs.CodeOf(err) == errs.Internal && err != nil {
+			t.logger.Error("a step of a chain could not be canceled", "chain_run", t.id().String(), "error", err)
+		}
+	}
+}

@@ -1,0 +1,284 @@
+package chains_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/chains"
+	"rubato/internal/claims"
+	"rubato/internal/endpoints"
+	"rubato/internal/runs"
+	chainstore "rubato/internal/store/chains"
+	"rubato/internal/store/storetest"
+)
+
+// bundle is a database with an advancer, and a worker that carries out the runs by a script.
+type bundle struct {
+	*storetest.Bundle
+
+	chains   *chains.Service
+	advancer *chainstore.Advancer
+	worker   storetest.Worker
+	now      time.Time
+	// endpoints are those of the steps by name.
+	endpoints map[string]*endpoints.Endpoint
+	// sent are the Idempotency-Keys of the requests after the ID of the run, in their order.
+	sent []string
+	// fails are the keys that the target refuses.
+	fails map[string]bool
+}
+
+func setup(t *testing.T) *bundle {
+	t.Helper()
+	b := &bundle{
+		Bundle:    storetest.Setup(t),
+		worker:    storetest.Worker{1},
+		endpoints: map[string]*endpoints.Endpoint{},
+		fails:     map[string]bool{},
+	}
+	store := chainstore.New(b.DB)
+	b.chains = chains.NewService(store, store)
+	b.advancer = chainstore.NewAdvancer(b.DB, b.Bundle.Endpoints, b.Service, b.Runs, slog.New(slog.DiscardHandler))
+	b.now = b.At(storetest.Noon())
+	return b
+}
+
+// step returns a step on an endpoint of its own.
+func (b *bundle) step(t *testing.T, name string, after ...string) chains.StepSpec {
+	t.Helper()
+	s := chains.StepSpec{Name: name, EndpointID: b.endpoint(t, name), After: after, Outputs: map[string]string{"id": "$.id"}}
+	s.Compensation = &chains.Compensation{
+		EndpointID: b.endpoint(t, name+"Undo"),
+		Request:    &chains.Request{Body: new(`{"undo": {{output.id}}}`)},
+	}
+	return s
+}
+
+func (b *bundle) endpoint(t *testing.T, name string) string {
+	t.Helper()
+	b.endpoints[name] = b.Register(t, func(s *endpoints.Spec) { s.Method, s.StartAt = "POST", b.now.Add(24*time.Hour) })
+	return b.endpoints[name].ID.String()
+}
+
+// start stores a chain and starts a run.
+func (b *bundle) start(t *testing.T, d chains.Definition) chains.RunID {
+	t.Helper()
+	_, _, err := b.chains.Put(t.Context(), storetest.Tenant, d)
+	require.NoError(t, err)
+	r, created, err := b.chains.Start(t.Context(), storetest.Tenant, d.Name, nil, "once")
+	require.NoError(t, err)
+	require.True(t, created)
+	return r.ID
+}
+
+// advance advances until nothing is left to do at this instant.
+func (b *bundle) advance(t *testing.T) {
+	t.Helper()
+	for more := true; more; {
+		var err error
+		more, err = b.advancer.Advance(t.Context())
+		require.NoError(t, err)
+	}
+}
+
+// work carries out what is due, once.
+func (b *bundle) work(t *testing.T) (worked bool) {
+	t.Helper()
+	b.now = b.At(b.now.Add(2 * time.Millisecond))
+	for _, c := range b.Claim(t, b.worker, storetest.Horizon) {
+		worked = true
+		b.carryOut(t, c)
+	}
+	return worked
+}
+
+// carryOut sends the request of one claim.
+func (b *bundle) carryOut(t *testing.T, c claims.Claim) {
+	t.Helper()
+	targets, err := b.Executions.Targets(t.Context(), []claims.Claim{c})
+	require.NoError(t, err)
+	target := targets[c.EndpointID]
+	_, key, _ := strings.Cut(target.SentKey, ".")
+	end := storetest.Succeed(b.worker, c, b.Start(t, b.worker, c)[0])
+	if !target.Deadline.IsZero() && target.Deadline.Before(b.now) {
+		end.Outcome = runs.Outcome{Status: runs.Skipped, Reason: runs.DeadlinePassed}
+		b.Finish(t, b.worker, 0, end)
+		return
+	}
+	b.sent = append(b.sent, key)
+	end.Outcome.ContentType, end.Outcome.Body = "application/json", fmt.Appendf(nil, `{"id": "of %s"}`, key)
+	if b.fails[key] {
+		end.Outcome = runs.Outcome{Status: runs.Failed, Reason: runs.HTTPStatus, StatusCode: 409}
+	}
+	b.Finish(t, b.worker, 0, end)
+}
+
+// end carries out the run of a chain to its end.
+func (b *bundle) end(t *testing.T, id chains.RunID) (chains.Record, map[string]chains.StepRecord) {
+	t.Helper()
+	for b.advance(t); b.work(t); b.advance(t) {
+	}
+	return b.read(t, id)
+}
+
+func (b *bundle) read(t *testing.T, id chains.RunID) (chains.Record, map[string]chains.StepRecord) {
+	t.Helper()
+	r, steps, err := b.chains.Run(t.Context(), storetest.Tenant.TenantID, id)
+	require.NoError(t, err)
+	byName := map[string]chains.StepRecord{}
+	for _, s := range steps {
+		if s.Index == chains.Whole {
+			byName[s.Name] = s
+		} else {
+			byName[fmt.Sprintf("%s.%d", s.Name, s.Index)] = s
+		}
+	}
+	return r, byName
+}
+
+// saga is a chain of four steps.
+func (b *bundle) saga(t *testing.T) chains.Definition {
+	t.Helper()
+	return chains.Definition{Name: "order", OnFailure: chains.Compensate, Steps: []chains.StepSpec{
+		b.step(t, "a"), b.step(t, "b", "a"), b.step(t, "c", "b"), b.step(t, "d", "c"),
+	}}
+}
+
+func TestAFailedStepIsCompensatedLastInFirstOut(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.fails["c"] = true
+	r, steps := b.end(t, b.start(t, b.saga(t)))
+	require.Equal(t, []string{"a", "b", "c", "b.compensation", "a.compensation"}, b.sent)
+	require.Equal(t, chains.Compensated, r.Status)
+	require.Equal(t, chains.ReasonStepFailed, r.Reason)
+	require.Equal(t, chains.UndoDone, steps["b"].Undo)
+	require.Equal(t, "http_status", steps["c"].Reason)
+	require.Equal(t, chains.ReasonStepFailed, steps["d"].Reason)
+	require.JSONEq(t, `{"id": "of b"}`, string(steps["b"].Output))
+	require.Equal(t, 1, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM dead_letters"), "the failed step")
+}
+
+func TestAFailedCompensationIsADeadLetterAndTheRestGoesOn(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.fails["c"], b.fails["b.compensation"] = true, true
+	r, steps := b.end(t, b.start(t, b.saga(t)))
+	require.Equal(t, []string{"a", "b", "c", "b.compensation", "a.compensation"}, b.sent)
+	require.Equal(t, chains.CompensationFailed, r.Status)
+	require.Equal(t, chains.UndoFailed, steps["b"].Undo)
+	require.Equal(t, chains.UndoDone, steps["a"].Undo)
+	require.Equal(t, 2, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM dead_letters"))
+}
+
+func TestAChainThatSucceedsHasItsOutputs(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	d := b.saga(t)
+	d.Steps[1].ForEach, d.Inputs = "input.list", map[string]chains.Input{"list": {Default: []byte(`["x", {"y": 1}]`)}}
+	d.Outputs = map[string]string{"all": "steps.b.output.id", "last": "steps.d.output.id"}
+	r, steps := b.end(t, b.start(t, d))
+	require.Equal(t, chains.Succeeded, r.Status)
+	require.JSONEq(t, `{"all": ["of b.0", "of b.1"], "last": "of d"}`, string(r.Output))
+	require.JSONEq(t, `{"y": 1}`, string(steps["b.1"].Item))
+	require.NotZero(t, steps["b.1"].RunID)
+	again, created, err := b.chains.Start(t.Context(), storetest.Tenant, "order", nil, "once")
+	require.NoError(t, err)
+	require.False(t, created)
+	require.Equal(t, r.ID, again.ID)
+}
+
+// TestAPauseOfAnEndpointFailsItsStep withdraws the waiting run of a step.
+func TestAPauseOfAnEndpointFailsItsStep(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.start(t, b.saga(t))
+	b.advance(t)
+	_, err := b.Service.Pause(t.Context(), storetest.Tenant, b.endpoints["a"].ID, endpoints.PauseRequest{Reason: "r"})
+	require.NoError(t, err)
+	r, steps := b.end(t, id)
+	require.Equal(t, chains.Compensated, r.Status)
+	require.Equal(t, "withdrawn", steps["a"].Reason)
+	require.Empty(t, b.sent)
+}
+
+// TestAnArchivedEndpointFailsItsStep archives the endpoint of a step whose run is in flight, and that
+// of a later one.
+func TestAnArchivedEndpointFailsItsStep(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.start(t, b.saga(t))
+	b.advance(t)
+	b.now = b.At(b.now.Add(2 * time.Millisecond))
+	c := b.ClaimOne(t, b.worker)
+	started := b.Start(t, b.worker, c)[0]
+	for _, name := range []string{"a", "b"} {
+		require.NoError(t, b.Service.Archive(t.Context(), storetest.Tenant, b.endpoints[name].ID, 0))
+	}
+	b.advance(t)
+	_, steps := b.read(t, id)
+	require.Equal(t, chains.StepActive, steps["a"].Status, "its run is in flight")
+	b.Finish(t, b.worker, 0, storetest.Succeed(b.worker, c, started))
+	b.now = b.At(b.now.Add(2 * time.Second))
+	r, steps := b.end(t, id)
+	require.Equal(t, chains.StepSucceeded, steps["a"].Status)
+	require.Equal(t, chains.ReasonRequestRefused, steps["b"].Reason)
+	require.Equal(t, chains.Compensated, r.Status)
+}
+
+func TestACanceledChainSendsNothingMore(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	d := b.saga(t)
+	d.OnFailure = chains.Stop
+	id := b.start(t, d)
+	b.advance(t)
+	require.NoError(t, b.chains.Cancel(t.Context(), storetest.Tenant, id))
+	b.advance(t)
+	b.now = b.At(b.now.Add(2 * time.Second))
+	require.Equal(t, 1, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM one_off_items WHERE deadline_at <= $1", b.now))
+	r, steps := b.end(t, id)
+	require.Equal(t, chains.Canceled, r.Status)
+	require.Equal(t, chains.ReasonCanceled, steps["b"].Reason)
+	require.Empty(t, b.sent)
+	require.ErrorContains(t, b.chains.Cancel(t.Context(), storetest.Tenant, id), "is over (canceled)")
+}
+
+var errKilled = errors.New("killed")
+
+// TestAKilledAdvancerLosesAndRepeatsNothing lets every second advance of a saga fail before its
+// commit, and two advancers compete for the others. The target gets each request once, in order.
+func TestAKilledAdvancerLosesAndRepeatsNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.fails["c"] = true
+	id := b.start(t, b.saga(t))
+	for worked := true; worked; worked = b.work(t) {
+		// The row of the run is locked by a transaction that dies: nothing is advanced meanwhile.
+		err := pgx.BeginFunc(t.Context(), b.Pool, func(tx pgx.Tx) error {
+			_, err := tx.Exec(t.Context(), "SELECT FROM chain_runs FOR UPDATE")
+			require.NoError(t, err)
+			found, err := b.advancer.Advance(t.Context())
+			require.NoError(t, err)
+			require.False(t, found, "two advance one run at once")
+			return errKilled
+		})
+		require.ErrorIs(t, err, errKilled)
+		dying, kill := context.WithCancel(t.Context())
+		kill()
+		_, err = b.advancer.Advance(dying)
+		require.Error(t, err)
+		b.advance(t)
+	}
+	r, _ := b.read(t, id)
+	require.Equal(t, chains.Compensated, r.Status)
+	require.Equal(t, []string{"a", "b", "c", "b.compensation", "a.compensation"}, b.sent)
+}

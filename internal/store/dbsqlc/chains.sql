@@ -1,0 +1,149 @@
+-- name: ChainPut :one
+-- Stores a chain, or replaces its definition. An equal definition changes nothing and keeps its
+-- version.
+INSERT INTO chains AS c (tenant_id, name, definition, created_at, updated_at)
+SELECT @tenant_id, @name, @definition, clock.now, clock.now
+FROM (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now) clock
+ON CONFLICT (tenant_id, name) DO UPDATE
+    SET definition = excluded.definition,
+        version    = c.version + (c.definition <> excluded.definition)::int,
+        updated_at = CASE WHEN c.definition <> excluded.definition THEN excluded.updated_at ELSE c.updated_at END
+RETURNING *;
+
+-- name: ChainGet :one
+SELECT * FROM chains WHERE tenant_id = @tenant_id AND name = @name;
+
+-- name: ChainList :many
+-- Returns the chains of a tenant after a name, by name.
+SELECT * FROM chains WHERE tenant_id = @tenant_id AND name > @after ORDER BY name LIMIT sqlc.arg('max_rows')::int;
+
+-- name: ChainDelete :execrows
+-- Deletes a chain. Its runs go on and stay.
+DELETE FROM chains WHERE tenant_id = @tenant_id AND name = @name;
+
+-- name: ChainRunInsert :execrows
+-- Starts a run. It affects no row if a run with its key exists.
+INSERT INTO chain_runs (id, tenant_id, chain, version, definition, input, idempotency_key, requested_by, created_at, deadline_at, advance_at)
+SELECT @id, @tenant_id, @chain, @version, @definition, @input, sqlc.narg('idempotency_key'), @requested_by, clock.now,
+       CASE WHEN sqlc.arg('timeout_ms')::bigint > 0 THEN clock.now + sqlc.arg('timeout_ms')::bigint * interval '1 ms' END, clock.now
+FROM (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now) clock
+ON CONFLICT (tenant_id, chain, idempotency_key) DO NOTHING;
+
+-- name: ChainStepsInsert :exec
+-- Inserts steps that wait: those of a new run, or the elements of a step.
+INSERT INTO chain_steps (run_id, name, element, item)
+SELECT sqlc.arg('run_id')::uuid, unnest(sqlc.arg('names')::text[]), unnest(sqlc.arg('elements')::int[]), nullif(unnest(sqlc.arg('items')::text[]), '')::jsonb;
+
+-- name: ChainRunGet :one
+SELECT * FROM chain_runs WHERE id = @id AND tenant_id = @tenant_id;
+
+-- name: ChainRunByKey :one
+SELECT * FROM chain_runs WHERE tenant_id = @tenant_id AND chain = @chain AND idempotency_key = @idempotency_key::text;
+
+-- name: ChainRunList :many
+-- Returns the runs of a chain, newest first.
+SELECT * FROM chain_runs
+WHERE tenant_id = @tenant_id AND chain = @chain
+  AND (sqlc.narg('before')::uuid IS NULL OR id < sqlc.narg('before'))
+ORDER BY id DESC
+LIMIT sqlc.arg('max_rows')::int;
+
+-- name: ChainRunCancel :execrows
+-- Requests the end of a run that is not over. An earlier request is kept.
+UPDATE chain_runs
+SET cancel_requested_at = coalesce(cancel_requested_at, clock.now), advance_at = clock.now
+FROM (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now) clock
+WHERE id = @id AND tenant_id = @tenant_id AND ended_at IS NULL;
+
+-- name: ChainRunClaim :many
+-- Locks one run of a chain that a step or an instant woke. Runs that another worker advances are
+-- passed over.
+SELECT *
+FROM chain_runs r
+WHERE r.id IN (SELECT o.id FROM chain_runs o WHERE o.ended_at IS NULL AND o.advance_at <= coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
+               UNION ALL
+               SELECT i.run_id FROM chain_items i WHERE i.woken)
+  AND r.ended_at IS NULL
+ORDER BY r.advance_at, r.id
+LIMIT 1
+FOR UPDATE SKIP LOCKED;
+
+-- name: ChainItemsWake :exec
+-- Takes the wakes of a run. Wakes that are committed later stay.
+UPDATE chain_items SET woken = false WHERE run_id = @run_id AND woken;
+
+-- name: ChainItemsOver :many
+-- Returns the open one-off runs of a run whose item is gone, with their last attempt. live means
+-- that the item was withdrawn during its run, which ends later. Without a record and a live run the
+-- item was lost.
+SELECT i.endpoint_id, i.slot, i.name, i.element, i.undo,
+       coalesce(last.status, '')::text AS status, coalesce(last.reason_code, '')::text AS reason, coalesce(last.error, '')::text AS error,
+       coalesce(last.started_at, i.slot)::timestamptz AS started_at, coalesce(last.finished_at, i.slot)::timestamptz AS finished_at, b.body,
+       EXISTS (SELECT FROM schedules s WHERE s.endpoint_id = i.endpoint_id AND s.run_id IS NOT NULL AND s.source = 'manual' AND s.slot = i.slot) AS live
+FROM chain_items i
+         LEFT JOIN LATERAL (SELECT r.id, r.status, r.reason_code, r.error, r.started_at, r.finished_at
+                            FROM runs r
+                            WHERE r.endpoint_id = i.endpoint_id AND r.scheduled_for = i.slot AND r.attempt > 0
+                            ORDER BY r.attempt DESC, r.infra_attempt DESC
+                            LIMIT 1) last ON true
+         LEFT JOIN run_bodies b ON b.run_id = last.id AND b.scheduled_for = i.slot
+WHERE i.run_id = @run_id AND NOT i.settled
+  AND NOT EXISTS (SELECT FROM one_off_items o WHERE o.endpoint_id = i.endpoint_id AND o.slot = i.slot)
+ORDER BY last.finished_at, i.slot;
+
+-- name: ChainItemSettle :exec
+UPDATE chain_items SET settled = true WHERE endpoint_id = @endpoint_id AND slot = @slot;
+
+-- name: ChainStepEnd :execrows
+-- Ends a step that is not over, and records its compensation.
+UPDATE chain_steps
+SET status = @status, reason = @reason, error = @error, output = @output, undo = @undo,
+    started_at = coalesce(started_at, sqlc.narg('started_at')), ended_at = @ended_at::timestamptz, ended = nextval('chain_step_order')
+WHERE run_id = @run_id AND name = @name AND element = @element AND ended IS NULL;
+
+-- name: ChainStepStart :execrows
+-- Marks a step that waits as active.
+UPDATE chain_steps
+SET status = 'active', started_at = @started_at::timestamptz
+WHERE run_id = @run_id AND name = @name AND element = @element AND status = 'waiting';
+
+-- name: ChainUndo :execrows
+-- Moves the compensation of a step from one state to another.
+UPDATE chain_steps
+SET undo = @undo, undo_error = @undo_error
+WHERE run_id = @run_id AND name = @name AND element = @element AND undo = sqlc.arg('was')::text;
+
+-- name: ChainStepList :many
+-- Returns the steps of a run with the one-off runs of step and compensation.
+SELECT s.*, own.endpoint_id AS own_endpoint, own.slot AS own_slot, undo.endpoint_id AS undo_endpoint, undo.slot AS undo_slot
+FROM chain_steps s
+         LEFT JOIN chain_items own ON own.run_id = s.run_id AND own.name = s.name AND own.element = s.element AND NOT own.undo
+         LEFT JOIN chain_items undo ON undo.run_id = s.run_id AND undo.name = s.name AND undo.element = s.element AND undo.undo
+WHERE s.run_id = @run_id
+ORDER BY s.name, s.element;
+
+-- name: ChainItemInsert :exec
+-- Records the one-off run of a step or compensation.
+INSERT INTO chain_items (endpoint_id, slot, run_id, name, element, undo)
+VALUES (@endpoint_id, @slot, @run_id, @name, @element, @undo);
+
+-- name: OneOffChained :execrows
+-- Marks a one-off item as one of a chain.
+UPDATE one_off_items SET chained = true WHERE endpoint_id = @endpoint_id AND slot = @slot;
+
+-- name: ChainItemExpire :many
+-- Lets the waiting one-off run of a step pass its deadline, so that nothing is sent in its turn, and
+-- returns the ID of its next or live attempt.
+UPDATE one_off_items o
+SET deadline_at = least(o.deadline_at, sqlc.arg('now')::timestamptz)
+FROM chain_items i
+WHERE i.run_id = @run_id AND i.name = @name AND i.element = @element AND NOT i.undo AND NOT i.settled
+  AND o.endpoint_id = i.endpoint_id AND o.slot = i.slot
+RETURNING o.run_id;
+
+-- name: ChainRunWrite :execrows
+-- Writes the state of a run after its moves. A final state ends it.
+UPDATE chain_runs
+SET status = @status, reason = @reason, output = @output, advance_at = @advance_at,
+    ended_at = CASE WHEN @status::text IN ('running', 'compensating') THEN NULL ELSE sqlc.arg('now')::timestamptz END
+WHERE id = @id AND ended_at IS NULL;
