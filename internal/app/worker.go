@@ -105,7 +105,13 @@ func (c *Core) workerLoops() *workerLoops {
 
 // chains returns the loop that advances the runs of chains.
 func (c *Core) chains() *chainstore.Advancer {
-	return chainstore.NewAdvancer(c.DB, endpointstore.NewStore(c.States), c.Endpoints(), history.NewRuns(c.DB), c.Logger)
+	return chainstore.NewAdvancer(chainstore.Config{
+		DB:        c.DB,
+		Endpoints: endpointstore.NewStore(c.States),
+		Service:   c.Endpoints(),
+		Cancels:   history.NewRuns(c.DB),
+		Logger:    c.Logger,
+	})
 }
 
 // traced wraps the stores of a worker so that its runs are traced. Without a collector it returns

@@ -72,7 +72,8 @@ type Definition struct {
 	Outputs map[string]string `json:"outputs,omitempty"`
 	// OnFailure is empty for stop.
 	OnFailure OnFailure `json:"onFailure,omitempty"`
-	// TimeoutMs bounds the steps of a run from its start; 0: no bound. Compensation has its own time.
+	// TimeoutMs bounds the steps of a run from its start; 0: no bound. Compensation has its own
+	// time.
 	TimeoutMs int64 `json:"timeoutMs,omitempty"`
 }
 

@@ -26,8 +26,8 @@ func (a *advance) values(of *Step) map[string]any {
 	return values
 }
 
-// stepValues returns status and output of each step. An output of a step with forEach is the list of
-// those of its elements.
+// stepValues returns status and output of each step. An output of a step with forEach is the list
+// of those of its elements.
 func (a *advance) stepValues() map[string]any {
 	values := map[string]any{}
 	for _, s := range a.run.Plan.steps {
@@ -60,8 +60,8 @@ func (a *advance) conditionValues(s *step) map[string]any {
 }
 
 // Outputs returns the outputs of a step by its answer, as JSON. why says that they cannot be read;
-// empty: they can. A path that selects nothing is null, and one that selects several values gives the
-// first one.
+// empty: they can. A path that selects nothing is null, and one that selects several values gives
+// the first one.
 func (p *Plan) Outputs(of Key, body []byte) (output json.RawMessage, why string) {
 	s := p.step(of.Name)
 	if len(s.outputs) == 0 {

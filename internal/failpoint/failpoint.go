@@ -40,8 +40,8 @@ const Noticed Point = "noticed"
 // Sweeping is a point of the leading sweeper: a sweep is about to begin. Runs do not reach it.
 const Sweeping Point = "sweeping"
 
-// Advancing and Advanced are points of chains: just before and just after the commit that advances a
-// run of a chain. Runs do not reach them.
+// Advancing and Advanced are points of chains: just before and just after the commit that advances
+// a run of a chain. Runs do not reach them.
 const (
 	Advancing Point = "chain_advancing"
 	Advanced  Point = "chain_advanced"

@@ -137,8 +137,8 @@ var errMissing = errors.New(`is missing; give a default if it may be: {{... | de
 
 // Fill fills in the values of a chain, and returns a text that is a template for the other values.
 // A brace in a value is written so that the text that it becomes part of cannot begin an action. A
-// missing value without a default is null as a value of JSON, and an error elsewhere. The text is at
-// most limit bytes long.
+// missing value without a default is null as a value of JSON, and an error elsewhere. The text is
+// at most limit bytes long.
 func (t *Template) Fill(values map[string]any, limit int) (string, error) {
 	v := &Values{Chain: values}
 	var out strings.Builder

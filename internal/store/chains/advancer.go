@@ -29,15 +29,26 @@ const (
 	// lookAgain is how soon a run is advanced again that waits for something besides its steps: a
 	// full queue, or the end of a run that is to be canceled.
 	lookAgain = time.Second
-	// idle is when a run without a deadline is looked at although no step ended, in case that its item
-	// was lost.
+	// idle is when a run without a deadline is looked at although no step ended, in case that its
+	// item was lost.
 	idle = time.Minute
 	// maxEndpointLocks bounds the moves of one transaction that lock endpoints.
 	maxEndpointLocks = 50
 )
 
-// Advancer advances the runs of chains. Any number of workers may advance at the same time: each run
-// is advanced by one of them, in one transaction per step of the way.
+// Config holds what an advancer needs.
+type Config struct {
+	DB *pg.DB
+	// Endpoints is the store that Service works on.
+	Endpoints *endpointstore.Store
+	// Service queues the one-off runs.
+	Service *endpoints.Service
+	Cancels runs.Canceler
+	Logger  *slog.Logger
+}
+
+// Advancer advances the runs of chains. Any number of workers may advance at the same time: each
+// run is advanced by one of them, in one transaction per step of the way.
 type Advancer struct {
 	db        *pg.DB
 	endpoints *endpointstore.Store
@@ -46,14 +57,14 @@ type Advancer struct {
 	logger    *slog.Logger
 }
 
-// NewAdvancer returns an advancer that queues one-off runs by a service over the given store.
-func NewAdvancer(db *pg.DB, keeper *endpointstore.Store, service *endpoints.Service, cancels runs.Canceler, logger *slog.Logger) *Advancer {
+// NewAdvancer returns an advancer.
+func NewAdvancer(c Config) *Advancer {
 	return &Advancer{
-		db:        db,
-		endpoints: keeper,
-		service:   service,
-		cancels:   cancels,
-		logger:    logger,
+		db:        c.DB,
+		endpoints: c.Endpoints,
+		service:   c.Service,
+		cancels:   c.Cancels,
+		logger:    c.Logger,
 	}
 }
 
@@ -70,8 +81,8 @@ func (a *Advancer) Run(ctx context.Context) {
 	}, func(err error) { a.logger.Error("chains could not be advanced", "error", err) })
 }
 
-// Advance advances one run whose step ended or whose instant has come, and reports whether there was
-// one.
+// Advance advances one run whose step ended or whose instant has come, and reports whether there
+// was one.
 func (a *Advancer) Advance(ctx context.Context) (found bool, err error) {
 	var t *turn
 	days := func() []time.Time { return t.days() }
@@ -385,8 +396,8 @@ func (t *turn) expire(ctx context.Context, k chains.Key) error {
 	return nil
 }
 
-// queue queues the one-off run of a step or a compensation. A full queue leaves the step as it is. A
-// request that is refused fails it.
+// queue queues the one-off run of a step or a compensation. A full queue leaves the step as it is.
+// A request that is refused fails it.
 func (t *turn) queue(ctx context.Context, m chains.Move) error {
 	request := endpoints.OneOffRequest{Override: m.Override}
 	if m.Kind == chains.Undo {

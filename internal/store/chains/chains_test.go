@@ -46,7 +46,13 @@ func setup(t *testing.T) *bundle {
 	}
 	store := chainstore.New(b.DB)
 	b.chains = chains.NewService(store, store)
-	b.advancer = chainstore.NewAdvancer(b.DB, b.Bundle.Endpoints, b.Service, b.Runs, slog.New(slog.DiscardHandler))
+	b.advancer = chainstore.NewAdvancer(chainstore.Config{
+		DB:        b.DB,
+		Endpoints: b.Bundle.Endpoints,
+		Service:   b.Service,
+		Cancels:   b.Runs,
+		Logger:    slog.New(slog.DiscardHandler),
+	})
 	b.now = b.At(storetest.Noon())
 	return b
 }
@@ -210,8 +216,8 @@ func TestAPauseOfAnEndpointFailsItsStep(t *testing.T) {
 	require.Empty(t, b.sent)
 }
 
-// TestAnArchivedEndpointFailsItsStep archives the endpoint of a step whose run is in flight, and that
-// of a later one.
+// TestAnArchivedEndpointFailsItsStep archives the endpoint of a step whose run is in flight, and
+// that of a later one.
 func TestAnArchivedEndpointFailsItsStep(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
