@@ -57,7 +57,7 @@ func programRules() []rule {
 			[]string{
 				"internal/apidocs", "internal/app", "internal/auth", "internal/config", "internal/deadletters", "internal/dispatch", "internal/endpoints", "internal/errs",
 				"internal/hosts", "internal/httpapi", "internal/loop", "internal/mcp", "internal/notices", "internal/secrets", "internal/signing", "internal/simulate", "internal/spending",
-				"internal/store/chains", "internal/store/deadletters", "internal/store/endpoints", "internal/store/fleet", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/planner", "internal/store/spending", "internal/store/views", "internal/telemetry",
+				"internal/store/deadletters", "internal/store/endpoints", "internal/store/fleet", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/planner", "internal/store/spending", "internal/store/views", "internal/telemetry",
 				"internal/web",
 			},
 			"the one place that knows what the API server is made of",
