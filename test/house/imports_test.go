@@ -47,7 +47,7 @@ func programRules() []rule {
 				"internal/audit", "internal/auditlog", "internal/auth", "internal/claims", "internal/config", "internal/courier", "internal/dispatch",
 				"internal/dispatch/ready", "internal/egress", "internal/endpoints", "internal/errs", "internal/loop", "internal/oauth2", "internal/placement", "internal/planner", "internal/planner/heuristic",
 				"internal/planner/openai", "internal/replay",
-				"internal/secrets", "internal/store/endpoints", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/pg", "internal/store/planner", "internal/store/spending", "internal/store/views",
+				"internal/secrets", "internal/store/chains", "internal/store/endpoints", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/pg", "internal/store/planner", "internal/store/spending", "internal/store/views",
 				"internal/telemetry", "internal/tracing", "internal/zombie",
 			},
 			"what programs share, and those that serve nobody but operators: without the REST API, its contract and its pages in their memory",
