@@ -37,6 +37,7 @@ type cli struct {
 	Hints       hintsCmd       `cmd:"" help:"Set hints: propose another tempo within an endpoint's bounds."`
 	Runs        runsCmd        `cmd:"" help:"List, inspect, watch and cancel runs."`
 	DeadLetters deadLettersCmd `cmd:"" help:"List runs that were given up, replay or discard them."`
+	Chains      chainsCmd      `cmd:"" help:"Store chains of runs, start and cancel their runs."`
 	Stats       statsCmd       `cmd:"" help:"Print the number of due and running endpoints, and statistics of recent runs."`
 	Workers     workersCmd     `cmd:"" help:"Print, drain and resume workers."`
 	Planner     plannerCmd     `cmd:"" help:"Inspect the planner's analyses, and approve or reject its suggestions."`

@@ -37,6 +37,12 @@ func reaches() map[string]reach {
 		object   = `{"name":"p","url":"https://p.example/","baselineIntervalMs":60000}`
 	)
 	return map[string]reach{
+		"putChain":               {args: "chains apply order -f -", stdin: `{"steps":[]}`},
+		"listChains":             {args: "chains list"},
+		"runChain":               {args: "chains run order"},
+		"listChainRuns":          {args: "chains runs order"},
+		"getChainRun":            {args: "chains show chr_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"},
+		"cancelChainRun":         {args: "chains cancel chr_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"},
 		"discardDeadLetter":      {args: "dead-letters discard " + letter + " --reason why"},
 		"getDeadLetter":          {args: "dead-letters get " + letter},
 		"listDeadLetters":        {args: "dead-letters list"},

@@ -30,8 +30,6 @@ type Definitions interface {
 	Get(ctx context.Context, tenant [16]byte, name string) (Chain, error)
 	// List returns chains after a name, by name.
 	List(ctx context.Context, tenant [16]byte, after string, limit int) ([]Chain, error)
-	// Delete deletes a chain. Its runs go on.
-	Delete(ctx context.Context, by auditlog.Actor, name string) error
 }
 
 // Started is the start of a run.

@@ -67,7 +67,7 @@ func everyRoute(is ids) []route {
 		"createKey": `{"name":"k","scopes":["read"]}`, "rotateKey": `{"overlapMs":1000}`,
 		"putIntervalHint": `{"intervalMs":5000,"ttlMs":60000}`, "putOneShotHint": `{"inMs":1000,"ttlMs":60000}`,
 		"discardDeadLetter": `{"reason":"r"}`, "judgeNoise": `{"path":"$.now","state":"rejected"}`, "cancelRun": `{"reason":"r"}`, "putEndpointByKey": minimal, "importEndpoints": minimal,
-		"putSecret": `{"value":"v"}`, "putBudget": `{"budget":"600/h"}`, "patchHost": `{"windowMs":60000}`, "testRequest": minimal, "createSigningKey": `{"overlapMs":0}`,
+		"putSecret": `{"value":"v"}`, "putBudget": `{"budget":"600/h"}`, "putChain": minimalChain, "patchHost": `{"windowMs":60000}`, "testRequest": minimal, "createSigningKey": `{"overlapMs":0}`,
 		"putNoticeRule":        `{"event":"lost","channel":{"kind":"slack","urlSecret":"any"}}`,
 		"putMaintenanceWindow": `{"startsAt":"2026-01-01T00:00:00Z","endsAt":"2026-01-02T00:00:00Z"}`,
 	}
@@ -84,6 +84,8 @@ func everyRoute(is ids) []route {
 				id = samples()[0].ID.String() // The live run cannot be repeated.
 			case strings.HasPrefix(path, "/v1/runs"):
 				id = is.run
+			case strings.HasPrefix(path, "/v1/chain-runs"):
+				id = standingChainRun().String()
 			case strings.HasPrefix(path, "/v1/dead-letters"):
 				id = is.ofLetters()
 			case strings.HasPrefix(path, "/v1/workers"):
@@ -106,7 +108,7 @@ func everyRoute(is ids) []route {
 			switch op.OperationID {
 			case "createEndpoint", "createKey", "putEndpointByKey", "createSigningKey":
 				r.success = http.StatusCreated
-			case "runEndpoint", "cancelRun", "rerunRun", "replayDeadLetter":
+			case "runEndpoint", "cancelRun", "rerunRun", "replayDeadLetter", "runChain", "cancelChainRun":
 				r.success = http.StatusAccepted
 			case "archiveEndpoint", "revokeKey", "deleteBudget", "deleteSecret", "deleteSigningKey", "deleteNoticeRule", "deleteMaintenanceWindow":
 				r.success = http.StatusNoContent
@@ -120,7 +122,7 @@ func everyRoute(is ids) []route {
 func TestEveryOperationIsRouted(t *testing.T) {
 	t.Parallel()
 	routes := everyRoute(ids{})
-	require.Len(t, routes, 86)
+	require.Len(t, routes, 92)
 	for _, r := range routes {
 		t.Run(r.id, func(t *testing.T) {
 			t.Parallel()

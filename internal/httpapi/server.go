@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"rubato/internal/auth"
+	"rubato/internal/chains"
 	"rubato/internal/deadletters"
 	"rubato/internal/endpoints"
 	"rubato/internal/feed"
@@ -63,6 +64,7 @@ type Config struct {
 	Tracers    trace.TracerProvider // traces requests; nil: tracing is off
 	Secrets    *secrets.Service
 	Budgets    *spending.Service
+	Chains     *chains.Service
 	Hosts      *hosts.Service
 	Signing    *signing.Service
 	Tester     Tester
@@ -100,6 +102,7 @@ type Server struct {
 	stats     stats.Reader
 	secrets   *secrets.Service
 	budgets   *spending.Service
+	chains    *chains.Service
 	hosts     *hosts.Service
 	signing   *signing.Service
 	tester    Tester
@@ -141,6 +144,7 @@ func New(c Config) *Server {
 		stats:     c.Stats,
 		secrets:   c.Secrets,
 		budgets:   c.Budgets,
+		chains:    c.Chains,
 		hosts:     c.Hosts,
 		signing:   c.Signing,
 		tester:    c.Tester,

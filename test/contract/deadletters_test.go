@@ -17,9 +17,40 @@ func allProvocations() map[string]map[int]provoke {
 	maps.Copy(all, map[string]map[int]provoke{
 		"replayDeadLetter":  {http.StatusConflict: onHandled, http.StatusUnprocessableEntity: withUsedKey},
 		"discardDeadLetter": {http.StatusConflict: onHandled, http.StatusUnprocessableEntity: withBody(`{"reason":""}`)},
+		"putChain": {
+			http.StatusCreated: func(w *world, t *testing.T, o operation, _ string) *answer {
+				return w.call(t, o.method, "/v1/chains/fresh", chain)
+			},
+			http.StatusUnprocessableEntity: withBody(`{"steps":[]}`),
+		},
+		"runChain": {
+			http.StatusNotFound: func(w *world, t *testing.T, o operation, _ string) *answer {
+				return w.call(t, o.method, "/v1/chains/unknown/run", "{}")
+			},
+			http.StatusConflict: func(w *world, t *testing.T, o operation, _ string) *answer {
+				w.call(t, o.method, o.at(""), `{"input":{"order":1},"idempotencyKey":"k"}`).is(t, http.StatusAccepted)
+				return w.call(t, o.method, o.at(""), `{"input":{"order":2},"idempotencyKey":"k"}`)
+			},
+			http.StatusUnprocessableEntity: withBody(`{"input":{"other":1}}`),
+		},
+		"cancelChainRun": {http.StatusConflict: func(w *world, t *testing.T, o operation, id string) *answer {
+			_, err := w.pool.Exec(t.Context(), "UPDATE chain_runs SET status = 'failed', ended_at = now() WHERE ended_at IS NULL")
+			require.NoError(t, err)
+			return w.call(t, o.method, o.at(id), "")
+		}},
 		"replayDeadLetters": {http.StatusConflict: withLostTest, http.StatusUnprocessableEntity: withBody(`{"perMinute":0}`)},
 	})
 	return all
+}
+
+// chain is a chain of one step.
+const chain = `{"inputs":{"order":{}},"steps":[{"name":"a","endpointId":"ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"}]}`
+
+// chainRun returns the id of a run of a chain.
+func (w *world) chainRun(t *testing.T) string {
+	t.Helper()
+	require.Less(t, w.call(t, "PUT", "/v1/chains/order", chain).status, http.StatusBadRequest)
+	return w.call(t, "POST", "/v1/chains/order/run", "{}").is(t, http.StatusAccepted)["id"].(string)
 }
 
 func onHandled(w *world, t *testing.T, o operation, id string) *answer {

@@ -386,6 +386,11 @@ func (w *world) object(t *testing.T, o operation) string {
 	case strings.Contains(o.route, "/hosts/{host}"):
 		w.call(t, "PATCH", "/v1/hosts/api.example.com", `{"windowMs":60000}`).is(t, http.StatusOK)
 		return ""
+	case strings.HasPrefix(o.route, "/v1/chains/{name}"):
+		require.Less(t, w.call(t, "PUT", "/v1/chains/order", chain).status, http.StatusBadRequest)
+		return ""
+	case strings.HasPrefix(o.route, "/v1/chain-runs/"):
+		return w.chainRun(t)
 	case strings.Contains(o.route, "/budgets/{name}"):
 		require.Less(t, w.call(t, "PUT", o.at(""), `{"budget":"600/h"}`).status, http.StatusBadRequest)
 		return ""

@@ -93,6 +93,7 @@ func TestListsShowOneTenantAlone(t *testing.T) {
 	w.call(t, "PUT", "/v1/maintenance-windows/mine", maintenanceWindow).is(t, http.StatusCreated)
 	w.deadNotice(t, keystore.DefaultTenant)
 	w.deadLetter(t)
+	w.chainRun(t)
 	lists := 0
 	for _, o := range operations() {
 		if o.method != http.MethodGet || o.scope() == "" || strings.Contains(o.route, "{") || o.streams() {
@@ -187,6 +188,18 @@ func crossings() map[string]crossing {
 			w.call(t, "PUT", "/v1/secrets/kept", `{"value":"v"}`).is(t, http.StatusCreated)
 			require.Equal(t, http.StatusNotFound, w.call(t, o.method, "/v1/secrets/kept?force=true", "", key(otherKey)).status)
 			w.call(t, "GET", "/v1/secrets/kept", "").is(t, http.StatusOK)
+		},
+		"putChain": func(w *world, t *testing.T, o operation, _ string) {
+			w.call(t, o.method, "/v1/chains/mine", chain).is(t, http.StatusCreated)
+			w.call(t, o.method, "/v1/chains/mine", chain, key(otherKey)).is(t, http.StatusCreated)
+		},
+		"runChain": func(w *world, t *testing.T, o operation, _ string) {
+			w.call(t, "PUT", "/v1/chains/kept", chain).is(t, http.StatusCreated)
+			require.Equal(t, http.StatusNotFound, w.call(t, o.method, "/v1/chains/kept/run", "{}", key(otherKey)).status)
+		},
+		"listChainRuns": func(w *world, t *testing.T, _ operation, _ string) {
+			w.chainRun(t)
+			require.Empty(t, w.call(t, "GET", "/v1/chains/order/runs", "", key(otherKey)).is(t, http.StatusOK)["items"])
 		},
 		"putBudget": func(w *world, t *testing.T, o operation, _ string) {
 			w.call(t, o.method, "/v1/budgets/host:mine.example", `{"budget":"600/h"}`).is(t, http.StatusCreated)

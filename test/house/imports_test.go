@@ -55,9 +55,9 @@ func programRules() []rule {
 		{
 			"internal/app/apiserver",
 			[]string{
-				"internal/apidocs", "internal/app", "internal/auth", "internal/config", "internal/deadletters", "internal/dispatch", "internal/endpoints", "internal/errs",
+				"internal/apidocs", "internal/app", "internal/auth", "internal/chains", "internal/config", "internal/deadletters", "internal/dispatch", "internal/endpoints", "internal/errs",
 				"internal/hosts", "internal/httpapi", "internal/loop", "internal/mcp", "internal/notices", "internal/secrets", "internal/signing", "internal/simulate", "internal/spending",
-				"internal/store/deadletters", "internal/store/endpoints", "internal/store/fleet", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/planner", "internal/store/spending", "internal/store/views", "internal/telemetry",
+				"internal/store/chains", "internal/store/deadletters", "internal/store/endpoints", "internal/store/fleet", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/planner", "internal/store/spending", "internal/store/views", "internal/telemetry",
 				"internal/web",
 			},
 			"the one place that knows what the API server is made of",
@@ -120,7 +120,7 @@ func packageRules() []rule {
 		{
 			"internal/httpapi",
 			[]string{
-				"api", "internal/answers", "internal/auditlog", "internal/auth", "internal/deadletters", "internal/endpoints", "internal/errs", "internal/feed",
+				"api", "internal/answers", "internal/auditlog", "internal/auth", "internal/chains", "internal/deadletters", "internal/endpoints", "internal/errs", "internal/feed",
 				"internal/forwarded", "internal/governor", "internal/hosts", "internal/httpapi/api", "internal/idempotency", "internal/jsonpath",
 				"internal/notation", "internal/notices", "internal/planner", "internal/runs", "internal/secrets", "internal/signing", "internal/simulate", "internal/spending",
 				"internal/stats", "internal/telemetry", "internal/tempo",

@@ -8,6 +8,7 @@ import (
 	"rubato/internal/apidocs"
 	"rubato/internal/app"
 	"rubato/internal/auth"
+	"rubato/internal/chains"
 	"rubato/internal/deadletters"
 	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
@@ -18,6 +19,7 @@ import (
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
 	"rubato/internal/spending"
+	chainstore "rubato/internal/store/chains"
 	letterstore "rubato/internal/store/deadletters"
 	endpointstore "rubato/internal/store/endpoints"
 	"rubato/internal/store/fleet"
@@ -94,6 +96,7 @@ func (s server) api(tester *dispatch.Tester) *httpapi.Server {
 		Fleet:      fleet.New(s.DB),
 		Secrets:    secrets.NewService(keystore.NewSecrets(s.DB), s.Keyring),
 		Budgets:    spending.NewService(budgetstore.New(s.DB)),
+		Chains:     chains.NewService(chainstore.New(s.DB), chainstore.New(s.DB)),
 		Hosts:      hosts.NewService(hoststore.New(s.DB), s.Settings.Egress.SharedHosts),
 		Signing:    signing.NewService(keystore.NewSecrets(s.DB), s.Keyring),
 		Auth:       s.Keys,

@@ -99,6 +99,8 @@ func (e AuditAction) Valid() bool {
 // Defines values for AuditKind.
 const (
 	AuditKindBudget            AuditKind = "budget"
+	AuditKindChain             AuditKind = "chain"
+	AuditKindChainRun          AuditKind = "chain_run"
 	AuditKindDeadLetter        AuditKind = "dead_letter"
 	AuditKindEndpoint          AuditKind = "endpoint"
 	AuditKindHost              AuditKind = "host"
@@ -119,6 +121,10 @@ const (
 func (e AuditKind) Valid() bool {
 	switch e {
 	case AuditKindBudget:
+		return true
+	case AuditKindChain:
+		return true
+	case AuditKindChainRun:
 		return true
 	case AuditKindDeadLetter:
 		return true
@@ -1327,6 +1333,188 @@ type CatchUp string
 
 // Cause `finish`: a run just ended. `replan`: any other cause; overdue endpoints become due at once.
 type Cause string
+
+// Chain A chain.
+type Chain struct {
+	CreatedAt time.Time `json:"createdAt"`
+
+	// Definition The definition of a chain.
+	Definition ChainSpec `json:"definition"`
+	Name       string    `json:"name"`
+	UpdatedAt  time.Time `json:"updatedAt"`
+
+	// Version The number of the definition, from 1.
+	Version int64 `json:"version"`
+}
+
+// ChainCompensation The run that undoes a step. Its templates also know output.NAME, the outputs of the step.
+type ChainCompensation struct {
+	// EndpointID The endpoint that it runs.
+	EndpointID string `json:"endpointId"`
+
+	// Request The parts that replace those of the endpoint's request. Their templates know input.NAME, steps.STEP.output.NAME, and item.
+	Request *ChainRequest `json:"request,omitempty"`
+}
+
+// ChainInput A value that a run of a chain is started with.
+type ChainInput struct {
+	// Default The value of a run that does not give it.
+	Default interface{} `json:"default,omitempty"`
+
+	// Description Description for people.
+	Description *string `json:"description,omitempty"`
+
+	// Required A run must give it.
+	Required *bool `json:"required,omitempty"`
+}
+
+// ChainList defines model for ChainList.
+type ChainList struct {
+	Items []Chain `json:"items"`
+
+	// NextCursor Absent on the last page.
+	NextCursor *string `json:"nextCursor,omitempty"`
+}
+
+// ChainRequest The parts that replace those of the endpoint's request. Their templates know input.NAME, steps.STEP.output.NAME, and item.
+type ChainRequest struct {
+	// Body The body.
+	Body *string `json:"body,omitempty"`
+
+	// Headers Headers by name.
+	Headers *map[string]string `json:"headers,omitempty"`
+
+	// Query Query parameters by name.
+	Query *map[string]string `json:"query,omitempty"`
+}
+
+// ChainRun A run of a chain.
+type ChainRun struct {
+	CancelRequestedAt *time.Time `json:"cancelRequestedAt,omitempty"`
+	Chain             string     `json:"chain"`
+	CreatedAt         time.Time  `json:"createdAt"`
+
+	// DeadlineAt The end of the time for its steps.
+	DeadlineAt     *time.Time             `json:"deadlineAt,omitempty"`
+	EndedAt        *time.Time             `json:"endedAt,omitempty"`
+	ID             string                 `json:"id"`
+	IdempotencyKey *string                `json:"idempotencyKey,omitempty"`
+	Input          map[string]interface{} `json:"input"`
+
+	// Output The outputs of a run that succeeded.
+	Output *map[string]interface{} `json:"output,omitempty"`
+
+	// Reason Why it stopped before all steps ran: step_failed, chain_timed_out or chain_canceled. Absent otherwise.
+	Reason      *string `json:"reason,omitempty"`
+	RequestedBy string  `json:"requestedBy"`
+
+	// Status running, compensating, succeeded, failed, timed_out, canceled, compensated or compensation_failed.
+	Status string `json:"status"`
+
+	// Steps Absent in lists.
+	Steps *[]ChainRunStep `json:"steps,omitempty"`
+
+	// Version The version of its definition.
+	Version int64 `json:"version"`
+}
+
+// ChainRunList defines model for ChainRunList.
+type ChainRunList struct {
+	Items []ChainRun `json:"items"`
+
+	// NextCursor Absent on the last page.
+	NextCursor *string `json:"nextCursor,omitempty"`
+}
+
+// ChainRunStep A step of a run, or one element of its forEach.
+type ChainRunStep struct {
+	// Compensation recorded, active, done or failed. Absent: none.
+	Compensation      *string `json:"compensation,omitempty"`
+	CompensationError *string `json:"compensationError,omitempty"`
+
+	// CompensationRunID The first attempt of its compensation.
+	CompensationRunID *string `json:"compensationRunId,omitempty"`
+
+	// Element The element of forEach, from 0. Absent for the step itself.
+	Element *int32     `json:"element,omitempty"`
+	EndedAt *time.Time `json:"endedAt,omitempty"`
+	Error   *string    `json:"error,omitempty"`
+
+	// Item The element of forEach.
+	Item   interface{}             `json:"item,omitempty"`
+	Name   string                  `json:"name"`
+	Output *map[string]interface{} `json:"output,omitempty"`
+
+	// Reason Why it did not succeed: a reason of runs, or one of chains.
+	Reason *string `json:"reason,omitempty"`
+
+	// RunID The first attempt of its one-off run.
+	RunID     *string    `json:"runId,omitempty"`
+	StartedAt *time.Time `json:"startedAt,omitempty"`
+
+	// Status waiting, active, succeeded, failed, canceled or skipped.
+	Status string `json:"status"`
+}
+
+// ChainSpec The definition of a chain.
+type ChainSpec struct {
+	// Description Description for people.
+	Description *string `json:"description,omitempty"`
+
+	// Inputs The values that a run is started with, by name. Templates use them as input.NAME.
+	Inputs *map[string]ChainInput `json:"inputs,omitempty"`
+
+	// OnFailure What happens after a step failed: stop (default) starts no further step; continue starts steps that do not depend on it; compensate stops, and then undoes the steps that succeeded, last one first.
+	OnFailure *string `json:"onFailure,omitempty"`
+
+	// Outputs The values of the chain by name: paths such as steps.charge.output.id.
+	Outputs *map[string]string `json:"outputs,omitempty"`
+
+	// Steps The steps, 1 to 100.
+	Steps []ChainStep `json:"steps"`
+
+	// TimeoutMs The time for the steps of a run; 0, the default: no bound. Compensation has its own time.
+	TimeoutMs *int64 `json:"timeoutMs,omitempty"`
+}
+
+// ChainStart The start of a run of a chain.
+type ChainStart struct {
+	// IdempotencyKey Starts of the chain with the same key are one run.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
+
+	// Input The values of its inputs by name.
+	Input *map[string]interface{} `json:"input,omitempty"`
+}
+
+// ChainStep A step of a chain.
+type ChainStep struct {
+	// After The steps that have to end before. A step whose condition was false does not hold up others.
+	After *[]string `json:"after,omitempty"`
+
+	// Compensation The run that undoes a step. Its templates also know output.NAME, the outputs of the step.
+	Compensation *ChainCompensation `json:"compensation,omitempty"`
+
+	// EndpointID The endpoint that the step runs. Timeouts, success rules and retries are its own.
+	EndpointID string `json:"endpointId"`
+
+	// ForEach The path of a list of at most 1,000 elements. The step runs once for each, as item.
+	ForEach *string `json:"forEach,omitempty"`
+
+	// Name A letter, then letters, digits or underscores.
+	Name string `json:"name"`
+
+	// Outputs The values that are kept of the answer: JSONPaths by name, 64 KiB in all, 4 KiB for an element of forEach.
+	Outputs *map[string]string `json:"outputs,omitempty"`
+
+	// Parallel The number of elements that run at once, 1 to 100; default 10.
+	Parallel *int32 `json:"parallel,omitempty"`
+
+	// Request The parts that replace those of the endpoint's request. Their templates know input.NAME, steps.STEP.output.NAME, and item.
+	Request *ChainRequest `json:"request,omitempty"`
+
+	// When A CEL expression over input and steps, such as steps.reserve.output.total > 100. If it is false, the step is skipped.
+	When *string `json:"when,omitempty"`
+}
 
 // DST How a cron handles local times that a clock change skips or repeats.
 type DST struct {
@@ -3968,6 +4156,12 @@ type WorkerState string
 // BudgetName defines model for BudgetName.
 type BudgetName = string
 
+// ChainName defines model for ChainName.
+type ChainName = string
+
+// ChainRunID defines model for ChainRunID.
+type ChainRunID = string
+
 // Cursor defines model for Cursor.
 type Cursor = string
 
@@ -4102,6 +4296,24 @@ type ListAuditParams struct {
 
 // ListBudgetsParams defines parameters for ListBudgets.
 type ListBudgetsParams struct {
+	// Limit Maximum number of items.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor `nextCursor` of the previous page, with the same filters.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListChainsParams defines parameters for ListChains.
+type ListChainsParams struct {
+	// Limit Maximum number of items.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor `nextCursor` of the previous page, with the same filters.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListChainRunsParams defines parameters for ListChainRuns.
+type ListChainRunsParams struct {
 	// Limit Maximum number of items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -4421,6 +4633,12 @@ type DeleteSecretParams struct {
 // PutBudgetJSONRequestBody defines body for PutBudget for application/json ContentType.
 type PutBudgetJSONRequestBody = BudgetSpec
 
+// PutChainJSONRequestBody defines body for PutChain for application/json ContentType.
+type PutChainJSONRequestBody = ChainSpec
+
+// RunChainJSONRequestBody defines body for RunChain for application/json ContentType.
+type RunChainJSONRequestBody = ChainStart
+
 // ReplayDeadLettersJSONRequestBody defines body for ReplayDeadLetters for application/json ContentType.
 type ReplayDeadLettersJSONRequestBody = DeadLetterReplayAll
 
@@ -4516,6 +4734,24 @@ type ServerInterface interface {
 	// PutBudget Store or change a shared budget
 	// (PUT /v1/budgets/{name})
 	PutBudget(ctx echo.Context, name BudgetName) error
+	// GetChainRun Get a run of a chain with its steps
+	// (GET /v1/chain-runs/{id})
+	GetChainRun(ctx echo.Context, id ChainRunID) error
+	// CancelChainRun Cancel a run of a chain
+	// (POST /v1/chain-runs/{id}/cancel)
+	CancelChainRun(ctx echo.Context, id ChainRunID) error
+	// ListChains List chains, sorted by name
+	// (GET /v1/chains)
+	ListChains(ctx echo.Context, params ListChainsParams) error
+	// PutChain Store or replace a chain
+	// (PUT /v1/chains/{name})
+	PutChain(ctx echo.Context, name ChainName) error
+	// RunChain Start a run of a chain
+	// (POST /v1/chains/{name}/run)
+	RunChain(ctx echo.Context, name ChainName) error
+	// ListChainRuns List the runs of a chain, newest first
+	// (GET /v1/chains/{name}/runs)
+	ListChainRuns(ctx echo.Context, name ChainName, params ListChainRunsParams) error
 	// ListDeadLetters List dead letters, newest due time first
 	// (GET /v1/dead-letters)
 	ListDeadLetters(ctx echo.Context, params ListDeadLettersParams) error
@@ -4921,6 +5157,127 @@ func (w *ServerInterfaceWrapper) PutBudget(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.PutBudget(ctx, name)
+	return err
+}
+
+// GetChainRun converts echo context to params.
+func (w *ServerInterfaceWrapper) GetChainRun(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ChainRunID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetChainRun(ctx, id)
+	return err
+}
+
+// CancelChainRun converts echo context to params.
+func (w *ServerInterfaceWrapper) CancelChainRun(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id ChainRunID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CancelChainRun(ctx, id)
+	return err
+}
+
+// ListChains converts echo context to params.
+func (w *ServerInterfaceWrapper) ListChains(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListChainsParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListChains(ctx, params)
+	return err
+}
+
+// PutChain converts echo context to params.
+func (w *ServerInterfaceWrapper) PutChain(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name ChainName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.PutChain(ctx, name)
+	return err
+}
+
+// RunChain converts echo context to params.
+func (w *ServerInterfaceWrapper) RunChain(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name ChainName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.RunChain(ctx, name)
+	return err
+}
+
+// ListChainRuns converts echo context to params.
+func (w *ServerInterfaceWrapper) ListChainRuns(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name ChainName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListChainRunsParams
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListChainRuns(ctx, name, params)
 	return err
 }
 
@@ -6736,6 +7093,12 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/v1/budgets/:name", wrapper.DeleteBudget, options.OperationMiddlewares["deleteBudget"]...)
 	router.GET(options.BaseURL+"/v1/budgets/:name", wrapper.GetBudget, options.OperationMiddlewares["getBudget"]...)
 	router.PUT(options.BaseURL+"/v1/budgets/:name", wrapper.PutBudget, options.OperationMiddlewares["putBudget"]...)
+	router.GET(options.BaseURL+"/v1/chain-runs/:id", wrapper.GetChainRun, options.OperationMiddlewares["getChainRun"]...)
+	router.POST(options.BaseURL+"/v1/chain-runs/:id/cancel", wrapper.CancelChainRun, options.OperationMiddlewares["cancelChainRun"]...)
+	router.GET(options.BaseURL+"/v1/chains", wrapper.ListChains, options.OperationMiddlewares["listChains"]...)
+	router.PUT(options.BaseURL+"/v1/chains/:name", wrapper.PutChain, options.OperationMiddlewares["putChain"]...)
+	router.POST(options.BaseURL+"/v1/chains/:name/run", wrapper.RunChain, options.OperationMiddlewares["runChain"]...)
+	router.GET(options.BaseURL+"/v1/chains/:name/runs", wrapper.ListChainRuns, options.OperationMiddlewares["listChainRuns"]...)
 	router.GET(options.BaseURL+"/v1/dead-letters", wrapper.ListDeadLetters, options.OperationMiddlewares["listDeadLetters"]...)
 	router.GET(options.BaseURL+"/v1/dead-letters/:id", wrapper.GetDeadLetter, options.OperationMiddlewares["getDeadLetter"]...)
 	router.POST(options.BaseURL+"/v1/dead-letters/:id/discard", wrapper.DiscardDeadLetter, options.OperationMiddlewares["discardDeadLetter"]...)
@@ -7783,6 +8146,1009 @@ type PutBudget503ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response PutBudget503ApplicationProblemPlusJSONResponse) VisitPutBudgetResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetChainRunRequestObject struct {
+	ID ChainRunID `json:"id"`
+}
+
+type GetChainRunResponseObject interface {
+	VisitGetChainRunResponse(w http.ResponseWriter) error
+}
+
+type GetChainRun200JSONResponse ChainRun
+
+func (response GetChainRun200JSONResponse) VisitGetChainRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetChainRun400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response GetChainRun400ApplicationProblemPlusJSONResponse) VisitGetChainRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetChainRun401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response GetChainRun401ApplicationProblemPlusJSONResponse) VisitGetChainRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetChainRun403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response GetChainRun403ApplicationProblemPlusJSONResponse) VisitGetChainRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetChainRun404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response GetChainRun404ApplicationProblemPlusJSONResponse) VisitGetChainRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetChainRun429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response GetChainRun429ApplicationProblemPlusJSONResponse) VisitGetChainRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetChainRun500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response GetChainRun500ApplicationProblemPlusJSONResponse) VisitGetChainRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetChainRun503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response GetChainRun503ApplicationProblemPlusJSONResponse) VisitGetChainRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelChainRunRequestObject struct {
+	ID ChainRunID `json:"id"`
+}
+
+type CancelChainRunResponseObject interface {
+	VisitCancelChainRunResponse(w http.ResponseWriter) error
+}
+
+type CancelChainRun202JSONResponse ChainRun
+
+func (response CancelChainRun202JSONResponse) VisitCancelChainRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelChainRun400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response CancelChainRun400ApplicationProblemPlusJSONResponse) VisitCancelChainRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelChainRun401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response CancelChainRun401ApplicationProblemPlusJSONResponse) VisitCancelChainRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelChainRun403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response CancelChainRun403ApplicationProblemPlusJSONResponse) VisitCancelChainRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelChainRun404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response CancelChainRun404ApplicationProblemPlusJSONResponse) VisitCancelChainRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelChainRun409ApplicationProblemPlusJSONResponse struct {
+	ConflictApplicationProblemPlusJSONResponse
+}
+
+func (response CancelChainRun409ApplicationProblemPlusJSONResponse) VisitCancelChainRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelChainRun413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response CancelChainRun413ApplicationProblemPlusJSONResponse) VisitCancelChainRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelChainRun429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response CancelChainRun429ApplicationProblemPlusJSONResponse) VisitCancelChainRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelChainRun500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response CancelChainRun500ApplicationProblemPlusJSONResponse) VisitCancelChainRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelChainRun503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response CancelChainRun503ApplicationProblemPlusJSONResponse) VisitCancelChainRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChainsRequestObject struct {
+	Params ListChainsParams
+}
+
+type ListChainsResponseObject interface {
+	VisitListChainsResponse(w http.ResponseWriter) error
+}
+
+type ListChains200JSONResponse ChainList
+
+func (response ListChains200JSONResponse) VisitListChainsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChains400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ListChains400ApplicationProblemPlusJSONResponse) VisitListChainsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChains401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ListChains401ApplicationProblemPlusJSONResponse) VisitListChainsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChains403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response ListChains403ApplicationProblemPlusJSONResponse) VisitListChainsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChains429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response ListChains429ApplicationProblemPlusJSONResponse) VisitListChainsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChains500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response ListChains500ApplicationProblemPlusJSONResponse) VisitListChainsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChains503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response ListChains503ApplicationProblemPlusJSONResponse) VisitListChainsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutChainRequestObject struct {
+	Name ChainName `json:"name"`
+	Body *PutChainJSONRequestBody
+}
+
+type PutChainResponseObject interface {
+	VisitPutChainResponse(w http.ResponseWriter) error
+}
+
+type PutChain200JSONResponse Chain
+
+func (response PutChain200JSONResponse) VisitPutChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutChain201ResponseHeaders struct {
+	Location string
+}
+
+type PutChain201JSONResponse struct {
+	Body    Chain
+	Headers PutChain201ResponseHeaders
+}
+
+func (response PutChain201JSONResponse) VisitPutChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Location", fmt.Sprint(response.Headers.Location))
+	w.WriteHeader(201)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutChain400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response PutChain400ApplicationProblemPlusJSONResponse) VisitPutChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutChain401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response PutChain401ApplicationProblemPlusJSONResponse) VisitPutChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutChain403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response PutChain403ApplicationProblemPlusJSONResponse) VisitPutChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutChain413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response PutChain413ApplicationProblemPlusJSONResponse) VisitPutChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutChain415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response PutChain415ApplicationProblemPlusJSONResponse) VisitPutChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutChain422ApplicationProblemPlusJSONResponse struct {
+	InvalidApplicationProblemPlusJSONResponse
+}
+
+func (response PutChain422ApplicationProblemPlusJSONResponse) VisitPutChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutChain429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response PutChain429ApplicationProblemPlusJSONResponse) VisitPutChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutChain500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response PutChain500ApplicationProblemPlusJSONResponse) VisitPutChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PutChain503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response PutChain503ApplicationProblemPlusJSONResponse) VisitPutChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunChainRequestObject struct {
+	Name ChainName `json:"name"`
+	Body *RunChainJSONRequestBody
+}
+
+type RunChainResponseObject interface {
+	VisitRunChainResponse(w http.ResponseWriter) error
+}
+
+type RunChain202JSONResponse ChainRun
+
+func (response RunChain202JSONResponse) VisitRunChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunChain400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response RunChain400ApplicationProblemPlusJSONResponse) VisitRunChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunChain401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response RunChain401ApplicationProblemPlusJSONResponse) VisitRunChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunChain403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response RunChain403ApplicationProblemPlusJSONResponse) VisitRunChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunChain404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response RunChain404ApplicationProblemPlusJSONResponse) VisitRunChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunChain409ApplicationProblemPlusJSONResponse struct {
+	ConflictApplicationProblemPlusJSONResponse
+}
+
+func (response RunChain409ApplicationProblemPlusJSONResponse) VisitRunChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunChain413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response RunChain413ApplicationProblemPlusJSONResponse) VisitRunChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunChain415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response RunChain415ApplicationProblemPlusJSONResponse) VisitRunChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunChain422ApplicationProblemPlusJSONResponse struct {
+	InvalidApplicationProblemPlusJSONResponse
+}
+
+func (response RunChain422ApplicationProblemPlusJSONResponse) VisitRunChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunChain429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response RunChain429ApplicationProblemPlusJSONResponse) VisitRunChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunChain500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response RunChain500ApplicationProblemPlusJSONResponse) VisitRunChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type RunChain503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response RunChain503ApplicationProblemPlusJSONResponse) VisitRunChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChainRunsRequestObject struct {
+	Name   ChainName `json:"name"`
+	Params ListChainRunsParams
+}
+
+type ListChainRunsResponseObject interface {
+	VisitListChainRunsResponse(w http.ResponseWriter) error
+}
+
+type ListChainRuns200JSONResponse ChainRunList
+
+func (response ListChainRuns200JSONResponse) VisitListChainRunsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChainRuns400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ListChainRuns400ApplicationProblemPlusJSONResponse) VisitListChainRunsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChainRuns401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ListChainRuns401ApplicationProblemPlusJSONResponse) VisitListChainRunsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChainRuns403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response ListChainRuns403ApplicationProblemPlusJSONResponse) VisitListChainRunsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChainRuns429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response ListChainRuns429ApplicationProblemPlusJSONResponse) VisitListChainRunsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChainRuns500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response ListChainRuns500ApplicationProblemPlusJSONResponse) VisitListChainRunsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListChainRuns503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response ListChainRuns503ApplicationProblemPlusJSONResponse) VisitListChainRunsResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -21336,6 +22702,24 @@ type StrictServerInterface interface {
 	// PutBudget Store or change a shared budget
 	// (PUT /v1/budgets/{name})
 	PutBudget(ctx context.Context, request PutBudgetRequestObject) (PutBudgetResponseObject, error)
+	// GetChainRun Get a run of a chain with its steps
+	// (GET /v1/chain-runs/{id})
+	GetChainRun(ctx context.Context, request GetChainRunRequestObject) (GetChainRunResponseObject, error)
+	// CancelChainRun Cancel a run of a chain
+	// (POST /v1/chain-runs/{id}/cancel)
+	CancelChainRun(ctx context.Context, request CancelChainRunRequestObject) (CancelChainRunResponseObject, error)
+	// ListChains List chains, sorted by name
+	// (GET /v1/chains)
+	ListChains(ctx context.Context, request ListChainsRequestObject) (ListChainsResponseObject, error)
+	// PutChain Store or replace a chain
+	// (PUT /v1/chains/{name})
+	PutChain(ctx context.Context, request PutChainRequestObject) (PutChainResponseObject, error)
+	// RunChain Start a run of a chain
+	// (POST /v1/chains/{name}/run)
+	RunChain(ctx context.Context, request RunChainRequestObject) (RunChainResponseObject, error)
+	// ListChainRuns List the runs of a chain, newest first
+	// (GET /v1/chains/{name}/runs)
+	ListChainRuns(ctx context.Context, request ListChainRunsRequestObject) (ListChainRunsResponseObject, error)
 	// ListDeadLetters List dead letters, newest due time first
 	// (GET /v1/dead-letters)
 	ListDeadLetters(ctx context.Context, request ListDeadLettersRequestObject) (ListDeadLettersResponseObject, error)
@@ -21795,6 +23179,206 @@ func (sh *strictHandler) PutBudget(ctx echo.Context, name BudgetName) error {
 		return err
 	} else if validResponse, ok := response.(PutBudgetResponseObject); ok {
 		return validResponse.VisitPutBudgetResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetChainRun operation middleware
+func (sh *strictHandler) GetChainRun(ctx echo.Context, id ChainRunID) error {
+	var request GetChainRunRequestObject
+
+	request.ID = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetChainRun(ctx.Request().Context(), request.(GetChainRunRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetChainRun")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetChainRunResponseObject); ok {
+		return validResponse.VisitGetChainRunResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CancelChainRun operation middleware
+func (sh *strictHandler) CancelChainRun(ctx echo.Context, id ChainRunID) error {
+	var request CancelChainRunRequestObject
+
+	request.ID = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CancelChainRun(ctx.Request().Context(), request.(CancelChainRunRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CancelChainRun")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CancelChainRunResponseObject); ok {
+		return validResponse.VisitCancelChainRunResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListChains operation middleware
+func (sh *strictHandler) ListChains(ctx echo.Context, params ListChainsParams) error {
+	var request ListChainsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListChains(ctx.Request().Context(), request.(ListChainsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListChains")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListChainsResponseObject); ok {
+		return validResponse.VisitListChainsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// PutChain operation middleware
+func (sh *strictHandler) PutChain(ctx echo.Context, name ChainName) error {
+	var request PutChainRequestObject
+
+	request.Name = name
+
+	var body PutChainJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.PutChain(ctx.Request().Context(), request.(PutChainRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "PutChain")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(PutChainResponseObject); ok {
+		return validResponse.VisitPutChainResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// RunChain operation middleware
+func (sh *strictHandler) RunChain(ctx echo.Context, name ChainName) error {
+	var request RunChainRequestObject
+
+	request.Name = name
+
+	var body RunChainJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		if !errors.Is(err, io.EOF) {
+			return err
+		}
+	} else {
+		request.Body = &body
+	}
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.RunChain(ctx.Request().Context(), request.(RunChainRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "RunChain")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(RunChainResponseObject); ok {
+		return validResponse.VisitRunChainResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListChainRuns operation middleware
+func (sh *strictHandler) ListChainRuns(ctx echo.Context, name ChainName, params ListChainRunsParams) error {
+	var request ListChainRunsRequestObject
+
+	request.Name = name
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListChainRuns(ctx.Request().Context(), request.(ListChainRunsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListChainRuns")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListChainRunsResponseObject); ok {
+		return validResponse.VisitListChainRunsResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

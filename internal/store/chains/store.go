@@ -99,24 +99,6 @@ func (s *Store) List(ctx context.Context, tenant [16]byte, after string, limit i
 	return list, nil
 }
 
-// Delete implements chains.Definitions.
-func (s *Store) Delete(ctx context.Context, by auditlog.Actor, name string) error {
-	return s.db.Tx(ctx, func(tx pgx.Tx) error {
-		deleted, err := s.db.Q.ChainDelete(ctx, tx, dbsqlc.ChainDeleteParams{TenantID: by.TenantID, Name: pg.Storable(name)})
-		if err != nil {
-			return fmt.Errorf("deleting chain %s: %w", name, err)
-		}
-		if deleted == 0 {
-			return noChain(name)
-		}
-		return s.db.Audited(ctx, tx, auditlog.Change{
-			Act:    auditlog.Act{By: by, Action: auditlog.Delete},
-			Object: auditlog.Object{Kind: auditlog.Chain, ID: name},
-			Before: map[string]any{"name": name},
-		})
-	})
-}
-
 // Start implements chains.Records.
 func (s *Store) Start(ctx context.Context, by auditlog.Actor, start chains.Started) (r chains.Record, created bool, err error) {
 	id, err := uuid.NewV7()

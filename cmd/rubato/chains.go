@@ -1,0 +1,196 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+
+	"rubato/client"
+)
+
+// chainsCmd is `rubato chains`.
+type chainsCmd struct {
+	Apply  chainsApplyCmd  `cmd:"" help:"Store a chain from a YAML or JSON file, or replace its definition."`
+	List   chainsListCmd   `cmd:"" help:"Print chains, sorted by name."`
+	Run    chainsRunCmd    `cmd:"" help:"Start a run of a chain."`
+	Runs   chainsRunsCmd   `cmd:"" help:"Print the runs of a chain, newest first."`
+	Show   chainsShowCmd   `cmd:"" help:"Print a run of a chain with its steps."`
+	Cancel chainsCancelCmd `cmd:"" help:"Cancel a run of a chain."`
+}
+
+type (
+	chainsApplyCmd struct {
+		serverFlag
+
+		Name string `arg:"" help:"Name of the chain."`
+		File string `required:"" short:"f" placeholder:"FILE" help:"File with the definition; - reads standard input."`
+	}
+	chainsListCmd struct {
+		serverFlag
+
+		Limit  int32  `default:"50" help:"Maximum number of results."`
+		Cursor string `help:"Cursor of the next page, from the previous list."`
+	}
+	chainsRunCmd struct {
+		serverFlag
+
+		Name  string `arg:"" help:"Name of the chain."`
+		Input string `placeholder:"JSON" help:"Input as a JSON object."`
+		Key   string `placeholder:"KEY" help:"Idempotency key: starts with the same key are one run."`
+	}
+	chainsRunsCmd struct {
+		serverFlag
+
+		Name   string `arg:"" help:"Name of the chain."`
+		Limit  int32  `default:"50" help:"Maximum number of results."`
+		Cursor string `help:"Cursor of the next page, from the previous list."`
+	}
+	chainsShowCmd struct {
+		serverFlag
+
+		ID string `arg:"" help:"Chain run id (chr_...)."`
+	}
+	chainsCancelCmd struct {
+		serverFlag
+
+		ID string `arg:"" help:"Chain run id (chr_...)."`
+	}
+)
+
+// Run stores a chain.
+func (cmd *chainsApplyCmd) Run(ctx context.Context, s *session) error {
+	text, err := s.readFile(cmd.File)
+	if err != nil {
+		return err
+	}
+	var document map[string]any
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		return usageError{fmt.Sprintf("%s is no YAML object: %s", cmd.File, err)}
+	}
+	body, err := json.Marshal(document)
+	if err != nil {
+		return usageError{fmt.Sprintf("%s holds more than JSON can: %s", cmd.File, err)}
+	}
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.PutChainWithBodyWithResponse(ctx, cmd.Name, "application/json", bytes.NewReader(body)))
+	if err != nil {
+		return err
+	}
+	return show(s, raw, func(c client.Chain) error { return s.say("chain %s has version %d", c.Name, c.Version) })
+}
+
+// Run lists chains.
+func (cmd *chainsListCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.ListChainsWithResponse(ctx, &client.ListChainsParams{Limit: &cmd.Limit, Cursor: given(cmd.Cursor)}))
+	if err != nil {
+		return err
+	}
+	row := func(c client.Chain) []string {
+		return []string{c.Name, strconv.FormatInt(c.Version, 10), strconv.Itoa(len(c.Definition.Steps)), instant(&c.UpdatedAt)}
+	}
+	return list(s, raw, []string{"NAME", "VERSION", "STEPS", "UPDATED"}, row)
+}
+
+// Run starts a run of a chain.
+func (cmd *chainsRunCmd) Run(ctx context.Context, s *session) error {
+	start := client.ChainStart{IdempotencyKey: given(cmd.Key)}
+	if cmd.Input != "" {
+		if err := json.Unmarshal([]byte(cmd.Input), &start.Input); err != nil {
+			return usageError{"--input is no JSON object: " + err.Error()}
+		}
+	}
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.RunChainWithResponse(ctx, cmd.Name, start))
+	if err != nil {
+		return err
+	}
+	return show(s, raw, func(c client.ChainRun) error { return s.say("%s is %s", c.ID, c.Status) })
+}
+
+// Run lists the runs of a chain.
+func (cmd *chainsRunsCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.ListChainRunsWithResponse(ctx, cmd.Name, &client.ListChainRunsParams{Limit: &cmd.Limit, Cursor: given(cmd.Cursor)}))
+	if err != nil {
+		return err
+	}
+	row := func(c client.ChainRun) []string {
+		return []string{instant(&c.CreatedAt), c.Status, text(c.Reason), instant(c.EndedAt), c.ID}
+	}
+	return list(s, raw, []string{"STARTED", "STATUS", "REASON", "ENDED", "ID"}, row)
+}
+
+// Run prints a run of a chain.
+func (cmd *chainsShowCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.GetChainRunWithResponse(ctx, cmd.ID))
+	if err != nil {
+		return err
+	}
+	return show(s, raw, func(c client.ChainRun) error {
+		facts := [][2]string{
+			{"id", c.ID},
+			{"chain", c.Chain},
+			{"status", c.Status},
+			{"reason", text(c.Reason)},
+			{"started", instant(&c.CreatedAt)},
+			{"ended", instant(c.EndedAt)},
+		}
+		if c.Steps != nil {
+			for _, step := range *c.Steps {
+				facts = append(facts, stepFact(step))
+			}
+		}
+		return s.facts(facts)
+	})
+}
+
+// stepFact returns the line of a step.
+func stepFact(step client.ChainRunStep) [2]string {
+	name, line := step.Name, step.Status
+	if step.Element != nil {
+		name += "." + strconv.Itoa(int(*step.Element))
+	}
+	for _, more := range []string{text(step.Reason), text(step.Error), text(step.RunID)} {
+		if more != "" {
+			line += ", " + more
+		}
+	}
+	if step.Compensation != nil {
+		line += ", compensation " + *step.Compensation
+	}
+	return [2]string{"step " + name, line}
+}
+
+// Run cancels a run of a chain.
+func (cmd *chainsCancelCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.CancelChainRunWithResponse(ctx, cmd.ID))
+	if err != nil {
+		return err
+	}
+	return show(s, raw, func(c client.ChainRun) error { return s.say("%s is to end; it is %s", c.ID, c.Status) })
+}

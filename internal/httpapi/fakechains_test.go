@@ -1,0 +1,95 @@
+package httpapi_test
+
+import (
+	"context"
+	"encoding/json"
+
+	"rubato/internal/auditlog"
+	"rubato/internal/auth"
+	"rubato/internal/chains"
+	"rubato/internal/errs"
+)
+
+const minimalChain = `{"steps":[{"name":"a","endpointId":"ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"}]}`
+
+// standingChains are chains of one name with one run, which stays open.
+type standingChains struct{ *memory }
+
+var (
+	_ chains.Definitions = standingChains{}
+	_ chains.Records     = standingChains{}
+)
+
+func standingChainRun() chains.RunID { return chains.RunID{1} }
+
+func standingChain() (c chains.Chain) {
+	if err := json.Unmarshal([]byte(minimalChain), &c.Definition); err != nil {
+		panic(err)
+	}
+	c.Name, c.Version, c.CreatedAt, c.UpdatedAt = "any", 1, now, now
+	return c
+}
+
+func standingRecord() chains.Record {
+	return chains.Record{
+		ID: standingChainRun(), Chain: "any", Status: chains.Running, Version: 1, Definition: standingChain().Definition,
+		Input: json.RawMessage("{}"), RequestedBy: "tester", CreatedAt: now,
+	}
+}
+
+// found returns the error of the store, or one for another tenant.
+func (s standingChains) found(tenant [16]byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.err == nil && tenant != auth.DefaultTenant() {
+		return errs.New(errs.NotFound, "", "there is no such chain")
+	}
+	return s.err
+}
+
+func (s standingChains) wrote(tenant [16]byte) error {
+	err := s.found(tenant)
+	if err == nil {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.writes++
+	}
+	return err
+}
+
+func (s standingChains) Put(_ context.Context, by auditlog.Actor, d chains.Definition) (chains.Chain, bool, error) {
+	c := standingChain()
+	c.Definition = d
+	return c, false, s.wrote(by.TenantID)
+}
+
+func (s standingChains) Get(_ context.Context, tenant [16]byte, _ string) (chains.Chain, error) {
+	return standingChain(), s.found(tenant)
+}
+
+func (s standingChains) List(_ context.Context, tenant [16]byte, _ string, _ int) ([]chains.Chain, error) {
+	return []chains.Chain{standingChain()}, s.found(tenant)
+}
+
+func (s standingChains) Start(_ context.Context, by auditlog.Actor, _ chains.Started) (chains.Record, bool, error) {
+	return standingRecord(), true, s.wrote(by.TenantID)
+}
+
+func (s standingChains) Runs(_ context.Context, tenant [16]byte, _ string, _ chains.RunID, _ int) ([]chains.Record, error) {
+	return []chains.Record{standingRecord()}, s.found(tenant)
+}
+
+func (s standingChains) Run(_ context.Context, tenant [16]byte, id chains.RunID) (chains.Record, []chains.StepRecord, error) {
+	if id != standingChainRun() {
+		return chains.Record{}, nil, errs.New(errs.NotFound, "", "there is no such chain run")
+	}
+	steps := []chains.StepRecord{{Key: chains.Key{Name: "a", Index: chains.Whole}, Status: chains.StepWaiting}}
+	return standingRecord(), steps, s.found(tenant)
+}
+
+func (s standingChains) Cancel(_ context.Context, by auditlog.Actor, id chains.RunID) error {
+	if id != standingChainRun() {
+		return errs.New(errs.NotFound, "", "there is no such chain run")
+	}
+	return s.wrote(by.TenantID)
+}
