@@ -20,6 +20,15 @@ var nameForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,62}$`)
 
 var chainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
+// The error codes of chains.
+const (
+	codeName         = "invalid_name"
+	codeTaken        = "duplicate_name"
+	codeCycle        = "cycle"
+	codeUnknownStep  = "unknown_step"
+	codeUnknownValue = "unknown_value"
+)
+
 const nameRule = "must be a letter, then up to 62 letters, digits or underscores"
 
 // Parse validates a definition. The error is an [errs.Invalid] that names every bad field.
@@ -60,7 +69,7 @@ func (p *parser) refuse(field, code, message string, args ...any) {
 func (p *parser) head() {
 	d := &p.plan.Definition
 	if !ValidName(d.Name) {
-		p.refuse("name", "invalid_name", "must be 1 to 100 letters, digits, dots, underscores or hyphens, and begin with a letter or digit")
+		p.refuse("name", codeName, "must be 1 to 100 letters, digits, dots, underscores or hyphens, and begin with a letter or digit")
 	}
 	if utf8.RuneCountInString(d.Description) > 2000 {
 		p.refuse("description", "too_long", "must hold at most 2000 characters")
@@ -101,7 +110,7 @@ func (p *parser) checkNames(field string, list []string) {
 	slices.Sort(list)
 	for _, name := range list {
 		if !nameForm.MatchString(name) {
-			p.refuse(field+"."+name, "invalid_name", nameRule)
+			p.refuse(field+"."+name, codeName, nameRule)
 		}
 	}
 }
@@ -113,16 +122,16 @@ func (p *parser) names() {
 		field := fmt.Sprintf("steps.%d", i)
 		switch {
 		case !nameForm.MatchString(s.Name):
-			p.refuse(field+".name", "invalid_name", nameRule)
+			p.refuse(field+".name", codeName, nameRule)
 		case seen[s.Name]:
-			p.refuse(field+".name", "duplicate", "must differ from the names of the other steps")
+			p.refuse(field+".name", codeTaken, "must differ from the names of the other steps")
 		}
 		seen[s.Name] = true
 	}
 	for i, s := range p.plan.Definition.Steps {
 		for j, name := range s.After {
 			if !seen[name] {
-				p.refuse(fmt.Sprintf("steps.%d.after.%d", i, j), "unknown_step", "must be the name of a step; there is no step %q", name)
+				p.refuse(fmt.Sprintf("steps.%d.after.%d", i, j), codeUnknownStep, "must be the name of a step; there is no step %q", name)
 			}
 		}
 	}
@@ -151,7 +160,7 @@ func (p *parser) order() {
 			p.plan.steps = append(p.plan.steps, &step{StepSpec: s, before: before})
 		}
 		if len(p.before) == placed {
-			p.refuse("steps", "cycle", "must not depend on each other in a circle: %s", strings.Join(p.cycle(), " after "))
+			p.refuse("steps", codeCycle, "must not depend on each other in a circle: %s", strings.Join(p.cycle(), " after "))
 			return
 		}
 	}
@@ -233,7 +242,7 @@ func (p *parser) forEach(field string, s *step, known *template.Names) {
 func (p *parser) path(field, text string, known *template.Names) []string {
 	path := strings.Split(text, ".")
 	if why := known.Check(path); why != "" {
-		p.refuse(field, "unknown_value", "must be the path of a value of the chain: %s", why)
+		p.refuse(field, codeUnknownValue, "must be the path of a value of the chain: %s", why)
 	}
 	return path
 }

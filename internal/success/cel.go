@@ -15,6 +15,8 @@ import (
 )
 
 const (
+	// codeCEL is the error code of an expression that cannot be used.
+	codeCEL       = "cel_invalid"
 	maxExpression = 4096 // bytes
 	// costLimit bounds one evaluation in the cost units of the library: about one per step and a
 	// tenth per byte. A pattern over a body of a megabyte fits. Nested loops over a large body do
@@ -48,7 +50,7 @@ type celCheck struct {
 func compileCEL(text string, budget *pattern.Budget) (check, []Problem) {
 	env, err := environment()
 	if err != nil {
-		return nil, []Problem{celProblem("cel_invalid", "cannot be read: "+err.Error())}
+		return nil, []Problem{celProblem(codeCEL, "cannot be read: "+err.Error())}
 	}
 	compiled, program, bad := compileBool(env, text, celForm{
 		example:   "json.items.size() > 0",
@@ -92,20 +94,20 @@ func compileBool(env *cel.Env, text string, form celForm, budget *pattern.Budget
 	}
 	compiled, issues := env.Compile(text)
 	if issues.Err() != nil {
-		return refuse("cel_invalid", "must be an expression of CEL over "+form.variables+": "+issue(issues))
+		return refuse(codeCEL, "must be an expression of CEL over "+form.variables+": "+issue(issues))
 	}
 	if kind := compiled.OutputType(); !kind.IsExactType(cel.BoolType) && !kind.IsExactType(cel.DynType) {
-		return refuse("cel_invalid", fmt.Sprintf("must be true or false, not of type %s", kind))
+		return refuse(codeCEL, fmt.Sprintf("must be true or false, not of type %s", kind))
 	}
 	steps, message := compilePatterns(compiled.NativeRep().Expr(), budget)
 	if message != "" {
-		return refuse("cel_invalid", message)
+		return refuse(codeCEL, message)
 	}
 	// Patterns are compiled once here, because a loop would compile them per element, and that
 	// cost would not be charged.
 	program, err := env.Program(compiled, cel.CostLimit(costLimit), cel.CostTracking(prices{steps}), cel.OptimizeRegex(interpreter.MatchesRegexOptimization))
 	if err != nil {
-		return refuse("cel_invalid", "cannot be used: "+err.Error())
+		return refuse(codeCEL, "cannot be used: "+err.Error())
 	}
 	return compiled, program, nil
 }

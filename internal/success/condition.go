@@ -30,7 +30,7 @@ type Condition struct{ program cel.Program }
 func CompileCondition(text string) (*Condition, []Problem) {
 	env, err := chainEnvironment()
 	if err != nil {
-		return nil, []Problem{celProblem("cel_invalid", "cannot be read: "+err.Error())}
+		return nil, []Problem{celProblem(codeCEL, "cannot be read: "+err.Error())}
 	}
 	_, program, bad := compileBool(env, text, celForm{
 		example:   `steps.reserve.output.total > 100`,
