@@ -189,18 +189,9 @@ func crossings() map[string]crossing {
 			require.Equal(t, http.StatusNotFound, w.call(t, o.method, "/v1/secrets/kept?force=true", "", key(otherKey)).status)
 			w.call(t, "GET", "/v1/secrets/kept", "").is(t, http.StatusOK)
 		},
-		"putChain": func(w *world, t *testing.T, o operation, _ string) {
-			w.call(t, o.method, "/v1/chains/mine", chain).is(t, http.StatusCreated)
-			w.call(t, o.method, "/v1/chains/mine", chain, key(otherKey)).is(t, http.StatusCreated)
-		},
-		"runChain": func(w *world, t *testing.T, o operation, _ string) {
-			w.call(t, "PUT", "/v1/chains/kept", chain).is(t, http.StatusCreated)
-			require.Equal(t, http.StatusNotFound, w.call(t, o.method, "/v1/chains/kept/run", "{}", key(otherKey)).status)
-		},
-		"listChainRuns": func(w *world, t *testing.T, _ operation, _ string) {
-			w.chainRun(t)
-			require.Empty(t, w.call(t, "GET", "/v1/chains/order/runs", "", key(otherKey)).is(t, http.StatusOK)["items"])
-		},
+		"putChain":      crossPutChain,
+		"runChain":      crossRunChain,
+		"listChainRuns": crossListChainRuns,
 		"putBudget": func(w *world, t *testing.T, o operation, _ string) {
 			w.call(t, o.method, "/v1/budgets/host:mine.example", `{"budget":"600/h"}`).is(t, http.StatusCreated)
 			w.call(t, o.method, "/v1/budgets/host:mine.example", `{"budget":"1/h"}`, key(otherKey)).is(t, http.StatusCreated)
@@ -314,4 +305,19 @@ func (w *world) endpoint(t *testing.T, id string) map[string]any {
 	e := w.call(t, "GET", "/v1/endpoints/"+id, "").is(t, http.StatusOK)
 	delete(e, "nextRunAt") // Pausing and resuming moves it.
 	return e
+}
+
+func crossPutChain(w *world, t *testing.T, o operation, _ string) {
+	w.call(t, o.method, "/v1/chains/mine", chain).is(t, http.StatusCreated)
+	w.call(t, o.method, "/v1/chains/mine", chain, key(otherKey)).is(t, http.StatusCreated)
+}
+
+func crossRunChain(w *world, t *testing.T, o operation, _ string) {
+	w.call(t, "PUT", "/v1/chains/kept", chain).is(t, http.StatusCreated)
+	require.Equal(t, http.StatusNotFound, w.call(t, o.method, "/v1/chains/kept/run", "{}", key(otherKey)).status)
+}
+
+func crossListChainRuns(w *world, t *testing.T, _ operation, _ string) {
+	w.chainRun(t)
+	require.Empty(t, w.call(t, "GET", "/v1/chains/order/runs", "", key(otherKey)).is(t, http.StatusOK)["items"])
 }
