@@ -184,6 +184,42 @@ func (e AuthType) Valid() bool {
 	}
 }
 
+// Defines values for CallState.
+const (
+	CallStateCanceled  CallState = "canceled"
+	CallStateFailed    CallState = "failed"
+	CallStateLost      CallState = "lost"
+	CallStateRunning   CallState = "running"
+	CallStateSkipped   CallState = "skipped"
+	CallStateSucceeded CallState = "succeeded"
+	CallStateTimedOut  CallState = "timed_out"
+	CallStateWaiting   CallState = "waiting"
+)
+
+// Valid indicates whether the value is a known member of the CallState enum.
+func (e CallState) Valid() bool {
+	switch e {
+	case CallStateCanceled:
+		return true
+	case CallStateFailed:
+		return true
+	case CallStateLost:
+		return true
+	case CallStateRunning:
+		return true
+	case CallStateSkipped:
+		return true
+	case CallStateSucceeded:
+		return true
+	case CallStateTimedOut:
+		return true
+	case CallStateWaiting:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for CatchUp.
 const (
 	CatchUpAll  CatchUp = "all"
@@ -967,6 +1003,7 @@ const (
 	SourceAiOneshot        Source = "ai-oneshot"
 	SourceBaselineCron     Source = "baseline-cron"
 	SourceBaselineInterval Source = "baseline-interval"
+	SourceCall             Source = "call"
 	SourceChangeRate       Source = "change-rate"
 	SourceCircuitOpen      Source = "circuit-open"
 	SourceClampedMax       Source = "clamped-max"
@@ -988,6 +1025,8 @@ func (e Source) Valid() bool {
 	case SourceBaselineCron:
 		return true
 	case SourceBaselineInterval:
+		return true
+	case SourceCall:
 		return true
 	case SourceChangeRate:
 		return true
@@ -1322,6 +1361,101 @@ type BudgetSpec struct {
 	// Budget Number of runs per s, m, h or d, such as 600/h.
 	Budget string `json:"budget"`
 }
+
+// Call A request that is sent once.
+type Call struct {
+	// CallbackURL URL that receives the result. Absent if there is none.
+	CallbackURL *string `json:"callbackUrl,omitempty"`
+
+	// CreatedAt When it was stored.
+	CreatedAt time.Time `json:"createdAt"`
+
+	// CreatedBy Name of the API key that sent it.
+	CreatedBy string `json:"createdBy"`
+
+	// DeadlineAt The latest start of an attempt. Absent if there is none.
+	DeadlineAt *time.Time `json:"deadlineAt,omitempty"`
+
+	// Duplicate True if the call was stored before under the same deduplication key.
+	Duplicate *bool `json:"duplicate,omitempty"`
+
+	// ID The call's ID.
+	ID string `json:"id"`
+
+	// Method The method of the request. Body with HEAD is refused.
+	Method Method `json:"method"`
+
+	// NotBefore Its due time.
+	NotBefore time.Time `json:"notBefore"`
+
+	// RunID The run in progress, or else the newest one. Absent before the first.
+	RunID *string `json:"runId,omitempty"`
+
+	// State waiting and running: the call has not ended. All others are the status of its last attempt.
+	State CallState `json:"state"`
+
+	// URL Target URL.
+	URL string `json:"url"`
+}
+
+// CallList defines model for CallList.
+type CallList struct {
+	Items []Call `json:"items"`
+
+	// NextCursor Absent on the last page.
+	NextCursor *string `json:"nextCursor,omitempty"`
+}
+
+// CallRequest A request that is sent once.
+type CallRequest struct {
+	Auth *Auth `json:"auth,omitempty"`
+
+	// Body Request body, up to 256 KiB in UTF-8. {{...}} is a template.
+	Body *string `json:"body,omitempty"`
+
+	// CallbackURL URL that receives the result in a POST request of another call, tried up to 5 times.
+	CallbackURL *string `json:"callbackUrl,omitempty"`
+
+	// DeadlineMs Time from now to the latest start of an attempt. A later one is recorded as skipped with the reason deadline_passed. Default: none.
+	DeadlineMs *int64 `json:"deadlineMs,omitempty"`
+
+	// DeduplicationKey A key that stands for its first call for 24 hours.
+	DeduplicationKey *string `json:"deduplicationKey,omitempty"`
+
+	// DelayMs Time from now to the earliest start. Not with notBefore. Default 0.
+	DelayMs *int64 `json:"delayMs,omitempty"`
+
+	// Headers Request headers. Values may contain templates.
+	Headers *map[string]string `json:"headers,omitempty"`
+
+	// Idempotent The request may be sent again even if it may have arrived. Default false.
+	Idempotent *bool `json:"idempotent,omitempty"`
+
+	// Method Method of the request. Default POST.
+	Method *Method `json:"method,omitempty"`
+
+	// NotBefore Earliest start. In the past: now. Not with delayMs.
+	NotBefore *time.Time `json:"notBefore,omitempty"`
+
+	// Query Query parameters added to the URL.
+	Query *map[string]string `json:"query,omitempty"`
+	Retry *RetryInput        `json:"retry,omitempty"`
+
+	// Sign Sign the request, and that of its result, with your signing keys, by Standard Webhooks. Default false.
+	Sign *bool `json:"sign,omitempty"`
+
+	// Success HTTP status codes and classes that count as success. Default 2xx.
+	Success *string `json:"success,omitempty"`
+
+	// TimeoutMs Timeout of one request, including its response. Default 30000.
+	TimeoutMs *int64 `json:"timeoutMs,omitempty"`
+
+	// URL Target URL: http or https, without user name and password. Non-public addresses are refused.
+	URL string `json:"url"`
+}
+
+// CallState waiting and running: the call has not ended. All others are the status of its last attempt.
+type CallState string
 
 // CancelRequest Why.
 type CancelRequest struct {
@@ -4157,6 +4291,9 @@ type WorkerState string
 // BudgetName defines model for BudgetName.
 type BudgetName = string
 
+// CallID defines model for CallID.
+type CallID = string
+
 // ChainName defines model for ChainName.
 type ChainName = string
 
@@ -4297,6 +4434,18 @@ type ListAuditParams struct {
 
 // ListBudgetsParams defines parameters for ListBudgets.
 type ListBudgetsParams struct {
+	// Limit Maximum number of items.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor `nextCursor` of the previous page, with the same filters.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListCallsParams defines parameters for ListCalls.
+type ListCallsParams struct {
+	// Open List only calls that have not ended.
+	Open *bool `form:"open,omitempty" json:"open,omitempty"`
+
 	// Limit Maximum number of items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -4634,6 +4783,9 @@ type DeleteSecretParams struct {
 // PutBudgetJSONRequestBody defines body for PutBudget for application/json ContentType.
 type PutBudgetJSONRequestBody = BudgetSpec
 
+// SendCallJSONRequestBody defines body for SendCall for application/json ContentType.
+type SendCallJSONRequestBody = CallRequest
+
 // PutChainJSONRequestBody defines body for PutChain for application/json ContentType.
 type PutChainJSONRequestBody = ChainSpec
 
@@ -4849,6 +5001,60 @@ type ClientInterface interface {
 	//
 	// Corresponds with PUT /v1/budgets/{name} (the `PutBudget` operationId).
 	PutBudget(ctx context.Context, name BudgetName, body PutBudgetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ListCalls List calls, newest first
+	//
+	// Lists calls with their states. Calls that have ended are kept as long as the history of runs.
+	//
+	// Corresponds with GET /v1/calls (the `ListCalls` operationId).
+	ListCalls(ctx context.Context, params *ListCallsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SendCallWithBody Send a request once, now or later
+	//
+	// Stores a call: a request that is sent once, without an endpoint. It is stored when the response is 202, starts at its due time or as
+	// soon as a worker is free, and is retried by `retry`. Calls of one host run side by side. A call that was given up leaves a
+	// dead letter. With `callbackUrl` another call sends the result there as JSON: id, runId, status, reasonCode, statusCode, error,
+	// attempts, startedAt, finishedAt, and up to 32 KiB of the response as body or bodyBase64.
+	//
+	// A `deduplicationKey` stands for its first call for 24 hours: another request with it returns that call with `duplicate` and stores
+	// nothing, whatever else it asks for. A tenant has at most 100,000 calls that have not ended; beyond them the response is 429 with the
+	// code `too_many_open_calls`.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/calls (the `SendCall` operationId).
+	SendCallWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SendCall Send a request once, now or later
+	//
+	// Stores a call: a request that is sent once, without an endpoint. It is stored when the response is 202, starts at its due time or as
+	// soon as a worker is free, and is retried by `retry`. Calls of one host run side by side. A call that was given up leaves a
+	// dead letter. With `callbackUrl` another call sends the result there as JSON: id, runId, status, reasonCode, statusCode, error,
+	// attempts, startedAt, finishedAt, and up to 32 KiB of the response as body or bodyBase64.
+	//
+	// A `deduplicationKey` stands for its first call for 24 hours: another request with it returns that call with `duplicate` and stores
+	// nothing, whatever else it asks for. A tenant has at most 100,000 calls that have not ended; beyond them the response is 429 with the
+	// code `too_many_open_calls`.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/calls (the `SendCall` operationId).
+	SendCall(ctx context.Context, body SendCallJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CancelCall Cancel a call that waits
+	//
+	// Ends a call that waits for its due time or its next attempt. It is recorded as a run with the status `canceled`, and no callback is
+	// sent. A call that runs is refused (409 `call_running`): cancel its run. So is a call that has ended (409 `call_ended`).
+	//
+	// Corresponds with DELETE /v1/calls/{id} (the `CancelCall` operationId).
+	CancelCall(ctx context.Context, id CallID, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// GetCall Get a call with its state and run
+	//
+	// The state is that of the newest attempt. The run named by `runId` has the response.
+	//
+	// Corresponds with GET /v1/calls/{id} (the `GetCall` operationId).
+	GetCall(ctx context.Context, id CallID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetChainRun Get a run of a chain with its steps
 	//
@@ -5981,6 +6187,110 @@ func (c *Client) PutBudgetWithBody(ctx context.Context, name BudgetName, content
 // Corresponds with PUT /v1/budgets/{name} (the `PutBudget` operationId).
 func (c *Client) PutBudget(ctx context.Context, name BudgetName, body PutBudgetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPutBudgetRequest(c.Server, name, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ListCalls List calls, newest first
+//
+// Lists calls with their states. Calls that have ended are kept as long as the history of runs.
+//
+// Corresponds with GET /v1/calls (the `ListCalls` operationId).
+func (c *Client) ListCalls(ctx context.Context, params *ListCallsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListCallsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SendCallWithBody Send a request once, now or later
+//
+// Stores a call: a request that is sent once, without an endpoint. It is stored when the response is 202, starts at its due time or as
+// soon as a worker is free, and is retried by `retry`. Calls of one host run side by side. A call that was given up leaves a
+// dead letter. With `callbackUrl` another call sends the result there as JSON: id, runId, status, reasonCode, statusCode, error,
+// attempts, startedAt, finishedAt, and up to 32 KiB of the response as body or bodyBase64.
+//
+// A `deduplicationKey` stands for its first call for 24 hours: another request with it returns that call with `duplicate` and stores
+// nothing, whatever else it asks for. A tenant has at most 100,000 calls that have not ended; beyond them the response is 429 with the
+// code `too_many_open_calls`.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/calls (the `SendCall` operationId).
+func (c *Client) SendCallWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSendCallRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SendCall Send a request once, now or later
+//
+// Stores a call: a request that is sent once, without an endpoint. It is stored when the response is 202, starts at its due time or as
+// soon as a worker is free, and is retried by `retry`. Calls of one host run side by side. A call that was given up leaves a
+// dead letter. With `callbackUrl` another call sends the result there as JSON: id, runId, status, reasonCode, statusCode, error,
+// attempts, startedAt, finishedAt, and up to 32 KiB of the response as body or bodyBase64.
+//
+// A `deduplicationKey` stands for its first call for 24 hours: another request with it returns that call with `duplicate` and stores
+// nothing, whatever else it asks for. A tenant has at most 100,000 calls that have not ended; beyond them the response is 429 with the
+// code `too_many_open_calls`.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/calls (the `SendCall` operationId).
+func (c *Client) SendCall(ctx context.Context, body SendCallJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSendCallRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CancelCall Cancel a call that waits
+//
+// Ends a call that waits for its due time or its next attempt. It is recorded as a run with the status `canceled`, and no callback is
+// sent. A call that runs is refused (409 `call_running`): cancel its run. So is a call that has ended (409 `call_ended`).
+//
+// Corresponds with DELETE /v1/calls/{id} (the `CancelCall` operationId).
+func (c *Client) CancelCall(ctx context.Context, id CallID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCancelCallRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetCall Get a call with its state and run
+//
+// The state is that of the newest attempt. The run named by `runId` has the response.
+//
+// Corresponds with GET /v1/calls/{id} (the `GetCall` operationId).
+func (c *Client) GetCall(ctx context.Context, id CallID, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetCallRequest(c.Server, id)
 	if err != nil {
 		return nil, err
 	}
@@ -8460,6 +8770,192 @@ func NewPutBudgetRequestWithBody(server string, name BudgetName, contentType str
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewListCallsRequest constructs an http.Request for the ListCalls method
+func NewListCallsRequest(server string, params *ListCallsParams) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/calls")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Open != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "open", *params.Open, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Limit != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", *params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Cursor != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "cursor", *params.Cursor, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewSendCallRequest calls the generic SendCall builder with application/json body
+func NewSendCallRequest(server string, body SendCallJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSendCallRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewSendCallRequestWithBody constructs an http.Request for the SendCall method, with any body, and a specified content type
+func NewSendCallRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/calls")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewCancelCallRequest constructs an http.Request for the CancelCall method
+func NewCancelCallRequest(server string, id CallID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/calls/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetCallRequest constructs an http.Request for the GetCall method
+func NewGetCallRequest(server string, id CallID) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/calls/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	return req, nil
 }
@@ -12899,6 +13395,66 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PUT /v1/budgets/{name} (the `PutBudget` operationId).
 	PutBudgetWithResponse(ctx context.Context, name BudgetName, body PutBudgetJSONRequestBody, reqEditors ...RequestEditorFn) (*PutBudgetResponse, error)
 
+	// ListCallsWithResponse List calls, newest first
+	//
+	// Lists calls with their states. Calls that have ended are kept as long as the history of runs.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/calls (the `ListCalls` operationId).
+	ListCallsWithResponse(ctx context.Context, params *ListCallsParams, reqEditors ...RequestEditorFn) (*ListCallsResponse, error)
+
+	// SendCallWithBodyWithResponse Send a request once, now or later
+	//
+	// Stores a call: a request that is sent once, without an endpoint. It is stored when the response is 202, starts at its due time or as
+	// soon as a worker is free, and is retried by `retry`. Calls of one host run side by side. A call that was given up leaves a
+	// dead letter. With `callbackUrl` another call sends the result there as JSON: id, runId, status, reasonCode, statusCode, error,
+	// attempts, startedAt, finishedAt, and up to 32 KiB of the response as body or bodyBase64.
+	//
+	// A `deduplicationKey` stands for its first call for 24 hours: another request with it returns that call with `duplicate` and stores
+	// nothing, whatever else it asks for. A tenant has at most 100,000 calls that have not ended; beyond them the response is 429 with the
+	// code `too_many_open_calls`.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/calls (the `SendCall` operationId).
+	SendCallWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SendCallResponse, error)
+
+	// SendCallWithResponse Send a request once, now or later
+	//
+	// Stores a call: a request that is sent once, without an endpoint. It is stored when the response is 202, starts at its due time or as
+	// soon as a worker is free, and is retried by `retry`. Calls of one host run side by side. A call that was given up leaves a
+	// dead letter. With `callbackUrl` another call sends the result there as JSON: id, runId, status, reasonCode, statusCode, error,
+	// attempts, startedAt, finishedAt, and up to 32 KiB of the response as body or bodyBase64.
+	//
+	// A `deduplicationKey` stands for its first call for 24 hours: another request with it returns that call with `duplicate` and stores
+	// nothing, whatever else it asks for. A tenant has at most 100,000 calls that have not ended; beyond them the response is 429 with the
+	// code `too_many_open_calls`.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/calls (the `SendCall` operationId).
+	SendCallWithResponse(ctx context.Context, body SendCallJSONRequestBody, reqEditors ...RequestEditorFn) (*SendCallResponse, error)
+
+	// CancelCallWithResponse Cancel a call that waits
+	//
+	// Ends a call that waits for its due time or its next attempt. It is recorded as a run with the status `canceled`, and no callback is
+	// sent. A call that runs is refused (409 `call_running`): cancel its run. So is a call that has ended (409 `call_ended`).
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v1/calls/{id} (the `CancelCall` operationId).
+	CancelCallWithResponse(ctx context.Context, id CallID, reqEditors ...RequestEditorFn) (*CancelCallResponse, error)
+
+	// GetCallWithResponse Get a call with its state and run
+	//
+	// The state is that of the newest attempt. The run named by `runId` has the response.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/calls/{id} (the `GetCall` operationId).
+	GetCallWithResponse(ctx context.Context, id CallID, reqEditors ...RequestEditorFn) (*GetCallResponse, error)
+
 	// GetChainRunWithResponse Get a run of a chain with its steps
 	//
 	// Each step has its state, its outputs, its one-off run, and the state of its compensation.
@@ -14732,6 +15288,479 @@ func (r PutBudgetResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r PutBudgetResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ListCallsResponse401Headers the declared response headers of an HTTP 401 response for ListCalls
+type ListCallsResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// ListCallsResponse429Headers the declared response headers of an HTTP 429 response for ListCalls
+type ListCallsResponse429Headers struct {
+	RateLimit       *string
+	RateLimitPolicy *string
+	RetryAfter      string
+}
+
+// ListCallsResponse503Headers the declared response headers of an HTTP 503 response for ListCalls
+type ListCallsResponse503Headers struct {
+	RetryAfter *string
+}
+
+type ListCallsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *CallList
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *Malformed
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ListCallsResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *ListCallsResponse429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ListCallsResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListCallsResponse) GetJSON200() *CallList {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ListCallsResponse) GetApplicationProblemJSON400() *Malformed {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ListCallsResponse) GetApplicationProblemJSON401() *Unauthorized {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r ListCallsResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ListCallsResponse) GetApplicationProblemJSON429() *TooManyRequests {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ListCallsResponse) GetApplicationProblemJSON500() *Internal {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ListCallsResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ListCallsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListCallsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListCallsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListCallsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SendCallResponse401Headers the declared response headers of an HTTP 401 response for SendCall
+type SendCallResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// SendCallResponse429Headers the declared response headers of an HTTP 429 response for SendCall
+type SendCallResponse429Headers struct {
+	RateLimit       *string
+	RateLimitPolicy *string
+	RetryAfter      string
+}
+
+// SendCallResponse503Headers the declared response headers of an HTTP 503 response for SendCall
+type SendCallResponse503Headers struct {
+	RetryAfter *string
+}
+
+type SendCallResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *Call
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *Malformed
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationProblemJSON409 *Conflict
+	// ApplicationProblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationProblemJSON413 *TooLarge
+	// ApplicationProblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationProblemJSON415 *UnsupportedMediaType
+	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationProblemJSON422 *Invalid
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SendCallResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *SendCallResponse429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SendCallResponse503Headers
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r SendCallResponse) GetJSON202() *Call {
+	return r.JSON202
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r SendCallResponse) GetApplicationProblemJSON400() *Malformed {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r SendCallResponse) GetApplicationProblemJSON401() *Unauthorized {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r SendCallResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r SendCallResponse) GetApplicationProblemJSON409() *Conflict {
+	return r.ApplicationProblemJSON409
+}
+
+// GetApplicationProblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r SendCallResponse) GetApplicationProblemJSON413() *TooLarge {
+	return r.ApplicationProblemJSON413
+}
+
+// GetApplicationProblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r SendCallResponse) GetApplicationProblemJSON415() *UnsupportedMediaType {
+	return r.ApplicationProblemJSON415
+}
+
+// GetApplicationProblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r SendCallResponse) GetApplicationProblemJSON422() *Invalid {
+	return r.ApplicationProblemJSON422
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r SendCallResponse) GetApplicationProblemJSON429() *TooManyRequests {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r SendCallResponse) GetApplicationProblemJSON500() *Internal {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r SendCallResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SendCallResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SendCallResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SendCallResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SendCallResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// CancelCallResponse401Headers the declared response headers of an HTTP 401 response for CancelCall
+type CancelCallResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// CancelCallResponse429Headers the declared response headers of an HTTP 429 response for CancelCall
+type CancelCallResponse429Headers struct {
+	RateLimit       *string
+	RateLimitPolicy *string
+	RetryAfter      string
+}
+
+// CancelCallResponse503Headers the declared response headers of an HTTP 503 response for CancelCall
+type CancelCallResponse503Headers struct {
+	RetryAfter *string
+}
+
+type CancelCallResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Call
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *Malformed
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationProblemJSON409 *Conflict
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *CancelCallResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *CancelCallResponse429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *CancelCallResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CancelCallResponse) GetJSON200() *Call {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r CancelCallResponse) GetApplicationProblemJSON400() *Malformed {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r CancelCallResponse) GetApplicationProblemJSON401() *Unauthorized {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r CancelCallResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r CancelCallResponse) GetApplicationProblemJSON404() *NotFound {
+	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r CancelCallResponse) GetApplicationProblemJSON409() *Conflict {
+	return r.ApplicationProblemJSON409
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r CancelCallResponse) GetApplicationProblemJSON429() *TooManyRequests {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r CancelCallResponse) GetApplicationProblemJSON500() *Internal {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r CancelCallResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r CancelCallResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CancelCallResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CancelCallResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CancelCallResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// GetCallResponse401Headers the declared response headers of an HTTP 401 response for GetCall
+type GetCallResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// GetCallResponse429Headers the declared response headers of an HTTP 429 response for GetCall
+type GetCallResponse429Headers struct {
+	RateLimit       *string
+	RateLimitPolicy *string
+	RetryAfter      string
+}
+
+// GetCallResponse503Headers the declared response headers of an HTTP 503 response for GetCall
+type GetCallResponse503Headers struct {
+	RetryAfter *string
+}
+
+type GetCallResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Call
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *Malformed
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON403 the response for an HTTP 403 `application/problem+json` response
+	ApplicationProblemJSON403 *Forbidden
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *GetCallResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *GetCallResponse429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *GetCallResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetCallResponse) GetJSON200() *Call {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r GetCallResponse) GetApplicationProblemJSON400() *Malformed {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r GetCallResponse) GetApplicationProblemJSON401() *Unauthorized {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON403 returns the response for an HTTP 403 `application/problem+json` response
+func (r GetCallResponse) GetApplicationProblemJSON403() *Forbidden {
+	return r.ApplicationProblemJSON403
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r GetCallResponse) GetApplicationProblemJSON404() *NotFound {
+	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r GetCallResponse) GetApplicationProblemJSON429() *TooManyRequests {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r GetCallResponse) GetApplicationProblemJSON500() *Internal {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r GetCallResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r GetCallResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetCallResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetCallResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetCallResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -25319,6 +26348,96 @@ func (c *ClientWithResponses) PutBudgetWithResponse(ctx context.Context, name Bu
 	return ParsePutBudgetResponse(rsp)
 }
 
+// ListCallsWithResponse List calls, newest first
+//
+// Lists calls with their states. Calls that have ended are kept as long as the history of runs.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/calls (the `ListCalls` operationId).
+func (c *ClientWithResponses) ListCallsWithResponse(ctx context.Context, params *ListCallsParams, reqEditors ...RequestEditorFn) (*ListCallsResponse, error) {
+	rsp, err := c.ListCalls(ctx, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListCallsResponse(rsp)
+}
+
+// SendCallWithBodyWithResponse Send a request once, now or later
+//
+// Stores a call: a request that is sent once, without an endpoint. It is stored when the response is 202, starts at its due time or as
+// soon as a worker is free, and is retried by `retry`. Calls of one host run side by side. A call that was given up leaves a
+// dead letter. With `callbackUrl` another call sends the result there as JSON: id, runId, status, reasonCode, statusCode, error,
+// attempts, startedAt, finishedAt, and up to 32 KiB of the response as body or bodyBase64.
+//
+// A `deduplicationKey` stands for its first call for 24 hours: another request with it returns that call with `duplicate` and stores
+// nothing, whatever else it asks for. A tenant has at most 100,000 calls that have not ended; beyond them the response is 429 with the
+// code `too_many_open_calls`.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/calls (the `SendCall` operationId).
+func (c *ClientWithResponses) SendCallWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SendCallResponse, error) {
+	rsp, err := c.SendCallWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSendCallResponse(rsp)
+}
+
+// SendCallWithResponse Send a request once, now or later
+//
+// Stores a call: a request that is sent once, without an endpoint. It is stored when the response is 202, starts at its due time or as
+// soon as a worker is free, and is retried by `retry`. Calls of one host run side by side. A call that was given up leaves a
+// dead letter. With `callbackUrl` another call sends the result there as JSON: id, runId, status, reasonCode, statusCode, error,
+// attempts, startedAt, finishedAt, and up to 32 KiB of the response as body or bodyBase64.
+//
+// A `deduplicationKey` stands for its first call for 24 hours: another request with it returns that call with `duplicate` and stores
+// nothing, whatever else it asks for. A tenant has at most 100,000 calls that have not ended; beyond them the response is 429 with the
+// code `too_many_open_calls`.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/calls (the `SendCall` operationId).
+func (c *ClientWithResponses) SendCallWithResponse(ctx context.Context, body SendCallJSONRequestBody, reqEditors ...RequestEditorFn) (*SendCallResponse, error) {
+	rsp, err := c.SendCall(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSendCallResponse(rsp)
+}
+
+// CancelCallWithResponse Cancel a call that waits
+//
+// Ends a call that waits for its due time or its next attempt. It is recorded as a run with the status `canceled`, and no callback is
+// sent. A call that runs is refused (409 `call_running`): cancel its run. So is a call that has ended (409 `call_ended`).
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v1/calls/{id} (the `CancelCall` operationId).
+func (c *ClientWithResponses) CancelCallWithResponse(ctx context.Context, id CallID, reqEditors ...RequestEditorFn) (*CancelCallResponse, error) {
+	rsp, err := c.CancelCall(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCancelCallResponse(rsp)
+}
+
+// GetCallWithResponse Get a call with its state and run
+//
+// The state is that of the newest attempt. The run named by `runId` has the response.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/calls/{id} (the `GetCall` operationId).
+func (c *ClientWithResponses) GetCallWithResponse(ctx context.Context, id CallID, reqEditors ...RequestEditorFn) (*GetCallResponse, error) {
+	rsp, err := c.GetCall(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetCallResponse(rsp)
+}
+
 // GetChainRunWithResponse Get a run of a chain with its steps
 //
 // Each step has its state, its outputs, its one-off run, and the state of its compensation.
@@ -27810,6 +28929,515 @@ func ParsePutBudgetResponse(rsp *http.Response) (*PutBudgetResponse, error) {
 		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers PutBudgetResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseListCallsResponse parses an HTTP response from a ListCallsWithResponse call
+func ParseListCallsResponse(rsp *http.Response) (*ListCallsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListCallsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest CallList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ListCallsResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers ListCallsResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = &value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers ListCallsResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSendCallResponse parses an HTTP response from a SendCallWithResponse call
+func ParseSendCallResponse(rsp *http.Response) (*SendCallResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SendCallResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest Call
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers SendCallResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers SendCallResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = &value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers SendCallResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseCancelCallResponse parses an HTTP response from a CancelCallWithResponse call
+func ParseCancelCallResponse(rsp *http.Response) (*CancelCallResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CancelCallResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Call
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers CancelCallResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers CancelCallResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = &value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers CancelCallResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseGetCallResponse parses an HTTP response from a GetCallWithResponse call
+func ParseGetCallResponse(rsp *http.Response) (*GetCallResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetCallResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Call
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers GetCallResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers GetCallResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = &value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers GetCallResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {

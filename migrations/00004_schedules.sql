@@ -16,12 +16,14 @@ END
 $$;
 -- +goose StatementEnd
 
--- One row per endpoint in service. This is the hot row: claim, start and finish rewrite it, so it
--- is apart from the configuration. Half of each page is free (fillfactor), so that a start is a HOT
--- update on the page of its claim. Fixed-width columns come first, because Postgres then reads them
--- at constant offsets.
+-- One row per endpoint in service and per call that has not ended. This is the hot row: claim, start
+-- and finish rewrite it, so it is apart from the configuration. Half of each page is free
+-- (fillfactor), so that a start is a HOT update on the page of its claim. Fixed-width columns come
+-- first, because Postgres then reads them at constant offsets.
 CREATE TABLE schedules (
-    endpoint_id         uuid PRIMARY KEY REFERENCES endpoints (id),
+    -- The endpoint or the call. No foreign key, because it can be either. Both are inserted in one
+    -- transaction with this row, and deleted after it.
+    endpoint_id         uuid PRIMARY KEY,
     tenant_id           uuid,
 
     -- The instant from which the row can be claimed. While claimed_by is set, it is the end of the
@@ -55,9 +57,11 @@ CREATE TABLE schedules (
     -- True if the endpoint was archived during the run in flight. The finish of that run deletes
     -- the row.
     archived            boolean NOT NULL DEFAULT false,
+    -- True if the row is that of a call. Its last finish deletes it.
+    call                boolean NOT NULL DEFAULT false,
     -- The governor's rule that set the due time.
     source              text NOT NULL CHECK (source IN ('paused', 'ai-oneshot', 'ai-interval', 'change-rate', 'baseline-cron', 'baseline-interval',
-                                                        'clamped-min', 'clamped-max', 'retry-after', 'target', 'circuit-open', 'ended', 'manual')),
+                                                        'clamped-min', 'clamped-max', 'retry-after', 'target', 'circuit-open', 'ended', 'manual', 'call')),
 
     -- The worker that holds the lock.
     claimed_by          uuid,
@@ -122,6 +126,8 @@ CREATE TABLE schedules (
 -- except if it extends the lock. Among indexes of equal cost Postgres prefers the newest one, so the
 -- order of these statements matters: claims must win a tie.
 
+-- Lists of the waiting calls of a tenant, and their quota, scan this index.
+CREATE INDEX schedules_calls ON schedules (tenant_id, endpoint_id DESC) WHERE call;
 -- Lists of paused endpoints scan this index.
 CREATE INDEX schedules_paused ON schedules (endpoint_id DESC) WHERE paused_until IS NOT NULL;
 -- Endpoints with tags or a priority other than normal are in two indexes of their own, apart from
@@ -166,7 +172,7 @@ CREATE TRIGGER schedules_legal_update AFTER UPDATE ON schedules
         END)
     EXECUTE FUNCTION refuse_transition('a schedule');
 CREATE TRIGGER schedules_legal_delete AFTER DELETE ON schedules
-    FOR EACH ROW WHEN (OLD.run_id IS NOT NULL AND NOT OLD.archived)
+    FOR EACH ROW WHEN (OLD.run_id IS NOT NULL AND NOT OLD.archived AND NOT OLD.call)
     EXECUTE FUNCTION refuse_transition('a schedule');
 
 -- schedule_name_tenant fills in the tenant of a row that was inserted without it.

@@ -36,6 +36,7 @@ type cli struct {
 	Test        testCmd        `cmd:"" help:"Send the request of an endpoint once without registering it. For example: rubato test -f endpoint.json"`
 	Hints       hintsCmd       `cmd:"" help:"Set hints: propose another tempo within an endpoint's bounds."`
 	Runs        runsCmd        `cmd:"" help:"List, inspect, watch and cancel runs."`
+	Calls       callsCmd       `cmd:"" help:"Send requests once, now or later, and list, show or cancel them."`
 	DeadLetters deadLettersCmd `cmd:"" help:"List runs that were given up, replay or discard them."`
 	Chains      chainsCmd      `cmd:"" help:"Store chains of runs, start and cancel their runs."`
 	Stats       statsCmd       `cmd:"" help:"Print the number of due and running endpoints, and statistics of recent runs."`

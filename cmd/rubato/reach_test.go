@@ -32,11 +32,16 @@ func reaches() map[string]reach {
 	const (
 		endpoint = "ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"
 		run      = "run_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"
+		call     = "call_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"
 		letter   = "dl_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"
 		key      = "key_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"
 		object   = `{"name":"p","url":"https://p.example/","baselineIntervalMs":60000}`
 	)
 	return map[string]reach{
+		"sendCall":               {args: "calls send https://p.example/"},
+		"listCalls":              {args: "calls list"},
+		"getCall":                {args: "calls show " + call},
+		"cancelCall":             {args: "calls cancel " + call},
 		"putChain":               {args: "chains apply order -f -", stdin: `{"steps":[]}`},
 		"listChains":             {args: "chains list"},
 		"runChain":               {args: "chains run order"},

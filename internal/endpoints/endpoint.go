@@ -39,6 +39,10 @@ type Endpoint struct {
 	// due time of an endpoint with deadLetter. The store inserts its dead letter in the transaction
 	// that records the run.
 	GivenUp bool
+	// Call is nil for a registered endpoint.
+	Call *Call
+	// Ended means that the finished run was the last of a call. The store deletes its schedule.
+	Ended bool
 	// Judged is the finding of noise that the current operation judges; nil: none. It is stored like
 	// Unrecorded.
 	Judged *NoiseVerdict

@@ -280,7 +280,7 @@ func (r OneOffRequest) check() (bad []errs.Field) {
 			Message: "must be 1 to 31622400000 (366 days); leave it out for a run that may wait for any time",
 		})
 	}
-	if key := r.Key; key != nil && (*key == "" || len([]rune(*key)) > maxOneOffKey || !isText(*key)) {
+	if key := r.Key; key != nil && !IsKeyText(*key) {
 		bad = append(bad, errs.Field{
 			Field:   "idempotencyKey",
 			Code:    "invalid_value",
@@ -349,3 +349,7 @@ func (e *Endpoint) endOneOff(now time.Time, run Finished) (again bool) {
 	q.Next = firstOf(q.Next, &item, now)
 	return true
 }
+
+// IsKeyText reports whether a text can be an idempotency key: 1 to 255 characters without control
+// characters.
+func IsKeyText(key string) bool { return key != "" && len([]rune(key)) <= maxOneOffKey && isText(key) }

@@ -143,6 +143,9 @@ func (v Verdict) failures(before int) int {
 // governor decides. AfterRun also drops the hints and the one-off item that the run consumed, and
 // collects the due times that passed without a run.
 func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
+	if e.Call != nil {
+		return e.afterCall(now, run), nil
+	}
 	before := *e
 	s := &e.State
 	anchor := e.anchorAfter(run)

@@ -20,6 +20,7 @@ const (
 	SourceCircuitOpen      Source = "circuit-open"      // the breaker of the host was open
 	SourceEnded            Source = "ended"             // the schedule is over
 	SourceManual           Source = "manual"            // a user started a run; never from Decide
+	SourceCall             Source = "call"              // the due time of a call; never from Decide
 )
 
 // Sources returns every source, including those that Decide never returns, so that metrics and
@@ -27,7 +28,7 @@ const (
 func Sources() []Source {
 	return []Source{
 		SourcePaused, SourceChangeRate, SourceAIOneShot, SourceAIInterval, SourceBaselineCron, SourceBaselineInterval,
-		SourceClampedMin, SourceClampedMax, SourceRetryAfter, SourceTarget, SourceCircuitOpen, SourceEnded, SourceManual,
+		SourceClampedMin, SourceClampedMax, SourceRetryAfter, SourceTarget, SourceCircuitOpen, SourceEnded, SourceManual, SourceCall,
 	}
 }
 

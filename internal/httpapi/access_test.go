@@ -63,7 +63,7 @@ func (is ids) ofLetters() string {
 // body.
 func everyRoute(is ids) []route {
 	bodies := map[string]string{
-		"createEndpoint": minimal, "patchEndpoint": `{"name":"q"}`, "pauseEndpoint": `{"reason":"r"}`, "explain": `{"baselineIntervalMs":1000}`,
+		"createEndpoint": minimal, "sendCall": `{"url":"https://p.example/"}`, "patchEndpoint": `{"name":"q"}`, "pauseEndpoint": `{"reason":"r"}`, "explain": `{"baselineIntervalMs":1000}`,
 		"createKey": `{"name":"k","scopes":["read"]}`, "rotateKey": `{"overlapMs":1000}`,
 		"putIntervalHint": `{"intervalMs":5000,"ttlMs":60000}`, "putOneShotHint": `{"inMs":1000,"ttlMs":60000}`,
 		"discardDeadLetter": `{"reason":"r"}`, "judgeNoise": `{"path":"$.now","state":"rejected"}`, "cancelRun": `{"reason":"r"}`, "putEndpointByKey": minimal, "importEndpoints": minimal,
@@ -84,6 +84,8 @@ func everyRoute(is ids) []route {
 				id = samples()[0].ID.String() // The live run cannot be repeated.
 			case strings.HasPrefix(path, "/v1/runs"):
 				id = is.run
+			case strings.HasPrefix(path, "/v1/calls"):
+				id = sampleCall().ID.String()
 			case strings.HasPrefix(path, "/v1/chain-runs"):
 				id = standingChainRun().String()
 			case strings.HasPrefix(path, "/v1/dead-letters"):
@@ -108,7 +110,7 @@ func everyRoute(is ids) []route {
 			switch op.OperationID {
 			case "createEndpoint", "createKey", "putEndpointByKey", "createSigningKey":
 				r.success = http.StatusCreated
-			case "runEndpoint", "cancelRun", "rerunRun", "replayDeadLetter", "runChain", "cancelChainRun":
+			case "runEndpoint", "sendCall", "cancelRun", "rerunRun", "replayDeadLetter", "runChain", "cancelChainRun":
 				r.success = http.StatusAccepted
 			case "archiveEndpoint", "revokeKey", "deleteBudget", "deleteSecret", "deleteSigningKey", "deleteNoticeRule", "deleteMaintenanceWindow":
 				r.success = http.StatusNoContent

@@ -21,6 +21,7 @@ import (
 
 	"rubato/api"
 	"rubato/internal/auth"
+	"rubato/internal/calls"
 	"rubato/internal/chains"
 	"rubato/internal/deadletters"
 	"rubato/internal/endpoints"
@@ -113,6 +114,7 @@ func serviceOf(t *testing.T, settings httpapi.Config, ring *secrets.Keyring, run
 		Secrets:    secrets.NewService(s.store, ring),
 		Signing:    signing.NewService(s.store, ring),
 		Budgets:    spending.NewService(s.store),
+		Calls:      calls.NewService(onlyCall{s.store}, targets{}),
 		Chains:     chains.NewService(standingChains{s.store}, standingChains{s.store}),
 		Letters:    deadletters.NewService(letters{s.store}, endpoints.NewService(s.store, targets{}), nil),
 		Hosts:      hosts.NewService(s.store, false),

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"rubato/internal/auth"
+	"rubato/internal/calls"
 	"rubato/internal/chains"
 	"rubato/internal/deadletters"
 	"rubato/internal/endpoints"
@@ -42,6 +43,7 @@ type Config struct {
 	Audit      AuditLog
 	Auth       *auth.Authenticator
 	Bulk       *endpoints.Bulk
+	Calls      *calls.Service
 	Endpoints  *endpoints.Service
 	Versions   Versions // of endpoints
 	Feed       feed.Reader
@@ -75,6 +77,7 @@ type Server struct {
 	audit     AuditLog
 	auth      *auth.Authenticator
 	bulk      *endpoints.Bulk
+	calls     *calls.Service
 	drain     context.CancelFunc
 	endpoints *endpoints.Service
 	versions  Versions
@@ -129,6 +132,7 @@ func New(c Config) *Server {
 		keys:      c.Keys,
 		ledger:    c.Ledger,
 		letters:   c.Letters,
+		calls:     c.Calls,
 		limiter:   newLimiter(c.Rate),
 		logger:    c.Logger.With("component", "httpapi"),
 		notices:   c.Notices,

@@ -17,7 +17,7 @@ const maxDoublings = 5
 func Source(name string) string {
 	if words, known := map[string]string{
 		"paused": "paused", "ai-oneshot": "one-shot hint", "ai-interval": "interval hint", "change-rate": "rate of change", "baseline-cron": "cron", "baseline-interval": "interval",
-		"clamped-min": "shortest interval", "clamped-max": "longest interval", "retry-after": "the target asked to wait", "target": "the target asked for it", "circuit-open": "the host's circuit was open", "ended": "the schedule has ended", "manual": "asked for",
+		"clamped-min": "shortest interval", "clamped-max": "longest interval", "retry-after": "the target asked to wait", "target": "the target asked for it", "circuit-open": "the host's circuit was open", "ended": "the schedule has ended", "manual": "asked for", "call": "a call",
 		"retry": "another attempt", "infra-retry": "another run after a loss", "queued": "it waited for a run to end", "overrun": "its time had passed", "jitter": "jitter", "not-before-now": "not before now",
 	}[name]; known {
 		return words

@@ -15,6 +15,8 @@ import (
 func allProvocations() map[string]map[int]provoke {
 	all := provocations()
 	maps.Copy(all, map[string]map[int]provoke{
+		"sendCall":          {http.StatusConflict: withLostTest, http.StatusUnprocessableEntity: withBody(`{"url":"ftp://a"}`)},
+		"cancelCall":        {http.StatusConflict: onCanceled},
 		"replayDeadLetter":  {http.StatusConflict: onHandled, http.StatusUnprocessableEntity: withUsedKey},
 		"discardDeadLetter": {http.StatusConflict: onHandled, http.StatusUnprocessableEntity: withBody(`{"reason":""}`)},
 		"putChain": {
@@ -41,6 +43,11 @@ func allProvocations() map[string]map[int]provoke {
 		"replayDeadLetters": {http.StatusConflict: withLostTest, http.StatusUnprocessableEntity: withBody(`{"perMinute":0}`)},
 	})
 	return all
+}
+
+func onCanceled(w *world, t *testing.T, o operation, id string) *answer {
+	w.call(t, "DELETE", "/v1/calls/"+id, "").is(t, http.StatusOK)
+	return w.call(t, o.method, o.at(id), "")
 }
 
 // chain is a chain of one step.

@@ -414,6 +414,8 @@ func (w *world) object(t *testing.T, o operation) string {
 		return w.call(t, "POST", "/v1/signing-keys", `{"overlapMs":0}`).is(t, http.StatusCreated)["id"].(string)
 	case o.OperationID == "cancelRun":
 		return w.liveRun(t)
+	case strings.HasPrefix(o.route, "/v1/calls/"):
+		return w.call(t, "POST", "/v1/calls", `{"url":"https://api.example.com/","delayMs":3600000}`).is(t, http.StatusAccepted)["id"].(string)
 	case strings.HasPrefix(o.route, "/v1/dead-letters/"):
 		return w.deadLetter(t)
 	case strings.HasPrefix(o.route, "/v1/workers/"):

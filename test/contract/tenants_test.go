@@ -93,6 +93,7 @@ func TestListsShowOneTenantAlone(t *testing.T) {
 	w.call(t, "PUT", "/v1/maintenance-windows/mine", maintenanceWindow).is(t, http.StatusCreated)
 	w.deadNotice(t, keystore.DefaultTenant)
 	w.deadLetter(t)
+	w.call(t, "POST", "/v1/calls", `{"url":"https://api.example.com/"}`).is(t, http.StatusAccepted)
 	w.chainRun(t)
 	lists := 0
 	for _, o := range operations() {

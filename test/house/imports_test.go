@@ -24,7 +24,7 @@ type rule struct {
 }
 
 // importRules are the only place of the import rules. A package without a rule is refused.
-func importRules() []rule { return slices.Concat(programRules(), packageRules(), storeRules()) }
+func importRules() []rule { return slices.Concat(programRules(), packageRules(), storeRules(), callRules()) }
 
 // programRules are the rules of the programs.
 func programRules() []rule {
@@ -55,9 +55,9 @@ func programRules() []rule {
 		{
 			"internal/app/apiserver",
 			[]string{
-				"internal/apidocs", "internal/app", "internal/auth", "internal/chains", "internal/config", "internal/deadletters", "internal/dispatch", "internal/endpoints", "internal/errs",
+				"internal/apidocs", "internal/app", "internal/auth", "internal/calls", "internal/chains", "internal/config", "internal/deadletters", "internal/dispatch", "internal/endpoints", "internal/errs",
 				"internal/hosts", "internal/httpapi", "internal/loop", "internal/mcp", "internal/notices", "internal/secrets", "internal/signing", "internal/simulate", "internal/spending",
-				"internal/store/chains", "internal/store/deadletters", "internal/store/endpoints", "internal/store/fleet", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/planner", "internal/store/spending", "internal/store/views", "internal/telemetry",
+				"internal/store/calls", "internal/store/chains", "internal/store/deadletters", "internal/store/endpoints", "internal/store/fleet", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/planner", "internal/store/spending", "internal/store/views", "internal/telemetry",
 				"internal/web",
 			},
 			"the one place that knows what the API server is made of",
@@ -120,13 +120,14 @@ func packageRules() []rule {
 		{
 			"internal/httpapi",
 			[]string{
-				"api", "internal/answers", "internal/auditlog", "internal/auth", "internal/chains", "internal/deadletters", "internal/endpoints", "internal/errs", "internal/feed",
+				"api", "internal/answers", "internal/auditlog", "internal/auth", "internal/calls", "internal/chains", "internal/deadletters", "internal/endpoints", "internal/errs", "internal/feed",
 				"internal/forwarded", "internal/governor", "internal/hosts", "internal/httpapi/api", "internal/idempotency", "internal/jsonpath",
 				"internal/notation", "internal/notices", "internal/planner", "internal/runs", "internal/secrets", "internal/signing", "internal/simulate", "internal/spending",
 				"internal/stats", "internal/telemetry", "internal/tempo",
 			},
 			"handlers translate between the contract and the domain; they know no database; of jsonpath they take how numbers compare; a shadow policy is scored by the simulation",
 		},
+		{"internal/calls", []string{"internal/auditlog", "internal/endpoints", "internal/errs", "internal/ids", "internal/runs"}, "a call is checked without knowing where it is kept"},
 		{"internal/chains", []string{"internal/auditlog", "internal/budget", "internal/endpoints", "internal/errs", "internal/ids", "internal/jsonpath", "internal/success", "internal/template"}, "a chain is decided without knowing where it is kept"},
 		{"internal/deadletters", []string{"internal/auditlog", "internal/endpoints", "internal/errs", "internal/ids", "internal/runs", "internal/secrets"}, "a dead letter is read and replayed without knowing where it is kept"},
 		{"internal/httpapi/api", nil, "generated from the contract"},
@@ -230,9 +231,9 @@ func storeRules() []rule {
 		{
 			"internal/store/items",
 			[]string{
-				"internal/auditlog", "internal/change", "internal/claims", "internal/deadletters", "internal/dispatch", "internal/endpoints", "internal/errs", "internal/feed",
+				"internal/auditlog", "internal/calls", "internal/change", "internal/claims", "internal/deadletters", "internal/dispatch", "internal/endpoints", "internal/errs", "internal/feed",
 				"internal/governor", "internal/runs", "internal/spending",
-				"internal/store/dbsqlc", "internal/store/endpoints", "internal/store/history", "internal/store/notices", "internal/store/pg",
+				"internal/store/calls", "internal/store/dbsqlc", "internal/store/endpoints", "internal/store/history", "internal/store/notices", "internal/store/pg",
 				"internal/template", "internal/zombie",
 			},
 			"it implements the stores of claims, dispatch and zombie; a finish replans, records and opens episodes in one transaction",
@@ -309,6 +310,20 @@ func storeRules() []rule {
 	}
 }
 
+// callRules are the rules of the store of calls.
+func callRules() []rule {
+	return []rule{
+		{
+			"internal/store/calls",
+			[]string{
+				"internal/auditlog", "internal/calls", "internal/endpoints", "internal/errs", "internal/governor", "internal/runs", "internal/store/dbsqlc",
+				"internal/store/endpoints", "internal/store/history", "internal/store/pg",
+			},
+			"calls in their tables, inserted in groups; their finishes are internal/store/items",
+		},
+	}
+}
+
 // owners lists the packages that may use a library which is forbidden to the others.
 func owners() []rule {
 	return []rule{
@@ -318,7 +333,7 @@ func owners() []rule {
 			"github.com/jackc/pgx/",
 			[]string{
 				"internal/audit", "internal/devpg", "internal/devpg/devpgtest", "internal/replay", "internal/store/dbsqlc",
-				"internal/store/chains", "internal/store/deadletters", "internal/store/endpoints", "internal/store/fleet", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices",
+				"internal/store/calls", "internal/store/chains", "internal/store/deadletters", "internal/store/endpoints", "internal/store/fleet", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices",
 				"internal/store/pg", "internal/store/planner", "internal/store/spending", "internal/store/views", "test/bench/internal/bench",
 			},
 			"only the store knows SQL, beside the private Postgres itself and those who check and measure the store",
@@ -330,7 +345,7 @@ func owners() []rule {
 		{
 			module + "internal/store/dbsqlc",
 			[]string{
-				"internal/store/chains", "internal/store/deadletters", "internal/store/endpoints", "internal/store/fleet", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices",
+				"internal/store/calls", "internal/store/chains", "internal/store/deadletters", "internal/store/endpoints", "internal/store/fleet", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices",
 				"internal/store/pg", "internal/store/planner", "internal/store/spending", "internal/store/views",
 			},
 			"rows stay in the store",

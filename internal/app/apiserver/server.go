@@ -8,6 +8,7 @@ import (
 	"rubato/internal/apidocs"
 	"rubato/internal/app"
 	"rubato/internal/auth"
+	"rubato/internal/calls"
 	"rubato/internal/chains"
 	"rubato/internal/deadletters"
 	"rubato/internal/dispatch"
@@ -19,6 +20,7 @@ import (
 	"rubato/internal/secrets"
 	"rubato/internal/signing"
 	"rubato/internal/spending"
+	callstore "rubato/internal/store/calls"
 	chainstore "rubato/internal/store/chains"
 	letterstore "rubato/internal/store/deadletters"
 	endpointstore "rubato/internal/store/endpoints"
@@ -89,6 +91,7 @@ func (s server) api(tester *dispatch.Tester) *httpapi.Server {
 	return httpapi.New(httpapi.Config{
 		Bulk:       endpoints.NewBulk(endpointstore.NewStore(s.States), s.Targets()),
 		Endpoints:  s.Endpoints(),
+		Calls:      calls.NewService(callstore.New(s.DB), s.Targets()),
 		Letters:    deadletters.NewService(letterstore.New(s.DB, endpointstore.NewStore(s.States)), s.Endpoints(), s.Keyring),
 		Feed:       views.NewFeed(s.DB),
 		Runs:       history.NewRuns(s.DB),

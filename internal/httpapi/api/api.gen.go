@@ -183,6 +183,42 @@ func (e AuthType) Valid() bool {
 	}
 }
 
+// Defines values for CallState.
+const (
+	CallStateCanceled  CallState = "canceled"
+	CallStateFailed    CallState = "failed"
+	CallStateLost      CallState = "lost"
+	CallStateRunning   CallState = "running"
+	CallStateSkipped   CallState = "skipped"
+	CallStateSucceeded CallState = "succeeded"
+	CallStateTimedOut  CallState = "timed_out"
+	CallStateWaiting   CallState = "waiting"
+)
+
+// Valid indicates whether the value is a known member of the CallState enum.
+func (e CallState) Valid() bool {
+	switch e {
+	case CallStateCanceled:
+		return true
+	case CallStateFailed:
+		return true
+	case CallStateLost:
+		return true
+	case CallStateRunning:
+		return true
+	case CallStateSkipped:
+		return true
+	case CallStateSucceeded:
+		return true
+	case CallStateTimedOut:
+		return true
+	case CallStateWaiting:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for CatchUp.
 const (
 	CatchUpAll  CatchUp = "all"
@@ -966,6 +1002,7 @@ const (
 	SourceAiOneshot        Source = "ai-oneshot"
 	SourceBaselineCron     Source = "baseline-cron"
 	SourceBaselineInterval Source = "baseline-interval"
+	SourceCall             Source = "call"
 	SourceChangeRate       Source = "change-rate"
 	SourceCircuitOpen      Source = "circuit-open"
 	SourceClampedMax       Source = "clamped-max"
@@ -987,6 +1024,8 @@ func (e Source) Valid() bool {
 	case SourceBaselineCron:
 		return true
 	case SourceBaselineInterval:
+		return true
+	case SourceCall:
 		return true
 	case SourceChangeRate:
 		return true
@@ -1321,6 +1360,101 @@ type BudgetSpec struct {
 	// Budget Number of runs per s, m, h or d, such as 600/h.
 	Budget string `json:"budget"`
 }
+
+// Call A request that is sent once.
+type Call struct {
+	// CallbackURL URL that receives the result. Absent if there is none.
+	CallbackURL *string `json:"callbackUrl,omitempty"`
+
+	// CreatedAt When it was stored.
+	CreatedAt time.Time `json:"createdAt"`
+
+	// CreatedBy Name of the API key that sent it.
+	CreatedBy string `json:"createdBy"`
+
+	// DeadlineAt The latest start of an attempt. Absent if there is none.
+	DeadlineAt *time.Time `json:"deadlineAt,omitempty"`
+
+	// Duplicate True if the call was stored before under the same deduplication key.
+	Duplicate *bool `json:"duplicate,omitempty"`
+
+	// ID The call's ID.
+	ID string `json:"id"`
+
+	// Method The method of the request. Body with HEAD is refused.
+	Method Method `json:"method"`
+
+	// NotBefore Its due time.
+	NotBefore time.Time `json:"notBefore"`
+
+	// RunID The run in progress, or else the newest one. Absent before the first.
+	RunID *string `json:"runId,omitempty"`
+
+	// State waiting and running: the call has not ended. All others are the status of its last attempt.
+	State CallState `json:"state"`
+
+	// URL Target URL.
+	URL string `json:"url"`
+}
+
+// CallList defines model for CallList.
+type CallList struct {
+	Items []Call `json:"items"`
+
+	// NextCursor Absent on the last page.
+	NextCursor *string `json:"nextCursor,omitempty"`
+}
+
+// CallRequest A request that is sent once.
+type CallRequest struct {
+	Auth *Auth `json:"auth,omitempty"`
+
+	// Body Request body, up to 256 KiB in UTF-8. {{...}} is a template.
+	Body *string `json:"body,omitempty"`
+
+	// CallbackURL URL that receives the result in a POST request of another call, tried up to 5 times.
+	CallbackURL *string `json:"callbackUrl,omitempty"`
+
+	// DeadlineMs Time from now to the latest start of an attempt. A later one is recorded as skipped with the reason deadline_passed. Default: none.
+	DeadlineMs *int64 `json:"deadlineMs,omitempty"`
+
+	// DeduplicationKey A key that stands for its first call for 24 hours.
+	DeduplicationKey *string `json:"deduplicationKey,omitempty"`
+
+	// DelayMs Time from now to the earliest start. Not with notBefore. Default 0.
+	DelayMs *int64 `json:"delayMs,omitempty"`
+
+	// Headers Request headers. Values may contain templates.
+	Headers *map[string]string `json:"headers,omitempty"`
+
+	// Idempotent The request may be sent again even if it may have arrived. Default false.
+	Idempotent *bool `json:"idempotent,omitempty"`
+
+	// Method Method of the request. Default POST.
+	Method *Method `json:"method,omitempty"`
+
+	// NotBefore Earliest start. In the past: now. Not with delayMs.
+	NotBefore *time.Time `json:"notBefore,omitempty"`
+
+	// Query Query parameters added to the URL.
+	Query *map[string]string `json:"query,omitempty"`
+	Retry *RetryInput        `json:"retry,omitempty"`
+
+	// Sign Sign the request, and that of its result, with your signing keys, by Standard Webhooks. Default false.
+	Sign *bool `json:"sign,omitempty"`
+
+	// Success HTTP status codes and classes that count as success. Default 2xx.
+	Success *string `json:"success,omitempty"`
+
+	// TimeoutMs Timeout of one request, including its response. Default 30000.
+	TimeoutMs *int64 `json:"timeoutMs,omitempty"`
+
+	// URL Target URL: http or https, without user name and password. Non-public addresses are refused.
+	URL string `json:"url"`
+}
+
+// CallState waiting and running: the call has not ended. All others are the status of its last attempt.
+type CallState string
 
 // CancelRequest Why.
 type CancelRequest struct {
@@ -4156,6 +4290,9 @@ type WorkerState string
 // BudgetName defines model for BudgetName.
 type BudgetName = string
 
+// CallID defines model for CallID.
+type CallID = string
+
 // ChainName defines model for ChainName.
 type ChainName = string
 
@@ -4296,6 +4433,18 @@ type ListAuditParams struct {
 
 // ListBudgetsParams defines parameters for ListBudgets.
 type ListBudgetsParams struct {
+	// Limit Maximum number of items.
+	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
+
+	// Cursor `nextCursor` of the previous page, with the same filters.
+	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ListCallsParams defines parameters for ListCalls.
+type ListCallsParams struct {
+	// Open List only calls that have not ended.
+	Open *bool `form:"open,omitempty" json:"open,omitempty"`
+
 	// Limit Maximum number of items.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
@@ -4633,6 +4782,9 @@ type DeleteSecretParams struct {
 // PutBudgetJSONRequestBody defines body for PutBudget for application/json ContentType.
 type PutBudgetJSONRequestBody = BudgetSpec
 
+// SendCallJSONRequestBody defines body for SendCall for application/json ContentType.
+type SendCallJSONRequestBody = CallRequest
+
 // PutChainJSONRequestBody defines body for PutChain for application/json ContentType.
 type PutChainJSONRequestBody = ChainSpec
 
@@ -4734,6 +4886,18 @@ type ServerInterface interface {
 	// PutBudget Store or change a shared budget
 	// (PUT /v1/budgets/{name})
 	PutBudget(ctx echo.Context, name BudgetName) error
+	// ListCalls List calls, newest first
+	// (GET /v1/calls)
+	ListCalls(ctx echo.Context, params ListCallsParams) error
+	// SendCall Send a request once, now or later
+	// (POST /v1/calls)
+	SendCall(ctx echo.Context) error
+	// CancelCall Cancel a call that waits
+	// (DELETE /v1/calls/{id})
+	CancelCall(ctx echo.Context, id CallID) error
+	// GetCall Get a call with its state and run
+	// (GET /v1/calls/{id})
+	GetCall(ctx echo.Context, id CallID) error
 	// GetChainRun Get a run of a chain with its steps
 	// (GET /v1/chain-runs/{id})
 	GetChainRun(ctx echo.Context, id ChainRunID) error
@@ -5157,6 +5321,79 @@ func (w *ServerInterfaceWrapper) PutBudget(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.PutBudget(ctx, name)
+	return err
+}
+
+// ListCalls converts echo context to params.
+func (w *ServerInterfaceWrapper) ListCalls(ctx echo.Context) error {
+	var err error
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListCallsParams
+	// ------------- Optional query parameter "open" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "open", ctx.QueryParams(), &params.Open, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter open: %s", err))
+	}
+
+	// ------------- Optional query parameter "limit" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "limit", ctx.QueryParams(), &params.Limit, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter limit: %s", err))
+	}
+
+	// ------------- Optional query parameter "cursor" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "cursor", ctx.QueryParams(), &params.Cursor, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter cursor: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ListCalls(ctx, params)
+	return err
+}
+
+// SendCall converts echo context to params.
+func (w *ServerInterfaceWrapper) SendCall(ctx echo.Context) error {
+	var err error
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.SendCall(ctx)
+	return err
+}
+
+// CancelCall converts echo context to params.
+func (w *ServerInterfaceWrapper) CancelCall(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id CallID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.CancelCall(ctx, id)
+	return err
+}
+
+// GetCall converts echo context to params.
+func (w *ServerInterfaceWrapper) GetCall(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "id" -------------
+	var id CallID
+
+	err = runtime.BindStyledParameterWithOptions("simple", "id", ctx.Param("id"), &id, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter id: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetCall(ctx, id)
 	return err
 }
 
@@ -7093,6 +7330,10 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/v1/budgets/:name", wrapper.DeleteBudget, options.OperationMiddlewares["deleteBudget"]...)
 	router.GET(options.BaseURL+"/v1/budgets/:name", wrapper.GetBudget, options.OperationMiddlewares["getBudget"]...)
 	router.PUT(options.BaseURL+"/v1/budgets/:name", wrapper.PutBudget, options.OperationMiddlewares["putBudget"]...)
+	router.GET(options.BaseURL+"/v1/calls", wrapper.ListCalls, options.OperationMiddlewares["listCalls"]...)
+	router.POST(options.BaseURL+"/v1/calls", wrapper.SendCall, options.OperationMiddlewares["sendCall"]...)
+	router.DELETE(options.BaseURL+"/v1/calls/:id", wrapper.CancelCall, options.OperationMiddlewares["cancelCall"]...)
+	router.GET(options.BaseURL+"/v1/calls/:id", wrapper.GetCall, options.OperationMiddlewares["getCall"]...)
 	router.GET(options.BaseURL+"/v1/chain-runs/:id", wrapper.GetChainRun, options.OperationMiddlewares["getChainRun"]...)
 	router.POST(options.BaseURL+"/v1/chain-runs/:id/cancel", wrapper.CancelChainRun, options.OperationMiddlewares["cancelChainRun"]...)
 	router.GET(options.BaseURL+"/v1/chains", wrapper.ListChains, options.OperationMiddlewares["listChains"]...)
@@ -8146,6 +8387,642 @@ type PutBudget503ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response PutBudget503ApplicationProblemPlusJSONResponse) VisitPutBudgetResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCallsRequestObject struct {
+	Params ListCallsParams
+}
+
+type ListCallsResponseObject interface {
+	VisitListCallsResponse(w http.ResponseWriter) error
+}
+
+type ListCalls200JSONResponse CallList
+
+func (response ListCalls200JSONResponse) VisitListCallsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCalls400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ListCalls400ApplicationProblemPlusJSONResponse) VisitListCallsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCalls401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ListCalls401ApplicationProblemPlusJSONResponse) VisitListCallsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCalls403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response ListCalls403ApplicationProblemPlusJSONResponse) VisitListCallsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCalls429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response ListCalls429ApplicationProblemPlusJSONResponse) VisitListCallsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCalls500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response ListCalls500ApplicationProblemPlusJSONResponse) VisitListCallsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ListCalls503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response ListCalls503ApplicationProblemPlusJSONResponse) VisitListCallsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendCallRequestObject struct {
+	Body *SendCallJSONRequestBody
+}
+
+type SendCallResponseObject interface {
+	VisitSendCallResponse(w http.ResponseWriter) error
+}
+
+type SendCall202JSONResponse Call
+
+func (response SendCall202JSONResponse) VisitSendCallResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendCall400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response SendCall400ApplicationProblemPlusJSONResponse) VisitSendCallResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendCall401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response SendCall401ApplicationProblemPlusJSONResponse) VisitSendCallResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendCall403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response SendCall403ApplicationProblemPlusJSONResponse) VisitSendCallResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendCall409ApplicationProblemPlusJSONResponse struct {
+	ConflictApplicationProblemPlusJSONResponse
+}
+
+func (response SendCall409ApplicationProblemPlusJSONResponse) VisitSendCallResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendCall413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response SendCall413ApplicationProblemPlusJSONResponse) VisitSendCallResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendCall415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response SendCall415ApplicationProblemPlusJSONResponse) VisitSendCallResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendCall422ApplicationProblemPlusJSONResponse struct {
+	InvalidApplicationProblemPlusJSONResponse
+}
+
+func (response SendCall422ApplicationProblemPlusJSONResponse) VisitSendCallResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendCall429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response SendCall429ApplicationProblemPlusJSONResponse) VisitSendCallResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendCall500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response SendCall500ApplicationProblemPlusJSONResponse) VisitSendCallResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SendCall503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response SendCall503ApplicationProblemPlusJSONResponse) VisitSendCallResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelCallRequestObject struct {
+	ID CallID `json:"id"`
+}
+
+type CancelCallResponseObject interface {
+	VisitCancelCallResponse(w http.ResponseWriter) error
+}
+
+type CancelCall200JSONResponse Call
+
+func (response CancelCall200JSONResponse) VisitCancelCallResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelCall400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response CancelCall400ApplicationProblemPlusJSONResponse) VisitCancelCallResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelCall401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response CancelCall401ApplicationProblemPlusJSONResponse) VisitCancelCallResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelCall403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response CancelCall403ApplicationProblemPlusJSONResponse) VisitCancelCallResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelCall404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response CancelCall404ApplicationProblemPlusJSONResponse) VisitCancelCallResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelCall409ApplicationProblemPlusJSONResponse struct {
+	ConflictApplicationProblemPlusJSONResponse
+}
+
+func (response CancelCall409ApplicationProblemPlusJSONResponse) VisitCancelCallResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelCall429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response CancelCall429ApplicationProblemPlusJSONResponse) VisitCancelCallResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelCall500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response CancelCall500ApplicationProblemPlusJSONResponse) VisitCancelCallResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelCall503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response CancelCall503ApplicationProblemPlusJSONResponse) VisitCancelCallResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCallRequestObject struct {
+	ID CallID `json:"id"`
+}
+
+type GetCallResponseObject interface {
+	VisitGetCallResponse(w http.ResponseWriter) error
+}
+
+type GetCall200JSONResponse Call
+
+func (response GetCall200JSONResponse) VisitGetCallResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCall400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response GetCall400ApplicationProblemPlusJSONResponse) VisitGetCallResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCall401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response GetCall401ApplicationProblemPlusJSONResponse) VisitGetCallResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCall403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response GetCall403ApplicationProblemPlusJSONResponse) VisitGetCallResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCall404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response GetCall404ApplicationProblemPlusJSONResponse) VisitGetCallResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCall429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response GetCall429ApplicationProblemPlusJSONResponse) VisitGetCallResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCall500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response GetCall500ApplicationProblemPlusJSONResponse) VisitGetCallResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetCall503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response GetCall503ApplicationProblemPlusJSONResponse) VisitGetCallResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -22702,6 +23579,18 @@ type StrictServerInterface interface {
 	// PutBudget Store or change a shared budget
 	// (PUT /v1/budgets/{name})
 	PutBudget(ctx context.Context, request PutBudgetRequestObject) (PutBudgetResponseObject, error)
+	// ListCalls List calls, newest first
+	// (GET /v1/calls)
+	ListCalls(ctx context.Context, request ListCallsRequestObject) (ListCallsResponseObject, error)
+	// SendCall Send a request once, now or later
+	// (POST /v1/calls)
+	SendCall(ctx context.Context, request SendCallRequestObject) (SendCallResponseObject, error)
+	// CancelCall Cancel a call that waits
+	// (DELETE /v1/calls/{id})
+	CancelCall(ctx context.Context, request CancelCallRequestObject) (CancelCallResponseObject, error)
+	// GetCall Get a call with its state and run
+	// (GET /v1/calls/{id})
+	GetCall(ctx context.Context, request GetCallRequestObject) (GetCallResponseObject, error)
 	// GetChainRun Get a run of a chain with its steps
 	// (GET /v1/chain-runs/{id})
 	GetChainRun(ctx context.Context, request GetChainRunRequestObject) (GetChainRunResponseObject, error)
@@ -23179,6 +24068,127 @@ func (sh *strictHandler) PutBudget(ctx echo.Context, name BudgetName) error {
 		return err
 	} else if validResponse, ok := response.(PutBudgetResponseObject); ok {
 		return validResponse.VisitPutBudgetResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ListCalls operation middleware
+func (sh *strictHandler) ListCalls(ctx echo.Context, params ListCallsParams) error {
+	var request ListCallsRequestObject
+
+	request.Params = params
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ListCalls(ctx.Request().Context(), request.(ListCallsRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ListCalls")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ListCallsResponseObject); ok {
+		return validResponse.VisitListCallsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// SendCall operation middleware
+func (sh *strictHandler) SendCall(ctx echo.Context) error {
+	var request SendCallRequestObject
+
+	var body SendCallJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.SendCall(ctx.Request().Context(), request.(SendCallRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SendCall")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(SendCallResponseObject); ok {
+		return validResponse.VisitSendCallResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// CancelCall operation middleware
+func (sh *strictHandler) CancelCall(ctx echo.Context, id CallID) error {
+	var request CancelCallRequestObject
+
+	request.ID = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.CancelCall(ctx.Request().Context(), request.(CancelCallRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CancelCall")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(CancelCallResponseObject); ok {
+		return validResponse.VisitCancelCallResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetCall operation middleware
+func (sh *strictHandler) GetCall(ctx echo.Context, id CallID) error {
+	var request GetCallRequestObject
+
+	request.ID = id
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetCall(ctx.Request().Context(), request.(GetCallRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetCall")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetCallResponseObject); ok {
+		return validResponse.VisitGetCallResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

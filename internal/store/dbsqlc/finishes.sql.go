@@ -364,7 +364,7 @@ func (q *Queries) ScheduleListKept(ctx context.Context, db DBTX, arg ScheduleLis
 }
 
 const scheduleLock = `-- name: ScheduleLock :many
-SELECT endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, revision, version, lock_ms, tag_set_id, attempt, infra_attempt, priority, failure_count, hinted, archived, source, claimed_by, claimed_at, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, anchor, accounted_until, paused_until, pause_reason, manual_at, runs_done, ended_at, retry_after, target_next, fresh_until, last_slot, last_run_slot, last_attempt, last_infra_attempt, last_status, last_started_at, last_finished_at, last_call_at, tempo, ctid
+SELECT endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, revision, version, lock_ms, tag_set_id, attempt, infra_attempt, priority, failure_count, hinted, archived, call, source, claimed_by, claimed_at, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, anchor, accounted_until, paused_until, pause_reason, manual_at, runs_done, ended_at, retry_after, target_next, fresh_until, last_slot, last_run_slot, last_attempt, last_infra_attempt, last_status, last_started_at, last_finished_at, last_call_at, tempo, ctid
 FROM schedules
 WHERE endpoint_id = ANY ($1::uuid[])
 ORDER BY endpoint_id
@@ -401,6 +401,7 @@ func (q *Queries) ScheduleLock(ctx context.Context, db DBTX, endpointIds []UUID)
 			&i.FailureCount,
 			&i.Hinted,
 			&i.Archived,
+			&i.Call,
 			&i.Source,
 			&i.ClaimedBy,
 			&i.ClaimedAt,

@@ -37,6 +37,17 @@ type Budget struct {
 	UpdatedAt time.Time
 }
 
+type Call struct {
+	ID          UUID
+	TenantID    UUID
+	CreatedAt   time.Time
+	CreatedBy   string
+	NotBefore   time.Time
+	DeadlineAt  *time.Time
+	Spec        json.RawMessage
+	CallbackUrl *string
+}
+
 type Chain struct {
 	TenantID   UUID
 	Name       string
@@ -308,6 +319,7 @@ type Schedule struct {
 	FailureCount      int32
 	Hinted            bool
 	Archived          bool
+	Call              bool
 	Source            string
 	ClaimedBy         *UUID
 	ClaimedAt         *time.Time

@@ -180,7 +180,7 @@ WHERE s.ctid = w.place
   AND s.due_at > clock.now
   AND s.planned_at <= clock.now + interval '50 ms'
   AND clock.now <= coalesce($3::timestamptz, 'infinity'::timestamptz)
-RETURNING s.endpoint_id, s.tenant_id, s.due_at, s.planned_at, s.slot, s.claim_token, s.revision, s.version, s.lock_ms, s.tag_set_id, s.attempt, s.infra_attempt, s.priority, s.failure_count, s.hinted, s.archived, s.source, s.claimed_by, s.claimed_at, s.run_id, s.started_at, s.deadline_at, s.cancel_requested_at, s.cancel_requested_by, s.cancel_reason, s.anchor, s.accounted_until, s.paused_until, s.pause_reason, s.manual_at, s.runs_done, s.ended_at, s.retry_after, s.target_next, s.fresh_until, s.last_slot, s.last_run_slot, s.last_attempt, s.last_infra_attempt, s.last_status, s.last_started_at, s.last_finished_at, s.last_call_at, s.tempo, s.ctid
+RETURNING s.endpoint_id, s.tenant_id, s.due_at, s.planned_at, s.slot, s.claim_token, s.revision, s.version, s.lock_ms, s.tag_set_id, s.attempt, s.infra_attempt, s.priority, s.failure_count, s.hinted, s.archived, s.call, s.source, s.claimed_by, s.claimed_at, s.run_id, s.started_at, s.deadline_at, s.cancel_requested_at, s.cancel_requested_by, s.cancel_reason, s.anchor, s.accounted_until, s.paused_until, s.pause_reason, s.manual_at, s.runs_done, s.ended_at, s.retry_after, s.target_next, s.fresh_until, s.last_slot, s.last_run_slot, s.last_attempt, s.last_infra_attempt, s.last_status, s.last_started_at, s.last_finished_at, s.last_call_at, s.tempo, s.ctid
 `
 
 type ScheduleStartParams struct {
@@ -241,6 +241,7 @@ func (q *Queries) ScheduleStart(ctx context.Context, db DBTX, arg ScheduleStartP
 			&i.FailureCount,
 			&i.Hinted,
 			&i.Archived,
+			&i.Call,
 			&i.Source,
 			&i.ClaimedBy,
 			&i.ClaimedAt,

@@ -36,6 +36,8 @@ type Config struct {
 	cron *schedule.Cron
 	// target is derived from spec.
 	Target dispatch.Target
+	// call is nil for an endpoint.
+	call *endpoints.Call
 	// fault is why the configuration is unusable. The API does not write such rows.
 	Fault error
 }
@@ -52,6 +54,7 @@ func (c *Config) endpoint(state endpoints.State) endpoints.Endpoint {
 		Spec:       c.spec,
 		State:      state,
 		Cron:       c.cron,
+		Call:       c.call,
 	}
 }
 
@@ -117,7 +120,11 @@ func (db *States) Load(ctx context.Context, tx dbsqlc.DBTX, versions map[[16]byt
 			found[row.ID] = c
 		}
 	}
-	db.configs.put(fresh)
+	calls, err := db.loadCalls(ctx, tx, versions, found, missing)
+	if err != nil {
+		return nil, err
+	}
+	db.configs.put(append(fresh, calls...))
 	return found, nil
 }
 

@@ -120,7 +120,9 @@ func (db *States) Assemble(
 		}
 		list = append(list, c.endpoint(stateOf(row)))
 		e := &list[len(list)-1]
-		e.Shared = db.shared(e)
+		if e.Call == nil {
+			e.Shared = db.shared(e)
+		}
 		found[row.EndpointID] = e
 	}
 	for _, row := range read.Hints {

@@ -65,7 +65,9 @@ type batch struct {
 
 	// archived are endpoints that were archived during their run. Their schedule rows are deleted.
 	archived [][16]byte
-	alarms   noticestore.Alarms
+	// ended are the calls that have had their last attempt. Their schedule rows are deleted.
+	ended  dbsqlc.CallEndParams
+	alarms noticestore.Alarms
 }
 
 // newBatch returns a batch of runs. The caller must release its columns when the transaction is
@@ -161,8 +163,15 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 		if b.optimistic {
 			return errStale
 		}
+		if e.Call != nil { // No person could mend it.
+			e.Ended, e.GivenUp = true, true
+			return b.endCall(ctx, e, run, nil)
+		}
 		b.history.Add(run, e.Version, e.State.FailureCount, nil)
 		return b.db.Quarantine(ctx, tx, e, b.now, fault)
+	}
+	if e.Call != nil {
+		return b.endCall(ctx, e, run, &decided)
 	}
 	if oneShot != nil && e.State.OneShotHint != oneShot {
 		if err := b.db.Q.HintEnd(ctx, tx, dbsqlc.HintEndParams{
@@ -280,7 +289,9 @@ func (b *batch) write(ctx context.Context, tx pgx.Tx) error {
 	b.next.WorkerID, b.next.Now, b.next.At = b.worker, b.now, b.db.Now()
 	b.next.Locked = !b.optimistic
 	b.next.LockTtlMs = int32(b.lockTTL.Milliseconds())
+	b.ended.Locked, b.ended.At = b.next.Locked, b.next.At
 	var rows []*dbsqlc.ScheduleFinishRow
+	var ended []dbsqlc.UUID
 	plan := func(q dbsqlc.DBTX) (err error) {
 		rows, err = b.db.Q.ScheduleFinish(ctx, q, b.next)
 		return err
@@ -292,11 +303,23 @@ func (b *batch) write(ctx context.Context, tx pgx.Tx) error {
 	if len(b.archived) > 0 {
 		statements = append(statements, func(q dbsqlc.DBTX) error { return b.db.Q.ScheduleDeleteArchived(ctx, q, b.archived) })
 	}
+	if len(b.ended.EndpointIds) > 0 {
+		statements = append(statements, func(q dbsqlc.DBTX) (err error) {
+			ended, err = b.db.Q.CallEnd(ctx, q, b.ended)
+			return err
+		})
+	}
 	if err := pg.Pipeline(ctx, tx, statements...); err != nil {
 		return fmt.Errorf("planning %d endpoints and recording %d runs: %w", len(b.next.EndpointIds), len(b.runs), err)
 	}
-	if len(rows) < len(b.next.EndpointIds) && b.optimistic {
+	if len(rows)+len(ended) < len(b.next.EndpointIds)+len(b.ended.EndpointIds) && b.optimistic {
 		return errStale
+	}
+	if len(ended) != len(b.ended.EndpointIds) {
+		return fmt.Errorf("ending %d calls changed %d rows", len(b.ended.EndpointIds), len(ended))
+	}
+	for _, id := range ended {
+		b.db.Forget(id)
 	}
 	if len(rows) != len(b.next.EndpointIds) {
 		return fmt.Errorf("planning %d endpoints changed %d rows", len(b.next.EndpointIds), len(rows))

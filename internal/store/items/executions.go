@@ -66,6 +66,9 @@ func (s *Executions) quarantine(ctx context.Context, id [16]byte) error {
 		if m.fault == nil { // It was repaired meanwhile.
 			return nil
 		}
+		if m.endpoint.Call != nil {
+			return s.dropCall(ctx, tx, m)
+		}
 		return s.db.Quarantine(ctx, tx, m.endpoint, m.now, m.fault)
 	})
 }

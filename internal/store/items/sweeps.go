@@ -170,7 +170,7 @@ func (s *Sweeps) KeepHistory(ctx context.Context, r zombie.Retention) (dropped i
 	dropped, err = s.dropOld(ctx, now, r) // Last, because it may wait for readers of the history.
 	return dropped, errors.Join(
 		err, s.forgetEvents(ctx, now.Add(-feed.Window)), s.forgetAudit(ctx, now, r.Audit), s.forgetWorkers(ctx, r.Runs), s.forgetTagSets(ctx),
-		s.forgetLedger(ctx, now.Add(-r.Runs)), s.forgetLetters(ctx, now, r.Letters),
+		s.forgetLedger(ctx, now.Add(-r.Runs)), s.forgetLetters(ctx, now, r.Letters), s.forgetCalls(ctx, now.Add(-r.Runs)),
 	)
 }
 

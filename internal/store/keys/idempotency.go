@@ -131,6 +131,9 @@ func (s *Idempotency) Sweep(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("deleting expired idempotency keys: %w", pg.Translate(err))
 	}
+	if _, err := s.db.Q.CallKeySweep(ctx, s.db.Pool, dbsqlc.CallKeySweepParams{Now: s.db.Now(), MaxRows: answersPerSweep}); err != nil {
+		return 0, fmt.Errorf("deleting expired deduplication keys: %w", pg.Translate(err))
+	}
 	runs, err := s.db.Q.OneOffKeySweep(ctx, s.db.Pool, dbsqlc.OneOffKeySweepParams{Now: s.db.Now(), MaxRows: answersPerSweep})
 	if err != nil {
 		return 0, fmt.Errorf("deleting expired idempotency keys of one-off runs: %w", pg.Translate(err))

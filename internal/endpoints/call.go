@@ -1,0 +1,70 @@
+package endpoints
+
+import (
+	"slices"
+	"time"
+
+	"rubato/internal/errs"
+	"rubato/internal/governor"
+)
+
+// Call marks a one-time call, which has a configuration and a single due time, but no schedule.
+type Call struct {
+	// Callback is the URL that receives the result; empty: none.
+	Callback string
+	// Author created the call.
+	Author string
+}
+
+// CheckCall is [Validator.Check] for the spec of a call, which has no schedule.
+func (v *Validator) CheckCall(s Spec) []errs.Field {
+	bad := v.single(s)
+	for _, f := range slices.Concat(v.request(s), v.session(s), timing(ID{}, s), answers(s)) {
+		if f.Code == "schedule_required" || slices.ContainsFunc(bad, func(b errs.Field) bool { return b.Field == f.Field }) {
+			continue
+		}
+		bad = append(bad, f)
+	}
+	return bad
+}
+
+// callGivesUp reports whether a call that is not repeated becomes a dead letter. A call that a user
+// canceled does not, because the user gave it up.
+func callGivesUp(run Finished) bool { return run.Status != succeeded && run.Status != canceled }
+
+// afterCall applies a finished run to a call: it plans another attempt if infrastructure lost the
+// run or the retry policy allows one. Otherwise the call has ended.
+func (e *Endpoint) afterCall(now time.Time, run Finished) Recorded {
+	s := &e.State
+	s.Running = nil
+	s.LastSlot, s.Anchor = run.Slot, run.Slot
+	s.LastRun = &LastRun{
+		Slot:         run.Slot,
+		Attempt:      run.Attempt,
+		InfraAttempt: run.InfraAttempt,
+		Status:       run.Status,
+		StartedAt:    run.StartedAt,
+		FinishedAt:   run.FinishedAt,
+	}
+	if !run.Unanswered {
+		s.RetryAfter = run.RetryAfter
+	}
+	decided := Recorded{
+		At:      now,
+		Cause:   CauseFinish,
+		Version: e.Version,
+	}
+	due, again := e.lossRetry(now, run)
+	step := infraStep(due, run.Reason)
+	if !again {
+		due, again = e.attempt(now, run)
+		step = e.retryStep(due)
+	}
+	if !again {
+		e.Ended, e.GivenUp = true, callGivesUp(run)
+		return decided
+	}
+	decided.Decision.Steps = []governor.Step{}
+	e.planRetry(&decided, due, step)
+	return decided
+}

@@ -1,0 +1,186 @@
+package calls
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/auditlog"
+	"rubato/internal/calls"
+	"rubato/internal/endpoints"
+	"rubato/internal/errs"
+	"rubato/internal/governor"
+	"rubato/internal/runs"
+	"rubato/internal/store/dbsqlc"
+	"rubato/internal/store/history"
+	"rubato/internal/store/pg"
+)
+
+// Store implements calls.Store. Concurrent requests share one transaction, because a commit costs
+// more than an insert.
+type Store struct {
+	db *pg.DB
+
+	// mu guards the fields below.
+	mu      sync.Mutex
+	pending []*sending
+	// senders is the number of goroutines that insert groups.
+	senders int
+	// open are the numbers of open calls, read at most once a second for each tenant.
+	open map[[16]byte]counted
+}
+
+var _ calls.Store = (*Store)(nil)
+
+// New returns the store of calls.
+func New(db *pg.DB) *Store { return &Store{db: db, open: map[[16]byte]counted{}} }
+
+// counted is a number with the instant of its reading.
+type counted struct {
+	number int64
+	at     time.Time
+}
+
+// checkQuota returns an error if the tenant has too many open calls. The number may be a second
+// old.
+func (s *Store) checkQuota(ctx context.Context, tenant [16]byte) error {
+	s.mu.Lock()
+	known := s.open[tenant]
+	s.mu.Unlock()
+	if now := time.Now(); now.Sub(known.at) >= time.Second {
+		number, err := s.db.Q.CallCountOpen(ctx, s.db.Pool, dbsqlc.CallCountOpenParams{TenantID: &tenant, MaxRows: calls.MaxOpen})
+		if err != nil {
+			return fmt.Errorf("counting open calls: %w", pg.Translate(err))
+		}
+		known = counted{number, now}
+		s.mu.Lock()
+		s.open[tenant] = known
+		s.mu.Unlock()
+	}
+	if known.number >= calls.MaxOpen {
+		return calls.ErrTooMany()
+	}
+	return nil
+}
+
+// Get implements calls.Store.
+func (s *Store) Get(ctx context.Context, tenant [16]byte, id calls.ID) (*calls.Call, error) {
+	rows, err := s.db.Q.CallList(ctx, s.db.Pool, dbsqlc.CallListParams{
+		TenantID: tenant,
+		ID:       pg.Given(id),
+		MaxRows:  1,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading call %s: %w", id, pg.Translate(err))
+	}
+	if len(rows) == 0 {
+		return nil, missing(id)
+	}
+	return callOf(tenant, rows[0])
+}
+
+func missing(id calls.ID) error {
+	return errs.New(errs.NotFound, "not_found", fmt.Sprintf("there is no call %s", id))
+}
+
+// List implements calls.Store.
+func (s *Store) List(ctx context.Context, f calls.Filter) (list []*calls.Call, err error) {
+	err = s.db.List(ctx, func(tx pgx.Tx) error {
+		rows, err := s.db.Q.CallList(ctx, tx, dbsqlc.CallListParams{
+			TenantID: f.TenantID,
+			Open:     f.Open,
+			Before:   pg.Given(f.Before),
+			MaxRows:  int32(f.Limit),
+		})
+		if err != nil {
+			return fmt.Errorf("listing calls: %w", err)
+		}
+		for _, row := range rows {
+			c, err := callOf(f.TenantID, row)
+			if err != nil {
+				return err
+			}
+			list = append(list, c)
+		}
+		return nil
+	})
+	return list, err
+}
+
+func callOf(tenant [16]byte, row *dbsqlc.CallListRow) (*calls.Call, error) {
+	c := &calls.Call{
+		ID:        calls.ID(row.ID),
+		TenantID:  tenant,
+		CreatedAt: row.CreatedAt,
+		Author:    row.CreatedBy,
+		NotBefore: row.NotBefore,
+		Deadline:  pg.OrZero(row.DeadlineAt),
+		Callback:  pg.OrZero(row.CallbackUrl),
+	}
+	if err := c.Spec.UnmarshalJSON(row.Spec); err != nil {
+		return nil, fmt.Errorf("decoding call %s: %w", c.ID, err)
+	}
+	switch {
+	case row.RunID != nil:
+		c.State, c.RunID = runs.Running, *row.RunID
+	case row.Open:
+		c.State, c.RunID = runs.Waiting, runs.ID(row.LastID)
+	default:
+		c.State, c.RunID = runs.Status(row.LastStatus), runs.ID(row.LastID)
+	}
+	return c, nil
+}
+
+// Cancel implements calls.Store. The canceled call is recorded as a run that was not sent.
+func (s *Store) Cancel(ctx context.Context, by auditlog.Actor, id calls.ID) error {
+	var due time.Time
+	days := func() []time.Time { return []time.Time{pg.DayOf(due)} }
+	return s.db.WithPartitions(ctx, days, func() error {
+		return s.db.Tx(ctx, func(tx pgx.Tx) error {
+			locked, err := s.db.Q.ScheduleLock(ctx, tx, [][16]byte{id})
+			if err != nil {
+				return fmt.Errorf("locking call %s: %w", id, err)
+			}
+			if len(locked) == 0 || !locked[0].Call || pg.OrZero(locked[0].TenantID) != by.TenantID {
+				return errs.New(errs.Conflict, "call_ended", "the call has ended, so it cannot be canceled")
+			}
+			row := locked[0]
+			if row.RunID != nil {
+				return errs.New(errs.Conflict, "call_running", fmt.Sprintf("the call runs; cancel its run %s instead", runs.ID(*row.RunID)))
+			}
+			due = row.Slot
+			now, err := s.db.DecisionTime(ctx, tx)
+			if err != nil {
+				return fmt.Errorf("reading the database's time: %w", err)
+			}
+			var h history.Records
+			h.Add(canceled(row, by, now), row.Version, 0, nil)
+			drop := func(q dbsqlc.DBTX) error { return s.db.Q.ScheduleDelete(ctx, q, id) }
+			return pg.Pipeline(ctx, tx, append(h.Writes(ctx, s.db), drop)...)
+		})
+	})
+}
+
+// canceled returns the run that stands for the next attempt of a canceled call.
+func canceled(row *dbsqlc.Schedule, by auditlog.Actor, now time.Time) runs.Run {
+	return runs.Run{
+		ID:           runs.NewID(row.Slot, endpoints.ID(row.EndpointID), int(row.Attempt), int(row.InfraAttempt)),
+		EndpointID:   endpoints.ID(row.EndpointID),
+		TenantID:     by.TenantID,
+		ScheduledFor: row.Slot,
+		Attempt:      int(row.Attempt),
+		InfraAttempt: int(row.InfraAttempt),
+		Source:       string(governor.SourceCall),
+		ClaimedAt:    now,
+		StartedAt:    now,
+		FinishedAt:   now,
+		Outcome: runs.Outcome{
+			Status: runs.Canceled,
+			Reason: runs.CanceledByUser,
+			Error:  "nothing was sent: " + by.Name + " canceled the call while it waited",
+		},
+	}
+}

@@ -1,0 +1,88 @@
+package items
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"rubato/internal/calls"
+	"rubato/internal/endpoints"
+	"rubato/internal/governor"
+	"rubato/internal/runs"
+	callstore "rubato/internal/store/calls"
+	"rubato/internal/store/dbsqlc"
+	"rubato/internal/store/history"
+	"rubato/internal/store/pg"
+)
+
+// endCall records the run of a call. If it was the last one, the schedule of the call is deleted
+// and its result is sent to the callback, in the same transaction. A nil decision means that none
+// was possible.
+func (b *batch) endCall(ctx context.Context, e *endpoints.Endpoint, run runs.Run, decided *endpoints.Recorded) error {
+	if !e.Ended {
+		b.history.Add(run, e.Version, 0, decided)
+		b.decided = append(b.decided, decided.Due.Source)
+		b.plan(e, true)
+		return nil
+	}
+	b.history.Add(run, e.Version, 0, nil)
+	row, d := b.rows[e.ID], &b.ended
+	d.EndpointIds = append(d.EndpointIds, dbsqlc.UUID(e.ID))
+	d.Places = append(d.Places, row.Place)
+	d.Tokens = append(d.Tokens, row.ClaimToken)
+	d.Revisions = append(d.Revisions, row.Revision)
+	d.StartedAt = append(d.StartedAt, run.StartedAt)
+	d.FinishedAt = append(d.FinishedAt, run.FinishedAt)
+	if e.GivenUp {
+		b.givenUp = append(b.givenUp, givenUp{run, e})
+	}
+	if e.Call.Callback == "" {
+		return nil
+	}
+	result, err := calls.ResultCall(e, run, b.now)
+	if err != nil {
+		return err
+	}
+	b.queued = append(b.queued, callstore.Inserts(ctx, b.db.DB, []*calls.Call{result})...)
+	return nil
+}
+
+// dropCall ends a waiting call with an unusable configuration. It is recorded as a run that was not
+// sent, because no person could mend it.
+func (s *Executions) dropCall(ctx context.Context, tx pgx.Tx, m mending) error {
+	e, due := m.endpoint, m.endpoint.State.Due
+	var h history.Records
+	h.Add(runs.Run{
+		ID:           runs.NewID(due.Slot, e.ID, due.Attempt, due.InfraAttempt),
+		EndpointID:   e.ID,
+		TenantID:     e.TenantID,
+		ScheduledFor: due.Slot,
+		Attempt:      due.Attempt,
+		InfraAttempt: due.InfraAttempt,
+		Source:       string(governor.SourceCall),
+		ClaimedAt:    m.now,
+		StartedAt:    m.now,
+		FinishedAt:   m.now,
+		Outcome: runs.Outcome{
+			Status: runs.Skipped,
+			Reason: runs.InternalError,
+			Error:  "nothing was sent: the stored call cannot be used: " + m.fault.Error(),
+		},
+	}, e.Version, 0, nil)
+	drop := func(q dbsqlc.DBTX) error { return s.db.Q.ScheduleDelete(ctx, q, e.ID) }
+	return pg.Pipeline(ctx, tx, append(h.Writes(ctx, s.db.DB), drop)...)
+}
+
+// forgetCalls deletes calls that have ended and are older than the history.
+func (s *Sweeps) forgetCalls(ctx context.Context, before time.Time) error {
+	for more := true; more; {
+		rows, err := s.db.Q.CallDropBefore(ctx, s.db.Sweeps, dbsqlc.CallDropBeforeParams{Before: before, MaxRows: ledgerPage})
+		if err != nil {
+			return fmt.Errorf("removing old calls: %w", pg.Translate(err))
+		}
+		more = rows > 0
+	}
+	return nil
+}

@@ -1,0 +1,88 @@
+package items_test
+
+import (
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/calls"
+	"rubato/internal/errs"
+	"rubato/internal/runs"
+	callstore "rubato/internal/store/calls"
+	"rubato/internal/store/storetest"
+)
+
+// send stores a call.
+func (b *bundle) send(t *testing.T, store *callstore.Store, edit func(*calls.Call)) *calls.Call {
+	t.Helper()
+	c := &calls.Call{ID: calls.NewID(), TenantID: storetest.Tenant.TenantID, Author: storetest.Tenant.Name, Spec: calls.Defaults()}
+	c.Spec.URL = "http://target.example/"
+	edit(c)
+	c.Spec = c.Spec.Normalize()
+	stored, err := store.Send(t.Context(), c, func(c *calls.Call, now time.Time) {
+		c.CreatedAt, c.NotBefore = now, now.Truncate(time.Millisecond)
+	})
+	require.NoError(t, err)
+	return stored
+}
+
+func (b *bundle) stateOf(t *testing.T, store *callstore.Store, c *calls.Call) runs.Status {
+	t.Helper()
+	found, err := store.Get(t.Context(), c.TenantID, c.ID)
+	require.NoError(t, err)
+	return found.State
+}
+
+// TestACallIsRetriedAndEnds fails the first attempt of a call, and looks for its schedule after the
+// second.
+func TestACallIsRetriedAndEnds(t *testing.T) {
+	t.Parallel()
+	b, me := setup(t), storetest.Worker{1}
+	store := callstore.New(b.DB)
+	c := b.send(t, store, func(c *calls.Call) {
+		c.Spec.Idempotent, c.Spec.Retry.MaxAttempts, c.Spec.Retry.Backoff = true, 2, time.Millisecond
+	})
+	require.Equal(t, runs.Waiting, b.stateOf(t, store, c))
+	b.failNext(t, me)
+	require.Equal(t, runs.Waiting, b.stateOf(t, store, c), "another attempt follows")
+	b.At(time.Now().UTC().Add(5 * time.Second))
+	claim, started := b.StartOne(t, me)
+	require.Equal(t, 2, claim.Attempt)
+	require.Equal(t, runs.Running, b.stateOf(t, store, c))
+	require.Empty(t, b.Finish(t, me, 0, storetest.Succeed(me, claim, started)).Late)
+	require.Equal(t, runs.Succeeded, b.stateOf(t, store, c))
+	require.Zero(t, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM schedules"))
+}
+
+// TestTheResultOfACallIsSentByAnotherCall gives a call up.
+func TestTheResultOfACallIsSentByAnotherCall(t *testing.T) {
+	t.Parallel()
+	b, me := setup(t), storetest.Worker{1}
+	store := callstore.New(b.DB)
+	c := b.send(t, store, func(c *calls.Call) { c.Callback = "http://answer.example/" })
+	run := b.failNext(t, me)
+	require.Equal(t, 1, b.deadLetters(t))
+	list, err := store.List(t.Context(), calls.Filter{TenantID: c.TenantID, Open: true, Limit: 9})
+	require.NoError(t, err)
+	require.Len(t, list, 1)
+	require.Equal(t, "http://answer.example/", list[0].Spec.URL)
+	var sent map[string]any
+	require.NoError(t, json.Unmarshal([]byte(list[0].Spec.Body), &sent))
+	require.Equal(t, []any{c.ID.String(), run.ID.String(), "failed", "closed"}, []any{sent["id"], sent["runId"], sent["status"], sent["body"]})
+}
+
+// TestADeduplicationKeyStandsForItsFirstCall also cancels the call, twice.
+func TestADeduplicationKeyStandsForItsFirstCall(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	store := callstore.New(b.DB)
+	first := b.send(t, store, func(c *calls.Call) { c.Key = "order-17" })
+	again := b.send(t, store, func(c *calls.Call) { c.Key = "order-17" })
+	require.Equal(t, first.ID, again.ID)
+	require.NoError(t, store.Cancel(t.Context(), storetest.Tenant, first.ID))
+	require.Equal(t, runs.Canceled, b.stateOf(t, store, first))
+	err := store.Cancel(t.Context(), storetest.Tenant, first.ID)
+	require.Equal(t, errs.Conflict, errs.CodeOf(err))
+}
