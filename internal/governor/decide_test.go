@@ -228,7 +228,7 @@ func TestZoneAndClockReadingDoNotMatter(t *testing.T) {
 func TestSourcesAreTheContract(t *testing.T) {
 	t.Parallel()
 	want := []governor.Source{
-		"ai-interval", "ai-oneshot", "baseline-cron", "baseline-interval", "change-rate", "circuit-open", "clamped-max", "clamped-min", "ended", "manual", "paused", "retry-after", "target",
+		"ai-interval", "ai-oneshot", "baseline-cron", "baseline-interval", "call", "change-rate", "circuit-open", "clamped-max", "clamped-min", "ended", "manual", "paused", "retry-after", "target",
 	}
 	got := governor.Sources()
 	slices.Sort(got)

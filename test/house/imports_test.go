@@ -24,7 +24,9 @@ type rule struct {
 }
 
 // importRules are the only place of the import rules. A package without a rule is refused.
-func importRules() []rule { return slices.Concat(programRules(), packageRules(), storeRules(), callRules()) }
+func importRules() []rule {
+	return slices.Concat(programRules(), packageRules(), storeRules(), callRules())
+}
 
 // programRules are the rules of the programs.
 func programRules() []rule {
