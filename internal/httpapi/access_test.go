@@ -124,7 +124,7 @@ func everyRoute(is ids) []route {
 func TestEveryOperationIsRouted(t *testing.T) {
 	t.Parallel()
 	routes := everyRoute(ids{})
-	require.Len(t, routes, 92)
+	require.Len(t, routes, 96)
 	for _, r := range routes {
 		t.Run(r.id, func(t *testing.T) {
 			t.Parallel()

@@ -115,7 +115,7 @@ func TestEveryOutcomeHasAMeaning(t *testing.T) {
 		runs.TLSError: false, runs.ProtocolError: false, runs.ResponseTooLarge: false, runs.RedirectLimit: false, runs.RedirectDenied: false, runs.EgressDenied: false,
 		runs.SecretsUnavailable: false, runs.SigningFailed: false, runs.TemplateFailed: false, runs.AuthFailed: true,
 		runs.StartExpired: false, runs.CanceledByUser: false, runs.InternalError: false,
-		runs.OverlapSkipped: false, runs.PauseSkipped: false, runs.MisfireSkipped: false, runs.DeadlinePassed: false, runs.CircuitOpen: false, runs.Withdrawn: false,
+		runs.OverlapSkipped: false, runs.PauseSkipped: false, runs.MisfireSkipped: false, runs.DeadlinePassed: false, runs.CircuitOpen: false, runs.Unroutable: false, runs.Withdrawn: false,
 	}
 	require.Len(t, runs.Reasons(), len(retryable))
 	for _, reason := range runs.Reasons() {
