@@ -26,6 +26,8 @@ type Egress struct {
 	MaxPerHost int
 	// SharedHosts makes all tenants share the circuit breakers of hosts.
 	SharedHosts bool
+	// LatencyLimits lets slow answers limit the requests in flight to a host.
+	LatencyLimits bool
 	// AllowSkipVerify permits endpoints that do not verify TLS certificates.
 	AllowSkipVerify bool
 	// Contact is the operator's contact in the User-Agent; empty for none.
@@ -42,6 +44,26 @@ type Egress struct {
 
 // Ports is a range of ports, both ends included.
 type Ports struct{ First, Last uint16 }
+
+// hostSettings returns the settings of breakers and limits of hosts.
+func hostSettings() []Setting {
+	return []Setting{
+		{
+			Name:    "RUBATO_EGRESS_SHARED_HOSTS",
+			Default: "false",
+			Doc:     "true: all tenants share the circuit breaker of a host; false: each tenant has its own, so that no tenant can hold back the runs of another, or see or change its breakers",
+			set:     func(c *Config, v string) error { return boolean(&c.Egress.SharedHosts, v) },
+			show:    func(c Config) string { return strconv.FormatBool(c.Egress.SharedHosts) },
+		},
+		{
+			Name:    "RUBATO_EGRESS_LATENCY_LIMITS",
+			Default: "false",
+			Doc:     "true: a host whose answers get slow gets fewer requests in flight; for workers with processors to spare, because a machine that is busy makes every target look slow. Answers 429 and 503 limit a host in any case",
+			set:     func(c *Config, v string) error { return boolean(&c.Egress.LatencyLimits, v) },
+			show:    func(c Config) string { return strconv.FormatBool(c.Egress.LatencyLimits) },
+		},
+	}
+}
 
 // egressSettings returns the settings of outbound calls.
 func egressSettings() []Setting {
@@ -88,13 +110,6 @@ func egressSettings() []Setting {
 			Doc:     "maximum number of concurrent requests of one worker to one host and port; further requests queue within their timeout",
 			set:     func(c *Config, v string) error { return count(&c.Egress.MaxPerHost, v) },
 			show:    func(c Config) string { return strconv.Itoa(c.Egress.MaxPerHost) },
-		},
-		{
-			Name:    "RUBATO_EGRESS_SHARED_HOSTS",
-			Default: "false",
-			Doc:     "true: all tenants share the circuit breaker of a host; false: each tenant has its own, so that no tenant can hold back the runs of another, or see or change its breakers",
-			set:     func(c *Config, v string) error { return boolean(&c.Egress.SharedHosts, v) },
-			show:    func(c Config) string { return strconv.FormatBool(c.Egress.SharedHosts) },
 		},
 		{
 			Name:    "RUBATO_EGRESS_ALLOW_SKIP_VERIFY",

@@ -102,6 +102,7 @@ func settings() []Setting {
 		},
 	)
 	list = append(list, egressSettings()...)
+	list = append(list, hostSettings()...)
 	list = append(list, slots()...)
 	list = append(list, tagSettings()...)
 	list = append(list, workerDurations()...)

@@ -148,9 +148,11 @@ func (w *Worker) breakerLoop(ctx context.Context, read func() loadSample) {
 	}
 }
 
-// trusted reports whether the latency of answers is that of the targets: the process has free slots
-// and schedules its goroutines in time.
-func (w *Worker) trusted(s loadSample) bool { return s.calm() && w.queue.Busy() < w.queue.Slots() }
+// trusted reports whether the latency of answers may limit a host: the operator allows it, the
+// process has free slots, and it schedules its goroutines in time.
+func (w *Worker) trusted(s loadSample) bool {
+	return w.cfg.LatencyLimits && s.calm() && w.queue.Busy() < w.queue.Slots()
+}
 
 // syncBreakers stores the outcomes since the last call, and reads the breakers that changed. After
 // an error no outcome is lost.

@@ -119,8 +119,10 @@ type Config struct {
 	Breakers BreakerStore
 	// SharedHosts makes all tenants share the breakers.
 	SharedHosts bool
-	Logger      *slog.Logger
-	Registerer  prometheus.Registerer
+	// LatencyLimits lets slow answers limit the requests in flight to a host.
+	LatencyLimits bool
+	Logger        *slog.Logger
+	Registerer    prometheus.Registerer
 
 	// cancelEvery has the default cancelPeriod.
 	cancelEvery time.Duration
