@@ -1494,7 +1494,7 @@ type ChainCompensation struct {
 // ChainInput A value that a run of a chain is started with.
 type ChainInput struct {
 	// Default The value of a run that does not give it.
-	Default interface{} `json:"default,omitempty"`
+	Default any `json:"default,omitempty"`
 
 	// Description Description for people.
 	Description *string `json:"description,omitempty"`
@@ -1576,7 +1576,7 @@ type ChainRunStep struct {
 	Error   *string    `json:"error,omitempty"`
 
 	// Item The element of forEach.
-	Item   interface{}             `json:"item,omitempty"`
+	Item   any                     `json:"item,omitempty"`
 	Name   string                  `json:"name"`
 	Output *map[string]interface{} `json:"output,omitempty"`
 
@@ -1618,7 +1618,7 @@ type ChainStart struct {
 	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 
 	// Input The values of its inputs by name.
-	Input *map[string]interface{} `json:"input,omitempty"`
+	Input *map[string]*any `json:"input,omitempty"`
 }
 
 // ChainStep A step of a chain.
@@ -15914,6 +15914,8 @@ type CancelChainRunResponse struct {
 	ApplicationProblemJSON409 *Conflict
 	// ApplicationProblemJSON413 the response for an HTTP 413 `application/problem+json` response
 	ApplicationProblemJSON413 *TooLarge
+	// ApplicationProblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationProblemJSON415 *UnsupportedMediaType
 	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
 	ApplicationProblemJSON429 *TooManyRequests
 	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
@@ -15961,6 +15963,11 @@ func (r CancelChainRunResponse) GetApplicationProblemJSON409() *Conflict {
 // GetApplicationProblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
 func (r CancelChainRunResponse) GetApplicationProblemJSON413() *TooLarge {
 	return r.ApplicationProblemJSON413
+}
+
+// GetApplicationProblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r CancelChainRunResponse) GetApplicationProblemJSON415() *UnsupportedMediaType {
+	return r.ApplicationProblemJSON415
 }
 
 // GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
@@ -29635,6 +29642,13 @@ func ParseCancelChainRunResponse(rsp *http.Response) (*CancelChainRunResponse, e
 			return nil, err
 		}
 		response.ApplicationProblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON415 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
 		var dest TooManyRequests

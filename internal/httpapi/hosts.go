@@ -78,7 +78,7 @@ func member[N int64 | float64](patch map[string]any, name string, given *N) (val
 		return 0, there
 	}
 	const most = 1 << 30
-	if !(*given > 0 && *given <= most) {
+	if sound := *given > 0 && *given <= most; !sound { // NaN is none.
 		return -1, true
 	}
 	return *given, true

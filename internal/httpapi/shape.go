@@ -35,6 +35,9 @@ const (
 // nothing is.
 func (s *shape) check(path string, schema *openapi3.Schema, value any) (left any, ok bool) {
 	schema, nullable := unwrap(schema)
+	if schema.Type.Includes(openapi3.TypeObject) && schema.Type.Includes(openapi3.TypeArray) {
+		return s.anything(path, value)
+	}
 	if open(schema) {
 		return s.scalar(path, value)
 	}
@@ -74,6 +77,33 @@ func (s *shape) check(path string, schema *openapi3.Schema, value any) (left any
 // open reports whether the contract leaves open what kind of scalar a value is.
 func open(schema *openapi3.Schema) bool {
 	return schema.Type == nil || schema.Type.Includes(openapi3.TypeString) && schema.Type.Includes(openapi3.TypeNumber)
+}
+
+// anything accepts any JSON whose scalars [shape.scalar] accepts.
+func (s *shape) anything(path string, value any) (any, bool) {
+	switch v := value.(type) {
+	case []any:
+		left := make([]any, len(v))
+		for i, item := range v {
+			var ok bool
+			if left[i], ok = s.anything(path+"["+strconv.Itoa(i)+"]", item); !ok {
+				return nil, false
+			}
+		}
+		return left, true
+	case *object:
+		left := make(map[string]any, len(v.names))
+		for _, name := range v.names {
+			member, ok := s.anything(join(path, name), v.values[name])
+			if !ok {
+				return nil, false
+			}
+			left[name] = member
+		}
+		return left, true
+	default:
+		return s.scalar(path, value)
+	}
 }
 
 // scalar accepts any value that is not an object or a list, except a number that a 64-bit float

@@ -15,7 +15,7 @@ import (
 func allProvocations() map[string]map[int]provoke {
 	all := provocations()
 	maps.Copy(all, map[string]map[int]provoke{
-		"sendCall":          {http.StatusConflict: withLostTest, http.StatusUnprocessableEntity: withBody(`{"url":"ftp://a"}`)},
+		"sendCall":          {http.StatusConflict: withLost(http.StatusAccepted), http.StatusUnprocessableEntity: withBody(`{"url":"ftp://a"}`)},
 		"cancelCall":        {http.StatusConflict: onCanceled},
 		"replayDeadLetter":  {http.StatusConflict: onHandled, http.StatusUnprocessableEntity: withUsedKey},
 		"discardDeadLetter": {http.StatusConflict: onHandled, http.StatusUnprocessableEntity: withBody(`{"reason":""}`)},
@@ -40,7 +40,7 @@ func allProvocations() map[string]map[int]provoke {
 			require.NoError(t, err)
 			return w.call(t, o.method, o.at(id), "")
 		}},
-		"replayDeadLetters": {http.StatusConflict: withLostTest, http.StatusUnprocessableEntity: withBody(`{"perMinute":0}`)},
+		"replayDeadLetters": {http.StatusConflict: withLost(http.StatusOK), http.StatusUnprocessableEntity: withBody(`{"perMinute":0}`)},
 	})
 	return all
 }

@@ -51,10 +51,10 @@ func provocations() map[string]map[int]provoke {
 		"drainWorker":  stopped,
 		"resumeWorker": stopped,
 		"testEndpoint": once,
-		"testRequest":  {http.StatusConflict: withLostTest, http.StatusUnprocessableEntity: withBody(`{"name":""}`)},
+		"testRequest":  {http.StatusConflict: withLost(http.StatusOK), http.StatusUnprocessableEntity: withBody(`{"name":""}`)},
 		"clearHints":   {http.StatusConflict: onArchived},
 		"explain":      {http.StatusUnprocessableEntity: withBody(`{}`)},
-		"createKey":    {http.StatusConflict: withLostAnswer, http.StatusUnprocessableEntity: withBody(`{"name":""}`)},
+		"createKey":    {http.StatusConflict: withLost(http.StatusCreated), http.StatusUnprocessableEntity: withBody(`{"name":""}`)},
 		"rotateKey":    {http.StatusConflict: onRevoked, http.StatusUnprocessableEntity: withBody(`{"overlapMs":-1}`)},
 		"revokeKey":    {http.StatusConflict: lastAdmin},
 		"cancelRun":    {http.StatusConflict: onFinished, http.StatusUnprocessableEntity: withBody(`{"reason":"` + strings.Repeat("x", 501) + `"}`)},
@@ -331,23 +331,17 @@ func withUsedKey(w *world, t *testing.T, o operation, id string) *answer {
 	return w.call(t, o.method, o.at(id), "", used)
 }
 
-// withLostAnswer repeats an Idempotency-Key. The server executed the first request and died before
-// it stored the answer.
-func withLostAnswer(w *world, t *testing.T, o operation, _ string) *answer {
-	used := header("Idempotency-Key", "lost")
-	w.call(t, o.method, o.route, o.examples(t)[0], used).is(t, http.StatusCreated)
-	_, err := w.pool.Exec(t.Context(), "UPDATE idempotency_keys SET status = NULL, locked_until = now()")
-	require.NoError(t, err)
-	return w.call(t, o.method, o.route, o.examples(t)[0], used)
-}
-
-// withLostTest is the same for a test, which makes nothing.
-func withLostTest(w *world, t *testing.T, o operation, _ string) *answer {
-	used := header("Idempotency-Key", "lost-test")
-	w.call(t, o.method, o.route, o.examples(t)[0], used).is(t, http.StatusOK)
-	_, err := w.pool.Exec(t.Context(), "UPDATE idempotency_keys SET status = NULL, locked_until = now()")
-	require.NoError(t, err)
-	return w.call(t, o.method, o.route, o.examples(t)[0], used)
+// withLost repeats an Idempotency-Key. The server executed the first request and died before it
+// stored the answer, whose status is given.
+func withLost(status int) func(w *world, t *testing.T, o operation, _ string) *answer {
+	return func(w *world, t *testing.T, o operation, _ string) *answer {
+		t.Helper()
+		used := header("Idempotency-Key", "lost-"+o.OperationID)
+		w.call(t, o.method, o.route, o.examples(t)[0], used).is(t, status)
+		_, err := w.pool.Exec(t.Context(), "UPDATE idempotency_keys SET status = NULL, locked_until = now()")
+		require.NoError(t, err)
+		return w.call(t, o.method, o.route, o.examples(t)[0], used)
+	}
 }
 
 // withLostTestOfARule is the same for the test of a notice rule.

@@ -1493,7 +1493,7 @@ type ChainCompensation struct {
 // ChainInput A value that a run of a chain is started with.
 type ChainInput struct {
 	// Default The value of a run that does not give it.
-	Default interface{} `json:"default,omitempty"`
+	Default any `json:"default,omitempty"`
 
 	// Description Description for people.
 	Description *string `json:"description,omitempty"`
@@ -1575,7 +1575,7 @@ type ChainRunStep struct {
 	Error   *string    `json:"error,omitempty"`
 
 	// Item The element of forEach.
-	Item   interface{}             `json:"item,omitempty"`
+	Item   any                     `json:"item,omitempty"`
 	Name   string                  `json:"name"`
 	Output *map[string]interface{} `json:"output,omitempty"`
 
@@ -1617,7 +1617,7 @@ type ChainStart struct {
 	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 
 	// Input The values of its inputs by name.
-	Input *map[string]interface{} `json:"input,omitempty"`
+	Input *map[string]*any `json:"input,omitempty"`
 }
 
 // ChainStep A step of a chain.
@@ -9301,6 +9301,22 @@ func (response CancelChainRun413ApplicationProblemPlusJSONResponse) VisitCancelC
 	}
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CancelChainRun415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response CancelChainRun415ApplicationProblemPlusJSONResponse) VisitCancelChainRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(415)
 	_, err := buf.WriteTo(w)
 	return err
 }
