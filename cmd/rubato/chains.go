@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -167,19 +168,19 @@ func (cmd *chainsShowCmd) Run(ctx context.Context, s *session) error {
 
 // stepFact returns the line of a step.
 func stepFact(step client.ChainRunStep) [2]string {
-	name, line := step.Name, step.Status
+	name, facts := step.Name, []string{step.Status}
 	if step.Element != nil {
 		name += "." + strconv.Itoa(int(*step.Element))
 	}
 	for _, more := range []string{text(step.Reason), text(step.Error), text(step.RunID)} {
 		if more != "" {
-			line += ", " + more
+			facts = append(facts, more)
 		}
 	}
 	if step.Compensation != nil {
-		line += ", compensation " + *step.Compensation
+		facts = append(facts, "compensation "+*step.Compensation)
 	}
-	return [2]string{"step " + name, line}
+	return [2]string{"step " + name, strings.Join(facts, ", ")}
 }
 
 // Run cancels a run of a chain.

@@ -33,12 +33,12 @@ func (cmd *endpointsShadowCmd) Run(ctx context.Context, s *session) error {
 
 // shadowFacts returns the rows of the table of a score.
 func shadowFacts(d client.EndpointShadow) [][2]string {
-	rows := [][2]string{
+	rows := append(make([][2]string, 0, 8), [][2]string{
 		{"policy", d.Policy + ", beside " + d.InForce},
 		{"summary", d.Summary},
 		{"record", counted(d.Runs) + " runs since " + instant(d.From)},
 		{"changes found", counted(d.Changes)},
-	}
+	}...)
 	if d.Score == nil {
 		return rows
 	}

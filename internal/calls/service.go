@@ -122,6 +122,22 @@ func (s *Service) Check(tenant [16]byte, r Request) error {
 			Message: message,
 		})
 	}
+	r.checkTimes(refuse)
+	if r.Callback != nil {
+		answer := Defaults()
+		answer.URL = *r.Callback
+		for _, f := range validate.CheckCall(answer.Normalize()) {
+			refuse("callbackUrl", f.Code, f.Message)
+		}
+	}
+	if r.Key != nil && !endpoints.IsKeyText(*r.Key) {
+		refuse("deduplicationKey", "invalid_value", "must hold 1 to 255 characters without control characters")
+	}
+	return errs.InvalidFields(bad)
+}
+
+// checkTimes refuses times that are out of range, or that contradict each other.
+func (r *Request) checkTimes(refuse func(field, code, message string)) {
 	if r.Delay != nil && (*r.Delay < 0 || *r.Delay > maxWait) {
 		refuse("delayMs", "out_of_range", "must be 0 to 31622400000 (366 days); leave it out to send at once")
 	}
@@ -134,17 +150,6 @@ func (s *Service) Check(tenant [16]byte, r Request) error {
 	if r.Deadline != nil && (*r.Deadline < time.Millisecond || *r.Deadline > maxWait) {
 		refuse("deadlineMs", "out_of_range", "must be 1 to 31622400000 (366 days); leave it out for a call that may wait for any time")
 	}
-	if r.Callback != nil {
-		answer := Defaults()
-		answer.URL = *r.Callback
-		for _, f := range validate.CheckCall(answer.Normalize()) {
-			refuse("callbackUrl", f.Code, f.Message)
-		}
-	}
-	if r.Key != nil && !endpoints.IsKeyText(*r.Key) {
-		refuse("deduplicationKey", "invalid_value", "must hold 1 to 255 characters without control characters")
-	}
-	return errs.InvalidFields(bad)
 }
 
 // Get returns a call with its state.

@@ -99,9 +99,8 @@ type advance struct {
 func (a *advance) add(s Step) {
 	a.steps[s.Key] = &s
 	if s.Index != Whole {
-		list := append(a.elements[s.Name], &s)
-		slices.SortFunc(list, func(a, b *Step) int { return cmp.Compare(a.Index, b.Index) })
-		a.elements[s.Name] = list
+		a.elements[s.Name] = append(a.elements[s.Name], &s)
+		slices.SortFunc(a.elements[s.Name], func(a, b *Step) int { return cmp.Compare(a.Index, b.Index) })
 	}
 }
 
@@ -260,12 +259,13 @@ func (a *advance) each(s *step, whole *Step) {
 func (a *advance) join(whole *Step, elements []*Step) {
 	status, reason := StepSucceeded, ""
 	for _, e := range elements {
-		switch {
-		case e.Status == StepFailed || e.Status == StepCanceled:
+		switch e.Status {
+		case StepFailed, StepCanceled:
 			a.end(whole, e.Status, ReasonElementFailed, "")
 			return
-		case e.Status == StepSkipped:
+		case StepSkipped:
 			status, reason = StepSkipped, e.Reason
+		default:
 		}
 	}
 	a.end(whole, status, reason, "")

@@ -39,7 +39,7 @@ func Parse(d Definition) (*Plan, error) {
 	p.names()
 	p.order()
 	if len(p.bad) == 0 { // Templates need the names and the order of the steps.
-		for i := range p.plan.Definition.Steps {
+		for i := range p.plan.Steps {
 			p.step(i)
 		}
 		p.outputs()
@@ -118,7 +118,7 @@ func (p *parser) checkNames(field string, list []string) {
 // names checks the names of the steps, and that every step after which another comes exists.
 func (p *parser) names() {
 	seen := map[string]bool{}
-	for i, s := range p.plan.Definition.Steps {
+	for i, s := range p.plan.Steps {
 		field := fmt.Sprintf("steps.%d", i)
 		switch {
 		case !nameForm.MatchString(s.Name):
@@ -128,7 +128,7 @@ func (p *parser) names() {
 		}
 		seen[s.Name] = true
 	}
-	for i, s := range p.plan.Definition.Steps {
+	for i, s := range p.plan.Steps {
 		for j, name := range s.After {
 			if !seen[name] {
 				p.refuse(fmt.Sprintf("steps.%d.after.%d", i, j), codeUnknownStep, "must be the name of a step; there is no step %q", name)
@@ -194,7 +194,7 @@ func (p *parser) known(s *StepSpec) *template.Names {
 
 // step parses the step at an index.
 func (p *parser) step(i int) {
-	spec := &p.plan.Definition.Steps[i]
+	spec := &p.plan.Steps[i]
 	field, parsed, known := fmt.Sprintf("steps.%d", i), p.plan.step(spec.Name), p.known(spec)
 	p.checkNames(field+".outputs", names(spec.Outputs))
 	parsed.outputs = map[string]*jsonpath.Path{}

@@ -36,7 +36,7 @@ func (a *advance) stepValues() map[string]any {
 		if s.forEach != nil && whole.Status.Over() {
 			output = map[string]any{}
 			for name := range s.Outputs {
-				list := []any{}
+				list := make([]any, 0, len(a.elements[s.Name]))
 				for _, e := range a.elements[s.Name] {
 					list = append(list, e.Output[name])
 				}

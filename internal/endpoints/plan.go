@@ -151,32 +151,8 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 	anchor := e.anchorAfter(run)
 	var err error
 	s.Running = nil
-	// LastSlot and Anchor never move back, even if the database's clock was set back and a one-off
-	// run was requested meanwhile. The due times behind them were served, and no due time is served
-	// twice.
-	s.LastSlot = laterOf(s.LastSlot, run.Slot)
-	s.LastRun = &LastRun{
-		Slot:         run.Slot,
-		Attempt:      run.Attempt,
-		InfraAttempt: run.InfraAttempt,
-		Status:       run.Status,
-		StartedAt:    run.StartedAt,
-		FinishedAt:   run.FinishedAt,
-	}
-	// A skipped run sent nothing, so LastCall stays. LastCall is cut down, because rounding up would
-	// shift an interval as long as its minimum by a millisecond per run.
-	if run.Status != skipped {
-		s.LastCall = run.StartedAt.Truncate(time.Millisecond)
-	}
-	s.Anchor = laterOf(s.Anchor, anchor)
-	if !run.Unanswered {
-		if s.RetryAfter, err = e.boundedWait(run); err != nil {
-			return Recorded{}, err
-		}
-		s.TargetNext, s.FreshUntil = run.TargetNext, run.FreshUntil
-	}
-	if s.OneShotHint != nil && !s.OneShotHint.At.After(run.Slot) {
-		s.OneShotHint = nil
+	if err = e.serve(run, anchor); err != nil {
+		return Recorded{}, err
 	}
 	e.lookAgain(now, run)
 
@@ -209,6 +185,39 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 	e.GivenUp = !again && e.Spec.GivesUp(run)
 	e.account(now, &before, &run, &decided)
 	return decided, nil
+}
+
+// serve keeps what a finished run says about later ones. anchor is the grid point after it.
+func (e *Endpoint) serve(run Finished, anchor time.Time) (err error) {
+	s := &e.State
+	// LastSlot and Anchor never move back, even if the database's clock was set back and a one-off
+	// run was requested meanwhile. The due times behind them were served, and no due time is served
+	// twice.
+	s.LastSlot = laterOf(s.LastSlot, run.Slot)
+	s.LastRun = &LastRun{
+		Slot:         run.Slot,
+		Attempt:      run.Attempt,
+		InfraAttempt: run.InfraAttempt,
+		Status:       run.Status,
+		StartedAt:    run.StartedAt,
+		FinishedAt:   run.FinishedAt,
+	}
+	// A skipped run sent nothing, so LastCall stays. LastCall is cut down, because rounding up would
+	// shift an interval as long as its minimum by a millisecond per run.
+	if run.Status != skipped {
+		s.LastCall = run.StartedAt.Truncate(time.Millisecond)
+	}
+	s.Anchor = laterOf(s.Anchor, anchor)
+	if !run.Unanswered {
+		if s.RetryAfter, err = e.boundedWait(run); err != nil {
+			return err
+		}
+		s.TargetNext, s.FreshUntil = run.TargetNext, run.FreshUntil
+	}
+	if s.OneShotHint != nil && !s.OneShotHint.At.After(run.Slot) {
+		s.OneShotHint = nil
+	}
+	return nil
 }
 
 // GivesUp reports whether a run that is not repeated becomes a dead letter. A run that a user

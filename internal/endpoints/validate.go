@@ -230,6 +230,11 @@ func timing(id ID, s Spec) []errs.Field {
 			Message: fmt.Sprintf("must be at most retry.maxBackoffMs (%d)", s.Retry.MaxBackoff.Milliseconds()),
 		})
 	}
+	return append(bad, span(s)...)
+}
+
+// span checks start and end of the schedule.
+func span(s Spec) (bad []errs.Field) {
 	for name, at := range map[string]time.Time{"startAt": s.StartAt, "endAt": s.EndAt} {
 		if !at.IsZero() && (at.Year() < 2020 || at.Year() >= 2199) {
 			bad = append(bad, errs.Field{

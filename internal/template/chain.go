@@ -38,7 +38,8 @@ func (n *Names) roots() []string {
 // Check returns why a path names no value of the chain; empty: it does. Parts below a declared name
 // are members of its JSON, which are not checked.
 func (n *Names) Check(path []string) string {
-	declared, part := []string(nil), ""
+	var declared []string
+	var part string
 	switch {
 	case path[0] == "item":
 		return ""

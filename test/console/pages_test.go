@@ -28,8 +28,8 @@ func TestEveryPageOnEveryScreen(t *testing.T) {
 	require.NotEmpty(t, runs.Items)
 
 	pages := []struct{ name, path, says, drawn string }{
-		// Each answer of the first three minutes differs, so its likeliest rate has no line, but the price
-		// has one.
+		// Each answer of the first three minutes differs, so the likeliest rate has no line, but the
+		// price has one.
 		{"adaptive", "/console/endpoints/" + load.ID, "The rate of change sets the interval.", "document.querySelectorAll('.pace polyline').length >= 1 && document.querySelector('.pace .fixed')"},
 		{"overview", "/", "Incidents", "document.querySelectorAll('.uplot').length === 2"},
 		{"endpoints", "/console/endpoints", "demo-heartbeat", "document.querySelectorAll('.spark rect').length > 5"},

@@ -48,7 +48,7 @@ func setup(t *testing.T) *bundle {
 	b.chains = chains.NewService(store, store)
 	b.advancer = chainstore.NewAdvancer(chainstore.Config{
 		DB:        b.DB,
-		Endpoints: b.Bundle.Endpoints,
+		Endpoints: b.Endpoints,
 		Service:   b.Service,
 		Cancels:   b.Runs,
 		Logger:    slog.New(slog.DiscardHandler),

@@ -34,7 +34,7 @@ func TestAnEndpointIsReadAsItWasRegistered(t *testing.T) {
 			TLS: &endpoints.TLS{MinVersion: "1.3"}, Sign: true, ResponseTailKB: 64, Planner: endpoints.PlannerOff,
 			SuccessRules: []endpoints.AnswerRule{{Type: success.JSON, JSONPath: "$.n", Op: success.Less, Value: 1.5}},
 			Redact:       []endpoints.RedactRule{{JSONPath: "$.token"}}, Priority: endpoints.NormalPriority,
-			Retry:        endpoints.Retry{MaxAttempts: 10, Backoff: time.Millisecond, MaxBackoff: 24 * time.Hour}, Idempotent: true,
+			Retry: endpoints.Retry{MaxAttempts: 10, Backoff: time.Millisecond, MaxBackoff: 24 * time.Hour}, Idempotent: true,
 		}
 	})
 	got := b.Get(t, e.ID)
