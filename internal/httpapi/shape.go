@@ -35,11 +35,8 @@ const (
 // nothing is.
 func (s *shape) check(path string, schema *openapi3.Schema, value any) (left any, ok bool) {
 	schema, nullable := unwrap(schema)
-	if schema.Type.Includes(openapi3.TypeObject) && schema.Type.Includes(openapi3.TypeArray) {
-		return s.anything(path, value)
-	}
-	if open(schema) {
-		return s.scalar(path, value)
+	if isOpen(schema) {
+		return s.open(path, schema, value)
 	}
 	switch v := value.(type) {
 	case nil:
@@ -74,9 +71,17 @@ func (s *shape) check(path string, schema *openapi3.Schema, value any) (left any
 	return nil, false
 }
 
-// open reports whether the contract leaves open what kind of scalar a value is.
-func open(schema *openapi3.Schema) bool {
+// isOpen reports whether the contract leaves open what kind of value it is.
+func isOpen(schema *openapi3.Schema) bool {
 	return schema.Type == nil || schema.Type.Includes(openapi3.TypeString) && schema.Type.Includes(openapi3.TypeNumber)
+}
+
+// open accepts the values of a schema that leaves their kind open.
+func (s *shape) open(path string, schema *openapi3.Schema, value any) (any, bool) {
+	if schema.Type.Includes(openapi3.TypeArray) {
+		return s.anything(path, value)
+	}
+	return s.scalar(path, value)
 }
 
 // anything accepts any JSON whose scalars [shape.scalar] accepts.
