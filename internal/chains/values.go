@@ -56,7 +56,7 @@ func (a *advance) lookup(path []string, of *Step) any { return template.Lookup(a
 func (a *advance) conditionValues(s *step) map[string]any {
 	steps := a.stepValues()
 	maps.DeleteFunc(steps, func(name string, _ any) bool { return !s.before[name] })
-	return map[string]any{"input": plain(a.run.Input), "steps": plain(steps)}
+	return map[string]any{"input": jsonpath.Plain(a.run.Input), "steps": jsonpath.Plain(steps)}
 }
 
 // Outputs returns the outputs of a step by its answer, as JSON. why says that they cannot be read;
@@ -165,26 +165,4 @@ func decode(text []byte, into any) error {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	return decoder.Decode(into)
-}
-
-// plain returns a copy of a decoded JSON value whose numbers are int64 or float64.
-func plain(v any) any {
-	switch v := v.(type) {
-	case json.Number:
-		return jsonpath.Number(v)
-	case []any:
-		list := make([]any, len(v))
-		for i := range v {
-			list[i] = plain(v[i])
-		}
-		return list
-	case map[string]any:
-		members := make(map[string]any, len(v))
-		for name := range v {
-			members[name] = plain(v[name])
-		}
-		return members
-	default:
-		return v
-	}
 }

@@ -113,22 +113,23 @@ func (d *Document) Root() any { return d.root }
 
 // Plain returns the document as plain Go values: nil, bool, int64, float64, string, []any and
 // map[string]any. A number is an int64 if it is whole and fits, else the nearest float64.
-func (d *Document) Plain() any { return plain(d.root) }
+func (d *Document) Plain() any { return Plain(d.root) }
 
-func plain(value any) any {
+// Plain is [Document.Plain] for a decoded value, which is copied.
+func Plain(value any) any {
 	switch v := value.(type) {
 	case json.Number:
 		return Number(v)
 	case []any:
 		list := make([]any, len(v))
 		for i := range v {
-			list[i] = plain(v[i])
+			list[i] = Plain(v[i])
 		}
 		return list
 	case map[string]any:
 		members := make(map[string]any, len(v))
 		for name := range v {
-			members[name] = plain(v[name])
+			members[name] = Plain(v[name])
 		}
 		return members
 	default:
