@@ -15,6 +15,7 @@ import (
 	"rubato/internal/chains"
 	"rubato/internal/claims"
 	"rubato/internal/endpoints"
+	"rubato/internal/errs"
 	"rubato/internal/runs"
 	chainstore "rubato/internal/store/chains"
 	"rubato/internal/store/storetest"
@@ -200,6 +201,29 @@ func TestAChainThatSucceedsHasItsOutputs(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, created)
 	require.Equal(t, r.ID, again.ID)
+}
+
+// TestAKeyStandsForOneInput repeats a start with the input as it was written, which Postgres stores
+// in another form, and with another input.
+func TestAKeyStandsForOneInput(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	d := b.saga(t)
+	d.Inputs = map[string]chains.Input{"total": {Required: true}}
+	_, _, err := b.chains.Put(t.Context(), storetest.Tenant, d)
+	require.NoError(t, err)
+	start := func(input string) (chains.Record, bool, error) {
+		return b.chains.Start(t.Context(), storetest.Tenant, d.Name, []byte(input), "k")
+	}
+	r, created, err := start(`{"total": 1e2}`)
+	require.NoError(t, err)
+	require.True(t, created)
+	again, created, err := start(`{"total": 1e2}`)
+	require.NoError(t, err)
+	require.False(t, created)
+	require.Equal(t, r.ID, again.ID)
+	_, _, err = start(`{"total": 101}`)
+	require.Equal(t, errs.Conflict, errs.CodeOf(err))
 }
 
 // TestAPauseOfAnEndpointFailsItsStep withdraws the waiting run of a step.

@@ -158,30 +158,19 @@ func (s *Store) repeated(ctx context.Context, tx pgx.Tx, by auditlog.Actor, star
 		TenantID:       by.TenantID,
 		Chain:          start.Chain.Name,
 		IdempotencyKey: start.Key,
+		Input:          start.Input,
 	})
 	if err != nil {
 		return fmt.Errorf("reading the run of chain %s with a key: %w", start.Chain.Name, err)
 	}
-	if *r, err = recordOf(row); err != nil {
+	if *r, err = recordOf(&row.ChainRun); err != nil {
 		return err
 	}
-	if !equalJSON(row.Input, start.Input) {
+	if !row.Same {
 		return errs.New(errs.Conflict, "idempotency_key_reused",
 			"the idempotencyKey names a run of this chain with another input; use another key, or repeat the request as it was")
 	}
 	return nil
-}
-
-// equalJSON reports whether two texts are the same JSON.
-func equalJSON(a, b json.RawMessage) bool {
-	one, first := chains.Decode(a)
-	other, second := chains.Decode(b)
-	if first != nil || second != nil {
-		return false
-	}
-	x, _ := json.Marshal(one)
-	y, _ := json.Marshal(other)
-	return string(x) == string(y)
 }
 
 // Runs implements chains.Records.

@@ -34,7 +34,9 @@ SELECT sqlc.arg('run_id')::uuid, unnest(sqlc.arg('names')::text[]), unnest(sqlc.
 SELECT * FROM chain_runs WHERE id = @id AND tenant_id = @tenant_id;
 
 -- name: ChainRunByKey :one
-SELECT * FROM chain_runs WHERE tenant_id = @tenant_id AND chain = @chain AND idempotency_key = @idempotency_key::text;
+-- Returns the run with a key, and whether it has an input. JSON is equal if its values are, however
+-- they are written.
+SELECT sqlc.embed(chain_runs), (input = sqlc.arg('input')::jsonb)::boolean AS same FROM chain_runs WHERE tenant_id = @tenant_id AND chain = @chain AND idempotency_key = @idempotency_key::text;
 
 -- name: ChainRunList :many
 -- Returns the runs of a chain, newest first.

@@ -274,35 +274,49 @@ func (q *Queries) ChainPut(ctx context.Context, db DBTX, arg ChainPutParams) (*C
 }
 
 const chainRunByKey = `-- name: ChainRunByKey :one
-SELECT id, tenant_id, chain, version, definition, input, idempotency_key, status, reason, output, requested_by, created_at, deadline_at, cancel_requested_at, ended_at, advance_at FROM chain_runs WHERE tenant_id = $1 AND chain = $2 AND idempotency_key = $3::text
+SELECT chain_runs.id, chain_runs.tenant_id, chain_runs.chain, chain_runs.version, chain_runs.definition, chain_runs.input, chain_runs.idempotency_key, chain_runs.status, chain_runs.reason, chain_runs.output, chain_runs.requested_by, chain_runs.created_at, chain_runs.deadline_at, chain_runs.cancel_requested_at, chain_runs.ended_at, chain_runs.advance_at, (input = $1::jsonb)::boolean AS same FROM chain_runs WHERE tenant_id = $2 AND chain = $3 AND idempotency_key = $4::text
 `
 
 type ChainRunByKeyParams struct {
+	Input          json.RawMessage
 	TenantID       UUID
 	Chain          string
 	IdempotencyKey string
 }
 
-func (q *Queries) ChainRunByKey(ctx context.Context, db DBTX, arg ChainRunByKeyParams) (*ChainRun, error) {
-	row := db.QueryRow(ctx, chainRunByKey, arg.TenantID, arg.Chain, arg.IdempotencyKey)
-	var i ChainRun
+type ChainRunByKeyRow struct {
+	ChainRun ChainRun
+	Same     bool
+}
+
+// Returns the run with a key, and whether it has an input. JSON is equal if its values are, however
+// they are written.
+func (q *Queries) ChainRunByKey(ctx context.Context, db DBTX, arg ChainRunByKeyParams) (*ChainRunByKeyRow, error) {
+	row := db.QueryRow(ctx, chainRunByKey,
+		arg.Input,
+		arg.TenantID,
+		arg.Chain,
+		arg.IdempotencyKey,
+	)
+	var i ChainRunByKeyRow
 	err := row.Scan(
-		&i.ID,
-		&i.TenantID,
-		&i.Chain,
-		&i.Version,
-		&i.Definition,
-		&i.Input,
-		&i.IdempotencyKey,
-		&i.Status,
-		&i.Reason,
-		&i.Output,
-		&i.RequestedBy,
-		&i.CreatedAt,
-		&i.DeadlineAt,
-		&i.CancelRequestedAt,
-		&i.EndedAt,
-		&i.AdvanceAt,
+		&i.ChainRun.ID,
+		&i.ChainRun.TenantID,
+		&i.ChainRun.Chain,
+		&i.ChainRun.Version,
+		&i.ChainRun.Definition,
+		&i.ChainRun.Input,
+		&i.ChainRun.IdempotencyKey,
+		&i.ChainRun.Status,
+		&i.ChainRun.Reason,
+		&i.ChainRun.Output,
+		&i.ChainRun.RequestedBy,
+		&i.ChainRun.CreatedAt,
+		&i.ChainRun.DeadlineAt,
+		&i.ChainRun.CancelRequestedAt,
+		&i.ChainRun.EndedAt,
+		&i.ChainRun.AdvanceAt,
+		&i.Same,
 	)
 	return &i, err
 }
