@@ -7,11 +7,9 @@ import (
 	"time"
 
 	"rubato/internal/auditlog"
+	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 )
-
-// maxKey is the maximum length of an idempotency key in characters.
-const maxKey = 255
 
 // Chain is a stored chain.
 type Chain struct {
@@ -120,11 +118,11 @@ func (s *Service) Start(ctx context.Context, by auditlog.Actor, name string, inp
 	if input, err = plan.ReadInput(input); err != nil {
 		return Record{}, false, err
 	}
-	if len([]rune(key)) > maxKey {
+	if key != "" && !endpoints.IsKeyText(key) {
 		return Record{}, false, errs.InvalidFields([]errs.Field{{
 			Field:   "idempotencyKey",
 			Code:    "invalid_value",
-			Message: "must hold 1 to 255 characters",
+			Message: "must hold 1 to 255 characters without control characters",
 		}})
 	}
 	return s.Records.Start(ctx, by, Started{
