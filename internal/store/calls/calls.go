@@ -4,12 +4,53 @@ package calls
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"rubato/internal/calls"
+	"rubato/internal/endpoints"
+	"rubato/internal/governor"
+	"rubato/internal/runs"
 	"rubato/internal/store/dbsqlc"
 	endpointstore "rubato/internal/store/endpoints"
+	"rubato/internal/store/history"
 	"rubato/internal/store/pg"
 )
+
+// Drop returns the statements that end a waiting call. They record its next attempt, which was not
+// sent.
+func Drop(ctx context.Context, db *pg.DB, due endpoints.Due, c Unsent) []pg.Statement {
+	var h history.Records
+	h.Add(runs.Run{
+		ID:           runs.NewID(due.Slot, c.ID, due.Attempt, due.InfraAttempt),
+		EndpointID:   c.ID,
+		TenantID:     c.TenantID,
+		ScheduledFor: due.Slot,
+		Attempt:      due.Attempt,
+		InfraAttempt: due.InfraAttempt,
+		Source:       string(governor.SourceCall),
+		ClaimedAt:    c.At,
+		StartedAt:    c.At,
+		FinishedAt:   c.At,
+		Outcome: runs.Outcome{
+			Status: c.Status,
+			Reason: c.Reason,
+			Error:  "nothing was sent: " + c.Why,
+		},
+	}, endpointstore.CallVersion, 0, nil)
+	drop := func(q dbsqlc.DBTX) error { return db.Q.ScheduleDelete(ctx, q, c.ID) }
+	return append(h.Writes(ctx, db), drop)
+}
+
+// Unsent is the end of a call whose next attempt is not sent.
+type Unsent struct {
+	ID       endpoints.ID
+	TenantID [16]byte
+	At       time.Time
+	Status   runs.Status
+	Reason   runs.Reason
+	// Why says it in words.
+	Why string
+}
 
 // Inserts returns the statements that insert calls with their schedules. The caller notifies
 // workers of due times that are close.

@@ -12,10 +12,8 @@ import (
 	"rubato/internal/calls"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
-	"rubato/internal/governor"
 	"rubato/internal/runs"
 	"rubato/internal/store/dbsqlc"
-	"rubato/internal/store/history"
 	"rubato/internal/store/pg"
 )
 
@@ -156,31 +154,23 @@ func (s *Store) Cancel(ctx context.Context, by auditlog.Actor, id calls.ID) erro
 			if err != nil {
 				return fmt.Errorf("reading the database's time: %w", err)
 			}
-			var h history.Records
-			h.Add(canceled(row, by, now), row.Version, 0, nil)
-			drop := func(q dbsqlc.DBTX) error { return s.db.Q.ScheduleDelete(ctx, q, id) }
-			return pg.Pipeline(ctx, tx, append(h.Writes(ctx, s.db), drop)...)
+			return pg.Pipeline(ctx, tx, Drop(ctx, s.db, dueOf(row), Unsent{
+				ID:       endpoints.ID(row.EndpointID),
+				TenantID: by.TenantID,
+				At:       now,
+				Status:   runs.Canceled,
+				Reason:   runs.CanceledByUser,
+				Why:      by.Name + " canceled the call while it waited",
+			})...)
 		})
 	})
 }
 
-// canceled returns the run that stands for the next attempt of a canceled call.
-func canceled(row *dbsqlc.Schedule, by auditlog.Actor, now time.Time) runs.Run {
-	return runs.Run{
-		ID:           runs.NewID(row.Slot, endpoints.ID(row.EndpointID), int(row.Attempt), int(row.InfraAttempt)),
-		EndpointID:   endpoints.ID(row.EndpointID),
-		TenantID:     by.TenantID,
-		ScheduledFor: row.Slot,
+// dueOf returns the due time of a call.
+func dueOf(row *dbsqlc.Schedule) endpoints.Due {
+	return endpoints.Due{
+		Slot:         row.Slot,
 		Attempt:      int(row.Attempt),
 		InfraAttempt: int(row.InfraAttempt),
-		Source:       string(governor.SourceCall),
-		ClaimedAt:    now,
-		StartedAt:    now,
-		FinishedAt:   now,
-		Outcome: runs.Outcome{
-			Status: runs.Canceled,
-			Reason: runs.CanceledByUser,
-			Error:  "nothing was sent: " + by.Name + " canceled the call while it waited",
-		},
 	}
 }

@@ -9,11 +9,9 @@ import (
 
 	"rubato/internal/calls"
 	"rubato/internal/endpoints"
-	"rubato/internal/governor"
 	"rubato/internal/runs"
 	callstore "rubato/internal/store/calls"
 	"rubato/internal/store/dbsqlc"
-	"rubato/internal/store/history"
 	"rubato/internal/store/pg"
 )
 
@@ -52,27 +50,14 @@ func (b *batch) endCall(ctx context.Context, e *endpoints.Endpoint, run runs.Run
 // dropCall ends a waiting call with an unusable configuration. It is recorded as a run that was not
 // sent, because no person could mend it.
 func (s *Executions) dropCall(ctx context.Context, tx pgx.Tx, m mending) error {
-	e, due := m.endpoint, m.endpoint.State.Due
-	var h history.Records
-	h.Add(runs.Run{
-		ID:           runs.NewID(due.Slot, e.ID, due.Attempt, due.InfraAttempt),
-		EndpointID:   e.ID,
-		TenantID:     e.TenantID,
-		ScheduledFor: due.Slot,
-		Attempt:      due.Attempt,
-		InfraAttempt: due.InfraAttempt,
-		Source:       string(governor.SourceCall),
-		ClaimedAt:    m.now,
-		StartedAt:    m.now,
-		FinishedAt:   m.now,
-		Outcome: runs.Outcome{
-			Status: runs.Skipped,
-			Reason: runs.InternalError,
-			Error:  "nothing was sent: the stored call cannot be used: " + m.fault.Error(),
-		},
-	}, e.Version, 0, nil)
-	drop := func(q dbsqlc.DBTX) error { return s.db.Q.ScheduleDelete(ctx, q, e.ID) }
-	return pg.Pipeline(ctx, tx, append(h.Writes(ctx, s.db.DB), drop)...)
+	return pg.Pipeline(ctx, tx, callstore.Drop(ctx, s.db.DB, m.endpoint.State.Due, callstore.Unsent{
+		ID:       m.endpoint.ID,
+		TenantID: m.endpoint.TenantID,
+		At:       m.now,
+		Status:   runs.Skipped,
+		Reason:   runs.InternalError,
+		Why:      "the stored call cannot be used: " + m.fault.Error(),
+	})...)
 }
 
 // forgetCalls deletes calls that have ended and are older than the history.
