@@ -8,10 +8,15 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Form describes a tag for error messages.
 const Form = "name=value, such as region=eu: a name of up to 63 characters a-z, 0-9, dot, dash and underscore that begins with a letter, and a value of up to 63 letters, digits, dots, dashes and underscores"
+
+// UnroutableAfter is how long no active worker serves a set of tags before its due times are
+// skipped, so that a restart of the only worker skips none.
+const UnroutableAfter = 30 * time.Second
 
 // capabilityName is the name of tags that workers find by themselves.
 const capabilityName = "capability"

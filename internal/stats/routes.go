@@ -4,10 +4,9 @@ import (
 	"slices"
 	"strings"
 	"time"
-)
 
-// UnroutableAfter is how long no active worker serves an endpoint until its due times are skipped.
-const UnroutableAfter = 30 * time.Second
+	"rubato/internal/placement"
+)
 
 // Routes says which workers may run an endpoint.
 type Routes struct {
@@ -44,9 +43,9 @@ func (r Routes) Routable() bool {
 }
 
 // Unroutable reports whether due times are skipped, because no worker has served the endpoint for
-// UnroutableAfter.
+// [placement.UnroutableAfter].
 func (r Routes) Unroutable() bool {
-	return !r.UnservedSince.IsZero() && !r.At.Before(r.UnservedSince.Add(UnroutableAfter))
+	return !r.UnservedSince.IsZero() && !r.At.Before(r.UnservedSince.Add(placement.UnroutableAfter))
 }
 
 // Missing returns those of the required tags that no active worker has.

@@ -3,21 +3,17 @@ package zombie
 import (
 	"context"
 	"strings"
-	"time"
+
+	"rubato/internal/placement"
 )
 
-const (
-	// unservedGrace is how long no active worker serves a tag set before its due times are skipped,
-	// so that a restart of the only worker skips none.
-	unservedGrace = 30 * time.Second
-	// unservedLimit bounds the due times of each lane that one sweep skips.
-	unservedLimit = 1000
-)
+// unservedLimit bounds the due times of each lane that one sweep skips.
+const unservedLimit = 1000
 
 // skipUnserved skips the due times of endpoints whose required tags no active worker serves. A run
 // that would start hours late is of little use, and the record shows the reason.
 func (s *Sweeper) skipUnserved(ctx context.Context) error {
-	sets, err := s.cfg.Store.Unserved(ctx, unservedGrace)
+	sets, err := s.cfg.Store.Unserved(ctx, placement.UnroutableAfter)
 	if err != nil || len(sets) == 0 {
 		return err
 	}

@@ -165,7 +165,7 @@ func packageRules() []rule {
 		{"internal/schedule", []string{"internal/errs"}, "cron is arithmetic"},
 		{"internal/placement", nil, "which worker may run an endpoint depends on tags alone"},
 		{"internal/notation", nil, "how a value is written does not depend on its use"},
-		{"internal/stats", []string{"internal/ids", "internal/tempo"}, "the numbers of the API and the console do not depend on where they are kept; a likeliest rate is that of its looks"},
+		{"internal/stats", []string{"internal/ids", "internal/placement", "internal/tempo"}, "the numbers of the API and the console do not depend on where they are kept; a likeliest rate is that of its looks"},
 		{"internal/secrets", []string{"internal/auditlog", "internal/errs"}, "a secret is sealed and named without knowing where it is kept or who asks"},
 		{"internal/signing", []string{"internal/auditlog", "internal/errs", "internal/ids", "internal/secrets"}, "what is signed does not depend on who sends it or where keys are kept"},
 		{"internal/success", []string{"internal/budget", "internal/jsonpath", "internal/pattern"}, "an answer is judged by what came, whoever asked for it"},
@@ -193,7 +193,7 @@ func packageRules() []rule {
 			[]string{"client", "docs", "internal/answers", "internal/auth", "internal/contract", "internal/endpoints", "internal/errs", "internal/forwarded", "internal/governor", "internal/notation", "internal/schedule", "internal/sourcetext", "internal/stats"},
 			"the console is a client of the API; what it foresees of a draft, the domain tells, and it shows the card that the documents carry",
 		},
-		{"internal/zombie", []string{"internal/errs", "internal/failpoint", "internal/loop", "internal/runs", "internal/telemetry"}, "the sweeper settles runs and knows nothing of how they are carried out"},
+		{"internal/zombie", []string{"internal/errs", "internal/failpoint", "internal/loop", "internal/placement", "internal/runs", "internal/telemetry"}, "the sweeper settles runs and knows nothing of how they are carried out"},
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
+	"rubato/internal/placement"
 	"rubato/internal/stats"
 	"rubato/internal/store/fleet"
 	keystore "rubato/internal/store/keys"
@@ -92,9 +93,9 @@ func TestRoutesNameTheTagsThatEachWorkerLacks(t *testing.T) {
 	require.False(t, r.Unroutable(), "only after half a minute")
 	require.Equal(t, "No active worker has the required tags net=internal.", r.Sentence(e.Spec.RequiredTags))
 
-	_, err := b.Sweeps.Unserved(t.Context(), stats.UnroutableAfter)
+	_, err := b.Sweeps.Unserved(t.Context(), placement.UnroutableAfter)
 	require.NoError(t, err)
-	b.At(now.Add(stats.UnroutableAfter))
+	b.At(now.Add(placement.UnroutableAfter))
 	require.True(t, routes().Unroutable())
 
 	beat(t, b, storetest.Worker{3}, dispatch.Active, dispatch.Placement{Tags: []string{"net=internal", "region=eu"}})
