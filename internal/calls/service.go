@@ -144,8 +144,8 @@ func (r *Request) checkTimes(refuse func(field, code, message string)) {
 	if r.Delay != nil && !r.NotBefore.IsZero() {
 		refuse("notBefore", "ambiguous", "give delayMs or notBefore, not both")
 	}
-	if y := r.NotBefore.Year(); !r.NotBefore.IsZero() && (y < 2020 || y >= 2199) {
-		refuse("notBefore", "out_of_range", "must lie in the years 2020 to 2198")
+	if !r.NotBefore.IsZero() && !endpoints.Schedulable(r.NotBefore) {
+		refuse("notBefore", "out_of_range", endpoints.SchedulableForm)
 	}
 	if r.Deadline != nil && (*r.Deadline < time.Millisecond || *r.Deadline > maxWait) {
 		refuse("deadlineMs", "out_of_range", "must be 1 to 31622400000 (366 days); leave it out for a call that may wait for any time")

@@ -28,24 +28,13 @@ func (v *Validator) CheckCall(s Spec) []errs.Field {
 	return bad
 }
 
-// callGivesUp reports whether a call that is not repeated becomes a dead letter. A call that a user
-// canceled does not, because the user gave it up.
-func callGivesUp(run Finished) bool { return run.Status != succeeded && run.Status != canceled }
-
 // afterCall applies a finished run to a call: it plans another attempt if infrastructure lost the
 // run or the retry policy allows one. Otherwise the call has ended.
 func (e *Endpoint) afterCall(now time.Time, run Finished) Recorded {
 	s := &e.State
 	s.Running = nil
 	s.LastSlot, s.Anchor = run.Slot, run.Slot
-	s.LastRun = &LastRun{
-		Slot:         run.Slot,
-		Attempt:      run.Attempt,
-		InfraAttempt: run.InfraAttempt,
-		Status:       run.Status,
-		StartedAt:    run.StartedAt,
-		FinishedAt:   run.FinishedAt,
-	}
+	s.LastRun = run.lastRun()
 	if !run.Unanswered {
 		s.RetryAfter = run.RetryAfter
 	}
@@ -61,7 +50,7 @@ func (e *Endpoint) afterCall(now time.Time, run Finished) Recorded {
 		step = e.retryStep(due)
 	}
 	if !again {
-		e.Ended, e.GivenUp = true, callGivesUp(run)
+		e.Ended, e.GivenUp = true, run.givenUp()
 		return decided
 	}
 	decided.Decision.Steps = []governor.Step{}

@@ -2,8 +2,8 @@ package endpoints
 
 import "time"
 
-// endAt returns the end of the schedule: that of endAt or the instant at which maxRuns was reached,
-// whichever is first; zero: no end.
+// endAt returns the end of the schedule: the earlier one of endAt and the instant at which maxRuns
+// was reached; zero: no end.
 func (e *Endpoint) endAt() time.Time {
 	end := e.Spec.EndAt
 	if reached := e.State.EndedAt; !reached.IsZero() && (end.IsZero() || reached.Before(end)) {

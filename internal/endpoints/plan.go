@@ -165,7 +165,8 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 	if err := e.observe(now, run); err != nil {
 		return Recorded{}, err
 	}
-	decided, err := e.decide(now, governor.CauseFinish, waits{asked: run.cut(s.RetryAfter), open: run.OpenUntil})
+	after := waits{asked: run.cut(s.RetryAfter), open: run.OpenUntil}
+	decided, err := e.decide(now, governor.CauseFinish, after)
 	if err != nil {
 		return Recorded{}, err
 	}
@@ -178,7 +179,7 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 		e.planRetry(&decided, due, e.retryStep(due))
 	}
 	if !again && e.countRun(run) { // The decision above was made with another run to come.
-		if decided, err = e.decide(now, governor.CauseFinish, waits{asked: run.cut(s.RetryAfter), open: run.OpenUntil}); err != nil {
+		if decided, err = e.decide(now, governor.CauseFinish, after); err != nil {
 			return Recorded{}, err
 		}
 	}
@@ -194,14 +195,7 @@ func (e *Endpoint) serve(run Finished, anchor time.Time) (err error) {
 	// run was requested meanwhile. The due times behind them were served, and no due time is served
 	// twice.
 	s.LastSlot = laterOf(s.LastSlot, run.Slot)
-	s.LastRun = &LastRun{
-		Slot:         run.Slot,
-		Attempt:      run.Attempt,
-		InfraAttempt: run.InfraAttempt,
-		Status:       run.Status,
-		StartedAt:    run.StartedAt,
-		FinishedAt:   run.FinishedAt,
-	}
+	s.LastRun = run.lastRun()
 	// A skipped run sent nothing, so LastCall stays. LastCall is cut down, because rounding up would
 	// shift an interval as long as its minimum by a millisecond per run.
 	if run.Status != skipped {
@@ -220,16 +214,24 @@ func (e *Endpoint) serve(run Finished, anchor time.Time) (err error) {
 	return nil
 }
 
-// GivesUp reports whether a run that is not repeated becomes a dead letter. A run that a user
-// canceled does not, because the user gave it up.
+// GivesUp reports whether a run that is not repeated becomes a dead letter.
 func (s *Spec) GivesUp(run Finished) bool {
-	switch run.Status {
-	case succeeded, canceled:
-		return false
-	case skipped:
-		return run.manual()
-	default:
-		return run.manual() || s.DeadLetter
+	return run.givenUp() && (run.manual() || s.DeadLetter && run.Status != skipped)
+}
+
+// givenUp reports whether a run that is not repeated was given up. One that a user canceled was not
+// given up by the system.
+func (f Finished) givenUp() bool { return f.Status != succeeded && f.Status != canceled }
+
+// lastRun returns the run as the state of its endpoint keeps it.
+func (f Finished) lastRun() *LastRun {
+	return &LastRun{
+		Slot:         f.Slot,
+		Attempt:      f.Attempt,
+		InfraAttempt: f.InfraAttempt,
+		Status:       f.Status,
+		StartedAt:    f.StartedAt,
+		FinishedAt:   f.FinishedAt,
 	}
 }
 

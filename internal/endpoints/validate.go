@@ -233,14 +233,20 @@ func timing(id ID, s Spec) []errs.Field {
 	return append(bad, span(s)...)
 }
 
+// SchedulableForm describes an instant of a schedule, for error messages.
+const SchedulableForm = "must lie in the years 2020 to 2198"
+
+// Schedulable reports whether a user may give an instant for a schedule.
+func Schedulable(at time.Time) bool { return at.Year() >= 2020 && at.Year() < 2199 }
+
 // span checks start and end of the schedule.
 func span(s Spec) (bad []errs.Field) {
 	for name, at := range map[string]time.Time{"startAt": s.StartAt, "endAt": s.EndAt} {
-		if !at.IsZero() && (at.Year() < 2020 || at.Year() >= 2199) {
+		if !at.IsZero() && !Schedulable(at) {
 			bad = append(bad, errs.Field{
 				Field:   name,
 				Code:    "out_of_range",
-				Message: "must lie in the years 2020 to 2198",
+				Message: SchedulableForm,
 			})
 		}
 	}
