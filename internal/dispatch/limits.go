@@ -168,6 +168,11 @@ func (b *breakers) join(m hosts.Member) {
 	if before := b.place.Swap(&m); before != nil && *before == m {
 		return
 	}
+	b.rebind()
+}
+
+// rebind sets the worker's share of each limit in force again.
+func (b *breakers) rebind() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for key := range b.bounded {
@@ -188,11 +193,7 @@ func (b *breakers) put(list []hosts.Breaker) {
 // keep forgets all breakers that are not in a complete list, and their limits.
 func (b *breakers) keep(list []hosts.Breaker) {
 	b.book.Keep(list)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for key := range b.bounded {
-		b.bind(b.book.Get(key))
-	}
+	b.rebind()
 }
 
 // bind sets the worker's share of the limits of a host. The caller holds mu.
