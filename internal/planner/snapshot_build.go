@@ -111,6 +111,9 @@ func NewSnapshot(m Inputs, t Claim) (Snapshot, error) {
 // the runs the interval is not shorter than the usual one, because the assumption that the filter
 // starts with is no reason to send more requests.
 func byChanges(m Inputs, digests []uint64, usual time.Duration) (interval time.Duration, rate float64, err error) {
+	if m.Endpoint.FollowsChanges() {
+		return 0, 0, nil
+	}
 	var answers []uint64
 	for i := range m.Runs {
 		if m.Runs[i].Outcome.Status == runs.Succeeded {
@@ -118,7 +121,7 @@ func byChanges(m Inputs, digests []uint64, usual time.Duration) (interval time.D
 		}
 	}
 	compared, changed := comparisons(answers)
-	if m.Endpoint.FollowsChanges() || compared < EnoughComparisons {
+	if compared < EnoughComparisons {
 		return 0, 0, nil
 	}
 	pace, err := m.Endpoint.Pace(m.Now, tempo.LooksOf(m.Runs))
