@@ -165,10 +165,7 @@ func Named(name string, spec endpoints.Spec) (Policy, bool) {
 	if !slices.Contains(policyNames, name) || name == fixedPolicy && spec.BaselineInterval == 0 {
 		return Policy{}, false
 	}
-	spec.Planner = endpoints.Authority(name)
-	if name == fixedPolicy {
-		spec.Planner = endpoints.PlannerOff
-	}
+	spec.Planner = authorityOf(name)
 	return Policy{
 		Name:  name,
 		Spec:  spec,
@@ -200,17 +197,23 @@ func (r Reader) policy(o *object, path string, value any, document map[string]an
 		o.add(path, codeValue, "must be one of "+strings.Join(policyNames, ", ")+", or an object with a name and fields of the endpoint")
 		return Policy{}, false
 	}
-	document["planner"] = name
-	if name == fixedPolicy {
-		document["planner"] = string(endpoints.PlannerOff)
-	}
+	document["planner"] = string(authorityOf(name))
 	spec, ok := r.check(o, "", document)
-	if ok && name == fixedPolicy && spec.BaselineInterval == 0 {
-		o.add(path, codeValue, "needs baselineIntervalMs, because a cron has no interval")
+	if !ok {
+		return Policy{Name: name}, false
 	}
-	return Policy{
-		Name:  name,
-		Spec:  spec,
-		Fixed: name == fixedPolicy,
-	}, ok
+	policy, possible := Named(name, spec)
+	if !possible {
+		o.add(path, codeValue, "needs baselineIntervalMs, because a cron has no interval")
+		policy.Name = name
+	}
+	return policy, possible
+}
+
+// authorityOf returns the planner's authority under a named policy.
+func authorityOf(name string) endpoints.Authority {
+	if name == fixedPolicy {
+		return endpoints.PlannerOff
+	}
+	return endpoints.Authority(name)
 }
