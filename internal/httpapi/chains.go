@@ -161,14 +161,12 @@ func converted[T any](from any) (to T, err error) {
 }
 
 func chainAnswer(c chains.Chain) (api.Chain, error) {
-	bare := c.Definition
-	bare.Name = ""
-	type nameless struct {
+	type nameless struct { // Its own name hides that of the definition.
 		chains.Definition
 
 		Name *string `json:"name,omitempty"`
 	}
-	definition, err := converted[api.ChainSpec](nameless{Definition: bare})
+	definition, err := converted[api.ChainSpec](nameless{Definition: c.Definition})
 	return api.Chain{
 		Name:       c.Name,
 		Version:    c.Version,
