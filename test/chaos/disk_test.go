@@ -46,8 +46,9 @@ func TestFullDisk(t *testing.T) {
 	if !ok {
 		return
 	}
+	// Segments of the log are allocated as a whole, so that a table needs space before the log does.
 	cluster, err := devpg.Start(t.Context(), devpg.Config{Dir: dir, Settings: map[string]string{
-		"max_wal_size": "32MB", "min_wal_size": "32MB", "wal_recycle": "off", "wal_init_zero": "off",
+		"max_wal_size": "32MB", "min_wal_size": "32MB", "wal_recycle": "off", "wal_init_zero": "on",
 	}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, cluster.Stop(context.WithoutCancel(t.Context()))) })
