@@ -42,14 +42,19 @@ func records(t *testing.T) map[string]string {
 	return found
 }
 
-// withoutGaps is the last number up to which records have no gaps. Later numbers may have gaps,
-// because branches reserve them in advance.
-const withoutGaps = 39
+// maxRecords bounds the decision records, because a newcomer should read them all: related
+// decisions share a record.
+const maxRecords = 40
+
+// maxRecordWords bounds a record before its last section: two minutes at 300 words a minute.
+const maxRecordWords = 600
 
 func TestDecisionRecordsHaveOneForm(t *testing.T) {
 	t.Parallel()
 	numbers := map[string]string{}
-	for name, text := range records(t) {
+	found := records(t)
+	require.LessOrEqual(t, len(found), maxRecords, "merge related records: see docs/adr/README.md")
+	for name, text := range found {
 		number := recordName.FindStringSubmatch(name)[1]
 		if other, taken := numbers[number]; taken {
 			t.Errorf("%s and %s have one number", name, other)
@@ -62,6 +67,10 @@ func TestDecisionRecordsHaveOneForm(t *testing.T) {
 		if !status.MatchString(text) {
 			t.Errorf("%s has no line such as: Status: Accepted, 2026-11-21", name)
 		}
+		body, _, _ := strings.Cut(text, "\n## Verified by\n")
+		if words := len(strings.Fields(body)); words > maxRecordWords {
+			t.Errorf("%s has %d words before its last section, and %d at most are read in two minutes", name, words, maxRecordWords)
+		}
 		at := 0
 		for _, section := range recordSections() {
 			next := strings.Index(text[at:], "\n"+section+"\n")
@@ -72,7 +81,7 @@ func TestDecisionRecordsHaveOneForm(t *testing.T) {
 			at += next
 		}
 	}
-	for n := range withoutGaps {
+	for n := range len(numbers) {
 		require.Contains(t, numbers, fmt.Sprintf("%04d", n+1), "a number is missing")
 	}
 }

@@ -109,7 +109,7 @@ func Open(ctx context.Context, cfg Config) (*DB, error) {
 	params["default_transaction_isolation"] = "read committed"
 	// Every statement should use an index. The planner's statistics lag behind the numbers of
 	// claims and live runs. On a young table they would make it choose hash joins or sequential
-	// scans, at times a hundred times slower (decision 10). Plans are made per execution for the
+	// scans, at times a hundred times slower. Plans are made per execution for the
 	// given values. Only the hot pool uses generic plans: see planByKey.
 	params["enable_hashjoin"] = "off"
 	params["enable_mergejoin"] = "off"
