@@ -24,7 +24,7 @@ func (c *Core) newOutbound() *egress.Client {
 	return egress.New(egress.Config{
 		Rules:     c.rules(),
 		UserAgent: userAgent(s.Contact),
-		Places:    func(tenant [16]byte) egress.Place { return c.hosts.Place(tenant) },
+		HostSlots: func(tenant [16]byte) egress.HostSlot { return c.hosts.Slot(tenant) },
 		Limits: egress.Limits{
 			Connect: s.Connect,
 			TLS:     s.TLS,

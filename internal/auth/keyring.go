@@ -25,7 +25,7 @@ type KeyStore interface {
 	// ChangeKey calls change with a key under the lock of the tenant's keys. It stores the
 	// revocation and a new secret that change has set. If changed is false, neither the key nor the
 	// audit log is written.
-	ChangeKey(ctx context.Context, act auditlog.Act, id KeyID, change func(s *Standing) (changed bool, err error)) (Key, error)
+	ChangeKey(ctx context.Context, act auditlog.Act, id KeyID, change func(s *LockedKey) (changed bool, err error)) (Key, error)
 }
 
 // KeyFilter selects keys of one tenant. Zero fields do not filter.
@@ -36,8 +36,8 @@ type KeyFilter struct {
 	Limit    int   // maximum number of results; must be positive
 }
 
-// Standing is a key in a change, with the facts that the change depends on.
-type Standing struct {
+// LockedKey is a key in a change, with the facts that the change depends on.
+type LockedKey struct {
 	Key
 
 	Now         time.Time // the database's
@@ -47,7 +47,7 @@ type Standing struct {
 
 // Redacted returns the key as the audit log stores it, with the end of the previous secret's
 // validity after a rotation.
-func (s *Standing) Redacted() map[string]any {
+func (s *LockedKey) Redacted() map[string]any {
 	doc := s.Key.Redacted()
 	if s.Secret != nil {
 		doc["previousSecretUntil"] = instant(s.Now.Add(s.Secret.Overlap))
@@ -118,7 +118,7 @@ func (k *Keyring) List(ctx context.Context, f KeyFilter) ([]Key, time.Time, erro
 // last key that may administer keys cannot be revoked, because no key could create another one:
 // that is an [errs.Conflict].
 func (k *Keyring) Revoke(ctx context.Context, by auditlog.Actor, id KeyID) error {
-	_, err := k.store.ChangeKey(ctx, auditlog.Act{By: by, Action: auditlog.Revoke}, id, func(s *Standing) (bool, error) {
+	_, err := k.store.ChangeKey(ctx, auditlog.Act{By: by, Action: auditlog.Revoke}, id, func(s *LockedKey) (bool, error) {
 		state := s.StateAt(s.Now)
 		if state == KeyRevoked {
 			return false, nil
@@ -143,7 +143,7 @@ func (k *Keyring) Rotate(ctx context.Context, by auditlog.Actor, id KeyID, overl
 		return Key{}, "", err
 	}
 	secret = NewKey()
-	rotated, err = k.store.ChangeKey(ctx, auditlog.Act{By: by, Action: auditlog.Rotate}, id, func(s *Standing) (bool, error) {
+	rotated, err = k.store.ChangeKey(ctx, auditlog.Act{By: by, Action: auditlog.Rotate}, id, func(s *LockedKey) (bool, error) {
 		if state := s.StateAt(s.Now); state != KeyActive {
 			return false, errs.New(errs.Conflict, "key_not_in_force", "the key is "+string(state)+" and stays so; make a new one")
 		}

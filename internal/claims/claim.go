@@ -8,8 +8,8 @@ import (
 // Claim is an endpoint that one worker has locked until LockedUntil. Instants are database time.
 type Claim struct {
 	EndpointID [16]byte
-	// Place is the position of the row version, so that the start finds it without an index lookup.
-	Place Place
+	// CTID is the position of the row version, so that the start finds it without an index lookup.
+	CTID CTID
 	// Token is the fencing token.
 	Token int64
 	// Slot is the due time for which the run is recorded.
@@ -31,10 +31,10 @@ type Claim struct {
 	Priority int
 	// Expired is set if the claim took over an expired lock under which no run had started.
 	Expired bool
-	// Rest is the minimum time from a release to the new due time, in whole milliseconds. Claims
-	// can take the endpoint earlier by their horizon. If it is zero, the endpoint comes due at its
-	// planned time.
-	Rest time.Duration
+	// ReleaseDelay is the minimum time from a release to the new due time, in whole milliseconds.
+	// Claims can take the endpoint earlier by their horizon. If it is zero, the endpoint comes due
+	// at its planned time.
+	ReleaseDelay time.Duration
 }
 
 // PriorityStep is how much longer a run may wait than another one for each step of priority below
@@ -77,7 +77,7 @@ type Store interface {
 	// ExtendLocks extends the locks of live runs that the worker still holds, to at most ttl from
 	// now, and returns these runs as kept. It does not revive an expired lock. It returns a run
 	// with an expired lock as over if no sweep has settled it yet.
-	ExtendLocks(ctx context.Context, worker [16]byte, held []Held, ttl time.Duration) (kept, over [][16]byte, err error)
+	ExtendLocks(ctx context.Context, worker [16]byte, held []FencedRun, ttl time.Duration) (kept, over [][16]byte, err error)
 }
 
 // Request asks for claims of one worker.
@@ -102,18 +102,18 @@ type Request struct {
 	Share int
 }
 
-// Held identifies a started run by the fencing token under which it was started.
-type Held struct {
+// FencedRun identifies a started run by the fencing token under which it was started.
+type FencedRun struct {
 	EndpointID [16]byte
 	RunID      [16]byte
 	Token      int64
 }
 
-// Place is the position of a row version in its table (Postgres's ctid). A statement with it reads
+// CTID is the position of a row version in its table (Postgres's ctid). A statement with it reads
 // the version directly. A lookup by key would visit every dead version of the row that an old
-// snapshot keeps. It is a hint, because an update moves the row: a statement with an old place does
-// not find it.
-type Place struct {
+// snapshot keeps. It is a hint, because an update moves the row: a statement with an old position
+// does not find it.
+type CTID struct {
 	Block  uint32
 	Offset uint16
 }

@@ -16,8 +16,8 @@ const maxBatch = 500
 // lastClaim is how long a claim in flight may continue after the claimer's context has ended.
 const lastClaim = 5 * time.Second
 
-// Taker is the worker that receives the claims. Only the goroutine of Claimer.Run calls it.
-type Taker interface {
+// Receiver is the worker that receives the claims. Only the goroutine of Claimer.Run calls it.
+type Receiver interface {
 	// Room returns the number of claims that the worker can take now, possibly zero, and their
 	// horizon.
 	Room() (limit int, horizon time.Duration)
@@ -35,7 +35,7 @@ type Taker interface {
 type ClaimerConfig struct {
 	Worker [16]byte
 	Store  Store
-	Taker  Taker
+	Taker  Receiver
 	Rules  Rules
 	// PollInterval is the time between claims without a wake-up. It is jittered by a tenth.
 	PollInterval time.Duration

@@ -29,7 +29,7 @@ var me = [16]byte{1}
 // fakeStore answers from its fields and records requests.
 type fakeStore struct {
 	claim  func(ctx context.Context, r claims.Request) ([]claims.Claim, error)
-	extend func(ctx context.Context, held []claims.Held) ([][16]byte, error)
+	extend func(ctx context.Context, held []claims.FencedRun) ([][16]byte, error)
 	over   [][16]byte    // locks that have expired on the database's clock
 	ahead  time.Duration // how far that clock is ahead
 
@@ -68,7 +68,7 @@ func (s *fakeStore) Release(context.Context, [16]byte, []claims.Claim) (int, err
 
 func (s *fakeStore) Wake(context.Context) error { return nil }
 
-func (s *fakeStore) ExtendLocks(ctx context.Context, worker [16]byte, held []claims.Held, granted time.Duration) (kept, over [][16]byte, err error) {
+func (s *fakeStore) ExtendLocks(ctx context.Context, worker [16]byte, held []claims.FencedRun, granted time.Duration) (kept, over [][16]byte, err error) {
 	s.mu.Lock()
 	s.beats = append(s.beats, time.Now())
 	s.mu.Unlock()

@@ -164,12 +164,12 @@ func (h *Heartbeater) beat(ctx context.Context) error {
 	return nil
 }
 
-func (h *Heartbeater) held() []Held {
+func (h *Heartbeater) held() []FencedRun {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	held := make([]Held, 0, len(h.locks))
+	held := make([]FencedRun, 0, len(h.locks))
 	for _, l := range h.locks {
-		held = append(held, l.Held)
+		held = append(held, l.FencedRun)
 	}
 	return held
 }
@@ -185,7 +185,7 @@ func setOf(runs [][16]byte) map[[16]byte]bool {
 // settle applies the result of a heartbeat to the locks that it named. It extends the kept ones. It
 // cancels the runs with a lost lock, and those in over, which expired on the database's clock
 // alone, e.g. after a clock step.
-func (h *Heartbeater) settle(asked []Held, kept, over map[[16]byte]bool, sent time.Time) {
+func (h *Heartbeater) settle(asked []FencedRun, kept, over map[[16]byte]bool, sent time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, a := range asked {

@@ -18,7 +18,7 @@ import (
 )
 
 // keepAll extends every lock in the request.
-func keepAll(_ context.Context, held []claims.Held) ([][16]byte, error) {
+func keepAll(_ context.Context, held []claims.FencedRun) ([][16]byte, error) {
 	kept := make([][16]byte, len(held))
 	for i, h := range held {
 		kept[i] = h.RunID
@@ -49,7 +49,7 @@ func (h heart) hold(t *testing.T, run byte) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	t.Cleanup(func() { cancel(nil) })
-	h.Hold(claims.NewLock(claims.Held{RunID: [16]byte{run}, Token: int64(run)}, time.Now(), ttl, cancel))
+	h.Hold(claims.NewLock(claims.FencedRun{RunID: [16]byte{run}, Token: int64(run)}, time.Now(), ttl, cancel))
 	return ctx
 }
 
@@ -76,8 +76,8 @@ func TestALockIsExtendedEveryThird(t *testing.T) {
 func TestAHeartbeatNamesEveryLockWithItsToken(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var asked []claims.Held
-		store := &fakeStore{extend: func(ctx context.Context, held []claims.Held) ([][16]byte, error) {
+		var asked []claims.FencedRun
+		store := &fakeStore{extend: func(ctx context.Context, held []claims.FencedRun) ([][16]byte, error) {
 			asked = held
 			return keepAll(ctx, held)
 		}}
@@ -87,7 +87,7 @@ func TestAHeartbeatNamesEveryLockWithItsToken(t *testing.T) {
 		}
 		time.Sleep(ttl/3 + 1)
 		synctest.Wait()
-		require.ElementsMatch(t, []claims.Held{{RunID: [16]byte{1}, Token: 1}, {RunID: [16]byte{2}, Token: 2}, {RunID: [16]byte{3}, Token: 3}}, asked)
+		require.ElementsMatch(t, []claims.FencedRun{{RunID: [16]byte{1}, Token: 1}, {RunID: [16]byte{2}, Token: 2}, {RunID: [16]byte{3}, Token: 3}}, asked)
 		h.stop()
 	})
 }
@@ -98,7 +98,7 @@ func TestAFailedHeartbeatIsTriedAgainEverySecond(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		store := &fakeStore{extend: func(ctx context.Context, held []claims.Held) ([][16]byte, error) {
+		store := &fakeStore{extend: func(ctx context.Context, held []claims.FencedRun) ([][16]byte, error) {
 			if since := time.Since(began); since > 19*time.Second && since < 54*time.Second {
 				return nil, errors.New("away")
 			}
@@ -121,7 +121,7 @@ func TestAFailedHeartbeatIsTriedAgainEverySecond(t *testing.T) {
 func TestALockExpiredOnlyByTheDatabaseClockIsKept(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &fakeStore{extend: func(context.Context, []claims.Held) ([][16]byte, error) { return [][16]byte{{2}}, nil }, over: [][16]byte{{1}}}
+		store := &fakeStore{extend: func(context.Context, []claims.FencedRun) ([][16]byte, error) { return [][16]byte{{2}}, nil }, over: [][16]byte{{1}}}
 		h := runHeart(t, store)
 		over, kept := h.hold(t, 1), h.hold(t, 2)
 		time.Sleep(ttl / 3)
@@ -137,7 +137,7 @@ func TestALockExpiredOnlyByTheDatabaseClockIsKept(t *testing.T) {
 func TestARevokedLockCancelsItsRunAndNoOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &fakeStore{extend: func(context.Context, []claims.Held) ([][16]byte, error) { return [][16]byte{{2}}, nil }}
+		store := &fakeStore{extend: func(context.Context, []claims.FencedRun) ([][16]byte, error) { return [][16]byte{{2}}, nil }}
 		h := runHeart(t, store)
 		lost, kept := h.hold(t, 1), h.hold(t, 2)
 		time.Sleep(ttl / 3)
@@ -174,13 +174,13 @@ func (h heart) count(t *testing.T, cause string) float64 {
 // second before the database does, within half a second.
 func TestLockEndsOnItsHoldersClock(t *testing.T) {
 	t.Parallel()
-	for name, extend := range map[string]func(context.Context, []claims.Held) ([][16]byte, error){
-		"StatementsFail": func(context.Context, []claims.Held) ([][16]byte, error) { return nil, errors.New("away") },
-		"StatementsHang": func(ctx context.Context, _ []claims.Held) ([][16]byte, error) {
+	for name, extend := range map[string]func(context.Context, []claims.FencedRun) ([][16]byte, error){
+		"StatementsFail": func(context.Context, []claims.FencedRun) ([][16]byte, error) { return nil, errors.New("away") },
+		"StatementsHang": func(ctx context.Context, _ []claims.FencedRun) ([][16]byte, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		},
-		"StatementsHangForEver": func(context.Context, []claims.Held) ([][16]byte, error) {
+		"StatementsHangForEver": func(context.Context, []claims.FencedRun) ([][16]byte, error) {
 			time.Sleep(10 * ttl)
 			return nil, errors.New("away")
 		},
@@ -207,7 +207,7 @@ func TestLockEndsOnItsHoldersClock(t *testing.T) {
 func TestLateHeartbeatAnswerExtendsNoExpiredLock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &fakeStore{extend: func(ctx context.Context, held []claims.Held) ([][16]byte, error) {
+		store := &fakeStore{extend: func(ctx context.Context, held []claims.FencedRun) ([][16]byte, error) {
 			time.Sleep(45 * time.Second) // From 20 s to 65 s, ignoring the context.
 			return keepAll(ctx, held)
 		}}
@@ -225,7 +225,7 @@ func TestHeartbeatAfterExpiryExtendsNoLock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began, beats := time.Now(), 0
-		store := &fakeStore{extend: func(ctx context.Context, held []claims.Held) ([][16]byte, error) {
+		store := &fakeStore{extend: func(ctx context.Context, held []claims.FencedRun) ([][16]byte, error) {
 			if beats++; beats == 1 {
 				// From now on heartbeats are sent 300 ms after every second.
 				time.Sleep(300 * time.Millisecond)
@@ -252,7 +252,7 @@ func TestALockCountsFromBeforeItsHeartbeatWasSent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		beats := 0
-		store := &fakeStore{extend: func(ctx context.Context, held []claims.Held) ([][16]byte, error) {
+		store := &fakeStore{extend: func(ctx context.Context, held []claims.FencedRun) ([][16]byte, error) {
 			if beats++; beats > 1 {
 				return nil, errors.New("away")
 			}
@@ -272,7 +272,7 @@ func TestALockCountsFromBeforeItsHeartbeatWasSent(t *testing.T) {
 func TestARunThatEndsDuringAHeartbeatLosesNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &fakeStore{extend: func(context.Context, []claims.Held) ([][16]byte, error) {
+		store := &fakeStore{extend: func(context.Context, []claims.FencedRun) ([][16]byte, error) {
 			time.Sleep(time.Second)
 			return nil, nil // The run has finished and its row is gone.
 		}}
@@ -290,7 +290,7 @@ func TestARunThatEndsDuringAHeartbeatLosesNothing(t *testing.T) {
 func TestAStoppedHeartbeaterLeavesNothingRunning(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store := &fakeStore{extend: func(ctx context.Context, _ []claims.Held) ([][16]byte, error) {
+		store := &fakeStore{extend: func(ctx context.Context, _ []claims.FencedRun) ([][16]byte, error) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}}
@@ -334,7 +334,7 @@ func TestHeartbeatLagIsThatOfTheOldestLock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var away atomic.Bool
-		store := &fakeStore{extend: func(ctx context.Context, held []claims.Held) ([][16]byte, error) {
+		store := &fakeStore{extend: func(ctx context.Context, held []claims.FencedRun) ([][16]byte, error) {
 			if away.Load() {
 				return nil, errors.New("the database is away")
 			}
@@ -369,7 +369,7 @@ func TestHeartbeatLagIsThatOfTheOldestLock(t *testing.T) {
 func TestExpiriesAreCheckedAfterAPause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		away := func(context.Context, []claims.Held) ([][16]byte, error) { return nil, errors.New("away") }
+		away := func(context.Context, []claims.FencedRun) ([][16]byte, error) { return nil, errors.New("away") }
 		h := runHeart(t, &fakeStore{extend: away})
 		for run := range byte(2) {
 			ctx := h.hold(t, run+1)

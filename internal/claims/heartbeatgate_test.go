@@ -61,7 +61,7 @@ func TestFailingHeartbeatsCloseTheGate(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		store := &fakeStore{extend: func(ctx context.Context, held []claims.Held) ([][16]byte, error) {
+		store := &fakeStore{extend: func(ctx context.Context, held []claims.FencedRun) ([][16]byte, error) {
 			if since := time.Since(began); since > 19*time.Second && since < 30*time.Second {
 				return nil, errors.New("away")
 			}
@@ -87,7 +87,7 @@ func TestFlakyHeartbeatsStopNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		beats := 0
-		store := &fakeStore{extend: func(ctx context.Context, held []claims.Held) ([][16]byte, error) {
+		store := &fakeStore{extend: func(ctx context.Context, held []claims.FencedRun) ([][16]byte, error) {
 			if beats++; beats%2 == 1 {
 				return nil, errors.New("away")
 			}
@@ -111,7 +111,7 @@ func TestARunOfHalfAnHourKeepsItsLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		beats := 0
 		var last time.Time
-		store := &fakeStore{extend: func(ctx context.Context, held []claims.Held) ([][16]byte, error) {
+		store := &fakeStore{extend: func(ctx context.Context, held []claims.FencedRun) ([][16]byte, error) {
 			if beats++; beats%10 == 0 {
 				return nil, errors.New("away")
 			}

@@ -21,18 +21,18 @@ const lockMargin = time.Second
 // Lock is the lock of a started run, as its holder sees it. It is not safe for concurrent use. The
 // heartbeater owns the locks that it extends and guards them by its mutex.
 type Lock struct {
-	Held
+	FencedRun
 	ends   time.Time // on the holder's monotonic clock
 	cancel context.CancelCauseFunc
 }
 
 // NewLock returns the lock of a run that was granted for ttl by a statement sent at an instant of
 // the holder's clock. The heartbeater calls cancel to end the run's request after the lock is lost.
-func NewLock(held Held, sent time.Time, ttl time.Duration, cancel context.CancelCauseFunc) *Lock {
+func NewLock(held FencedRun, sent time.Time, ttl time.Duration, cancel context.CancelCauseFunc) *Lock {
 	return &Lock{
-		Held:   held,
-		ends:   Ends(sent, ttl),
-		cancel: cancel,
+		FencedRun: held,
+		ends:      Ends(sent, ttl),
+		cancel:    cancel,
 	}
 }
 

@@ -55,8 +55,8 @@ type Outbox interface {
 	Backlog(ctx context.Context) (waiting int, oldest time.Duration, err error)
 }
 
-// Keeper maintains rules and episodes.
-type Keeper interface {
+// EpisodeStore maintains rules and episodes.
+type EpisodeStore interface {
 	// Refresh reloads the rule cache that finishes in this process read.
 	Refresh(ctx context.Context) error
 	// Watch opens and closes the episodes that no run reports, and writes reminders.
@@ -66,7 +66,7 @@ type Keeper interface {
 // Store is everything that a [Courier] reads and writes.
 type Store interface {
 	Outbox
-	Keeper
+	EpisodeStore
 }
 
 // Config holds the dependencies of a courier. Every field is required.

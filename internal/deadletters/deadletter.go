@@ -92,9 +92,9 @@ type Content struct {
 	Version int64 `json:"version,omitempty"`
 }
 
-// Place returns the place that the content of a dead letter is sealed for.
-func Place(tenant [16]byte, id ID) secrets.Place {
-	return secrets.Place{
+// Identity returns the identity that the content of a dead letter is sealed for.
+func Identity(tenant [16]byte, id ID) secrets.Identity {
+	return secrets.Identity{
 		Tenant: tenant,
 		Kind:   secrets.DeadLetter,
 		Name:   id.String(),
@@ -108,7 +108,7 @@ func (c Content) Seal(keyring *secrets.Keyring, tenant [16]byte, id ID) (secrets
 	if err != nil {
 		return secrets.Sealed{}, fmt.Errorf("encoding the request of %s: %w", id, err)
 	}
-	sealed, err := keyring.Seal(Place(tenant, id), string(raw))
+	sealed, err := keyring.Seal(Identity(tenant, id), string(raw))
 	if errors.Is(err, secrets.ErrNoKeys) {
 		return secrets.Sealed{Data: raw}, nil
 	}
@@ -120,7 +120,7 @@ func (c Content) Seal(keyring *secrets.Keyring, tenant [16]byte, id ID) (secrets
 func (l Letter) Open(keyring *secrets.Keyring) (c Content, err error) {
 	raw := l.Sealed.Data
 	if l.Sealed.KeyID != "" {
-		opened, err := keyring.Open(Place(l.TenantID, l.ID), l.Sealed)
+		opened, err := keyring.Open(Identity(l.TenantID, l.ID), l.Sealed)
 		if err != nil {
 			return c, fmt.Errorf("reading the request of dead letter %s: %w", l.ID, err)
 		}

@@ -20,8 +20,8 @@ type BreakerStore interface {
 	// Changed returns the breakers that changed since an instant of the database's clock, or all of
 	// them, and the database's time.
 	Changed(ctx context.Context, since time.Time) (list []hosts.Breaker, now time.Time, err error)
-	// Report merges the outcomes of a worker, and returns the breakers of the reports, and how many of
-	// them opened.
+	// Report merges the outcomes of a worker, and returns the breakers of the reports, and how many
+	// of them opened.
 	Report(ctx context.Context, reports []hosts.Report) (list []hosts.Breaker, opened int, err error)
 	// Admit returns which claims may be sent as probes, and the breakers of their hosts.
 	Admit(ctx context.Context, asked []hosts.Probing) (admitted []bool, list []hosts.Breaker, err error)
@@ -55,7 +55,7 @@ type breakers struct {
 	hosts *ready.Hosts
 	clock *clock
 	trips prometheus.Counter
-	place atomic.Pointer[hosts.Member]
+	index atomic.Pointer[hosts.Member]
 	// changed wakes the loop. It has a buffer of one, so that a signal never blocks.
 	changed chan struct{}
 

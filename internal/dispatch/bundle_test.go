@@ -134,16 +134,16 @@ func (b *bundle) awaitTimely(t *testing.T, want int) {
 func alone(t *testing.T) *egress.Client {
 	t.Helper()
 	client := egress.New(egress.Config{
-		Rules:  egress.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
-		Places: placesOf(ready.NewHosts(1)),
+		Rules:     egress.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
+		HostSlots: hostSlotsOf(ready.NewHosts(1)),
 	})
 	t.Cleanup(client.Close)
 	return client
 }
 
 // placesOf returns how a client counts its requests at hosts.
-func placesOf(hosts *ready.Hosts) func([16]byte) egress.Place {
-	return func(tenant [16]byte) egress.Place { return hosts.Place(tenant) }
+func hostSlotsOf(hosts *ready.Hosts) func([16]byte) egress.HostSlot {
+	return func(tenant [16]byte) egress.HostSlot { return hosts.Slot(tenant) }
 }
 
 // process is a worker at work.

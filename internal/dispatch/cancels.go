@@ -72,34 +72,34 @@ func (e *canceledError) Error() string {
 	return text
 }
 
-// underway holds the runs with cancelable requests, from their start to their answer. It is safe
-// for concurrent use.
-type underway struct {
+// cancelableRuns holds the runs with cancelable requests, from their start to their answer. It is
+// safe for concurrent use.
+type cancelableRuns struct {
 	// asked wakes the cancel loop. It has a buffer of one, so that CancelRequested never blocks.
 	asked chan struct{}
 
 	// mu guards runs, early and the canceled flag of each flight.
 	mu   sync.Mutex
-	runs map[runs.ID]*flight
+	runs map[runs.ID]*cancelableRun
 	// early holds cancel requests of the last query for runs that are not in runs: finished or not
 	// yet entered.
 	early map[runs.ID]Cancel
 }
 
-// flight is a run under way: its fencing token and the function that cancels its request.
-type flight struct {
+// cancelableRun is a run under way: its fencing token and the function that cancels its request.
+type cancelableRun struct {
 	token    int64
 	cancel   context.CancelCauseFunc
 	canceled bool
 }
 
-func (f *flight) end(c Cancel) {
+func (f *cancelableRun) end(c Cancel) {
 	f.canceled = true
 	f.cancel(&canceledError{c})
 }
 
-func newUnderway() *underway {
-	return &underway{asked: make(chan struct{}, 1), runs: map[runs.ID]*flight{}}
+func newUnderway() *cancelableRuns {
+	return &cancelableRuns{asked: make(chan struct{}, 1), runs: map[runs.ID]*cancelableRun{}}
 }
 
 // again returns the outcome of a second start of a run while the request of the first, f, is still
@@ -107,7 +107,7 @@ func newUnderway() *underway {
 // request must not be sent twice. If the tokens are equal, f writes the record, and ours is false.
 // Otherwise the fence would refuse the record of f, therefore f is canceled and the run ends as
 // lost.
-func (f *flight) again(token int64) (outcome runs.Outcome, ours bool) {
+func (f *cancelableRun) again(token int64) (outcome runs.Outcome, ours bool) {
 	if f.token == token {
 		return runs.Outcome{}, false
 	}
@@ -123,7 +123,7 @@ func (f *flight) again(token int64) (outcome runs.Outcome, ours bool) {
 // enter adds a run and returns the function that removes it. A run with an early cancel request is
 // canceled at once. If the run is already under way, enter adds nothing and returns the existing
 // flight as other.
-func (u *underway) enter(id runs.ID, f *flight) (leave func(), other *flight) {
+func (u *cancelableRuns) enter(id runs.ID, f *cancelableRun) (leave func(), other *cancelableRun) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if other := u.runs[id]; other != nil {
@@ -142,7 +142,7 @@ func (u *underway) enter(id runs.ID, f *flight) (leave func(), other *flight) {
 
 // apply cancels the listed runs that are under way under the listed token. It returns those that
 // were not canceled before.
-func (u *underway) apply(list []Cancel) (canceled []Cancel) {
+func (u *cancelableRuns) apply(list []Cancel) (canceled []Cancel) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	early := map[runs.ID]Cancel{}
@@ -160,7 +160,7 @@ func (u *underway) apply(list []Cancel) (canceled []Cancel) {
 	return canceled
 }
 
-func (u *underway) size() int {
+func (u *cancelableRuns) size() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return len(u.runs)

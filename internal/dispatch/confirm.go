@@ -19,7 +19,7 @@ func (w *Worker) confirmation(s Started, token int64, sent time.Time) egress.Con
 		limited, cancel := context.WithTimeout(ctx, confirmWait)
 		defer cancel()
 		asked := time.Now()
-		may, err := w.cfg.Executions.Confirm(limited, s.EndpointID, claims.Held{RunID: s.RunID, Token: token})
+		may, err := w.cfg.Executions.Confirm(limited, s.EndpointID, claims.FencedRun{RunID: s.RunID, Token: token})
 		// If ctx has ended, the request was given up meanwhile, therefore no warning is logged.
 		if err != nil && ctx.Err() == nil {
 			w.logger.Warn("a run is not sent: its request had to wait, and whether it still may leave is unknown", "run_id", s.RunID.String(), "error", err)

@@ -43,7 +43,7 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 	}
 	ctx, cancel := context.WithCancelCause(work)
 	defer cancel(nil)
-	leave, other := w.underway.enter(s.RunID, &flight{token: b.claim.Token, cancel: cancel})
+	leave, other := w.underway.enter(s.RunID, &cancelableRun{token: b.claim.Token, cancel: cancel})
 	if other != nil {
 		w.logger.Warn("a run was started whose request is under way: the database has lost commits; nothing is sent twice", "run_id", s.RunID.String())
 		return other.again(b.claim.Token)
@@ -51,7 +51,7 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 	defer leave()
 	ttl := s.LockedUntil.Sub(s.StartedAt)
 	if claims.Outlasts(b.target.Spec.MaxExecutionTime, ttl) {
-		held := claims.Held{
+		held := claims.FencedRun{
 			EndpointID: s.EndpointID,
 			RunID:      s.RunID,
 			Token:      b.claim.Token,
@@ -72,8 +72,8 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 	}
 	w.observeLag(b.claim)
 	b.target.ask(&r.Request)
-	if p := b.Place(); p != nil {
-		r.Place = p
+	if p := b.HostSlot(); p != nil {
+		r.HostSlot = p
 	}
 	r.Confirm = w.confirmation(s, b.claim.Token, sent)
 	// No request leaves after the lock has ended, because a suspended process may have lost it.
@@ -83,8 +83,8 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 	r.Timeout = max(time.Millisecond, min(r.Timeout, b.target.Spec.MaxExecutionTime-time.Since(sent)))
 	asked = true
 	answer, err := w.send(b, func() (egress.Response, error) { return w.calls.send(ctx, s.RunID, r.Request) })
-	b.last = b.Place().Host()
-	// The place at the host is freed here, because judging the answer sends nothing.
+	b.last = b.HostSlot().Host()
+	// The host slot is released here, because judging the answer sends nothing.
 	b.Release()
 	failpoint.Hit(failpoint.Answered)
 	if outcome, ours, over := lockEnded(ctx, maybeSent(err)); over {

@@ -119,7 +119,7 @@ type Placement struct {
 // Fleet is the sum of the active workers, as one of them sees it.
 type Fleet struct {
 	Workers int
-	// Index is the place of the worker that asked, from zero.
+	// Index is the index of the worker that asked, from zero.
 	Index    int
 	MaxSlots int
 	Queued   int // claims in their queues

@@ -34,5 +34,5 @@ func (w *Worker) Held() (held []string) {
 	return append(held, w.queue.Held()...)
 }
 
-// WaitingForHost returns the number of claims that wait for a place at a full host.
+// WaitingForHost returns the number of claims that wait for a host slot at a full host.
 func (w *Worker) WaitingForHost() int { return w.queue.WaitingForHost() }

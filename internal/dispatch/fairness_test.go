@@ -155,7 +155,7 @@ func TestAHostThatHangsHoldsNoMoreSlotsThanItMay(t *testing.T) {
 		hosts := ready.NewHosts(perHost)
 		cfg.Slots, cfg.Hosts, cfg.Grace = 8, hosts, 0
 		cfg.Egress = egress.New(egress.Config{
-			Rules: egress.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, Places: placesOf(hosts),
+			Rules: egress.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}}, HostSlots: hostSlotsOf(hosts),
 		})
 	})
 	for range perHost {

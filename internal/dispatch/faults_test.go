@@ -71,7 +71,7 @@ func (h *hooked) LiveStarts(ctx context.Context, worker [16]byte, list []dispatc
 	return h.own(next)
 }
 
-func (h *hooked) Confirm(ctx context.Context, endpoint [16]byte, held claims.Held) (bool, error) {
+func (h *hooked) Confirm(ctx context.Context, endpoint [16]byte, held claims.FencedRun) (bool, error) {
 	if h.confirm == nil {
 		return h.Executions.Confirm(ctx, endpoint, held)
 	}

@@ -19,7 +19,7 @@ import (
 // heartless is a store in which no lock is ever extended.
 type heartless struct{ claims.Store }
 
-func (heartless) ExtendLocks(context.Context, [16]byte, []claims.Held, time.Duration) (kept, over [][16]byte, err error) {
+func (heartless) ExtendLocks(context.Context, [16]byte, []claims.FencedRun, time.Duration) (kept, over [][16]byte, err error) {
 	return nil, nil, errors.New("the statement got lost")
 }
 

@@ -22,8 +22,8 @@ func bounded(t *testing.T, cfg *dispatch.Config) {
 	t.Helper()
 	hosts := ready.NewHosts(1)
 	client := egress.New(egress.Config{
-		Rules:  egress.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
-		Places: placesOf(hosts),
+		Rules:     egress.Rules{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}},
+		HostSlots: hostSlotsOf(hosts),
 	})
 	t.Cleanup(client.Close)
 	cfg.Hosts, cfg.Egress = hosts, client
@@ -52,7 +52,7 @@ func TestRedirectsAndStartsShareTheBoundOfAHost(t *testing.T) {
 }
 
 // TestTokenFromTheHostOfTheTargetNeedsNoSecondPlace gets the access token from the host that the
-// run calls, to which only one request may be in flight. The run must not hold the place meanwhile.
+// run calls, to which only one request may be in flight. The run must not hold the slot meanwhile.
 func TestTokenFromTheHostOfTheTargetNeedsNoSecondPlace(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

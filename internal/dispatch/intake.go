@@ -165,7 +165,7 @@ func (w *Worker) targets(ctx context.Context, list []claims.Claim) (found map[[1
 		switch {
 		case fault != nil:
 			resting := list[i]
-			resting.Rest = w.cfg.Rules.Horizon + poisonedRest
+			resting.ReleaseDelay = w.cfg.Rules.Horizon + poisonedRest
 			poisoned[resting.EndpointID] = true
 			w.giveBack(ctx, []claims.Claim{resting})
 		case failed != nil:

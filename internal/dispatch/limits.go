@@ -154,18 +154,18 @@ func withSample(reports []hosts.Report, key hosts.Key, s hosts.Sample) []hosts.R
 	return append(reports, hosts.Report{Key: key, Sample: &s})
 }
 
-// member returns the worker's place in the fleet.
+// member returns the worker's index in the fleet.
 func (b *breakers) member() hosts.Member {
-	if m := b.place.Load(); m != nil {
+	if m := b.index.Load(); m != nil {
 		return *m
 	}
 	return hosts.Member{Workers: 1}
 }
 
-// join sets the worker's place in the fleet. If it has changed, so has the worker's share of each
+// join sets the worker's index in the fleet. If it has changed, so has the worker's share of each
 // limit.
 func (b *breakers) join(m hosts.Member) {
-	if before := b.place.Swap(&m); before != nil && *before == m {
+	if before := b.index.Swap(&m); before != nil && *before == m {
 		return
 	}
 	b.rebind()

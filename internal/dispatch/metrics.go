@@ -13,7 +13,7 @@ import (
 // metrics are the Prometheus metrics of a worker.
 type metrics struct {
 	started   prometheus.Counter
-	ended     counters[ending]
+	ended     counters[outcomeLabels]
 	duration  prometheus.Histogram
 	startLag  prometheus.Histogram
 	refused   prometheus.Counter
@@ -26,8 +26,8 @@ type metrics struct {
 	panics    prometheus.Counter
 }
 
-// ending is the status and the reason of a finished run, the labels of its counter.
-type ending struct {
+// outcomeLabels is the status and the reason of a finished run, the labels of its counter.
+type outcomeLabels struct {
 	status runs.Status
 	reason runs.Reason
 }
@@ -61,17 +61,17 @@ func (c counters[K]) of(key K) prometheus.Counter {
 }
 
 // countEndings returns the counters of finished runs by status and reason.
-func countEndings(f promauto.Factory) counters[ending] {
+func countEndings(f promauto.Factory) counters[outcomeLabels] {
 	statuses, reasons := runs.Statuses()[1:], runs.Reasons()
-	endings := make([]ending, 0, len(statuses)*len(reasons))
+	endings := make([]outcomeLabels, 0, len(statuses)*len(reasons))
 	for _, status := range statuses {
 		for _, reason := range reasons {
-			endings = append(endings, ending{status, reason})
+			endings = append(endings, outcomeLabels{status, reason})
 		}
 	}
 	return newCounters(f.NewCounterVec(prometheus.CounterOpts{
 		Name: "rubato_runs_finished_total", Help: "Runs finished, and due times that a finish found to have passed without a run.",
-	}, []string{"status", "reason"}), func(e ending) []string { return []string{string(e.status), string(e.reason)} }, endings...)
+	}, []string{"status", "reason"}), func(e outcomeLabels) []string { return []string{string(e.status), string(e.reason)} }, endings...)
 }
 
 // countDecisions returns the counters of decisions by source.
@@ -155,11 +155,11 @@ func (w *Worker) observe(r prometheus.Registerer) {
 }
 
 func (m *metrics) finished(run runs.Run) {
-	m.ended.of(ending{run.Outcome.Status, run.Outcome.Reason}).Inc()
+	m.ended.of(outcomeLabels{run.Outcome.Status, run.Outcome.Reason}).Inc()
 	m.duration.Observe(run.FinishedAt.Sub(run.StartedAt).Seconds())
 }
 
 // skipped counts each due time that passed without a run.
 func (m *metrics) skipped(s endpoints.Skip) {
-	m.ended.of(ending{runs.Skipped, runs.Reason(s.Reason)}).Add(float64(s.Count))
+	m.ended.of(outcomeLabels{runs.Skipped, runs.Reason(s.Reason)}).Add(float64(s.Count))
 }

@@ -50,7 +50,7 @@ func (s *poisonedStore) ClaimDue(ctx context.Context, r claims.Request) ([]claim
 	return s.Store.ClaimDue(ctx, r)
 }
 
-func (s *poisonedStore) ExtendLocks(ctx context.Context, w [16]byte, held []claims.Held, ttl time.Duration) (kept, over [][16]byte, err error) {
+func (s *poisonedStore) ExtendLocks(ctx context.Context, w [16]byte, held []claims.FencedRun, ttl time.Duration) (kept, over [][16]byte, err error) {
 	s.hit("ExtendLocks")
 	return s.Store.ExtendLocks(ctx, w, held, ttl)
 }

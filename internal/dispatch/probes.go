@@ -52,7 +52,7 @@ func (w *Worker) hold(list []*waiting) (rest []*waiting) {
 	}
 	if w.queue.Len() > w.queue.Slots()*queueFactor/2 {
 		for _, c := range list {
-			c.claim.Rest = w.cfg.Rules.Horizon + hostRest
+			c.claim.ReleaseDelay = w.cfg.Rules.Horizon + hostRest
 		}
 		return list
 	}
@@ -82,7 +82,7 @@ func (w *Worker) admit(batch []*waiting) (a admission) {
 		case open && !c.manual():
 			a.starts = append(a.starts, c)
 		case open:
-			c.claim.Rest = max(w.heldUntil(c, now).Sub(now), 0)
+			c.claim.ReleaseDelay = max(w.heldUntil(c, now).Sub(now), 0)
 			a.rest = append(a.rest, c)
 		case asked[b.Key] > 0 && asked[b.Key]+len(b.Seats)+b.Successes >= hosts.MaxProbes:
 			// One claim asks even if no seat seems free, because the database frees those of dead

@@ -125,8 +125,8 @@ func request(b *waiting, s Started) egress.Request {
 	spec := b.target.Spec
 	id := s.RunID.String()
 	key := id
-	// The idempotency key is the same for every attempt of one due time, and for a rerun if that was
-	// asked for.
+	// The idempotency key is the same for every attempt of one due time, and for a rerun if that
+	// was asked for.
 	if b.claim.Attempt != 1 || b.claim.InfraAttempt > 0 {
 		key = runs.FirstAttempt(b.claim.Slot, b.claim.EndpointID).String()
 	}
@@ -239,9 +239,9 @@ func (c *calls) authorize(ctx context.Context, b *waiting, r *outgoing, left tim
 	return nil
 }
 
-// token returns an access token. If none is cached, the run gives up its place at the target's host
-// while it waits. The token server may be at the same host, and runs that wait for the token could
-// hold all of its places.
+// token returns an access token. If none is cached, the run releases its host slot while it waits,
+// because the token server may be at the same host, and runs that wait for the token could hold all
+// of its slots.
 func (c *calls) token(ctx context.Context, b *waiting, g oauth2.Grant) (string, error) {
 	atOnce, cancel := context.WithCancel(ctx)
 	cancel() // With it the cache returns only a token that it has.

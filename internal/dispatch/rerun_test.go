@@ -27,7 +27,7 @@ func TestARerunKeepsTheIdempotencyKeyIfAsked(t *testing.T) {
 	id := runs.NewID(first.Slot, e.ID, 1, 0)
 	run, err := b.runs.Get(t.Context(), tenant.TenantID, id)
 	require.NoError(t, err)
-	past := endpoints.Past{RunID: id, Endpoint: e.ID, Slot: run.ScheduledFor, At: run.ClaimedAt, Key: id.String()}
+	past := endpoints.RecordedRun{RunID: id, Endpoint: e.ID, Slot: run.ScheduledFor, At: run.ClaimedAt, Key: id.String()}
 	for n, same := range []bool{true, false} {
 		_, err := b.service.Rerun(t.Context(), tenant, endpoints.Rerun{Past: past, SameKey: same})
 		require.NoError(t, err)

@@ -115,7 +115,7 @@ func TestSlotsGrowWhileTargetsHoldThem(t *testing.T) {
 				startDue := func() { // As the start loop does.
 					for range w.queue.Take(start, startSlots) {
 						if sent < tc.requests {
-							w.underway.enter(runs.NewID(start, [16]byte{}, sent, 0), &flight{})
+							w.underway.enter(runs.NewID(start, [16]byte{}, sent, 0), &cancelableRun{})
 						}
 						sent++
 					}

@@ -173,7 +173,7 @@ func (w *Worker) isolate(ctx, work context.Context, batch []*waiting, fault erro
 	}
 	if len(batch) == 1 {
 		b := batch[0]
-		b.fault, b.claim.Rest = fault, w.cfg.Rules.Horizon+poisonedRest
+		b.fault, b.claim.ReleaseDelay = fault, w.cfg.Rules.Horizon+poisonedRest
 		return w.withoutStart(ctx, batch)
 	}
 	all := true
@@ -307,7 +307,7 @@ func (w *Worker) releaseOverdue(ctx context.Context) {
 	defer cancel()
 	for _, b := range atHosts {
 		// A claim takes endpoints up to Horizon early.
-		b.claim.Rest = w.cfg.Rules.Horizon + w.restOf(b)
+		b.claim.ReleaseDelay = w.cfg.Rules.Horizon + w.restOf(b)
 	}
 	if err := w.refused(ctx, slices.Concat(starved, atHosts)); err != nil {
 		w.logger.Warn("look up unconfirmed starts failed; retrying", "error", err)

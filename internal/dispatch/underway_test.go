@@ -34,7 +34,7 @@ func TestACancelIsForTheFenceThatItNames(t *testing.T) {
 			if c.early {
 				require.Empty(t, u.apply(asked), "it is not here")
 			}
-			leave, other := u.enter(id, &flight{token: c.token, cancel: cancel})
+			leave, other := u.enter(id, &cancelableRun{token: c.token, cancel: cancel})
 			require.Nil(t, other)
 			defer leave()
 			if canceled := u.apply(asked); c.ends && !c.early {

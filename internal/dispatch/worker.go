@@ -58,8 +58,8 @@ type WorkerStore interface {
 	// Beat registers the worker, or records its presence heartbeat. It reports whether an operator
 	// has ordered the worker to drain.
 	Beat(ctx context.Context, p Presence) (drain bool, err error)
-	// Fleet returns the totals of the active workers, each as of its last heartbeat, the place of a
-	// worker among them, and the tag sets that it serves.
+	// Fleet returns the totals of the active workers, each as of its last heartbeat, the
+	// index of a worker among them, and the tag sets that it serves.
 	Fleet(ctx context.Context, worker [16]byte) (Fleet, error)
 	// ProbeSpace returns nil if the database has room on its disk for new data. It leaves nothing
 	// behind.
@@ -75,7 +75,7 @@ type StartChecks interface {
 	LiveStarts(ctx context.Context, worker [16]byte, list []Start) ([]Started, error)
 	// Confirm reports whether the request of a live run may still be sent: the run is locked under
 	// this token, the lock has not expired, and the endpoint is not paused.
-	Confirm(ctx context.Context, endpoint [16]byte, held claims.Held) (bool, error)
+	Confirm(ctx context.Context, endpoint [16]byte, held claims.FencedRun) (bool, error)
 }
 
 // Tracer exports traces of runs. It learns of a run at its start.
@@ -136,7 +136,7 @@ type Worker struct {
 	queue    *ready.Queue[*waiting]
 	backlog  backlog
 	breakers *breakers
-	underway *underway
+	underway *cancelableRuns
 	pool     *goroutinePool
 	claimer  *claims.Claimer
 	beats    *claims.Heartbeater

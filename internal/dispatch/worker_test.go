@@ -251,7 +251,7 @@ func TestALockThatIsLostEndsTheRequest(t *testing.T) {
 // cutOff is a store that loses heartbeats.
 type cutOff struct{ claims.Store }
 
-func (cutOff) ExtendLocks(context.Context, [16]byte, []claims.Held, time.Duration) (kept, over [][16]byte, err error) {
+func (cutOff) ExtendLocks(context.Context, [16]byte, []claims.FencedRun, time.Duration) (kept, over [][16]byte, err error) {
 	return nil, nil, errAway
 }
 

@@ -31,9 +31,9 @@ type Config struct {
 	Rules Rules
 	// UserAgent is the default User-Agent header. Default "Rubato".
 	UserAgent string
-	// Places returns the Place of a request that has none, by tenant. A call beyond the bound waits
-	// for a slot within its timeout. Nil: no bound.
-	Places func(tenant [16]byte) Place
+	// HostSlots returns the HostSlot of a request that has none, by tenant. A call beyond the bound
+	// waits for a slot within its timeout. Nil: no bound.
+	HostSlots func(tenant [16]byte) HostSlot
 	// Limits are timeouts of the steps of an exchange.
 	Limits Limits
 	// AllowSkipVerify permits requests that skip the verification of certificates.
@@ -70,7 +70,7 @@ type Client struct {
 	userAgent  []string // shared value of the header; read-only
 	skipVerify bool     // requests may skip verification
 	limits     Limits
-	places     func(tenant [16]byte) Place
+	hostSlots  func(tenant [16]byte) HostSlot
 	usual      *transport
 	special    *transportCache
 	denied     func(Denial)
@@ -80,11 +80,11 @@ type Client struct {
 type Request struct {
 	// Tenant is the owner of the request; zero: Rubato itself.
 	Tenant [16]byte
-	// Place is the caller's semaphore slot for the host. The caller releases it after the call.
+	// HostSlot is the caller's semaphore slot for the host. The caller releases it after the call.
 	// Nil: the client acquires one for the tenant.
-	Place  Place
-	Method string // GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS
-	URL    string // absolute, http or https
+	HostSlot HostSlot
+	Method   string // GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS
+	URL      string // absolute, http or https
 	// Header holds the user's header fields, which must pass [CheckHeader], and the signature.
 	Header http.Header
 	// Meta holds Rubato's own fields, such as Rubato-Run-Id. They override fields of Header.
@@ -161,7 +161,7 @@ func newClient(cfg Config, resolver *net.Resolver, session *tls.Config) *Client 
 		userAgent:  []string{cmp.Or(cfg.UserAgent, "Rubato")},
 		skipVerify: cfg.AllowSkipVerify,
 		limits:     limits,
-		places:     cfg.Places,
+		hostSlots:  cfg.HostSlots,
 		usual:      newTransport(d),
 		special:    newTransportCache(d, maxTransports),
 		denied:     countDenials(cfg.Registerer),
@@ -198,9 +198,9 @@ func (c *Client) Do(ctx context.Context, r Request) (Response, error) {
 		return Response{}, x.fail(ctx, err, false)
 	}
 	x.first = x.transport
-	if x.place = r.Place; x.place == nil {
-		x.place = c.placeOf(r.Tenant)
-		defer x.place.Release()
+	if x.hostSlot = r.HostSlot; x.hostSlot == nil {
+		x.hostSlot = c.hostSlotOf(r.Tenant)
+		defer x.hostSlot.Release()
 	}
 	defer x.leave()
 	timeout := cmp.Or(max(r.Timeout, 0), defaultTimeout)

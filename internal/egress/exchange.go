@@ -39,7 +39,7 @@ type exchange struct {
 	extended    func() time.Time // see Request
 	// confirm is zero after the first hop, because the first byte has left by then.
 	confirm  Confirmation
-	place    Place              // semaphore slot for the host of the hop
+	hostSlot HostSlot           // semaphore slot for the host of the hop
 	hop      hop                // current request
 	cancel   context.CancelFunc // ends the whole exchange
 	timeouts answerTimeouts
@@ -96,7 +96,7 @@ func (x *exchange) visit(ctx context.Context, may bounds, followed int) (Respons
 		hopCtx, cancel = context.WithCancel(ctx)
 		defer cancel()
 	}
-	if err := x.place.Move(hopCtx, serverOf(x.hop.url)); err != nil {
+	if err := x.hostSlot.Move(hopCtx, serverOf(x.hop.url)); err != nil {
 		err = &fault{reason: Timeout, err: errBusyHost}
 		if x.sent { // The redirecting target got a request.
 			err = &fault{reason: Timeout, err: errors.Join(errLate, err)}

@@ -28,9 +28,9 @@ func serverOf(u *url.URL) string {
 	return net.JoinHostPort(host, strconv.Itoa(int(portNumber(u))))
 }
 
-// Place is a slot of the semaphore for requests in flight per host and port, over all protocols and
-// connections. It is not safe for concurrent use.
-type Place interface {
+// HostSlot is a slot of the semaphore for requests in flight per host and port, over all protocols
+// and connections. It is not safe for concurrent use.
+type HostSlot interface {
 	// Move acquires a slot for a server, in the form of [Server], and releases the slot of another
 	// server. It blocks until a slot is free or ctx ends.
 	Move(ctx context.Context, server string) error
@@ -38,19 +38,19 @@ type Place interface {
 	Release()
 }
 
-// unboundedPlace is the Place of clients without a bound.
-type unboundedPlace struct{}
+// unboundedSlot is the HostSlot of clients without a bound.
+type unboundedSlot struct{}
 
 // Move does nothing.
-func (unboundedPlace) Move(context.Context, string) error { return nil }
+func (unboundedSlot) Move(context.Context, string) error { return nil }
 
 // Release does nothing.
-func (unboundedPlace) Release() {}
+func (unboundedSlot) Release() {}
 
-// placeOf returns a Place for a tenant that holds no slot yet.
-func (c *Client) placeOf(tenant [16]byte) Place {
-	if c.places == nil {
-		return unboundedPlace{}
+// placeOf returns a HostSlot for a tenant that holds no slot yet.
+func (c *Client) hostSlotOf(tenant [16]byte) HostSlot {
+	if c.hostSlots == nil {
+		return unboundedSlot{}
 	}
-	return c.places(tenant)
+	return c.hostSlots(tenant)
 }

@@ -28,10 +28,10 @@ type idlePool struct {
 
 // idle is a connection in the pool.
 type idle struct {
-	conn  *conn
-	to    remote
-	since time.Time
-	place *list.Element // nil when it is out of the pool
+	conn    *conn
+	to      remote
+	since   time.Time
+	element *list.Element // nil when it is out of the pool
 }
 
 func newIdlePool() *idlePool { return &idlePool{remotes: make(map[remote][]*idle), all: list.New()} }
@@ -84,7 +84,7 @@ func (k *idlePool) push(i *idle) (surplus *conn) {
 		k.remove(oldest)
 	}
 	k.remotes[i.to] = append(k.remotes[i.to], i)
-	i.place = k.all.PushBack(i)
+	i.element = k.all.PushBack(i)
 	if k.watch == nil {
 		k.watch = time.AfterFunc(idleCheckPeriod, k.look)
 	}
@@ -93,8 +93,8 @@ func (k *idlePool) push(i *idle) (surplus *conn) {
 
 // remove takes a connection out of the pool. The caller holds mu.
 func (k *idlePool) remove(i *idle) {
-	k.all.Remove(i.place)
-	i.place = nil
+	k.all.Remove(i.element)
+	i.element = nil
 	there := k.remotes[i.to]
 	if len(there) == 1 {
 		delete(k.remotes, i.to)
@@ -127,7 +127,7 @@ func (k *idlePool) look() {
 func (k *idlePool) forget(i *idle) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if i.place == nil {
+	if i.element == nil {
 		return false
 	}
 	k.remove(i)

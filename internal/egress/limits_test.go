@@ -158,10 +158,10 @@ func TestServersAreKnownByAnySpelling(t *testing.T) {
 // TestRedirectToAFullHostIsReportedAsSent: the call that was redirected has been sent.
 func TestRedirectToAFullHostIsReportedAsSent(t *testing.T) {
 	t.Parallel()
-	places := newPlaces(1)
-	client := setupClient(t, Config{Rules: Rules{Allow: loopback()}, Places: places.of}, nil)
+	hostSlots := newHostSlots(1)
+	client := setupClient(t, Config{Rules: Rules{Allow: loopback()}, HostSlots: hostSlots.of}, nil)
 	there := egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))
-	require.NoError(t, places.of([16]byte{}).Move(t.Context(), Server(there.URL())))
+	require.NoError(t, hostSlots.of([16]byte{}).Move(t.Context(), Server(there.URL())))
 	request := get(egresstest.Start(t, egresstest.Answer(egresstest.Redirect("302 Found", there.URL()))).URL())
 	request.MaxRedirects, request.Timeout = 1, time.Second
 	e, _ := fails(t, client, request)
@@ -180,7 +180,7 @@ func TestCallToAFullHostIsReportedAsUnsent(t *testing.T) {
 		close(arrived)
 		c.AwaitHangup()
 	})
-	client := setupClient(t, Config{Rules: Rules{Allow: loopback()}, Places: newPlaces(1).of}, nil)
+	client := setupClient(t, Config{Rules: Rules{Allow: loopback()}, HostSlots: newHostSlots(1).of}, nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	first := make(chan struct{})
 	go func() {

@@ -54,8 +54,8 @@ func get(url string) Request {
 	return Request{Method: http.MethodGet, URL: url, Timeout: 20 * time.Second, MaxBody: 64 << 10}
 }
 
-// places is a semaphore for each host, in the simplest form that a client can use.
-type places struct {
+// hostSlots is a semaphore for each host, in the simplest form that a client can use.
+type hostSlots struct {
 	limit   int
 	waiting atomic.Int64 // calls that wait
 
@@ -63,11 +63,13 @@ type places struct {
 	byHost map[string]chan struct{}
 }
 
-func newPlaces(limit int) *places { return &places{limit: limit, byHost: map[string]chan struct{}{}} }
+func newHostSlots(limit int) *hostSlots {
+	return &hostSlots{limit: limit, byHost: map[string]chan struct{}{}}
+}
 
-func (p *places) of([16]byte) Place { return &place{places: p} }
+func (p *hostSlots) of([16]byte) HostSlot { return &hostSlot{hostSlots: p} }
 
-func (p *places) at(server string) chan struct{} {
+func (p *hostSlots) at(server string) chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.byHost[server] == nil {
@@ -76,21 +78,21 @@ func (p *places) at(server string) chan struct{} {
 	return p.byHost[server]
 }
 
-// place is one of the places.
-type place struct {
-	places *places
-	server string
+// hostSlot is one of the slots.
+type hostSlot struct {
+	hostSlots *hostSlots
+	server    string
 }
 
-func (p *place) Move(ctx context.Context, server string) error {
+func (p *hostSlot) Move(ctx context.Context, server string) error {
 	if server == p.server {
 		return nil
 	}
 	p.Release()
-	p.places.waiting.Add(1)
-	defer p.places.waiting.Add(-1)
+	p.hostSlots.waiting.Add(1)
+	defer p.hostSlots.waiting.Add(-1)
 	select {
-	case p.places.at(server) <- struct{}{}:
+	case p.hostSlots.at(server) <- struct{}{}:
 		p.server = server
 		return nil
 	case <-ctx.Done():
@@ -98,16 +100,16 @@ func (p *place) Move(ctx context.Context, server string) error {
 	}
 }
 
-func (p *place) Release() {
+func (p *hostSlot) Release() {
 	if p.server != "" {
-		<-p.places.at(p.server)
+		<-p.hostSlots.at(p.server)
 		p.server = ""
 	}
 }
 
 // awaitWaiting waits until of so many calls to one host as many as may have arrived there and all
 // others wait.
-func awaitWaiting(t *testing.T, p *places, arrived *atomic.Int64, may, calls int) {
+func awaitWaiting(t *testing.T, p *hostSlots, arrived *atomic.Int64, may, calls int) {
 	t.Helper()
 	waittest.Until(t, func() bool { return int(arrived.Load()) == may && int(p.waiting.Load()) == calls-may })
 }

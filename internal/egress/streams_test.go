@@ -291,8 +291,8 @@ func TestSilentHTTP2ConnectionIsNotUsedAgain(t *testing.T) {
 
 func TestSeatsHoldOverHTTP2(t *testing.T) {
 	t.Parallel()
-	places := newPlaces(3)
-	server, client := secured(t, Config{Places: places.of})
+	hostSlots := newHostSlots(3)
+	server, client := secured(t, Config{HostSlots: hostSlots.of})
 	var most, now atomic.Int64
 	all := make(chan struct{})
 	goOn := sync.OnceFunc(func() { close(all) })
@@ -311,7 +311,7 @@ func TestSeatsHoldOverHTTP2(t *testing.T) {
 			errs <- err
 		}()
 	}
-	awaitWaiting(t, places, &now, 3, cap(errs))
+	awaitWaiting(t, hostSlots, &now, 3, cap(errs))
 	goOn()
 	for range cap(errs) {
 		require.NoError(t, <-errs)

@@ -171,7 +171,7 @@ func TestWiresAreBounded(t *testing.T) {
 }
 
 // TestEvictedTransportsKeepNoConnections has a call that connects after its transport was evicted:
-// it waited for a place at the host.
+// it waited for a host slot.
 func TestEvictedTransportsKeepNoConnections(t *testing.T) {
 	t.Parallel()
 	arrived, answer, closed := make(chan struct{}, 2), make(chan struct{}, 2), make(chan struct{}, 2)
@@ -186,8 +186,8 @@ func TestEvictedTransportsKeepNoConnections(t *testing.T) {
 			c.Write(egresstest.OK("ok"))
 		}
 	})
-	places := newPlaces(1)
-	client := setupClient(t, Config{Rules: Rules{Allow: loopback()}, Places: places.of}, nil)
+	hostSlots := newHostSlots(1)
+	client := setupClient(t, Config{Rules: Rules{Allow: loopback()}, HostSlots: hostSlots.of}, nil)
 	client.special.size = 1
 	done := make(chan error, 2)
 	call := func(setting *TLS) {
@@ -198,7 +198,7 @@ func TestEvictedTransportsKeepNoConnections(t *testing.T) {
 	call(nil)
 	<-arrived
 	call(&TLS{ServerName: "evicted"})
-	waittest.Until(t, func() bool { return places.waiting.Load() == 1 })
+	waittest.Until(t, func() bool { return hostSlots.waiting.Load() == 1 })
 	_, err := client.special.get(TLS{ServerName: "other"}, nil)
 	require.NoError(t, err)
 	answer <- struct{}{}

@@ -156,8 +156,8 @@ func TestConnectionsPerHostAreBounded(t *testing.T) {
 		}
 	})
 	defer goOn()
-	places := newPlaces(2)
-	client := setupClient(t, Config{Rules: Rules{Allow: loopback()}, Places: places.of}, nil)
+	hostSlots := newHostSlots(2)
+	client := setupClient(t, Config{Rules: Rules{Allow: loopback()}, HostSlots: hostSlots.of}, nil)
 	errs := make(chan error, 100)
 	for range cap(errs) {
 		go func() {
@@ -165,7 +165,7 @@ func TestConnectionsPerHostAreBounded(t *testing.T) {
 			errs <- err
 		}()
 	}
-	awaitWaiting(t, places, &serving, 2, cap(errs))
+	awaitWaiting(t, hostSlots, &serving, 2, cap(errs))
 	goOn()
 	for range cap(errs) {
 		require.NoError(t, <-errs)

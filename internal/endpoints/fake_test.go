@@ -85,7 +85,7 @@ func (m *memory) OneOffKey(_ context.Context, _ [16]byte, _ endpoints.ID, key st
 	return m.keys[key].Slot, m.keys[key].Fingerprint, nil
 }
 
-func (m *memory) PastRequest(context.Context, [16]byte, endpoints.Past) (endpoints.PastRequest, error) {
+func (m *memory) PastRequest(context.Context, [16]byte, endpoints.RecordedRun) (endpoints.PastRequest, error) {
 	return m.past, nil
 }
 

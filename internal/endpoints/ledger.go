@@ -11,15 +11,15 @@ type LedgerDecision struct {
 	// StoredInput is the input of the decision as it was stored; nil for a finish,
 	// because its input follows from the run and the decisions before it.
 	StoredInput json.RawMessage
-	// Place is where the ledger goes on after the decision.
-	Place LedgerPlace
+	// Position is where the ledger goes on after the decision.
+	Position LedgerPosition
 }
 
-// LedgerPlace is a place in the ledger of an endpoint, between two decisions. The zero value is
-// before the newest one.
-type LedgerPlace struct {
-	// Run is the ID of the last finished run before the place.
+// LedgerPosition is a position in the ledger of an endpoint, between two decisions. The zero value
+// is before the newest one.
+type LedgerPosition struct {
+	// Run is the ID of the last finished run before the position.
 	Run [16]byte
-	// Change is the number of the last other decision before the place.
+	// Change is the number of the last other decision before the position.
 	Change int64
 }

@@ -53,8 +53,8 @@ func wholeFields() []string {
 	return []string{"url", "method", "headers", "query", "body", "auth", "tls", "sign"}
 }
 
-// Past is a recorded run.
-type Past struct {
+// RecordedRun is a recorded run.
+type RecordedRun struct {
 	RunID    [16]byte
 	Endpoint ID
 	// Slot is the due time of the run.
@@ -81,7 +81,7 @@ type PastRequest struct {
 // Requests reads the requests of recorded runs.
 type Requests interface {
 	// PastRequest returns the request of a run of a tenant.
-	PastRequest(ctx context.Context, tenant [16]byte, run Past) (PastRequest, error)
+	PastRequest(ctx context.Context, tenant [16]byte, run RecordedRun) (PastRequest, error)
 }
 
 // Rerun is the request to repeat a recorded run.
@@ -89,7 +89,7 @@ type Rerun struct {
 	// OneOffRequest holds deadline, priority and idempotency key. Its override is not used.
 	OneOffRequest
 
-	Past Past
+	Past RecordedRun
 	// AsNow sends the request of the endpoint as it is configured now, without the overrides of the
 	// recorded run.
 	AsNow bool
@@ -99,7 +99,7 @@ type Rerun struct {
 }
 
 // PastRequest returns the request of a recorded run.
-func (s *Service) PastRequest(ctx context.Context, by Actor, run Past) (PastRequest, error) {
+func (s *Service) PastRequest(ctx context.Context, by Actor, run RecordedRun) (PastRequest, error) {
 	return s.queue.PastRequest(ctx, by.TenantID, run)
 }
 

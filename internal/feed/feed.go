@@ -1,9 +1,9 @@
 // Package feed defines the event stream for watchers: events in commit order, and positions in that
 // order to resume from.
 //
-// A place is a transaction and the position in it. A transaction is read only after every
-// transaction with a smaller number has ended. Therefore no event appears later in front of a place
-// that a client has passed, and a resumed stream has no gap. The package reads no clock.
+// A position is a transaction and a row of its events. A transaction is read only after every
+// transaction with a smaller number has ended. Therefore no event appears later in front of a
+// position that a client has passed, and a resumed stream has no gap. The package reads no clock.
 package feed
 
 import (
@@ -41,12 +41,12 @@ type Event struct {
 	Type       Type
 	At         time.Time
 	EndpointID [16]byte
-	// Place is the position of the event. It is zero for RunStarted, because a run in progress has
-	// none.
-	Place  Place
-	Run    *runs.Run
-	Change *Change
-	Hint   *Hint
+	// Position is the position of the event. It is zero for RunStarted, because a run in progress
+	// has none.
+	Position Position
+	Run      *runs.Run
+	Change   *Change
+	Hint     *Hint
 }
 
 // Change is a change of an endpoint.
@@ -67,12 +67,12 @@ type Hint struct {
 	Reason     string     `json:"reason,omitempty"`
 }
 
-// Query asks for the events of a tenant after a place. Zero fields do not filter.
+// Query asks for the events of a tenant after a position. Zero fields do not filter.
 type Query struct {
 	TenantID   [16]byte
 	EndpointID [16]byte
 	Types      []Type
-	After      Place
+	After      Position
 	Limit      int // maximum number of each kind; must be positive
 }
 
@@ -85,25 +85,25 @@ func (q Query) Asks(t Type) bool {
 type Page struct {
 	Events []Event    // in commit order; without RunStarted
 	Live   []runs.Run // runs in progress, if the query asks for RunStarted
-	Next   Place      // start of the next query
+	Next   Position   // start of the next query
 	More   bool       // the next page has events already
 }
 
 // Reader finds events.
 type Reader interface {
-	// Head returns the place after all current events, and the database's time.
-	Head(ctx context.Context) (Place, time.Time, error)
-	// Read returns the events after a place. A place in the future is an [errs.Malformed].
+	// Head returns the position after all current events, and the database's time.
+	Head(ctx context.Context) (Position, time.Time, error)
+	// Read returns the events after a position. A position in the future is an [errs.Malformed].
 	Read(ctx context.Context, q Query) (Page, error)
 }
 
-// Place is a point in the order of events.
-type Place struct {
+// Position is a point in the order of events.
+type Position struct {
 	TxID int64
 	// The changes of a transaction precede its runs, which are stored in rows of several. If Run is
 	// zero, Row is the number of the last sent change. Otherwise all changes were sent, Row is a
 	// row of runs, and Run is the last sent run of that row.
 	Row int64
 	Run [16]byte
-	At  time.Time // approximate time, in milliseconds, to detect a place that is too old
+	At  time.Time // approximate time, in milliseconds, to detect a position that is too old
 }

@@ -54,11 +54,11 @@ func (b *Book) Get(key Key) Breaker {
 type Tally struct {
 	mu      sync.Mutex
 	reports map[Key]*Report
-	asked   map[Key]ask // the latest endpoint of each host that was asked to wait
+	asked   map[Key]waitRequest // the latest endpoint of each host that was asked to wait
 }
 
-// ask is a request of a target to wait, sent to one endpoint.
-type ask struct {
+// waitRequest is a request of a target to wait, sent to one endpoint.
+type waitRequest struct {
 	endpoint [16]byte
 	until    time.Time
 }
@@ -70,9 +70,9 @@ func (t *Tally) AskedToWait(key Key, endpoint [16]byte, until, now time.Time) bo
 	t.mu.Lock()
 	before, agreed := t.asked[key]
 	if t.asked == nil {
-		t.asked = map[Key]ask{}
+		t.asked = map[Key]waitRequest{}
 	}
-	t.asked[key] = ask{endpoint, until}
+	t.asked[key] = waitRequest{endpoint, until}
 	for k, a := range t.asked {
 		if !a.until.After(now) {
 			delete(t.asked, k)

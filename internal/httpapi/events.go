@@ -63,8 +63,8 @@ type watch struct {
 	began     time.Time        // when the client connected, by the database's clock
 	polled    bool             // the first page was sent
 	announced map[runs.ID]bool // runs in progress that the client knows of; those from before the connection too
-	mark      feed.Mark        // position after the last event that was sent or filtered out
-	before    feed.Mark        // mark from which the client resumed
+	cursor    feed.Cursor      // position after the last event that was sent or filtered out
+	before    feed.Cursor      // mark from which the client resumed
 	written   time.Time        // when something was last sent
 }
 
@@ -107,7 +107,7 @@ func typeNames() string {
 	return strings.Join(names, ", ")
 }
 
-// resume sets the place to begin at: the given event, or the end of the stream without one. The
+// resume sets the position to begin at: the given event, or the end of the stream without one. The
 // error is an [errs.Malformed] if the event is older than [feed.Window] or is not of this server.
 func (w *watch) resume(ctx context.Context, last *string) error {
 	head, now, err := w.server.feed.Head(ctx)
@@ -118,20 +118,20 @@ func (w *watch) resume(ctx context.Context, last *string) error {
 	if last == nil || *last == "" {
 		return nil
 	}
-	mark, err := feed.ParseMark(*last)
-	place := mark.Place
+	cursor, err := feed.ParseCursor(*last)
+	position := cursor.Position
 	switch {
 	case err != nil:
 		return err
-	case place.At.Before(now.Add(-feed.Window)):
+	case position.At.Before(now.Add(-feed.Window)):
 		return errs.New(errs.Malformed, "event_id_too_old", "events are kept for 24 hours; connect again without Last-Event-ID, and read what you missed from the lists")
 	}
 	probe := w.q
-	probe.After, probe.Limit = place, 1
-	if _, err := w.server.feed.Read(ctx, probe); err != nil { // An invalid place is refused before the stream begins.
+	probe.After, probe.Limit = position, 1
+	if _, err := w.server.feed.Read(ctx, probe); err != nil { // An invalid position is refused before the stream begins.
 		return err
 	}
-	w.q.After, w.resumed, w.mark, w.before = place, true, mark, mark
+	w.q.After, w.resumed, w.cursor, w.before = position, true, cursor, cursor
 	return nil
 }
 
@@ -142,8 +142,8 @@ func (w *watch) run(ctx context.Context, answer http.ResponseWriter) error {
 	defer stream.close()
 	// The stream begins with a mark, so that a client that loses the connection before the first
 	// event can resume too.
-	w.mark.Place = w.q.After
-	if err := w.send(stream, fmt.Appendf(nil, "retry: 1000\nid: %s\n\n", w.mark)); err != nil {
+	w.cursor.Position = w.q.After
+	if err := w.send(stream, fmt.Appendf(nil, "retry: 1000\nid: %s\n\n", w.cursor)); err != nil {
 		return nil // The client has gone.
 	}
 	poll := time.NewTicker(eventPoll)
@@ -181,7 +181,7 @@ func (w *watch) poll(ctx context.Context, stream *stream) (more bool, err error)
 	}
 	w.q.After = page.Next
 	if text == nil && time.Since(w.written) >= eventHeartbeat {
-		text = fmt.Appendf(nil, ": nothing new\nid: %s\n\n", w.mark)
+		text = fmt.Appendf(nil, ": nothing new\nid: %s\n\n", w.cursor)
 	}
 	if text == nil {
 		return page.More, nil
@@ -206,7 +206,7 @@ func (w *watch) text(page feed.Page) ([]byte, error) {
 			}
 			delete(w.announced, e.Run.ID)
 		}
-		w.mark.Place = e.Place
+		w.cursor.Position = e.Position
 		if !w.q.Asks(e.Type) {
 			continue
 		}
@@ -214,7 +214,7 @@ func (w *watch) text(page feed.Page) ([]byte, error) {
 			return nil, err
 		}
 	}
-	w.mark.Place = page.Next
+	w.cursor.Position = page.Next
 	if err := w.announce(&text, page.Live); err != nil {
 		return nil, err
 	}
@@ -248,10 +248,10 @@ func (w *watch) announce(text *bytes.Buffer, live []runs.Run) error {
 	return nil
 }
 
-// sendStart adds the RunStarted event of a run. It has no place of its own, so that a client that
-// resumes after it continues at the last place of the stream.
+// sendStart adds the RunStarted event of a run. It has no position of its own, so that a client
+// that resumes after it continues at the last position of the stream.
 func (w *watch) sendStart(text *bytes.Buffer, run runs.Run) error {
-	w.mark = w.mark.WithStart(run)
+	w.cursor = w.cursor.WithStart(run)
 	run.Outcome, run.Decision, run.FinishedAt = runs.Outcome{Status: runs.Running}, runs.Decision{}, time.Time{}
 	return w.write(text, feed.Event{
 		Type:       feed.RunStarted,
@@ -271,7 +271,7 @@ func (w *watch) write(text *bytes.Buffer, e feed.Event) error {
 	if err != nil {
 		return fmt.Errorf("writing an event: %w", err)
 	}
-	fmt.Fprintf(text, "id: %s\nevent: %s\ndata: %s\n\n", w.mark, e.Type, data) // JSON has no line ends of its own.
+	fmt.Fprintf(text, "id: %s\nevent: %s\ndata: %s\n\n", w.cursor, e.Type, data) // JSON has no line ends of its own.
 	return nil
 }
 

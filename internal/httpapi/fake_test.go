@@ -94,7 +94,7 @@ func (m *memory) Versions(_ context.Context, tenant [16]byte, id endpoints.ID, b
 }
 
 // Decisions implements httpapi.Ledger with the last decision, repeated as often as it was written.
-func (m *memory) Decisions(_ context.Context, tenant [16]byte, id endpoints.ID, after endpoints.LedgerPlace, limit int) ([]endpoints.LedgerDecision, error) {
+func (m *memory) Decisions(_ context.Context, tenant [16]byte, id endpoints.ID, after endpoints.LedgerPosition, limit int) ([]endpoints.LedgerDecision, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e := m.endpoints[id]
@@ -106,7 +106,7 @@ func (m *memory) Decisions(_ context.Context, tenant [16]byte, id endpoints.ID, 
 		list = append(list, endpoints.LedgerDecision{
 			Recorded:    m.decisions[id],
 			StoredInput: []byte(`{"now": "2026-03-01T12:00:00Z"}`),
-			Place:       endpoints.LedgerPlace{Change: n},
+			Position:    endpoints.LedgerPosition{Change: n},
 		})
 	}
 	return list, nil
@@ -176,7 +176,7 @@ func (m *memory) OneOffKey(_ context.Context, _ [16]byte, _ endpoints.ID, key st
 }
 
 // PastRequest knows the current configuration alone.
-func (m *memory) PastRequest(_ context.Context, tenant [16]byte, run endpoints.Past) (endpoints.PastRequest, error) {
+func (m *memory) PastRequest(_ context.Context, tenant [16]byte, run endpoints.RecordedRun) (endpoints.PastRequest, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	e, err := m.find(tenant, run.Endpoint)
@@ -272,8 +272,8 @@ func (m *memory) ChangeMany(
 // quiet is a feed without events.
 type quiet struct{}
 
-func (quiet) Head(context.Context) (feed.Place, time.Time, error) {
-	return feed.Place{TxID: 1, At: now}, now, nil
+func (quiet) Head(context.Context) (feed.Position, time.Time, error) {
+	return feed.Position{TxID: 1, At: now}, now, nil
 }
 
 func (quiet) Read(_ context.Context, q feed.Query) (feed.Page, error) {

@@ -72,14 +72,14 @@ func (m *memory) ListKeys(_ context.Context, f auth.KeyFilter) ([]auth.Key, time
 	return list[:min(len(list), f.Limit)], now, m.err
 }
 
-func (m *memory) ChangeKey(_ context.Context, act auditlog.Act, id auth.KeyID, change func(*auth.Standing) (bool, error)) (auth.Key, error) {
+func (m *memory) ChangeKey(_ context.Context, act auditlog.Act, id auth.KeyID, change func(*auth.LockedKey) (bool, error)) (auth.Key, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	k, err := m.findKey(act.By.TenantID, id)
 	if err != nil {
 		return k, err
 	}
-	s := &auth.Standing{Key: k, Now: now}
+	s := &auth.LockedKey{Key: k, Now: now}
 	changed, err := change(s)
 	if err == nil && changed {
 		m.keepKey(s.Key, act)
@@ -111,7 +111,7 @@ type answers struct {
 	deaf     bool // Complete does nothing
 }
 
-var _ httpapi.Once = (*answers)(nil)
+var _ httpapi.IdempotencyStore = (*answers)(nil)
 
 func newAnswers() *answers {
 	return &answers{

@@ -14,9 +14,9 @@ import (
 
 // Ledger reads the decisions about endpoints.
 type Ledger interface {
-	// Decisions returns up to limit decisions about an endpoint after a place of its ledger, newest
-	// first; none if the tenant has no such endpoint.
-	Decisions(ctx context.Context, tenant [16]byte, id endpoints.ID, after endpoints.LedgerPlace, limit int) ([]endpoints.LedgerDecision, error)
+	// Decisions returns up to limit decisions about an endpoint after a position of its ledger,
+	// newest first; none if the tenant has no such endpoint.
+	Decisions(ctx context.Context, tenant [16]byte, id endpoints.ID, after endpoints.LedgerPosition, limit int) ([]endpoints.LedgerDecision, error)
 }
 
 // ListEndpointDecisions returns a page of the decisions about an endpoint.
@@ -48,7 +48,7 @@ func (s *Server) ListEndpointDecisions(ctx context.Context, r api.ListEndpointDe
 		out.Items = append(out.Items, item)
 	}
 	if more {
-		out.NextCursor = new(ledgerCursor(found[len(found)-1].Place, digest))
+		out.NextCursor = new(ledgerCursor(found[len(found)-1].Position, digest))
 	}
 	return out, nil
 }
@@ -76,17 +76,18 @@ func recordedAnswer(d endpoints.LedgerDecision) (api.RecordedDecision, error) {
 	return out, nil
 }
 
-// placeSize is the length of a place of the ledger in a cursor: a run and the number of a change.
-const placeSize = 16 + 8
+// positionSize is the length of a position of the ledger in a cursor: a run and the number of a
+// change.
+const positionSize = 16 + 8
 
-// ledgerCursor is cursor for a ledger, which has a place in two lists.
-func ledgerCursor(p endpoints.LedgerPlace, digest [digestSize]byte) string {
+// ledgerCursor is cursor for a ledger, which has a position in two lists.
+func ledgerCursor(p endpoints.LedgerPosition, digest [digestSize]byte) string {
 	raw := binary.BigEndian.AppendUint64(p.Run[:], uint64(p.Change))
 	return base64.RawURLEncoding.EncodeToString(append(raw, digest[:]...))
 }
 
 // resumeLedger is resume for a ledger.
-func resumeLedger(given *string, digest [digestSize]byte) (p endpoints.LedgerPlace, err error) {
+func resumeLedger(given *string, digest [digestSize]byte) (p endpoints.LedgerPosition, err error) {
 	if given == nil {
 		return p, nil
 	}
@@ -95,13 +96,13 @@ func resumeLedger(given *string, digest [digestSize]byte) (p endpoints.LedgerPla
 		return p, err
 	}
 	p.Change = -1
-	if len(raw) == placeSize+digestSize {
+	if len(raw) == positionSize+digestSize {
 		p.Run, p.Change = [16]byte(raw), int64(binary.BigEndian.Uint64(raw[16:]))
 	}
 	if p.Change < 0 {
 		return p, noCursor()
 	}
-	if [digestSize]byte(raw[placeSize:]) != digest {
+	if [digestSize]byte(raw[positionSize:]) != digest {
 		return p, invalidCursor("belongs to the decisions about another endpoint; start again without a cursor")
 	}
 	return p, nil

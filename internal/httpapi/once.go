@@ -27,8 +27,8 @@ const (
 	settleTimeout = 2 * time.Second
 )
 
-// Once keeps the answers to requests that named an Idempotency-Key.
-type Once interface {
+// IdempotencyStore keeps the answers to requests that named an Idempotency-Key.
+type IdempotencyStore interface {
 	// Reserve takes the key of an attempt, or says what became of the request that took it before.
 	// The answer is that of the other request where the state is Answered.
 	Reserve(ctx context.Context, a idempotency.Attempt) (idempotency.State, idempotency.Answer, error)

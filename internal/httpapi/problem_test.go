@@ -136,7 +136,7 @@ func TestPanicsAreAnswered(t *testing.T) {
 	require.Equal(t, http.StatusInternalServerError, a.status)
 	require.Contains(t, s.logs.String(), "nil map")
 	require.NotContains(t, string(a.body), "nil map")
-	require.Contains(t, s.metrics(), "\nrubato_panics_total{where=\"request\"} 1\n")
+	require.Contains(t, s.metrics(), "\nrubato_panics_total{source=\"request\"} 1\n")
 }
 
 func TestUserErrorsAreNotLogged(t *testing.T) {

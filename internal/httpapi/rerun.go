@@ -53,8 +53,8 @@ func rerunOf(run runs.Run, body *api.RerunRequest) endpoints.Rerun {
 
 // pastOf returns the part of a run that its request follows from. A run without a claim has the
 // configuration that was in force at its due time; a waiting one has the current one.
-func pastOf(run runs.Run) endpoints.Past {
-	past := endpoints.Past{
+func pastOf(run runs.Run) endpoints.RecordedRun {
+	past := endpoints.RecordedRun{
 		RunID:    run.ID,
 		Endpoint: run.EndpointID,
 		Slot:     run.ScheduledFor,

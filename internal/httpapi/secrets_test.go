@@ -25,7 +25,7 @@ func TestSecretIsSealedAndNeverAnsweredWith(t *testing.T) {
 	require.EqualValues(t, 2, again.is(http.StatusOK)["version"])
 	require.Equal(t, "shop", again.is(http.StatusOK)["description"], "as it was")
 
-	value, err := testKeyring().Open(secrets.Place{Tenant: auth.DefaultTenant(), Kind: secrets.Named, Name: "payment"}, s.store.sealed[0])
+	value, err := testKeyring().Open(secrets.Identity{Tenant: auth.DefaultTenant(), Kind: secrets.Named, Name: "payment"}, s.store.sealed[0])
 	require.NoError(t, err)
 	require.Equal(t, canary, value.Reveal())
 	list := s.call("GET", "/v1/secrets", "")

@@ -53,7 +53,7 @@ type Config struct {
 	Letters    *deadletters.Service
 	Logger     *slog.Logger
 	Notices    *notices.Service
-	Once       Once
+	Once       IdempotencyStore
 	Planner    planner.Reviews
 	Undo       planner.Undoer
 	Origins    []string                    // allowed CORS origins; nil: none
@@ -91,7 +91,7 @@ type Server struct {
 	logger    *slog.Logger
 	metrics   *metrics
 	notices   *notices.Service
-	once      Once
+	once      IdempotencyStore
 	origins   []string
 	planner   planner.Reviews
 	undo      planner.Undoer

@@ -230,8 +230,8 @@ func TestTheClientIsTheNearestUntrustedAddress(t *testing.T) {
 func TestAPanicIsCounted(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
-	require.Contains(t, s.metrics(), `rubato_panics_total{where="request"} 0`)
+	require.Contains(t, s.metrics(), `rubato_panics_total{source="request"} 0`)
 	s.store.endpoints = nil
 	s.call("POST", "/v1/endpoints", minimal).is(http.StatusInternalServerError)
-	require.Contains(t, s.metrics(), `rubato_panics_total{where="request"} 1`)
+	require.Contains(t, s.metrics(), `rubato_panics_total{source="request"} 1`)
 }

@@ -65,8 +65,8 @@ func versions(ctx context.Context, tx pgx.Tx, id endpoints.ID) (map[int64]*versi
 	return found, err
 }
 
-// begin is the entry at which the replay of an endpoint starts.
-type begin struct {
+// startPoint is the entry at which the replay of an endpoint starts.
+type startPoint struct {
 	token int64
 	// late reports that it is after the begin of the span, although the endpoint is older.
 	late bool
@@ -74,7 +74,7 @@ type begin struct {
 
 // beginning returns the last entry with a state at or before an instant: a run or the registration.
 // If there is none, it is the first one after it; nil: there is none at all.
-func beginning(ctx context.Context, tx pgx.Tx, id endpoints.ID, from time.Time) (*begin, error) {
+func beginning(ctx context.Context, tx pgx.Tx, id endpoints.ID, from time.Time) (*startPoint, error) {
 	for _, try := range []struct {
 		sql  string
 		args []any
@@ -84,7 +84,7 @@ func beginning(ctx context.Context, tx pgx.Tx, id endpoints.ID, from time.Time) 
 		{`SELECT claim_token FROM decisions WHERE endpoint_id = $1 AND cause = 'register' LIMIT 1`, []any{[16]byte(id)}, false},
 		{`SELECT claim_token FROM runs WHERE endpoint_id = $1 AND basis -> 'state' IS NOT NULL ORDER BY claim_token LIMIT 1`, []any{[16]byte(id)}, true},
 	} {
-		b := begin{late: try.late}
+		b := startPoint{late: try.late}
 		err := tx.QueryRow(ctx, try.sql, try.args...).Scan(&b.token)
 		if err == nil {
 			return &b, nil

@@ -16,8 +16,8 @@ import (
 	"rubato/internal/tempo"
 )
 
-// track is the replay of one endpoint. Its endpoint is as the last decision left it.
-type track struct {
+// endpointReplay is the replay of one endpoint. Its endpoint is as the last decision left it.
+type endpointReplay struct {
 	endpoint endpoints.Endpoint
 	versions map[int64]*version
 	rules    rules
@@ -28,8 +28,8 @@ type track struct {
 }
 
 // newTrack returns the replay of an endpoint before its first entry.
-func newTrack(ctx context.Context, tx pgx.Tx, o Options, id endpoints.ID) (*track, error) {
-	t := &track{rules: o.rules}
+func newTrack(ctx context.Context, tx pgx.Tx, o Options, id endpoints.ID) (*endpointReplay, error) {
+	t := &endpointReplay{rules: o.rules}
 	e := &t.endpoint
 	e.ID = id
 	err := tx.QueryRow(ctx, "SELECT tenant_id, created_at FROM endpoints WHERE id = $1", [16]byte(id)).Scan(&e.TenantID, &e.CreatedAt)
@@ -45,7 +45,7 @@ func newTrack(ctx context.Context, tx pgx.Tx, o Options, id endpoints.ID) (*trac
 }
 
 // step makes the decision of an entry again. It skips entries before the state is known.
-func (t *track) step(row *entry) (*Difference, error) {
+func (t *endpointReplay) step(row *entry) (*Difference, error) {
 	basis, err := history.DecodeBasis(row.basis)
 	if err != nil {
 		return nil, err
@@ -78,13 +78,13 @@ func (t *track) step(row *entry) (*Difference, error) {
 
 // store keeps the part of a state that the schedule holds, as the store does. The queue of one-off
 // runs has rows of its own; a decision that sees any of them records them.
-func (t *track) store() {
+func (t *endpointReplay) store() {
 	e := &t.endpoint
 	e.Unrecorded, e.Held, e.State.OneOffs = nil, nil, endpoints.OneOffs{}
 }
 
 // finish makes the decision after a run again.
-func (t *track) finish(row *entry, basis history.Basis) (*difference, error) {
+func (t *endpointReplay) finish(row *entry, basis history.Basis) (*difference, error) {
 	e, run := &t.endpoint, row.run
 	if t.begun {
 		if found := planned(&e.State.Due, row); found != nil {
@@ -108,7 +108,7 @@ func (t *track) finish(row *entry, basis history.Basis) (*difference, error) {
 }
 
 // change makes the decision after a change again.
-func (t *track) change(row *entry, basis history.Basis, before *endpoints.Endpoint) (*difference, error) {
+func (t *endpointReplay) change(row *entry, basis history.Basis, before *endpoints.Endpoint) (*difference, error) {
 	e := &t.endpoint
 	if basis.State == nil {
 		return nil, fmt.Errorf("decision %d has no state", row.id)
@@ -128,7 +128,7 @@ func (t *track) change(row *entry, basis history.Basis, before *endpoints.Endpoi
 
 // adopt takes over the state that a decision recorded, if any. Members that no change touches must
 // be those of the replay.
-func (t *track) adopt(basis history.Basis) *difference {
+func (t *endpointReplay) adopt(basis history.Basis) *difference {
 	if basis.State == nil {
 		return nil
 	}
@@ -142,7 +142,7 @@ func (t *track) adopt(basis history.Basis) *difference {
 }
 
 // quarantine takes over the state after a fault, which is not a decision of the rules.
-func (t *track) quarantine(row *entry, basis history.Basis) *difference {
+func (t *endpointReplay) quarantine(row *entry, basis history.Basis) *difference {
 	e, s := &t.endpoint, basis.State
 	decided := e.Quarantine(row.at, errors.New(strings.TrimPrefix(s.PauseReason, endpoints.QuarantinePrefix)))
 	e.State.AccountedUntil, e.State.FailureCount = s.AccountedUntil, s.FailureCount
@@ -156,7 +156,7 @@ func (t *track) quarantine(row *entry, basis history.Basis) *difference {
 
 // finally compares the last state with the schedule in force. During a live run a change may have
 // written members that no decision has seen yet.
-func (t *track) finally(ctx context.Context, tx pgx.Tx) (*Difference, error) {
+func (t *endpointReplay) finally(ctx context.Context, tx pgx.Tx) (*Difference, error) {
 	s := endpoints.State{LastRun: &endpoints.LastRun{}}
 	var live bool
 	var lastStatus *string

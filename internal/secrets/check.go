@@ -11,7 +11,7 @@ import (
 // Sampler reads samples of sealed values.
 type Sampler interface {
 	// SampleSecrets returns one sealed value for each encryption key in use.
-	SampleSecrets(ctx context.Context) ([]Kept, error)
+	SampleSecrets(ctx context.Context) ([]StoredValue, error)
 }
 
 // checkLife is the lifetime of a cached result. The answer changes only after a restart with
@@ -56,9 +56,9 @@ func (c *Checker) Check(ctx context.Context) error {
 	return c.fault
 }
 
-func (c *Checker) judge(samples []Kept) error {
+func (c *Checker) judge(samples []StoredValue) error {
 	for _, s := range samples {
-		if _, err := c.keyring.Open(s.Place, s.Sealed); err != nil {
+		if _, err := c.keyring.Open(s.Identity, s.Sealed); err != nil {
 			return fmt.Errorf("a %s cannot be read: %w; see RUBATO_SECRET_KEYS", s.Kind, err)
 		}
 	}

@@ -39,9 +39,9 @@ const (
 	DeadLetter Kind = "dead letter" // its request
 )
 
-// Place is the identity of a sealed value. Encryption is bound to it, so that the value cannot be
-// opened under another identity.
-type Place struct {
+// Identity is the identity of a sealed value. Encryption is bound to it, so that the value cannot
+// be opened under another identity.
+type Identity struct {
 	Tenant [16]byte
 	Kind   Kind
 	// Name is that of the secret, or the ID of the signing key.
@@ -80,8 +80,8 @@ func (r *Keyring) Newest() string {
 	return r.keys[0].ID
 }
 
-// Seal encrypts a value for a place. The error is [ErrNoKeys] if the keyring is empty.
-func (r *Keyring) Seal(at Place, value string) (Sealed, error) {
+// Seal encrypts a value for a identity. The error is [ErrNoKeys] if the keyring is empty.
+func (r *Keyring) Seal(at Identity, value string) (Sealed, error) {
 	if r.Newest() == "" {
 		return Sealed{}, ErrNoKeys
 	}
@@ -95,9 +95,9 @@ func (r *Keyring) Seal(at Place, value string) (Sealed, error) {
 	return Sealed{KeyID: key.ID, Data: box.Seal(nonce, nonce, []byte(value), at.bound(key.ID))}, nil
 }
 
-// Open decrypts a value that was sealed for a place. The error is an [ErrUnreadable] that names the
-// key, never the value.
-func (r *Keyring) Open(at Place, s Sealed) (Text, error) {
+// Open decrypts a value that was sealed for a identity. The error is an [ErrUnreadable] that names
+// the key, never the value.
+func (r *Keyring) Open(at Identity, s Sealed) (Text, error) {
 	if r == nil {
 		r = &Keyring{}
 	}
@@ -120,7 +120,7 @@ func (r *Keyring) Open(at Place, s Sealed) (Text, error) {
 }
 
 // box returns the cipher of a key for a tenant and a kind.
-func (k Key) box(at Place) (cipher.AEAD, error) {
+func (k Key) box(at Identity) (cipher.AEAD, error) {
 	derived, err := hkdf.Key(sha256.New, []byte(k.Bytes.Reveal()), nil, "rubato "+string(at.Kind)+" "+hex.EncodeToString(at.Tenant[:]), KeySize)
 	if err != nil {
 		return nil, fmt.Errorf("deriving a key from %q: %w", k.ID, err)
@@ -133,7 +133,7 @@ func (k Key) box(at Place) (cipher.AEAD, error) {
 }
 
 // bound returns the additional data that a sealed value is authenticated with. No part holds a NUL,
-// so that distinct places have distinct encodings.
-func (p Place) bound(keyID string) []byte {
+// so that distinct identities have distinct encodings.
+func (p Identity) bound(keyID string) []byte {
 	return []byte(string(p.Kind) + "\x00" + hex.EncodeToString(p.Tenant[:]) + "\x00" + keyID + "\x00" + p.Name)
 }

@@ -20,7 +20,7 @@ func ring(t require.TestingT, ids ...string) *Keyring {
 	return r
 }
 
-func here() Place { return Place{Tenant: [16]byte{1}, Kind: Named, Name: "token"} }
+func here() Identity { return Identity{Tenant: [16]byte{1}, Kind: Named, Name: "token"} }
 
 func TestSealedValueOpensOnlyAtItsPlace(t *testing.T) {
 	t.Parallel()
@@ -36,7 +36,7 @@ func TestSealedValueOpensOnlyAtItsPlace(t *testing.T) {
 		opened, err := r.Open(here(), sealed)
 		require.NoError(t, err)
 		require.Equal(t, value, opened.Reveal())
-		for _, elsewhere := range []Place{
+		for _, elsewhere := range []Identity{
 			{Tenant: [16]byte{2}, Kind: Named, Name: "token"},
 			{Tenant: [16]byte{1}, Kind: Signing, Name: "token"},
 			{Tenant: [16]byte{1}, Kind: Named, Name: "tokens"},

@@ -10,11 +10,11 @@ type Resealer interface {
 	// Reseal passes a batch of values that are sealed under another key than newest to reseal, one
 	// by one, and stores the results. If reseal fails, the value stays as it is, and later calls of
 	// the same pass skip it. more is false after the last value.
-	Reseal(ctx context.Context, pass *Pass, newest string, reseal func(Kept) (Sealed, error)) (more bool, err error)
+	Reseal(ctx context.Context, pass *RekeyProgress, newest string, reseal func(StoredValue) (Sealed, error)) (more bool, err error)
 }
 
-// Pass is the progress of a rekeying.
-type Pass struct {
+// RekeyProgress is the progress of a rekeying.
+type RekeyProgress struct {
 	// Done counts the values that were re-encrypted.
 	Done int
 	// Failed describes the values that cannot be opened, and the cause of each.
@@ -31,26 +31,26 @@ type Pass struct {
 
 // Rekey re-encrypts all values under the newest key, in batches. It may be interrupted and
 // repeated. Versions stay, because the values do.
-func (r *Keyring) Rekey(ctx context.Context, store Resealer) (*Pass, error) {
-	pass := &Pass{}
+func (r *Keyring) Rekey(ctx context.Context, store Resealer) (*RekeyProgress, error) {
+	pass := &RekeyProgress{}
 	newest := r.Newest()
 	if newest == "" {
 		return pass, ErrNoKeys
 	}
 	for more := true; more; {
 		var err error
-		if more, err = store.Reseal(ctx, pass, newest, func(k Kept) (Sealed, error) { return r.reseal(pass, k) }); err != nil {
+		if more, err = store.Reseal(ctx, pass, newest, func(k StoredValue) (Sealed, error) { return r.reseal(pass, k) }); err != nil {
 			return pass, fmt.Errorf("sealing secrets under %q, %d done so far: %w", newest, pass.Done, err)
 		}
 	}
 	return pass, nil
 }
 
-func (r *Keyring) reseal(pass *Pass, k Kept) (Sealed, error) {
-	value, err := r.Open(k.Place, k.Sealed)
+func (r *Keyring) reseal(pass *RekeyProgress, k StoredValue) (Sealed, error) {
+	value, err := r.Open(k.Identity, k.Sealed)
 	if err != nil {
 		pass.Failed = append(pass.Failed, fmt.Sprintf("%s %q: %s", k.Kind, k.Name, err))
 		return Sealed{}, err
 	}
-	return r.Seal(k.Place, value.Reveal())
+	return r.Seal(k.Identity, value.Reveal())
 }

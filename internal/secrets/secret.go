@@ -44,9 +44,9 @@ type Secret struct {
 	Rules int
 }
 
-// Place returns the place that the value is bound to.
-func (s Secret) Place() Place {
-	return Place{
+// Identity returns the identity that the value is bound to.
+func (s Secret) Identity() Identity {
+	return Identity{
 		Tenant: s.TenantID,
 		Kind:   Named,
 		Name:   s.Name,

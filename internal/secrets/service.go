@@ -84,7 +84,7 @@ func (s *Service) Put(ctx context.Context, by auditlog.Actor, r Request) (stored
 	if err := r.Check(); err != nil {
 		return Secret{}, false, err
 	}
-	sealed, err := s.keyring.Seal(Place{
+	sealed, err := s.keyring.Seal(Identity{
 		Tenant: by.TenantID,
 		Kind:   Named,
 		Name:   r.Name,

@@ -79,13 +79,13 @@ func (s *Set) SigningKeys(at time.Time) ([]Text, error) {
 // Contents is everything that a [Source] stores for a tenant, sealed, at one version.
 type Contents struct {
 	Version     int64
-	Secrets     []Kept
-	SigningKeys []Kept // newest first
+	Secrets     []StoredValue
+	SigningKeys []StoredValue // newest first
 }
 
-// Kept is a sealed value and its place.
-type Kept struct {
-	Place
+// StoredValue is a sealed value and its identity.
+type StoredValue struct {
+	Identity
 	Sealed
 
 	// ExpiresAt is that of a signing key; zero: never.
@@ -101,7 +101,7 @@ func (r *Keyring) open(c Contents) *Set {
 		faults:  map[string]error{},
 	}
 	for _, k := range c.Secrets {
-		value, err := r.Open(k.Place, k.Sealed)
+		value, err := r.Open(k.Identity, k.Sealed)
 		if err != nil {
 			s.faults[k.Name] = fmt.Errorf("secret %q: %w", k.Name, err)
 			continue
@@ -109,7 +109,7 @@ func (r *Keyring) open(c Contents) *Set {
 		s.values[k.Name] = value
 	}
 	for _, k := range c.SigningKeys {
-		text, err := r.Open(k.Place, k.Sealed)
+		text, err := r.Open(k.Identity, k.Sealed)
 		if err != nil {
 			err = fmt.Errorf("signing key %s: %w", k.Name, err)
 		}

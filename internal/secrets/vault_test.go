@@ -35,7 +35,7 @@ func (s *shop) StampSecrets(_ context.Context, uses []Use) error {
 	return s.err
 }
 
-func (s *shop) SampleSecrets(context.Context) ([]Kept, error) {
+func (s *shop) SampleSecrets(context.Context) ([]StoredValue, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.reads++
@@ -47,10 +47,10 @@ func (s *shop) keep(t *testing.T, r *Keyring, version int64, values map[string]s
 	t.Helper()
 	has := Contents{Version: version}
 	for name, value := range values {
-		place := Place{Tenant: [16]byte{1}, Kind: Named, Name: name}
-		sealed, err := r.Seal(place, value)
+		identity := Identity{Tenant: [16]byte{1}, Kind: Named, Name: name}
+		sealed, err := r.Seal(identity, value)
 		require.NoError(t, err)
-		has.Secrets = append(has.Secrets, Kept{Place: place, Sealed: sealed})
+		has.Secrets = append(has.Secrets, StoredValue{Identity: identity, Sealed: sealed})
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -47,9 +47,9 @@ type Key struct {
 	ExpiresAt time.Time
 }
 
-// Place returns the place that the sealed key is bound to.
-func (k Key) Place() secrets.Place {
-	return secrets.Place{
+// Identity returns the identity that the sealed key is bound to.
+func (k Key) Identity() secrets.Identity {
+	return secrets.Identity{
 		Tenant: k.TenantID,
 		Kind:   secrets.Signing,
 		Name:   k.ID.String(),

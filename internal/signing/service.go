@@ -68,7 +68,7 @@ func (s *Service) Create(ctx context.Context, by auditlog.Actor, r Request) (mad
 		if !r.ExpiresAt.IsZero() {
 			made.ExpiresAt = r.ExpiresAt.UTC().Truncate(time.Millisecond)
 		}
-		sealed, err := s.keyring.Seal(made.Place(), text.Reveal())
+		sealed, err := s.keyring.Seal(made.Identity(), text.Reveal())
 		if err != nil {
 			return Write{}, secrets.Unsealed(err)
 		}

@@ -156,12 +156,12 @@ func TestPanicsOfAllPlacesShareOneMetric(t *testing.T) {
 	Panics(r, InRun).Inc()
 
 	require.NoError(t, testutil.GatherAndCompare(r, strings.NewReader(`
-# HELP rubato_panics_total Contained panics, by place.
+# HELP rubato_panics_total Contained panics, by source.
 # TYPE rubato_panics_total counter
-rubato_panics_total{where="analysis"} 0
-rubato_panics_total{where="notice"} 0
-rubato_panics_total{where="request"} 0
-rubato_panics_total{where="run"} 1
-rubato_panics_total{where="sweep"} 2
+rubato_panics_total{source="analysis"} 0
+rubato_panics_total{source="notice"} 0
+rubato_panics_total{source="request"} 0
+rubato_panics_total{source="run"} 1
+rubato_panics_total{source="sweep"} 2
 `)))
 }

@@ -6,28 +6,28 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Place is where a panic was contained.
-type Place string
+// PanicSource is where a panic was contained.
+type PanicSource string
 
-// Places.
+// Sources of panics.
 const (
 	// InRun is one execution. Its run is recorded as lost.
-	InRun Place = "run"
+	InRun PanicSource = "run"
 	// InSweep is one sweep. The other sweeps of the pass continue.
-	InSweep Place = "sweep"
+	InSweep PanicSource = "sweep"
 	// InRequest is one API request. It gets status 500.
-	InRequest Place = "request"
+	InRequest PanicSource = "request"
 	// InAnalysis is one analysis of the planner. It is recorded as failed.
-	InAnalysis Place = "analysis"
+	InAnalysis PanicSource = "analysis"
 	// InNotice is one notice, or one poll for notices. It is retried.
-	InNotice Place = "notice"
+	InNotice PanicSource = "notice"
 )
 
-// Panics returns the counter of a place. All places of a registry share one vector.
-func Panics(r prometheus.Registerer, at Place) prometheus.Counter {
+// Panics returns the counter of a source. All sources of a registry share one vector.
+func Panics(r prometheus.Registerer, at PanicSource) prometheus.Counter {
 	v := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "rubato_panics_total", Help: "Contained panics, by place.",
-	}, []string{"where"})
+		Name: "rubato_panics_total", Help: "Contained panics, by source.",
+	}, []string{"source"})
 	if err := r.Register(v); err != nil {
 		known, is := errors.AsType[prometheus.AlreadyRegisteredError](err)
 		if !is {
@@ -36,8 +36,8 @@ func Panics(r prometheus.Registerer, at Place) prometheus.Counter {
 		}
 		v = known.ExistingCollector.(*prometheus.CounterVec) //nolint:forcetypeassert // Only this function registers the description.
 	}
-	for _, place := range []Place{InRun, InSweep, InRequest, InAnalysis, InNotice} {
-		v.WithLabelValues(string(place))
+	for _, source := range []PanicSource{InRun, InSweep, InRequest, InAnalysis, InNotice} {
+		v.WithLabelValues(string(source))
 	}
 	return v.WithLabelValues(string(at))
 }

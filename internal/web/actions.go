@@ -77,7 +77,7 @@ func actions() map[string]action {
 			title: "Archive", verb: "Archive permanently", done: "Endpoint archived.",
 			does: "The endpoint never runs again. This cannot be undone. Its history is kept. A run in progress continues.",
 			send: func(v *pageRequest, p *actionView) error {
-				return v.call(ask{method: http.MethodDelete, path: p.api("")}, nil)
+				return v.call(apiRequest{method: http.MethodDelete, path: p.api("")}, nil)
 			},
 		},
 	}
@@ -243,7 +243,7 @@ func (v *pageRequest) sendHint(p *actionView) error {
 	if err != nil {
 		return err
 	}
-	return v.call(ask{
+	return v.call(apiRequest{
 		method: http.MethodPut,
 		path:   p.api("/hints/interval"),
 		body: client.IntervalHintRequest{
@@ -259,7 +259,7 @@ func (v *pageRequest) sendOnce(p *actionView) error {
 	if err != nil {
 		return err
 	}
-	return v.call(ask{
+	return v.call(apiRequest{
 		method: http.MethodPut,
 		path:   p.api("/hints/one-shot"),
 		body: client.OneShotHintRequest{
@@ -273,7 +273,7 @@ func (v *pageRequest) sendOnce(p *actionView) error {
 // sendClear removes the hints, and keeps the API's list of removed hints.
 func (v *pageRequest) sendClear(p *actionView) error {
 	var e client.Endpoint
-	err := v.call(ask{method: http.MethodDelete, path: p.api("/hints")}, &e)
+	err := v.call(apiRequest{method: http.MethodDelete, path: p.api("/hints")}, &e)
 	p.removes = removedWords(e)
 	return err
 }

@@ -15,8 +15,8 @@ import (
 	"rubato/internal/auth"
 )
 
-// ask is a request to the API.
-type ask struct {
+// apiRequest is a request to the API.
+type apiRequest struct {
 	method string
 	path   string // escaped
 	query  url.Values
@@ -26,7 +26,7 @@ type ask struct {
 
 // get reads something from the API into out.
 func (v *pageRequest) get(path string, query url.Values, out any) error {
-	return v.call(ask{
+	return v.call(apiRequest{
 		method: http.MethodGet,
 		path:   path,
 		query:  query,
@@ -40,7 +40,7 @@ func (v *pageRequest) post(path, once string, body, out any) error {
 	if once != "" {
 		header.Set("Idempotency-Key", once)
 	}
-	return v.call(ask{
+	return v.call(apiRequest{
 		method: http.MethodPost,
 		path:   path,
 		body:   body,
@@ -50,7 +50,7 @@ func (v *pageRequest) post(path, once string, body, out any) error {
 
 // call sends a request to the API with the principal of the session's key. The error is a
 // [*client.Problem] if the API refuses.
-func (v *pageRequest) call(a ask, out any) error {
+func (v *pageRequest) call(a apiRequest, out any) error {
 	r, err := a.request(auth.Vouch(v.r.Context(), v.who))
 	if err != nil {
 		return fmt.Errorf("asking the API for %s %s: %w", a.method, a.path, err)
@@ -88,7 +88,7 @@ func (v *pageRequest) lead(r *http.Request) {
 	}
 }
 
-func (a ask) request(ctx context.Context) (*http.Request, error) {
+func (a apiRequest) request(ctx context.Context) (*http.Request, error) {
 	var body io.Reader
 	media := "application/json"
 	switch b := a.body.(type) {

@@ -64,7 +64,7 @@ func (v *pageRequest) checkDraft(f *form, document map[string]any, view *draftVi
 		return fmt.Errorf("writing a draft: %w", err)
 	}
 	var answer []byte
-	err = v.call(ask{
+	err = v.call(apiRequest{
 		method: "POST",
 		path:   "/v1/endpoints:import",
 		query:  map[string][]string{"dryRun": {"true"}},

@@ -111,7 +111,7 @@ func (v *pageRequest) edit() error {
 	before := newForm(fieldsOf(stored))
 	patch := difference(before.document(), document)
 	header := http.Header{"If-Match": {strconv.Quote(strconv.FormatInt(f.version, 10))}}
-	err := v.call(ask{
+	err := v.call(apiRequest{
 		method: http.MethodPatch,
 		path:   endpointAPI(f.id, ""),
 		body:   patch,

@@ -140,7 +140,7 @@ func hostAPI(name string) string { return "/v1/hosts/" + url.PathEscape(name) }
 func (v *pageRequest) putHost() error {
 	typed, problem := v.hostTyped()
 	if problem == nil {
-		if err := v.call(ask{
+		if err := v.call(apiRequest{
 			method: http.MethodPatch,
 			path:   hostAPI(v.value("host")),
 			body:   typed,

@@ -16,7 +16,7 @@ func (v *pageRequest) judgeNoise() error {
 	}
 	id := v.r.PathValue("id")
 	verdict := client.NoiseVerdict{Path: v.value("path"), State: client.NoiseState(v.value("state"))}
-	if err := v.call(ask{
+	if err := v.call(apiRequest{
 		method: http.MethodPut,
 		path:   endpointAPI(id, "/noise"),
 		body:   verdict,

@@ -68,7 +68,7 @@ func (v *pageRequest) putRule() error {
 // Otherwise it shows the error.
 func (v *pageRequest) put(path string, only http.Header, typed map[string]any, problem *client.Problem) error {
 	if problem == nil {
-		if err := v.call(ask{
+		if err := v.call(apiRequest{
 			method: http.MethodPut,
 			path:   path,
 			body:   typed,
@@ -199,7 +199,7 @@ func (v *pageRequest) testRule() error {
 }
 
 func (v *pageRequest) deleteRule() error {
-	if err := v.call(ask{method: http.MethodDelete, path: ruleAPI(v.r.PathValue("name"))}, nil); err != nil {
+	if err := v.call(apiRequest{method: http.MethodDelete, path: ruleAPI(v.r.PathValue("name"))}, nil); err != nil {
 		return err
 	}
 	return v.seeOther("/console/notices")

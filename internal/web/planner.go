@@ -209,8 +209,8 @@ func (v *pageRequest) suggestedTempo() error {
 // forecast returns the forecast part of the chart: the interval for as long as it was suggested,
 // inside the clamps, and the baseline after it; where there is none, the wait for the next run; and
 // the pause.
-func forecast(c tempoChart, s client.PlannerSuggestion, then client.Decision) *outlook {
-	o := &outlook{Times: []float64{}, Interval: []*float64{}}
+func forecast(c tempoChart, s client.PlannerSuggestion, then client.Decision) *forecastChart {
+	o := &forecastChart{Times: []float64{}, Interval: []*float64{}}
 	add := func(at float64, interval *float64) {
 		o.Times, o.Interval = append(o.Times, at), append(o.Interval, interval)
 	}

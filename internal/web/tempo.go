@@ -18,22 +18,22 @@ const tempoRuns = "300"
 // tempoChart is the data of the chart of an endpoint's tempo. Instants are seconds since 1970,
 // intervals seconds.
 type tempoChart struct {
-	Times    []float64    `json:"times"`
-	Interval []*float64   `json:"interval"` // null: paused
-	Hint     []*float64   `json:"hint"`     // the same points, of those that a hint decided
-	Backoff  []*float64   `json:"backoff"`
-	Clamped  []*float64   `json:"clamped"`
-	Baseline *float64     `json:"baseline"` // null: a cron
-	Min      *float64     `json:"min"`
-	Max      *float64     `json:"max"`
-	Pauses   [][2]float64 `json:"pauses"`
-	Hints    [][2]float64 `json:"hints"`
-	Now      float64      `json:"now"`
-	Then     *outlook     `json:"then,omitempty"`
+	Times    []float64      `json:"times"`
+	Interval []*float64     `json:"interval"` // null: paused
+	Hint     []*float64     `json:"hint"`     // the same points, of those that a hint decided
+	Backoff  []*float64     `json:"backoff"`
+	Clamped  []*float64     `json:"clamped"`
+	Baseline *float64       `json:"baseline"` // null: a cron
+	Min      *float64       `json:"min"`
+	Max      *float64       `json:"max"`
+	Pauses   [][2]float64   `json:"pauses"`
+	Hints    [][2]float64   `json:"hints"`
+	Now      float64        `json:"now"`
+	Then     *forecastChart `json:"then,omitempty"`
 }
 
-// outlook is the forecast of a suggestion, in the same units.
-type outlook struct {
+// forecastChart is the forecast of a suggestion, in the same units.
+type forecastChart struct {
 	Times    []float64   `json:"times"`
 	Interval []*float64  `json:"interval"`
 	Paused   *[2]float64 `json:"paused"`

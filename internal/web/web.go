@@ -14,8 +14,8 @@ import (
 	"rubato/internal/stats"
 )
 
-// Figures reads data that the API does not offer. Every method is scoped to one tenant.
-type Figures interface {
+// StatsReader reads data that the API does not offer. Every method is scoped to one tenant.
+type StatsReader interface {
 	// Activity returns the tenant's runs of the newest period, in buckets of one step, and its
 	// incidents.
 	Activity(ctx context.Context, tenant [16]byte, over, step time.Duration) (stats.Activity, error)
@@ -54,7 +54,7 @@ type Config struct {
 	API       http.Handler // the REST API, to which the console is a client
 	Auth      *auth.Authenticator
 	Decisions Decisions
-	Figures   Figures
+	Figures   StatsReader
 	Proxies   []netip.Prefix // trusted proxies for X-Forwarded-For; nil: none
 	Sessions  Sessions
 	Ticket    *Ticket // opens one session without a key; nil: none
@@ -66,7 +66,7 @@ type Server struct {
 	api      http.Handler
 	auth     *auth.Authenticator
 	decided  Decisions
-	figures  Figures
+	figures  StatsReader
 	proxies  []netip.Prefix
 	sessions Sessions
 	ticket   *Ticket

@@ -285,7 +285,7 @@ func TestASuggestionIsDrawnAsItWouldHold(t *testing.T) {
 	t.Parallel()
 	c := tempoChart{Now: 1000, Min: new(10.0), Max: new(60.0), Baseline: new(30.0)}
 	interval := client.PlannerSuggestion{Interval: &client.PlannerChange{SpanMs: 2000, TTLMs: new(int64(100_000))}}
-	require.Equal(t, &outlook{Times: []float64{1000, 1100, 1100.001}, Interval: []*float64{new(10.0), new(10.0), new(30.0)}}, forecast(c, interval, client.Decision{}))
+	require.Equal(t, &forecastChart{Times: []float64{1000, 1100, 1100.001}, Interval: []*float64{new(10.0), new(10.0), new(30.0)}}, forecast(c, interval, client.Decision{}))
 	pause := client.PlannerSuggestion{Pause: &client.PlannerChange{SpanMs: 50_000}}
 	require.Equal(t, &[2]float64{1000, 1050}, forecast(c, pause, client.Decision{}).Paused)
 	once := client.PlannerSuggestion{OneShot: &client.PlannerChange{SpanMs: 5000}}

@@ -189,9 +189,9 @@ func (v *pageRequest) endWindow() error {
 	if err != nil {
 		return err
 	}
-	request := ask{method: http.MethodDelete, path: windowAPI(w.Name)}
+	request := apiRequest{method: http.MethodDelete, path: windowAPI(w.Name)}
 	if !deleted {
-		request = ask{
+		request = apiRequest{
 			method: http.MethodPut,
 			path:   windowAPI(w.Name),
 			body: client.MaintenanceWindowSpec{

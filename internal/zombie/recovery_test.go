@@ -115,7 +115,7 @@ func (w *world) beat(t *testing.T, state dispatch.State) {
 
 func (w *world) heartbeat(t *testing.T) {
 	t.Helper()
-	kept, _, err := w.claims.ExtendLocks(t.Context(), dead, []claims.Held{{EndpointID: w.run.EndpointID, RunID: w.run.RunID, Token: w.token}}, time.Minute)
+	kept, _, err := w.claims.ExtendLocks(t.Context(), dead, []claims.FencedRun{{EndpointID: w.run.EndpointID, RunID: w.run.RunID, Token: w.token}}, time.Minute)
 	require.NoError(t, err)
 	require.Len(t, kept, 1)
 }

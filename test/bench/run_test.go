@@ -116,7 +116,7 @@ func (w *work) Release(_ context.Context, _ [16]byte, list []claims.Claim) (int,
 func (w *work) Wake(context.Context) error { return nil }
 
 // ExtendLocks implements claims.Store.
-func (w *work) ExtendLocks(context.Context, [16]byte, []claims.Held, time.Duration) (kept, over [][16]byte, err error) {
+func (w *work) ExtendLocks(context.Context, [16]byte, []claims.FencedRun, time.Duration) (kept, over [][16]byte, err error) {
 	return nil, nil, nil
 }
 
@@ -156,7 +156,7 @@ func (w *work) LiveStarts(context.Context, [16]byte, []dispatch.Start) ([]dispat
 }
 
 // Confirm implements dispatch.Executions.
-func (w *work) Confirm(context.Context, [16]byte, claims.Held) (bool, error) { return true, nil }
+func (w *work) Confirm(context.Context, [16]byte, claims.FencedRun) (bool, error) { return true, nil }
 
 // Finish implements dispatch.Executions.
 func (w *work) Finish(_ context.Context, f dispatch.Finish) (dispatch.Finished, error) {

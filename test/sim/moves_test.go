@@ -160,7 +160,7 @@ func names(list []claims.Claim, s *schedule) bool {
 }
 
 // judgeHeartbeat checks that a heartbeat only extends locks.
-func (w *world) judgeHeartbeat(by *worker, held []claims.Held, kept [][16]byte, c *changes) {
+func (w *world) judgeHeartbeat(by *worker, held []claims.FencedRun, kept [][16]byte, c *changes) {
 	w.t.Helper()
 	w.only("a heartbeat", c, "live_runs")
 	w.ensure(len(kept) == len(c.live), "a heartbeat extended %d locks and told of %d", len(c.live), len(kept))

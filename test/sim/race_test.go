@@ -118,7 +118,7 @@ func (w *world) restart(t *rapid.T) {
 		t.Skip("archived and settled")
 	}
 	w.ensure(err == nil, "looking for the row of %s: %v", short(c.EndpointID), err)
-	c.Place = claims.Place{Block: at.BlockNumber, Offset: at.OffsetNumber}
+	c.CTID = claims.CTID{Block: at.BlockNumber, Offset: at.OffsetNumber}
 	w.refuse("repeated", w.startCall(p, []claims.Claim{c}))
 	w.reach("restart")
 }

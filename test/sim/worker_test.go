@@ -215,10 +215,10 @@ func (w *world) forget(by *worker, e *execution) {
 }
 
 func (w *world) heartbeatCall(by *worker) *call {
-	var held []claims.Held
+	var held []claims.FencedRun
 	for _, e := range by.running {
 		if e.ends > 0 {
-			held = append(held, claims.Held{EndpointID: e.started.EndpointID, RunID: e.started.RunID, Token: e.claim.Token})
+			held = append(held, claims.FencedRun{EndpointID: e.started.EndpointID, RunID: e.started.RunID, Token: e.claim.Token})
 		}
 	}
 	asked := w.elapsed
@@ -232,7 +232,7 @@ func (w *world) heartbeatCall(by *worker) *call {
 		judge: func(c *changes) { w.judgeHeartbeat(by, held, kept, c) },
 		answer: func() {
 			for _, e := range slices.Clone(by.running) {
-				h := claims.Held{EndpointID: e.started.EndpointID, RunID: e.started.RunID, Token: e.claim.Token}
+				h := claims.FencedRun{EndpointID: e.started.EndpointID, RunID: e.started.RunID, Token: e.claim.Token}
 				switch {
 				case !slices.Contains(held, h):
 				case slices.Contains(over, [16]byte(e.started.RunID)):

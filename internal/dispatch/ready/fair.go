@@ -33,7 +33,7 @@ func (q *fairQueue) add(i *Item) {
 	q.enqueue(t)
 }
 
-// resume returns an item to its tenant from a host that has a free place.
+// resume returns an item to its tenant from a host that has a free host slot.
 func (q *fairQueue) resume(i *Item) {
 	q.atHosts--
 	t := q.tenantOf(i.Tenant)
@@ -50,7 +50,8 @@ func (q *fairQueue) poke() {
 	}
 }
 
-// take removes up to most items, one of each tenant by turn, and takes a slot and a place for each.
+// take removes up to most items, one of each tenant by turn, and takes a slot and a host slot for
+// each.
 func (q *fairQueue) take(most int, now time.Time) []*Item {
 	batch := make([]*Item, 0, max(0, min(most, q.size)))
 	for passed := 0; len(batch) < most && q.free() > 0 && passed < len(q.turns); {
@@ -81,9 +82,9 @@ func (q *fairQueue) take(most int, now time.Time) []*Item {
 	return batch
 }
 
-// pop removes the first item of a tenant that finds a free place at its host, and takes a slot and
-// the place for it. The items before it wait at their hosts from now on. It returns nil if there is
-// none.
+// pop removes the first item of a tenant that finds a free host slot at its host, and takes a slot
+// and the host slot for it. The items before it wait at their hosts from now on. It returns nil if
+// there is none.
 func (q *fairQueue) pop(t *tenantQueue, now time.Time) *Item {
 	for {
 		i := t.resumed.pop()
@@ -101,7 +102,7 @@ func (q *fairQueue) pop(t *tenantQueue, now time.Time) *Item {
 			continue
 		}
 		if at != nil {
-			i.place.take(i.Host, at, now)
+			i.hostSlot.take(i.Host, at, now)
 		}
 		q.size--
 		q.start(t)
@@ -111,8 +112,8 @@ func (q *fairQueue) pop(t *tenantQueue, now time.Time) *Item {
 }
 
 // passBlocked avoids head-of-line blocking at hosts: the resumed items of a tenant that gets no
-// slot would keep free places idle. Callers and items of other tenants that wait there go first. It
-// reports whether an item of another tenant did.
+// slot would keep free host slots idle. Callers and items of other tenants that wait there go
+// first. It reports whether an item of another tenant did.
 func (q *fairQueue) passBlocked(t *tenantQueue, now time.Time) (passed bool) {
 	for range t.resumed.size() {
 		i := t.resumed.pop()
@@ -223,7 +224,7 @@ func (q *fairQueue) clear(now time.Time) (list []*Item) {
 	return list
 }
 
-// admitBehind admits the waiters behind items that were removed before they took a free place.
+// admitBehind admits the waiters behind items that were removed before they took a free host slot.
 func (q *fairQueue) admitBehind(removed []*Item, now time.Time) {
 	for _, i := range removed {
 		if at := q.hosts.byName[i.Host]; at != nil {

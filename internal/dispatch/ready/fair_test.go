@@ -71,7 +71,7 @@ func TestItemsOfAFullHostWaitThereAndResumeFirst(t *testing.T) {
 	require.Equal(t, "full", next[0].Host)
 	require.Equal(t, start.Add(2*time.Second), next[0].PlannedAt)
 	q.Return(next)
-	require.Zero(t, q.WaitingForHost(), "an item that is not sent leaves its place to the next")
+	require.Zero(t, q.WaitingForHost(), "an item that is not sent leaves its hostSlot to the next")
 	require.Len(t, q.take(later, 10, 100), 2)
 }
 
@@ -123,8 +123,8 @@ func TestTenantLeavesPlacesAtAHostToOthers(t *testing.T) {
 	require.Equal(t, map[byte]int{2: 1}, counts(q.take(start, 500, 1000)), "the first waited before, and has more than its share")
 }
 
-// TestStarvedTenantDoesNotBlockAHost lets a place come free for a tenant that gets no slot, while
-// an item of another tenant waits there that would get one.
+// TestStarvedTenantDoesNotBlockAHost lets a host slot come free for a tenant that gets no slot,
+// while an item of another tenant waits there that would get one.
 func TestStarvedTenantDoesNotBlockAHost(t *testing.T) {
 	t.Parallel()
 	q := setup(1)
@@ -149,7 +149,7 @@ func TestStarvedTenantDoesNotBlockAHost(t *testing.T) {
 }
 
 // TestQueueLosesNoItemAndBreaksNoBound does random steps and counts. Callers beside the queue hold
-// places, too.
+// host slots, too.
 func TestQueueLosesNoItemAndBreaksNoBound(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -182,12 +182,12 @@ func TestQueueLosesNoItemAndBreaksNoBound(t *testing.T) {
 				inFlight = inFlight[n:]
 			case 6:
 				if q.fair.hosts.limit > 0 {
-					p := q.fair.hosts.Place([16]byte{rapid.Byte().Draw(rt, "caller")})
+					p := q.fair.hosts.Slot([16]byte{rapid.Byte().Draw(rt, "caller")})
 					callers = append(callers, p.ask("a"))
 				}
 			case 7:
 				if len(callers) > 0 {
-					callers[0].place.giveUp("a", callers[0])
+					callers[0].hostSlot.giveUp("a", callers[0])
 					callers = callers[1:]
 				}
 			}
@@ -204,21 +204,22 @@ func TestQueueLosesNoItemAndBreaksNoBound(t *testing.T) {
 		}
 		q.end(inFlight...)
 		for _, c := range callers {
-			c.place.giveUp("a", c)
+			c.hostSlot.giveUp("a", c)
 		}
 		checkHolders(rt, q, nil, nil)
 	})
 }
 
-// checkHolders compares the counts of slots, places and waiting items with the requests in flight.
+// checkHolders compares the counts of slots, host slots and waiting items with the requests in
+// flight.
 func checkHolders(rt *rapid.T, q bundle, inFlight []*entry, callers []*caller) {
 	rt.Helper()
-	slots, places := map[[16]byte]int{}, map[string]map[[16]byte]int{}
+	slots, hostSlots := map[[16]byte]int{}, map[string]map[[16]byte]int{}
 	hold := func(name string, tenant [16]byte) {
-		if places[name] == nil {
-			places[name] = map[[16]byte]int{}
+		if hostSlots[name] == nil {
+			hostSlots[name] = map[[16]byte]int{}
 		}
-		places[name][tenant]++
+		hostSlots[name][tenant]++
 	}
 	hosts := q.fair.hosts
 	for _, e := range inFlight {
@@ -228,8 +229,8 @@ func checkHolders(rt *rapid.T, q bundle, inFlight []*entry, callers []*caller) {
 		}
 	}
 	for _, c := range callers {
-		if c.place.host != "" {
-			hold(c.place.host, c.place.tenant)
+		if c.hostSlot.host != "" {
+			hold(c.hostSlot.host, c.hostSlot.tenant)
 		}
 	}
 	for id, t := range q.fair.tenants {
@@ -241,16 +242,16 @@ func checkHolders(rt *rapid.T, q bundle, inFlight []*entry, callers []*caller) {
 	waiting := 0
 	for name, at := range hosts.byName {
 		busy := 0
-		for _, n := range places[name] {
+		for _, n := range hostSlots[name] {
 			busy += n
 		}
 		require.Equal(rt, busy, at.inFlight, "requests to %s", name)
 		require.LessOrEqual(rt, busy, hosts.limit, "requests to %s", name)
-		require.True(rt, maps.Equal(places[name], at.byTenant), "requests to %s are of %v, not of %v", name, places[name], at.byTenant)
+		require.True(rt, maps.Equal(hostSlots[name], at.byTenant), "requests to %s are of %v, not of %v", name, hostSlots[name], at.byTenant)
 		waiting += at.waiting.items
-		delete(places, name)
+		delete(hostSlots, name)
 	}
-	require.Empty(rt, places, "hosts that were forgotten")
+	require.Empty(rt, hostSlots, "hosts that were forgotten")
 	require.Equal(rt, waiting, q.WaitingForHost())
 }
 
@@ -283,8 +284,8 @@ func TestFifoThatIsNeverEmptyDoesNotGrow(t *testing.T) {
 	require.Equal(t, 1, held(f.list), "no reference to a popped item is left")
 }
 
-// moves moves a place in the background and returns its error when it is there.
-func moves(ctx context.Context, p *Place, name string) <-chan error {
+// moves moves a host slot in the background and returns its error when it is there.
+func moves(ctx context.Context, p *HostSlot, name string) <-chan error {
 	done := make(chan error, 1)
 	go func() { done <- p.Move(ctx, name) }()
 	return done
@@ -294,13 +295,13 @@ func TestCallersWaitInOrderUntilTheirContextEnds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := NewHosts(1)
-		first, second, third := h.Place([16]byte{}), h.Place([16]byte{}), h.Place([16]byte{})
+		first, second, third := h.Slot([16]byte{}), h.Slot([16]byte{}), h.Slot([16]byte{})
 		require.NoError(t, first.Move(t.Context(), "a"))
 		require.NoError(t, first.Move(t.Context(), "a"), "it is held there already")
 		ended, cancel := context.WithCancel(t.Context())
 		cancel()
 		require.ErrorIs(t, second.Move(ended, "a"), context.Canceled)
-		require.NoError(t, second.Move(ended, "b"), "a free place needs no wait")
+		require.NoError(t, second.Move(ended, "b"), "a free hostSlot needs no wait")
 		second.Release()
 
 		then := moves(t.Context(), second, "a")
@@ -319,11 +320,11 @@ func TestCallersWaitInOrderUntilTheirContextEnds(t *testing.T) {
 	})
 }
 
-// TestCrossingRedirectsDoNotDeadlock moves two places to each other's full host.
+// TestCrossingRedirectsDoNotDeadlock moves two host slots to each other's full host.
 func TestCrossingRedirectsDoNotDeadlock(t *testing.T) {
 	t.Parallel()
 	h := NewHosts(1)
-	one, other := h.Place([16]byte{1}), h.Place([16]byte{2})
+	one, other := h.Slot([16]byte{1}), h.Slot([16]byte{2})
 	require.NoError(t, one.Move(t.Context(), "a"))
 	require.NoError(t, other.Move(t.Context(), "b"))
 	there := moves(t.Context(), one, "b")
@@ -334,14 +335,15 @@ func TestCrossingRedirectsDoNotDeadlock(t *testing.T) {
 	require.Zero(t, h.byName["a"].inFlight+h.byName["b"].inFlight)
 }
 
-// TestQueueAndCallersShareTheBoundOfAHost lets a caller hold the only place of a host, and an item
-// and another caller of its tenant wait for it. The caller goes first, because its timeout runs.
+// TestQueueAndCallersShareTheBoundOfAHost lets a caller hold the only host slot of a host, and an
+// item and another caller of its tenant wait for it. The caller goes first, because its timeout
+// runs.
 func TestQueueAndCallersShareTheBoundOfAHost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		h := NewHosts(1)
 		q := bundle{NewQueue[*entry](h)}
-		holder, next := h.Place([16]byte{1}), h.Place([16]byte{1})
+		holder, next := h.Slot([16]byte{1}), h.Slot([16]byte{1})
 		require.NoError(t, holder.Move(t.Context(), "h"))
 		q.Add(due(1, "h", 0))
 		require.Empty(t, q.take(start, 10, 10))
@@ -361,50 +363,50 @@ func TestQueueAndCallersShareTheBoundOfAHost(t *testing.T) {
 }
 
 // TestTenantsTakeTurnsBetweenCallersAndItems has callers of one tenant and items of another at a
-// host with one place.
+// host with one host slot.
 func TestTenantsTakeTurnsBetweenCallersAndItems(t *testing.T) {
 	t.Parallel()
 	h := NewHosts(1)
 	q := bundle{NewQueue[*entry](h)}
-	holder := h.Place([16]byte{9})
+	holder := h.Slot([16]byte{9})
 	require.NoError(t, holder.Move(t.Context(), "h"))
 	var callers []*caller
 	for range 6 {
-		callers = append(callers, h.Place([16]byte{1}).ask("h"))
+		callers = append(callers, h.Slot([16]byte{1}).ask("h"))
 	}
 	q.Add(due(2, "h", 0, 0, 0))
 	require.Empty(t, q.take(start, 10, 10))
 	holder.Release()
 	for n, c := range callers[:3] {
-		require.Equal(t, "h", c.place.host, n)
-		c.place.Release()
+		require.Equal(t, "h", c.hostSlot.host, n)
+		c.hostSlot.Release()
 		batch := q.take(start, 10, 10)
 		require.Len(t, batch, 1, n)
 		q.end(batch...)
 	}
-	require.Equal(t, "h", callers[3].place.host)
+	require.Equal(t, "h", callers[3].hostSlot.host)
 }
 
-// TestCallersGoAheadOfItemsWithoutASlot frees the place of a host for an item while no slot is
+// TestCallersGoAheadOfItemsWithoutASlot frees the host slot of a host for an item while no slot is
 // free. A caller that waits behind the item needs none.
 func TestCallersGoAheadOfItemsWithoutASlot(t *testing.T) {
 	t.Parallel()
 	h := NewHosts(1)
 	q := bundle{NewQueue[*entry](h)}
-	holder := h.Place([16]byte{9})
+	holder := h.Slot([16]byte{9})
 	require.NoError(t, holder.Move(t.Context(), "h"))
 	q.Add(due(1, "h", 0))
 	require.Empty(t, q.take(start, 10, 10))
-	behind := h.Place([16]byte{2}).ask("h")
+	behind := h.Slot([16]byte{2}).ask("h")
 	holder.Release()
-	require.Empty(t, behind.place.host, "it is the turn of the item")
+	require.Empty(t, behind.hostSlot.host, "it is the turn of the item")
 	require.Empty(t, q.take(start, 10, 0))
-	require.Equal(t, "h", behind.place.host)
-	behind.place.Release()
+	require.Equal(t, "h", behind.hostSlot.host)
+	behind.hostSlot.Release()
 	require.Len(t, q.take(start, 10, 10), 1)
 }
 
-// TestEvictedItemsLeaveTheirPlaceToCallers evicts the item for which a place came free.
+// TestEvictedItemsLeaveTheirPlaceToCallers evicts the item for which a host slot came free.
 func TestEvictedItemsLeaveTheirPlaceToCallers(t *testing.T) {
 	t.Parallel()
 	for name, remove := range map[string]func(bundle) int{
@@ -415,16 +417,16 @@ func TestEvictedItemsLeaveTheirPlaceToCallers(t *testing.T) {
 			t.Parallel()
 			h := NewHosts(1)
 			q := bundle{NewQueue[*entry](h)}
-			holder := h.Place([16]byte{9})
+			holder := h.Slot([16]byte{9})
 			require.NoError(t, holder.Move(t.Context(), "h"))
 			q.Add(due(1, "h", 0))
 			require.Empty(t, q.take(start, 10, 1))
 			q.Add(due(1, "", 0))
 			require.Empty(t, q.take(start, 10, 0), "its tenant begins to starve")
-			behind := h.Place([16]byte{2}).ask("h")
+			behind := h.Slot([16]byte{2}).ask("h")
 			holder.Release()
 			require.Equal(t, 2, remove(q))
-			require.Equal(t, "h", behind.place.host)
+			require.Equal(t, "h", behind.hostSlot.host)
 		})
 	}
 }

@@ -2,7 +2,7 @@ package ready
 
 import "fmt"
 
-// Held describes the held slots of tenants and places at hosts. It is empty after all runs and
+// Held describes the held slots of tenants and host slots at hosts. It is empty after all runs and
 // calls have ended. It serves tests and diagnosis.
 func (q *Queue[E]) Held() (held []string) {
 	defer q.lock()()
@@ -13,7 +13,7 @@ func (q *Queue[E]) Held() (held []string) {
 	}
 	for name, at := range q.fair.hosts.byName {
 		for tenant, n := range at.byTenant {
-			held = append(held, fmt.Sprintf("%d places at %s of tenant %x", n, name, tenant))
+			held = append(held, fmt.Sprintf("%d host slots at %s of tenant %x", n, name, tenant))
 		}
 	}
 	return held

@@ -21,8 +21,8 @@ const maxUnused = 256
 type Hosts struct {
 	limit int // zero: no bound
 
-	// mu also guards every Queue over these hosts, because a place that comes free must go to the
-	// next waiter in one step, be it an item of a queue or a caller.
+	// mu also guards every Queue over these hosts, because a host slot that comes free must go to
+	// the next waiter in one step, be it an item of a queue or a caller.
 	mu     sync.Mutex
 	byName map[string]*host
 }
@@ -43,20 +43,20 @@ type host struct {
 // NewHosts returns a limiter of limit requests in flight to each host; zero is no bound.
 func NewHosts(limit int) *Hosts { return &Hosts{limit: limit, byName: map[string]*host{}} }
 
-// Place returns a place of a tenant that is held nowhere yet. Release it at the end.
-func (h *Hosts) Place(tenant [16]byte) *Place { return &Place{hosts: h, tenant: tenant} }
+// Slot returns a host slot of a tenant that is held nowhere yet. Release it at the end.
+func (h *Hosts) Slot(tenant [16]byte) *HostSlot { return &HostSlot{hosts: h, tenant: tenant} }
 
-// Place is the right to have one request in flight to one host. It belongs to one goroutine.
-type Place struct {
+// HostSlot is the right to have one request in flight to one host. It belongs to one goroutine.
+type HostSlot struct {
 	hosts  *Hosts
 	tenant [16]byte
 	host   string // where it is held; empty: nowhere
 }
 
-// Move takes a place at a host, and waits for it until ctx ends. The name must not be empty. Move
-// first gives back the place that is held at another host, because holding one place while waiting
-// for another could deadlock. If it is held at this host already, Move does nothing.
-func (p *Place) Move(ctx context.Context, name string) error {
+// Move takes a host slot, and waits for it until ctx ends. The name must not be empty. Move first
+// gives back the host slot that is held at another host, because holding one host slot while
+// waiting for another could deadlock. If it is held at this host already, Move does nothing.
+func (p *HostSlot) Move(ctx context.Context, name string) error {
 	if p.hosts.limit <= 0 || name == p.host {
 		return nil
 	}
@@ -75,21 +75,21 @@ func (p *Place) Move(ctx context.Context, name string) error {
 	}
 }
 
-// ask gives back the place that is held, and queues a caller for one at another host.
-func (p *Place) ask(name string) *caller {
+// ask gives back the host slot that is held, and queues a caller for one at another host.
+func (p *HostSlot) ask(name string) *caller {
 	p.hosts.mu.Lock()
 	defer p.hosts.mu.Unlock()
 	p.release()
 	at := p.hosts.host(name)
-	c := &caller{place: p, admitted: make(chan struct{})}
+	c := &caller{hostSlot: p, admitted: make(chan struct{})}
 	at.waiting.pushCaller(c)
 	p.hosts.admit(name, at, time.Now())
 	return c
 }
 
-// giveUp ends the wait of a caller. If it was admitted meanwhile, the place goes to the next
+// giveUp ends the wait of a caller. If it was admitted meanwhile, the host slot goes to the next
 // waiter.
-func (p *Place) giveUp(name string, c *caller) {
+func (p *HostSlot) giveUp(name string, c *caller) {
 	p.hosts.mu.Lock()
 	defer p.hosts.mu.Unlock()
 	if !p.hosts.byName[name].waiting.remove(c) {
@@ -97,17 +97,17 @@ func (p *Place) giveUp(name string, c *caller) {
 	}
 }
 
-// Host returns the host at which the place is held, or an empty string. A nil place is held
+// Host returns the host at which the host slot is held, or an empty string. A nil host slot is held
 // nowhere.
-func (p *Place) Host() string {
+func (p *HostSlot) Host() string {
 	if p == nil {
 		return ""
 	}
 	return p.host
 }
 
-// Release gives the place back. It may be called again.
-func (p *Place) Release() {
+// Release gives the host slot back. It may be called again.
+func (p *HostSlot) Release() {
 	if p.hosts.limit <= 0 || p.host == "" {
 		return
 	}
@@ -117,7 +117,7 @@ func (p *Place) Release() {
 }
 
 // release is Release for a caller that holds mu.
-func (p *Place) release() {
+func (p *HostSlot) release() {
 	if p.host == "" {
 		return
 	}
@@ -132,8 +132,8 @@ func (p *Place) release() {
 	p.hosts.admit(name, at, now)
 }
 
-// take holds the place at a host. The caller holds mu and has asked mayCall.
-func (p *Place) take(name string, at *host, now time.Time) {
+// take holds the host slot. The caller holds mu and has asked mayCall.
+func (p *HostSlot) take(name string, at *host, now time.Time) {
 	p.host = name
 	at.inFlight++
 	at.byTenant[p.tenant]++
@@ -150,9 +150,9 @@ func (h *Hosts) mayCall(at *host, tenant [16]byte, now time.Time) bool {
 	return at.byTenant[tenant] < shareFactor*(h.limit-at.inFlight) && at.permits(tenant, now)
 }
 
-// admit gives free places to waiting callers, round-robin across tenants. If it is the turn of an
-// item, the item returns to its queue, and takes the place when it gets a slot. The caller holds
-// mu.
+// admit gives free host slots to waiting callers, round-robin across tenants. If it is the turn of
+// an item, the item returns to its queue, and takes the host slot when it gets a slot. The caller
+// holds mu.
 func (h *Hosts) admit(name string, at *host, now time.Time) {
 	for {
 		c, i := at.waiting.pop(func(tenant [16]byte, _ bool) bool { return h.mayCall(at, tenant, now) })
@@ -169,9 +169,9 @@ func (h *Hosts) admit(name string, at *host, now time.Time) {
 	}
 }
 
-// grant gives a caller its place. The caller of grant holds mu.
+// grant gives a caller its host slot. The caller of grant holds mu.
 func (c *caller) grant(name string, at *host, now time.Time) {
-	c.place.take(name, at, now)
+	c.hostSlot.take(name, at, now)
 	close(c.admitted)
 }
 

@@ -1,10 +1,10 @@
 // Package ready is the fair queue of a worker, and the one place where concurrency is limited.
 //
-// A [Queue] holds items until their due time, and then until a slot of the process and a place at
-// their host are free. It is round-robin across tenants. [Hosts] bounds the requests in flight to
-// each host, be they of items or of calls beside the queue. One tenant may hold at most 31 times as
-// many slots, and places at a host, as are free, so that a tenant with targets that hang leaves
-// some to the others.
+// A [Queue] holds items until their due time, and then until a slot of the process and a host slot
+// at their host are free. It is round-robin across tenants. [Hosts] bounds the requests in flight
+// to each host, be they of items or of calls beside the queue. One tenant may hold at most 31 times
+// as many slots, and host slots at a host, as are free, so that a tenant with targets that hang
+// leaves some to the others.
 package ready
 
 import (
@@ -17,7 +17,7 @@ import (
 // while the item is queued.
 type Item struct {
 	Tenant [16]byte
-	// Host names a host and port. If it is empty, no place is taken before the start.
+	// Host names a host and port. If it is empty, no host slot is taken before the start.
 	Host string
 	// PlannedAt is the due time, on the database's clock.
 	PlannedAt time.Time
@@ -27,9 +27,9 @@ type Item struct {
 	// Since is when the item was queued, or its due time if that is later. On the process's clock.
 	Since time.Time
 
-	entry Entry
-	queue *fairQueue
-	place Place
+	entry    Entry
+	queue    *fairQueue
+	hostSlot HostSlot
 }
 
 // Entry is a pointer to a type that embeds [Item].
@@ -40,18 +40,18 @@ func (i *Item) item() *Item { return i }
 // turn returns the instant by which due items of a tenant are ordered.
 func (i *Item) turn() time.Time { return i.PlannedAt.Add(-i.HeadStart) }
 
-// Place returns the place of an item that was taken, or nil if its queue has no bound for hosts.
-// The place belongs to the goroutine that took the item.
-func (i *Item) Place() *Place {
+// HostSlot returns the host slot of an item that was taken, or nil if its queue has no bound for
+// hosts. The host slot belongs to the goroutine that took the item.
+func (i *Item) HostSlot() *HostSlot {
 	if i.queue == nil || i.queue.hosts.limit <= 0 {
 		return nil
 	}
-	return &i.place
+	return &i.hostSlot
 }
 
-// Release gives the place of the item back. It may be called again.
+// Release gives the host slot of the item back. It may be called again.
 func (i *Item) Release() {
-	if p := i.Place(); p != nil {
+	if p := i.HostSlot(); p != nil {
 		p.Release()
 	}
 }
@@ -102,13 +102,13 @@ func (q *Queue[E]) put(list []E) {
 	for _, e := range list {
 		i := e.item()
 		i.entry, i.queue = e, &q.fair
-		i.place.hosts, i.place.tenant = q.fair.hosts, i.Tenant
+		i.hostSlot.hosts, i.hostSlot.tenant = q.fair.hosts, i.Tenant
 		heap.Push(&q.later, i)
 	}
 }
 
 // Take removes and returns up to most items that are due by until. Each of them holds a slot, and a
-// place at its host.
+// host slot at its host.
 func (q *Queue[E]) Take(until time.Time, most int) []E {
 	defer q.lock()()
 	q.moveDue(until)
@@ -122,10 +122,10 @@ func (q *Queue[E]) moveDue(until time.Time) {
 	}
 }
 
-// PutBack queues items again that were taken, and gives back their slots and places.
+// PutBack queues items again that were taken, and gives back their slots and host slots.
 func (q *Queue[E]) PutBack(batch []E) {
 	defer q.lock()()
-	q.giveBack(batch) // First, because an item must not be queued while it holds a place.
+	q.giveBack(batch) // First, because an item must not be queued while it holds a host slot.
 	q.put(batch)
 }
 
@@ -138,7 +138,7 @@ func (q *Queue[E]) Return(batch []E) {
 func (q *Queue[E]) giveBack(batch []E) {
 	for _, e := range batch {
 		i := e.item()
-		i.place.release()
+		i.hostSlot.release()
 		q.fair.end(i.Tenant)
 	}
 }

@@ -5,7 +5,7 @@ import "time"
 // tenantQueue is the due items of one tenant and the slots that it holds.
 type tenantQueue struct {
 	tenant [16]byte
-	// resumed are items that waited for a host which has a free place now. They precede due.
+	// resumed are items that waited for a host which has a free host slot now. They precede due.
 	resumed fifo
 	due     fifo
 	busy    int  // slots held

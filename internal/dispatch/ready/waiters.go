@@ -2,17 +2,17 @@ package ready
 
 import "slices"
 
-// caller is a request that waits for a place at a host outside of a queue: a hop of a redirect, a
+// caller is a request that waits for a host slot outside of a queue: a hop of a redirect, a
 // run with a template in its host, a request for an access token, a test or a notice.
 type caller struct {
-	place    *Place
-	admitted chan struct{} // closed when the place is granted
+	hostSlot *HostSlot
+	admitted chan struct{} // closed when the host slot is granted
 }
 
-// waiters are the callers and items that wait for a place at one host. They are round-robin across
-// tenants, so that a tenant with hundreds of items cannot delay a tenant with one. Within a tenant,
-// callers precede items, because their timeouts run and most of them hold a slot. Its zero value is
-// empty.
+// waiters are the callers and items that wait for a host slot at one host. They are round-robin
+// across tenants, so that a tenant with hundreds of items cannot delay a tenant with one. Within a
+// tenant, callers precede items, because their timeouts run and most of them hold a slot. Its zero
+// value is empty.
 type waiters struct {
 	tenants map[[16]byte]*tenantWaiters
 	// turns is the round-robin order of the tenants that have a waiter, the next one first.
@@ -48,7 +48,7 @@ func (w *waiters) pushItem(i *Item) {
 }
 
 func (w *waiters) pushCaller(c *caller) {
-	t := w.of(c.place.tenant)
+	t := w.of(c.hostSlot.tenant)
 	t.callers = append(t.callers, c)
 }
 
@@ -81,7 +81,7 @@ func (w *waiters) pop(may func(tenant [16]byte, isCaller bool) bool) (*caller, *
 
 // remove removes a caller, and returns false if it does not wait any more.
 func (w *waiters) remove(c *caller) bool {
-	t := w.tenants[c.place.tenant]
+	t := w.tenants[c.hostSlot.tenant]
 	if t == nil {
 		return false
 	}

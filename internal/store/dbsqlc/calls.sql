@@ -69,7 +69,7 @@ WHERE id = ANY (sqlc.arg('ids')::uuid[]);
 -- returned either.
 WITH ended AS (
     SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id,
-           unnest(sqlc.arg('places')::tid[]) AS place,
+           unnest(sqlc.arg('ctids')::tid[]) AS ctid,
            unnest(sqlc.arg('tokens')::bigint[]) AS token,
            unnest(sqlc.arg('revisions')::bigint[]) AS revision,
            unnest(sqlc.arg('started_at')::timestamptz[]) AS started_at,
@@ -78,7 +78,7 @@ WITH ended AS (
 DELETE
 FROM schedules s
     USING ended
-WHERE s.ctid = ended.place
+WHERE s.ctid = ended.ctid
   AND (s.endpoint_id = ended.endpoint_id) IS TRUE -- keeps the planner from walking the key
   AND s.claim_token = ended.token
   AND s.revision = ended.revision

@@ -58,7 +58,7 @@ func (q *Queries) CallDropBefore(ctx context.Context, db DBTX, arg CallDropBefor
 const callEnd = `-- name: CallEnd :many
 WITH ended AS (
     SELECT unnest($3::uuid[]) AS endpoint_id,
-           unnest($4::tid[]) AS place,
+           unnest($4::tid[]) AS ctid,
            unnest($5::bigint[]) AS token,
            unnest($6::bigint[]) AS revision,
            unnest($7::timestamptz[]) AS started_at,
@@ -67,7 +67,7 @@ WITH ended AS (
 DELETE
 FROM schedules s
     USING ended
-WHERE s.ctid = ended.place
+WHERE s.ctid = ended.ctid
   AND (s.endpoint_id = ended.endpoint_id) IS TRUE -- keeps the planner from walking the key
   AND s.claim_token = ended.token
   AND s.revision = ended.revision
@@ -83,7 +83,7 @@ type CallEndParams struct {
 	Locked      bool
 	At          *time.Time
 	EndpointIds []UUID
-	Places      []pgtype.TID
+	CTIDs       []pgtype.TID
 	Tokens      []int64
 	Revisions   []int64
 	StartedAt   []time.Time
@@ -99,7 +99,7 @@ func (q *Queries) CallEnd(ctx context.Context, db DBTX, arg CallEndParams) ([]UU
 		arg.Locked,
 		arg.At,
 		arg.EndpointIds,
-		arg.Places,
+		arg.CTIDs,
 		arg.Tokens,
 		arg.Revisions,
 		arg.StartedAt,

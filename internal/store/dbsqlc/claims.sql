@@ -18,7 +18,7 @@ WITH clock AS MATERIALIZED (
     FROM (SELECT unnest(sqlc.arg('tag_set_ids')::int[]) AS tag_set_id, unnest(sqlc.arg('priorities')::smallint[]) AS priority,
                  unnest(sqlc.arg('yields')::boolean[]) AS yields) l
 ), expired AS MATERIALIZED (
-    SELECT s.ctid AS place, s.endpoint_id
+    SELECT s.ctid, s.endpoint_id
     FROM schedules s
     WHERE (SELECT now FROM clock) <= coalesce(sqlc.narg('until')::timestamptz, 'infinity'::timestamptz)
       AND s.claimed_by IS NOT NULL
@@ -30,9 +30,9 @@ WITH clock AS MATERIALIZED (
     LIMIT sqlc.arg('max_rows')::int
     FOR UPDATE OF s SKIP LOCKED
 ), apart AS MATERIALIZED (
-    SELECT first.place, first.turn
+    SELECT first.ctid, first.turn
     FROM served
-             CROSS JOIN LATERAL (SELECT s.ctid AS place, s.due_at - served.head_start AS turn
+             CROSS JOIN LATERAL (SELECT s.ctid, s.due_at - served.head_start AS turn
                                  FROM schedules s
                                  WHERE (SELECT now FROM clock) <= coalesce(sqlc.narg('until')::timestamptz, 'infinity'::timestamptz)
                                    AND s.claimed_by IS NULL
@@ -45,7 +45,7 @@ WITH clock AS MATERIALIZED (
                                  LIMIT sqlc.arg('max_rows')::int
                                  FOR UPDATE OF s SKIP LOCKED) first
 ), fresh AS MATERIALIZED (
-    SELECT s.ctid AS place, s.due_at AS turn
+    SELECT s.ctid, s.due_at AS turn
     FROM schedules s
     WHERE (SELECT now FROM clock) <= coalesce(sqlc.narg('until')::timestamptz, 'infinity'::timestamptz)
       AND 0 = ANY (sqlc.arg('tag_set_ids')::int[])
@@ -58,8 +58,8 @@ WITH clock AS MATERIALIZED (
     LIMIT sqlc.arg('max_rows')::int - (SELECT count(*) FROM expired)
     FOR UPDATE OF s SKIP LOCKED
 ), chosen AS MATERIALIZED (
-    SELECT waiting.place
-    FROM (SELECT place, turn FROM fresh UNION ALL SELECT place, turn FROM apart) waiting
+    SELECT waiting.ctid
+    FROM (SELECT ctid, turn FROM fresh UNION ALL SELECT ctid, turn FROM apart) waiting
     ORDER BY waiting.turn
     LIMIT sqlc.arg('max_rows')::int - (SELECT count(*) FROM expired)
 )
@@ -68,8 +68,8 @@ SET claim_token = s.claim_token + 1,
     claimed_by  = sqlc.arg('worker_id')::uuid,
     claimed_at  = (SELECT now FROM clock),
     due_at      = greatest((SELECT now FROM clock), s.planned_at) + least(s.lock_ms, sqlc.arg('lock_ttl_ms')::int) * interval '1 ms'
-WHERE s.ctid = ANY (ARRAY(SELECT place FROM expired UNION ALL SELECT place FROM chosen))
-RETURNING s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted, s.priority,
+WHERE s.ctid = ANY (ARRAY(SELECT ctid FROM expired UNION ALL SELECT ctid FROM chosen))
+RETURNING s.endpoint_id, s.ctid, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted, s.priority,
     (SELECT now FROM clock)::timestamptz AS claimed_at, s.due_at AS locked_until,
     (s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM expired)))::boolean AS expired;
 
@@ -86,10 +86,10 @@ WITH clock AS MATERIALIZED (
     FROM (SELECT unnest(sqlc.arg('tag_set_ids')::int[]) AS tag_set_id, unnest(sqlc.arg('priorities')::smallint[]) AS priority,
                  unnest(sqlc.arg('yields')::boolean[]) AS yields) l
 ), apart AS MATERIALIZED (
-    SELECT t.id AS tenant_id, first.place, first.turn
+    SELECT t.id AS tenant_id, first.ctid, first.turn
     FROM unnest(sqlc.arg('tenant_ids')::uuid[]) AS t (id)
              CROSS JOIN served
-             CROSS JOIN LATERAL (SELECT s.ctid AS place, s.due_at - served.head_start AS turn
+             CROSS JOIN LATERAL (SELECT s.ctid, s.due_at - served.head_start AS turn
                                  FROM schedules s
                                  WHERE (SELECT now FROM clock) <= coalesce(sqlc.narg('until')::timestamptz, 'infinity'::timestamptz)
                                    AND s.claimed_by IS NULL
@@ -102,9 +102,9 @@ WITH clock AS MATERIALIZED (
                                  LIMIT sqlc.arg('share')::int
                                  FOR UPDATE OF s SKIP LOCKED) first
 ), fresh AS MATERIALIZED (
-    SELECT t.id AS tenant_id, oldest.place, oldest.turn
+    SELECT t.id AS tenant_id, oldest.ctid, oldest.turn
     FROM unnest(sqlc.arg('tenant_ids')::uuid[]) AS t (id)
-             CROSS JOIN LATERAL (SELECT s.ctid AS place, s.due_at AS turn
+             CROSS JOIN LATERAL (SELECT s.ctid, s.due_at AS turn
                                  FROM schedules s
                                  WHERE (SELECT now FROM clock) <= coalesce(sqlc.narg('until')::timestamptz, 'infinity'::timestamptz)
                                    AND 0 = ANY (sqlc.arg('tag_set_ids')::int[])
@@ -117,9 +117,9 @@ WITH clock AS MATERIALIZED (
                                  LIMIT sqlc.arg('share')::int
                                  FOR UPDATE OF s SKIP LOCKED) oldest
 ), due AS MATERIALIZED (
-    SELECT ranked.place
-    FROM (SELECT waiting.place, row_number() OVER (PARTITION BY waiting.tenant_id ORDER BY waiting.turn) AS rank
-          FROM (SELECT tenant_id, place, turn FROM fresh UNION ALL SELECT tenant_id, place, turn FROM apart) waiting) ranked
+    SELECT ranked.ctid
+    FROM (SELECT waiting.ctid, row_number() OVER (PARTITION BY waiting.tenant_id ORDER BY waiting.turn) AS rank
+          FROM (SELECT tenant_id, ctid, turn FROM fresh UNION ALL SELECT tenant_id, ctid, turn FROM apart) waiting) ranked
     WHERE ranked.rank <= sqlc.arg('share')::int
 )
 UPDATE schedules s
@@ -127,8 +127,8 @@ SET claim_token = s.claim_token + 1,
     claimed_by  = sqlc.arg('worker_id')::uuid,
     claimed_at  = (SELECT now FROM clock),
     due_at      = greatest((SELECT now FROM clock), s.planned_at) + least(s.lock_ms, sqlc.arg('lock_ttl_ms')::int) * interval '1 ms'
-WHERE s.ctid = ANY (ARRAY(SELECT place FROM due))
-RETURNING s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted, s.priority,
+WHERE s.ctid = ANY (ARRAY(SELECT ctid FROM due))
+RETURNING s.endpoint_id, s.ctid, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted, s.priority,
     (SELECT now FROM clock)::timestamptz AS claimed_at, s.due_at AS locked_until, false AS expired;
 
 -- name: ScheduleDueTenants :many

@@ -103,7 +103,7 @@ WITH clock AS MATERIALIZED (
     FROM (SELECT unnest($5::int[]) AS tag_set_id, unnest($6::smallint[]) AS priority,
                  unnest($7::boolean[]) AS yields) l
 ), expired AS MATERIALIZED (
-    SELECT s.ctid AS place, s.endpoint_id
+    SELECT s.ctid, s.endpoint_id
     FROM schedules s
     WHERE (SELECT now FROM clock) <= coalesce($8::timestamptz, 'infinity'::timestamptz)
       AND s.claimed_by IS NOT NULL
@@ -115,9 +115,9 @@ WITH clock AS MATERIALIZED (
     LIMIT $10::int
     FOR UPDATE OF s SKIP LOCKED
 ), apart AS MATERIALIZED (
-    SELECT first.place, first.turn
+    SELECT first.ctid, first.turn
     FROM served
-             CROSS JOIN LATERAL (SELECT s.ctid AS place, s.due_at - served.head_start AS turn
+             CROSS JOIN LATERAL (SELECT s.ctid, s.due_at - served.head_start AS turn
                                  FROM schedules s
                                  WHERE (SELECT now FROM clock) <= coalesce($8::timestamptz, 'infinity'::timestamptz)
                                    AND s.claimed_by IS NULL
@@ -130,7 +130,7 @@ WITH clock AS MATERIALIZED (
                                  LIMIT $10::int
                                  FOR UPDATE OF s SKIP LOCKED) first
 ), fresh AS MATERIALIZED (
-    SELECT s.ctid AS place, s.due_at AS turn
+    SELECT s.ctid, s.due_at AS turn
     FROM schedules s
     WHERE (SELECT now FROM clock) <= coalesce($8::timestamptz, 'infinity'::timestamptz)
       AND 0 = ANY ($5::int[])
@@ -143,8 +143,8 @@ WITH clock AS MATERIALIZED (
     LIMIT $10::int - (SELECT count(*) FROM expired)
     FOR UPDATE OF s SKIP LOCKED
 ), chosen AS MATERIALIZED (
-    SELECT waiting.place
-    FROM (SELECT place, turn FROM fresh UNION ALL SELECT place, turn FROM apart) waiting
+    SELECT waiting.ctid
+    FROM (SELECT ctid, turn FROM fresh UNION ALL SELECT ctid, turn FROM apart) waiting
     ORDER BY waiting.turn
     LIMIT $10::int - (SELECT count(*) FROM expired)
 )
@@ -153,8 +153,8 @@ SET claim_token = s.claim_token + 1,
     claimed_by  = $1::uuid,
     claimed_at  = (SELECT now FROM clock),
     due_at      = greatest((SELECT now FROM clock), s.planned_at) + least(s.lock_ms, $2::int) * interval '1 ms'
-WHERE s.ctid = ANY (ARRAY(SELECT place FROM expired UNION ALL SELECT place FROM chosen))
-RETURNING s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted, s.priority,
+WHERE s.ctid = ANY (ARRAY(SELECT ctid FROM expired UNION ALL SELECT ctid FROM chosen))
+RETURNING s.endpoint_id, s.ctid, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted, s.priority,
     (SELECT now FROM clock)::timestamptz AS claimed_at, s.due_at AS locked_until,
     (s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM expired)))::boolean AS expired
 `
@@ -174,7 +174,7 @@ type ScheduleClaimDueParams struct {
 
 type ScheduleClaimDueRow struct {
 	EndpointID   UUID
-	Place        pgtype.TID
+	CTID         pgtype.TID
 	ClaimToken   int64
 	Slot         time.Time
 	PlannedAt    time.Time
@@ -222,7 +222,7 @@ func (q *Queries) ScheduleClaimDue(ctx context.Context, db DBTX, arg ScheduleCla
 		var i ScheduleClaimDueRow
 		if err := rows.Scan(
 			&i.EndpointID,
-			&i.Place,
+			&i.CTID,
 			&i.ClaimToken,
 			&i.Slot,
 			&i.PlannedAt,
@@ -255,10 +255,10 @@ WITH clock AS MATERIALIZED (
     FROM (SELECT unnest($5::int[]) AS tag_set_id, unnest($6::smallint[]) AS priority,
                  unnest($7::boolean[]) AS yields) l
 ), apart AS MATERIALIZED (
-    SELECT t.id AS tenant_id, first.place, first.turn
+    SELECT t.id AS tenant_id, first.ctid, first.turn
     FROM unnest($8::uuid[]) AS t (id)
              CROSS JOIN served
-             CROSS JOIN LATERAL (SELECT s.ctid AS place, s.due_at - served.head_start AS turn
+             CROSS JOIN LATERAL (SELECT s.ctid, s.due_at - served.head_start AS turn
                                  FROM schedules s
                                  WHERE (SELECT now FROM clock) <= coalesce($9::timestamptz, 'infinity'::timestamptz)
                                    AND s.claimed_by IS NULL
@@ -271,9 +271,9 @@ WITH clock AS MATERIALIZED (
                                  LIMIT $10::int
                                  FOR UPDATE OF s SKIP LOCKED) first
 ), fresh AS MATERIALIZED (
-    SELECT t.id AS tenant_id, oldest.place, oldest.turn
+    SELECT t.id AS tenant_id, oldest.ctid, oldest.turn
     FROM unnest($8::uuid[]) AS t (id)
-             CROSS JOIN LATERAL (SELECT s.ctid AS place, s.due_at AS turn
+             CROSS JOIN LATERAL (SELECT s.ctid, s.due_at AS turn
                                  FROM schedules s
                                  WHERE (SELECT now FROM clock) <= coalesce($9::timestamptz, 'infinity'::timestamptz)
                                    AND 0 = ANY ($5::int[])
@@ -286,9 +286,9 @@ WITH clock AS MATERIALIZED (
                                  LIMIT $10::int
                                  FOR UPDATE OF s SKIP LOCKED) oldest
 ), due AS MATERIALIZED (
-    SELECT ranked.place
-    FROM (SELECT waiting.place, row_number() OVER (PARTITION BY waiting.tenant_id ORDER BY waiting.turn) AS rank
-          FROM (SELECT tenant_id, place, turn FROM fresh UNION ALL SELECT tenant_id, place, turn FROM apart) waiting) ranked
+    SELECT ranked.ctid
+    FROM (SELECT waiting.ctid, row_number() OVER (PARTITION BY waiting.tenant_id ORDER BY waiting.turn) AS rank
+          FROM (SELECT tenant_id, ctid, turn FROM fresh UNION ALL SELECT tenant_id, ctid, turn FROM apart) waiting) ranked
     WHERE ranked.rank <= $10::int
 )
 UPDATE schedules s
@@ -296,8 +296,8 @@ SET claim_token = s.claim_token + 1,
     claimed_by  = $1::uuid,
     claimed_at  = (SELECT now FROM clock),
     due_at      = greatest((SELECT now FROM clock), s.planned_at) + least(s.lock_ms, $2::int) * interval '1 ms'
-WHERE s.ctid = ANY (ARRAY(SELECT place FROM due))
-RETURNING s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted, s.priority,
+WHERE s.ctid = ANY (ARRAY(SELECT ctid FROM due))
+RETURNING s.endpoint_id, s.ctid, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted, s.priority,
     (SELECT now FROM clock)::timestamptz AS claimed_at, s.due_at AS locked_until, false AS expired
 `
 
@@ -316,7 +316,7 @@ type ScheduleClaimSharesParams struct {
 
 type ScheduleClaimSharesRow struct {
 	EndpointID   UUID
-	Place        pgtype.TID
+	CTID         pgtype.TID
 	ClaimToken   int64
 	Slot         time.Time
 	PlannedAt    time.Time
@@ -357,7 +357,7 @@ func (q *Queries) ScheduleClaimShares(ctx context.Context, db DBTX, arg Schedule
 		var i ScheduleClaimSharesRow
 		if err := rows.Scan(
 			&i.EndpointID,
-			&i.Place,
+			&i.CTID,
 			&i.ClaimToken,
 			&i.Slot,
 			&i.PlannedAt,

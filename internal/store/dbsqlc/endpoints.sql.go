@@ -438,7 +438,7 @@ func (q *Queries) ScheduleGetMany(ctx context.Context, db DBTX, endpointIds []UU
 			&i.LastFinishedAt,
 			&i.LastCallAt,
 			&i.Tempo,
-			&i.Place,
+			&i.CTID,
 		); err != nil {
 			return nil, err
 		}

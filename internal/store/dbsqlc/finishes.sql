@@ -23,7 +23,7 @@ WHERE r.claim_token = done.token
 WITH done AS (
     SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('tokens')::bigint[]) AS token
 )
-SELECT s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted, s.priority, s.due_at AS locked_until
+SELECT s.endpoint_id, s.ctid, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted, s.priority, s.due_at AS locked_until
 FROM done
          JOIN schedules s ON s.endpoint_id = ANY (ARRAY[done.endpoint_id]) AND s.claim_token = done.token + 1
 WHERE (s.claimed_by = sqlc.arg('worker_id')::uuid) IS TRUE
@@ -73,7 +73,7 @@ WITH next AS (
            unnest(sqlc.arg('last_call_at')::timestamptz[]) AS last_call_at,
            unnest(sqlc.arg('accounted_until')::timestamptz[]) AS accounted_until,
            unnest(sqlc.arg('tempo')::bytea[]) AS tempo,
-           unnest(sqlc.arg('places')::tid[]) AS place,
+           unnest(sqlc.arg('ctids')::tid[]) AS ctid,
            unnest(sqlc.arg('tokens')::bigint[]) AS token,
            unnest(sqlc.arg('revisions')::bigint[]) AS revision,
            unnest(sqlc.arg('hinted')::boolean[]) AS hinted,
@@ -121,7 +121,7 @@ SET planned_at       = next.planned_at,
                                 THEN greatest(clock.now, next.planned_at) + least(s.lock_ms, sqlc.arg('lock_ttl_ms')::int) * interval '1 ms'
                             ELSE next.planned_at END
 FROM next, clock
-WHERE s.ctid = next.place
+WHERE s.ctid = next.ctid
   AND (s.endpoint_id = next.endpoint_id) IS TRUE -- keeps the planner from walking the key
   AND s.claim_token = next.token
   AND s.revision = next.revision
@@ -130,7 +130,7 @@ WHERE s.ctid = next.place
   AND (sqlc.arg('locked')::boolean
     OR next.last_started_at >= s.started_at
            AND greatest(next.last_started_at, next.last_finished_at) <= coalesce(sqlc.narg('at')::timestamptz, clock_timestamp()))
-RETURNING s.endpoint_id, s.ctid AS place, s.claim_token, s.due_at, s.claimed_by;
+RETURNING s.endpoint_id, s.ctid, s.claim_token, s.due_at, s.claimed_by;
 
 -- name: ScheduleDeleteArchived :exec
 -- Deletes the rows of endpoints that were archived during the run that ends now. The caller has

@@ -115,7 +115,7 @@ WITH next AS (
            unnest($26::timestamptz[]) AS last_call_at,
            unnest($27::timestamptz[]) AS accounted_until,
            unnest($28::bytea[]) AS tempo,
-           unnest($29::tid[]) AS place,
+           unnest($29::tid[]) AS ctid,
            unnest($30::bigint[]) AS token,
            unnest($31::bigint[]) AS revision,
            unnest($32::boolean[]) AS hinted,
@@ -163,7 +163,7 @@ SET planned_at       = next.planned_at,
                                 THEN greatest(clock.now, next.planned_at) + least(s.lock_ms, $2::int) * interval '1 ms'
                             ELSE next.planned_at END
 FROM next, clock
-WHERE s.ctid = next.place
+WHERE s.ctid = next.ctid
   AND (s.endpoint_id = next.endpoint_id) IS TRUE -- keeps the planner from walking the key
   AND s.claim_token = next.token
   AND s.revision = next.revision
@@ -172,7 +172,7 @@ WHERE s.ctid = next.place
   AND ($3::boolean
     OR next.last_started_at >= s.started_at
            AND greatest(next.last_started_at, next.last_finished_at) <= coalesce($4::timestamptz, clock_timestamp()))
-RETURNING s.endpoint_id, s.ctid AS place, s.claim_token, s.due_at, s.claimed_by
+RETURNING s.endpoint_id, s.ctid, s.claim_token, s.due_at, s.claimed_by
 `
 
 type ScheduleFinishParams struct {
@@ -204,7 +204,7 @@ type ScheduleFinishParams struct {
 	LastCallAt       []time.Time
 	AccountedUntil   []time.Time
 	Tempo            [][]byte
-	Places           []pgtype.TID
+	CTIDs            []pgtype.TID
 	Tokens           []int64
 	Revisions        []int64
 	Hinted           []bool
@@ -215,7 +215,7 @@ type ScheduleFinishParams struct {
 
 type ScheduleFinishRow struct {
 	EndpointID UUID
-	Place      pgtype.TID
+	CTID       pgtype.TID
 	ClaimToken int64
 	DueAt      time.Time
 	ClaimedBy  *UUID
@@ -257,7 +257,7 @@ func (q *Queries) ScheduleFinish(ctx context.Context, db DBTX, arg ScheduleFinis
 		arg.LastCallAt,
 		arg.AccountedUntil,
 		arg.Tempo,
-		arg.Places,
+		arg.CTIDs,
 		arg.Tokens,
 		arg.Revisions,
 		arg.Hinted,
@@ -274,7 +274,7 @@ func (q *Queries) ScheduleFinish(ctx context.Context, db DBTX, arg ScheduleFinis
 		var i ScheduleFinishRow
 		if err := rows.Scan(
 			&i.EndpointID,
-			&i.Place,
+			&i.CTID,
 			&i.ClaimToken,
 			&i.DueAt,
 			&i.ClaimedBy,
@@ -293,7 +293,7 @@ const scheduleListKept = `-- name: ScheduleListKept :many
 WITH done AS (
     SELECT unnest($3::uuid[]) AS endpoint_id, unnest($4::bigint[]) AS token
 )
-SELECT s.endpoint_id, s.ctid AS place, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted, s.priority, s.due_at AS locked_until
+SELECT s.endpoint_id, s.ctid, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted, s.priority, s.due_at AS locked_until
 FROM done
          JOIN schedules s ON s.endpoint_id = ANY (ARRAY[done.endpoint_id]) AND s.claim_token = done.token + 1
 WHERE (s.claimed_by = $1::uuid) IS TRUE
@@ -310,7 +310,7 @@ type ScheduleListKeptParams struct {
 
 type ScheduleListKeptRow struct {
 	EndpointID   UUID
-	Place        pgtype.TID
+	CTID         pgtype.TID
 	ClaimToken   int64
 	Slot         time.Time
 	PlannedAt    time.Time
@@ -341,7 +341,7 @@ func (q *Queries) ScheduleListKept(ctx context.Context, db DBTX, arg ScheduleLis
 		var i ScheduleListKeptRow
 		if err := rows.Scan(
 			&i.EndpointID,
-			&i.Place,
+			&i.CTID,
 			&i.ClaimToken,
 			&i.Slot,
 			&i.PlannedAt,
@@ -430,7 +430,7 @@ func (q *Queries) ScheduleLock(ctx context.Context, db DBTX, endpointIds []UUID)
 			&i.LastFinishedAt,
 			&i.LastCallAt,
 			&i.Tempo,
-			&i.Place,
+			&i.CTID,
 		); err != nil {
 			return nil, err
 		}

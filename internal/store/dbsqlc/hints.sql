@@ -43,7 +43,7 @@ WITH page AS MATERIALIZED (
                  WHERE EXISTS (SELECT 1 FROM decisions later WHERE later.endpoint_id = p.endpoint_id AND later.id > p.id))
     RETURNING id
 )
-SELECT count(*) AS old, coalesce(max(p.id), 0)::bigint AS place, (SELECT count(*) FROM dropped) AS dropped
+SELECT count(*) AS old, coalesce(max(p.id), 0)::bigint AS last, (SELECT count(*) FROM dropped) AS dropped
 FROM page p;
 
 -- name: HintDropBefore :one
@@ -61,7 +61,7 @@ WITH page AS MATERIALIZED (
     WHERE id IN (SELECT p.id FROM page p WHERE p.over_at < sqlc.arg('before')::timestamptz)
     RETURNING id
 )
-SELECT count(*) AS old, coalesce(max(p.id), 0)::bigint AS place, (SELECT count(*) FROM dropped) AS dropped
+SELECT count(*) AS old, coalesce(max(p.id), 0)::bigint AS last, (SELECT count(*) FROM dropped) AS dropped
 FROM page p;
 
 -- name: DecisionList :many

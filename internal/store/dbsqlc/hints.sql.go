@@ -23,7 +23,7 @@ WITH page AS MATERIALIZED (
                  WHERE EXISTS (SELECT 1 FROM decisions later WHERE later.endpoint_id = p.endpoint_id AND later.id > p.id))
     RETURNING id
 )
-SELECT count(*) AS old, coalesce(max(p.id), 0)::bigint AS place, (SELECT count(*) FROM dropped) AS dropped
+SELECT count(*) AS old, coalesce(max(p.id), 0)::bigint AS last, (SELECT count(*) FROM dropped) AS dropped
 FROM page p
 `
 
@@ -35,7 +35,7 @@ type DecisionDropBeforeParams struct {
 
 type DecisionDropBeforeRow struct {
 	Old     int64
-	Place   int64
+	Last    int64
 	Dropped int64
 }
 
@@ -45,7 +45,7 @@ type DecisionDropBeforeRow struct {
 func (q *Queries) DecisionDropBefore(ctx context.Context, db DBTX, arg DecisionDropBeforeParams) (*DecisionDropBeforeRow, error) {
 	row := db.QueryRow(ctx, decisionDropBefore, arg.After, arg.MaxRows, arg.Before)
 	var i DecisionDropBeforeRow
-	err := row.Scan(&i.Old, &i.Place, &i.Dropped)
+	err := row.Scan(&i.Old, &i.Last, &i.Dropped)
 	return &i, err
 }
 
@@ -184,7 +184,7 @@ WITH page AS MATERIALIZED (
     WHERE id IN (SELECT p.id FROM page p WHERE p.over_at < $3::timestamptz)
     RETURNING id
 )
-SELECT count(*) AS old, coalesce(max(p.id), 0)::bigint AS place, (SELECT count(*) FROM dropped) AS dropped
+SELECT count(*) AS old, coalesce(max(p.id), 0)::bigint AS last, (SELECT count(*) FROM dropped) AS dropped
 FROM page p
 `
 
@@ -196,7 +196,7 @@ type HintDropBeforeParams struct {
 
 type HintDropBeforeRow struct {
 	Old     int64
-	Place   int64
+	Last    int64
 	Dropped int64
 }
 
@@ -204,7 +204,7 @@ type HintDropBeforeRow struct {
 func (q *Queries) HintDropBefore(ctx context.Context, db DBTX, arg HintDropBeforeParams) (*HintDropBeforeRow, error) {
 	row := db.QueryRow(ctx, hintDropBefore, arg.After, arg.MaxRows, arg.Before)
 	var i HintDropBeforeRow
-	err := row.Scan(&i.Old, &i.Place, &i.Dropped)
+	err := row.Scan(&i.Old, &i.Last, &i.Dropped)
 	return &i, err
 }
 

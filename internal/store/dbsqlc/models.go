@@ -348,7 +348,7 @@ type Schedule struct {
 	LastFinishedAt    *time.Time
 	LastCallAt        *time.Time
 	Tempo             []byte
-	Place             pgtype.TID
+	CTID              pgtype.TID
 }
 
 type SigningKey struct {

@@ -32,13 +32,13 @@ SET run_id      = w.run_id,
     due_at      = CASE WHEN s.due_at < greatest(clock.now, s.planned_at) + (least(w.execution_ms + 5000, sqlc.arg('lock_ttl_ms')::bigint) - 2000) * interval '1 ms'
                            THEN greatest(clock.now, s.planned_at) + least(w.execution_ms + 5000, sqlc.arg('lock_ttl_ms')::bigint) * interval '1 ms'
                        ELSE s.due_at END
-FROM (SELECT unnest(sqlc.arg('places')::tid[]) AS place,
+FROM (SELECT unnest(sqlc.arg('ctids')::tid[]) AS ctid,
              unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id,
              unnest(sqlc.arg('tokens')::bigint[]) AS token,
              unnest(sqlc.arg('run_ids')::uuid[]) AS run_id,
              unnest(sqlc.arg('execution_ms')::bigint[]) AS execution_ms) w
          CROSS JOIN clock
-WHERE s.ctid = w.place
+WHERE s.ctid = w.ctid
   AND (s.endpoint_id = w.endpoint_id) IS TRUE -- keeps the planner from walking the key
   AND s.claim_token = w.token
   AND (s.claimed_by = sqlc.arg('worker_id')::uuid) IS TRUE

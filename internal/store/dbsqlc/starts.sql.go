@@ -166,13 +166,13 @@ SET run_id      = w.run_id,
     due_at      = CASE WHEN s.due_at < greatest(clock.now, s.planned_at) + (least(w.execution_ms + 5000, $1::bigint) - 2000) * interval '1 ms'
                            THEN greatest(clock.now, s.planned_at) + least(w.execution_ms + 5000, $1::bigint) * interval '1 ms'
                        ELSE s.due_at END
-FROM (SELECT unnest($4::tid[]) AS place,
+FROM (SELECT unnest($4::tid[]) AS ctid,
              unnest($5::uuid[]) AS endpoint_id,
              unnest($6::bigint[]) AS token,
              unnest($7::uuid[]) AS run_id,
              unnest($8::bigint[]) AS execution_ms) w
          CROSS JOIN clock
-WHERE s.ctid = w.place
+WHERE s.ctid = w.ctid
   AND (s.endpoint_id = w.endpoint_id) IS TRUE -- keeps the planner from walking the key
   AND s.claim_token = w.token
   AND (s.claimed_by = $2::uuid) IS TRUE
@@ -187,7 +187,7 @@ type ScheduleStartParams struct {
 	LockTtlMs   int64
 	WorkerID    UUID
 	Until       *time.Time
-	Places      []pgtype.TID
+	CTIDs       []pgtype.TID
 	EndpointIds []UUID
 	Tokens      []int64
 	RunIds      []UUID
@@ -210,7 +210,7 @@ func (q *Queries) ScheduleStart(ctx context.Context, db DBTX, arg ScheduleStartP
 		arg.LockTtlMs,
 		arg.WorkerID,
 		arg.Until,
-		arg.Places,
+		arg.CTIDs,
 		arg.EndpointIds,
 		arg.Tokens,
 		arg.RunIds,
@@ -270,7 +270,7 @@ func (q *Queries) ScheduleStart(ctx context.Context, db DBTX, arg ScheduleStartP
 			&i.LastFinishedAt,
 			&i.LastCallAt,
 			&i.Tempo,
-			&i.Place,
+			&i.CTID,
 		); err != nil {
 			return nil, err
 		}

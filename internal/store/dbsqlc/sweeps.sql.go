@@ -282,7 +282,7 @@ WHERE s.endpoint_id = $2::uuid
                            JOIN workers w ON worker_serves(w, t.required)
                   WHERE t.id = s.tag_set_id
                     AND worker_state(w, clock.now, 6000) = 'active')
-RETURNING s.endpoint_id, s.tenant_id::uuid AS tenant_id, s.ctid AS place, s.claim_token, s.slot, s.attempt, s.infra_attempt, s.source, clock.now::timestamptz AS now
+RETURNING s.endpoint_id, s.tenant_id::uuid AS tenant_id, s.ctid, s.claim_token, s.slot, s.attempt, s.infra_attempt, s.source, clock.now::timestamptz AS now
 `
 
 type ScheduleClaimUnservedParams struct {
@@ -295,7 +295,7 @@ type ScheduleClaimUnservedParams struct {
 type ScheduleClaimUnservedRow struct {
 	EndpointID   UUID
 	TenantID     UUID
-	Place        pgtype.TID
+	CTID         pgtype.TID
 	ClaimToken   int64
 	Slot         time.Time
 	Attempt      int16
@@ -323,7 +323,7 @@ func (q *Queries) ScheduleClaimUnserved(ctx context.Context, db DBTX, arg Schedu
 		if err := rows.Scan(
 			&i.EndpointID,
 			&i.TenantID,
-			&i.Place,
+			&i.CTID,
 			&i.ClaimToken,
 			&i.Slot,
 			&i.Attempt,

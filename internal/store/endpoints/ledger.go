@@ -14,10 +14,10 @@ import (
 	"rubato/internal/store/pg"
 )
 
-// Decisions returns up to limit decisions about an endpoint after a place of its ledger, newest
+// Decisions returns up to limit decisions about an endpoint after a position of its ledger, newest
 // first. Finishes are in the order of their due times, other decisions in that of their making;
 // both are merged by their instants. It returns none if the tenant has no such endpoint.
-func (s *Store) Decisions(ctx context.Context, tenant [16]byte, id endpoints.ID, after endpoints.LedgerPlace, limit int) ([]endpoints.LedgerDecision, error) {
+func (s *Store) Decisions(ctx context.Context, tenant [16]byte, id endpoints.ID, after endpoints.LedgerPosition, limit int) ([]endpoints.LedgerDecision, error) {
 	var finishes, changes []endpoints.LedgerDecision
 	err := s.db.Snapshot(ctx, func(tx pgx.Tx) (err error) {
 		if finishes, err = s.finishes(ctx, tx, dbsqlc.RunDecisionListParams{
@@ -80,23 +80,23 @@ func (s *Store) changes(ctx context.Context, tx pgx.Tx, p dbsqlc.DecisionListPar
 		if list[i].Recorded, err = ledgerDecision(row); err != nil {
 			return nil, err
 		}
-		list[i].StoredInput, list[i].Place.Change = row.Input, row.ID
+		list[i].StoredInput, list[i].Position.Change = row.Input, row.ID
 	}
 	return list, nil
 }
 
-// merge returns the newest decisions of both lists, and completes their places.
-func merge(finishes, changes []endpoints.LedgerDecision, place endpoints.LedgerPlace, limit int) []endpoints.LedgerDecision {
+// merge returns the newest decisions of both lists, and completes their positions.
+func merge(finishes, changes []endpoints.LedgerDecision, position endpoints.LedgerPosition, limit int) []endpoints.LedgerDecision {
 	list := make([]endpoints.LedgerDecision, 0, min(limit, len(finishes)+len(changes)))
 	for len(list) < limit && len(finishes)+len(changes) > 0 {
 		if len(changes) == 0 || len(finishes) > 0 && finishes[0].At.After(changes[0].At) {
-			place.Run = finishes[0].RunID
+			position.Run = finishes[0].RunID
 			list, finishes = append(list, finishes[0]), finishes[1:]
 		} else {
-			place.Change = changes[0].Place.Change
+			position.Change = changes[0].Position.Change
 			list, changes = append(list, changes[0]), changes[1:]
 		}
-		list[len(list)-1].Place = place
+		list[len(list)-1].Position = position
 	}
 	return list
 }

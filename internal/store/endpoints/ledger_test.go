@@ -34,14 +34,14 @@ func TestLedgerMergesFinishesAndChanges(t *testing.T) {
 
 	store := endpointstore.NewStore(b.States)
 	read := func(size int) (list []endpoints.LedgerDecision) {
-		var after endpoints.LedgerPlace
+		var after endpoints.LedgerPosition
 		for {
 			page, err := store.Decisions(t.Context(), storetest.Tenant.TenantID, e.ID, after, size)
 			require.NoError(t, err)
 			if list = append(list, page...); len(page) < size {
 				return list
 			}
-			after = page[size-1].Place
+			after = page[size-1].Position
 		}
 	}
 	whole := read(100)
@@ -65,7 +65,7 @@ func TestLedgerMergesFinishesAndChanges(t *testing.T) {
 	for size := range 6 {
 		require.Equal(t, whole, read(size+1), "pages of %d", size+1)
 	}
-	none, err := store.Decisions(t.Context(), [16]byte{9}, e.ID, endpoints.LedgerPlace{}, 10)
+	none, err := store.Decisions(t.Context(), [16]byte{9}, e.ID, endpoints.LedgerPosition{}, 10)
 	require.NoError(t, err)
 	require.Empty(t, none, "of another tenant")
 }

@@ -193,7 +193,7 @@ func (s *Store) OneOffKey(ctx context.Context, tenant [16]byte, id endpoints.ID,
 }
 
 // PastRequest implements endpoints.Requests.
-func (s *Store) PastRequest(ctx context.Context, tenant [16]byte, run endpoints.Past) (was endpoints.PastRequest, err error) {
+func (s *Store) PastRequest(ctx context.Context, tenant [16]byte, run endpoints.RecordedRun) (was endpoints.PastRequest, err error) {
 	row, err := s.db.Q.RunRequestGet(ctx, s.db.Pool, dbsqlc.RunRequestGetParams{
 		EndpointID:   run.Endpoint,
 		TenantID:     tenant,

@@ -113,7 +113,7 @@ func TestAFinishHoldsByItsBasisUntilTheRowIsChanged(t *testing.T) {
 		"Heartbeat": {
 			func(t *testing.T, b *bundle, c claims.Claim, s dispatch.Started) {
 				t.Helper()
-				kept, _, err := b.Claims.ExtendLocks(t.Context(), storetest.Worker{1}, []claims.Held{{EndpointID: c.EndpointID, RunID: s.RunID, Token: c.Token}}, time.Minute)
+				kept, _, err := b.Claims.ExtendLocks(t.Context(), storetest.Worker{1}, []claims.FencedRun{{EndpointID: c.EndpointID, RunID: s.RunID, Token: c.Token}}, time.Minute)
 				require.NoError(t, err)
 				require.Len(t, kept, 1)
 			}, false, nil,

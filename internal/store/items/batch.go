@@ -67,7 +67,7 @@ type batch struct {
 	archived [][16]byte
 	// ended are the calls that have had their last attempt. Their schedule rows are deleted.
 	ended  dbsqlc.CallEndParams
-	alarms noticestore.Alarms
+	alarms noticestore.EpisodeChanges
 }
 
 // newBatch returns a batch of runs. The caller must release its columns when the transaction is
@@ -143,7 +143,7 @@ func (b *batch) settle(ctx context.Context, tx pgx.Tx) error {
 // decide makes the decision after one run. If the decision fails, the endpoint is quarantined, and
 // its run is recorded all the same.
 func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, run runs.Run, fault error) error {
-	oneShot, was := e.State.OneShotHint, noticestore.Ended{
+	oneShot, was := e.State.OneShotHint, noticestore.FinishedRun{
 		Run:      run,
 		Failures: e.State.FailureCount,
 		Due:      e.State.Due,
@@ -247,7 +247,7 @@ func (b *batch) plannedLook(ctx context.Context, e *endpoints.Endpoint, before *
 // keep.Most is not used up.
 func (b *batch) plan(e *endpoints.Endpoint, keep bool) {
 	s, n, row := e.State, &b.next, b.rows[e.ID]
-	n.Places = append(n.Places, row.Place)
+	n.CTIDs = append(n.CTIDs, row.CTID)
 	n.Tokens = append(n.Tokens, row.ClaimToken)
 	n.Revisions = append(n.Revisions, row.Revision)
 	n.Hinted = append(n.Hinted, s.Hinted())
@@ -336,7 +336,7 @@ func claimOf(e *endpoints.Endpoint, row *dbsqlc.ScheduleFinishRow) claims.Claim 
 	due := e.State.Due
 	return claims.Claim{
 		EndpointID:   e.ID,
-		Place:        place(row.Place),
+		CTID:         ctid(row.CTID),
 		Token:        row.ClaimToken,
 		Slot:         due.Slot,
 		PlannedAt:    due.At,

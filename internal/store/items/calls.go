@@ -28,7 +28,7 @@ func (b *batch) endCall(ctx context.Context, e *endpoints.Endpoint, run runs.Run
 	b.history.Add(run, e.Version, 0, nil)
 	row, d := b.rows[e.ID], &b.ended
 	d.EndpointIds = append(d.EndpointIds, dbsqlc.UUID(e.ID))
-	d.Places = append(d.Places, row.Place)
+	d.CTIDs = append(d.CTIDs, row.CTID)
 	d.Tokens = append(d.Tokens, row.ClaimToken)
 	d.Revisions = append(d.Revisions, row.Revision)
 	d.StartedAt = append(d.StartedAt, run.StartedAt)
@@ -49,7 +49,7 @@ func (b *batch) endCall(ctx context.Context, e *endpoints.Endpoint, run runs.Run
 
 // dropCall ends a waiting call with an unusable configuration. It is recorded as a run that was not
 // sent, because no person could mend it.
-func (s *Executions) dropCall(ctx context.Context, tx pgx.Tx, m mending) error {
+func (s *Executions) dropCall(ctx context.Context, tx pgx.Tx, m lockedEndpoint) error {
 	return pg.Pipeline(ctx, tx, callstore.Drop(ctx, s.db.DB, m.endpoint.State.Due, callstore.Unsent{
 		ID:       m.endpoint.ID,
 		TenantID: m.endpoint.TenantID,

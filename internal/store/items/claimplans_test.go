@@ -49,7 +49,7 @@ func TestClaimUsesDueIndexDespiteBadStatistics(t *testing.T) {
 			require.NotRegexp(t, `Seq Scan on schedules|Sort Key: s|Hash Join|Merge Join`, plan)
 			require.Regexp(t, `Index Scan using schedules_apart on schedules s\w*\s+\(.*\n\s+Index Cond: \(.*tag_set_id.*priority.*due_at`, plan)
 			require.Regexp(t, `Index Scan using schedules_held on schedules s\w*\s+\(.*\n\s+Index Cond: \(.*due_at`, plan)
-			require.Regexp(t, `Tid Scan on schedules.*\n\s+TID Cond: \(ctid = ANY`, plan, "claimed rows are found by their place")
+			require.Regexp(t, `Tid Scan on schedules.*\n\s+TID Cond: \(ctid = ANY`, plan, "claimed rows are found by their ctid")
 		})
 	}
 }

@@ -45,7 +45,7 @@ func (s *Claims) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim
 	for i, row := range rows {
 		list[i] = claims.Claim{
 			EndpointID:   row.EndpointID,
-			Place:        place(row.Place),
+			CTID:         ctid(row.CTID),
 			Token:        row.ClaimToken,
 			Slot:         row.Slot,
 			PlannedAt:    row.PlannedAt,
@@ -143,14 +143,14 @@ func (s *Claims) release(ctx context.Context, worker [16]byte, list []claims.Cla
 	for _, c := range list {
 		params.EndpointIds = append(params.EndpointIds, c.EndpointID)
 		params.Tokens = append(params.Tokens, c.Token)
-		params.RestMs = append(params.RestMs, c.Rest.Milliseconds())
+		params.RestMs = append(params.RestMs, c.ReleaseDelay.Milliseconds())
 	}
 	return s.db.Q.ScheduleRelease(ctx, s.db.Hot, params)
 }
 
 // ExtendLocks implements claims.Store. It uses the connections of the vital pool, so that
 // heartbeats do not queue behind other statements.
-func (s *Claims) ExtendLocks(ctx context.Context, worker [16]byte, held []claims.Held, ttl time.Duration) (kept, over [][16]byte, err error) {
+func (s *Claims) ExtendLocks(ctx context.Context, worker [16]byte, held []claims.FencedRun, ttl time.Duration) (kept, over [][16]byte, err error) {
 	params := dbsqlc.RunExtendLocksParams{
 		WorkerID:  worker,
 		LockTtlMs: int32(ttl.Milliseconds()),

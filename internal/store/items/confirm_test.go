@@ -46,7 +46,7 @@ func TestALiveRunIsConfirmedToItsHolder(t *testing.T) {
 			if tc.meanwhile != nil {
 				tc.meanwhile(t, b, e)
 			}
-			held := claims.Held{EndpointID: c.EndpointID, RunID: s.RunID, Token: c.Token}
+			held := claims.FencedRun{EndpointID: c.EndpointID, RunID: s.RunID, Token: c.Token}
 			if tc.stale {
 				held.Token--
 			}
@@ -69,7 +69,7 @@ func TestALiveRunIsConfirmedToItsHolder(t *testing.T) {
 
 func confirmed(t *testing.T, b *bundle, e *endpoints.Endpoint, c claims.Claim, s dispatch.Started) bool {
 	t.Helper()
-	may, err := b.Executions.Confirm(t.Context(), e.ID, claims.Held{EndpointID: c.EndpointID, RunID: s.RunID, Token: c.Token})
+	may, err := b.Executions.Confirm(t.Context(), e.ID, claims.FencedRun{EndpointID: c.EndpointID, RunID: s.RunID, Token: c.Token})
 	require.NoError(t, err)
 	return may
 }

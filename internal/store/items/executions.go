@@ -62,7 +62,7 @@ func (s *Executions) Targets(ctx context.Context, list []claims.Claim) (map[[16]
 
 // quarantine pauses an endpoint with an unusable stored configuration.
 func (s *Executions) quarantine(ctx context.Context, id [16]byte) error {
-	return s.mend(ctx, id, func(tx pgx.Tx, m mending) error {
+	return s.mend(ctx, id, func(tx pgx.Tx, m lockedEndpoint) error {
 		if m.fault == nil { // It was repaired meanwhile.
 			return nil
 		}
@@ -73,8 +73,8 @@ func (s *Executions) quarantine(ctx context.Context, id [16]byte) error {
 	})
 }
 
-// mending is an endpoint with a locked row, and the database's time.
-type mending struct {
+// lockedEndpoint is an endpoint with a locked row, and the database's time.
+type lockedEndpoint struct {
 	endpoint *endpoints.Endpoint
 	// fault is why its configuration is unusable, or nil.
 	fault error
@@ -83,7 +83,7 @@ type mending struct {
 
 // mend locks an endpoint and calls act to change it. It does nothing if the endpoint is archived or
 // has a live run, because the finish of that run makes the decision.
-func (s *Executions) mend(ctx context.Context, id [16]byte, act func(pgx.Tx, mending) error) error {
+func (s *Executions) mend(ctx context.Context, id [16]byte, act func(pgx.Tx, lockedEndpoint) error) error {
 	return s.db.Tx(ctx, func(tx pgx.Tx) error {
 		if _, err := s.db.Q.ScheduleLock(ctx, tx, [][16]byte{id}); err != nil {
 			return fmt.Errorf("locking a schedule: %w", err)
@@ -92,7 +92,7 @@ func (s *Executions) mend(ctx context.Context, id [16]byte, act func(pgx.Tx, men
 		if err != nil {
 			return err
 		}
-		m := mending{endpoint: found[id], fault: faults[id]}
+		m := lockedEndpoint{endpoint: found[id], fault: faults[id]}
 		if m.endpoint == nil || m.endpoint.State.Running != nil {
 			return nil
 		}
@@ -117,7 +117,7 @@ func (s *Executions) Start(ctx context.Context, r dispatch.Starting) ([]dispatch
 	grow(len(list), &params)
 	for _, l := range list {
 		params.EndpointIds = append(params.EndpointIds, l.Claim.EndpointID)
-		params.Places = append(params.Places, tid(l.Claim.Place))
+		params.CTIDs = append(params.CTIDs, tid(l.Claim.CTID))
 		params.Tokens = append(params.Tokens, l.Claim.Token)
 		params.RunIds = append(params.RunIds, l.RunID)
 		params.ExecutionMs = append(params.ExecutionMs, l.Execution.Milliseconds())

@@ -155,13 +155,13 @@ func TestAHeartbeatExtendsOnlyLocksThatAreHeldAndNotOver(t *testing.T) {
 	b.Register(t, nil)
 	c, s := b.StartOne(t, me)
 	require.Equal(t, start.Add(time.Minute), s.LockedUntil.UTC())
-	held := []claims.Held{{EndpointID: c.EndpointID, RunID: s.RunID, Token: c.Token}}
-	extend := func(by storetest.Worker, held []claims.Held, ttl time.Duration) (kept, over [][16]byte) {
+	held := []claims.FencedRun{{EndpointID: c.EndpointID, RunID: s.RunID, Token: c.Token}}
+	extend := func(by storetest.Worker, held []claims.FencedRun, ttl time.Duration) (kept, over [][16]byte) {
 		kept, over, err := b.Claims.ExtendLocks(t.Context(), by, held, ttl)
 		require.NoError(t, err)
 		return kept, over
 	}
-	foreign := func(by storetest.Worker, held []claims.Held) {
+	foreign := func(by storetest.Worker, held []claims.FencedRun) {
 		kept, over := extend(by, held, time.Minute)
 		require.Empty(t, kept)
 		require.Empty(t, over)
@@ -171,7 +171,7 @@ func TestAHeartbeatExtendsOnlyLocksThatAreHeldAndNotOver(t *testing.T) {
 	}
 
 	foreign(other, held)
-	foreign(me, []claims.Held{{EndpointID: c.EndpointID, RunID: s.RunID, Token: c.Token - 1}})
+	foreign(me, []claims.FencedRun{{EndpointID: c.EndpointID, RunID: s.RunID, Token: c.Token - 1}})
 	require.Equal(t, start.Add(time.Minute), lockedUntil())
 
 	b.At(start.Add(20 * time.Second))
@@ -189,7 +189,7 @@ func TestAHeartbeatExtendsOnlyLocksThatAreHeldAndNotOver(t *testing.T) {
 	require.Equal(t, [][16]byte{s.RunID}, over, "and its holder learns that nobody else has its run")
 	require.Equal(t, start.Add(65*time.Second), lockedUntil())
 	foreign(other, held)
-	foreign(me, []claims.Held{{EndpointID: c.EndpointID, RunID: s.RunID, Token: c.Token - 1}})
+	foreign(me, []claims.FencedRun{{EndpointID: c.EndpointID, RunID: s.RunID, Token: c.Token - 1}})
 }
 
 // TestOneEndpointHasOneLiveRun starts one endpoint from many sides at once.

@@ -181,7 +181,7 @@ func (s *Executions) finishLocked(ctx context.Context, tx pgx.Tx, b *batch) (don
 		Decided: b.decided,
 		Skipped: b.skipped,
 	}
-	return done, s.recall(ctx, tx, gone, &done)
+	return done, s.classifyNotLive(ctx, tx, gone, &done)
 }
 
 // end locks the rows of runs and reads the inputs of their decisions, in one round trip. Afterwards

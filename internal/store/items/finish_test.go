@@ -71,7 +71,7 @@ func TestAKeptClaimStaysWithItsHolder(t *testing.T) {
 		kept := done.Kept[0]
 		want := claims.Claim{
 			EndpointID: c.EndpointID, Token: c.Token + 1, Slot: c.Slot.Add(time.Second), PlannedAt: c.Slot.Add(time.Second), Attempt: 1,
-			Source: "baseline-interval", Version: 1, LockedUntil: c.Slot.Add(time.Second + 15*time.Second), Place: kept.Place,
+			Source: "baseline-interval", Version: 1, LockedUntil: c.Slot.Add(time.Second + 15*time.Second), CTID: kept.CTID,
 		}
 		require.Empty(t, cmp.Diff(want, kept), "round %d", round)
 		require.Empty(t, b.Claim(t, other, storetest.Horizon), "what is kept is nobody else's")

@@ -65,7 +65,7 @@ func TestAReleaseMayKeepAnEndpointFromBeingClaimedForAWhile(t *testing.T) {
 	now := b.At(storetest.Noon())
 	b.Fill(t, 1, now.Add(-time.Minute))
 	c := b.ClaimOne(t, storetest.Worker{1})
-	c.Rest = 5 * time.Second
+	c.ReleaseDelay = 5 * time.Second
 	n, err := b.Claims.Release(t.Context(), storetest.Worker{1}, []claims.Claim{c})
 	require.NoError(t, err)
 	require.Equal(t, 1, n)
@@ -86,7 +86,7 @@ func TestRevokedClaimFreesNewDueTime(t *testing.T) {
 	c := b.ClaimOne(t, storetest.Worker{1})
 	queued, err := b.Service.RunNow(t.Context(), storetest.Tenant, e.ID, endpoints.OneOffRequest{})
 	require.NoError(t, err)
-	c.Rest = 5 * time.Second
+	c.ReleaseDelay = 5 * time.Second
 	n, err := b.Claims.Release(t.Context(), storetest.Worker{1}, []claims.Claim{c})
 	require.NoError(t, err)
 	require.Zero(t, n)
@@ -253,7 +253,7 @@ func TestHeartbeatsWaitForNoRowLock(t *testing.T) {
 	})
 
 	ctx := waittest.Context(t)
-	kept, _, err := b.Claims.ExtendLocks(ctx, storetest.Worker{1}, []claims.Held{{EndpointID: c.EndpointID, RunID: s.RunID, Token: c.Token}}, time.Minute)
+	kept, _, err := b.Claims.ExtendLocks(ctx, storetest.Worker{1}, []claims.FencedRun{{EndpointID: c.EndpointID, RunID: s.RunID, Token: c.Token}}, time.Minute)
 	require.NoError(t, err)
 	require.Len(t, kept, 1)
 	_, err = b.Executions.Beat(ctx, dispatch.Presence{ID: storetest.Worker{1}, Name: "host", Version: "v1", State: dispatch.Active, Slots: 4})

@@ -28,7 +28,7 @@ func TestHalfHourRunIsNeverTakenOver(t *testing.T) {
 	started, err := b.Executions.Start(t.Context(), dispatch.Starting{Worker: me, List: starts, LockTTL: time.Minute})
 	require.NoError(t, err)
 	require.Len(t, started, 1)
-	held := []claims.Held{{EndpointID: c.EndpointID, RunID: started[0].RunID, Token: c.Token}}
+	held := []claims.FencedRun{{EndpointID: c.EndpointID, RunID: started[0].RunID, Token: c.Token}}
 	believing := zombie.Signal{StaleAfter: 90 * time.Second, TrustSilence: true, Valve: time.Second}
 	for since := 20 * time.Second; since <= long; since += 20 * time.Second {
 		b.At(now.Add(since))

@@ -60,7 +60,7 @@ func (s *Executions) oneOffTargets(ctx context.Context, list []claims.Claim, tar
 // item is unusable, because its claim would return forever otherwise. A revoked claim is left
 // unchanged.
 func (s *Executions) mendOneOff(ctx context.Context, id [16]byte, fault error) error {
-	return s.mend(ctx, id, func(tx pgx.Tx, m mending) error {
+	return s.mend(ctx, id, func(tx pgx.Tx, m lockedEndpoint) error {
 		e := m.endpoint
 		if e.State.Due.Source != governor.SourceManual {
 			return nil

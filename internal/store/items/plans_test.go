@@ -159,16 +159,16 @@ func (b *bundle) hotPlans(t *testing.T, me storetest.Worker, list []claims.Claim
 	ctx := t.Context()
 	var ids, runIDs [][16]byte
 	var tokens, executions []int64
-	var places []pgtype.TID
+	var ctids []pgtype.TID
 	for _, s := range storetest.StartsOf(list) {
 		ids, runIDs, tokens = append(ids, s.Claim.EndpointID), append(runIDs, s.RunID), append(tokens, s.Claim.Token)
 		executions = append(executions, s.Execution.Milliseconds())
-		places = append(places, pgtype.TID{BlockNumber: s.Claim.Place.Block, OffsetNumber: s.Claim.Place.Offset, Valid: true})
+		ctids = append(ctids, pgtype.TID{BlockNumber: s.Claim.CTID.Block, OffsetNumber: s.Claim.CTID.Offset, Valid: true})
 	}
 	statements := map[string]pg.Statement{
 		"start": func(tx dbsqlc.DBTX) error {
 			_, err := q.ScheduleStart(ctx, tx, dbsqlc.ScheduleStartParams{
-				Places: places, EndpointIds: ids, Tokens: tokens, RunIds: runIDs, ExecutionMs: executions, WorkerID: me, LockTtlMs: 60_000,
+				CTIDs: ctids, EndpointIds: ids, Tokens: tokens, RunIds: runIDs, ExecutionMs: executions, WorkerID: me, LockTtlMs: 60_000,
 			})
 			return err
 		},

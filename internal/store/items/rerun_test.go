@@ -13,8 +13,8 @@ import (
 )
 
 // past returns the origin of a run's request.
-func past(run runs.Run, c claims.Claim) endpoints.Past {
-	return endpoints.Past{
+func past(run runs.Run, c claims.Claim) endpoints.RecordedRun {
+	return endpoints.RecordedRun{
 		RunID:    run.ID,
 		Endpoint: c.EndpointID,
 		Slot:     run.ScheduledFor,

@@ -260,21 +260,21 @@ const (
 // retained run. Some old rows stay, so each pass resumes at the cursor of the previous pass and
 // restarts after it has reached recent rows.
 func (s *Sweeps) forgetLedger(ctx context.Context, before time.Time) error {
-	decisions := func(after int64) (old, place, dropped int64, err error) {
+	decisions := func(after int64) (old, last, dropped int64, err error) {
 		page, err := s.db.Q.DecisionDropBefore(ctx, s.db.Sweeps, dbsqlc.DecisionDropBeforeParams{
 			After:   after,
 			MaxRows: ledgerPage,
 			Before:  before,
 		})
-		return page.Old, page.Place, page.Dropped, err
+		return page.Old, page.Last, page.Dropped, err
 	}
-	hints := func(after int64) (old, place, dropped int64, err error) {
+	hints := func(after int64) (old, last, dropped int64, err error) {
 		page, err := s.db.Q.HintDropBefore(ctx, s.db.Sweeps, dbsqlc.HintDropBeforeParams{
 			After:   after,
 			MaxRows: ledgerPage,
 			Before:  before,
 		})
-		return page.Old, page.Place, page.Dropped, err
+		return page.Old, page.Last, page.Dropped, err
 	}
 	if err := walkLedger(&s.decisions, decisions); err != nil {
 		return fmt.Errorf("removing old decisions: %w", pg.Translate(err))
@@ -286,9 +286,9 @@ func (s *Sweeps) forgetLedger(ctx context.Context, before time.Time) error {
 }
 
 // walkLedger walks from a cursor until a step finds recent rows or removes none.
-func walkLedger(at *atomic.Int64, step func(after int64) (old, place, dropped int64, err error)) error {
+func walkLedger(at *atomic.Int64, step func(after int64) (old, last, dropped int64, err error)) error {
 	for range ledgerSteps {
-		old, place, dropped, err := step(at.Load())
+		old, last, dropped, err := step(at.Load())
 		if err != nil {
 			return err
 		}
@@ -296,7 +296,7 @@ func walkLedger(at *atomic.Int64, step func(after int64) (old, place, dropped in
 			at.Store(0)
 			return nil
 		}
-		at.Store(place)
+		at.Store(last)
 		if dropped == 0 { // All rows of the step stay, so the next pass continues.
 			return nil
 		}

@@ -122,7 +122,7 @@ func TestAHeartbeatBetweenListAndSettleWins(t *testing.T) {
 
 	// The heartbeat was executed in time; its commit becomes visible now.
 	b.At(now.Add(59 * time.Second))
-	kept, _, err := b.Claims.ExtendLocks(t.Context(), storetest.Worker{1}, []claims.Held{{EndpointID: c.EndpointID, RunID: started[0].RunID, Token: c.Token}}, time.Minute)
+	kept, _, err := b.Claims.ExtendLocks(t.Context(), storetest.Worker{1}, []claims.FencedRun{{EndpointID: c.EndpointID, RunID: started[0].RunID, Token: c.Token}}, time.Minute)
 	require.NoError(t, err)
 	require.Len(t, kept, 1)
 	b.At(later)

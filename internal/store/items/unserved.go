@@ -136,7 +136,7 @@ func (s *Sweeps) startSkipped(ctx context.Context, tx pgx.Tx, row *dbsqlc.Schedu
 		WorkerID:    sweeperID,
 		LockTtlMs:   time.Minute.Milliseconds(),
 		Now:         s.db.Now(),
-		Places:      []pgtype.TID{c.Place},
+		CTIDs:       []pgtype.TID{c.CTID},
 		EndpointIds: [][16]byte{c.EndpointID},
 		Tokens:      []int64{c.ClaimToken},
 		RunIds:      [][16]byte{run.ID},

@@ -102,7 +102,7 @@ func (s *Keys) ListKeys(ctx context.Context, f auth.KeyFilter) (list []auth.Key,
 
 // ChangeKey implements auth.KeyStore.
 func (s *Keys) ChangeKey(
-	ctx context.Context, act auditlog.Act, id auth.KeyID, change func(*auth.Standing) (bool, error),
+	ctx context.Context, act auditlog.Act, id auth.KeyID, change func(*auth.LockedKey) (bool, error),
 ) (left auth.Key, err error) {
 	err = s.db.Tx(ctx, func(tx pgx.Tx) error {
 		standing, err := s.standing(ctx, tx, act.By.TenantID, id)
@@ -129,7 +129,7 @@ func (s *Keys) ChangeKey(
 }
 
 // standing locks the keys of a tenant against concurrent changes and reads one of them.
-func (s *Keys) standing(ctx context.Context, tx pgx.Tx, tenant [16]byte, id auth.KeyID) (*auth.Standing, error) {
+func (s *Keys) standing(ctx context.Context, tx pgx.Tx, tenant [16]byte, id auth.KeyID) (*auth.LockedKey, error) {
 	if err := s.db.Q.KeysLock(ctx, tx, tenant); err != nil {
 		return nil, fmt.Errorf("locking the keys of a tenant: %w", err)
 	}
@@ -149,7 +149,7 @@ func (s *Keys) standing(ctx context.Context, tx pgx.Tx, tenant [16]byte, id auth
 	if err != nil {
 		return nil, fmt.Errorf("counting the admin keys of a tenant: %w", err)
 	}
-	return &auth.Standing{
+	return &auth.LockedKey{
 		Key:         k,
 		Now:         now,
 		OtherAdmins: int(admins),
@@ -157,7 +157,7 @@ func (s *Keys) standing(ctx context.Context, tx pgx.Tx, tenant [16]byte, id auth
 }
 
 // write stores the change of a key: its revocation or its new secret.
-func (s *Keys) write(ctx context.Context, tx pgx.Tx, k *auth.Standing) error {
+func (s *Keys) write(ctx context.Context, tx pgx.Tx, k *auth.LockedKey) error {
 	if !k.RevokedAt.IsZero() {
 		rows, err := s.db.Q.KeyRevoke(ctx, tx, dbsqlc.KeyRevokeParams{
 			ID:       k.ID,

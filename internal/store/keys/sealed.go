@@ -33,20 +33,20 @@ func (s *Secrets) SealedSecrets(ctx context.Context, tenant [16]byte) (c secrets
 			return fmt.Errorf("reading a tenant's secrets: %w", err)
 		}
 		for _, row := range rows {
-			place := secrets.Place{
+			identity := secrets.Identity{
 				Tenant: tenant,
 				Kind:   secrets.Named,
 				Name:   row.Name,
 			}
-			c.Secrets = append(c.Secrets, secrets.Kept{Place: place, Sealed: secrets.Sealed{KeyID: row.SealedUnder, Data: row.Sealed}})
+			c.Secrets = append(c.Secrets, secrets.StoredValue{Identity: identity, Sealed: secrets.Sealed{KeyID: row.SealedUnder, Data: row.Sealed}})
 		}
 		keys, err := s.db.Q.SigningKeyList(ctx, tx, dbsqlc.SigningKeyListParams{TenantID: tenant, Now: s.db.Now()})
 		if err != nil {
 			return fmt.Errorf("reading a tenant's signing keys: %w", err)
 		}
 		for _, row := range keys {
-			c.SigningKeys = append(c.SigningKeys, secrets.Kept{
-				Place:     signingKeyOf(row).Place(),
+			c.SigningKeys = append(c.SigningKeys, secrets.StoredValue{
+				Identity:  signingKeyOf(row).Identity(),
 				Sealed:    secrets.Sealed{KeyID: row.SealedUnder, Data: row.Sealed},
 				ExpiresAt: pg.OrZero(row.ExpiresAt),
 			})
@@ -71,34 +71,34 @@ func (s *Secrets) StampSecrets(ctx context.Context, uses []secrets.Use) error {
 }
 
 // SampleSecrets implements secrets.Sampler.
-func (s *Secrets) SampleSecrets(ctx context.Context) ([]secrets.Kept, error) {
+func (s *Secrets) SampleSecrets(ctx context.Context) ([]secrets.StoredValue, error) {
 	named, err := s.db.Q.SecretsSample(ctx, s.db.Pool)
 	if err != nil {
 		return nil, pg.Translate(err)
 	}
-	var samples []secrets.Kept
+	var samples []secrets.StoredValue
 	for _, row := range named {
-		place := secrets.Place{
+		identity := secrets.Identity{
 			Tenant: row.TenantID,
 			Kind:   secrets.Named,
 			Name:   row.Name,
 		}
-		samples = append(samples, secrets.Kept{Place: place, Sealed: secrets.Sealed{KeyID: row.SealedUnder, Data: row.Sealed}})
+		samples = append(samples, secrets.StoredValue{Identity: identity, Sealed: secrets.Sealed{KeyID: row.SealedUnder, Data: row.Sealed}})
 	}
 	keys, err := s.db.Q.SigningKeysSample(ctx, s.db.Pool)
 	if err != nil {
 		return nil, pg.Translate(err)
 	}
 	for _, row := range keys {
-		place := signing.Key{ID: row.ID, TenantID: row.TenantID}.Place()
-		samples = append(samples, secrets.Kept{Place: place, Sealed: secrets.Sealed{KeyID: row.SealedUnder, Data: row.Sealed}})
+		identity := signing.Key{ID: row.ID, TenantID: row.TenantID}.Identity()
+		samples = append(samples, secrets.StoredValue{Identity: identity, Sealed: secrets.Sealed{KeyID: row.SealedUnder, Data: row.Sealed}})
 	}
 	return samples, nil
 }
 
 // Reseal implements secrets.Resealer: secrets first, then signing keys, in the order of their keys.
 func (s *Secrets) Reseal(
-	ctx context.Context, pass *secrets.Pass, newest string, reseal func(secrets.Kept) (secrets.Sealed, error),
+	ctx context.Context, pass *secrets.RekeyProgress, newest string, reseal func(secrets.StoredValue) (secrets.Sealed, error),
 ) (more bool, err error) {
 	err = s.db.Tx(ctx, func(tx pgx.Tx) error {
 		rows, err := s.db.Q.SecretsStale(ctx, tx, dbsqlc.SecretsStaleParams{
@@ -116,12 +116,12 @@ func (s *Secrets) Reseal(
 		}
 		for _, row := range rows {
 			pass.AfterTenant, pass.AfterName = row.TenantID, row.Name
-			place := secrets.Place{
+			identity := secrets.Identity{
 				Tenant: row.TenantID,
 				Kind:   secrets.Named,
 				Name:   row.Name,
 			}
-			sealed, err := reseal(secrets.Kept{Place: place, Sealed: secrets.Sealed{KeyID: row.SealedUnder, Data: row.Sealed}})
+			sealed, err := reseal(secrets.StoredValue{Identity: identity, Sealed: secrets.Sealed{KeyID: row.SealedUnder, Data: row.Sealed}})
 			if err != nil { // The pass reports it.
 				continue
 			}
@@ -142,7 +142,7 @@ func (s *Secrets) Reseal(
 }
 
 func (s *Secrets) resealSigning(
-	ctx context.Context, tx pgx.Tx, pass *secrets.Pass, newest string, reseal func(secrets.Kept) (secrets.Sealed, error),
+	ctx context.Context, tx pgx.Tx, pass *secrets.RekeyProgress, newest string, reseal func(secrets.StoredValue) (secrets.Sealed, error),
 ) (more bool, err error) {
 	rows, err := s.db.Q.SigningKeysStale(ctx, tx, dbsqlc.SigningKeysStaleParams{
 		Newest:  newest,
@@ -154,8 +154,8 @@ func (s *Secrets) resealSigning(
 	}
 	for _, row := range rows {
 		pass.AfterSigning = row.ID
-		place := signing.Key{ID: row.ID, TenantID: row.TenantID}.Place()
-		sealed, err := reseal(secrets.Kept{Place: place, Sealed: secrets.Sealed{KeyID: row.SealedUnder, Data: row.Sealed}})
+		identity := signing.Key{ID: row.ID, TenantID: row.TenantID}.Identity()
+		sealed, err := reseal(secrets.StoredValue{Identity: identity, Sealed: secrets.Sealed{KeyID: row.SealedUnder, Data: row.Sealed}})
 		if err != nil { // The pass reports it.
 			continue
 		}
@@ -177,7 +177,7 @@ func (s *Secrets) resealSigning(
 
 // resealLetters is Reseal for the requests of dead letters.
 func (s *Secrets) resealLetters(
-	ctx context.Context, tx pgx.Tx, pass *secrets.Pass, newest string, reseal func(secrets.Kept) (secrets.Sealed, error),
+	ctx context.Context, tx pgx.Tx, pass *secrets.RekeyProgress, newest string, reseal func(secrets.StoredValue) (secrets.Sealed, error),
 ) (more bool, err error) {
 	rows, err := s.db.Q.DeadLettersStale(ctx, tx, dbsqlc.DeadLettersStaleParams{
 		Newest:  newest,
@@ -189,8 +189,8 @@ func (s *Secrets) resealLetters(
 	}
 	for _, row := range rows {
 		pass.AfterLetter = row.ID
-		place := deadletters.Place(row.TenantID, deadletters.ID(row.ID))
-		sealed, err := reseal(secrets.Kept{Place: place, Sealed: secrets.Sealed{KeyID: row.SealedUnder, Data: row.Request}})
+		identity := deadletters.Identity(row.TenantID, deadletters.ID(row.ID))
+		sealed, err := reseal(secrets.StoredValue{Identity: identity, Sealed: secrets.Sealed{KeyID: row.SealedUnder, Data: row.Request}})
 		if err != nil { // The pass reports it.
 			continue
 		}

@@ -54,7 +54,7 @@ func TestSecretIsStoredSealedAndItsVersionsCounted(t *testing.T) {
 	require.Zero(t, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM secrets WHERE position($1::bytea IN sealed) > 0", []byte(storetest.Canary)))
 	contents, err := keystore.NewSecrets(b.DB).SealedSecrets(t.Context(), keystore.DefaultTenant)
 	require.NoError(t, err)
-	value, err := storetest.Sealing(t, "k1").Open(contents.Secrets[0].Place, contents.Secrets[0].Sealed)
+	value, err := storetest.Sealing(t, "k1").Open(contents.Secrets[0].Identity, contents.Secrets[0].Sealed)
 	require.NoError(t, err)
 	require.Equal(t, storetest.Canary+"-2", value.Reveal())
 
@@ -339,7 +339,7 @@ func TestRekeySealsEverythingUnderTheNewestKeyInBatches(t *testing.T) {
 	require.NoError(t, err)
 	for _, k := range contents.Secrets {
 		if k.Name != "lost" {
-			value, err := storetest.Sealing(t, "k2").Open(k.Place, k.Sealed)
+			value, err := storetest.Sealing(t, "k2").Open(k.Identity, k.Sealed)
 			require.NoError(t, err)
 			require.Contains(t, value.Reveal(), storetest.Canary)
 		}

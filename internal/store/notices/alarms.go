@@ -16,14 +16,14 @@ import (
 	"rubato/internal/store/pg"
 )
 
-// Alarms collects the episodes of notices that the runs of one transaction open or close.
-type Alarms struct {
+// EpisodeChanges collects the episodes of notices that the runs of one transaction open or close.
+type EpisodeChanges struct {
 	opens  dbsqlc.NoticeOpenParams
 	closes dbsqlc.NoticeCloseParams
 }
 
-// Ended is a finished run and the state of its endpoint before the finish.
-type Ended struct {
+// FinishedRun is a finished run and the state of its endpoint before the finish.
+type FinishedRun struct {
 	Run runs.Run
 	// failures is the number of consecutive failures.
 	Failures int
@@ -37,7 +37,7 @@ type Ended struct {
 
 // Judge collects the episodes that a run opens or closes. It reads only the rule cache, so that
 // runs without a matching rule cost no query.
-func (a *Alarms) Judge(book *notices.RuleCache, e *endpoints.Endpoint, was Ended) {
+func (a *EpisodeChanges) Judge(book *notices.RuleCache, e *endpoints.Endpoint, was FinishedRun) {
 	a.failures(book, e, was)
 	a.late(book, e, was)
 	a.heldBack(book, e, was.Run)
@@ -52,7 +52,7 @@ func (a *Alarms) Judge(book *notices.RuleCache, e *endpoints.Endpoint, was Ended
 	}
 }
 
-func (a *Alarms) failures(book *notices.RuleCache, e *endpoints.Endpoint, was Ended) {
+func (a *EpisodeChanges) failures(book *notices.RuleCache, e *endpoints.Endpoint, was FinishedRun) {
 	before, after := int64(was.Failures), int64(e.State.FailureCount)
 	switch {
 	case after > before && book.Opens(e, notices.Failures, before, after):
@@ -66,7 +66,7 @@ func (a *Alarms) failures(book *notices.RuleCache, e *endpoints.Endpoint, was En
 
 // heldBack opens paused episodes if the target asks for a long delay by Retry-After, because the
 // endpoint is in effect paused.
-func (a *Alarms) heldBack(book *notices.RuleCache, e *endpoints.Endpoint, run runs.Run) {
+func (a *EpisodeChanges) heldBack(book *notices.RuleCache, e *endpoints.Endpoint, run runs.Run) {
 	if !history.FinishedOf(run).AsksForLong() || !book.Opens(e, notices.Paused, 0, 1) {
 		return
 	}
@@ -76,7 +76,7 @@ func (a *Alarms) heldBack(book *notices.RuleCache, e *endpoints.Endpoint, run ru
 	a.open(e.ID, notices.Paused, 1, d)
 }
 
-func (a *Alarms) late(book *notices.RuleCache, e *endpoints.Endpoint, was Ended) {
+func (a *EpisodeChanges) late(book *notices.RuleCache, e *endpoints.Endpoint, was FinishedRun) {
 	run := was.Run
 	replanned := !was.Due.Slot.Equal(run.ScheduledFor) || was.Due.Attempt != run.Attempt ||
 		was.Due.InfraAttempt != run.InfraAttempt // during the run
@@ -109,7 +109,7 @@ func detailOf(run runs.Run) notices.Detail {
 	}
 }
 
-func (a *Alarms) open(id [16]byte, event notices.Event, size int64, d notices.Detail) {
+func (a *EpisodeChanges) open(id [16]byte, event notices.Event, size int64, d notices.Detail) {
 	raw, err := json.Marshal(d)
 	if err != nil {
 		panic(err) // Texts and numbers always encode.
@@ -119,14 +119,14 @@ func (a *Alarms) open(id [16]byte, event notices.Event, size int64, d notices.De
 	o.Sizes, o.Details = append(o.Sizes, size), append(o.Details, string(raw))
 }
 
-func (a *Alarms) close(id [16]byte, event notices.Event, size int64) {
+func (a *EpisodeChanges) close(id [16]byte, event notices.Event, size int64) {
 	c := &a.closes
 	c.Events, c.EndpointIds, c.Sizes = append(c.Events, string(event)), append(c.EndpointIds, id), append(c.Sizes, size)
 }
 
 // Writes returns the statements that open and close episodes. For almost every transaction there
 // are none.
-func (a *Alarms) Writes(ctx context.Context, db *pg.DB, now time.Time) []pg.Statement {
+func (a *EpisodeChanges) Writes(ctx context.Context, db *pg.DB, now time.Time) []pg.Statement {
 	var list []pg.Statement
 	if len(a.opens.Events) > 0 {
 		a.opens.Now = now
@@ -140,7 +140,7 @@ func (a *Alarms) Writes(ctx context.Context, db *pg.DB, now time.Time) []pg.Stat
 }
 
 // write executes the statements of writes one by one.
-func (a *Alarms) write(ctx context.Context, tx pgx.Tx, db *pg.DB, now time.Time) error {
+func (a *EpisodeChanges) write(ctx context.Context, tx pgx.Tx, db *pg.DB, now time.Time) error {
 	for _, s := range a.Writes(ctx, db, now) {
 		if err := s(tx); err != nil {
 			return fmt.Errorf("opening %d and closing %d episodes: %w", len(a.opens.Events), len(a.closes.Events), err)
@@ -158,7 +158,7 @@ type Alarm struct {
 
 // Raise opens the episodes of an alarm, in the transaction of its event.
 func Raise(ctx context.Context, tx pgx.Tx, db *pg.DB, now time.Time, alarm Alarm) error {
-	var a Alarms
+	var a EpisodeChanges
 	a.open(alarm.EndpointID, alarm.Event, 1, alarm.Detail)
 	return a.write(ctx, tx, db, now)
 }

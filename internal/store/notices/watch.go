@@ -73,7 +73,7 @@ func (s *Store) overdue(ctx context.Context, tx pgx.Tx, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("listing overdue endpoints: %w", err)
 	}
-	var a Alarms
+	var a EpisodeChanges
 	slices.SortFunc(rows, func(x, y *dbsqlc.NoticeOverdueRow) int { return slices.Compare(x.EndpointID[:], y.EndpointID[:]) })
 	for _, row := range rows {
 		by := now.Sub(row.Since).Milliseconds()
@@ -88,7 +88,7 @@ func (s *Store) unroutable(ctx context.Context, tx pgx.Tx, now time.Time) error 
 	if err != nil {
 		return fmt.Errorf("listing endpoints without a worker: %w", err)
 	}
-	var a Alarms
+	var a EpisodeChanges
 	for _, row := range rows {
 		a.open(row.EndpointID, notices.Unroutable, 1, notices.Detail{Reason: "required tags: " + strings.Join(row.Required, ", ")})
 	}
@@ -101,7 +101,7 @@ func (s *Store) settle(ctx context.Context, tx pgx.Tx, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("listing ended episodes: %w", err)
 	}
-	var a Alarms
+	var a EpisodeChanges
 	for _, row := range rows {
 		if !row.Silent {
 			a.close(row.EndpointID, notices.Event(row.Event), 0)
@@ -186,7 +186,7 @@ func (s *Store) scan(ctx context.Context, tx pgx.Tx, now time.Time) (more bool, 
 	if err != nil {
 		return false, fmt.Errorf("listing endpoints for the notice rule %q: %w", rule.Name, err)
 	}
-	var a Alarms
+	var a EpisodeChanges
 	var cursor *[16]byte
 	failed := slices.DeleteFunc(slices.Clone(rows), func(r *dbsqlc.NoticeScanEndpointsRow) bool { return int64(r.FailureCount) < rule.Threshold })
 	details, err := s.lastFailures(ctx, tx, rule.TenantID, failed)

@@ -123,8 +123,8 @@ func quickArrays(m *pgtype.Map) {
 	fixed(c, "int2", 2, func(buffer []byte, n int16) []byte { return binary.BigEndian.AppendUint16(buffer, uint16(n)) })
 	fixed(c, "int4", 4, func(buffer []byte, n int32) []byte { return binary.BigEndian.AppendUint32(buffer, uint32(n)) })
 	fixed(c, "int8", 8, func(buffer []byte, n int64) []byte { return binary.BigEndian.AppendUint64(buffer, uint64(n)) })
-	fixed(c, "tid", 6, func(buffer []byte, place pgtype.TID) []byte {
-		return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint32(buffer, place.BlockNumber), place.OffsetNumber)
+	fixed(c, "tid", 6, func(buffer []byte, ctid pgtype.TID) []byte {
+		return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint32(buffer, ctid.BlockNumber), ctid.OffsetNumber)
 	})
 	fixed(c, "bool", 1, func(buffer []byte, is bool) []byte {
 		if is {

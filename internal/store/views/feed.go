@@ -33,18 +33,18 @@ var _ feed.Reader = (*Feed)(nil)
 func NewFeed(db *pg.DB) *Feed { return &Feed{db: db} }
 
 // Head implements feed.Reader.
-func (s *Feed) Head(ctx context.Context) (place feed.Place, now time.Time, err error) {
+func (s *Feed) Head(ctx context.Context) (position feed.Position, now time.Time, err error) {
 	err = s.db.Snapshot(ctx, func(tx pgx.Tx) error {
 		head, err := s.db.Q.EventHead(ctx, tx, s.db.Now())
-		place, now = before(head.Until, head.Now), head.Now
+		position, now = before(head.Until, head.Now), head.Now
 		return err
 	})
-	return place, now, err
+	return position, now, err
 }
 
 // before returns the position in front of a transaction's events.
-func before(txid int64, at time.Time) feed.Place {
-	return feed.Place{
+func before(txid int64, at time.Time) feed.Position {
+	return feed.Position{
 		TxID: txid,
 		Row:  -1,
 		At:   at,
@@ -103,11 +103,11 @@ func (l feedScan) read(ctx context.Context, page *feed.Page) error {
 		return err
 	}
 	page.Events = slices.Concat(changes, finished)
-	slices.SortFunc(page.Events, func(a, b feed.Event) int { return comparePlaces(a.Place, b.Place) })
+	slices.SortFunc(page.Events, func(a, b feed.Event) int { return comparePositions(a.Position, b.Position) })
 	// If one kind of event has more rows, the page ends there. Otherwise a later event of the other
 	// kind would be sent first.
 	if len(changes) == l.q.Limit {
-		cut(page, changes[len(changes)-1].Place)
+		cut(page, changes[len(changes)-1].Position)
 	}
 	if end != nil {
 		cut(page, *end)
@@ -119,12 +119,12 @@ func (l feedScan) read(ctx context.Context, page *feed.Page) error {
 }
 
 // comparePlaces orders positions by transaction; within one, changes precede runs.
-func comparePlaces(a, b feed.Place) int {
-	return cmp.Or(cmp.Compare(a.TxID, b.TxID), cmp.Compare(placeClass(a), placeClass(b)), cmp.Compare(a.Row, b.Row), slices.Compare(a.Run[:], b.Run[:]))
+func comparePositions(a, b feed.Position) int {
+	return cmp.Or(cmp.Compare(a.TxID, b.TxID), cmp.Compare(positionClass(a), positionClass(b)), cmp.Compare(a.Row, b.Row), slices.Compare(a.Run[:], b.Run[:]))
 }
 
 // placeClass returns 0 for a change and 1 for a run.
-func placeClass(p feed.Place) int {
+func positionClass(p feed.Position) int {
 	if p.Run == ([16]byte{}) {
 		return 0
 	}
@@ -163,7 +163,7 @@ func (l feedScan) changes(ctx context.Context) ([]feed.Event, error) {
 			Type:       feed.Type(row.Kind),
 			At:         row.At,
 			EndpointID: row.EndpointID,
-			Place: feed.Place{
+			Position: feed.Position{
 				TxID: row.Txid,
 				Row:  row.ID,
 				At:   row.At,
@@ -185,7 +185,7 @@ func readDetail(e *feed.Event, raw json.RawMessage) error {
 
 // finished returns the events of finished runs. end is the position up to which the page is
 // complete, or nil if there are no more runs.
-func (l feedScan) finished(ctx context.Context) ([]feed.Event, *feed.Place, error) {
+func (l feedScan) finished(ctx context.Context) ([]feed.Event, *feed.Position, error) {
 	if !l.q.Asks(feed.RunFinished) && !l.q.Asks(feed.RunStarted) {
 		return nil, nil, nil
 	}
@@ -204,70 +204,70 @@ func (l feedScan) finished(ctx context.Context) ([]feed.Event, *feed.Place, erro
 	if err != nil {
 		return nil, nil, fmt.Errorf("listing finished runs: %w", err)
 	}
-	places, end := l.places(rows)
+	positions, end := l.positions(rows)
 	if len(rows) == limit && end == nil {
 		last := rows[limit-1]
-		end = &feed.Place{
+		end = &feed.Position{
 			TxID: last.Txid,
 			Row:  last.ID,
 			Run:  [16]byte(slices.Repeat([]byte{0xff}, 16)),
 			At:   last.At,
 		}
 	}
-	list, err := l.runsAt(ctx, places)
+	list, err := l.runsAt(ctx, positions)
 	return list, end, err
 }
 
-// places returns the positions of matching runs in rows. end is the last one if the limit is
+// positions returns the positions of matching runs in rows. end is the last one if the limit is
 // reached.
-func (l feedScan) places(rows []*dbsqlc.FinishedRunsListRow) (places []feed.Place, end *feed.Place) {
+func (l feedScan) positions(rows []*dbsqlc.FinishedRunsListRow) (positions []feed.Position, end *feed.Position) {
 	for _, row := range rows {
 		for i, id := range row.RunIds {
-			place := feed.Place{
+			position := feed.Position{
 				TxID: row.Txid,
 				Row:  row.ID,
 				Run:  id,
 				At:   row.At,
 			}
 			other := l.q.EndpointID != ([16]byte{}) && row.EndpointIds[i] != l.q.EndpointID
-			if other || comparePlaces(place, l.q.After) <= 0 {
+			if other || comparePositions(position, l.q.After) <= 0 {
 				continue
 			}
-			if places = append(places, place); len(places) == l.q.Limit {
-				return places, &place
+			if positions = append(positions, position); len(positions) == l.q.Limit {
+				return positions, &position
 			}
 		}
 	}
-	return places, nil
+	return positions, nil
 }
 
 // runsAt returns the events of finished runs. It leaves out runs of dropped history partitions.
-func (l feedScan) runsAt(ctx context.Context, places []feed.Place) ([]feed.Event, error) {
-	if len(places) == 0 {
+func (l feedScan) runsAt(ctx context.Context, positions []feed.Position) ([]feed.Event, error) {
+	if len(positions) == 0 {
 		return nil, nil
 	}
 	p := dbsqlc.RunFindParams{TenantID: l.q.TenantID}
-	for _, place := range places {
-		p.Ids = append(p.Ids, place.Run)
-		p.ScheduledFor = append(p.ScheduledFor, runs.ID(place.Run).Slot())
+	for _, position := range positions {
+		p.Ids = append(p.Ids, position.Run)
+		p.ScheduledFor = append(p.ScheduledFor, runs.ID(position.Run).Slot())
 	}
 	rows, err := l.db.Q.RunFind(ctx, l.tx, p)
 	if err != nil {
-		return nil, fmt.Errorf("reading %d runs that finished: %w", len(places), err)
+		return nil, fmt.Errorf("reading %d runs that finished: %w", len(positions), err)
 	}
 	found := make(map[[16]byte]runs.Run, len(rows))
 	for _, row := range rows {
 		found[row.ID] = history.RunOf(row)
 	}
 	list := make([]feed.Event, 0, len(rows))
-	for _, place := range places {
-		if run, there := found[place.Run]; there {
+	for _, position := range positions {
+		if run, there := found[position.Run]; there {
 			list = append(list, feed.Event{
 				Type:       feed.RunFinished,
 				At:         run.FinishedAt,
 				EndpointID: run.EndpointID,
 				Run:        &run,
-				Place:      place,
+				Position:   position,
 			})
 		}
 	}
@@ -291,10 +291,10 @@ func (l feedScan) live(ctx context.Context) ([]runs.Run, error) {
 }
 
 // cut truncates a page at a position, unless it already ends earlier.
-func cut(page *feed.Page, at feed.Place) {
-	if page.More && comparePlaces(page.Next, at) <= 0 {
+func cut(page *feed.Page, at feed.Position) {
+	if page.More && comparePositions(page.Next, at) <= 0 {
 		return
 	}
 	page.Next, page.More = at, true
-	page.Events = slices.DeleteFunc(page.Events, func(e feed.Event) bool { return comparePlaces(e.Place, at) > 0 })
+	page.Events = slices.DeleteFunc(page.Events, func(e feed.Event) bool { return comparePositions(e.Position, at) > 0 })
 }

@@ -209,11 +209,11 @@ func TestFeedGoesOnFromEveryEvent(t *testing.T) {
 		require.Equal(t, all, r.next(t), "pages of %d", limit+1)
 	}
 	for i, e := range all {
-		mark, err := feed.ParseMark(feed.Mark{Place: e.Place}.String())
+		cursor, err := feed.ParseCursor(feed.Cursor{Position: e.Position}.String())
 		require.NoError(t, err)
-		place := mark.Place
-		require.Equal(t, now.UnixMilli()/1e6, place.At.UnixMilli()/1e6)
-		r.q.After, r.q.Limit = place, 2
+		position := cursor.Position
+		require.Equal(t, now.UnixMilli()/1e6, position.At.UnixMilli()/1e6)
+		r.q.After, r.q.Limit = position, 2
 		require.Equal(t, len(all)-i-1, len(r.next(t)), "after event %d", i)
 	}
 	r.q.After, r.q.EndpointID = start, all[0].EndpointID
@@ -254,7 +254,7 @@ func TestFeedPagesLargeBatch(t *testing.T) {
 		require.Equal(t, all, r.pages(t), "pages of %d", limit)
 	}
 	for _, at := range []int{0, 49, 50, 99, many - 1} {
-		r.q.After, r.q.Limit = all[at].Place, 10
+		r.q.After, r.q.Limit = all[at].Position, 10
 		require.Equal(t, all[at+1:], append([]feed.Event{}, r.pages(t)...), "after event %d", at)
 		r.q.After, r.q.Limit, r.q.EndpointID = start, 1, all[at].EndpointID // Most rows hold nothing of the endpoint.
 		require.Equal(t, all[at:at+1], r.pages(t), "of the endpoint of event %d", at)

@@ -39,7 +39,7 @@ func (s *Executions) LiveStarts(ctx context.Context, worker [16]byte, list []dis
 
 // Confirm implements dispatch.Executions. It re-checks the lock and fence token of a run before a
 // delayed request is sent.
-func (s *Executions) Confirm(ctx context.Context, endpoint [16]byte, held claims.Held) (bool, error) {
+func (s *Executions) Confirm(ctx context.Context, endpoint [16]byte, held claims.FencedRun) (bool, error) {
 	may, err := s.db.Q.RunConfirm(ctx, s.db.Hot, dbsqlc.RunConfirmParams{
 		Now:        s.db.Now(),
 		EndpointID: endpoint,

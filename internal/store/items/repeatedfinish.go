@@ -14,10 +14,11 @@ import (
 	"rubato/internal/store/history"
 )
 
-// recall classifies runs that were not live when their worker finished them. Either an earlier
-// attempt of this finish was committed and its answer was lost; then recall returns the kept claims
-// and the decision. Or another process had settled the run; then the answer is late.
-func (s *Executions) recall(ctx context.Context, tx pgx.Tx, gone []runs.Run, done *dispatch.Finished) error {
+// classifyNotLive classifies runs that were not live when their worker finished them. Either an
+// earlier attempt of this finish was committed and its answer was lost; then classifyNotLive
+// returns the kept claims and the decision. Or another process had settled the run; then the answer
+// is late.
+func (s *Executions) classifyNotLive(ctx context.Context, tx pgx.Tx, gone []runs.Run, done *dispatch.Finished) error {
 	if len(gone) == 0 {
 		return nil
 	}
@@ -80,7 +81,7 @@ func (s *Executions) kept(ctx context.Context, tx pgx.Tx, params dbsqlc.Schedule
 	for _, row := range rows {
 		done.Kept = append(done.Kept, claims.Claim{
 			EndpointID:   row.EndpointID,
-			Place:        place(row.Place),
+			CTID:         ctid(row.CTID),
 			Token:        row.ClaimToken,
 			Slot:         row.Slot,
 			PlannedAt:    row.PlannedAt,

@@ -14,17 +14,17 @@ import (
 func TestCursorRoundTrip(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 12, 0, 0, 123_000_000, time.UTC)
-	for name, m := range map[string]feed.Mark{
-		"Place":  {Place: feed.Place{TxID: 77, Row: -1, At: at}},
-		"Run":    {Place: feed.Place{TxID: 1 << 40, Row: 3, Run: [16]byte{1, 15: 2}, At: at}},
-		"Starts": {Place: feed.Place{TxID: 77, Row: -1, At: at}, Started: at.Add(456 * time.Microsecond), Run: runs.ID{9, 15: 8}},
+	for name, m := range map[string]feed.Cursor{
+		"Change": {Position: feed.Position{TxID: 77, Row: -1, At: at}},
+		"Run":    {Position: feed.Position{TxID: 1 << 40, Row: 3, Run: [16]byte{1, 15: 2}, At: at}},
+		"Starts": {Position: feed.Position{TxID: 77, Row: -1, At: at}, Started: at.Add(456 * time.Microsecond), Run: runs.ID{9, 15: 8}},
 	} {
-		got, err := feed.ParseMark(m.String())
+		got, err := feed.ParseCursor(m.String())
 		require.NoError(t, err, name)
 		require.Equal(t, m, got, name)
 		require.LessOrEqual(t, len(m.String()), 100, "the contract lets no longer one back in")
 		for _, bad := range []string{m.String() + "A", m.String()[1:], m.String() + "=", " " + m.String()} {
-			_, err := feed.ParseMark(bad)
+			_, err := feed.ParseCursor(bad)
 			require.Equal(t, errs.Malformed, errs.CodeOf(err), "%s: %q", name, bad)
 		}
 	}
@@ -34,7 +34,7 @@ func TestCursorHoldsTheSentStarts(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	start := func(id byte, ago time.Duration) runs.Run { return runs.Run{ID: runs.ID{id}, StartedAt: at.Add(-ago)} }
-	var m feed.Mark
+	var m feed.Cursor
 	require.False(t, m.Includes(start(1, 0)), "no start was sent")
 	m = m.WithStart(start(1, time.Minute)).WithStart(start(2, 0)).WithStart(start(3, time.Second))
 	require.True(t, m.Includes(start(2, 0)), "the newest itself")
