@@ -21,14 +21,14 @@ import (
 	"rubato/internal/waittest"
 )
 
-// reach is a command that asks for an operation of the contract.
-type reach struct {
+// operationCommand is a command that asks for an operation of the contract.
+type operationCommand struct {
 	args  string // separated by spaces
 	stdin string
 }
 
 // reaches returns, for every operation of the contract, a command that reaches it.
-func reaches() map[string]reach {
+func reaches() map[string]operationCommand {
 	const (
 		endpoint = "ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"
 		run      = "run_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"
@@ -37,7 +37,7 @@ func reaches() map[string]reach {
 		key      = "key_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"
 		object   = `{"name":"p","url":"https://p.example/","baselineIntervalMs":60000}`
 	)
-	return map[string]reach{
+	return map[string]operationCommand{
 		"sendCall":               {args: "calls send https://p.example/"},
 		"listCalls":              {args: "calls list"},
 		"getCall":                {args: "calls show " + call},

@@ -42,14 +42,14 @@ type link struct {
 	silent sync.RWMutex // held while nothing gets through
 }
 
-// muted is an end of a link to which nothing gets through while that is silent.
-type muted struct {
+// blackholeConn is an end of a link to which nothing gets through while that is silent.
+type blackholeConn struct {
 	net.Conn
 
 	silent *sync.RWMutex
 }
 
-func (m muted) Write(b []byte) (int, error) {
+func (m blackholeConn) Write(b []byte) (int, error) {
 	m.silent.RLock()
 	defer m.silent.RUnlock()
 	return m.Conn.Write(b)
@@ -98,7 +98,7 @@ func (l *link) join(near net.Conn) {
 	l.conns = append(l.conns, near, far)
 	for _, way := range [][2]net.Conn{{near, far}, {far, near}} {
 		l.copies.Go(func() {
-			_, _ = io.Copy(muted{way[0], &l.silent}, way[1])
+			_, _ = io.Copy(blackholeConn{way[0], &l.silent}, way[1])
 			_ = way[0].Close()
 		})
 	}

@@ -199,7 +199,7 @@ func TestCache(t *testing.T) {
 	})
 	t.Run("StaysBounded", func(t *testing.T) {
 		t.Parallel()
-		a := auth.NewAuthenticator(anybody{})
+		a := auth.NewAuthenticator(anyKeyStore{})
 		for range 10_000 {
 			_, err := a.Authenticate(t.Context(), auth.NewKey())
 			require.NoError(t, err)
@@ -208,9 +208,9 @@ func TestCache(t *testing.T) {
 	})
 }
 
-// anybody is a store that accepts every key.
-type anybody struct{}
+// anyKeyStore is a store that accepts every key.
+type anyKeyStore struct{}
 
-func (anybody) FindKey(context.Context, [sha256.Size]byte) (auth.Principal, error) {
+func (anyKeyStore) FindKey(context.Context, [sha256.Size]byte) (auth.Principal, error) {
 	return auth.Principal{Name: "anybody"}, nil
 }

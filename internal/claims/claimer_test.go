@@ -92,8 +92,8 @@ func (s *fakeStore) asked() int {
 	return len(s.requests)
 }
 
-// fakeTaker takes every claim.
-type fakeTaker struct {
+// fakeReceiver takes every claim.
+type fakeReceiver struct {
 	room    int
 	horizon time.Duration
 
@@ -104,37 +104,37 @@ type fakeTaker struct {
 	wants map[[16]byte]bool // tenants to take from while there is no room
 }
 
-func (k *fakeTaker) Room() (int, time.Duration) {
+func (k *fakeReceiver) Room() (int, time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.room, k.horizon
 }
 
 // TagSets returns the zero value.
-func (k *fakeTaker) TagSets() claims.TagSets { return claims.TagSets{} }
+func (k *fakeReceiver) TagSets() claims.TagSets { return claims.TagSets{} }
 
 // Share returns the tenants in wants.
-func (k *fakeTaker) Share(due [][16]byte) ([][16]byte, int) {
+func (k *fakeReceiver) Share(due [][16]byte) ([][16]byte, int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.DeleteFunc(slices.Clone(due), func(t [16]byte) bool { return !k.wants[t] }), 4
 }
 
 // has sets the room of the taker.
-func (k *fakeTaker) has(room int) {
+func (k *fakeReceiver) has(room int) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.room = room
 }
 
 // looks makes the taker want claims that come due within a time.
-func (k *fakeTaker) looks(ahead time.Duration) {
+func (k *fakeReceiver) looks(ahead time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.horizon = ahead
 }
 
-func (k *fakeTaker) Take(list []claims.Claim, _, sent time.Time) {
+func (k *fakeReceiver) Take(list []claims.Claim, _, sent time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.calls++
@@ -143,7 +143,7 @@ func (k *fakeTaker) Take(list []claims.Claim, _, sent time.Time) {
 }
 
 // runClaimer runs a claimer. stop ends it and waits.
-func runClaimer(t *testing.T, store *fakeStore, taker *fakeTaker) (c *claims.Claimer, stop func()) {
+func runClaimer(t *testing.T, store *fakeStore, taker *fakeReceiver) (c *claims.Claimer, stop func()) {
 	t.Helper()
 	c = claims.NewClaimer(claims.ClaimerConfig{
 		Worker: me, Store: store, Taker: taker, Rules: claims.Rules{Horizon: 10 * time.Second, LockTTL: ttl}, PollInterval: poll,
@@ -158,7 +158,7 @@ func runClaimer(t *testing.T, store *fakeStore, taker *fakeTaker) (c *claims.Cla
 func TestTheClaimerPollsWithJitter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store, taker := &fakeStore{}, &fakeTaker{room: 7, horizon: 3 * time.Second}
+		store, taker := &fakeStore{}, &fakeReceiver{room: 7, horizon: 3 * time.Second}
 		_, stop := runClaimer(t, store, taker)
 		time.Sleep(200 * poll)
 		stop()
@@ -201,7 +201,7 @@ func TestClaimExpiresWhenItsCallerGivesUp(t *testing.T) {
 					gaveUp = append(gaveUp, time.Now())
 					return nil, ctx.Err()
 				}
-				_, stop := runClaimer(t, store, &fakeTaker{room: 7})
+				_, stop := runClaimer(t, store, &fakeReceiver{room: 7})
 				time.Sleep(40 * time.Second)
 				stop()
 				require.Zero(t, store.requests[0].Until, "nothing is known of the database's clock")
@@ -223,7 +223,7 @@ func TestShutdownDoesNotWaitLongForAClaim(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}}
-		_, stop := runClaimer(t, store, &fakeTaker{room: 7})
+		_, stop := runClaimer(t, store, &fakeReceiver{room: 7})
 		synctest.Wait()
 		began := time.Now()
 		stop()
@@ -235,7 +235,7 @@ func TestWakeUpsClaimAtOnceAndCoalesce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{}
-		c, stop := runClaimer(t, store, &fakeTaker{room: 1})
+		c, stop := runClaimer(t, store, &fakeReceiver{room: 1})
 		synctest.Wait()
 		require.Equal(t, 1, store.asked())
 		for range 10 {
@@ -261,7 +261,7 @@ func TestAWakeDuringAClaimAsksForOneMore(t *testing.T) {
 			<-proceed
 			return nil, nil
 		}}
-		c, stop := runClaimer(t, store, &fakeTaker{room: 1})
+		c, stop := runClaimer(t, store, &fakeReceiver{room: 1})
 		<-entered
 		for range 5 {
 			c.Wake()
@@ -282,7 +282,7 @@ func TestFullBatchesGoOnAtOnce(t *testing.T) {
 			left -= n
 			return make([]claims.Claim, n), nil
 		}}
-		taker := &fakeTaker{room: 10_000}
+		taker := &fakeReceiver{room: 10_000}
 		_, stop := runClaimer(t, store, taker)
 		synctest.Wait()
 		require.Len(t, taker.taken, 1120)
@@ -297,7 +297,7 @@ func TestFullBatchesGoOnAtOnce(t *testing.T) {
 func TestARefillClaimsTheRestOfALimitedClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		taker := &fakeTaker{room: 3, horizon: time.Second}
+		taker := &fakeReceiver{room: 3, horizon: time.Second}
 		due := 5
 		store := &fakeStore{claim: func(_ context.Context, r claims.Request) ([]claims.Claim, error) {
 			got := min(due, r.Limit)
@@ -332,7 +332,7 @@ func TestARefillClaimsTheRestOfALimitedClaim(t *testing.T) {
 func TestLittleRoomTriggersNoFurtherClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		taker := &fakeTaker{room: 40, horizon: time.Second}
+		taker := &fakeReceiver{room: 40, horizon: time.Second}
 		store := &fakeStore{claim: func(_ context.Context, r claims.Request) ([]claims.Claim, error) {
 			taker.has(3 * (r.Limit / 40)) // No other claim follows.
 			return make([]claims.Claim, r.Limit), nil
@@ -354,7 +354,7 @@ func TestLittleRoomTriggersNoFurtherClaim(t *testing.T) {
 func TestARefillLooksFurtherAheadThanTheLastClaim(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		taker, store := &fakeTaker{room: 3}, &fakeStore{}
+		taker, store := &fakeReceiver{room: 3}, &fakeStore{}
 		c, stop := runClaimer(t, store, taker)
 		defer stop()
 		synctest.Wait()
@@ -376,7 +376,7 @@ func TestARefillLooksFurtherAheadThanTheLastClaim(t *testing.T) {
 func TestAWakeUpWithoutRoomClaimsLater(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		taker := &fakeTaker{room: 3, horizon: time.Second}
+		taker := &fakeReceiver{room: 3, horizon: time.Second}
 		store := &fakeStore{}
 		c, stop := runClaimer(t, store, taker)
 		defer stop()
@@ -397,7 +397,7 @@ func TestWithoutRoomTheClaimerReadsOnlyTheClock(t *testing.T) {
 	t.Parallel()
 	for _, room := range []int{0, -3} {
 		synctest.Test(t, func(t *testing.T) {
-			store, taker := &fakeStore{}, &fakeTaker{room: room}
+			store, taker := &fakeStore{}, &fakeReceiver{room: room}
 			_, stop := runClaimer(t, store, taker)
 			time.Sleep(10 * poll)
 			stop()
@@ -412,7 +412,7 @@ func TestAFailedClaimIsTriedAgainAtTheNextPoll(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := &fakeStore{claim: func(context.Context, claims.Request) ([]claims.Claim, error) { return nil, errors.New("away") }}
-		taker := &fakeTaker{room: 1}
+		taker := &fakeReceiver{room: 1}
 		_, stop := runClaimer(t, store, taker)
 		time.Sleep(10 * poll)
 		stop()
@@ -430,7 +430,7 @@ func TestAClaimUnderWayIsNotLostToShutdown(t *testing.T) {
 			<-proceed
 			return make([]claims.Claim, 1), ctx.Err()
 		}}
-		taker := &fakeTaker{room: 1}
+		taker := &fakeReceiver{room: 1}
 		_, stop := runClaimer(t, store, taker)
 		<-entered
 		stopped := make(chan struct{})
@@ -450,7 +450,7 @@ func TestHangingClaimIsAbandonedWhileItsLockIsUseful(t *testing.T) {
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}}
-		_, stop := runClaimer(t, store, &fakeTaker{room: 1})
+		_, stop := runClaimer(t, store, &fakeReceiver{room: 1})
 		time.Sleep(ttl/4 + poll + poll/2)
 		require.Equal(t, 2, store.asked())
 		stop()
@@ -464,7 +464,7 @@ func TestClaimsCarryTheSendTimeOfTheirStatement(t *testing.T) {
 			time.Sleep(300 * time.Millisecond)
 			return nil, nil
 		}}
-		taker := &fakeTaker{room: 1}
+		taker := &fakeReceiver{room: 1}
 		began := time.Now()
 		_, stop := runClaimer(t, store, taker)
 		time.Sleep(poll / 2)

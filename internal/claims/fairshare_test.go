@@ -26,7 +26,7 @@ func backlog() *fakeStore {
 func TestClaimsUseFairSharesUnderBacklog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store, taker := backlog(), &fakeTaker{room: 10, horizon: 8 * time.Second}
+		store, taker := backlog(), &fakeReceiver{room: 10, horizon: 8 * time.Second}
 		whole := store.claim
 		store.claim = func(ctx context.Context, r claims.Request) ([]claims.Claim, error) {
 			if len(r.Tenants) > 0 {
@@ -52,7 +52,7 @@ func TestClaimsUseFairSharesUnderBacklog(t *testing.T) {
 func TestOneTenantAloneIsNotRanked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store, taker := backlog(), &fakeTaker{room: 10}
+		store, taker := backlog(), &fakeReceiver{room: 10}
 		store.tenants = store.tenants[:1]
 		whole := store.claim
 		store.claim = func(ctx context.Context, r claims.Request) ([]claims.Claim, error) {
@@ -75,7 +75,7 @@ func TestOneTenantAloneIsNotRanked(t *testing.T) {
 func TestClaimsAheadOfTimeAreNoBacklog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store, taker := backlog(), &fakeTaker{room: 10}
+		store, taker := backlog(), &fakeReceiver{room: 10}
 		store.claim = func(_ context.Context, r claims.Request) ([]claims.Claim, error) {
 			list := make([]claims.Claim, r.Limit)
 			list[3].PlannedAt = time.Now().Add(time.Second)
@@ -94,7 +94,7 @@ func TestAFullQueueClaimsOnlyUnderservedTenants(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		store := backlog()
-		taker := &fakeTaker{room: 0, wants: map[[16]byte]bool{small: true}}
+		taker := &fakeReceiver{room: 0, wants: map[[16]byte]bool{small: true}}
 		store.claim = func(_ context.Context, r claims.Request) ([]claims.Claim, error) {
 			if len(r.Tenants) > 0 {
 				return make([]claims.Claim, 1), nil
@@ -124,7 +124,7 @@ func TestAFullQueueClaimsOnlyUnderservedTenants(t *testing.T) {
 func TestUnfilledSharesEndAtOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store, taker := backlog(), &fakeTaker{room: 10}
+		store, taker := backlog(), &fakeReceiver{room: 10}
 		store.claim = func(_ context.Context, r claims.Request) ([]claims.Claim, error) {
 			time.Sleep(30 * time.Millisecond)
 			if len(r.Tenants) == 0 {
@@ -152,7 +152,7 @@ func TestUnfilledSharesEndAtOnce(t *testing.T) {
 func TestManyTenantsNeverAskForMoreThanFits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		store, taker := backlog(), &fakeTaker{room: 10}
+		store, taker := backlog(), &fakeReceiver{room: 10}
 		for n := range byte(200) {
 			store.tenants = append(store.tenants, [16]byte{1, n})
 		}

@@ -26,14 +26,14 @@ func keepAll(_ context.Context, held []claims.FencedRun) ([][16]byte, error) {
 	return kept, nil
 }
 
-// heart is a running heartbeater.
-type heart struct {
+// heartbeatBundle is a running heartbeater.
+type heartbeatBundle struct {
 	*claims.Heartbeater
 	registry *prometheus.Registry
 	stop     func()
 }
 
-func runHeart(t *testing.T, store *fakeStore) heart {
+func runHeart(t *testing.T, store *fakeStore) heartbeatBundle {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	logger := slog.New(slog.DiscardHandler)
@@ -41,11 +41,11 @@ func runHeart(t *testing.T, store *fakeStore) heart {
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() { defer close(ended); h.Run(ctx) }()
-	return heart{h, registry, func() { cancel(); <-ended }}
+	return heartbeatBundle{h, registry, func() { cancel(); <-ended }}
 }
 
 // hold grants the lock of a run to the heartbeater now and returns the context of its request.
-func (h heart) hold(t *testing.T, run byte) context.Context {
+func (h heartbeatBundle) hold(t *testing.T, run byte) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	t.Cleanup(func() { cancel(nil) })
@@ -152,7 +152,7 @@ func TestARevokedLockCancelsItsRunAndNoOther(t *testing.T) {
 }
 
 // count returns the number of locks lost by a cause.
-func (h heart) count(t *testing.T, cause string) float64 {
+func (h heartbeatBundle) count(t *testing.T, cause string) float64 {
 	t.Helper()
 	families, err := h.registry.Gather()
 	require.NoError(t, err)

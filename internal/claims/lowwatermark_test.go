@@ -79,7 +79,7 @@ func TestFullScansAreAsFrequentAsTheirCostAllows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				store, taker := &fakeStore{}, &fakeTaker{room: 1}
+				store, taker := &fakeStore{}, &fakeReceiver{room: 1}
 				var bottom []time.Time
 				store.claim = func(_ context.Context, r claims.Request) ([]claims.Claim, error) {
 					if !r.From.IsZero() {

@@ -82,13 +82,13 @@ func setup(t *testing.T) *bundle {
 	return b
 }
 
-type nothingMore struct{}
+type emptyAllowances struct{}
 
-func (nothingMore) Of([16]byte) *egress.Allowance { return nil }
+func (emptyAllowances) Of([16]byte) *egress.Allowance { return nil }
 
 func (b *bundle) channels() *courier.Channels {
 	return courier.NewChannels(courier.ChannelsConfig{
-		Secrets: b.vault, Caller: b.caller, Allowances: nothingMore{}, Mail: b.mail, Tokens: b.tokens, Tests: b.notices,
+		Secrets: b.vault, Caller: b.caller, Allowances: emptyAllowances{}, Mail: b.mail, Tokens: b.tokens, Tests: b.notices,
 		PublicURL: b.public,
 	})
 }
@@ -396,11 +396,11 @@ func TestEgressGuardAppliesToNotices(t *testing.T) {
 	})
 }
 
-// killed is the store of a process that is killed after it has sent: no result of a delivery is
-// recorded.
-type killed struct{ *noticestore.Store }
+// unrecordedStore is the store of a process that is unrecordedStore after it has sent: no result of
+// a delivery is recorded.
+type unrecordedStore struct{ *noticestore.Store }
 
-func (killed) End(context.Context, *notices.Delivery, notices.State, notices.Result) (bool, error) {
+func (unrecordedStore) End(context.Context, *notices.Delivery, notices.State, notices.Result) (bool, error) {
 	return false, errors.New("killed")
 }
 
@@ -414,7 +414,7 @@ func TestCrashAfterSendLeavesOneNotice(t *testing.T) {
 	hooks := receive(t)
 	b.happen(t, notices.Channel{Kind: notices.Webhook, URL: hooks.URL})
 	first := courier.New(courier.Config{
-		Store: killed{b.notices}, Channels: b.channels(), Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
+		Store: unrecordedStore{b.notices}, Channels: b.channels(), Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(),
 	})
 	ctx, kill := context.WithCancel(t.Context())
 	done := make(chan struct{})

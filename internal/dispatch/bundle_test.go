@@ -238,8 +238,9 @@ func (p *process) counter(t *testing.T, name string) float64 {
 	return 0
 }
 
-// gated is a target that answers a request only when the test lets it go, and signals each arrival.
-type gated struct {
+// gatedTarget is a target that answers a request only when the test lets it go, and signals each
+// arrival.
+type gatedTarget struct {
 	*egresstest.Target
 	arrived chan egresstest.Request
 	letGo   chan struct{}
@@ -247,9 +248,9 @@ type gated struct {
 	most    atomic.Int32
 }
 
-func startGated(t *testing.T) *gated {
+func startGated(t *testing.T) *gatedTarget {
 	t.Helper()
-	g := &gated{arrived: make(chan egresstest.Request, 1000), letGo: make(chan struct{}, 1000)}
+	g := &gatedTarget{arrived: make(chan egresstest.Request, 1000), letGo: make(chan struct{}, 1000)}
 	over := make(chan struct{})
 	g.Target = egresstest.Start(t, func(c *egresstest.Conn) {
 		for {

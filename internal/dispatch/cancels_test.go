@@ -18,16 +18,16 @@ import (
 	"rubato/internal/waittest"
 )
 
-// hanging is a target that never answers. It signals the arrival of a request and the end of its
-// connection.
-type hanging struct {
+// hangingTarget is a target that never answers. It signals the arrival of a request and the end of
+// its connection.
+type hangingTarget struct {
 	*egresstest.Target
 	arrived, gone chan runs.ID
 }
 
-func startHanging(t *testing.T) *hanging {
+func startHanging(t *testing.T) *hangingTarget {
 	t.Helper()
-	h := &hanging{arrived: make(chan runs.ID, 1000), gone: make(chan runs.ID, 1000)}
+	h := &hangingTarget{arrived: make(chan runs.ID, 1000), gone: make(chan runs.ID, 1000)}
 	h.Target = egresstest.Start(t, func(c *egresstest.Conn) {
 		r, ok := c.Next()
 		if !ok {
@@ -53,7 +53,7 @@ func (b *bundle) cancel(t *testing.T, id runs.ID) error {
 
 // looking counts how often a worker looks for runs to cancel.
 func (b *bundle) looking(count *atomic.Int32) func(*dispatch.Config) {
-	return b.with(&hooked{cancels: func(next func() ([]dispatch.Cancel, error)) ([]dispatch.Cancel, error) {
+	return b.with(&faultyExecutions{cancels: func(next func() ([]dispatch.Cancel, error)) ([]dispatch.Cancel, error) {
 		count.Add(1)
 		return next()
 	}})
@@ -137,7 +137,7 @@ func TestARunThatIsCanceledBeforeItIsSentSendsNothing(t *testing.T) {
 	e := b.register(t, target, nil)
 	var p *process
 	ready, looked := make(chan struct{}), make(chan int, 100)
-	p = b.work(t, b.with(&hooked{
+	p = b.work(t, b.with(&faultyExecutions{
 		start: func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error) {
 			started, err := next()
 			<-ready
@@ -258,7 +258,7 @@ func TestACancelIsFoundWhenTheDatabaseIsBack(t *testing.T) {
 	target := startHanging(t)
 	b.register(t, target.Target, nil)
 	var looked atomic.Int32
-	p := b.work(t, b.with(&hooked{cancels: func(next func() ([]dispatch.Cancel, error)) ([]dispatch.Cancel, error) {
+	p := b.work(t, b.with(&faultyExecutions{cancels: func(next func() ([]dispatch.Cancel, error)) ([]dispatch.Cancel, error) {
 		if looked.Add(1) == 1 {
 			return nil, errAway
 		}

@@ -16,12 +16,12 @@ const outlived = "SELECT count(*) FROM live_runs WHERE started_at < clock_timest
 
 // crowded runs a worker with one connection to its target, which a first request holds until it is
 // let go. A confirm of nil asks the database.
-func (b *bundle) crowded(t *testing.T, confirm func(context.Context) (bool, error)) (*gated, *process) {
+func (b *bundle) crowded(t *testing.T, confirm func(context.Context) (bool, error)) (*gatedTarget, *process) {
 	t.Helper()
 	target, client := startGated(t), alone(t)
 	b.register(t, target.Target, nil)
 	p := b.work(t, func(cfg *dispatch.Config) {
-		b.with(&hooked{confirm: confirm})(cfg)
+		b.with(&faultyExecutions{confirm: confirm})(cfg)
 		cfg.Egress = client
 	})
 	waittest.Receive(t, target.arrived)

@@ -13,21 +13,21 @@ import (
 	"rubato/internal/errs"
 )
 
-// nothingDue is a store that has nothing to claim.
-type nothingDue struct{ claims.Store }
+// emptyStore is a store that has nothing to claim.
+type emptyStore struct{ claims.Store }
 
-func (nothingDue) ClaimDue(context.Context, claims.Request) ([]claims.Claim, time.Time, error) {
+func (emptyStore) ClaimDue(context.Context, claims.Request) ([]claims.Claim, time.Time, error) {
 	return nil, time.Now(), nil
 }
 
-// recordless is a database that takes signs of life and no records.
-type recordless struct{ Executions }
+// heartbeatOnlyStore is a database that takes signs of life and no records.
+type heartbeatOnlyStore struct{ Executions }
 
-func (recordless) Beat(context.Context, Presence) (bool, error)        { return false, nil }
-func (recordless) Fleet(context.Context, [16]byte) (Fleet, error)      { return Fleet{}, nil }
-func (recordless) ProbeSpace(context.Context) error                    { return nil }
-func (recordless) Cancels(context.Context, [16]byte) ([]Cancel, error) { return nil, nil }
-func (recordless) Finish(context.Context, Finish) (Finished, error) {
+func (heartbeatOnlyStore) Beat(context.Context, Presence) (bool, error)        { return false, nil }
+func (heartbeatOnlyStore) Fleet(context.Context, [16]byte) (Fleet, error)      { return Fleet{}, nil }
+func (heartbeatOnlyStore) ProbeSpace(context.Context) error                    { return nil }
+func (heartbeatOnlyStore) Cancels(context.Context, [16]byte) ([]Cancel, error) { return nil, nil }
+func (heartbeatOnlyStore) Finish(context.Context, Finish) (Finished, error) {
 	return Finished{}, errs.New(errs.Unavailable, "away", "the database is away")
 }
 
@@ -39,7 +39,7 @@ func TestADrainIsBoundedByItsGracePeriods(t *testing.T) {
 		const grace = 30 * time.Second
 		w := lone(t, Config{
 			Slots: 4, Rules: claims.Rules{Horizon: 10 * time.Second, LockTTL: time.Minute}, PollInterval: time.Second, Grace: grace,
-			Claims: nothingDue{}, Executions: recordless{},
+			Claims: emptyStore{}, Executions: heartbeatOnlyStore{},
 		})
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -58,15 +58,15 @@ func TestADrainIsBoundedByItsGracePeriods(t *testing.T) {
 	})
 }
 
-// standstill is a database that answers until it stands still, and nothing from then on.
-type standstill struct {
+// stallingStore is a database that answers until it stands still, and nothing from then on.
+type stallingStore struct {
 	claims.Store
 	Executions
 
 	still chan struct{} // closed when it stands still
 }
 
-func (d *standstill) answer(ctx context.Context) error {
+func (d *stallingStore) answer(ctx context.Context) error {
 	select {
 	case <-d.still:
 		<-ctx.Done()
@@ -76,41 +76,43 @@ func (d *standstill) answer(ctx context.Context) error {
 	}
 }
 
-func (d *standstill) ClaimDue(ctx context.Context, _ claims.Request) ([]claims.Claim, time.Time, error) {
+func (d *stallingStore) ClaimDue(ctx context.Context, _ claims.Request) ([]claims.Claim, time.Time, error) {
 	return nil, time.Now(), d.answer(ctx)
 }
 
-func (d *standstill) DueTenants(ctx context.Context, _ time.Duration, _ claims.TagSets) ([][16]byte, error) {
+func (d *stallingStore) DueTenants(ctx context.Context, _ time.Duration, _ claims.TagSets) ([][16]byte, error) {
 	return nil, d.answer(ctx)
 }
 
-func (d *standstill) Release(ctx context.Context, _ [16]byte, _ []claims.Claim) (int, error) {
+func (d *stallingStore) Release(ctx context.Context, _ [16]byte, _ []claims.Claim) (int, error) {
 	return 0, d.answer(ctx)
 }
 
-func (d *standstill) Start(ctx context.Context, _ Starting) ([]Started, error) {
+func (d *stallingStore) Start(ctx context.Context, _ Starting) ([]Started, error) {
 	return nil, d.answer(ctx)
 }
 
-func (d *standstill) LiveStarts(ctx context.Context, _ [16]byte, _ []Start) ([]Started, error) {
+func (d *stallingStore) LiveStarts(ctx context.Context, _ [16]byte, _ []Start) ([]Started, error) {
 	return nil, d.answer(ctx)
 }
 
-func (d *standstill) Finish(ctx context.Context, _ Finish) (Finished, error) {
+func (d *stallingStore) Finish(ctx context.Context, _ Finish) (Finished, error) {
 	return Finished{}, d.answer(ctx)
 }
 
-func (d *standstill) Wake(ctx context.Context) error { return d.answer(ctx) }
+func (d *stallingStore) Wake(ctx context.Context) error { return d.answer(ctx) }
 
-func (d *standstill) Beat(ctx context.Context, _ Presence) (bool, error) { return false, d.answer(ctx) }
+func (d *stallingStore) Beat(ctx context.Context, _ Presence) (bool, error) {
+	return false, d.answer(ctx)
+}
 
-func (d *standstill) Fleet(ctx context.Context, _ [16]byte) (Fleet, error) {
+func (d *stallingStore) Fleet(ctx context.Context, _ [16]byte) (Fleet, error) {
 	return Fleet{}, d.answer(ctx)
 }
 
-func (d *standstill) ProbeSpace(ctx context.Context) error { return d.answer(ctx) }
+func (d *stallingStore) ProbeSpace(ctx context.Context) error { return d.answer(ctx) }
 
-func (d *standstill) Cancels(ctx context.Context, _ [16]byte) ([]Cancel, error) {
+func (d *stallingStore) Cancels(ctx context.Context, _ [16]byte) ([]Cancel, error) {
 	return nil, d.answer(ctx)
 }
 
@@ -123,7 +125,7 @@ func TestADrainOfASilentDatabaseIsBounded(t *testing.T) {
 		t.Run(grace.String(), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				db := &standstill{still: make(chan struct{})}
+				db := &stallingStore{still: make(chan struct{})}
 				w := lone(t, Config{
 					Slots: 4, Rules: claims.Rules{Horizon: 10 * time.Second, LockTTL: time.Minute}, PollInterval: time.Second, Grace: grace,
 					Claims: db, Executions: db,

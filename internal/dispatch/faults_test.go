@@ -22,8 +22,8 @@ import (
 
 var errAway = errs.New(errs.Unavailable, "", "the database is away")
 
-// hooked is the real store with its steps open to faults; nil hooks let through.
-type hooked struct {
+// faultyExecutions is the real store with its steps open to faults; nil hooks let through.
+type faultyExecutions struct {
 	dispatch.Executions
 	read    func() error // before targets are read
 	reads   func([]claims.Claim)
@@ -36,7 +36,7 @@ type hooked struct {
 	finish  func(f dispatch.Finish, next func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error)
 }
 
-func (h *hooked) Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]*dispatch.Target, error) {
+func (h *faultyExecutions) Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]*dispatch.Target, error) {
 	if h.read != nil {
 		if err := h.read(); err != nil {
 			return nil, err
@@ -52,7 +52,7 @@ func (h *hooked) Targets(ctx context.Context, list []claims.Claim) (map[[16]byte
 	return found, err
 }
 
-func (h *hooked) Start(ctx context.Context, s dispatch.Starting) ([]dispatch.Started, error) {
+func (h *faultyExecutions) Start(ctx context.Context, s dispatch.Starting) ([]dispatch.Started, error) {
 	next := func() ([]dispatch.Started, error) { return h.Executions.Start(ctx, s) }
 	if h.starts != nil {
 		h.starts(s)
@@ -63,7 +63,7 @@ func (h *hooked) Start(ctx context.Context, s dispatch.Starting) ([]dispatch.Sta
 	return h.start(next)
 }
 
-func (h *hooked) LiveStarts(ctx context.Context, worker [16]byte, list []dispatch.Start) ([]dispatch.Started, error) {
+func (h *faultyExecutions) LiveStarts(ctx context.Context, worker [16]byte, list []dispatch.Start) ([]dispatch.Started, error) {
 	next := func() ([]dispatch.Started, error) { return h.Executions.LiveStarts(ctx, worker, list) }
 	if h.own == nil {
 		return next()
@@ -71,14 +71,14 @@ func (h *hooked) LiveStarts(ctx context.Context, worker [16]byte, list []dispatc
 	return h.own(next)
 }
 
-func (h *hooked) Confirm(ctx context.Context, endpoint [16]byte, held claims.FencedRun) (bool, error) {
+func (h *faultyExecutions) Confirm(ctx context.Context, endpoint [16]byte, held claims.FencedRun) (bool, error) {
 	if h.confirm == nil {
 		return h.Executions.Confirm(ctx, endpoint, held)
 	}
 	return h.confirm(ctx)
 }
 
-func (h *hooked) Finish(ctx context.Context, f dispatch.Finish) (dispatch.Finished, error) {
+func (h *faultyExecutions) Finish(ctx context.Context, f dispatch.Finish) (dispatch.Finished, error) {
 	next := func(f dispatch.Finish) (dispatch.Finished, error) { return h.Executions.Finish(ctx, f) }
 	if h.finish == nil {
 		return next(f)
@@ -86,7 +86,7 @@ func (h *hooked) Finish(ctx context.Context, f dispatch.Finish) (dispatch.Finish
 	return h.finish(f, next)
 }
 
-func (h *hooked) Cancels(ctx context.Context, worker [16]byte) ([]dispatch.Cancel, error) {
+func (h *faultyExecutions) Cancels(ctx context.Context, worker [16]byte) ([]dispatch.Cancel, error) {
 	next := func() ([]dispatch.Cancel, error) { return h.Executions.Cancels(ctx, worker) }
 	if h.cancels == nil {
 		return next()
@@ -95,7 +95,7 @@ func (h *hooked) Cancels(ctx context.Context, worker [16]byte) ([]dispatch.Cance
 }
 
 // with makes a worker use hooks.
-func (b *bundle) with(h *hooked) func(*dispatch.Config) {
+func (b *bundle) with(h *faultyExecutions) func(*dispatch.Config) {
 	h.Executions = b.executions
 	return func(cfg *dispatch.Config) { cfg.Executions = h }
 }
@@ -111,7 +111,7 @@ func TestAFinishIsTriedAgainUntilTheDatabaseIsBack(t *testing.T) {
 	target := answering(t)
 	e := b.register(t, target, nil)
 	var tries atomic.Int32
-	p := b.work(t, b.with(&hooked{finish: func(f dispatch.Finish, next func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error) {
+	p := b.work(t, b.with(&faultyExecutions{finish: func(f dispatch.Finish, next func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error) {
 		if tries.Add(1) <= 3 {
 			return dispatch.Finished{}, errAway
 		}
@@ -130,7 +130,7 @@ func TestAFinishWithUnknownCommitIsIdempotent(t *testing.T) {
 	b := setup(t)
 	e := b.register(t, answering(t), func(s *endpoints.Spec) { s.BaselineInterval = time.Second })
 	var tries atomic.Int32
-	p := b.work(t, b.with(&hooked{finish: func(f dispatch.Finish, next func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error) {
+	p := b.work(t, b.with(&faultyExecutions{finish: func(f dispatch.Finish, next func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error) {
 		done, err := next(f)
 		if tries.Add(1) == 1 {
 			return dispatch.Finished{}, errAway
@@ -154,7 +154,7 @@ func TestAWorkerThatCannotRecordStopsAllTheSame(t *testing.T) {
 	b.register(t, answering(t), nil)
 	failed := make(chan struct{}, 1000)
 	p := b.work(t, func(cfg *dispatch.Config) {
-		b.with(&hooked{finish: func(dispatch.Finish, func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error) {
+		b.with(&faultyExecutions{finish: func(dispatch.Finish, func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error) {
 			failed <- struct{}{}
 			return dispatch.Finished{}, errAway
 		}})(cfg)
@@ -187,7 +187,7 @@ func TestARunThatTheDatabaseRefusesHurtsNoOther(t *testing.T) {
 			for range others {
 				b.register(t, target, nil)
 			}
-			p := b.work(t, b.with(&hooked{finish: func(f dispatch.Finish, next func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error) {
+			p := b.work(t, b.with(&faultyExecutions{finish: func(f dispatch.Finish, next func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error) {
 				f.Runs = slices.Clone(f.Runs)
 				for i := range f.Runs {
 					if run := &f.Runs[i]; run.EndpointID == sick.ID && len(run.Outcome.Body) > 0 {
@@ -212,7 +212,7 @@ func TestARunThatIsRecordedWithoutItsAnswerWaitsForTheDatabase(t *testing.T) {
 	b := setup(t)
 	b.register(t, answering(t), nil)
 	var tries atomic.Int32
-	p := b.work(t, b.with(&hooked{finish: func(f dispatch.Finish, next func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error) {
+	p := b.work(t, b.with(&faultyExecutions{finish: func(f dispatch.Finish, next func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error) {
 		switch tries.Add(1) {
 		case 1:
 			return dispatch.Finished{}, errors.New("a fault inside the store")
@@ -232,7 +232,7 @@ func TestAPanicEndsOneRunOnly(t *testing.T) {
 	b := setup(t)
 	target := answering(t)
 	sick, sound := b.register(t, target, nil), b.register(t, target, nil)
-	p := b.work(t, b.with(&hooked{targets: func(found map[[16]byte]*dispatch.Target) {
+	p := b.work(t, b.with(&faultyExecutions{targets: func(found map[[16]byte]*dispatch.Target) {
 		if broken, here := found[sick.ID]; here {
 			broken.Success = endpoints.SuccessRule{}
 			found[sick.ID] = broken
@@ -266,7 +266,7 @@ func TestAStartThatFailsSendsNothingAndIsTriedAgain(t *testing.T) {
 	target := answering(t)
 	b.register(t, target, nil)
 	var tries atomic.Int32
-	p := b.work(t, b.with(&hooked{start: func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error) {
+	p := b.work(t, b.with(&faultyExecutions{start: func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error) {
 		if tries.Add(1) == 1 {
 			return nil, errAway
 		}
@@ -285,7 +285,7 @@ func TestAStartWithUnknownCommitIsNotSent(t *testing.T) {
 	target := answering(t)
 	e := b.register(t, target, nil)
 	var tries, asked atomic.Int32
-	h := &hooked{
+	h := &faultyExecutions{
 		start: func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error) {
 			started, err := next()
 			if tries.Add(1) == 1 {
@@ -318,7 +318,7 @@ func TestADrainingWorkerEndsUnconfirmedStarts(t *testing.T) {
 	b := setup(t)
 	target := answering(t)
 	b.register(t, target, nil)
-	p := b.work(t, b.with(&hooked{start: func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error) {
+	p := b.work(t, b.with(&faultyExecutions{start: func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error) {
 		if _, err := next(); err != nil {
 			return nil, err
 		}
@@ -338,7 +338,7 @@ func TestAClaimIsKeptWhileItsTargetCannotBeRead(t *testing.T) {
 	target := answering(t)
 	b.register(t, target, nil)
 	var tries atomic.Int32
-	p := b.work(t, b.with(&hooked{read: func() error {
+	p := b.work(t, b.with(&faultyExecutions{read: func() error {
 		if tries.Add(1) <= 2 {
 			return errAway
 		}
@@ -371,7 +371,7 @@ func TestAClaimIsGivenBackUntilItIsTaken(t *testing.T) {
 	failing := &failingRelease{Store: b.claims}
 	var hidden atomic.Bool
 	p := b.work(t, func(cfg *dispatch.Config) {
-		b.with(&hooked{targets: func(found map[[16]byte]*dispatch.Target) {
+		b.with(&faultyExecutions{targets: func(found map[[16]byte]*dispatch.Target) {
 			if hidden.CompareAndSwap(false, true) {
 				clear(found)
 			}
@@ -405,7 +405,7 @@ func TestAStoppedProcessSendsNothingWhenItWakes(t *testing.T) {
 	target := answering(t)
 	e := b.register(t, target, nil)
 	woken := make(chan struct{})
-	p := b.work(t, b.with(&hooked{start: func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error) {
+	p := b.work(t, b.with(&faultyExecutions{start: func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error) {
 		started, err := next()
 		<-woken
 		return started, err
@@ -459,7 +459,7 @@ func TestClaimsKeptDuringDrainAreReleased(t *testing.T) {
 	}
 	finished, proceed, released := make(chan dispatch.Keep, 10), make(chan struct{}), make(chan struct{}, 10)
 	p := b.work(t, func(cfg *dispatch.Config) {
-		b.with(&hooked{finish: func(f dispatch.Finish, next func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error) {
+		b.with(&faultyExecutions{finish: func(f dispatch.Finish, next func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error) {
 			done, err := next(f)
 			finished <- f.Keep
 			<-proceed
@@ -516,14 +516,14 @@ func TestAWorkerWithoutAFreeSlotIsReady(t *testing.T) {
 	p.stop(t)
 }
 
-// staleFirst hands out a claim that was revoked together with the one that revoked it, as a worker
-// has them when an endpoint is edited while it waits.
-type staleFirst struct {
+// staleClaimStore hands out a claim that was revoked together with the one that revoked it, as a
+// worker has them when an endpoint is edited while it waits.
+type staleClaimStore struct {
 	claims.Store
 	stale claims.Claim
 }
 
-func (s *staleFirst) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim, time.Time, error) {
+func (s *staleClaimStore) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim, time.Time, error) {
 	list, now, err := s.Store.ClaimDue(ctx, r)
 	if len(list) == 1 && s.stale.Token == 0 {
 		s.stale = list[0]
@@ -541,7 +541,7 @@ func TestARevokedClaimInTheQueueDoesNotStandInForTheNewOne(t *testing.T) {
 	target := answering(t)
 	e := b.register(t, target, nil)
 	b.exec(t, "UPDATE schedules SET claim_token = 6")
-	p := b.work(t, func(cfg *dispatch.Config) { cfg.Claims = &staleFirst{Store: b.claims} })
+	p := b.work(t, func(cfg *dispatch.Config) { cfg.Claims = &staleClaimStore{Store: b.claims} })
 	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'succeeded' AND claim_token = 7")
 	p.stop(t)
 	require.Len(t, target.Requests(), 1)
@@ -584,7 +584,7 @@ func TestAStartInDoubtIsEndedUnderItsOwnToken(t *testing.T) {
 	b := setup(t)
 	target := answering(t)
 	var tries atomic.Int32
-	p := b.claimedTwice(t, target, b.with(&hooked{start: func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error) {
+	p := b.claimedTwice(t, target, b.with(&faultyExecutions{start: func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error) {
 		started, err := next()
 		if tries.Add(1) == 1 {
 			return nil, errAway

@@ -16,10 +16,10 @@ import (
 	"rubato/internal/waittest"
 )
 
-// heartless is a store in which no lock is ever extended.
-type heartless struct{ claims.Store }
+// lostLockStore is a store in which no lock is ever extended.
+type lostLockStore struct{ claims.Store }
 
-func (heartless) ExtendLocks(context.Context, [16]byte, []claims.FencedRun, time.Duration) (kept, over [][16]byte, err error) {
+func (lostLockStore) ExtendLocks(context.Context, [16]byte, []claims.FencedRun, time.Duration) (kept, over [][16]byte, err error) {
 	return nil, nil, errors.New("the statement got lost")
 }
 
@@ -28,10 +28,10 @@ func (heartless) ExtendLocks(context.Context, [16]byte, []claims.FencedRun, time
 func TestAWorkerThatCanStartOrRecordNothingIsNotReady(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		spoil func(h *hooked, full *atomic.Bool)
+		spoil func(h *faultyExecutions, full *atomic.Bool)
 		says  string
 	}{
-		"Start": {func(h *hooked, full *atomic.Bool) {
+		"Start": {func(h *faultyExecutions, full *atomic.Bool) {
 			h.start = func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error) {
 				if full.Load() {
 					return nil, errAway
@@ -39,7 +39,7 @@ func TestAWorkerThatCanStartOrRecordNothingIsNotReady(t *testing.T) {
 				return next()
 			}
 		}, "no run could be started for more than 3s"},
-		"Record": {func(h *hooked, full *atomic.Bool) {
+		"Record": {func(h *faultyExecutions, full *atomic.Bool) {
 			h.finish = func(f dispatch.Finish, next func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error) {
 				if full.Load() {
 					return dispatch.Finished{}, errAway
@@ -54,7 +54,7 @@ func TestAWorkerThatCanStartOrRecordNothingIsNotReady(t *testing.T) {
 			b.register(t, answering(t), nil)
 			var full atomic.Bool
 			full.Store(true)
-			h := &hooked{}
+			h := &faultyExecutions{}
 			tc.spoil(h, &full)
 			p := b.work(t, b.with(h))
 			waittest.Until(t, func() bool {
@@ -109,7 +109,7 @@ func TestLateHeartbeatsMakeAWorkerUnready(t *testing.T) {
 	target := startGated(t)
 	b.register(t, target.Target, func(s *endpoints.Spec) { s.Timeout, s.MaxExecutionTime = time.Minute, time.Minute })
 	p := b.work(t, func(cfg *dispatch.Config) {
-		cfg.Claims, cfg.Rules.LockTTL, cfg.Rules.Horizon = heartless{b.claims}, 6*time.Second, time.Second
+		cfg.Claims, cfg.Rules.LockTTL, cfg.Rules.Horizon = lostLockStore{b.claims}, 6*time.Second, time.Second
 	})
 	waittest.Receive(t, target.arrived)
 	require.NoError(t, p.Ready(t.Context()), "the lock is fresh")

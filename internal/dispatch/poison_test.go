@@ -33,7 +33,7 @@ func (p *process) panicsOf(t *testing.T, name loop.Name) float64 {
 
 // poisonedStore panics in a step when trip says so.
 type poisonedStore struct {
-	*hooked
+	*faultyExecutions
 	claims.Store
 	at   string
 	trip func()
@@ -57,27 +57,27 @@ func (s *poisonedStore) ExtendLocks(ctx context.Context, w [16]byte, held []clai
 
 func (s *poisonedStore) Beat(ctx context.Context, p dispatch.Presence) (drain bool, err error) {
 	s.hit("Beat")
-	return s.hooked.Beat(ctx, p)
+	return s.faultyExecutions.Beat(ctx, p)
 }
 
 func (s *poisonedStore) ProbeSpace(ctx context.Context) error {
 	s.hit("ProbeSpace")
-	return s.hooked.ProbeSpace(ctx)
+	return s.faultyExecutions.ProbeSpace(ctx)
 }
 
 func (s *poisonedStore) Cancels(ctx context.Context, worker [16]byte) ([]dispatch.Cancel, error) {
 	s.hit("Cancels")
-	return s.hooked.Cancels(ctx, worker)
+	return s.faultyExecutions.Cancels(ctx, worker)
 }
 
 func (s *poisonedStore) Start(ctx context.Context, r dispatch.Starting) ([]dispatch.Started, error) {
 	s.hit("Start")
-	return s.hooked.Start(ctx, r)
+	return s.faultyExecutions.Start(ctx, r)
 }
 
 func (s *poisonedStore) Finish(ctx context.Context, f dispatch.Finish) (dispatch.Finished, error) {
 	s.hit("Finish")
-	return s.hooked.Finish(ctx, f)
+	return s.faultyExecutions.Finish(ctx, f)
 }
 
 // TestEveryLoopGoesOnAfterAPanic panics once in each loop, in the middle of its work.
@@ -95,10 +95,10 @@ func TestEveryLoopGoesOnAfterAPanic(t *testing.T) {
 			b.register(t, slow.Target, func(s *endpoints.Spec) { s.Timeout, s.MaxExecutionTime = time.Minute, time.Minute })
 			var hits atomic.Int32
 			p := b.work(t, func(cfg *dispatch.Config) {
-				b.with(&hooked{})(cfg)
+				b.with(&faultyExecutions{})(cfg)
 				poisoned := &poisonedStore{
-					hooked: cfg.Executions.(*hooked), //nolint:forcetypeassert // It is one line above.
-					Store:  cfg.Claims, at: step,
+					faultyExecutions: cfg.Executions.(*faultyExecutions), //nolint:forcetypeassert // It is one line above.
+					Store:            cfg.Claims, at: step,
 				}
 				poisoned.trip = func() {
 					if hits.Add(1) == 2 { // The first Beat registers the worker.
@@ -130,7 +130,7 @@ func TestAPoisonedClaimHurtsNoOther(t *testing.T) {
 	for range 5 {
 		b.register(t, target, nil)
 	}
-	p := b.work(t, b.with(&hooked{reads: func(list []claims.Claim) {
+	p := b.work(t, b.with(&faultyExecutions{reads: func(list []claims.Claim) {
 		for _, c := range list {
 			if c.EndpointID == sick.ID {
 				panic("a poisoned row")
@@ -155,7 +155,7 @@ func TestAPoisonedStartHurtsNoOther(t *testing.T) {
 		for range 5 {
 			b.register(t, target, nil)
 		}
-		p := b.work(t, b.with(&hooked{starts: func(s dispatch.Starting) {
+		p := b.work(t, b.with(&faultyExecutions{starts: func(s dispatch.Starting) {
 			for _, start := range s.List {
 				if start.Claim.EndpointID == sick.ID {
 					panic("a poisoned row")
@@ -174,7 +174,7 @@ func TestAPoisonedStartHurtsNoOther(t *testing.T) {
 		for range 5 {
 			b.register(t, target, nil)
 		}
-		p := b.work(t, b.with(&hooked{targets: func(found map[[16]byte]*dispatch.Target) {
+		p := b.work(t, b.with(&faultyExecutions{targets: func(found map[[16]byte]*dispatch.Target) {
 			if whole, here := found[sick.ID]; here {
 				found[sick.ID] = &dispatch.Target{TenantID: whole.TenantID}
 			}
@@ -195,7 +195,7 @@ func TestAStartThatPanicsAfterItsCommitIsEnded(t *testing.T) {
 	target := answering(t)
 	b.register(t, target, nil)
 	var tries atomic.Int32
-	p := b.work(t, b.with(&hooked{start: func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error) {
+	p := b.work(t, b.with(&faultyExecutions{start: func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error) {
 		started, err := next()
 		if tries.Add(1) == 1 {
 			panic("a poisoned row")

@@ -27,15 +27,15 @@ import (
 
 const canary = "canary-08d2f1aa"
 
-// safe is where a bundle keeps its secrets.
-type safe struct {
+// secretStores is where a bundle keeps its secrets.
+type secretStores struct {
 	secrets *secrets.Service
 	signing *signing.Service
 	vault   *secrets.Vault
 	db      *pg.DB
 }
 
-func (b *bundle) safe(t *testing.T) *safe {
+func (b *bundle) safe(t *testing.T) *secretStores {
 	t.Helper()
 	db, err := pg.Open(t.Context(), pg.Config{URL: b.url})
 	require.NoError(t, err)
@@ -43,20 +43,20 @@ func (b *bundle) safe(t *testing.T) *safe {
 	ring, err := secrets.NewKeyring([]secrets.Key{{ID: "k1", Bytes: secrets.NewText(strings.Repeat("0123456789abcdef", 2))}})
 	require.NoError(t, err)
 	values := keystore.NewSecrets(db)
-	return &safe{
+	return &secretStores{
 		secrets: secrets.NewService(values, ring), signing: signing.NewService(values, ring),
 		vault: secrets.NewVault(values, ring, slog.New(slog.DiscardHandler)), db: db,
 	}
 }
 
-func (s *safe) put(t *testing.T, name, value string) {
+func (s *secretStores) put(t *testing.T, name, value string) {
 	t.Helper()
 	_, _, err := s.secrets.Put(t.Context(), tenant, secrets.Request{Name: name, Value: secrets.NewText(value)})
 	require.NoError(t, err)
 }
 
 // key makes a signing key and returns what verifies it.
-func (s *safe) key(t *testing.T) (signing.KeyID, *standardwebhooks.Webhook) {
+func (s *secretStores) key(t *testing.T) (signing.KeyID, *standardwebhooks.Webhook) {
 	t.Helper()
 	made, text, err := s.signing.Create(t.Context(), tenant, signing.Request{})
 	require.NoError(t, err)
@@ -65,7 +65,7 @@ func (s *safe) key(t *testing.T) (signing.KeyID, *standardwebhooks.Webhook) {
 	return made.ID, hook
 }
 
-func (s *safe) open(c *dispatch.Config) { c.Secrets = s.vault }
+func (s *secretStores) open(c *dispatch.Config) { c.Secrets = s.vault }
 
 // signed is an edit for a request with a body, which is signed.
 func signed(s *endpoints.Spec) {

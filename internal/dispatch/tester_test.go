@@ -22,7 +22,7 @@ import (
 )
 
 // tester returns what tests endpoints on the database of the bundle.
-func (s *safe) tester(t *testing.T, rules egress.Rules) *dispatch.Tester {
+func (s *secretStores) tester(t *testing.T, rules egress.Rules) *dispatch.Tester {
 	t.Helper()
 	client := egress.New(egress.Config{Rules: rules})
 	made := dispatch.NewTester(dispatch.TesterConfig{

@@ -71,7 +71,7 @@ func TestAStartIsCommittedBeforeItsDueTimeAndSentAtIt(t *testing.T) {
 	target := answering(t)
 	type start struct{ committed, took time.Time }
 	committed := make(chan start, 1)
-	p := b.work(t, b.with(&hooked{start: func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error) {
+	p := b.work(t, b.with(&faultyExecutions{start: func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error) {
 		list, err := next()
 		if len(list) == 1 {
 			committed <- start{committed: query[time.Time](t, b, "SELECT clock_timestamp()"), took: list[0].StartedAt}
@@ -248,10 +248,10 @@ func TestALockThatIsLostEndsTheRequest(t *testing.T) {
 	require.InDelta(t, 1, p.counter(t, "rubato_claims_lock_lost_total"), 0)
 }
 
-// cutOff is a store that loses heartbeats.
-type cutOff struct{ claims.Store }
+// failingHeartbeats is a store that loses heartbeats.
+type failingHeartbeats struct{ claims.Store }
 
-func (cutOff) ExtendLocks(context.Context, [16]byte, []claims.FencedRun, time.Duration) (kept, over [][16]byte, err error) {
+func (failingHeartbeats) ExtendLocks(context.Context, [16]byte, []claims.FencedRun, time.Duration) (kept, over [][16]byte, err error) {
 	return nil, nil, errAway
 }
 
@@ -268,7 +268,7 @@ func TestALostLockIsRecordedAtOnceByItsWorker(t *testing.T) {
 		}
 	})
 	b.register(t, target, func(s *endpoints.Spec) { s.Timeout, s.MaxExecutionTime = 10*time.Minute, 10*time.Minute })
-	p := b.work(t, func(cfg *dispatch.Config) { cfg.Rules.LockTTL, cfg.Claims = 3*time.Second, cutOff{b.claims} })
+	p := b.work(t, func(cfg *dispatch.Config) { cfg.Rules.LockTTL, cfg.Claims = 3*time.Second, failingHeartbeats{b.claims} })
 	waittest.Receive(t, gone)
 	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'lost' AND reason_code = 'lock_lost' AND failure_count = 0")
 	b.await(t, 0, "SELECT count(*) FROM live_runs")
@@ -435,14 +435,14 @@ func TestWorkersThatComeAndGoLoseNothing(t *testing.T) {
 	require.Zero(t, query[int](t, b, "SELECT count(*) FROM runs WHERE status NOT IN ('succeeded', 'skipped')"))
 }
 
-// mute is a store that loses presence heartbeats while it is on. Everything else works.
-type mute struct {
+// failingPresence is a store that loses presence heartbeats while it is on. Everything else works.
+type failingPresence struct {
 	dispatch.Executions
 	on     atomic.Bool
 	failed atomic.Int32
 }
 
-func (m *mute) Beat(ctx context.Context, p dispatch.Presence) (drain bool, err error) {
+func (m *failingPresence) Beat(ctx context.Context, p dispatch.Presence) (drain bool, err error) {
 	if m.on.Load() {
 		m.failed.Add(1)
 		return false, errAway
@@ -456,7 +456,7 @@ func TestAWorkerWithFailedHeartbeatsClaimsNothing(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	target := answering(t)
-	m := &mute{Executions: b.executions}
+	m := &failingPresence{Executions: b.executions}
 	asked := &counting{Store: b.claims, empty: make(chan struct{}, 10_000)}
 	p := b.work(t, func(cfg *dispatch.Config) { cfg.Executions, cfg.Claims = m, asked })
 	waittest.Until(t, func() bool { return p.Ready(t.Context()) == nil })

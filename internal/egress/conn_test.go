@@ -67,17 +67,17 @@ type overlaid struct{ net.Conn }
 
 func (o overlaid) NetConn() net.Conn { return o.Conn }
 
-// swallowing is a session that consumes the first byte and reads on, as TLS does with its own
+// readAheadConn is a session that consumes the first byte and reads on, as TLS does with its own
 // records.
-type swallowing struct {
+type readAheadConn struct {
 	net.Conn
 
 	taken *bool
 }
 
-func (s swallowing) NetConn() net.Conn { return s.Conn }
+func (s readAheadConn) NetConn() net.Conn { return s.Conn }
 
-func (s swallowing) Read(p []byte) (int, error) {
+func (s readAheadConn) Read(p []byte) (int, error) {
 	if !*s.taken {
 		if _, err := s.Conn.Read(make([]byte, 1)); err != nil {
 			return 0, err
@@ -94,7 +94,7 @@ func TestAnIdleConnectionIsGoodWhileNothingCame(t *testing.T) {
 	overs := map[string]func(net.Conn) *conn{
 		"TCP":       overTCP,
 		"TLS":       func(plain net.Conn) *conn { return overTLS(overlaid{plain}) },
-		"TLSItsOwn": func(plain net.Conn) *conn { return overTLS(swallowing{plain, new(bool)}) },
+		"TLSItsOwn": func(plain net.Conn) *conn { return overTLS(readAheadConn{plain, new(bool)}) },
 	}
 	for name, test := range map[string]struct {
 		over  string

@@ -149,14 +149,14 @@ func TestAConnectionIsNotPooledAfterAnUnusableStatus(t *testing.T) {
 	}
 }
 
-// deaf is a connection that takes so many bytes, and then fails.
-type deaf struct {
+// failingWriteConn is a connection that takes so many bytes, and then fails.
+type failingWriteConn struct {
 	net.Conn
 
 	takes int
 }
 
-func (d *deaf) Write(p []byte) (int, error) {
+func (d *failingWriteConn) Write(p []byte) (int, error) {
 	n := min(len(p), d.takes)
 	d.takes -= n
 	if n < len(p) {
@@ -187,7 +187,7 @@ func TestEarlyAnswerIsReadWhenTheTargetStopsReading(t *testing.T) {
 				near, far := net.Pipe()
 				defer far.Close()
 				go func() { _, _ = io.WriteString(far, test.says) }()
-				at := &attempt{exchange: &exchange{transport: &transport{pool: newIdlePool()}, cancel: func() {}}, conn: overTCP(&deaf{near, test.takes})}
+				at := &attempt{exchange: &exchange{transport: &transport{pool: newIdlePool()}, cancel: func() {}}, conn: overTCP(&failingWriteConn{near, test.takes})}
 				began := time.Now()
 				request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a.test/", http.NoBody)
 				require.NoError(t, err)

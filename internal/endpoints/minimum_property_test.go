@@ -11,9 +11,9 @@ import (
 	"rubato/internal/governor"
 )
 
-// paced is an endpoint with a minimum interval that goes through every path that decides a due
-// time.
-type paced struct {
+// minimumModel is an endpoint with a minimum interval that goes through every path that decides a
+// due time.
+type minimumModel struct {
 	*bundle
 	rt    *rapid.T
 	t     *testing.T
@@ -21,13 +21,13 @@ type paced struct {
 	last  time.Time // when the last run started that called its target
 }
 
-func (p *paced) span(name string, most time.Duration) time.Duration {
+func (p *minimumModel) span(name string, most time.Duration) time.Duration {
 	return time.Duration(rapid.Int64Range(0, most.Microseconds()).Draw(p.rt, name)) * time.Microsecond
 }
 
 // start starts the planned run, late by up to a second or by more, and ends it with a random
 // outcome.
-func (p *paced) start() {
+func (p *minimumModel) start() {
 	due := p.endpoint().State.Due
 	if !due.At.Before(governor.Indefinite) {
 		return
@@ -62,7 +62,7 @@ func (p *paced) start() {
 }
 
 // happen takes one random step.
-func (p *paced) happen() {
+func (p *minimumModel) happen() {
 	p.memory.now = p.memory.now.Add(time.Millisecond)
 	var err error
 	ctx := p.t.Context()
@@ -111,7 +111,7 @@ func (p *paced) happen() {
 func TestMinimumIntervalCountsFromActualStarts(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		p := &paced{rt: rt, t: t, least: time.Duration(rapid.Int64Range(1000, 90_000).Draw(rt, "minimum")) * time.Millisecond}
+		p := &minimumModel{rt: rt, t: t, least: time.Duration(rapid.Int64Range(1000, 90_000).Draw(rt, "minimum")) * time.Millisecond}
 		edit := interval(p.least + p.span("more", p.least).Truncate(time.Millisecond))
 		if expression := rapid.SampledFrom([]string{"", "* * * * *", "*/20 * * * * *"}).Draw(rt, "cron"); expression != "" {
 			policy := rapid.SampledFrom([]governor.CatchUp{governor.CatchUpOnce, governor.CatchUpSkip, governor.CatchUpAll}).Draw(rt, "catch up")

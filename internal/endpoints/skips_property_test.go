@@ -13,9 +13,9 @@ import (
 	"rubato/internal/schedule"
 )
 
-// life records every due time, run and skip of an endpoint, for an independent check of the
-// recorded skips.
-type life struct {
+// dueTimeRecord records every due time, run and skip of an endpoint, for an independent check of
+// the recorded skips.
+type dueTimeRecord struct {
 	*rapid.T
 	*story
 	test  *testing.T
@@ -36,7 +36,7 @@ type plan struct {
 }
 
 // next returns the due time after at.
-func (l *life) next(at time.Time) time.Time {
+func (l *dueTimeRecord) next(at time.Time) time.Time {
 	if l.cron != nil {
 		return l.cron.Next(at)
 	}
@@ -44,13 +44,13 @@ func (l *life) next(at time.Time) time.Time {
 }
 
 // decided appends the decision in force.
-func (l *life) decided() {
+func (l *dueTimeRecord) decided() {
 	s := l.endpoint().State
 	l.plans = append(l.plans, plan{at: l.memory.now, anchor: s.Anchor, slot: s.Due.Slot, manual: s.Due.Source == "manual", paused: s.PausedUntil})
 }
 
 // happen takes one random step: a run with a delay and a length, or a change by a user.
-func (l *life) happen(rt *rapid.T) {
+func (l *dueTimeRecord) happen(rt *rapid.T) {
 	span := func(name string, most time.Duration) time.Duration {
 		return time.Duration(rapid.Int64Range(0, most.Milliseconds()).Draw(rt, name)) * time.Millisecond
 	}
@@ -99,20 +99,20 @@ func (l *life) happen(rt *rapid.T) {
 }
 
 // carryOut starts and ends the planned run.
-func (l *life) carryOut(begin, end time.Time) {
+func (l *dueTimeRecord) carryOut(begin, end time.Time) {
 	planned := &l.plans[len(l.plans)-1]
 	planned.ran, planned.begun, l.memory.now = true, begin, end
 	l.run(l.test, func(f *endpoints.Finished) { f.StartedAt = begin })
 }
 
 // skipped returns the index of the record that contains a due time, or -1.
-func (l *life) skipped(at time.Time) int {
+func (l *dueTimeRecord) skipped(at time.Time) int {
 	return slices.IndexFunc(l.skips, func(s endpoints.Skip) bool { return !at.Before(s.From) && !at.After(s.To) })
 }
 
 // requireRecords requires that records are ordered and disjoint, and that each counts its due times
 // correctly.
-func (l *life) requireRecords() {
+func (l *dueTimeRecord) requireRecords() {
 	var last time.Time
 	for _, s := range l.skips {
 		require.True(l, s.From.After(last), "%s comes after %s: %v", s.From, last, noted(l.skips))
@@ -133,7 +133,7 @@ func (l *life) requireRecords() {
 // requireNoGap requires a run or a record for every due time between two decisions. Due times that
 // a pause suppressed count too. The exception: a run planned at once stands for the last missed due
 // time.
-func (l *life) requireNoGap() {
+func (l *dueTimeRecord) requireNoGap() {
 	ran := map[time.Time]bool{}
 	for _, p := range l.plans {
 		if p.ran {
@@ -157,7 +157,7 @@ func (l *life) requireNoGap() {
 
 // due returns the due times after one decision and up to the next, without those that a catch-up
 // still serves.
-func (l *life) due(p, following plan) []time.Time {
+func (l *dueTimeRecord) due(p, following plan) []time.Time {
 	var list []time.Time
 	until := following.at
 	if following.slot.Before(until) && !following.manual {
@@ -217,7 +217,7 @@ func later(a, b time.Time) time.Time {
 func TestEveryDueTimeHasARunOrOneRecord(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		l := &life{T: rt, test: t, every: time.Duration(rapid.Int64Range(1000, 90_000).Draw(rt, "interval")) * time.Millisecond}
+		l := &dueTimeRecord{T: rt, test: t, every: time.Duration(rapid.Int64Range(1000, 90_000).Draw(rt, "interval")) * time.Millisecond}
 		edit := interval(l.every)
 		if expression := rapid.SampledFrom([]string{"", "", "* * * * *", "*/20 * * * * *"}).Draw(rt, "cron"); expression != "" {
 			policy := rapid.SampledFrom([]governor.CatchUp{governor.CatchUpOnce, governor.CatchUpSkip, governor.CatchUpAll}).Draw(rt, "catch up")

@@ -24,15 +24,15 @@ func build(t *testing.T, tags string) string {
 	return path
 }
 
-type hitter struct {
+type failpointProcess struct {
 	cmd    *exec.Cmd
 	out    bytes.Buffer
 	report string
 }
 
-func start(t *testing.T, program, armed string) *hitter {
+func start(t *testing.T, program, armed string) *failpointProcess {
 	t.Helper()
-	h := &hitter{report: filepath.Join(t.TempDir(), "report")}
+	h := &failpointProcess{report: filepath.Join(t.TempDir(), "report")}
 	h.cmd = exec.CommandContext(t.Context(), program)
 	h.cmd.Env = []string{"FAILPOINTS=" + armed, "FAILPOINTS_REPORT=" + h.report}
 	h.cmd.Stdout, h.cmd.Stderr = &h.out, &h.out
@@ -41,7 +41,7 @@ func start(t *testing.T, program, armed string) *hitter {
 }
 
 // end returns how the program ended.
-func (h *hitter) end(t *testing.T) syscall.WaitStatus {
+func (h *failpointProcess) end(t *testing.T) syscall.WaitStatus {
 	t.Helper()
 	err := h.cmd.Wait()
 	if _, exited := errors.AsType[*exec.ExitError](err); !exited {
@@ -50,7 +50,7 @@ func (h *hitter) end(t *testing.T) syscall.WaitStatus {
 	return h.cmd.ProcessState.Sys().(syscall.WaitStatus)
 }
 
-func (h *hitter) reported() string {
+func (h *failpointProcess) reported() string {
 	text, _ := os.ReadFile(h.report)
 	return string(text)
 }

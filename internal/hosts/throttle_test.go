@@ -12,8 +12,9 @@ import (
 	"rubato/internal/hosts"
 )
 
-// plant is a target of a simulation with workers that call it as often as the limits permit.
-type plant struct {
+// simulatedHost is a target of a simulation with workers that call it as often as the limits
+// permit.
+type simulatedHost struct {
 	breaker hosts.Breaker
 	now     time.Time
 	workers int
@@ -23,8 +24,8 @@ type plant struct {
 	capacity float64
 }
 
-func newPlant(workers int, demand, capacity float64) *plant {
-	return &plant{
+func newPlant(workers int, demand, capacity float64) *simulatedHost {
+	return &simulatedHost{
 		breaker:  hosts.New(hosts.Key{Host: "a:443"}, noon),
 		now:      noon,
 		workers:  workers,
@@ -34,7 +35,7 @@ func newPlant(workers int, demand, capacity float64) *plant {
 }
 
 // second passes a second, and returns the number of requests that arrived.
-func (p *plant) second() float64 {
+func (p *simulatedHost) second() float64 {
 	p.now = p.now.Add(time.Second)
 	_, rate := p.breaker.InForce()
 	sent := p.demand

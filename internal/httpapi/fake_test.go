@@ -269,14 +269,14 @@ func (m *memory) ChangeMany(
 	return m.err
 }
 
-// quiet is a feed without events.
-type quiet struct{}
+// emptyFeed is a feed without events.
+type emptyFeed struct{}
 
-func (quiet) Head(context.Context) (feed.Position, time.Time, error) {
+func (emptyFeed) Head(context.Context) (feed.Position, time.Time, error) {
 	return feed.Position{TxID: 1, At: now}, now, nil
 }
 
-func (quiet) Read(_ context.Context, q feed.Query) (feed.Page, error) {
+func (emptyFeed) Read(_ context.Context, q feed.Query) (feed.Page, error) {
 	return feed.Page{Next: q.After}, nil
 }
 

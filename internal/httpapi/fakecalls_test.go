@@ -11,10 +11,10 @@ import (
 	"rubato/internal/runs"
 )
 
-// onlyCall is a calls.Store that keeps one call, which waits.
-type onlyCall struct{ *memory }
+// fakeCalls is a calls.Store that keeps one call, which waits.
+type fakeCalls struct{ *memory }
 
-var _ calls.Store = onlyCall{}
+var _ calls.Store = fakeCalls{}
 
 // sampleCall returns the call that the store keeps.
 func sampleCall() *calls.Call {
@@ -31,12 +31,12 @@ func sampleCall() *calls.Call {
 	}
 }
 
-func (s onlyCall) Send(_ context.Context, c *calls.Call, place func(*calls.Call, time.Time)) (*calls.Call, error) {
+func (s fakeCalls) Send(_ context.Context, c *calls.Call, place func(*calls.Call, time.Time)) (*calls.Call, error) {
 	place(c, now)
 	return c, s.err
 }
 
-func (s onlyCall) Get(_ context.Context, of [16]byte, id calls.ID) (*calls.Call, error) {
+func (s fakeCalls) Get(_ context.Context, of [16]byte, id calls.ID) (*calls.Call, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
@@ -46,11 +46,11 @@ func (s onlyCall) Get(_ context.Context, of [16]byte, id calls.ID) (*calls.Call,
 	return sampleCall(), nil
 }
 
-func (s onlyCall) List(_ context.Context, f calls.Filter) ([]*calls.Call, error) {
+func (s fakeCalls) List(_ context.Context, f calls.Filter) ([]*calls.Call, error) {
 	if s.err != nil || f.TenantID != sampleCall().TenantID {
 		return nil, s.err
 	}
 	return []*calls.Call{sampleCall()}, nil
 }
 
-func (s onlyCall) Cancel(context.Context, auditlog.Actor, calls.ID) error { return s.err }
+func (s fakeCalls) Cancel(context.Context, auditlog.Actor, calls.ID) error { return s.err }

@@ -12,12 +12,12 @@ import (
 
 const minimalChain = `{"steps":[{"name":"a","endpointId":"ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"}]}`
 
-// standingChains are chains of one name with one run, which stays open.
-type standingChains struct{ *memory }
+// fakeChains are chains of one name with one run, which stays open.
+type fakeChains struct{ *memory }
 
 var (
-	_ chains.Definitions = standingChains{}
-	_ chains.Records     = standingChains{}
+	_ chains.Definitions = fakeChains{}
+	_ chains.Records     = fakeChains{}
 )
 
 func standingChainRun() chains.RunID { return chains.RunID{1} }
@@ -38,7 +38,7 @@ func standingRecord() chains.Record {
 }
 
 // found returns the error of the store, or one for another tenant.
-func (s standingChains) found(tenant [16]byte) error {
+func (s fakeChains) found(tenant [16]byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err == nil && tenant != auth.DefaultTenant() {
@@ -47,7 +47,7 @@ func (s standingChains) found(tenant [16]byte) error {
 	return s.err
 }
 
-func (s standingChains) wrote(tenant [16]byte) error {
+func (s fakeChains) wrote(tenant [16]byte) error {
 	err := s.found(tenant)
 	if err == nil {
 		s.mu.Lock()
@@ -57,29 +57,29 @@ func (s standingChains) wrote(tenant [16]byte) error {
 	return err
 }
 
-func (s standingChains) Put(_ context.Context, by auditlog.Actor, d chains.Definition) (chains.Chain, bool, error) {
+func (s fakeChains) Put(_ context.Context, by auditlog.Actor, d chains.Definition) (chains.Chain, bool, error) {
 	c := standingChain()
 	c.Definition = d
 	return c, false, s.wrote(by.TenantID)
 }
 
-func (s standingChains) Get(_ context.Context, tenant [16]byte, _ string) (chains.Chain, error) {
+func (s fakeChains) Get(_ context.Context, tenant [16]byte, _ string) (chains.Chain, error) {
 	return standingChain(), s.found(tenant)
 }
 
-func (s standingChains) List(_ context.Context, tenant [16]byte, _ string, _ int) ([]chains.Chain, error) {
+func (s fakeChains) List(_ context.Context, tenant [16]byte, _ string, _ int) ([]chains.Chain, error) {
 	return []chains.Chain{standingChain()}, s.found(tenant)
 }
 
-func (s standingChains) Start(_ context.Context, by auditlog.Actor, _ chains.Started) (chains.Record, bool, error) {
+func (s fakeChains) Start(_ context.Context, by auditlog.Actor, _ chains.Started) (chains.Record, bool, error) {
 	return standingRecord(), true, s.wrote(by.TenantID)
 }
 
-func (s standingChains) Runs(_ context.Context, tenant [16]byte, _ string, _ chains.RunID, _ int) ([]chains.Record, error) {
+func (s fakeChains) Runs(_ context.Context, tenant [16]byte, _ string, _ chains.RunID, _ int) ([]chains.Record, error) {
 	return []chains.Record{standingRecord()}, s.found(tenant)
 }
 
-func (s standingChains) Run(_ context.Context, tenant [16]byte, id chains.RunID) (chains.Record, []chains.StepRecord, error) {
+func (s fakeChains) Run(_ context.Context, tenant [16]byte, id chains.RunID) (chains.Record, []chains.StepRecord, error) {
 	if id != standingChainRun() {
 		return chains.Record{}, nil, errs.New(errs.NotFound, "", "there is no such chain run")
 	}
@@ -87,7 +87,7 @@ func (s standingChains) Run(_ context.Context, tenant [16]byte, id chains.RunID)
 	return standingRecord(), steps, s.found(tenant)
 }
 
-func (s standingChains) Cancel(_ context.Context, by auditlog.Actor, id chains.RunID) error {
+func (s fakeChains) Cancel(_ context.Context, by auditlog.Actor, id chains.RunID) error {
 	if id != standingChainRun() {
 		return errs.New(errs.NotFound, "", "there is no such chain run")
 	}

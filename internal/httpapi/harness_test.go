@@ -87,7 +87,7 @@ func serviceOf(t *testing.T, settings httpapi.Config, ring *secrets.Keyring, run
 		settings.Tester = tester{store: s.store}
 	}
 	if settings.Feed == nil {
-		settings.Feed = quiet{}
+		settings.Feed = emptyFeed{}
 	}
 	s.server = httpapi.New(httpapi.Config{
 		Audit:      trail{s.store},
@@ -114,8 +114,8 @@ func serviceOf(t *testing.T, settings httpapi.Config, ring *secrets.Keyring, run
 		Secrets:    secrets.NewService(s.store, ring),
 		Signing:    signing.NewService(s.store, ring),
 		Budgets:    spending.NewService(s.store),
-		Calls:      calls.NewService(onlyCall{s.store}, targets{}),
-		Chains:     chains.NewService(standingChains{s.store}, standingChains{s.store}),
+		Calls:      calls.NewService(fakeCalls{s.store}, targets{}),
+		Chains:     chains.NewService(fakeChains{s.store}, fakeChains{s.store}),
 		Letters:    deadletters.NewService(letters{s.store}, endpoints.NewService(s.store, targets{}), nil),
 		Hosts:      hosts.NewService(s.store, false),
 		Tester:     settings.Tester,

@@ -18,11 +18,11 @@ import (
 	"rubato/internal/runs"
 )
 
-// midway is a feed with a late first read: one run started before the client connected, and one
-// after.
-type midway struct{ quiet }
+// lateReadFeed is a feed with a late first read: one run started before the client connected, and
+// one after.
+type lateReadFeed struct{ emptyFeed }
 
-func (midway) Read(_ context.Context, q feed.Query) (feed.Page, error) {
+func (lateReadFeed) Read(_ context.Context, q feed.Query) (feed.Page, error) {
 	run := func(n byte, at time.Time) runs.Run {
 		return runs.Run{ID: runs.NewID(now, [16]byte{n}, 1, 0), EndpointID: [16]byte{n}, ScheduledFor: now, Attempt: 1, StartedAt: at}
 	}
@@ -33,7 +33,7 @@ func (midway) Read(_ context.Context, q feed.Query) (feed.Page, error) {
 // of the feed is sent.
 func TestAStartBeforeTheFirstReadIsSent(t *testing.T) {
 	t.Parallel()
-	s := serviceOf(t, httpapi.Config{Feed: midway{}}, nil)
+	s := serviceOf(t, httpapi.Config{Feed: lateReadFeed{}}, nil)
 	server := httptest.NewServer(s.server)
 	defer server.Close()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+"/v1/events?types=run.started", nil)

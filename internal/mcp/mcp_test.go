@@ -537,10 +537,10 @@ func TestAnArgumentReachesNoOtherRoute(t *testing.T) {
 	require.Greater(t, tried, 30, "most routes name something")
 }
 
-// everybody is an authenticator that accepts every key.
-type everybody struct{}
+// anyKeyAuthenticator is an authenticator that accepts every key.
+type anyKeyAuthenticator struct{}
 
-func (everybody) AuthenticateFrom(context.Context, string, string) (auth.Principal, error) {
+func (anyKeyAuthenticator) AuthenticateFrom(context.Context, string, string) (auth.Principal, error) {
 	return auth.Principal{Scopes: []auth.Scope{auth.Read}}, nil
 }
 
@@ -550,7 +550,7 @@ func TestAnAnswerThatIsTooLongIsNotCut(t *testing.T) {
 	t.Parallel()
 	const most = 32 << 20
 	for size, fits := range map[int]bool{most: true, most + 1: false} {
-		handler := mcp.Handler(mcp.Config{Auth: everybody{}, API: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		handler := mcp.Handler(mcp.Config{Auth: anyKeyAuthenticator{}, API: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = w.Write(bytes.Repeat([]byte{'9'}, size))
 		})})
 		server := httptest.NewServer(handler)

@@ -15,22 +15,23 @@ import (
 	"rubato/internal/runs"
 )
 
-// hostile is an advisor that proposes arbitrary changes, as a model may after a prompt injection.
-type hostile struct {
+// hostileAdvisor is an advisor that proposes arbitrary changes, as a model may after a prompt
+// injection.
+type hostileAdvisor struct {
 	draw func(label string, of ...int64) int64
 }
 
-func (hostile) Name() string { return "hostile" }
+func (hostileAdvisor) Name() string { return "hostile" }
 
 // odd returns an arbitrary duration: in range, at a bound, or absurd.
-func (h hostile) odd(label string) time.Duration {
+func (h hostileAdvisor) odd(label string) time.Duration {
 	return time.Duration(h.draw(
 		label, int64(time.Second), int64(time.Millisecond), 0, -1, int64(time.Minute), int64(2*time.Minute), int64(7*time.Minute), int64(time.Hour),
 		int64(24*time.Hour), int64(25*time.Hour), int64(366*24*time.Hour), math.MaxInt64, math.MinInt64, int64(13*time.Second), int64(90*time.Second),
 	))
 }
 
-func (h hostile) Advise(ctx context.Context, _ planner.Snapshot, d planner.Toolset) (planner.Verdict, error) {
+func (h hostileAdvisor) Advise(ctx context.Context, _ planner.Snapshot, d planner.Toolset) (planner.Verdict, error) {
 	for range h.draw("calls", 0, 1, 2, 3, 20) {
 		switch h.draw("call", 0, 1, 2, 3, 4) {
 		case 0:
@@ -83,7 +84,7 @@ func TestNoAdvisorExceedsTheRails(t *testing.T) {
 		draw := drawn(rt)
 		rails := planner.DefaultGuardrails()
 		rails.AnalysesPerHour, rails.Dwell = int(draw("per hour", 12, 120)), time.Duration(draw("dwell", int64(time.Second), int64(time.Minute)))
-		w := newWorld(t, hostile{draw}, rails)
+		w := newWorld(t, hostileAdvisor{draw}, rails)
 		a := w.add(anySpec(draw), func(time.Time) answer {
 			return []answer{{status: runs.Succeeded, code: 200}, {status: runs.Failed, code: 500}}[draw("outcome", 0, 0, 0, 1)]
 		})
@@ -140,7 +141,7 @@ func requireBounds(t *rapid.T, w *world, a *actor, before endpoints.Spec) {
 // The planner never changes a pause or a hint that a user set.
 func TestPlannerKeepsPausesAndHintsOfUsers(t *testing.T) {
 	t.Parallel()
-	eager := doing(func(ctx context.Context, d planner.Toolset) error {
+	eager := advisorFunc(func(ctx context.Context, d planner.Toolset) error {
 		_, err := d.ProposeInterval(ctx, planner.IntervalProposal{Interval: 30 * time.Second, TTL: time.Hour, Reason: "r"})
 		return err
 	})
@@ -161,15 +162,15 @@ func TestPlannerKeepsPausesAndHintsOfUsers(t *testing.T) {
 	require.Same(t, theirs, hinted.State.IntervalHint)
 	require.Contains(t, hinted.session[0].Calls[0].Result, "not the planner's")
 	w.run(begin.Add(90 * time.Minute))
-	require.Equal(t, "planner:doing", hinted.State.IntervalHint.Author, "it has ended")
+	require.Equal(t, "planner:func", hinted.State.IntervalHint.Author, "it has ended")
 }
 
-// doing is an advisor that calls one function.
-type doing func(context.Context, planner.Toolset) error
+// advisorFunc is an advisor that calls one function.
+type advisorFunc func(context.Context, planner.Toolset) error
 
-func (doing) Name() string { return "doing" }
+func (advisorFunc) Name() string { return "func" }
 
-func (f doing) Advise(ctx context.Context, _ planner.Snapshot, d planner.Toolset) (planner.Verdict, error) {
+func (f advisorFunc) Advise(ctx context.Context, _ planner.Snapshot, d planner.Toolset) (planner.Verdict, error) {
 	_ = f(ctx, d)
 	return planner.Verdict{Reasoning: "r"}, nil
 }
@@ -193,7 +194,7 @@ func TestPausesEndInTimeForTheLongestInterval(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			rails := planner.DefaultGuardrails()
-			silence := doing(func(ctx context.Context, d planner.Toolset) error {
+			silence := advisorFunc(func(ctx context.Context, d planner.Toolset) error {
 				_, err := d.PauseUntil(ctx, planner.PauseProposal{For: time.Hour, Reason: "hide"})
 				return err
 			})
@@ -215,7 +216,7 @@ func TestPausesEndInTimeForTheLongestInterval(t *testing.T) {
 func TestStepsAreBoundedAndSmallOnesOnlyRenew(t *testing.T) {
 	t.Parallel()
 	var wanted time.Duration
-	asking := doing(func(ctx context.Context, d planner.Toolset) error {
+	asking := advisorFunc(func(ctx context.Context, d planner.Toolset) error {
 		_, err := d.ProposeInterval(ctx, planner.IntervalProposal{Interval: wanted, TTL: time.Hour, Reason: "r"})
 		return err
 	})

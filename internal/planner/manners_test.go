@@ -16,7 +16,7 @@ import (
 // maximum. The rails bound the slowdown.
 func TestSlowdownIsBoundedWithoutAMaximum(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, doing(func(ctx context.Context, d planner.Toolset) error {
+	w := newWorld(t, advisorFunc(func(ctx context.Context, d planner.Toolset) error {
 		_, err := d.ProposeInterval(ctx, planner.IntervalProposal{Interval: 24 * time.Hour, TTL: 24 * time.Hour, Reason: "hide"})
 		return err
 	}), saleRails())
@@ -31,7 +31,7 @@ func TestSlowdownIsBoundedWithoutAMaximum(t *testing.T) {
 func TestPausesTakeAQuarterOfAnyFourHours(t *testing.T) {
 	t.Parallel()
 	for _, length := range []time.Duration{5 * time.Minute, 20 * time.Minute, time.Hour} {
-		w := newWorld(t, doing(func(ctx context.Context, d planner.Toolset) error {
+		w := newWorld(t, advisorFunc(func(ctx context.Context, d planner.Toolset) error {
 			_, err := d.PauseUntil(ctx, planner.PauseProposal{For: length, Reason: "hide"})
 			return err
 		}), saleRails())
@@ -82,7 +82,7 @@ func TestSiblingResponseNeverSlowsEndpoint(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, doing(func(ctx context.Context, d planner.Toolset) error {
+			w := newWorld(t, advisorFunc(func(ctx context.Context, d planner.Toolset) error {
 				if tc.does == nil {
 					if _, err := d.PauseUntil(ctx, pause); err != nil {
 						return err
@@ -97,7 +97,7 @@ func TestSiblingResponseNeverSlowsEndpoint(t *testing.T) {
 			spec.MinInterval = 10 * time.Second
 			a := w.add(spec, steady)
 			if name == "Clear" {
-				a.State.IntervalHint = &endpoints.Hint{Interval: 20 * time.Second, ExpiresAt: begin.Add(time.Hour), Author: "planner:doing", CreatedAt: begin}
+				a.State.IntervalHint = &endpoints.Hint{Interval: 20 * time.Second, ExpiresAt: begin.Add(time.Hour), Author: "planner:func", CreatedAt: begin}
 			}
 			w.run(begin.Add(2 * time.Minute))
 			require.Equal(t, tc.acts, a.session[0].Outcome == planner.Acted, "%+v", a.session[0])
@@ -126,7 +126,7 @@ func TestReasoningOfTaintedSessionIsHiddenFromTheNext(t *testing.T) {
 // for four hours.
 func TestClearedHintIsNotRewrittenForFourHours(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, doing(func(ctx context.Context, d planner.Toolset) error {
+	w := newWorld(t, advisorFunc(func(ctx context.Context, d planner.Toolset) error {
 		_, err := d.ProposeInterval(ctx, planner.IntervalProposal{Interval: 30 * time.Second, TTL: time.Hour, Reason: "r"})
 		return err
 	}), planner.DefaultGuardrails())
@@ -137,7 +137,7 @@ func TestClearedHintIsNotRewrittenForFourHours(t *testing.T) {
 	require.NotNil(t, a.State.IntervalHint)
 	_, removed, err := a.Undo(w.now, endpoints.Actor{Name: "Ann"}, []string{endpoints.HoldInterval})
 	require.NoError(t, err)
-	require.Contains(t, removed[0].Message, "removed the interval hint of planner:doing: every 30s")
+	require.Contains(t, removed[0].Message, "removed the interval hint of planner:func: every 30s")
 	a.holds = a.Held
 
 	w.run(begin.Add(5*time.Hour - time.Second))

@@ -13,24 +13,24 @@ import (
 	"rubato/internal/waittest"
 )
 
-// doomed is a test in a binary with a deadline. It records its failure.
-type doomed struct {
+// failureRecorder is a test in a binary with a deadline. It records its failure.
+type failureRecorder struct {
 	*testing.T
 
 	deadline time.Time
 	failure  string
 }
 
-func (d *doomed) Deadline() (time.Time, bool) { return d.deadline, !d.deadline.IsZero() }
+func (d *failureRecorder) Deadline() (time.Time, bool) { return d.deadline, !d.deadline.IsZero() }
 
-func (d *doomed) Fatalf(format string, args ...any) {
+func (d *failureRecorder) Fatalf(format string, args ...any) {
 	d.failure = fmt.Sprintf(format, args...)
 	runtime.Goexit()
 }
 
 // attempt runs a wait in a goroutine of its own, as the runner of tests does, and returns how long
 // it took.
-func (d *doomed) attempt(wait func()) time.Duration {
+func (d *failureRecorder) attempt(wait func()) time.Duration {
 	began, ended := time.Now(), make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -43,7 +43,7 @@ func (d *doomed) attempt(wait func()) time.Duration {
 func TestAWaitEndsWithItsEvent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := &doomed{T: t, deadline: time.Now().Add(10 * time.Minute)}
+		d := &failureRecorder{T: t, deadline: time.Now().Add(10 * time.Minute)}
 		begun, news := time.Now(), make(chan int)
 		go func() {
 			<-time.After(4 * time.Minute)
@@ -67,15 +67,15 @@ func TestAWaitEndsWithItsEvent(t *testing.T) {
 
 func TestFailedWaitLeavesHalfOfTheTime(t *testing.T) {
 	t.Parallel()
-	for name, wait := range map[string]func(*doomed){
-		"waited in vain: for 3 runs": func(d *doomed) { waittest.Until(d, func() bool { return false }, "for %d runs", 3) },
-		"nothing came: no answer":    func(d *doomed) { waittest.Receive[int](d, nil, "no answer") },
-		"nothing came":               func(d *doomed) { waittest.Receive[int](d, nil) },
+	for name, wait := range map[string]func(*failureRecorder){
+		"waited in vain: for 3 runs": func(d *failureRecorder) { waittest.Until(d, func() bool { return false }, "for %d runs", 3) },
+		"nothing came: no answer":    func(d *failureRecorder) { waittest.Receive[int](d, nil, "no answer") },
+		"nothing came":               func(d *failureRecorder) { waittest.Receive[int](d, nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				d := &doomed{T: t, deadline: time.Now().Add(10 * time.Minute)}
+				d := &failureRecorder{T: t, deadline: time.Now().Add(10 * time.Minute)}
 				require.InDelta(t, 5*time.Minute, d.attempt(func() { wait(d) }), float64(20*time.Millisecond))
 				require.Equal(t, name, d.failure)
 				d.deadline = time.Time{}
@@ -88,7 +88,7 @@ func TestFailedWaitLeavesHalfOfTheTime(t *testing.T) {
 func TestAContextEndsAtTheLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		ctx := waittest.Context(&doomed{T: t, deadline: time.Now().Add(time.Minute)})
+		ctx := waittest.Context(&failureRecorder{T: t, deadline: time.Now().Add(time.Minute)})
 		begun := time.Now()
 		<-ctx.Done()
 		require.ErrorIs(t, ctx.Err(), context.DeadlineExceeded)

@@ -16,22 +16,22 @@ import (
 	"rubato/internal/auth"
 )
 
-// lodge is a database in which every session is of a key with one scope.
-type lodge struct{ scope auth.Scope }
+// scopedKeys is a database in which every session is of a key with one scope.
+type scopedKeys struct{ scope auth.Scope }
 
-func (l lodge) FindKey(context.Context, [sha256.Size]byte) (auth.Principal, error) {
+func (l scopedKeys) FindKey(context.Context, [sha256.Size]byte) (auth.Principal, error) {
 	return auth.Principal{Name: "ann", Scopes: []auth.Scope{l.scope}}, nil
 }
 
-func (lodge) Open(context.Context, [sha256.Size]byte, [sha256.Size]byte, time.Duration) error {
+func (scopedKeys) Open(context.Context, [sha256.Size]byte, [sha256.Size]byte, time.Duration) error {
 	return nil
 }
 
-func (lodge) Find(context.Context, [sha256.Size]byte) (key [sha256.Size]byte, err error) {
+func (scopedKeys) Find(context.Context, [sha256.Size]byte) (key [sha256.Size]byte, err error) {
 	return key, nil
 }
 
-func (lodge) Close(context.Context, [sha256.Size]byte) error { return nil }
+func (scopedKeys) Close(context.Context, [sha256.Size]byte) error { return nil }
 
 // A form that is wrong in any way does not hide that a reading key may not send it: 403 comes
 // before 400, 404 and 422, on every route, and the API is not asked at all.
@@ -47,7 +47,7 @@ func TestAReadingKeyIsRefusedBeforeItsFormIsRead(t *testing.T) {
 		}
 		send := func(form string, scope auth.Scope, fragment string) (status, asked int) {
 			s := New(Config{
-				Auth: auth.NewAuthenticator(lodge{scope}), Sessions: lodge{}, Logger: slog.New(slog.DiscardHandler),
+				Auth: auth.NewAuthenticator(scopedKeys{scope}), Sessions: scopedKeys{}, Logger: slog.New(slog.DiscardHandler),
 				API: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 					asked++
 					w.WriteHeader(http.StatusTeapot)

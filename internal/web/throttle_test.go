@@ -19,13 +19,13 @@ import (
 	"rubato/internal/errs"
 )
 
-// doorkeeper is a database that knows the key "right" and counts the look-ups.
-type doorkeeper struct {
+// countingKeys is a database that knows the key "right" and counts the look-ups.
+type countingKeys struct {
 	silent
 	asked int
 }
 
-func (d *doorkeeper) FindKey(_ context.Context, hash [sha256.Size]byte) (auth.Principal, error) {
+func (d *countingKeys) FindKey(_ context.Context, hash [sha256.Size]byte) (auth.Principal, error) {
 	d.asked++
 	if hash == auth.Hash("right") {
 		return auth.Principal{Name: "ann", Scopes: []auth.Scope{auth.Admin}}, nil
@@ -33,14 +33,14 @@ func (d *doorkeeper) FindKey(_ context.Context, hash [sha256.Size]byte) (auth.Pr
 	return auth.Principal{}, errs.New(errs.NotFound, "", "there is no such key")
 }
 
-func (d *doorkeeper) Open(context.Context, [sha256.Size]byte, [sha256.Size]byte, time.Duration) error {
+func (d *countingKeys) Open(context.Context, [sha256.Size]byte, [sha256.Size]byte, time.Duration) error {
 	return nil
 }
 
 func TestWrongKeysInARowAreThrottledOnSignIn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		door := &doorkeeper{}
+		door := &countingKeys{}
 		s := New(Config{
 			Auth: auth.NewAuthenticator(door), Sessions: door, Logger: slog.New(slog.DiscardHandler),
 			Proxies: []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}, // The test's requests come from there.

@@ -24,7 +24,7 @@ import (
 type candidate struct {
 	*sweeping
 	*zombie.Sweeper
-	tries *tries
+	tries *leadershipCounter
 }
 
 func (c *candidate) healthy(t *testing.T) error {
@@ -64,7 +64,7 @@ func TestOneOfThreeSweepersLeads(t *testing.T) {
 		db, err := pg.Open(t.Context(), pg.Config{URL: url})
 		require.NoError(t, err)
 		t.Cleanup(db.Close)
-		trying := &tries{Store: items.NewSweeps(endpointstore.NewStates(db, 0))}
+		trying := &leadershipCounter{Store: items.NewSweeps(endpointstore.NewStates(db, 0))}
 		left = append(left, run(t, trying))
 		left[len(left)-1].tries = trying
 	}
@@ -98,13 +98,13 @@ func TestOneOfThreeSweepersLeads(t *testing.T) {
 	}
 }
 
-// tries counts how often a sweeper tried to lead.
-type tries struct {
+// leadershipCounter counts how often a sweeper tried to lead.
+type leadershipCounter struct {
 	zombie.Store
 	n atomic.Int32
 }
 
-func (s *tries) Lead(ctx context.Context, lead func(context.Context) error) (bool, error) {
+func (s *leadershipCounter) Lead(ctx context.Context, lead func(context.Context) error) (bool, error) {
 	s.n.Add(1)
 	return s.Store.Lead(ctx, lead)
 }

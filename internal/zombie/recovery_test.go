@@ -129,26 +129,26 @@ func (w *world) count(t *testing.T, sql string) int {
 	return n
 }
 
-// passes counts what reaches the store, so that a test can wait for whole passes.
-type passes struct {
+// passCounter counts what reaches the store, so that a test can wait for whole passCounter.
+type passCounter struct {
 	*items.Sweeps
 	listed atomic.Int32
 	freed  atomic.Int32
 }
 
-func (p *passes) FreeStuck(ctx context.Context, over time.Duration, limit int) (int, error) {
+func (p *passCounter) FreeStuck(ctx context.Context, over time.Duration, limit int) (int, error) {
 	defer p.listed.Add(1) // The last sweep of every pass.
 	return p.Sweeps.FreeStuck(ctx, over, limit)
 }
 
-func (p *passes) TakeOver(ctx context.Context, q zombie.TakeOverFilter) (int, error) {
+func (p *passCounter) TakeOver(ctx context.Context, q zombie.TakeOverFilter) (int, error) {
 	n, err := p.Sweeps.TakeOver(ctx, q)
 	p.freed.Add(int32(n))
 	return n, err
 }
 
 // more waits for so many more passes.
-func (p *passes) more(t *testing.T, n int32) {
+func (p *passCounter) more(t *testing.T, n int32) {
 	t.Helper()
 	want := p.listed.Load() + n
 	waittest.Until(t, func() bool { return p.listed.Load() >= want })
@@ -159,7 +159,7 @@ func (p *passes) more(t *testing.T, n int32) {
 func TestADeadWorkersWorkIsTakenUp(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	store := &passes{Sweeps: w.sweeps}
+	store := &passCounter{Sweeps: w.sweeps}
 	w.at(6*time.Second + time.Millisecond)
 	s := sweep(t, store, 5*time.Millisecond, time.Nanosecond)
 	defer s.stop()
@@ -188,7 +188,7 @@ func TestADeadWorkersWorkIsTakenUp(t *testing.T) {
 func TestALiveLockIsNeverSettled(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	store := &passes{Sweeps: w.sweeps}
+	store := &passCounter{Sweeps: w.sweeps}
 	s := sweep(t, store, time.Millisecond, time.Nanosecond)
 	defer s.stop()
 	for since := 9 * time.Second; since < 9*time.Minute; since += 9 * time.Second { // Steps that a sweep under way does not notice.
@@ -206,7 +206,7 @@ func TestAfterAnOutageSilenceSettlesNothing(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
 	w.at(9 * time.Minute)
-	store := &passes{Sweeps: w.sweeps}
+	store := &passCounter{Sweeps: w.sweeps}
 	s := sweep(t, store, time.Millisecond, time.Hour)
 	defer s.stop()
 	store.more(t, 5)
@@ -230,7 +230,7 @@ func TestDeadlineSettlesWithoutTrustInSilence(t *testing.T) {
 	w := setup(t)
 	w.at(10*time.Minute + 5*time.Second + time.Millisecond)
 	w.beat(t, "active")
-	store := &passes{Sweeps: w.sweeps}
+	store := &passCounter{Sweeps: w.sweeps}
 	one, other := sweep(t, store, time.Millisecond, time.Hour), sweep(t, store, time.Millisecond, time.Hour)
 	store.more(t, 5)
 	one.stop()
@@ -255,7 +255,7 @@ func TestLostRunsAreSettledInTheTimesThatAreStated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := setupFor(t, tc.limit)
-			store := &passes{Sweeps: w.sweeps}
+			store := &passCounter{Sweeps: w.sweeps}
 			s := sweep(t, store, time.Millisecond, time.Nanosecond)
 			defer s.stop()
 			for since := time.Second; since <= tc.stated-interval; since += time.Second {
@@ -276,7 +276,7 @@ func TestLostRunsAreSettledInTheTimesThatAreStated(t *testing.T) {
 func TestAClockThatWasSetBackHoldsNothingUp(t *testing.T) {
 	t.Parallel()
 	w := setup(t)
-	store := &passes{Sweeps: w.sweeps}
+	store := &passCounter{Sweeps: w.sweeps}
 	s := sweep(t, store, time.Millisecond, time.Nanosecond)
 	defer s.stop()
 	store.more(t, 1)

@@ -46,8 +46,8 @@ func BenchmarkRun(b *testing.B) {
 	reportCPU(b, cpuTime(b)-before)
 }
 
-// work is a store in memory with a number of due claims of one endpoint.
-type work struct {
+// claimedWork is a store in memory with a number of due claims of one endpoint.
+type claimedWork struct {
 	target *dispatch.Target
 
 	mu     sync.Mutex
@@ -58,18 +58,18 @@ type work struct {
 	done   chan struct{}
 }
 
-func newWork(b *testing.B, url string) *work {
+func newWork(b *testing.B, url string) *claimedWork {
 	b.Helper()
 	spec := endpoints.Defaults()
 	spec.Name, spec.URL, spec.BaselineInterval = "probe", url, time.Hour
 	spec.Timeout, spec.MaxExecutionTime = 30*time.Second, 30*time.Second
 	target, err := dispatch.NewTarget([16]byte{}, &spec)
 	require.NoError(b, err)
-	return &work{target: &target, done: make(chan struct{}, 1)}
+	return &claimedWork{target: &target, done: make(chan struct{}, 1)}
 }
 
 // await has a worker carry out so many runs.
-func (w *work) await(b *testing.B, worker *dispatch.Worker, number int) {
+func (w *claimedWork) await(b *testing.B, worker *dispatch.Worker, number int) {
 	b.Helper()
 	w.mu.Lock()
 	w.left, w.going = number, number
@@ -80,12 +80,12 @@ func (w *work) await(b *testing.B, worker *dispatch.Worker, number int) {
 }
 
 // Fleet returns one worker, so that it keeps every claim.
-func (w *work) Fleet(context.Context, [16]byte) (dispatch.Fleet, error) {
+func (w *claimedWork) Fleet(context.Context, [16]byte) (dispatch.Fleet, error) {
 	return dispatch.Fleet{Workers: 1}, nil
 }
 
 // ClaimDue implements claims.Store.
-func (w *work) ClaimDue(_ context.Context, r claims.Request) ([]claims.Claim, time.Time, error) {
+func (w *claimedWork) ClaimDue(_ context.Context, r claims.Request) ([]claims.Claim, time.Time, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	now := time.Now().Round(0)
@@ -103,34 +103,36 @@ func (w *work) ClaimDue(_ context.Context, r claims.Request) ([]claims.Claim, ti
 }
 
 // DueTenants implements claims.Store: all work is one tenant's.
-func (w *work) DueTenants(context.Context, time.Duration, claims.TagSets) ([][16]byte, error) {
+func (w *claimedWork) DueTenants(context.Context, time.Duration, claims.TagSets) ([][16]byte, error) {
 	return make([][16]byte, 1), nil
 }
 
 // Release implements claims.Store.
-func (w *work) Release(_ context.Context, _ [16]byte, list []claims.Claim) (int, error) {
+func (w *claimedWork) Release(_ context.Context, _ [16]byte, list []claims.Claim) (int, error) {
 	return len(list), nil
 }
 
 // Wake implements claims.Store.
-func (w *work) Wake(context.Context) error { return nil }
+func (w *claimedWork) Wake(context.Context) error { return nil }
 
 // ExtendLocks implements claims.Store.
-func (w *work) ExtendLocks(context.Context, [16]byte, []claims.FencedRun, time.Duration) (kept, over [][16]byte, err error) {
+func (w *claimedWork) ExtendLocks(context.Context, [16]byte, []claims.FencedRun, time.Duration) (kept, over [][16]byte, err error) {
 	return nil, nil, nil
 }
 
 // Beat implements dispatch.WorkerStore.
-func (w *work) Beat(context.Context, dispatch.Presence) (drain bool, err error) { return false, nil }
+func (w *claimedWork) Beat(context.Context, dispatch.Presence) (drain bool, err error) {
+	return false, nil
+}
 
 // ProbeSpace implements dispatch.WorkerStore.
-func (w *work) ProbeSpace(context.Context) error { return nil }
+func (w *claimedWork) ProbeSpace(context.Context) error { return nil }
 
 // Cancels implements dispatch.WorkerStore.
-func (w *work) Cancels(context.Context, [16]byte) ([]dispatch.Cancel, error) { return nil, nil }
+func (w *claimedWork) Cancels(context.Context, [16]byte) ([]dispatch.Cancel, error) { return nil, nil }
 
 // Targets implements dispatch.Executions.
-func (w *work) Targets(_ context.Context, list []claims.Claim) (map[[16]byte]*dispatch.Target, error) {
+func (w *claimedWork) Targets(_ context.Context, list []claims.Claim) (map[[16]byte]*dispatch.Target, error) {
 	targets := make(map[[16]byte]*dispatch.Target, len(list))
 	for _, c := range list {
 		targets[c.EndpointID] = w.target
@@ -139,7 +141,7 @@ func (w *work) Targets(_ context.Context, list []claims.Claim) (map[[16]byte]*di
 }
 
 // Start implements dispatch.Executions.
-func (w *work) Start(_ context.Context, r dispatch.Starting) ([]dispatch.Started, error) {
+func (w *claimedWork) Start(_ context.Context, r dispatch.Starting) ([]dispatch.Started, error) {
 	now := time.Now().Round(0)
 	started := make([]dispatch.Started, len(r.List))
 	for i, s := range r.List {
@@ -151,15 +153,17 @@ func (w *work) Start(_ context.Context, r dispatch.Starting) ([]dispatch.Started
 }
 
 // LiveStarts implements dispatch.Executions.
-func (w *work) LiveStarts(context.Context, [16]byte, []dispatch.Start) ([]dispatch.Started, error) {
+func (w *claimedWork) LiveStarts(context.Context, [16]byte, []dispatch.Start) ([]dispatch.Started, error) {
 	return nil, nil
 }
 
 // Confirm implements dispatch.Executions.
-func (w *work) Confirm(context.Context, [16]byte, claims.FencedRun) (bool, error) { return true, nil }
+func (w *claimedWork) Confirm(context.Context, [16]byte, claims.FencedRun) (bool, error) {
+	return true, nil
+}
 
 // Finish implements dispatch.Executions.
-func (w *work) Finish(_ context.Context, f dispatch.Finish) (dispatch.Finished, error) {
+func (w *claimedWork) Finish(_ context.Context, f dispatch.Finish) (dispatch.Finished, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, run := range f.Runs {

@@ -28,8 +28,8 @@ func archiving(archive string) map[string]string {
 	}
 }
 
-// vault keeps the backups of a database.
-type vault struct {
+// backupStore keeps the backups of a database.
+type backupStore struct {
 	t       *testing.T
 	cluster *devpg.Cluster // the server that is backed up
 	dir     string         // the server may read and write here
@@ -37,9 +37,9 @@ type vault struct {
 }
 
 // newVault starts a server that archives its log.
-func newVault(t *testing.T) *vault {
+func newVault(t *testing.T) *backupStore {
 	t.Helper()
-	v := &vault{t: t, dir: devpgtest.Dir(t)}
+	v := &backupStore{t: t, dir: devpgtest.Dir(t)}
 	v.archive = filepath.Join(v.dir, "archive")
 	require.NoError(t, os.Mkdir(v.archive, 0o777))
 	require.NoError(t, os.Chmod(v.archive, 0o777)) // The server writes to the archive; a restore reads it.
@@ -48,7 +48,7 @@ func newVault(t *testing.T) *vault {
 }
 
 // start starts a server on a directory of the vault, which may hold a database already.
-func (v *vault) start(name string, settings map[string]string) *devpg.Cluster {
+func (v *backupStore) start(name string, settings map[string]string) *devpg.Cluster {
 	v.t.Helper()
 	ctx, cancel := context.WithTimeout(v.t.Context(), 2*time.Minute)
 	defer cancel()
@@ -63,7 +63,7 @@ func (v *vault) start(name string, settings map[string]string) *devpg.Cluster {
 }
 
 // run runs one of Postgres' own programs on a database.
-func (v *vault) run(cluster *devpg.Cluster, name string, args ...string) {
+func (v *backupStore) run(cluster *devpg.Cluster, name string, args ...string) {
 	v.t.Helper()
 	program := postgresProgram(v.t, cluster, name)
 	out, err := exec.CommandContext(v.t.Context(), program, append([]string{"--dbname=" + cluster.URL()}, args...)...).CombinedOutput()
@@ -97,7 +97,7 @@ func postgresProgram(t *testing.T, cluster *devpg.Cluster, name string) string {
 }
 
 // give makes the server's account the owner of the files that this process has written.
-func (v *vault) give(dir string) {
+func (v *backupStore) give(dir string) {
 	v.t.Helper()
 	info, err := os.Stat(filepath.Join(v.dir, "first", "data"))
 	require.NoError(v.t, err)
@@ -117,14 +117,14 @@ func (v *vault) give(dir string) {
 // restores into a new server.
 type backup struct {
 	name string
-	take func(v *vault, moment func()) (restore func() *devpg.Cluster)
+	take func(v *backupStore, moment func()) (restore func() *devpg.Cluster)
 }
 
 // backups are the backup methods of the operations manual. Each calls moment at the instant to
 // which it restores.
 func backups() []backup {
 	return []backup{
-		{"a dump", func(v *vault, moment func()) func() *devpg.Cluster {
+		{"a dump", func(v *backupStore, moment func()) func() *devpg.Cluster {
 			moment()
 			file := filepath.Join(v.dir, "dump")
 			v.run(v.cluster, "pg_dump", "--format=custom", "--file="+file)
@@ -134,7 +134,7 @@ func backups() []backup {
 				return restored
 			}
 		}},
-		{"a point in time", func(v *vault, moment func()) func() *devpg.Cluster {
+		{"a point in time", func(v *backupStore, moment func()) func() *devpg.Cluster {
 			data := filepath.Join(v.dir, "restored", "data")
 			require.NoError(v.t, os.Mkdir(filepath.Dir(data), 0o755))
 			v.run(v.cluster, "pg_basebackup", "--pgdata="+data, "--checkpoint=fast", "--wal-method=none")
@@ -156,7 +156,7 @@ func backups() []backup {
 	}
 }
 
-func (v *vault) text(sql string) string { return textOf(v.t, v.cluster, sql) }
+func (v *backupStore) text(sql string) string { return textOf(v.t, v.cluster, sql) }
 
 func textOf(t *testing.T, cluster *devpg.Cluster, sql string) (s string) {
 	t.Helper()
@@ -227,7 +227,7 @@ func TestRestoredBackups(t *testing.T) {
 }
 
 // lose kills every program and ends the server for good.
-func (s *stack) lose(v *vault) {
+func (s *stack) lose(v *backupStore) {
 	s.t.Helper()
 	for _, p := range append([]*process{s.server}, s.workers[0].process, s.workers[1].process) {
 		p.signal(s.t, syscall.SIGKILL)
@@ -244,7 +244,7 @@ func (s *stack) lose(v *vault) {
 }
 
 // idle reports whether nothing of the log waits to be archived.
-func (v *vault) idle() bool {
+func (v *backupStore) idle() bool {
 	waiting, err := filepath.Glob(filepath.Join(v.dir, "first", "data", "pg_wal", "archive_status", "*.ready"))
 	return err == nil && len(waiting) == 0
 }

@@ -22,23 +22,23 @@ type scenario struct {
 	Report     audit.Report `json:"report"`
 }
 
-// cards gathers the scenarios of a run.
-type cards struct {
+// guaranteeCards gathers the scenarios of a run.
+type guaranteeCards struct {
 	mu   sync.Mutex
 	list []scenario
 }
 
 // deck is filled by every scenario and written at the end.
-var deck cards
+var deck guaranteeCards
 
-func (c *cards) add(s scenario) {
+func (c *guaranteeCards) add(s scenario) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.list = append(c.list, s)
 }
 
 // write prints the card. If path is set, it also writes the card there, and its JSON beside it.
-func (c *cards) write(path string) error {
+func (c *guaranteeCards) write(path string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.list) == 0 {
@@ -60,7 +60,7 @@ func (c *cards) write(path string) error {
 	return os.WriteFile(strings.TrimSuffix(path, ".md")+".json", data, 0o600)
 }
 
-func (c *cards) markdown() string {
+func (c *guaranteeCards) markdown() string {
 	var b strings.Builder
 	b.WriteString("# Guarantee card\n\n")
 	b.WriteString("| scenario | fault fired | starts | duplicates | lost due times | overlaps (excused) | false reaps | left running | lost, settled within | late p50 / p99 / max | recovery | breaches |\n")

@@ -23,30 +23,30 @@ type letter struct {
 	id, body string
 }
 
-// letterbox is a receiver of notices that takes every one.
-type letterbox struct {
+// noticeReceiver is a receiver of notices that takes every one.
+type noticeReceiver struct {
 	*httptest.Server
 
 	mu      sync.Mutex
 	letters []letter
 }
 
-func newLetterbox(t *testing.T) *letterbox {
+func newLetterbox(t *testing.T) *noticeReceiver {
 	t.Helper()
-	box := &letterbox{}
+	box := &noticeReceiver{}
 	box.Server = httptest.NewServer(box)
 	t.Cleanup(box.Close)
 	return box
 }
 
-func (box *letterbox) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+func (box *noticeReceiver) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	box.mu.Lock()
 	defer box.mu.Unlock()
 	box.letters = append(box.letters, letter{id: r.Header.Get(signing.HeaderID), body: string(body)})
 }
 
-func (box *letterbox) got() []letter {
+func (box *noticeReceiver) got() []letter {
 	box.mu.Lock()
 	defer box.mu.Unlock()
 	return slices.Clone(box.letters)

@@ -22,9 +22,9 @@ import (
 // a moment to see it.
 const wireTolerance = 1500 * time.Millisecond
 
-// pausing pauses and resumes endpoints that nothing else changes, and records the time of each
+// pauseLoad pauses and resumes endpoints that nothing else changes, and records the time of each
 // pause.
-type pausing struct {
+type pauseLoad struct {
 	*stack
 	ids    []string
 	since  map[string]pause // those that are paused
@@ -44,7 +44,7 @@ type pause struct {
 }
 
 // step pauses or resumes one endpoint at random.
-func (p *pausing) step(ctx context.Context) error {
+func (p *pauseLoad) step(ctx context.Context) error {
 	id := p.ids[rand.IntN(len(p.ids))]
 	if _, paused := p.since[id]; paused {
 		return p.resume(ctx, id)
@@ -61,7 +61,7 @@ func (p *pausing) step(ctx context.Context) error {
 }
 
 // resume looks for a run that started after the return of the pause call, and ends the pause.
-func (p *pausing) resume(ctx context.Context, id string) error {
+func (p *pauseLoad) resume(ctx context.Context, id string) error {
 	one := p.since[id]
 	var late string
 	err := p.pool.QueryRow(ctx, `
@@ -83,7 +83,7 @@ func (p *pausing) resume(ctx context.Context, id string) error {
 }
 
 // calls makes n calls and then ends every pause.
-func (p *pausing) calls(ctx context.Context, n int) error {
+func (p *pauseLoad) calls(ctx context.Context, n int) error {
 	for range n {
 		if err := p.step(ctx); err != nil {
 			return err
@@ -137,10 +137,10 @@ func TestPausesUnderLoad(t *testing.T) {
 	eventually(t, "every endpoint to run", func() bool { return s.count("SELECT count(DISTINCT endpoint_id) FROM runs") >= len(s.ids) })
 
 	const parts = 4
-	var list []*pausing
+	var list []*pauseLoad
 	group, ctx := errgroup.WithContext(t.Context())
 	for ids := range slices.Chunk(s.ids, len(s.ids)/parts) {
-		p := &pausing{stack: s, ids: ids, since: map[string]pause{}}
+		p := &pauseLoad{stack: s, ids: ids, since: map[string]pause{}}
 		list = append(list, p)
 		group.Go(func() error { return p.calls(ctx, size().pauses/parts) })
 	}

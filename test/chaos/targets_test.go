@@ -36,31 +36,31 @@ func TestHungTarget(t *testing.T) {
 	s.conclude(verdict{name: "hung target", fault: "40 endpoints never answer", fired: fmt.Sprintf("%d runs timed out", timedOut), ended: time.Now()})
 }
 
-// moment names when a dying target ends a connection.
-type moment string
+// closingMoment names when a dying target ends a connection.
+type closingMoment string
 
 const (
-	atOnce      moment = "at once" // before a byte is read
-	halfway     moment = "halfway" // in the middle of the request
-	afterHeader moment = "request" // the request is there, nothing is answered
-	afterFirst  moment = "reuse"   // at the second request of a connection that worked
-	whileIdle   moment = "idle"    // between two requests
-	afterStatus moment = "answer"  // in the middle of the answer
-	byReset     moment = "reset"   // with a reset instead of an end
+	atOnce      closingMoment = "at once" // before a byte is read
+	halfway     closingMoment = "halfway" // in the middle of the request
+	afterHeader closingMoment = "request" // the request is there, nothing is answered
+	afterFirst  closingMoment = "reuse"   // at the second request of a connection that worked
+	whileIdle   closingMoment = "idle"    // between two requests
+	afterStatus closingMoment = "answer"  // in the middle of the answer
+	byReset     closingMoment = "reset"   // with a reset instead of an end
 )
 
-func moments() []moment {
-	return []moment{atOnce, halfway, afterHeader, afterFirst, whileIdle, afterStatus, byReset}
+func moments() []closingMoment {
+	return []closingMoment{atOnce, halfway, afterHeader, afterFirst, whileIdle, afterStatus, byReset}
 }
 
 // idleFor is the lifetime of a connection that dies between two requests: about the time until the
 // next one.
 const idleFor = 990 * time.Millisecond
 
-// dying is a target that ends each connection at one moment. It records every request.
-type dying struct {
+// closingTarget is a target that ends each connection at one moment. It records every request.
+type closingTarget struct {
 	net.Listener
-	when moment
+	when closingMoment
 	wg   sync.WaitGroup
 
 	mu    sync.Mutex
@@ -68,11 +68,11 @@ type dying struct {
 	ended int // connections that died at the moment
 }
 
-func newDying(t *testing.T, when moment) *dying {
+func newDying(t *testing.T, when closingMoment) *closingTarget {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
-	d := &dying{Listener: l, when: when}
+	d := &closingTarget{Listener: l, when: when}
 	d.wg.Go(func() {
 		for {
 			conn, err := l.Accept()
@@ -87,7 +87,7 @@ func newDying(t *testing.T, when moment) *dying {
 }
 
 // serve answers requests until the connection is to die.
-func (d *dying) serve(conn net.Conn) {
+func (d *closingTarget) serve(conn net.Conn) {
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(2 * time.Minute)) // Unused connections end too.
 	if d.when == atOnce {
@@ -124,13 +124,15 @@ func (d *dying) serve(conn net.Conn) {
 }
 
 // dies reports whether a connection dies at its n-th request.
-func (d *dying) dies(n int) bool { return d.when != whileIdle && (d.when != afterFirst || n > 1) }
+func (d *closingTarget) dies(n int) bool {
+	return d.when != whileIdle && (d.when != afterFirst || n > 1)
+}
 
 // dyingBody is larger than one write to a connection, so that half of it is distinct from all of
 // it.
 var dyingBody = strings.Repeat("x", 200<<10)
 
-func (d *dying) die(conn net.Conn) {
+func (d *closingTarget) die(conn net.Conn) {
 	switch d.when {
 	case afterStatus:
 		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: "+strconv.Itoa(1000)+"\r\n\r\nhalf of")
@@ -142,19 +144,19 @@ func (d *dying) die(conn net.Conn) {
 	}
 }
 
-func (d *dying) keep(entry audit.Request) {
+func (d *closingTarget) keep(entry audit.Request) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.log = append(d.log, entry)
 }
 
-func (d *dying) died() {
+func (d *closingTarget) died() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.ended++
 }
 
-func (d *dying) seen() (log []audit.Request, ended int) {
+func (d *closingTarget) seen() (log []audit.Request, ended int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return append([]audit.Request(nil), d.log...), d.ended
@@ -166,7 +168,7 @@ func TestDyingConnections(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, nil)
 	s.startWorkers(2)
-	var targets []*dying
+	var targets []*closingTarget
 	for _, when := range moments() {
 		d := newDying(t, when)
 		targets = append(targets, d)

@@ -57,8 +57,8 @@ func twice(text string) string {
 	return base64.StdEncoding.EncodeToString([]byte(base64.StdEncoding.EncodeToString([]byte(text))))
 }
 
-// aviary is an installation full of canaries.
-type aviary struct {
+// canaryInstallation is an installation full of canaries.
+type canaryInstallation struct {
 	*canaries
 	*api
 
@@ -70,14 +70,14 @@ type aviary struct {
 }
 
 // keep stores a fresh canary as a secret and returns the reference to it.
-func (v *aviary) keep(name string) string {
+func (v *canaryInstallation) keep(name string) string {
 	v.t.Helper()
 	v.ask(http.StatusCreated, "PUT", "/v1/secrets/"+name, map[string]any{"value": v.one(name)})
 	return `{{secret "` + name + `"}}`
 }
 
 // ask sends a request, requires a status of the answer, and records the answer.
-func (v *aviary) ask(want int, method, path string, body any) map[string]any {
+func (v *canaryInstallation) ask(want int, method, path string, body any) map[string]any {
 	v.t.Helper()
 	text, isText := body.(string)
 	if !isText && body != nil {
@@ -108,9 +108,9 @@ func (v *aviary) ask(want int, method, path string, body any) map[string]any {
 }
 
 // newAviary starts an API server and a worker that log at the level debug.
-func newAviary(t *testing.T) *aviary {
+func newAviary(t *testing.T) *canaryInstallation {
 	t.Helper()
-	v := &aviary{canaries: &canaries{}, t: t, processes: map[string]*process{}, admins: map[string]string{"api": freeAddress(t), "worker": freeAddress(t)}}
+	v := &canaryInstallation{canaries: &canaries{}, t: t, processes: map[string]*process{}, admins: map[string]string{"api": freeAddress(t), "worker": freeAddress(t)}}
 	database, err := url.Parse(devpgtest.NewDatabase(t, devpgtest.Template{Key: pg.SchemaKey(), Migrate: migrate}))
 	require.NoError(t, err)
 	query := database.Query()
@@ -180,7 +180,7 @@ func echo(t *testing.T, sees func(string) bool) (address string, seen *atomic.In
 
 // spec returns an endpoint with a canary in every field that may refer to a secret. Endpoints with
 // redirects have none in the body, because that is refused: the body would be sent along.
-func (v *aviary) spec(name, address string) map[string]any {
+func (v *canaryInstallation) spec(name, address string) map[string]any {
 	v.t.Helper()
 	s := map[string]any{
 		"name": name, "url": address, "method": "POST", "baselineIntervalMs": 3600000, "timeoutMs": 1500, "sign": true,
@@ -198,7 +198,7 @@ func (v *aviary) spec(name, address string) map[string]any {
 
 // others returns endpoints that carry secrets in other ways: by every kind of auth, through
 // filters, with a secret validator.
-func (v *aviary) others(address string) []map[string]any {
+func (v *canaryInstallation) others(address string) []map[string]any {
 	v.t.Helper()
 	token := v.one("access-token")
 	issuer := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -237,7 +237,7 @@ func (v *aviary) others(address string) []map[string]any {
 
 // notify creates a rule with a channel that fails. The address and the token of the channel are
 // secrets.
-func (v *aviary) notify(address string) {
+func (v *canaryInstallation) notify(address string) {
 	v.t.Helper()
 	v.ask(http.StatusCreated, "PUT", "/v1/secrets/hook-url", map[string]any{"value": address + "/fail/" + v.one("hook-url")})
 	v.keep("hook-token")
@@ -252,7 +252,7 @@ func (v *aviary) notify(address string) {
 }
 
 // dump reads every row of every table.
-func (v *aviary) dump() string {
+func (v *canaryInstallation) dump() string {
 	v.t.Helper()
 	conn, err := pgx.Connect(v.t.Context(), v.database)
 	require.NoError(v.t, err)
@@ -333,7 +333,7 @@ func TestSecretsAppearInNoOutput(t *testing.T) {
 }
 
 // mistakes sends requests that are refused, with canaries in them.
-func (v *aviary) mistakes() {
+func (v *canaryInstallation) mistakes() {
 	v.t.Helper()
 	wrong := v.one("wrong")
 	v.ask(http.StatusBadRequest, "PUT", "/v1/secrets/x", map[string]any{"value": wrong, "vaule": wrong})

@@ -33,7 +33,7 @@ func TestW1SixteenPlannersNeverSpendMoreThanTheBudget(t *testing.T) {
 			for i := range 100 {
 				c := aCase()
 				c.Account = planner.Account{TenantID: keystore.DefaultTenant, EndpointID: endpoints.ID{byte(n + 1), byte(i % 3)}}
-				if _, err := advisor.Advise(context.Background(), c, &desk{}); err != nil && !errors.Is(err, planner.ErrOverBudget) {
+				if _, err := advisor.Advise(context.Background(), c, &toolRecorder{}); err != nil && !errors.Is(err, planner.ErrOverBudget) {
 					t.Errorf("planner %d: %v", n, err)
 					return
 				}

@@ -24,15 +24,15 @@ const theKey = "sk-canary-7Jq2mZ8tL4xV9bN3"
 type bundle struct {
 	service  *openaitest.Server
 	advisor  *openai.Advisor
-	desk     *desk
-	budget   *purse
+	desk     *toolRecorder
+	budget   *memoryBudget
 	registry *prometheus.Registry
 }
 
 // setup returns a bundle with a service that answers by script. change edits the config.
 func setup(t *testing.T, script openaitest.Script, change ...func(*openai.Config)) *bundle {
 	t.Helper()
-	b := &bundle{service: openaitest.New(t, script), desk: &desk{}, budget: &purse{left: 1 << 40}, registry: prometheus.NewRegistry()}
+	b := &bundle{service: openaitest.New(t, script), desk: &toolRecorder{}, budget: &memoryBudget{left: 1 << 40}, registry: prometheus.NewRegistry()}
 	config := openai.Config{BaseURL: b.service.URL(), Key: theKey, Model: "scripted-1", PromptPrice: 2, CompletionPrice: 8}
 	for _, c := range change {
 		c(&config)
@@ -82,8 +82,9 @@ func answer(body string) planner.Response {
 	}
 }
 
-// desk records the calls of an advisor. It accepts the proposals that the planner's rails accept.
-type desk struct {
+// toolRecorder records the calls of an advisor. It accepts the proposals that the planner's rails
+// accept.
+type toolRecorder struct {
 	mu        sync.Mutex
 	body      string
 	features  []planner.Feature // of the newest answer; nil: a few
@@ -98,7 +99,7 @@ type desk struct {
 	cleared   []string
 }
 
-func (d *desk) count() error {
+func (d *toolRecorder) count() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.calls++; d.calls > planner.MaxCalls {
@@ -107,7 +108,7 @@ func (d *desk) count() error {
 	return d.fail
 }
 
-func (d *desk) LatestResponse(context.Context) (planner.Response, error) {
+func (d *toolRecorder) LatestResponse(context.Context) (planner.Response, error) {
 	if err := d.count(); err != nil {
 		return planner.Response{}, err
 	}
@@ -121,7 +122,7 @@ func (d *desk) LatestResponse(context.Context) (planner.Response, error) {
 	return newest, nil
 }
 
-func (d *desk) ResponseHistory(_ context.Context, limit int) ([]planner.Response, error) {
+func (d *toolRecorder) ResponseHistory(_ context.Context, limit int) ([]planner.Response, error) {
 	var list []planner.Response
 	for range limit {
 		list = append(list, answer(d.body))
@@ -129,11 +130,11 @@ func (d *desk) ResponseHistory(_ context.Context, limit int) ([]planner.Response
 	return list, d.count()
 }
 
-func (d *desk) SiblingResponses(context.Context) ([]planner.SiblingResponse, error) {
+func (d *toolRecorder) SiblingResponses(context.Context) ([]planner.SiblingResponse, error) {
 	return []planner.SiblingResponse{{Sibling: "orders load", Role: "load", Response: answer(d.body)}}, d.count()
 }
 
-func (d *desk) ProposeInterval(_ context.Context, p planner.IntervalProposal) (planner.ProposalResult, error) {
+func (d *toolRecorder) ProposeInterval(_ context.Context, p planner.IntervalProposal) (planner.ProposalResult, error) {
 	if err := d.count(); err != nil {
 		return planner.ProposalResult{}, err
 	}
@@ -144,7 +145,7 @@ func (d *desk) ProposeInterval(_ context.Context, p planner.IntervalProposal) (p
 	return planner.ProposalResult{Interval: p.Interval}, nil
 }
 
-func (d *desk) ProposeNextRun(_ context.Context, p planner.NextRunProposal) (planner.ProposalResult, error) {
+func (d *toolRecorder) ProposeNextRun(_ context.Context, p planner.NextRunProposal) (planner.ProposalResult, error) {
 	if err := d.count(); err != nil {
 		return planner.ProposalResult{}, err
 	}
@@ -152,7 +153,7 @@ func (d *desk) ProposeNextRun(_ context.Context, p planner.NextRunProposal) (pla
 	return planner.ProposalResult{Note: "it runs once"}, nil
 }
 
-func (d *desk) PauseUntil(_ context.Context, p planner.PauseProposal) (planner.ProposalResult, error) {
+func (d *toolRecorder) PauseUntil(_ context.Context, p planner.PauseProposal) (planner.ProposalResult, error) {
 	if err := d.count(); err != nil {
 		return planner.ProposalResult{}, err
 	}
@@ -160,7 +161,7 @@ func (d *desk) PauseUntil(_ context.Context, p planner.PauseProposal) (planner.P
 	return planner.ProposalResult{}, nil
 }
 
-func (d *desk) ClearHints(_ context.Context, reason string) (planner.ProposalResult, error) {
+func (d *toolRecorder) ClearHints(_ context.Context, reason string) (planner.ProposalResult, error) {
 	if err := d.count(); err != nil {
 		return planner.ProposalResult{}, err
 	}
@@ -169,28 +170,28 @@ func (d *desk) ClearHints(_ context.Context, reason string) (planner.ProposalRes
 }
 
 // keep appends to a list of a desk, which several sessions may share.
-func keep[T any](d *desk, list *[]T, item T) {
+func keep[T any](d *toolRecorder, list *[]T, item T) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	*list = append(*list, item)
 }
 
-func (d *desk) RecordRefusal(c planner.Call) {
+func (d *toolRecorder) RecordRefusal(c planner.Call) {
 	keep(d, &d.refused, c)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.calls++
 }
 
-func (d *desk) AddUsage(u planner.Usage) { keep(d, &d.spent, u) }
-func (d *desk) Warn(text string)         { keep(d, &d.warnings, text) }
-func (d *desk) proposals() int {
+func (d *toolRecorder) AddUsage(u planner.Usage) { keep(d, &d.spent, u) }
+func (d *toolRecorder) Warn(text string)         { keep(d, &d.warnings, text) }
+func (d *toolRecorder) proposals() int {
 	return len(d.intervals) + len(d.nextRuns) + len(d.pauses) + len(d.cleared)
 }
-func (d *desk) everything() string { return fmt.Sprintf("%+v %s", d, d.raw()) }
+func (d *toolRecorder) everything() string { return fmt.Sprintf("%+v %s", d, d.raw()) }
 
 // raw returns the arguments of refused calls as text.
-func (d *desk) raw() (all string) {
+func (d *toolRecorder) raw() (all string) {
 	for _, c := range d.refused {
 		all += string(c.Arguments) + c.Result
 	}
@@ -198,21 +199,21 @@ func (d *desk) raw() (all string) {
 }
 
 // tokens returns the tokens charged to the session.
-func (d *desk) tokens() (sum int64) {
+func (d *toolRecorder) tokens() (sum int64) {
 	for _, u := range d.spent {
 		sum += u.PromptTokens + u.CompletionTokens
 	}
 	return sum
 }
 
-// purse is a budget in memory. Reservations without a settlement count as held.
-type purse struct {
+// memoryBudget is a budget in memory. Reservations without a settlement count as held.
+type memoryBudget struct {
 	mu         sync.Mutex
 	left, held int64
 	most       int64 // reserved at once
 }
 
-func (p *purse) Reserve(_ context.Context, a planner.Account, tokens int64) (planner.Reservation, error) {
+func (p *memoryBudget) Reserve(_ context.Context, a planner.Account, tokens int64) (planner.Reservation, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if tokens > p.left {
@@ -224,7 +225,7 @@ func (p *purse) Reserve(_ context.Context, a planner.Account, tokens int64) (pla
 	return planner.Reservation{Account: a, Tokens: tokens}, nil
 }
 
-func (p *purse) Settle(ctx context.Context, r planner.Reservation, used int64) error {
+func (p *memoryBudget) Settle(ctx context.Context, r planner.Reservation, used int64) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.held -= r.Tokens

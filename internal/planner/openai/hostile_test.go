@@ -15,8 +15,9 @@ import (
 	"rubato/internal/planner/openai/openaitest"
 )
 
-// siege is a world with one endpoint for each injection and a model that obeys all of them.
-type siege struct {
+// injectionWorld is a world with one endpoint for each injection and a model that obeys all of
+// them.
+type injectionWorld struct {
 	*world
 
 	victims []endpoints.ID
@@ -42,11 +43,11 @@ func obedient(list []injection) openaitest.Script {
 }
 
 // besiege builds a siege with some injections and lets planners analyse all of its endpoints.
-func besiege(t *testing.T, chosen func(injection) bool) *siege {
+func besiege(t *testing.T, chosen func(injection) bool) *injectionWorld {
 	t.Helper()
 	list := slices.DeleteFunc(corpus(t), func(one injection) bool { return !chosen(one) })
 	require.NotEmpty(t, list)
-	s := &siege{world: newWorld(t, obedient(list)), about: map[endpoints.ID]injection{}}
+	s := &injectionWorld{world: newWorld(t, obedient(list)), about: map[endpoints.ID]injection{}}
 	for _, one := range list {
 		e := s.register(t, first, func(spec *endpoints.Spec) {
 			spec.Labels = map[string]string{"payload": one.ID}
@@ -84,7 +85,7 @@ func besiege(t *testing.T, chosen func(injection) bool) *siege {
 
 // bystanders are the victims that attackers aim at: an endpoint that a user paused, and another
 // tenant's.
-func (s *siege) bystanders(t *testing.T) {
+func (s *injectionWorld) bystanders(t *testing.T) {
 	t.Helper()
 	held := s.register(t, first, func(spec *endpoints.Spec) { spec.Name = "paused by a person" })
 	_, err := s.service.Pause(t.Context(), first, held.ID, endpoints.PauseRequest{Reason: "until I say so"})

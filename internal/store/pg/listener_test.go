@@ -23,7 +23,7 @@ func TestListenerReceivesWakeupsAfterReconnect(t *testing.T) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		pg.NewListener(b.URL, slog.New(slog.DiscardHandler)).Run(ctx, ears{heard, canceled, hosts, ordered})
+		pg.NewListener(b.URL, slog.New(slog.DiscardHandler)).Run(ctx, notificationChannels{heard, canceled, hosts, ordered})
 	}()
 	require.Zero(t, <-heard, "listening begins with a wake-up for what was missed")
 	require.Zero(t, <-canceled, "and with a look at what is to be canceled")
@@ -52,15 +52,15 @@ func TestListenerReceivesWakeupsAfterReconnect(t *testing.T) {
 	<-ended
 }
 
-// ears passes the notifications of a listener to channels.
-type ears struct {
+// notificationChannels passes the notifications of a listener to channels.
+type notificationChannels struct {
 	due      chan time.Time
 	canceled chan [16]byte
 	hosts    chan struct{}
 	ordered  chan [16]byte
 }
 
-func (e ears) Wake(due time.Time)              { e.due <- due }
-func (e ears) CancelRequested(worker [16]byte) { e.canceled <- worker }
-func (e ears) HostsChanged()                   { e.hosts <- struct{}{} }
-func (e ears) OrdersChanged(worker [16]byte)   { e.ordered <- worker }
+func (e notificationChannels) Wake(due time.Time)              { e.due <- due }
+func (e notificationChannels) CancelRequested(worker [16]byte) { e.canceled <- worker }
+func (e notificationChannels) HostsChanged()                   { e.hosts <- struct{}{} }
+func (e notificationChannels) OrdersChanged(worker [16]byte)   { e.ordered <- worker }

@@ -247,12 +247,12 @@ func TestParkedEndpointIsAnalysedAgain(t *testing.T) {
 	require.Zero(t, p.count(t, "planner_state"))
 }
 
-// stubborn is an advisor that calls a function of the test.
-type stubborn func(context.Context, planner.Snapshot, planner.Toolset) (planner.Verdict, error)
+// advisorFunc is an advisor that calls a function of the test.
+type advisorFunc func(context.Context, planner.Snapshot, planner.Toolset) (planner.Verdict, error)
 
-func (stubborn) Name() string { return "stubborn" }
+func (advisorFunc) Name() string { return "stubborn" }
 
-func (s stubborn) Advise(ctx context.Context, c planner.Snapshot, d planner.Toolset) (planner.Verdict, error) {
+func (s advisorFunc) Advise(ctx context.Context, c planner.Snapshot, d planner.Toolset) (planner.Verdict, error) {
 	return s(ctx, c, d)
 }
 
@@ -284,7 +284,7 @@ func TestAuthorityDecidesEffectOfPlan(t *testing.T) {
 	for _, authority := range []planner.Authority{planner.Off, planner.Observe, planner.Suggest, planner.Act} {
 		made[authority] = p.endpoint(t, func(s *endpoints.Spec) { s.Planner = authority })
 	}
-	p.run(t, stubborn(func(ctx context.Context, _ planner.Snapshot, d planner.Toolset) (planner.Verdict, error) {
+	p.run(t, advisorFunc(func(ctx context.Context, _ planner.Snapshot, d planner.Toolset) (planner.Verdict, error) {
 		_, err := d.ProposeInterval(ctx, planner.IntervalProposal{Interval: time.Second, TTL: time.Hour, Reason: "faster"})
 		if err != nil {
 			return planner.Verdict{}, err
@@ -347,7 +347,7 @@ func TestARejectionIsLogged(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
 	e := p.endpoint(t, func(s *endpoints.Spec) { s.Planner = planner.Suggest })
-	p.run(t, stubborn(func(ctx context.Context, _ planner.Snapshot, d planner.Toolset) (planner.Verdict, error) {
+	p.run(t, advisorFunc(func(ctx context.Context, _ planner.Snapshot, d planner.Toolset) (planner.Verdict, error) {
 		_, err := d.ProposeInterval(ctx, planner.IntervalProposal{Interval: time.Second, TTL: time.Hour, Reason: "faster"})
 		return planner.Verdict{Reasoning: "because", Confidence: 0.9, NextAnalysisIn: time.Hour}, err
 	}))
@@ -378,7 +378,7 @@ func TestEditDuringAnAnalysisWins(t *testing.T) {
 	t.Parallel()
 	p := setupPlanning(t)
 	e := p.endpoint(t, nil)
-	p.run(t, stubborn(func(ctx context.Context, _ planner.Snapshot, d planner.Toolset) (planner.Verdict, error) {
+	p.run(t, advisorFunc(func(ctx context.Context, _ planner.Snapshot, d planner.Toolset) (planner.Verdict, error) {
 		_, err := d.ProposeInterval(ctx, planner.IntervalProposal{Interval: 20 * time.Second, TTL: time.Hour, Reason: "faster"})
 		_, _, edited := p.Service.Edit(ctx, storetest.Tenant, e.ID, 0, func(s endpoints.Spec) (endpoints.Spec, error) { s.Name += "+"; return s, nil })
 		return planner.Verdict{}, errors.Join(err, edited)
@@ -401,7 +401,7 @@ func TestFailuresOfAnAdvisorAreOnRecord(t *testing.T) {
 	for name := range faults {
 		made[name] = p.endpoint(t, func(s *endpoints.Spec) { s.Name = name })
 	}
-	p.run(t, stubborn(func(ctx context.Context, c planner.Snapshot, d planner.Toolset) (planner.Verdict, error) {
+	p.run(t, advisorFunc(func(ctx context.Context, c planner.Snapshot, d planner.Toolset) (planner.Verdict, error) {
 		d.AddUsage(planner.Usage{Model: "m", PromptTokens: 7})
 		_, err := d.ProposeInterval(ctx, planner.IntervalProposal{Interval: 20 * time.Second, TTL: time.Hour, Reason: "never comes into force"})
 		return planner.Verdict{}, errors.Join(err, faults[c.Name]())

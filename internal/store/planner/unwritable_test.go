@@ -25,7 +25,7 @@ func TestUnstorableAdviceStillRecordsSession(t *testing.T) {
 	}
 	p := setupPlanning(t)
 	e := p.endpoint(t, nil)
-	p.run(t, stubborn(func(ctx context.Context, _ planner.Snapshot, d planner.Toolset) (planner.Verdict, error) {
+	p.run(t, advisorFunc(func(ctx context.Context, _ planner.Snapshot, d planner.Toolset) (planner.Verdict, error) {
 		for _, raw := range sent {
 			d.RecordRefusal(planner.Call{Tool: "propose_interval", Arguments: json.RawMessage(raw), Result: "refused"})
 		}
@@ -42,15 +42,15 @@ func TestUnstorableAdviceStillRecordsSession(t *testing.T) {
 	require.Equal(t, 1, p.count(t, "hints"))
 }
 
-// poisoned is a queue that puts a value into sessions that the database refuses, by a path that
-// validation misses.
-type poisoned struct {
+// poisonedQueue is a queue that puts a value into sessions that the database refuses, by a path
+// that validation misses.
+type poisonedQueue struct {
 	planner.Queue
 
 	calls, changes bool // where it gets to
 }
 
-func (q poisoned) Complete(ctx context.Context, t planner.Claim, c planner.Completion) error {
+func (q poisonedQueue) Complete(ctx context.Context, t planner.Claim, c planner.Completion) error {
 	for i := range c.Session.Calls {
 		if q.calls {
 			c.Session.Calls[i].Arguments = json.RawMessage("1e200000")
@@ -69,19 +69,19 @@ func (q poisoned) Complete(ctx context.Context, t planner.Claim, c planner.Compl
 func TestASessionThatIsRefusedForAValueIsWrittenWithLess(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		poison  poisoned
+		poison  poisonedQueue
 		outcome planner.Result
 		hints   int
 	}{
-		"Calls":   {poisoned{calls: true}, planner.Acted, 1},
-		"Changes": {poisoned{changes: true}, planner.Failed, 0},
+		"Calls":   {poisonedQueue{calls: true}, planner.Acted, 1},
+		"Changes": {poisonedQueue{changes: true}, planner.Failed, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := setupPlanning(t)
 			e := p.endpoint(t, nil)
 			c.poison.Queue = p.one
-			p.serve(t, c.poison, stubborn(func(ctx context.Context, _ planner.Snapshot, d planner.Toolset) (planner.Verdict, error) {
+			p.serve(t, c.poison, advisorFunc(func(ctx context.Context, _ planner.Snapshot, d planner.Toolset) (planner.Verdict, error) {
 				for range 30 {
 					d.Warn("one of many")
 				}

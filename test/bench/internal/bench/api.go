@@ -65,7 +65,7 @@ func (a API) Run(ctx context.Context) (_ Report, err error) {
 }
 
 // api measures the parts about the API.
-func (x Load) api(ctx context.Context, l *lab) (out APIReport, err error) {
+func (x Load) api(ctx context.Context, l *environment) (out APIReport, err error) {
 	if x.Operate > 0 {
 		if out.Operations, err = x.operations(ctx, l); err != nil {
 			return out, fmt.Errorf("operations: %w", err)

@@ -10,12 +10,12 @@ import (
 
 // bareFrom is the process of the bare client. It sends every request at its due time without a
 // database, so its throughput is the ceiling for any program on net/http.
-func bareFrom(ctx context.Context, text []byte, tell func(news) error) error {
+func bareFrom(ctx context.Context, text []byte, tell func(processMessage) error) error {
 	t, err := taskOf[task](text)
 	if err != nil {
 		return err
 	}
-	if err := tell(news{}); err != nil {
+	if err := tell(processMessage{}); err != nil {
 		return err
 	}
 	if !await(ctx, t.Due) {

@@ -40,7 +40,7 @@ func (b Burst) Run(ctx context.Context) (_ Report, err error) {
 			endpoints: b.Endpoints,
 			workers:   b.Workers,
 			fenced:    fenced,
-		}, beside{})
+		}, sideLoad{})
 	})
 	if err != nil {
 		return Report{}, err
@@ -53,13 +53,13 @@ func (b Burst) Run(ctx context.Context) (_ Report, err error) {
 type own func(ctx context.Context, callers int) (Measure, error)
 
 // contenders returns the contenders of a round, and notes about those that are left out.
-func (c Contest) contenders(ctx context.Context, l *lab, w workload, product own) ([]contender, []string) {
+func (c Contest) contenders(ctx context.Context, l *environment, w workload, product own) ([]contender, []string) {
 	list := []contender{{contenderRubato, func(ctx context.Context) (Measure, error) { return product(ctx, 0) }}}
 	var notes []string
 	if c.Alone {
 		return list, notes
 	}
-	add := func(r rival) {
+	add := func(r peer) {
 		list = append(list, contender{r.name, func(ctx context.Context) (Measure, error) { return r.perform(ctx, l, w) }})
 	}
 	if w.Span == 0 { // The bare client ignores due times.
@@ -76,7 +76,7 @@ func (c Contest) contenders(ctx context.Context, l *lab, w workload, product own
 }
 
 // hold runs every contender with a workload in every round.
-func (c Contest) hold(ctx context.Context, l *lab, w workload, product own) (Report, error) {
+func (c Contest) hold(ctx context.Context, l *environment, w workload, product own) (Report, error) {
 	list, notes := c.contenders(ctx, l, w, product)
 	rounds := map[string][]Measure{}
 	for n := range c.Rounds {
@@ -99,17 +99,17 @@ func (c Contest) hold(ctx context.Context, l *lab, w workload, product own) (Rep
 }
 
 // config describes the configuration of the measurement.
-func (c Contest) config(l *lab) map[string]any {
+func (c Contest) config(l *environment) map[string]any {
 	return map[string]any{"rounds": c.Rounds, "callers": c.Callers, "settings": l.Settings, "postgres": serverSettings()}
 }
 
 // burst measures a burst on Rubato.
-func (l *lab) burst(ctx context.Context, n, workers int) (Measure, error) {
-	return l.burstBeside(ctx, start{endpoints: n, workers: workers}, beside{})
+func (l *environment) burst(ctx context.Context, n, workers int) (Measure, error) {
+	return l.burstBeside(ctx, start{endpoints: n, workers: workers}, sideLoad{})
 }
 
 // burstBeside measures a burst on Rubato while other load runs.
-func (l *lab) burstBeside(ctx context.Context, s start, other beside) (Measure, error) {
+func (l *environment) burstBeside(ctx context.Context, s start, other sideLoad) (Measure, error) {
 	return persistently(l, s.contender(), func(stretch int) (_ Measure, err error) {
 		in, err := l.install(ctx, nil)
 		if err != nil {

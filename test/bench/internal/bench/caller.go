@@ -16,12 +16,12 @@ type job struct {
 	url string
 	due time.Time
 
-	*holding // set in the fenced pipeline
+	*claimedJob // set in the fenced pipeline
 }
 
 // runID identifies the run of a job to a target.
 func (j job) runID() string {
-	if j.holding != nil {
+	if j.claimedJob != nil {
 		return j.run.RunID.String()
 	}
 	return "job-" + strconv.Itoa(j.n)

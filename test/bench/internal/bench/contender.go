@@ -26,8 +26,8 @@ type contender struct {
 	perform func(ctx context.Context) (Measure, error)
 }
 
-// rival is a contender other than Rubato: a process with a table of its own.
-type rival struct {
+// peer is a contender other than Rubato: a process with a table of its own.
+type peer struct {
 	name    string
 	records records // empty for a rival without a table
 	callers int
@@ -36,27 +36,31 @@ type rival struct {
 	// lead is how long before the first due time it starts.
 	lead  time.Duration
 	fill  func(ctx context.Context, d *database, t task) error
-	start func(ctx context.Context, l *lab, t task) (*process, error)
+	start func(ctx context.Context, l *environment, t task) (*process, error)
 }
 
-func bareClient(callers int) rival {
-	return rival{
+func bareClient(callers int) peer {
+	return peer{
 		name:    contenderBare,
 		callers: callers,
 		lead:    time.Second,
-		start:   func(ctx context.Context, l *lab, t task) (*process, error) { return l.start(ctx, roleBare, t, nil) },
+		start: func(ctx context.Context, l *environment, t task) (*process, error) {
+			return l.start(ctx, roleBare, t, nil)
+		},
 	}
 }
 
-func idealPipeline(callers int) rival {
-	return rival{
+func idealPipeline(callers int) peer {
+	return peer{
 		name:    contenderIdeal,
 		records: records{"ideal_runs", "planned_at >= $1 AND planned_at < $2"},
 		callers: callers,
 		prepare: time.Second,
 		lead:    pipelineAhead + time.Second,
 		fill:    fillIdeal,
-		start:   func(ctx context.Context, l *lab, t task) (*process, error) { return l.start(ctx, roleIdeal, t, nil) },
+		start: func(ctx context.Context, l *environment, t task) (*process, error) {
+			return l.start(ctx, roleIdeal, t, nil)
+		},
 	}
 }
 
@@ -65,7 +69,7 @@ func idealPipeline(callers int) rival {
 const fillRate = 10_000
 
 // perform runs a rival with a workload, and chooses the first due time.
-func (r rival) perform(ctx context.Context, l *lab, w workload) (Measure, error) {
+func (r peer) perform(ctx context.Context, l *environment, w workload) (Measure, error) {
 	lead := r.prepare + r.lead + time.Duration(w.Jobs)*time.Second/fillRate
 	return persistently(l, r.name, func(stretch int) (Measure, error) {
 		w.Due = soon(time.Duration(stretch) * lead)
@@ -74,7 +78,7 @@ func (r rival) perform(ctx context.Context, l *lab, w workload) (Measure, error)
 }
 
 // persistently repeats a round with a longer lead if its preparation took too long.
-func persistently[T any](l *lab, name string, try func(stretch int) (T, error)) (T, error) {
+func persistently[T any](l *environment, name string, try func(stretch int) (T, error)) (T, error) {
 	const most = 4
 	for stretch := 1; ; stretch *= 2 {
 		m, err := try(stretch)
@@ -85,7 +89,7 @@ func persistently[T any](l *lab, name string, try func(stretch int) (T, error)) 
 	}
 }
 
-func (r rival) attempt(ctx context.Context, l *lab, w workload) (_ Measure, err error) {
+func (r peer) attempt(ctx context.Context, l *environment, w workload) (_ Measure, err error) {
 	t := task{
 		workload: w,
 		Target:   l.sink.target(groupPlain, 0),

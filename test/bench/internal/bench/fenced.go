@@ -26,8 +26,8 @@ type fenced struct {
 	lockTTL    time.Duration
 }
 
-// holding is the claim of a job of this ledger.
-type holding struct {
+// claimedJob is the claim of a job of this ledger.
+type claimedJob struct {
 	claim  claims.Claim
 	target *dispatch.Target
 	run    dispatch.Started
@@ -70,7 +70,7 @@ func fencedFrom(ctx context.Context, text []byte, r Role) error {
 	p := newPipeline(l, t.Callers)
 	p.client.keeps = true
 	defer p.client.close()
-	if err := r.tell(news{}); err != nil {
+	if err := r.tell(processMessage{}); err != nil {
 		return err
 	}
 	return p.run(ctx)
@@ -97,9 +97,9 @@ func (l fenced) claim(ctx context.Context) ([]job, error) {
 			return nil, fmt.Errorf("endpoint %x has no configuration that can be used", c.EndpointID)
 		}
 		batch[i] = job{
-			url:     target.URL,
-			due:     c.PlannedAt,
-			holding: &holding{claim: c, target: target},
+			url:        target.URL,
+			due:        c.PlannedAt,
+			claimedJob: &claimedJob{claim: c, target: target},
 		}
 	}
 	return batch, nil

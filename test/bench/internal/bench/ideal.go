@@ -62,7 +62,7 @@ func fillIdeal(ctx context.Context, d *database, t task) error {
 type ideal struct{ pool *pgxpool.Pool }
 
 // idealFrom is the process of the ideal pipeline.
-func idealFrom(ctx context.Context, text []byte, tell func(news) error) error {
+func idealFrom(ctx context.Context, text []byte, tell func(processMessage) error) error {
 	t, err := taskOf[task](text)
 	if err != nil {
 		return err
@@ -77,7 +77,7 @@ func idealFrom(ctx context.Context, text []byte, tell func(news) error) error {
 	if err := pool.Ping(ctx); err != nil {
 		return fmt.Errorf("connecting to the database: %w", err)
 	}
-	if err := tell(news{}); err != nil {
+	if err := tell(processMessage{}); err != nil {
 		return err
 	}
 	return p.run(ctx)

@@ -32,9 +32,9 @@ func TestTheIdealPipelineDoesTheWork(t *testing.T) {
 	require.NoError(t, err)
 
 	ctx, cancel := context.WithCancel(t.Context())
-	ended, told := make(chan error, 1), make(chan news, 1)
+	ended, told := make(chan error, 1), make(chan processMessage, 1)
 	go func() {
-		ended <- idealFrom(ctx, text, func(n news) error { told <- n; return nil })
+		ended <- idealFrom(ctx, text, func(n processMessage) error { told <- n; return nil })
 	}()
 	waittest.Until(t, func() bool {
 		var n int

@@ -30,7 +30,7 @@ type installation struct {
 }
 
 // install creates a database, migrates it and starts the API server.
-func (l *lab) install(ctx context.Context, more map[string]string) (_ *installation, err error) {
+func (l *environment) install(ctx context.Context, more map[string]string) (_ *installation, err error) {
 	db, err := l.newDatabase(ctx)
 	if err != nil {
 		return nil, err
@@ -152,7 +152,7 @@ func (in *installation) profile(ctx context.Context, name string, span time.Dura
 }
 
 // endpoint returns an endpoint on the sink with a first due time.
-func (l *lab) endpoint(group byte, n int, every time.Duration, first time.Time) client.EndpointSpec {
+func (l *environment) endpoint(group byte, n int, every time.Duration, first time.Time) client.EndpointSpec {
 	return client.EndpointSpec{
 		Name:               fmt.Sprintf("bench %c %d", group, n),
 		URL:                l.sink.target(group, n),

@@ -107,7 +107,7 @@ func (x Mixed) Run(ctx context.Context) (_ Report, err error) {
 }
 
 // round measures all parts once. It also returns the measure of the calls without neighbours.
-func (x Mixed) round(ctx context.Context, l *lab) (out MixedReport, alone Measure, err error) {
+func (x Mixed) round(ctx context.Context, l *environment) (out MixedReport, alone Measure, err error) {
 	if alone, err = x.isolation(ctx, l, &out.Isolation); err != nil {
 		return out, alone, fmt.Errorf("isolation: %w", err)
 	}
@@ -131,7 +131,7 @@ const (
 )
 
 // isolation measures calls alone, and then next to hanging endpoints.
-func (x Mixed) isolation(ctx context.Context, l *lab, out *Isolation) (alone Measure, err error) {
+func (x Mixed) isolation(ctx context.Context, l *environment, out *Isolation) (alone Measure, err error) {
 	s := Steady{
 		Rate:    x.Rate,
 		For:     x.For,
@@ -185,7 +185,7 @@ func (in *installation) hang(ctx context.Context, n int, first time.Time) error 
 
 // tenants measures a burst of one tenant: alone, with one endpoint of another tenant, and with an
 // equal burst of another tenant.
-func (x Mixed) tenants(ctx context.Context, l *lab) (Tenants, error) {
+func (x Mixed) tenants(ctx context.Context, l *environment) (Tenants, error) {
 	l.Progress.Say("tenants: %d due endpoints of one", x.Backlog)
 	out := Tenants{Backlog: x.Backlog}
 	alone, err := l.burst(ctx, x.Backlog, 1)
@@ -213,8 +213,8 @@ func (x Mixed) tenants(ctx context.Context, l *lab) (Tenants, error) {
 
 // another returns a hook that adds n endpoints of a second tenant to a burst. seen gets their
 // arrivals, if set.
-func another(n int, seen func(arrivals)) beside {
-	return beside{
+func another(n int, seen func(arrivals)) sideLoad {
+	return sideLoad{
 		extra: func(ctx context.Context, in *installation, w workload) error {
 			return in.registerForAnother(ctx, n, w.Due)
 		},

@@ -41,7 +41,7 @@ const (
 )
 
 // operations operates on endpoints at a rate, next to calls at another rate.
-func (x Load) operations(ctx context.Context, l *lab) (Operations, error) {
+func (x Load) operations(ctx context.Context, l *environment) (Operations, error) {
 	l.Progress.Say("operations: %d a second beside %d calls a second", x.Operate, x.Rate)
 	var o *operator
 	s := Steady{

@@ -31,7 +31,7 @@ type process struct {
 	// hold is its standard input. Closing it ends the process.
 	hold io.Closer
 	// news is its first line of output.
-	news  news
+	news  processMessage
 	ended chan struct{}
 
 	mu sync.Mutex
@@ -70,7 +70,7 @@ func startProcess(ctx context.Context, c command) (*process, error) {
 	if err := p.cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting the %s: %w", c.name, err)
 	}
-	heard := make(chan news, 1)
+	heard := make(chan processMessage, 1)
 	go p.watch(out, log, heard)
 	if err := json.NewEncoder(in).Encode(c.task); err != nil {
 		return nil, errors.Join(fmt.Errorf("giving the %s its task: %w", c.name, err), p.await(ctx, heard), p.stop()) // Its last output explains the failure.
@@ -82,7 +82,7 @@ func startProcess(ctx context.Context, c command) (*process, error) {
 }
 
 // await waits for the first line of output.
-func (p *process) await(ctx context.Context, heard <-chan news) error {
+func (p *process) await(ctx context.Context, heard <-chan processMessage) error {
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
 	select {
@@ -96,13 +96,13 @@ func (p *process) await(ctx context.Context, heard <-chan news) error {
 }
 
 // watch reads the output of the process until it ends.
-func (p *process) watch(out, log io.Reader, heard chan<- news) {
+func (p *process) watch(out, log io.Reader, heard chan<- processMessage) {
 	defer close(p.ended)
 	var readers sync.WaitGroup
 	readers.Go(func() { p.keepLog(log) })
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
-		var n news
+		var n processMessage
 		if json.Unmarshal(lines.Bytes(), &n) == nil {
 			select {
 			case heard <- n:

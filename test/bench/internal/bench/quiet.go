@@ -10,7 +10,7 @@ import (
 )
 
 // calls measures the latencies of one-off runs and registrations.
-func (x Load) calls(ctx context.Context, l *lab, out *APIReport) (err error) {
+func (x Load) calls(ctx context.Context, l *environment, out *APIReport) (err error) {
 	in, err := l.install(ctx, nil)
 	if err != nil {
 		return err
@@ -90,7 +90,7 @@ const idleSettle = 3 * time.Second
 
 // quiet measures an idle installation with many endpoints, and then the memory of its worker with
 // requests in flight.
-func (x Mixed) quiet(ctx context.Context, l *lab, out *MixedReport) (err error) {
+func (x Mixed) quiet(ctx context.Context, l *environment, out *MixedReport) (err error) {
 	out.Idle.Registered, out.Memory = x.Registered, Memory{Registered: x.Registered, InFlight: x.InFlight}
 	l.Progress.Say("idle: filling in %d endpoints", x.Registered)
 	in, err := l.install(ctx, map[string]string{"RUBATO_SLOTS": fmt.Sprint(max(1, x.InFlight))})

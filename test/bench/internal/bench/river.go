@@ -19,10 +19,10 @@ const riverSource = "test/bench/river"
 const riverLead = 14 * time.Second
 
 // river returns River as a contender, or the reason for leaving it out.
-func (l *lab) river(ctx context.Context, callers int) (_ rival, absent string) {
+func (l *environment) river(ctx context.Context, callers int) (_ peer, absent string) {
 	program, err := l.buildRiver(ctx)
 	if err != nil {
-		return rival{}, "River is left out: " + err.Error()
+		return peer{}, "River is left out: " + err.Error()
 	}
 	start := func(ctx context.Context, t task, mode string) (*process, error) {
 		t.Mode = mode
@@ -32,7 +32,7 @@ func (l *lab) river(ctx context.Context, callers int) (_ rival, absent string) {
 			task: t,
 		})
 	}
-	return rival{
+	return peer{
 		name:    contenderRiver,
 		records: records{"river_job", "state = 'completed' AND scheduled_at >= $1 AND scheduled_at < $2"},
 		callers: callers,
@@ -45,13 +45,13 @@ func (l *lab) river(ctx context.Context, callers int) (_ rival, absent string) {
 			}
 			return p.stop()
 		},
-		start: func(ctx context.Context, _ *lab, t task) (*process, error) { return start(ctx, t, "work") },
+		start: func(ctx context.Context, _ *environment, t task) (*process, error) { return start(ctx, t, "work") },
 	}, ""
 }
 
 // buildRiver builds the program that runs River. It is a separate module, so that Rubato does not
 // depend on River.
-func (l *lab) buildRiver(ctx context.Context) (string, error) {
+func (l *environment) buildRiver(ctx context.Context) (string, error) {
 	source, err := findUp(riverSource)
 	if err != nil {
 		return "", err

@@ -29,8 +29,8 @@ const (
 	roleBare    = "bare"
 )
 
-// news is a line of JSON that a process writes to standard output for its bench.
-type news struct {
+// processMessage is a line of JSON that a process writes to standard output for its bench.
+type processMessage struct {
 	Serves  app.Addresses `json:"serves,omitzero"`
 	Target  string        `json:"target,omitempty"`  // of a sink: base URL of requests
 	Control string        `json:"control,omitempty"` // of a sink: base URL of the control API
@@ -110,12 +110,12 @@ func (r Role) program(ctx context.Context) error {
 }
 
 func (r Role) report(logger *slog.Logger, a app.Addresses) {
-	if err := r.tell(news{Serves: a}); err != nil {
+	if err := r.tell(processMessage{Serves: a}); err != nil {
 		logger.Error("the bench does not listen", "error", err)
 	}
 }
 
-func (r Role) tell(n news) error {
+func (r Role) tell(n processMessage) error {
 	line, err := json.Marshal(n)
 	if err == nil {
 		_, err = r.Stdout.Write(append(line, '\n'))

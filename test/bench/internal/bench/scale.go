@@ -86,7 +86,7 @@ type ClaimPoint struct {
 }
 
 // measure measures every load. It skips loads that would claim more than half of the endpoints.
-func (c Claims) measure(ctx context.Context, l *lab) ([]ClaimPoint, error) {
+func (c Claims) measure(ctx context.Context, l *environment) ([]ClaimPoint, error) {
 	var points []ClaimPoint
 	for _, registered := range c.Registered {
 		list, err := c.measureSize(ctx, l, registered)
@@ -98,7 +98,7 @@ func (c Claims) measure(ctx context.Context, l *lab) ([]ClaimPoint, error) {
 	return points, nil
 }
 
-func (c Claims) measureSize(ctx context.Context, l *lab, registered int) (points []ClaimPoint, err error) {
+func (c Claims) measureSize(ctx context.Context, l *environment, registered int) (points []ClaimPoint, err error) {
 	l.Progress.Say("claims: filling in %d endpoints", registered)
 	in, err := l.install(ctx, nil)
 	if err != nil {

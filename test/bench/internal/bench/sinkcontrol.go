@@ -20,7 +20,7 @@ const loopback = "127.0.0.1:0"
 
 // serveSink is the process of the sink. It has one listener for requests and one for the control
 // API.
-func serveSink(ctx context.Context, tell func(news) error) error {
+func serveSink(ctx context.Context, tell func(processMessage) error) error {
 	var lc net.ListenConfig
 	target, err := lc.Listen(ctx, "tcp", loopback)
 	if err != nil {
@@ -42,7 +42,7 @@ func serveSink(ctx context.Context, tell func(news) error) error {
 		}
 		return nil
 	})
-	if err := tell(news{Target: "http://" + target.Addr().String(), Control: "http://" + control.Addr().String()}); err != nil {
+	if err := tell(processMessage{Target: "http://" + target.Addr().String(), Control: "http://" + control.Addr().String()}); err != nil {
 		return err
 	}
 	return group.Wait()

@@ -62,7 +62,7 @@ func (s Snapshot) Run(ctx context.Context) (_ Report, err error) {
 
 // compare measures one installation before the snapshot is taken, and again when the snapshot has
 // reached its age.
-func (s Snapshot) compare(ctx context.Context, l *lab, stretch int) (out SnapshotReport, err error) {
+func (s Snapshot) compare(ctx context.Context, l *environment, stretch int) (out SnapshotReport, err error) {
 	in, err := l.install(ctx, nil)
 	if err != nil {
 		return out, err

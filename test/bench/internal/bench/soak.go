@@ -56,7 +56,7 @@ func (s Soak) Run(ctx context.Context) (_ Report, err error) {
 }
 
 // soak runs the load and the sampler.
-func (s Soak) soak(ctx context.Context, l *lab) (*sampler, Measure, error) {
+func (s Soak) soak(ctx context.Context, l *environment) (*sampler, Measure, error) {
 	var o *operator
 	var samples *sampler
 	calls := Steady{

@@ -20,14 +20,14 @@ type Steady struct {
 	Find    bool // search the highest rate with a lag below FindLag, from Rate upwards
 	fenced  int  // see start
 
-	beside
+	sideLoad
 }
 
 // beyondHorizon is an interval beyond the claim horizon, so that every run needs a claim.
 const beyondHorizon = 12 * time.Second
 
-// beside is additional load during a workload.
-type beside struct {
+// sideLoad is additional load during a workload.
+type sideLoad struct {
 	extra func(ctx context.Context, in *installation, w workload) error // prepares it before the workers start; nil: none
 	// during is called at the first due time, and ends before the installation does; nil: none.
 	during func(ctx context.Context) error
@@ -77,7 +77,7 @@ func (s Steady) endpoints() int {
 }
 
 // steady measures a steady load on Rubato.
-func (l *lab) steady(ctx context.Context, s Steady) (Measure, error) {
+func (l *environment) steady(ctx context.Context, s Steady) (Measure, error) {
 	begin := start{
 		endpoints: s.endpoints(),
 		every:     s.Every,
@@ -120,7 +120,7 @@ type Trial struct {
 }
 
 // find doubles the rate until the lag exceeds the limit, and then bisects twice.
-func (s Steady) find(ctx context.Context, l *lab) (*Search, error) {
+func (s Steady) find(ctx context.Context, l *environment) (*Search, error) {
 	const halvings = 2
 	out := &Search{LimitMs: milliseconds(FindLag)}
 	try := func(rate int) (bool, error) {

@@ -85,7 +85,7 @@ func joined(rows, simulated []simulate.Row) []TempoRow {
 }
 
 // live runs the product against the targets.
-func (x Tempo) live(ctx context.Context, l *lab) (rows []simulate.Row, err error) {
+func (x Tempo) live(ctx context.Context, l *environment) (rows []simulate.Row, err error) {
 	in, err := l.install(ctx, nil)
 	if err != nil {
 		return nil, err

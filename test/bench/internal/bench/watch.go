@@ -35,7 +35,7 @@ type watch struct {
 }
 
 // parts returns the processes that all installations and contenders share.
-func (l *lab) parts() parts {
+func (l *environment) parts() parts {
 	p := parts{sink: l.sink.pid()}
 	if pid, err := l.cluster.Pid(); err == nil {
 		p.postgres = pid
@@ -44,7 +44,7 @@ func (l *lab) parts() parts {
 }
 
 // watch observes a workload and returns its measure.
-func (l *lab) watch(ctx context.Context, w watch) (Measure, error) {
+func (l *environment) watch(ctx context.Context, w watch) (Measure, error) {
 	if time.Now().After(w.ready) {
 		return Measure{}, errTooLate
 	}
@@ -105,7 +105,7 @@ func (w watch) beside(ctx context.Context) error {
 
 // pass waits until all runs are done or the timeout ends, and returns the accounts and the number
 // of done runs.
-func (l *lab) pass(ctx context.Context, w watch) (used usage, completed int, err error) {
+func (l *environment) pass(ctx context.Context, w watch) (used usage, completed int, err error) {
 	if !w.until.IsZero() {
 		if !await(ctx, w.until) {
 			return used, 0, ctx.Err()
@@ -114,7 +114,7 @@ func (l *lab) pass(ctx context.Context, w watch) (used usage, completed int, err
 			return used, 0, err
 		}
 	}
-	limit, still := time.Until(w.work.end())+w.patience, stillness{from: w.work.end()}
+	limit, still := time.Until(w.work.end())+w.patience, idleDetector{from: w.work.end()}
 	err = poll(ctx, limit, func() (bool, error) {
 		for _, p := range w.parts.workers {
 			if err := p.alive(); err != nil {
@@ -129,7 +129,7 @@ func (l *lab) pass(ctx context.Context, w watch) (used usage, completed int, err
 		return came >= w.work.Jobs, still.sees(came)
 	})
 	if err == nil {
-		still = stillness{from: time.Now()}
+		still = idleDetector{from: time.Now()}
 		err = poll(ctx, w.patience, func() (bool, error) {
 			n, err := w.done(ctx)
 			return n >= w.work.Jobs, errors.Join(err, still.sees(n))
@@ -151,15 +151,15 @@ func (l *lab) pass(ctx context.Context, w watch) (used usage, completed int, err
 // that hangs and is retried.
 const stillTime = 20 * time.Second
 
-// stillness detects that a count no longer changes.
-type stillness struct {
+// idleDetector detects that a count no longer changes.
+type idleDetector struct {
 	from  time.Time // the count may be unchanged before it
 	count int
 	since time.Time // when the count was first seen
 }
 
 // sees takes in a count. The error is [errImpatient] if the count was unchanged for stillTime.
-func (s *stillness) sees(count int) error {
+func (s *idleDetector) sees(count int) error {
 	now := time.Now()
 	if count != s.count || now.Before(s.from) || s.since.IsZero() {
 		s.count, s.since = count, now

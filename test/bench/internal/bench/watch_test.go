@@ -11,7 +11,7 @@ import (
 func TestStalledCounterEndsWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := stillness{from: time.Now().Add(time.Hour)}
+		s := idleDetector{from: time.Now().Add(time.Hour)}
 		for range 60 {
 			require.NoError(t, s.sees(7), "its time has not come")
 			time.Sleep(time.Minute)

@@ -30,8 +30,8 @@ type Host struct {
 	Progress *Progress
 }
 
-// lab is the environment that all measurements of a bench share: one Postgres and one sink.
-type lab struct {
+// environment is the environment that all measurements of a bench share: one Postgres and one sink.
+type environment struct {
 	Host
 	cluster   *devpg.Cluster
 	admin     *pgxpool.Pool // to the database postgres
@@ -54,8 +54,8 @@ func serverSettings() map[string]string {
 }
 
 // openLab starts Postgres and the sink.
-func openLab(ctx context.Context, h Host) (_ *lab, err error) {
-	l := &lab{Host: h}
+func openLab(ctx context.Context, h Host) (_ *environment, err error) {
+	l := &environment{Host: h}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.close(context.WithoutCancel(ctx)))
@@ -88,7 +88,7 @@ func openLab(ctx context.Context, h Host) (_ *lab, err error) {
 }
 
 // start starts a process in a role with settings.
-func (l *lab) start(ctx context.Context, role string, task any, env []string) (*process, error) {
+func (l *environment) start(ctx context.Context, role string, task any, env []string) (*process, error) {
 	return startProcess(ctx, command{
 		name: role,
 		path: l.Program,
@@ -99,7 +99,7 @@ func (l *lab) start(ctx context.Context, role string, task any, env []string) (*
 }
 
 // close stops all processes and removes the data.
-func (l *lab) close(ctx context.Context) error {
+func (l *environment) close(ctx context.Context) error {
 	var errs []error
 	if l.sink.process != nil {
 		errs = append(errs, l.sink.stop())
@@ -120,13 +120,13 @@ func (l *lab) close(ctx context.Context) error {
 
 // database is the database of one contender in one round.
 type database struct {
-	lab  *lab
+	lab  *environment
 	name string
 	pool *pgxpool.Pool // connections of the bench itself
 }
 
 // newDatabase creates an empty database.
-func (l *lab) newDatabase(ctx context.Context) (*database, error) {
+func (l *environment) newDatabase(ctx context.Context) (*database, error) {
 	l.databases++
 	d := &database{lab: l, name: fmt.Sprintf("round_%d", l.databases)}
 	if _, err := l.admin.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{d.name}.Sanitize()); err != nil {
@@ -203,7 +203,7 @@ type Machine struct {
 	Postgres  string `json:"postgres"`
 }
 
-func (l *lab) machine(ctx context.Context) (Machine, error) {
+func (l *environment) machine(ctx context.Context) (Machine, error) {
 	m := Machine{
 		Cores:  runtime.NumCPU(),
 		System: runtime.GOOS + "/" + runtime.GOARCH,
@@ -232,7 +232,7 @@ func firstLine(file, name string) string {
 }
 
 // environ returns the settings of a program of the product on a database.
-func (l *lab) environ(d *database, more map[string]string) []string {
+func (l *environment) environ(d *database, more map[string]string) []string {
 	env := map[string]string{
 		"DATABASE_URL": d.url(), "RUBATO_ADMIN_LISTEN": loopback, "RUBATO_LISTEN": loopback,
 		"RUBATO_EGRESS_ALLOW": "127.0.0.0/8", "RUBATO_LOG_LEVEL": "warn", "RUBATO_LOG_FORMAT": "text",
