@@ -16,14 +16,14 @@ import (
 // ParseAnswers parses the success rules and the redaction rules; each set is nil if it is empty.
 // The patterns of both share one budget, because each run pays for all of them. Every bad field is
 // named.
-func (s Spec) ParseAnswers() (*success.Set, *redact.Set, []errs.Field) {
+func (s *Spec) ParseAnswers() (*success.Set, *redact.Set, []errs.Field) {
 	var budget pattern.Budget
 	rules, bad := s.parseRules(&budget)
 	hidden, more := s.parseRedact(&budget)
 	return rules, hidden, append(bad, more...)
 }
 
-func (s Spec) parseRules(budget *pattern.Budget) (*success.Set, []errs.Field) {
+func (s *Spec) parseRules(budget *pattern.Budget) (*success.Set, []errs.Field) {
 	rules := make([]success.Rule, len(s.SuccessRules))
 	for i, r := range s.SuccessRules {
 		rules[i] = success.Rule{
@@ -48,7 +48,7 @@ func (s Spec) parseRules(budget *pattern.Budget) (*success.Set, []errs.Field) {
 	return set, bad
 }
 
-func (s Spec) parseRedact(budget *pattern.Budget) (*redact.Set, []errs.Field) {
+func (s *Spec) parseRedact(budget *pattern.Budget) (*redact.Set, []errs.Field) {
 	rules := make([]redact.Rule, len(s.Redact))
 	for i, r := range s.Redact {
 		rules[i] = redact.Rule{
@@ -95,7 +95,7 @@ func answers(s Spec) []errs.Field {
 }
 
 // ParseForm returns the part of an answer that is compared. Every bad path is named.
-func (s Spec) ParseForm() (change.Form, []errs.Field) {
+func (s *Spec) ParseForm() (change.Form, []errs.Field) {
 	form, problems := change.Parse(s.ChangeKey, s.Ignore)
 	bad := make([]errs.Field, 0, len(problems))
 	for _, p := range problems {
@@ -129,7 +129,7 @@ func keyless(s Spec) (bad []errs.Field) {
 
 // AsksConditionally reports whether requests carry the validators of the last answer. Only GET and
 // HEAD do, and only if the user writes no condition of his own.
-func (s Spec) AsksConditionally() bool {
+func (s *Spec) AsksConditionally() bool {
 	if !s.Conditional || s.Method != "GET" && s.Method != "HEAD" {
 		return false
 	}
@@ -145,7 +145,7 @@ func (s Spec) AsksConditionally() bool {
 // RequestDigest returns a hash of the request and of the rules for its answer, which is never 0.
 // Validators such as an ETag hold only for the same hash, so that an edit of a rule is followed by
 // a complete answer.
-func (s Spec) RequestDigest() uint64 {
+func (s *Spec) RequestDigest() uint64 {
 	h := fnv.New64a()
 	err := json.NewEncoder(h).Encode(struct {
 		Method, URL, Body string

@@ -69,7 +69,8 @@ func TestAnswerRulesAreValidated(t *testing.T) {
 // TestOnlyPlainReadsAskConditionally: only plain reads send validators by default.
 func TestOnlyPlainReadsAskConditionally(t *testing.T) {
 	t.Parallel()
-	require.True(t, endpoints.Defaults().AsksConditionally())
+	plain := endpoints.Defaults()
+	require.True(t, plain.AsksConditionally())
 	for name, edit := range map[string]func(*endpoints.Spec){
 		"Off":  func(s *endpoints.Spec) { s.Conditional = false },
 		"Post": func(s *endpoints.Spec) { s.Method = "POST" },

@@ -304,7 +304,7 @@ func (e *Endpoint) input(now time.Time, cause governor.Cause) (governor.Input, e
 		}
 		cron = parsed
 	}
-	s := e.State
+	s := &e.State
 	in := governor.Input{
 		EndpointID:  e.ID,
 		Now:         now,

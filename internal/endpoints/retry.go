@@ -75,11 +75,11 @@ func (e *Endpoint) queuedRetry(now time.Time, before *Endpoint) (Due, bool) {
 	if waiting.first() || waiting.Attempt > e.Spec.Retry.MaxAttempts || s.LastRun == nil || waiting.Source == governor.SourceManual || s.OneOffs.Next.first() || e.PausedAt(now) {
 		return Due{}, false
 	}
-	bears := Spec.allowsDuplicate
+	bears := (*Spec).allowsDuplicate
 	if before.State.waitsForInfra() {
-		bears = Spec.allowsRepeatAfterLoss
+		bears = (*Spec).allowsRepeatAfterLoss
 	}
-	if bears(before.Spec) && !bears(e.Spec) {
+	if bears(&before.Spec) && !bears(&e.Spec) {
 		return Due{}, false
 	}
 	waiting.At = laterOf(e.afterMinimum(waiting.At), now)
@@ -114,7 +114,7 @@ func (e *Endpoint) afterMinimum(at time.Time) time.Time {
 
 // allowsDuplicate reports whether a request that may have arrived may be sent again by the retry
 // policy.
-func (s Spec) allowsDuplicate() bool { return s.IdempotentMethod() || s.Idempotent }
+func (s *Spec) allowsDuplicate() bool { return s.IdempotentMethod() || s.Idempotent }
 
 // wait returns the time before the next attempt: exponential backoff with full jitter. The jitter
 // is a hash of endpoint, due time and attempt, so that the result is deterministic.

@@ -129,10 +129,10 @@ func (e *Endpoint) liveRun() *Finished {
 // them. With a queue, that is so during a live run; with catch-up of all occurrences, during a
 // pause too.
 func (e *Endpoint) defers(now time.Time, before *Endpoint, decided *Recorded) bool {
-	if decided == nil && e.queues() && before.queues() && !e.Archived() && e.Spec.sameGrid(before.Spec) {
+	if decided == nil && e.queues() && before.queues() && !e.Archived() && e.Spec.sameGrid(&before.Spec) {
 		return true
 	}
-	if !e.catchesUp() || !before.catchesUp() || e.Archived() || !e.Spec.sameCron(before.Spec) {
+	if !e.catchesUp() || !before.catchesUp() || e.Archived() || !e.Spec.sameCron(&before.Spec) {
 		return false
 	}
 	return decided == nil || e.PausedAt(now) && decided.Due.Source != governor.SourceManual
@@ -142,12 +142,12 @@ func (e *Endpoint) catchesUp() bool {
 	return e.Spec.BaselineCron != "" && e.Spec.CatchUp == governor.CatchUpAll
 }
 
-func (s Spec) sameCron(other Spec) bool {
+func (s *Spec) sameCron(other *Spec) bool {
 	return s.BaselineCron == other.BaselineCron && s.Timezone == other.Timezone && s.DST == other.DST
 }
 
 // sameGrid reports whether the due times after an anchor are the same, hints and backoff apart.
-func (s Spec) sameGrid(other Spec) bool {
+func (s *Spec) sameGrid(other *Spec) bool {
 	return s.sameCron(other) && s.BaselineInterval == other.BaselineInterval && s.MinInterval == other.MinInterval && s.MaxInterval == other.MaxInterval
 }
 
@@ -159,6 +159,10 @@ type skipCollector struct {
 	until  time.Time
 	found  []Skip
 }
+
+// gridInput returns the governor's input whose due times are collected. It is called only for spans
+// that are not empty, because after an ordinary run all of them are.
+type gridInput func() (governor.Input, error)
 
 // collect finds the due times that passed while nothing ran, and then those that passed during a
 // run.
@@ -179,35 +183,39 @@ func (p *skipCollector) collect(now time.Time, run *Finished, decided *Recorded)
 			return err
 		}
 	}
-	in, err := p.before.input(now, governor.CauseFinish)
-	in.Anchor = p.before.anchorAfter(*run)
-	if decided != nil { // The decision's input holds the tempo that the run itself may have changed.
-		in = decided.Input
+	after := func() (governor.Input, error) {
+		if decided != nil { // The decision's input holds the tempo that the run itself may have changed.
+			return decided.Input, nil
+		}
+		in, err := p.before.input(now, governor.CauseFinish)
+		in.Anchor = p.before.anchorAfter(*run)
+		return in, err
 	}
-	p.idle(in, governor.Span{After: laterOf(p.since, moved), Until: earlierOf(p.until, begun)})
-	p.take(in, governor.Span{After: laterOf(p.since, begun), Until: p.until}, OverlapSkipped)
-	return err
+	if err := p.idle(after, governor.Span{After: laterOf(p.since, moved), Until: earlierOf(p.until, begun)}); err != nil {
+		return err
+	}
+	return p.take(after, governor.Span{After: laterOf(p.since, begun), Until: p.until}, OverlapSkipped)
 }
 
 // wait collects the due times up to an instant during which nothing ran. It includes the planned
 // due time unless a run served it.
 func (p *skipCollector) wait(until time.Time, served bool) error {
-	s := p.before.State
-	in, err := p.before.input(laterOf(p.since, p.before.CreatedAt), governor.CauseFinish)
-	if err != nil {
-		return err
+	s := &p.before.State
+	before := func() (governor.Input, error) {
+		return p.before.input(laterOf(p.since, p.before.CreatedAt), governor.CauseFinish)
 	}
 	from := p.since
 	if !p.before.hasQueue() { // The wait moved all due times before it.
 		from = laterOf(from, s.wait().Add(-time.Millisecond))
 	}
 	if s.Due.Source == governor.SourceManual {
-		p.idle(in, governor.Span{After: from, Until: until})
-		return nil
+		return p.idle(before, governor.Span{After: from, Until: until})
 	}
 	due := s.Due.Slot
 	held := earlierOf(earlierOf(until, p.resumed()), due.Add(-time.Millisecond))
-	p.take(in, governor.Span{After: from, Until: held}, PauseSkipped)
+	if err := p.take(before, governor.Span{After: from, Until: held}, PauseSkipped); err != nil {
+		return err
+	}
 	reason := MisfireSkipped
 	if p.before.hasQueue() { // They wait behind a run.
 		reason = OverlapSkipped
@@ -224,26 +232,35 @@ func (p *skipCollector) wait(until time.Time, served bool) error {
 			Source: s.Due.Source,
 		})
 	}
-	in.Anchor, in.Now = due, due
-	p.take(in, governor.Span{After: laterOf(p.since, due), Until: until}, reason)
-	return nil
+	afterDue := func() (governor.Input, error) {
+		in, err := before()
+		in.Anchor, in.Now = due, due
+		return in, err
+	}
+	return p.take(afterDue, governor.Span{After: laterOf(p.since, due), Until: until}, reason)
 }
 
 // idle collects the due times within a span in which nothing ran: first those in the pause, then
 // the misfires.
-func (p *skipCollector) idle(in governor.Input, within governor.Span) {
+func (p *skipCollector) idle(of gridInput, within governor.Span) error {
 	resumed := p.resumed()
-	p.take(in, governor.Span{After: within.After, Until: earlierOf(within.Until, resumed)}, PauseSkipped)
-	p.take(in, governor.Span{After: laterOf(within.After, resumed), Until: within.Until}, MisfireSkipped)
+	if err := p.take(of, governor.Span{After: within.After, Until: earlierOf(within.Until, resumed)}, PauseSkipped); err != nil {
+		return err
+	}
+	return p.take(of, governor.Span{After: laterOf(within.After, resumed), Until: within.Until}, MisfireSkipped)
 }
 
 // resumed returns the last instant of the pause.
 func (p *skipCollector) resumed() time.Time { return p.before.State.PausedUntil.Add(-time.Millisecond) }
 
-// take collects the due times within a span that follow the anchor of the input.
-func (p *skipCollector) take(in governor.Input, within governor.Span, reason SkipReason) {
+// take collects the due times of a schedule within a span that follow its anchor.
+func (p *skipCollector) take(of gridInput, within governor.Span, reason SkipReason) error {
 	if !within.Until.After(within.After) {
-		return
+		return nil
+	}
+	in, err := of()
+	if err != nil {
+		return err
 	}
 	for _, s := range governor.DueTimes(in, within) {
 		p.found = append(p.found, Skip{
@@ -254,6 +271,7 @@ func (p *skipCollector) take(in governor.Input, within governor.Span, reason Ski
 			Source: s.Source,
 		})
 	}
+	return nil
 }
 
 // last returns the last collected due time; zero: none.

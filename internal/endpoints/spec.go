@@ -169,7 +169,7 @@ func (s Spec) Normalize() Spec {
 
 // SafeMethod reports whether the method is safe by RFC 9110 section 9.2.1, which means that it only
 // reads.
-func (s Spec) SafeMethod() bool {
+func (s *Spec) SafeMethod() bool {
 	switch s.Method {
 	case "GET", "HEAD", "OPTIONS":
 		return true
@@ -179,7 +179,7 @@ func (s Spec) SafeMethod() bool {
 }
 
 // IdempotentMethod reports whether the method is idempotent by RFC 9110 section 9.2.2.
-func (s Spec) IdempotentMethod() bool {
+func (s *Spec) IdempotentMethod() bool {
 	switch s.Method {
 	case "GET", "HEAD", "PUT", "DELETE", "OPTIONS":
 		return true
@@ -190,14 +190,14 @@ func (s Spec) IdempotentMethod() bool {
 
 // ParseCron parses the cron baseline for one endpoint. It returns nil for an interval. The error is
 // an [errs.Invalid] that names the bad fields.
-func (s Spec) ParseCron(id ID) (*schedule.Cron, error) {
+func (s *Spec) ParseCron(id ID) (*schedule.Cron, error) {
 	if s.BaselineCron == "" {
 		return nil, nil //nolint:nilnil // No cron is no error: the interval is the baseline.
 	}
 	return schedule.Parse(s.cron(id))
 }
 
-func (s Spec) cron(id ID) schedule.Spec {
+func (s *Spec) cron(id ID) schedule.Spec {
 	return schedule.Spec{
 		Expression: s.BaselineCron,
 		Zone:       s.Timezone,

@@ -89,9 +89,11 @@ func (e *Endpoint) observe(now time.Time, run Finished) error {
 	if err != nil {
 		return err
 	}
-	next := tempo.NewState()
+	next := new(tempo.State)
 	if e.State.Tempo != nil {
-		next = *e.State.Tempo // A copy, because other states may share it.
+		*next = *e.State.Tempo // A copy, because other states may share it.
+	} else {
+		*next = tempo.NewState()
 	}
 	next.After(tempo.Look{
 		At:        run.StartedAt,
@@ -99,7 +101,7 @@ func (e *Endpoint) observe(now time.Time, run Finished) error {
 		Unchanged: run.Unchanged,
 		Digest:    run.Digest,
 	}, terms)
-	e.State.Tempo = &next
+	e.State.Tempo = next
 	return nil
 }
 

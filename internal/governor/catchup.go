@@ -55,8 +55,9 @@ func (p *plan) catchUpAll() {
 // the last catchUpLimit up to now. If none was missed, it is the next future occurrence.
 func (p *plan) oldestMissed() time.Time {
 	after := later(p.cronAnchor(), p.in.Now.Add(-catchUpReach-1)) // inclusive
+	own := *p                                                     // A method value of p would move every plan to the heap.
 	return series{
-		next:  p.next,
+		next:  own.next,
 		until: p.in.Now,
 	}.oldest(later(after, p.in.Accounted))
 }

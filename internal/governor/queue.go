@@ -39,12 +39,13 @@ func (p *plan) recurring() (kind, Source) {
 // oldestQueued returns the oldest due time of a schedule without run or record that is within reach
 // and among the last catchUpLimit up to an instant. If there is none, it is the next one.
 func (p *plan) oldestQueued(k kind, until time.Time) time.Time {
+	own := *p // A method value of p would move every plan to the heap.
 	list := series{
-		next:  p.following,
+		next:  own.following,
 		until: until,
 	}
 	if k == kindCron {
-		list.next = p.followingCron
+		list.next = own.followingCron
 	}
 	after := p.in.Anchor
 	// The clamps count from the anchor, so the series starts there if its first due time may run.

@@ -12,10 +12,15 @@ func decay(x float64) float64 {
 		return 0
 	}
 	n := math.Floor(float64(x*log2e) + 0.5)
-	r := float64(n*ln2) - x // |r| <= ln2/2; x = n ln2 - r
-	s := 1.0 / 362880
-	for _, c := range [...]float64{1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1, 1} {
-		s = float64(s*r) + c
-	}
+	r := float64(n*ln2) - x                // |r| <= ln2/2; x = n ln2 - r
+	s := float64(1.0/362880*r) + 1.0/40320 // The Taylor polynomial by Horner's rule, without a loop.
+	s = float64(s*r) + 1.0/5040
+	s = float64(s*r) + 1.0/720
+	s = float64(s*r) + 1.0/120
+	s = float64(s*r) + 1.0/24
+	s = float64(s*r) + 1.0/6
+	s = float64(s*r) + 0.5
+	s = float64(s*r) + 1
+	s = float64(s*r) + 1
 	return float64(s * math.Float64frombits(uint64(1023-int64(n))<<52))
 }
