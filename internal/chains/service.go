@@ -26,6 +26,9 @@ type Definitions interface {
 	// Put stores a chain, or replaces the one of its name.
 	Put(ctx context.Context, by auditlog.Actor, d Definition) (c Chain, created bool, err error)
 	Get(ctx context.Context, tenant [16]byte, name string) (Chain, error)
+	// Delete removes a chain. Its runs keep their definition: those in progress go on, and all stay
+	// on record.
+	Delete(ctx context.Context, by auditlog.Actor, name string) error
 	// List returns chains after a name, by name.
 	List(ctx context.Context, tenant [16]byte, after string, limit int) ([]Chain, error)
 }

@@ -257,9 +257,21 @@ func (t *turn) ended(ctx context.Context, row *dbsqlc.ChainItemsOverRow) error {
 		}
 	case runs.Canceled:
 		p.Status = string(chains.StepCanceled)
+	case runs.Skipped:
+		if runs.Reason(row.Reason) == runs.DeadlinePassed { // See expire.
+			p.Status, p.Reason, p.Error = string(chains.StepCanceled), t.canceledBy(), ""
+		}
 	}
 	changed, err := t.db.Q.ChainStepEnd(ctx, t.tx, p)
 	return t.one(changed, err, "ending step "+row.Name)
+}
+
+// canceledBy returns why the waiting run of a step was not sent.
+func (t *turn) canceledBy() string {
+	if t.row.CancelRequestedAt != nil {
+		return chains.ReasonCanceled
+	}
+	return chains.ReasonTimedOut
 }
 
 // undone writes the end of the run of a compensation.

@@ -277,8 +277,11 @@ func TestACanceledChainSendsNothingMore(t *testing.T) {
 	require.Equal(t, 1, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM one_off_items WHERE deadline_at <= $1", b.now))
 	r, steps := b.end(t, id)
 	require.Equal(t, chains.Canceled, r.Status)
+	require.Equal(t, chains.StepCanceled, steps["a"].Status)
+	require.Equal(t, chains.ReasonCanceled, steps["a"].Reason)
 	require.Equal(t, chains.ReasonCanceled, steps["b"].Reason)
 	require.Empty(t, b.sent)
+	require.Zero(t, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM dead_letters"), "a canceled step is not given up")
 	require.ErrorContains(t, b.chains.Cancel(t.Context(), storetest.Tenant, id), "is over (canceled)")
 }
 

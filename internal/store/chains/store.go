@@ -79,6 +79,24 @@ func noChain(name string) error {
 	return errs.New(errs.NotFound, "not_found", fmt.Sprintf("there is no chain %q", name))
 }
 
+// Delete implements chains.Definitions.
+func (s *Store) Delete(ctx context.Context, by auditlog.Actor, name string) error {
+	return s.db.Tx(ctx, func(tx pgx.Tx) error {
+		deleted, err := s.db.Q.ChainDelete(ctx, tx, dbsqlc.ChainDeleteParams{TenantID: by.TenantID, Name: pg.Storable(name)})
+		if err != nil {
+			return fmt.Errorf("deleting chain %s: %w", name, err)
+		}
+		if deleted == 0 {
+			return noChain(name)
+		}
+		return s.db.Audited(ctx, tx, auditlog.Change{
+			Act:    auditlog.Act{By: by, Action: auditlog.Delete},
+			Object: (&chains.Definition{Name: name}).Object(),
+			Before: map[string]any{"name": name},
+		})
+	})
+}
+
 // List implements chains.Definitions.
 func (s *Store) List(ctx context.Context, tenant [16]byte, after string, limit int) (list []chains.Chain, err error) {
 	rows, err := s.db.Q.ChainList(ctx, s.db.Pool, dbsqlc.ChainListParams{

@@ -17,6 +17,10 @@ SELECT * FROM chains WHERE tenant_id = @tenant_id AND name = @name;
 -- Returns the chains of a tenant after a name, by name.
 SELECT * FROM chains WHERE tenant_id = @tenant_id AND name > @after ORDER BY name LIMIT sqlc.arg('max_rows')::int;
 
+-- name: ChainDelete :execrows
+-- Deletes a chain. Its runs keep the definition that they were started with.
+DELETE FROM chains WHERE tenant_id = @tenant_id AND name = @name;
+
 -- name: ChainRunInsert :execrows
 -- Starts a run. It affects no row if a run with its key exists.
 INSERT INTO chain_runs (id, tenant_id, chain, version, definition, input, idempotency_key, requested_by, created_at, deadline_at, advance_at)

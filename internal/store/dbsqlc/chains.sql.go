@@ -11,6 +11,24 @@ import (
 	"time"
 )
 
+const chainDelete = `-- name: ChainDelete :execrows
+DELETE FROM chains WHERE tenant_id = $1 AND name = $2
+`
+
+type ChainDeleteParams struct {
+	TenantID UUID
+	Name     string
+}
+
+// Deletes a chain. Its runs keep the definition that they were started with.
+func (q *Queries) ChainDelete(ctx context.Context, db DBTX, arg ChainDeleteParams) (int64, error) {
+	result, err := db.Exec(ctx, chainDelete, arg.TenantID, arg.Name)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const chainGet = `-- name: ChainGet :one
 SELECT tenant_id, name, definition, version, created_at, updated_at FROM chains WHERE tenant_id = $1 AND name = $2
 `

@@ -1,8 +1,9 @@
 -- name: DeadLetterRequests :many
 -- Returns the origins of the requests of runs: the configuration in force at their claims, and the
 -- parts that replace it. n is the position in the arguments. version is 0 if the configuration is no
--- longer kept.
-SELECT w.n, coalesce(v.version, 0)::bigint AS version, v.spec, q.request
+-- longer kept. chained means that the run is that of a step of a chain.
+SELECT w.n, coalesce(v.version, 0)::bigint AS version, v.spec, q.request,
+       EXISTS (SELECT FROM chain_items i WHERE i.endpoint_id = w.endpoint_id AND i.slot = w.slot) AS chained
 FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('slots')::timestamptz[]) AS slot,
              unnest(sqlc.arg('claimed_at')::timestamptz[]) AS claimed_at, generate_subscripts(sqlc.arg('endpoint_ids')::uuid[], 1)::int AS n) w
          LEFT JOIN LATERAL (SELECT e.version, e.spec

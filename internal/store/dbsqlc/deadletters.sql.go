@@ -354,7 +354,8 @@ func (q *Queries) DeadLetterReplayed(ctx context.Context, db DBTX, arg DeadLette
 }
 
 const deadLetterRequests = `-- name: DeadLetterRequests :many
-SELECT w.n, coalesce(v.version, 0)::bigint AS version, v.spec, q.request
+SELECT w.n, coalesce(v.version, 0)::bigint AS version, v.spec, q.request,
+       EXISTS (SELECT FROM chain_items i WHERE i.endpoint_id = w.endpoint_id AND i.slot = w.slot) AS chained
 FROM (SELECT unnest($1::uuid[]) AS endpoint_id, unnest($2::timestamptz[]) AS slot,
              unnest($3::timestamptz[]) AS claimed_at, generate_subscripts($1::uuid[], 1)::int AS n) w
          LEFT JOIN LATERAL (SELECT e.version, e.spec
@@ -376,11 +377,12 @@ type DeadLetterRequestsRow struct {
 	Version int64
 	Spec    json.RawMessage
 	Request json.RawMessage
+	Chained bool
 }
 
 // Returns the origins of the requests of runs: the configuration in force at their claims, and the
 // parts that replace it. n is the position in the arguments. version is 0 if the configuration is no
-// longer kept.
+// longer kept. chained means that the run is that of a step of a chain.
 func (q *Queries) DeadLetterRequests(ctx context.Context, db DBTX, arg DeadLetterRequestsParams) ([]*DeadLetterRequestsRow, error) {
 	rows, err := db.Query(ctx, deadLetterRequests, arg.EndpointIds, arg.Slots, arg.ClaimedAt)
 	if err != nil {
@@ -395,6 +397,7 @@ func (q *Queries) DeadLetterRequests(ctx context.Context, db DBTX, arg DeadLette
 			&i.Version,
 			&i.Spec,
 			&i.Request,
+			&i.Chained,
 		); err != nil {
 			return nil, err
 		}

@@ -55,6 +55,9 @@ func (b *batch) letters(ctx context.Context, tx pgx.Tx) error {
 
 // addLetter adds the dead letter of a run to the insert.
 func (b *batch) addLetter(p *dbsqlc.DeadLetterInsertParams, g givenUp, row *dbsqlc.DeadLetterRequestsRow) error {
+	if row.Chained && g.run.Outcome.Reason == runs.DeadlinePassed {
+		return nil // Its chain was canceled or timed out: steps have no deadline of their own.
+	}
 	content, asked, err := contentOf(g, row)
 	if err != nil || !asked {
 		return err
