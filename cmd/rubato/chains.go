@@ -16,6 +16,8 @@ import (
 // chainsCmd is `rubato chains`.
 type chainsCmd struct {
 	Apply  chainsApplyCmd  `cmd:"" help:"Store a chain from a YAML or JSON file, or replace its definition."`
+	Get    chainsGetCmd    `cmd:"" help:"Print the definition of a chain as YAML, in the form that apply reads."`
+	Delete chainsDeleteCmd `cmd:"" help:"Delete a chain. Its runs in progress go on."`
 	List   chainsListCmd   `cmd:"" help:"Print chains, sorted by name."`
 	Run    chainsRunCmd    `cmd:"" help:"Start a run of a chain."`
 	Runs   chainsRunsCmd   `cmd:"" help:"Print the runs of a chain, newest first."`
@@ -29,6 +31,16 @@ type (
 
 		Name string `arg:"" help:"Name of the chain."`
 		File string `required:"" short:"f" placeholder:"FILE" help:"File with the definition; - reads standard input."`
+	}
+	chainsGetCmd struct {
+		serverFlag
+
+		Name string `arg:"" help:"Name of the chain."`
+	}
+	chainsDeleteCmd struct {
+		serverFlag
+
+		Name string `arg:"" help:"Name of the chain."`
 	}
 	chainsListCmd struct {
 		serverFlag
@@ -85,6 +97,59 @@ func (cmd *chainsApplyCmd) Run(ctx context.Context, s *session) error {
 		return err
 	}
 	return show(s, raw, func(c client.Chain) error { return s.say("chain %s has version %d", c.Name, c.Version) })
+}
+
+// Run prints the definition of a chain.
+func (cmd *chainsGetCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	raw, err := r.read(r.api.GetChainWithResponse(ctx, cmd.Name))
+	if err != nil {
+		return err
+	}
+	return show(s, raw, func(c client.Chain) error {
+		text, err := asYAML(c.Definition)
+		if err != nil {
+			return fmt.Errorf("encoding chain %s: %w", c.Name, err)
+		}
+		_, err = s.stdout.Write(text)
+		return err
+	})
+}
+
+// asYAML returns a value in the form of its JSON, as YAML in blocks.
+func asYAML(v any) ([]byte, error) {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	var document yaml.Node
+	if err := yaml.Unmarshal(raw, &document); err != nil { // JSON is YAML, and a node keeps its order.
+		return nil, err
+	}
+	var inBlocks func(*yaml.Node)
+	inBlocks = func(n *yaml.Node) {
+		n.Style = 0
+		for _, child := range n.Content {
+			inBlocks(child)
+		}
+	}
+	inBlocks(&document)
+	return yaml.Marshal(&document)
+}
+
+// Run deletes a chain.
+func (cmd *chainsDeleteCmd) Run(ctx context.Context, s *session) error {
+	r, err := s.connect()
+	if err != nil {
+		return err
+	}
+	if _, err := r.read(r.api.DeleteChainWithResponse(ctx, cmd.Name)); err != nil {
+		return err
+	}
+	return s.deleted(cmd.Name)
 }
 
 // Run lists chains.

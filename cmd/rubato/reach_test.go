@@ -44,6 +44,8 @@ func reaches() map[string]operationCommand {
 		"cancelCall":             {args: "calls cancel " + call},
 		"putChain":               {args: "chains apply order -f -", stdin: `{"steps":[]}`},
 		"listChains":             {args: "chains list"},
+		"getChain":               {args: "chains get order"},
+		"deleteChain":            {args: "chains delete order"},
 		"runChain":               {args: "chains run order"},
 		"listChainRuns":          {args: "chains runs order"},
 		"getChainRun":            {args: "chains show chr_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90"},

@@ -112,7 +112,7 @@ func everyRoute(is ids) []route {
 				r.success = http.StatusCreated
 			case "runEndpoint", "sendCall", "cancelRun", "rerunRun", "replayDeadLetter", "runChain", "cancelChainRun":
 				r.success = http.StatusAccepted
-			case "archiveEndpoint", "revokeKey", "deleteBudget", "deleteSecret", "deleteSigningKey", "deleteNoticeRule", "deleteMaintenanceWindow":
+			case "archiveEndpoint", "revokeKey", "deleteBudget", "deleteChain", "deleteSecret", "deleteSigningKey", "deleteNoticeRule", "deleteMaintenanceWindow":
 				r.success = http.StatusNoContent
 			}
 			list = append(list, r)
@@ -124,7 +124,7 @@ func everyRoute(is ids) []route {
 func TestEveryOperationIsRouted(t *testing.T) {
 	t.Parallel()
 	routes := everyRoute(ids{})
-	require.Len(t, routes, 96)
+	require.Len(t, routes, 98)
 	for _, r := range routes {
 		t.Run(r.id, func(t *testing.T) {
 			t.Parallel()

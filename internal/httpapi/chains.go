@@ -38,6 +38,27 @@ func (s *Server) PutChain(ctx context.Context, r api.PutChainRequestObject) (api
 	return api.PutChain200JSONResponse(out), nil
 }
 
+// GetChain returns a chain.
+func (s *Server) GetChain(ctx context.Context, r api.GetChainRequestObject) (api.GetChainResponseObject, error) {
+	chain, err := s.chains.Get(ctx, principalOf(ctx).TenantID, r.Name)
+	if err != nil {
+		return nil, err
+	}
+	out, err := chainAnswer(chain)
+	if err != nil {
+		return nil, err
+	}
+	return api.GetChain200JSONResponse(out), nil
+}
+
+// DeleteChain deletes a chain.
+func (s *Server) DeleteChain(ctx context.Context, r api.DeleteChainRequestObject) (api.DeleteChainResponseObject, error) {
+	if err := s.chains.Delete(ctx, actorOf(ctx), r.Name); err != nil {
+		return nil, err
+	}
+	return api.DeleteChain204Response{}, nil
+}
+
 // ListChains returns a page of chains.
 func (s *Server) ListChains(ctx context.Context, r api.ListChainsRequestObject) (api.ListChainsResponseObject, error) {
 	digest := filterDigest("chains", principalOf(ctx).TenantID)

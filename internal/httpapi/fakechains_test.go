@@ -67,6 +67,10 @@ func (s fakeChains) Get(_ context.Context, tenant [16]byte, _ string) (chains.Ch
 	return standingChain(), s.found(tenant)
 }
 
+func (s fakeChains) Delete(_ context.Context, by auditlog.Actor, _ string) error {
+	return s.wrote(by.TenantID)
+}
+
 func (s fakeChains) List(_ context.Context, tenant [16]byte, _ string, _ int) ([]chains.Chain, error) {
 	return []chains.Chain{standingChain()}, s.found(tenant)
 }

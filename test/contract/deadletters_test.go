@@ -25,6 +25,8 @@ func allProvocations() map[string]map[int]provoke {
 			},
 			http.StatusUnprocessableEntity: withBody(`{"steps":[]}`),
 		},
+		"getChain":    {http.StatusNotFound: onUnknownChain},
+		"deleteChain": {http.StatusNotFound: onUnknownChain},
 		"runChain": {
 			http.StatusNotFound: func(w *world, t *testing.T, o operation, _ string) *answer {
 				return w.call(t, o.method, "/v1/chains/unknown/run", "{}")
@@ -48,6 +50,10 @@ func allProvocations() map[string]map[int]provoke {
 func onCanceled(w *world, t *testing.T, o operation, id string) *answer {
 	w.call(t, "DELETE", "/v1/calls/"+id, "").is(t, http.StatusOK)
 	return w.call(t, o.method, o.at(id), "")
+}
+
+func onUnknownChain(w *world, t *testing.T, o operation, _ string) *answer {
+	return w.call(t, o.method, "/v1/chains/unknown", "")
 }
 
 // chain is a chain of one step.

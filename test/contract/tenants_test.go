@@ -191,6 +191,8 @@ func crossings() map[string]crossing {
 			w.call(t, "GET", "/v1/secrets/kept", "").is(t, http.StatusOK)
 		},
 		"putChain":      crossPutChain,
+		"getChain":      crossChain,
+		"deleteChain":   crossChain,
 		"runChain":      crossRunChain,
 		"listChainRuns": crossListChainRuns,
 		"putBudget": func(w *world, t *testing.T, o operation, _ string) {
@@ -311,6 +313,12 @@ func (w *world) endpoint(t *testing.T, id string) map[string]any {
 func crossPutChain(w *world, t *testing.T, o operation, _ string) {
 	w.call(t, o.method, "/v1/chains/mine", chain).is(t, http.StatusCreated)
 	w.call(t, o.method, "/v1/chains/mine", chain, key(otherKey)).is(t, http.StatusCreated)
+}
+
+func crossChain(w *world, t *testing.T, o operation, _ string) {
+	w.call(t, "PUT", "/v1/chains/shown", chain)
+	require.Equal(t, http.StatusNotFound, w.call(t, o.method, "/v1/chains/shown", "", key(otherKey)).status)
+	w.call(t, "GET", "/v1/chains/shown", "").is(t, http.StatusOK)
 }
 
 func crossRunChain(w *world, t *testing.T, o operation, _ string) {

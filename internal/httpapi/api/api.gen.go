@@ -4907,6 +4907,12 @@ type ServerInterface interface {
 	// ListChains List chains, sorted by name
 	// (GET /v1/chains)
 	ListChains(ctx echo.Context, params ListChainsParams) error
+	// DeleteChain Delete a chain
+	// (DELETE /v1/chains/{name})
+	DeleteChain(ctx echo.Context, name ChainName) error
+	// GetChain Get a chain
+	// (GET /v1/chains/{name})
+	GetChain(ctx echo.Context, name ChainName) error
 	// PutChain Store or replace a chain
 	// (PUT /v1/chains/{name})
 	PutChain(ctx echo.Context, name ChainName) error
@@ -5451,6 +5457,38 @@ func (w *ServerInterfaceWrapper) ListChains(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.ListChains(ctx, params)
+	return err
+}
+
+// DeleteChain converts echo context to params.
+func (w *ServerInterfaceWrapper) DeleteChain(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name ChainName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.DeleteChain(ctx, name)
+	return err
+}
+
+// GetChain converts echo context to params.
+func (w *ServerInterfaceWrapper) GetChain(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "name" -------------
+	var name ChainName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", ctx.Param("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter name: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.GetChain(ctx, name)
 	return err
 }
 
@@ -7337,6 +7375,8 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.GET(options.BaseURL+"/v1/chain-runs/:id", wrapper.GetChainRun, options.OperationMiddlewares["getChainRun"]...)
 	router.POST(options.BaseURL+"/v1/chain-runs/:id/cancel", wrapper.CancelChainRun, options.OperationMiddlewares["cancelChainRun"]...)
 	router.GET(options.BaseURL+"/v1/chains", wrapper.ListChains, options.OperationMiddlewares["listChains"]...)
+	router.DELETE(options.BaseURL+"/v1/chains/:name", wrapper.DeleteChain, options.OperationMiddlewares["deleteChain"]...)
+	router.GET(options.BaseURL+"/v1/chains/:name", wrapper.GetChain, options.OperationMiddlewares["getChain"]...)
 	router.PUT(options.BaseURL+"/v1/chains/:name", wrapper.PutChain, options.OperationMiddlewares["putChain"]...)
 	router.POST(options.BaseURL+"/v1/chains/:name/run", wrapper.RunChain, options.OperationMiddlewares["runChain"]...)
 	router.GET(options.BaseURL+"/v1/chains/:name/runs", wrapper.ListChainRuns, options.OperationMiddlewares["listChainRuns"]...)
@@ -9496,6 +9536,294 @@ type ListChains503ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response ListChains503ApplicationProblemPlusJSONResponse) VisitListChainsResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteChainRequestObject struct {
+	Name ChainName `json:"name"`
+}
+
+type DeleteChainResponseObject interface {
+	VisitDeleteChainResponse(w http.ResponseWriter) error
+}
+
+type DeleteChain204Response struct {
+}
+
+func (response DeleteChain204Response) VisitDeleteChainResponse(w http.ResponseWriter) error {
+	w.WriteHeader(204)
+	return nil
+}
+
+type DeleteChain400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteChain400ApplicationProblemPlusJSONResponse) VisitDeleteChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteChain401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteChain401ApplicationProblemPlusJSONResponse) VisitDeleteChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteChain403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteChain403ApplicationProblemPlusJSONResponse) VisitDeleteChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteChain404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteChain404ApplicationProblemPlusJSONResponse) VisitDeleteChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteChain429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteChain429ApplicationProblemPlusJSONResponse) VisitDeleteChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteChain500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteChain500ApplicationProblemPlusJSONResponse) VisitDeleteChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DeleteChain503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response DeleteChain503ApplicationProblemPlusJSONResponse) VisitDeleteChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetChainRequestObject struct {
+	Name ChainName `json:"name"`
+}
+
+type GetChainResponseObject interface {
+	VisitGetChainResponse(w http.ResponseWriter) error
+}
+
+type GetChain200JSONResponse Chain
+
+func (response GetChain200JSONResponse) VisitGetChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetChain400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response GetChain400ApplicationProblemPlusJSONResponse) VisitGetChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetChain401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response GetChain401ApplicationProblemPlusJSONResponse) VisitGetChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetChain403ApplicationProblemPlusJSONResponse struct {
+	ForbiddenApplicationProblemPlusJSONResponse
+}
+
+func (response GetChain403ApplicationProblemPlusJSONResponse) VisitGetChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetChain404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response GetChain404ApplicationProblemPlusJSONResponse) VisitGetChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetChain429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response GetChain429ApplicationProblemPlusJSONResponse) VisitGetChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetChain500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response GetChain500ApplicationProblemPlusJSONResponse) VisitGetChainResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetChain503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response GetChain503ApplicationProblemPlusJSONResponse) VisitGetChainResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -23616,6 +23944,12 @@ type StrictServerInterface interface {
 	// ListChains List chains, sorted by name
 	// (GET /v1/chains)
 	ListChains(ctx context.Context, request ListChainsRequestObject) (ListChainsResponseObject, error)
+	// DeleteChain Delete a chain
+	// (DELETE /v1/chains/{name})
+	DeleteChain(ctx context.Context, request DeleteChainRequestObject) (DeleteChainResponseObject, error)
+	// GetChain Get a chain
+	// (GET /v1/chains/{name})
+	GetChain(ctx context.Context, request GetChainRequestObject) (GetChainResponseObject, error)
 	// PutChain Store or replace a chain
 	// (PUT /v1/chains/{name})
 	PutChain(ctx context.Context, request PutChainRequestObject) (PutChainResponseObject, error)
@@ -24280,6 +24614,56 @@ func (sh *strictHandler) ListChains(ctx echo.Context, params ListChainsParams) e
 		return err
 	} else if validResponse, ok := response.(ListChainsResponseObject); ok {
 		return validResponse.VisitListChainsResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// DeleteChain operation middleware
+func (sh *strictHandler) DeleteChain(ctx echo.Context, name ChainName) error {
+	var request DeleteChainRequestObject
+
+	request.Name = name
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.DeleteChain(ctx.Request().Context(), request.(DeleteChainRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DeleteChain")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(DeleteChainResponseObject); ok {
+		return validResponse.VisitDeleteChainResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// GetChain operation middleware
+func (sh *strictHandler) GetChain(ctx echo.Context, name ChainName) error {
+	var request GetChainRequestObject
+
+	request.Name = name
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.GetChain(ctx.Request().Context(), request.(GetChainRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetChain")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(GetChainResponseObject); ok {
+		return validResponse.VisitGetChainResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -315,3 +315,18 @@ func TestAKilledAdvancerLosesAndRepeatsNothing(t *testing.T) {
 	require.Equal(t, chains.Compensated, r.Status)
 	require.Equal(t, []string{"a", "b", "c", "b.compensation", "a.compensation"}, b.sent)
 }
+
+// TestRunsOutliveTheirChain deletes a chain while a run of it is in progress.
+func TestRunsOutliveTheirChain(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	id := b.start(t, b.saga(t))
+	b.advance(t)
+	require.NoError(t, b.chains.Delete(t.Context(), storetest.Tenant, "order"))
+	_, err := b.chains.Get(t.Context(), storetest.Tenant.TenantID, "order")
+	require.Equal(t, errs.NotFound, errs.CodeOf(err))
+	require.Equal(t, errs.NotFound, errs.CodeOf(b.chains.Delete(t.Context(), storetest.Tenant, "order")))
+	r, _ := b.end(t, id)
+	require.Equal(t, chains.Succeeded, r.Status)
+	require.Equal(t, []string{"a", "b", "c", "d"}, b.sent)
+}
