@@ -5199,8 +5199,8 @@ type ClientInterface interface {
 	//
 	// Queues a one-off run with the request of the dead letter and marks the dead letter as replayed, in one transaction. Of many replays
 	// at once one queues a run; the others are answered 409 with the code `dead_letter_handled`. The request has the Idempotency-Key of the
-	// run that was given up, unless `newIdempotencyKey` is true. The new run names the run that was given up in `rerunOf`. If it is given up too, it
-	// leaves a dead letter of its own. A request that is no longer allowed is refused (422), and the dead letter stays open.
+	// run that was given up, unless `newIdempotencyKey` is true. The new run names the run that was given up in `rerunOf`. A call is
+	// sent again as a call of its own, without a deadline. If the new run is given up too, it leaves a dead letter of its own. A request that is no longer allowed is refused (422), and the dead letter stays open.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -5211,8 +5211,8 @@ type ClientInterface interface {
 	//
 	// Queues a one-off run with the request of the dead letter and marks the dead letter as replayed, in one transaction. Of many replays
 	// at once one queues a run; the others are answered 409 with the code `dead_letter_handled`. The request has the Idempotency-Key of the
-	// run that was given up, unless `newIdempotencyKey` is true. The new run names the run that was given up in `rerunOf`. If it is given up too, it
-	// leaves a dead letter of its own. A request that is no longer allowed is refused (422), and the dead letter stays open.
+	// run that was given up, unless `newIdempotencyKey` is true. The new run names the run that was given up in `rerunOf`. A call is
+	// sent again as a call of its own, without a deadline. If the new run is given up too, it leaves a dead letter of its own. A request that is no longer allowed is refused (422), and the dead letter stays open.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -6616,8 +6616,8 @@ func (c *Client) DiscardDeadLetter(ctx context.Context, id DeadLetterID, body Di
 //
 // Queues a one-off run with the request of the dead letter and marks the dead letter as replayed, in one transaction. Of many replays
 // at once one queues a run; the others are answered 409 with the code `dead_letter_handled`. The request has the Idempotency-Key of the
-// run that was given up, unless `newIdempotencyKey` is true. The new run names the run that was given up in `rerunOf`. If it is given up too, it
-// leaves a dead letter of its own. A request that is no longer allowed is refused (422), and the dead letter stays open.
+// run that was given up, unless `newIdempotencyKey` is true. The new run names the run that was given up in `rerunOf`. A call is
+// sent again as a call of its own, without a deadline. If the new run is given up too, it leaves a dead letter of its own. A request that is no longer allowed is refused (422), and the dead letter stays open.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6638,8 +6638,8 @@ func (c *Client) ReplayDeadLetterWithBody(ctx context.Context, id DeadLetterID, 
 //
 // Queues a one-off run with the request of the dead letter and marks the dead letter as replayed, in one transaction. Of many replays
 // at once one queues a run; the others are answered 409 with the code `dead_letter_handled`. The request has the Idempotency-Key of the
-// run that was given up, unless `newIdempotencyKey` is true. The new run names the run that was given up in `rerunOf`. If it is given up too, it
-// leaves a dead letter of its own. A request that is no longer allowed is refused (422), and the dead letter stays open.
+// run that was given up, unless `newIdempotencyKey` is true. The new run names the run that was given up in `rerunOf`. A call is
+// sent again as a call of its own, without a deadline. If the new run is given up too, it leaves a dead letter of its own. A request that is no longer allowed is refused (422), and the dead letter stays open.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -13726,8 +13726,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Queues a one-off run with the request of the dead letter and marks the dead letter as replayed, in one transaction. Of many replays
 	// at once one queues a run; the others are answered 409 with the code `dead_letter_handled`. The request has the Idempotency-Key of the
-	// run that was given up, unless `newIdempotencyKey` is true. The new run names the run that was given up in `rerunOf`. If it is given up too, it
-	// leaves a dead letter of its own. A request that is no longer allowed is refused (422), and the dead letter stays open.
+	// run that was given up, unless `newIdempotencyKey` is true. The new run names the run that was given up in `rerunOf`. A call is
+	// sent again as a call of its own, without a deadline. If the new run is given up too, it leaves a dead letter of its own. A request that is no longer allowed is refused (422), and the dead letter stays open.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -13738,8 +13738,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Queues a one-off run with the request of the dead letter and marks the dead letter as replayed, in one transaction. Of many replays
 	// at once one queues a run; the others are answered 409 with the code `dead_letter_handled`. The request has the Idempotency-Key of the
-	// run that was given up, unless `newIdempotencyKey` is true. The new run names the run that was given up in `rerunOf`. If it is given up too, it
-	// leaves a dead letter of its own. A request that is no longer allowed is refused (422), and the dead letter stays open.
+	// run that was given up, unless `newIdempotencyKey` is true. The new run names the run that was given up in `rerunOf`. A call is
+	// sent again as a call of its own, without a deadline. If the new run is given up too, it leaves a dead letter of its own. A request that is no longer allowed is refused (422), and the dead letter stays open.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -27047,8 +27047,8 @@ func (c *ClientWithResponses) DiscardDeadLetterWithResponse(ctx context.Context,
 //
 // Queues a one-off run with the request of the dead letter and marks the dead letter as replayed, in one transaction. Of many replays
 // at once one queues a run; the others are answered 409 with the code `dead_letter_handled`. The request has the Idempotency-Key of the
-// run that was given up, unless `newIdempotencyKey` is true. The new run names the run that was given up in `rerunOf`. If it is given up too, it
-// leaves a dead letter of its own. A request that is no longer allowed is refused (422), and the dead letter stays open.
+// run that was given up, unless `newIdempotencyKey` is true. The new run names the run that was given up in `rerunOf`. A call is
+// sent again as a call of its own, without a deadline. If the new run is given up too, it leaves a dead letter of its own. A request that is no longer allowed is refused (422), and the dead letter stays open.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -27065,8 +27065,8 @@ func (c *ClientWithResponses) ReplayDeadLetterWithBodyWithResponse(ctx context.C
 //
 // Queues a one-off run with the request of the dead letter and marks the dead letter as replayed, in one transaction. Of many replays
 // at once one queues a run; the others are answered 409 with the code `dead_letter_handled`. The request has the Idempotency-Key of the
-// run that was given up, unless `newIdempotencyKey` is true. The new run names the run that was given up in `rerunOf`. If it is given up too, it
-// leaves a dead letter of its own. A request that is no longer allowed is refused (422), and the dead letter stays open.
+// run that was given up, unless `newIdempotencyKey` is true. The new run names the run that was given up in `rerunOf`. A call is
+// sent again as a call of its own, without a deadline. If the new run is given up too, it leaves a dead letter of its own. A request that is no longer allowed is refused (422), and the dead letter stays open.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

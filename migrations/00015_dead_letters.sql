@@ -31,10 +31,12 @@ CREATE TABLE dead_letters (
     handled_by     text,
     -- The reason of a discard.
     handled_reason text CHECK (length(handled_reason) <= 500),
-    -- The due time of the one-off run that replays it.
+    -- The due time of the one-off run or the call that replays it.
     replay_slot    timestamptz,
+    -- The call that replays it. Null: a one-off run of its endpoint.
+    replay_call    uuid,
     CONSTRAINT dead_letters_handled_check CHECK ((state = 'open') = (handled_at IS NULL) AND (state = 'open') = (handled_by IS NULL)
-        AND (state = 'replayed') = (replay_slot IS NOT NULL))
+        AND (state = 'replayed') = (replay_slot IS NOT NULL) AND (replay_call IS NULL OR state = 'replayed'))
 );
 CREATE INDEX dead_letters_tenant ON dead_letters (tenant_id, id DESC);
 CREATE INDEX dead_letters_state ON dead_letters (tenant_id, state, id DESC);

@@ -20,6 +20,8 @@ CREATE TABLE calls (
     spec         jsonb NOT NULL,
     -- The URL that receives the result in another call. Null: none.
     callback_url text CHECK (length(callback_url) <= 2048),
+    -- The Idempotency-Key of its requests. Null: the ID of its first attempt.
+    sent_key     text CHECK (length(sent_key) BETWEEN 1 AND 255),
     CONSTRAINT calls_sound CHECK (NOT spec ? 'baselineCron' AND NOT spec ? 'baselineIntervalMs'
         AND endpoint_is_sound(spec || '{"baselineIntervalMs": 1000}'))
 );

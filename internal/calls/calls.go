@@ -51,6 +51,8 @@ type Call struct {
 	Callback string
 	// Key is the deduplication key; empty: none.
 	Key string
+	// SentKey is the Idempotency-Key of its requests; empty: the ID of its first attempt.
+	SentKey string
 
 	// State is [runs.Waiting], [runs.Running], or the status of the last attempt of a call that has
 	// ended. Only reads set it.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"rubato/internal/auditlog"
+	"rubato/internal/calls"
 	"rubato/internal/endpoints"
 	"rubato/internal/ids"
 	"rubato/internal/runs"
@@ -68,15 +69,22 @@ type Letter struct {
 	HandledAt     time.Time
 	HandledBy     string
 	HandledReason string
-	// ReplaySlot is the due time of the one-off run that replays it.
+	// ReplaySlot is the due time of the one-off run or the call that replays it.
 	ReplaySlot time.Time
+	// ReplayCall is the call that replays it; zero: a one-off run of its endpoint.
+	ReplayCall calls.ID
 }
 
 // RunID returns the run that was given up.
 func (l Letter) RunID() runs.ID { return runs.ID(l.ID) }
 
 // ReplayID returns the first attempt of the replay.
-func (l Letter) ReplayID() runs.ID { return runs.FirstAttempt(l.ReplaySlot, l.EndpointID) }
+func (l Letter) ReplayID() runs.ID {
+	if l.ReplayCall != (calls.ID{}) {
+		return runs.FirstAttempt(l.ReplaySlot, l.ReplayCall)
+	}
+	return runs.FirstAttempt(l.ReplaySlot, l.EndpointID)
+}
 
 // Object returns the reference to the dead letter in the audit log.
 func (l Letter) Object() auditlog.Object {
@@ -85,6 +93,8 @@ func (l Letter) Object() auditlog.Object {
 
 // Content is the request of a dead letter.
 type Content struct {
+	// Call means that the run was that of a call.
+	Call    bool                   `json:"call,omitempty"`
 	Request endpoints.WholeRequest `json:"request"`
 	// Key is the Idempotency-Key of the request.
 	Key string `json:"key"`

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"rubato/internal/auditlog"
+	"rubato/internal/calls"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/secrets"
@@ -31,9 +32,13 @@ type Change func(*endpoints.Endpoint, time.Time) (*endpoints.Recorded, error)
 type Store interface {
 	List(ctx context.Context, f Filter) ([]Letter, error)
 	Get(ctx context.Context, tenant [16]byte, id ID) (Letter, error)
-	// Replay marks an open dead letter as replayed and changes its endpoint in the same transaction.
-	// If it is no longer open, nothing changes and the error is an [errs.Conflict].
+	// Replay marks an open dead letter as replayed and changes its endpoint in the same
+	// transaction. If it is no longer open, nothing changes and the error is an [errs.Conflict].
 	Replay(ctx context.Context, by auditlog.Actor, l Letter, change Change) error
+	// ReplayCall marks an open dead letter of a call as replayed and inserts the call that replays
+	// it in the same transaction, like Replay. again makes that call from the one that was given
+	// up, or from nil if it is no longer kept.
+	ReplayCall(ctx context.Context, by auditlog.Actor, l Letter, again func(was *calls.Call, now time.Time) (*calls.Call, error)) (*calls.Call, error)
 	// Discard marks an open dead letter as discarded. If it is no longer open, the error is an
 	// [errs.Conflict].
 	Discard(ctx context.Context, by auditlog.Actor, id ID, reason string) (Letter, error)
@@ -43,14 +48,16 @@ type Store interface {
 type Service struct {
 	store     Store
 	endpoints *endpoints.Service
+	calls     *calls.Service
 	keyring   *secrets.Keyring
 }
 
 // NewService returns a service over a store.
-func NewService(store Store, targets *endpoints.Service, keyring *secrets.Keyring) *Service {
+func NewService(store Store, targets *endpoints.Service, single *calls.Service, keyring *secrets.Keyring) *Service {
 	return &Service{
 		store:     store,
 		endpoints: targets,
+		calls:     single,
 		keyring:   keyring,
 	}
 }
@@ -80,19 +87,20 @@ type Replay struct {
 	Delay time.Duration
 }
 
-// Replay enqueues a one-off run with the request of an open dead letter. Of many replays at once
-// one enqueues a run; the others are an [errs.Conflict]. A request that is no longer allowed is an
-// [errs.Invalid], and the dead letter stays open.
+// Replay enqueues a one-off run with the request of an open dead letter, or sends its call again as
+// a call of its own. Of many replays at once one does so; the others are an [errs.Conflict]. A
+// request that is no longer allowed is an [errs.Invalid], and the dead letter stays open. The
+// returned dead letter names its replay.
 func (s *Service) Replay(ctx context.Context, by auditlog.Actor, id ID, r Replay) (Letter, endpoints.Queued, error) {
 	l, err := s.store.Get(ctx, by.TenantID, id)
 	if err != nil {
 		return l, endpoints.Queued{}, err
 	}
-	queued, err := s.replay(ctx, by, l, r)
+	queued, err := s.replay(ctx, by, &l, r)
 	return l, queued, err
 }
 
-func (s *Service) replay(ctx context.Context, by auditlog.Actor, l Letter, r Replay) (endpoints.Queued, error) {
+func (s *Service) replay(ctx context.Context, by auditlog.Actor, l *Letter, r Replay) (endpoints.Queued, error) {
 	content, err := l.Open(s.keyring)
 	if errors.Is(err, secrets.ErrUnreadable) {
 		return endpoints.Queued{}, errs.Wrap(err, errs.Unavailable, "the request of the dead letter cannot be read: this server lacks the key that sealed it; its operator must add the key to RUBATO_SECRET_KEYS")
@@ -100,17 +108,50 @@ func (s *Service) replay(ctx context.Context, by auditlog.Actor, l Letter, r Rep
 	if err != nil {
 		return endpoints.Queued{}, err
 	}
-	again := endpoints.OneOffRequest{
+	if r.NewKey {
+		content.Key = ""
+	}
+	if content.Call {
+		return s.replayCall(ctx, by, l, content, r.Delay)
+	}
+	change, queued := s.endpoints.OneOffChange(by, endpoints.OneOffRequest{
 		Override: endpoints.Override{Whole: &content.Request, SentKey: content.Key},
 		RerunOf:  l.ID,
 		Delay:    r.Delay,
-	}
-	if r.NewKey {
-		again.Override.SentKey = ""
-	}
-	change, queued := s.endpoints.OneOffChange(by, again)
-	err = s.store.Replay(ctx, by, l, change)
+	})
+	err = s.store.Replay(ctx, by, *l, change)
+	l.ReplaySlot = queued.Slot
 	return *queued, err
+}
+
+// replayCall sends the call of a dead letter again. Its timeouts, retries and rules are those of
+// the call that was given up, and the defaults if that is no longer kept. It has no deadline.
+func (s *Service) replayCall(ctx context.Context, by auditlog.Actor, l *Letter, content Content, delay time.Duration) (endpoints.Queued, error) {
+	sent, err := s.store.ReplayCall(ctx, by, *l, func(was *calls.Call, now time.Time) (*calls.Call, error) {
+		spec, callback := calls.Defaults(), ""
+		if was != nil {
+			spec, callback = was.Spec, was.Callback
+		}
+		spec = endpoints.Override{Whole: &content.Request}.Apply(spec)
+		if err := s.calls.Check(by.TenantID, calls.Request{Spec: spec}); err != nil {
+			return nil, err
+		}
+		return &calls.Call{
+			ID:        calls.NewID(),
+			TenantID:  by.TenantID,
+			CreatedAt: now,
+			Author:    by.Name,
+			NotBefore: now.Add(delay).Truncate(time.Millisecond),
+			Spec:      spec,
+			Callback:  callback,
+			SentKey:   content.Key,
+		}, nil
+	})
+	if err != nil {
+		return endpoints.Queued{}, err
+	}
+	l.ReplayCall, l.ReplaySlot = sent.ID, sent.NotBefore
+	return endpoints.Queued{Slot: sent.NotBefore, Waiting: 1}, nil
 }
 
 // Discard marks an open dead letter as handled without a run, for a reason.
@@ -185,7 +226,7 @@ func (s *Service) ReplayAll(ctx context.Context, by auditlog.Actor, r ReplayAll)
 		if r.PerMinute > 0 {
 			one.Delay = time.Duration(done.Replayed) * time.Minute / time.Duration(r.PerMinute)
 		}
-		_, err := s.replay(ctx, by, l, one)
+		_, err := s.replay(ctx, by, &l, one)
 		refused, is := errors.AsType[*errs.Error](err)
 		switch {
 		case err == nil:

@@ -14,6 +14,8 @@ type Call struct {
 	Callback string
 	// Author created the call.
 	Author string
+	// SentKey is the Idempotency-Key of its requests; empty: the ID of its first attempt.
+	SentKey string
 }
 
 // CheckCall is [Validator.Check] for the spec of a call, which has no schedule.

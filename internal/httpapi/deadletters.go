@@ -77,7 +77,7 @@ func (s *Server) ReplayDeadLetter(ctx context.Context, r api.ReplayDeadLetterReq
 	if err != nil {
 		return nil, err
 	}
-	return api.ReplayDeadLetter202JSONResponse(plannedRun(l.EndpointID, queued)), nil
+	return api.ReplayDeadLetter202JSONResponse(plannedRun(l.ReplayID(), queued)), nil
 }
 
 // defaultReplays is the number of dead letters that are replayed by filter without a limit.

@@ -2,8 +2,10 @@ package httpapi_test
 
 import (
 	"context"
+	"time"
 
 	"rubato/internal/auditlog"
+	"rubato/internal/calls"
 	"rubato/internal/deadletters"
 	"rubato/internal/errs"
 	"rubato/internal/runs"
@@ -50,6 +52,12 @@ func (l letters) Get(_ context.Context, tenant [16]byte, id deadletters.ID) (dea
 func (l letters) Replay(ctx context.Context, by auditlog.Actor, found deadletters.Letter, change deadletters.Change) error {
 	_, err := l.Change(ctx, auditlog.Act{By: by, Action: auditlog.RunNow}, found.EndpointID, change)
 	return err
+}
+
+func (l letters) ReplayCall(
+	context.Context, auditlog.Actor, deadletters.Letter, func(*calls.Call, time.Time) (*calls.Call, error),
+) (*calls.Call, error) {
+	panic("the sample dead letter is one of an endpoint")
 }
 
 func (l letters) Discard(ctx context.Context, by auditlog.Actor, id deadletters.ID, reason string) (deadletters.Letter, error) {

@@ -116,7 +116,7 @@ func serviceOf(t *testing.T, settings httpapi.Config, ring *secrets.Keyring, run
 		Budgets:    spending.NewService(s.store),
 		Calls:      calls.NewService(fakeCalls{s.store}, targets{}),
 		Chains:     chains.NewService(fakeChains{s.store}, fakeChains{s.store}),
-		Letters:    deadletters.NewService(letters{s.store}, endpoints.NewService(s.store, targets{}), nil),
+		Letters:    deadletters.NewService(letters{s.store}, endpoints.NewService(s.store, targets{}), calls.NewService(fakeCalls{s.store}, targets{}), nil),
 		Hosts:      hosts.NewService(s.store, false),
 		Tester:     settings.Tester,
 	})

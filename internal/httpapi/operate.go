@@ -5,6 +5,7 @@ import (
 
 	"rubato/internal/endpoints"
 	"rubato/internal/httpapi/api"
+	"rubato/internal/runs"
 )
 
 // PauseEndpoint pauses an endpoint.
@@ -81,7 +82,7 @@ func (s *Server) RunEndpoint(ctx context.Context, r api.RunEndpointRequestObject
 	if err != nil {
 		return nil, err
 	}
-	return api.RunEndpoint202JSONResponse(plannedRun(id, queued)), nil
+	return api.RunEndpoint202JSONResponse(plannedRun(runs.FirstAttempt(queued.Slot, id), queued)), nil
 }
 
 // oneOffRequest returns the one-off run of a body; a nil body is a run without overrides.

@@ -32,7 +32,7 @@ func (s *Server) RerunRun(ctx context.Context, r api.RerunRunRequestObject) (api
 	if err != nil {
 		return nil, err
 	}
-	return api.RerunRun202JSONResponse(plannedRun(run.EndpointID, queued)), nil
+	return api.RerunRun202JSONResponse(plannedRun(runs.FirstAttempt(queued.Slot, run.EndpointID), queued)), nil
 }
 
 // rerunOf returns the rerun of a run that a body asks for; a nil body asks for the defaults.
@@ -67,9 +67,9 @@ func pastOf(run runs.Run) endpoints.RecordedRun {
 	return past
 }
 
-// plannedRun returns a queued one-off run as users see it.
-func plannedRun(endpoint [16]byte, queued endpoints.Queued) api.PlannedRun {
-	out := api.PlannedRun{RunID: runs.FirstAttempt(queued.Slot, endpoint).String(), ScheduledFor: queued.Slot.UTC()}
+// plannedRun returns a queued one-off run with its first attempt as users see it.
+func plannedRun(first runs.ID, queued endpoints.Queued) api.PlannedRun {
+	out := api.PlannedRun{RunID: first.String(), ScheduledFor: queued.Slot.UTC()}
 	if queued.Repeated {
 		out.Repeated = new(true)
 	} else {

@@ -131,7 +131,7 @@ func packageRules() []rule {
 		},
 		{"internal/calls", []string{"internal/auditlog", "internal/endpoints", "internal/errs", "internal/ids", "internal/runs"}, "a call is checked without knowing where it is kept"},
 		{"internal/chains", []string{"internal/auditlog", "internal/budget", "internal/endpoints", "internal/errs", "internal/ids", "internal/jsonpath", "internal/success", "internal/template"}, "a chain is decided without knowing where it is kept"},
-		{"internal/deadletters", []string{"internal/auditlog", "internal/endpoints", "internal/errs", "internal/ids", "internal/runs", "internal/secrets"}, "a dead letter is read and replayed without knowing where it is kept"},
+		{"internal/deadletters", []string{"internal/auditlog", "internal/calls", "internal/endpoints", "internal/errs", "internal/ids", "internal/runs", "internal/secrets"}, "a dead letter is read and replayed without knowing where it is kept"},
 		{"internal/httpapi/api", nil, "generated from the contract"},
 		{"internal/hosts", []string{"internal/auditlog", "internal/errs"}, "whether a host may be called does not depend on where that is kept or who calls"},
 		{"internal/idempotency", nil, "how often a request is carried out depends on neither HTTP nor SQL"},
@@ -272,10 +272,10 @@ func storeRules() []rule {
 		{
 			"internal/store/deadletters",
 			[]string{
-				"internal/auditlog", "internal/deadletters", "internal/endpoints", "internal/errs", "internal/runs", "internal/secrets",
-				"internal/store/dbsqlc", "internal/store/endpoints", "internal/store/pg",
+				"internal/auditlog", "internal/calls", "internal/deadletters", "internal/endpoints", "internal/errs", "internal/runs", "internal/secrets",
+				"internal/store/calls", "internal/store/dbsqlc", "internal/store/endpoints", "internal/store/pg",
 			},
-			"a replay handles the dead letter and changes its endpoint in one transaction",
+			"a replay handles the dead letter, and changes its endpoint or inserts its call, in one transaction",
 		},
 		{
 			"internal/store/spending",

@@ -88,11 +88,12 @@ func withoutPathRedirects(mux, api http.Handler) http.Handler {
 
 // api returns the handler of the REST API.
 func (s server) api(tester *dispatch.Tester) *httpapi.Server {
+	single := calls.NewService(callstore.New(s.DB), s.Targets())
 	return httpapi.New(httpapi.Config{
 		Bulk:       endpoints.NewBulk(endpointstore.NewStore(s.States), s.Targets()),
 		Endpoints:  s.Endpoints(),
-		Calls:      calls.NewService(callstore.New(s.DB), s.Targets()),
-		Letters:    deadletters.NewService(letterstore.New(s.DB, endpointstore.NewStore(s.States)), s.Endpoints(), s.Keyring),
+		Calls:      single,
+		Letters:    deadletters.NewService(letterstore.New(s.DB, endpointstore.NewStore(s.States)), s.Endpoints(), single, s.Keyring),
 		Feed:       views.NewFeed(s.DB),
 		Runs:       history.NewRuns(s.DB),
 		Stats:      views.NewStats(s.DB),

@@ -66,6 +66,7 @@ func Inserts(ctx context.Context, db *pg.DB, list []*calls.Call) []pg.Statement 
 		p.DeadlineAt = append(p.DeadlineAt, c.Deadline)
 		p.Specs = append(p.Specs, endpointstore.CallDocument(&c.Spec))
 		p.CallbackUrls = append(p.CallbackUrls, c.Callback)
+		p.SentKeys = append(p.SentKeys, c.SentKey)
 		s.LockMs = append(s.LockMs, endpointstore.CallLockMs(c.Spec))
 	}
 	s.Ids, s.TenantIds, s.NotBefore = p.Ids, p.TenantIds, p.NotBefore

@@ -66,7 +66,16 @@ func (s *Store) checkQuota(ctx context.Context, tenant [16]byte) error {
 
 // Get implements calls.Store.
 func (s *Store) Get(ctx context.Context, tenant [16]byte, id calls.ID) (*calls.Call, error) {
-	rows, err := s.db.Q.CallList(ctx, s.db.Pool, dbsqlc.CallListParams{
+	found, err := Find(ctx, s.db, s.db.Pool, tenant, id)
+	if err == nil && found == nil {
+		err = errs.New(errs.NotFound, "not_found", fmt.Sprintf("there is no call %s", id))
+	}
+	return found, err
+}
+
+// Find returns a call; nil: there is none.
+func Find(ctx context.Context, db *pg.DB, q dbsqlc.DBTX, tenant [16]byte, id calls.ID) (*calls.Call, error) {
+	rows, err := db.Q.CallList(ctx, q, dbsqlc.CallListParams{
 		TenantID: tenant,
 		ID:       pg.Given(id),
 		MaxRows:  1,
@@ -75,13 +84,9 @@ func (s *Store) Get(ctx context.Context, tenant [16]byte, id calls.ID) (*calls.C
 		return nil, fmt.Errorf("reading call %s: %w", id, pg.Translate(err))
 	}
 	if len(rows) == 0 {
-		return nil, missing(id)
+		return nil, nil
 	}
 	return callOf(tenant, rows[0])
-}
-
-func missing(id calls.ID) error {
-	return errs.New(errs.NotFound, "not_found", fmt.Sprintf("there is no call %s", id))
 }
 
 // List implements calls.Store.

@@ -1,6 +1,6 @@
 -- name: CallInsert :exec
 -- Inserts calls. An instant of the year 1 and an empty text stand for null.
-INSERT INTO calls (id, tenant_id, created_at, created_by, not_before, deadline_at, spec, callback_url)
+INSERT INTO calls (id, tenant_id, created_at, created_by, not_before, deadline_at, spec, callback_url, sent_key)
 SELECT unnest(sqlc.arg('ids')::uuid[]),
        unnest(sqlc.arg('tenant_ids')::uuid[]),
        unnest(sqlc.arg('created_at')::timestamptz[]),
@@ -8,7 +8,8 @@ SELECT unnest(sqlc.arg('ids')::uuid[]),
        unnest(sqlc.arg('not_before')::timestamptz[]),
        nullif(unnest(sqlc.arg('deadline_at')::timestamptz[]), '0001-01-01 00:00:00+00'),
        unnest(sqlc.arg('specs')::text[])::jsonb,
-       nullif(unnest(sqlc.arg('callback_urls')::text[]), '');
+       nullif(unnest(sqlc.arg('callback_urls')::text[]), ''),
+       nullif(unnest(sqlc.arg('sent_keys')::text[]), '');
 
 -- name: CallSchedule :exec
 -- Inserts the schedules of new calls. Their IDs are those of endpoints elsewhere.

@@ -124,7 +124,7 @@ func (q *Queries) CallEnd(ctx context.Context, db DBTX, arg CallEndParams) ([]UU
 }
 
 const callGetMany = `-- name: CallGetMany :many
-SELECT id, tenant_id, created_at, created_by, not_before, deadline_at, spec, callback_url
+SELECT id, tenant_id, created_at, created_by, not_before, deadline_at, spec, callback_url, sent_key
 FROM calls
 WHERE id = ANY ($1::uuid[])
 `
@@ -147,6 +147,7 @@ func (q *Queries) CallGetMany(ctx context.Context, db DBTX, ids []UUID) ([]*Call
 			&i.DeadlineAt,
 			&i.Spec,
 			&i.CallbackUrl,
+			&i.SentKey,
 		); err != nil {
 			return nil, err
 		}
@@ -159,7 +160,7 @@ func (q *Queries) CallGetMany(ctx context.Context, db DBTX, ids []UUID) ([]*Call
 }
 
 const callInsert = `-- name: CallInsert :exec
-INSERT INTO calls (id, tenant_id, created_at, created_by, not_before, deadline_at, spec, callback_url)
+INSERT INTO calls (id, tenant_id, created_at, created_by, not_before, deadline_at, spec, callback_url, sent_key)
 SELECT unnest($1::uuid[]),
        unnest($2::uuid[]),
        unnest($3::timestamptz[]),
@@ -167,7 +168,8 @@ SELECT unnest($1::uuid[]),
        unnest($5::timestamptz[]),
        nullif(unnest($6::timestamptz[]), '0001-01-01 00:00:00+00'),
        unnest($7::text[])::jsonb,
-       nullif(unnest($8::text[]), '')
+       nullif(unnest($8::text[]), ''),
+       nullif(unnest($9::text[]), '')
 `
 
 type CallInsertParams struct {
@@ -179,6 +181,7 @@ type CallInsertParams struct {
 	DeadlineAt   []time.Time
 	Specs        []string
 	CallbackUrls []string
+	SentKeys     []string
 }
 
 // Inserts calls. An instant of the year 1 and an empty text stand for null.
@@ -192,6 +195,7 @@ func (q *Queries) CallInsert(ctx context.Context, db DBTX, arg CallInsertParams)
 		arg.DeadlineAt,
 		arg.Specs,
 		arg.CallbackUrls,
+		arg.SentKeys,
 	)
 	return err
 }

@@ -71,7 +71,8 @@ SET state          = @state,
     handled_at     = @handled_at,
     handled_by     = @handled_by,
     handled_reason = sqlc.narg('handled_reason'),
-    replay_slot    = sqlc.narg('replay_slot')
+    replay_slot    = sqlc.narg('replay_slot'),
+    replay_call    = sqlc.narg('replay_call')
 WHERE id = @id AND tenant_id = @tenant_id AND state = 'open';
 
 -- name: DeadLetterDropBefore :execrows

@@ -59,7 +59,7 @@ func (q *Queries) DeadLetterGauge(ctx context.Context, db DBTX, maxRows int32) (
 }
 
 const deadLetterGet = `-- name: DeadLetterGet :one
-SELECT id, tenant_id, endpoint_id, scheduled_for, created_at, attempt, infra_attempt, status, reason_code, status_code, error, content_type, body, request, sealed_under, state, handled_at, handled_by, handled_reason, replay_slot
+SELECT id, tenant_id, endpoint_id, scheduled_for, created_at, attempt, infra_attempt, status, reason_code, status_code, error, content_type, body, request, sealed_under, state, handled_at, handled_by, handled_reason, replay_slot, replay_call
 FROM dead_letters
 WHERE id = $1 AND tenant_id = $2
 `
@@ -93,6 +93,7 @@ func (q *Queries) DeadLetterGet(ctx context.Context, db DBTX, arg DeadLetterGetP
 		&i.HandledBy,
 		&i.HandledReason,
 		&i.ReplaySlot,
+		&i.ReplayCall,
 	)
 	return &i, err
 }
@@ -103,8 +104,9 @@ SET state          = $1,
     handled_at     = $2,
     handled_by     = $3,
     handled_reason = $4,
-    replay_slot    = $5
-WHERE id = $6 AND tenant_id = $7 AND state = 'open'
+    replay_slot    = $5,
+    replay_call    = $6
+WHERE id = $7 AND tenant_id = $8 AND state = 'open'
 `
 
 type DeadLetterHandleParams struct {
@@ -113,6 +115,7 @@ type DeadLetterHandleParams struct {
 	HandledBy     *string
 	HandledReason *string
 	ReplaySlot    *time.Time
+	ReplayCall    *UUID
 	ID            UUID
 	TenantID      UUID
 }
@@ -126,6 +129,7 @@ func (q *Queries) DeadLetterHandle(ctx context.Context, db DBTX, arg DeadLetterH
 		arg.HandledBy,
 		arg.HandledReason,
 		arg.ReplaySlot,
+		arg.ReplayCall,
 		arg.ID,
 		arg.TenantID,
 	)
@@ -197,7 +201,7 @@ func (q *Queries) DeadLetterInsert(ctx context.Context, db DBTX, arg DeadLetterI
 }
 
 const deadLetterList = `-- name: DeadLetterList :many
-SELECT id, tenant_id, endpoint_id, scheduled_for, created_at, attempt, infra_attempt, status, reason_code, status_code, error, content_type, body, request, sealed_under, state, handled_at, handled_by, handled_reason, replay_slot
+SELECT id, tenant_id, endpoint_id, scheduled_for, created_at, attempt, infra_attempt, status, reason_code, status_code, error, content_type, body, request, sealed_under, state, handled_at, handled_by, handled_reason, replay_slot, replay_call
 FROM dead_letters
 WHERE tenant_id = $1
   AND ($2::uuid IS NULL OR endpoint_id = $2)
@@ -255,6 +259,7 @@ func (q *Queries) DeadLetterList(ctx context.Context, db DBTX, arg DeadLetterLis
 			&i.HandledBy,
 			&i.HandledReason,
 			&i.ReplaySlot,
+			&i.ReplayCall,
 		); err != nil {
 			return nil, err
 		}
@@ -267,7 +272,7 @@ func (q *Queries) DeadLetterList(ctx context.Context, db DBTX, arg DeadLetterLis
 }
 
 const deadLetterListOldest = `-- name: DeadLetterListOldest :many
-SELECT id, tenant_id, endpoint_id, scheduled_for, created_at, attempt, infra_attempt, status, reason_code, status_code, error, content_type, body, request, sealed_under, state, handled_at, handled_by, handled_reason, replay_slot
+SELECT id, tenant_id, endpoint_id, scheduled_for, created_at, attempt, infra_attempt, status, reason_code, status_code, error, content_type, body, request, sealed_under, state, handled_at, handled_by, handled_reason, replay_slot, replay_call
 FROM dead_letters
 WHERE tenant_id = $1
   AND ($2::uuid IS NULL OR endpoint_id = $2)
@@ -325,6 +330,7 @@ func (q *Queries) DeadLetterListOldest(ctx context.Context, db DBTX, arg DeadLet
 			&i.HandledBy,
 			&i.HandledReason,
 			&i.ReplaySlot,
+			&i.ReplayCall,
 		); err != nil {
 			return nil, err
 		}

@@ -46,6 +46,7 @@ type Call struct {
 	DeadlineAt  *time.Time
 	Spec        json.RawMessage
 	CallbackUrl *string
+	SentKey     *string
 }
 
 type Chain struct {
@@ -97,6 +98,7 @@ type DeadLetter struct {
 	HandledBy     *string
 	HandledReason *string
 	ReplaySlot    *time.Time
+	ReplayCall    *UUID
 }
 
 type Decision struct {

@@ -10,11 +10,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"rubato/internal/auditlog"
+	"rubato/internal/calls"
 	"rubato/internal/deadletters"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/runs"
 	"rubato/internal/secrets"
+	callstore "rubato/internal/store/calls"
 	"rubato/internal/store/dbsqlc"
 	endpointstore "rubato/internal/store/endpoints"
 	"rubato/internal/store/pg"
@@ -122,6 +124,59 @@ func (s *Store) Replay(ctx context.Context, by auditlog.Actor, l deadletters.Let
 	return nil
 }
 
+// ReplayCall implements deadletters.Store.
+func (s *Store) ReplayCall(
+	ctx context.Context, by auditlog.Actor, l deadletters.Letter, again func(*calls.Call, time.Time) (*calls.Call, error),
+) (sent *calls.Call, err error) {
+	var now time.Time
+	write := func(tx pgx.Tx) error {
+		if now, err = s.db.DecisionTime(ctx, tx); err != nil {
+			return fmt.Errorf("reading the database's time: %w", err)
+		}
+		was, err := callstore.Find(ctx, s.db, tx, by.TenantID, calls.ID(l.EndpointID))
+		if err != nil {
+			return err
+		}
+		if sent, err = again(was, now); err != nil {
+			return err
+		}
+		err = s.handle(ctx, tx, l.ID, dbsqlc.DeadLetterHandleParams{
+			ID:         dbsqlc.UUID(l.ID),
+			TenantID:   by.TenantID,
+			State:      string(deadletters.Replayed),
+			HandledAt:  &now,
+			HandledBy:  &by.Name,
+			ReplaySlot: &sent.NotBefore,
+			ReplayCall: pg.Given(sent.ID),
+		})
+		if err != nil {
+			return err
+		}
+		origin := dbsqlc.RunRequestInsertParams{
+			EndpointID:   dbsqlc.UUID(sent.ID),
+			ScheduledFor: sent.NotBefore,
+			TenantID:     by.TenantID,
+			RerunOf:      pg.Given(l.ID),
+		}
+		writes := append(callstore.Inserts(ctx, s.db, []*calls.Call{sent}), func(q dbsqlc.DBTX) error { return s.db.Q.RunRequestInsert(ctx, q, origin) })
+		if err := pg.Pipeline(ctx, tx, writes...); err != nil {
+			return err
+		}
+		return s.db.Audited(ctx, tx, auditlog.Change{
+			Act:    auditlog.Act{By: by, Action: auditlog.RunNow},
+			Object: l.Object(),
+			Before: map[string]any{"state": string(deadletters.Open)},
+			After:  map[string]any{"state": string(deadletters.Replayed), "call": sent.ID.String()},
+		})
+	}
+	days := func() []time.Time { return []time.Time{pg.DayOf(sent.NotBefore)} }
+	if err := s.db.WithPartitions(ctx, days, func() error { return s.db.Tx(ctx, write) }); err != nil {
+		return nil, err
+	}
+	s.db.Wake(ctx, sent.NotBefore, now)
+	return sent, nil
+}
+
 // handle changes the state of an open dead letter, or returns how it was handled before.
 func (s *Store) handle(ctx context.Context, tx pgx.Tx, id deadletters.ID, p dbsqlc.DeadLetterHandleParams) error {
 	changed, err := s.db.Q.DeadLetterHandle(ctx, tx, p)
@@ -190,5 +245,6 @@ func letterOf(row *dbsqlc.DeadLetter) deadletters.Letter {
 		HandledBy:     pg.OrZero(row.HandledBy),
 		HandledReason: pg.OrZero(row.HandledReason),
 		ReplaySlot:    pg.OrZero[time.Time](row.ReplaySlot),
+		ReplayCall:    calls.ID(pg.OrZero(row.ReplayCall)),
 	}
 }

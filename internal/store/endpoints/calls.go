@@ -39,8 +39,12 @@ func (db *States) loadCalls(
 			UpdatedAt: row.CreatedAt,
 			Spec:      row.Spec,
 		})
-		c.call = &endpoints.Call{Callback: pg.OrZero(row.CallbackUrl), Author: row.CreatedBy}
-		c.Target.Deadline = pg.OrZero(row.DeadlineAt)
+		c.call = &endpoints.Call{
+			Callback: pg.OrZero(row.CallbackUrl),
+			Author:   row.CreatedBy,
+			SentKey:  pg.OrZero(row.SentKey),
+		}
+		c.Target.Deadline, c.Target.SentKey = pg.OrZero(row.DeadlineAt), c.call.SentKey
 		found[row.ID] = c
 		list = append(list, c)
 	}

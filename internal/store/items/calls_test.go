@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/calls"
+	"rubato/internal/deadletters"
 	"rubato/internal/errs"
 	"rubato/internal/runs"
 	callstore "rubato/internal/store/calls"
@@ -85,4 +86,42 @@ func TestADeduplicationKeyStandsForItsFirstCall(t *testing.T) {
 	require.Equal(t, runs.Canceled, b.stateOf(t, store, first))
 	err := store.Cancel(t.Context(), storetest.Tenant, first.ID)
 	require.Equal(t, errs.Conflict, errs.CodeOf(err))
+}
+
+// TestACallThatWasGivenUpIsReplayedOnce replays a dead letter of a call fifty times at once. The
+// replay is a call of its own with the Idempotency-Key of the one that was given up, and leaves a
+// dead letter with that key in its turn, which is then replayed with a new one.
+func TestACallThatWasGivenUpIsReplayedOnce(t *testing.T) {
+	t.Parallel()
+	b, me := setup(t), storetest.Worker{1}
+	office, store := b.office(t), callstore.New(b.DB)
+	c := b.send(t, store, func(c *calls.Call) {
+		c.Spec.Body, c.Spec.Timeout, c.Deadline = "order 7", 7*time.Second, time.Now().Add(time.Hour)
+	})
+	first := b.failNext(t, me)
+	id := deadletters.ID(first.ID)
+	replayFifty(t, office, id)
+	l, _, err := office.Get(t.Context(), storetest.Tenant, id)
+	require.NoError(t, err)
+	again, err := store.Get(t.Context(), c.TenantID, l.ReplayCall)
+	require.NoError(t, err)
+	require.Equal(t, []any{runs.Waiting, "order 7", 7 * time.Second}, []any{again.State, again.Spec.Body, again.Spec.Timeout})
+	require.Zero(t, again.Deadline, "that of the first call may have passed")
+	require.Equal(t, first.ID[:], storetest.Query[[]byte](t, b.Bundle, "SELECT uuid_send(rerun_of) FROM run_requests WHERE endpoint_id = $1", again.ID[:]))
+
+	b.At(time.Now().UTC().Add(time.Second))
+	claim := b.ClaimOne(t, me)
+	require.Equal(t, first.ID.String(), b.target(t, claim).SentKey, "the target can see that it is the same request")
+	require.Equal(t, l.ReplayID(), runs.NewID(claim.Slot, claim.EndpointID, 1, 0))
+	failed := storetest.Fail(me, claim, b.Start(t, me, claim)[0])
+	require.Empty(t, b.Finish(t, me, 0, failed).Late)
+	_, content, err := office.Get(t.Context(), storetest.Tenant, deadletters.ID(failed.ID))
+	require.NoError(t, err)
+	require.Equal(t, first.ID.String(), content.Key)
+	l, _, err = office.Replay(t.Context(), storetest.Tenant, deadletters.ID(failed.ID), deadletters.Replay{NewKey: true})
+	require.NoError(t, err)
+	b.At(time.Now().UTC().Add(2 * time.Second))
+	claim = b.ClaimOne(t, me)
+	require.Equal(t, l.ReplayCall, calls.ID(claim.EndpointID))
+	require.Empty(t, b.target(t, claim).SentKey)
 }

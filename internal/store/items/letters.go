@@ -24,6 +24,14 @@ type givenUp struct {
 	endpoint *endpoints.Endpoint
 }
 
+// call returns the call of the run; nil: it is a run of an endpoint.
+func (g givenUp) call() *endpoints.Call {
+	if g.endpoint == nil {
+		return nil
+	}
+	return g.endpoint.Call
+}
+
 // letters adds the statement that inserts the dead letters of the runs that were given up. It reads
 // their requests first, which costs a round trip, because runs are seldom given up.
 func (b *batch) letters(ctx context.Context, tx pgx.Tx) error {
@@ -105,9 +113,11 @@ func contentOf(g givenUp, row *dbsqlc.DeadLetterRequestsRow) (content deadletter
 		return content, false, fmt.Errorf("decoding the request of run %s: %w", g.run.ID, err)
 	}
 	spec = override.Apply(spec)
+	call := g.call()
 	return deadletters.Content{
+		Call:    call != nil,
 		Request: spec.Whole(),
-		Key:     cmp.Or(override.SentKey, runs.FirstAttempt(g.run.ScheduledFor, g.run.EndpointID).String()),
+		Key:     cmp.Or(override.SentKey, pg.OrZero(call).SentKey, runs.FirstAttempt(g.run.ScheduledFor, g.run.EndpointID).String()),
 		Version: row.Version,
 	}, true, nil
 }

@@ -10,11 +10,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/calls"
 	"rubato/internal/deadletters"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/runs"
 	"rubato/internal/secrets"
+	callstore "rubato/internal/store/calls"
 	letterstore "rubato/internal/store/deadletters"
 	keystore "rubato/internal/store/keys"
 	"rubato/internal/store/storetest"
@@ -27,7 +29,13 @@ func (b *bundle) office(t *testing.T) *deadletters.Service {
 	keyring, err := secrets.NewKeyring([]secrets.Key{{ID: "k1", Bytes: secrets.NewText(strings.Repeat("k", secrets.KeySize))}})
 	require.NoError(t, err)
 	b.States.Keyring = keyring
-	return deadletters.NewService(letterstore.New(b.DB, b.Endpoints), b.Service, keyring)
+	return b.letters(keyring)
+}
+
+// letters returns the operations on dead letters with a keyring.
+func (b *bundle) letters(keyring *secrets.Keyring) *deadletters.Service {
+	single := calls.NewService(callstore.New(b.DB), storetest.AnyTarget{})
+	return deadletters.NewService(letterstore.New(b.DB, b.Endpoints), b.Service, single, keyring)
 }
 
 func (b *bundle) deadLetters(t *testing.T) int {
@@ -165,14 +173,9 @@ func TestAFailingInsertOfADeadLetterKeepsTheRunAlive(t *testing.T) {
 }
 
 // TestFiftyReplaysAtOnceMakeOneRun replays one dead letter by many callers, and then discards it.
-func TestFiftyReplaysAtOnceMakeOneRun(t *testing.T) {
-	t.Parallel()
-	b, me := setup(t), storetest.Worker{1}
-	office := b.office(t)
-	b.asked(t, nil)
-	run := b.failNext(t, me)
-	id := deadletters.ID(run.ID)
-
+// replayFifty replays a dead letter fifty times at once, and requires that one of them does it.
+func replayFifty(t *testing.T, office *deadletters.Service, id deadletters.ID) {
+	t.Helper()
 	var group sync.WaitGroup
 	results := make(chan error, 50)
 	for range cap(results) {
@@ -194,6 +197,17 @@ func TestFiftyReplaysAtOnceMakeOneRun(t *testing.T) {
 		}
 	}
 	require.Equal(t, 1, made)
+}
+
+func TestFiftyReplaysAtOnceMakeOneRun(t *testing.T) {
+	t.Parallel()
+	b, me := setup(t), storetest.Worker{1}
+	office := b.office(t)
+	b.asked(t, nil)
+	run := b.failNext(t, me)
+	id := deadletters.ID(run.ID)
+
+	replayFifty(t, office, id)
 	require.Equal(t, 1, b.waiting(t))
 	_, err := office.Discard(t.Context(), storetest.Tenant, id, "no longer needed")
 	require.ErrorContains(t, err, "replayed by tester")
@@ -312,7 +326,7 @@ func TestRekeySealsDeadLettersUnderTheNewestKey(t *testing.T) {
 
 	only, err := secrets.NewKeyring([]secrets.Key{fresh})
 	require.NoError(t, err)
-	_, content, err := deadletters.NewService(letterstore.New(b.DB, b.Endpoints), b.Service, only).Get(t.Context(), storetest.Tenant, id)
+	_, content, err := b.letters(only).Get(t.Context(), storetest.Tenant, id)
 	require.NoError(t, err)
 	require.Equal(t, "order 7", content.Request.Body)
 }
