@@ -5087,6 +5087,8 @@ type ClientInterface interface {
 
 	// GetChain Get a chain
 	//
+	// The definition that the next run is started with. A run in progress may have an earlier one.
+	//
 	// Corresponds with GET /v1/chains/{name} (the `GetChain` operationId).
 	GetChain(ctx context.Context, name ChainName, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -6383,6 +6385,8 @@ func (c *Client) DeleteChain(ctx context.Context, name ChainName, reqEditors ...
 }
 
 // GetChain Get a chain
+//
+// The definition that the next run is started with. A run in progress may have an earlier one.
 //
 // Corresponds with GET /v1/chains/{name} (the `GetChain` operationId).
 func (c *Client) GetChain(ctx context.Context, name ChainName, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -13605,6 +13609,8 @@ type ClientWithResponsesInterface interface {
 	DeleteChainWithResponse(ctx context.Context, name ChainName, reqEditors ...RequestEditorFn) (*DeleteChainResponse, error)
 
 	// GetChainWithResponse Get a chain
+	//
+	// The definition that the next run is started with. A run in progress may have an earlier one.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -26854,6 +26860,8 @@ func (c *ClientWithResponses) DeleteChainWithResponse(ctx context.Context, name 
 }
 
 // GetChainWithResponse Get a chain
+//
+// The definition that the next run is started with. A run in progress may have an earlier one.
 //
 // Returns a wrapper object for the known response body format(s).
 //
