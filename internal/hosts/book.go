@@ -1,6 +1,7 @@
 package hosts
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -54,13 +55,7 @@ func (b *Book) Get(key Key) Breaker {
 type Tally struct {
 	mu      sync.Mutex
 	reports map[Key]*Report
-	asked   map[Key]waitRequest // the latest endpoint of each host that was asked to wait
-}
-
-// waitRequest is a request of a target to wait, sent to one endpoint.
-type waitRequest struct {
-	endpoint [16]byte
-	until    time.Time
+	asked   map[Key]*witnesses // the endpoints of each host that were asked to wait
 }
 
 // AskedToWait counts an answer by which the target asked one endpoint to send no request before an
@@ -68,18 +63,16 @@ type waitRequest struct {
 // because the limit of one resource must not hold up the others.
 func (t *Tally) AskedToWait(key Key, endpoint [16]byte, until, now time.Time) bool {
 	t.mu.Lock()
-	before, agreed := t.asked[key]
 	if t.asked == nil {
-		t.asked = map[Key]waitRequest{}
+		t.asked = map[Key]*witnesses{}
 	}
-	t.asked[key] = waitRequest{endpoint, until}
-	for k, a := range t.asked {
-		if !a.until.After(now) {
-			delete(t.asked, k)
-		}
+	if t.asked[key] == nil {
+		t.asked[key] = new(witnesses)
 	}
+	agreed := t.asked[key].add(now, endpoint, until)
+	maps.DeleteFunc(t.asked, func(_ Key, w *witnesses) bool { return w.past(now) })
 	t.mu.Unlock()
-	return agreed && before.endpoint != endpoint && before.until.After(now) && t.Hold(key, until)
+	return agreed && t.Hold(key, until)
 }
 
 // Outcome is the outcome of a request.

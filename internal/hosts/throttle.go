@@ -202,14 +202,8 @@ type Gauge struct {
 	refused   bool
 	peak      int
 	began     time.Time
-	// last are the two endpoints that were last refused, the latest first.
-	last [2]refusal
-}
-
-// refusal is the latest refusal of an endpoint.
-type refusal struct {
-	endpoint [16]byte
-	at       time.Time
+	// turnedAway are the endpoints that were last refused.
+	turnedAway witnesses
 }
 
 // Add counts an answer.
@@ -221,21 +215,12 @@ func (g *Gauge) Add(now time.Time, a Answer) {
 	g.peak = max(g.peak, a.InFlight)
 	switch {
 	case a.Refused:
-		g.refused = g.refuse(now, a.Endpoint) || g.refused
+		g.refused = g.turnedAway.add(now, a.Endpoint, now.Add(refusalMemory)) || g.refused
 	case a.Latency > 0 && len(g.latencies) < gaugeMost:
 		g.latencies = append(g.latencies, a.Latency)
 	case a.Latency > 0:
 		g.latencies[g.requests%gaugeMost] = a.Latency
 	}
-}
-
-// refuse records a refusal, and reports whether another endpoint was refused shortly before.
-func (g *Gauge) refuse(now time.Time, endpoint [16]byte) bool {
-	if g.last[0].endpoint != endpoint {
-		g.last[1] = g.last[0]
-	}
-	g.last[0] = refusal{endpoint, now}
-	return !g.last[1].at.IsZero() && now.Sub(g.last[1].at) <= refusalMemory
 }
 
 // Idle reports whether no answer was counted in the period.

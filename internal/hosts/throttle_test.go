@@ -207,6 +207,7 @@ func TestHostIsHeldOnceItAskedTwoEndpointsToWait(t *testing.T) {
 	list := tally.Take()
 	require.Len(t, list, 1)
 	require.Equal(t, until, list[0].HoldUntil)
+	require.True(t, tally.AskedToWait(host, items, until.Add(time.Second), noon), "another endpoint still waits")
 
 	later := noon.Add(time.Hour)
 	require.False(t, tally.AskedToWait(host, search, later.Add(time.Minute), later), "the waits before are over")
