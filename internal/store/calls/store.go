@@ -66,14 +66,10 @@ func (s *Store) checkQuota(ctx context.Context, tenant [16]byte) error {
 
 // Get implements calls.Store.
 func (s *Store) Get(ctx context.Context, tenant [16]byte, id calls.ID) (*calls.Call, error) {
-	found, err := Find(ctx, s.db, s.db.Pool, tenant, id)
-	if err == nil && found == nil {
-		err = errs.New(errs.NotFound, "not_found", fmt.Sprintf("there is no call %s", id))
-	}
-	return found, err
+	return Find(ctx, s.db, s.db.Pool, tenant, id)
 }
 
-// Find returns a call; nil: there is none.
+// Find returns a call. The error is an [errs.NotFound] if there is none.
 func Find(ctx context.Context, db *pg.DB, q dbsqlc.DBTX, tenant [16]byte, id calls.ID) (*calls.Call, error) {
 	rows, err := db.Q.CallList(ctx, q, dbsqlc.CallListParams{
 		TenantID: tenant,
@@ -84,7 +80,7 @@ func Find(ctx context.Context, db *pg.DB, q dbsqlc.DBTX, tenant [16]byte, id cal
 		return nil, fmt.Errorf("reading call %s: %w", id, pg.Translate(err))
 	}
 	if len(rows) == 0 {
-		return nil, nil
+		return nil, errs.New(errs.NotFound, "not_found", fmt.Sprintf("there is no call %s", id))
 	}
 	return callOf(tenant, rows[0])
 }

@@ -134,7 +134,7 @@ func (s *Store) ReplayCall(
 			return fmt.Errorf("reading the database's time: %w", err)
 		}
 		was, err := callstore.Find(ctx, s.db, tx, by.TenantID, calls.ID(l.EndpointID))
-		if err != nil {
+		if err != nil && errs.CodeOf(err) != errs.NotFound { // The history may have dropped it.
 			return err
 		}
 		if sent, err = again(was, now); err != nil {
