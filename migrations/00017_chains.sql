@@ -44,6 +44,7 @@ CREATE TABLE chain_runs (
 );
 CREATE INDEX chain_runs_chain ON chain_runs (tenant_id, chain, id DESC);
 CREATE INDEX chain_runs_open ON chain_runs (advance_at) WHERE ended_at IS NULL;
+CREATE INDEX chain_runs_ended ON chain_runs (ended_at) WHERE ended_at IS NOT NULL;
 
 -- A run of a chain that ended never changes.
 CREATE TRIGGER chain_runs_end_once AFTER UPDATE ON chain_runs

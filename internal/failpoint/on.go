@@ -121,7 +121,7 @@ func parse(spec string) (map[Point]*arm, error) {
 			}
 			at = n
 		}
-		if !slices.Contains(append(Points(), Advised, Noticed, Sweeping), Point(name)) {
+		if !slices.Contains(append(Points(), Advised, Noticed, Sweeping, Advancing, Advanced), Point(name)) {
 			return nil, fmt.Errorf("unknown point %q", name)
 		}
 		if !slices.Contains([]string{"kill", "stop", "exit", "pause"}, action) || (action == "pause") != (file != "") {

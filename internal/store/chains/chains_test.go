@@ -19,6 +19,7 @@ import (
 	"rubato/internal/runs"
 	chainstore "rubato/internal/store/chains"
 	"rubato/internal/store/storetest"
+	"rubato/internal/zombie"
 )
 
 // bundle is a database with an advancer, and a worker that carries out the runs by a script.
@@ -329,4 +330,30 @@ func TestRunsOutliveTheirChain(t *testing.T) {
 	r, _ := b.end(t, id)
 	require.Equal(t, chains.Succeeded, r.Status)
 	require.Equal(t, []string{"a", "b", "c", "d"}, b.sent)
+}
+
+// TestRunsOfChainsAreKeptAsLongAsRuns has a run that ended, and one that is in progress for longer
+// than the retention.
+func TestRunsOfChainsAreKeptAsLongAsRuns(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	ended := b.start(t, b.saga(t))
+	b.end(t, ended)
+	open, _, err := b.chains.Start(t.Context(), storetest.Tenant, "order", nil, "again")
+	require.NoError(t, err)
+	left := func(day int) []chains.RunID {
+		b.At(b.now.AddDate(0, 0, day))
+		_, err := b.Sweeps.KeepHistory(t.Context(), zombie.Retention{Runs: 48 * time.Hour, Bodies: time.Hour})
+		require.NoError(t, err)
+		list, err := b.chains.Runs(t.Context(), storetest.Tenant.TenantID, "order", chains.RunID{}, 9)
+		require.NoError(t, err)
+		ids := make([]chains.RunID, len(list))
+		for i, r := range list {
+			ids[i] = r.ID
+		}
+		return ids
+	}
+	require.ElementsMatch(t, []chains.RunID{open.ID, ended}, left(1))
+	require.Equal(t, []chains.RunID{open.ID}, left(3))
+	require.Equal(t, 4, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM chain_steps"), "those of the open run")
 }

@@ -149,3 +149,13 @@ UPDATE chain_runs
 SET status = @status, reason = @reason, output = @output, advance_at = @advance_at,
     ended_at = CASE WHEN @status::text IN ('running', 'compensating') THEN NULL ELSE sqlc.arg('now')::timestamptz END
 WHERE id = @id AND ended_at IS NULL;
+
+-- name: ChainRunDropBefore :execrows
+-- Deletes runs that ended before an instant, with their steps, at most max_rows.
+DELETE
+FROM chain_runs
+WHERE id IN (SELECT r.id
+             FROM chain_runs r
+             WHERE r.ended_at < sqlc.arg('before')::timestamptz
+             ORDER BY r.ended_at
+             LIMIT sqlc.arg('max_rows')::int);

@@ -412,6 +412,30 @@ func (q *Queries) ChainRunClaim(ctx context.Context, db DBTX, now *time.Time) ([
 	return items, nil
 }
 
+const chainRunDropBefore = `-- name: ChainRunDropBefore :execrows
+DELETE
+FROM chain_runs
+WHERE id IN (SELECT r.id
+             FROM chain_runs r
+             WHERE r.ended_at < $1::timestamptz
+             ORDER BY r.ended_at
+             LIMIT $2::int)
+`
+
+type ChainRunDropBeforeParams struct {
+	Before  time.Time
+	MaxRows int32
+}
+
+// Deletes runs that ended before an instant, with their steps, at most max_rows.
+func (q *Queries) ChainRunDropBefore(ctx context.Context, db DBTX, arg ChainRunDropBeforeParams) (int64, error) {
+	result, err := db.Exec(ctx, chainRunDropBefore, arg.Before, arg.MaxRows)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const chainRunGet = `-- name: ChainRunGet :one
 SELECT id, tenant_id, chain, version, definition, input, idempotency_key, status, reason, output, requested_by, created_at, deadline_at, cancel_requested_at, ended_at, advance_at FROM chain_runs WHERE id = $1 AND tenant_id = $2
 `

@@ -171,6 +171,7 @@ func (s *Sweeps) KeepHistory(ctx context.Context, r zombie.Retention) (dropped i
 	return dropped, errors.Join(
 		err, s.forgetEvents(ctx, now.Add(-feed.Window)), s.forgetAudit(ctx, now, r.Audit), s.forgetWorkers(ctx, r.Runs), s.forgetTagSets(ctx),
 		s.forgetLedger(ctx, now.Add(-r.Runs)), s.forgetLetters(ctx, now, r.Letters), s.forgetCalls(ctx, now.Add(-r.Runs)),
+		s.forgetChainRuns(ctx, now.Add(-r.Runs)),
 	)
 }
 

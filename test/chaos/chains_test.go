@@ -1,0 +1,113 @@
+package chaos
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/client"
+	"rubato/internal/failpoint"
+)
+
+// sagaTarget records the Idempotency-Keys of requests in the order of their arrival. It refuses the
+// requests of step c.
+type sagaTarget struct {
+	*httptest.Server
+
+	mu   sync.Mutex
+	keys []string
+}
+
+func newSagaTarget(t *testing.T) *sagaTarget {
+	t.Helper()
+	target := &sagaTarget{}
+	target.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		target.mu.Lock()
+		target.keys = append(target.keys, r.Header.Get("Idempotency-Key"))
+		target.mu.Unlock()
+		if r.URL.Path == "/c" {
+			w.WriteHeader(http.StatusConflict)
+		}
+	}))
+	t.Cleanup(target.Close)
+	return target
+}
+
+// got returns the steps of a run for which requests came.
+func (target *sagaTarget) got(run string) (steps []string) {
+	target.mu.Lock()
+	defer target.mu.Unlock()
+	for _, key := range target.keys {
+		if step, is := strings.CutPrefix(key, run+"."); is {
+			steps = append(steps, step)
+		}
+	}
+	return steps
+}
+
+// saga stores a chain of four steps and starts a run, whose ID it returns.
+func (s *stack) saga(base string) string {
+	s.t.Helper()
+	register := func(name string) string {
+		e, err := answer[client.Endpoint](s.api.CreateEndpoint(s.t.Context(), client.EndpointSpec{
+			Name:               name,
+			URL:                base + "/" + name,
+			Method:             new(client.MethodPOST),
+			BaselineIntervalMs: new(int64(3_600_000)),
+			StartAt:            new(time.Now().Add(24 * time.Hour)),
+			Idempotent:         new(true),
+		}))
+		require.NoError(s.t, err)
+		return e.ID
+	}
+	var spec client.ChainSpec
+	spec.OnFailure = new("compensate")
+	for i, name := range []string{"a", "b", "c", "d"} {
+		step := client.ChainStep{
+			Name:         name,
+			EndpointID:   register(name),
+			Compensation: &client.ChainCompensation{EndpointID: register(name + "-undo")},
+		}
+		if i > 0 {
+			step.After = &[]string{spec.Steps[i-1].Name}
+		}
+		spec.Steps = append(spec.Steps, step)
+	}
+	_, err := answer[client.Chain](s.api.PutChain(s.t.Context(), "saga", spec))
+	require.NoError(s.t, err)
+	run, err := answer[client.ChainRun](s.api.RunChain(s.t.Context(), "saga", client.ChainStart{}))
+	require.NoError(s.t, err)
+	return run.ID
+}
+
+// TestKilledAtEachCommitOfAChain kills a worker before each commit that advances a run, and another
+// one after it. The third step of the run fails. The target gets the steps and the compensations of
+// the first two once by key, the last one first.
+func TestKilledAtEachCommitOfAChain(t *testing.T) {
+	t.Parallel()
+	s, target := newStack(t, nil), newSagaTarget(t)
+	run := s.saga(target.URL)
+	status := func() (status string) {
+		require.NoError(t, s.pool.QueryRow(t.Context(), "SELECT status FROM chain_runs").Scan(&status))
+		return status
+	}
+	commits := 0
+	for ; status() == "running" || status() == "compensating"; commits++ {
+		for _, at := range []failpoint.Point{failpoint.Advancing, failpoint.Advanced} {
+			victim := s.startWorker(map[string]string{"FAILPOINTS": fmt.Sprintf("%s=kill", at)})
+			require.True(t, victim.killed(t), "the fault did not fire")
+			require.True(t, victim.failpointFired(), "%s", at)
+		}
+	}
+	require.Equal(t, "compensated", status())
+	require.Equal(t, 6, commits, "start, a, b, the failure of c, and two compensations")
+	require.Equal(t, []string{"a", "b", "c", "b.compensation", "a.compensation"}, slices.Compact(target.got(run)))
+	require.Equal(t, 1, s.count("SELECT count(*) FROM dead_letters"), "the failed step")
+}
