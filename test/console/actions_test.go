@@ -46,7 +46,11 @@ func TestEveryActionIsConfirmedDoneAndShown(t *testing.T) {
 		b.says("interval hint of dev: every 3 s, until ")
 		b.says("one-shot hint of dev: one run at ")
 	}, "Removed the interval hint of dev: every 3s until ")
-	require.Equal(t, client.Hints{}, w.endpoint(t, "demo-prices").Hints)
+	left := w.endpoint(t, "demo-prices").Hints
+	require.Nil(t, left.Interval)
+	if left.OneShot != nil { // The search for noise may ask for its next look at any time.
+		require.Equal(t, "noise", left.OneShot.Author)
+	}
 
 	b.do("pause", "Pause", func() {
 		b.await("document.querySelector('#effect .steps')")
