@@ -111,8 +111,8 @@ type Request struct {
 	TLS *TLS
 	// Allowance is the tenant's addition to the operator's allow list. Nil: none.
 	Allowance *Allowance
-	// Credentials names further headers to drop on a redirect to another host, beside those that
-	// look like credentials.
+	// Credentials names further headers, also of Meta, to drop on a redirect to another host,
+	// beside those that look like credentials.
 	Credentials []string
 }
 

@@ -58,6 +58,7 @@ func (x *exchange) follow(answer *http.Response, left int) (*hop, error) {
 		return &next, nil
 	}
 	next.header = without(next.header, x.credential)
+	x.meta = without(x.meta, x.listed)
 	return &next, x.hideCertificate()
 }
 
@@ -79,7 +80,12 @@ func (x *exchange) hideCertificate() error {
 
 // credential reports whether a header must be dropped on a redirect to another host.
 func (x *exchange) credential(name string) bool {
-	return credential(name) || slices.ContainsFunc(x.credentials, func(known string) bool { return strings.EqualFold(known, name) })
+	return credential(name) || x.listed(name)
+}
+
+// listed reports whether the caller names a header as a credential.
+func (x *exchange) listed(name string) bool {
+	return slices.ContainsFunc(x.credentials, func(known string) bool { return strings.EqualFold(known, name) })
 }
 
 // becomesGet reports whether a redirect turns the request into a GET without a body (RFC 9110).
