@@ -77,3 +77,36 @@ func Sign(m Message, keys []secrets.Text) (http.Header, error) {
 		HeaderSignature: {strings.Join(signatures, " ")},
 	}, nil
 }
+
+// maxAge is how far the timestamp of a message may be from the time of its receiver, as Standard
+// Webhooks recommends.
+const maxAge = 5 * time.Minute
+
+// Verify returns nil if a received message carries a signature under one of the keys, and was sent
+// within 5 minutes of now. Its errors name the header that is wrong, and quote nothing.
+func Verify(header http.Header, body []byte, keys []secrets.Text, now time.Time) error {
+	id, text := header.Get(HeaderID), header.Get(HeaderTimestamp)
+	if id == "" {
+		return errors.New(HeaderID + " is missing")
+	}
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return errors.New(HeaderTimestamp + " must be a number of seconds since 1970")
+	}
+	at := time.Unix(seconds, 0)
+	if at.Before(now.Add(-maxAge)) || at.After(now.Add(maxAge)) {
+		return errors.New(HeaderTimestamp + " is more than 5 minutes from now")
+	}
+	for _, key := range keys {
+		want, err := Sign(Message{ID: id, At: at, Body: body}, []secrets.Text{key})
+		if err != nil {
+			return err
+		}
+		for given := range strings.FieldsSeq(header.Get(HeaderSignature)) {
+			if hmac.Equal([]byte(given), []byte(want.Get(HeaderSignature))) {
+				return nil
+			}
+		}
+	}
+	return errors.New(HeaderSignature + " matches no signing key in force")
+}
