@@ -42,6 +42,7 @@ func reaches() map[string]operationCommand {
 		"listCalls":              {args: "calls list"},
 		"getCall":                {args: "calls show " + call},
 		"cancelCall":             {args: "calls cancel " + call},
+		"reportRun":              {args: "runs report https://rubato.example.com/v1/callbacks/" + strings.Repeat("t", 96)},
 		"putChain":               {args: "chains apply order -f -", stdin: `{"steps":[]}`},
 		"listChains":             {args: "chains list"},
 		"getChain":               {args: "chains get order"},

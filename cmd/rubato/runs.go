@@ -20,6 +20,7 @@ type runsCmd struct {
 	Get    runsGetCmd    `cmd:"" help:"Print one run with its response and the decision that followed."`
 	Events runsEventsCmd `cmd:"" help:"Print the events of one run, from its claim to its end."`
 	Cancel runsCancelCmd `cmd:"" help:"Cancel a run in progress. Its endpoint continues with its next due time."`
+	Report runsReportCmd `cmd:"" help:"Report the end or the progress of an asynchronous run, as its target."`
 	Rerun  runsRerunCmd  `cmd:"" help:"Queue a one-off run that repeats a finished run, with its request."`
 	Watch  runsWatchCmd  `cmd:"" help:"Print runs as they finish, until interrupted."`
 }

@@ -81,6 +81,9 @@ func (s Server) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if s.Settings.API.PublicURL == "" {
+		s.Settings.API.PublicURL = access.URL
+	}
 	if len(s.Settings.Secrets.Keys) == 0 {
 		if s.Settings.Secrets.Keys, err = dir.secretKeys(); err != nil {
 			return err

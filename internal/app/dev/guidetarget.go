@@ -1,11 +1,14 @@
 package dev
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"time"
+
+	"rubato/internal/callbacks"
 )
 
 // guidesPath is the path below which the demo's target serves the guides.
@@ -40,6 +43,15 @@ func guideTarget() http.Handler {
 	mux.HandleFunc("/token", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusOK, map[string]any{"access_token": "an-access-token", "token_type": "Bearer", "expires_in": 3600})
 	})
+	mux.HandleFunc("/export", export)
+	mux.HandleFunc("/render", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", guidesPath+"/render/1")
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusAccepted)
+	})
+	mux.HandleFunc("/render/1", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, http.StatusOK, map[string]any{"pages": 12})
+	})
 	mux.HandleFunc("/echo", echo)
 	mux.HandleFunc("/echo/", echo)
 	return http.StripPrefix(guidesPath, mux)
@@ -49,6 +61,31 @@ func greet(w http.ResponseWriter, status int) {
 	w.WriteHeader(status)
 	// An error means that the caller has closed the connection.
 	_, _ = io.WriteString(w, "hello")
+}
+
+// exportTimeout bounds the report of an export.
+const exportTimeout = 10 * time.Second
+
+// export accepts a job, and reports its end to the callback URL of the request.
+func export(w http.ResponseWriter, r *http.Request) {
+	callback := r.Header.Get(callbacks.Header)
+	w.WriteHeader(http.StatusAccepted)
+	if callback == "" {
+		return
+	}
+	go func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), exportTimeout)
+		defer cancel()
+		report, err := http.NewRequestWithContext(ctx, http.MethodPost, callback, strings.NewReader(`{"status":"succeeded","body":{"rows":4182}}`))
+		if err != nil {
+			return
+		}
+		report.Header.Set("Content-Type", "application/json")
+		answer, err := http.DefaultClient.Do(report) //nolint:gosec // The demo calls back its own server.
+		if err == nil {
+			_ = answer.Body.Close()
+		}
+	}()
 }
 
 // echo answers with the method, path, Authorization header and body of the request.
