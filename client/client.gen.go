@@ -220,6 +220,27 @@ func (e CallState) Valid() bool {
 	}
 }
 
+// Defines values for CallbackPolicy.
+const (
+	CallbackPolicyNone   CallbackPolicy = "none"
+	CallbackPolicySigned CallbackPolicy = "signed"
+	CallbackPolicyURL    CallbackPolicy = "url"
+)
+
+// Valid indicates whether the value is a known member of the CallbackPolicy enum.
+func (e CallbackPolicy) Valid() bool {
+	switch e {
+	case CallbackPolicyNone:
+		return true
+	case CallbackPolicySigned:
+		return true
+	case CallbackPolicyURL:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for CatchUp.
 const (
 	CatchUpAll  CatchUp = "all"
@@ -918,6 +939,7 @@ const (
 	RunEventKindLateResult      RunEventKind = "late_result"
 	RunEventKindSettled         RunEventKind = "settled"
 	RunEventKindStarted         RunEventKind = "started"
+	RunEventKindSuspended       RunEventKind = "suspended"
 )
 
 // Valid indicates whether the value is a known member of the RunEventKind enum.
@@ -934,6 +956,29 @@ func (e RunEventKind) Valid() bool {
 	case RunEventKindSettled:
 		return true
 	case RunEventKindStarted:
+		return true
+	case RunEventKindSuspended:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RunReportStatus.
+const (
+	RunReportStatusFailed    RunReportStatus = "failed"
+	RunReportStatusProgress  RunReportStatus = "progress"
+	RunReportStatusSucceeded RunReportStatus = "succeeded"
+)
+
+// Valid indicates whether the value is a known member of the RunReportStatus enum.
+func (e RunReportStatus) Valid() bool {
+	switch e {
+	case RunReportStatusFailed:
+		return true
+	case RunReportStatusProgress:
+		return true
+	case RunReportStatusSucceeded:
 		return true
 	default:
 		return false
@@ -1204,6 +1249,22 @@ func (e ImportEndpointsParamsDryRun) Valid() bool {
 	}
 }
 
+// Async Asynchronous runs.
+type Async struct {
+	// Callback How the target of an asynchronous run reports its end. `url`: to the URL in the request header Rubato-Callback-URL. `signed`: to that URL, signed with one of your signing keys by Standard Webhooks. `none`: only by its status URL.
+	Callback  CallbackPolicy `json:"callback"`
+	TimeoutMs *int64         `json:"timeoutMs,omitempty"`
+}
+
+// AsyncInput Asynchronous runs. A response 202 suspends the run until its target reports the end.
+type AsyncInput struct {
+	// Callback How the target reports the end of a run: to a callback URL, to a callback URL with a signature, or only by its status URL. Default url.
+	Callback *CallbackPolicy `json:"callback,omitempty"`
+
+	// TimeoutMs Time that a run waits for its end after a response 202. Every report of progress restarts it. Without it a 202 ends the run, like any other response.
+	TimeoutMs *int64 `json:"timeoutMs,omitempty"`
+}
+
 // AuditAction The action.
 type AuditAction string
 
@@ -1456,6 +1517,9 @@ type CallRequest struct {
 
 // CallState waiting and running: the call has not ended. All others are the status of its last attempt.
 type CallState string
+
+// CallbackPolicy How the target of an asynchronous run reports its end. `url`: to the URL in the request header Rubato-Callback-URL. `signed`: to that URL, signed with one of your signing keys by Standard Webhooks. `none`: only by its status URL.
+type CallbackPolicy string
 
 // CancelRequest Why.
 type CancelRequest struct {
@@ -1806,6 +1870,9 @@ type DecisionList struct {
 type Endpoint struct {
 	ArchivedAt *time.Time `json:"archivedAt,omitempty"`
 
+	// Async Asynchronous runs.
+	Async Async `json:"async"`
+
 	// Auth Authentication of requests: password (RFC 7617), bearer token (RFC 6750), API key header, or OAuth 2 client credentials (RFC 6749 section 4.4). Secrets are given as references, never in plain text. Each field states the type that it belongs to. A header of the same name in `headers` is refused.
 	Auth               *Auth   `json:"auth,omitempty"`
 	BaselineCron       *string `json:"baselineCron,omitempty"`
@@ -1945,7 +2012,8 @@ type EndpointList struct {
 
 // EndpointPatch A JSON Merge Patch of an EndpointSpec. Null restores the default.
 type EndpointPatch struct {
-	Auth *AuthPatch `json:"auth,omitempty"`
+	Async *AsyncInput `json:"async,omitempty"`
+	Auth  *AuthPatch  `json:"auth,omitempty"`
 
 	// BaselineCron Cron expression with five fields, or six with seconds first, or a macro such as @hourly. L, W, # and H are supported, a year field is not. ? is valid only in the two day fields. Give exactly one of baselineIntervalMs and baselineCron.
 	BaselineCron *string `json:"baselineCron,omitempty"`
@@ -2109,7 +2177,8 @@ type EndpointShadow struct {
 
 // EndpointSpec The configuration of an endpoint. Null means the default, as if the field were absent.
 type EndpointSpec struct {
-	Auth *Auth `json:"auth,omitempty"`
+	Async *AsyncInput `json:"async,omitempty"`
+	Auth  *Auth       `json:"auth,omitempty"`
 
 	// BaselineCron Cron expression with five fields, or six with seconds first, or a macro such as @hourly. L, W, # and H are supported, a year field is not. ? is valid only in the two day fields. Give exactly one of baselineIntervalMs and baselineCron.
 	BaselineCron *string `json:"baselineCron,omitempty"`
@@ -2610,7 +2679,8 @@ type ImportCounts struct {
 
 // ImportLine A line of an import: an EndpointSpec, and the id of the endpoint that it replaces. An id without an endpoint, or with an archived endpoint, counts as absent.
 type ImportLine struct {
-	Auth *Auth `json:"auth,omitempty"`
+	Async *AsyncInput `json:"async,omitempty"`
+	Auth  *Auth       `json:"auth,omitempty"`
 
 	// BaselineCron Cron expression with five fields, or six with seconds first, or a macro such as @hourly. L, W, # and H are supported, a year field is not. ? is valid only in the two day fields. Give exactly one of baselineIntervalMs and baselineCron.
 	BaselineCron *string `json:"baselineCron,omitempty"`
@@ -3809,6 +3879,9 @@ type Run struct {
 	Status     RunStatus `json:"status"`
 	StatusCode *int32    `json:"statusCode,omitempty"`
 
+	// SuspendedUntil For a running run whose target answered 202: the end of the wait for its end.
+	SuspendedUntil *time.Time `json:"suspendedUntil,omitempty"`
+
 	// Truncated The body was longer than the captured size.
 	Truncated *bool   `json:"truncated,omitempty"`
 	WorkerID  *string `json:"workerId,omitempty"`
@@ -3830,8 +3903,8 @@ type RunEvent struct {
 	Error    *string   `json:"error,omitempty"`
 
 	// Kind `claimed`: a worker claimed the due time. `started`: the start was committed, and the request is sent right after.
-	// `cancel_requested`: cancellation was requested. `settled`: the sweeper ended the run, because its worker was gone.
-	// `finished`: the run ended, and the next run was decided. `late_result`: a response came after the run was settled; it
+	// `suspended`: the target answered 202, and the run waits for its end. `cancel_requested`: cancellation was requested. `settled`: the sweeper ended the run, because its worker was gone.
+	// `finished`: the run ended, and the next run was decided. `late_result`: a response or report came after the run had ended; it
 	// changed nothing.
 	Kind       RunEventKind `json:"kind"`
 	ReasonCode *string      `json:"reasonCode,omitempty"`
@@ -3851,8 +3924,8 @@ type RunEvent struct {
 }
 
 // RunEventKind `claimed`: a worker claimed the due time. `started`: the start was committed, and the request is sent right after.
-// `cancel_requested`: cancellation was requested. `settled`: the sweeper ended the run, because its worker was gone.
-// `finished`: the run ended, and the next run was decided. `late_result`: a response came after the run was settled; it
+// `suspended`: the target answered 202, and the run waits for its end. `cancel_requested`: cancellation was requested. `settled`: the sweeper ended the run, because its worker was gone.
+// `finished`: the run ended, and the next run was decided. `late_result`: a response or report came after the run had ended; it
 // changed nothing.
 type RunEventKind string
 
@@ -3867,6 +3940,30 @@ type RunList struct {
 
 	// NextCursor Absent on the last page.
 	NextCursor *string `json:"nextCursor,omitempty"`
+}
+
+// RunReport Report of a target about its asynchronous run.
+type RunReport struct {
+	// Body Any JSON value: the result of the run. Not with `progress`.
+	Body *any `json:"body,omitempty"`
+
+	// Error For failed: the cause, as a text.
+	Error  *string         `json:"error,omitempty"`
+	Status RunReportStatus `json:"status"`
+}
+
+// RunReportStatus defines model for RunReport.Status.
+type RunReportStatus string
+
+// RunReportResult Effect of a report.
+type RunReportResult struct {
+	RunID string `json:"runId"`
+
+	// Status Status of the run: `running` after a report of progress.
+	Status RunStatus `json:"status"`
+
+	// SuspendedUntil End of the wait of a run that goes on.
+	SuspendedUntil *time.Time `json:"suspendedUntil,omitempty"`
 }
 
 // RunRequest The request of the run as it was configured and overridden: templates are not expanded, references to secrets stay references, and values whose names look secret are shown as `***`. Only when a single run is read; absent if the configuration of that time is no longer kept.
@@ -4783,6 +4880,9 @@ type DeleteSecretParams struct {
 // PutBudgetJSONRequestBody defines body for PutBudget for application/json ContentType.
 type PutBudgetJSONRequestBody = BudgetSpec
 
+// ReportRunJSONRequestBody defines body for ReportRun for application/json ContentType.
+type ReportRunJSONRequestBody = RunReport
+
 // SendCallJSONRequestBody defines body for SendCall for application/json ContentType.
 type SendCallJSONRequestBody = CallRequest
 
@@ -5001,6 +5101,32 @@ type ClientInterface interface {
 	//
 	// Corresponds with PUT /v1/budgets/{name} (the `PutBudget` operationId).
 	PutBudget(ctx context.Context, name BudgetName, body PutBudgetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReportRunWithBody Report the end or the progress of an asynchronous run
+	//
+	// For the target of an endpoint with `async`, after its response 202. The token belongs to one attempt of one run, so no API key is needed.
+	// If the endpoint asks for signed callbacks, the request is signed with a signing key of the tenant by Standard Webhooks. `succeeded` ends the
+	// run: `body` is judged by the success rules, stored and redacted like the body of a response. `failed` ends it as failed
+	// (`callback_failed`). `progress` restarts the wait. A run ends once: a later report changes nothing, is recorded among the events of the run
+	// as `late_result`, and is refused (409 `run_finished`).
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/callbacks/{token} (the `ReportRun` operationId).
+	ReportRunWithBody(ctx context.Context, token string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReportRun Report the end or the progress of an asynchronous run
+	//
+	// For the target of an endpoint with `async`, after its response 202. The token belongs to one attempt of one run, so no API key is needed.
+	// If the endpoint asks for signed callbacks, the request is signed with a signing key of the tenant by Standard Webhooks. `succeeded` ends the
+	// run: `body` is judged by the success rules, stored and redacted like the body of a response. `failed` ends it as failed
+	// (`callback_failed`). `progress` restarts the wait. A run ends once: a later report changes nothing, is recorded among the events of the run
+	// as `late_result`, and is refused (409 `run_finished`).
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/callbacks/{token} (the `ReportRun` operationId).
+	ReportRun(ctx context.Context, token string, body ReportRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListCalls List calls, newest first
 	//
@@ -6201,6 +6327,52 @@ func (c *Client) PutBudgetWithBody(ctx context.Context, name BudgetName, content
 // Corresponds with PUT /v1/budgets/{name} (the `PutBudget` operationId).
 func (c *Client) PutBudget(ctx context.Context, name BudgetName, body PutBudgetJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPutBudgetRequest(c.Server, name, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReportRunWithBody Report the end or the progress of an asynchronous run
+//
+// For the target of an endpoint with `async`, after its response 202. The token belongs to one attempt of one run, so no API key is needed.
+// If the endpoint asks for signed callbacks, the request is signed with a signing key of the tenant by Standard Webhooks. `succeeded` ends the
+// run: `body` is judged by the success rules, stored and redacted like the body of a response. `failed` ends it as failed
+// (`callback_failed`). `progress` restarts the wait. A run ends once: a later report changes nothing, is recorded among the events of the run
+// as `late_result`, and is refused (409 `run_finished`).
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/callbacks/{token} (the `ReportRun` operationId).
+func (c *Client) ReportRunWithBody(ctx context.Context, token string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReportRunRequestWithBody(c.Server, token, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReportRun Report the end or the progress of an asynchronous run
+//
+// For the target of an endpoint with `async`, after its response 202. The token belongs to one attempt of one run, so no API key is needed.
+// If the endpoint asks for signed callbacks, the request is signed with a signing key of the tenant by Standard Webhooks. `succeeded` ends the
+// run: `body` is judged by the success rules, stored and redacted like the body of a response. `failed` ends it as failed
+// (`callback_failed`). `progress` restarts the wait. A run ends once: a later report changes nothing, is recorded among the events of the run
+// as `late_result`, and is refused (409 `run_finished`).
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/callbacks/{token} (the `ReportRun` operationId).
+func (c *Client) ReportRun(ctx context.Context, token string, body ReportRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReportRunRequest(c.Server, token, body)
 	if err != nil {
 		return nil, err
 	}
@@ -8813,6 +8985,53 @@ func NewPutBudgetRequestWithBody(server string, name BudgetName, contentType str
 	}
 
 	req, err := http.NewRequest(http.MethodPut, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
+// NewReportRunRequest calls the generic ReportRun builder with application/json body
+func NewReportRunRequest(server string, token string, body ReportRunJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewReportRunRequestWithBody(server, token, "application/json", bodyReader)
+}
+
+// NewReportRunRequestWithBody constructs an http.Request for the ReportRun method, with any body, and a specified content type
+func NewReportRunRequestWithBody(server string, token string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "token", token, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/callbacks/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
 	if err != nil {
 		return nil, err
 	}
@@ -13511,6 +13730,32 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PUT /v1/budgets/{name} (the `PutBudget` operationId).
 	PutBudgetWithResponse(ctx context.Context, name BudgetName, body PutBudgetJSONRequestBody, reqEditors ...RequestEditorFn) (*PutBudgetResponse, error)
 
+	// ReportRunWithBodyWithResponse Report the end or the progress of an asynchronous run
+	//
+	// For the target of an endpoint with `async`, after its response 202. The token belongs to one attempt of one run, so no API key is needed.
+	// If the endpoint asks for signed callbacks, the request is signed with a signing key of the tenant by Standard Webhooks. `succeeded` ends the
+	// run: `body` is judged by the success rules, stored and redacted like the body of a response. `failed` ends it as failed
+	// (`callback_failed`). `progress` restarts the wait. A run ends once: a later report changes nothing, is recorded among the events of the run
+	// as `late_result`, and is refused (409 `run_finished`).
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/callbacks/{token} (the `ReportRun` operationId).
+	ReportRunWithBodyWithResponse(ctx context.Context, token string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReportRunResponse, error)
+
+	// ReportRunWithResponse Report the end or the progress of an asynchronous run
+	//
+	// For the target of an endpoint with `async`, after its response 202. The token belongs to one attempt of one run, so no API key is needed.
+	// If the endpoint asks for signed callbacks, the request is signed with a signing key of the tenant by Standard Webhooks. `succeeded` ends the
+	// run: `body` is judged by the success rules, stored and redacted like the body of a response. `failed` ends it as failed
+	// (`callback_failed`). `progress` restarts the wait. A run ends once: a later report changes nothing, is recorded among the events of the run
+	// as `late_result`, and is refused (409 `run_finished`).
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/callbacks/{token} (the `ReportRun` operationId).
+	ReportRunWithResponse(ctx context.Context, token string, body ReportRunJSONRequestBody, reqEditors ...RequestEditorFn) (*ReportRunResponse, error)
+
 	// ListCallsWithResponse List calls, newest first
 	//
 	// Lists calls with their states. Calls that have ended are kept as long as the history of runs.
@@ -15422,6 +15667,140 @@ func (r PutBudgetResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r PutBudgetResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ReportRunResponse401Headers the declared response headers of an HTTP 401 response for ReportRun
+type ReportRunResponse401Headers struct {
+	WWWAuthenticate *string
+}
+
+// ReportRunResponse429Headers the declared response headers of an HTTP 429 response for ReportRun
+type ReportRunResponse429Headers struct {
+	RateLimit       *string
+	RateLimitPolicy *string
+	RetryAfter      string
+}
+
+// ReportRunResponse503Headers the declared response headers of an HTTP 503 response for ReportRun
+type ReportRunResponse503Headers struct {
+	RetryAfter *string
+}
+
+type ReportRunResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RunReportResult
+	// ApplicationProblemJSON400 the response for an HTTP 400 `application/problem+json` response
+	ApplicationProblemJSON400 *Malformed
+	// ApplicationProblemJSON401 the response for an HTTP 401 `application/problem+json` response
+	ApplicationProblemJSON401 *Unauthorized
+	// ApplicationProblemJSON404 the response for an HTTP 404 `application/problem+json` response
+	ApplicationProblemJSON404 *NotFound
+	// ApplicationProblemJSON409 the response for an HTTP 409 `application/problem+json` response
+	ApplicationProblemJSON409 *Conflict
+	// ApplicationProblemJSON413 the response for an HTTP 413 `application/problem+json` response
+	ApplicationProblemJSON413 *TooLarge
+	// ApplicationProblemJSON415 the response for an HTTP 415 `application/problem+json` response
+	ApplicationProblemJSON415 *UnsupportedMediaType
+	// ApplicationProblemJSON422 the response for an HTTP 422 `application/problem+json` response
+	ApplicationProblemJSON422 *Invalid
+	// ApplicationProblemJSON429 the response for an HTTP 429 `application/problem+json` response
+	ApplicationProblemJSON429 *TooManyRequests
+	// ApplicationProblemJSON500 the response for an HTTP 500 `application/problem+json` response
+	ApplicationProblemJSON500 *Internal
+	// ApplicationProblemJSON503 the response for an HTTP 503 `application/problem+json` response
+	ApplicationProblemJSON503 *Unavailable
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ReportRunResponse401Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *ReportRunResponse429Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ReportRunResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReportRunResponse) GetJSON200() *RunReportResult {
+	return r.JSON200
+}
+
+// GetApplicationProblemJSON400 returns the response for an HTTP 400 `application/problem+json` response
+func (r ReportRunResponse) GetApplicationProblemJSON400() *Malformed {
+	return r.ApplicationProblemJSON400
+}
+
+// GetApplicationProblemJSON401 returns the response for an HTTP 401 `application/problem+json` response
+func (r ReportRunResponse) GetApplicationProblemJSON401() *Unauthorized {
+	return r.ApplicationProblemJSON401
+}
+
+// GetApplicationProblemJSON404 returns the response for an HTTP 404 `application/problem+json` response
+func (r ReportRunResponse) GetApplicationProblemJSON404() *NotFound {
+	return r.ApplicationProblemJSON404
+}
+
+// GetApplicationProblemJSON409 returns the response for an HTTP 409 `application/problem+json` response
+func (r ReportRunResponse) GetApplicationProblemJSON409() *Conflict {
+	return r.ApplicationProblemJSON409
+}
+
+// GetApplicationProblemJSON413 returns the response for an HTTP 413 `application/problem+json` response
+func (r ReportRunResponse) GetApplicationProblemJSON413() *TooLarge {
+	return r.ApplicationProblemJSON413
+}
+
+// GetApplicationProblemJSON415 returns the response for an HTTP 415 `application/problem+json` response
+func (r ReportRunResponse) GetApplicationProblemJSON415() *UnsupportedMediaType {
+	return r.ApplicationProblemJSON415
+}
+
+// GetApplicationProblemJSON422 returns the response for an HTTP 422 `application/problem+json` response
+func (r ReportRunResponse) GetApplicationProblemJSON422() *Invalid {
+	return r.ApplicationProblemJSON422
+}
+
+// GetApplicationProblemJSON429 returns the response for an HTTP 429 `application/problem+json` response
+func (r ReportRunResponse) GetApplicationProblemJSON429() *TooManyRequests {
+	return r.ApplicationProblemJSON429
+}
+
+// GetApplicationProblemJSON500 returns the response for an HTTP 500 `application/problem+json` response
+func (r ReportRunResponse) GetApplicationProblemJSON500() *Internal {
+	return r.ApplicationProblemJSON500
+}
+
+// GetApplicationProblemJSON503 returns the response for an HTTP 503 `application/problem+json` response
+func (r ReportRunResponse) GetApplicationProblemJSON503() *Unavailable {
+	return r.ApplicationProblemJSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ReportRunResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReportRunResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReportRunResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReportRunResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -26708,6 +27087,44 @@ func (c *ClientWithResponses) PutBudgetWithResponse(ctx context.Context, name Bu
 	return ParsePutBudgetResponse(rsp)
 }
 
+// ReportRunWithBodyWithResponse Report the end or the progress of an asynchronous run
+//
+// For the target of an endpoint with `async`, after its response 202. The token belongs to one attempt of one run, so no API key is needed.
+// If the endpoint asks for signed callbacks, the request is signed with a signing key of the tenant by Standard Webhooks. `succeeded` ends the
+// run: `body` is judged by the success rules, stored and redacted like the body of a response. `failed` ends it as failed
+// (`callback_failed`). `progress` restarts the wait. A run ends once: a later report changes nothing, is recorded among the events of the run
+// as `late_result`, and is refused (409 `run_finished`).
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/callbacks/{token} (the `ReportRun` operationId).
+func (c *ClientWithResponses) ReportRunWithBodyWithResponse(ctx context.Context, token string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReportRunResponse, error) {
+	rsp, err := c.ReportRunWithBody(ctx, token, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReportRunResponse(rsp)
+}
+
+// ReportRunWithResponse Report the end or the progress of an asynchronous run
+//
+// For the target of an endpoint with `async`, after its response 202. The token belongs to one attempt of one run, so no API key is needed.
+// If the endpoint asks for signed callbacks, the request is signed with a signing key of the tenant by Standard Webhooks. `succeeded` ends the
+// run: `body` is judged by the success rules, stored and redacted like the body of a response. `failed` ends it as failed
+// (`callback_failed`). `progress` restarts the wait. A run ends once: a later report changes nothing, is recorded among the events of the run
+// as `late_result`, and is refused (409 `run_finished`).
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/callbacks/{token} (the `ReportRun` operationId).
+func (c *ClientWithResponses) ReportRunWithResponse(ctx context.Context, token string, body ReportRunJSONRequestBody, reqEditors ...RequestEditorFn) (*ReportRunResponse, error) {
+	rsp, err := c.ReportRun(ctx, token, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReportRunResponse(rsp)
+}
+
 // ListCallsWithResponse List calls, newest first
 //
 // Lists calls with their states. Calls that have ended are kept as long as the history of runs.
@@ -29319,6 +29736,149 @@ func ParsePutBudgetResponse(rsp *http.Response) (*PutBudgetResponse, error) {
 		response.Headers429 = &headers
 	case rsp.StatusCode == 503:
 		var headers PutBudgetResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseReportRunResponse parses an HTTP response from a ReportRunWithResponse call
+func ParseReportRunResponse(rsp *http.Response) (*ReportRunResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReportRunResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RunReportResult
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Malformed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 404:
+		var dest NotFound
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON404 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedMediaType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooManyRequests
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest Internal
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationProblemJSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 401:
+		var headers ReportRunResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = &value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 429:
+		var headers ReportRunResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = &value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = &value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 503:
+		var headers ReportRunResponse503Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {

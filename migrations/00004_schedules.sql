@@ -63,7 +63,8 @@ CREATE TABLE schedules (
     source              text NOT NULL CHECK (source IN ('paused', 'ai-oneshot', 'ai-interval', 'change-rate', 'baseline-cron', 'baseline-interval',
                                                         'clamped-min', 'clamped-max', 'retry-after', 'target', 'circuit-open', 'ended', 'manual', 'call')),
 
-    -- The worker that holds the lock.
+    -- The worker that holds the lock. The Max UUID: the run is suspended until its target calls back,
+    -- due_at is the end of that wait, and no worker holds the row.
     claimed_by          uuid,
     claimed_at          timestamptz,
 
@@ -115,7 +116,8 @@ CREATE TABLE schedules (
     tempo               bytea CHECK (octet_length(tempo) <= 1024),
 
     CONSTRAINT schedules_run_check CHECK ((run_id IS NULL) = (started_at IS NULL) AND (run_id IS NULL) = (deadline_at IS NULL)
-        AND (run_id IS NULL OR claimed_by IS NOT NULL AND claimed_at IS NOT NULL)),
+        AND (run_id IS NULL OR claimed_by IS NOT NULL AND claimed_at IS NOT NULL)
+        AND (run_id IS NOT NULL OR claimed_by <> 'ffffffff-ffff-ffff-ffff-ffffffffffff')),
     CONSTRAINT schedules_archived_check CHECK (run_id IS NOT NULL OR NOT archived),
     CONSTRAINT schedules_cancel_check CHECK ((cancel_requested_at IS NULL) = (cancel_requested_by IS NULL)
         AND (cancel_requested_at IS NULL) = (cancel_reason IS NULL) AND length(cancel_reason) <= 500
@@ -139,8 +141,8 @@ CREATE INDEX schedules_apart ON schedules (tag_set_id, priority, due_at) WHERE c
 CREATE INDEX schedules_tenant_due ON schedules (tenant_id, due_at) WHERE claimed_by IS NULL AND tag_set_id = 0 AND priority = 0;
 -- Claims scan this index from its low end.
 CREATE INDEX schedules_waiting ON schedules (due_at) WHERE claimed_by IS NULL AND tag_set_id = 0 AND priority = 0;
--- Sweeps, takeovers and lists of live runs scan this index. It holds a few thousand entries at
--- most.
+-- Sweeps, takeovers and lists of live runs scan this index. It holds a few thousand entries, and one
+-- for each suspended run.
 CREATE INDEX schedules_held ON schedules (due_at) WHERE claimed_by IS NOT NULL;
 -- Workers poll this index for cancellations. Polls are cheap because it is nearly always empty.
 CREATE INDEX schedules_cancel ON schedules (claimed_by) WHERE cancel_requested_at IS NOT NULL;
@@ -152,6 +154,25 @@ SELECT endpoint_id, run_id, tenant_id, slot, attempt, infra_attempt, source, cla
 FROM schedules
 WHERE claimed_by IS NOT NULL
   AND run_id IS NOT NULL;
+
+-- What a suspended run keeps beside its row, from the answer 202 to its end.
+CREATE TABLE suspensions (
+    run_id      uuid PRIMARY KEY,
+    endpoint_id uuid NOT NULL,
+    -- The worker that sent the request.
+    worker_id   uuid NOT NULL,
+    -- The wait that a report of progress starts again.
+    wait_ms     bigint NOT NULL CHECK (wait_ms BETWEEN 1000 AND 604800000),
+    -- Status code and phases of the answer.
+    exchange    jsonb NOT NULL,
+    -- The URL of the answer that tells the state of the run. Null: there is none.
+    status_url  text CHECK (length(status_url) <= 2048),
+    -- When it is asked next, or the end of the lease of the worker that asks it now.
+    poll_at     timestamptz,
+    polls       integer NOT NULL DEFAULT 0,
+    CONSTRAINT suspensions_poll_check CHECK ((status_url IS NULL) = (poll_at IS NULL))
+);
+CREATE INDEX suspensions_poll ON suspensions (poll_at) WHERE poll_at IS NOT NULL;
 
 -- The triggers refuse illegal state transitions. Their conditions are false for every legal one, so
 -- the function is not called then. They are AFTER triggers, because a BEFORE UPDATE trigger would
@@ -168,6 +189,10 @@ CREATE TRIGGER schedules_legal_update AFTER UPDATE ON schedules
                WHEN OLD.run_id IS NULL THEN
                    OLD.claimed_by IS NULL OR NEW.claimed_by <> OLD.claimed_by OR NEW.claim_token <> OLD.claim_token OR NEW.archived
                WHEN NEW.run_id IS NULL THEN NEW.claim_token = OLD.claim_token OR OLD.archived
+                   OR OLD.claimed_by = 'ffffffff-ffff-ffff-ffff-ffffffffffff' AND NEW.claimed_by IS NOT NULL
+               -- A worker suspends its run under the same token. An archived run cannot be suspended.
+               WHEN NEW.claimed_by = 'ffffffff-ffff-ffff-ffff-ffffffffffff' AND OLD.claimed_by <> NEW.claimed_by THEN
+                   NEW.run_id <> OLD.run_id OR NEW.claim_token <> OLD.claim_token OR OLD.archived OR NEW.archived
                ELSE NEW.run_id <> OLD.run_id OR NEW.claimed_by <> OLD.claimed_by OR OLD.archived AND NOT NEW.archived
         END)
     EXECUTE FUNCTION refuse_transition('a schedule');
@@ -238,6 +263,7 @@ CREATE INDEX decisions_endpoint ON decisions (endpoint_id, id DESC);
 
 -- +goose Down
 DROP TABLE decisions, hints;
+DROP TABLE suspensions;
 DROP VIEW live_runs;
 DROP TABLE schedules;
 DROP FUNCTION schedule_name_tenant();

@@ -83,12 +83,12 @@ CREATE TABLE run_bodies (
     PRIMARY KEY (run_id, scheduled_for)
 ) PARTITION BY RANGE (scheduled_for);
 
--- Events of a run beyond its row: late results, settlements, requests to cancel.
+-- Events of a run beyond its row: suspensions, late results, settlements, requests to cancel.
 CREATE TABLE run_events (
     run_id        uuid NOT NULL,
     scheduled_for timestamptz NOT NULL,
     at            timestamptz NOT NULL DEFAULT clock_timestamp(),
-    kind          text NOT NULL CHECK (kind IN ('late_result', 'settled', 'cancel_requested')),
+    kind          text NOT NULL CHECK (kind IN ('late_result', 'settled', 'cancel_requested', 'suspended')),
     detail        jsonb NOT NULL
 ) PARTITION BY RANGE (scheduled_for);
 CREATE INDEX run_events_run ON run_events (run_id);

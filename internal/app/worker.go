@@ -76,6 +76,8 @@ func (c *Core) workerLoops() *workerLoops {
 			Grace:         s.ShutdownGrace,
 			Claims:        items.NewClaims(c.DB),
 			Executions:    items.NewExecutions(c.States),
+			Suspensions:   items.NewSuspensions(c.States),
+			PublicURL:     c.Settings.API.PublicURL,
 			Egress:        c.Outbound(),
 			Allowances:    c.Allowances,
 			Secrets:       c.Vault,

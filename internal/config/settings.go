@@ -194,7 +194,7 @@ func public() []Setting {
 		},
 		{
 			Name: "RUBATO_PUBLIC_URL",
-			Doc:  "public URL of the console, such as https://rubato.example.com; notices link to it; default: notices have no links",
+			Doc:  "public URL of the console and the API, such as https://rubato.example.com; notices link to it, and targets of asynchronous runs call back below it; default: no links and no callbacks",
 			set:  func(c *Config, v string) error { return publicURL(&c.API.PublicURL, v) },
 			show: func(c Config) string { return c.API.PublicURL },
 		},

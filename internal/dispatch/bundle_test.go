@@ -75,7 +75,7 @@ func (anyTarget) CheckURL(string) *errs.Field            { return nil }
 func (anyTarget) CheckHeader(string, string) *errs.Field { return nil }
 
 // register stores an endpoint that runs once, at once, changed by edit.
-func (b *bundle) register(t *testing.T, target *egresstest.Target, edit func(*endpoints.Spec)) *endpoints.Endpoint {
+func (b *bundle) register(t *testing.T, target interface{ URL() string }, edit func(*endpoints.Spec)) *endpoints.Endpoint {
 	t.Helper()
 	spec := endpoints.Defaults()
 	spec.Name, spec.URL, spec.BaselineInterval = "probe", target.URL(), time.Hour

@@ -26,8 +26,10 @@ type calls struct {
 	tracer     Tracer     // nil: no tracing
 	tokens     *oauth2.Cache
 	judging    *judging
-	now        func() (now time.Time, known bool) // database time
-	logger     *slog.Logger
+	// callbacks is the URL that the path of a callback follows; empty: requests name no callback URL.
+	callbacks string
+	now       func() (now time.Time, known bool) // database time
+	logger    *slog.Logger
 }
 
 // send sends the request of a run, with a span if there is a tracer.

@@ -20,7 +20,7 @@ func TestDigestsCoverWhatRedactionHides(t *testing.T) {
 	outcome := func(key, body string) runs.Outcome {
 		target, err := NewTarget([16]byte{1}, &spec)
 		require.NoError(t, err)
-		target.KeyDigests([]byte(key))
+		target.SetKey([]byte(key))
 		o, _ := runSecrets{}.classify(t.Context(), &target, exchange{answer: egress.Response{StatusCode: 200, Body: []byte(body)}, at: start})
 		return o
 	}

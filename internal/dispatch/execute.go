@@ -91,6 +91,9 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 		return outcome, ours
 	}
 	w.calls.forgetRefusedToken(r, answer)
+	if w.cfg.Suspensions != nil && b.target.suspends(answer, err) {
+		return w.suspend(ctx, b, s, r, answer)
+	}
 	now, _ := w.clock.now()
 	// Judging ends with the execution, because the lock may last no longer.
 	judged, done := context.WithDeadline(ctx, sent.Add(b.target.Spec.MaxExecutionTime))

@@ -22,6 +22,8 @@ type metrics struct {
 	resized   *prometheus.CounterVec
 	trips     prometheus.Counter
 	deferred  *prometheus.CounterVec
+	suspended prometheus.Counter
+	polls     *prometheus.CounterVec
 	skew      prometheus.Gauge
 	panics    prometheus.Counter
 }
@@ -110,17 +112,32 @@ func newMetrics(r prometheus.Registerer) *metrics {
 			Name: "rubato_dispatch_host_deferred_total",
 			Help: "Claims that were released because of their host: one-off runs of an open one, and claims at one that took no request for 2 s.",
 		}, []string{"cause"}),
+		suspended: f.NewCounter(prometheus.CounterOpts{
+			Name: "rubato_dispatch_suspended_total", Help: "Runs suspended, because their targets answered 202.",
+		}),
+		polls: f.NewCounterVec(prometheus.CounterOpts{
+			Name: "rubato_dispatch_polls_total", Help: "Requests to the status URLs of suspended runs, by result.",
+		}, []string{"result"}),
 		skew:   f.NewGauge(prometheus.GaugeOpts{Name: "rubato_clock_skew_seconds", Help: "How far the worker's wall clock is ahead of the database's."}),
 		panics: telemetry.Panics(r, telemetry.InRun),
 	}
 	for _, direction := range []string{grown, shrunk} {
 		m.resized.WithLabelValues(direction)
 	}
+	for _, result := range []string{pollPending, pollEnded} {
+		m.polls.WithLabelValues(result)
+	}
 	for _, cause := range []string{deferredOpen, deferredFull} {
 		m.deferred.WithLabelValues(cause)
 	}
 	return m
 }
+
+// Results of a request to a status URL.
+const (
+	pollPending = "pending" // the run goes on, or the target did not answer
+	pollEnded   = "ended"   // the answer ended the run
+)
 
 // Causes for which a claim is released because of its host.
 const (

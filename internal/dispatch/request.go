@@ -61,6 +61,19 @@ func (c *calls) prepare(ctx context.Context, b *waiting, s Started, sent time.Ti
 // build returns the request of a run, or the outcome of the run if the request cannot be built.
 // sent is when the start was sent: the execution limit counts from there.
 func (c *calls) build(ctx context.Context, b *waiting, s Started, sent time.Time) (outgoing, *runs.Outcome) {
+	r, refusal := c.compose(ctx, b, s, sent)
+	if refusal != nil {
+		return outgoing{}, refusal
+	}
+	c.offerCallback(&r, b, s)
+	if err := c.sign(&r.Request, b, s, r.runSecrets); err != nil {
+		return outgoing{}, requestFailed(runs.SigningFailed, err)
+	}
+	return r, nil
+}
+
+// compose is build without callback URL and signature.
+func (c *calls) compose(ctx context.Context, b *waiting, s Started, sent time.Time) (outgoing, *runs.Outcome) {
 	key, refusal := c.readSecrets(ctx, b, s)
 	if refusal != nil {
 		return outgoing{}, refusal
@@ -79,9 +92,6 @@ func (c *calls) build(ctx context.Context, b *waiting, s Started, sent time.Time
 		if refusal := c.authorize(ctx, b, &r, b.target.Spec.MaxExecutionTime-time.Since(sent)); refusal != nil {
 			return outgoing{}, refusal
 		}
-	}
-	if err := c.sign(&r.Request, b, s, key); err != nil {
-		return outgoing{}, requestFailed(runs.SigningFailed, err)
 	}
 	return r, nil
 }

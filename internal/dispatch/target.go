@@ -28,8 +28,8 @@ type Target struct {
 	Deadline time.Time
 	// Force is set for a one-off run that is sent even if the breaker of its host is open.
 	Force bool
-	// SentKey is the Idempotency-Key of a one-off run that repeats another one under its key; empty:
-	// that of the run itself.
+	// SentKey is the Idempotency-Key of a one-off run that repeats another one under its key;
+	// empty: that of the run itself.
 	SentKey string
 	// URL includes the configured query parameters.
 	URL string
@@ -49,14 +49,16 @@ type Target struct {
 	Form change.Form
 	// Noise is the state of the search for noise; nil: there is no search.
 	Noise *Noise
-	// Validators holds the validators of a conditional request; nil: the requests are not conditional.
-	// Its validators are empty until an answer has brought some.
+	// Validators holds the validators of a conditional request; nil: the requests are not
+	// conditional. Its validators are empty until an answer has brought some.
 	Validators *runs.Validators
 	// Secrets are the names of the secrets that the requests use.
 	Secrets []string
 	// Credentials are the configured header values that look like secrets, and their parts. They
 	// are hidden in answers, because a target may echo them.
 	Credentials []string
+	// callbackKey keys the tokens of callbacks; nil: the runs are not asynchronous.
+	callbackKey []byte
 }
 
 // needsSecrets reports whether a run needs the secrets or the signing keys of its tenant.
@@ -98,11 +100,15 @@ func NewTarget(tenant [16]byte, spec *endpoints.Spec) (Target, error) {
 	return t, unusable(fault, slices.Concat(bad, paths))
 }
 
-// KeyDigests sets the secret that keys the digests of answers. It has no effect without redaction
-// rules: then the answers are stored whole, and a digest tells nothing more.
-func (t *Target) KeyDigests(secret []byte) {
+// SetKey sets the secret of the endpoint. It keys the digests of answers if there are redaction
+// rules: without them the answers are stored whole, and a digest tells nothing more. It also keys
+// the tokens of callbacks.
+func (t *Target) SetKey(secret []byte) {
 	if t.Redact != nil {
 		t.Form = t.Form.Keyed(secret)
+	}
+	if t.Spec.Async.Timeout > 0 {
+		t.callbackKey = secret
 	}
 }
 

@@ -33,3 +33,14 @@ func sameHost(one, other string) bool {
 	b, err := url.Parse(other)
 	return err == nil && strings.EqualFold(a.Hostname(), b.Hostname())
 }
+
+// sameOrigin reports whether two URLs have the same scheme, host and port, so that the one may get
+// the credentials of the other.
+func sameOrigin(one, other string) bool {
+	a, err := url.Parse(one)
+	if err != nil {
+		return false
+	}
+	b, err := url.Parse(other)
+	return err == nil && a.Scheme == b.Scheme && egress.Server(one) == egress.Server(other)
+}

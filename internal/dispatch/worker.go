@@ -12,6 +12,7 @@
 //   - The breaker loop reports failures of hosts and reads which hosts may be called.
 //   - The backlog loop retries reads and releases that failed.
 //   - The slot loop adapts the concurrency limit.
+//   - The poll loop asks the status URLs of suspended runs.
 //
 // Loops pass values and cache no authoritative state. The database is authoritative: the claim
 // token fences every statement, and the returned rows decide.
@@ -109,7 +110,12 @@ type Config struct {
 	Grace      time.Duration
 	Claims     claims.Store
 	Executions Executions
-	Egress     *egress.Client
+	// Suspensions is the store of asynchronous runs; nil: an answer 202 always ends its run.
+	Suspensions Suspensions
+	// PublicURL is the URL of the API for targets, without a trailing slash; empty: their requests
+	// name no callback URL.
+	PublicURL string
+	Egress    *egress.Client
 	// Allowances are the tenants' own entries of the egress allow list; nil: none.
 	Allowances Allowances
 	// Tracer exports traces; nil: none are exported.
@@ -199,6 +205,7 @@ func New(cfg Config) *Worker {
 		tokens:     oauth2.New(cfg.Egress),
 		now:        w.clock.now,
 		judging:    newJudging(),
+		callbacks:  cfg.PublicURL,
 		logger:     w.logger,
 	}
 	claimed := claims.NewMetrics(cfg.Registerer)
@@ -234,6 +241,9 @@ func (w *Worker) Run(ctx context.Context) error {
 	intake.Go(func() { w.loops.Run(ctx, loop.Claim, w.claimer.Run) })
 	intake.Go(func() { w.loops.Run(ctx, loop.Start, func(ctx context.Context) { w.startLoop(ctx, work) }) })
 	intake.Go(func() { w.loops.Run(ctx, loop.Backlog, w.backlogLoop) })
+	if w.cfg.Suspensions != nil {
+		intake.Go(func() { w.loops.Run(ctx, loop.StatusPolls, w.pollLoop) })
+	}
 	intake.Go(func() {
 		w.loops.Run(ctx, loop.Slots, func(ctx context.Context) { w.slotLoop(ctx, newLoadSampler().read) })
 	})

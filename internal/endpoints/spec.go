@@ -75,6 +75,8 @@ type Spec struct {
 	// FollowMaxAge puts off the next run until a successful answer is stale by Cache-Control.
 	FollowMaxAge bool  `json:"followMaxAge"`
 	Retry        Retry `json:"retry"`
+	// Async suspends the runs of targets that answer 202.
+	Async Async `json:"async"`
 	// Idempotent permits sending the request again although it may have arrived.
 	Idempotent bool `json:"idempotent"`
 	// DeadLetter keeps recurring runs that were given up as dead letters. One-off runs always are.
@@ -122,6 +124,23 @@ type Retry struct {
 	MaxBackoff time.Duration `json:"maxBackoffMs" validate:"min=1ms,max=24h"`
 }
 
+// Async is the policy for runs that end later than their answer.
+type Async struct {
+	// Timeout is the time that a run waits for its end after the answer 202; zero: a 202 ends the run.
+	Timeout  time.Duration  `json:"timeoutMs,omitzero" zero:"refused" validate:"omitempty,min=1s,max=168h"`
+	Callback CallbackPolicy `json:"callback" validate:"oneof=url signed none"`
+}
+
+// CallbackPolicy says how a target reports the end of an asynchronous run, beside its status URL.
+type CallbackPolicy string
+
+// The policies.
+const (
+	CallbackURL    CallbackPolicy = "url"    // to a URL with a token, which each request names
+	CallbackSigned CallbackPolicy = "signed" // to that URL, with a signature by Standard Webhooks
+	CallbackNone   CallbackPolicy = "none"   // not at all
+)
+
 const (
 	defaultExecutionTime = 60 * time.Second
 	defaultTimeout       = 30 * time.Second
@@ -147,6 +166,7 @@ func Defaults() Spec {
 			Backoff:     time.Second,
 			MaxBackoff:  time.Minute,
 		},
+		Async:    Async{Callback: CallbackURL},
 		Priority: NormalPriority,
 		Planner:  PlannerObserve,
 	}

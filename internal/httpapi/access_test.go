@@ -63,7 +63,7 @@ func (is ids) ofLetters() string {
 // body.
 func everyRoute(is ids) []route {
 	bodies := map[string]string{
-		"createEndpoint": minimal, "sendCall": `{"url":"https://p.example/"}`, "patchEndpoint": `{"name":"q"}`, "pauseEndpoint": `{"reason":"r"}`, "explain": `{"baselineIntervalMs":1000}`,
+		"createEndpoint": minimal, "sendCall": `{"url":"https://p.example/"}`, "reportRun": `{"status":"succeeded"}`, "patchEndpoint": `{"name":"q"}`, "pauseEndpoint": `{"reason":"r"}`, "explain": `{"baselineIntervalMs":1000}`,
 		"createKey": `{"name":"k","scopes":["read"]}`, "rotateKey": `{"overlapMs":1000}`,
 		"putIntervalHint": `{"intervalMs":5000,"ttlMs":60000}`, "putOneShotHint": `{"inMs":1000,"ttlMs":60000}`,
 		"discardDeadLetter": `{"reason":"r"}`, "judgeNoise": `{"path":"$.now","state":"rejected"}`, "cancelRun": `{"reason":"r"}`, "putEndpointByKey": minimal, "importEndpoints": minimal,
@@ -101,7 +101,7 @@ func everyRoute(is ids) []route {
 			case strings.HasPrefix(path, "/v1/signing-keys"):
 				id = cmp.Or(is.signing, standingSigningKey)
 			}
-			r.path, r.scope = strings.NewReplacer("{id}", id, "{key}", "any", "{name}", name, "{host}", standingHost, "{version}", "1").Replace(path), "read"
+			r.path, r.scope = strings.NewReplacer("{id}", id, "{key}", "any", "{name}", name, "{host}", standingHost, "{version}", "1", "{token}", strings.Repeat("t", 96)).Replace(path), "read"
 			if op.Security != nil {
 				if r.public = len(*op.Security) == 0; !r.public {
 					r.scope = (*op.Security)[0]["bearer"][0]
@@ -124,7 +124,7 @@ func everyRoute(is ids) []route {
 func TestEveryOperationIsRouted(t *testing.T) {
 	t.Parallel()
 	routes := everyRoute(ids{})
-	require.Len(t, routes, 98)
+	require.Len(t, routes, 99)
 	for _, r := range routes {
 		t.Run(r.id, func(t *testing.T) {
 			t.Parallel()
@@ -229,7 +229,7 @@ func TestKeys(t *testing.T) {
 	for i, r := range everyRoute(is) {
 		t.Run(r.id, func(t *testing.T) {
 			if r.public {
-				require.Equal(t, r.success, s.call(r.method, r.path, "", withKey("")).status)
+				require.Equal(t, r.success, s.call(r.method, r.path, r.body, withKey("")).status)
 				return
 			}
 			for name, change := range map[string]request{

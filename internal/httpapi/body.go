@@ -77,7 +77,7 @@ func inputFrom(c echo.Context, op *operation) (*input, error) {
 	if err != nil {
 		return nil, err
 	}
-	in.sum = sha256.Sum256(text)
+	in.text, in.sum, in.header = text, sha256.Sum256(text), r.Header
 	return in, nil
 }
 

@@ -86,6 +86,9 @@ func serviceOf(t *testing.T, settings httpapi.Config, ring *secrets.Keyring, run
 	if settings.Tester == nil {
 		settings.Tester = tester{store: s.store}
 	}
+	if settings.Callbacks == nil {
+		settings.Callbacks = reporting{}
+	}
 	if settings.Feed == nil {
 		settings.Feed = emptyFeed{}
 	}
@@ -119,6 +122,7 @@ func serviceOf(t *testing.T, settings httpapi.Config, ring *secrets.Keyring, run
 		Letters:    deadletters.NewService(letters{s.store}, endpoints.NewService(s.store, targets{}), calls.NewService(fakeCalls{s.store}, targets{}), nil),
 		Hosts:      hosts.NewService(s.store, false),
 		Tester:     settings.Tester,
+		Callbacks:  settings.Callbacks,
 	})
 	return s
 }

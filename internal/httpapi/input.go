@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"crypto/sha256"
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,7 +23,9 @@ type input struct {
 	unwanted  []errs.Field     // for fields that the domain finds nothing wrong with
 	kept      map[string][]int // of the arrays that lack items: where the others were
 
-	sum [sha256.Size]byte // of the text
+	text   []byte            // as it came
+	sum    [sha256.Size]byte // of the text
+	header http.Header
 }
 
 // readInput reads a body against its schema. The error is an [errs.Malformed] where it is no JSON

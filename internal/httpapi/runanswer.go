@@ -30,7 +30,7 @@ func runAnswer(r runs.Run) (api.Run, error) {
 		Error:        optional(o.Error),
 	}
 	out.WorkerID, out.CancelRequestedAt = workerName(r.WorkerID), shown(r.CancelRequestedAt)
-	out.NotBefore = shown(r.NotBefore)
+	out.NotBefore, out.SuspendedUntil = shown(r.NotBefore), shown(r.SuspendedUntil)
 	if s := r.Skipped; s != nil {
 		out.Skipped = &api.SkippedDueTimes{
 			From:  s.From.UTC(),

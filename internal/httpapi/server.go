@@ -70,6 +70,7 @@ type Config struct {
 	Hosts      *hosts.Service
 	Signing    *signing.Service
 	Tester     Tester
+	Callbacks  Callbacks
 }
 
 // Server is the REST API. It is safe for concurrent use.
@@ -109,6 +110,9 @@ type Server struct {
 	hosts     *hosts.Service
 	signing   *signing.Service
 	tester    Tester
+	callbacks Callbacks
+	// reporters throttles guesses of callback tokens.
+	reporters *auth.Attempts
 	tests     turns
 	watches   turns
 }
@@ -152,6 +156,8 @@ func New(c Config) *Server {
 		hosts:     c.Hosts,
 		signing:   c.Signing,
 		tester:    c.Tester,
+		callbacks: c.Callbacks,
+		reporters: auth.NewAttempts(),
 		tests:     turns{auth.NewQuota(testLimits()), codeTooManyTests, "too many tests are under way at the moment; try again when one has ended"},
 		watches:   turns{auth.NewQuota(watchLimits()), codeTooManyStreams, "too many clients watch events at the moment; close one first"},
 	}

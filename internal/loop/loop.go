@@ -30,9 +30,11 @@ const (
 	Breakers Name = "breakers"
 	Backlog  Name = "backlog"
 	Slots    Name = "slots"
-	Sweep    Name = "sweep"
-	Courier  Name = "courier"
-	Listener Name = "listener"
+	// StatusPolls asks the status URLs of suspended runs.
+	StatusPolls Name = "status_polls"
+	Sweep       Name = "sweep"
+	Courier     Name = "courier"
+	Listener    Name = "listener"
 	// Allowances refreshes the egress allow lists of tenants.
 	Allowances Name = "allowances"
 	// Budgets counts runs against shared budgets and steps their prices.
@@ -52,7 +54,7 @@ const (
 // Names returns every loop.
 func Names() []Name {
 	return []Name{
-		Claim, Start, Finish, Heartbeat, Presence, Space, Cancel, Breakers, Backlog, Slots, Sweep, Courier, Listener, Allowances, Budgets, Secrets, Chains,
+		Claim, Start, Finish, Heartbeat, Presence, Space, Cancel, Breakers, Backlog, Slots, StatusPolls, Sweep, Courier, Listener, Allowances, Budgets, Secrets, Chains,
 		Planner, Answers, Health, Heap,
 	}
 }

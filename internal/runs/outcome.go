@@ -16,8 +16,8 @@ type Outcome struct {
 	ContentType string // of the response
 	// Body is the head of the response body, at most the endpoint's maxResponseKb.
 	Body []byte
-	// BodyDigest is the digest of the compared part of the answer; 0 without a body, or in rows from
-	// before digests existed.
+	// BodyDigest is the digest of the compared part of the answer; 0 without a body, or in rows
+	// from before digests existed.
 	BodyDigest uint64
 	// Tail is the end of a body that was longer than its head, at most the endpoint's
 	// responseTailKb.
@@ -30,8 +30,8 @@ type Outcome struct {
 	// OpenUntil is when the endpoint comes due again because the breaker of its host held it back;
 	// zero: it did not.
 	OpenUntil time.Time
-	// TargetNext is the instant at which the target asked for the next run, on the database's clock;
-	// zero: none.
+	// TargetNext is the instant at which the target asked for the next run, on the database's
+	// clock; zero: none.
 	TargetNext time.Time
 	// FreshUntil is the end of the freshness of the answer, on the database's clock; zero: unknown,
 	// or the endpoint does not ask for it.
@@ -79,14 +79,15 @@ func (o Outcome) Interrupted() bool {
 }
 
 // Retryable reports whether a retry may succeed. That holds for connection errors, missing access
-// tokens, timeouts, server errors, 429, a broken success rule, and runs lost with their worker.
+// tokens, timeouts, server errors, 429, a broken success rule, a reported failure, and runs lost
+// with their worker.
 func (o Outcome) Retryable() bool {
 	switch o.Reason {
-	case ConnectError, DNSError, ConnectionLost, Timeout, SuccessRuleFailed, AuthFailed, WorkerLost, LockLost, Shutdown:
+	case ConnectError, DNSError, ConnectionLost, Timeout, CallbackFailed, SuccessRuleFailed, AuthFailed, WorkerLost, LockLost, Shutdown:
 		return true
 	case HTTPStatus:
 		return o.Status == Failed && (o.StatusCode >= 500 || o.StatusCode == 429)
-	case NotModified, TLSError, ProtocolError, ResponseTooLarge, RedirectLimit, RedirectDenied, EgressDenied, TemplateFailed, StartExpired, CanceledByUser, InternalError,
+	case NotModified, NoStatusURL, TLSError, ProtocolError, ResponseTooLarge, RedirectLimit, RedirectDenied, EgressDenied, TemplateFailed, StartExpired, CanceledByUser, InternalError,
 		OverlapSkipped, PauseSkipped, MisfireSkipped, CircuitOpen, Unroutable, SecretsUnavailable, SigningFailed:
 		return false
 	default:

@@ -31,9 +31,11 @@ type Run struct {
 	// CancelRequestedAt is the time of the cancel request. It is set for live runs only; later it
 	// is in the timeline.
 	CancelRequestedAt time.Time
-	NotBefore         time.Time // earliest start of a waiting run; otherwise zero
-	Outcome           Outcome
-	Decision          Decision // decision at the finish; zero while running
+	// SuspendedUntil is the end of the wait of a suspended run; otherwise zero.
+	SuspendedUntil time.Time
+	NotBefore      time.Time // earliest start of a waiting run; otherwise zero
+	Outcome        Outcome
+	Decision       Decision // decision at the finish; zero while running
 	// Skipped is set if this is the record of skipped due times; ScheduledFor is then the last of
 	// them.
 	Skipped *Skips

@@ -112,6 +112,7 @@ func TestEveryOutcomeHasAMeaning(t *testing.T) {
 		runs.HTTPStatus: false, // by the code, below
 		runs.Timeout:    true, runs.DNSError: true, runs.ConnectError: true, runs.ConnectionLost: true,
 		runs.WorkerLost: true, runs.LockLost: true, runs.Shutdown: true, runs.SuccessRuleFailed: true, runs.NotModified: false,
+		runs.CallbackFailed: true, runs.NoStatusURL: false,
 		runs.TLSError: false, runs.ProtocolError: false, runs.ResponseTooLarge: false, runs.RedirectLimit: false, runs.RedirectDenied: false, runs.EgressDenied: false,
 		runs.SecretsUnavailable: false, runs.SigningFailed: false, runs.TemplateFailed: false, runs.AuthFailed: true,
 		runs.StartExpired: false, runs.CanceledByUser: false, runs.InternalError: false,

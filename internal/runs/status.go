@@ -35,13 +35,18 @@ const (
 	// SuccessRuleFailed is failed: the status code was a success, but the response broke a success
 	// rule.
 	SuccessRuleFailed Reason = "success_rule_failed"
-	NotModified       Reason = "not_modified"    // succeeded: the target answered 304
-	Timeout           Reason = "timeout"         // timed_out
-	DNSError          Reason = "dns_error"       // the name did not resolve
-	ConnectError      Reason = "connect_error"   // no connection
-	TLSError          Reason = "tls_error"       // no trusted connection
-	ConnectionLost    Reason = "connection_lost" // the connection broke after the request may have been sent
-	ProtocolError     Reason = "protocol_error"  // the response was not HTTP
+	NotModified       Reason = "not_modified" // succeeded: the target answered 304
+	Timeout           Reason = "timeout"      // timed_out
+	// CallbackFailed is failed: the target of a suspended run reported its failure.
+	CallbackFailed Reason = "callback_failed"
+	// NoStatusURL is failed: the target answered 202, and no callback and no status URL can end the
+	// run.
+	NoStatusURL    Reason = "no_status_url"
+	DNSError       Reason = "dns_error"       // the name did not resolve
+	ConnectError   Reason = "connect_error"   // no connection
+	TLSError       Reason = "tls_error"       // no trusted connection
+	ConnectionLost Reason = "connection_lost" // the connection broke after the request may have been sent
+	ProtocolError  Reason = "protocol_error"  // the response was not HTTP
 	// ResponseTooLarge is failed: the response header has too many bytes or fields. A body that is
 	// too long is truncated instead.
 	ResponseTooLarge Reason = "response_too_large"
@@ -76,7 +81,7 @@ const (
 // Reasons returns every reason.
 func Reasons() []Reason {
 	return []Reason{
-		HTTPStatus, SuccessRuleFailed, NotModified, Timeout, DNSError, ConnectError, TLSError, ConnectionLost, ProtocolError, ResponseTooLarge, RedirectLimit,
+		HTTPStatus, SuccessRuleFailed, NotModified, Timeout, CallbackFailed, NoStatusURL, DNSError, ConnectError, TLSError, ConnectionLost, ProtocolError, ResponseTooLarge, RedirectLimit,
 		RedirectDenied, EgressDenied, TemplateFailed, AuthFailed, WorkerLost, LockLost, StartExpired, Shutdown, CanceledByUser, InternalError, OverlapSkipped,
 		PauseSkipped, MisfireSkipped, DeadlinePassed, CircuitOpen, Unroutable, Withdrawn, SecretsUnavailable, SigningFailed,
 	}

@@ -14,16 +14,17 @@ type EventKind string
 const (
 	EventClaimed         EventKind = "claimed"          // a worker claimed the due time
 	EventStarted         EventKind = "started"          // the start was committed; the request was sent right after
+	EventSuspended       EventKind = "suspended"        // the target answered 202; the run waits for its end
 	EventCancelRequested EventKind = "cancel_requested" // a user asked to cancel the run
 	EventSettled         EventKind = "settled"          // the sweeper settled the run of a lost worker
 	EventFinished        EventKind = "finished"         // the run ended, and the next due time was decided
-	EventLateResult      EventKind = "late_result"      // a response arrived after the settlement; it changed nothing
+	EventLateResult      EventKind = "late_result"      // a response or report arrived after the end; it changed nothing
 )
 
 // EventKinds returns every kind in the order of a run's life. Cancel requests and settlements need
 // a live run; a late result needs a settled one.
 func EventKinds() []EventKind {
-	return []EventKind{EventClaimed, EventStarted, EventCancelRequested, EventSettled, EventFinished, EventLateResult}
+	return []EventKind{EventClaimed, EventStarted, EventSuspended, EventCancelRequested, EventSettled, EventFinished, EventLateResult}
 }
 
 // MaxEvents limits the events that are read of one run. Only late results have no bound of their
@@ -37,7 +38,7 @@ type Event struct {
 	At         time.Time
 	Kind       EventKind
 	Author     string   // cancel_requested: name of the API key; settled: the sweeper
-	Why        string   // cancel_requested: the author's reason; settled: the signal
+	Why        string   // cancel_requested: the author's reason; settled: the signal; suspended: the status URL
 	WorkerID   [16]byte // worker that acted or sent the late result; settled: the lost worker
 	ClaimToken int64    // claimed, late_result: the fencing token
 	Status     Status   // finished, settled, late_result

@@ -24,6 +24,7 @@ func TestAStoryIsInTheOrderInWhichItHappened(t *testing.T) {
 		{At: at(5), Kind: runs.EventLateResult},
 		{At: at(4), Kind: runs.EventSettled},
 		{At: at(5), Kind: runs.EventCancelRequested},
+		{At: at(3), Kind: runs.EventSuspended},
 	}
 	story := runs.Timeline(run, kept)
 	var kinds []runs.EventKind
@@ -31,10 +32,10 @@ func TestAStoryIsInTheOrderInWhichItHappened(t *testing.T) {
 		kinds = append(kinds, e.Kind)
 	}
 	require.Equal(t, append(runs.EventKinds(), runs.EventLateResult), kinds)
-	require.True(t, story[5].At.Before(story[6].At))
+	require.True(t, story[6].At.Before(story[7].At))
 	require.Equal(t, int64(7), story[0].ClaimToken)
-	require.Equal(t, "gone", story[4].Error)
-	require.Equal(t, run.Decision, story[4].Decision)
+	require.Equal(t, "gone", story[5].Error)
+	require.Equal(t, run.Decision, story[5].Decision)
 
 	run.FinishedAt, run.Outcome = time.Time{}, runs.Outcome{Status: runs.Running}
 	require.Len(t, runs.Timeline(run, nil), 2, "a live run has no end yet")

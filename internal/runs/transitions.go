@@ -14,17 +14,19 @@ const (
 	Planned State = "planned" // not claimed
 	Claimed State = "claimed" // claimed by a worker, but not started
 	Live    State = "live"    // run in flight
-	Leaving State = "leaving" // archived during its run; the end of the run deletes the row
+	// Suspended: the target answered 202, and the run waits for a callback. No worker holds it.
+	Suspended State = "suspended"
+	Leaving   State = "leaving" // archived during its run; the end of the run deletes the row
 )
 
 // States returns every state of an endpoint.
-func States() []State { return []State{Gone, Planned, Claimed, Live, Leaving} }
+func States() []State { return []State{Gone, Planned, Claimed, Live, Suspended, Leaving} }
 
 // Held reports whether a worker holds a claim in this state.
-func (s State) Held() bool { return s == Claimed || s.Running() }
+func (s State) Held() bool { return s == Claimed || s == Live || s == Leaving }
 
-// Running reports whether a run is in flight in this state.
-func (s State) Running() bool { return s == Live || s == Leaving }
+// Running reports whether a run has started and not ended in this state.
+func (s State) Running() bool { return s == Live || s == Suspended || s == Leaving }
 
 // TokenChange is the effect of a transition on the fencing token. The token never decreases.
 type TokenChange string
@@ -59,10 +61,14 @@ func Transitions() []Transition {
 		{From: Claimed, To: Live, Token: Kept},
 		{From: Claimed, To: Gone, Token: Free},
 		{From: Live, To: Live, Token: Free},
+		{From: Live, To: Suspended, Token: Kept},
 		{From: Live, To: Leaving, Token: Free},
 		{From: Live, To: Planned, Token: Raised},
 		{From: Live, To: Claimed, Token: Raised},
 		{From: Live, To: Claimed, Token: Raised, NewOwner: true},
+		{From: Suspended, To: Suspended, Token: Free},
+		{From: Suspended, To: Leaving, Token: Free},
+		{From: Suspended, To: Planned, Token: Raised},
 		{From: Leaving, To: Leaving, Token: Free},
 		{From: Leaving, To: Gone, Token: Free},
 	}

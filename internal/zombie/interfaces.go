@@ -48,6 +48,12 @@ type Runs interface {
 	// Settle ends a lost run, unless the signal no longer applies to it, and decides the next due
 	// time like any finish. It reports whether it did.
 	Settle(ctx context.Context, signal Signal, run runs.Run) (bool, error)
+	// ListExpired returns suspended runs whose wait is over, the longest over first, and those that a
+	// user asked to cancel.
+	ListExpired(ctx context.Context, except [][16]byte, limit int) ([]Lost, error)
+	// Expire ends such a run with its outcome, unless a report ended or extended it, and decides the
+	// next due time like any finish. It reports whether it did.
+	Expire(ctx context.Context, run runs.Run) (bool, error)
 	// CountLive counts live runs.
 	CountLive(ctx context.Context, staleAfter time.Duration) (LiveCounts, error)
 }
@@ -107,7 +113,7 @@ type Search struct {
 	Limit      int
 }
 
-// Lost is a live run that no worker will update, and the signal of that.
+// Lost is a live run that no worker will update, and the reason to settle it.
 type Lost struct {
 	Run    runs.Run
 	Reason Reason
@@ -131,16 +137,18 @@ type Retention struct {
 // Reason is the signal by which a run was settled.
 type Reason string
 
-// The reasons. In each case the lock has expired.
+// The reasons. In each case the lock, or the wait of a suspended run, has expired.
 const (
 	Deadline Reason = "deadline" // the deadline passed over 5 s ago
 	Goodbye  Reason = "goodbye"  // the worker stopped or is unknown
 	Silent   Reason = "silence"  // the worker has been silent for long
 	Valve    Reason = "valve"    // the same, and the lock expired so long ago that gate and guard no longer apply
+	Expired  Reason = "expired"  // nothing reported the end of a suspended run in time
+	Canceled Reason = "canceled" // a user canceled a suspended run
 )
 
 // Reasons returns every reason.
-func Reasons() []Reason { return []Reason{Deadline, Goodbye, Silent, Valve} }
+func Reasons() []Reason { return []Reason{Deadline, Goodbye, Silent, Valve, Expired, Canceled} }
 
 // errorText is the error text of a run that was settled for a reason.
 func (r Reason) errorText() string {
@@ -152,6 +160,10 @@ func (r Reason) errorText() string {
 		return "the worker went away and left the run" + unknown
 	case Silent, Valve:
 		return "the worker was lost after the run had started" + unknown
+	case Expired:
+		return "the target answered 202, and neither a callback nor its status URL reported the end of the run in time"
+	case Canceled:
+		return "the target answered 202, and a user canceled the run before its end; whether the target stopped is unknown"
 	default:
 		panic("zombie: no story of " + string(r))
 	}

@@ -50,18 +50,21 @@ func (s *Sweeper) settleLost(ctx context.Context, search Search) error {
 		if err != nil {
 			return nil, fmt.Errorf("list lost runs: %w", err)
 		}
-		found := make([]settlement, len(list))
-		for i, l := range list {
-			found[i] = settlement{
-				run:    l.Run,
-				reason: l.Reason,
-				end: func(run runs.Run) (bool, error) {
-					return s.cfg.Store.Settle(ctx, search.Signal, run)
-				},
-			}
-		}
-		return found, nil
+		return settlements(list, func(run runs.Run) (bool, error) { return s.cfg.Store.Settle(ctx, search.Signal, run) }), nil
 	})
+}
+
+// settlements returns runs with the function that ends one of them.
+func settlements(list []Lost, end func(run runs.Run) (bool, error)) []settlement {
+	found := make([]settlement, len(list))
+	for i, l := range list {
+		found[i] = settlement{
+			run:    l.Run,
+			reason: l.Reason,
+			end:    end,
+		}
+	}
+	return found
 }
 
 // settlement is a run to settle.
@@ -105,12 +108,7 @@ func (s *Sweeper) end(l settlement) (settled bool, err error) {
 
 // settle settles one run. It returns an error only if the database is unavailable or ctx ended.
 func (s *Sweeper) settle(ctx context.Context, name string, l settlement) error {
-	l.run.Outcome = runs.Outcome{
-		Status:    runs.Lost,
-		Reason:    runs.WorkerLost,
-		MaybeSent: true,
-		Error:     l.reason.errorText(),
-	}
+	l.run.Outcome = l.reason.outcome()
 	settled, err := s.end(l)
 	switch {
 	case errs.CodeOf(err) == errs.Unavailable, err != nil && ctx.Err() != nil:
@@ -121,8 +119,26 @@ func (s *Sweeper) settle(ctx context.Context, name string, l settlement) error {
 		s.cfg.Logger.Error("settle run failed; continuing with the others", "run_id", l.run.ID.String(), "error", err)
 	case settled:
 		s.metrics.settled.WithLabelValues(string(l.reason)).Inc()
-		s.cfg.Logger.Info("settled a lost run",
+		s.cfg.Logger.Info("settled a run",
 			"run_id", l.run.ID.String(), "claim_token", l.run.ClaimToken, "reason", string(l.reason))
 	}
 	return nil
+}
+
+// outcome returns the outcome of a run that was settled for a reason.
+func (r Reason) outcome() runs.Outcome {
+	o := runs.Outcome{
+		Status:    runs.Lost,
+		Reason:    runs.WorkerLost,
+		MaybeSent: true,
+		Error:     r.errorText(),
+	}
+	switch r {
+	case Expired:
+		o.Status, o.Reason = runs.TimedOut, runs.Timeout
+	case Canceled:
+		o.Status, o.Reason = runs.Canceled, runs.CanceledByUser
+	case Deadline, Goodbye, Silent, Valve:
+	}
+	return o
 }

@@ -101,6 +101,7 @@ const (
 	sweepLocks    = "locks"
 	sweepOverdue  = "overdue"
 	sweepLost     = "lost"
+	sweepExpired  = "expired"
 	sweepStuck    = "stuck"
 	sweepWorkers  = "workers"
 	sweepUnserved = "unserved"
@@ -108,7 +109,7 @@ const (
 )
 
 func sweepNames() []string {
-	return []string{sweepTakeOver, sweepLocks, sweepOverdue, sweepLost, sweepStuck, sweepWorkers, sweepUnserved, sweepHistory}
+	return []string{sweepTakeOver, sweepLocks, sweepOverdue, sweepLost, sweepExpired, sweepStuck, sweepWorkers, sweepUnserved, sweepHistory}
 }
 
 // Run sweeps until ctx ends, while this sweeper is the leader. Errors and panics of a sweep do not
@@ -140,13 +141,14 @@ func (s *Sweeper) sweep(ctx context.Context) {
 	seldom := time.NewTicker(historyEvery * s.cfg.Interval)
 	defer seldom.Stop()
 	takeOver, history := sweep{sweepTakeOver, s.takeOver}, sweep{sweepHistory, s.keepHistory}
+	expired := sweep{sweepExpired, s.endExpired}
 	s.pass(ctx, takeOver, history)
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-often.C:
-			s.pass(ctx, takeOver)
+			s.pass(ctx, takeOver, expired)
 		case <-regular.C:
 			// The clock sweep comes first, because the others depend on locks. The surest signal is
 			// next.

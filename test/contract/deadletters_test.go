@@ -15,8 +15,21 @@ import (
 func allProvocations() map[string]map[int]provoke {
 	all := provocations()
 	maps.Copy(all, map[string]map[int]provoke{
-		"sendCall":          {http.StatusConflict: withLost(http.StatusAccepted), http.StatusUnprocessableEntity: withBody(`{"url":"ftp://a"}`)},
-		"cancelCall":        {http.StatusConflict: onCanceled},
+		"sendCall":   {http.StatusConflict: withLost(http.StatusAccepted), http.StatusUnprocessableEntity: withBody(`{"url":"ftp://a"}`)},
+		"cancelCall": {http.StatusConflict: onCanceled},
+		"reportRun": {
+			http.StatusUnauthorized: func(w *world, t *testing.T, o operation, _ string) *answer {
+				return w.call(t, o.method, o.at(w.callback(t, "signed")), `{"status":"succeeded"}`)
+			},
+			http.StatusNotFound: func(w *world, t *testing.T, o operation, token string) *answer {
+				return w.call(t, o.method, o.at("AAAA"+token[4:]), `{"status":"succeeded"}`)
+			},
+			http.StatusConflict: func(w *world, t *testing.T, o operation, token string) *answer {
+				w.call(t, o.method, o.at(token), `{"status":"failed","error":"no room"}`, key("")).is(t, http.StatusOK)
+				return w.call(t, o.method, o.at(token), `{"status":"succeeded"}`, key(""))
+			},
+			http.StatusUnprocessableEntity: withBody(`{"status":"progress","body":7,"error":"no"}`),
+		},
 		"replayDeadLetter":  {http.StatusConflict: onHandled, http.StatusUnprocessableEntity: withUsedKey},
 		"discardDeadLetter": {http.StatusConflict: onHandled, http.StatusUnprocessableEntity: withBody(`{"reason":""}`)},
 		"putChain": {

@@ -30,6 +30,7 @@ import (
 	"rubato/internal/app"
 	"rubato/internal/app/apiserver"
 	"rubato/internal/auth"
+	"rubato/internal/callbacks"
 	"rubato/internal/config"
 	"rubato/internal/devpg/devpgtest"
 	"rubato/internal/runs"
@@ -402,6 +403,8 @@ func (w *world) object(t *testing.T, o operation) string {
 		return ""
 	case strings.HasPrefix(o.route, "/v1/notices/"):
 		return w.deadNotice(t, keystore.DefaultTenant)
+	case strings.HasPrefix(o.route, "/v1/callbacks/"):
+		return w.callback(t, "url")
 	case !strings.Contains(o.route, "{id}"):
 		return ""
 	case strings.HasSuffix(o.route, "/noise"):
@@ -494,10 +497,35 @@ func (w *world) liveRun(t *testing.T) string {
 	return id.String()
 }
 
+// callback returns the callback token of a suspended run of an endpoint with a callback policy.
+func (w *world) callback(t *testing.T, policy string) string {
+	t.Helper()
+	w.call(t, "POST", "/v1/endpoints", minimal).is(t, http.StatusCreated) // A live run copies its configuration.
+	id, err := runs.ParseID(w.liveRun(t))
+	require.NoError(t, err)
+	var endpoint, secret [16]byte
+	var token int64
+	require.NoError(t, w.pool.QueryRow(t.Context(), `
+		WITH suspended AS (
+			UPDATE schedules SET claimed_by = 'ffffffff-ffff-ffff-ffff-ffffffffffff', due_at = now() + interval '1 h' WHERE run_id = $1
+			RETURNING endpoint_id, claim_token
+		), noted AS (
+			INSERT INTO suspensions (run_id, endpoint_id, worker_id, wait_ms, exchange)
+			SELECT $1, endpoint_id, gen_random_uuid(), 3600000, '{"statusCode": 202}' FROM suspended
+		)
+		UPDATE endpoints e SET spec = spec || jsonb_build_object('async', jsonb_build_object('timeoutMs', 3600000, 'callback', $2::text))
+		FROM suspended s WHERE e.id = s.endpoint_id RETURNING e.id, e.digest_key, s.claim_token`, [16]byte(id), policy).Scan(&endpoint, &secret, &token))
+	return callbacks.Token(secret[:], callbacks.Subject{
+		EndpointID: endpoint,
+		RunID:      id,
+		Fence:      token,
+	})
+}
+
 // at returns the path of an operation for an object; other placeholders get the example of the
 // contract.
 func (o operation) at(id string) string {
-	path := strings.Replace(o.route, "{id}", id, 1)
+	path := strings.NewReplacer("{id}", id, "{token}", id).Replace(o.route)
 	for _, p := range append(slices.Clone(o.path.Parameters), o.Parameters...) {
 		if p.Value.Example != nil && p.Value.In == openapi3.ParameterInPath {
 			path = strings.Replace(path, "{"+p.Value.Name+"}", fmt.Sprint(p.Value.Example), 1)

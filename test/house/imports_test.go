@@ -67,7 +67,7 @@ func programRules() []rule {
 		{
 			"internal/app/dev",
 			[]string{
-				"internal/app", "internal/app/apiserver", "internal/auth", "internal/config", "internal/devpg", "internal/endpoints",
+				"internal/app", "internal/app/apiserver", "internal/auth", "internal/callbacks", "internal/config", "internal/devpg", "internal/endpoints",
 				"internal/secrets", "internal/store/keys", "internal/web",
 			},
 			"all programs in one, and nothing that they do not do",
@@ -96,9 +96,8 @@ func packageRules() []rule {
 		{"internal/devpg", nil, "a Postgres for development knows no Rubato"},
 		{"internal/devpg/devpgtest", []string{"internal/devpg"}, "test helpers know what they help to test"},
 		{
-			"internal/dispatch",
-			[]string{
-				"internal/auditlog", "internal/budget", "internal/change", "internal/claims", "internal/dispatch/ready", "internal/egress", "internal/endpoints", "internal/errs",
+			"internal/dispatch", []string{
+				"internal/auditlog", "internal/budget", "internal/callbacks", "internal/change", "internal/claims", "internal/dispatch/ready", "internal/egress", "internal/endpoints", "internal/errs",
 				"internal/failpoint", "internal/governor", "internal/hosts", "internal/loop", "internal/oauth2", "internal/redact", "internal/runs", "internal/secrets", "internal/signing", "internal/success", "internal/telemetry", "internal/template",
 			},
 			"a run is carried out without knowing what the database is",
@@ -122,13 +121,14 @@ func packageRules() []rule {
 		{
 			"internal/httpapi",
 			[]string{
-				"api", "internal/answers", "internal/auditlog", "internal/auth", "internal/calls", "internal/chains", "internal/deadletters", "internal/endpoints", "internal/errs", "internal/feed",
+				"api", "internal/answers", "internal/auditlog", "internal/auth", "internal/callbacks", "internal/calls", "internal/chains", "internal/deadletters", "internal/endpoints", "internal/errs", "internal/feed",
 				"internal/forwarded", "internal/governor", "internal/hosts", "internal/httpapi/api", "internal/idempotency", "internal/jsonpath",
 				"internal/notation", "internal/notices", "internal/planner", "internal/runs", "internal/secrets", "internal/signing", "internal/simulate", "internal/spending",
 				"internal/stats", "internal/telemetry", "internal/tempo",
 			},
 			"handlers translate between the contract and the domain; they know no database; of jsonpath they take how numbers compare; a shadow policy is scored by the simulation",
 		},
+		{"internal/callbacks", []string{"internal/errs", "internal/runs"}, "a report is checked without knowing how it is sent or stored"},
 		{"internal/calls", []string{"internal/auditlog", "internal/endpoints", "internal/errs", "internal/ids", "internal/runs"}, "a call is checked without knowing where it is kept"},
 		{"internal/chains", []string{"internal/auditlog", "internal/budget", "internal/endpoints", "internal/errs", "internal/ids", "internal/jsonpath", "internal/success", "internal/template"}, "a chain is decided without knowing where it is kept"},
 		{"internal/deadletters", []string{"internal/auditlog", "internal/calls", "internal/endpoints", "internal/errs", "internal/ids", "internal/runs", "internal/secrets"}, "a dead letter is read and replayed without knowing where it is kept"},

@@ -219,6 +219,27 @@ func (e CallState) Valid() bool {
 	}
 }
 
+// Defines values for CallbackPolicy.
+const (
+	CallbackPolicyNone   CallbackPolicy = "none"
+	CallbackPolicySigned CallbackPolicy = "signed"
+	CallbackPolicyURL    CallbackPolicy = "url"
+)
+
+// Valid indicates whether the value is a known member of the CallbackPolicy enum.
+func (e CallbackPolicy) Valid() bool {
+	switch e {
+	case CallbackPolicyNone:
+		return true
+	case CallbackPolicySigned:
+		return true
+	case CallbackPolicyURL:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for CatchUp.
 const (
 	CatchUpAll  CatchUp = "all"
@@ -917,6 +938,7 @@ const (
 	RunEventKindLateResult      RunEventKind = "late_result"
 	RunEventKindSettled         RunEventKind = "settled"
 	RunEventKindStarted         RunEventKind = "started"
+	RunEventKindSuspended       RunEventKind = "suspended"
 )
 
 // Valid indicates whether the value is a known member of the RunEventKind enum.
@@ -933,6 +955,29 @@ func (e RunEventKind) Valid() bool {
 	case RunEventKindSettled:
 		return true
 	case RunEventKindStarted:
+		return true
+	case RunEventKindSuspended:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for RunReportStatus.
+const (
+	RunReportStatusFailed    RunReportStatus = "failed"
+	RunReportStatusProgress  RunReportStatus = "progress"
+	RunReportStatusSucceeded RunReportStatus = "succeeded"
+)
+
+// Valid indicates whether the value is a known member of the RunReportStatus enum.
+func (e RunReportStatus) Valid() bool {
+	switch e {
+	case RunReportStatusFailed:
+		return true
+	case RunReportStatusProgress:
+		return true
+	case RunReportStatusSucceeded:
 		return true
 	default:
 		return false
@@ -1203,6 +1248,22 @@ func (e ImportEndpointsParamsDryRun) Valid() bool {
 	}
 }
 
+// Async Asynchronous runs.
+type Async struct {
+	// Callback How the target of an asynchronous run reports its end. `url`: to the URL in the request header Rubato-Callback-URL. `signed`: to that URL, signed with one of your signing keys by Standard Webhooks. `none`: only by its status URL.
+	Callback  CallbackPolicy `json:"callback"`
+	TimeoutMs *int64         `json:"timeoutMs,omitempty"`
+}
+
+// AsyncInput Asynchronous runs. A response 202 suspends the run until its target reports the end.
+type AsyncInput struct {
+	// Callback How the target reports the end of a run: to a callback URL, to a callback URL with a signature, or only by its status URL. Default url.
+	Callback *CallbackPolicy `json:"callback,omitempty"`
+
+	// TimeoutMs Time that a run waits for its end after a response 202. Every report of progress restarts it. Without it a 202 ends the run, like any other response.
+	TimeoutMs *int64 `json:"timeoutMs,omitempty"`
+}
+
 // AuditAction The action.
 type AuditAction string
 
@@ -1455,6 +1516,9 @@ type CallRequest struct {
 
 // CallState waiting and running: the call has not ended. All others are the status of its last attempt.
 type CallState string
+
+// CallbackPolicy How the target of an asynchronous run reports its end. `url`: to the URL in the request header Rubato-Callback-URL. `signed`: to that URL, signed with one of your signing keys by Standard Webhooks. `none`: only by its status URL.
+type CallbackPolicy string
 
 // CancelRequest Why.
 type CancelRequest struct {
@@ -1805,6 +1869,9 @@ type DecisionList struct {
 type Endpoint struct {
 	ArchivedAt *time.Time `json:"archivedAt,omitempty"`
 
+	// Async Asynchronous runs.
+	Async Async `json:"async"`
+
 	// Auth Authentication of requests: password (RFC 7617), bearer token (RFC 6750), API key header, or OAuth 2 client credentials (RFC 6749 section 4.4). Secrets are given as references, never in plain text. Each field states the type that it belongs to. A header of the same name in `headers` is refused.
 	Auth               *Auth   `json:"auth,omitempty"`
 	BaselineCron       *string `json:"baselineCron,omitempty"`
@@ -1944,7 +2011,8 @@ type EndpointList struct {
 
 // EndpointPatch A JSON Merge Patch of an EndpointSpec. Null restores the default.
 type EndpointPatch struct {
-	Auth *AuthPatch `json:"auth,omitempty"`
+	Async *AsyncInput `json:"async,omitempty"`
+	Auth  *AuthPatch  `json:"auth,omitempty"`
 
 	// BaselineCron Cron expression with five fields, or six with seconds first, or a macro such as @hourly. L, W, # and H are supported, a year field is not. ? is valid only in the two day fields. Give exactly one of baselineIntervalMs and baselineCron.
 	BaselineCron *string `json:"baselineCron,omitempty"`
@@ -2108,7 +2176,8 @@ type EndpointShadow struct {
 
 // EndpointSpec The configuration of an endpoint. Null means the default, as if the field were absent.
 type EndpointSpec struct {
-	Auth *Auth `json:"auth,omitempty"`
+	Async *AsyncInput `json:"async,omitempty"`
+	Auth  *Auth       `json:"auth,omitempty"`
 
 	// BaselineCron Cron expression with five fields, or six with seconds first, or a macro such as @hourly. L, W, # and H are supported, a year field is not. ? is valid only in the two day fields. Give exactly one of baselineIntervalMs and baselineCron.
 	BaselineCron *string `json:"baselineCron,omitempty"`
@@ -2609,7 +2678,8 @@ type ImportCounts struct {
 
 // ImportLine A line of an import: an EndpointSpec, and the id of the endpoint that it replaces. An id without an endpoint, or with an archived endpoint, counts as absent.
 type ImportLine struct {
-	Auth *Auth `json:"auth,omitempty"`
+	Async *AsyncInput `json:"async,omitempty"`
+	Auth  *Auth       `json:"auth,omitempty"`
 
 	// BaselineCron Cron expression with five fields, or six with seconds first, or a macro such as @hourly. L, W, # and H are supported, a year field is not. ? is valid only in the two day fields. Give exactly one of baselineIntervalMs and baselineCron.
 	BaselineCron *string `json:"baselineCron,omitempty"`
@@ -3808,6 +3878,9 @@ type Run struct {
 	Status     RunStatus `json:"status"`
 	StatusCode *int32    `json:"statusCode,omitempty"`
 
+	// SuspendedUntil For a running run whose target answered 202: the end of the wait for its end.
+	SuspendedUntil *time.Time `json:"suspendedUntil,omitempty"`
+
 	// Truncated The body was longer than the captured size.
 	Truncated *bool   `json:"truncated,omitempty"`
 	WorkerID  *string `json:"workerId,omitempty"`
@@ -3829,8 +3902,8 @@ type RunEvent struct {
 	Error    *string   `json:"error,omitempty"`
 
 	// Kind `claimed`: a worker claimed the due time. `started`: the start was committed, and the request is sent right after.
-	// `cancel_requested`: cancellation was requested. `settled`: the sweeper ended the run, because its worker was gone.
-	// `finished`: the run ended, and the next run was decided. `late_result`: a response came after the run was settled; it
+	// `suspended`: the target answered 202, and the run waits for its end. `cancel_requested`: cancellation was requested. `settled`: the sweeper ended the run, because its worker was gone.
+	// `finished`: the run ended, and the next run was decided. `late_result`: a response or report came after the run had ended; it
 	// changed nothing.
 	Kind       RunEventKind `json:"kind"`
 	ReasonCode *string      `json:"reasonCode,omitempty"`
@@ -3850,8 +3923,8 @@ type RunEvent struct {
 }
 
 // RunEventKind `claimed`: a worker claimed the due time. `started`: the start was committed, and the request is sent right after.
-// `cancel_requested`: cancellation was requested. `settled`: the sweeper ended the run, because its worker was gone.
-// `finished`: the run ended, and the next run was decided. `late_result`: a response came after the run was settled; it
+// `suspended`: the target answered 202, and the run waits for its end. `cancel_requested`: cancellation was requested. `settled`: the sweeper ended the run, because its worker was gone.
+// `finished`: the run ended, and the next run was decided. `late_result`: a response or report came after the run had ended; it
 // changed nothing.
 type RunEventKind string
 
@@ -3866,6 +3939,30 @@ type RunList struct {
 
 	// NextCursor Absent on the last page.
 	NextCursor *string `json:"nextCursor,omitempty"`
+}
+
+// RunReport Report of a target about its asynchronous run.
+type RunReport struct {
+	// Body Any JSON value: the result of the run. Not with `progress`.
+	Body *any `json:"body,omitempty"`
+
+	// Error For failed: the cause, as a text.
+	Error  *string         `json:"error,omitempty"`
+	Status RunReportStatus `json:"status"`
+}
+
+// RunReportStatus defines model for RunReport.Status.
+type RunReportStatus string
+
+// RunReportResult Effect of a report.
+type RunReportResult struct {
+	RunID string `json:"runId"`
+
+	// Status Status of the run: `running` after a report of progress.
+	Status RunStatus `json:"status"`
+
+	// SuspendedUntil End of the wait of a run that goes on.
+	SuspendedUntil *time.Time `json:"suspendedUntil,omitempty"`
 }
 
 // RunRequest The request of the run as it was configured and overridden: templates are not expanded, references to secrets stay references, and values whose names look secret are shown as `***`. Only when a single run is read; absent if the configuration of that time is no longer kept.
@@ -4782,6 +4879,9 @@ type DeleteSecretParams struct {
 // PutBudgetJSONRequestBody defines body for PutBudget for application/json ContentType.
 type PutBudgetJSONRequestBody = BudgetSpec
 
+// ReportRunJSONRequestBody defines body for ReportRun for application/json ContentType.
+type ReportRunJSONRequestBody = RunReport
+
 // SendCallJSONRequestBody defines body for SendCall for application/json ContentType.
 type SendCallJSONRequestBody = CallRequest
 
@@ -4886,6 +4986,9 @@ type ServerInterface interface {
 	// PutBudget Store or change a shared budget
 	// (PUT /v1/budgets/{name})
 	PutBudget(ctx echo.Context, name BudgetName) error
+	// ReportRun Report the end or the progress of an asynchronous run
+	// (POST /v1/callbacks/{token})
+	ReportRun(ctx echo.Context, token string) error
 	// ListCalls List calls, newest first
 	// (GET /v1/calls)
 	ListCalls(ctx echo.Context, params ListCallsParams) error
@@ -5327,6 +5430,22 @@ func (w *ServerInterfaceWrapper) PutBudget(ctx echo.Context) error {
 
 	// Invoke the callback with all the unmarshaled arguments
 	err = w.Handler.PutBudget(ctx, name)
+	return err
+}
+
+// ReportRun converts echo context to params.
+func (w *ServerInterfaceWrapper) ReportRun(ctx echo.Context) error {
+	var err error
+	// ------------- Path parameter "token" -------------
+	var token string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "token", ctx.Param("token"), &token, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: ctx.Request().URL.RawPath == ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter token: %s", err))
+	}
+
+	// Invoke the callback with all the unmarshaled arguments
+	err = w.Handler.ReportRun(ctx, token)
 	return err
 }
 
@@ -7368,6 +7487,7 @@ func RegisterHandlersWithOptions(router EchoRouter, si ServerInterface, options 
 	router.DELETE(options.BaseURL+"/v1/budgets/:name", wrapper.DeleteBudget, options.OperationMiddlewares["deleteBudget"]...)
 	router.GET(options.BaseURL+"/v1/budgets/:name", wrapper.GetBudget, options.OperationMiddlewares["getBudget"]...)
 	router.PUT(options.BaseURL+"/v1/budgets/:name", wrapper.PutBudget, options.OperationMiddlewares["putBudget"]...)
+	router.POST(options.BaseURL+"/v1/callbacks/:token", wrapper.ReportRun, options.OperationMiddlewares["reportRun"]...)
 	router.GET(options.BaseURL+"/v1/calls", wrapper.ListCalls, options.OperationMiddlewares["listCalls"]...)
 	router.POST(options.BaseURL+"/v1/calls", wrapper.SendCall, options.OperationMiddlewares["sendCall"]...)
 	router.DELETE(options.BaseURL+"/v1/calls/:id", wrapper.CancelCall, options.OperationMiddlewares["cancelCall"]...)
@@ -8427,6 +8547,202 @@ type PutBudget503ApplicationProblemPlusJSONResponse struct {
 }
 
 func (response PutBudget503ApplicationProblemPlusJSONResponse) VisitPutBudgetResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportRunRequestObject struct {
+	Token string `json:"token"`
+	Body  *ReportRunJSONRequestBody
+}
+
+type ReportRunResponseObject interface {
+	VisitReportRunResponse(w http.ResponseWriter) error
+}
+
+type ReportRun200JSONResponse RunReportResult
+
+func (response ReportRun200JSONResponse) VisitReportRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportRun400ApplicationProblemPlusJSONResponse struct {
+	MalformedApplicationProblemPlusJSONResponse
+}
+
+func (response ReportRun400ApplicationProblemPlusJSONResponse) VisitReportRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportRun401ApplicationProblemPlusJSONResponse struct {
+	UnauthorizedApplicationProblemPlusJSONResponse
+}
+
+func (response ReportRun401ApplicationProblemPlusJSONResponse) VisitReportRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.WWWAuthenticate != nil {
+		w.Header().Set("WWW-Authenticate", fmt.Sprint(*response.Headers.WWWAuthenticate))
+	}
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportRun404ApplicationProblemPlusJSONResponse struct {
+	NotFoundApplicationProblemPlusJSONResponse
+}
+
+func (response ReportRun404ApplicationProblemPlusJSONResponse) VisitReportRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportRun409ApplicationProblemPlusJSONResponse struct {
+	ConflictApplicationProblemPlusJSONResponse
+}
+
+func (response ReportRun409ApplicationProblemPlusJSONResponse) VisitReportRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportRun413ApplicationProblemPlusJSONResponse struct {
+	TooLargeApplicationProblemPlusJSONResponse
+}
+
+func (response ReportRun413ApplicationProblemPlusJSONResponse) VisitReportRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportRun415ApplicationProblemPlusJSONResponse struct {
+	UnsupportedMediaTypeApplicationProblemPlusJSONResponse
+}
+
+func (response ReportRun415ApplicationProblemPlusJSONResponse) VisitReportRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportRun422ApplicationProblemPlusJSONResponse struct {
+	InvalidApplicationProblemPlusJSONResponse
+}
+
+func (response ReportRun422ApplicationProblemPlusJSONResponse) VisitReportRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportRun429ApplicationProblemPlusJSONResponse struct {
+	TooManyRequestsApplicationProblemPlusJSONResponse
+}
+
+func (response ReportRun429ApplicationProblemPlusJSONResponse) VisitReportRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	if response.Headers.RateLimit != nil {
+		w.Header().Set("RateLimit", fmt.Sprint(*response.Headers.RateLimit))
+	}
+	if response.Headers.RateLimitPolicy != nil {
+		w.Header().Set("RateLimit-Policy", fmt.Sprint(*response.Headers.RateLimitPolicy))
+	}
+	w.Header().Set("Retry-After", fmt.Sprint(response.Headers.RetryAfter))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportRun500ApplicationProblemPlusJSONResponse struct {
+	InternalApplicationProblemPlusJSONResponse
+}
+
+func (response ReportRun500ApplicationProblemPlusJSONResponse) VisitReportRunResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/problem+json")
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ReportRun503ApplicationProblemPlusJSONResponse struct {
+	UnavailableApplicationProblemPlusJSONResponse
+}
+
+func (response ReportRun503ApplicationProblemPlusJSONResponse) VisitReportRunResponse(w http.ResponseWriter) error {
 
 	var buf bytes.Buffer
 	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
@@ -23923,6 +24239,9 @@ type StrictServerInterface interface {
 	// PutBudget Store or change a shared budget
 	// (PUT /v1/budgets/{name})
 	PutBudget(ctx context.Context, request PutBudgetRequestObject) (PutBudgetResponseObject, error)
+	// ReportRun Report the end or the progress of an asynchronous run
+	// (POST /v1/callbacks/{token})
+	ReportRun(ctx context.Context, request ReportRunRequestObject) (ReportRunResponseObject, error)
 	// ListCalls List calls, newest first
 	// (GET /v1/calls)
 	ListCalls(ctx context.Context, request ListCallsRequestObject) (ListCallsResponseObject, error)
@@ -24418,6 +24737,54 @@ func (sh *strictHandler) PutBudget(ctx echo.Context, name BudgetName) error {
 		return err
 	} else if validResponse, ok := response.(PutBudgetResponseObject); ok {
 		return validResponse.VisitPutBudgetResponse(ctx.Response())
+	} else if response != nil {
+		return fmt.Errorf("unexpected response type: %T", response)
+	}
+	return nil
+}
+
+// ReportRun operation middleware
+func (sh *strictHandler) ReportRun(ctx echo.Context, token string) error {
+	var request ReportRunRequestObject
+
+	request.Token = token
+
+	var body ReportRunJSONRequestBody
+	var err error
+	if binder, ok := ctx.Echo().Binder.(*echo.DefaultBinder); ok {
+		// A request validator built on kin-openapi's openapi3filter with
+		// KeepValidatedValue leaves the value it validated on the body. Bind
+		// that value, matching member names exactly, so the handler receives
+		// what was validated instead of a second, case-insensitive decode.
+		// Otherwise bind only the request body, so that path and query
+		// parameters are not also bound into the body struct.
+		if vb, ok := ctx.Request().Body.(interface{ ValidatedValue() any }); !ok || runtime.BindJSONValue(vb.ValidatedValue(), &body) != nil {
+			err = binder.BindBody(ctx, &body)
+		}
+	} else {
+		// A custom binder is installed on the Echo instance; defer to it
+		// entirely, since echo.Binder does not expose body-only binding and
+		// the binder may do more than decode (for example call ctx.Validate).
+		err = ctx.Bind(&body)
+	}
+	if err != nil {
+		return err
+	}
+	request.Body = &body
+
+	handler := func(ctx echo.Context, request interface{}) (interface{}, error) {
+		return sh.ssi.ReportRun(ctx.Request().Context(), request.(ReportRunRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ReportRun")
+	}
+
+	response, err := handler(ctx, request)
+
+	if err != nil {
+		return err
+	} else if validResponse, ok := response.(ReportRunResponseObject); ok {
+		return validResponse.VisitReportRunResponse(ctx.Response())
 	} else if response != nil {
 		return fmt.Errorf("unexpected response type: %T", response)
 	}

@@ -41,6 +41,7 @@ SET claimed_at  = least(s.claimed_at, clock.now),
 FROM clock
 WHERE s.claimed_by IS NOT NULL
   AND s.run_id IS NOT NULL
+  AND s.claimed_by <> 'ffffffff-ffff-ffff-ffff-ffffffffffff' -- The wait of a suspended run is no lock.
   AND (s.started_at > clock.now + interval '10 s'
    OR s.due_at > clock.now + sqlc.arg('lock_ttl_ms')::int * interval '1 ms' + interval '10 s');
 
@@ -94,6 +95,7 @@ FROM live_runs l
          LEFT JOIN workers w ON w.id = l.worker_id,
      (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now) clock
 WHERE l.locked_until < clock.now
+  AND l.worker_id <> 'ffffffff-ffff-ffff-ffff-ffffffffffff' -- SuspendedListEnded returns suspended runs.
   AND CASE WHEN sqlc.arg('by_deadline')::boolean THEN l.deadline_at + interval '5 s' < clock.now
                AND NOT (sqlc.arg('distrust_deadlines')::boolean
                    AND coalesce(w.state <> 'inactive' AND w.heartbeat_at + interval '6 s' >= clock.now, false))
@@ -125,6 +127,7 @@ FROM schedules s
 WHERE s.endpoint_id = sqlc.arg('endpoint_id')
   AND s.run_id = sqlc.arg('run_id')::uuid
   AND s.claim_token = sqlc.arg('token')
+  AND s.claimed_by <> 'ffffffff-ffff-ffff-ffff-ffffffffffff'
   AND s.due_at < clock.now
   AND ((s.deadline_at + interval '5 s' < clock.now
     AND NOT (sqlc.arg('distrust_deadlines')::boolean
@@ -141,13 +144,14 @@ WHERE s.endpoint_id = sqlc.arg('endpoint_id')
 FOR UPDATE OF s;
 
 -- name: RunCountSilent :one
--- Counts the live runs, and those that silence alone would settle.
+-- Counts the live runs that a worker holds, and those that silence alone would settle.
 SELECT count(*) AS live,
        count(*) FILTER (WHERE l.locked_until < clock.now AND l.deadline_at + interval '5 s' >= clock.now AND w.state <> 'inactive'
            AND w.heartbeat_at + sqlc.arg('stale_after_ms')::bigint * interval '1 ms' < clock.now) AS silent
 FROM live_runs l
          LEFT JOIN workers w ON w.id = l.worker_id,
-     (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now) clock;
+     (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now) clock
+WHERE l.worker_id <> 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 
 -- name: WorkerRetire :execrows
 -- Marks workers as inactive that have been silent for long and have no live run. A worker that is

@@ -25,6 +25,7 @@ SET claimed_at  = least(s.claimed_at, clock.now),
 FROM clock
 WHERE s.claimed_by IS NOT NULL
   AND s.run_id IS NOT NULL
+  AND s.claimed_by <> 'ffffffff-ffff-ffff-ffff-ffffffffffff' -- The wait of a suspended run is no lock.
   AND (s.started_at > clock.now + interval '10 s'
    OR s.due_at > clock.now + $1::int * interval '1 ms' + interval '10 s')
 `
@@ -51,6 +52,7 @@ SELECT count(*) AS live,
 FROM live_runs l
          LEFT JOIN workers w ON w.id = l.worker_id,
      (SELECT coalesce($2::timestamptz, clock_timestamp()) AS now) clock
+WHERE l.worker_id <> 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 `
 
 type RunCountSilentParams struct {
@@ -63,7 +65,7 @@ type RunCountSilentRow struct {
 	Silent int64
 }
 
-// Counts the live runs, and those that silence alone would settle.
+// Counts the live runs that a worker holds, and those that silence alone would settle.
 func (q *Queries) RunCountSilent(ctx context.Context, db DBTX, arg RunCountSilentParams) (*RunCountSilentRow, error) {
 	row := db.QueryRow(ctx, runCountSilent, arg.StaleAfterMs, arg.Now)
 	var i RunCountSilentRow
@@ -117,6 +119,7 @@ FROM live_runs l
          LEFT JOIN workers w ON w.id = l.worker_id,
      (SELECT coalesce($2::timestamptz, clock_timestamp()) AS now) clock
 WHERE l.locked_until < clock.now
+  AND l.worker_id <> 'ffffffff-ffff-ffff-ffff-ffffffffffff' -- SuspendedListEnded returns suspended runs.
   AND CASE WHEN $3::boolean THEN l.deadline_at + interval '5 s' < clock.now
                AND NOT ($4::boolean
                    AND coalesce(w.state <> 'inactive' AND w.heartbeat_at + interval '6 s' >= clock.now, false))
@@ -207,6 +210,7 @@ FROM schedules s
 WHERE s.endpoint_id = $2
   AND s.run_id = $3::uuid
   AND s.claim_token = $4
+  AND s.claimed_by <> 'ffffffff-ffff-ffff-ffff-ffffffffffff'
   AND s.due_at < clock.now
   AND ((s.deadline_at + interval '5 s' < clock.now
     AND NOT ($5::boolean

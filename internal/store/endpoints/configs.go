@@ -222,7 +222,7 @@ func parse(row *dbsqlc.Endpoint) *Config {
 	if c.Target, err = dispatch.NewTarget(c.tenant, &c.spec); err != nil {
 		c.Fault = err
 	}
-	c.Target.KeyDigests(row.DigestKey[:])
+	c.Target.SetKey(row.DigestKey[:])
 	return c
 }
 

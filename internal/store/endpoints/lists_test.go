@@ -35,6 +35,7 @@ func TestAnEndpointIsReadAsItWasRegistered(t *testing.T) {
 			SuccessRules: []endpoints.AnswerRule{{Type: success.JSON, JSONPath: "$.n", Op: success.Less, Value: 1.5}},
 			Redact:       []endpoints.RedactRule{{JSONPath: "$.token"}}, Priority: endpoints.NormalPriority,
 			Retry: endpoints.Retry{MaxAttempts: 10, Backoff: time.Millisecond, MaxBackoff: 24 * time.Hour}, Idempotent: true,
+			Async: endpoints.Async{Timeout: 7 * 24 * time.Hour, Callback: endpoints.CallbackSigned},
 		}
 	})
 	got := b.Get(t, e.ID)

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -232,7 +233,7 @@ func RunOf(row *dbsqlc.Run) runs.Run {
 
 // LiveRunOf returns the run of a row of live runs.
 func LiveRunOf(row *dbsqlc.LiveRun) runs.Run {
-	return runs.Run{
+	run := runs.Run{
 		ID:                row.RunID,
 		EndpointID:        row.EndpointID,
 		TenantID:          row.TenantID,
@@ -247,7 +248,15 @@ func LiveRunOf(row *dbsqlc.LiveRun) runs.Run {
 		CancelRequestedAt: pg.OrZero(row.CancelRequestedAt),
 		Outcome:           runs.Outcome{Status: runs.Running},
 	}
+	if row.WorkerID == SuspendedHolder {
+		run.WorkerID, run.SuspendedUntil = [16]byte{}, row.LockedUntil
+	}
+	return run
 }
+
+// SuspendedHolder is the Max UUID, which holds suspended runs in place of a worker. The sweeper
+// claims rows under the nil UUID.
+var SuspendedHolder = [16]byte(bytes.Repeat([]byte{0xff}, 16)) //nolint:gochecknoglobals // A constant.
 
 func waitingRunOf(row *dbsqlc.OneOffListWaitingRow) runs.Run {
 	return runs.Run{

@@ -202,7 +202,7 @@ func (s *Executions) end(ctx context.Context, tx pgx.Tx, b *batch) (gone []runs.
 		return nil, fmt.Errorf("locking the rows of %d runs: %w", len(list), err)
 	}
 	for _, row := range b.Schedules {
-		if row.RunID != nil {
+		if row.RunID != nil && *row.ClaimedBy != history.SuspendedHolder { // No worker ends a suspended run.
 			b.running[runKey{row.EndpointID, *row.RunID, row.ClaimToken}] = row
 		}
 	}

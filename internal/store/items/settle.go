@@ -8,6 +8,7 @@ import (
 
 	"rubato/internal/runs"
 	"rubato/internal/store/dbsqlc"
+	endpointstore "rubato/internal/store/endpoints"
 	"rubato/internal/store/history"
 	"rubato/internal/store/pg"
 	"rubato/internal/zombie"
@@ -102,14 +103,22 @@ func (s *Sweeps) settleOne(ctx context.Context, tx pgx.Tx, l settlement) (settle
 	if err := s.settled(ctx, tx, run, why); err != nil {
 		return true, nil, err
 	}
-	b := newBatch(s.db, []runs.Run{run})
+	l.run = run
+	skipped, err = settleLocked(ctx, tx, s.db, l)
+	return true, skipped, err
+}
+
+// settleLocked ends a run without its worker, by the same code as a finish. The caller has locked
+// its row and set its outcome and end. It returns the days of the due times that the run skipped.
+func settleLocked(ctx context.Context, tx pgx.Tx, db *endpointstore.States, l settlement) (skipped []time.Time, err error) {
+	b := newBatch(db, []runs.Run{l.run})
 	defer b.release()
 	b.fault = l.fault
-	if err := pg.Pipeline(ctx, tx, b.reads(ctx, [][16]byte{run.EndpointID})...); err != nil {
-		return true, nil, err
+	if err := pg.Pipeline(ctx, tx, b.reads(ctx, [][16]byte{l.run.EndpointID})...); err != nil {
+		return nil, err
 	}
 	err = b.settle(ctx, tx)
-	return true, history.DaysOf(b.skipped), err
+	return history.DaysOf(b.skipped), err
 }
 
 // CountLive implements zombie.Runs.
