@@ -65,12 +65,14 @@ SELECT count(*) AS old, coalesce(max(p.id), 0)::bigint AS last, (SELECT count(*)
 FROM page p;
 
 -- name: DecisionList :many
--- Returns decisions of an endpoint outside a finish, below a number, newest first.
+-- Returns decisions of an endpoint outside a finish, below a number, newest first. The range of one
+-- endpoint keeps the order of the index of endpoints necessary. With an equality the planner may
+-- scan the primary key backwards, and visit the decisions of all other endpoints.
 SELECT d.*
 FROM decisions d
          JOIN endpoints e ON e.id = d.endpoint_id
-WHERE d.endpoint_id = @endpoint_id
+WHERE d.endpoint_id BETWEEN sqlc.arg('endpoint_id')::uuid AND sqlc.arg('endpoint_id')::uuid
   AND e.tenant_id = @tenant_id
   AND d.id < sqlc.arg('before')::bigint
-ORDER BY d.id DESC
+ORDER BY d.endpoint_id, d.id DESC
 LIMIT sqlc.arg('max_rows')::int;

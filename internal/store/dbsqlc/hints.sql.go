@@ -117,10 +117,10 @@ const decisionList = `-- name: DecisionList :many
 SELECT d.id, d.endpoint_id, d.decided_at, d.cause, d.author, d.version, d.next_run_at, d.next_source, d.next_steps, d.input, d.claim_token, d.basis
 FROM decisions d
          JOIN endpoints e ON e.id = d.endpoint_id
-WHERE d.endpoint_id = $1
+WHERE d.endpoint_id BETWEEN $1::uuid AND $1::uuid
   AND e.tenant_id = $2
   AND d.id < $3::bigint
-ORDER BY d.id DESC
+ORDER BY d.endpoint_id, d.id DESC
 LIMIT $4::int
 `
 
@@ -131,7 +131,9 @@ type DecisionListParams struct {
 	MaxRows    int32
 }
 
-// Returns decisions of an endpoint outside a finish, below a number, newest first.
+// Returns decisions of an endpoint outside a finish, below a number, newest first. The range of one
+// endpoint keeps the order of the index of endpoints necessary. With an equality the planner may
+// scan the primary key backwards, and visit the decisions of all other endpoints.
 func (q *Queries) DecisionList(ctx context.Context, db DBTX, arg DecisionListParams) ([]*Decision, error) {
 	rows, err := db.Query(ctx, decisionList,
 		arg.EndpointID,

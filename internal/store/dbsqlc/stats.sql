@@ -170,8 +170,11 @@ SELECT p.at::timestamptz AS at, coalesce(p.until, '0001-01-01 00:00:00+00')::tim
 FROM (SELECT d.decided_at AS at, (d.input ->> 'pausedUntil')::timestamptz AS until
       FROM decisions d
       WHERE d.endpoint_id = sqlc.arg('endpoint_id')::uuid
-        AND (d.decided_at >= sqlc.arg('from_at')::timestamptz
-          OR d.id = (SELECT max(o.id) FROM decisions o WHERE o.endpoint_id = d.endpoint_id AND o.decided_at < sqlc.arg('from_at')::timestamptz))
+        AND d.id >= coalesce((SELECT o.id
+                              FROM decisions o
+                              WHERE o.endpoint_id = sqlc.arg('endpoint_id')::uuid AND o.decided_at < sqlc.arg('from_at')::timestamptz
+                              ORDER BY o.id DESC
+                              LIMIT 1), 0)
       UNION ALL
       SELECT r.finished_at, r.next_run_at
       FROM runs r

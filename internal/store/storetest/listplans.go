@@ -28,10 +28,10 @@ func (b *Bundle) Crowd(t *testing.T) {
 		SELECT e.id, CASE WHEN e.key LIKE '%500' THEN '2199-01-01'::timestamptz END, `+strings.ReplaceAll("s."+rest, ", ", ", s.")+`
 		FROM endpoints e, schedules s WHERE e.archived_at IS NULL AND e.key IS NOT NULL`)
 	b.Exec(t, `INSERT INTO runs (id, scheduled_for, endpoint_id, tenant_id, attempt, source, claim_token, worker_id, claimed_at, started_at,
-			finished_at, status, reason_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, version, failure_count)
+			finished_at, status, reason_code, dns_us, connect_us, tls_us, wait_us, transfer_us, response_bytes, truncated, version, failure_count, next_run_at, next_source)
 		SELECT (lpad(to_hex((extract(EPOCH FROM $1::timestamptz) * 1000)::bigint + n * 100), 12, '0') || substr(md5(n::text), 1, 20))::uuid,
-		       $1::timestamptz + n * interval '100 ms', e.id, e.tenant_id, 1, 'manual', 1, e.id, $1, $1, $1,
-		       CASE WHEN n % 1000 = 0 THEN 'failed' ELSE 'succeeded' END, 'x', 0, 0, 0, 0, 0, 0, false, 1, 0
+		       $1::timestamptz + n * interval '100 ms', e.id, e.tenant_id, 1, 'baseline-interval', 1, e.id, $1, $1, $1,
+		       CASE WHEN n % 1000 = 0 THEN 'failed' ELSE 'succeeded' END, 'x', 0, 0, 0, 0, 0, 0, false, 1, 0, $1::timestamptz + interval '1 day', 'baseline-interval'
 		FROM generate_series(1, 60000) n, LATERAL (SELECT * FROM endpoints WHERE key = 'key-' || (1 + n % 20)) e`, Noon())
 	b.Exec(t, `INSERT INTO finished_runs (tenant_id, at, run_ids, endpoint_ids)
 		SELECT tenant_id, $1, ARRAY[id], ARRAY[endpoint_id] FROM runs`, Noon())
