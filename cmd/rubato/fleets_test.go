@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -34,6 +35,14 @@ func TestFleetsKeepTheirFigures(t *testing.T) {
 	oracle := func(row string, ratio float64) figure {
 		return figure{row, func(r simulatedRow, _ func(string) simulatedRow) bool { return *r.RatioToOracle >= ratio/tolerance }, "clairvoyant delay by ours"}
 	}
+	recovery := func(row string, longest time.Duration) figure {
+		return figure{row, func(r simulatedRow, _ func(string) simulatedRow) bool {
+			return r.RecoveryMs != nil && *r.RecoveryMs <= float64(longest.Milliseconds())
+		}, "the end of an outage is seen within " + longest.String()}
+	}
+	fewPolls := func(row string) figure {
+		return figure{row, func(r simulatedRow, _ func(string) simulatedRow) bool { return *r.PollsPerOutage <= 60 }, "60 polls for an outage"}
+	}
 	fleets := map[string][]figure{
 		"bursts": {atMost("bursts act", 0.45), atMost("random-bursts act", 0.40), oracle("bursts act", 0.30), oracle("random-bursts act", 0.40)},
 		"poisson": {
@@ -52,7 +61,7 @@ func TestFleetsKeepTheirFigures(t *testing.T) {
 		}, "polls by those of constant content"}, atMost("noisy act", 1.05), {"noisy act", func(r simulatedRow, other func(string) simulatedRow) bool {
 			return float64(r.Polls) <= 1.05*tolerance*float64(other("plain act").Polls)
 		}, "polls by those without noise"}},
-		"outages": {},
+		"outages": {recovery("short-outages act", 12*time.Second), recovery("long-outages act", 6*time.Minute), fewPolls("short-outages act"), fewPolls("long-outages act")},
 		"header": {{"come-back act", func(r simulatedRow, _ func(string) simulatedRow) bool {
 			return r.Polls*1580 <= 40*86400
 		}, "40 requests in 1580 s"}},

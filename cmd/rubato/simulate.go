@@ -83,7 +83,7 @@ func (cmd *simulateCmd) open(name string) ([]byte, error) {
 }
 
 func simulationHeader() []string {
-	return []string{"NAME", "POLICY", "POLLS", "REFUSALS", "CHANGES", "MEAN DELAY", "P95 DELAY", "VS BEST FIXED", "ORACLE VS IT", "MOVES/H", "OUTSIDE CLAMPS", "WORST BUDGET SHARE"}
+	return []string{"NAME", "POLICY", "POLLS", "REFUSALS", "CHANGES", "MEAN DELAY", "P95 DELAY", "VS BEST FIXED", "ORACLE VS IT", "MOVES/H", "OUTSIDE CLAMPS", "RECOVERY", "POLLS/OUTAGE", "WORST BUDGET SHARE"}
 }
 
 // simulatedRow is a row of a simulation as its table shows it.
@@ -95,6 +95,8 @@ type simulatedRow struct {
 	RatioToOracle            *float64
 	TempoMovesPerHour        float64
 	TimeOutsideClampsMs      int64
+	RecoveryMs               *float64
+	PollsPerOutage           *float64
 	WorstBudgetShare         *float64
 }
 
@@ -106,9 +108,14 @@ func simulationRow(r simulatedRow) []string {
 		}
 		return strconv.FormatFloat(*v, 'f', 2, 64)
 	}
+	recovery := "-"
+	if r.RecoveryMs != nil {
+		recovery = milliseconds(int64(*r.RecoveryMs))
+	}
 	return []string{
 		r.Name, r.Policy, count(r.Polls), count(r.Refusals), count(r.Changes),
 		milliseconds(int64(r.MeanDelayMs)), milliseconds(int64(r.P95DelayMs)),
-		ratio(r.RatioToBestFixed), ratio(r.RatioToOracle), ratio(&r.TempoMovesPerHour), milliseconds(r.TimeOutsideClampsMs), ratio(r.WorstBudgetShare),
+		ratio(r.RatioToBestFixed), ratio(r.RatioToOracle), ratio(&r.TempoMovesPerHour), milliseconds(r.TimeOutsideClampsMs),
+		recovery, ratio(r.PollsPerOutage), ratio(r.WorstBudgetShare),
 	}
 }

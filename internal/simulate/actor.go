@@ -48,7 +48,10 @@ type actor struct {
 	started    time.Duration // of the last run
 	everRan    bool
 	undetected int // index of the first change without detection
-	pace       pace
+	// recovered is the number of outages whose end was seen, and failed counts the requests since.
+	recovered int
+	failed    int64
+	pace      pace
 }
 
 // pace is the tempo in force apart from the baseline.
@@ -161,9 +164,24 @@ func (a *actor) score(now time.Duration, o *runs.Outcome) {
 	}
 	a.started, a.everRan = now, true
 	if o.Status != runs.Succeeded {
+		a.failed++
 		return
 	}
+	a.recover(now)
 	a.detect(now, now)
+}
+
+// recover counts the outage whose end a successful request sees. If several have ended since the
+// request before, only the last one counts.
+func (a *actor) recover(now time.Duration) {
+	if n, end := a.target.ended(now); n > a.recovered {
+		if end > 0 {
+			a.recoveries.add(now - end)
+			a.outagePolls += a.failed
+		}
+		a.recovered = n
+	}
+	a.failed = 0
 }
 
 // detect counts the changes up to an instant as detected.

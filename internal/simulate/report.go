@@ -41,6 +41,10 @@ type Row struct {
 	// TimeOutsideClampsMs is the time by which gaps between requests missed the clamps, over all
 	// seeds.
 	TimeOutsideClampsMs int64 `json:"timeOutsideClampsMs"`
+	// RecoveryMs is the mean time from the end of an outage to the start of the first successful
+	// request, and PollsPerOutage the mean number of requests during one; nil without outages.
+	RecoveryMs     *float64 `json:"recoveryMs,omitempty"`
+	PollsPerOutage *float64 `json:"pollsPerOutage,omitempty"`
 	// WorstBudgetShare is the largest number of requests in an hour, or in the period of a budget if
 	// that is longer, divided by the budget. The first one does not count, because a new budget
 	// has no price yet. Nil without a budget.
@@ -98,6 +102,10 @@ func newRow(key rowKey, t *tally, o Options) Row {
 	if t.fixedSum > 0 && t.delays.sum > 0 {
 		r.RatioToBestFixed = new(rounded(t.delays.sum / t.fixedSum))
 		r.RatioToOracle = new(rounded(t.oracleSum / t.delays.sum))
+	}
+	if n := t.recoveries.n; n > 0 {
+		r.RecoveryMs = new(rounded(t.recoveries.mean()))
+		r.PollsPerOutage = new(rounded(float64(t.outagePolls) / float64(n)))
 	}
 	if t.worstShare > 0 {
 		r.WorstBudgetShare = new(rounded(t.worstShare))

@@ -85,6 +85,10 @@ type tally struct {
 	fixedSum, oracleSum float64
 	// outside is the time by which gaps between starts missed the clamps.
 	outside time.Duration
+	// recoveries are the times from the ends of outages to the first successful request.
+	recoveries delays
+	// outagePolls are the requests during the outages of recoveries.
+	outagePolls int64
 	// hours are the polls of each hour.
 	hours []int64
 	// worstShare is the largest share of a budget in one of its periods; 0: no budget.
@@ -100,7 +104,9 @@ func (t *tally) merge(other *tally) {
 	t.oracleSum += other.oracleSum
 	t.outside += other.outside
 	t.worstShare = max(t.worstShare, other.worstShare)
+	t.outagePolls += other.outagePolls
 	t.delays.merge(&other.delays)
+	t.recoveries.merge(&other.recoveries)
 }
 
 // shareOf returns the largest number of polls in a period of a budget, divided by the budget. A

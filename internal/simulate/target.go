@@ -19,13 +19,15 @@ type Target struct {
 	Noise []string
 	// ETag makes the target answer 304 while its content is that of the answer before.
 	ETag bool
-	// OutageEvery is the time from one outage to the next, OutageFor their length; 0: none.
+	// OutageEvery is the time from one outage to the next, OutageFor their length; 0: none. During
+	// one every request is answered 500, or with RetryAfter 503, which asks for a wait.
 	OutageEvery, OutageFor time.Duration
 	// Latency is the time from a request to its answer.
 	Latency time.Duration
 	// ErrorRate is the share of requests that are answered 500.
 	ErrorRate float64
-	// LimitRequests is the number of requests in any LimitPer that are not answered 429; 0: no limit.
+	// LimitRequests is the number of requests in any LimitPer that are not answered 429; 0: no
+	// limit.
 	LimitRequests int
 	LimitPer      time.Duration
 	// RetryAfter is sent with each 429, and with the 503 of an outage; 0: none.
@@ -129,6 +131,16 @@ func (t *target) down(at time.Duration) bool {
 	return t.OutageEvery > 0 && (at+t.phase)%t.OutageEvery >= t.OutageEvery-t.OutageFor
 }
 
+// ended returns the number of simulated outages that ended before an instant, and the end of the
+// last one.
+func (t *target) ended(at time.Duration) (n int, last time.Duration) {
+	if t.OutageEvery == 0 {
+		return 0, 0
+	}
+	n = int((at + t.phase) / t.OutageEvery)
+	return n, time.Duration(n)*t.OutageEvery - t.phase
+}
+
 // errs reports whether a request at an instant is answered 500. It is a hash of the instant, so
 // that every policy meets the same errors.
 func (t *target) errs(at time.Duration) bool {
@@ -147,10 +159,10 @@ func (t *target) answer(at time.Duration) runs.Outcome {
 	case t.refuses(at):
 		o.StatusCode = http.StatusTooManyRequests
 		o.RetryAfter = t.retryAfter(at)
-	case t.down(at):
+	case t.down(at) && t.RetryAfter > 0:
 		o.StatusCode = http.StatusServiceUnavailable
 		o.RetryAfter = t.retryAfter(at)
-	case t.errs(at):
+	case t.fails(at):
 		o.StatusCode = http.StatusInternalServerError
 	default:
 		o.Status, o.StatusCode = runs.Succeeded, http.StatusOK
