@@ -6,11 +6,13 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"rubato/internal/calls"
 	"rubato/internal/claims"
 	"rubato/internal/config"
 	"rubato/internal/courier"
 	"rubato/internal/dispatch"
 	"rubato/internal/loop"
+	callstore "rubato/internal/store/calls"
 	chainstore "rubato/internal/store/chains"
 	endpointstore "rubato/internal/store/endpoints"
 	"rubato/internal/store/history"
@@ -112,6 +114,7 @@ func (c *Core) chains() *chainstore.Advancer {
 		DB:        c.DB,
 		Endpoints: endpointstore.NewStore(c.States),
 		Service:   c.Endpoints(),
+		Calls:     calls.NewService(callstore.New(c.DB), c.Targets()),
 		Cancels:   history.NewRuns(c.DB),
 		Logger:    c.Logger,
 	})

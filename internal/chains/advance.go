@@ -39,6 +39,9 @@ type Move struct {
 	// Endpoint and Override are those of Start and Undo.
 	Endpoint endpoints.ID
 	Override endpoints.Override
+	// Call is the request of a Start or Undo without an endpoint, which is sent with
+	// Override.SentKey; nil: Endpoint sends it.
+	Call *endpoints.Spec
 	// Items are the elements of Expand.
 	Items []any
 }
@@ -178,7 +181,7 @@ func (a *advance) begin(s *step, whole *Step) {
 
 // start starts a one-off run for a step or an element.
 func (a *advance) start(s *step, of *Step) {
-	override, err := s.request.fill(a.values(of))
+	override, call, err := s.request.fill(a.values(of))
 	if err != nil {
 		a.end(of, StepFailed, ReasonTemplateFailed, "request."+err.Error())
 		return
@@ -190,6 +193,7 @@ func (a *advance) start(s *step, of *Step) {
 		Key:      of.Key,
 		Endpoint: s.endpoint,
 		Override: override,
+		Call:     call,
 	})
 }
 
@@ -337,6 +341,9 @@ func (a *advance) complete() bool {
 	return true
 }
 
+// undoPriority is the priority of a compensation that is a call.
+const undoPriority endpoints.PriorityName = "critical"
+
 // undo starts the compensation of the step that ended last, or ends the run. It reports whether
 // another move may follow at once.
 func (a *advance) undo() bool {
@@ -362,7 +369,7 @@ func (a *advance) undo() bool {
 		return false
 	}
 	c := a.run.Plan.step(last.Name).compensation
-	override, err := c.request.fill(a.values(last))
+	override, call, err := c.request.fill(a.values(last))
 	if err != nil {
 		last.Undo = UndoFailed
 		a.moves = append(a.moves, Move{
@@ -374,12 +381,16 @@ func (a *advance) undo() bool {
 		return true
 	}
 	override.SentKey = last.SentKey(a.run.ID, true)
+	if call != nil {
+		call.Priority = undoPriority
+	}
 	last.Undo = UndoActive
 	a.moves = append(a.moves, Move{
 		Kind:     Undo,
 		Key:      last.Key,
 		Endpoint: c.endpoint,
 		Override: override,
+		Call:     call,
 	})
 	return false
 }

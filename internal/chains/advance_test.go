@@ -268,6 +268,16 @@ func TestEveryBadFieldOfAChainIsNamed(t *testing.T) {
 		Outputs: map[string]string{"id": "id"}, Request: &chains.Request{Body: new("{{steps.b.output.id}}")},
 		Compensation: &chains.Compensation{EndpointID: endpoint, Request: &chains.Request{Headers: map[string]string{"X": "{{output.other}}"}}},
 	}
+	call := chains.StepSpec{
+		Name: "a", EndpointID: endpoint,
+		Request:      &chains.Request{URL: "https://{{input.host}}/", Method: "BREW", TimeoutMs: -1, MaxAttempts: 11},
+		Compensation: &chains.Compensation{EndpointID: endpoint, Request: &chains.Request{Method: "DELETE"}},
+	}
+	require.Equal(t, []string{
+		"steps.0.compensation.request.url", "steps.0.endpointId", "steps.0.request.maxAttempts", "steps.0.request.method",
+		"steps.0.request.timeoutMs", "steps.0.request.url",
+	}, slices.Sorted(maps.Keys(bad(chains.Definition{Name: "n", Steps: []chains.StepSpec{call}}))))
+	require.Equal(t, []string{"steps.0.endpointId"}, slices.Sorted(maps.Keys(bad(chains.Definition{Name: "n", Steps: []chains.StepSpec{{Name: "a"}}}))))
 	require.Equal(t, []string{
 		"outputs.o", "steps.0.compensation.request.headers.X", "steps.0.endpointId", "steps.0.forEach",
 		"steps.0.outputs.id", "steps.0.parallel", "steps.0.request.body", "steps.0.when",

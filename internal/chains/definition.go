@@ -89,9 +89,9 @@ type Input struct {
 // StepSpec is a step of a chain.
 type StepSpec struct {
 	Name string `json:"name"`
-	// EndpointID is the endpoint that the step runs.
-	EndpointID string `json:"endpointId"`
-	// Request replaces parts of the request of the endpoint.
+	// EndpointID is the endpoint that the step runs; empty: the step sends Request as a call.
+	EndpointID string `json:"endpointId,omitempty"`
+	// Request replaces parts of the request of the endpoint, or is the whole request of a call.
 	Request *Request `json:"request,omitempty"`
 	// After are the steps that have to end before.
 	After []string `json:"after,omitempty"`
@@ -109,13 +109,24 @@ type StepSpec struct {
 
 // Compensation is the request that undoes a step.
 type Compensation struct {
-	// EndpointID is the endpoint that it runs.
-	EndpointID string   `json:"endpointId"`
+	// EndpointID is the endpoint that it runs; empty: Request is sent as a call.
+	EndpointID string   `json:"endpointId,omitempty"`
 	Request    *Request `json:"request,omitempty"`
 }
 
-// Request holds the templated parts of a step's request that replace those of its endpoint.
+// Request holds the templated parts of a step's request that replace those of its endpoint. With
+// URL it is the request of a call, and needs no endpoint.
 type Request struct {
+	URL string `json:"url,omitempty"`
+	// Method is empty for POST. Method and the fields below belong to a call.
+	Method string `json:"method,omitempty"`
+	// TimeoutMs is the timeout of an attempt; 0: that of a call.
+	TimeoutMs int64 `json:"timeoutMs,omitempty"`
+	// MaxAttempts is the maximum number of attempts; 0: 1 for a step, 5 for a compensation.
+	MaxAttempts int `json:"maxAttempts,omitempty"`
+	// Idempotent permits sending the request again although it may have arrived.
+	Idempotent bool `json:"idempotent,omitempty"`
+
 	Headers map[string]string `json:"headers,omitempty"`
 	Query   map[string]string `json:"query,omitempty"`
 	Body    *string           `json:"body,omitempty"`

@@ -27,6 +27,7 @@ const (
 	codeCycle        = "cycle"
 	codeUnknownStep  = "unknown_step"
 	codeUnknownValue = "unknown_value"
+	codeRequired     = "required"
 )
 
 const nameRule = "must be a letter, then up to 62 letters, digits or underscores"
@@ -213,12 +214,12 @@ func (p *parser) step(i int) {
 		parsed.when = when
 	}
 	p.forEach(field, parsed, known)
-	parsed.endpoint, parsed.request = p.request(field, asked{spec.EndpointID, spec.Request}, known)
+	parsed.endpoint, parsed.request = p.request(field, asked{spec.EndpointID, spec.Request, 1}, known)
 	if c := spec.Compensation; c != nil {
 		own := *known
 		own.Output = append([]string{}, names(spec.Outputs)...)
 		parsed.compensation = &compensation{}
-		parsed.compensation.endpoint, parsed.compensation.request = p.request(field+".compensation", asked{c.EndpointID, c.Request}, &own)
+		parsed.compensation.endpoint, parsed.compensation.request = p.request(field+".compensation", asked{c.EndpointID, c.Request, undoAttempts}, &own)
 	}
 }
 
@@ -247,21 +248,67 @@ func (p *parser) path(field, text string, known *template.Names) []string {
 	return path
 }
 
+// undoAttempts is the default number of attempts of a compensation that is a call.
+const undoAttempts = 5
+
 // asked is the endpoint and the request of a step or a compensation.
 type asked struct {
 	endpointID string
 	request    *Request
+	// attempts is the default number of attempts of a call.
+	attempts int
 }
 
 // request parses the request of a step or a compensation.
 func (p *parser) request(field string, a asked, known *template.Names) (endpoints.ID, *requestTemplate) {
 	id, err := endpoints.ParseID(a.endpointID)
-	if err != nil {
-		p.refuse(field+".endpointId", "invalid_value", "must be the ID of an endpoint, such as ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90")
+	if a.request.isCall() {
+		p.call(field+".request", a.request)
+	}
+	switch {
+	case a.request.isCall() && a.endpointID != "":
+		p.refuse(field+".endpointId", "ambiguous", "must be left out where request.url is given: the step sends its own request")
+	case a.request.isCall():
+	case err != nil:
+		p.refuse(field+".endpointId", "invalid_value", "must be the ID of an endpoint, such as ep_0193466f-2a10-7c3e-9d41-5a2f6c7d8e90; or give request.url")
+	case a.request.hasCallFields():
+		p.refuse(field+".request.url", codeRequired, "must be given with method, timeoutMs, maxAttempts and idempotent: those of an endpoint are its own")
 	}
 	parsed, bad := parseRequest(field+".request", a.request, known)
+	parsed.attempts = a.attempts
 	p.bad = append(p.bad, bad...)
 	return id, parsed
+}
+
+// literalHost matches a URL whose scheme and host hold no template.
+var literalHost = regexp.MustCompile(`^https?://[^/?#{}\s@]+([/?#]|$)`)
+
+// call checks the fields of a call that do not depend on values. The rest is checked when it is
+// sent, because only the values of a run complete it.
+func (p *parser) call(field string, r *Request) {
+	if !literalHost.MatchString(r.URL) || len(r.URL) > maxURLBytes {
+		p.refuse(field+".url", "invalid_value", "must be an http or https URL of at most 2048 characters; templates may stand in its path and query only")
+	}
+	if r.Method != "" && !slices.Contains([]string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"}, r.Method) {
+		p.refuse(field+".method", "invalid_value", "must be GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS")
+	}
+	if r.TimeoutMs < 0 || r.TimeoutMs > maxTimeoutMs {
+		p.refuse(field+".timeoutMs", "out_of_range", "must be 1 to %d", maxTimeoutMs)
+	}
+	if r.MaxAttempts < 0 || r.MaxAttempts > maxAttempts {
+		p.refuse(field+".maxAttempts", "out_of_range", "must be 1 to %d", maxAttempts)
+	}
+}
+
+// Bounds of a call. They equal those of endpoints.
+const (
+	maxTimeoutMs = 1_800_000
+	maxAttempts  = 10
+)
+
+// hasCallFields reports whether a field is given that belongs to a call.
+func (r *Request) hasCallFields() bool {
+	return r != nil && (r.Method != "" || r.TimeoutMs != 0 || r.MaxAttempts != 0 || r.Idempotent)
 }
 
 // outputs parses the values of the chain.

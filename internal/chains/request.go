@@ -1,10 +1,13 @@
 package chains
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
+	"rubato/internal/calls"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/template"
@@ -12,6 +15,7 @@ import (
 
 // Bounds of a filled request, in bytes. They equal those of the requests of endpoints.
 const (
+	maxURLBytes    = 2048
 	maxQueryBytes  = 2048
 	maxHeaderBytes = 8 << 10
 	maxBodyBytes   = 256 << 10
@@ -22,7 +26,12 @@ type requestTemplate struct {
 	request *Request
 	// parts holds the templates by their fields. Literal fields have none.
 	parts map[string]*template.Template
+	// attempts is the default of MaxAttempts.
+	attempts int
 }
+
+// isCall reports whether the request is that of a call.
+func (r *Request) isCall() bool { return r != nil && r.URL != "" }
 
 // parseRequest parses a request whose templates may use the given names. field is its place.
 func parseRequest(field string, r *Request, known *template.Names) (*requestTemplate, []errs.Field) {
@@ -44,6 +53,9 @@ func parseRequest(field string, r *Request, known *template.Names) (*requestTemp
 			t.parts[name] = parsed
 		}
 	}
+	if r.URL != "" {
+		parse("url", r.URL, template.URL)
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.Query)) {
 		parse("query."+name, r.Query[name], template.Text)
 	}
@@ -57,11 +69,12 @@ func parseRequest(field string, r *Request, known *template.Names) (*requestTemp
 }
 
 // fill returns the parts of the request with the values of a chain. They may still hold templates
-// for the values of the run that sends them.
-func (t *requestTemplate) fill(values map[string]any) (o endpoints.Override, err error) {
+// for the values of the run that sends them. call is the request of a call; nil: an endpoint sends
+// the parts.
+func (t *requestTemplate) fill(values map[string]any) (o endpoints.Override, call *endpoints.Spec, err error) {
 	r := t.request
 	if r == nil {
-		return o, nil
+		return o, nil, nil
 	}
 	fill := func(name, text string, limit int) string {
 		parsed := t.parts[name]
@@ -84,5 +97,25 @@ func (t *requestTemplate) fill(values map[string]any) (o endpoints.Override, err
 	if r.Body != nil {
 		o.Body = new(fill("body", *r.Body, maxBodyBytes))
 	}
-	return o, err
+	if r.isCall() {
+		call = t.call(fill("url", r.URL, maxURLBytes), o)
+	}
+	return o, call, err
+}
+
+// call returns the request of a call with its filled parts.
+func (t *requestTemplate) call(url string, parts endpoints.Override) *endpoints.Spec {
+	r, s := t.request, calls.Defaults()
+	s.Name, s.URL, s.Method = "chain step", url, cmp.Or(r.Method, s.Method)
+	s.Headers, s.Query, s.Idempotent = parts.Headers, parts.Query, r.Idempotent
+	s.Retry.MaxAttempts = cmp.Or(r.MaxAttempts, t.attempts)
+	if parts.Body != nil {
+		s.Body = *parts.Body
+	}
+	if r.TimeoutMs > 0 {
+		s.Timeout = time.Duration(r.TimeoutMs) * time.Millisecond
+		s.MaxExecutionTime = max(s.MaxExecutionTime, s.Timeout)
+	}
+	s = s.Normalize()
+	return &s
 }

@@ -20,14 +20,14 @@ type Suspensions interface {
 	// End ends a suspended run, and decides the next due time like any finish. It reports false if
 	// the run is not suspended any more.
 	End(ctx context.Context, run SuspendedRun, outcome runs.Outcome) (bool, error)
-	// ClaimPolls returns up to limit suspended runs whose status URLs are due to be asked by a worker
-	// with these tag sets. No other worker gets them until the lease ends.
+	// ClaimPolls returns up to limit suspended runs with status URLs that are due to be asked by a
+	// worker with these tag sets. No other worker gets them until the lease ends.
 	ClaimPolls(ctx context.Context, served claims.TagSets, lease time.Duration, limit int) ([]SuspendedRun, error)
 	// PollLater plans the next request to the status URL of a run, after wait.
 	PollLater(ctx context.Context, run runs.ID, wait time.Duration) error
 }
 
-// Suspension asks for the suspension of a live run whose target answered 202.
+// Suspension asks for the suspension of a live run after the answer 202 of its target.
 type Suspension struct {
 	Worker [16]byte
 	Run    claims.FencedRun
@@ -80,8 +80,8 @@ func (t *Target) suspends(answer egress.Response, err error) bool {
 	return err == nil && answer.StatusCode == http.StatusAccepted && t.Spec.Async.Timeout > 0
 }
 
-// suspend suspends a run whose target answered 202. Then ours is false, because a report of the
-// target or the sweeper ends the run. Otherwise the run ends with the outcome.
+// suspend suspends a run after the answer 202 of its target. Then ours is false, because a report
+// of the target or the sweeper ends the run. Otherwise the run ends with the outcome.
 func (w *Worker) suspend(ctx context.Context, b *waiting, s Started, r outgoing, answer egress.Response) (outcome runs.Outcome, ours bool) {
 	accepted := runs.Outcome{
 		Status:     runs.Succeeded,

@@ -8,7 +8,8 @@ import (
 	"rubato/internal/runs"
 )
 
-// endExpired ends suspended runs whose wait is over as timed out, and those that a user canceled.
+// endExpired ends suspended runs past the end of their wait as timed out, and those that a user
+// canceled.
 func (s *Sweeper) endExpired(ctx context.Context) error {
 	return s.settleEach(ctx, sweepExpired, func(ctx context.Context) ([]settlement, error) {
 		list, err := s.cfg.Store.ListExpired(ctx, s.quarantine.rows(time.Now()), sweepLimit)

@@ -48,11 +48,11 @@ type Runs interface {
 	// Settle ends a lost run, unless the signal no longer applies to it, and decides the next due
 	// time like any finish. It reports whether it did.
 	Settle(ctx context.Context, signal Signal, run runs.Run) (bool, error)
-	// ListExpired returns suspended runs whose wait is over, the longest over first, and those that a
-	// user asked to cancel.
+	// ListExpired returns suspended runs past the end of their wait, the longest over first, and
+	// those that a user asked to cancel.
 	ListExpired(ctx context.Context, except [][16]byte, limit int) ([]Lost, error)
-	// Expire ends such a run with its outcome, unless a report ended or extended it, and decides the
-	// next due time like any finish. It reports whether it did.
+	// Expire ends such a run with its outcome, unless a report ended or extended it, and decides
+	// the next due time like any finish. It reports whether it did.
 	Expire(ctx context.Context, run runs.Run) (bool, error)
 	// CountLive counts live runs.
 	CountLive(ctx context.Context, staleAfter time.Duration) (LiveCounts, error)

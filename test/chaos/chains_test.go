@@ -52,9 +52,13 @@ func (target *sagaTarget) got(run string) (steps []string) {
 	return steps
 }
 
-// saga stores a chain of four steps and starts a run, whose ID it returns.
-func (s *stack) saga(base string) string {
+// saga stores a chain of four steps and starts a run, whose ID it returns. Its steps run endpoints,
+// or send calls.
+func (s *stack) saga(base string, inCalls bool) string {
 	s.t.Helper()
+	call := func(name string) *client.ChainRequest {
+		return &client.ChainRequest{URL: new(base + "/" + name), Idempotent: new(true)}
+	}
 	register := func(name string) string {
 		e, err := answer[client.Endpoint](s.api.CreateEndpoint(s.t.Context(), client.EndpointSpec{
 			Name:               name,
@@ -70,10 +74,11 @@ func (s *stack) saga(base string) string {
 	var spec client.ChainSpec
 	spec.OnFailure = new("compensate")
 	for i, name := range []string{"a", "b", "c", "d"} {
-		step := client.ChainStep{
-			Name:         name,
-			EndpointID:   register(name),
-			Compensation: &client.ChainCompensation{EndpointID: register(name + "-undo")},
+		step := client.ChainStep{Name: name, Compensation: &client.ChainCompensation{}}
+		if inCalls {
+			step.Request, step.Compensation.Request = call(name), call(name+"-undo")
+		} else {
+			step.EndpointID, step.Compensation.EndpointID = new(register(name)), new(register(name+"-undo"))
 		}
 		if i > 0 {
 			step.After = &[]string{spec.Steps[i-1].Name}
@@ -92,8 +97,18 @@ func (s *stack) saga(base string) string {
 // the first two once by key, the last one first.
 func TestKilledAtEachCommitOfAChain(t *testing.T) {
 	t.Parallel()
+	for name, inCalls := range map[string]bool{"Endpoints": false, "Calls": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			killedAtEachCommit(t, inCalls)
+		})
+	}
+}
+
+func killedAtEachCommit(t *testing.T, inCalls bool) {
+	t.Helper()
 	s, target := newStack(t, nil), newSagaTarget(t)
-	run := s.saga(target.URL)
+	run := s.saga(target.URL, inCalls)
 	status := func() (status string) {
 		require.NoError(t, s.pool.QueryRow(t.Context(), "SELECT status FROM chain_runs").Scan(&status))
 		return status

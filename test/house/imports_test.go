@@ -46,10 +46,10 @@ func programRules() []rule {
 		{
 			"internal/app",
 			[]string{
-				"internal/audit", "internal/auditlog", "internal/auth", "internal/claims", "internal/config", "internal/courier", "internal/dispatch",
+				"internal/audit", "internal/auditlog", "internal/auth", "internal/calls", "internal/claims", "internal/config", "internal/courier", "internal/dispatch",
 				"internal/dispatch/ready", "internal/egress", "internal/endpoints", "internal/errs", "internal/loop", "internal/oauth2", "internal/placement", "internal/planner", "internal/planner/heuristic",
 				"internal/planner/openai", "internal/replay",
-				"internal/secrets", "internal/store/chains", "internal/store/endpoints", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/pg", "internal/store/planner", "internal/store/spending", "internal/store/views",
+				"internal/secrets", "internal/store/calls", "internal/store/chains", "internal/store/endpoints", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/pg", "internal/store/planner", "internal/store/spending", "internal/store/views",
 				"internal/telemetry", "internal/tracing", "internal/zombie",
 			},
 			"what programs share, and those that serve nobody but operators: without the REST API, its contract and its pages in their memory",
@@ -130,7 +130,7 @@ func packageRules() []rule {
 		},
 		{"internal/callbacks", []string{"internal/errs", "internal/runs"}, "a report is checked without knowing how it is sent or stored"},
 		{"internal/calls", []string{"internal/auditlog", "internal/endpoints", "internal/errs", "internal/ids", "internal/runs"}, "a call is checked without knowing where it is kept"},
-		{"internal/chains", []string{"internal/auditlog", "internal/budget", "internal/endpoints", "internal/errs", "internal/ids", "internal/jsonpath", "internal/success", "internal/template"}, "a chain is decided without knowing where it is kept"},
+		{"internal/chains", []string{"internal/auditlog", "internal/budget", "internal/calls", "internal/endpoints", "internal/errs", "internal/ids", "internal/jsonpath", "internal/success", "internal/template"}, "a chain is decided without knowing where it is kept"},
 		{"internal/deadletters", []string{"internal/auditlog", "internal/calls", "internal/endpoints", "internal/errs", "internal/ids", "internal/runs", "internal/secrets"}, "a dead letter is read and replayed without knowing where it is kept"},
 		{"internal/httpapi/api", nil, "generated from the contract"},
 		{"internal/hosts", []string{"internal/auditlog", "internal/errs"}, "whether a host may be called does not depend on where that is kept or who calls"},
@@ -264,8 +264,8 @@ func storeRules() []rule {
 		{
 			"internal/store/chains",
 			[]string{
-				"internal/auditlog", "internal/chains", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/loop", "internal/runs",
-				"internal/store/dbsqlc", "internal/store/endpoints", "internal/store/pg",
+				"internal/auditlog", "internal/calls", "internal/chains", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/loop", "internal/runs",
+				"internal/store/calls", "internal/store/dbsqlc", "internal/store/endpoints", "internal/store/pg",
 			},
 			"the runs of chains and their one-off runs are rows that change in one transaction",
 		},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path"
 	"strings"
 	"time"
 
@@ -51,6 +52,9 @@ func guideTarget() http.Handler {
 	})
 	mux.HandleFunc("/render/1", func(w http.ResponseWriter, _ *http.Request) {
 		reply(w, http.StatusOK, map[string]any{"pages": 12})
+	})
+	mux.HandleFunc("/shop/", func(w http.ResponseWriter, r *http.Request) {
+		reply(w, http.StatusOK, map[string]any{"id": path.Base(r.URL.Path) + "-1"})
 	})
 	mux.HandleFunc("/echo", echo)
 	mux.HandleFunc("/echo/", echo)

@@ -1547,10 +1547,10 @@ type Chain struct {
 
 // ChainCompensation The run that undoes a step. Its templates also know output.NAME, the outputs of the step.
 type ChainCompensation struct {
-	// EndpointID The endpoint that it runs.
-	EndpointID string `json:"endpointId"`
+	// EndpointID The endpoint that it runs. Without it, request.url is sent as a call.
+	EndpointID *string `json:"endpointId,omitempty"`
 
-	// Request The parts that replace those of the endpoint's request. Their templates know input.NAME, steps.STEP.output.NAME, and item.
+	// Request The parts that replace those of the endpoint's request, or with url the whole request of a call. Their templates know input.NAME, steps.STEP.output.NAME, and item.
 	Request *ChainRequest `json:"request,omitempty"`
 }
 
@@ -1574,7 +1574,7 @@ type ChainList struct {
 	NextCursor *string `json:"nextCursor,omitempty"`
 }
 
-// ChainRequest The parts that replace those of the endpoint's request. Their templates know input.NAME, steps.STEP.output.NAME, and item.
+// ChainRequest The parts that replace those of the endpoint's request, or with url the whole request of a call. Their templates know input.NAME, steps.STEP.output.NAME, and item.
 type ChainRequest struct {
 	// Body The body.
 	Body *string `json:"body,omitempty"`
@@ -1582,8 +1582,23 @@ type ChainRequest struct {
 	// Headers Headers by name.
 	Headers *map[string]string `json:"headers,omitempty"`
 
+	// Idempotent The request of a call may be sent again even if it may have arrived. Default false.
+	Idempotent *bool `json:"idempotent,omitempty"`
+
+	// MaxAttempts Maximum number of attempts of a call. Default 1, of a compensation 5.
+	MaxAttempts *int32 `json:"maxAttempts,omitempty"`
+
+	// Method Method of a call. Default POST.
+	Method *string `json:"method,omitempty"`
+
 	// Query Query parameters by name.
 	Query *map[string]string `json:"query,omitempty"`
+
+	// TimeoutMs Timeout of an attempt of a call. Default 30000.
+	TimeoutMs *int64 `json:"timeoutMs,omitempty"`
+
+	// URL URL of a call, in place of an endpoint. Templates may stand in its path and query.
+	URL *string `json:"url,omitempty"`
 }
 
 // ChainRun A run of a chain.
@@ -1692,8 +1707,8 @@ type ChainStep struct {
 	// Compensation The run that undoes a step. Its templates also know output.NAME, the outputs of the step.
 	Compensation *ChainCompensation `json:"compensation,omitempty"`
 
-	// EndpointID The endpoint that the step runs. Timeouts, success rules and retries are its own.
-	EndpointID string `json:"endpointId"`
+	// EndpointID The endpoint that the step runs. Timeouts, success rules and retries are its own. Without it the step sends request.url as a call.
+	EndpointID *string `json:"endpointId,omitempty"`
 
 	// ForEach The path of a list of at most 1,000 elements. The step runs once for each, as item.
 	ForEach *string `json:"forEach,omitempty"`
@@ -1707,7 +1722,7 @@ type ChainStep struct {
 	// Parallel The number of elements that run at once, 1 to 100; default 10.
 	Parallel *int32 `json:"parallel,omitempty"`
 
-	// Request The parts that replace those of the endpoint's request. Their templates know input.NAME, steps.STEP.output.NAME, and item.
+	// Request The parts that replace those of the endpoint's request, or with url the whole request of a call. Their templates know input.NAME, steps.STEP.output.NAME, and item.
 	Request *ChainRequest `json:"request,omitempty"`
 
 	// When A CEL expression over input and steps, such as steps.reserve.output.total > 100. If it is false, the step is skipped.

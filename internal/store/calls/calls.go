@@ -38,7 +38,8 @@ func Drop(ctx context.Context, db *pg.DB, due endpoints.Due, c Unsent) []pg.Stat
 		},
 	}, endpointstore.CallVersion, 0, nil)
 	drop := func(q dbsqlc.DBTX) error { return db.Q.ScheduleDelete(ctx, q, c.ID) }
-	return append(h.Writes(ctx, db), drop)
+	wake := func(q dbsqlc.DBTX) error { return db.Q.ChainCallOver(ctx, q, c.ID) }
+	return append(h.Writes(ctx, db), drop, wake)
 }
 
 // Unsent is the end of a call whose next attempt is not sent.
@@ -68,6 +69,8 @@ func Inserts(ctx context.Context, db *pg.DB, list []*calls.Call) []pg.Statement 
 		p.CallbackUrls = append(p.CallbackUrls, c.Callback)
 		p.SentKeys = append(p.SentKeys, c.SentKey)
 		s.LockMs = append(s.LockMs, endpointstore.CallLockMs(c.Spec))
+		rank, _ := c.Spec.Priority.Rank() // An unknown one is normal.
+		s.Priorities = append(s.Priorities, int16(rank))
 	}
 	s.Ids, s.TenantIds, s.NotBefore = p.Ids, p.TenantIds, p.NotBefore
 	return []pg.Statement{

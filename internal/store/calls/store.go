@@ -155,7 +155,7 @@ func (s *Store) Cancel(ctx context.Context, by auditlog.Actor, id calls.ID) erro
 			if err != nil {
 				return fmt.Errorf("reading the database's time: %w", err)
 			}
-			return pg.Pipeline(ctx, tx, Drop(ctx, s.db, dueOf(row), Unsent{
+			return pg.Pipeline(ctx, tx, Drop(ctx, s.db, DueOf(row), Unsent{
 				ID:       endpoints.ID(row.EndpointID),
 				TenantID: by.TenantID,
 				At:       now,
@@ -167,8 +167,8 @@ func (s *Store) Cancel(ctx context.Context, by auditlog.Actor, id calls.ID) erro
 	})
 }
 
-// dueOf returns the due time of a call.
-func dueOf(row *dbsqlc.Schedule) endpoints.Due {
+// DueOf returns the due time of a call.
+func DueOf(row *dbsqlc.Schedule) endpoints.Due {
 	return endpoints.Due{
 		Slot:         row.Slot,
 		Attempt:      int(row.Attempt),

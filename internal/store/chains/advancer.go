@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"rubato/internal/auditlog"
+	"rubato/internal/calls"
 	"rubato/internal/chains"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
@@ -39,6 +40,8 @@ type Config struct {
 	Endpoints *endpointstore.Store
 	// Service queues the one-off runs.
 	Service *endpoints.Service
+	// Calls checks the calls of steps without an endpoint.
+	Calls   *calls.Service
 	Cancels runs.Canceler
 	Logger  *slog.Logger
 }
@@ -49,6 +52,7 @@ type Advancer struct {
 	db        *pg.DB
 	endpoints *endpointstore.Store
 	service   *endpoints.Service
+	calls     *calls.Service
 	cancels   runs.Canceler
 	logger    *slog.Logger
 }
@@ -59,6 +63,7 @@ func NewAdvancer(c Config) *Advancer {
 		db:        c.DB,
 		endpoints: c.Endpoints,
 		service:   c.Service,
+		calls:     c.Calls,
 		cancels:   c.Cancels,
 		logger:    c.Logger,
 	}
@@ -118,6 +123,10 @@ type turn struct {
 	again     bool
 	revisions []*endpointstore.Revision
 	cancel    []runs.ID
+	// dropped are the due times of calls that were not sent.
+	dropped []time.Time
+	// sent means that calls were inserted, which are due at once.
+	sent bool
 }
 
 // days returns the days of history that the moves write.
@@ -125,6 +134,9 @@ func (t *turn) days() (list []time.Time) {
 	if t != nil {
 		for _, r := range t.revisions {
 			list = append(list, r.Days()...)
+		}
+		for _, due := range t.dropped {
+			list = append(list, pg.DayOf(due))
 		}
 	}
 	return list
@@ -335,6 +347,9 @@ func (t *turn) write(ctx context.Context, moves chains.Moves) error {
 func (t *turn) after(ctx context.Context) {
 	for _, r := range t.revisions {
 		t.endpoints.Returning(ctx, r)
+	}
+	if t.sent {
+		t.db.Wake(ctx, t.now, t.now)
 	}
 	for _, id := range t.cancel {
 		_, err := t.cancels.Cancel(ctx, runs.Cancel{

@@ -12,11 +12,13 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/calls"
 	"rubato/internal/chains"
 	"rubato/internal/claims"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/runs"
+	callstore "rubato/internal/store/calls"
 	chainstore "rubato/internal/store/chains"
 	"rubato/internal/store/storetest"
 	"rubato/internal/zombie"
@@ -52,6 +54,7 @@ func setup(t *testing.T) *bundle {
 		DB:        b.DB,
 		Endpoints: b.Endpoints,
 		Service:   b.Service,
+		Calls:     calls.NewService(callstore.New(b.DB), storetest.AnyTarget{}),
 		Cancels:   b.Runs,
 		Logger:    slog.New(slog.DiscardHandler),
 	})
@@ -158,6 +161,97 @@ func (b *bundle) saga(t *testing.T) chains.Definition {
 	return chains.Definition{Name: "order", OnFailure: chains.Compensate, Steps: []chains.StepSpec{
 		b.step(t, "a"), b.step(t, "b", "a"), b.step(t, "c", "b"), b.step(t, "d", "c"),
 	}}
+}
+
+// callSaga is a saga whose steps send calls.
+func callSaga() chains.Definition {
+	d := chains.Definition{Name: "order", OnFailure: chains.Compensate, Inputs: map[string]chains.Input{"n": {Default: []byte("7")}}}
+	for i, name := range []string{"a", "b", "c", "d"} {
+		s := chains.StepSpec{
+			Name:    name,
+			Request: &chains.Request{URL: "https://shop.example.com/" + name + "/{{input.n}}", Body: new(`{"n": {{input.n}}}`)},
+			Outputs: map[string]string{"id": "$.id"},
+			Compensation: &chains.Compensation{
+				Request: &chains.Request{URL: "https://shop.example.com/undo?of={{output.id}}", Method: "DELETE"},
+			},
+		}
+		if i > 0 {
+			s.After = []string{d.Steps[i-1].Name}
+		}
+		d.Steps = append(d.Steps, s)
+	}
+	return d
+}
+
+// TestStepsWithoutAnEndpointAreCalls runs a saga whose third call fails, and one that succeeds.
+func TestStepsWithoutAnEndpointAreCalls(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.fails["c"] = true
+	r, steps := b.end(t, b.start(t, callSaga()))
+	require.Equal(t, []string{"a", "b", "c", "b.compensation", "a.compensation"}, b.sent)
+	require.Equal(t, chains.Compensated, r.Status)
+	require.Equal(t, "http_status", steps["c"].Reason)
+	require.JSONEq(t, `{"id": "of b"}`, string(steps["b"].Output))
+	require.Equal(t, 1, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM dead_letters"), "the failed step")
+	require.Equal(t, "https://shop.example.com/b/7", storetest.Query[string](t, b.Bundle, "SELECT spec ->> 'url' FROM calls WHERE sent_key LIKE '%.b'"))
+	require.Equal(t, "https://shop.example.com/undo?of=of%20b", storetest.Query[string](t, b.Bundle, "SELECT spec ->> 'url' FROM calls WHERE sent_key LIKE '%.b.compensation'"))
+	require.JSONEq(t, `{"attempts": 5, "priority": "critical"}`, storetest.Query[string](t, b.Bundle,
+		"SELECT jsonb_build_object('attempts', spec -> 'retry' -> 'maxAttempts', 'priority', spec ->> 'priority')::text FROM calls WHERE sent_key LIKE '%.b.compensation'"))
+	delete(b.fails, "c")
+	again, _, err := b.chains.Start(t.Context(), storetest.Tenant, "order", nil, "again")
+	require.NoError(t, err)
+	b.now = b.At(b.now.Add(2 * time.Millisecond))
+	r, _ = b.end(t, again.ID)
+	require.Equal(t, chains.Succeeded, r.Status)
+}
+
+// TestACanceledChainDropsItsWaitingCall cancels before the first call is sent, and while it is in
+// flight.
+func TestACanceledChainDropsItsWaitingCall(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	d := callSaga()
+	d.OnFailure = chains.Stop
+	id := b.start(t, d)
+	b.advance(t)
+	require.NoError(t, b.chains.Cancel(t.Context(), storetest.Tenant, id))
+	r, steps := b.end(t, id)
+	require.Equal(t, chains.Canceled, r.Status)
+	require.Equal(t, chains.StepCanceled, steps["a"].Status)
+	require.Equal(t, chains.ReasonCanceled, steps["a"].Reason)
+	require.Empty(t, b.sent)
+
+	started, _, err := b.chains.Start(t.Context(), storetest.Tenant, "order", nil, "again")
+	require.NoError(t, err)
+	b.now = b.At(b.now.Add(2 * time.Millisecond))
+	b.advance(t)
+	b.now = b.At(b.now.Add(2 * time.Millisecond))
+	c := b.ClaimOne(t, b.worker)
+	run := storetest.Succeed(b.worker, c, b.Start(t, b.worker, c)[0])
+	require.NoError(t, b.chains.Cancel(t.Context(), storetest.Tenant, started.ID))
+	b.advance(t)
+	require.NotZero(t, b.Run(t, run.ID).CancelRequestedAt, "the run in flight is canceled")
+	run.Outcome = runs.Outcome{Status: runs.Canceled, Reason: runs.CanceledByUser, MaybeSent: true}
+	b.Finish(t, b.worker, 0, run)
+	b.now = b.At(b.now.Add(2 * time.Second))
+	r, _ = b.end(t, started.ID)
+	require.Equal(t, chains.Canceled, r.Status)
+	require.Zero(t, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM schedules WHERE call"))
+}
+
+// TestARefusedCallFailsItsStep fills the URL of a step with a value that makes it too long.
+func TestARefusedCallFailsItsStep(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	d := callSaga()
+	d.OnFailure = chains.Stop
+	d.Inputs["n"] = chains.Input{Default: fmt.Appendf(nil, "%q", strings.Repeat("x", 2040))}
+	r, steps := b.end(t, b.start(t, d))
+	require.Equal(t, chains.Failed, r.Status)
+	require.Contains(t, []string{chains.ReasonRequestRefused, chains.ReasonTemplateFailed}, steps["a"].Reason)
+	require.Contains(t, steps["a"].Error, "url")
+	require.Empty(t, b.sent)
 }
 
 func TestAFailedStepIsCompensatedLastInFirstOut(t *testing.T) {

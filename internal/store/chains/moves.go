@@ -38,7 +38,11 @@ func (t *turn) apply(ctx context.Context, moves []chains.Move) error {
 		case chains.Cancel:
 			err = t.expire(ctx, m.Key)
 		case chains.Start, chains.Undo:
-			locking = append(locking, m)
+			if m.Call != nil {
+				err = t.send(ctx, m)
+			} else {
+				locking = append(locking, m)
+			}
 		}
 		if err != nil {
 			return err
@@ -126,7 +130,7 @@ func (t *turn) expire(ctx context.Context, k chains.Key) error {
 	for _, id := range ids {
 		t.cancel = append(t.cancel, runs.ID(id))
 	}
-	return nil
+	return t.dropCalls(ctx, k)
 }
 
 // queue queues the one-off run of a step or a compensation. A full queue leaves the step as it is.
@@ -156,6 +160,11 @@ func (t *turn) queue(ctx context.Context, m chains.Move) error {
 		t.soon = true
 		return nil
 	}
+	return t.refuse(ctx, m, refused)
+}
+
+// refuse fails the step or compensation of a move whose request is refused.
+func (t *turn) refuse(ctx context.Context, m chains.Move, refused *errs.Error) error {
 	t.again = true
 	if m.Kind == chains.Undo {
 		return t.undo(ctx, m, chains.UndoRecorded, chains.UndoFailed, refused.Error())

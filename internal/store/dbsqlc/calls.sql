@@ -13,12 +13,13 @@ SELECT unnest(sqlc.arg('ids')::uuid[]),
 
 -- name: CallSchedule :exec
 -- Inserts the schedules of new calls. Their IDs are those of endpoints elsewhere.
-INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, version, lock_ms, attempt, source, failure_count, call)
-SELECT n.id, n.tenant_id, n.not_before, n.not_before, n.not_before, 0, 1, n.lock_ms, 1, 'call', 0, true
+INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, version, lock_ms, priority, attempt, source, failure_count, call)
+SELECT n.id, n.tenant_id, n.not_before, n.not_before, n.not_before, 0, 1, n.lock_ms, n.priority, 1, 'call', 0, true
 FROM (SELECT unnest(sqlc.arg('ids')::uuid[]) AS id,
              unnest(sqlc.arg('tenant_ids')::uuid[]) AS tenant_id,
              unnest(sqlc.arg('not_before')::timestamptz[]) AS not_before,
-             unnest(sqlc.arg('lock_ms')::int[]) AS lock_ms) n;
+             unnest(sqlc.arg('lock_ms')::int[]) AS lock_ms,
+             unnest(sqlc.arg('priorities')::smallint[]) AS priority) n;
 
 -- name: CallKeyInsert :many
 -- Reserves deduplication keys for calls, in the order of the arguments, and returns the keys that
@@ -65,7 +66,7 @@ WHERE id = ANY (sqlc.arg('ids')::uuid[]);
 
 -- name: CallEnd :many
 -- Deletes the schedules of calls that have had their last attempt, in the transaction that records
--- it. Like ScheduleFinish it is a compare-and-set: a row that was rewritten since it was read is not
+-- it, and wakes the chains of these calls. Like ScheduleFinish it is a compare-and-set: a row that was rewritten since it was read is not
 -- returned. If the rows are not locked, a run with instants outside the database's clock is not
 -- returned either.
 WITH ended AS (
@@ -75,6 +76,8 @@ WITH ended AS (
            unnest(sqlc.arg('revisions')::bigint[]) AS revision,
            unnest(sqlc.arg('started_at')::timestamptz[]) AS started_at,
            unnest(sqlc.arg('finished_at')::timestamptz[]) AS finished_at
+), woken AS (
+    UPDATE chain_items i SET woken = true FROM ended WHERE i.endpoint_id = ended.endpoint_id AND NOT i.settled
 )
 DELETE
 FROM schedules s

@@ -63,6 +63,8 @@ WITH ended AS (
            unnest($6::bigint[]) AS revision,
            unnest($7::timestamptz[]) AS started_at,
            unnest($8::timestamptz[]) AS finished_at
+), woken AS (
+    UPDATE chain_items i SET woken = true FROM ended WHERE i.endpoint_id = ended.endpoint_id AND NOT i.settled
 )
 DELETE
 FROM schedules s
@@ -91,7 +93,7 @@ type CallEndParams struct {
 }
 
 // Deletes the schedules of calls that have had their last attempt, in the transaction that records
-// it. Like ScheduleFinish it is a compare-and-set: a row that was rewritten since it was read is not
+// it, and wakes the chains of these calls. Like ScheduleFinish it is a compare-and-set: a row that was rewritten since it was read is not
 // returned. If the rows are not locked, a run with instants outside the database's clock is not
 // returned either.
 func (q *Queries) CallEnd(ctx context.Context, db DBTX, arg CallEndParams) ([]UUID, error) {
@@ -420,19 +422,21 @@ func (q *Queries) CallList(ctx context.Context, db DBTX, arg CallListParams) ([]
 }
 
 const callSchedule = `-- name: CallSchedule :exec
-INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, version, lock_ms, attempt, source, failure_count, call)
-SELECT n.id, n.tenant_id, n.not_before, n.not_before, n.not_before, 0, 1, n.lock_ms, 1, 'call', 0, true
+INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, version, lock_ms, priority, attempt, source, failure_count, call)
+SELECT n.id, n.tenant_id, n.not_before, n.not_before, n.not_before, 0, 1, n.lock_ms, n.priority, 1, 'call', 0, true
 FROM (SELECT unnest($1::uuid[]) AS id,
              unnest($2::uuid[]) AS tenant_id,
              unnest($3::timestamptz[]) AS not_before,
-             unnest($4::int[]) AS lock_ms) n
+             unnest($4::int[]) AS lock_ms,
+             unnest($5::smallint[]) AS priority) n
 `
 
 type CallScheduleParams struct {
-	Ids       []UUID
-	TenantIds []UUID
-	NotBefore []time.Time
-	LockMs    []int32
+	Ids        []UUID
+	TenantIds  []UUID
+	NotBefore  []time.Time
+	LockMs     []int32
+	Priorities []int16
 }
 
 // Inserts the schedules of new calls. Their IDs are those of endpoints elsewhere.
@@ -442,6 +446,7 @@ func (q *Queries) CallSchedule(ctx context.Context, db DBTX, arg CallSchedulePar
 		arg.TenantIds,
 		arg.NotBefore,
 		arg.LockMs,
+		arg.Priorities,
 	)
 	return err
 }

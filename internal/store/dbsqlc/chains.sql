@@ -77,7 +77,7 @@ UPDATE chain_items SET woken = false WHERE run_id = @run_id AND woken;
 -- name: ChainItemsOver :many
 -- Returns the open one-off runs of a run whose item is gone, with their last attempt. live means
 -- that the item was withdrawn during its run, which ends later. Without a record and a live run the
--- item was lost.
+-- item was lost. A call is over when its schedule is gone.
 SELECT i.endpoint_id, i.slot, i.name, i.element, i.undo,
        coalesce(last.status, '')::text AS status, coalesce(last.reason_code, '')::text AS reason, coalesce(last.error, '')::text AS error,
        coalesce(last.started_at, i.slot)::timestamptz AS started_at, coalesce(last.finished_at, i.slot)::timestamptz AS finished_at, b.body,
@@ -91,6 +91,7 @@ FROM chain_items i
          LEFT JOIN run_bodies b ON b.run_id = last.id AND b.scheduled_for = i.slot
 WHERE i.run_id = @run_id AND NOT i.settled
   AND NOT EXISTS (SELECT FROM one_off_items o WHERE o.endpoint_id = i.endpoint_id AND o.slot = i.slot)
+  AND NOT EXISTS (SELECT FROM schedules s WHERE s.endpoint_id = i.endpoint_id AND s.call)
 ORDER BY last.finished_at, i.slot;
 
 -- name: ChainItemSettle :exec
@@ -142,6 +143,20 @@ FROM chain_items i
 WHERE i.run_id = @run_id AND i.name = @name AND i.element = @element AND NOT i.undo AND NOT i.settled
   AND o.endpoint_id = i.endpoint_id AND o.slot = i.slot
 RETURNING o.run_id;
+
+-- name: ChainCallsOpen :many
+-- Locks the schedules of the calls of a step that have not ended. Those that a finish has locked are
+-- passed over.
+SELECT s.*
+FROM schedules s
+         JOIN chain_items i ON i.endpoint_id = s.endpoint_id
+WHERE i.run_id = @run_id AND i.name = @name AND i.element = @element AND NOT i.undo AND NOT i.settled
+  AND s.call
+FOR UPDATE OF s SKIP LOCKED;
+
+-- name: ChainCallOver :exec
+-- Wakes the chain of a call that ended without a run.
+UPDATE chain_items SET woken = true WHERE endpoint_id = @endpoint_id AND NOT settled;
 
 -- name: ChainRunWrite :execrows
 -- Writes the state of a run after its moves. A final state ends it.

@@ -11,6 +11,100 @@ import (
 	"time"
 )
 
+const chainCallOver = `-- name: ChainCallOver :exec
+UPDATE chain_items SET woken = true WHERE endpoint_id = $1 AND NOT settled
+`
+
+// Wakes the chain of a call that ended without a run.
+func (q *Queries) ChainCallOver(ctx context.Context, db DBTX, endpointID UUID) error {
+	_, err := db.Exec(ctx, chainCallOver, endpointID)
+	return err
+}
+
+const chainCallsOpen = `-- name: ChainCallsOpen :many
+SELECT s.endpoint_id, s.tenant_id, s.due_at, s.planned_at, s.slot, s.claim_token, s.revision, s.version, s.lock_ms, s.tag_set_id, s.attempt, s.infra_attempt, s.priority, s.failure_count, s.hinted, s.archived, s.call, s.source, s.claimed_by, s.claimed_at, s.run_id, s.started_at, s.deadline_at, s.cancel_requested_at, s.cancel_requested_by, s.cancel_reason, s.anchor, s.accounted_until, s.paused_until, s.pause_reason, s.manual_at, s.runs_done, s.ended_at, s.retry_after, s.target_next, s.fresh_until, s.last_slot, s.last_run_slot, s.last_attempt, s.last_infra_attempt, s.last_status, s.last_started_at, s.last_finished_at, s.last_call_at, s.tempo, s.ctid
+FROM schedules s
+         JOIN chain_items i ON i.endpoint_id = s.endpoint_id
+WHERE i.run_id = $1 AND i.name = $2 AND i.element = $3 AND NOT i.undo AND NOT i.settled
+  AND s.call
+FOR UPDATE OF s SKIP LOCKED
+`
+
+type ChainCallsOpenParams struct {
+	RunID   UUID
+	Name    string
+	Element int32
+}
+
+// Locks the schedules of the calls of a step that have not ended. Those that a finish has locked are
+// passed over.
+func (q *Queries) ChainCallsOpen(ctx context.Context, db DBTX, arg ChainCallsOpenParams) ([]*Schedule, error) {
+	rows, err := db.Query(ctx, chainCallsOpen, arg.RunID, arg.Name, arg.Element)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*Schedule
+	for rows.Next() {
+		var i Schedule
+		if err := rows.Scan(
+			&i.EndpointID,
+			&i.TenantID,
+			&i.DueAt,
+			&i.PlannedAt,
+			&i.Slot,
+			&i.ClaimToken,
+			&i.Revision,
+			&i.Version,
+			&i.LockMs,
+			&i.TagSetID,
+			&i.Attempt,
+			&i.InfraAttempt,
+			&i.Priority,
+			&i.FailureCount,
+			&i.Hinted,
+			&i.Archived,
+			&i.Call,
+			&i.Source,
+			&i.ClaimedBy,
+			&i.ClaimedAt,
+			&i.RunID,
+			&i.StartedAt,
+			&i.DeadlineAt,
+			&i.CancelRequestedAt,
+			&i.CancelRequestedBy,
+			&i.CancelReason,
+			&i.Anchor,
+			&i.AccountedUntil,
+			&i.PausedUntil,
+			&i.PauseReason,
+			&i.ManualAt,
+			&i.RunsDone,
+			&i.EndedAt,
+			&i.RetryAfter,
+			&i.TargetNext,
+			&i.FreshUntil,
+			&i.LastSlot,
+			&i.LastRunSlot,
+			&i.LastAttempt,
+			&i.LastInfraAttempt,
+			&i.LastStatus,
+			&i.LastStartedAt,
+			&i.LastFinishedAt,
+			&i.LastCallAt,
+			&i.Tempo,
+			&i.CTID,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const chainDelete = `-- name: ChainDelete :execrows
 DELETE FROM chains WHERE tenant_id = $1 AND name = $2
 `
@@ -150,6 +244,7 @@ FROM chain_items i
          LEFT JOIN run_bodies b ON b.run_id = last.id AND b.scheduled_for = i.slot
 WHERE i.run_id = $1 AND NOT i.settled
   AND NOT EXISTS (SELECT FROM one_off_items o WHERE o.endpoint_id = i.endpoint_id AND o.slot = i.slot)
+  AND NOT EXISTS (SELECT FROM schedules s WHERE s.endpoint_id = i.endpoint_id AND s.call)
 ORDER BY last.finished_at, i.slot
 `
 
@@ -170,7 +265,7 @@ type ChainItemsOverRow struct {
 
 // Returns the open one-off runs of a run whose item is gone, with their last attempt. live means
 // that the item was withdrawn during its run, which ends later. Without a record and a live run the
-// item was lost.
+// item was lost. A call is over when its schedule is gone.
 func (q *Queries) ChainItemsOver(ctx context.Context, db DBTX, runID UUID) ([]*ChainItemsOverRow, error) {
 	rows, err := db.Query(ctx, chainItemsOver, runID)
 	if err != nil {

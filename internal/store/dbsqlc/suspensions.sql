@@ -1,5 +1,5 @@
 -- name: ScheduleSuspend :one
--- Suspends a live run whose target answered 202, by run, token and worker. The Max UUID replaces
+-- Suspends a live run after the answer 202 of its target, by run, token and worker. The Max UUID replaces
 -- the worker, and the lock becomes the wait for the end of the run. The token stays, because the
 -- target got it with the request. It returns no row if the worker lost the run, if its endpoint was
 -- archived, or if a user asked to cancel it.
@@ -64,7 +64,7 @@ WHERE s.endpoint_id = sqlc.arg('endpoint_id')::uuid
 RETURNING s.due_at;
 
 -- name: SuspendedListEnded :many
--- Returns suspended runs whose wait is over, the longest over first, and then those that a user asked
+-- Returns suspended runs past the end of their wait, the longest over first, and then those that a user asked
 -- to cancel. It scans the low end of the index of held rows, and the index of cancellations.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
@@ -107,7 +107,7 @@ WHERE run_id = @run_id
   AND kind = 'late_result';
 
 -- name: SuspensionClaimPolls :many
--- Claims suspended runs whose status URLs are due to be asked, by workers that serve the tags of
+-- Claims suspended runs with status URLs that are due to be asked, by workers that serve the tags of
 -- their endpoints. A claim lasts lease_ms: if its worker dies, another one asks then.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now

@@ -107,7 +107,7 @@ type ScheduleSuspendParams struct {
 	Token      int64
 }
 
-// Suspends a live run whose target answered 202, by run, token and worker. The Max UUID replaces
+// Suspends a live run after the answer 202 of its target, by run, token and worker. The Max UUID replaces
 // the worker, and the lock becomes the wait for the end of the run. The token stays, because the
 // target got it with the request. It returns no row if the worker lost the run, if its endpoint was
 // archived, or if a user asked to cancel it.
@@ -201,7 +201,7 @@ type SuspendedListEndedRow struct {
 	LiveRun LiveRun
 }
 
-// Returns suspended runs whose wait is over, the longest over first, and then those that a user asked
+// Returns suspended runs past the end of their wait, the longest over first, and then those that a user asked
 // to cancel. It scans the low end of the index of held rows, and the index of cancellations.
 func (q *Queries) SuspendedListEnded(ctx context.Context, db DBTX, arg SuspendedListEndedParams) ([]*SuspendedListEndedRow, error) {
 	rows, err := db.Query(ctx, suspendedListEnded, arg.Now, arg.MaxRows, arg.ExceptIds)
@@ -335,7 +335,7 @@ type SuspensionClaimPollsRow struct {
 	SecretsVersion int64
 }
 
-// Claims suspended runs whose status URLs are due to be asked, by workers that serve the tags of
+// Claims suspended runs with status URLs that are due to be asked, by workers that serve the tags of
 // their endpoints. A claim lasts lease_ms: if its worker dies, another one asks then.
 func (q *Queries) SuspensionClaimPolls(ctx context.Context, db DBTX, arg SuspensionClaimPollsParams) ([]*SuspensionClaimPollsRow, error) {
 	rows, err := db.Query(ctx, suspensionClaimPolls,

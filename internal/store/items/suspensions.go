@@ -19,8 +19,8 @@ import (
 	"rubato/internal/zombie"
 )
 
-// Suspensions suspends runs whose targets answered 202, and ends them without a worker. No worker
-// holds a suspended run, so that it needs no slot, heartbeat or connection.
+// Suspensions suspends runs after the answer 202 of their targets, and ends them without a worker.
+// No worker holds a suspended run, so that it needs no slot, heartbeat or connection.
 type Suspensions struct {
 	db *endpointstore.States
 }
