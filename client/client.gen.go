@@ -1767,7 +1767,9 @@ type DeadLetter struct {
 	ContentType *string `json:"contentType,omitempty"`
 
 	// CreatedAt When the run was given up.
-	CreatedAt  time.Time  `json:"createdAt"`
+	CreatedAt time.Time `json:"createdAt"`
+
+	// EndpointID The endpoint of the run, or the call (call_...).
 	EndpointID string     `json:"endpointId"`
 	Error      *string    `json:"error,omitempty"`
 	HandledAt  *time.Time `json:"handledAt,omitempty"`
@@ -3849,7 +3851,9 @@ type Run struct {
 	Decision *Decision `json:"decision,omitempty"`
 
 	// DurationMs Duration from start to finish.
-	DurationMs *float64   `json:"durationMs,omitempty"`
+	DurationMs *float64 `json:"durationMs,omitempty"`
+
+	// EndpointID The endpoint of the run, or the call (call_...).
 	EndpointID string     `json:"endpointId"`
 	Error      *string    `json:"error,omitempty"`
 	FinishedAt *time.Time `json:"finishedAt,omitempty"`

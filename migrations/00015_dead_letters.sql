@@ -10,6 +10,8 @@ CREATE TABLE dead_letters (
     tenant_id      uuid NOT NULL REFERENCES tenants (id),
     -- No foreign key, because endpoints are never deleted and a finish must not lock them.
     endpoint_id    uuid NOT NULL,
+    -- The run was that of a call, and endpoint_id is its ID.
+    call           boolean NOT NULL DEFAULT false,
     scheduled_for  timestamptz NOT NULL,
     created_at     timestamptz NOT NULL,
     attempt        smallint NOT NULL CHECK (attempt >= 1),

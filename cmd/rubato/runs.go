@@ -195,7 +195,7 @@ func (s *session) printRun(ctx context.Context, server *remote, raw json.RawMess
 // none if the run did not fail.
 func (r *remote) failureFacts(ctx context.Context, run client.Run) ([][2]string, error) {
 	fields := contract.OnFailure()
-	if !run.Status.Failed() || len(fields) == 0 {
+	if !run.Status.Failed() || len(fields) == 0 || strings.HasPrefix(run.EndpointID, "call_") { // A call has no such fields.
 		return nil, nil
 	}
 	raw, err := r.read(r.api.GetEndpointWithResponse(ctx, run.EndpointID))

@@ -52,7 +52,8 @@ const (
 type Letter struct {
 	ID           ID
 	TenantID     [16]byte
-	EndpointID   endpoints.ID
+	EndpointID   endpoints.ID // or the ID of the call
+	Call         bool
 	ScheduledFor time.Time // due time of the run
 	CreatedAt    time.Time // when the run was given up
 	Attempt      int       // number of the last attempt

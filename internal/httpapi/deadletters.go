@@ -174,7 +174,7 @@ func letterAnswer(l deadletters.Letter) api.DeadLetter {
 	out := api.DeadLetter{
 		ID:            l.ID.String(),
 		RunID:         l.RunID().String(),
-		EndpointID:    l.EndpointID.String(),
+		EndpointID:    ownerName(l.Call, l.EndpointID),
 		ScheduledFor:  l.ScheduledFor.UTC(),
 		CreatedAt:     l.CreatedAt.UTC(),
 		Attempts:      int32(l.Attempt),

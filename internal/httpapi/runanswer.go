@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
+	"rubato/internal/calls"
 	"rubato/internal/endpoints"
 	"rubato/internal/governor"
 	"rubato/internal/httpapi/api"
@@ -16,7 +17,7 @@ func runAnswer(r runs.Run) (api.Run, error) {
 	o := r.Outcome
 	out := api.Run{
 		ID:           r.ID.String(),
-		EndpointID:   endpoints.ID(r.EndpointID).String(),
+		EndpointID:   ownerName(r.Source == string(governor.SourceCall), r.EndpointID),
 		Status:       api.RunStatus(o.Status),
 		ReasonCode:   optional(string(o.Reason)),
 		ScheduledFor: r.ScheduledFor.UTC(),
@@ -50,6 +51,14 @@ func runAnswer(r runs.Run) (api.Run, error) {
 	decision, err := runDecision(r.Decision)
 	out.Decision = decision
 	return out, err
+}
+
+// ownerName returns the ID of the endpoint or the call that a run belongs to.
+func ownerName(call bool, id [16]byte) string {
+	if call {
+		return calls.ID(id).String()
+	}
+	return endpoints.ID(id).String()
 }
 
 // workerName returns a worker as users see it, nil where there is none.

@@ -180,3 +180,12 @@ func TestListEndpointRuns(t *testing.T) {
 	require.Len(t, s.call("GET", "/v1/runs?endpointId="+e.ID.String(), "").is(http.StatusOK)["items"], 4)
 	s.call("GET", "/v1/endpoints/"+id+"/runs", "").is(http.StatusNotFound)
 }
+
+// TestARunOfACallNamesTheCall lists a run of a call, which has no endpoint.
+func TestARunOfACallNamesTheCall(t *testing.T) {
+	t.Parallel()
+	run := samples()[0]
+	run.Source = string(governor.SourceCall)
+	s := newService(t, history{run})
+	require.Equal(t, "call_0e000000-0000-0000-0000-000000000000", s.call("GET", "/v1/runs/"+run.ID.String(), "").is(http.StatusOK)["endpointId"])
+}

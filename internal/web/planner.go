@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"rubato/client"
@@ -80,6 +81,9 @@ func (v *pageRequest) names(ids []string) (map[string]string, error) {
 			continue
 		}
 		seen[text] = true
+		if isCall(text) {
+			continue
+		}
 		id, err := endpoints.ParseID(text)
 		if err != nil {
 			return nil, err
@@ -94,8 +98,16 @@ func (v *pageRequest) names(ids []string) (map[string]string, error) {
 	for id, name := range found {
 		names[endpoints.ID(id).String()] = name
 	}
+	for id := range seen {
+		if isCall(id) {
+			names[id] = id
+		}
+	}
 	return names, nil
 }
+
+// isCall reports whether an ID is that of a call, which has no page of its own.
+func isCall(id string) bool { return strings.HasPrefix(id, "call_") }
 
 func (v *pageRequest) session() error {
 	var s client.PlannerSession

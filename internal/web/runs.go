@@ -123,10 +123,28 @@ func (v *pageRequest) run() error {
 		return err
 	}
 	s.events = events.Items
-	if err := v.get(endpointAPI(s.run.EndpointID, ""), nil, &s.endpoint); err != nil {
+	if err := v.owner(&s); err != nil {
 		return err
 	}
 	return v.show(page{title: "Run of " + shorten(s.endpoint.Name, 50), nav: "runs"}, runPage(s))
+}
+
+// owner reads the endpoint of a run. A call stands for one with its request.
+func (v *pageRequest) owner(s *story) error {
+	if !isCall(s.run.EndpointID) {
+		return v.get(endpointAPI(s.run.EndpointID, ""), nil, &s.endpoint)
+	}
+	var call client.Call
+	if err := v.get("/v1/calls/"+url.PathEscape(s.run.EndpointID), nil, &call); err != nil {
+		return err
+	}
+	s.endpoint = client.Endpoint{
+		ID:     call.ID,
+		Name:   call.ID,
+		Method: call.Method,
+		URL:    call.URL,
+	}
+	return nil
 }
 
 func (v *pageRequest) cancelRun() error {

@@ -16,11 +16,12 @@ FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sql
 -- name: DeadLetterInsert :exec
 -- Inserts the dead letters of runs that were given up, in the transaction that records the runs. A
 -- status code of 0 and an empty text stand for null.
-INSERT INTO dead_letters (id, tenant_id, endpoint_id, scheduled_for, created_at, attempt, infra_attempt, status, reason_code, status_code, error,
+INSERT INTO dead_letters (id, tenant_id, endpoint_id, call, scheduled_for, created_at, attempt, infra_attempt, status, reason_code, status_code, error,
                           content_type, body, request, sealed_under)
 SELECT unnest(sqlc.arg('ids')::uuid[]),
        unnest(sqlc.arg('tenant_ids')::uuid[]),
        unnest(sqlc.arg('endpoint_ids')::uuid[]),
+       unnest(sqlc.arg('calls')::boolean[]),
        unnest(sqlc.arg('scheduled_for')::timestamptz[]),
        sqlc.arg('created_at')::timestamptz,
        unnest(sqlc.arg('attempts')::smallint[]),

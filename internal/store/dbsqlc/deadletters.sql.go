@@ -59,7 +59,7 @@ func (q *Queries) DeadLetterGauge(ctx context.Context, db DBTX, maxRows int32) (
 }
 
 const deadLetterGet = `-- name: DeadLetterGet :one
-SELECT id, tenant_id, endpoint_id, scheduled_for, created_at, attempt, infra_attempt, status, reason_code, status_code, error, content_type, body, request, sealed_under, state, handled_at, handled_by, handled_reason, replay_slot, replay_call
+SELECT id, tenant_id, endpoint_id, call, scheduled_for, created_at, attempt, infra_attempt, status, reason_code, status_code, error, content_type, body, request, sealed_under, state, handled_at, handled_by, handled_reason, replay_slot, replay_call
 FROM dead_letters
 WHERE id = $1 AND tenant_id = $2
 `
@@ -76,6 +76,7 @@ func (q *Queries) DeadLetterGet(ctx context.Context, db DBTX, arg DeadLetterGetP
 		&i.ID,
 		&i.TenantID,
 		&i.EndpointID,
+		&i.Call,
 		&i.ScheduledFor,
 		&i.CreatedAt,
 		&i.Attempt,
@@ -140,29 +141,31 @@ func (q *Queries) DeadLetterHandle(ctx context.Context, db DBTX, arg DeadLetterH
 }
 
 const deadLetterInsert = `-- name: DeadLetterInsert :exec
-INSERT INTO dead_letters (id, tenant_id, endpoint_id, scheduled_for, created_at, attempt, infra_attempt, status, reason_code, status_code, error,
+INSERT INTO dead_letters (id, tenant_id, endpoint_id, call, scheduled_for, created_at, attempt, infra_attempt, status, reason_code, status_code, error,
                           content_type, body, request, sealed_under)
 SELECT unnest($1::uuid[]),
        unnest($2::uuid[]),
        unnest($3::uuid[]),
-       unnest($4::timestamptz[]),
-       $5::timestamptz,
-       unnest($6::smallint[]),
+       unnest($4::boolean[]),
+       unnest($5::timestamptz[]),
+       $6::timestamptz,
        unnest($7::smallint[]),
-       unnest($8::text[]),
+       unnest($8::smallint[]),
        unnest($9::text[]),
-       nullif(unnest($10::smallint[]), 0),
-       nullif(unnest($11::text[]), ''),
+       unnest($10::text[]),
+       nullif(unnest($11::smallint[]), 0),
        nullif(unnest($12::text[]), ''),
-       nullif(unnest($13::bytea[]), ''),
-       unnest($14::bytea[]),
-       unnest($15::text[])
+       nullif(unnest($13::text[]), ''),
+       nullif(unnest($14::bytea[]), ''),
+       unnest($15::bytea[]),
+       unnest($16::text[])
 `
 
 type DeadLetterInsertParams struct {
 	Ids           []UUID
 	TenantIds     []UUID
 	EndpointIds   []UUID
+	Calls         []bool
 	ScheduledFor  []time.Time
 	CreatedAt     time.Time
 	Attempts      []int16
@@ -184,6 +187,7 @@ func (q *Queries) DeadLetterInsert(ctx context.Context, db DBTX, arg DeadLetterI
 		arg.Ids,
 		arg.TenantIds,
 		arg.EndpointIds,
+		arg.Calls,
 		arg.ScheduledFor,
 		arg.CreatedAt,
 		arg.Attempts,
@@ -201,7 +205,7 @@ func (q *Queries) DeadLetterInsert(ctx context.Context, db DBTX, arg DeadLetterI
 }
 
 const deadLetterList = `-- name: DeadLetterList :many
-SELECT id, tenant_id, endpoint_id, scheduled_for, created_at, attempt, infra_attempt, status, reason_code, status_code, error, content_type, body, request, sealed_under, state, handled_at, handled_by, handled_reason, replay_slot, replay_call
+SELECT id, tenant_id, endpoint_id, call, scheduled_for, created_at, attempt, infra_attempt, status, reason_code, status_code, error, content_type, body, request, sealed_under, state, handled_at, handled_by, handled_reason, replay_slot, replay_call
 FROM dead_letters
 WHERE tenant_id = $1
   AND ($2::uuid IS NULL OR endpoint_id = $2)
@@ -242,6 +246,7 @@ func (q *Queries) DeadLetterList(ctx context.Context, db DBTX, arg DeadLetterLis
 			&i.ID,
 			&i.TenantID,
 			&i.EndpointID,
+			&i.Call,
 			&i.ScheduledFor,
 			&i.CreatedAt,
 			&i.Attempt,
@@ -272,7 +277,7 @@ func (q *Queries) DeadLetterList(ctx context.Context, db DBTX, arg DeadLetterLis
 }
 
 const deadLetterListOldest = `-- name: DeadLetterListOldest :many
-SELECT id, tenant_id, endpoint_id, scheduled_for, created_at, attempt, infra_attempt, status, reason_code, status_code, error, content_type, body, request, sealed_under, state, handled_at, handled_by, handled_reason, replay_slot, replay_call
+SELECT id, tenant_id, endpoint_id, call, scheduled_for, created_at, attempt, infra_attempt, status, reason_code, status_code, error, content_type, body, request, sealed_under, state, handled_at, handled_by, handled_reason, replay_slot, replay_call
 FROM dead_letters
 WHERE tenant_id = $1
   AND ($2::uuid IS NULL OR endpoint_id = $2)
@@ -313,6 +318,7 @@ func (q *Queries) DeadLetterListOldest(ctx context.Context, db DBTX, arg DeadLet
 			&i.ID,
 			&i.TenantID,
 			&i.EndpointID,
+			&i.Call,
 			&i.ScheduledFor,
 			&i.CreatedAt,
 			&i.Attempt,

@@ -81,6 +81,7 @@ type DeadLetter struct {
 	ID            UUID
 	TenantID      UUID
 	EndpointID    UUID
+	Call          bool
 	ScheduledFor  time.Time
 	CreatedAt     time.Time
 	Attempt       int16

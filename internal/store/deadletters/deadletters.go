@@ -229,6 +229,7 @@ func letterOf(row *dbsqlc.DeadLetter) deadletters.Letter {
 		ID:            deadletters.ID(row.ID),
 		TenantID:      row.TenantID,
 		EndpointID:    endpoints.ID(row.EndpointID),
+		Call:          row.Call,
 		ScheduledFor:  row.ScheduledFor,
 		CreatedAt:     row.CreatedAt,
 		Attempt:       int(row.Attempt),

@@ -103,6 +103,7 @@ func TestACallThatWasGivenUpIsReplayedOnce(t *testing.T) {
 	replayFifty(t, office, id)
 	l, _, err := office.Get(t.Context(), storetest.Tenant, id)
 	require.NoError(t, err)
+	require.True(t, l.Call)
 	again, err := store.Get(t.Context(), c.TenantID, l.ReplayCall)
 	require.NoError(t, err)
 	require.Equal(t, []any{runs.Waiting, "order 7", 7 * time.Second}, []any{again.State, again.Spec.Body, again.Spec.Timeout})

@@ -78,6 +78,7 @@ func (b *batch) addLetter(p *dbsqlc.DeadLetterInsertParams, g givenUp, row *dbsq
 	p.Ids = append(p.Ids, g.run.ID)
 	p.TenantIds = append(p.TenantIds, g.run.TenantID)
 	p.EndpointIds = append(p.EndpointIds, g.run.EndpointID)
+	p.Calls = append(p.Calls, g.endpoint != nil && g.endpoint.Call != nil)
 	p.ScheduledFor = append(p.ScheduledFor, g.run.ScheduledFor)
 	p.Attempts = append(p.Attempts, int16(g.run.Attempt))
 	p.InfraAttempts = append(p.InfraAttempts, int16(g.run.InfraAttempt))
