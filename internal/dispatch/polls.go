@@ -35,33 +35,24 @@ const (
 
 // pollLoop asks the status URLs of suspended runs until ctx ends.
 func (w *Worker) pollLoop(ctx context.Context) {
-	ticker := time.NewTicker(pollPeriod)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		if w.leaving() {
-			continue
-		}
-		for w.poll(ctx) == pollBatch {
-			if ctx.Err() != nil {
-				return
+	loop.Poll(ctx, pollPeriod, func(ctx context.Context) error {
+		for asked := pollBatch; asked == pollBatch && ctx.Err() == nil && !w.leaving(); {
+			var err error
+			if asked, err = w.poll(ctx); err != nil {
+				return err
 			}
 		}
-	}
+		return nil
+	}, func(err error) {
+		w.logger.Warn("looking for status URLs to ask failed; looking again at the next tick", "error", err)
+	})
 }
 
 // poll asks a batch of status URLs concurrently, and returns its size.
-func (w *Worker) poll(ctx context.Context) int {
+func (w *Worker) poll(ctx context.Context) (int, error) {
 	list, err := w.cfg.Suspensions.ClaimPolls(ctx, w.TagSets(), pollLease, pollBatch)
 	if err != nil {
-		if ctx.Err() == nil {
-			w.logger.Warn("looking for status URLs to ask failed; looking again at the next tick", "error", err)
-		}
-		return 0
+		return 0, err
 	}
 	var asking sync.WaitGroup
 	for _, run := range list {
@@ -70,7 +61,7 @@ func (w *Worker) poll(ctx context.Context) int {
 		})
 	}
 	asking.Wait()
-	return len(list)
+	return len(list), nil
 }
 
 // askStatus asks the status URL of a run, and ends the run if the answer says how it ended.

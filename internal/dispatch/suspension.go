@@ -14,8 +14,8 @@ import (
 
 // Suspensions is the database of suspended runs, as workers use it.
 type Suspensions interface {
-	// Suspend suspends a live run of a worker. It reports false if the worker lost the run, its
-	// endpoint was archived, or a user asked to cancel it.
+	// Suspend suspends a live run of a worker, and reports true again if it is repeated. It reports
+	// false if the worker lost the run, its endpoint was archived, or a user asked to cancel it.
 	Suspend(ctx context.Context, s Suspension) (bool, error)
 	// End ends a suspended run, and decides the next due time like any finish. It reports false if
 	// the run is not suspended any more.
@@ -129,8 +129,7 @@ func (w *Worker) suspend(ctx context.Context, b *waiting, s Started, r outgoing,
 }
 
 // storeSuspension stores a suspension. It retries with backoff while the database is unavailable,
-// at most suspendWait. A lost answer is no harm: the second attempt finds the run suspended, and is
-// refused, and so is the record of its worker.
+// at most suspendWait. After a lost response the second attempt finds the run suspended.
 func (w *Worker) storeSuspension(ctx context.Context, s Suspension) (suspended bool, err error) {
 	limited, cancel := context.WithTimeout(context.WithoutCancel(ctx), suspendWait)
 	defer cancel()

@@ -32,6 +32,11 @@ SELECT sqlc.arg('run_id')::uuid,
 FROM suspended, clock
 RETURNING (SELECT due_at FROM suspended)::timestamptz AS until;
 
+-- name: SuspensionStored :one
+-- Reports whether a run is suspended for its worker. A worker needs it if it lost the response to a
+-- suspension.
+SELECT EXISTS (SELECT FROM suspensions WHERE run_id = @run_id AND worker_id = @worker_id);
+
 -- name: SuspendedLock :one
 -- Locks a suspended run by run and token, so that one of a callback, an extension and a timeout
 -- wins. over says that its wait is over.

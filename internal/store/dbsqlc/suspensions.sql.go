@@ -417,3 +417,21 @@ func (q *Queries) SuspensionPollLater(ctx context.Context, db DBTX, arg Suspensi
 	_, err := db.Exec(ctx, suspensionPollLater, arg.Now, arg.WaitMs, arg.RunID)
 	return err
 }
+
+const suspensionStored = `-- name: SuspensionStored :one
+SELECT EXISTS (SELECT FROM suspensions WHERE run_id = $1 AND worker_id = $2)
+`
+
+type SuspensionStoredParams struct {
+	RunID    UUID
+	WorkerID UUID
+}
+
+// Reports whether a run is suspended for its worker. A worker needs it if it lost the response to a
+// suspension.
+func (q *Queries) SuspensionStored(ctx context.Context, db DBTX, arg SuspensionStoredParams) (bool, error) {
+	row := db.QueryRow(ctx, suspensionStored, arg.RunID, arg.WorkerID)
+	var exists bool
+	err := row.Scan(&exists)
+	return exists, err
+}

@@ -54,7 +54,8 @@ func (s *Suspensions) Suspend(ctx context.Context, a dispatch.Suspension) (suspe
 		return s.db.Tx(ctx, func(tx pgx.Tx) error {
 			_, err := s.db.Q.ScheduleSuspend(ctx, tx, params)
 			if suspended = err == nil; pg.IsMissing(err) {
-				return nil
+				suspended, err = s.db.Q.SuspensionStored(ctx, tx, dbsqlc.SuspensionStoredParams{RunID: a.Run.RunID, WorkerID: a.Worker})
+				return err
 			}
 			if err != nil {
 				return fmt.Errorf("suspending run %s: %w", run.ID, err)

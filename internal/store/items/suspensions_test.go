@@ -116,7 +116,11 @@ func TestNoWorkerOrSweepEndsASuspendedRun(t *testing.T) {
 	require.Equal(t, runs.Running, b.Run(t, held.RunID).Outcome.Status)
 	again, err := store.Suspend(t.Context(), suspension(me, held))
 	require.NoError(t, err)
-	require.False(t, again, "the worker holds it no more")
+	require.True(t, again, "the worker may have lost the response")
+	again, err = store.Suspend(t.Context(), suspension(storetest.Worker{2}, held))
+	require.NoError(t, err)
+	require.False(t, again, "another worker never held it")
+	require.Equal(t, 1, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM run_events WHERE kind = 'suspended'"))
 	other := held
 	other.Token++
 	ended, err := store.End(t.Context(), suspendedRun(other), reported())
