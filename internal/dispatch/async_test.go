@@ -1,6 +1,7 @@
 package dispatch_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"log/slog"
@@ -174,11 +175,11 @@ func TestAnEarlyCallbackWaitsForTheSuspension(t *testing.T) {
 	target := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		token := strings.TrimPrefix(r.Header.Get("Rubato-Callback-Url"), callbackBase)
 		began := make(chan struct{})
-		go func() {
+		go func(ctx context.Context) {
 			close(began)
-			_, err := service.Report(t.Context(), token, callbacks.Report{Status: callbacks.Succeeded})
+			_, err := service.Report(ctx, token, callbacks.Report{Status: callbacks.Succeeded})
 			reported <- err
-		}()
+		}(context.WithoutCancel(r.Context()))
 		<-began
 		w.WriteHeader(http.StatusAccepted)
 	})

@@ -71,16 +71,7 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 		return *refusal, true
 	}
 	w.observeLag(b.claim)
-	b.target.ask(&r.Request)
-	if p := b.HostSlot(); p != nil {
-		r.HostSlot = p
-	}
-	r.Confirm = w.confirmation(s, b.claim.Token, sent)
-	// No request leaves after the lock has ended, because a suspended process may have lost it.
-	r.SendBy = claims.Ends(sent, ttl)
-	r.Extended = w.extended(s.RunID, r.SendBy)
-	// The maximum execution time counts from the start.
-	r.Timeout = max(time.Millisecond, min(r.Timeout, b.target.Spec.MaxExecutionTime-time.Since(sent)))
+	w.bound(&r.Request, b, s, sent)
 	asked = true
 	answer, err := w.send(b, func() (egress.Response, error) { return w.calls.send(ctx, s.RunID, r.Request) })
 	b.last = b.HostSlot().Host()
@@ -104,6 +95,21 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 		at:     now,
 	})
 	return outcome, true
+}
+
+// bound completes a request: its validators, its host slot, and the bounds by its lock and its
+// start.
+func (w *Worker) bound(r *egress.Request, b *waiting, s Started, sent time.Time) {
+	b.target.ask(r)
+	if p := b.HostSlot(); p != nil {
+		r.HostSlot = p
+	}
+	r.Confirm = w.confirmation(s, b.claim.Token, sent)
+	// No request leaves after the lock has ended, because a suspended process may have lost it.
+	r.SendBy = claims.Ends(sent, s.LockedUntil.Sub(s.StartedAt))
+	r.Extended = w.extended(s.RunID, r.SendBy)
+	// The maximum execution time counts from the start.
+	r.Timeout = max(time.Millisecond, min(r.Timeout, b.target.Spec.MaxExecutionTime-time.Since(sent)))
 }
 
 // observeLag records how late the request of c is sent. Manual runs are left out, because they may

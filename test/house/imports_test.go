@@ -95,13 +95,7 @@ func packageRules() []rule {
 		{"internal/courier", []string{"internal/auditlog", "internal/egress", "internal/failpoint", "internal/loop", "internal/notices", "internal/oauth2", "internal/secrets", "internal/signing", "internal/telemetry"}, "a notice goes out without knowing what the database is, and past the guard like any call"},
 		{"internal/devpg", nil, "a Postgres for development knows no Rubato"},
 		{"internal/devpg/devpgtest", []string{"internal/devpg"}, "test helpers know what they help to test"},
-		{
-			"internal/dispatch", []string{
-				"internal/auditlog", "internal/budget", "internal/callbacks", "internal/change", "internal/claims", "internal/dispatch/ready", "internal/egress", "internal/endpoints", "internal/errs",
-				"internal/failpoint", "internal/governor", "internal/hosts", "internal/loop", "internal/oauth2", "internal/redact", "internal/runs", "internal/secrets", "internal/signing", "internal/success", "internal/telemetry", "internal/template",
-			},
-			"a run is carried out without knowing what the database is",
-		},
+		{"internal/dispatch", []string{"internal/auditlog", "internal/budget", "internal/callbacks", "internal/change", "internal/claims", "internal/dispatch/ready", "internal/egress", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/governor", "internal/hosts", "internal/loop", "internal/oauth2", "internal/redact", "internal/runs", "internal/secrets", "internal/signing", "internal/success", "internal/telemetry", "internal/template"}, "a run is carried out without knowing what the database is"},
 		{"internal/dispatch/ready", nil, "concurrency is limited without knowing what a run or a request is"},
 		{"internal/egress", nil, "the guarded call knows nothing of schedules"},
 		{"internal/egress/egresstest", nil, "hostile targets for tests"},

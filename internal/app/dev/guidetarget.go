@@ -74,22 +74,25 @@ const exportTimeout = 10 * time.Second
 func export(w http.ResponseWriter, r *http.Request) {
 	callback := r.Header.Get(callbacks.Header)
 	w.WriteHeader(http.StatusAccepted)
-	if callback == "" {
+	if callback != "" {
+		go reportExport(context.WithoutCancel(r.Context()), callback)
+	}
+}
+
+// reportExport reports the end of an export.
+func reportExport(ctx context.Context, callback string) {
+	ctx, cancel := context.WithTimeout(ctx, exportTimeout)
+	defer cancel()
+	//nolint:gosec // The demo calls back its own server.
+	report, err := http.NewRequestWithContext(ctx, http.MethodPost, callback, strings.NewReader(`{"status":"succeeded","body":{"rows":4182}}`))
+	if err != nil {
 		return
 	}
-	go func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), exportTimeout)
-		defer cancel()
-		report, err := http.NewRequestWithContext(ctx, http.MethodPost, callback, strings.NewReader(`{"status":"succeeded","body":{"rows":4182}}`))
-		if err != nil {
-			return
-		}
-		report.Header.Set("Content-Type", "application/json")
-		answer, err := http.DefaultClient.Do(report) //nolint:gosec // The demo calls back its own server.
-		if err == nil {
-			_ = answer.Body.Close()
-		}
-	}()
+	report.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(report) //nolint:gosec // Likewise.
+	if err == nil {
+		_ = answer.Body.Close()
+	}
 }
 
 // echo answers with the method, path, Authorization header and body of the request.
