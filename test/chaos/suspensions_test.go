@@ -64,7 +64,7 @@ func (s *stack) registerAsynchronous(n int, base string) {
 // ends once.
 func TestSuspendedRunsSurviveEveryWorker(t *testing.T) {
 	t.Parallel()
-	n := 300
+	n := 60
 	if long() {
 		n = 10_000
 	}
