@@ -14,7 +14,7 @@ BEGIN
     RETURN coalesce(
         jsonb_typeof(spec) = 'object'
         AND spec @@ '$.name.type() == "string"
-            && $.url like_regex "^https?://"
+            && $.url like_regex "^(https?://|chain:[A-Za-z0-9])"
             && $.method like_regex "^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)$"
             && (exists($.baselineCron) && !exists($.baselineIntervalMs) || exists($.baselineIntervalMs) && !exists($.baselineCron))
             && (!exists($.baselineIntervalMs) || $.baselineIntervalMs >= 1000 && $.baselineIntervalMs <= 31622400000)

@@ -162,7 +162,7 @@ CREATE TABLE suspensions (
     -- The worker that sent the request.
     worker_id   uuid NOT NULL,
     -- The wait that a report of progress starts again.
-    wait_ms     bigint NOT NULL CHECK (wait_ms BETWEEN 1000 AND 604800000),
+    wait_ms     bigint NOT NULL CHECK (wait_ms BETWEEN 1000 AND 31622400000),
     -- Status code and phases of the answer.
     exchange    jsonb NOT NULL,
     -- The URL of the answer that tells the state of the run. Null: there is none.
@@ -173,6 +173,8 @@ CREATE TABLE suspensions (
     CONSTRAINT suspensions_poll_check CHECK ((status_url IS NULL) = (poll_at IS NULL))
 );
 CREATE INDEX suspensions_poll ON suspensions (poll_at) WHERE poll_at IS NOT NULL;
+-- Runs that wait for the end of the chain that they started.
+CREATE INDEX suspensions_chain ON suspensions (status_url) WHERE status_url LIKE 'chain:%';
 
 -- The triggers refuse illegal state transitions. Their conditions are false for every legal one, so
 -- the function is not called then. They are AFTER triggers, because a BEFORE UPDATE trigger would

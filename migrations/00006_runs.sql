@@ -88,7 +88,7 @@ CREATE TABLE run_events (
     run_id        uuid NOT NULL,
     scheduled_for timestamptz NOT NULL,
     at            timestamptz NOT NULL DEFAULT clock_timestamp(),
-    kind          text NOT NULL CHECK (kind IN ('late_result', 'settled', 'cancel_requested', 'suspended')),
+    kind          text NOT NULL CHECK (kind IN ('late_result', 'settled', 'cancel_requested', 'suspended', 'chain_started', 'chain_refused')),
     detail        jsonb NOT NULL
 ) PARTITION BY RANGE (scheduled_for);
 CREATE INDEX run_events_run ON run_events (run_id);

@@ -102,8 +102,8 @@ CREATE TABLE chain_items (
 CREATE INDEX chain_items_run ON chain_items (run_id, name, element);
 CREATE INDEX chain_items_woken ON chain_items (run_id) WHERE woken;
 
--- chain_item_over wakes the run of a chain in the transaction that deletes a one-off item: the finish
--- or the settlement of its last attempt, or its withdrawal.
+-- chain_item_over wakes the run of a chain in the transaction that deletes a one-off item: the
+-- finish or the settlement of its last attempt, or its withdrawal.
 -- +goose StatementBegin
 CREATE FUNCTION chain_item_over() RETURNS trigger
     LANGUAGE plpgsql AS
@@ -114,13 +114,70 @@ BEGIN
 END
 $$;
 -- +goose StatementEnd
+
+-- notify_chains tells the workers that there is something to advance or to start. Polling finds
+-- what a lost notification was about.
+-- +goose StatementBegin
+CREATE FUNCTION notify_chains() RETURNS trigger
+    LANGUAGE plpgsql AS
+$$
+BEGIN
+    PERFORM pg_notify('rubato_chains', '');
+    RETURN NULL;
+END
+$$;
+-- +goose StatementEnd
+CREATE TRIGGER chain_items_notify AFTER UPDATE ON chain_items
+    FOR EACH ROW WHEN (NEW.woken AND NOT OLD.woken)
+    EXECUTE FUNCTION notify_chains();
+CREATE TRIGGER chain_runs_notify_start AFTER INSERT ON chain_runs
+    FOR EACH STATEMENT EXECUTE FUNCTION notify_chains();
+CREATE TRIGGER chain_runs_notify_cancel AFTER UPDATE ON chain_runs
+    FOR EACH ROW WHEN (OLD.cancel_requested_at IS NULL AND NEW.cancel_requested_at IS NOT NULL)
+    EXECUTE FUNCTION notify_chains();
 CREATE TRIGGER one_off_items_chained AFTER DELETE ON one_off_items
     FOR EACH ROW WHEN (OLD.chained)
     EXECUTE FUNCTION chain_item_over();
 
+-- The chains that runs start by their outcomes. The finish of the run inserts the row, and the
+-- advancer of any worker starts the chain and deletes it.
+CREATE TABLE chain_starts (
+    run_id        uuid NOT NULL,
+    outcome       text NOT NULL CHECK (outcome IN ('succeeded', 'failed', 'changed')),
+    chain         text NOT NULL,
+    tenant_id     uuid NOT NULL REFERENCES tenants (id),
+    endpoint_id   uuid NOT NULL,
+    scheduled_for timestamptz NOT NULL,
+    PRIMARY KEY (run_id, outcome, chain)
+);
+
+CREATE TRIGGER chain_starts_notify AFTER INSERT ON chain_starts
+    FOR EACH STATEMENT EXECUTE FUNCTION notify_chains();
+
+-- chain_unwanted requests the end of a chain run if the run that started it ends first, because it
+-- was canceled or timed out. A chain run that is over stays as it is.
+-- +goose StatementBegin
+CREATE FUNCTION chain_unwanted() RETURNS trigger
+    LANGUAGE plpgsql AS
+$$
+BEGIN
+    UPDATE chain_runs
+    SET cancel_requested_at = coalesce(cancel_requested_at, clock_timestamp()), advance_at = clock_timestamp()
+    WHERE id = right(OLD.status_url, 36)::uuid AND ended_at IS NULL;
+    RETURN NULL;
+END
+$$;
+-- +goose StatementEnd
+CREATE TRIGGER suspensions_chain_unwanted AFTER DELETE ON suspensions
+    FOR EACH ROW WHEN (OLD.status_url LIKE 'chain:%')
+    EXECUTE FUNCTION chain_unwanted();
+
 -- +goose Down
+DROP TRIGGER suspensions_chain_unwanted ON suspensions;
+DROP FUNCTION chain_unwanted();
 DROP TRIGGER one_off_items_chained ON one_off_items;
 DROP FUNCTION chain_item_over();
-DROP TABLE chain_items, chain_steps;
+DROP TABLE chain_starts, chain_items, chain_steps;
 DROP SEQUENCE chain_step_order;
 DROP TABLE chain_runs, chains;
+DROP FUNCTION notify_chains();

@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"rubato/internal/auth"
+	"rubato/internal/chains"
 	"rubato/internal/config"
 	"rubato/internal/dispatch/ready"
 	"rubato/internal/egress"
@@ -22,6 +23,7 @@ import (
 	"rubato/internal/loop"
 	"rubato/internal/oauth2"
 	"rubato/internal/secrets"
+	chainstore "rubato/internal/store/chains"
 	endpointstore "rubato/internal/store/endpoints"
 	keystore "rubato/internal/store/keys"
 	"rubato/internal/store/pg"
@@ -64,7 +66,8 @@ type Core struct {
 	dial sync.Once
 	// outbound and mailTokens are created once, under dial; see Outbound.
 	outbound *egress.Client
-	// hosts bounds the requests in flight to each host, those of runs and all others of the process.
+	// hosts bounds the requests in flight to each host, those of runs and all others of the
+	// process.
 	hosts *ready.Hosts
 	// mailTokens caches access tokens for the mail server. It fetches them through outbound.
 	mailTokens *oauth2.Cache
@@ -216,6 +219,12 @@ func (c *Core) Endpoints() *endpoints.Service {
 	service := endpoints.NewService(endpointstore.NewStore(c.States), c.Targets())
 	service.LimitWaiting(c.Settings.API.Waiting)
 	return service
+}
+
+// Chains returns the service of chains.
+func (c *Core) Chains() *chains.Service {
+	store := chainstore.New(c.DB)
+	return chains.NewService(store, store)
 }
 
 // hostname returns the name of this machine for display. No decision depends on it.

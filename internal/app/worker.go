@@ -60,7 +60,18 @@ type workerLoops struct {
 	sweeper  *zombie.Sweeper
 	listener *pg.Listener
 	courier  *courier.Courier
+	advancer *chainstore.Advancer
 }
+
+// notified passes notifications of the database on to the loops of a worker.
+type notified struct {
+	*dispatch.Worker
+
+	chains *chainstore.Advancer
+}
+
+// ChainsWoken implements pg.NotificationHandler.
+func (n notified) ChainsWoken() { n.chains.ChainsWoken() }
 
 func (c *Core) workerLoops() *workerLoops {
 	s := c.Settings.Worker
@@ -79,6 +90,7 @@ func (c *Core) workerLoops() *workerLoops {
 			Claims:        items.NewClaims(c.DB),
 			Executions:    items.NewExecutions(c.States),
 			Suspensions:   items.NewSuspensions(c.States),
+			Chains:        c.Chains(),
 			PublicURL:     c.Settings.API.PublicURL,
 			Egress:        c.Outbound(),
 			Allowances:    c.Allowances,
@@ -105,11 +117,12 @@ func (c *Core) workerLoops() *workerLoops {
 		}),
 		listener: pg.NewListener(c.Settings.Database.DirectURL, c.Logger),
 		courier:  c.courier(),
+		advancer: c.advancer(),
 	}
 }
 
-// chains returns the loop that advances the runs of chains.
-func (c *Core) chains() *chainstore.Advancer {
+// advancer returns the loop that advances the runs of chains.
+func (c *Core) advancer() *chainstore.Advancer {
 	return chainstore.NewAdvancer(chainstore.Config{
 		DB:        c.DB,
 		Endpoints: endpointstore.NewStore(c.States),
@@ -150,7 +163,7 @@ func (l *workerLoops) run(ctx context.Context) error {
 	keep(loop.Secrets, l.core.Vault.Run)
 	keep(loop.Sweep, l.sweeper.Run)
 	keep(loop.Courier, l.courier.Run)
-	keep(loop.Chains, l.core.chains().Run)
-	keep(loop.Listener, func(ctx context.Context) { l.listener.Run(ctx, l.worker) })
+	keep(loop.Chains, l.advancer.Run)
+	keep(loop.Listener, func(ctx context.Context) { l.listener.Run(ctx, notified{l.worker, l.advancer}) })
 	return group.Wait()
 }

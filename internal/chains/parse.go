@@ -18,8 +18,6 @@ import (
 
 var nameForm = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,62}$`)
 
-var chainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
-
 // The error codes of chains.
 const (
 	codeName         = "invalid_name"
@@ -87,7 +85,7 @@ func (p *parser) head() {
 }
 
 // ValidName reports whether a text is the name of a chain.
-func ValidName(name string) bool { return chainName.MatchString(name) }
+func ValidName(name string) bool { return endpoints.IsChainName(name) }
 
 func (p *parser) inputs() {
 	inputs := p.plan.Inputs

@@ -20,6 +20,15 @@ type Chain struct {
 	CreatedAt, UpdatedAt time.Time
 }
 
+// Plan returns the parsed definition.
+func (c *Chain) Plan() (*Plan, error) {
+	plan, err := Parse(c.Definition)
+	if err != nil {
+		return nil, fmt.Errorf("parsing the stored chain %s: %w", c.Name, err)
+	}
+	return plan, nil
+}
+
 // Definitions keeps chains. Every method is one transaction, scoped by tenant; another tenant's
 // chain is [errs.NotFound].
 type Definitions interface {
@@ -114,9 +123,9 @@ func (s *Service) Start(ctx context.Context, by auditlog.Actor, name string, inp
 	if err != nil {
 		return Record{}, false, err
 	}
-	plan, err := Parse(chain.Definition)
+	plan, err := chain.Plan()
 	if err != nil {
-		return Record{}, false, fmt.Errorf("parsing the stored chain %s: %w", name, err)
+		return Record{}, false, err
 	}
 	if input, err = plan.ReadInput(input); err != nil {
 		return Record{}, false, err

@@ -143,6 +143,17 @@ func (p *Plan) ReadInput(given json.RawMessage) (json.RawMessage, error) {
 	return json.Marshal(values)
 }
 
+// InputOf returns those of the values that are inputs of the chain, as JSON.
+func (p *Plan) InputOf(values map[string]any) (json.RawMessage, error) {
+	given := map[string]any{}
+	for name, value := range values {
+		if _, declared := p.Inputs[name]; declared && value != nil {
+			given[name] = value
+		}
+	}
+	return json.Marshal(given)
+}
+
 // Decode returns the value of a JSON object, with its numbers as they are written; nil if there is
 // none.
 func Decode(text []byte) (values map[string]any, err error) {

@@ -211,6 +211,9 @@ type listened struct {
 	told chan struct{}
 }
 
+// ChainsWoken is ignored, because these workers advance no chains.
+func (listened) ChainsWoken() {}
+
 func (l listened) CancelRequested(worker [16]byte) {
 	l.process.CancelRequested(worker)
 	select {

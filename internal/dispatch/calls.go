@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"rubato/internal/egress"
+	"rubato/internal/endpoints"
 	"rubato/internal/oauth2"
 	"rubato/internal/runs"
 )
@@ -26,14 +27,25 @@ type calls struct {
 	tracer     Tracer     // nil: no tracing
 	tokens     *oauth2.Cache
 	judging    *judging
-	// callbacks is the URL that the path of a callback follows; empty: requests name no callback URL.
+	// callbacks is the URL that the path of a callback follows; empty: requests name no callback
+	// URL.
 	callbacks string
+	chains    Chains                             // nil: endpoints cannot start chains
 	now       func() (now time.Time, known bool) // database time
 	logger    *slog.Logger
 }
 
-// send sends the request of a run, with a span if there is a tracer.
+// send sends the request of a run, with a span if there is a tracer. A request to a chain is
+// answered by the chain.
 func (c *calls) send(ctx context.Context, id runs.ID, r egress.Request) (egress.Response, error) {
+	if chain, is := endpoints.ChainOf(r.URL); is {
+		began := time.Now()
+		answer := c.askChain(ctx, r, chain)
+		answer.Phases.Wait = time.Since(began)
+		answer.Truncated = int64(len(answer.Body)) > r.MaxBody
+		answer.Body = answer.Body[:min(int64(len(answer.Body)), r.MaxBody)]
+		return answer, nil
+	}
 	if c.tracer == nil {
 		return c.egress.Do(ctx, r)
 	}

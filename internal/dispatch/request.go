@@ -140,7 +140,11 @@ func request(b *waiting, s Started) egress.Request {
 	if b.claim.Attempt != 1 || b.claim.InfraAttempt > 0 {
 		key = runs.FirstAttempt(b.claim.Slot, b.claim.EndpointID).String()
 	}
-	if b.target.SentKey != "" {
+	switch {
+	case spec.StartsChain():
+		// A further attempt is another run of the chain, unless infrastructure lost the last one.
+		key = runs.NewID(b.claim.Slot, b.claim.EndpointID, b.claim.Attempt, 0).String()
+	case b.target.SentKey != "":
 		key = b.target.SentKey
 	}
 	trace := hex.EncodeToString(s.RunID[:])

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	"rubato/internal/callbacks"
+	"rubato/internal/chains"
 	"rubato/internal/claims"
 	"rubato/internal/egress"
+	"rubato/internal/endpoints"
 	"rubato/internal/runs"
 )
 
@@ -77,7 +79,16 @@ const (
 
 // suspends reports whether an answer suspends its run.
 func (t *Target) suspends(answer egress.Response, err error) bool {
-	return err == nil && answer.StatusCode == http.StatusAccepted && t.Spec.Async.Timeout > 0
+	return err == nil && answer.StatusCode == http.StatusAccepted && t.suspensionWait() > 0
+}
+
+// suspensionWait returns how long a run waits for its end after the answer 202; 0: a 202 ends it. A
+// run of a chain ends by the timeout of the chain.
+func (t *Target) suspensionWait() time.Duration {
+	if t.Spec.StartsChain() {
+		return chains.MaxTimeout
+	}
+	return t.Spec.Async.Timeout
 }
 
 // suspend suspends a run after the answer 202 of its target. Then ours is false, because a report
@@ -104,7 +115,7 @@ func (w *Worker) suspend(ctx context.Context, b *waiting, s Started, r outgoing,
 			RunID:      s.RunID,
 			Token:      b.claim.Token,
 		},
-		Wait:      b.target.Spec.Async.Timeout,
+		Wait:      b.target.suspensionWait(),
 		StatusURL: status,
 		Poll:      pollWait(answer.Header, now, 0),
 		Exchange: Exchange{
@@ -148,6 +159,9 @@ func statusURL(asked string, answer egress.Response) string {
 	named := answer.Header.Get(statusHeader)
 	if named == "" {
 		named = answer.Header.Get("Location")
+	}
+	if _, is := endpoints.ChainOf(asked); is { // The answer is Rubato's own.
+		return named
 	}
 	base, err := url.Parse(asked)
 	if named == "" || err != nil || answer.Elsewhere {

@@ -34,7 +34,7 @@ type Target struct {
 	// URL includes the configured query parameters.
 	URL string
 	// Host is the host and port of URL, the key of the limit of requests in flight. It is empty if
-	// a template provides the host.
+	// a template provides the host, or if the endpoint starts a chain.
 	Host string
 	// Header is the configured header; nil if it is empty.
 	Header http.Header
@@ -150,9 +150,9 @@ func unusable(fault error, bad []errs.Field) error {
 }
 
 // hostOf returns the host and port of an endpoint's URL. It returns an empty string if a template
-// provides them.
+// provides them, or if the endpoint starts a chain.
 func hostOf(target string) string {
-	if u, err := url.Parse(target); err != nil || strings.Contains(u.Host, "{{") {
+	if u, err := url.Parse(target); err != nil || u.Host == "" || strings.Contains(u.Host, "{{") {
 		return ""
 	}
 	return egress.Server(target)

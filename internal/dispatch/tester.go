@@ -50,7 +50,9 @@ type TesterConfig struct {
 	// Allowances are the tenants' own entries of the egress allow list; nil: none.
 	Allowances Allowances
 	Secrets    Secrets
-	Logger     *slog.Logger
+	// Chains starts the chains of endpoints; nil: they cannot be started.
+	Chains Chains
+	Logger *slog.Logger
 }
 
 // Tester sends the requests of endpoints as runs do, and records no run. It is safe for concurrent
@@ -68,6 +70,7 @@ func NewTester(c TesterConfig) *Tester {
 		allowances: c.Allowances,
 		secrets:    unrecordedSecrets{c.Secrets},
 		judging:    newJudging(),
+		chains:     c.Chains,
 		tokens:     oauth2.New(c.Egress),
 		logger:     logger,
 	}}

@@ -112,6 +112,8 @@ type Config struct {
 	Executions Executions
 	// Suspensions is the store of asynchronous runs; nil: an answer 202 always ends its run.
 	Suspensions Suspensions
+	// Chains starts the chains of endpoints; nil: they cannot be started.
+	Chains Chains
 	// PublicURL is the URL of the API for targets, without a trailing slash; empty: their requests
 	// name no callback URL.
 	PublicURL string
@@ -206,6 +208,7 @@ func New(cfg Config) *Worker {
 		now:        w.clock.now,
 		judging:    newJudging(),
 		callbacks:  cfg.PublicURL,
+		chains:     cfg.Chains,
 		logger:     w.logger,
 	}
 	claimed := claims.NewMetrics(cfg.Registerer)

@@ -21,6 +21,13 @@ type Call struct {
 // CheckCall is [Validator.Check] for the spec of a call, which has no schedule.
 func (v *Validator) CheckCall(s Spec) []errs.Field {
 	bad := v.single(s)
+	if s.StartsChain() {
+		return append(bad, errs.Field{
+			Field:   "url",
+			Code:    "invalid_value",
+			Message: "must be an http or https URL; start a chain by POST /v1/chains/{name}/run",
+		})
+	}
 	for _, f := range slices.Concat(v.request(s), v.session(s), timing(ID{}, s), answers(s)) {
 		if f.Code == "schedule_required" || slices.ContainsFunc(bad, func(b errs.Field) bool { return b.Field == f.Field }) {
 			continue

@@ -35,16 +35,19 @@ type Endpoint struct {
 	// Held holds the kinds of change that the current operation forbids the planner. It is stored
 	// like Unrecorded. A kind may occur twice.
 	Held []Hold
-	// GivenUp means that the finished run was the last of a one-off run that did not succeed, or of a
-	// due time of an endpoint with deadLetter. The store inserts its dead letter in the transaction
-	// that records the run.
+	// GivenUp means that the finished run was the last of a one-off run that did not succeed, or of
+	// a due time of an endpoint with deadLetter. The store inserts its dead letter in the
+	// transaction that records the run.
 	GivenUp bool
+	// ChainStarts are the chains that the finished run starts. The store records them in the
+	// transaction that records the run.
+	ChainStarts []ChainStart
 	// Call is nil for a registered endpoint.
 	Call *Call
 	// Ended means that the finished run was the last of a call. The store deletes its schedule.
 	Ended bool
-	// Judged is the finding of noise that the current operation judges; nil: none. It is stored like
-	// Unrecorded.
+	// Judged is the finding of noise that the current operation judges; nil: none. It is stored
+	// like Unrecorded.
 	Judged *NoiseVerdict
 	// Shared is the budget that the endpoint shares with others, as the caller found it; nil: none.
 	Shared *SharedBudget

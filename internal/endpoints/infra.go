@@ -68,7 +68,7 @@ func (f Finished) infraBudget() int {
 
 // allowsRepeatAfterLoss reports whether a request with an unknown outcome may be sent again without
 // a retry policy.
-func (s *Spec) allowsRepeatAfterLoss() bool { return s.Idempotent || s.SafeMethod() }
+func (s *Spec) allowsRepeatAfterLoss() bool { return s.Idempotent || s.SafeMethod() || s.StartsChain() }
 
 // lossWait returns the backoff before a repetition: 1 to 2 s, 4 to 8 s, then 16 to 30 s. Like the
 // backoff of retries it is deterministic.

@@ -183,7 +183,9 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 			return Recorded{}, err
 		}
 	}
-	e.GivenUp = !again && e.Spec.GivesUp(run)
+	if !again {
+		e.GivenUp, e.ChainStarts = e.Spec.GivesUp(run), e.Spec.chainStarts(run)
+	}
 	e.account(now, &before, &run, &decided)
 	return decided, nil
 }
@@ -196,8 +198,8 @@ func (e *Endpoint) serve(run Finished, anchor time.Time) (err error) {
 	// twice.
 	s.LastSlot = laterOf(s.LastSlot, run.Slot)
 	s.LastRun = run.lastRun()
-	// A skipped run sent nothing, so LastCall stays. LastCall is cut down, because rounding up would
-	// shift an interval as long as its minimum by a millisecond per run.
+	// A skipped run sent nothing, so LastCall stays. LastCall is cut down, because rounding up
+	// would shift an interval as long as its minimum by a millisecond per run.
 	if run.Status != skipped {
 		s.LastCall = run.StartedAt.Truncate(time.Millisecond)
 	}
@@ -260,7 +262,8 @@ func (e *Endpoint) plan(now time.Time, cause governor.Cause) (Recorded, error) {
 
 // waits are the waits after a finish that the state does not keep.
 type waits struct {
-	// asked is the wait that the target requested if it was cut, for the trace; zero: it was not cut.
+	// asked is the wait that the target requested if it was cut, for the trace; zero: it was not
+	// cut.
 	asked time.Time
 	// open is when the host may be tried again; zero: its breaker held nothing back.
 	open time.Time

@@ -114,7 +114,7 @@ func (e *Endpoint) afterMinimum(at time.Time) time.Time {
 
 // allowsDuplicate reports whether a request that may have arrived may be sent again by the retry
 // policy.
-func (s *Spec) allowsDuplicate() bool { return s.IdempotentMethod() || s.Idempotent }
+func (s *Spec) allowsDuplicate() bool { return s.IdempotentMethod() || s.Idempotent || s.StartsChain() }
 
 // wait returns the time before the next attempt: exponential backoff with full jitter. The jitter
 // is a hash of endpoint, due time and attempt, so that the result is deterministic.

@@ -46,8 +46,8 @@ type Spec struct {
 	// EndAt ends the schedule: no due time is at or after it; zero: no end.
 	EndAt time.Time `json:"endAt,omitzero" zero:"refused"`
 	// MaxRuns ends the schedule after so many due times had a run, counted since the field was set;
-	// zero: no limit. Attempts of a due time count once, and one-off runs and skipped due times not at
-	// all.
+	// zero: no limit. Attempts of a due time count once, and one-off runs and skipped due times not
+	// at all.
 	MaxRuns int              `json:"maxRuns,omitzero" zero:"refused" validate:"omitempty,min=1,max=1000000000"`
 	CatchUp governor.CatchUp `json:"catchUp"  validate:"oneof=once skip all"`
 	// Overlap is the policy for due times that pass while a run is in flight.
@@ -81,6 +81,10 @@ type Spec struct {
 	Idempotent bool `json:"idempotent"`
 	// DeadLetter keeps recurring runs that were given up as dead letters. One-off runs always are.
 	DeadLetter bool `json:"deadLetter"`
+
+	// StartChains starts chains after runs: each entry is an outcome and the name of a chain, such
+	// as failed=cleanup.
+	StartChains []string `json:"startChains,omitempty" validate:"max=8"`
 
 	// Breaker lets the circuit breaker of the target's host hold back requests.
 	Breaker bool `json:"breaker"`
@@ -126,7 +130,8 @@ type Retry struct {
 
 // Async is the policy for runs that end later than their answer.
 type Async struct {
-	// Timeout is the time that a run waits for its end after the answer 202; zero: a 202 ends the run.
+	// Timeout is the time that a run waits for its end after the answer 202; zero: a 202 ends the
+	// run.
 	Timeout  time.Duration  `json:"timeoutMs,omitzero" zero:"refused" validate:"omitempty,min=1s,max=168h"`
 	Callback CallbackPolicy `json:"callback" validate:"oneof=url signed none"`
 }

@@ -88,7 +88,7 @@ func (v *Validator) Check(id ID, s Spec) error {
 	for _, f := range bad {
 		named[f.Field] = true
 	}
-	for _, f := range slices.Concat(v.request(s), v.session(s), timing(id, s), answers(s), tags(s)) {
+	for _, f := range slices.Concat(v.request(s), v.session(s), timing(id, s), answers(s), tags(s), checkStarts(&s)) {
 		if !named[f.Field] { // One fault per field is enough.
 			bad = append(bad, f)
 		}
@@ -144,6 +144,9 @@ func (v *Validator) request(s Spec) []errs.Field {
 		broken[f.Field] = true
 	}
 	more := slices.Concat(v.checkTarget(&s, shape), checkQuery(&s), v.checkAuth(&s), v.headers(s, shape), checkRedirects(&s, shape))
+	if s.StartsChain() {
+		more = checkChain(&s)
+	}
 	for _, f := range more {
 		if !broken[f.Field] { // An unparsable field gets no further checks.
 			bad = append(bad, f)

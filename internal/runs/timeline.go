@@ -18,13 +18,15 @@ const (
 	EventCancelRequested EventKind = "cancel_requested" // a user asked to cancel the run
 	EventSettled         EventKind = "settled"          // the sweeper settled the run of a lost worker
 	EventFinished        EventKind = "finished"         // the run ended, and the next due time was decided
+	EventChainStarted    EventKind = "chain_started"    // the outcome of the run started a chain
+	EventChainRefused    EventKind = "chain_refused"    // the outcome of the run should have started a chain, which was refused
 	EventLateResult      EventKind = "late_result"      // a response or report arrived after the end; it changed nothing
 )
 
 // EventKinds returns every kind in the order of a run's life. Cancel requests and settlements need
 // a live run; a late result needs a settled one.
 func EventKinds() []EventKind {
-	return []EventKind{EventClaimed, EventStarted, EventSuspended, EventCancelRequested, EventSettled, EventFinished, EventLateResult}
+	return []EventKind{EventClaimed, EventStarted, EventSuspended, EventCancelRequested, EventSettled, EventFinished, EventChainStarted, EventChainRefused, EventLateResult}
 }
 
 // MaxEvents limits the events that are read of one run. Only late results have no bound of their
@@ -38,7 +40,7 @@ type Event struct {
 	At         time.Time
 	Kind       EventKind
 	Author     string   // cancel_requested: name of the API key; settled: the sweeper
-	Why        string   // cancel_requested: the author's reason; settled: the signal; suspended: the status URL
+	Why        string   // cancel_requested: the author's reason; settled: the signal; suspended: the status URL; chain_started, chain_refused: the chain and its run, or why not
 	WorkerID   [16]byte // worker that acted or sent the late result; settled: the lost worker
 	ClaimToken int64    // claimed, late_result: the fencing token
 	Status     Status   // finished, settled, late_result

@@ -20,6 +20,8 @@ func TestAStoryIsInTheOrderInWhichItHappened(t *testing.T) {
 		Decision: runs.Decision{NextRunAt: at(9), Source: "manual"},
 	}
 	kept := []runs.Event{
+		{At: at(8), Kind: runs.EventChainRefused},
+		{At: at(7), Kind: runs.EventChainStarted},
 		{At: at(6), Kind: runs.EventLateResult},
 		{At: at(5), Kind: runs.EventLateResult},
 		{At: at(4), Kind: runs.EventSettled},

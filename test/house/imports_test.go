@@ -46,7 +46,7 @@ func programRules() []rule {
 		{
 			"internal/app",
 			[]string{
-				"internal/audit", "internal/auditlog", "internal/auth", "internal/calls", "internal/claims", "internal/config", "internal/courier", "internal/dispatch",
+				"internal/audit", "internal/auditlog", "internal/auth", "internal/calls", "internal/chains", "internal/claims", "internal/config", "internal/courier", "internal/dispatch",
 				"internal/dispatch/ready", "internal/egress", "internal/endpoints", "internal/errs", "internal/loop", "internal/oauth2", "internal/placement", "internal/planner", "internal/planner/heuristic",
 				"internal/planner/openai", "internal/replay",
 				"internal/secrets", "internal/store/calls", "internal/store/chains", "internal/store/endpoints", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/pg", "internal/store/planner", "internal/store/spending", "internal/store/views",
@@ -57,9 +57,9 @@ func programRules() []rule {
 		{
 			"internal/app/apiserver",
 			[]string{
-				"internal/apidocs", "internal/app", "internal/auth", "internal/calls", "internal/chains", "internal/config", "internal/deadletters", "internal/dispatch", "internal/endpoints", "internal/errs",
+				"internal/apidocs", "internal/app", "internal/auth", "internal/calls", "internal/config", "internal/deadletters", "internal/dispatch", "internal/endpoints", "internal/errs",
 				"internal/hosts", "internal/httpapi", "internal/loop", "internal/mcp", "internal/notices", "internal/secrets", "internal/signing", "internal/simulate", "internal/spending",
-				"internal/store/calls", "internal/store/chains", "internal/store/deadletters", "internal/store/endpoints", "internal/store/fleet", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/planner", "internal/store/spending", "internal/store/views", "internal/telemetry",
+				"internal/store/calls", "internal/store/deadletters", "internal/store/endpoints", "internal/store/fleet", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/planner", "internal/store/spending", "internal/store/views", "internal/telemetry",
 				"internal/web",
 			},
 			"the one place that knows what the API server is made of",
@@ -95,7 +95,7 @@ func packageRules() []rule {
 		{"internal/courier", []string{"internal/auditlog", "internal/egress", "internal/failpoint", "internal/loop", "internal/notices", "internal/oauth2", "internal/secrets", "internal/signing", "internal/telemetry"}, "a notice goes out without knowing what the database is, and past the guard like any call"},
 		{"internal/devpg", nil, "a Postgres for development knows no Rubato"},
 		{"internal/devpg/devpgtest", []string{"internal/devpg"}, "test helpers know what they help to test"},
-		{"internal/dispatch", []string{"internal/auditlog", "internal/budget", "internal/callbacks", "internal/change", "internal/claims", "internal/dispatch/ready", "internal/egress", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/governor", "internal/hosts", "internal/loop", "internal/oauth2", "internal/redact", "internal/runs", "internal/secrets", "internal/signing", "internal/success", "internal/telemetry", "internal/template"}, "a run is carried out without knowing what the database is"},
+		{"internal/dispatch", []string{"internal/auditlog", "internal/budget", "internal/callbacks", "internal/chains", "internal/change", "internal/claims", "internal/dispatch/ready", "internal/egress", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/governor", "internal/hosts", "internal/loop", "internal/oauth2", "internal/redact", "internal/runs", "internal/secrets", "internal/signing", "internal/success", "internal/telemetry", "internal/template"}, "a run is carried out without knowing what the database is"},
 		{"internal/dispatch/ready", nil, "concurrency is limited without knowing what a run or a request is"},
 		{"internal/egress", nil, "the guarded call knows nothing of schedules"},
 		{"internal/egress/egresstest", nil, "hostile targets for tests"},
@@ -259,7 +259,7 @@ func storeRules() []rule {
 			"internal/store/chains",
 			[]string{
 				"internal/auditlog", "internal/calls", "internal/chains", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/loop", "internal/runs",
-				"internal/store/calls", "internal/store/dbsqlc", "internal/store/endpoints", "internal/store/pg",
+				"internal/store/calls", "internal/store/dbsqlc", "internal/store/endpoints", "internal/store/history", "internal/store/pg",
 			},
 			"the runs of chains and their one-off runs are rows that change in one transaction",
 		},

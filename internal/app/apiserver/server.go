@@ -9,7 +9,6 @@ import (
 	"rubato/internal/app"
 	"rubato/internal/auth"
 	"rubato/internal/calls"
-	"rubato/internal/chains"
 	"rubato/internal/deadletters"
 	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
@@ -21,7 +20,6 @@ import (
 	"rubato/internal/signing"
 	"rubato/internal/spending"
 	callstore "rubato/internal/store/calls"
-	chainstore "rubato/internal/store/chains"
 	letterstore "rubato/internal/store/deadletters"
 	endpointstore "rubato/internal/store/endpoints"
 	"rubato/internal/store/fleet"
@@ -100,7 +98,7 @@ func (s server) api(tester *dispatch.Tester) *httpapi.Server {
 		Fleet:      fleet.New(s.DB),
 		Secrets:    secrets.NewService(keystore.NewSecrets(s.DB), s.Keyring),
 		Budgets:    spending.NewService(budgetstore.New(s.DB)),
-		Chains:     chains.NewService(chainstore.New(s.DB), chainstore.New(s.DB)),
+		Chains:     s.Chains(),
 		Hosts:      hosts.NewService(hoststore.New(s.DB), s.Settings.Egress.SharedHosts),
 		Signing:    signing.NewService(keystore.NewSecrets(s.DB), s.Keyring),
 		Auth:       s.Keys,
@@ -132,6 +130,7 @@ func (s server) tester() *dispatch.Tester {
 		Egress:     s.Outbound(),
 		Allowances: s.Allowances,
 		Secrets:    s.Vault,
+		Chains:     s.Chains(),
 		Logger:     s.Logger,
 	})
 }

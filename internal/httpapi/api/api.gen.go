@@ -933,6 +933,8 @@ func (e Rule) Valid() bool {
 // Defines values for RunEventKind.
 const (
 	RunEventKindCancelRequested RunEventKind = "cancel_requested"
+	RunEventKindChainRefused    RunEventKind = "chain_refused"
+	RunEventKindChainStarted    RunEventKind = "chain_started"
 	RunEventKindClaimed         RunEventKind = "claimed"
 	RunEventKindFinished        RunEventKind = "finished"
 	RunEventKindLateResult      RunEventKind = "late_result"
@@ -945,6 +947,10 @@ const (
 func (e RunEventKind) Valid() bool {
 	switch e {
 	case RunEventKindCancelRequested:
+		return true
+	case RunEventKindChainRefused:
+		return true
+	case RunEventKindChainStarted:
 		return true
 	case RunEventKindClaimed:
 		return true
@@ -1973,9 +1979,10 @@ type Endpoint struct {
 	RunbookURL *string `json:"runbookUrl,omitempty"`
 
 	// Running The run in progress.
-	Running *LiveRun   `json:"running,omitempty"`
-	Sign    bool       `json:"sign"`
-	StartAt *time.Time `json:"startAt,omitempty"`
+	Running     *LiveRun   `json:"running,omitempty"`
+	Sign        bool       `json:"sign"`
+	StartAt     *time.Time `json:"startAt,omitempty"`
+	StartChains *[]string  `json:"startChains,omitempty"`
 
 	// State The state of the endpoint.
 	State        EndpointState  `json:"state"`
@@ -2147,6 +2154,9 @@ type EndpointPatch struct {
 	// StartAt Earliest time of the first scheduled run. A one-shot hint or a requested run may come earlier; the next due time then counts from that run.
 	StartAt *time.Time `json:"startAt,omitempty"`
 
+	// StartChains Chains to start after runs: an outcome, `=` and the name of a chain, such as failed=cleanup. The outcomes are succeeded, failed (no attempt is left) and changed (a success whose response differs from the one before). Of the inputs that the chain declares, `run` gets the id, status, reasonCode, statusCode and scheduledFor of the run, `endpoint` the ID of the endpoint, and `response` the stored JSON body. Runs of chain steps start no chains. Default: none.
+	StartChains *[]string `json:"startChains,omitempty"`
+
 	// Success HTTP status codes and classes that count as success. Default 2xx.
 	Success *string `json:"success,omitempty"`
 
@@ -2312,6 +2322,9 @@ type EndpointSpec struct {
 	// StartAt Earliest time of the first scheduled run. A one-shot hint or a requested run may come earlier; the next due time then counts from that run.
 	StartAt *time.Time `json:"startAt,omitempty"`
 
+	// StartChains Chains to start after runs: an outcome, `=` and the name of a chain, such as failed=cleanup. The outcomes are succeeded, failed (no attempt is left) and changed (a success whose response differs from the one before). Of the inputs that the chain declares, `run` gets the id, status, reasonCode, statusCode and scheduledFor of the run, `endpoint` the ID of the endpoint, and `response` the stored JSON body. Runs of chain steps start no chains. Default: none.
+	StartChains *[]string `json:"startChains,omitempty"`
+
 	// Success HTTP status codes and classes that count as success. Default 2xx.
 	Success *string `json:"success,omitempty"`
 
@@ -2325,7 +2338,7 @@ type EndpointSpec struct {
 	Timezone *string `json:"timezone,omitempty"`
 	TLS      *TLS    `json:"tls,omitempty"`
 
-	// URL Target URL: http or https, without user name and password. Non-public addresses are refused. Path and query may contain templates such as {{run.id}}; scheme, host and port are literal.
+	// URL Target URL: http or https, without user name and password, or chain: and the name of a chain, such as chain:order. A run of such an endpoint starts the chain with the body as its input, and ends with it; a chain that fails is a response 424. Non-public addresses are refused. Path and query may contain templates such as {{run.id}}; scheme, host and port are literal.
 	URL string `json:"url"`
 }
 
@@ -2816,6 +2829,9 @@ type ImportLine struct {
 
 	// StartAt Earliest time of the first scheduled run. A one-shot hint or a requested run may come earlier; the next due time then counts from that run.
 	StartAt *time.Time `json:"startAt,omitempty"`
+
+	// StartChains Chains to start after runs: an outcome, `=` and the name of a chain, such as failed=cleanup. The outcomes are succeeded, failed (no attempt is left) and changed (a success whose response differs from the one before). Of the inputs that the chain declares, `run` gets the id, status, reasonCode, statusCode and scheduledFor of the run, `endpoint` the ID of the endpoint, and `response` the stored JSON body. Runs of chain steps start no chains. Default: none.
+	StartChains *[]string `json:"startChains,omitempty"`
 
 	// Success HTTP status codes and classes that count as success. Default 2xx.
 	Success *string `json:"success,omitempty"`
@@ -3922,7 +3938,8 @@ type RunEvent struct {
 
 	// Kind `claimed`: a worker claimed the due time. `started`: the start was committed, and the request is sent right after.
 	// `suspended`: the target answered 202, and the run waits for its end. `cancel_requested`: cancellation was requested. `settled`: the sweeper ended the run, because its worker was gone.
-	// `finished`: the run ended, and the next run was decided. `late_result`: a response or report came after the run had ended; it
+	// `finished`: the run ended, and the next run was decided. `chain_started` and `chain_refused`: the outcome of the run started a
+	// chain by startChains, or the chain could not be started. `late_result`: a response or report came after the run had ended; it
 	// changed nothing.
 	Kind       RunEventKind `json:"kind"`
 	ReasonCode *string      `json:"reasonCode,omitempty"`
@@ -3934,7 +3951,7 @@ type RunEvent struct {
 	// StatusCode The status code of the target's response.
 	StatusCode *int32 `json:"statusCode,omitempty"`
 
-	// Why For cancel_requested the given reason, for settled the evidence that the run was lost.
+	// Why For cancel_requested the given reason, for settled the evidence that the run was lost, for chain_started the run of the chain, for chain_refused the cause.
 	Why *string `json:"why,omitempty"`
 
 	// WorkerID The worker; for settled the worker that was gone, for late_result the worker that sent the result.
@@ -3943,7 +3960,8 @@ type RunEvent struct {
 
 // RunEventKind `claimed`: a worker claimed the due time. `started`: the start was committed, and the request is sent right after.
 // `suspended`: the target answered 202, and the run waits for its end. `cancel_requested`: cancellation was requested. `settled`: the sweeper ended the run, because its worker was gone.
-// `finished`: the run ended, and the next run was decided. `late_result`: a response or report came after the run had ended; it
+// `finished`: the run ended, and the next run was decided. `chain_started` and `chain_refused`: the outcome of the run started a
+// chain by startChains, or the chain could not be started. `late_result`: a response or report came after the run had ended; it
 // changed nothing.
 type RunEventKind string
 

@@ -23,7 +23,8 @@ import (
 )
 
 const (
-	// pollInterval bounds the time from the end of a step to the start of the next one.
+	// pollInterval bounds the time from the end of a step to the start of the next one if the
+	// notification of the end is lost.
 	pollInterval = 250 * time.Millisecond
 	// lookAgain is how soon a run is advanced again that waits for something besides its steps: a
 	// full queue, or the end of a run that is to be canceled.
@@ -55,6 +56,8 @@ type Advancer struct {
 	calls     *calls.Service
 	cancels   runs.Canceler
 	logger    *slog.Logger
+	// wake holds a notification that has not been looked at.
+	wake chan struct{}
 }
 
 // NewAdvancer returns an advancer.
@@ -66,17 +69,31 @@ func NewAdvancer(c Config) *Advancer {
 		calls:     c.Calls,
 		cancels:   c.Cancels,
 		logger:    c.Logger,
+		wake:      make(chan struct{}, 1),
+	}
+}
+
+// ChainsWoken lets Run look at once. It does not block.
+func (a *Advancer) ChainsWoken() {
+	select {
+	case a.wake <- struct{}{}:
+	default: // It looks already.
 	}
 }
 
 // Run advances runs until ctx ends.
 func (a *Advancer) Run(ctx context.Context) {
-	loop.Poll(ctx, pollInterval, func(ctx context.Context) error {
+	loop.PollOrWake(ctx, pollInterval, a.wake, func(ctx context.Context) error {
 		for more := true; more && ctx.Err() == nil; {
 			var err error
 			if more, err = a.Advance(ctx); err != nil {
 				return err
 			}
+			started, err := a.StartNext(ctx)
+			if err != nil {
+				return err
+			}
+			more = more || started
 		}
 		return nil
 	}, func(err error) { a.logger.Error("chains could not be advanced", "error", err) })
@@ -339,7 +356,14 @@ func (t *turn) write(ctx context.Context, moves chains.Moves) error {
 		p.Output = raw
 	}
 	changed, err := t.db.Q.ChainRunWrite(ctx, t.tx, p)
-	return t.one(changed, err, "writing the state")
+	if err := t.one(changed, err, "writing the state"); err != nil || !moves.Status.Over() {
+		return err
+	}
+	err = t.db.Q.ChainWaiterWake(ctx, t.tx, dbsqlc.ChainWaiterWakeParams{URL: endpoints.ChainURL(t.id().String()), Now: t.db.Now()})
+	if err != nil {
+		return fmt.Errorf("waking the run that started chain run %s: %w", t.id(), err)
+	}
+	return nil
 }
 
 // after does what may only happen after the commit: it wakes workers for the queued runs, and

@@ -178,6 +178,9 @@ func (t *turn) insert(ctx context.Context, tx pgx.Tx, m chains.Move, r *endpoint
 	if err := t.endpoints.ChangeIn(ctx, tx, r); err != nil {
 		return err
 	}
+	if r.Changed.Spec.StartsChain() {
+		return errs.New(errs.Conflict, "nested_chain", "the endpoint of the step starts a chain; a step sends one request")
+	}
 	slot := r.Changed.State.OneOffs.Added.Slot
 	changed, err := t.db.Q.OneOffChained(ctx, tx, dbsqlc.OneOffChainedParams{EndpointID: dbsqlc.UUID(m.Endpoint), Slot: slot})
 	if err := t.one(changed, err, "marking the run of step "+m.Key.Name); err != nil {

@@ -65,7 +65,11 @@ func (s *Store) Put(ctx context.Context, by auditlog.Actor, d chains.Definition)
 
 // Get implements chains.Definitions.
 func (s *Store) Get(ctx context.Context, tenant [16]byte, name string) (chains.Chain, error) {
-	row, err := s.db.Q.ChainGet(ctx, s.db.Pool, dbsqlc.ChainGetParams{TenantID: tenant, Name: pg.Storable(name)})
+	return getChain(ctx, s.db, s.db.Pool, tenant, name)
+}
+
+func getChain(ctx context.Context, db *pg.DB, q dbsqlc.DBTX, tenant [16]byte, name string) (chains.Chain, error) {
+	row, err := db.Q.ChainGet(ctx, q, dbsqlc.ChainGetParams{TenantID: tenant, Name: pg.Storable(name)})
 	if pg.IsMissing(err) {
 		return chains.Chain{}, noChain(name)
 	}
@@ -119,6 +123,15 @@ func (s *Store) List(ctx context.Context, tenant [16]byte, after string, limit i
 
 // Start implements chains.Records.
 func (s *Store) Start(ctx context.Context, by auditlog.Actor, start chains.Started) (r chains.Record, created bool, err error) {
+	err = s.db.Tx(ctx, func(tx pgx.Tx) error {
+		r, created, err = insertRun(ctx, tx, s.db, by, start)
+		return err
+	})
+	return r, created, err
+}
+
+// insertRun inserts a run with its steps, or reads the run that has its key.
+func insertRun(ctx context.Context, tx pgx.Tx, db *pg.DB, by auditlog.Actor, start chains.Started) (r chains.Record, created bool, err error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return r, false, fmt.Errorf("making the ID of a chain run: %w", err)
@@ -127,68 +140,66 @@ func (s *Store) Start(ctx context.Context, by auditlog.Actor, start chains.Start
 	if err != nil {
 		return r, false, fmt.Errorf("encoding chain %s: %w", start.Chain.Name, err)
 	}
-	err = s.db.Tx(ctx, func(tx pgx.Tx) error {
-		rows, err := s.db.Q.ChainRunInsert(ctx, tx, dbsqlc.ChainRunInsertParams{
-			ID:             dbsqlc.UUID(id),
-			TenantID:       by.TenantID,
-			Chain:          start.Chain.Name,
-			Version:        start.Chain.Version,
-			Definition:     definition,
-			Input:          start.Input,
-			IdempotencyKey: pg.OptionalText(start.Key),
-			RequestedBy:    by.Name,
-			TimeoutMs:      start.Chain.TimeoutMs,
-			Now:            s.db.Now(),
-		})
-		if err != nil {
-			return fmt.Errorf("starting chain %s: %w", start.Chain.Name, err)
-		}
-		if created = rows == 1; !created {
-			return s.repeated(ctx, tx, by, start, &r)
-		}
-		steps := dbsqlc.ChainStepsInsertParams{RunID: dbsqlc.UUID(id)}
-		for _, step := range start.Chain.Steps {
-			steps.Names = append(steps.Names, step.Name)
-			steps.Elements, steps.Items = append(steps.Elements, chains.Whole), append(steps.Items, "")
-		}
-		if err := s.db.Q.ChainStepsInsert(ctx, tx, steps); err != nil {
-			return fmt.Errorf("inserting the steps of a run of chain %s: %w", start.Chain.Name, err)
-		}
-		row, err := s.db.Q.ChainRunGet(ctx, tx, dbsqlc.ChainRunGetParams{ID: dbsqlc.UUID(id), TenantID: by.TenantID})
-		if err != nil {
-			return fmt.Errorf("reading a run of chain %s: %w", start.Chain.Name, err)
-		}
-		if r, err = recordOf(row); err != nil {
-			return err
-		}
-		return s.db.Audited(ctx, tx, auditlog.Change{
-			Act:    auditlog.Act{By: by, Action: auditlog.RunNow},
-			Object: r.ID.Object(),
-			After:  map[string]any{"chain": r.Chain, "version": r.Version},
-		})
+	rows, err := db.Q.ChainRunInsert(ctx, tx, dbsqlc.ChainRunInsertParams{
+		ID:             dbsqlc.UUID(id),
+		TenantID:       by.TenantID,
+		Chain:          start.Chain.Name,
+		Version:        start.Chain.Version,
+		Definition:     definition,
+		Input:          start.Input,
+		IdempotencyKey: pg.OptionalText(start.Key),
+		RequestedBy:    by.Name,
+		TimeoutMs:      start.Chain.TimeoutMs,
+		Now:            db.Now(),
 	})
-	return r, created, err
+	if err != nil {
+		return r, false, fmt.Errorf("starting chain %s: %w", start.Chain.Name, err)
+	}
+	if rows == 0 {
+		r, err = repeated(ctx, tx, db, by, start)
+		return r, false, err
+	}
+	steps := dbsqlc.ChainStepsInsertParams{RunID: dbsqlc.UUID(id)}
+	for _, step := range start.Chain.Steps {
+		steps.Names = append(steps.Names, step.Name)
+		steps.Elements, steps.Items = append(steps.Elements, chains.Whole), append(steps.Items, "")
+	}
+	if err := db.Q.ChainStepsInsert(ctx, tx, steps); err != nil {
+		return r, false, fmt.Errorf("inserting the steps of a run of chain %s: %w", start.Chain.Name, err)
+	}
+	row, err := db.Q.ChainRunGet(ctx, tx, dbsqlc.ChainRunGetParams{ID: dbsqlc.UUID(id), TenantID: by.TenantID})
+	if err != nil {
+		return r, false, fmt.Errorf("reading a run of chain %s: %w", start.Chain.Name, err)
+	}
+	if r, err = recordOf(row); err != nil {
+		return r, false, err
+	}
+	return r, true, db.Audited(ctx, tx, auditlog.Change{
+		Act:    auditlog.Act{By: by, Action: auditlog.RunNow},
+		Object: r.ID.Object(),
+		After:  map[string]any{"chain": r.Chain, "version": r.Version},
+	})
 }
 
 // repeated reads the run that has the key of a start. The key stands for one input.
-func (s *Store) repeated(ctx context.Context, tx pgx.Tx, by auditlog.Actor, start chains.Started, r *chains.Record) error {
-	row, err := s.db.Q.ChainRunByKey(ctx, tx, dbsqlc.ChainRunByKeyParams{
+func repeated(ctx context.Context, tx pgx.Tx, db *pg.DB, by auditlog.Actor, start chains.Started) (r chains.Record, err error) {
+	row, err := db.Q.ChainRunByKey(ctx, tx, dbsqlc.ChainRunByKeyParams{
 		TenantID:       by.TenantID,
 		Chain:          start.Chain.Name,
 		IdempotencyKey: start.Key,
 		Input:          start.Input,
 	})
 	if err != nil {
-		return fmt.Errorf("reading the run of chain %s with a key: %w", start.Chain.Name, err)
+		return r, fmt.Errorf("reading the run of chain %s with a key: %w", start.Chain.Name, err)
 	}
-	if *r, err = recordOf(&row.ChainRun); err != nil {
-		return err
+	if r, err = recordOf(&row.ChainRun); err != nil {
+		return r, err
 	}
 	if !row.Same {
-		return errs.New(errs.Conflict, "idempotency_key_reused",
+		return r, errs.New(errs.Conflict, "idempotency_key_reused",
 			"the idempotencyKey names a run of this chain with another input; use another key, or repeat the request as it was")
 	}
-	return nil
+	return r, nil
 }
 
 // Runs implements chains.Records.

@@ -135,8 +135,8 @@ VALUES (@endpoint_id, @slot, @run_id, @name, @element, @undo);
 UPDATE one_off_items SET chained = true WHERE endpoint_id = @endpoint_id AND slot = @slot;
 
 -- name: ChainItemExpire :many
--- Lets the waiting one-off run of a step pass its deadline, so that nothing is sent in its turn, and
--- returns the ID of its next or live attempt.
+-- Lets the waiting one-off run of a step pass its deadline, so that nothing is sent in its turn,
+-- and returns the ID of its next or live attempt.
 UPDATE one_off_items o
 SET deadline_at = least(o.deadline_at, sqlc.arg('now')::timestamptz)
 FROM chain_items i
@@ -145,8 +145,8 @@ WHERE i.run_id = @run_id AND i.name = @name AND i.element = @element AND NOT i.u
 RETURNING o.run_id;
 
 -- name: ChainCallsOpen :many
--- Locks the schedules of the calls of a step that have not ended. Those that a finish has locked are
--- passed over.
+-- Locks the schedules of the calls of a step that have not ended. Those that a finish has locked
+-- are passed over.
 SELECT s.*
 FROM schedules s
          JOIN chain_items i ON i.endpoint_id = s.endpoint_id
@@ -164,6 +164,45 @@ UPDATE chain_runs
 SET status = @status, reason = @reason, output = @output, advance_at = @advance_at,
     ended_at = CASE WHEN @status::text IN ('running', 'compensating') THEN NULL ELSE sqlc.arg('now')::timestamptz END
 WHERE id = @id AND ended_at IS NULL;
+
+-- name: ChainWaiterWake :exec
+-- Lets a worker ask at once for the end of a run of a chain, for the run of an endpoint that waits
+-- for it. A row that is locked is asked or deleted at the moment.
+UPDATE suspensions
+SET poll_at = coalesce(sqlc.narg('now')::timestamptz, clock_timestamp())
+WHERE run_id IN (SELECT p.run_id
+                 FROM suspensions p
+                 WHERE p.status_url = sqlc.arg('url')::text AND p.status_url LIKE 'chain:%'
+                 FOR UPDATE SKIP LOCKED);
+
+-- name: ChainStartInsert :exec
+-- Records the chains that finished runs start.
+INSERT INTO chain_starts (run_id, outcome, chain, tenant_id, endpoint_id, scheduled_for)
+SELECT unnest(sqlc.arg('run_ids')::uuid[]), unnest(sqlc.arg('outcomes')::text[]), unnest(sqlc.arg('chains')::text[]),
+       unnest(sqlc.arg('tenant_ids')::uuid[]), unnest(sqlc.arg('endpoint_ids')::uuid[]), unnest(sqlc.arg('scheduled_for')::timestamptz[]);
+
+-- name: ChainStartTake :many
+-- Deletes one start of a chain and returns it with its run. chained means that the run is that of a
+-- step, which starts no chain, so that chains do not start each other without end. unchanged means
+-- that the response is not the change that the start is for. Starts that another worker takes are
+-- passed over.
+WITH taken AS (
+    DELETE FROM chain_starts
+    WHERE (run_id, outcome, chain) IN (SELECT run_id, outcome, chain FROM chain_starts ORDER BY run_id LIMIT 1 FOR UPDATE SKIP LOCKED)
+    RETURNING *
+)
+SELECT t.run_id, t.outcome, t.chain, t.tenant_id, t.endpoint_id, t.scheduled_for, r.status, coalesce(r.reason_code, '')::text AS reason,
+       coalesce(r.status_code, 0)::int AS status_code, b.body,
+       EXISTS (SELECT FROM chain_items i WHERE i.endpoint_id = t.endpoint_id AND i.slot = t.scheduled_for) AS chained,
+       (t.outcome = 'changed' AND coalesce((SELECT p.body_digest
+                                            FROM runs p
+                                            WHERE p.endpoint_id = t.endpoint_id AND p.scheduled_for < t.scheduled_for
+                                              AND p.status = 'succeeded' AND p.body_digest IS NOT NULL
+                                            ORDER BY p.scheduled_for DESC
+                                            LIMIT 1) = r.body_digest, true))::boolean AS unchanged
+FROM taken t
+         JOIN runs r ON r.id = t.run_id AND r.scheduled_for = t.scheduled_for
+         LEFT JOIN run_bodies b ON b.run_id = t.run_id AND b.scheduled_for = t.scheduled_for;
 
 -- name: ChainRunDropBefore :execrows
 -- Deletes runs that ended before an instant, with their steps, at most max_rows.

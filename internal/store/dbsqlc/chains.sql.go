@@ -36,8 +36,8 @@ type ChainCallsOpenParams struct {
 	Element int32
 }
 
-// Locks the schedules of the calls of a step that have not ended. Those that a finish has locked are
-// passed over.
+// Locks the schedules of the calls of a step that have not ended. Those that a finish has locked
+// are passed over.
 func (q *Queries) ChainCallsOpen(ctx context.Context, db DBTX, arg ChainCallsOpenParams) ([]*Schedule, error) {
 	rows, err := db.Query(ctx, chainCallsOpen, arg.RunID, arg.Name, arg.Element)
 	if err != nil {
@@ -162,8 +162,8 @@ type ChainItemExpireParams struct {
 	Element int32
 }
 
-// Lets the waiting one-off run of a step pass its deadline, so that nothing is sent in its turn, and
-// returns the ID of its next or live attempt.
+// Lets the waiting one-off run of a step pass its deadline, so that nothing is sent in its turn,
+// and returns the ID of its next or live attempt.
 func (q *Queries) ChainItemExpire(ctx context.Context, db DBTX, arg ChainItemExpireParams) ([]UUID, error) {
 	rows, err := db.Query(ctx, chainItemExpire,
 		arg.Now,
@@ -695,6 +695,106 @@ func (q *Queries) ChainRunWrite(ctx context.Context, db DBTX, arg ChainRunWriteP
 	return result.RowsAffected(), nil
 }
 
+const chainStartInsert = `-- name: ChainStartInsert :exec
+INSERT INTO chain_starts (run_id, outcome, chain, tenant_id, endpoint_id, scheduled_for)
+SELECT unnest($1::uuid[]), unnest($2::text[]), unnest($3::text[]),
+       unnest($4::uuid[]), unnest($5::uuid[]), unnest($6::timestamptz[])
+`
+
+type ChainStartInsertParams struct {
+	RunIds       []UUID
+	Outcomes     []string
+	Chains       []string
+	TenantIds    []UUID
+	EndpointIds  []UUID
+	ScheduledFor []time.Time
+}
+
+// Records the chains that finished runs start.
+func (q *Queries) ChainStartInsert(ctx context.Context, db DBTX, arg ChainStartInsertParams) error {
+	_, err := db.Exec(ctx, chainStartInsert,
+		arg.RunIds,
+		arg.Outcomes,
+		arg.Chains,
+		arg.TenantIds,
+		arg.EndpointIds,
+		arg.ScheduledFor,
+	)
+	return err
+}
+
+const chainStartTake = `-- name: ChainStartTake :many
+WITH taken AS (
+    DELETE FROM chain_starts
+    WHERE (run_id, outcome, chain) IN (SELECT run_id, outcome, chain FROM chain_starts ORDER BY run_id LIMIT 1 FOR UPDATE SKIP LOCKED)
+    RETURNING run_id, outcome, chain, tenant_id, endpoint_id, scheduled_for
+)
+SELECT t.run_id, t.outcome, t.chain, t.tenant_id, t.endpoint_id, t.scheduled_for, r.status, coalesce(r.reason_code, '')::text AS reason,
+       coalesce(r.status_code, 0)::int AS status_code, b.body,
+       EXISTS (SELECT FROM chain_items i WHERE i.endpoint_id = t.endpoint_id AND i.slot = t.scheduled_for) AS chained,
+       (t.outcome = 'changed' AND coalesce((SELECT p.body_digest
+                                            FROM runs p
+                                            WHERE p.endpoint_id = t.endpoint_id AND p.scheduled_for < t.scheduled_for
+                                              AND p.status = 'succeeded' AND p.body_digest IS NOT NULL
+                                            ORDER BY p.scheduled_for DESC
+                                            LIMIT 1) = r.body_digest, true))::boolean AS unchanged
+FROM taken t
+         JOIN runs r ON r.id = t.run_id AND r.scheduled_for = t.scheduled_for
+         LEFT JOIN run_bodies b ON b.run_id = t.run_id AND b.scheduled_for = t.scheduled_for
+`
+
+type ChainStartTakeRow struct {
+	RunID        UUID
+	Outcome      string
+	Chain        string
+	TenantID     UUID
+	EndpointID   UUID
+	ScheduledFor time.Time
+	Status       string
+	Reason       string
+	StatusCode   int32
+	Body         []byte
+	Chained      bool
+	Unchanged    bool
+}
+
+// Deletes one start of a chain and returns it with its run. chained means that the run is that of a
+// step, which starts no chain, so that chains do not start each other without end. unchanged means
+// that the response is not the change that the start is for. Starts that another worker takes are
+// passed over.
+func (q *Queries) ChainStartTake(ctx context.Context, db DBTX) ([]*ChainStartTakeRow, error) {
+	rows, err := db.Query(ctx, chainStartTake)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*ChainStartTakeRow
+	for rows.Next() {
+		var i ChainStartTakeRow
+		if err := rows.Scan(
+			&i.RunID,
+			&i.Outcome,
+			&i.Chain,
+			&i.TenantID,
+			&i.EndpointID,
+			&i.ScheduledFor,
+			&i.Status,
+			&i.Reason,
+			&i.StatusCode,
+			&i.Body,
+			&i.Chained,
+			&i.Unchanged,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const chainStepEnd = `-- name: ChainStepEnd :execrows
 UPDATE chain_steps
 SET status = $1, reason = $2, error = $3, output = $4, undo = $5,
@@ -882,6 +982,27 @@ func (q *Queries) ChainUndo(ctx context.Context, db DBTX, arg ChainUndoParams) (
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const chainWaiterWake = `-- name: ChainWaiterWake :exec
+UPDATE suspensions
+SET poll_at = coalesce($1::timestamptz, clock_timestamp())
+WHERE run_id IN (SELECT p.run_id
+                 FROM suspensions p
+                 WHERE p.status_url = $2::text AND p.status_url LIKE 'chain:%'
+                 FOR UPDATE SKIP LOCKED)
+`
+
+type ChainWaiterWakeParams struct {
+	Now *time.Time
+	URL string
+}
+
+// Lets a worker ask at once for the end of a run of a chain, for the run of an endpoint that waits
+// for it. A row that is locked is asked or deleted at the moment.
+func (q *Queries) ChainWaiterWake(ctx context.Context, db DBTX, arg ChainWaiterWakeParams) error {
+	_, err := db.Exec(ctx, chainWaiterWake, arg.Now, arg.URL)
+	return err
 }
 
 const oneOffChained = `-- name: OneOffChained :execrows

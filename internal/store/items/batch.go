@@ -60,7 +60,10 @@ type batch struct {
 	stops []stopped
 	// givenUp are the runs that become dead letters.
 	givenUp []givenUp
-	// queued are the statements that update one-off items.
+	// starts are the chains that the runs start.
+	starts dbsqlc.ChainStartInsertParams
+	// queued are the statements that update one-off items, and insert dead letters and starts of
+	// chains.
 	queued []pg.Statement
 
 	// archived are endpoints that were archived during their run. Their schedule rows are deleted.
@@ -131,6 +134,9 @@ func (b *batch) settle(ctx context.Context, tx pgx.Tx) error {
 			return err
 		}
 	}
+	if len(b.starts.RunIds) > 0 {
+		b.queued = append(b.queued, func(q dbsqlc.DBTX) error { return b.db.Q.ChainStartInsert(ctx, q, b.starts) })
+	}
 	if err := b.letters(ctx, tx); err != nil {
 		return err
 	}
@@ -199,6 +205,7 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 	if e.GivenUp {
 		b.givenUp = append(b.givenUp, givenUp{run, e})
 	}
+	b.startChains(e, run)
 	if run.Outcome.Stop != "" {
 		b.stops = append(b.stops, stopped{e, run.Outcome.Stop})
 	}

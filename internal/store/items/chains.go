@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"rubato/internal/endpoints"
+	"rubato/internal/runs"
 	"rubato/internal/store/dbsqlc"
 	"rubato/internal/store/pg"
 )
@@ -20,4 +22,16 @@ func (s *Sweeps) forgetChainRuns(ctx context.Context, before time.Time) error {
 		more = rows > 0
 	}
 	return nil
+}
+
+// startChains adds the chains that a finished run starts to the insert.
+func (b *batch) startChains(e *endpoints.Endpoint, run runs.Run) {
+	for _, start := range e.ChainStarts {
+		b.starts.RunIds = append(b.starts.RunIds, run.ID)
+		b.starts.EndpointIds = append(b.starts.EndpointIds, e.ID)
+		b.starts.TenantIds = append(b.starts.TenantIds, e.TenantID)
+		b.starts.ScheduledFor = append(b.starts.ScheduledFor, run.ScheduledFor)
+		b.starts.Outcomes = append(b.starts.Outcomes, string(start.Outcome))
+		b.starts.Chains = append(b.starts.Chains, start.Chain)
+	}
 }

@@ -17,12 +17,13 @@ const (
 	channelCancel = "rubato_cancel"
 	channelHosts  = "rubato_hosts"
 	channelWorker = "rubato_worker"
+	channelChains = "rubato_chains"
 	relistenAfter = time.Second
 )
 
-// Listener receives notifications (LISTEN/NOTIFY) of due endpoints, cancel requests, hosts and
-// orders to workers. They only reduce latency: polling finds everything that a lost notification
-// was about.
+// Listener receives notifications (LISTEN/NOTIFY) of due endpoints, cancel requests, hosts, orders
+// to workers and chains. They only reduce latency: polling finds everything that a lost
+// notification was about.
 type Listener struct {
 	url    string
 	logger *slog.Logger
@@ -47,6 +48,8 @@ type NotificationHandler interface {
 	HostsChanged()
 	// OrdersChanged reports that a worker should read its orders. The zero worker means any worker.
 	OrdersChanged(worker [16]byte)
+	// ChainsWoken reports that runs of chains can be advanced, or that chains are to be started.
+	ChainsWoken()
 }
 
 // Run passes notifications to a NotificationHandler until ctx ends. It reconnects after an error.
@@ -81,13 +84,14 @@ func (l *Listener) listen(ctx context.Context, to NotificationHandler) error {
 		defer cancel()
 		_ = conn.Close(closing) // The connection is discarded anyway.
 	}()
-	if _, err := conn.Exec(ctx, "LISTEN "+channelDue+"; LISTEN "+channelCancel+"; LISTEN "+channelHosts+"; LISTEN "+channelWorker); err != nil {
+	if _, err := conn.Exec(ctx, "LISTEN "+channelDue+"; LISTEN "+channelCancel+"; LISTEN "+channelHosts+"; LISTEN "+channelWorker+"; LISTEN "+channelChains); err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}
 	to.Wake(time.Time{})
 	to.CancelRequested([16]byte{})
 	to.HostsChanged()
 	to.OrdersChanged([16]byte{})
+	to.ChainsWoken()
 	for {
 		message, err := conn.WaitForNotification(ctx)
 		if err != nil {
@@ -108,6 +112,9 @@ func notify(message *pgconn.Notification, to NotificationHandler) error {
 		return notifyOfWorker(message, to.OrdersChanged)
 	case channelHosts:
 		to.HostsChanged()
+		return nil
+	case channelChains:
+		to.ChainsWoken()
 		return nil
 	}
 	due, err := strconv.ParseInt(message.Payload, 10, 64)

@@ -20,10 +20,11 @@ func TestListenerReceivesWakeupsAfterReconnect(t *testing.T) {
 	b := setup(t)
 	ctx, stop := context.WithCancel(t.Context())
 	heard, canceled, hosts, ordered := make(chan time.Time, 100), make(chan [16]byte, 100), make(chan struct{}, 100), make(chan [16]byte, 100)
+	chains := make(chan struct{}, 100)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		pg.NewListener(b.URL, slog.New(slog.DiscardHandler)).Run(ctx, notificationChannels{heard, canceled, hosts, ordered})
+		pg.NewListener(b.URL, slog.New(slog.DiscardHandler)).Run(ctx, notificationChannels{heard, canceled, hosts, ordered, chains})
 	}()
 	require.Zero(t, <-heard, "listening begins with a wake-up for what was missed")
 	require.Zero(t, <-canceled, "and with a look at what is to be canceled")
@@ -44,6 +45,9 @@ func TestListenerReceivesWakeupsAfterReconnect(t *testing.T) {
 	<-hosts
 	b.Exec(t, "SELECT pg_notify('rubato_worker', $1)", "08000000-0000-0000-0000-000000000000")
 	require.Equal(t, [16]byte{8}, <-ordered)
+	<-chains // After the connect.
+	b.Exec(t, "INSERT INTO chain_starts (run_id, outcome, chain, tenant_id, endpoint_id, scheduled_for) SELECT gen_random_uuid(), 'failed', 'c', id, gen_random_uuid(), now() FROM tenants LIMIT 1")
+	<-chains
 
 	b.Exec(t, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%' AND datname = current_database()")
 	require.Zero(t, <-heard, "after a cut it listens again, and says that something may have been missed")
@@ -58,9 +62,11 @@ type notificationChannels struct {
 	canceled chan [16]byte
 	hosts    chan struct{}
 	ordered  chan [16]byte
+	chains   chan struct{}
 }
 
 func (e notificationChannels) Wake(due time.Time)              { e.due <- due }
 func (e notificationChannels) CancelRequested(worker [16]byte) { e.canceled <- worker }
 func (e notificationChannels) HostsChanged()                   { e.hosts <- struct{}{} }
 func (e notificationChannels) OrdersChanged(worker [16]byte)   { e.ordered <- worker }
+func (e notificationChannels) ChainsWoken()                    { e.chains <- struct{}{} }
