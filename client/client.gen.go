@@ -1608,14 +1608,17 @@ type ChainRequest struct {
 	URL *string `json:"url,omitempty"`
 }
 
-// ChainRun A run of a chain.
+// ChainRun A run of a chain, with the definition that it was started with. Lists leave out definition and steps.
 type ChainRun struct {
 	CancelRequestedAt *time.Time `json:"cancelRequestedAt,omitempty"`
 	Chain             string     `json:"chain"`
 	CreatedAt         time.Time  `json:"createdAt"`
 
 	// DeadlineAt The end of the time for its steps.
-	DeadlineAt     *time.Time             `json:"deadlineAt,omitempty"`
+	DeadlineAt *time.Time `json:"deadlineAt,omitempty"`
+
+	// Definition The definition of a chain.
+	Definition     *ChainSpec             `json:"definition,omitempty"`
 	EndedAt        *time.Time             `json:"endedAt,omitempty"`
 	ID             string                 `json:"id"`
 	IdempotencyKey *string                `json:"idempotencyKey,omitempty"`

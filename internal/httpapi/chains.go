@@ -181,13 +181,18 @@ func converted[T any](from any) (to T, err error) {
 	return to, nil
 }
 
-func chainAnswer(c chains.Chain) (api.Chain, error) {
+// chainSpec returns a definition without its name.
+func chainSpec(d chains.Definition) (api.ChainSpec, error) {
 	type nameless struct { // Its own name hides that of the definition.
 		chains.Definition
 
 		Name *string `json:"name,omitempty"`
 	}
-	definition, err := converted[api.ChainSpec](nameless{Definition: c.Definition})
+	return converted[api.ChainSpec](nameless{Definition: d})
+}
+
+func chainAnswer(c chains.Chain) (api.Chain, error) {
+	definition, err := chainSpec(c.Definition)
 	return api.Chain{
 		Name:       c.Name,
 		Version:    c.Version,
@@ -197,7 +202,7 @@ func chainAnswer(c chains.Chain) (api.Chain, error) {
 	}, err
 }
 
-// chainRunAnswer returns a run; its steps are nil in lists.
+// chainRunAnswer returns a run. Without steps it is that of a list, which has no definition either.
 func chainRunAnswer(r chains.Record, steps []chains.StepRecord) (out api.ChainRun, err error) {
 	out = api.ChainRun{
 		ID:                r.ID.String(),
@@ -223,6 +228,11 @@ func chainRunAnswer(r chains.Record, steps []chains.StepRecord) (out api.ChainRu
 	if steps == nil {
 		return out, nil
 	}
+	definition, err := chainSpec(r.Definition)
+	if err != nil {
+		return out, err
+	}
+	out.Definition = &definition
 	list := make([]api.ChainRunStep, len(steps))
 	for i, step := range steps {
 		if list[i], err = chainStepAnswer(step); err != nil {

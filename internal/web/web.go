@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -138,7 +139,7 @@ func (s *Server) public() map[string]handle {
 
 // pages returns the routes that need a session.
 func pages() map[string]handle {
-	return map[string]handle{
+	listed := map[string]handle{
 		"GET /{$}":                                         (*pageRequest).overview,
 		"GET /console/{$}":                                 (*pageRequest).home,
 		"POST /console/signout":                            (*pageRequest).signOut,
@@ -207,6 +208,23 @@ func pages() map[string]handle {
 		"GET /console/planner/suggestions/{id}/{verdict}":  (*pageRequest).confirmReview,
 		"GET /console/planner/tempo/{id}/{verdict}":        (*pageRequest).suggestedTempo,
 		"POST /console/planner/suggestions/{id}/{verdict}": (*pageRequest).decide,
+	}
+	maps.Copy(listed, chainPages())
+	return listed
+}
+
+// chainPages returns the routes of chains and calls.
+func chainPages() map[string]handle {
+	return map[string]handle{
+		"GET /console/chains":                  (*pageRequest).chains,
+		"GET /console/chains/{name}":           (*pageRequest).chain,
+		"GET /console/chains/{name}/live":      (*pageRequest).chainLive,
+		"POST /console/chains/{name}/run":      (*pageRequest).startChain,
+		"GET /console/chain-runs/{id}":         (*pageRequest).chainRun,
+		"GET /console/chain-runs/{id}/live":    (*pageRequest).chainRunLive,
+		"POST /console/chain-runs/{id}/cancel": (*pageRequest).cancelChainRun,
+		"GET /console/calls":                   (*pageRequest).callList,
+		"POST /console/calls/{id}/cancel":      (*pageRequest).cancelCall,
 	}
 }
 

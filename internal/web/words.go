@@ -126,13 +126,13 @@ func tone(status string) string {
 	switch status {
 	case "succeeded", "active", "ok":
 		return "good"
-	case "failed", "timed_out", "silent", "unroutable":
+	case "failed", "timed_out", "silent", "unroutable", "compensation_failed":
 		return "bad"
 	case "lost":
 		return "lost"
 	case "running":
 		return "live"
-	case "paused", "draining":
+	case "paused", "draining", "compensating", "compensated":
 		return "held"
 	default:
 		return "quiet"

@@ -260,7 +260,7 @@ func TestTheKeyboardLeadsEverywhere(t *testing.T) {
 	b.accessible()
 	b.press("\x1b")
 	b.await("!document.querySelector('#shortcuts').open")
-	for _, to := range [][2]string{{"ge", "/console/endpoints"}, {"gn", "/console/notices"}, {"gw", "/console/workers"}, {"gh", "/console/hosts"}, {"gd", "/console/dead-letters"}, {"gg", "/console/guarantees"}, {"go", "/"}, {"gr", "/console/runs"}, {"n", "/console/endpoints/new"}} {
+	for _, to := range [][2]string{{"ge", "/console/endpoints"}, {"gn", "/console/notices"}, {"gw", "/console/workers"}, {"gh", "/console/hosts"}, {"gd", "/console/dead-letters"}, {"gc", "/console/chains"}, {"gl", "/console/calls"}, {"gg", "/console/guarantees"}, {"go", "/"}, {"gr", "/console/runs"}, {"n", "/console/endpoints/new"}} {
 		b.press(to[0])
 		b.await("location.pathname === '" + to[1] + "' && document.readyState === 'complete'")
 	}

@@ -43,6 +43,8 @@ func TestEveryPageOnEveryScreen(t *testing.T) {
 		{"notices", "/console/notices", "No notice rules yet", "true"},
 		{"workers", "/console/workers", "sends a heartbeat", "document.querySelector('meter')"},
 		{"dead-letters", "/console/dead-letters", "was given up", "true"},
+		{"chains", "/console/chains", "There are no chains", "true"},
+		{"calls", "/console/calls", "No call matches", "true"},
 		{"hosts", "/console/hosts", "worst first", "true"},
 		{"guarantees", "/console/guarantees", "Never early", "document.querySelectorAll('section:not([aria-labelledby=chaos-title]) .badge.good').length === 4"},
 		{"missing", "/console/nothing", "There is no such page", "true"},

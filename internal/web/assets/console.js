@@ -274,7 +274,7 @@
 
   // Shortcuts
 
-  const paths = { o: "/", e: "/console/endpoints", r: "/console/runs", p: "/console/planner", n: "/console/notices", w: "/console/workers", h: "/console/hosts", d: "/console/dead-letters", g: "/console/guarantees" };
+  const paths = { o: "/", e: "/console/endpoints", r: "/console/runs", p: "/console/planner", n: "/console/notices", w: "/console/workers", h: "/console/hosts", d: "/console/dead-letters", c: "/console/chains", l: "/console/calls", g: "/console/guarantees" };
   let going = 0;
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select") || $("dialog[open]")) return;
