@@ -130,6 +130,8 @@ func (c *Core) advancer() *chainstore.Advancer {
 		Calls:     calls.NewService(callstore.New(c.DB), c.Targets()),
 		Cancels:   history.NewRuns(c.DB),
 		Logger:    c.Logger,
+
+		Registerer: c.Registry,
 	})
 }
 

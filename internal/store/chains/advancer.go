@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"rubato/internal/auditlog"
 	"rubato/internal/calls"
@@ -45,6 +46,8 @@ type Config struct {
 	Calls   *calls.Service
 	Cancels runs.Canceler
 	Logger  *slog.Logger
+	// Registerer receives the metrics; nil: none are kept.
+	Registerer prometheus.Registerer
 }
 
 // Advancer advances the runs of chains. Any number of workers may advance at the same time: each
@@ -56,6 +59,7 @@ type Advancer struct {
 	calls     *calls.Service
 	cancels   runs.Canceler
 	logger    *slog.Logger
+	metrics   *metrics
 	// wake holds a notification that has not been looked at.
 	wake chan struct{}
 }
@@ -69,6 +73,7 @@ func NewAdvancer(c Config) *Advancer {
 		calls:     c.Calls,
 		cancels:   c.Cancels,
 		logger:    c.Logger,
+		metrics:   newMetrics(c.Registerer),
 		wake:      make(chan struct{}, 1),
 	}
 }
@@ -144,6 +149,8 @@ type turn struct {
 	dropped []time.Time
 	// sent means that calls were inserted, which are due at once.
 	sent bool
+	// status is the state of the run afterwards.
+	status chains.Status
 }
 
 // days returns the days of history that the moves write.
@@ -195,6 +202,7 @@ func (t *turn) advance(ctx context.Context) (err error) {
 	if err := t.write(ctx, moves); err != nil {
 		return err
 	}
+	t.status = moves.Status
 	failpoint.Hit(failpoint.Advancing)
 	return nil
 }
@@ -366,11 +374,14 @@ func (t *turn) write(ctx context.Context, moves chains.Moves) error {
 	return nil
 }
 
-// after does what may only happen after the commit: it wakes workers for the queued runs, and
-// requests the cancels of live runs, which are repeated until they end.
+// after does what may only happen after the commit: it counts the end of the run, wakes workers for
+// the queued runs, and requests the cancels of live runs, which are repeated until they end.
 func (t *turn) after(ctx context.Context) {
 	for _, r := range t.revisions {
 		t.endpoints.Returning(ctx, r)
+	}
+	if t.status.Over() {
+		t.metrics.ended.WithLabelValues(string(t.status)).Inc()
 	}
 	if t.sent {
 		t.db.Wake(ctx, t.now, t.now)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/calls"
@@ -30,6 +31,7 @@ type bundle struct {
 
 	chains   *chains.Service
 	advancer *chainstore.Advancer
+	registry *prometheus.Registry
 	worker   storetest.Worker
 	now      time.Time
 	// endpoints are those of the steps by name.
@@ -44,6 +46,7 @@ func setup(t *testing.T) *bundle {
 	t.Helper()
 	b := &bundle{
 		Bundle:    storetest.Setup(t),
+		registry:  prometheus.NewRegistry(),
 		worker:    storetest.Worker{1},
 		endpoints: map[string]*endpoints.Endpoint{},
 		fails:     map[string]bool{},
@@ -57,9 +60,27 @@ func setup(t *testing.T) *bundle {
 		Calls:     calls.NewService(callstore.New(b.DB), storetest.AnyTarget{}),
 		Cancels:   b.Runs,
 		Logger:    slog.New(slog.DiscardHandler),
+
+		Registerer: b.registry,
 	})
 	b.now = b.At(storetest.Noon())
 	return b
+}
+
+// counter returns the value of a counter with a label.
+func (b *bundle) counter(t *testing.T, name, label string) float64 {
+	t.Helper()
+	families, err := b.registry.Gather()
+	require.NoError(t, err)
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			if f.GetName() == name && m.GetLabel()[0].GetValue() == label {
+				return m.GetCounter().GetValue()
+			}
+		}
+	}
+	require.Fail(t, "no series", "%s %s", name, label)
+	return 0
 }
 
 // step returns a step on an endpoint of its own.
@@ -276,6 +297,8 @@ func TestAFailedCompensationIsADeadLetterAndTheRestGoesOn(t *testing.T) {
 	r, steps := b.end(t, b.start(t, b.saga(t)))
 	require.Equal(t, []string{"a", "b", "c", "b.compensation", "a.compensation"}, b.sent)
 	require.Equal(t, chains.CompensationFailed, r.Status)
+	require.InDelta(t, 1, b.counter(t, "rubato_chains_ended_total", "compensation_failed"), 0)
+	require.Zero(t, b.counter(t, "rubato_chains_ended_total", "compensated"))
 	require.Equal(t, chains.UndoFailed, steps["b"].Undo)
 	require.Equal(t, chains.UndoDone, steps["a"].Undo)
 	require.Equal(t, 2, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM dead_letters"))

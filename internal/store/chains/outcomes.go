@@ -22,33 +22,39 @@ import (
 // StartNext starts one chain by the outcome of a run, and reports whether there was one. A chain
 // that is gone, or whose inputs do not fit, is an event of the run.
 func (a *Advancer) StartNext(ctx context.Context) (found bool, err error) {
+	var result string
 	err = a.db.Tx(ctx, func(tx pgx.Tx) error {
+		result = ""
 		rows, err := a.db.Q.ChainStartTake(ctx, tx)
 		if found = err == nil && len(rows) > 0; !found || rows[0].Chained || rows[0].Unchanged {
 			return err
 		}
-		return a.startByOutcome(ctx, tx, rows[0])
+		result, err = a.startByOutcome(ctx, tx, rows[0])
+		return err
 	})
 	if err != nil {
 		return false, fmt.Errorf("starting a chain by the outcome of a run: %w", pg.Translate(err))
+	}
+	if result != "" {
+		a.metrics.starts.WithLabelValues(result).Inc()
 	}
 	return found, nil
 }
 
 // startByOutcome starts the chain of a row, and records the event.
-func (a *Advancer) startByOutcome(ctx context.Context, tx pgx.Tx, row *dbsqlc.ChainStartTakeRow) error {
+func (a *Advancer) startByOutcome(ctx context.Context, tx pgx.Tx, row *dbsqlc.ChainStartTakeRow) (result string, err error) {
 	run := runs.Run{ID: runs.ID(row.RunID), ScheduledFor: row.ScheduledFor}
 	started, err := a.startAfter(ctx, tx, row)
 	if refused, is := errors.AsType[*errs.Error](err); is && refused.Code != errs.Unavailable {
-		return history.AddEvent(ctx, tx, a.db, run, runs.Event{
+		return startRefused, history.AddEvent(ctx, tx, a.db, run, runs.Event{
 			Kind: runs.EventChainRefused,
 			Why:  fmt.Sprintf("%s=%s: %s", row.Outcome, row.Chain, refused.Error()),
 		})
 	}
 	if err != nil {
-		return err
+		return "", err
 	}
-	return history.AddEvent(ctx, tx, a.db, run, runs.Event{
+	return startMade, history.AddEvent(ctx, tx, a.db, run, runs.Event{
 		Kind: runs.EventChainStarted,
 		Why:  fmt.Sprintf("%s=%s: %s", row.Outcome, row.Chain, started),
 	})

@@ -88,6 +88,8 @@ func TestARunStartsChainsByItsOutcome(t *testing.T) {
 	require.Len(t, b.runsOf(t, "publish"), 1)
 	require.JSONEq(t, `{"response": {"n": 1}, "endpoint": {"id": "`+e.ID.String()+`"}}`, string(b.runsOf(t, "publish")[0].Input))
 	require.Zero(t, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM chain_starts"))
+	require.InDelta(t, 2, b.counter(t, "rubato_chains_starts_total", "started"), 0)
+	require.InDelta(t, 2, b.counter(t, "rubato_chains_starts_total", "refused"), 0)
 }
 
 func TestAChangedResponseStartsAChain(t *testing.T) {
