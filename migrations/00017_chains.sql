@@ -115,7 +115,7 @@ END
 $$;
 -- +goose StatementEnd
 
--- notify_chains tells the workers that there is something to advance or to start. Polling finds
+-- notify_chains notifies the workers of something to advance or to start. Polling finds
 -- what a lost notification was about.
 -- +goose StatementBegin
 CREATE FUNCTION notify_chains() RETURNS trigger

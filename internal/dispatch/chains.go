@@ -26,7 +26,7 @@ const (
 )
 
 // askChain answers a request to a chain as an asynchronous target would. POST chain:NAME starts a
-// run of the chain, whose input is the body, and GET chain:ID tells the state of a run.
+// run of the chain with the body as its input, and GET chain:ID returns the state of a run.
 func (c *calls) askChain(ctx context.Context, r egress.Request, of string) egress.Response {
 	if c.chains == nil {
 		return chainFault(errs.New(errs.Unavailable, "", "this program cannot start chains"))

@@ -60,7 +60,7 @@ func (v *pageRequest) hostsView() (view hostsView, err error) {
 		query.Set("cursor", *page.NextCursor)
 	}
 	slices.SortStableFunc(view.list, func(a, b client.Host) int {
-		return cmp.Or(cmp.Compare(severity(b), severity(a)), cmp.Compare(orZero(b.LatencyMs), orZero(a.LatencyMs)), cmp.Compare(b.Failures, a.Failures))
+		return cmp.Or(cmp.Compare(severity(b), severity(a)), cmp.Compare(value(b.LatencyMs), value(a.LatencyMs)), cmp.Compare(b.Failures, a.Failures))
 	})
 	return view, nil
 }
@@ -77,13 +77,6 @@ func severity(h client.Host) int {
 	default:
 		return 0
 	}
-}
-
-func orZero(n *int64) int64 {
-	if n == nil {
-		return 0
-	}
-	return *n
 }
 
 // limitWords writes limits in words.

@@ -19,8 +19,8 @@ import (
 	"rubato/internal/store/pg"
 )
 
-// StartNext starts one chain by the outcome of a run, and reports whether there was one. A chain
-// that is gone, or whose inputs do not fit, is an event of the run.
+// StartNext starts one chain by the outcome of a run, and reports whether there was one. If the
+// chain is gone or the inputs do not fit, an event of the run says so.
 func (a *Advancer) StartNext(ctx context.Context) (found bool, err error) {
 	var result string
 	err = a.db.Tx(ctx, func(tx pgx.Tx) error {
