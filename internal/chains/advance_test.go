@@ -135,7 +135,11 @@ func TestRandomChainsAgreeWithTheirRules(t *testing.T) {
 		now := time.Unix(1000, 0)
 		canceled := rapid.IntRange(0, 9).Draw(rt, "cancel") == 0
 		var succeeded []chains.Key
-		for w.advance(rt, now); len(w.active()) > 0; w.advance(rt, now) {
+		failed := false
+		for moves := w.advance(rt, now); len(w.active()) > 0; moves = w.advance(rt, now) {
+			if failed && d.OnFailure != chains.Continue {
+				require.False(rt, slices.ContainsFunc(moves, func(m chains.Move) bool { return m.Kind == chains.Start }), "no step starts after a failure")
+			}
 			for _, k := range w.active() {
 				s := d.Steps[slices.IndexFunc(d.Steps, func(s chains.StepSpec) bool { return s.Name == k.Name })]
 				for _, name := range s.After {
@@ -145,6 +149,7 @@ func TestRandomChainsAgreeWithTheirRules(t *testing.T) {
 			k := rapid.SampledFrom(w.active()).Draw(rt, "ends")
 			status := rapid.SampledFrom([]chains.StepStatus{chains.StepSucceeded, chains.StepSucceeded, chains.StepSucceeded, chains.StepFailed}).Draw(rt, "outcome")
 			w.finish(k, status, nil)
+			failed = failed || status == chains.StepFailed
 			if status == chains.StepSucceeded && w.step(k).Undo == chains.UndoRecorded {
 				succeeded = append(succeeded, k)
 			}
@@ -159,6 +164,20 @@ func TestRandomChainsAgreeWithTheirRules(t *testing.T) {
 	})
 }
 
+// allElements reports whether a step with forEach was expanded and each of its elements succeeded.
+func (w *world) allElements(name string) bool {
+	expanded := false
+	for _, s := range w.run.Steps {
+		if s.Name != name || s.Index == chains.Whole {
+			continue
+		}
+		if expanded = true; s.Status != chains.StepSucceeded {
+			return false
+		}
+	}
+	return expanded
+}
+
 // check compares a run that is over with the rules.
 func (w *world) check(rt *rapid.T, d chains.Definition, succeeded []chains.Key) {
 	require.True(rt, w.run.Status.Over())
@@ -169,6 +188,9 @@ func (w *world) check(rt *rapid.T, d chains.Definition, succeeded []chains.Key) 
 		complete = complete && s.Status == chains.StepSucceeded
 	}
 	for _, s := range d.Steps {
+		if s.ForEach != "" {
+			require.Equal(rt, w.allElements(s.Name), w.step(whole(s.Name)).Status == chains.StepSucceeded, s.Name)
+		}
 		for _, name := range s.After {
 			if w.step(chains.Key{Name: name, Index: chains.Whole}).Status != chains.StepSucceeded {
 				require.Equal(rt, chains.StepSkipped, w.step(chains.Key{Name: s.Name, Index: chains.Whole}).Status)

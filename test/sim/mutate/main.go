@@ -1,6 +1,8 @@
-// Command mutate is a mutation test of the simulation: it seeds one bug after the other into a copy
-// of the tree, runs the simulation on it, and reports which bugs were caught. Each bug is a patch
-// in test/sim/mutants with a description in its first line. Run it in the module root:
+// Command mutate is a mutation test of the simulation and of the property test of chains: it seeds
+// one bug after the other into a copy of the tree, runs the test on it, and reports which bugs were
+// caught. A bug in internal/chains is for the property test, all others are for the simulation.
+// Each bug is a patch in test/sim/mutants with a description in its first line. Run it in the
+// module root:
 //
 //	go run ./test/sim/mutate [-run REGEXP] [-checks N]
 //
@@ -8,6 +10,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -67,8 +70,10 @@ func mutateAll(ctx context.Context, pattern string, checks int) (missed int, err
 		return 0, fmt.Errorf("copying the tree: %w", err)
 	}
 	m := mutator{dir: dir}
-	if clean := m.simulate(ctx, min(checks, cleanChecks)); clean.verdict != survived {
-		return 0, fmt.Errorf("the tree fails without any bug:\n%s", clean.output)
+	for _, p := range []property{simulation, chains} {
+		if clean := m.run(ctx, p, min(checks, cleanChecks)); clean.verdict != survived {
+			return 0, fmt.Errorf("%s fails without any bug:\n%s", p.test, clean.output)
+		}
 	}
 	fmt.Println("| bug | verdict | cases | seconds | what caught it |\n| --- | --- | --- | --- | --- |")
 	caughtCount := 0
@@ -100,7 +105,7 @@ const (
 // result is the result of one bug.
 type result struct {
 	verdict verdict
-	cases   int    // number of cases until the simulation failed
+	cases   int    // number of cases until the test failed
 	why     string // first line of the failure
 	took    time.Duration
 	output  string
@@ -111,21 +116,42 @@ func (r result) row(path string) string {
 	return fmt.Sprintf("| %s | %s | %d | %.1f | %s |", name, r.verdict, r.cases, r.took.Seconds(), r.why)
 }
 
+// property is a test that must fail on a seeded bug.
+type property struct{ folder, test string }
+
+//nolint:gochecknoglobals // Constants that the language has no form for.
+var (
+	simulation = property{"./test/sim", "TestEveryMoveIsLegal"}
+	chains     = property{"./internal/chains", "TestRandomChainsAgreeWithTheirRules"}
+)
+
+// propertyOf returns the property for a patch.
+func propertyOf(patch []byte) property {
+	if bytes.Contains(patch, []byte("\n+++ b/internal/chains/")) {
+		return chains
+	}
+	return simulation
+}
+
 // mutator works in a copy of the tree.
 type mutator struct {
 	dir string
 }
 
-// try applies one patch, runs the simulation, and reverts the patch.
+// try applies one patch, runs its test, and reverts the patch.
 func (m mutator) try(ctx context.Context, path string, checks int) result {
 	patch, err := filepath.Abs(path)
+	if err != nil {
+		return result{verdict: stale, why: err.Error()}
+	}
+	text, err := os.ReadFile(patch)
 	if err != nil {
 		return result{verdict: stale, why: err.Error()}
 	}
 	if out, err := m.command(ctx, "git", "apply", patch); err != nil {
 		return result{verdict: stale, why: firstLine(out)}
 	}
-	r := m.simulate(ctx, checks)
+	r := m.run(ctx, propertyOf(text), checks)
 	if out, err := m.command(ctx, "git", "apply", "--reverse", patch); err != nil {
 		return result{verdict: stale, why: "cannot be taken out again: " + firstLine(out)}
 	}
@@ -134,11 +160,10 @@ func (m mutator) try(ctx context.Context, path string, checks int) result {
 
 var failure = regexp.MustCompile(`(?:failed|panic) after (\d+) tests: (?:at [^:]+:\d+:[^:]+: )?(.*)`)
 
-// simulate runs the simulation once. It disables shrinking, because the existence of a failure is
-// enough.
-func (m mutator) simulate(ctx context.Context, checks int) result {
+// run runs a test once. It disables shrinking, because the existence of a failure is enough.
+func (m mutator) run(ctx context.Context, p property, checks int) result {
 	began := time.Now()
-	out, err := m.command(ctx, "go", "test", "./test/sim", "-run", "^TestEveryMoveIsLegal$", "-count=1", "-timeout=10m",
+	out, err := m.command(ctx, "go", "test", p.folder, "-run", "^"+p.test+"$", "-count=1", "-timeout=10m",
 		"-rapid.nofailfile", "-rapid.shrinktime=1ns", "-rapid.checks="+strconv.Itoa(checks))
 	r := result{
 		verdict: survived,
@@ -148,7 +173,7 @@ func (m mutator) simulate(ctx context.Context, checks int) result {
 	if err == nil {
 		return r
 	}
-	if !strings.Contains(out, "--- FAIL: TestEveryMoveIsLegal") {
+	if !strings.Contains(out, "--- FAIL: "+p.test) {
 		r.verdict, r.why = broken, firstLine(out)
 		return r
 	}
