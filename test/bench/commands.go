@@ -211,6 +211,35 @@ func (cmd *apiCmd) Run(ctx context.Context, s *session) error {
 	return s.report(report)
 }
 
+// callsCmd implements `bench calls`.
+type callsCmd struct {
+	hostFlags
+
+	Number int           `default:"20000" help:"Calls that are sent as fast as the API takes them."`
+	Conns  int           `default:"32" help:"Connections that send calls."`
+	Rate   int           `default:"200" help:"Calls a second of the second part, for the time from a call to its request."`
+	For    time.Duration `default:"20s" help:"How long the second part takes."`
+}
+
+// Run measures and prints.
+func (cmd *callsCmd) Run(ctx context.Context, s *session) error {
+	c, err := cmd.contest(s)
+	if err != nil {
+		return err
+	}
+	report, err := bench.Calls{
+		Contest: c,
+		Number:  max(1, cmd.Number),
+		Conns:   max(1, cmd.Conns),
+		Rate:    max(1, cmd.Rate),
+		For:     cmd.For,
+	}.Run(ctx)
+	if err != nil {
+		return err
+	}
+	return s.report(report)
+}
+
 // mixedCmd implements `bench mixed`.
 type mixedCmd struct {
 	hostFlags

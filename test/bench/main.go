@@ -36,6 +36,7 @@ type cli struct {
 	Steady steadyCmd `cmd:"" help:"Calls at a steady rate: how late they start."`
 	Scale  scaleCmd  `cmd:"" help:"More workers, more endpoints: throughput, and what a claim takes."`
 	API    apiCmd    `cmd:"" name:"api" help:"Latency of the API: registrations, runs at once, pauses and hints beside a loaded worker."`
+	Calls  callsCmd  `cmd:"" help:"One-time calls: how many the API stores, and how soon their requests are sent."`
 	Mixed  mixedCmd  `cmd:"" help:"Isolation on a shared worker: hanging targets, tenants, runs at once, registrations, idle cost, memory."`
 	Soak   soakCmd   `cmd:"" help:"Work for a long time: whether memory, connections or tables grow."`
 	Tempo  tempoCmd  `cmd:"" help:"A scenario of rubato simulate in real time, beside its simulation."`

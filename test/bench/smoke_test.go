@@ -68,6 +68,11 @@ type report struct {
 		Registered, Claimed, Claimers, Statements int
 		Snapshot                                  bool
 	}
+	Calls *struct {
+		PerSecond, SentPerSecond float64
+		StoredMs, RequestMs      struct{ P99 float64 }
+		Unsent                   int
+	}
 	API   *apiReport
 	Mixed *struct {
 		apiReport
@@ -216,6 +221,18 @@ func TestTheAPIIsMeasured(t *testing.T) {
 		require.Positive(t, took)
 	}
 	require.GreaterOrEqual(t, o.RunMs.Max, o.RunMs.P99)
+}
+
+func TestCallsAreMeasured(t *testing.T) {
+	t.Parallel()
+	r := runBench(t, "calls", "--number", "200", "--rate", "50", "--for", "1s")
+
+	require.NotNil(t, r.Calls)
+	require.Positive(t, r.Calls.PerSecond)
+	require.Positive(t, r.Calls.SentPerSecond)
+	require.Positive(t, r.Calls.StoredMs.P99)
+	require.Greater(t, r.Calls.RequestMs.P99, 0.0)
+	require.Zero(t, r.Calls.Unsent)
 }
 
 func TestNeighboursAreMeasured(t *testing.T) {

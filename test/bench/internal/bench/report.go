@@ -23,6 +23,7 @@ type Report struct {
 	Scale      []ScalePoint         `json:"scale,omitempty"`
 	Claims     []ClaimPoint         `json:"claims,omitempty"`
 	API        *APIReport           `json:"api,omitempty"`
+	Calls      *CallsReport         `json:"calls,omitempty"`
 	Mixed      *MixedReport         `json:"mixed,omitempty"`
 	Soak       *SoakReport          `json:"soak,omitempty"`
 	Snapshot   *SnapshotReport      `json:"snapshot,omitempty"`
@@ -84,6 +85,9 @@ func (r Report) Tables() []Table {
 	}
 	if r.GapErrorMs != nil {
 		tables = append(tables, spreadTable("gap error, ms", map[string]Spread{contenderRubato: *r.GapErrorMs}))
+	}
+	if r.Calls != nil {
+		tables = append(tables, r.Calls.tables()...)
 	}
 	if r.API != nil {
 		tables = append(tables, r.API.tables()...)
