@@ -186,10 +186,13 @@ SELECT unnest(sqlc.arg('run_ids')::uuid[]), unnest(sqlc.arg('outcomes')::text[])
 -- step, which starts no chain, so that chains do not start each other without end. unchanged means
 -- that the response is not the change that the start is for. Starts that another worker takes are
 -- passed over.
-WITH taken AS (
-    DELETE FROM chain_starts
-    WHERE (run_id, outcome, chain) IN (SELECT run_id, outcome, chain FROM chain_starts ORDER BY run_id LIMIT 1 FOR UPDATE SKIP LOCKED)
-    RETURNING *
+WITH next AS MATERIALIZED ( -- A subquery could be evaluated again for each row, and lock and delete more than one.
+    SELECT run_id, outcome, chain FROM chain_starts ORDER BY run_id LIMIT 1 FOR UPDATE SKIP LOCKED
+), taken AS (
+    DELETE FROM chain_starts s
+    USING next
+    WHERE s.run_id = next.run_id AND s.outcome = next.outcome AND s.chain = next.chain
+    RETURNING s.*
 )
 SELECT t.run_id, t.outcome, t.chain, t.tenant_id, t.endpoint_id, t.scheduled_for, r.status, coalesce(r.reason_code, '')::text AS reason,
        coalesce(r.status_code, 0)::int AS status_code, b.body,

@@ -724,10 +724,13 @@ func (q *Queries) ChainStartInsert(ctx context.Context, db DBTX, arg ChainStartI
 }
 
 const chainStartTake = `-- name: ChainStartTake :many
-WITH taken AS (
-    DELETE FROM chain_starts
-    WHERE (run_id, outcome, chain) IN (SELECT run_id, outcome, chain FROM chain_starts ORDER BY run_id LIMIT 1 FOR UPDATE SKIP LOCKED)
-    RETURNING run_id, outcome, chain, tenant_id, endpoint_id, scheduled_for
+WITH next AS MATERIALIZED ( -- A subquery could be evaluated again for each row, and lock and delete more than one.
+    SELECT run_id, outcome, chain FROM chain_starts ORDER BY run_id LIMIT 1 FOR UPDATE SKIP LOCKED
+), taken AS (
+    DELETE FROM chain_starts s
+    USING next
+    WHERE s.run_id = next.run_id AND s.outcome = next.outcome AND s.chain = next.chain
+    RETURNING s.run_id, s.outcome, s.chain, s.tenant_id, s.endpoint_id, s.scheduled_for
 )
 SELECT t.run_id, t.outcome, t.chain, t.tenant_id, t.endpoint_id, t.scheduled_for, r.status, coalesce(r.reason_code, '')::text AS reason,
        coalesce(r.status_code, 0)::int AS status_code, b.body,
