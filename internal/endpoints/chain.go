@@ -71,8 +71,6 @@ const (
 	OutcomeChanged ChainOutcome = "changed"
 )
 
-var outcomes = []ChainOutcome{OutcomeSucceeded, OutcomeFailed, OutcomeChanged} //nolint:gochecknoglobals // A constant list.
-
 // ChainStart is a chain that a run starts, with the outcome that starts it.
 type ChainStart struct {
 	Outcome ChainOutcome
@@ -83,25 +81,16 @@ type ChainStart struct {
 func parseChainStart(text string) (start ChainStart, valid bool) {
 	outcome, chain, _ := strings.Cut(text, "=")
 	start = ChainStart{ChainOutcome(outcome), chain}
-	return start, slices.Contains(outcomes, start.Outcome) && IsChainName(chain)
+	return start, slices.Contains([]ChainOutcome{OutcomeSucceeded, OutcomeFailed, OutcomeChanged}, start.Outcome) && IsChainName(chain)
 }
 
 // checkStarts checks the chains that runs start.
-func checkStarts(s *Spec) (bad []errs.Field) {
-	for i, text := range s.StartChains {
-		f := errs.Field{Field: element("startChains", i, "")}
+func checkStarts(s *Spec) []errs.Field {
+	valid := func(text string) bool {
 		_, valid := parseChainStart(text)
-		switch {
-		case !valid:
-			f.Code, f.Message = "invalid_value", "must be succeeded, failed or changed, then = and the name of a chain, such as failed=cleanup"
-		case slices.Contains(s.StartChains[:i], text):
-			f.Code, f.Message = "duplicate", "must be given once only"
-		default:
-			continue
-		}
-		bad = append(bad, f)
+		return valid
 	}
-	return bad
+	return checkList("startChains", s.StartChains, valid, "succeeded, failed or changed, then = and the name of a chain, such as failed=cleanup")
 }
 
 // chainStarts returns the chains that a run starts that is not repeated.

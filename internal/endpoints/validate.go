@@ -115,23 +115,24 @@ func complaintsOf(err error) []errs.Field {
 }
 
 // tags checks the tags of workers.
-func tags(s Spec) (bad []errs.Field) {
-	for _, list := range []struct {
-		field string
-		tags  []string
-	}{{"requiredTags", s.RequiredTags}, {"preferredTags", s.PreferredTags}} {
-		for i, tag := range list.tags {
-			f := errs.Field{Field: element(list.field, i, "")}
-			switch {
-			case !placement.Valid(tag):
-				f.Code, f.Message = "invalid_value", "must be "+placement.Form
-			case slices.Contains(list.tags[:i], tag):
-				f.Code, f.Message = "duplicate", "must be given once only"
-			default:
-				continue
-			}
-			bad = append(bad, f)
+func tags(s Spec) []errs.Field {
+	return append(checkList("requiredTags", s.RequiredTags, placement.Valid, placement.Form),
+		checkList("preferredTags", s.PreferredTags, placement.Valid, placement.Form)...)
+}
+
+// checkList checks a list of different texts of a form.
+func checkList(field string, list []string, valid func(string) bool, form string) (bad []errs.Field) {
+	for i, text := range list {
+		f := errs.Field{Field: element(field, i, "")}
+		switch {
+		case !valid(text):
+			f.Code, f.Message = "invalid_value", "must be "+form
+		case slices.Contains(list[:i], text):
+			f.Code, f.Message = "duplicate", "must be given once only"
+		default:
+			continue
 		}
+		bad = append(bad, f)
 	}
 	return bad
 }

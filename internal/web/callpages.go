@@ -25,7 +25,7 @@ func (v *pageRequest) callList() error {
 		cursor: v.value("cursor"),
 		write:  v.who.May(auth.Write),
 	}
-	query := url.Values{"limit": {"50"}}
+	query := url.Values{"limit": {rowsPerPage}}
 	if list.open {
 		query.Set("open", "true")
 	}

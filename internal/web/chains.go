@@ -15,8 +15,6 @@ import (
 	"rubato/internal/auth"
 )
 
-const chainsPerPage = "50"
-
 // chainList is the view model of the list of chains.
 type chainList struct {
 	items        []client.Chain
@@ -26,7 +24,7 @@ type chainList struct {
 
 func (v *pageRequest) chains() error {
 	list := chainList{now: time.Now(), cursor: v.value("cursor")}
-	query := url.Values{"limit": {chainsPerPage}}
+	query := url.Values{"limit": {rowsPerPage}}
 	if list.cursor != "" {
 		query.Set("cursor", list.cursor)
 	}

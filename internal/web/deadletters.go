@@ -9,7 +9,8 @@ import (
 	"rubato/internal/auth"
 )
 
-const lettersPerPage = "50"
+// rowsPerPage is the number of rows on a page of a list.
+const rowsPerPage = "50"
 
 // letterList is the view model of the list of dead letters.
 type letterList struct {
@@ -39,7 +40,7 @@ func (v *pageRequest) letters() error {
 	if !v.r.URL.Query().Has("state") {
 		list.state = string(client.DeadLetterStateOpen)
 	}
-	query := url.Values{"limit": {lettersPerPage}}
+	query := url.Values{"limit": {rowsPerPage}}
 	for name, value := range map[string]string{"state": list.state, "reasonCode": list.reason, "endpointId": list.endpoint, "cursor": list.cursor} {
 		if value != "" {
 			query.Set(name, value)
