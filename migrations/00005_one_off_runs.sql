@@ -27,6 +27,9 @@ CREATE TABLE one_off_items (
     requested_by  text NOT NULL,
     -- The item carries out a step of a chain, which gets to know its end.
     chained       boolean NOT NULL DEFAULT false,
+    -- The item carries out the compensation of a step, so it has more attempts, and its request may
+    -- be repeated.
+    undo          boolean NOT NULL DEFAULT false,
     PRIMARY KEY (endpoint_id, slot),
     CHECK (slot >= '2020-01-01' AND slot < '2200-01-01' AND not_before >= '2020-01-01' AND not_before < '2200-01-01')
 );

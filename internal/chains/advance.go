@@ -382,7 +382,7 @@ func (a *advance) undo() bool {
 	}
 	override.SentKey = last.SentKey(a.run.ID, true)
 	if call != nil {
-		call.Priority = undoPriority
+		call.Priority, call.Idempotent = undoPriority, true // Its Idempotency-Key is the same in every attempt.
 	}
 	last.Undo = UndoActive
 	a.moves = append(a.moves, Move{

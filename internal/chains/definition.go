@@ -124,7 +124,8 @@ type Request struct {
 	TimeoutMs int64 `json:"timeoutMs,omitempty"`
 	// MaxAttempts is the maximum number of attempts; 0: 1 for a step, 5 for a compensation.
 	MaxAttempts int `json:"maxAttempts,omitempty"`
-	// Idempotent permits sending the request again although it may have arrived.
+	// Idempotent permits sending the request again although it may have arrived. That of a
+	// compensation may always be sent again.
 	Idempotent bool `json:"idempotent,omitempty"`
 
 	Headers map[string]string `json:"headers,omitempty"`

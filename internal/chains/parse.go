@@ -217,7 +217,7 @@ func (p *parser) step(i int) {
 		own := *known
 		own.Output = append([]string{}, names(spec.Outputs)...)
 		parsed.compensation = &compensation{}
-		parsed.compensation.endpoint, parsed.compensation.request = p.request(field+".compensation", asked{c.EndpointID, c.Request, undoAttempts}, &own)
+		parsed.compensation.endpoint, parsed.compensation.request = p.request(field+".compensation", asked{c.EndpointID, c.Request, endpoints.UndoAttempts}, &own)
 	}
 }
 
@@ -245,9 +245,6 @@ func (p *parser) path(field, text string, known *template.Names) []string {
 	}
 	return path
 }
-
-// undoAttempts is the default number of attempts of a compensation that is a call.
-const undoAttempts = 5
 
 // asked is the endpoint and the request of a step or a compensation.
 type asked struct {

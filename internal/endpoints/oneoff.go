@@ -56,6 +56,8 @@ type OneOff struct {
 	Priority Priority
 	// Deadline is the latest start of an attempt; zero: none.
 	Deadline time.Time
+	// Undo means that the item carries out the compensation of a step of a chain.
+	Undo bool
 
 	// The following fields are set for a new item only.
 	Override Override
@@ -313,7 +315,7 @@ func (e *Endpoint) planOneOff(decided *Recorded) {
 	case next.InfraAttempt > 0:
 		steps = append(steps, infraStep(due, ""))
 	case next.Attempt > 1:
-		steps = append(steps, e.retryStep(due))
+		steps = append(steps, e.ruledFor(next).retryStep(due))
 	}
 	decided.Due = due
 	decided.Decision = governor.Decision{
@@ -334,9 +336,10 @@ func (e *Endpoint) endOneOff(now time.Time, run Finished) (again bool) {
 	if own == nil { // Withdrawn during its run.
 		return false
 	}
-	due, again := e.lossRetry(now, run)
+	ruled := e.ruledFor(own)
+	due, again := ruled.lossRetry(now, run)
 	if !again {
-		due, again = e.attempt(now, run)
+		due, again = ruled.attempt(now, run)
 	}
 	if !again {
 		q.Ended = own
@@ -348,6 +351,21 @@ func (e *Endpoint) endOneOff(now time.Time, run Finished) (again bool) {
 	q.Waiting++
 	q.Next = firstOf(q.Next, &item, now)
 	return true
+}
+
+// UndoAttempts is the least number of attempts of a compensation.
+const UndoAttempts = 5
+
+// ruledFor returns the endpoint with the retry rules of a one-off item. The request of a
+// compensation may be repeated, because its Idempotency-Key is the same in every attempt.
+func (e *Endpoint) ruledFor(item *OneOff) *Endpoint {
+	if !item.Undo {
+		return e
+	}
+	ruled := *e
+	ruled.Spec.Retry.MaxAttempts = max(e.Spec.Retry.MaxAttempts, UndoAttempts)
+	ruled.Spec.Idempotent = true
+	return &ruled
 }
 
 // IsKeyText reports whether a text can be an idempotency key: 1 to 255 characters without control

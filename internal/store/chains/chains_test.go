@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,8 +39,8 @@ type bundle struct {
 	endpoints map[string]*endpoints.Endpoint
 	// sent are the Idempotency-Keys of the requests after the ID of the run, in their order.
 	sent []string
-	// fails are the keys that the target refuses.
-	fails map[string]bool
+	// fails are the keys that the target refuses for good, and busy those that it refuses with 503.
+	fails, busy map[string]bool
 }
 
 func setup(t *testing.T) *bundle {
@@ -50,6 +51,7 @@ func setup(t *testing.T) *bundle {
 		worker:    storetest.Worker{1},
 		endpoints: map[string]*endpoints.Endpoint{},
 		fails:     map[string]bool{},
+		busy:      map[string]bool{},
 	}
 	store := chainstore.New(b.DB)
 	b.chains = chains.NewService(store, store)
@@ -125,7 +127,7 @@ func (b *bundle) advance(t *testing.T) {
 func (b *bundle) work(t *testing.T) (worked bool) {
 	t.Helper()
 	b.now = b.At(b.now.Add(2 * time.Millisecond))
-	for _, c := range b.Claim(t, b.worker, storetest.Horizon) {
+	for _, c := range b.Claim(t, b.worker, 0) {
 		worked = true
 		b.carryOut(t, c)
 	}
@@ -139,13 +141,18 @@ func (b *bundle) carryOut(t *testing.T, c claims.Claim) {
 	require.NoError(t, err)
 	target := targets[c.EndpointID]
 	_, key, _ := strings.Cut(target.SentKey, ".")
-	end := storetest.Succeed(b.worker, c, b.Start(t, b.worker, c)[0])
+	started := b.Start(t, b.worker, c)[0]
+	end := storetest.Succeed(b.worker, c, started)
 	if !target.Deadline.IsZero() && target.Deadline.Before(b.now) {
 		end.Outcome = runs.Outcome{Status: runs.Skipped, Reason: runs.DeadlinePassed}
 		b.Finish(t, b.worker, 0, end)
 		return
 	}
 	b.sent = append(b.sent, key)
+	if b.busy[key] {
+		b.Finish(t, b.worker, 0, storetest.Fail(b.worker, c, started))
+		return
+	}
 	end.Outcome.ContentType, end.Outcome.Body = "application/json", fmt.Appendf(nil, `{"id": "of %s"}`, key)
 	if b.fails[key] {
 		end.Outcome = runs.Outcome{Status: runs.Failed, Reason: runs.HTTPStatus, StatusCode: 409}
@@ -302,6 +309,26 @@ func TestAFailedCompensationIsADeadLetterAndTheRestGoesOn(t *testing.T) {
 	require.Equal(t, chains.UndoFailed, steps["b"].Undo)
 	require.Equal(t, chains.UndoDone, steps["a"].Undo)
 	require.Equal(t, 2, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM dead_letters"))
+}
+
+// TestACompensationIsTriedFiveTimes refuses the compensations of an endpoint without retries and of
+// a call, both of them POST requests that are not marked as idempotent.
+func TestACompensationIsTriedFiveTimes(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	d := b.saga(t)
+	d.Steps[0].Compensation = &chains.Compensation{Request: &chains.Request{URL: "https://shop.example.com/undo"}}
+	b.fails["c"], b.busy["b.compensation"], b.busy["a.compensation"] = true, true, true
+	id := b.start(t, d)
+	r, _ := b.end(t, id)
+	for !r.Status.Over() {
+		b.now = b.At(b.now.Add(time.Minute))
+		r, _ = b.end(t, id)
+	}
+	require.Equal(t, chains.CompensationFailed, r.Status)
+	b.sent = slices.DeleteFunc(b.sent, func(key string) bool { return key == "" }) // Runs by schedule.
+	require.Equal(t, slices.Concat([]string{"a", "b", "c"}, slices.Repeat([]string{"b.compensation"}, 5), slices.Repeat([]string{"a.compensation"}, 5)), b.sent)
+	require.Equal(t, 3, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM dead_letters"))
 }
 
 func TestAChainThatSucceedsHasItsOutputs(t *testing.T) {

@@ -182,7 +182,11 @@ func (t *turn) insert(ctx context.Context, tx pgx.Tx, m chains.Move, r *endpoint
 		return errs.New(errs.Conflict, "nested_chain", "the endpoint of the step starts a chain; a step sends one request")
 	}
 	slot := r.Changed.State.OneOffs.Added.Slot
-	changed, err := t.db.Q.OneOffChained(ctx, tx, dbsqlc.OneOffChainedParams{EndpointID: dbsqlc.UUID(m.Endpoint), Slot: slot})
+	changed, err := t.db.Q.OneOffChained(ctx, tx, dbsqlc.OneOffChainedParams{
+		EndpointID: dbsqlc.UUID(m.Endpoint),
+		Slot:       slot,
+		Undo:       m.Kind == chains.Undo,
+	})
 	if err := t.one(changed, err, "marking the run of step "+m.Key.Name); err != nil {
 		return err
 	}

@@ -132,7 +132,7 @@ VALUES (@endpoint_id, @slot, @run_id, @name, @element, @undo);
 
 -- name: OneOffChained :execrows
 -- Marks a one-off item as one of a chain.
-UPDATE one_off_items SET chained = true WHERE endpoint_id = @endpoint_id AND slot = @slot;
+UPDATE one_off_items SET chained = true, undo = @undo WHERE endpoint_id = @endpoint_id AND slot = @slot;
 
 -- name: ChainItemExpire :many
 -- Lets the waiting one-off run of a step pass its deadline, so that nothing is sent in its turn,

@@ -1009,17 +1009,18 @@ func (q *Queries) ChainWaiterWake(ctx context.Context, db DBTX, arg ChainWaiterW
 }
 
 const oneOffChained = `-- name: OneOffChained :execrows
-UPDATE one_off_items SET chained = true WHERE endpoint_id = $1 AND slot = $2
+UPDATE one_off_items SET chained = true, undo = $1 WHERE endpoint_id = $2 AND slot = $3
 `
 
 type OneOffChainedParams struct {
+	Undo       bool
 	EndpointID UUID
 	Slot       time.Time
 }
 
 // Marks a one-off item as one of a chain.
 func (q *Queries) OneOffChained(ctx context.Context, db DBTX, arg OneOffChainedParams) (int64, error) {
-	result, err := db.Exec(ctx, oneOffChained, arg.EndpointID, arg.Slot)
+	result, err := db.Exec(ctx, oneOffChained, arg.Undo, arg.EndpointID, arg.Slot)
 	if err != nil {
 		return 0, err
 	}

@@ -2,7 +2,7 @@
 -- Returns the one-off items of endpoints that a decision needs: the item in flight and the next
 -- one. Items that have to wait for their next attempt come after items that can start. Each row has
 -- the number of all items of its endpoint and their newest slot.
-SELECT o.endpoint_id, o.slot, o.not_before, o.attempt, o.infra_attempt, o.priority, o.deadline_at, o.own, o.items, o.last_slot
+SELECT o.endpoint_id, o.slot, o.not_before, o.attempt, o.infra_attempt, o.priority, o.deadline_at, o.undo, o.own, o.items, o.last_slot
 FROM (SELECT i.*,
              (s.run_id IS NOT NULL AND s.source = 'manual' AND s.slot = i.slot)::boolean AS own,
              count(*) OVER (PARTITION BY i.endpoint_id)::int AS items,
@@ -50,14 +50,16 @@ VALUES (@endpoint_id, @scheduled_for, @tenant_id, @request, @rerun_of);
 
 -- name: RunRequestGet :one
 -- Returns the origin of a run's request: the configuration in force at an instant, and the parts
--- that replace it. version is 0 if the configuration is no longer kept.
-SELECT coalesce(v.version, 0)::bigint AS version, v.spec, q.request, q.rerun_of
+-- that replace it. version is 0 if the configuration is no longer kept. The configuration of a call
+-- has the version 1.
+SELECT coalesce(v.version, CASE WHEN c.id IS NULL THEN 0 ELSE 1 END)::bigint AS version, coalesce(v.spec, c.spec) AS spec, q.request, q.rerun_of, c.sent_key
 FROM (SELECT @endpoint_id::uuid AS endpoint_id, @tenant_id::uuid AS tenant_id) asked
          LEFT JOIN LATERAL (SELECT e.version, e.spec
                             FROM endpoint_versions e
                             WHERE e.endpoint_id = asked.endpoint_id AND (e.tenant_id = asked.tenant_id) IS TRUE AND e.changed_at <= sqlc.arg('at')::timestamptz
                             ORDER BY e.version DESC
                             LIMIT 1) v ON true
+         LEFT JOIN calls c ON c.id = asked.endpoint_id AND c.tenant_id = asked.tenant_id
          LEFT JOIN run_requests q ON q.endpoint_id = asked.endpoint_id AND q.tenant_id = asked.tenant_id AND q.scheduled_for = sqlc.arg('scheduled_for')::timestamptz;
 
 -- name: OneOffRequeue :exec

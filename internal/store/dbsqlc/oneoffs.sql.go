@@ -28,8 +28,8 @@ func (q *Queries) OneOffDelete(ctx context.Context, db DBTX, arg OneOffDeletePar
 }
 
 const oneOffGetMany = `-- name: OneOffGetMany :many
-SELECT o.endpoint_id, o.slot, o.not_before, o.attempt, o.infra_attempt, o.priority, o.deadline_at, o.own, o.items, o.last_slot
-FROM (SELECT i.endpoint_id, i.slot, i.tenant_id, i.run_id, i.not_before, i.attempt, i.infra_attempt, i.priority, i.deadline_at, i.force, i.request, i.requested_by, i.chained,
+SELECT o.endpoint_id, o.slot, o.not_before, o.attempt, o.infra_attempt, o.priority, o.deadline_at, o.undo, o.own, o.items, o.last_slot
+FROM (SELECT i.endpoint_id, i.slot, i.tenant_id, i.run_id, i.not_before, i.attempt, i.infra_attempt, i.priority, i.deadline_at, i.force, i.request, i.requested_by, i.chained, i.undo,
              (s.run_id IS NOT NULL AND s.source = 'manual' AND s.slot = i.slot)::boolean AS own,
              count(*) OVER (PARTITION BY i.endpoint_id)::int AS items,
              (max(i.slot) OVER (PARTITION BY i.endpoint_id))::timestamptz AS last_slot,
@@ -57,6 +57,7 @@ type OneOffGetManyRow struct {
 	InfraAttempt int16
 	Priority     int16
 	DeadlineAt   *time.Time
+	Undo         bool
 	Own          bool
 	Items        int32
 	LastSlot     time.Time
@@ -82,6 +83,7 @@ func (q *Queries) OneOffGetMany(ctx context.Context, db DBTX, arg OneOffGetManyP
 			&i.InfraAttempt,
 			&i.Priority,
 			&i.DeadlineAt,
+			&i.Undo,
 			&i.Own,
 			&i.Items,
 			&i.LastSlot,
@@ -426,13 +428,14 @@ func (q *Queries) OneOffWithdraw(ctx context.Context, db DBTX, endpointID UUID) 
 }
 
 const runRequestGet = `-- name: RunRequestGet :one
-SELECT coalesce(v.version, 0)::bigint AS version, v.spec, q.request, q.rerun_of
+SELECT coalesce(v.version, CASE WHEN c.id IS NULL THEN 0 ELSE 1 END)::bigint AS version, coalesce(v.spec, c.spec) AS spec, q.request, q.rerun_of, c.sent_key
 FROM (SELECT $1::uuid AS endpoint_id, $2::uuid AS tenant_id) asked
          LEFT JOIN LATERAL (SELECT e.version, e.spec
                             FROM endpoint_versions e
                             WHERE e.endpoint_id = asked.endpoint_id AND (e.tenant_id = asked.tenant_id) IS TRUE AND e.changed_at <= $3::timestamptz
                             ORDER BY e.version DESC
                             LIMIT 1) v ON true
+         LEFT JOIN calls c ON c.id = asked.endpoint_id AND c.tenant_id = asked.tenant_id
          LEFT JOIN run_requests q ON q.endpoint_id = asked.endpoint_id AND q.tenant_id = asked.tenant_id AND q.scheduled_for = $4::timestamptz
 `
 
@@ -448,10 +451,12 @@ type RunRequestGetRow struct {
 	Spec    json.RawMessage
 	Request json.RawMessage
 	RerunOf *UUID
+	SentKey *string
 }
 
 // Returns the origin of a run's request: the configuration in force at an instant, and the parts
-// that replace it. version is 0 if the configuration is no longer kept.
+// that replace it. version is 0 if the configuration is no longer kept. The configuration of a call
+// has the version 1.
 func (q *Queries) RunRequestGet(ctx context.Context, db DBTX, arg RunRequestGetParams) (*RunRequestGetRow, error) {
 	row := db.QueryRow(ctx, runRequestGet,
 		arg.EndpointID,
@@ -465,6 +470,7 @@ func (q *Queries) RunRequestGet(ctx context.Context, db DBTX, arg RunRequestGetP
 		&i.Spec,
 		&i.Request,
 		&i.RerunOf,
+		&i.SentKey,
 	)
 	return &i, err
 }

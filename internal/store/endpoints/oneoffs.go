@@ -33,6 +33,7 @@ func attachOneOff(q *endpoints.OneOffs, row *dbsqlc.OneOffGetManyRow) {
 		InfraAttempt: int(row.InfraAttempt),
 		Priority:     endpoints.Priority(row.Priority),
 		Deadline:     pg.OrZero(row.DeadlineAt),
+		Undo:         row.Undo,
 	}
 	q.LastSlot, q.Waiting = row.LastSlot, max(q.Waiting, int(row.Items))
 	switch {
@@ -208,7 +209,7 @@ func (s *Store) PastRequest(ctx context.Context, tenant [16]byte, run endpoints.
 	if err != nil {
 		return was, fmt.Errorf("decoding the request of run %s: %w", runs.ID(run.RunID), err)
 	}
-	was.Key = cmp.Or(override.SentKey, run.Key)
+	was.Key = cmp.Or(override.SentKey, pg.OrZero(row.SentKey), run.Key)
 	var spec endpoints.Spec
 	switch {
 	case row.Version > 0:

@@ -107,6 +107,7 @@ type oneOffDoc struct {
 	InfraAttempt int                `json:"infraAttempt,omitempty"`
 	Priority     endpoints.Priority `json:"priority,omitempty"`
 	Deadline     time.Time          `json:"deadline,omitzero"`
+	Undo         bool               `json:"undo,omitempty"`
 }
 
 // encode returns the stored form, and nil if the basis is empty.
@@ -232,6 +233,7 @@ func oneOffDocOf(o *endpoints.OneOff) *oneOffDoc {
 		InfraAttempt: o.InfraAttempt,
 		Priority:     o.Priority,
 		Deadline:     o.Deadline,
+		Undo:         o.Undo,
 	}
 }
 
