@@ -100,6 +100,7 @@ func (e AuditAction) Valid() bool {
 // Defines values for AuditKind.
 const (
 	AuditKindBudget            AuditKind = "budget"
+	AuditKindCall              AuditKind = "call"
 	AuditKindChain             AuditKind = "chain"
 	AuditKindChainRun          AuditKind = "chain_run"
 	AuditKindDeadLetter        AuditKind = "dead_letter"
@@ -122,6 +123,8 @@ const (
 func (e AuditKind) Valid() bool {
 	switch e {
 	case AuditKindBudget:
+		return true
+	case AuditKindCall:
 		return true
 	case AuditKindChain:
 		return true
@@ -1589,10 +1592,10 @@ type ChainRequest struct {
 	// Headers Headers by name.
 	Headers *map[string]string `json:"headers,omitempty"`
 
-	// Idempotent The request of a call may be sent again even if it may have arrived. Default false.
+	// Idempotent The request of a call may be sent again even if it may have arrived. Default false. That of a compensation may always be sent again.
 	Idempotent *bool `json:"idempotent,omitempty"`
 
-	// MaxAttempts Maximum number of attempts of a call. Default 1, of a compensation 5.
+	// MaxAttempts Maximum number of attempts of a call. Default 1, of a compensation 5. The compensation of an endpoint has at least 5.
 	MaxAttempts *int32 `json:"maxAttempts,omitempty"`
 
 	// Method Method of a call. Default POST.
@@ -3464,6 +3467,9 @@ type Phases struct {
 
 // PlannedRun A queued one-off run.
 type PlannedRun struct {
+	// CallID The call of the run, if it repeats the run of a call. The run can be read once it has started.
+	CallID *string `json:"callId,omitempty"`
+
 	// Repeated True if an earlier request with the same idempotencyKey queued the run.
 	Repeated     *bool     `json:"repeated,omitempty"`
 	RunID        string    `json:"runId"`
@@ -6063,6 +6069,9 @@ type ClientInterface interface {
 	// Timeouts, success rules and retries are those of the endpoint now. With `"as": "now"` it sends the request of the endpoint as it is
 	// configured now, without the overrides of the run. The new run names the repeated run in `rerunOf`.
 	//
+	// A run of a call is repeated by a call of its own, with the request, rules and callback of the call. `callId` names it, and `force` is
+	// refused.
+	//
 	// The configuration of that time is kept as long as the audit log. Beyond it the response is 409 with the code `request_unknown`. A
 	// request that is no longer allowed is refused (422).
 	//
@@ -6077,6 +6086,9 @@ type ClientInterface interface {
 	// headers, query, body, credentials and signature as they were configured and overridden then, with the current values of secrets.
 	// Timeouts, success rules and retries are those of the endpoint now. With `"as": "now"` it sends the request of the endpoint as it is
 	// configured now, without the overrides of the run. The new run names the repeated run in `rerunOf`.
+	//
+	// A run of a call is repeated by a call of its own, with the request, rules and callback of the call. `callId` names it, and `force` is
+	// refused.
 	//
 	// The configuration of that time is kept as long as the audit log. Beyond it the response is 409 with the code `request_unknown`. A
 	// request that is no longer allowed is refused (422).
@@ -8308,6 +8320,9 @@ func (c *Client) ListRunEvents(ctx context.Context, id RunID, reqEditors ...Requ
 // Timeouts, success rules and retries are those of the endpoint now. With `"as": "now"` it sends the request of the endpoint as it is
 // configured now, without the overrides of the run. The new run names the repeated run in `rerunOf`.
 //
+// A run of a call is repeated by a call of its own, with the request, rules and callback of the call. `callId` names it, and `force` is
+// refused.
+//
 // The configuration of that time is kept as long as the audit log. Beyond it the response is 409 with the code `request_unknown`. A
 // request that is no longer allowed is refused (422).
 //
@@ -8332,6 +8347,9 @@ func (c *Client) RerunRunWithBody(ctx context.Context, id RunID, contentType str
 // headers, query, body, credentials and signature as they were configured and overridden then, with the current values of secrets.
 // Timeouts, success rules and retries are those of the endpoint now. With `"as": "now"` it sends the request of the endpoint as it is
 // configured now, without the overrides of the run. The new run names the repeated run in `rerunOf`.
+//
+// A run of a call is repeated by a call of its own, with the request, rules and callback of the call. `callId` names it, and `force` is
+// refused.
 //
 // The configuration of that time is kept as long as the audit log. Beyond it the response is 409 with the code `request_unknown`. A
 // request that is no longer allowed is refused (422).
@@ -14801,6 +14819,9 @@ type ClientWithResponsesInterface interface {
 	// Timeouts, success rules and retries are those of the endpoint now. With `"as": "now"` it sends the request of the endpoint as it is
 	// configured now, without the overrides of the run. The new run names the repeated run in `rerunOf`.
 	//
+	// A run of a call is repeated by a call of its own, with the request, rules and callback of the call. `callId` names it, and `force` is
+	// refused.
+	//
 	// The configuration of that time is kept as long as the audit log. Beyond it the response is 409 with the code `request_unknown`. A
 	// request that is no longer allowed is refused (422).
 	//
@@ -14815,6 +14836,9 @@ type ClientWithResponsesInterface interface {
 	// headers, query, body, credentials and signature as they were configured and overridden then, with the current values of secrets.
 	// Timeouts, success rules and retries are those of the endpoint now. With `"as": "now"` it sends the request of the endpoint as it is
 	// configured now, without the overrides of the run. The new run names the repeated run in `rerunOf`.
+	//
+	// A run of a call is repeated by a call of its own, with the request, rules and callback of the call. `callId` names it, and `force` is
+	// refused.
 	//
 	// The configuration of that time is kept as long as the audit log. Beyond it the response is 409 with the code `request_unknown`. A
 	// request that is no longer allowed is refused (422).
@@ -28764,6 +28788,9 @@ func (c *ClientWithResponses) ListRunEventsWithResponse(ctx context.Context, id 
 // Timeouts, success rules and retries are those of the endpoint now. With `"as": "now"` it sends the request of the endpoint as it is
 // configured now, without the overrides of the run. The new run names the repeated run in `rerunOf`.
 //
+// A run of a call is repeated by a call of its own, with the request, rules and callback of the call. `callId` names it, and `force` is
+// refused.
+//
 // The configuration of that time is kept as long as the audit log. Beyond it the response is 409 with the code `request_unknown`. A
 // request that is no longer allowed is refused (422).
 //
@@ -28784,6 +28811,9 @@ func (c *ClientWithResponses) RerunRunWithBodyWithResponse(ctx context.Context, 
 // headers, query, body, credentials and signature as they were configured and overridden then, with the current values of secrets.
 // Timeouts, success rules and retries are those of the endpoint now. With `"as": "now"` it sends the request of the endpoint as it is
 // configured now, without the overrides of the run. The new run names the repeated run in `rerunOf`.
+//
+// A run of a call is repeated by a call of its own, with the request, rules and callback of the call. `callId` names it, and `force` is
+// refused.
 //
 // The configuration of that time is kept as long as the audit log. Beyond it the response is 409 with the code `request_unknown`. A
 // request that is no longer allowed is refused (422).

@@ -54,6 +54,8 @@ func (cmd *runsRerunCmd) Run(ctx context.Context, s *session) error {
 // sayPlanned reports a queued one-off run.
 func (s *session) sayPlanned(planned client.PlannedRun) error {
 	switch {
+	case planned.CallID != nil:
+		return s.say("call %s repeats the run", *planned.CallID)
 	case planned.Repeated != nil && *planned.Repeated:
 		return s.say("%s is the existing run with this idempotency key", planned.RunID)
 	case planned.Waiting != nil && *planned.Waiting > 1:

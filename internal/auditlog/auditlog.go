@@ -75,6 +75,7 @@ const (
 	Worker            Kind = "worker"
 	Chain             Kind = "chain"
 	ChainRun          Kind = "chain_run"
+	Call              Kind = "call"
 	Host              Kind = "host" // with its circuit breaker
 )
 

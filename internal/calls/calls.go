@@ -53,6 +53,8 @@ type Call struct {
 	Key string
 	// SentKey is the Idempotency-Key of its requests; empty: the ID of its first attempt.
 	SentKey string
+	// RerunOf is the recorded run that it repeats; zero: none. Reads do not set it.
+	RerunOf [16]byte
 
 	// State is [runs.Waiting], [runs.Running], or the status of the last attempt of a call that has
 	// ended. Only reads set it.

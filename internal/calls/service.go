@@ -69,7 +69,12 @@ func (s *Service) Send(ctx context.Context, by auditlog.Actor, r Request) (c *Ca
 	if err := s.Check(by.TenantID, r); err != nil {
 		return nil, false, err
 	}
-	c = &Call{
+	return s.send(ctx, r.call(by), r)
+}
+
+// call returns the call of a request, without its instants.
+func (r Request) call(by auditlog.Actor) *Call {
+	c := &Call{
 		ID:       NewID(),
 		TenantID: by.TenantID,
 		Author:   by.Name,
@@ -82,6 +87,10 @@ func (s *Service) Send(ctx context.Context, by auditlog.Actor, r Request) (c *Ca
 	if r.Key != nil {
 		c.Key = *r.Key
 	}
+	return c
+}
+
+func (s *Service) send(ctx context.Context, c *Call, r Request) (sent *Call, first bool, err error) {
 	stored, err := s.store.Send(ctx, c, r.place)
 	if err != nil {
 		return nil, false, err

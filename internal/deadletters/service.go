@@ -145,6 +145,7 @@ func (s *Service) replayCall(ctx context.Context, by auditlog.Actor, l *Letter, 
 			Spec:      spec,
 			Callback:  callback,
 			SentKey:   content.Key,
+			RerunOf:   l.ID,
 		}, nil
 	})
 	if err != nil {

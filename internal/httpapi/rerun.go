@@ -6,6 +6,7 @@ import (
 
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
+	"rubato/internal/governor"
 	"rubato/internal/httpapi/api"
 	"rubato/internal/runs"
 )
@@ -28,11 +29,29 @@ func (s *Server) RerunRun(ctx context.Context, r api.RerunRunRequestObject) (api
 		return nil, errs.New(errs.Conflict, "run_not_finished", fmt.Sprintf(
 			"run %s is %s; it can be repeated when it has finished, or run its endpoint now: POST /v1/endpoints/{id}/run", id, run.Outcome.Status))
 	}
+	if run.Source == string(governor.SourceCall) {
+		return s.rerunCall(ctx, again)
+	}
 	queued, err := s.endpoints.Rerun(ctx, actorOf(ctx), again)
 	if err != nil {
 		return nil, err
 	}
 	return api.RerunRun202JSONResponse(plannedRun(runs.FirstAttempt(queued.Slot, run.EndpointID), queued)), nil
+}
+
+// rerunCall sends the call of a finished run again.
+func (s *Server) rerunCall(ctx context.Context, again endpoints.Rerun) (api.RerunRunResponseObject, error) {
+	c, first, err := s.calls.Rerun(ctx, actorOf(ctx), again)
+	if err != nil {
+		return nil, err
+	}
+	out := plannedRun(runs.FirstAttempt(c.NotBefore, endpoints.ID(c.ID)), endpoints.Queued{
+		Slot:     c.NotBefore,
+		Waiting:  1,
+		Repeated: !first,
+	})
+	out.CallID = new(c.ID.String())
+	return api.RerunRun202JSONResponse(out), nil
 }
 
 // rerunOf returns the rerun of a run that a body asks for; a nil body asks for the defaults.

@@ -162,6 +162,9 @@ func (v *pageRequest) rerun() error {
 	if err := v.post("/v1/runs/"+url.PathEscape(v.r.PathValue("id"))+"/rerun", v.value("once"), body, &planned); err != nil {
 		return err
 	}
+	if planned.CallID != nil { // Its run is not known before it has started.
+		return v.seeOther("/console/calls")
+	}
 	return v.seeOther("/console/runs/" + planned.RunID)
 }
 

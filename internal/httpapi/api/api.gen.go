@@ -99,6 +99,7 @@ func (e AuditAction) Valid() bool {
 // Defines values for AuditKind.
 const (
 	AuditKindBudget            AuditKind = "budget"
+	AuditKindCall              AuditKind = "call"
 	AuditKindChain             AuditKind = "chain"
 	AuditKindChainRun          AuditKind = "chain_run"
 	AuditKindDeadLetter        AuditKind = "dead_letter"
@@ -121,6 +122,8 @@ const (
 func (e AuditKind) Valid() bool {
 	switch e {
 	case AuditKindBudget:
+		return true
+	case AuditKindCall:
 		return true
 	case AuditKindChain:
 		return true
@@ -1588,10 +1591,10 @@ type ChainRequest struct {
 	// Headers Headers by name.
 	Headers *map[string]string `json:"headers,omitempty"`
 
-	// Idempotent The request of a call may be sent again even if it may have arrived. Default false.
+	// Idempotent The request of a call may be sent again even if it may have arrived. Default false. That of a compensation may always be sent again.
 	Idempotent *bool `json:"idempotent,omitempty"`
 
-	// MaxAttempts Maximum number of attempts of a call. Default 1, of a compensation 5.
+	// MaxAttempts Maximum number of attempts of a call. Default 1, of a compensation 5. The compensation of an endpoint has at least 5.
 	MaxAttempts *int32 `json:"maxAttempts,omitempty"`
 
 	// Method Method of a call. Default POST.
@@ -3463,6 +3466,9 @@ type Phases struct {
 
 // PlannedRun A queued one-off run.
 type PlannedRun struct {
+	// CallID The call of the run, if it repeats the run of a call. The run can be read once it has started.
+	CallID *string `json:"callId,omitempty"`
+
 	// Repeated True if an earlier request with the same idempotencyKey queued the run.
 	Repeated     *bool     `json:"repeated,omitempty"`
 	RunID        string    `json:"runId"`

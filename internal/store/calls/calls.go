@@ -73,10 +73,23 @@ func Inserts(ctx context.Context, db *pg.DB, list []*calls.Call) []pg.Statement 
 		s.Priorities = append(s.Priorities, int16(rank))
 	}
 	s.Ids, s.TenantIds, s.NotBefore = p.Ids, p.TenantIds, p.NotBefore
-	return []pg.Statement{
+	writes := []pg.Statement{
 		func(q dbsqlc.DBTX) error { return wrap(db.Q.CallInsert(ctx, q, p), len(list)) },
 		func(q dbsqlc.DBTX) error { return wrap(db.Q.CallSchedule(ctx, q, s), len(list)) },
 	}
+	for _, c := range list {
+		if c.RerunOf == [16]byte{} {
+			continue
+		}
+		origin := dbsqlc.RunRequestInsertParams{
+			EndpointID:   dbsqlc.UUID(c.ID),
+			ScheduledFor: c.NotBefore,
+			TenantID:     c.TenantID,
+			RerunOf:      &c.RerunOf,
+		}
+		writes = append(writes, func(q dbsqlc.DBTX) error { return db.Q.RunRequestInsert(ctx, q, origin) })
+	}
+	return writes
 }
 
 func wrap(err error, count int) error {

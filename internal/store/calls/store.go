@@ -27,38 +27,51 @@ type Store struct {
 	pending []*sending
 	// senders is the number of goroutines that insert groups.
 	senders int
-	// open are the numbers of open calls, read at most once a second for each tenant.
-	open map[[16]byte]counted
+	// open are the numbers of open calls of tenants.
+	open map[[16]byte]*counted
 }
 
 var _ calls.Store = (*Store)(nil)
 
 // New returns the store of calls.
-func New(db *pg.DB) *Store { return &Store{db: db, open: map[[16]byte]counted{}} }
+func New(db *pg.DB) *Store { return &Store{db: db, open: map[[16]byte]*counted{}} }
 
-// counted is a number with the instant of its reading.
+// counted is a number of open calls.
 type counted struct {
 	number int64
-	at     time.Time
+	// at is when the last count began.
+	at time.Time
 }
 
-// checkQuota returns an error if the tenant has too many open calls. The number may be a second
-// old.
+// countEvery is the time between two counts of the open calls of a tenant. A count of many calls
+// takes milliseconds.
+const countEvery = time.Second
+
+// checkQuota returns an error if the tenant has too many open calls. One request counts them, and
+// the others use the number of the last count meanwhile.
 func (s *Store) checkQuota(ctx context.Context, tenant [16]byte) error {
+	now := time.Now()
 	s.mu.Lock()
 	known := s.open[tenant]
+	if known == nil {
+		known = &counted{}
+		s.open[tenant] = known
+	}
+	number, old := known.number, now.Sub(known.at) >= countEvery
+	if old {
+		known.at = now
+	}
 	s.mu.Unlock()
-	if now := time.Now(); now.Sub(known.at) >= time.Second {
-		number, err := s.db.Q.CallCountOpen(ctx, s.db.Pool, dbsqlc.CallCountOpenParams{TenantID: &tenant, MaxRows: calls.MaxOpen})
-		if err != nil {
+	if old {
+		var err error
+		if number, err = s.db.Q.CallCountOpen(ctx, s.db.Pool, dbsqlc.CallCountOpenParams{TenantID: &tenant, MaxRows: calls.MaxOpen}); err != nil {
 			return fmt.Errorf("counting open calls: %w", pg.Translate(err))
 		}
-		known = counted{number, now}
 		s.mu.Lock()
-		s.open[tenant] = known
+		known.number = number
 		s.mu.Unlock()
 	}
-	if known.number >= calls.MaxOpen {
+	if number >= calls.MaxOpen {
 		return calls.ErrTooMany()
 	}
 	return nil
@@ -118,6 +131,7 @@ func callOf(tenant [16]byte, row *dbsqlc.CallListRow) (*calls.Call, error) {
 		NotBefore: row.NotBefore,
 		Deadline:  pg.OrZero(row.DeadlineAt),
 		Callback:  pg.OrZero(row.CallbackUrl),
+		SentKey:   pg.OrZero(row.SentKey),
 	}
 	if err := c.Spec.UnmarshalJSON(row.Spec); err != nil {
 		return nil, fmt.Errorf("decoding call %s: %w", c.ID, err)
@@ -155,7 +169,7 @@ func (s *Store) Cancel(ctx context.Context, by auditlog.Actor, id calls.ID) erro
 			if err != nil {
 				return fmt.Errorf("reading the database's time: %w", err)
 			}
-			return pg.Pipeline(ctx, tx, Drop(ctx, s.db, DueOf(row), Unsent{
+			err = pg.Pipeline(ctx, tx, Drop(ctx, s.db, DueOf(row), Unsent{
 				ID:       endpoints.ID(row.EndpointID),
 				TenantID: by.TenantID,
 				At:       now,
@@ -163,6 +177,15 @@ func (s *Store) Cancel(ctx context.Context, by auditlog.Actor, id calls.ID) erro
 				Reason:   runs.CanceledByUser,
 				Why:      by.Name + " canceled the call while it waited",
 			})...)
+			if err != nil {
+				return err
+			}
+			return s.db.Audited(ctx, tx, auditlog.Change{
+				Act:    auditlog.Act{By: by, Action: auditlog.Cancel},
+				Object: auditlog.Object{Kind: auditlog.Call, ID: id.String()},
+				Before: map[string]any{"state": string(runs.Waiting)},
+				After:  map[string]any{"state": string(runs.Canceled)},
+			})
 		})
 	})
 }

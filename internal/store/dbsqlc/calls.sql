@@ -37,7 +37,7 @@ RETURNING k.call_id;
 
 -- name: CallKeyGet :many
 -- Returns the call of a deduplication key with its state, in the form of CallList.
-SELECT c.id, c.created_at, c.created_by, c.not_before, c.deadline_at, c.spec, c.callback_url,
+SELECT c.id, c.created_at, c.created_by, c.not_before, c.deadline_at, c.spec, c.callback_url, c.sent_key,
        (s.endpoint_id IS NOT NULL)::boolean AS open, s.run_id, coalesce(r.id, '00000000-0000-0000-0000-000000000000')::uuid AS last_id, coalesce(r.status, '')::text AS last_status
 FROM call_keys k
          JOIN calls c ON c.id = k.call_id
@@ -106,7 +106,7 @@ WHERE id IN (SELECT c.id
 -- name: CallList :many
 -- Returns calls with their state, newest first: the run in flight, or else the newest run that has
 -- ended. open means that the call has not ended.
-SELECT c.id, c.created_at, c.created_by, c.not_before, c.deadline_at, c.spec, c.callback_url,
+SELECT c.id, c.created_at, c.created_by, c.not_before, c.deadline_at, c.spec, c.callback_url, c.sent_key,
        (s.endpoint_id IS NOT NULL)::boolean AS open, s.run_id, coalesce(r.id, '00000000-0000-0000-0000-000000000000')::uuid AS last_id, coalesce(r.status, '')::text AS last_status
 FROM calls c
          LEFT JOIN schedules s ON s.endpoint_id = c.id

@@ -203,7 +203,7 @@ func (q *Queries) CallInsert(ctx context.Context, db DBTX, arg CallInsertParams)
 }
 
 const callKeyGet = `-- name: CallKeyGet :many
-SELECT c.id, c.created_at, c.created_by, c.not_before, c.deadline_at, c.spec, c.callback_url,
+SELECT c.id, c.created_at, c.created_by, c.not_before, c.deadline_at, c.spec, c.callback_url, c.sent_key,
        (s.endpoint_id IS NOT NULL)::boolean AS open, s.run_id, coalesce(r.id, '00000000-0000-0000-0000-000000000000')::uuid AS last_id, coalesce(r.status, '')::text AS last_status
 FROM call_keys k
          JOIN calls c ON c.id = k.call_id
@@ -229,6 +229,7 @@ type CallKeyGetRow struct {
 	DeadlineAt  *time.Time
 	Spec        json.RawMessage
 	CallbackUrl *string
+	SentKey     *string
 	Open        bool
 	RunID       *UUID
 	LastID      UUID
@@ -253,6 +254,7 @@ func (q *Queries) CallKeyGet(ctx context.Context, db DBTX, arg CallKeyGetParams)
 			&i.DeadlineAt,
 			&i.Spec,
 			&i.CallbackUrl,
+			&i.SentKey,
 			&i.Open,
 			&i.RunID,
 			&i.LastID,
@@ -342,7 +344,7 @@ func (q *Queries) CallKeySweep(ctx context.Context, db DBTX, arg CallKeySweepPar
 }
 
 const callList = `-- name: CallList :many
-SELECT c.id, c.created_at, c.created_by, c.not_before, c.deadline_at, c.spec, c.callback_url,
+SELECT c.id, c.created_at, c.created_by, c.not_before, c.deadline_at, c.spec, c.callback_url, c.sent_key,
        (s.endpoint_id IS NOT NULL)::boolean AS open, s.run_id, coalesce(r.id, '00000000-0000-0000-0000-000000000000')::uuid AS last_id, coalesce(r.status, '')::text AS last_status
 FROM calls c
          LEFT JOIN schedules s ON s.endpoint_id = c.id
@@ -375,6 +377,7 @@ type CallListRow struct {
 	DeadlineAt  *time.Time
 	Spec        json.RawMessage
 	CallbackUrl *string
+	SentKey     *string
 	Open        bool
 	RunID       *UUID
 	LastID      UUID
@@ -406,6 +409,7 @@ func (q *Queries) CallList(ctx context.Context, db DBTX, arg CallListParams) ([]
 			&i.DeadlineAt,
 			&i.Spec,
 			&i.CallbackUrl,
+			&i.SentKey,
 			&i.Open,
 			&i.RunID,
 			&i.LastID,

@@ -64,6 +64,13 @@ SELECT *
 FROM dead_letters
 WHERE id = @id AND tenant_id = @tenant_id;
 
+-- name: DeadLetterLockOpen :many
+-- Locks an open dead letter. It returns no row if the dead letter was handled.
+SELECT id
+FROM dead_letters
+WHERE id = @id AND tenant_id = @tenant_id AND state = 'open'
+FOR UPDATE;
+
 -- name: DeadLetterHandle :execrows
 -- Handles an open dead letter, as a compare-and-set: of many statements at once one changes the row.
 -- The others wait for its lock, find another state and change nothing.
@@ -111,10 +118,4 @@ FOR UPDATE;
 -- Stores the request of a dead letter sealed under another key.
 UPDATE dead_letters
 SET request = @request, sealed_under = @sealed_under
-WHERE id = @id;
-
--- name: DeadLetterReplayed :exec
--- Records the due time of the replay of a dead letter, in the transaction that has handled it.
-UPDATE dead_letters
-SET replay_slot = @replay_slot
 WHERE id = @id;

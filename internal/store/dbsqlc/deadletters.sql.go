@@ -348,21 +348,37 @@ func (q *Queries) DeadLetterListOldest(ctx context.Context, db DBTX, arg DeadLet
 	return items, nil
 }
 
-const deadLetterReplayed = `-- name: DeadLetterReplayed :exec
-UPDATE dead_letters
-SET replay_slot = $1
-WHERE id = $2
+const deadLetterLockOpen = `-- name: DeadLetterLockOpen :many
+SELECT id
+FROM dead_letters
+WHERE id = $1 AND tenant_id = $2 AND state = 'open'
+FOR UPDATE
 `
 
-type DeadLetterReplayedParams struct {
-	ReplaySlot *time.Time
-	ID         UUID
+type DeadLetterLockOpenParams struct {
+	ID       UUID
+	TenantID UUID
 }
 
-// Records the due time of the replay of a dead letter, in the transaction that has handled it.
-func (q *Queries) DeadLetterReplayed(ctx context.Context, db DBTX, arg DeadLetterReplayedParams) error {
-	_, err := db.Exec(ctx, deadLetterReplayed, arg.ReplaySlot, arg.ID)
-	return err
+// Locks an open dead letter. It returns no row if the dead letter was handled.
+func (q *Queries) DeadLetterLockOpen(ctx context.Context, db DBTX, arg DeadLetterLockOpenParams) ([]UUID, error) {
+	rows, err := db.Query(ctx, deadLetterLockOpen, arg.ID, arg.TenantID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []UUID
+	for rows.Next() {
+		var id UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const deadLetterRequests = `-- name: DeadLetterRequests :many

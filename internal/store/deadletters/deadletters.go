@@ -99,23 +99,20 @@ func (s *Store) Replay(ctx context.Context, by auditlog.Actor, l deadletters.Let
 		if err != nil {
 			return fmt.Errorf("reading the database's time: %w", err)
 		}
-		// The due time of the replay is known after the change, so the row is handled with a
-		// provisional one, which takes its lock, and then gets the right one.
-		handle := dbsqlc.DeadLetterHandleParams{
-			ID:         dbsqlc.UUID(l.ID),
-			TenantID:   by.TenantID,
-			State:      string(deadletters.Replayed),
-			HandledAt:  &now,
-			HandledBy:  &by.Name,
-			ReplaySlot: &now,
-		}
-		if err := s.handle(ctx, tx, l.ID, handle); err != nil {
+		if err := s.lock(ctx, tx, by.TenantID, l.ID); err != nil {
 			return err
 		}
 		if err := s.endpoints.ChangeIn(ctx, tx, r); err != nil {
 			return err
 		}
-		return s.db.Q.DeadLetterReplayed(ctx, tx, dbsqlc.DeadLetterReplayedParams{ID: dbsqlc.UUID(l.ID), ReplaySlot: &r.Changed.State.OneOffs.Added.Slot})
+		return s.handle(ctx, tx, l.ID, dbsqlc.DeadLetterHandleParams{
+			ID:         dbsqlc.UUID(l.ID),
+			TenantID:   by.TenantID,
+			State:      string(deadletters.Replayed),
+			HandledAt:  &now,
+			HandledBy:  &by.Name,
+			ReplaySlot: &r.Changed.State.OneOffs.Added.Slot,
+		})
 	}
 	if err := s.db.WithPartitions(ctx, r.Days, func() error { return s.db.Tx(ctx, write) }); err != nil {
 		return err
@@ -152,14 +149,7 @@ func (s *Store) ReplayCall(
 		if err != nil {
 			return err
 		}
-		origin := dbsqlc.RunRequestInsertParams{
-			EndpointID:   dbsqlc.UUID(sent.ID),
-			ScheduledFor: sent.NotBefore,
-			TenantID:     by.TenantID,
-			RerunOf:      pg.Given(l.ID),
-		}
-		writes := append(callstore.Inserts(ctx, s.db, []*calls.Call{sent}), func(q dbsqlc.DBTX) error { return s.db.Q.RunRequestInsert(ctx, q, origin) })
-		if err := pg.Pipeline(ctx, tx, writes...); err != nil {
+		if err := pg.Pipeline(ctx, tx, callstore.Inserts(ctx, s.db, []*calls.Call{sent})...); err != nil {
 			return err
 		}
 		return s.db.Audited(ctx, tx, auditlog.Change{
@@ -177,16 +167,30 @@ func (s *Store) ReplayCall(
 	return sent, nil
 }
 
+// lock locks an open dead letter, or returns how it was handled before.
+func (s *Store) lock(ctx context.Context, tx pgx.Tx, tenant [16]byte, id deadletters.ID) error {
+	open, err := s.db.Q.DeadLetterLockOpen(ctx, tx, dbsqlc.DeadLetterLockOpenParams{ID: dbsqlc.UUID(id), TenantID: tenant})
+	if err != nil {
+		return fmt.Errorf("locking dead letter %s: %w", id, err)
+	}
+	return s.handled(ctx, tx, tenant, id, len(open) == 1)
+}
+
 // handle changes the state of an open dead letter, or returns how it was handled before.
 func (s *Store) handle(ctx context.Context, tx pgx.Tx, id deadletters.ID, p dbsqlc.DeadLetterHandleParams) error {
 	changed, err := s.db.Q.DeadLetterHandle(ctx, tx, p)
 	if err != nil {
 		return fmt.Errorf("handling dead letter %s: %w", id, err)
 	}
-	if changed == 1 {
+	return s.handled(ctx, tx, p.TenantID, id, changed == 1)
+}
+
+// handled returns how a dead letter was handled before, unless it was open.
+func (s *Store) handled(ctx context.Context, tx pgx.Tx, tenant [16]byte, id deadletters.ID, open bool) error {
+	if open {
 		return nil
 	}
-	now, err := s.get(ctx, tx, p.TenantID, id)
+	now, err := s.get(ctx, tx, tenant, id)
 	if err != nil {
 		return err
 	}

@@ -7,8 +7,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/auditlog"
 	"rubato/internal/calls"
 	"rubato/internal/deadletters"
+	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/runs"
 	callstore "rubato/internal/store/calls"
@@ -84,8 +86,51 @@ func TestADeduplicationKeyStandsForItsFirstCall(t *testing.T) {
 	require.Equal(t, first.ID, again.ID)
 	require.NoError(t, store.Cancel(t.Context(), storetest.Tenant, first.ID))
 	require.Equal(t, runs.Canceled, b.stateOf(t, store, first))
+	noted := storetest.Logged(t, b.Bundle, func(f *auditlog.Filter) { f.Kind = auditlog.Call })
+	require.Len(t, noted, 1)
+	require.Equal(t, first.ID.String(), noted[0].Object.ID)
 	err := store.Cancel(t.Context(), storetest.Tenant, first.ID)
 	require.Equal(t, errs.Conflict, errs.CodeOf(err))
+}
+
+// TestARunOfACallIsRepeatedByACall repeats a failed run under its own key, twice with one
+// idempotency key, and the request of the repetition is that of the first call.
+func TestARunOfACallIsRepeatedByACall(t *testing.T) {
+	t.Parallel()
+	b, me := setup(t), storetest.Worker{1}
+	store := callstore.New(b.DB)
+	service := calls.NewService(store, storetest.AnyTarget{})
+	c := b.send(t, store, func(c *calls.Call) { c.Spec.Body, c.Callback = "order 7", "http://answer.example/" })
+	run := b.failNext(t, me)
+	past := endpoints.RecordedRun{RunID: run.ID, Endpoint: endpoints.ID(c.ID), Slot: run.ScheduledFor, At: run.ClaimedAt, Key: run.ID.String()}
+	rerun := endpoints.Rerun{Past: past, SameKey: true, OneOffRequest: endpoints.OneOffRequest{Key: new("once"), Priority: "high"}}
+	again, first, err := service.Rerun(t.Context(), storetest.Tenant, rerun)
+	require.NoError(t, err)
+	require.True(t, first)
+	require.Equal(t, []any{"order 7", "http://answer.example/", endpoints.PriorityName("high")}, []any{again.Spec.Body, again.Callback, again.Spec.Priority})
+	same, first, err := service.Rerun(t.Context(), storetest.Tenant, rerun)
+	require.NoError(t, err)
+	require.False(t, first)
+	require.Equal(t, again.ID, same.ID)
+
+	was, err := b.Service.PastRequest(t.Context(), storetest.Tenant, endpoints.RecordedRun{
+		RunID: runs.FirstAttempt(again.NotBefore, endpoints.ID(again.ID)), Endpoint: endpoints.ID(again.ID), Slot: again.NotBefore, At: again.NotBefore,
+	})
+	require.NoError(t, err)
+	require.Equal(t, "order 7", was.Spec.Body)
+	require.Equal(t, run.ID.String(), was.Key)
+	require.Equal(t, [16]byte(run.ID), was.RerunOf)
+
+	rerun.Force, rerun.Priority = true, "urgent"
+	_, _, err = service.Rerun(t.Context(), storetest.Tenant, rerun)
+	var bad []string
+	for _, f := range errs.FieldsOf(err) {
+		bad = append(bad, f.Field)
+	}
+	require.Equal(t, []string{"priority", "force"}, bad)
+	rerun.Past.Endpoint, rerun.Force, rerun.Priority = endpoints.ID(calls.NewID()), false, ""
+	_, _, err = service.Rerun(t.Context(), storetest.Tenant, rerun)
+	require.Equal(t, errs.NotFound, errs.CodeOf(err))
 }
 
 // TestACallThatWasGivenUpIsReplayedOnce replays a dead letter of a call fifty times at once. The
