@@ -6066,6 +6066,7 @@ type ClientInterface interface {
 	//
 	// Queues a one-off run that repeats a finished run, like `POST /v1/endpoints/{id}/run`. It sends the request of that time: URL, method,
 	// headers, query, body, credentials and signature as they were configured and overridden then, with the current values of secrets.
+	// Templates see the due time of the repeated run as `run.scheduledFor`.
 	// Timeouts, success rules and retries are those of the endpoint now. With `"as": "now"` it sends the request of the endpoint as it is
 	// configured now, without the overrides of the run. The new run names the repeated run in `rerunOf`.
 	//
@@ -6084,6 +6085,7 @@ type ClientInterface interface {
 	//
 	// Queues a one-off run that repeats a finished run, like `POST /v1/endpoints/{id}/run`. It sends the request of that time: URL, method,
 	// headers, query, body, credentials and signature as they were configured and overridden then, with the current values of secrets.
+	// Templates see the due time of the repeated run as `run.scheduledFor`.
 	// Timeouts, success rules and retries are those of the endpoint now. With `"as": "now"` it sends the request of the endpoint as it is
 	// configured now, without the overrides of the run. The new run names the repeated run in `rerunOf`.
 	//
@@ -8317,6 +8319,7 @@ func (c *Client) ListRunEvents(ctx context.Context, id RunID, reqEditors ...Requ
 //
 // Queues a one-off run that repeats a finished run, like `POST /v1/endpoints/{id}/run`. It sends the request of that time: URL, method,
 // headers, query, body, credentials and signature as they were configured and overridden then, with the current values of secrets.
+// Templates see the due time of the repeated run as `run.scheduledFor`.
 // Timeouts, success rules and retries are those of the endpoint now. With `"as": "now"` it sends the request of the endpoint as it is
 // configured now, without the overrides of the run. The new run names the repeated run in `rerunOf`.
 //
@@ -8345,6 +8348,7 @@ func (c *Client) RerunRunWithBody(ctx context.Context, id RunID, contentType str
 //
 // Queues a one-off run that repeats a finished run, like `POST /v1/endpoints/{id}/run`. It sends the request of that time: URL, method,
 // headers, query, body, credentials and signature as they were configured and overridden then, with the current values of secrets.
+// Templates see the due time of the repeated run as `run.scheduledFor`.
 // Timeouts, success rules and retries are those of the endpoint now. With `"as": "now"` it sends the request of the endpoint as it is
 // configured now, without the overrides of the run. The new run names the repeated run in `rerunOf`.
 //
@@ -14816,6 +14820,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// Queues a one-off run that repeats a finished run, like `POST /v1/endpoints/{id}/run`. It sends the request of that time: URL, method,
 	// headers, query, body, credentials and signature as they were configured and overridden then, with the current values of secrets.
+	// Templates see the due time of the repeated run as `run.scheduledFor`.
 	// Timeouts, success rules and retries are those of the endpoint now. With `"as": "now"` it sends the request of the endpoint as it is
 	// configured now, without the overrides of the run. The new run names the repeated run in `rerunOf`.
 	//
@@ -14834,6 +14839,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// Queues a one-off run that repeats a finished run, like `POST /v1/endpoints/{id}/run`. It sends the request of that time: URL, method,
 	// headers, query, body, credentials and signature as they were configured and overridden then, with the current values of secrets.
+	// Templates see the due time of the repeated run as `run.scheduledFor`.
 	// Timeouts, success rules and retries are those of the endpoint now. With `"as": "now"` it sends the request of the endpoint as it is
 	// configured now, without the overrides of the run. The new run names the repeated run in `rerunOf`.
 	//
@@ -28785,6 +28791,7 @@ func (c *ClientWithResponses) ListRunEventsWithResponse(ctx context.Context, id 
 //
 // Queues a one-off run that repeats a finished run, like `POST /v1/endpoints/{id}/run`. It sends the request of that time: URL, method,
 // headers, query, body, credentials and signature as they were configured and overridden then, with the current values of secrets.
+// Templates see the due time of the repeated run as `run.scheduledFor`.
 // Timeouts, success rules and retries are those of the endpoint now. With `"as": "now"` it sends the request of the endpoint as it is
 // configured now, without the overrides of the run. The new run names the repeated run in `rerunOf`.
 //
@@ -28809,6 +28816,7 @@ func (c *ClientWithResponses) RerunRunWithBodyWithResponse(ctx context.Context, 
 //
 // Queues a one-off run that repeats a finished run, like `POST /v1/endpoints/{id}/run`. It sends the request of that time: URL, method,
 // headers, query, body, credentials and signature as they were configured and overridden then, with the current values of secrets.
+// Templates see the due time of the repeated run as `run.scheduledFor`.
 // Timeouts, success rules and retries are those of the endpoint now. With `"as": "now"` it sends the request of the endpoint as it is
 // configured now, without the overrides of the run. The new run names the repeated run in `rerunOf`.
 //

@@ -22,6 +22,8 @@ CREATE TABLE calls (
     callback_url text CHECK (length(callback_url) <= 2048),
     -- The Idempotency-Key of its requests. Null: the ID of its first attempt.
     sent_key     text CHECK (length(sent_key) BETWEEN 1 AND 255),
+    -- The due time that the templates of its request use. Null: its own.
+    due_for      timestamptz,
     CONSTRAINT calls_sound CHECK (NOT spec ? 'baselineCron' AND NOT spec ? 'baselineIntervalMs'
         AND endpoint_is_sound(spec || '{"baselineIntervalMs": 1000}'))
 );

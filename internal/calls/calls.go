@@ -53,6 +53,8 @@ type Call struct {
 	Key string
 	// SentKey is the Idempotency-Key of its requests; empty: the ID of its first attempt.
 	SentKey string
+	// DueFor is the due time that the templates of its request use; zero: NotBefore.
+	DueFor time.Time
 	// RerunOf is the recorded run that it repeats; zero: none. Reads do not set it.
 	RerunOf [16]byte
 

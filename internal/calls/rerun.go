@@ -35,7 +35,7 @@ func (s *Service) Rerun(ctx context.Context, by auditlog.Actor, r endpoints.Reru
 		return nil, false, err
 	}
 	again := request.call(by)
-	again.RerunOf = r.Past.RunID
+	again.RerunOf, again.DueFor = r.Past.RunID, cmp.Or(was.DueFor, was.NotBefore)
 	if r.SameKey {
 		again.SentKey = cmp.Or(was.SentKey, r.Past.Key)
 	}

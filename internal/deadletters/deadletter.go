@@ -99,6 +99,8 @@ type Content struct {
 	Request endpoints.WholeRequest `json:"request"`
 	// Key is the Idempotency-Key of the request.
 	Key string `json:"key"`
+	// DueFor is the due time that the templates of the request use.
+	DueFor time.Time `json:"dueFor,omitzero"`
 	// Version is the version of the configuration that made the request; 0: unknown.
 	Version int64 `json:"version,omitempty"`
 }

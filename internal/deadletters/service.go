@@ -115,9 +115,13 @@ func (s *Service) replay(ctx context.Context, by auditlog.Actor, l *Letter, r Re
 		return s.replayCall(ctx, by, l, content, r.Delay)
 	}
 	change, queued := s.endpoints.OneOffChange(by, endpoints.OneOffRequest{
-		Override: endpoints.Override{Whole: &content.Request, SentKey: content.Key},
-		RerunOf:  l.ID,
-		Delay:    r.Delay,
+		Override: endpoints.Override{
+			Whole:   &content.Request,
+			SentKey: content.Key,
+			DueFor:  content.DueFor,
+		},
+		RerunOf: l.ID,
+		Delay:   r.Delay,
 	})
 	err = s.store.Replay(ctx, by, *l, change)
 	l.ReplaySlot = queued.Slot
@@ -145,6 +149,7 @@ func (s *Service) replayCall(ctx context.Context, by auditlog.Actor, l *Letter, 
 			Spec:      spec,
 			Callback:  callback,
 			SentKey:   content.Key,
+			DueFor:    content.DueFor,
 			RerunOf:   l.ID,
 		}, nil
 	})

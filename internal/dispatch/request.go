@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"errors"
@@ -223,7 +224,7 @@ func valuesOf(b *waiting, s Started, set *secrets.Set) *template.Values {
 		Run: template.Run{
 			ID:           s.RunID.String(),
 			Attempt:      b.claim.Attempt,
-			ScheduledFor: b.claim.Slot,
+			ScheduledFor: cmp.Or(b.target.DueFor, b.claim.Slot),
 		},
 		Endpoint: template.Endpoint{
 			ID:     endpoints.ID(b.claim.EndpointID).String(),

@@ -1,6 +1,7 @@
 package dispatch_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ func TestARerunKeepsTheIdempotencyKeyIfAsked(t *testing.T) {
 	target := egresstest.Start(t, egresstest.Answer(egresstest.OK("ok")))
 	e := b.register(t, target, func(s *endpoints.Spec) {
 		s.Method, s.Body, s.StartAt = "POST", "plain", time.Now().Add(time.Hour)
+		s.Query = map[string]string{"due": "{{run.scheduledFor}}"}
 	})
 	first, err := b.service.RunNow(t.Context(), tenant, e.ID, endpoints.OneOffRequest{Override: endpoints.Override{Body: new("order 7")}})
 	require.NoError(t, err)
@@ -35,11 +37,14 @@ func TestARerunKeepsTheIdempotencyKeyIfAsked(t *testing.T) {
 	}
 	p.stop(t)
 
-	var bodies, keys []string
+	var bodies, keys, dues []string
 	for _, r := range target.Requests() {
 		bodies, keys = append(bodies, string(r.Body)), append(keys, r.Header.Get("Idempotency-Key"))
+		dues = append(dues, r.URI)
 	}
 	require.Equal(t, []string{"order 7", "order 7", "order 7"}, bodies)
 	require.Equal(t, keys[0], keys[1])
 	require.NotEqual(t, keys[0], keys[2])
+	require.Equal(t, slices.Repeat([]string{dues[0]}, 3), dues, "the requests are about the same due time")
+	require.Contains(t, dues[0], "?due=2")
 }

@@ -31,6 +31,9 @@ type Target struct {
 	// SentKey is the Idempotency-Key of a one-off run that repeats another one under its key;
 	// empty: that of the run itself.
 	SentKey string
+	// DueFor is the due time that the template uses for a run that repeats another one; zero: that
+	// of the run itself.
+	DueFor time.Time
 	// URL includes the configured query parameters.
 	URL string
 	// Host is the host and port of URL, the key of the limit of requests in flight. It is empty if

@@ -16,6 +16,8 @@ type Call struct {
 	Author string
 	// SentKey is the Idempotency-Key of its requests; empty: the ID of its first attempt.
 	SentKey string
+	// DueFor is the due time that the templates of its request use; zero: its own.
+	DueFor time.Time
 }
 
 // CheckCall is [Validator.Check] for the spec of a call, which has no schedule.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Override replaces parts of the endpoint's request for one run.
@@ -20,11 +21,14 @@ type Override struct {
 	Whole *WholeRequest `json:"whole,omitempty"`
 	// SentKey is the Idempotency-Key of the request; empty: that of the run.
 	SentKey string `json:"sentKey,omitempty"`
+	// DueFor is the due time that templates use as run.scheduledFor, because the run repeats that of
+	// this due time; zero: that of the run.
+	DueFor time.Time `json:"dueFor,omitzero"`
 }
 
 // Empty reports whether the override changes nothing.
 func (o Override) Empty() bool {
-	return o.Body == nil && len(o.Headers) == 0 && len(o.Query) == 0 && o.Whole == nil && o.SentKey == ""
+	return o.Body == nil && len(o.Headers) == 0 && len(o.Query) == 0 && o.Whole == nil && o.SentKey == "" && o.DueFor.IsZero()
 }
 
 // Apply returns a copy of the spec with the override applied.

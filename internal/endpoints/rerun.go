@@ -76,6 +76,8 @@ type PastRequest struct {
 	Key string
 	// RerunOf is the run that it repeated; zero: none.
 	RerunOf [16]byte
+	// DueFor is the due time that its templates used.
+	DueFor time.Time
 }
 
 // Requests reads the requests of recorded runs.
@@ -117,7 +119,7 @@ func (s *Service) Rerun(ctx context.Context, by Actor, r Rerun) (Queued, error) 
 			return Queued{}, errs.New(errs.Conflict, "request_unknown",
 				`the configuration that made the request of that run is no longer kept, because it was replaced longer ago than the audit log reaches; rerun it with "as": "now"`)
 		}
-		r.Override.Whole = new(was.Spec.Whole())
+		r.Override.Whole, r.Override.DueFor = new(was.Spec.Whole()), was.DueFor
 	}
 	if r.SameKey {
 		r.Override.SentKey = was.Key

@@ -68,6 +68,7 @@ func Inserts(ctx context.Context, db *pg.DB, list []*calls.Call) []pg.Statement 
 		p.Specs = append(p.Specs, endpointstore.CallDocument(&c.Spec))
 		p.CallbackUrls = append(p.CallbackUrls, c.Callback)
 		p.SentKeys = append(p.SentKeys, c.SentKey)
+		p.DueFor = append(p.DueFor, c.DueFor)
 		s.LockMs = append(s.LockMs, endpointstore.CallLockMs(c.Spec))
 		rank, _ := c.Spec.Priority.Rank() // An unknown one is normal.
 		s.Priorities = append(s.Priorities, int16(rank))

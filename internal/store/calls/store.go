@@ -132,6 +132,7 @@ func callOf(tenant [16]byte, row *dbsqlc.CallListRow) (*calls.Call, error) {
 		Deadline:  pg.OrZero(row.DeadlineAt),
 		Callback:  pg.OrZero(row.CallbackUrl),
 		SentKey:   pg.OrZero(row.SentKey),
+		DueFor:    pg.OrZero(row.DueFor),
 	}
 	if err := c.Spec.UnmarshalJSON(row.Spec); err != nil {
 		return nil, fmt.Errorf("decoding call %s: %w", c.ID, err)

@@ -1,6 +1,6 @@
 -- name: CallInsert :exec
 -- Inserts calls. An instant of the year 1 and an empty text stand for null.
-INSERT INTO calls (id, tenant_id, created_at, created_by, not_before, deadline_at, spec, callback_url, sent_key)
+INSERT INTO calls (id, tenant_id, created_at, created_by, not_before, deadline_at, spec, callback_url, sent_key, due_for)
 SELECT unnest(sqlc.arg('ids')::uuid[]),
        unnest(sqlc.arg('tenant_ids')::uuid[]),
        unnest(sqlc.arg('created_at')::timestamptz[]),
@@ -9,7 +9,8 @@ SELECT unnest(sqlc.arg('ids')::uuid[]),
        nullif(unnest(sqlc.arg('deadline_at')::timestamptz[]), '0001-01-01 00:00:00+00'),
        unnest(sqlc.arg('specs')::text[])::jsonb,
        nullif(unnest(sqlc.arg('callback_urls')::text[]), ''),
-       nullif(unnest(sqlc.arg('sent_keys')::text[]), '');
+       nullif(unnest(sqlc.arg('sent_keys')::text[]), ''),
+       nullif(unnest(sqlc.arg('due_for')::timestamptz[]), '0001-01-01 00:00:00+00');
 
 -- name: CallSchedule :exec
 -- Inserts the schedules of new calls. Their IDs are those of endpoints elsewhere.
@@ -37,7 +38,7 @@ RETURNING k.call_id;
 
 -- name: CallKeyGet :many
 -- Returns the call of a deduplication key with its state, in the form of CallList.
-SELECT c.id, c.created_at, c.created_by, c.not_before, c.deadline_at, c.spec, c.callback_url, c.sent_key,
+SELECT c.id, c.created_at, c.created_by, c.not_before, c.deadline_at, c.spec, c.callback_url, c.sent_key, c.due_for,
        (s.endpoint_id IS NOT NULL)::boolean AS open, s.run_id, coalesce(r.id, '00000000-0000-0000-0000-000000000000')::uuid AS last_id, coalesce(r.status, '')::text AS last_status
 FROM call_keys k
          JOIN calls c ON c.id = k.call_id
@@ -106,7 +107,7 @@ WHERE id IN (SELECT c.id
 -- name: CallList :many
 -- Returns calls with their state, newest first: the run in flight, or else the newest run that has
 -- ended. open means that the call has not ended.
-SELECT c.id, c.created_at, c.created_by, c.not_before, c.deadline_at, c.spec, c.callback_url, c.sent_key,
+SELECT c.id, c.created_at, c.created_by, c.not_before, c.deadline_at, c.spec, c.callback_url, c.sent_key, c.due_for,
        (s.endpoint_id IS NOT NULL)::boolean AS open, s.run_id, coalesce(r.id, '00000000-0000-0000-0000-000000000000')::uuid AS last_id, coalesce(r.status, '')::text AS last_status
 FROM calls c
          LEFT JOIN schedules s ON s.endpoint_id = c.id

@@ -126,7 +126,7 @@ func (q *Queries) CallEnd(ctx context.Context, db DBTX, arg CallEndParams) ([]UU
 }
 
 const callGetMany = `-- name: CallGetMany :many
-SELECT id, tenant_id, created_at, created_by, not_before, deadline_at, spec, callback_url, sent_key
+SELECT id, tenant_id, created_at, created_by, not_before, deadline_at, spec, callback_url, sent_key, due_for
 FROM calls
 WHERE id = ANY ($1::uuid[])
 `
@@ -150,6 +150,7 @@ func (q *Queries) CallGetMany(ctx context.Context, db DBTX, ids []UUID) ([]*Call
 			&i.Spec,
 			&i.CallbackUrl,
 			&i.SentKey,
+			&i.DueFor,
 		); err != nil {
 			return nil, err
 		}
@@ -162,7 +163,7 @@ func (q *Queries) CallGetMany(ctx context.Context, db DBTX, ids []UUID) ([]*Call
 }
 
 const callInsert = `-- name: CallInsert :exec
-INSERT INTO calls (id, tenant_id, created_at, created_by, not_before, deadline_at, spec, callback_url, sent_key)
+INSERT INTO calls (id, tenant_id, created_at, created_by, not_before, deadline_at, spec, callback_url, sent_key, due_for)
 SELECT unnest($1::uuid[]),
        unnest($2::uuid[]),
        unnest($3::timestamptz[]),
@@ -171,7 +172,8 @@ SELECT unnest($1::uuid[]),
        nullif(unnest($6::timestamptz[]), '0001-01-01 00:00:00+00'),
        unnest($7::text[])::jsonb,
        nullif(unnest($8::text[]), ''),
-       nullif(unnest($9::text[]), '')
+       nullif(unnest($9::text[]), ''),
+       nullif(unnest($10::timestamptz[]), '0001-01-01 00:00:00+00')
 `
 
 type CallInsertParams struct {
@@ -184,6 +186,7 @@ type CallInsertParams struct {
 	Specs        []string
 	CallbackUrls []string
 	SentKeys     []string
+	DueFor       []time.Time
 }
 
 // Inserts calls. An instant of the year 1 and an empty text stand for null.
@@ -198,12 +201,13 @@ func (q *Queries) CallInsert(ctx context.Context, db DBTX, arg CallInsertParams)
 		arg.Specs,
 		arg.CallbackUrls,
 		arg.SentKeys,
+		arg.DueFor,
 	)
 	return err
 }
 
 const callKeyGet = `-- name: CallKeyGet :many
-SELECT c.id, c.created_at, c.created_by, c.not_before, c.deadline_at, c.spec, c.callback_url, c.sent_key,
+SELECT c.id, c.created_at, c.created_by, c.not_before, c.deadline_at, c.spec, c.callback_url, c.sent_key, c.due_for,
        (s.endpoint_id IS NOT NULL)::boolean AS open, s.run_id, coalesce(r.id, '00000000-0000-0000-0000-000000000000')::uuid AS last_id, coalesce(r.status, '')::text AS last_status
 FROM call_keys k
          JOIN calls c ON c.id = k.call_id
@@ -230,6 +234,7 @@ type CallKeyGetRow struct {
 	Spec        json.RawMessage
 	CallbackUrl *string
 	SentKey     *string
+	DueFor      *time.Time
 	Open        bool
 	RunID       *UUID
 	LastID      UUID
@@ -255,6 +260,7 @@ func (q *Queries) CallKeyGet(ctx context.Context, db DBTX, arg CallKeyGetParams)
 			&i.Spec,
 			&i.CallbackUrl,
 			&i.SentKey,
+			&i.DueFor,
 			&i.Open,
 			&i.RunID,
 			&i.LastID,
@@ -344,7 +350,7 @@ func (q *Queries) CallKeySweep(ctx context.Context, db DBTX, arg CallKeySweepPar
 }
 
 const callList = `-- name: CallList :many
-SELECT c.id, c.created_at, c.created_by, c.not_before, c.deadline_at, c.spec, c.callback_url, c.sent_key,
+SELECT c.id, c.created_at, c.created_by, c.not_before, c.deadline_at, c.spec, c.callback_url, c.sent_key, c.due_for,
        (s.endpoint_id IS NOT NULL)::boolean AS open, s.run_id, coalesce(r.id, '00000000-0000-0000-0000-000000000000')::uuid AS last_id, coalesce(r.status, '')::text AS last_status
 FROM calls c
          LEFT JOIN schedules s ON s.endpoint_id = c.id
@@ -378,6 +384,7 @@ type CallListRow struct {
 	Spec        json.RawMessage
 	CallbackUrl *string
 	SentKey     *string
+	DueFor      *time.Time
 	Open        bool
 	RunID       *UUID
 	LastID      UUID
@@ -410,6 +417,7 @@ func (q *Queries) CallList(ctx context.Context, db DBTX, arg CallListParams) ([]
 			&i.Spec,
 			&i.CallbackUrl,
 			&i.SentKey,
+			&i.DueFor,
 			&i.Open,
 			&i.RunID,
 			&i.LastID,

@@ -47,6 +47,7 @@ type Call struct {
 	Spec        json.RawMessage
 	CallbackUrl *string
 	SentKey     *string
+	DueFor      *time.Time
 }
 
 type Chain struct {

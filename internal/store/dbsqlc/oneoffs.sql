@@ -52,7 +52,7 @@ VALUES (@endpoint_id, @scheduled_for, @tenant_id, @request, @rerun_of);
 -- Returns the origin of a run's request: the configuration in force at an instant, and the parts
 -- that replace it. version is 0 if the configuration is no longer kept. The configuration of a call
 -- has the version 1.
-SELECT coalesce(v.version, CASE WHEN c.id IS NULL THEN 0 ELSE 1 END)::bigint AS version, coalesce(v.spec, c.spec) AS spec, q.request, q.rerun_of, c.sent_key
+SELECT coalesce(v.version, CASE WHEN c.id IS NULL THEN 0 ELSE 1 END)::bigint AS version, coalesce(v.spec, c.spec) AS spec, q.request, q.rerun_of, c.sent_key, c.due_for
 FROM (SELECT @endpoint_id::uuid AS endpoint_id, @tenant_id::uuid AS tenant_id) asked
          LEFT JOIN LATERAL (SELECT e.version, e.spec
                             FROM endpoint_versions e

@@ -428,7 +428,7 @@ func (q *Queries) OneOffWithdraw(ctx context.Context, db DBTX, endpointID UUID) 
 }
 
 const runRequestGet = `-- name: RunRequestGet :one
-SELECT coalesce(v.version, CASE WHEN c.id IS NULL THEN 0 ELSE 1 END)::bigint AS version, coalesce(v.spec, c.spec) AS spec, q.request, q.rerun_of, c.sent_key
+SELECT coalesce(v.version, CASE WHEN c.id IS NULL THEN 0 ELSE 1 END)::bigint AS version, coalesce(v.spec, c.spec) AS spec, q.request, q.rerun_of, c.sent_key, c.due_for
 FROM (SELECT $1::uuid AS endpoint_id, $2::uuid AS tenant_id) asked
          LEFT JOIN LATERAL (SELECT e.version, e.spec
                             FROM endpoint_versions e
@@ -452,6 +452,7 @@ type RunRequestGetRow struct {
 	Request json.RawMessage
 	RerunOf *UUID
 	SentKey *string
+	DueFor  *time.Time
 }
 
 // Returns the origin of a run's request: the configuration in force at an instant, and the parts
@@ -471,6 +472,7 @@ func (q *Queries) RunRequestGet(ctx context.Context, db DBTX, arg RunRequestGetP
 		&i.Request,
 		&i.RerunOf,
 		&i.SentKey,
+		&i.DueFor,
 	)
 	return &i, err
 }

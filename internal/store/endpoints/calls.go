@@ -43,8 +43,9 @@ func (db *States) loadCalls(
 			Callback: pg.OrZero(row.CallbackUrl),
 			Author:   row.CreatedBy,
 			SentKey:  pg.OrZero(row.SentKey),
+			DueFor:   pg.OrZero(row.DueFor),
 		}
-		c.Target.Deadline, c.Target.SentKey = pg.OrZero(row.DeadlineAt), c.call.SentKey
+		c.Target.Deadline, c.Target.SentKey, c.Target.DueFor = pg.OrZero(row.DeadlineAt), c.call.SentKey, c.call.DueFor
 		found[row.ID] = c
 		list = append(list, c)
 	}

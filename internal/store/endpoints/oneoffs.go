@@ -210,6 +210,7 @@ func (s *Store) PastRequest(ctx context.Context, tenant [16]byte, run endpoints.
 		return was, fmt.Errorf("decoding the request of run %s: %w", runs.ID(run.RunID), err)
 	}
 	was.Key = cmp.Or(override.SentKey, pg.OrZero(row.SentKey), run.Key)
+	was.DueFor = cmp.Or(override.DueFor, pg.OrZero(row.DueFor), run.Slot)
 	var spec endpoints.Spec
 	switch {
 	case row.Version > 0:

@@ -119,6 +119,7 @@ func contentOf(g givenUp, row *dbsqlc.DeadLetterRequestsRow) (content deadletter
 		Call:    call != nil,
 		Request: spec.Whole(),
 		Key:     cmp.Or(override.SentKey, pg.OrZero(call).SentKey, runs.FirstAttempt(g.run.ScheduledFor, g.run.EndpointID).String()),
+		DueFor:  cmp.Or(override.DueFor, pg.OrZero(call).DueFor, g.run.ScheduledFor),
 		Version: row.Version,
 	}, true, nil
 }

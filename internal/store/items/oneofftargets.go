@@ -96,7 +96,7 @@ func oneOffTarget(configured *dispatch.Target, row *dbsqlc.OneOffGetRequestsRow)
 			return nil, fmt.Errorf("preparing the request of a one-off run of endpoint %s: %w", endpoints.ID(row.EndpointID), err)
 		}
 	}
-	target.Form, target.Deadline, target.SentKey = configured.Form, pg.OrZero(row.DeadlineAt), override.SentKey
-	target.Force = row.Force
+	target.Form, target.Deadline, target.Force = configured.Form, pg.OrZero(row.DeadlineAt), row.Force
+	target.SentKey, target.DueFor = override.SentKey, override.DueFor
 	return &target, nil
 }
