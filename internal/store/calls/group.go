@@ -3,6 +3,7 @@ package calls
 import (
 	"context"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"rubato/internal/calls"
@@ -13,9 +14,6 @@ import (
 const (
 	// maxGroup is the maximum number of calls in one transaction.
 	maxGroup = 200
-	// maxSenders is the maximum number of transactions at once. While they run, requests gather for
-	// the next group.
-	maxSenders = 2
 	// sendTime bounds one transaction, because it outlives the request that started it.
 	sendTime = 10 * time.Second
 )
@@ -38,13 +36,13 @@ func (s *Store) Send(ctx context.Context, c *calls.Call, place func(*calls.Call,
 	one := &sending{call: c, place: place, done: make(chan struct{})}
 	s.mu.Lock()
 	s.pending = append(s.pending, one)
-	lead := s.senders < maxSenders
-	if lead {
-		s.senders++
-	}
+	first := !s.inserting
+	s.inserting = true
 	s.mu.Unlock()
-	if lead {
-		s.sendGroups(context.WithoutCancel(ctx))
+	if first {
+		// A goroutine of its own, because that of a request would insert the groups of all others
+		// before it could answer.
+		go s.insertGroups(context.WithoutCancel(ctx))
 	}
 	select {
 	case <-ctx.Done():
@@ -54,25 +52,35 @@ func (s *Store) Send(ctx context.Context, c *calls.Call, place func(*calls.Call,
 	}
 }
 
-// sendGroups inserts groups until none is pending. It runs in the goroutine of a request.
-func (s *Store) sendGroups(ctx context.Context) {
+// insertGroups inserts one group after the other until no call is pending. While a transaction runs,
+// calls gather for the next one.
+func (s *Store) insertGroups(ctx context.Context) {
 	for {
 		s.mu.Lock()
 		group := s.take()
+		s.inserting = len(group) > 0
+		s.mu.Unlock()
 		if len(group) == 0 {
-			s.senders--
-			s.mu.Unlock()
 			return
 		}
-		s.mu.Unlock()
-		limited, cancel := context.WithTimeout(ctx, sendTime)
-		err := s.insert(limited, group)
-		cancel()
+		err := s.insertGroup(ctx, group)
 		for _, one := range group {
 			one.err = err
 			close(one.done)
 		}
 	}
+}
+
+// insertGroup is insert with a timeout. A panic is an error of its group alone.
+func (s *Store) insertGroup(ctx context.Context, group []*sending) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, sendTime)
+	defer cancel()
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = fmt.Errorf("inserting %d calls: panic: %v\n%s", len(group), fault, debug.Stack())
+		}
+	}()
+	return s.insert(ctx, group)
 }
 
 // take removes the next group from the pending calls. A deduplication key occurs once in it. The

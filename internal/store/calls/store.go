@@ -25,8 +25,8 @@ type Store struct {
 	// mu guards the fields below.
 	mu      sync.Mutex
 	pending []*sending
-	// senders is the number of goroutines that insert groups.
-	senders int
+	// inserting means that a goroutine inserts the pending calls.
+	inserting bool
 	// open are the numbers of open calls of tenants.
 	open map[[16]byte]*counted
 }

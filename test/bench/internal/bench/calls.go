@@ -114,6 +114,9 @@ func (x Calls) round(ctx context.Context, l *environment) (out CallsReport, err 
 		return out, err
 	}
 	out.SentPerSecond, out.Unsent = float64(x.Number)/flood.last.Sub(flood.began).Seconds(), flood.unsent
+	if err := in.db.settle(ctx); err != nil {
+		return out, err
+	}
 	l.Progress.Say("calls: %d a second for %s", x.Rate, x.For)
 	paced := callLoad{
 		registrar: r,
