@@ -15,7 +15,7 @@ import (
 
 // chainsCmd is `rubato chains`.
 type chainsCmd struct {
-	Apply  chainsApplyCmd  `cmd:"" help:"Store a chain from a YAML or JSON file, or replace its definition."`
+	Apply  chainsApplyCmd  `cmd:"" help:"Store chains from YAML or JSON files, or replace their definitions."`
 	Get    chainsGetCmd    `cmd:"" help:"Print the definition of a chain as YAML, in the form that apply reads."`
 	Delete chainsDeleteCmd `cmd:"" help:"Delete a chain. Its runs in progress go on."`
 	List   chainsListCmd   `cmd:"" help:"Print chains, sorted by name."`
@@ -29,8 +29,8 @@ type (
 	chainsApplyCmd struct {
 		serverFlag
 
-		Name string `arg:"" help:"Name of the chain."`
-		File string `required:"" short:"f" placeholder:"FILE" help:"File with the definition; - reads standard input."`
+		Name string `arg:"" optional:"" help:"Name of the chain. Default: the name in each definition."`
+		File string `required:"" short:"f" placeholder:"FILE" help:"YAML or JSON file with any number of definitions, a directory of such files, or - for standard input."`
 	}
 	chainsGetCmd struct {
 		serverFlag
@@ -74,29 +74,26 @@ type (
 	}
 )
 
-// Run stores a chain.
+// Run stores chains.
 func (cmd *chainsApplyCmd) Run(ctx context.Context, s *session) error {
-	text, err := s.readFile(cmd.File)
+	list, err := s.readChains(cmd.File, cmd.Name)
 	if err != nil {
 		return err
-	}
-	var document map[string]any
-	if err := yaml.Unmarshal(text, &document); err != nil {
-		return usageError{fmt.Sprintf("%s is no YAML object: %s", cmd.File, err)}
-	}
-	body, err := json.Marshal(document)
-	if err != nil {
-		return usageError{fmt.Sprintf("%s holds more than JSON can: %s", cmd.File, err)}
 	}
 	r, err := s.connect()
 	if err != nil {
 		return err
 	}
-	raw, err := r.read(r.api.PutChainWithBodyWithResponse(ctx, cmd.Name, "application/json", bytes.NewReader(body)))
-	if err != nil {
-		return err
+	for _, chain := range list {
+		raw, err := r.read(r.api.PutChainWithBodyWithResponse(ctx, chain.name, "application/json", bytes.NewReader(chain.definition)))
+		if err != nil {
+			return fmt.Errorf("storing chain %s of %s; chains before it are stored: %w", chain.name, chain.file, err)
+		}
+		if err := show(s, raw, func(c client.Chain) error { return s.say("chain %s has version %d", c.Name, c.Version) }); err != nil {
+			return err
+		}
 	}
-	return show(s, raw, func(c client.Chain) error { return s.say("chain %s has version %d", c.Name, c.Version) })
+	return nil
 }
 
 // Run prints the definition of a chain.

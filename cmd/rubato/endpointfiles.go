@@ -76,11 +76,9 @@ func (e endpointFile) lineOf(field string) int {
 // duplicate key are reported as faults but are also in the result, so that the server can check
 // their other fields.
 func (s *session) readEndpoints(name string) (all []endpointFile, faults []fileFault, err error) {
-	names := []string{name}
-	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		if names, err = endpointFilesIn(name); err != nil {
-			return nil, nil, err
-		}
+	names, err := filesOf(name)
+	if err != nil {
+		return nil, nil, err
 	}
 	for i, name := range names {
 		text, err := s.readFile(name)
@@ -106,17 +104,20 @@ func (s *session) readEndpoints(name string) (all []endpointFile, faults []fileF
 	return all, faults, nil
 }
 
-// endpointFilesIn returns the YAML and JSON files of a directory, sorted by name. It does not
-// descend into subdirectories.
-func endpointFilesIn(folder string) ([]string, error) {
-	entries, err := os.ReadDir(folder) // sorted by name
+// filesOf returns the name of a file as it is, and for a directory the YAML and JSON files in it,
+// sorted by name. It does not descend into subdirectories.
+func filesOf(name string) ([]string, error) {
+	if info, err := os.Stat(name); err != nil || !info.IsDir() {
+		return []string{name}, nil // Reading it reports what is wrong with it.
+	}
+	entries, err := os.ReadDir(name) // sorted by name
 	if err != nil {
 		return nil, usageError{fmt.Sprintf("reading the folder: %s", err)}
 	}
 	var names []string
 	for _, entry := range entries {
 		if !entry.IsDir() && slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(entry.Name())) {
-			names = append(names, filepath.Join(folder, entry.Name()))
+			names = append(names, filepath.Join(name, entry.Name()))
 		}
 	}
 	return names, nil

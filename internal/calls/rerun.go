@@ -12,9 +12,10 @@ import (
 )
 
 // Rerun sends the call of a recorded run again as a call of its own, with its request, rules and
-// callback, at once. A call never changes, so it is the same as it is now. first is false if the key
-// of the rerun already stands for a call, which is returned then. The error is an [errs.NotFound] if
-// the call is no longer kept, and an [errs.Invalid] if its request is no longer allowed.
+// callback, at once. A call never changes, so it is the same as it is now. first is false if the
+// key of the rerun already stands for a call, which is returned then. The error is an
+// [errs.NotFound] if the call is no longer kept, and an [errs.Invalid] if its request is no longer
+// allowed.
 func (s *Service) Rerun(ctx context.Context, by auditlog.Actor, r endpoints.Rerun) (c *Call, first bool, err error) {
 	if err := checkRerun(r); err != nil {
 		return nil, false, err

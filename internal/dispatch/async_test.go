@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/callbacks"
@@ -100,7 +102,8 @@ func TestACallbackEndsASuspendedRun(t *testing.T) {
 	})
 	first, second := target.token(t), target.token(t)
 	b.await(t, 2, "SELECT count(*) FROM suspensions")
-	service := dispatch.NewCallbacks(store, nil, slog.New(slog.DiscardHandler))
+	registry := prometheus.NewRegistry()
+	service := dispatch.NewCallbacks(store, nil, slog.New(slog.DiscardHandler), registry)
 
 	going, err := service.Report(t.Context(), first, callbacks.Report{Status: callbacks.Progress})
 	require.NoError(t, err)
@@ -134,6 +137,12 @@ func TestACallbackEndsASuspendedRun(t *testing.T) {
 	require.Equal(t, runs.CallbackFailed, run.Outcome.Reason)
 	require.Equal(t, "the target reported: no room on the disk", run.Outcome.Error)
 	b.await(t, 0, "SELECT count(*) FROM suspensions")
+	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP rubato_callbacks_ended_total Suspended runs that a report of their target ended, by status. A worker does not count them as finished.
+# TYPE rubato_callbacks_ended_total counter
+rubato_callbacks_ended_total{status="failed"} 1
+rubato_callbacks_ended_total{status="succeeded"} 1
+`)))
 }
 
 // TestAWrongCallbackTokenChangesNothing changes every byte of a token, and cuts and extends it.
@@ -145,7 +154,7 @@ func TestAWrongCallbackTokenChangesNothing(t *testing.T) {
 	b.work(t, suspending(store))
 	token := target.token(t)
 	b.await(t, 1, "SELECT count(*) FROM suspensions")
-	service := dispatch.NewCallbacks(store, nil, slog.New(slog.DiscardHandler))
+	service := dispatch.NewCallbacks(store, nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	for _, text := range []string{"", token[1:], token + "A", token[:95] + "="} {
 		_, err := service.Report(t.Context(), text, callbacks.Report{Status: callbacks.Succeeded})
 		require.Equal(t, errs.Malformed, errs.CodeOf(err), "%s: %v", text, err)
@@ -170,7 +179,7 @@ func TestAnEarlyCallbackWaitsForTheSuspension(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	store := b.suspensions(t)
-	service := dispatch.NewCallbacks(store, nil, slog.New(slog.DiscardHandler))
+	service := dispatch.NewCallbacks(store, nil, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	reported := make(chan error, 1)
 	target := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		token := strings.TrimPrefix(r.Header.Get("Rubato-Callback-Url"), callbackBase)
@@ -203,7 +212,7 @@ func TestASignedCallbackNeedsASignature(t *testing.T) {
 	})
 	token := target.token(t)
 	b.await(t, 1, "SELECT count(*) FROM suspensions")
-	service := dispatch.NewCallbacks(store, safe.vault, slog.New(slog.DiscardHandler))
+	service := dispatch.NewCallbacks(store, safe.vault, slog.New(slog.DiscardHandler), prometheus.NewRegistry())
 	report := callbacks.Report{Status: callbacks.Succeeded, Raw: []byte(`{"status":"succeeded"}`), Header: http.Header{}}
 	sign := func(with secrets.Text, at time.Time) {
 		report.Header, err = signing.Sign(signing.Message{ID: "msg_1", At: at, Body: report.Raw}, []secrets.Text{with})

@@ -9,6 +9,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+
 	"rubato/internal/budget"
 	"rubato/internal/callbacks"
 	"rubato/internal/claims"
@@ -45,13 +48,21 @@ const MaxLateReports = 10
 type Callbacks struct {
 	store CallbackStore
 	calls calls
+	ended *prometheus.CounterVec
 }
 
 // NewCallbacks returns the service of callbacks. keys opens the signing keys of tenants; nil:
 // signed callbacks are refused.
-func NewCallbacks(store CallbackStore, keys Secrets, logger *slog.Logger) *Callbacks {
+func NewCallbacks(store CallbackStore, keys Secrets, logger *slog.Logger, r prometheus.Registerer) *Callbacks {
+	ended := promauto.With(r).NewCounterVec(prometheus.CounterOpts{
+		Name: "rubato_callbacks_ended_total", Help: "Suspended runs that a report of their target ended, by status. A worker does not count them as finished.",
+	}, []string{"status"})
+	for _, status := range []runs.Status{runs.Succeeded, runs.Failed} {
+		ended.WithLabelValues(string(status))
+	}
 	return &Callbacks{
 		store: store,
+		ended: ended,
 		calls: calls{
 			secrets: keys,
 			judging: newJudging(),
@@ -149,6 +160,7 @@ func (c *Callbacks) end(ctx context.Context, run SuspendedRun, outcome runs.Outc
 			return callbacks.Result{}, err
 		}
 		if ended {
+			c.ended.WithLabelValues(string(outcome.Status)).Inc()
 			return callbacks.Result{RunID: run.ID, Status: outcome.Status}, nil
 		}
 		late, err := c.store.Late(ctx, run, outcome)

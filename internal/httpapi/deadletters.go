@@ -77,7 +77,11 @@ func (s *Server) ReplayDeadLetter(ctx context.Context, r api.ReplayDeadLetterReq
 	if err != nil {
 		return nil, err
 	}
-	return api.ReplayDeadLetter202JSONResponse(plannedRun(l.ReplayID(), queued)), nil
+	out := plannedRun(l.ReplayID(), queued)
+	if l.Call {
+		out.CallID = new(l.ReplayCall.String())
+	}
+	return api.ReplayDeadLetter202JSONResponse(out), nil
 }
 
 // defaultReplays is the number of dead letters that are replayed by filter without a limit.

@@ -111,7 +111,7 @@ func (s server) api(tester *dispatch.Tester) *httpapi.Server {
 		Planner:    plannerstore.NewReviews(s.States, s.PlannerLimits()),
 		Undo:       plannerstore.NewReviews(s.States, s.PlannerLimits()),
 		Tester:     tester,
-		Callbacks:  dispatch.NewCallbacks(items.NewSuspensions(s.States), s.Vault, s.Logger),
+		Callbacks:  dispatch.NewCallbacks(items.NewSuspensions(s.States), s.Vault, s.Logger, s.Registry),
 		Rate:       s.Settings.API.Rate,
 		Origins:    s.Settings.API.Origins,
 		Proxies:    s.Settings.API.Proxies,

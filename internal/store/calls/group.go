@@ -52,8 +52,8 @@ func (s *Store) Send(ctx context.Context, c *calls.Call, place func(*calls.Call,
 	}
 }
 
-// insertGroups inserts one group after the other until no call is pending. While a transaction runs,
-// calls gather for the next one.
+// insertGroups inserts one group after the other until no call is pending. While a transaction
+// runs, calls gather for the next one.
 func (s *Store) insertGroups(ctx context.Context) {
 	for {
 		s.mu.Lock()
