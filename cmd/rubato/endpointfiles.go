@@ -107,8 +107,9 @@ func (s *session) readEndpoints(name string) (all []endpointFile, faults []fileF
 // filesOf returns the name of a file as it is, and for a directory the YAML and JSON files in it,
 // sorted by name. It does not descend into subdirectories.
 func filesOf(name string) ([]string, error) {
-	if info, err := os.Stat(name); err != nil || !info.IsDir() {
-		return []string{name}, nil // Reading it reports what is wrong with it.
+	info, err := os.Stat(name)
+	if err != nil || !info.IsDir() {
+		return []string{name}, nil //nolint:nilerr // Reading it reports what is wrong with it.
 	}
 	entries, err := os.ReadDir(name) // sorted by name
 	if err != nil {
