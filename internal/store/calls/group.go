@@ -80,7 +80,13 @@ func (s *Store) insertGroup(ctx context.Context, group []*sending) (err error) {
 			err = fmt.Errorf("inserting %d calls: panic: %v\n%s", len(group), fault, debug.Stack())
 		}
 	}()
-	return s.insert(ctx, group)
+	days := func() (list []time.Time) { // Those of the requests that reruns record.
+		for _, one := range group {
+			list = append(list, pg.DayOf(one.call.NotBefore))
+		}
+		return list
+	}
+	return s.db.WithPartitions(ctx, days, func() error { return s.insert(ctx, group) })
 }
 
 // take removes the next group from the pending calls. A deduplication key occurs once in it. The

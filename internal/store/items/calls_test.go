@@ -121,6 +121,11 @@ func TestARunOfACallIsRepeatedByACall(t *testing.T) {
 	require.Equal(t, run.ID.String(), was.Key)
 	require.Equal(t, [16]byte(run.ID), was.RerunOf)
 
+	b.At(time.Now().AddDate(0, 0, 60)) // There is no partition for that day yet.
+	rerun.Key = nil
+	_, _, err = service.Rerun(t.Context(), storetest.Tenant, rerun)
+	require.NoError(t, err)
+
 	rerun.Force, rerun.Priority = true, "urgent"
 	_, _, err = service.Rerun(t.Context(), storetest.Tenant, rerun)
 	var bad []string
