@@ -14,6 +14,7 @@ import (
 
 	"rubato/client"
 	"rubato/internal/failpoint"
+	"rubato/internal/waittest"
 )
 
 // sagaTarget records the Idempotency-Keys of requests in the order of their arrival. It refuses the
@@ -125,4 +126,36 @@ func killedAtEachCommit(t *testing.T, inCalls bool) {
 	require.Equal(t, 6, commits, "start, a, b, the failure of c, and two compensations")
 	require.Equal(t, []string{"a", "b", "c", "b.compensation", "a.compensation"}, slices.Compact(target.got(run)))
 	require.Equal(t, 1, s.count("SELECT count(*) FROM dead_letters"), "the failed step")
+}
+
+// TestKilledBetweenAChainAndItsSuspension kills the worker that has started a chain for the run of
+// an endpoint, before the run is suspended. The repetition of the run finds the same run of the
+// chain, because its key is that of the attempt, and ends with it.
+func TestKilledBetweenAChainAndItsSuspension(t *testing.T) {
+	t.Parallel()
+	s, target := newStack(t, nil), newSagaTarget(t)
+	spec := client.ChainSpec{Steps: []client.ChainStep{{Name: "a", Request: &client.ChainRequest{URL: new(target.URL + "/a")}}}}
+	_, err := answer[client.Chain](s.api.PutChain(t.Context(), "one", spec))
+	require.NoError(t, err)
+	_, err = answer[client.Endpoint](s.api.CreateEndpoint(t.Context(), client.EndpointSpec{
+		Name:               "starts",
+		URL:                "chain:one",
+		Method:             new(client.MethodPOST),
+		BaselineIntervalMs: new(int64(3_600_000)),
+	}))
+	require.NoError(t, err)
+	victim := s.startWorker(map[string]string{"FAILPOINTS": fmt.Sprintf("%s=kill", failpoint.Answered)})
+	require.True(t, victim.killed(t), "the fault did not fire")
+	require.Equal(t, 1, s.count("SELECT count(*) FROM chain_runs"), "the chain has started")
+	require.Zero(t, s.count("SELECT count(*) FROM suspensions"), "its run is not suspended")
+	s.startWorker(nil)
+	waittest.Until(t, func() bool {
+		return s.count("SELECT count(*) FROM runs r JOIN endpoints e ON e.id = r.endpoint_id WHERE r.status = 'succeeded'") == 1
+	})
+	require.Equal(t, 1, s.count("SELECT count(*) FROM runs r JOIN endpoints e ON e.id = r.endpoint_id WHERE r.status = 'lost'"))
+	require.Equal(t, 1, s.count("SELECT count(*) FROM chain_runs WHERE status = 'succeeded'"))
+	require.Equal(t, 1, s.count("SELECT count(*) FROM chain_runs"))
+	target.mu.Lock()
+	defer target.mu.Unlock()
+	require.Len(t, target.keys, 1)
 }
