@@ -93,6 +93,8 @@ type Records interface {
 	Start(ctx context.Context, by auditlog.Actor, s Started) (r Record, created bool, err error)
 	// Runs returns the runs of a chain below an ID, newest first.
 	Runs(ctx context.Context, tenant [16]byte, chain string, before RunID, limit int) ([]Record, error)
+	// Record returns a run, and Run returns it with its steps.
+	Record(ctx context.Context, tenant [16]byte, id RunID) (Record, error)
 	Run(ctx context.Context, tenant [16]byte, id RunID) (Record, []StepRecord, error)
 	// Cancel asks for the end of a run. The error is an [errs.Conflict] if it is over.
 	Cancel(ctx context.Context, by auditlog.Actor, id RunID) error

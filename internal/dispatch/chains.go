@@ -15,7 +15,7 @@ import (
 // Chains is the part of [chains.Service] that endpoints with the URL chain:NAME use.
 type Chains interface {
 	Start(ctx context.Context, by auditlog.Actor, name string, input json.RawMessage, key string) (r chains.Record, created bool, err error)
-	Run(ctx context.Context, tenant [16]byte, id chains.RunID) (chains.Record, []chains.StepRecord, error)
+	Record(ctx context.Context, tenant [16]byte, id chains.RunID) (chains.Record, error)
 }
 
 // chainPoll is the interval in seconds at which the end of a chain is looked for, in case that its
@@ -36,7 +36,7 @@ func (c *calls) askChain(ctx context.Context, r egress.Request, of string) egres
 		if err != nil {
 			return chainFault(err)
 		}
-		record, _, err := c.chains.Run(ctx, r.Tenant, id)
+		record, err := c.chains.Record(ctx, r.Tenant, id)
 		if err != nil {
 			return chainFault(err)
 		}

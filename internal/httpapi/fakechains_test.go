@@ -83,12 +83,16 @@ func (s fakeChains) Runs(_ context.Context, tenant [16]byte, _ string, _ chains.
 	return []chains.Record{standingRecord()}, s.found(tenant)
 }
 
-func (s fakeChains) Run(_ context.Context, tenant [16]byte, id chains.RunID) (chains.Record, []chains.StepRecord, error) {
+func (s fakeChains) Record(_ context.Context, tenant [16]byte, id chains.RunID) (chains.Record, error) {
 	if id != standingChainRun() {
-		return chains.Record{}, nil, errs.New(errs.NotFound, "", "there is no such chain run")
+		return chains.Record{}, errs.New(errs.NotFound, "", "there is no such chain run")
 	}
-	steps := []chains.StepRecord{{Key: chains.Key{Name: "a", Index: chains.Whole}, Status: chains.StepWaiting}}
-	return standingRecord(), steps, s.found(tenant)
+	return standingRecord(), s.found(tenant)
+}
+
+func (s fakeChains) Run(ctx context.Context, tenant [16]byte, id chains.RunID) (chains.Record, []chains.StepRecord, error) {
+	r, err := s.Record(ctx, tenant, id)
+	return r, []chains.StepRecord{{Key: chains.Key{Name: "a", Index: chains.Whole}, Status: chains.StepWaiting}}, err
 }
 
 func (s fakeChains) Cancel(_ context.Context, by auditlog.Actor, id chains.RunID) error {

@@ -226,14 +226,7 @@ func (s *Store) Runs(ctx context.Context, tenant [16]byte, chain string, before 
 // Run implements chains.Records.
 func (s *Store) Run(ctx context.Context, tenant [16]byte, id chains.RunID) (r chains.Record, steps []chains.StepRecord, err error) {
 	err = s.db.Snapshot(ctx, func(tx pgx.Tx) error {
-		row, err := s.db.Q.ChainRunGet(ctx, tx, dbsqlc.ChainRunGetParams{ID: dbsqlc.UUID(id), TenantID: tenant})
-		if pg.IsMissing(err) {
-			return noRun(id)
-		}
-		if err != nil {
-			return fmt.Errorf("reading chain run %s: %w", id, err)
-		}
-		if r, err = recordOf(row); err != nil {
+		if r, err = s.record(ctx, tx, tenant, id); err != nil {
 			return err
 		}
 		rows, err := s.db.Q.ChainStepList(ctx, tx, dbsqlc.UUID(id))
@@ -246,6 +239,23 @@ func (s *Store) Run(ctx context.Context, tenant [16]byte, id chains.RunID) (r ch
 		return nil
 	})
 	return r, steps, err
+}
+
+// Record implements chains.Records.
+func (s *Store) Record(ctx context.Context, tenant [16]byte, id chains.RunID) (chains.Record, error) {
+	r, err := s.record(ctx, s.db.Pool, tenant, id)
+	return r, pg.Translate(err)
+}
+
+func (s *Store) record(ctx context.Context, q dbsqlc.DBTX, tenant [16]byte, id chains.RunID) (chains.Record, error) {
+	row, err := s.db.Q.ChainRunGet(ctx, q, dbsqlc.ChainRunGetParams{ID: dbsqlc.UUID(id), TenantID: tenant})
+	if pg.IsMissing(err) {
+		return chains.Record{}, noRun(id)
+	}
+	if err != nil {
+		return chains.Record{}, fmt.Errorf("reading chain run %s: %w", id, err)
+	}
+	return recordOf(row)
 }
 
 func noRun(id chains.RunID) error {
