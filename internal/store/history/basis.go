@@ -302,5 +302,6 @@ func (d *oneOffDoc) oneOff() *endpoints.OneOff {
 		InfraAttempt: d.InfraAttempt,
 		Priority:     d.Priority,
 		Deadline:     d.Deadline,
+		Undo:         d.Undo,
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"rubato/internal/endpoints"
 	"rubato/internal/governor"
+	"rubato/internal/store/history"
 	"rubato/internal/store/storetest"
 )
 
@@ -31,6 +32,25 @@ func (b *bundle) newest(t *testing.T, id endpoints.ID) entry {
 	require.NoError(t, json.Unmarshal(steps, &e.Steps))
 	require.NoError(t, json.Unmarshal(input, &e.Input))
 	return e
+}
+
+// TestBasisKeepsOneOffItems stores and reads a state with items that have each stored field.
+func TestBasisKeepsOneOffItems(t *testing.T) {
+	t.Parallel()
+	noon := storetest.Noon()
+	item := endpoints.OneOff{
+		Slot:         noon,
+		At:           noon.Add(time.Second),
+		Attempt:      2,
+		InfraAttempt: 1,
+		Priority:     2,
+		Deadline:     noon.Add(time.Hour),
+		Undo:         true,
+	}
+	from := endpoints.State{OneOffs: endpoints.OneOffs{Next: &item, InFlight: &item, Waiting: 1, LastSlot: noon}}
+	read, err := history.DecodeBasis(history.ChangeBasis(&endpoints.Recorded{From: &from}))
+	require.NoError(t, err)
+	require.Equal(t, from.OneOffs, read.State.OneOffs)
 }
 
 // TestEveryReplanIsInTheLedger makes every change once and reads the recorded decision.
