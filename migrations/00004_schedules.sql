@@ -144,6 +144,10 @@ CREATE INDEX schedules_waiting ON schedules (due_at) WHERE claimed_by IS NULL AN
 -- Sweeps, takeovers and lists of live runs scan this index. It holds a few thousand entries, and one
 -- for each suspended run.
 CREATE INDEX schedules_held ON schedules (due_at) WHERE claimed_by IS NOT NULL;
+-- Workers poll this index for suspended runs past the end of their wait. It is apart from
+-- schedules_held, because a poll would visit all locks that expired and were taken over since the
+-- last vacuum.
+CREATE INDEX schedules_suspended ON schedules (due_at) WHERE claimed_by = 'ffffffff-ffff-ffff-ffff-ffffffffffff';
 -- Workers poll this index for cancellations. Polls are cheap because it is nearly always empty.
 CREATE INDEX schedules_cancel ON schedules (claimed_by) WHERE cancel_requested_at IS NOT NULL;
 

@@ -26,7 +26,7 @@ import (
 const (
 	// pollInterval bounds the time from the end of a step to the start of the next one if the
 	// notification of the end is lost.
-	pollInterval = 250 * time.Millisecond
+	pollInterval = time.Second
 	// lookAgain is how soon a run is advanced again that waits for something besides its steps: a
 	// full queue, or the end of a run that is to be canceled.
 	lookAgain = time.Second

@@ -70,14 +70,13 @@ RETURNING s.due_at;
 
 -- name: SuspendedListEnded :many
 -- Returns suspended runs past the end of their wait, the longest over first, and then those that a user asked
--- to cancel. It scans the low end of the index of held rows, and the index of cancellations.
+-- to cancel. It scans the low end of the index of suspended runs, and the index of cancellations.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
 ), ended AS MATERIALIZED (
     (SELECT s.endpoint_id
      FROM schedules s
-     WHERE s.claimed_by IS NOT NULL
-       AND s.claimed_by = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
+     WHERE s.claimed_by = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
        AND s.due_at <= (SELECT now FROM clock)
        AND NOT s.run_id = ANY (sqlc.arg('except_ids')::uuid[])
      ORDER BY s.due_at

@@ -170,8 +170,7 @@ WITH clock AS MATERIALIZED (
 ), ended AS MATERIALIZED (
     (SELECT s.endpoint_id
      FROM schedules s
-     WHERE s.claimed_by IS NOT NULL
-       AND s.claimed_by = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
+     WHERE s.claimed_by = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
        AND s.due_at <= (SELECT now FROM clock)
        AND NOT s.run_id = ANY ($3::uuid[])
      ORDER BY s.due_at
@@ -202,7 +201,7 @@ type SuspendedListEndedRow struct {
 }
 
 // Returns suspended runs past the end of their wait, the longest over first, and then those that a user asked
-// to cancel. It scans the low end of the index of held rows, and the index of cancellations.
+// to cancel. It scans the low end of the index of suspended runs, and the index of cancellations.
 func (q *Queries) SuspendedListEnded(ctx context.Context, db DBTX, arg SuspendedListEndedParams) ([]*SuspendedListEndedRow, error) {
 	rows, err := db.Query(ctx, suspendedListEnded, arg.Now, arg.MaxRows, arg.ExceptIds)
 	if err != nil {

@@ -305,19 +305,26 @@ func TestSweepsWalkTheDueIndex(t *testing.T) {
 	b.Exec(t, "UPDATE schedules SET due_at = now() + interval '1 min' WHERE due_at < now()")
 	b.Exec(t, "ANALYZE schedules")
 	q := dbsqlc.New()
-	for name, ask := range map[string]func(db dbsqlc.DBTX) error{
-		"TakeOver": func(db dbsqlc.DBTX) error {
+	for name, of := range map[string]struct {
+		index string
+		ask   func(db dbsqlc.DBTX) error
+	}{
+		"TakeOver": {"schedules_held", func(db dbsqlc.DBTX) error {
 			_, err := q.ScheduleListClaimed(t.Context(), db, dbsqlc.ScheduleListClaimedParams{WorkerID: [16]byte{1}, ReachMs: 71_000})
 			return err
-		},
-		"Stuck": func(db dbsqlc.DBTX) error {
+		}},
+		"Stuck": {"schedules_held", func(db dbsqlc.DBTX) error {
 			_, err := q.ScheduleListStuck(t.Context(), db, dbsqlc.ScheduleListStuckParams{StuckMs: 180_000, MaxRows: 100})
 			return err
-		},
+		}},
+		"Suspended": {"schedules_suspended", func(db dbsqlc.DBTX) error {
+			_, err := q.SuspendedListEnded(t.Context(), db, dbsqlc.SuspendedListEndedParams{ExceptIds: [][16]byte{{1}}, MaxRows: 100})
+			return err
+		}},
 	} {
-		plan, err := storetest.ExplainUncached(t.Context(), b.DB, ask)
+		plan, err := storetest.ExplainUncached(t.Context(), b.DB, of.ask)
 		require.NoError(t, err, name)
-		require.Contains(t, plan, "schedules_held", name)
+		require.Contains(t, plan, of.index, name)
 		require.NotContains(t, plan, "Seq Scan on schedules", name)
 	}
 }
