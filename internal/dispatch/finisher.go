@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"fmt"
-	"sync"
 	"time"
 
 	"rubato/internal/errs"
@@ -31,8 +30,8 @@ const (
 // finishLoop records results until w.results is closed. The next batch gathers while others are
 // written. After the end of ctx it discards results; the sweeper settles their runs as lost.
 func (w *Worker) finishLoop(ctx context.Context) {
-	var writing sync.WaitGroup
-	defer writing.Wait()
+	writing := newGoroutinePool()
+	defer writing.close()
 	writers := make(chan struct{}, finishWriters)
 	// used returns the buffers of written batches for reuse.
 	used := make(chan []result, finishWriters+1)
@@ -43,7 +42,7 @@ func (w *Worker) finishLoop(ctx context.Context) {
 		default:
 		}
 		batch := w.gather(append(room, first), writers)
-		writing.Go(func() {
+		writing.run(func() {
 			defer func() { <-writers }()
 			// The slots are freed below even after a panic.
 			_ = w.loops.Contain(loop.Finish, func() { w.record(ctx, batch) })

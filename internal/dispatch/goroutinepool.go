@@ -12,8 +12,8 @@ const maxIdle = startBatch
 // get work in turn, therefore without this bound those of one burst would stay forever.
 const service = 1000
 
-// goroutinePool reuses goroutines. Sending a request needs more stack than a new goroutine has.
-// Goroutines are reused, because growing the stack takes microseconds per run.
+// goroutinePool reuses goroutines. A request or a transaction needs more stack than a new goroutine
+// has. Goroutines are reused, because growing the stack takes microseconds per run.
 type goroutinePool struct {
 	// jobs has no buffer, so that a send succeeds only if a goroutine is idle.
 	jobs chan func()
@@ -63,4 +63,10 @@ func (c *goroutinePool) wait() { c.busy.Wait() }
 func (c *goroutinePool) end() {
 	close(c.jobs)
 	c.all.Wait()
+}
+
+// close waits for the running functions and ends the goroutines.
+func (c *goroutinePool) close() {
+	c.wait()
+	c.end()
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"rubato/internal/claims"
@@ -46,8 +45,8 @@ const (
 // startLoop commits the starts of due claims in batches until ctx ends. Requests use the context
 // work, so that they outlive ctx during a graceful shutdown.
 func (w *Worker) startLoop(ctx, work context.Context) {
-	var writing sync.WaitGroup
-	defer writing.Wait()
+	writing := newGoroutinePool()
+	defer writing.close()
 	writers := make(chan struct{}, startWriters)
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -72,7 +71,7 @@ func (w *Worker) startLoop(ctx, work context.Context) {
 				<-writers
 				break
 			}
-			writing.Go(func() {
+			writing.run(func() {
 				defer func() { <-writers }()
 				started := false
 				_ = w.loops.Contain(loop.Start, func() { started = w.startAdmitted(ctx, work, batch) })
