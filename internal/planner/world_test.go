@@ -62,8 +62,13 @@ type world struct {
 // begin is the start of simulations: a Monday.
 var begin = time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
 
+// newWorld returns an empty simulation. With -short it skips the test, because the race detector
+// finds nothing in a simulation of one goroutine.
 func newWorld(tb testing.TB, a planner.Advisor, r planner.Guardrails) *world {
 	tb.Helper()
+	if testing.Short() {
+		tb.Skip("simulations of one goroutine run without -short")
+	}
 	return &world{TB: tb, now: begin, office: planner.NewSessionRunner(a, r)}
 }
 

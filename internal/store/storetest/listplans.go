@@ -10,15 +10,20 @@ import (
 )
 
 // Crowd fills the tables: 100,000 endpoints, of which one in a thousand is archived and one in a
-// thousand paused, and 60,000 runs, of which one in a thousand failed.
+// thousand paused, and 60,000 runs, of which one in a thousand failed. With -short it skips the
+// test, because the race detector learns nothing from the plans of Postgres.
 func (b *Bundle) Crowd(t *testing.T) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("plans on full tables are checked without -short")
+	}
 	b.At(Noon())
 	b.Register(t, nil)
 	columns := func(table, but string) string {
 		return Query[string](t, b, `SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute
 			WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped AND NOT attname = ANY (string_to_array($2, ','))`, table, but)
 	}
+	b.Exec(t, "ALTER TABLE endpoints DROP CONSTRAINT endpoints_sound") // It takes half the time, and no plan needs it.
 	b.Exec(t, `INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, archived_at, spec)
 		SELECT gen_random_uuid(), tenant_id, version, created_at, updated_at, CASE WHEN n % 1000 = 0 THEN now() END,
 		       spec || jsonb_build_object('name', 'name-' || n, 'key', 'key-' || n, 'labels', jsonb_build_object('team', 't' || n % 500, 'n', n::text))
