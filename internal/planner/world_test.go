@@ -67,7 +67,7 @@ var begin = time.Date(2026, 11, 23, 8, 0, 0, 0, time.UTC)
 func newWorld(tb testing.TB, a planner.Advisor, r planner.Guardrails) *world {
 	tb.Helper()
 	if testing.Short() {
-		tb.Skip("simulations of one goroutine run without -short")
+		tb.Skip("simulations of one goroutine run without -short") //nolint:forbidigo // -short alone leaves it out.
 	}
 	return &world{TB: tb, now: begin, office: planner.NewSessionRunner(a, r)}
 }

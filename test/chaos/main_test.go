@@ -78,6 +78,10 @@ type scale struct {
 	slow      int             // runs in flight during an outage
 	settled   time.Duration   // undisturbed time before a fault
 	pauses    int             // calls that pause or resume
+	// delay bounds the lateness of due times of workers that leave in order. It is below the 6 s after
+	// which the claims of a silent worker are taken over. In the short form the scenarios share the
+	// processors, which delays starts as well.
+	delay time.Duration
 }
 
 func long() bool { return os.Getenv("RUBATO_CHAOS") == "long" }
@@ -86,11 +90,11 @@ func size() scale {
 	if long() {
 		return scale{
 			endpoints: 2000, workers: 4, killing: time.Minute, outages: []time.Duration{5 * time.Second, 30 * time.Second, 2 * time.Minute},
-			failover: time.Minute, fault: 30 * time.Second, slow: 200, settled: 15 * time.Second, pauses: 10_000,
+			failover: time.Minute, fault: 30 * time.Second, slow: 200, settled: 15 * time.Second, pauses: 10_000, delay: 2 * time.Second,
 		}
 	}
 	return scale{
 		endpoints: 60, workers: 4, killing: 12 * time.Second, outages: []time.Duration{5 * time.Second},
-		failover: 3 * time.Second, fault: 5 * time.Second, slow: 200, settled: 3 * time.Second, pauses: 500,
+		failover: 3 * time.Second, fault: 5 * time.Second, slow: 200, settled: 3 * time.Second, pauses: 500, delay: 5 * time.Second,
 	}
 }

@@ -207,11 +207,11 @@ func TestSecondSignalStopsNow(t *testing.T) {
 	})
 	require.Zero(t, r.Counts.Overlaps)
 	require.GreaterOrEqual(t, r.Counts.Statuses["lost"], 8)
-	require.LessOrEqual(t, r.Lateness.Max, int64(2000), "a due time was delayed")
+	require.LessOrEqual(t, r.Lateness.Max, size().delay.Milliseconds(), "a due time was delayed")
 	require.LessOrEqual(t, r.Counts.Settled.Max, (grace + 20*time.Second).Milliseconds(), "a run in hand was settled too late")
 }
 
-// A rolling restart of all workers loses nothing and delays nothing by more than two seconds.
+// A rolling restart of all workers loses nothing and delays nothing by more than size().delay.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, nil)
@@ -228,5 +228,5 @@ func TestRollingRestart(t *testing.T) {
 
 	r := s.conclude(verdict{name: "rolling restart", fault: "SIGTERM of each worker in turn", fired: "3 workers drained", ended: time.Now()})
 	require.Zero(t, r.Counts.Statuses["lost"])
-	require.LessOrEqual(t, r.Lateness.Max, int64(2000), "a due time was delayed")
+	require.LessOrEqual(t, r.Lateness.Max, size().delay.Milliseconds(), "a due time was delayed")
 }

@@ -15,7 +15,7 @@ import (
 func (b *Bundle) Crowd(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("plans on full tables are checked without -short")
+		t.Skip("plans on full tables are checked without -short") //nolint:forbidigo // -short alone leaves it out.
 	}
 	b.At(Noon())
 	b.Register(t, nil)
