@@ -114,6 +114,17 @@ func complaintsOf(err error) []errs.Field {
 	return bad
 }
 
+// CheckTagSets returns an [errs.Invalid] if a tenant has more tag sets than [placement.MaxSets].
+func CheckTagSets(count int) error {
+	if count <= placement.MaxSets {
+		return nil
+	}
+	return errs.InvalidFields([]errs.Field{{
+		Field: "requiredTags", Code: "too_many_tag_sets",
+		Message: fmt.Sprintf("with preferredTags must be one of at most %d combinations of tags that the endpoints of a tenant have; use a combination of other endpoints", placement.MaxSets),
+	}})
+}
+
 // tags checks the tags of workers.
 func tags(s Spec) []errs.Field {
 	return append(checkList("requiredTags", s.RequiredTags, placement.Valid, placement.Form),

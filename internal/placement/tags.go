@@ -55,6 +55,10 @@ func Parse(list string) ([]string, error) {
 	return tags, nil
 }
 
+// MaxSets bounds the combinations of required and preferred tags that the endpoints of a tenant
+// have. A claim looks for due work of each combination apart, so its cost grows with their number.
+const MaxSets = 64
+
 // maxWorkerTags bounds the tags of a worker.
 const maxWorkerTags = 32
 

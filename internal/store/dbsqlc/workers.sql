@@ -139,6 +139,33 @@ WHERE w.state <> 'inactive'
 ORDER BY w.started_at DESC, w.id
 LIMIT sqlc.arg('max_rows')::int;
 
+-- name: TagSetCount :one
+-- Counts the tag sets of a tenant's schedules that wait, except the one without tags. It reads one
+-- index entry for each set (a skip scan), not one for each schedule.
+WITH RECURSIVE used AS (
+    (SELECT s.tag_set_id
+     FROM schedules s
+     WHERE s.tenant_id = sqlc.arg('tenant_id')::uuid
+       AND s.claimed_by IS NULL
+       AND (s.tag_set_id <> 0 OR s.priority <> 0)
+       AND s.tag_set_id > 0
+     ORDER BY s.tag_set_id
+     LIMIT 1)
+    UNION ALL
+    SELECT (SELECT s.tag_set_id
+            FROM schedules s
+            WHERE s.tenant_id = sqlc.arg('tenant_id')::uuid
+              AND s.claimed_by IS NULL
+              AND (s.tag_set_id <> 0 OR s.priority <> 0)
+              AND s.tag_set_id > used.tag_set_id
+            ORDER BY s.tag_set_id
+            LIMIT 1)
+    FROM used
+    WHERE used.tag_set_id IS NOT NULL
+)
+SELECT count(tag_set_id)::int
+FROM used;
+
 -- name: TagSetUnservedSince :one
 -- Returns since when no active worker serves the tags of an endpoint. Null: one does, no worker is
 -- active, or the endpoint is archived.

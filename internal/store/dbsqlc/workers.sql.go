@@ -88,6 +88,41 @@ func (q *Queries) ScheduleTakeOver(ctx context.Context, db DBTX, arg ScheduleTak
 	return result.RowsAffected(), nil
 }
 
+const tagSetCount = `-- name: TagSetCount :one
+WITH RECURSIVE used AS (
+    (SELECT s.tag_set_id
+     FROM schedules s
+     WHERE s.tenant_id = $1::uuid
+       AND s.claimed_by IS NULL
+       AND (s.tag_set_id <> 0 OR s.priority <> 0)
+       AND s.tag_set_id > 0
+     ORDER BY s.tag_set_id
+     LIMIT 1)
+    UNION ALL
+    SELECT (SELECT s.tag_set_id
+            FROM schedules s
+            WHERE s.tenant_id = $1::uuid
+              AND s.claimed_by IS NULL
+              AND (s.tag_set_id <> 0 OR s.priority <> 0)
+              AND s.tag_set_id > used.tag_set_id
+            ORDER BY s.tag_set_id
+            LIMIT 1)
+    FROM used
+    WHERE used.tag_set_id IS NOT NULL
+)
+SELECT count(tag_set_id)::int
+FROM used
+`
+
+// Counts the tag sets of a tenant's schedules that wait, except the one without tags. It reads one
+// index entry for each set (a skip scan), not one for each schedule.
+func (q *Queries) TagSetCount(ctx context.Context, db DBTX, tenantID UUID) (int32, error) {
+	row := db.QueryRow(ctx, tagSetCount, tenantID)
+	var column_1 int32
+	err := row.Scan(&column_1)
+	return column_1, err
+}
+
 const tagSetListServed = `-- name: TagSetListServed :many
 WITH clock AS MATERIALIZED (
     SELECT coalesce($2::timestamptz, clock_timestamp()) AS now

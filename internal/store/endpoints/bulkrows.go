@@ -139,7 +139,7 @@ func (b *bulk) write(ctx context.Context, tx pg.OpenTx, db *States, act auditlog
 	if err := b.edits.write(ctx, tx, db); err != nil {
 		return err
 	}
-	if err := db.refer(ctx, tx, act.By.TenantID, b.referrals...); err != nil {
+	if err := db.checkStored(ctx, tx, act.By.TenantID, b.referrals...); err != nil {
 		return err
 	}
 	if err := b.writeRecords(ctx, tx, db, act); err != nil {

@@ -48,7 +48,7 @@ func (s *Store) Create(
 		if err := pg.Pipeline(ctx, tx, inserts...); err != nil {
 			return fmt.Errorf("inserting endpoint %s: %w", e.ID, err)
 		}
-		return s.db.refer(ctx, tx, e.TenantID, referral{after: e})
+		return s.db.checkStored(ctx, tx, e.TenantID, referral{after: e})
 	})
 	if err == nil {
 		s.db.Wake(ctx, e.State.Due.At, now)

@@ -138,7 +138,7 @@ func (s *Store) revise(ctx context.Context, tx pg.OpenTx, r *Revision) (err erro
 	}
 	// After the row of the endpoint, because the row may wait for a change with the same key, and
 	// a waiting transaction must hold no lock on a secret.
-	return s.db.refer(ctx, tx, r.Changed.TenantID, referral{&before, r.Changed})
+	return s.db.checkStored(ctx, tx, r.Changed.TenantID, referral{&before, r.Changed})
 }
 
 // assembleOne builds the endpoint from the rows of lock.
