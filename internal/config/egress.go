@@ -57,8 +57,8 @@ func hostSettings() []Setting {
 		},
 		{
 			Name:    "RUBATO_EGRESS_LATENCY_LIMITS",
-			Default: "false",
-			Doc:     "true: a host whose answers get slow gets fewer requests in flight; for workers with processors to spare, because a machine that is busy makes every target look slow. Answers 429 and 503 limit a host in any case",
+			Default: "true",
+			Doc:     "true: a host whose answers get slow gets fewer requests in flight, unless the worker is overloaded or the answers of most hosts got slower; false: answers 429 and 503 alone limit a host",
 			set:     func(c *Config, v string) error { return boolean(&c.Egress.LatencyLimits, v) },
 			show:    func(c Config) string { return strconv.FormatBool(c.Egress.LatencyLimits) },
 		},

@@ -148,11 +148,9 @@ func (w *Worker) breakerLoop(ctx context.Context, read func() loadSample) {
 	}
 }
 
-// trusted reports whether the latency of answers may limit a host: the operator allows it, the
-// process has free slots, and it schedules its goroutines in time.
-func (w *Worker) trusted(s loadSample) bool {
-	return w.cfg.LatencyLimits && s.calm() && w.queue.Busy() < w.queue.Slots()
-}
+// trusted reports whether the latency of answers may limit a host: the operator allows it, and the
+// process schedules its goroutines in time.
+func (w *Worker) trusted(s loadSample) bool { return w.cfg.LatencyLimits && s.calm() }
 
 // syncBreakers stores the outcomes since the last call, and reads the breakers that changed. After
 // an error no outcome is lost.

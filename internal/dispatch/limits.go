@@ -66,7 +66,10 @@ func (g *gauges) periods(trusted func() bool, adapts func(hosts.Key) bool) map[h
 		return nil
 	}
 	g.ended = now
-	calm := trusted()
+	own := hosts.Load{
+		Trusted: trusted(),
+		Delay:   g.ownDelay(),
+	}
 	samples := map[hosts.Key]hosts.Sample{}
 	for key, one := range g.byKey {
 		if one.Idle() {
@@ -76,9 +79,20 @@ func (g *gauges) periods(trusted func() bool, adapts func(hosts.Key) bool) map[h
 			continue
 		}
 		one.idle = 0
-		samples[key] = one.End(now, calm, adapts(key))
+		samples[key] = one.End(now, own, adapts(key))
 	}
 	return samples
+}
+
+// ownDelay returns the delay of all hosts in the period. The caller holds mu.
+func (g *gauges) ownDelay() time.Duration {
+	excesses := make([]time.Duration, 0, len(g.byKey))
+	for _, one := range g.byKey {
+		if excess, known := one.Excess(); known {
+			excesses = append(excesses, excess)
+		}
+	}
+	return hosts.OwnDelay(excesses)
 }
 
 // samplePeriod is the time between two samples of a host.
@@ -94,12 +108,11 @@ func (w *Worker) send(c *waiting, send func() (egress.Response, error)) (egress.
 	b.gauges.begin(key)
 	counted := hosts.Answer{Endpoint: c.claim.EndpointID}
 	defer func() { b.gauges.end(key, counted) }() // Also after a panic.
-	sent := time.Now()
 	answer, err := send()
 	if err != nil || answer.Redirects > 0 { // Nothing is known of the host's own latency.
 		return answer, err
 	}
-	counted.Latency = time.Since(sent)
+	counted.Latency = answer.Phases.Wait
 	counted.Refused = answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusServiceUnavailable
 	if now, known := w.clock.now(); known {
 		b.hold(c, answer, counted.Refused, now)

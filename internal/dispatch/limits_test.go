@@ -31,6 +31,8 @@ type meter struct {
 	header http.Header
 	// takes is how long an answer takes.
 	takes time.Duration
+	// places is the number of requests that it serves at a time; the others queue. Nil: all.
+	places chan struct{}
 }
 
 func startMeter(t *testing.T, set func(m *meter)) *meter {
@@ -41,6 +43,10 @@ func startMeter(t *testing.T, set func(m *meter)) *meter {
 		refused := m.enter()
 		defer m.leave()
 		maps.Copy(w.Header(), m.header)
+		if m.places != nil {
+			m.places <- struct{}{}
+			defer func() { <-m.places }()
+		}
 		select {
 		case <-time.After(m.takes):
 		case <-r.Context().Done():
@@ -155,6 +161,28 @@ func TestRefusingHostGetsItsCapacity(t *testing.T) {
 	waittest.Until(t, func() bool { return m.since(began) >= 4*capacity }, "the target is called")
 	seconds := time.Since(began).Seconds()
 	require.LessOrEqual(t, float64(m.since(began)), 1.1*capacity*seconds+capacity, "within %.1f s", seconds)
+}
+
+// TestHostThatGetsSlowUnderLoadGetsFewerRequestsInFlight has a target that serves four requests at
+// a time, 40 in a second, and is asked for 100.
+func TestHostThatGetsSlowUnderLoadGetsFewerRequestsInFlight(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	m := startMeter(t, func(m *meter) { m.takes, m.places = 100*time.Millisecond, make(chan struct{}, 4) })
+	guarded := b.guarded(t)
+	b.work(t, func(cfg *dispatch.Config) {
+		guarded(cfg)
+		cfg.Hosts, cfg.Slots, cfg.LatencyLimits = ready.NewHosts(100), 100, true
+	})
+	b.call(t, tenant, m.URL, 15)
+	waittest.Until(t, func() bool { return m.since(time.Time{}) >= 40 }, "the usual latency is known")
+	b.call(t, tenant, m.URL, 85)
+	b.await(t, 1, "SELECT count(*) FROM hosts WHERE host = $1 AND (adaptive -> 'concurrency' ->> 'value')::float BETWEEN 1 AND 60", m.host(t))
+	waittest.Until(t, func() bool {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		return m.inFlight > 0 && m.inFlight <= 12
+	}, "the target has a short queue")
 }
 
 // TestHostIsHeldUntilItsQuotaResets has a target whose answers say that no request is left.

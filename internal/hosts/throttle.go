@@ -165,8 +165,13 @@ const (
 	// must hold: a fast target may well take twice as long for once.
 	slowFactor = 2
 	slowExcess = 100 * time.Millisecond
+	// slowPeriods is the number of periods in a row that make the first overload of a host, because a
+	// pause of a target or of the network for a second is none.
+	slowPeriods = 2
 	// gaugeFew is the least number of requests that give a percentile.
 	gaugeFew = 10
+	// fewHosts is the least number of hosts whose answers show a delay of the worker's own.
+	fewHosts = 4
 	// gaugeMost bounds the latencies of a period that are kept.
 	gaugeMost = 256
 	// The baseline follows the latency in these parts: quickly down, slowly up, and hardly at an
@@ -181,7 +186,8 @@ const (
 // Answer is the answer to one request.
 type Answer struct {
 	Endpoint [16]byte
-	// Latency is zero if there was no answer.
+	// Latency is the time from a ready connection to the first byte of the answer; zero: there was
+	// no answer.
 	Latency time.Duration
 	// Refused is set if the target answered 429 or 503.
 	Refused bool
@@ -202,6 +208,8 @@ type Gauge struct {
 	refused   bool
 	peak      int
 	began     time.Time
+	// slow is the number of slow periods in a row.
+	slow int
 	// turnedAway are the endpoints that were last refused.
 	turnedAway witnesses
 }
@@ -226,25 +234,60 @@ func (g *Gauge) Add(now time.Time, a Answer) {
 // Idle reports whether no answer was counted in the period.
 func (g *Gauge) Idle() bool { return g.requests == 0 }
 
-// End ends a period and returns its sample. trusted is false if the worker itself was overloaded:
-// then its latencies say nothing about the target. limited is true if the host has an adaptive
-// limit: then a rise of the latency does not become its usual one. The sample is of this worker
-// alone, and says not whether a limit held requests back.
-func (g *Gauge) End(now time.Time, trusted, limited bool) Sample {
+// Excess returns how far the 95th percentile of the period is above its baseline. It returns false
+// if there are too few answers, or no baseline is known.
+func (g *Gauge) Excess() (time.Duration, bool) {
+	if len(g.latencies) < gaugeFew || g.baseline == 0 {
+		return 0, false
+	}
+	slices.Sort(g.latencies)
+	return g.high() - g.baseline, true
+}
+
+// high returns the 95th percentile of the sorted latencies.
+func (g *Gauge) high() time.Duration { return g.latencies[len(g.latencies)*95/100] }
+
+// OwnDelay returns the delay that a worker, its machine or its network adds to the answers of all
+// hosts, from their excesses over a period: the lower median, so that it is zero while at most half
+// of the hosts are slow. Fewer than four hosts show none.
+func OwnDelay(excesses []time.Duration) time.Duration {
+	if len(excesses) < fewHosts {
+		return 0
+	}
+	slices.Sort(excesses)
+	return max(0, excesses[(len(excesses)-1)/2])
+}
+
+// Load is what a worker knows of its own load in a period.
+type Load struct {
+	// Trusted is false if the worker was overloaded: then latencies say nothing about a target.
+	Trusted bool
+	// Delay is part of every latency, by [OwnDelay].
+	Delay time.Duration
+}
+
+// End ends a period and returns its sample. limited is true if the host has an adaptive limit: then
+// a rise of the latency does not become its usual one. The sample is of this worker alone, and says
+// not whether a limit held requests back.
+func (g *Gauge) End(now time.Time, own Load, limited bool) Sample {
 	s := Sample{
 		Refused:  g.refused,
 		InFlight: float64(g.peak),
 		Rate:     float64(g.requests) / max(now.Sub(g.began), throttlePeriod).Seconds(),
 	}
-	if len(g.latencies) >= gaugeFew && trusted {
+	if len(g.latencies) >= gaugeFew && own.Trusted {
 		slices.Sort(g.latencies)
-		median := g.latencies[len(g.latencies)/2]
-		s.Latency = g.latencies[len(g.latencies)*95/100]
-		s.Slow = g.baseline > 0 && s.Latency > slowFactor*g.baseline && s.Latency > g.baseline+slowExcess && median > slowFactor*g.median
-		held := s.Slow || limited
+		median := g.latencies[len(g.latencies)/2] - own.Delay
+		s.Latency = g.high() - own.Delay
+		slow := g.baseline > 0 && s.Latency > slowFactor*g.baseline && s.Latency > g.baseline+slowExcess && median > slowFactor*g.median
+		if g.slow++; !slow {
+			g.slow = 0
+		}
+		s.Slow = g.slow >= slowPeriods || slow && limited
+		held := slow || limited
 		g.baseline, g.median = follow(g.baseline, s.Latency, held), follow(g.median, median, held)
 	}
-	if len(g.latencies) >= gaugeFew || !trusted { // Otherwise the next periods add to them.
+	if len(g.latencies) >= gaugeFew || !own.Trusted { // Otherwise the next periods add to them.
 		g.latencies = g.latencies[:0]
 	}
 	g.requests, g.refused, g.peak, g.began = 0, false, 0, now

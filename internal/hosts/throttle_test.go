@@ -114,7 +114,7 @@ func TestSlowTargetGetsFewerRequestsInFlight(t *testing.T) {
 			g.Add(now, hosts.Answer{Latency: latency, InFlight: int(inFlight)})
 		}
 		now = now.Add(time.Second)
-		s := g.End(now, true, b.Adapts())
+		s := g.End(now, calm, b.Adapts())
 		s.FullInFlight = inFlight < demand
 		b.Apply(now, hosts.Report{Sample: &s})
 		if second > 60 {
@@ -125,27 +125,77 @@ func TestSlowTargetGetsFewerRequestsInFlight(t *testing.T) {
 	require.GreaterOrEqual(t, calls/119, 0.95*parallel/service.Seconds(), "the target stays busy")
 }
 
-// TestOwnOverloadIsNoOverloadOfTheTarget adds latency that the worker itself caused.
-func TestOwnOverloadIsNoOverloadOfTheTarget(t *testing.T) {
-	t.Parallel()
-	for _, trusted := range []bool{true, false} {
-		var g hosts.Gauge
-		for range 50 {
-			g.Add(noon, hosts.Answer{Latency: 10 * time.Millisecond, InFlight: 1})
-		}
-		require.False(t, g.End(noon.Add(time.Second), true, false).Slow)
-		for range 50 {
-			g.Add(noon, hosts.Answer{Latency: time.Second, InFlight: 1})
-		}
-		require.Equal(t, trusted, g.End(noon.Add(2*time.Second), trusted, false).Slow)
-	}
-	var g hosts.Gauge
-	for _, latency := range []time.Duration{10 * time.Millisecond, 90 * time.Millisecond} {
+// calm is the load of a worker that adds nothing to the latencies.
+var calm = hosts.Load{Trusted: true}
+
+// periods ends a period of 50 answers for each latency, and returns the last sample.
+func periods(g *hosts.Gauge, own hosts.Load, latencies ...time.Duration) (s hosts.Sample) {
+	for i, latency := range latencies {
 		for range 50 {
 			g.Add(noon, hosts.Answer{Latency: latency, InFlight: 1})
 		}
-		require.False(t, g.End(noon.Add(time.Second), true, false).Slow, "both the factor and the excess must hold")
+		s = g.End(noon.Add(time.Duration(i+1)*time.Second), own, false)
 	}
+	return s
+}
+
+// TestOwnOverloadIsNoOverloadOfTheTarget adds latency that the worker itself caused.
+func TestOwnOverloadIsNoOverloadOfTheTarget(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		own  hosts.Load
+		slow bool
+	}{
+		"calm":       {calm, true},
+		"overloaded": {hosts.Load{}, false},
+		"all hosts":  {hosts.Load{Trusted: true, Delay: 950 * time.Millisecond}, false},
+		"hosts half": {hosts.Load{Trusted: true, Delay: 500 * time.Millisecond}, true},
+	} {
+		var g hosts.Gauge
+		require.False(t, periods(&g, calm, 10*time.Millisecond).Slow, name)
+		require.Equal(t, c.slow, periods(&g, c.own, time.Second, time.Second).Slow, name)
+	}
+}
+
+// TestOverloadIsFarAboveTheBaselineAndLasts requires both the factor and the excess, for two
+// seconds.
+func TestOverloadIsFarAboveTheBaselineAndLasts(t *testing.T) {
+	t.Parallel()
+	const usual, slow = 80 * time.Millisecond, 500 * time.Millisecond
+	for name, c := range map[string]struct {
+		latencies []time.Duration
+		slow      bool
+	}{
+		"factor without excess": {[]time.Duration{usual, 170 * time.Millisecond, 170 * time.Millisecond}, false},
+		"excess without factor": {[]time.Duration{usual * 10, usual * 15, usual * 15}, false},
+		"one second":            {[]time.Duration{usual, slow}, false},
+		"two seconds apart":     {[]time.Duration{usual, slow, usual, slow}, false},
+		"two seconds":           {[]time.Duration{usual, slow, slow}, true},
+	} {
+		var g hosts.Gauge
+		require.Equal(t, c.slow, periods(&g, calm, c.latencies...).Slow, name)
+	}
+}
+
+// TestDelayOfMostHostsIsTheWorkersOwn takes it from the hosts whose answers got slower.
+func TestDelayOfMostHostsIsTheWorkersOwn(t *testing.T) {
+	t.Parallel()
+	var g hosts.Gauge
+	_, known := g.Excess()
+	require.False(t, known, "nothing was answered")
+	periods(&g, calm, 10*time.Millisecond)
+	for range 50 {
+		g.Add(noon, hosts.Answer{Latency: time.Second, InFlight: 1})
+	}
+	excess, known := g.Excess()
+	require.True(t, known)
+	require.Equal(t, 990*time.Millisecond, excess)
+
+	slow := 300 * time.Millisecond
+	require.Zero(t, hosts.OwnDelay([]time.Duration{slow, slow, slow}), "three hosts may be slow by themselves")
+	require.Zero(t, hosts.OwnDelay([]time.Duration{slow, 0, slow, 0}), "half of the hosts")
+	require.Zero(t, hosts.OwnDelay([]time.Duration{-slow, -slow, -slow, 0}), "faster than usual")
+	require.Equal(t, slow, hosts.OwnDelay([]time.Duration{slow, 0, 2 * slow, slow}))
 }
 
 // TestOneEndpointIsNoOverloadOfItsHost has one of ten endpoints refused, or slow.
@@ -164,7 +214,7 @@ func TestOneEndpointIsNoOverloadOfItsHost(t *testing.T) {
 			}
 		}
 		now = now.Add(time.Second)
-		return g.End(now, true, false)
+		return g.End(now, calm, false)
 	}
 	require.False(t, second(10*time.Millisecond).Slow)
 	for range 20 {
