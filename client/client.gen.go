@@ -2001,6 +2001,9 @@ type Endpoint struct {
 	// TLS Trusted CAs, client certificate and other TLS settings for https targets.
 	TLS *TLS `json:"tls,omitempty"`
 
+	// UnroutableSince Since when no active worker has the required tags, if it is 30 s or longer. Due times are skipped meanwhile. `GET /v1/endpoints/{id}/routability` names the missing tags.
+	UnroutableSince *time.Time `json:"unroutableSince,omitempty"`
+
 	// UpdatedAt When the fields were last edited.
 	UpdatedAt time.Time `json:"updatedAt"`
 	URL       string    `json:"url"`
@@ -2618,6 +2621,9 @@ type Host struct {
 	// Adaptive Limits of the requests to a host, of all workers together. The user's, or the adaptive ones, which follow the latency and the refusals of the host.
 	Adaptive HostLimits `json:"adaptive"`
 
+	// Endpoints Number of your endpoints at the host, up to 1,000. `GET /v1/endpoints?host=` lists them.
+	Endpoints int64 `json:"endpoints"`
+
 	// Failures Failures in a row while closed.
 	Failures int64 `json:"failures"`
 
@@ -2647,6 +2653,9 @@ type Host struct {
 
 	// State `closed`: requests are sent. `open`: none is sent until `openUntil`. `half_open`: only probes are sent, at most 3 in a window.
 	State HostState `json:"state"`
+
+	// Waiting Number of those whose run is due and has not started, or comes later because the breaker is open.
+	Waiting int64 `json:"waiting"`
 
 	// WindowMs Length of the first window.
 	WindowMs int64 `json:"windowMs"`
@@ -4646,6 +4655,9 @@ type ListEndpointsParams struct {
 	// NamePrefix Filter by name prefix.
 	NamePrefix *string `form:"namePrefix,omitempty" json:"namePrefix,omitempty"`
 
+	// Host Filter by target host and port, such as api.example.com:8443. Without a port it is 443.
+	Host *string `form:"host,omitempty" json:"host,omitempty"`
+
 	// State Filter by state. Without it, all endpoints except archived ones.
 	State *EndpointState `form:"state,omitempty" json:"state,omitempty"`
 
@@ -4747,6 +4759,9 @@ type ExportEndpointsParams struct {
 
 	// NamePrefix Filter by name prefix.
 	NamePrefix *string `form:"namePrefix,omitempty" json:"namePrefix,omitempty"`
+
+	// Host Filter by target host and port, such as api.example.com:8443. Without a port it is 443.
+	Host *string `form:"host,omitempty" json:"host,omitempty"`
 
 	// State Filter by state. Without it, all endpoints except archived ones.
 	State *EndpointState `form:"state,omitempty" json:"state,omitempty"`
@@ -10004,6 +10019,18 @@ func NewListEndpointsRequest(server string, params *ListEndpointsParams) (*http.
 
 		}
 
+		if params.Host != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "host", *params.Host, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if params.State != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "state", *params.State, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
@@ -11373,6 +11400,18 @@ func NewExportEndpointsRequest(server string, params *ExportEndpointsParams) (*h
 		if params.NamePrefix != nil {
 
 			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "namePrefix", *params.NamePrefix, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Host != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "host", *params.Host, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 				return nil, err
 			} else {
 				for _, qp := range strings.Split(queryFrag, "&") {

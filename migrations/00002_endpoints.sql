@@ -55,6 +55,35 @@ END
 $$;
 -- +goose StatementEnd
 
+-- url_host returns the host and port of a URL, in the form of the table hosts: lower case, without a
+-- final dot, with the default port of the scheme, IPv6 in brackets. Null: the URL is not HTTP, or a
+-- template provides the host.
+-- +goose StatementBegin
+CREATE FUNCTION url_host(url text) RETURNS text
+    LANGUAGE plpgsql IMMUTABLE STRICT AS
+$$
+DECLARE
+    authority text := lower(substring(url FROM '^https?://([^/?#]*)'));
+    port text;
+    name text;
+BEGIN
+    IF authority IS NULL OR authority = '' OR authority LIKE '%{{%' THEN
+        RETURN NULL;
+    END IF;
+    authority := regexp_replace(authority, '^.*@', '');
+    port := coalesce(substring(authority FROM ':([0-9]+)$'), CASE WHEN url LIKE 'https:%' THEN '443' ELSE '80' END);
+    name := regexp_replace(regexp_replace(authority, ':[0-9]*$', ''), '[.]$', '');
+    IF name LIKE '[%' THEN
+        name := regexp_replace(host(trim(BOTH '[]' FROM name)::inet), '^::ffff:([0-9.]+)$', '\1');
+        name := CASE WHEN name LIKE '%:%' THEN '[' || name || ']' ELSE name END;
+    END IF;
+    RETURN name || ':' || port::integer;
+EXCEPTION
+    WHEN data_exception THEN RETURN NULL; -- An address with a zone, or a port without end.
+END
+$$;
+-- +goose StatementEnd
+
 -- The configuration is one JSON document, in the form of the API. Generated columns hold the
 -- members that statements filter, join or sort by. A new member of the document needs no migration
 -- unless SQL refers to it.
@@ -71,6 +100,7 @@ CREATE TABLE endpoints (
     digest_key            uuid NOT NULL DEFAULT gen_random_uuid(),
     key                   text GENERATED ALWAYS AS (spec ->> 'key') STORED,
     name                  text NOT NULL GENERATED ALWAYS AS (spec ->> 'name') STORED,
+    host                  text GENERATED ALWAYS AS (url_host(spec ->> 'url')) STORED,
     labels                jsonb NOT NULL GENERATED ALWAYS AS (coalesce(spec -> 'labels', '{}')) STORED,
     planner               text NOT NULL GENERATED ALWAYS AS (spec ->> 'planner') STORED,
     max_execution_time_ms integer NOT NULL GENERATED ALWAYS AS ((spec -> 'maxExecutionTimeMs')::integer) STORED,
@@ -84,6 +114,7 @@ CREATE INDEX endpoints_tenant ON endpoints (tenant_id, id DESC);
 CREATE INDEX endpoints_archived ON endpoints (tenant_id, id DESC) WHERE archived_at IS NOT NULL;
 CREATE INDEX endpoints_serving ON endpoints (tenant_id, id DESC) WHERE archived_at IS NULL;
 CREATE UNIQUE INDEX endpoints_key_unique ON endpoints (tenant_id, key) WHERE archived_at IS NULL;
+CREATE INDEX endpoints_host ON endpoints (tenant_id, host, id DESC) WHERE host IS NOT NULL;
 CREATE INDEX endpoints_labels ON endpoints USING gin (labels jsonb_path_ops);
 CREATE INDEX endpoints_name ON endpoints (tenant_id, name text_pattern_ops, id DESC);
 -- The default of 100 values is too few to estimate how many names start with a prefix.
@@ -147,4 +178,5 @@ CREATE TABLE noise (
 
 -- +goose Down
 DROP TABLE noise, noise_watches, validators, endpoint_versions, endpoints;
+DROP FUNCTION url_host(text);
 DROP FUNCTION endpoint_is_sound(jsonb);

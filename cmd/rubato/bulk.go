@@ -20,6 +20,7 @@ type endpointsExportCmd struct {
 
 	Label      []string `placeholder:"NAME=VALUE" sep:"none" help:"Filter by label; may be repeated."`
 	NamePrefix string   `help:"Filter by name prefix."`
+	Host       string   `placeholder:"HOST:PORT" help:"Filter by target host, such as api.example.com:8443; the default port is 443."`
 	State      string   `enum:",active,paused,archived" default:"" placeholder:"STATE" help:"Filter by state: active, paused or archived. Default: all but archived."`
 }
 
@@ -40,6 +41,7 @@ func (cmd *endpointsExportCmd) Run(ctx context.Context, s *session) error {
 	body, err := r.stream(api.ExportEndpoints(ctx, &client.ExportEndpointsParams{
 		Label:      labels,
 		NamePrefix: given(cmd.NamePrefix),
+		Host:       given(cmd.Host),
 		State:      given(client.EndpointState(cmd.State)),
 	}))
 	if err != nil {

@@ -69,6 +69,7 @@ type (
 		Label      []string `placeholder:"NAME=VALUE" sep:"none" help:"Filter by label; may be repeated."`
 		Key        string   `help:"Filter by key."`
 		NamePrefix string   `help:"Filter by name prefix."`
+		Host       string   `placeholder:"HOST:PORT" help:"Filter by target host, such as api.example.com:8443; the default port is 443."`
 		State      string   `enum:",active,paused,archived" default:"" placeholder:"STATE" help:"Filter by state: active, paused or archived. Default: all but archived."`
 		Limit      int32    `default:"50" help:"Maximum number of results."`
 		Cursor     string   `help:"Cursor of the next page, from the previous list."`
@@ -161,6 +162,7 @@ func (cmd *endpointsListCmd) Run(ctx context.Context, s *session) error {
 		Label:      labels,
 		Key:        given(cmd.Key),
 		NamePrefix: given(cmd.NamePrefix),
+		Host:       given(cmd.Host),
 		State:      given(client.EndpointState(cmd.State)),
 		Limit:      &cmd.Limit,
 		Cursor:     given(cmd.Cursor),
@@ -260,6 +262,7 @@ func (s *session) printEndpoint(raw json.RawMessage) error {
 			{"state", string(e.State)},
 			{"paused until", instant(e.PausedUntil)},
 			{"paused because", text(e.PauseReason)},
+			{"unroutable since", instant(e.UnroutableSince)},
 			{"next run", instant(e.NextRunAt)},
 			{"because", sourcetext.Next(e)},
 			{"planner", string(e.Planner)},

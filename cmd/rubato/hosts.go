@@ -59,13 +59,16 @@ func (cmd *hostsListCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	return list(s, raw, []string{"HOST", "STATE", "FAILURES", "OPEN UNTIL", "WINDOWS", "PROBES", "LIMITS", "ADAPTIVE"}, func(h client.Host) []string {
+	return list(s, raw, []string{"HOST", "STATE", "FAILURES", "OPEN UNTIL", "WINDOWS", "PROBES", "WAITING", "LIMITS", "ADAPTIVE"}, func(h client.Host) []string {
 		return []string{
 			h.Host, string(h.State), strconv.FormatInt(h.Failures, 10), instant(h.OpenUntil), strconv.FormatInt(h.Windows, 10), strconv.FormatInt(h.Probes, 10),
-			limitsText(h.Limits), limitsText(h.Adaptive),
+			waitingText(h), limitsText(h.Limits), limitsText(h.Adaptive),
 		}
 	})
 }
+
+// waitingText says how many endpoints of a host wait.
+func waitingText(h client.Host) string { return fmt.Sprintf("%d of %d", h.Waiting, h.Endpoints) }
 
 // Run prints a host.
 func (cmd *hostsGetCmd) Run(ctx context.Context, s *session) error {
@@ -87,6 +90,7 @@ func (cmd *hostsGetCmd) Run(ctx context.Context, s *session) error {
 			{"windows", strconv.FormatInt(h.Windows, 10)},
 			{"open until", instant(h.OpenUntil)},
 			{"probes", strconv.FormatInt(h.Probes, 10)},
+			{"waiting", waitingText(h)},
 			{"limits", limitsText(h.Limits)},
 			{"adaptive limits", limitsText(h.Adaptive)},
 			{"held until", instant(h.HeldUntil)},

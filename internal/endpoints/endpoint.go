@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"rubato/internal/governor"
+	"rubato/internal/placement"
 	"rubato/internal/schedule"
 	"rubato/internal/tempo"
 )
@@ -80,7 +81,10 @@ type State struct {
 	// PausedUntil is [governor.Indefinite] for a pause that only a resume ends.
 	PausedUntil time.Time
 	PauseReason string
-	OneOffs     OneOffs
+	// UnservedSince is since when no active worker has the required tags; zero: one has. Only reads
+	// for users fill it in.
+	UnservedSince time.Time
+	OneOffs       OneOffs
 	// RetryAfter is the wait that the last answer of the target asked for.
 	RetryAfter time.Time
 	// TargetNext is the instant at which the last answer of the target asked for the next run.
@@ -106,6 +110,15 @@ type State struct {
 
 // Hinted reports whether the state holds a hint. An expired hint counts until a decision drops it.
 func (s State) Hinted() bool { return s.IntervalHint != nil || s.OneShotHint != nil }
+
+// UnroutableAt returns since when no active worker has the required tags, if that is long enough at
+// an instant that due times are skipped; else zero.
+func (s State) UnroutableAt(now time.Time) time.Time {
+	if now.Sub(s.UnservedSince) < placement.UnroutableAfter {
+		return time.Time{}
+	}
+	return s.UnservedSince
+}
 
 // Due is a planned run.
 type Due struct {

@@ -54,6 +54,9 @@ type Filter struct {
 	// NamePrefix matches names that begin with it.
 	NamePrefix string
 
+	// Host is host and port of the URL, in the form of [hosts.Key].
+	Host string
+
 	// State is active, paused or archived. Empty selects all but archived endpoints.
 	State string
 	// Before is the cursor of a list: only endpoints whose ID sorts below it are returned.

@@ -36,6 +36,26 @@ type Store interface {
 	SetHost(ctx context.Context, by auditlog.Actor, key Key, p Patch) (Breaker, error)
 	// ResetHost closes a breaker.
 	ResetHost(ctx context.Context, by auditlog.Actor, key Key) (Breaker, error)
+	// CountEndpoints counts the endpoints of a tenant at hosts. A host without one is left out.
+	CountEndpoints(ctx context.Context, tenant [16]byte, names []string) (map[string]Traffic, error)
+}
+
+// MostCounted bounds the endpoints of a host that are counted.
+const MostCounted = 1000
+
+// Traffic is what a tenant has at a host, counted up to [MostCounted].
+type Traffic struct {
+	// Endpoints is the number of endpoints in service.
+	Endpoints int
+	// Waiting is the number of those whose run is due and has not started, or comes later because
+	// the breaker is open.
+	Waiting int
+}
+
+// View is a breaker as a tenant sees it.
+type View struct {
+	Breaker
+	Traffic
 }
 
 // Patch changes settings. A nil member stays, and a zero restores the default.
@@ -141,39 +161,67 @@ func (s *Service) scope(tenant [16]byte) [16]byte {
 	return tenant
 }
 
-// List returns at most limit breakers after a name, sorted by name.
-func (s *Service) List(ctx context.Context, by auditlog.Actor, after string, limit int) ([]Breaker, error) {
-	return s.store.ListHosts(ctx, s.scope(by.TenantID), after, limit)
+// List returns at most limit hosts after a name, sorted by name.
+func (s *Service) List(ctx context.Context, by auditlog.Actor, after string, limit int) ([]View, error) {
+	list, err := s.store.ListHosts(ctx, s.scope(by.TenantID), after, limit)
+	if err != nil {
+		return nil, err
+	}
+	return s.views(ctx, by, list)
 }
 
-// Get returns the breaker of a host with failures or settings.
-func (s *Service) Get(ctx context.Context, by auditlog.Actor, name string) (Breaker, error) {
-	key, err := s.key(by.TenantID, name)
-	if err != nil {
-		return Breaker{}, err
-	}
-	return s.store.GetHost(ctx, key)
+// Get returns a host with failures or settings.
+func (s *Service) Get(ctx context.Context, by auditlog.Actor, name string) (View, error) {
+	return s.one(ctx, by, name, s.store.GetHost)
 }
 
 // Set changes the settings of a host. They apply from its next failure on.
-func (s *Service) Set(ctx context.Context, by auditlog.Actor, name string, p Patch) (Breaker, error) {
-	key, err := s.key(by.TenantID, name)
-	if err != nil {
-		return Breaker{}, err
-	}
-	if err := p.Check(); err != nil {
-		return Breaker{}, err
-	}
-	return s.store.SetHost(ctx, by, key, p)
+func (s *Service) Set(ctx context.Context, by auditlog.Actor, name string, p Patch) (View, error) {
+	return s.one(ctx, by, name, func(ctx context.Context, key Key) (Breaker, error) {
+		if err := p.Check(); err != nil {
+			return Breaker{}, err
+		}
+		return s.store.SetHost(ctx, by, key, p)
+	})
 }
 
 // Reset closes the breaker of a host. Endpoints that wait for the end of a window still do.
-func (s *Service) Reset(ctx context.Context, by auditlog.Actor, name string) (Breaker, error) {
+func (s *Service) Reset(ctx context.Context, by auditlog.Actor, name string) (View, error) {
+	return s.one(ctx, by, name, func(ctx context.Context, key Key) (Breaker, error) { return s.store.ResetHost(ctx, by, key) })
+}
+
+// one returns the view of the host that an operation returns.
+func (s *Service) one(ctx context.Context, by auditlog.Actor, name string, do func(context.Context, Key) (Breaker, error)) (View, error) {
 	key, err := s.key(by.TenantID, name)
 	if err != nil {
-		return Breaker{}, err
+		return View{}, err
 	}
-	return s.store.ResetHost(ctx, by, key)
+	found, err := do(ctx, key)
+	if err != nil {
+		return View{}, err
+	}
+	views, err := s.views(ctx, by, []Breaker{found})
+	if err != nil {
+		return View{}, err
+	}
+	return views[0], nil
+}
+
+// views adds the tenant's traffic to breakers.
+func (s *Service) views(ctx context.Context, by auditlog.Actor, list []Breaker) ([]View, error) {
+	names := make([]string, len(list))
+	for i := range list {
+		names[i] = list[i].Host
+	}
+	traffic, err := s.store.CountEndpoints(ctx, by.TenantID, names)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]View, len(list))
+	for i, b := range list {
+		views[i] = View{Breaker: b, Traffic: traffic[b.Host]}
+	}
+	return views, nil
 }
 
 // NotFound returns the error for a host without failures and settings.

@@ -65,6 +65,7 @@ func showState(out *api.Endpoint, e *endpoints.Endpoint, now time.Time) {
 	} else {
 		out.NextRunAt = shownDue(s.Due.At)
 		out.NextSource = new(api.Source(s.Due.Source))
+		out.UnroutableSince = shown(s.UnroutableAt(now))
 	}
 	out.Hints = api.Hints{Interval: intervalAnswer(s.IntervalHint, now), OneShot: oneShotAnswer(s.OneShotHint, now)}
 	if r := s.Running; r != nil {

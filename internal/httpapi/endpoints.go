@@ -11,6 +11,7 @@ import (
 
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
+	"rubato/internal/hosts"
 	"rubato/internal/httpapi/api"
 	"rubato/internal/notation"
 )
@@ -125,7 +126,7 @@ func (s *Server) ListEndpoints(ctx context.Context, r api.ListEndpointsRequestOb
 		return nil, err
 	}
 	f.Limit = limitOf(r.Params.Limit) + 1
-	digest := filterDigest("endpoints", f.TenantID, f.Labels, f.Key, f.Name, f.NamePrefix, f.State)
+	digest := filterDigest("endpoints", f.TenantID, f.Labels, f.Key, f.Name, f.NamePrefix, f.Host, f.State)
 	if f.Before, err = resume(r.Params.Cursor, digest); err != nil {
 		return nil, err
 	}
@@ -171,6 +172,13 @@ func endpointFilter(ctx context.Context, p api.ListEndpointsParams) (endpoints.F
 	set(&f.Key, p.Key)
 	set(&f.Name, p.Name)
 	set(&f.NamePrefix, p.NamePrefix)
+	if p.Host != nil {
+		name, ok := hosts.ParseName(*p.Host)
+		if !ok {
+			return endpoints.Filter{}, badParameter("host", "invalid_value", "must be host and port, such as api.example.com:8443")
+		}
+		f.Host = name
+	}
 	if p.State != nil {
 		f.State = string(*p.State)
 	}

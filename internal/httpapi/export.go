@@ -22,6 +22,7 @@ func (s *Server) ExportEndpoints(ctx context.Context, r api.ExportEndpointsReque
 		Key:        p.Key,
 		Name:       p.Name,
 		NamePrefix: p.NamePrefix,
+		Host:       p.Host,
 		State:      p.State,
 	})
 	if err != nil {

@@ -60,6 +60,10 @@ func (m *memory) SetHost(_ context.Context, _ auditlog.Actor, key hosts.Key, p h
 	return b, nil
 }
 
+func (m *memory) CountEndpoints(context.Context, [16]byte, []string) (map[string]hosts.Traffic, error) {
+	return map[string]hosts.Traffic{standingHost: {Endpoints: 3, Waiting: 2}}, m.err
+}
+
 func (m *memory) ResetHost(ctx context.Context, _ auditlog.Actor, key hosts.Key) (hosts.Breaker, error) {
 	b, err := m.GetHost(ctx, key)
 	if err != nil {

@@ -120,6 +120,7 @@ func TestQueryParameters(t *testing.T) {
 		"/v1/endpoints?state=gone&limit=x&zz=1":                      {"limit invalid_type", "state invalid_value", "zz unknown_parameter"},
 		"/v1/endpoints?label=team":                                   {"label invalid_value"},
 		"/v1/endpoints?label=:x":                                     {"label invalid_value"},
+		"/v1/endpoints?host=a/b":                                     {"host invalid_value"},
 		"/v1/endpoints?label=a:1&label=a:2":                          {"label invalid_value"},
 		"/v1/endpoints?name=%00":                                     {"name invalid_characters"},
 		"/v1/endpoints?name=%ff":                                     {"name invalid_characters"},

@@ -93,7 +93,7 @@ func (s *Server) ResetHost(ctx context.Context, r api.ResetHostRequestObject) (a
 	return api.ResetHost200JSONResponse(hostAnswer(stored)), nil
 }
 
-func hostAnswer(b hosts.Breaker) api.Host {
+func hostAnswer(b hosts.View) api.Host {
 	return api.Host{
 		Host:           b.Host,
 		State:          api.HostState(b.State),
@@ -108,6 +108,8 @@ func hostAnswer(b hosts.Breaker) api.Host {
 		Adaptive:       limitsAnswer(math.Floor(b.Concurrency.Value), b.Rate.Value),
 		HeldUntil:      shown(b.HeldUntil),
 		LatencyMs:      positive(b.Latency.Milliseconds()),
+		Endpoints:      int64(b.Endpoints),
+		Waiting:        int64(b.Waiting),
 	}
 }
 

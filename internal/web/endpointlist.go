@@ -24,6 +24,7 @@ const endpointsPerPage = 50
 type search struct {
 	text   string // how names begin, or the id of an endpoint
 	labels []string
+	host   string // host and port of the URL
 	state  string
 	cursor string
 }
@@ -43,6 +44,7 @@ type endpointRows struct {
 func (v *pageRequest) searched() search {
 	s := search{
 		text:   v.value("q"),
+		host:   strings.TrimSuffix(v.value("host"), ":"), // The port is still being typed.
 		state:  v.value("state"),
 		cursor: v.value("cursor"),
 	}
@@ -100,7 +102,7 @@ func joinLabels(labels []string) string {
 // query returns the search as the API takes it.
 func (s search) query() url.Values {
 	q := url.Values{"limit": {strconv.Itoa(endpointsPerPage)}}
-	for name, value := range map[string]string{"namePrefix": s.text, "state": s.state, "cursor": s.cursor} {
+	for name, value := range map[string]string{"namePrefix": s.text, "host": s.host, "state": s.state, "cursor": s.cursor} {
 		if value != "" {
 			q.Set(name, value)
 		}
@@ -115,7 +117,7 @@ func (s search) query() url.Values {
 // link returns the path of the list with the same search at another cursor.
 func (s search) link(cursor string) string {
 	q := url.Values{}
-	for name, value := range map[string]string{"q": s.text, "state": s.state, "label": joinLabels(s.labels), "cursor": cursor} {
+	for name, value := range map[string]string{"q": s.text, "host": s.host, "state": s.state, "label": joinLabels(s.labels), "cursor": cursor} {
 		if value != "" {
 			q.Set(name, value)
 		}

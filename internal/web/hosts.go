@@ -189,11 +189,6 @@ func (v *pageRequest) resetHost() error {
 	return v.seeOther("/console/hosts")
 }
 
-// bareHost returns a host and port as it stands in most URLs: without the port of HTTP or HTTPS.
-func bareHost(name string) string {
-	return strings.TrimSuffix(strings.TrimSuffix(name, ":443"), ":80")
-}
-
 // failuresField writes the number of failures for a field. The default is empty.
 func failuresField(n int64) string {
 	if n == 0 || n == usualFailures {

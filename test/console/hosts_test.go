@@ -27,6 +27,7 @@ func TestHostIsLimitedEditedAndReset(t *testing.T) {
 	b.fill("rate", "2.5")
 	b.confirms("Limit a host")
 	b.says("20 in flight, 2.5 per s")
+	b.await("document.querySelector('.hosts [data-waiting]').innerText === '0 of 0'")
 	b.shoot("hosts-limited")
 	b.accessible()
 

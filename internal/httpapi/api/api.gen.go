@@ -2000,6 +2000,9 @@ type Endpoint struct {
 	// TLS Trusted CAs, client certificate and other TLS settings for https targets.
 	TLS *TLS `json:"tls,omitempty"`
 
+	// UnroutableSince Since when no active worker has the required tags, if it is 30 s or longer. Due times are skipped meanwhile. `GET /v1/endpoints/{id}/routability` names the missing tags.
+	UnroutableSince *time.Time `json:"unroutableSince,omitempty"`
+
 	// UpdatedAt When the fields were last edited.
 	UpdatedAt time.Time `json:"updatedAt"`
 	URL       string    `json:"url"`
@@ -2617,6 +2620,9 @@ type Host struct {
 	// Adaptive Limits of the requests to a host, of all workers together. The user's, or the adaptive ones, which follow the latency and the refusals of the host.
 	Adaptive HostLimits `json:"adaptive"`
 
+	// Endpoints Number of your endpoints at the host, up to 1,000. `GET /v1/endpoints?host=` lists them.
+	Endpoints int64 `json:"endpoints"`
+
 	// Failures Failures in a row while closed.
 	Failures int64 `json:"failures"`
 
@@ -2646,6 +2652,9 @@ type Host struct {
 
 	// State `closed`: requests are sent. `open`: none is sent until `openUntil`. `half_open`: only probes are sent, at most 3 in a window.
 	State HostState `json:"state"`
+
+	// Waiting Number of those whose run is due and has not started, or comes later because the breaker is open.
+	Waiting int64 `json:"waiting"`
 
 	// WindowMs Length of the first window.
 	WindowMs int64 `json:"windowMs"`
@@ -4645,6 +4654,9 @@ type ListEndpointsParams struct {
 	// NamePrefix Filter by name prefix.
 	NamePrefix *string `form:"namePrefix,omitempty" json:"namePrefix,omitempty"`
 
+	// Host Filter by target host and port, such as api.example.com:8443. Without a port it is 443.
+	Host *string `form:"host,omitempty" json:"host,omitempty"`
+
 	// State Filter by state. Without it, all endpoints except archived ones.
 	State *EndpointState `form:"state,omitempty" json:"state,omitempty"`
 
@@ -4746,6 +4758,9 @@ type ExportEndpointsParams struct {
 
 	// NamePrefix Filter by name prefix.
 	NamePrefix *string `form:"namePrefix,omitempty" json:"namePrefix,omitempty"`
+
+	// Host Filter by target host and port, such as api.example.com:8443. Without a port it is 443.
+	Host *string `form:"host,omitempty" json:"host,omitempty"`
 
 	// State Filter by state. Without it, all endpoints except archived ones.
 	State *EndpointState `form:"state,omitempty" json:"state,omitempty"`
@@ -5858,6 +5873,13 @@ func (w *ServerInterfaceWrapper) ListEndpoints(ctx echo.Context) error {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter namePrefix: %s", err))
 	}
 
+	// ------------- Optional query parameter "host" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "host", ctx.QueryParams(), &params.Host, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter host: %s", err))
+	}
+
 	// ------------- Optional query parameter "state" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "state", ctx.QueryParams(), &params.State, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
@@ -6493,6 +6515,13 @@ func (w *ServerInterfaceWrapper) ExportEndpoints(ctx echo.Context) error {
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "namePrefix", ctx.QueryParams(), &params.NamePrefix, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
 	if err != nil {
 		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter namePrefix: %s", err))
+	}
+
+	// ------------- Optional query parameter "host" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "host", ctx.QueryParams(), &params.Host, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		return echo.NewHTTPError(http.StatusBadRequest, fmt.Sprintf("Invalid format for parameter host: %s", err))
 	}
 
 	// ------------- Optional query parameter "state" -------------

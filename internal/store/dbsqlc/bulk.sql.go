@@ -50,7 +50,7 @@ func (q *Queries) DecisionInsertMany(ctx context.Context, db DBTX, arg DecisionI
 }
 
 const endpointFindByIDs = `-- name: EndpointFindByIDs :many
-SELECT id, tenant_id, version, created_at, updated_at, archived_at, spec, digest_key, key, name, labels, planner, max_execution_time_ms, late_by_intent
+SELECT id, tenant_id, version, created_at, updated_at, archived_at, spec, digest_key, key, name, host, labels, planner, max_execution_time_ms, late_by_intent
 FROM endpoints
 WHERE id = ANY ($1::uuid[])
   AND tenant_id = $2
@@ -83,6 +83,7 @@ func (q *Queries) EndpointFindByIDs(ctx context.Context, db DBTX, arg EndpointFi
 			&i.DigestKey,
 			&i.Key,
 			&i.Name,
+			&i.Host,
 			&i.Labels,
 			&i.Planner,
 			&i.MaxExecutionTimeMs,
@@ -99,7 +100,7 @@ func (q *Queries) EndpointFindByIDs(ctx context.Context, db DBTX, arg EndpointFi
 }
 
 const endpointFindByKeys = `-- name: EndpointFindByKeys :many
-SELECT id, tenant_id, version, created_at, updated_at, archived_at, spec, digest_key, key, name, labels, planner, max_execution_time_ms, late_by_intent
+SELECT id, tenant_id, version, created_at, updated_at, archived_at, spec, digest_key, key, name, host, labels, planner, max_execution_time_ms, late_by_intent
 FROM endpoints
 WHERE tenant_id = $1
   AND key = ANY ($2::text[])
@@ -132,6 +133,7 @@ func (q *Queries) EndpointFindByKeys(ctx context.Context, db DBTX, arg EndpointF
 			&i.DigestKey,
 			&i.Key,
 			&i.Name,
+			&i.Host,
 			&i.Labels,
 			&i.Planner,
 			&i.MaxExecutionTimeMs,

@@ -40,6 +40,7 @@ WHERE e.tenant_id = @tenant_id
   AND (sqlc.narg('before')::uuid IS NULL OR e.id < sqlc.narg('before'))
   AND (sqlc.narg('key')::text IS NULL OR e.key = sqlc.narg('key'))
   AND (sqlc.narg('name')::text IS NULL OR e.name = sqlc.narg('name'))
+  AND (sqlc.narg('host')::text IS NULL OR e.host = sqlc.narg('host'))
   AND (sqlc.narg('name_like')::text IS NULL OR e.name LIKE sqlc.narg('name_like'))
   AND (sqlc.narg('labels')::jsonb IS NULL OR e.labels @> sqlc.narg('labels'))
   AND CASE sqlc.arg('state')::text
@@ -62,6 +63,7 @@ WHERE s.paused_until IS NOT NULL
   AND e.archived_at IS NULL
   AND (sqlc.narg('key')::text IS NULL OR e.key = sqlc.narg('key'))
   AND (sqlc.narg('name')::text IS NULL OR e.name = sqlc.narg('name'))
+  AND (sqlc.narg('host')::text IS NULL OR e.host = sqlc.narg('host'))
   AND (sqlc.narg('name_like')::text IS NULL OR e.name LIKE sqlc.narg('name_like'))
   AND (sqlc.narg('labels')::jsonb IS NULL OR e.labels @> sqlc.narg('labels'))
 ORDER BY s.endpoint_id DESC
@@ -73,6 +75,16 @@ SELECT *
 FROM schedules
 WHERE endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
   AND NOT archived;
+
+-- name: ScheduleListUnroutable :many
+-- Returns since when no active worker serves the tags of endpoints, for those without one.
+SELECT s.endpoint_id, t.unserved_since::timestamptz AS unserved_since
+FROM schedules s
+         JOIN tag_sets t ON t.id = s.tag_set_id
+WHERE s.endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
+  AND NOT s.archived
+  AND s.tag_set_id <> 0
+  AND t.unserved_since IS NOT NULL;
 
 -- name: ScheduleInsert :exec
 INSERT INTO schedules (endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, version, lock_ms, tag_set_id, priority, attempt, source, failure_count)

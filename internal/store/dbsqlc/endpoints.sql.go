@@ -26,7 +26,7 @@ func (q *Queries) DecisionTime(ctx context.Context, db DBTX, now *time.Time) (ti
 }
 
 const endpointFind = `-- name: EndpointFind :many
-SELECT id, tenant_id, version, created_at, updated_at, archived_at, spec, digest_key, key, name, labels, planner, max_execution_time_ms, late_by_intent
+SELECT id, tenant_id, version, created_at, updated_at, archived_at, spec, digest_key, key, name, host, labels, planner, max_execution_time_ms, late_by_intent
 FROM endpoints
 WHERE id = ANY (ARRAY [$1::uuid]) AND (tenant_id = $2) IS TRUE
 ORDER BY id
@@ -60,6 +60,7 @@ func (q *Queries) EndpointFind(ctx context.Context, db DBTX, arg EndpointFindPar
 			&i.DigestKey,
 			&i.Key,
 			&i.Name,
+			&i.Host,
 			&i.Labels,
 			&i.Planner,
 			&i.MaxExecutionTimeMs,
@@ -76,7 +77,7 @@ func (q *Queries) EndpointFind(ctx context.Context, db DBTX, arg EndpointFindPar
 }
 
 const endpointGet = `-- name: EndpointGet :one
-SELECT id, tenant_id, version, created_at, updated_at, archived_at, spec, digest_key, key, name, labels, planner, max_execution_time_ms, late_by_intent
+SELECT id, tenant_id, version, created_at, updated_at, archived_at, spec, digest_key, key, name, host, labels, planner, max_execution_time_ms, late_by_intent
 FROM endpoints
 WHERE id = $1 AND tenant_id = $2
 `
@@ -100,6 +101,7 @@ func (q *Queries) EndpointGet(ctx context.Context, db DBTX, arg EndpointGetParam
 		&i.DigestKey,
 		&i.Key,
 		&i.Name,
+		&i.Host,
 		&i.Labels,
 		&i.Planner,
 		&i.MaxExecutionTimeMs,
@@ -109,7 +111,7 @@ func (q *Queries) EndpointGet(ctx context.Context, db DBTX, arg EndpointGetParam
 }
 
 const endpointGetMany = `-- name: EndpointGetMany :many
-SELECT id, tenant_id, version, created_at, updated_at, archived_at, spec, digest_key, key, name, labels, planner, max_execution_time_ms, late_by_intent
+SELECT id, tenant_id, version, created_at, updated_at, archived_at, spec, digest_key, key, name, host, labels, planner, max_execution_time_ms, late_by_intent
 FROM endpoints
 WHERE id = ANY ($1::uuid[])
 `
@@ -134,6 +136,7 @@ func (q *Queries) EndpointGetMany(ctx context.Context, db DBTX, ids []UUID) ([]*
 			&i.DigestKey,
 			&i.Key,
 			&i.Name,
+			&i.Host,
 			&i.Labels,
 			&i.Planner,
 			&i.MaxExecutionTimeMs,
@@ -178,21 +181,22 @@ func (q *Queries) EndpointInsert(ctx context.Context, db DBTX, arg EndpointInser
 }
 
 const endpointList = `-- name: EndpointList :many
-SELECT e.id, e.tenant_id, e.version, e.created_at, e.updated_at, e.archived_at, e.spec, e.digest_key, e.key, e.name, e.labels, e.planner, e.max_execution_time_ms, e.late_by_intent
+SELECT e.id, e.tenant_id, e.version, e.created_at, e.updated_at, e.archived_at, e.spec, e.digest_key, e.key, e.name, e.host, e.labels, e.planner, e.max_execution_time_ms, e.late_by_intent
 FROM endpoints e
          LEFT JOIN schedules s ON s.endpoint_id = e.id
 WHERE e.tenant_id = $1
   AND ($2::uuid IS NULL OR e.id < $2)
   AND ($3::text IS NULL OR e.key = $3)
   AND ($4::text IS NULL OR e.name = $4)
-  AND ($5::text IS NULL OR e.name LIKE $5)
-  AND ($6::jsonb IS NULL OR e.labels @> $6)
-  AND CASE $7::text
+  AND ($5::text IS NULL OR e.host = $5)
+  AND ($6::text IS NULL OR e.name LIKE $6)
+  AND ($7::jsonb IS NULL OR e.labels @> $7)
+  AND CASE $8::text
           WHEN 'archived' THEN e.archived_at IS NOT NULL
-          WHEN 'active' THEN e.archived_at IS NULL AND coalesce(s.paused_until <= coalesce($8::timestamptz, clock_timestamp()), true)
+          WHEN 'active' THEN e.archived_at IS NULL AND coalesce(s.paused_until <= coalesce($9::timestamptz, clock_timestamp()), true)
           ELSE e.archived_at IS NULL END
 ORDER BY e.id DESC
-LIMIT $9::int
+LIMIT $10::int
 `
 
 type EndpointListParams struct {
@@ -200,6 +204,7 @@ type EndpointListParams struct {
 	Before   *UUID
 	Key      *string
 	Name     *string
+	Host     *string
 	NameLike *string
 	Labels   json.RawMessage
 	State    string
@@ -213,6 +218,7 @@ func (q *Queries) EndpointList(ctx context.Context, db DBTX, arg EndpointListPar
 		arg.Before,
 		arg.Key,
 		arg.Name,
+		arg.Host,
 		arg.NameLike,
 		arg.Labels,
 		arg.State,
@@ -237,6 +243,7 @@ func (q *Queries) EndpointList(ctx context.Context, db DBTX, arg EndpointListPar
 			&i.DigestKey,
 			&i.Key,
 			&i.Name,
+			&i.Host,
 			&i.Labels,
 			&i.Planner,
 			&i.MaxExecutionTimeMs,
@@ -253,7 +260,7 @@ func (q *Queries) EndpointList(ctx context.Context, db DBTX, arg EndpointListPar
 }
 
 const endpointListPaused = `-- name: EndpointListPaused :many
-SELECT e.id, e.tenant_id, e.version, e.created_at, e.updated_at, e.archived_at, e.spec, e.digest_key, e.key, e.name, e.labels, e.planner, e.max_execution_time_ms, e.late_by_intent
+SELECT e.id, e.tenant_id, e.version, e.created_at, e.updated_at, e.archived_at, e.spec, e.digest_key, e.key, e.name, e.host, e.labels, e.planner, e.max_execution_time_ms, e.late_by_intent
 FROM schedules s
          JOIN endpoints e ON e.id = s.endpoint_id
 WHERE s.paused_until IS NOT NULL
@@ -263,10 +270,11 @@ WHERE s.paused_until IS NOT NULL
   AND e.archived_at IS NULL
   AND ($4::text IS NULL OR e.key = $4)
   AND ($5::text IS NULL OR e.name = $5)
-  AND ($6::text IS NULL OR e.name LIKE $6)
-  AND ($7::jsonb IS NULL OR e.labels @> $7)
+  AND ($6::text IS NULL OR e.host = $6)
+  AND ($7::text IS NULL OR e.name LIKE $7)
+  AND ($8::jsonb IS NULL OR e.labels @> $8)
 ORDER BY s.endpoint_id DESC
-LIMIT $8::int
+LIMIT $9::int
 `
 
 type EndpointListPausedParams struct {
@@ -275,6 +283,7 @@ type EndpointListPausedParams struct {
 	TenantID UUID
 	Key      *string
 	Name     *string
+	Host     *string
 	NameLike *string
 	Labels   json.RawMessage
 	MaxRows  int32
@@ -289,6 +298,7 @@ func (q *Queries) EndpointListPaused(ctx context.Context, db DBTX, arg EndpointL
 		arg.TenantID,
 		arg.Key,
 		arg.Name,
+		arg.Host,
 		arg.NameLike,
 		arg.Labels,
 		arg.MaxRows,
@@ -311,6 +321,7 @@ func (q *Queries) EndpointListPaused(ctx context.Context, db DBTX, arg EndpointL
 			&i.DigestKey,
 			&i.Key,
 			&i.Name,
+			&i.Host,
 			&i.Labels,
 			&i.Planner,
 			&i.MaxExecutionTimeMs,
@@ -482,6 +493,42 @@ func (q *Queries) ScheduleInsert(ctx context.Context, db DBTX, arg ScheduleInser
 		arg.Source,
 	)
 	return err
+}
+
+const scheduleListUnroutable = `-- name: ScheduleListUnroutable :many
+SELECT s.endpoint_id, t.unserved_since::timestamptz AS unserved_since
+FROM schedules s
+         JOIN tag_sets t ON t.id = s.tag_set_id
+WHERE s.endpoint_id = ANY ($1::uuid[])
+  AND NOT s.archived
+  AND s.tag_set_id <> 0
+  AND t.unserved_since IS NOT NULL
+`
+
+type ScheduleListUnroutableRow struct {
+	EndpointID    UUID
+	UnservedSince time.Time
+}
+
+// Returns since when no active worker serves the tags of endpoints, for those without one.
+func (q *Queries) ScheduleListUnroutable(ctx context.Context, db DBTX, endpointIds []UUID) ([]*ScheduleListUnroutableRow, error) {
+	rows, err := db.Query(ctx, scheduleListUnroutable, endpointIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*ScheduleListUnroutableRow
+	for rows.Next() {
+		var i ScheduleListUnroutableRow
+		if err := rows.Scan(&i.EndpointID, &i.UnservedSince); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const scheduleNotify = `-- name: ScheduleNotify :exec

@@ -55,6 +55,24 @@ FROM hosts
 WHERE scope = @scope
   AND host = @host;
 
+-- name: HostTraffic :many
+-- Counts the endpoints of a tenant at hosts, and those of them that wait, each up to max_rows. An
+-- endpoint waits if its run is due and has not started, or if its next run comes later because the
+-- host is open.
+SELECT w.host::text AS host, count(*)::int AS endpoints, (count(*) FILTER (WHERE e.waits))::int AS waiting
+FROM (SELECT unnest(sqlc.arg('hosts')::text[]) AS host) w
+         CROSS JOIN LATERAL (SELECT s.run_id IS NULL
+                                        AND (s.planned_at <= clock.now OR s.source = 'circuit-open')
+                                        AND coalesce(s.paused_until <= clock.now, true) AS waits
+                             FROM endpoints e
+                                      JOIN schedules s ON s.endpoint_id = e.id
+                                      CROSS JOIN (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now) clock
+                             WHERE e.tenant_id = @tenant_id
+                               AND e.host = w.host
+                               AND e.archived_at IS NULL
+                             LIMIT sqlc.arg('max_rows')) e
+GROUP BY w.host;
+
 -- name: HostGauge :one
 -- Counts the hosts that are open, half-open, or have an adaptive limit, and the open dead letters,
 -- each up to max_rows.

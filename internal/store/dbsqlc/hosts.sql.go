@@ -331,6 +331,63 @@ func (q *Queries) HostNotify(ctx context.Context, db DBTX) error {
 	return err
 }
 
+const hostTraffic = `-- name: HostTraffic :many
+SELECT w.host::text AS host, count(*)::int AS endpoints, (count(*) FILTER (WHERE e.waits))::int AS waiting
+FROM (SELECT unnest($1::text[]) AS host) w
+         CROSS JOIN LATERAL (SELECT s.run_id IS NULL
+                                        AND (s.planned_at <= clock.now OR s.source = 'circuit-open')
+                                        AND coalesce(s.paused_until <= clock.now, true) AS waits
+                             FROM endpoints e
+                                      JOIN schedules s ON s.endpoint_id = e.id
+                                      CROSS JOIN (SELECT coalesce($2::timestamptz, clock_timestamp()) AS now) clock
+                             WHERE e.tenant_id = $3
+                               AND e.host = w.host
+                               AND e.archived_at IS NULL
+                             LIMIT $4) e
+GROUP BY w.host
+`
+
+type HostTrafficParams struct {
+	Hosts    []string
+	Now      *time.Time
+	TenantID UUID
+	MaxRows  int32
+}
+
+type HostTrafficRow struct {
+	Host      string
+	Endpoints int32
+	Waiting   int32
+}
+
+// Counts the endpoints of a tenant at hosts, and those of them that wait, each up to max_rows. An
+// endpoint waits if its run is due and has not started, or if its next run comes later because the
+// host is open.
+func (q *Queries) HostTraffic(ctx context.Context, db DBTX, arg HostTrafficParams) ([]*HostTrafficRow, error) {
+	rows, err := db.Query(ctx, hostTraffic,
+		arg.Hosts,
+		arg.Now,
+		arg.TenantID,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*HostTrafficRow
+	for rows.Next() {
+		var i HostTrafficRow
+		if err := rows.Scan(&i.Host, &i.Endpoints, &i.Waiting); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const hostWrite = `-- name: HostWrite :exec
 UPDATE hosts
 SET threshold = $1, window_ms = $2, max_concurrency = $3, max_rate = $4, held_until = $5,

@@ -129,6 +129,7 @@ type Endpoint struct {
 	DigestKey          UUID
 	Key                *string
 	Name               string
+	Host               *string
 	Labels             json.RawMessage
 	Planner            string
 	MaxExecutionTimeMs int32

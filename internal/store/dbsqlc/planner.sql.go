@@ -237,7 +237,7 @@ func (q *Queries) PlannerFleetLatencies(ctx context.Context, db DBTX, arg Planne
 }
 
 const plannerGroup = `-- name: PlannerGroup :many
-SELECT e.id, e.tenant_id, e.version, e.created_at, e.updated_at, e.archived_at, e.spec, e.digest_key, e.key, e.name, e.labels, e.planner, e.max_execution_time_ms, e.late_by_intent
+SELECT e.id, e.tenant_id, e.version, e.created_at, e.updated_at, e.archived_at, e.spec, e.digest_key, e.key, e.name, e.host, e.labels, e.planner, e.max_execution_time_ms, e.late_by_intent
 FROM endpoints e
 WHERE e.tenant_id = $1
   AND e.labels @> jsonb_build_object($2::text, $3::text)
@@ -283,6 +283,7 @@ func (q *Queries) PlannerGroup(ctx context.Context, db DBTX, arg PlannerGroupPar
 			&i.DigestKey,
 			&i.Key,
 			&i.Name,
+			&i.Host,
 			&i.Labels,
 			&i.Planner,
 			&i.MaxExecutionTimeMs,

@@ -126,6 +126,7 @@ func (s *Store) List(ctx context.Context, f endpoints.Filter) (list []*endpoints
 			Now:      s.db.Now(),
 			Key:      pg.OptionalText(f.Key),
 			Name:     pg.OptionalText(f.Name),
+			Host:     pg.OptionalText(f.Host),
 			State:    f.State,
 			MaxRows:  int32(f.Limit),
 		}
@@ -164,6 +165,7 @@ func (s *Store) rows(ctx context.Context, tx dbsqlc.DBTX, p dbsqlc.EndpointListP
 		Key:      p.Key,
 		Name:     p.Name,
 		NameLike: p.NameLike,
+		Host:     p.Host,
 		Labels:   p.Labels,
 		MaxRows:  p.MaxRows,
 	})
@@ -186,6 +188,13 @@ func (s *Store) WithStates(ctx context.Context, tx pgx.Tx, rows []*dbsqlc.Endpoi
 	found, _, err := s.db.States(ctx, tx, ids)
 	if err != nil {
 		return nil, err
+	}
+	unserved, err := s.db.Q.ScheduleListUnroutable(ctx, tx, ids)
+	if err != nil {
+		return nil, fmt.Errorf("listing endpoints without a worker for their tags: %w", err)
+	}
+	for _, row := range unserved {
+		found[row.EndpointID].State.UnservedSince = row.UnservedSince
 	}
 	list := make([]*endpoints.Endpoint, 0, len(rows))
 	for _, row := range rows {

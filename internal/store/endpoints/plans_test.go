@@ -27,6 +27,7 @@ func TestListsOfEndpointsReadNoMoreThanTheyReturn(t *testing.T) {
 		"EndpointsKey":      list(func(p *dbsqlc.EndpointListParams) { p.Key = new("key-77") }),
 		"EndpointsName":     list(func(p *dbsqlc.EndpointListParams) { p.Name = new("name-77") }),
 		"EndpointsPrefix":   list(func(p *dbsqlc.EndpointListParams) { p.NameLike = new("name-777%") }),
+		"EndpointsHost":     list(func(p *dbsqlc.EndpointListParams) { p.Host = new("host-77.example:80") }),
 		"EndpointsLabel":    list(func(p *dbsqlc.EndpointListParams) { p.Labels = json.RawMessage(`{"n":"77"}`) }),
 		"EndpointsTeam":     list(func(p *dbsqlc.EndpointListParams) { p.Labels = json.RawMessage(`{"team":"t77"}`) }),
 		"EndpointsActive":   list(func(p *dbsqlc.EndpointListParams) { p.State = "active" }),

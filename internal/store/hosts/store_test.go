@@ -8,6 +8,7 @@ import (
 	"go.uber.org/goleak"
 
 	"rubato/internal/auditlog"
+	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/hosts"
 	hoststore "rubato/internal/store/hosts"
@@ -113,4 +114,39 @@ func TestIdleHostsAreDeletedAfterADay(t *testing.T) {
 	b.At(now.Add(25 * time.Hour))
 	require.NoError(t, store.DropIdle(t.Context()))
 	require.Equal(t, key.Host, storetest.Query[string](t, b, "SELECT host FROM hosts"))
+}
+
+// TestEndpointsThatWaitForAHostAreCounted counts those that are due, and those of an open host.
+func TestEndpointsThatWaitForAHostAreCounted(t *testing.T) {
+	t.Parallel()
+	b := storetest.Setup(t)
+	now := b.At(storetest.Noon())
+	s := hosts.NewService(hoststore.New(b.DB), false)
+	b.Register(t, func(s *endpoints.Spec) { s.URL = "https://api.example.com/running" })
+	b.At(now.Add(time.Minute))
+	b.StartOne(t, storetest.Worker{1})
+	at := func(url, set string) {
+		e := b.Register(t, func(s *endpoints.Spec) { s.URL = url })
+		b.Exec(t, "UPDATE schedules SET planned_at = $2::timestamptz + interval '1 hour', due_at = $2::timestamptz + interval '1 hour' WHERE endpoint_id = $1", e.ID, now)
+		if set != "" {
+			b.Exec(t, "UPDATE schedules SET "+set+" WHERE endpoint_id = $1", e.ID)
+		}
+	}
+	const due = "planned_at = '2020-01-01', due_at = '2020-01-01'"
+	at("https://api.example.com/later", "")
+	at("https://api.example.com/due", due)
+	at("https://api.example.com/open", "source = 'circuit-open'")
+	at("https://api.example.com/paused", due+", paused_until = '2199-01-01'")
+	at("https://other.example.com/due", due)
+
+	view, err := s.Set(t.Context(), actor(), "api.example.com", hosts.Patch{Threshold: new(9)})
+	require.NoError(t, err)
+	require.Equal(t, hosts.Traffic{Endpoints: 5, Waiting: 2}, view.Traffic)
+	_, err = s.Set(t.Context(), actor(), "idle.example.com", hosts.Patch{Threshold: new(9)})
+	require.NoError(t, err)
+	list, err := s.List(t.Context(), actor(), "", 10)
+	require.NoError(t, err)
+	require.Len(t, list, 2)
+	require.Equal(t, view.Traffic, list[0].Traffic)
+	require.Zero(t, list[1].Traffic)
 }

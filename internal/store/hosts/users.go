@@ -64,6 +64,30 @@ func (s *Store) ResetHost(ctx context.Context, by auditlog.Actor, key hosts.Key)
 	return stored, err
 }
 
+// CountEndpoints implements hosts.Store.
+func (s *Store) CountEndpoints(ctx context.Context, tenant [16]byte, names []string) (map[string]hosts.Traffic, error) {
+	if len(names) == 0 {
+		return nil, nil //nolint:nilnil // Nothing was asked for.
+	}
+	rows, err := s.db.Q.HostTraffic(ctx, s.db.Pool, dbsqlc.HostTrafficParams{
+		Hosts:    names,
+		TenantID: tenant,
+		Now:      s.db.Now(),
+		MaxRows:  hosts.MostCounted,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("counting the endpoints of %d hosts: %w", len(names), pg.Translate(err))
+	}
+	traffic := make(map[string]hosts.Traffic, len(rows))
+	for _, row := range rows {
+		traffic[row.Host] = hosts.Traffic{
+			Endpoints: int(row.Endpoints),
+			Waiting:   int(row.Waiting),
+		}
+	}
+	return traffic, nil
+}
+
 func (s *Store) audit(ctx context.Context, tx pgx.Tx, by auditlog.Actor, before, after hosts.Breaker) error {
 	return s.db.Audited(ctx, tx, auditlog.Change{
 		Act:    auditlog.Act{By: by, Action: auditlog.Edit},

@@ -26,7 +26,7 @@ func (b *Bundle) Crowd(t *testing.T) {
 	b.Exec(t, "ALTER TABLE endpoints DROP CONSTRAINT endpoints_sound") // It takes half the time, and no plan needs it.
 	b.Exec(t, `INSERT INTO endpoints (id, tenant_id, version, created_at, updated_at, archived_at, spec)
 		SELECT gen_random_uuid(), tenant_id, version, created_at, updated_at, CASE WHEN n % 1000 = 0 THEN now() END,
-		       spec || jsonb_build_object('name', 'name-' || n, 'key', 'key-' || n, 'labels', jsonb_build_object('team', 't' || n % 500, 'n', n::text))
+		       spec || jsonb_build_object('name', 'name-' || n, 'key', 'key-' || n, 'url', 'http://host-' || n % 500 || '.example/', 'labels', jsonb_build_object('team', 't' || n % 500, 'n', n::text))
 		FROM endpoints, generate_series(1, 100000) n`)
 	rest := columns("schedules", "endpoint_id,paused_until")
 	b.Exec(t, `INSERT INTO schedules (endpoint_id, paused_until, `+rest+`)
