@@ -27,7 +27,6 @@ func TestHostIsLimitedEditedAndReset(t *testing.T) {
 	b.fill("rate", "2.5")
 	b.confirms("Limit a host")
 	b.says("20 in flight, 2.5 per s")
-	b.await("document.querySelector('.hosts [data-waiting]').innerText === '0 of 0'")
 	b.shoot("hosts-limited")
 	b.accessible()
 
@@ -43,5 +42,16 @@ func TestHostIsLimitedEditedAndReset(t *testing.T) {
 	require.Nil(t, h.Limits.Concurrency)
 	require.InDelta(t, 2.5, *h.Limits.Rate, 0)
 	require.EqualValues(t, 60_000, h.WindowMs)
+
+	var created client.Endpoint
+	w.api(t, http.MethodPost, "/v1/endpoints", map[string]any{
+		"name": "at a host", "url": "https://api.example.com/orders", "baselineIntervalMs": 3_600_000, "startAt": "2198-01-01T00:00:00Z",
+	}, &created)
+	b.visit("/console/hosts")
+	b.says("0 of 1")
+	b.click("a[href='/console/endpoints?host=api.example.com%3A443']")
+	b.await("document.querySelector('[name=host]').value === 'api.example.com:443'")
+	b.await("document.querySelectorAll('#endpoints tbody tr').length === 1")
+	b.says("at a host")
 	b.clean()
 }
