@@ -7,6 +7,7 @@ import (
 
 	"rubato/internal/auditlog"
 	"rubato/internal/egress"
+	"rubato/internal/hosts"
 	"rubato/internal/notices"
 	"rubato/internal/secrets"
 )
@@ -65,16 +66,33 @@ type channel interface {
 	send(ctx context.Context, p *notices.Delivery) notices.Result
 }
 
+// guarded has the circuit breakers of receivers, which all channels share.
+type guarded struct{ receivers *hosts.Guard }
+
+// admit returns the right to send a notice, or the result without a request while the breaker of
+// the receiver is open. A test of a rule is sent in any case.
+func (g guarded) admit(receiver hosts.Key, p *notices.Delivery) (hosts.Pass, *notices.Result) {
+	pass, again, admitted := g.receivers.Admit(receiver, p.Test)
+	if admitted {
+		return pass, nil
+	}
+	return pass, &notices.Result{
+		Error: "nothing was sent: the circuit of the receiver is open, because its last requests failed",
+		Asked: time.Until(again),
+	}
+}
+
 // NewChannels returns the channels of every kind.
 func NewChannels(c ChannelsConfig) *Channels {
+	g := guarded{hosts.NewGuard(0)}
 	return &Channels{
 		tests:  c.Tests,
 		public: c.PublicURL,
 		byKind: map[notices.ChannelKind]channel{
-			notices.Webhook:      post{c, webhookRequest},
-			notices.Slack:        post{c, slackRequest},
-			notices.Alertmanager: post{c, alertmanagerRequest},
-			notices.Email:        mailer{c.Mail, c.Tokens},
+			notices.Webhook:      post{g, c, webhookRequest},
+			notices.Slack:        post{g, c, slackRequest},
+			notices.Alertmanager: post{g, c, alertmanagerRequest},
+			notices.Email:        mailer{g, c.Mail, c.Tokens},
 		},
 	}
 }

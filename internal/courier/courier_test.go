@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -29,6 +30,7 @@ import (
 	"rubato/internal/devpg/devpgtest"
 	"rubato/internal/egress"
 	"rubato/internal/endpoints"
+	"rubato/internal/hosts"
 	"rubato/internal/notices"
 	"rubato/internal/oauth2"
 	"rubato/internal/secrets"
@@ -491,4 +493,36 @@ func TestHangingReceiverDelaysOnlyItsRule(t *testing.T) {
 	b.deliver(t, b.notices)
 
 	waittest.Until(t, func() bool { return len(hooks.all()) == 1 }, "the other rule is told")
+}
+
+// TestFailingReceiverIsLeftAlone opens the breaker of a receiver by five attempts. The sixth sends
+// nothing, and the notice waits for the end of the window.
+func TestFailingReceiverIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	hooks := receive(t, slices.Repeat([]int{http.StatusInternalServerError}, 20)...)
+	b.happen(t, notices.Channel{Kind: notices.Slack, URL: hooks.URL})
+	b.deliver(t, b.notices)
+	for n := range hosts.DefaultFailures {
+		b.await(t, "SELECT attempts = $1 FROM notices", n+1)
+		b.exec(t, "UPDATE notices SET due_at = now()")
+	}
+	b.await(t, "SELECT starts_with(error, 'nothing was sent: the circuit of the receiver is open') AND attempts = $1 FROM notices", hosts.DefaultFailures+1)
+	b.await(t, "SELECT due_at > now() + interval '20 s' FROM notices")
+	require.Len(t, hooks.all(), hosts.DefaultFailures)
+}
+
+// TestReceiverThatRefusesANoticeWorks sends as many attempts as are due, because an answer below
+// 500 is about the notice.
+func TestReceiverThatRefusesANoticeWorks(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	hooks := receive(t, slices.Repeat([]int{http.StatusNotFound}, 20)...)
+	b.happen(t, notices.Channel{Kind: notices.Slack, URL: hooks.URL})
+	b.deliver(t, b.notices)
+	for n := range hosts.DefaultFailures + 1 {
+		b.await(t, "SELECT attempts = $1 FROM notices", n+1)
+		b.exec(t, "UPDATE notices SET due_at = now()")
+	}
+	require.GreaterOrEqual(t, len(hooks.all()), hosts.DefaultFailures+1)
 }

@@ -16,6 +16,7 @@ import (
 	gomail "github.com/wneessen/go-mail"
 	"github.com/wneessen/go-mail/smtp"
 
+	"rubato/internal/hosts"
 	"rubato/internal/notices"
 	"rubato/internal/oauth2"
 )
@@ -68,6 +69,7 @@ type Tokens interface {
 
 // mailer sends notices by SMTP. It implements channel.
 type mailer struct {
+	guarded
 	Mail
 
 	tokens Tokens
@@ -77,12 +79,33 @@ type mailer struct {
 // refused recipient is recorded in the note and not retried, because the other recipients would get
 // the message twice.
 func (m mailer) send(ctx context.Context, p *notices.Delivery) notices.Result {
+	pass, refused := m.admit(hosts.Key{Host: m.Address}, p)
+	if refused != nil {
+		return *refused
+	}
 	note, err := m.deliver(ctx, p)
+	m.receivers.End(pass, relayVerdict(ctx, err), time.Time{})
 	if err != nil {
 		return failed(err)
 	}
 	return notices.Result{Note: note}
 }
+
+// relayVerdict returns what an attempt says about the mail server. One that refuses a message or
+// its recipients works.
+func relayVerdict(ctx context.Context, err error) hosts.Verdict {
+	switch {
+	case err == nil:
+		return hosts.Success
+	case errors.Is(err, errUnreachable), errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return hosts.Failure
+	default:
+		return hosts.Neutral
+	}
+}
+
+// errUnreachable is a mail server without a connection.
+var errUnreachable = errors.New("the mail server cannot be reached")
 
 func (m mailer) deliver(ctx context.Context, p *notices.Delivery) (note string, err error) {
 	if m.Address == "" || m.From == "" {
@@ -124,7 +147,7 @@ func (m mailer) connect(ctx context.Context, from *mail.Address) (client *smtp.C
 	}
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", m.Address)
 	if err != nil {
-		return nil, nil, errors.New("the mail server cannot be reached")
+		return nil, nil, errUnreachable
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	raw := conn

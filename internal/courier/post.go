@@ -10,12 +10,15 @@ import (
 	"time"
 
 	"rubato/internal/egress"
+	"rubato/internal/hosts"
 	"rubato/internal/notices"
 	"rubato/internal/secrets"
 )
 
 // post sends notices as a POST of JSON. It implements channel.
 type post struct {
+	guarded
+
 	cfg ChannelsConfig
 	// complete adds the body and the headers of the kind to a request that has the URL and headers
 	// of the rule.
@@ -37,8 +40,33 @@ func (c post) send(ctx context.Context, p *notices.Delivery) notices.Result {
 	}
 	r.Tenant, r.Allowance = p.TenantID, c.cfg.Allowances.Of(p.TenantID)
 	r.Timeout = sendTimeout
+	pass, refused := c.admit(hosts.Key{Scope: p.TenantID, Host: egress.Server(r.URL)}, p)
+	if refused != nil {
+		return *refused
+	}
 	answer, err := c.cfg.Caller.Do(ctx, r)
-	return judge(answer, err)
+	result := judge(answer, err)
+	c.receivers.End(pass, verdict(answer, err), asked(result))
+	return result
+}
+
+// verdict returns what a request says about its receiver.
+func verdict(answer egress.Response, err error) hosts.Verdict {
+	if failure, ok := errors.AsType[*egress.Error](err); ok && !failure.Reason.OfTarget() {
+		return hosts.Neutral
+	}
+	if err != nil || answer.StatusCode >= http.StatusInternalServerError {
+		return hosts.Failure
+	}
+	return hosts.Success
+}
+
+// asked returns the instant before which the receiver wants no request; zero: it did not say.
+func asked(r notices.Result) time.Time {
+	if r.Asked == 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(r.Asked)
 }
 
 // request returns a request to the rule's receiver, without a body.

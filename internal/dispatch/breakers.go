@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"rubato/internal/dispatch/ready"
+	"rubato/internal/egress"
 	"rubato/internal/hosts"
 	"rubato/internal/runs"
 )
@@ -224,9 +225,10 @@ func (w *Worker) settleProbe(ctx context.Context, c *waiting, v hosts.Verdict, r
 // hostVerdict maps the outcome of a run to that of its host. An answer below 500 shows that the
 // host works, even if the run failed. So does a server error that the endpoint's rules accept.
 func hostVerdict(o runs.Outcome) hosts.Verdict {
-	switch o.Reason {
-	case runs.ConnectError, runs.DNSError, runs.TLSError, runs.ConnectionLost, runs.ProtocolError, runs.Timeout:
+	if egress.Reason(o.Reason).OfTarget() { // The reasons of calls are those of runs.
 		return hosts.Failure
+	}
+	switch o.Reason {
 	case runs.HTTPStatus:
 		if o.Status == runs.Failed && o.StatusCode >= 500 {
 			return hosts.Failure

@@ -32,6 +32,17 @@ const (
 	Late Reason = "start_expired"
 )
 
+// OfTarget reports whether the target failed, or the network on the way to it. Otherwise the rules
+// of this system ended the call, or the target answered.
+func (r Reason) OfTarget() bool {
+	switch r {
+	case DNSError, ConnectError, TLSError, Timeout, ProtocolError, ConnectionLost:
+		return true
+	case EgressDenied, ResponseTooLarge, RedirectLimit, RedirectDenied, Canceled, Late:
+	}
+	return false
+}
+
 // Error is a call without a complete answer.
 type Error struct {
 	Reason Reason

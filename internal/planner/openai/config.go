@@ -5,10 +5,10 @@ import (
 	"errors"
 	"time"
 
-	"github.com/failsafe-go/failsafe-go/circuitbreaker"
 	"github.com/prometheus/client_golang/prometheus"
 	openai "github.com/sashabaranov/go-openai"
 
+	"rubato/internal/hosts"
 	"rubato/internal/planner"
 )
 
@@ -54,15 +54,19 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// model is the key of the breaker of the service.
+var model = hosts.Key{Host: "model"}
+
 // Advisor asks a model. It implements [planner.Advisor].
 type Advisor struct {
 	config   Config
 	client   *openai.Client
 	throttle *throttle
-	service  circuitbreaker.CircuitBreaker[any]
-	scoped   *breakerSet
-	budget   planner.Budget
-	metrics  *metrics
+	// service is the breaker of the service itself. scoped decides when it opens.
+	service *hosts.Guard
+	scoped  *breakerSet
+	budget  planner.Budget
+	metrics *metrics
 }
 
 // New returns an advisor that spends from budget and counts in r.
@@ -79,7 +83,7 @@ func New(c Config, budget planner.Budget, r prometheus.Registerer) (*Advisor, er
 		config:   c,
 		client:   openai.NewClientWithConfig(wire),
 		throttle: g,
-		service:  newServiceBreaker(c.Cooldown),
+		service:  hosts.NewGuard(c.Cooldown),
 		scoped:   newBreakerSet(c.Cooldown),
 		budget:   budget,
 	}
@@ -93,5 +97,5 @@ func (a *Advisor) Name() string { return a.config.Model }
 // unavailableForAll reports whether requests are stopped for every tenant.
 func (a *Advisor) unavailableForAll() bool {
 	_, shut := a.throttle.active()
-	return shut || a.service.RemainingDelay() > 0
+	return shut || !a.service.OpenUntil(model).IsZero()
 }

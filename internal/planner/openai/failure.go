@@ -126,3 +126,14 @@ func malformed(err error) bool {
 	var kind *json.UnmarshalTypeError
 	return errors.As(err, &syntax) || errors.As(err, &kind) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
+
+// ofService reports whether the service itself failed. A service that throttles, denies a request
+// or returns an invalid completion is reachable.
+func (f *Failure) ofService() bool {
+	switch f.Kind {
+	case Throttled, BreakerOpen, Denied, Unreadable, TooLarge:
+		return false
+	case Unreachable, TimedOut, Unavailable:
+	}
+	return true
+}

@@ -9,6 +9,7 @@ import (
 
 	openai "github.com/sashabaranov/go-openai"
 
+	"rubato/internal/hosts"
 	"rubato/internal/planner"
 	"rubato/internal/planner/untrusted"
 )
@@ -34,18 +35,19 @@ func (a *Advisor) request(ctx context.Context, of planner.Account, v *conversati
 	if err != nil {
 		return openai.ChatCompletionMessage{}, cost{}, err
 	}
-	if rest := a.admit(of); rest != nil {
+	pass, rest := a.admit(of)
+	if rest != nil {
 		return openai.ChatCompletionMessage{}, cost{}, errors.Join(a.unavailable(rest), a.settle(ctx, reserved, 0))
 	}
 	begun := time.Now()
 	message, used, failed := a.send(ctx, v, t)
 	if failed != nil {
-		a.recordFailure(of, failed)
+		a.recordFailure(pass, of, failed)
 		return message, used, errors.Join(a.plannerError(failed), a.settle(ctx, reserved, used.total()))
 	}
 	a.metrics.seconds.Observe(time.Since(begun).Seconds())
 	a.metrics.requests.WithLabelValues(answered).Inc()
-	a.service.RecordSuccess()
+	a.service.End(pass, hosts.Success, time.Time{})
 	a.scoped.recordSuccess(of)
 	return message, used, a.settle(ctx, reserved, used.total())
 }
@@ -118,8 +120,8 @@ func (a *Advisor) closedReason(of planner.Account) *Failure {
 	if until, shut := a.throttle.active(); shut {
 		return &Failure{Kind: Throttled, RetryAt: until}
 	}
-	if left := a.service.RemainingDelay(); left > 0 {
-		return &Failure{Kind: BreakerOpen, RetryAt: time.Now().Add(left)}
+	if until := a.service.OpenUntil(model); !until.IsZero() {
+		return &Failure{Kind: BreakerOpen, RetryAt: until}
 	}
 	if until, resting := a.scoped.openUntil(of); resting {
 		return &Failure{Kind: BreakerOpen, RetryAt: until}
@@ -128,30 +130,36 @@ func (a *Advisor) closedReason(of planner.Account) *Failure {
 }
 
 // admit admits a request past the circuit breakers, or returns the reason for its refusal. After a
-// cooldown one request is the trial; others are refused until its result is known.
-func (a *Advisor) admit(of planner.Account) *Failure {
+// cooldown a few requests are probes; others are refused until their results are known.
+func (a *Advisor) admit(of planner.Account) (hosts.Pass, *Failure) {
 	if until, resting := a.scoped.admit(of); resting {
-		return &Failure{Kind: BreakerOpen, RetryAt: until}
+		return hosts.Pass{}, &Failure{Kind: BreakerOpen, RetryAt: until}
 	}
-	if !a.service.TryAcquirePermit() {
-		return &Failure{Kind: BreakerOpen}
+	pass, again, admitted := a.service.Admit(model, false)
+	if !admitted {
+		return pass, &Failure{Kind: BreakerOpen, RetryAt: again}
 	}
-	return nil
+	return pass, nil
 }
 
-// recordFailure counts a failure against the endpoint, tenant or service that caused it. A
-// half-open breaker needs the result of its trial, because otherwise it would stay half-open.
-func (a *Advisor) recordFailure(of planner.Account, f *Failure) {
+// recordFailure counts a failure against the endpoint, tenant or service that caused it.
+func (a *Advisor) recordFailure(pass hosts.Pass, of planner.Account, f *Failure) {
 	a.metrics.requests.WithLabelValues(string(f.Kind)).Inc()
 	stopped := errors.Is(f, context.Canceled) // A canceled request says nothing about the service.
+	trip := !stopped && a.scoped.recordFailure(of, f)
+	verdict := hosts.Success
 	switch {
-	case !stopped && a.scoped.recordFailure(of, f):
-		a.service.Open()
-	case a.service.IsClosed():
-	case stopped || f.tripsBreaker():
-		a.service.RecordFailure()
-	default:
-		a.service.RecordSuccess()
+	case stopped:
+		verdict = hosts.Neutral
+	case !trip && !f.ofService():
+	case pass.Probe():
+		verdict = hosts.Failure
+	default: // One failure is no failure of the service.
+		verdict = hosts.Neutral
+	}
+	a.service.End(pass, verdict, time.Time{})
+	if trip {
+		a.service.Trip(model)
 	}
 	if until, resting := a.scoped.openUntil(of); resting && f.RetryAt.IsZero() {
 		f.RetryAt = until
@@ -170,5 +178,5 @@ func (a *Advisor) plannerError(f *Failure) error {
 }
 
 func (a *Advisor) unavailable(f *Failure) error {
-	return &planner.UnavailableError{RetryIn: max(time.Until(f.RetryAt), a.service.RemainingDelay(), 0), Err: f}
+	return &planner.UnavailableError{RetryIn: max(time.Until(f.RetryAt), time.Until(a.service.OpenUntil(model)), 0), Err: f}
 }
