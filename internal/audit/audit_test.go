@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+	"slices"
 	"testing"
 	"time"
 
@@ -53,6 +54,19 @@ func TestAnInfrastructureAttemptIsNoDuplicate(t *testing.T) {
 	require.Empty(t, breached(r))
 	require.Zero(t, r.Counts.Duplicates)
 	require.Equal(t, map[string]int{"succeeded": 4, "lost": 1}, r.Counts.Statuses)
+}
+
+// TestAttemptAfterAnOpenCircuitIsNoDuplicate has a due time served after the breaker of the host
+// held back its first run, which sent nothing.
+func TestAttemptAfterAnOpenCircuitIsNoDuplicate(t *testing.T) {
+	t.Parallel()
+	s := newStory(t)
+	s.repeats(1)
+	s.exec("UPDATE runs SET status = 'skipped', reason_code = 'circuit_open' WHERE id = $1", s.id(1))
+	s.requests = slices.DeleteFunc(s.requests, func(r audit.Request) bool { return r.RunID == s.id(1).String() })
+	r := s.audit()
+	require.Empty(t, breached(r))
+	require.Equal(t, map[string]int{"succeeded": 4, "skipped": 1}, r.Counts.Statuses)
 }
 
 // TestOneOffRunsDoNotCountAsLate delays a requested run by 5 s, as if another run was in flight.

@@ -77,8 +77,8 @@ func (a *auditor) checkRuns(e *endpoint) {
 	a.checkGaps(e)
 }
 
-// checkRepeats checks infrastructure attempts. Each must follow an interrupted run of the same due
-// time, and their number is bounded by the budget.
+// checkRepeats checks infrastructure attempts. Each must follow a run of the same due time that was
+// interrupted or held back by the breaker of its host, and their number is bounded by the budget.
 func (a *auditor) checkRepeats(e *endpoint) {
 	newest := map[time.Time]*run{}
 	for _, r := range e.all() {
@@ -89,11 +89,17 @@ func (a *auditor) checkRepeats(e *endpoint) {
 			continue
 		}
 		a.report.looked(OneResult)
-		if r.Infra > endpoints.InfraBudget {
-			a.report.breach(OneResult, e.id, r.ID, fmt.Sprintf("infrastructure attempt %d of %d", r.Infra, endpoints.InfraBudget))
+		heldBack := before != nil && before.Reason == runs.CircuitOpen
+		budget := endpoints.InfraBudget
+		if heldBack {
+			budget = endpoints.CircuitBudget
 		}
-		if before == nil || before.Infra+1 != r.Infra || before.Attempt != r.Attempt || !(runs.Outcome{Reason: before.Reason}).Interrupted() {
-			a.report.breach(OneResult, e.id, r.ID, fmt.Sprintf("infrastructure attempt %d for the due time %s follows no run that was lost", r.Infra, clock(r.Slot)))
+		if r.Infra > budget {
+			a.report.breach(OneResult, e.id, r.ID, fmt.Sprintf("infrastructure attempt %d of %d", r.Infra, budget))
+		}
+		if before == nil || before.Infra+1 != r.Infra || before.Attempt != r.Attempt || !heldBack && !(runs.Outcome{Reason: before.Reason}).Interrupted() {
+			a.report.breach(OneResult, e.id, r.ID,
+				fmt.Sprintf("infrastructure attempt %d for the due time %s follows no run that was lost or held back by the breaker of its host", r.Infra, clock(r.Slot)))
 		}
 	}
 }

@@ -14,9 +14,9 @@ const RuleInfraRetry governor.Rule = "infra-retry"
 // run. They do not count as attempts of the retry policy.
 const InfraBudget = 3
 
-// circuitBudget is the maximum number of repetitions of one due time that the breaker of its host
+// CircuitBudget is the maximum number of repetitions of one due time that the breaker of its host
 // held back. Its windows double, so a due time waits for its host for over an hour.
-const circuitBudget = 10
+const CircuitBudget = 10
 
 // circuitReason is the reason code of such runs.
 const circuitReason = "circuit_open"
@@ -63,7 +63,7 @@ func (f Finished) infraBudget() int {
 	if f.OpenUntil.IsZero() {
 		return InfraBudget
 	}
-	return circuitBudget
+	return CircuitBudget
 }
 
 // allowsRepeatAfterLoss reports whether a request with an unknown outcome may be sent again without
@@ -91,7 +91,7 @@ func infraStep(due Due, reason string) governor.Step {
 	switch reason {
 	case "":
 	case circuitReason:
-		why = fmt.Sprintf("attempt %d of %d to find the circuit of the host closed", due.InfraAttempt, circuitBudget)
+		why = fmt.Sprintf("attempt %d of %d to find the circuit of the host closed", due.InfraAttempt, CircuitBudget)
 	default:
 		why += " after " + reason
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +26,8 @@ type target struct {
 	*httptest.Server
 	released chan struct{}
 	release  func()
+	// fails makes answers 500.
+	fails atomic.Bool
 
 	mu       sync.Mutex
 	log      []*audit.Request
@@ -65,8 +68,11 @@ func (tgt *target) serve(w http.ResponseWriter, r *http.Request) {
 	case <-r.Context().Done():
 		gone = true
 	}
-	if !tgt.end(entry, r.URL.Path, gone) {
+	switch {
+	case !tgt.end(entry, r.URL.Path, gone):
 		w.WriteHeader(http.StatusConflict)
+	case tgt.fails.Load():
+		w.WriteHeader(http.StatusInternalServerError)
 	}
 }
 
