@@ -78,6 +78,9 @@ func serves(p dispatch.Placement, required []string) bool {
 	return own || !p.Exclusive
 }
 
+// TestEndpointsRunOnlyWhereTheirTagsAllow places 300 endpoints on three random workers in each
+// round, over 100,000 placements in all. Claims and the sweep for endpoints without a worker must
+// agree with the independent rule.
 func TestEndpointsRunOnlyWhereTheirTagsAllow(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -95,7 +98,11 @@ func TestEndpointsRunOnlyWhereTheirTagsAllow(t *testing.T) {
 		require.NoError(t, o.Err)
 		required[o.Endpoint.ID] = o.Endpoint.Spec.RequiredTags
 	}
-	for round := range 20 {
+	rounds := 340
+	if testing.Short() {
+		rounds = 20
+	}
+	for round := range rounds {
 		b.Exec(t, "DELETE FROM workers")
 		b.Exec(t, "UPDATE schedules SET claimed_by = NULL, claimed_at = NULL, claim_token = claim_token + 1, due_at = $1, planned_at = $1", now)
 		workers, claimed := map[storetest.Worker]dispatch.Placement{}, map[[16]byte]bool{}
@@ -108,12 +115,20 @@ func TestEndpointsRunOnlyWhereTheirTagsAllow(t *testing.T) {
 				claimed[c.EndpointID] = true
 			}
 		}
+		_, err := b.Sweeps.Unserved(t.Context(), 0)
+		require.NoError(t, err)
+		marked := map[[16]byte]bool{}
+		for _, id := range storetest.Query[[][16]byte](t, b.Bundle,
+			"SELECT coalesce(array_agg(s.endpoint_id), '{}') FROM schedules s JOIN tag_sets t ON t.id = s.tag_set_id WHERE t.unserved_since IS NOT NULL") {
+			marked[id] = true
+		}
 		for id, tags := range required {
 			allowed := false
 			for _, p := range workers {
 				allowed = allowed || serves(p, tags)
 			}
 			require.Equalf(t, allowed, claimed[id], "round %d: %v", round, tags)
+			require.Equalf(t, allowed, !marked[id], "round %d: the sweep, %v", round, tags)
 		}
 	}
 }
