@@ -3,8 +3,8 @@ package audit_test
 import (
 	"bytes"
 	"encoding/json"
-	"strings"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 

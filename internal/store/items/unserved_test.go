@@ -104,3 +104,22 @@ func TestUnusedTagSetsAreDropped(t *testing.T) {
 	b.Edit(t, e.ID, func(s *endpoints.Spec) { s.RequiredTags = []string{"region=eu"} })
 	require.Equal(t, int64(1), storetest.Query[int64](t, b.Bundle, "SELECT count(*) FROM tag_sets t JOIN schedules s ON s.tag_set_id = t.id WHERE t.required = '{region=eu}'"))
 }
+
+// TestSilentWorkerServesNoTags has the only worker with the tags die while another one lives.
+func TestSilentWorkerServesNoTags(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.At(storetest.Noon())
+	b.Register(t, func(s *endpoints.Spec) { s.RequiredTags = []string{"region=eu"} })
+	b.announce(t, storetest.Worker{1}, dispatch.Placement{Tags: []string{"region=eu"}})
+	b.announce(t, storetest.Worker{2}, dispatch.Placement{})
+	b.pass(t, 5*time.Minute)
+	require.Empty(t, b.unserved(t))
+
+	b.At(storetest.Noon().Add(5*time.Minute + 10*time.Second))
+	b.announce(t, storetest.Worker{2}, dispatch.Placement{})
+	require.Empty(t, b.unserved(t), "it has only begun")
+	b.At(storetest.Noon().Add(5*time.Minute + 40*time.Second))
+	b.announce(t, storetest.Worker{2}, dispatch.Placement{})
+	require.Len(t, b.unserved(t), 1)
+}

@@ -1,8 +1,8 @@
-// Command mutate is a mutation test of the simulation and of the property test of chains: it seeds
-// one bug after the other into a copy of the tree, runs the test on it, and reports which bugs were
-// caught. A bug in internal/chains is for the property test, all others are for the simulation.
-// Each bug is a patch in test/sim/mutants with a description in its first line. Run it in the
-// module root:
+// Command mutate is a mutation test of the simulation and of the tests of chains, breakers, tags
+// and drains: it seeds one bug after the other into a copy of the tree, runs the tests on it, and
+// reports which bugs were caught. The name of a bug says for which tests it is; without a subject
+// it is for the simulation. Each bug is a patch in test/sim/mutants with a description in its first
+// line. Run it in the module root:
 //
 //	go run ./test/sim/mutate [-run REGEXP] [-checks N]
 //
@@ -10,7 +10,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -70,7 +69,7 @@ func mutateAll(ctx context.Context, pattern string, checks int) (missed int, err
 		return 0, fmt.Errorf("copying the tree: %w", err)
 	}
 	m := mutator{dir: dir}
-	for _, p := range []property{simulation, chains} {
+	for p := range propertiesOf(patches) {
 		if clean := m.run(ctx, p, min(checks, cleanChecks)); clean.verdict != survived {
 			return 0, fmt.Errorf("%s fails without any bug:\n%s", p.test, clean.output)
 		}
@@ -116,21 +115,37 @@ func (r result) row(path string) string {
 	return fmt.Sprintf("| %s | %s | %d | %.1f | %s |", name, r.verdict, r.cases, r.took.Seconds(), r.why)
 }
 
-// property is a test that must fail on a seeded bug.
-type property struct{ folder, test string }
+// property is a set of tests of which one must fail on a seeded bug. test is a regular expression.
+// random is set if the package has property tests, whose number of cases is a flag.
+type property struct {
+	folder, test string
+	random       bool
+}
 
-//nolint:gochecknoglobals // Constants that the language has no form for.
-var (
-	simulation = property{"./test/sim", "TestEveryMoveIsLegal"}
-	chains     = property{"./internal/chains", "TestRandomChainsAgreeWithTheirRules"}
-)
-
-// propertyOf returns the property for a patch.
-func propertyOf(patch []byte) property {
-	if bytes.Contains(patch, []byte("\n+++ b/internal/chains/")) {
-		return chains
+// propertyOf returns the property for a patch, by the subject in its name.
+func propertyOf(path string) property {
+	_, name, _ := strings.Cut(filepath.Base(path), "-")
+	switch subject, _, _ := strings.Cut(name, "-"); subject {
+	case "chain":
+		return property{"./internal/chains", "TestRandomChainsAgreeWithTheirRules", true}
+	case "breaker":
+		return property{"./internal/hosts", "Test.*", true}
+	case "tags":
+		return property{"./internal/store/items", "TestEndpointsRunOnlyWhereTheirTagsAllow|Test.*Tags.*|TestDueTimesWithoutAWorker.*|TestSilentWorker.*", false}
+	case "drain":
+		return property{"./internal/dispatch", "TestDrainOrder.*", false}
+	default:
+		return property{"./test/sim", "TestEveryMoveIsLegal", true}
 	}
-	return simulation
+}
+
+// propertiesOf returns the properties for patches.
+func propertiesOf(patches []string) map[property]bool {
+	needed := map[property]bool{}
+	for _, path := range patches {
+		needed[propertyOf(path)] = true
+	}
+	return needed
 }
 
 // mutator works in a copy of the tree.
@@ -144,14 +159,10 @@ func (m mutator) try(ctx context.Context, path string, checks int) result {
 	if err != nil {
 		return result{verdict: stale, why: err.Error()}
 	}
-	text, err := os.ReadFile(patch)
-	if err != nil {
-		return result{verdict: stale, why: err.Error()}
-	}
 	if out, err := m.command(ctx, "git", "apply", patch); err != nil {
 		return result{verdict: stale, why: firstLine(out)}
 	}
-	r := m.run(ctx, propertyOf(text), checks)
+	r := m.run(ctx, propertyOf(path), checks)
 	if out, err := m.command(ctx, "git", "apply", "--reverse", patch); err != nil {
 		return result{verdict: stale, why: "cannot be taken out again: " + firstLine(out)}
 	}
@@ -160,11 +171,16 @@ func (m mutator) try(ctx context.Context, path string, checks int) result {
 
 var failure = regexp.MustCompile(`(?:failed|panic) after (\d+) tests: (?:at [^:]+:\d+:[^:]+: )?(.*)`)
 
+var failed = regexp.MustCompile(`--- FAIL: (\w+)`)
+
 // run runs a test once. It disables shrinking, because the existence of a failure is enough.
 func (m mutator) run(ctx context.Context, p property, checks int) result {
 	began := time.Now()
-	out, err := m.command(ctx, "go", "test", p.folder, "-run", "^"+p.test+"$", "-count=1", "-timeout=10m",
-		"-rapid.nofailfile", "-rapid.shrinktime=1ns", "-rapid.checks="+strconv.Itoa(checks))
+	args := []string{"test", p.folder, "-run", "^(" + p.test + ")$", "-count=1", "-timeout=2m"}
+	if p.random {
+		args = append(args, "-timeout=10m", "-rapid.nofailfile", "-rapid.shrinktime=1ns", "-rapid.checks="+strconv.Itoa(checks))
+	}
+	out, err := m.command(ctx, "go", args...)
 	r := result{
 		verdict: survived,
 		took:    time.Since(began),
@@ -173,11 +189,12 @@ func (m mutator) run(ctx context.Context, p property, checks int) result {
 	if err == nil {
 		return r
 	}
-	if !strings.Contains(out, "--- FAIL: "+p.test) {
+	fault := failed.FindStringSubmatch(out)
+	if fault == nil {
 		r.verdict, r.why = broken, firstLine(out)
 		return r
 	}
-	r.verdict = caught
+	r.verdict, r.why = caught, fault[1]
 	if found := failure.FindStringSubmatch(out); found != nil {
 		r.cases, _ = strconv.Atoi(found[1]) // The expression matches only digits.
 		r.why = strings.TrimSpace(found[2])
