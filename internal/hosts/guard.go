@@ -9,6 +9,10 @@ import (
 // failures.
 const maxGuarded = 10_000
 
+// probeLimit is how long a probe keeps its seat at most. A holder that panicked never ends its
+// probe. Requests are far shorter.
+const probeLimit = 5 * time.Minute
+
 // Guard keeps circuit breakers in the memory of a process, for requests that are no runs: to the
 // service of the model and to the receivers of notices. Its breakers follow the same rules as those
 // of hosts in the database. It is safe for concurrent use.
@@ -17,8 +21,9 @@ type Guard struct {
 
 	mu       sync.Mutex
 	breakers map[Key]*Breaker
-	// probing are the seats of the probes in flight, and last is the number of the latest one.
-	probing map[Seat]bool
+	// probing are the seats of the probes in flight, with the end of their time, and last is the
+	// number of the latest one.
+	probing map[Seat]time.Time
 	last    int64
 }
 
@@ -28,7 +33,7 @@ func NewGuard(window time.Duration) *Guard {
 	return &Guard{
 		window:   window,
 		breakers: map[Key]*Breaker{},
-		probing:  map[Seat]bool{},
+		probing:  map[Seat]time.Time{},
 	}
 }
 
@@ -55,10 +60,10 @@ func (g *Guard) Admit(key Key, force bool) (p Pass, again time.Time, admitted bo
 		key:  key,
 		seat: Seat{Token: g.last},
 	}
-	if !b.Admit(now, p.seat, force, func(s Seat) bool { return g.probing[s] }) {
+	if !b.Admit(now, p.seat, force, func(s Seat) bool { return now.Before(g.probing[s]) }) {
 		return Pass{}, b.Back([16]byte{}, now), false
 	}
-	g.probing[p.seat] = true
+	g.probing[p.seat] = now.Add(probeLimit)
 	return p, time.Time{}, true
 }
 

@@ -62,6 +62,17 @@ func TestGuardFollowsTheRulesOfHosts(t *testing.T) {
 		p, _, admitted := g.Admit(one, false)
 		require.True(t, admitted)
 		require.False(t, p.Probe(), "the breaker is closed")
+
+		g.Trip(one)
+		time.Sleep(time.Until(g.OpenUntil(one)))
+		for range hosts.MaxProbes {
+			g.Admit(one, false) // Its holder panics.
+		}
+		_, _, admitted = g.Admit(one, false)
+		require.False(t, admitted)
+		time.Sleep(5 * time.Minute)
+		_, _, admitted = g.Admit(one, false)
+		require.True(t, admitted, "no probe takes so long")
 	})
 }
 

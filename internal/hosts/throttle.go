@@ -277,8 +277,8 @@ func (g *Gauge) End(now time.Time, own Load, limited bool) Sample {
 	}
 	if len(g.latencies) >= gaugeFew && own.Trusted {
 		slices.Sort(g.latencies)
-		median := g.latencies[len(g.latencies)/2] - own.Delay
-		s.Latency = g.high() - own.Delay
+		median := without(own.Delay, g.latencies[len(g.latencies)/2], g.median)
+		s.Latency = without(own.Delay, g.high(), g.baseline)
 		slow := g.baseline > 0 && s.Latency > slowFactor*g.baseline && s.Latency > g.baseline+slowExcess && median > slowFactor*g.median
 		if g.slow++; !slow {
 			g.slow = 0
@@ -292,6 +292,15 @@ func (g *Gauge) End(now time.Time, own Load, limited bool) Sample {
 	}
 	g.requests, g.refused, g.peak, g.began = 0, false, 0, now
 	return s
+}
+
+// without returns a latency without the delay of the worker. It is not below the baseline for that,
+// because a host that the delay spared is no faster than usual.
+func without(delay, latency, baseline time.Duration) time.Duration {
+	if baseline == 0 {
+		return latency
+	}
+	return latency - min(delay, max(0, latency-baseline))
 }
 
 // follow moves a baseline towards a latency. held is set if a rise says little about the usual

@@ -191,6 +191,14 @@ func TestDelayOfMostHostsIsTheWorkersOwn(t *testing.T) {
 	require.True(t, known)
 	require.Equal(t, 990*time.Millisecond, excess)
 
+	var spared hosts.Gauge
+	periods(&spared, calm, 10*time.Millisecond)
+	for range 20 {
+		s := periods(&spared, hosts.Load{Trusted: true, Delay: time.Second}, 10*time.Millisecond)
+		require.Equal(t, 10*time.Millisecond, s.Latency, "the delay spared this host")
+	}
+	require.True(t, periods(&spared, calm, time.Second, time.Second).Slow, "its baseline is as before")
+
 	slow := 300 * time.Millisecond
 	require.Zero(t, hosts.OwnDelay([]time.Duration{slow, slow, slow}), "three hosts may be slow by themselves")
 	require.Zero(t, hosts.OwnDelay([]time.Duration{slow, 0, slow, 0}), "half of the hosts")
