@@ -84,8 +84,12 @@ type steadyCmd struct {
 	Find    bool          `help:"First look for the highest rate with a lag p99 of at most 50 ms, from --rate upwards, and measure there."`
 	// Snapshot is the age of the snapshot; 0: none is held.
 	Snapshot time.Duration `placeholder:"AGE" help:"Measure twice: before a transaction with a snapshot is opened, and when it has been open for AGE, such as 30m."`
+	Dead     int           `placeholder:"N" help:"Measure twice: alone, and beside N endpoints on hosts that refuse connections, ten on each."`
 	Gap      int           `placeholder:"N" help:"Instead, watch N endpoints with an interval of 1 s: how even the gaps between their calls are."`
 }
+
+// maxDead bounds the endpoints on dead hosts by the addresses of the hosts.
+const maxDead = 500_000
 
 // Validate refuses flags that exclude each other.
 func (cmd *steadyCmd) Validate() error {
@@ -94,6 +98,12 @@ func (cmd *steadyCmd) Validate() error {
 	}
 	if cmd.Snapshot > 0 && (cmd.Gap > 0 || cmd.Find) {
 		return errors.New("--snapshot: cannot be combined with --gap or --find")
+	}
+	if cmd.Dead != 0 && (cmd.Snapshot > 0 || cmd.Gap > 0 || cmd.Find) {
+		return errors.New("--dead: cannot be combined with --snapshot, --gap or --find")
+	}
+	if cmd.Dead < 0 || cmd.Dead > maxDead {
+		return fmt.Errorf("--dead: must be from 1 to %d", maxDead)
 	}
 	return nil
 }
@@ -116,6 +126,8 @@ func (cmd *steadyCmd) Run(ctx context.Context, s *session) error {
 	switch {
 	case cmd.Snapshot > 0:
 		run = bench.Snapshot{Steady: steady, Age: cmd.Snapshot}.Run
+	case cmd.Dead > 0:
+		run = bench.DeadHosts{Steady: steady, Endpoints: cmd.Dead}.Run
 	case cmd.Gap > 0:
 		run = bench.Gap{
 			Contest:   c,

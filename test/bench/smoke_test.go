@@ -97,6 +97,10 @@ type report struct {
 			ExpiredClaims int
 		}
 	}
+	DeadHosts *struct {
+		Endpoints, Hosts int
+		Without, With    measure
+	}
 	Tempo []struct {
 		Name, Policy string
 		Polls        int
@@ -182,6 +186,17 @@ func TestASteadyLoadIsMeasuredBesideASnapshot(t *testing.T) {
 	require.Positive(t, r.Snapshot.With.CPU["postgres"])
 	require.Zero(t, r.Snapshot.Without.ExpiredClaims+r.Snapshot.With.ExpiredClaims)
 	require.Equal(t, r.measure, r.Snapshot.Without.measure)
+}
+
+func TestSteadyLoadIsMeasuredBesideDeadHosts(t *testing.T) {
+	t.Parallel()
+	r := runBench(t, "steady", "--dead", "25", "--rate", "20", "--every", "12s", "--for", "3s")
+
+	require.NotNil(t, r.DeadHosts)
+	require.Equal(t, 3, r.DeadHosts.Hosts)
+	requireWhole(t, r.DeadHosts.Without, 60)
+	requireWhole(t, r.DeadHosts.With, 60)
+	require.Equal(t, r.measure, r.DeadHosts.Without)
 }
 
 func TestTheTempoIsMeasuredBesideItsSimulation(t *testing.T) {

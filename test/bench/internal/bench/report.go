@@ -27,6 +27,7 @@ type Report struct {
 	Mixed      *MixedReport         `json:"mixed,omitempty"`
 	Soak       *SoakReport          `json:"soak,omitempty"`
 	Snapshot   *SnapshotReport      `json:"snapshot,omitempty"`
+	DeadHosts  *DeadHostsReport     `json:"deadHosts,omitempty"`
 	Tempo      []TempoRow           `json:"tempo,omitempty"`
 	Config     map[string]any       `json:"config"`
 	Machine    Machine              `json:"machine"`
@@ -100,6 +101,9 @@ func (r Report) Tables() []Table {
 	}
 	if r.Snapshot != nil {
 		tables = append(tables, r.Snapshot.table())
+	}
+	if r.DeadHosts != nil {
+		tables = append(tables, r.DeadHosts.table())
 	}
 	if len(r.Tempo) > 0 {
 		tables = append(tables, tempoTable(r.Tempo))
