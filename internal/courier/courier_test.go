@@ -495,18 +495,26 @@ func TestHangingReceiverDelaysOnlyItsRule(t *testing.T) {
 	waittest.Until(t, func() bool { return len(hooks.all()) == 1 }, "the other rule is told")
 }
 
+// attempted returns a receiver that answers every attempt with a status, after n attempts to
+// deliver one notice without backoff. A further attempt is due.
+func (b *bundle) attempted(t *testing.T, n, status int) *receiver {
+	t.Helper()
+	hooks := receive(t, slices.Repeat([]int{status}, 20)...)
+	b.happen(t, notices.Channel{Kind: notices.Slack, URL: hooks.URL})
+	b.deliver(t, b.notices)
+	for done := range n {
+		b.await(t, "SELECT attempts = $1 FROM notices", done+1)
+		b.exec(t, "UPDATE notices SET due_at = now()")
+	}
+	return hooks
+}
+
 // TestFailingReceiverIsLeftAlone opens the breaker of a receiver by five attempts. The sixth sends
 // nothing, and the notice waits for the end of the window.
 func TestFailingReceiverIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	hooks := receive(t, slices.Repeat([]int{http.StatusInternalServerError}, 20)...)
-	b.happen(t, notices.Channel{Kind: notices.Slack, URL: hooks.URL})
-	b.deliver(t, b.notices)
-	for n := range hosts.DefaultFailures {
-		b.await(t, "SELECT attempts = $1 FROM notices", n+1)
-		b.exec(t, "UPDATE notices SET due_at = now()")
-	}
+	hooks := b.attempted(t, hosts.DefaultFailures, http.StatusInternalServerError)
 	b.await(t, "SELECT starts_with(error, 'nothing was sent: the circuit of the receiver is open') AND attempts = $1 FROM notices", hosts.DefaultFailures+1)
 	b.await(t, "SELECT due_at > now() + interval '20 s' FROM notices")
 	require.Len(t, hooks.all(), hosts.DefaultFailures)
@@ -517,12 +525,6 @@ func TestFailingReceiverIsLeftAlone(t *testing.T) {
 func TestReceiverThatRefusesANoticeWorks(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	hooks := receive(t, slices.Repeat([]int{http.StatusNotFound}, 20)...)
-	b.happen(t, notices.Channel{Kind: notices.Slack, URL: hooks.URL})
-	b.deliver(t, b.notices)
-	for n := range hosts.DefaultFailures + 1 {
-		b.await(t, "SELECT attempts = $1 FROM notices", n+1)
-		b.exec(t, "UPDATE notices SET due_at = now()")
-	}
+	hooks := b.attempted(t, hosts.DefaultFailures+1, http.StatusNotFound)
 	require.GreaterOrEqual(t, len(hooks.all()), hosts.DefaultFailures+1)
 }

@@ -13,9 +13,9 @@ import (
 	"rubato/internal/hosts"
 )
 
-// TestKilledProber kills the workers whose probes decide about an open host. Their seats are free
-// once their locks have ended, so that other workers probe and the host is called again. At most
-// three requests are sent in each window, and the death adds one window at most.
+// TestKilledProber kills a worker with a probe that decides about an open host. The seat of the
+// probe is free once its lock has ended, and the host is called again. At most three requests are
+// sent in each window, and the death adds one window at most.
 func TestKilledProber(t *testing.T) {
 	t.Parallel()
 	s := newStack(t, nil)

@@ -131,7 +131,7 @@ func propertyOf(path string) property {
 	case "breaker":
 		return property{"./internal/hosts", "Test.*", true}
 	case "tags":
-		return property{"./internal/store/items", "TestEndpointsRunOnlyWhereTheirTagsAllow|Test.*Tags.*|TestDueTimesWithoutAWorker.*|TestSilentWorker.*", false}
+		return property{"./internal/store/items", "Test.*Tags.*|TestDueTimesWithoutAWorker.*", false}
 	case "drain":
 		return property{"./internal/dispatch", "TestDrainOrder.*", false}
 	default:
