@@ -23,7 +23,7 @@ func TestLoadFillsInEveryDefault(t *testing.T) {
 		API:   API{Listen: ":8080", Rate: 500, Keys: 200, Waiting: 1000},
 		Admin: Admin{Listen: "127.0.0.1:9090"},
 		Egress: Egress{
-			MaxPerHost: 100, Connect: 10 * time.Second, TLS: 10 * time.Second, Header: 30 * time.Second, Idle: 30 * time.Second,
+			MaxPerHost: 100, LatencyLimits: true, Connect: 10 * time.Second, TLS: 10 * time.Second, Header: 30 * time.Second, Idle: 30 * time.Second,
 		},
 		Worker: Worker{
 			Slots: 2048, MinSlots: 256, Horizon: 10 * time.Second, PollInterval: time.Second, LockTTL: time.Minute,
@@ -63,7 +63,7 @@ func TestLoadReadsEveryName(t *testing.T) {
 		"RUBATO_EGRESS_PORTS=443, 8000-8999",
 		"RUBATO_EGRESS_PROXY=http://u:p@proxy.example:3128",
 		"RUBATO_EGRESS_MAX_PER_HOST=9",
-		"RUBATO_EGRESS_SHARED_HOSTS=true", "RUBATO_EGRESS_LATENCY_LIMITS=true", "RUBATO_EGRESS_ALLOW_SKIP_VERIFY=true",
+		"RUBATO_EGRESS_SHARED_HOSTS=true", "RUBATO_EGRESS_LATENCY_LIMITS=false", "RUBATO_EGRESS_ALLOW_SKIP_VERIFY=true",
 		"RUBATO_USER_AGENT_CONTACT=https://example.com/bot",
 		"RUBATO_EGRESS_CONNECT_TIMEOUT=1s",
 		"RUBATO_EGRESS_TLS_TIMEOUT=2s",
@@ -136,7 +136,7 @@ func TestLoadReadsEveryName(t *testing.T) {
 			AllowHosts: []string{"db.corp.example", "*.corp.example", "10.0.0.7:9090", "[fd00::1]:80"},
 			Ports:      []Ports{{443, 443}, {8000, 8999}},
 			Proxy:      "http://u:p@proxy.example:3128",
-			MaxPerHost: 9, SharedHosts: true, LatencyLimits: true, AllowSkipVerify: true, Contact: "https://example.com/bot",
+			MaxPerHost: 9, SharedHosts: true, AllowSkipVerify: true, Contact: "https://example.com/bot",
 			Connect: time.Second, TLS: 2 * time.Second, Header: 3 * time.Second, Idle: 4 * time.Second,
 		},
 		Worker: Worker{

@@ -57,8 +57,8 @@ func hostSettings() []Setting {
 		},
 		{
 			Name:    "RUBATO_EGRESS_LATENCY_LIMITS",
-			Default: "false",
-			Doc:     "true: a host whose answers get slow gets fewer requests in flight, unless the worker is overloaded or the answers of most hosts got slower; for hosts whose endpoints take about as long as each other, because slow endpoints beside fast ones look like a host that gets slow. Answers 429 and 503 limit a host in any case",
+			Default: "true",
+			Doc:     "true: a host whose answers get slow, each compared with the usual latency of its endpoint, gets fewer requests in flight, unless the worker is overloaded or the answers of most hosts got slower; false: only answers 429 and 503 limit a host",
 			set:     func(c *Config, v string) error { return boolean(&c.Egress.LatencyLimits, v) },
 			show:    func(c Config) string { return strconv.FormatBool(c.Egress.LatencyLimits) },
 		},

@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"hash/maphash"
 	"net/http"
 	"sync"
 	"time"
@@ -57,8 +58,9 @@ func (g *gauges) end(key hosts.Key, a hosts.Answer) {
 }
 
 // periods ends the period of each host with requests. It returns nil if the last period ended less
-// than a second ago. trusted returns false if the worker itself was overloaded.
-func (g *gauges) periods(trusted func() bool, adapts func(hosts.Key) bool) map[hosts.Key]hosts.Sample {
+// than a second ago. workers is their number in the fleet. trusted returns false if the
+// worker itself was overloaded, and limit the adaptive limit of requests in flight to a host.
+func (g *gauges) periods(workers int, trusted func() bool, limit func(hosts.Key) float64) map[hosts.Key]hosts.Sample {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	now := time.Now()
@@ -69,6 +71,7 @@ func (g *gauges) periods(trusted func() bool, adapts func(hosts.Key) bool) map[h
 	own := hosts.Load{
 		Trusted: trusted(),
 		Delay:   g.ownDelay(),
+		Workers: workers,
 	}
 	samples := map[hosts.Key]hosts.Sample{}
 	for key, one := range g.byKey {
@@ -79,7 +82,7 @@ func (g *gauges) periods(trusted func() bool, adapts func(hosts.Key) bool) map[h
 			continue
 		}
 		one.idle = 0
-		samples[key] = one.End(now, own, adapts(key))
+		samples[key] = one.End(now, own, limit(key))
 	}
 	return samples
 }
@@ -106,7 +109,10 @@ func (w *Worker) send(c *waiting, send func() (egress.Response, error)) (egress.
 	}
 	key := b.keyOf(c)
 	b.gauges.begin(key)
-	counted := hosts.Answer{Endpoint: c.claim.EndpointID}
+	counted := hosts.Answer{
+		Endpoint: c.claim.EndpointID,
+		Resource: resourceOf(c),
+	}
 	defer func() { b.gauges.end(key, counted) }() // Also after a panic.
 	answer, err := send()
 	if err != nil || answer.Redirects > 0 { // Nothing is known of the host's own latency.
@@ -118,6 +124,18 @@ func (w *Worker) send(c *waiting, send func() (egress.Response, error)) (egress.
 		b.hold(c, answer, counted.Refused, now)
 	}
 	return answer, nil
+}
+
+// resourceSeed is that of the hashes of resources, which no other process sees.
+var resourceSeed = maphash.MakeSeed()
+
+// resourceOf returns the resource that an answer is compared with: the endpoint. The ID of a call
+// is that of one request, so a call has its method and URL.
+func resourceOf(c *waiting) uint64 {
+	if spec := c.target.Spec; !spec.Scheduled() {
+		return maphash.String(resourceSeed, spec.Method+" "+spec.URL)
+	}
+	return maphash.Bytes(resourceSeed, c.claim.EndpointID[:])
 }
 
 // hold counts an answer that asks for no request before an instant. The quota of a RateLimit header
@@ -140,13 +158,14 @@ func (b *breakers) hold(c *waiting, answer egress.Response, refused bool, now ti
 // limit. All other hosts cause none.
 func (b *breakers) sample(reports []hosts.Report, trusted func() bool) []hosts.Report {
 	adapts := func(key hosts.Key) bool { known := b.book.Get(key); return known.Adapts() }
-	for key, s := range b.gauges.periods(trusted, adapts) {
+	limit := func(key hosts.Key) float64 { return b.book.Get(key).Concurrency.Value }
+	workers := b.member().Workers
+	for key, s := range b.gauges.periods(workers, trusted, limit) {
 		if !s.Slow && !s.Refused && !adapts(key) {
 			continue
 		}
 		// The claims of a host are spread over all workers.
-		workers := float64(max(1, b.member().Workers))
-		s.InFlight, s.Rate = s.InFlight*workers, s.Rate*workers
+		s.InFlight, s.Rate = s.InFlight*float64(workers), s.Rate*float64(workers)
 		if b.hosts != nil {
 			use := b.hosts.TakeUse(key.Scope, key.Host)
 			s.FullInFlight, s.FullRate = use.Concurrency, use.Rate

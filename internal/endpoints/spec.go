@@ -213,6 +213,9 @@ func (s *Spec) IdempotentMethod() bool {
 	}
 }
 
+// Scheduled reports whether there is a baseline. A call has none.
+func (s *Spec) Scheduled() bool { return s.BaselineCron != "" || s.BaselineInterval != 0 }
+
 // ParseCron parses the cron baseline for one endpoint. It returns nil for an interval. The error is
 // an [errs.Invalid] that names the bad fields.
 func (s *Spec) ParseCron(id ID) (*schedule.Cron, error) {

@@ -213,7 +213,7 @@ func (v *Validator) headers(s Spec, shape *RequestTemplate) []errs.Field {
 func timing(id ID, s Spec) []errs.Field {
 	var bad []errs.Field
 	switch {
-	case s.BaselineCron == "" && s.BaselineInterval == 0:
+	case !s.Scheduled():
 		bad = append(bad, errs.Field{
 			Field:   "baselineIntervalMs",
 			Code:    "schedule_required",
