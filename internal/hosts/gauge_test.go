@@ -221,7 +221,7 @@ func TestSlowResourcesBesideFastOnesAreNoOverload(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		slow := time.Duration(rapid.IntRange(200, 30_000).Draw(t, "slow")) * time.Millisecond
 		second := 0
-		every := rapid.IntRange(2, 20).Draw(t, "every")
+		lasts := rapid.IntRange(2, 20).Draw(t, "lasts")
 		s := startServer(math.Inf(1), func(r int) time.Duration {
 			if r < 20 {
 				return 10 * time.Millisecond
@@ -231,7 +231,7 @@ func TestSlowResourcesBesideFastOnesAreNoOverload(t *testing.T) {
 			for r := range 20 {
 				list = append(list, r)
 			}
-			for r := 20; second%every == 0 && r < 220; r++ {
+			for r := 20; second/lasts%2 == 1 && r < 220; r++ {
 				list = append(list, r)
 			}
 			second++

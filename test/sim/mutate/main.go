@@ -1,8 +1,8 @@
-// Command mutate is a mutation test of the simulation and of the tests of chains, breakers, tags
-// and drains: it seeds one bug after the other into a copy of the tree, runs the tests on it, and
-// reports which bugs were caught. The name of a bug says for which tests it is; without a subject
-// it is for the simulation. Each bug is a patch in test/sim/mutants with a description in its first
-// line. Run it in the module root:
+// Command mutate is a mutation test of the simulation and of the tests of chains, breakers, limits,
+// tags and drains: it seeds one bug after the other into a copy of the tree, runs the tests on it,
+// and reports which bugs were caught. The name of a bug says for which tests it is; without a
+// subject it is for the simulation. Each bug is a patch in test/sim/mutants with a description in
+// its first line. Run it in the module root:
 //
 //	go run ./test/sim/mutate [-run REGEXP] [-checks N]
 //
@@ -128,7 +128,7 @@ func propertyOf(path string) property {
 	switch subject, _, _ := strings.Cut(name, "-"); subject {
 	case "chain":
 		return property{"./internal/chains", "TestRandomChainsAgreeWithTheirRules", true}
-	case "breaker":
+	case "breaker", "limit":
 		return property{"./internal/hosts", "Test.*", true}
 	case "tags":
 		return property{"./internal/store/items", "Test.*Tags.*|TestDueTimesWithoutAWorker.*", false}
