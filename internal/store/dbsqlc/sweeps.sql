@@ -1,9 +1,7 @@
 -- name: SweepLock :one
 -- Tries to take the lock of the one sweeper of the database until the end of the transaction. The
--- sweeps use other connections. If the sweeper hangs, this connection is idle, and the timeout
--- frees the lock.
-SELECT pg_try_advisory_xact_lock(hashtext('rubato.sweeper')) AS alone,
-       set_config('idle_in_transaction_session_timeout', sqlc.arg('idle_ms')::bigint::text, true)::text AS idle_limit;
+-- sweeps use other connections.
+SELECT pg_try_advisory_xact_lock(hashtext('rubato.sweeper'));
 
 -- name: ScheduleClampLocks :execrows
 -- Shortens the locks of claims that end later than a lock granted now could end. Such a lock was

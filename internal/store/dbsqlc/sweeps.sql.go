@@ -512,23 +512,16 @@ func (q *Queries) ScheduleListUnserved(ctx context.Context, db DBTX, arg Schedul
 }
 
 const sweepLock = `-- name: SweepLock :one
-SELECT pg_try_advisory_xact_lock(hashtext('rubato.sweeper')) AS alone,
-       set_config('idle_in_transaction_session_timeout', $1::bigint::text, true)::text AS idle_limit
+SELECT pg_try_advisory_xact_lock(hashtext('rubato.sweeper'))
 `
 
-type SweepLockRow struct {
-	Alone     bool
-	IdleLimit string
-}
-
 // Tries to take the lock of the one sweeper of the database until the end of the transaction. The
-// sweeps use other connections. If the sweeper hangs, this connection is idle, and the timeout
-// frees the lock.
-func (q *Queries) SweepLock(ctx context.Context, db DBTX, idleMs int64) (*SweepLockRow, error) {
-	row := db.QueryRow(ctx, sweepLock, idleMs)
-	var i SweepLockRow
-	err := row.Scan(&i.Alone, &i.IdleLimit)
-	return &i, err
+// sweeps use other connections.
+func (q *Queries) SweepLock(ctx context.Context, db DBTX) (bool, error) {
+	row := db.QueryRow(ctx, sweepLock)
+	var pg_try_advisory_xact_lock bool
+	err := row.Scan(&pg_try_advisory_xact_lock)
+	return pg_try_advisory_xact_lock, err
 }
 
 const tagSetDropUnused = `-- name: TagSetDropUnused :execrows

@@ -36,13 +36,16 @@ func NewSweeps(db *endpointstore.States) *Sweeps { return &Sweeps{db: db, stands
 
 // Lead implements zombie.Turns. It holds a transaction-level advisory lock, so that the lock ends
 // with the process or its connection.
-func (s *Sweeps) Lead(ctx context.Context, lead func(context.Context) error) (bool, error) {
-	var alone bool
-	err := s.tx(ctx, func(tx pgx.Tx) error {
-		lock, err := s.db.Q.SweepLock(ctx, tx, s.standstill.Milliseconds())
-		alone = lock.Alone
-		if err != nil || !alone {
+func (s *Sweeps) Lead(ctx context.Context, lead func(context.Context) error) (alone bool, err error) {
+	err = s.tx(ctx, func(tx pgx.Tx) (err error) {
+		if alone, err = s.db.Q.SweepLock(ctx, tx); err != nil || !alone {
 			return err
+		}
+		// If the sweeper hangs, its connection is idle, and the timeout frees the lock. SET also closes
+		// the portal of the statement before it. Until then that would keep its snapshot, and with it
+		// vacuum from removing any row version, for as long as the sweeper leads.
+		if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL idle_in_transaction_session_timeout = %d", s.standstill.Milliseconds())); err != nil {
+			return fmt.Errorf("bounding how long the sweeper's connection is idle: %w", err)
 		}
 		return s.whileHeld(ctx, tx, lead)
 	})
@@ -51,8 +54,8 @@ func (s *Sweeps) Lead(ctx context.Context, lead func(context.Context) error) (bo
 
 // whileHeld runs lead while the connection with the lock stays open. The sweeps of lead use other
 // connections, so that their commits survive a loss of the lock. Pings keep the connection from
-// being idle; they take no snapshot, because a snapshot would hold back vacuum. If a ping fails or
-// takes too long, the context of lead ends before the database grants the lock to another sweeper.
+// being idle; they take no snapshot. If a ping fails or takes too long, the context of lead ends
+// before the database grants the lock to another sweeper.
 func (s *Sweeps) whileHeld(ctx context.Context, tx pgx.Tx, lead func(context.Context) error) error {
 	leading, cancel := context.WithCancel(ctx)
 	defer cancel()

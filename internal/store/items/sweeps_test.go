@@ -421,19 +421,39 @@ func TestASweeperThatStandsStillLosesItsTurn(t *testing.T) {
 	stopped, err := b.Pool.Begin(t.Context())
 	require.NoError(t, err)
 	defer func() { _ = stopped.Rollback(context.WithoutCancel(t.Context())) }()
-	lock, err := dbsqlc.New().SweepLock(t.Context(), stopped, 200)
+	alone, err := dbsqlc.New().SweepLock(t.Context(), stopped)
 	require.NoError(t, err)
-	require.True(t, lock.Alone)
+	require.True(t, alone)
+	_, err = stopped.Exec(t.Context(), "SET LOCAL idle_in_transaction_session_timeout = 200")
+	require.NoError(t, err)
 	require.False(t, sweepers())
 	waittest.Until(t, sweepers)
 
-	alone, err := b.Sweeps.Lead(t.Context(), func(ctx context.Context) error {
+	alone, err = b.Sweeps.Lead(t.Context(), func(ctx context.Context) error {
 		_, err := b.Pool.Exec(ctx, "SELECT pg_sleep(1)")
 		require.False(t, sweepers(), "it is at work")
 		return err
 	})
 	require.NoError(t, err)
 	require.True(t, alone)
+}
+
+// TestLeadingSweeperHoldsNoSnapshot looks at its connection, because a snapshot would keep vacuum
+// from removing dead row versions for as long as the sweeper leads.
+func TestLeadingSweeperHoldsNoSnapshot(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const idle = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state = 'idle in transaction'"
+	var leading, holding int
+	alone, err := b.Sweeps.Lead(t.Context(), func(ctx context.Context) error {
+		return errors.Join(
+			b.Pool.QueryRow(ctx, idle).Scan(&leading),
+			b.Pool.QueryRow(ctx, idle+" AND (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL)").Scan(&holding))
+	})
+	require.NoError(t, err)
+	require.True(t, alone)
+	require.Equal(t, 1, leading)
+	require.Zero(t, holding)
 }
 
 // TestASweepEndsWithItsLock cuts the connection that holds the lock while a sweep is under way.
