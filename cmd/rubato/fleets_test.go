@@ -44,11 +44,11 @@ func TestFleetsKeepTheirFigures(t *testing.T) {
 		return figure{row, func(r simulatedRow, _ func(string) simulatedRow) bool { return *r.PollsPerOutage <= 60 }, "60 polls for an outage"}
 	}
 	fleets := map[string][]figure{
-		"bursts": {atMost("bursts act", 0.45), atMost("random-bursts act", 0.40), oracle("bursts act", 0.30), oracle("random-bursts act", 0.40)},
+		"bursts": {atMost("bursts act", 0.45), atMost("random-bursts act", 0.40), oracle("bursts act", 0.45), oracle("random-bursts act", 0.45)},
 		"poisson": {
 			atMost("poisson-5s act", 1.05), atMost("poisson-30s act", 1.05), atMost("poisson-300s act", 1.05),
 		},
-		"day-and-night": {atMost("day-and-night act", 0.50), oracle("day-and-night act", 0.86)},
+		"day-and-night": {atMost("day-and-night act", 0.50), oracle("day-and-night act", 0.90)},
 		"etag": {atMost("etag act", 1.05), {"etag act", func(r simulatedRow, other func(string) simulatedRow) bool {
 			return float64(r.Polls) <= 1.02*float64(other("plain act").Polls)
 		}, "polls by those without validators"}},
@@ -61,13 +61,16 @@ func TestFleetsKeepTheirFigures(t *testing.T) {
 		}, "polls by those of constant content"}, atMost("noisy act", 1.05), {"noisy act", func(r simulatedRow, other func(string) simulatedRow) bool {
 			return float64(r.Polls) <= 1.05*tolerance*float64(other("plain act").Polls)
 		}, "polls by those without noise"}},
-		"outages": {recovery("short-outages act", 12*time.Second), recovery("long-outages act", 6*time.Minute), fewPolls("short-outages act"), fewPolls("long-outages act")},
+		"outages": {recovery("short-outages act", 10*time.Second), recovery("long-outages act", 6*time.Minute), fewPolls("short-outages act"), fewPolls("long-outages act")},
 		"header": {{"come-back act", func(r simulatedRow, _ func(string) simulatedRow) bool {
 			return r.Polls*1580 <= 40*86400
 		}, "40 requests in 1580 s"}},
 		"twelve": {atMost("fleet act", 0.50), {"fleet act", func(r simulatedRow, _ func(string) simulatedRow) bool {
 			return *r.WorstBudgetShare <= 1.03
-		}, "worst hour by the budget"}},
+		}, "worst hour by the budget"}, {"fleet act", func(r simulatedRow, other func(string) simulatedRow) bool {
+			twice := other("fleet twice")
+			return 2*r.Polls <= twice.Polls && r.MeanDelayMs <= twice.MeanDelayMs
+		}, "half of the requests for the same delay"}},
 	}
 	files, err := filepath.Glob("../../examples/fleets/*.yaml")
 	require.NoError(t, err)

@@ -10,8 +10,12 @@ import (
 const (
 	// rootPrior is the assumed mean of the square root of the rate: a change per minute.
 	rootPrior = 0.129
-	// rootPriorFor is the time that the assumption weighs.
-	rootPriorFor = 3 * time.Hour
+	// busyPrior is the time that the assumption weighs against busier hours, and quietPrior against
+	// quieter ones. The price follows busy hours soon, because they spend runs fast. It follows quiet
+	// ones slowly, because they may be the night before a busy day: at a price that fell with them,
+	// the day would begin with too many runs.
+	busyPrior  = time.Hour
+	quietPrior = 7 * time.Hour
 	// rootMemory is the memory of the mean. It spans several days, so that day and night share a
 	// price.
 	rootMemory = 3 * day
@@ -37,7 +41,9 @@ type State struct {
 	Root float64
 	// Age is the time that Root covers.
 	Age time.Duration
-	// Surplus is the number of runs over the budget, in budgets of a period. Negative: below it.
+	// Surplus is the number of runs over the budget, in budgets of a period. Negative: below it. Of
+	// an implied budget it is at least zero: no user asked for these runs, so saved ones are not
+	// made later.
 	Surplus float64
 	// Wait is the wait in force from one run to the next; 0: none yet.
 	Wait time.Duration
@@ -70,10 +76,6 @@ type Terms struct {
 	Shortest, Longest time.Duration
 }
 
-// slowsOnly reports whether the bounds forbid more runs than the implied budget. Then runs that
-// were saved must not lower the price, because the baseline would be all that is left to choose.
-func (t Terms) slowsOnly() bool { return t.Budget.Implied && t.Shortest >= t.Budget.Every() }
-
 // After updates the state by a run that sent a request, and chooses the wait to the next one. It
 // does not allocate.
 func (s *State) After(run Look, terms Terms) {
@@ -91,12 +93,16 @@ func (s *State) spend(at time.Time, terms Terms) {
 		return
 	}
 	s.RanAt = at
-	if before.IsZero() || terms.Shared > 0 || terms.slowsOnly() {
+	if before.IsZero() || terms.Shared > 0 {
 		return
 	}
 	gain, per := terms.Budget.gain(s.Age)
 	s.Surplus += (terms.Budget.Every() - at.Sub(before)).Seconds() / per.Seconds()
-	s.Surplus = single(min(max(s.Surplus, -maxCorrection/gain), maxCorrection/gain))
+	least := -maxCorrection / gain
+	if terms.Budget.Implied {
+		least = 0
+	}
+	s.Surplus = single(min(max(s.Surplus, least), maxCorrection/gain))
 }
 
 // look updates the filter and the mean rate by an answer.
@@ -117,8 +123,12 @@ func (s *State) look(run Look) {
 	gap := run.At.Sub(before)
 	s.Filter.Observe(gap, changed)
 	s.Age = min(s.Age+gap, rootMemory)
-	weight := min(gap.Seconds()/min(s.Age+rootPriorFor, rootMemory).Seconds(), 1)
-	s.Root = single(s.Root + float64(weight*(math.Sqrt(s.Filter.Rate())-s.Root)))
+	root, prior := math.Sqrt(s.Filter.Rate()), busyPrior
+	if root < s.Root {
+		prior = quietPrior
+	}
+	weight := min(gap.Seconds()/min(s.Age+prior, rootMemory).Seconds(), 1)
+	s.Root = single(s.Root + float64(weight*(root-s.Root)))
 }
 
 // choose sets the wait by the present state. The wait in force stays unless the new one differs
