@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"rubato/client"
 )
@@ -14,16 +15,20 @@ type DeadHosts struct {
 
 	// Endpoints is the number of endpoints on dead hosts, of which each has ten.
 	Endpoints int
+	// Settle is the time from their first runs to the measurement. Breakers reach their longest
+	// window after 16 minutes.
+	Settle time.Duration
 }
 
 // endpointsPerHost is the number of endpoints of a dead host.
 const endpointsPerHost = 10
 
 // DeadHostsReport holds both measurements of the living endpoints. Processor time is that of all
-// runs, divided by those of the living ones. The measurement begins with closed breakers.
+// runs, divided by those of the living ones.
 type DeadHostsReport struct {
 	Endpoints int     `json:"endpoints"`
 	Hosts     int     `json:"hosts"`
+	SettleMs  int64   `json:"settleMs"` // from the first runs on dead hosts to the measurement
 	Without   Measure `json:"without"`
 	With      Measure `json:"with"`
 }
@@ -44,7 +49,7 @@ func (d DeadHosts) Run(ctx context.Context) (_ Report, err error) {
 		}
 		l.Progress.Say("  lag p99 %.2f ms; now with %d endpoints on dead hosts", alone.StartLagMs.P99, d.Endpoints)
 		beside := d.Steady
-		beside.extra = d.register
+		beside.extra, beside.settle = d.register, d.Settle
 		m, err := l.steady(ctx, beside)
 		with = append(with, m)
 		return alone, err
@@ -57,6 +62,7 @@ func (d DeadHosts) Run(ctx context.Context) (_ Report, err error) {
 	r.DeadHosts = &DeadHostsReport{
 		Endpoints: d.Endpoints,
 		Hosts:     hostOfDead(d.Endpoints-1) + 1,
+		SettleMs:  d.Settle.Milliseconds(),
 		Without:   r.Measure,
 		With:      medianOf(with),
 	}
@@ -73,8 +79,9 @@ func (d DeadHosts) register(ctx context.Context, in *installation, w workload) e
 	if err != nil {
 		return err
 	}
+	from := w.Due.Add(-d.Settle)
 	_, err = r.load(ctx, d.Endpoints, func(n int) client.EndpointSpec {
-		spec := in.db.lab.endpoint(groupOther, n, d.Every, w.dueOf(n%w.Jobs))
+		spec := in.db.lab.endpoint(groupOther, n, d.Every, from.Add(d.Every*time.Duration(n)/time.Duration(d.Endpoints)).Truncate(time.Millisecond))
 		host := hostOfDead(n)
 		spec.URL = fmt.Sprintf("http://127.1.%d.%d:9/", host>>8&255, host&255)
 		return spec
@@ -85,7 +92,7 @@ func (d DeadHosts) register(ctx context.Context, in *installation, w workload) e
 // table returns both measurements as a table.
 func (r DeadHostsReport) table() Table {
 	return Table{
-		Title:  fmt.Sprintf("steady load, alone and beside %d endpoints on %d dead hosts", r.Endpoints, r.Hosts),
+		Title:  fmt.Sprintf("steady load, alone and beside %d endpoints on %d hosts that are dead for %s", r.Endpoints, r.Hosts, time.Duration(r.SettleMs)*time.Millisecond),
 		Header: append([]string{"DEAD"}, measureHeader()...),
 		Rows: [][]string{
 			append([]string{"none"}, r.Without.row()...),

@@ -16,6 +16,7 @@ type start struct {
 	workers   int
 	fenced    int                                                           // callers of a fenced pipeline instead of workers; 0: workers
 	stretch   int                                                           // factor of the estimated lead
+	settle    time.Duration                                                 // from the start of the additional load to the first due time
 	extra     func(ctx context.Context, in *installation, w workload) error // prepares additional load; nil: none
 }
 
@@ -34,7 +35,7 @@ func (in *installation) begin(ctx context.Context, s start) error {
 		return err
 	}
 	warm := s.warmup()
-	s.work.Due = soon(time.Duration(s.stretch)*in.lead(s.endpoints+warm.Jobs, rate) + warm.Span + warmMargin)
+	s.work.Due = soon(time.Duration(s.stretch)*in.lead(s.endpoints+warm.Jobs, rate) + warm.Span + warmMargin + s.settle)
 	if warm.Due = time.Now(); warm.Span > 0 {
 		warm.Due = in.opens(*s.work).Add(-warm.Span - warmMargin)
 	}

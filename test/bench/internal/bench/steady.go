@@ -28,7 +28,8 @@ const beyondHorizon = 12 * time.Second
 
 // sideLoad is additional load during a workload.
 type sideLoad struct {
-	extra func(ctx context.Context, in *installation, w workload) error // prepares it before the workers start; nil: none
+	extra  func(ctx context.Context, in *installation, w workload) error // prepares it before the workers start; nil: none
+	settle time.Duration                                                 // from the start of the additional load to the first due time
 	// during is called at the first due time, and ends before the installation does; nil: none.
 	during func(ctx context.Context) error
 	// seen gets all arrivals; nil: not needed.
@@ -84,6 +85,7 @@ func (l *environment) steady(ctx context.Context, s Steady) (Measure, error) {
 		workers:   s.Workers,
 		fenced:    s.fenced,
 		extra:     s.extra,
+		settle:    s.settle,
 	}
 	return persistently(l, begin.contender(), func(stretch int) (_ Measure, err error) {
 		in, err := l.install(ctx, nil)
