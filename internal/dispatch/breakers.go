@@ -39,9 +39,11 @@ const (
 	breakerPause = 20 * time.Millisecond
 	// breakerWait is the timeout of a transaction.
 	breakerWait = 3 * time.Second
-	// breakerReload is the number of polls after which all breakers are read again, to forget the
-	// deleted ones.
-	breakerReload = 60
+	// breakerRead is the shortest time between two reads of the changed breakers, because every
+	// window of a dead host changes its breaker several times.
+	breakerRead = 200 * time.Millisecond
+	// breakerReload is the time after which all breakers are read again, to forget the deleted ones.
+	breakerReload = time.Minute
 )
 
 // breakers is a worker's view of the circuit breakers of hosts.
@@ -64,9 +66,9 @@ type breakers struct {
 	mu      sync.Mutex
 	bounded map[hosts.Key]bool
 
-	// since and polls belong to the loop.
-	since time.Time
-	polls int
+	// The rest belongs to the loop: the instant of the last read by the database's clock, and the
+	// instants of the last read and of the last one of all breakers by that of the process.
+	since, read, reloaded time.Time
 }
 
 func newBreakers(cfg Config, c *clock, trips prometheus.Counter) *breakers {
@@ -164,8 +166,17 @@ func (w *Worker) syncBreakers(ctx context.Context, trusted func() bool) error {
 			return err
 		}
 	}
-	since := b.since
-	if b.polls++; b.polls%breakerReload == 0 {
+	if rest := breakerRead - time.Since(b.read); rest > 0 {
+		time.AfterFunc(rest, b.wake)
+		return nil
+	}
+	return b.refresh(ctx)
+}
+
+// refresh reads the breakers that changed since the last read, and once a minute all of them.
+func (b *breakers) refresh(ctx context.Context) error {
+	since, began := b.since, time.Now()
+	if time.Since(b.reloaded) >= breakerReload {
 		since = time.Time{}
 	}
 	list, now, err := b.store.Changed(ctx, since)
@@ -178,8 +189,9 @@ func (w *Worker) syncBreakers(ctx context.Context, trusted func() bool) error {
 		if err := b.store.DropIdle(ctx); err != nil {
 			return err
 		}
+		b.reloaded = began
 	}
-	b.since = now
+	b.since, b.read = now, began
 	return nil
 }
 

@@ -1,7 +1,9 @@
 -- name: HostInsert :exec
--- Inserts closed hosts that have no row yet.
+-- Inserts closed hosts that have no row yet, in the order of their keys, so that two workers cannot
+-- deadlock.
 INSERT INTO hosts (scope, host, state, failures, openings, successes, since, seat_endpoints, seat_tokens, updated_at)
 SELECT unnest(sqlc.arg('scopes')::uuid[]), unnest(sqlc.arg('hosts')::text[]), 'closed', 0, 0, 0, @now, '{}', '{}', @now
+ORDER BY 1, 2
 ON CONFLICT (scope, host) DO NOTHING;
 
 -- name: HostLock :many

@@ -111,6 +111,7 @@ func (q *Queries) HostGet(ctx context.Context, db DBTX, arg HostGetParams) (*Hos
 const hostInsert = `-- name: HostInsert :exec
 INSERT INTO hosts (scope, host, state, failures, openings, successes, since, seat_endpoints, seat_tokens, updated_at)
 SELECT unnest($1::uuid[]), unnest($2::text[]), 'closed', 0, 0, 0, $3, '{}', '{}', $3
+ORDER BY 1, 2
 ON CONFLICT (scope, host) DO NOTHING
 `
 
@@ -120,7 +121,8 @@ type HostInsertParams struct {
 	Now    time.Time
 }
 
-// Inserts closed hosts that have no row yet.
+// Inserts closed hosts that have no row yet, in the order of their keys, so that two workers cannot
+// deadlock.
 func (q *Queries) HostInsert(ctx context.Context, db DBTX, arg HostInsertParams) error {
 	_, err := db.Exec(ctx, hostInsert, arg.Scopes, arg.Hosts, arg.Now)
 	return err
