@@ -57,8 +57,7 @@ func (d DeadHosts) Run(ctx context.Context) (_ Report, err error) {
 	if err != nil {
 		return Report{}, err
 	}
-	r.Command = "steady --dead"
-	r.Config["rate"], r.Config["seconds"], r.Config["intervalMs"], r.Config["workers"] = d.Rate, d.For.Seconds(), d.Every.Milliseconds(), d.Workers
+	d.describe(&r, "steady --dead")
 	r.DeadHosts = &DeadHostsReport{
 		Endpoints: d.Endpoints,
 		Hosts:     hostOfDead(d.Endpoints-1) + 1,

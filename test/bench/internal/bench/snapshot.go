@@ -55,8 +55,8 @@ func (s Snapshot) Run(ctx context.Context) (_ Report, err error) {
 		return pair.Without.Measure, err
 	})
 	out.Without.Measure, out.With.Measure = r.Measure, medianOf(with)
-	r.Command, r.Snapshot = "steady --snapshot", out
-	r.Config["rate"], r.Config["seconds"], r.Config["intervalMs"], r.Config["workers"] = s.Rate, s.For.Seconds(), s.Every.Milliseconds(), s.Workers
+	s.describe(&r, "steady --snapshot")
+	r.Snapshot = out
 	return r, err
 }
 

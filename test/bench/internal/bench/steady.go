@@ -60,9 +60,15 @@ func (s Steady) Run(ctx context.Context) (_ Report, err error) {
 	if err != nil {
 		return Report{}, err
 	}
-	r.Command, r.Search = "steady", found
-	r.Config["rate"], r.Config["seconds"], r.Config["intervalMs"], r.Config["workers"] = s.Rate, s.For.Seconds(), s.Every.Milliseconds(), s.Workers
+	s.describe(&r, "steady")
+	r.Search = found
 	return r, nil
+}
+
+// describe sets the command and the configuration of a report.
+func (s Steady) describe(r *Report, command string) {
+	r.Command = command
+	r.Config["rate"], r.Config["seconds"], r.Config["intervalMs"], r.Config["workers"] = s.Rate, s.For.Seconds(), s.Every.Milliseconds(), s.Workers
 }
 
 // workload returns the measured due times.
