@@ -30,16 +30,16 @@ func (u usuals) of(resource uint64) time.Duration {
 	return 0
 }
 
-// learn counts an answer of a period. held is set at an overload or limit, when
-// neither a rise nor the latency of a new resource is a usual one.
+// learn counts an answer of a period. held is set at an overload or limit, when neither a rise nor
+// the latency of a new resource is a usual one.
 func (u usuals) learn(resource uint64, latency time.Duration, period int32, held bool) {
 	one, known := u[resource]
 	if one.answers >= usualFew && one.period == period || held && (one.answers < usualFew || latency > one.mean) {
 		return
 	}
 	if !known && len(u) >= mostResources {
-		for any := range u {
-			delete(u, any)
+		for other := range u {
+			delete(u, other)
 			break
 		}
 	}
