@@ -85,7 +85,7 @@ type steadyCmd struct {
 	// Snapshot is the age of the snapshot; 0: none is held.
 	Snapshot time.Duration `placeholder:"AGE" help:"Measure twice: before a transaction with a snapshot is opened, and when it has been open for AGE, such as 30m."`
 	Dead     int           `placeholder:"N" help:"Measure twice: alone, and beside N endpoints on hosts that refuse connections, ten on each."`
-	Settle   time.Duration `placeholder:"TIME" help:"With --dead, the time from the first runs on dead hosts to the measurement, such as 16m."`
+	Settle   time.Duration `placeholder:"TIME" help:"Time from the start of the workers, and from the first runs on dead hosts, to the measurement, such as 16m."`
 	Gap      int           `placeholder:"N" help:"Instead, watch N endpoints with an interval of 1 s: how even the gaps between their calls are."`
 }
 
@@ -103,8 +103,8 @@ func (cmd *steadyCmd) Validate() error {
 	if cmd.Dead != 0 && (cmd.Snapshot > 0 || cmd.Gap > 0 || cmd.Find) {
 		return errors.New("--dead: cannot be combined with --snapshot, --gap or --find")
 	}
-	if cmd.Settle < 0 || cmd.Settle > 0 && cmd.Dead == 0 {
-		return errors.New("--settle: must be positive, such as 16m, and needs --dead")
+	if cmd.Settle < 0 || cmd.Settle > 0 && (cmd.Snapshot > 0 || cmd.Gap > 0 || cmd.Find) {
+		return errors.New("--settle: must be positive, such as 16m, and cannot be combined with --snapshot, --gap or --find")
 	}
 	if cmd.Dead < 0 || cmd.Dead > maxDead {
 		return fmt.Errorf("--dead: must be from 1 to %d", maxDead)
@@ -124,6 +124,7 @@ func (cmd *steadyCmd) Run(ctx context.Context, s *session) error {
 		For:     cmd.For,
 		Every:   cmd.Every,
 		Workers: cmd.Workers,
+		Settle:  cmd.Settle,
 		Find:    cmd.Find,
 	}
 	run := steady.Run
@@ -131,7 +132,7 @@ func (cmd *steadyCmd) Run(ctx context.Context, s *session) error {
 	case cmd.Snapshot > 0:
 		run = bench.Snapshot{Steady: steady, Age: cmd.Snapshot}.Run
 	case cmd.Dead > 0:
-		run = bench.DeadHosts{Steady: steady, Endpoints: cmd.Dead, Settle: cmd.Settle}.Run
+		run = bench.DeadHosts{Steady: steady, Endpoints: cmd.Dead}.Run
 	case cmd.Gap > 0:
 		run = bench.Gap{
 			Contest:   c,

@@ -13,11 +13,9 @@ import (
 type DeadHosts struct {
 	Steady
 
-	// Endpoints is the number of endpoints on dead hosts, of which each has ten.
+	// Endpoints is the number of endpoints on dead hosts, of which each has ten. Their breakers reach
+	// the longest window after 16 minutes.
 	Endpoints int
-	// Settle is the time from their first runs to the measurement. Breakers reach their longest
-	// window after 16 minutes.
-	Settle time.Duration
 }
 
 // endpointsPerHost is the number of endpoints of a dead host.
@@ -49,7 +47,7 @@ func (d DeadHosts) Run(ctx context.Context) (_ Report, err error) {
 		}
 		l.Progress.Say("  lag p99 %.2f ms; now with %d endpoints on dead hosts", alone.StartLagMs.P99, d.Endpoints)
 		beside := d.Steady
-		beside.extra, beside.settle = d.register, d.Settle
+		beside.extra = d.register
 		m, err := l.steady(ctx, beside)
 		with = append(with, m)
 		return alone, err

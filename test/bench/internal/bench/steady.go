@@ -17,8 +17,11 @@ type Steady struct {
 	// per run; with a shorter one, workers keep their endpoints.
 	Every   time.Duration
 	Workers int
-	Find    bool // search the highest rate with a lag below FindLag, from Rate upwards
-	fenced  int  // see start
+	// Settle is the time from the start of the additional load, if any, to the first due time. The
+	// database is that much older then, with vacuums and checkpoints behind it.
+	Settle time.Duration
+	Find   bool // search the highest rate with a lag below FindLag, from Rate upwards
+	fenced int  // see start
 
 	sideLoad
 }
@@ -28,8 +31,7 @@ const beyondHorizon = 12 * time.Second
 
 // sideLoad is additional load during a workload.
 type sideLoad struct {
-	extra  func(ctx context.Context, in *installation, w workload) error // prepares it before the workers start; nil: none
-	settle time.Duration                                                 // from the start of the additional load to the first due time
+	extra func(ctx context.Context, in *installation, w workload) error // prepares it before the workers start; nil: none
 	// during is called at the first due time, and ends before the installation does; nil: none.
 	during func(ctx context.Context) error
 	// seen gets all arrivals; nil: not needed.
@@ -91,7 +93,7 @@ func (l *environment) steady(ctx context.Context, s Steady) (Measure, error) {
 		workers:   s.Workers,
 		fenced:    s.fenced,
 		extra:     s.extra,
-		settle:    s.settle,
+		settle:    s.Settle,
 	}
 	return persistently(l, begin.contender(), func(stretch int) (_ Measure, err error) {
 		in, err := l.install(ctx, nil)
