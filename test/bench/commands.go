@@ -92,22 +92,24 @@ type steadyCmd struct {
 // maxDead bounds the endpoints on dead hosts by the addresses of the hosts.
 const maxDead = 500_000
 
-// Validate refuses flags that exclude each other.
+// Validate refuses flags that are out of range or exclude each other.
 func (cmd *steadyCmd) Validate() error {
 	if cmd.Snapshot < 0 {
 		return errors.New("--snapshot: must be positive, such as 30m")
 	}
-	if cmd.Snapshot > 0 && (cmd.Gap > 0 || cmd.Find) {
-		return errors.New("--snapshot: cannot be combined with --gap or --find")
-	}
-	if cmd.Dead != 0 && (cmd.Snapshot > 0 || cmd.Gap > 0 || cmd.Find) {
-		return errors.New("--dead: cannot be combined with --snapshot, --gap or --find")
-	}
-	if cmd.Settle < 0 || cmd.Settle > 0 && (cmd.Snapshot > 0 || cmd.Gap > 0 || cmd.Find) {
-		return errors.New("--settle: must be positive, such as 16m, and cannot be combined with --snapshot, --gap or --find")
+	if cmd.Settle < 0 {
+		return errors.New("--settle: must be positive, such as 16m")
 	}
 	if cmd.Dead < 0 || cmd.Dead > maxDead {
 		return fmt.Errorf("--dead: must be from 1 to %d", maxDead)
+	}
+	// A search and a count of gaps measure in their own way, and so does a snapshot.
+	special := cmd.Gap > 0 || cmd.Find
+	if cmd.Snapshot > 0 && special {
+		return errors.New("--snapshot: cannot be combined with --gap or --find")
+	}
+	if (cmd.Dead > 0 || cmd.Settle > 0) && (special || cmd.Snapshot > 0) {
+		return errors.New("--dead and --settle: cannot be combined with --snapshot, --gap or --find")
 	}
 	return nil
 }
