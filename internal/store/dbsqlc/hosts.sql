@@ -1,9 +1,12 @@
 -- name: HostInsert :exec
 -- Inserts closed hosts that have no row yet, in the order of their keys, so that two workers cannot
--- deadlock.
+-- deadlock. It looks for the row first, because a conflict costs far more and nearly all hosts have
+-- one.
 INSERT INTO hosts (scope, host, state, failures, openings, successes, since, seat_endpoints, seat_tokens, updated_at)
-SELECT unnest(sqlc.arg('scopes')::uuid[]), unnest(sqlc.arg('hosts')::text[]), 'closed', 0, 0, 0, @now, '{}', '{}', @now
-ORDER BY 1, 2
+SELECT w.scope, w.host, 'closed', 0, 0, 0, @now, '{}', '{}', @now
+FROM (SELECT unnest(sqlc.arg('scopes')::uuid[]) AS scope, unnest(sqlc.arg('hosts')::text[]) AS host) w
+WHERE NOT EXISTS (SELECT FROM hosts h WHERE h.scope = w.scope AND h.host = w.host)
+ORDER BY w.scope, w.host
 ON CONFLICT (scope, host) DO NOTHING;
 
 -- name: HostLock :many

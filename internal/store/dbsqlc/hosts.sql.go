@@ -110,21 +110,24 @@ func (q *Queries) HostGet(ctx context.Context, db DBTX, arg HostGetParams) (*Hos
 
 const hostInsert = `-- name: HostInsert :exec
 INSERT INTO hosts (scope, host, state, failures, openings, successes, since, seat_endpoints, seat_tokens, updated_at)
-SELECT unnest($1::uuid[]), unnest($2::text[]), 'closed', 0, 0, 0, $3, '{}', '{}', $3
-ORDER BY 1, 2
+SELECT w.scope, w.host, 'closed', 0, 0, 0, $1, '{}', '{}', $1
+FROM (SELECT unnest($2::uuid[]) AS scope, unnest($3::text[]) AS host) w
+WHERE NOT EXISTS (SELECT FROM hosts h WHERE h.scope = w.scope AND h.host = w.host)
+ORDER BY w.scope, w.host
 ON CONFLICT (scope, host) DO NOTHING
 `
 
 type HostInsertParams struct {
+	Now    time.Time
 	Scopes []UUID
 	Hosts  []string
-	Now    time.Time
 }
 
 // Inserts closed hosts that have no row yet, in the order of their keys, so that two workers cannot
-// deadlock.
+// deadlock. It looks for the row first, because a conflict costs far more and nearly all hosts have
+// one.
 func (q *Queries) HostInsert(ctx context.Context, db DBTX, arg HostInsertParams) error {
-	_, err := db.Exec(ctx, hostInsert, arg.Scopes, arg.Hosts, arg.Now)
+	_, err := db.Exec(ctx, hostInsert, arg.Now, arg.Scopes, arg.Hosts)
 	return err
 }
 

@@ -168,14 +168,22 @@ func (s *Store) alive(ctx context.Context, tx pgx.Tx, list []hosts.Breaker) (map
 // change locks the breakers of distinct keys, lets act change them in place, and writes and
 // announces those that did change. A breaker without a row gets one.
 func (s *Store) change(ctx context.Context, keys []hosts.Key, act func(pgx.Tx, time.Time, []hosts.Breaker) error) error {
+	insert := dbsqlc.HostInsertParams{}
+	for _, key := range keys {
+		insert.Scopes, insert.Hosts = append(insert.Scopes, key.Scope), append(insert.Hosts, key.Host)
+	}
 	return s.db.Tx(ctx, func(tx pgx.Tx) error {
 		now, err := s.db.Q.Clock(ctx, tx, s.db.Now())
 		if err != nil {
 			return fmt.Errorf("reading the database's time: %w", err)
 		}
-		rows, err := s.lock(ctx, tx, keys, now)
+		insert.Now = now
+		if err := s.db.Q.HostInsert(ctx, tx, insert); err != nil {
+			return fmt.Errorf("inserting hosts: %w", err)
+		}
+		rows, err := s.db.Q.HostLock(ctx, tx, dbsqlc.HostLockParams{Scopes: insert.Scopes, Hosts: insert.Hosts})
 		if err != nil {
-			return err
+			return fmt.Errorf("locking hosts: %w", err)
 		}
 		before, after := breakersOf(rows), breakersOf(rows)
 		if err := act(tx, now, after); err != nil {
@@ -183,26 +191,6 @@ func (s *Store) change(ctx context.Context, keys []hosts.Key, act func(pgx.Tx, t
 		}
 		return s.write(ctx, tx, now, before, after)
 	})
-}
-
-// lock locks the rows of distinct keys. It inserts missing ones, but only after it has looked,
-// because a host is reported many times and inserted once.
-func (s *Store) lock(ctx context.Context, tx pgx.Tx, keys []hosts.Key, now time.Time) ([]*dbsqlc.Host, error) {
-	var params dbsqlc.HostLockParams
-	for _, key := range keys {
-		params.Scopes, params.Hosts = append(params.Scopes, key.Scope), append(params.Hosts, key.Host)
-	}
-	rows, err := s.db.Q.HostLock(ctx, tx, params)
-	if err == nil && len(rows) < len(keys) {
-		if err := s.db.Q.HostInsert(ctx, tx, dbsqlc.HostInsertParams{Now: now, Scopes: params.Scopes, Hosts: params.Hosts}); err != nil {
-			return nil, fmt.Errorf("inserting hosts: %w", err)
-		}
-		rows, err = s.db.Q.HostLock(ctx, tx, params)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("locking hosts: %w", err)
-	}
-	return rows, nil
 }
 
 // write writes the breakers that differ from before.
