@@ -151,6 +151,14 @@ func (w *Worker) breakerLoop(ctx context.Context, read func() loadSample) {
 	}
 }
 
+// loadForLimits returns the sampler of the process's load.
+func (w *Worker) loadForLimits() func() loadSample {
+	if w.cfg.load != nil {
+		return w.cfg.load
+	}
+	return newLoadSampler().read
+}
+
 // trusted reports whether the latency of answers may limit a host: the operator allows it, and the
 // process schedules its goroutines in time.
 func (w *Worker) trusted(s loadSample) bool { return w.cfg.LatencyLimits && s.calm() }

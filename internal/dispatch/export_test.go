@@ -36,3 +36,6 @@ func (w *Worker) Held() (held []string) {
 
 // WaitingForHost returns the number of claims that wait for a host slot at a full host.
 func (w *Worker) WaitingForHost() int { return w.queue.WaitingForHost() }
+
+// AssumeCalm makes a worker trust the latencies that it measures, however busy the machine is.
+func AssumeCalm(cfg *Config) { cfg.load = func() loadSample { return loadSample{} } }

@@ -129,8 +129,10 @@ type Config struct {
 	SharedHosts bool
 	// LatencyLimits lets slow answers limit the requests in flight to a host.
 	LatencyLimits bool
-	Logger        *slog.Logger
-	Registerer    prometheus.Registerer
+	// load replaces the sampler of the process's load for these limits, in tests; nil: nothing does.
+	load       func() loadSample
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
 
 	// cancelEvery has the default cancelPeriod.
 	cancelEvery time.Duration
@@ -255,7 +257,7 @@ func (w *Worker) Run(ctx context.Context) error {
 	keep.Go(func() { w.loops.Run(records, loop.Space, w.spaceLoop) })
 	keep.Go(func() { w.loops.Run(records, loop.Cancel, w.cancelLoop) })
 	keep.Go(func() {
-		w.loops.Run(records, loop.Breakers, func(ctx context.Context) { w.breakerLoop(ctx, newLoadSampler().read) })
+		w.loops.Run(records, loop.Breakers, func(ctx context.Context) { w.breakerLoop(ctx, w.loadForLimits()) })
 	})
 	finished := make(chan struct{})
 	go func() {
