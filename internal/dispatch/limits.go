@@ -58,8 +58,8 @@ func (g *gauges) end(key hosts.Key, a hosts.Answer) {
 }
 
 // periods ends the period of each host with requests. It returns nil if the last period ended less
-// than a second ago. workers is their number in the fleet. trusted returns false if the
-// worker itself was overloaded, and limit the adaptive limit of requests in flight to a host.
+// than a second ago. workers is the size of the fleet. trusted returns false if the worker itself
+// was overloaded, and limit returns the adaptive limit of requests in flight to a host.
 func (g *gauges) periods(workers int, trusted func() bool, limit func(hosts.Key) float64) map[hosts.Key]hosts.Sample {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -159,7 +159,7 @@ func (b *breakers) hold(c *waiting, answer egress.Response, refused bool, now ti
 func (b *breakers) sample(reports []hosts.Report, trusted func() bool) []hosts.Report {
 	adapts := func(key hosts.Key) bool { known := b.book.Get(key); return known.Adapts() }
 	limit := func(key hosts.Key) float64 { return b.book.Get(key).Concurrency.Value }
-	workers := b.member().Workers
+	workers := max(1, b.member().Workers)
 	for key, s := range b.gauges.periods(workers, trusted, limit) {
 		if !s.Slow && !s.Refused && !adapts(key) {
 			continue
