@@ -103,8 +103,8 @@ func (g *Gauge) Idle() bool { return g.requests == 0 }
 func (g *Gauge) Excess() (time.Duration, bool) {
 	var list []time.Duration
 	for _, a := range g.answers {
-		if usual := g.expected(a.resource); usual > 0 {
-			list = append(list, a.latency-usual)
+		if mean := g.usual.of(a.resource); mean > 0 {
+			list = append(list, a.latency-g.expected(mean))
 		}
 	}
 	if len(list) < knownFew {
@@ -113,14 +113,9 @@ func (g *Gauge) Excess() (time.Duration, bool) {
 	return lowerMedian(list), true
 }
 
-// expected returns the usual latency of a resource at the usual slowness of its host; zero: it is
-// not known.
-func (g *Gauge) expected(resource uint64) time.Duration {
-	usual := g.usual.of(resource)
-	if g.slowness > 0 {
-		usual = time.Duration(float64(usual) * g.slowness)
-	}
-	return usual
+// expected returns the usual latency of a resource with a mean at the usual slowness of its host.
+func (g *Gauge) expected(mean time.Duration) time.Duration {
+	return time.Duration(float64(mean) * max(1, g.slowness))
 }
 
 // lowerMedian sorts a list, which must not be empty.
@@ -195,14 +190,15 @@ func (g *Gauge) judge(s *Sample, delay time.Duration, limit float64) {
 	var late, known spread
 	for i := range g.answers {
 		a := &g.answers[i]
-		usual := g.expected(a.resource)
-		if usual == 0 {
+		mean := g.usual.of(a.resource)
+		if mean == 0 {
 			continue
 		}
+		usual := g.expected(mean)
 		known.add(a.resource)
 		// An answer that the delay spared is no faster than usual.
 		a.latency -= min(delay, max(0, a.latency-usual))
-		ratios = append(ratios, float64(a.latency)/float64(g.usual.of(a.resource)))
+		ratios = append(ratios, float64(a.latency)/float64(mean))
 		if a.latency > slowFactor*usual && a.latency > usual+slowExcess {
 			late.add(a.resource)
 		}

@@ -153,16 +153,12 @@ func TestOneEndpointIsNoOverloadOfItsHost(t *testing.T) {
 	require.True(t, second(10*time.Millisecond, 3, 4).Refused)
 }
 
-// server is a target in simulated time that works on a number of requests at a time and queues the
-// others. Its resources take different times.
+// server is a target in simulated time without a queue. Its resources take different times.
 type server struct {
 	breaker hosts.Breaker
 	gauge   hosts.Gauge
 	now     time.Time
-	// parallel is the number of requests that it works on at a time.
-	parallel float64
-	// takes returns how long a resource takes without a queue, and asked which resources are asked
-	// in this second.
+	// takes returns how long a resource takes, and asked which resources are asked in this second.
 	takes func(resource int) time.Duration
 	asked func() []int
 	// backlog holds the resources that wait because of the limit.
@@ -172,45 +168,41 @@ type server struct {
 }
 
 // second sends what the limit admits, and ends a period.
-func (s *server) second(own hosts.Load) {
+func (s *server) second() {
 	s.backlog = append(s.backlog, s.asked()...)
 	limit, _ := s.breaker.InForce()
-	// The requests of a second, and the time that they take together without a queue.
-	work, inFlight := time.Duration(0), 0.0
-	sent := 0
+	inFlight := 0.0
+	s.sent = 0
 	for _, r := range s.backlog {
-		if limit > 0 && inFlight+s.takes(r).Seconds() > math.Floor(limit) && sent > 0 {
+		if limit > 0 && inFlight+s.takes(r).Seconds() > math.Floor(limit) && s.sent > 0 {
 			break
 		}
-		work += s.takes(r)
-		inFlight = work.Seconds()
-		sent++
+		inFlight += s.takes(r).Seconds()
+		s.sent++
 	}
-	queue := max(1, inFlight/s.parallel)
-	for _, r := range s.backlog[:sent] {
+	for _, r := range s.backlog[:s.sent] {
 		s.gauge.Add(s.now, hosts.Answer{
 			Resource: uint64(r),
-			Latency:  time.Duration(float64(s.takes(r)) * queue),
+			Latency:  s.takes(r),
 			InFlight: int(math.Ceil(inFlight)),
 		})
 	}
-	s.backlog, s.sent = s.backlog[sent:], sent
+	s.backlog = s.backlog[s.sent:]
 	s.now = s.now.Add(time.Second)
 	if s.gauge.Idle() {
 		return
 	}
-	sample := s.gauge.End(s.now, own, s.breaker.Concurrency.Value)
+	sample := s.gauge.End(s.now, calm, s.breaker.Concurrency.Value)
 	sample.FullInFlight = len(s.backlog) > 0
 	s.breaker.Apply(s.now, hosts.Report{Sample: &sample})
 }
 
-func startServer(parallel float64, takes func(int) time.Duration, asked func() []int) *server {
+func startServer(takes func(int) time.Duration, asked func() []int) *server {
 	return &server{
-		breaker:  hosts.New(hosts.Key{Host: "a:443"}, noon),
-		now:      noon,
-		parallel: parallel,
-		takes:    takes,
-		asked:    asked,
+		breaker: hosts.New(hosts.Key{Host: "a:443"}, noon),
+		now:     noon,
+		takes:   takes,
+		asked:   asked,
 	}
 }
 
@@ -222,7 +214,7 @@ func TestSlowResourcesBesideFastOnesAreNoOverload(t *testing.T) {
 		slow := time.Duration(rapid.IntRange(200, 30_000).Draw(t, "slow")) * time.Millisecond
 		second := 0
 		lasts := rapid.IntRange(2, 20).Draw(t, "lasts")
-		s := startServer(math.Inf(1), func(r int) time.Duration {
+		s := startServer(func(r int) time.Duration {
 			if r < 20 {
 				return 10 * time.Millisecond
 			}
@@ -238,7 +230,7 @@ func TestSlowResourcesBesideFastOnesAreNoOverload(t *testing.T) {
 			return list
 		})
 		for range 200 {
-			s.second(calm)
+			s.second()
 			require.False(t, s.breaker.Adapts(), "second %d", second)
 		}
 	})
@@ -253,19 +245,19 @@ func TestHostThatStaysSlowIsNotHeldForEver(t *testing.T) {
 		usual := time.Duration(rapid.IntRange(60, 500).Draw(t, "usual")) * time.Millisecond
 		asked := rapid.IntRange(20, 200).Draw(t, "asked")
 		takes := usual
-		s := startServer(math.Inf(1), func(int) time.Duration { return takes }, func() (list []int) {
+		s := startServer(func(int) time.Duration { return takes }, func() (list []int) {
 			for r := range asked {
 				list = append(list, r)
 			}
 			return list
 		})
 		for range 60 {
-			s.second(calm)
+			s.second()
 		}
 		takes = time.Duration(factor) * usual
 		limited := false
 		for range 240 {
-			s.second(calm)
+			s.second()
 			limited = limited || s.breaker.Adapts()
 		}
 		require.True(t, limited, "at first it looks like an overload")
