@@ -76,9 +76,9 @@ func (d DeadHosts) register(ctx context.Context, in *installation, w workload) e
 	if err != nil {
 		return err
 	}
-	from := w.Due.Add(-d.Settle)
+	dead := workload{Jobs: d.Endpoints, Due: w.Due.Add(-d.Settle), Span: d.Every}
 	_, err = r.load(ctx, d.Endpoints, func(n int) client.EndpointSpec {
-		spec := in.db.lab.endpoint(groupOther, n, d.Every, from.Add(d.Every*time.Duration(n)/time.Duration(d.Endpoints)).Truncate(time.Millisecond))
+		spec := in.db.lab.endpoint(groupOther, n, d.Every, dead.dueOf(n))
 		host := hostOfDead(n)
 		spec.URL = fmt.Sprintf("http://127.1.%d.%d:9/", host>>8&255, host&255)
 		return spec
