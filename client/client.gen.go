@@ -669,6 +669,7 @@ func (e OneOffRunPriority) Valid() bool {
 
 // Defines values for Overlap.
 const (
+	OverlapAllow Overlap = "allow"
 	OverlapQueue Overlap = "queue"
 	OverlapSkip  Overlap = "skip"
 )
@@ -676,6 +677,8 @@ const (
 // Valid indicates whether the value is a known member of the Overlap enum.
 func (e Overlap) Valid() bool {
 	switch e {
+	case OverlapAllow:
+		return true
 	case OverlapQueue:
 		return true
 	case OverlapSkip:
@@ -1958,7 +1961,7 @@ type Endpoint struct {
 	// NextSource The rule that set the due time.
 	NextSource *Source `json:"nextSource,omitempty"`
 
-	// Overlap Due times that pass while a run of the endpoint is in progress: none is run (skip), or one run each, right after it, oldest first (queue; at most 100, none older than a day). Skipped ones are recorded with `overlap_skipped`.
+	// Overlap Due times that pass while a run of the endpoint is in progress: none is run (skip), one run each, right after it, oldest first (queue; at most 100, none older than a day), or one run each at once, beside those in progress (allow; at most 100 at once, further ones wait as with queue). Skipped ones are recorded with `overlap_skipped`.
 	Overlap Overlap `json:"overlap"`
 
 	// PauseReason The reason for the pause. A target pauses its endpoint indefinitely with a 410, unless that counts as a success, or with a header `Rubato-Stop` that has a reason. Responses from another host, after a redirect, do not pause.
@@ -3448,7 +3451,7 @@ type OneShotHintRequest struct {
 	TTLMs *int64 `json:"ttlMs,omitempty"`
 }
 
-// Overlap Due times that pass while a run of the endpoint is in progress: none is run (skip), or one run each, right after it, oldest first (queue; at most 100, none older than a day). Skipped ones are recorded with `overlap_skipped`.
+// Overlap Due times that pass while a run of the endpoint is in progress: none is run (skip), one run each, right after it, oldest first (queue; at most 100, none older than a day), or one run each at once, beside those in progress (allow; at most 100 at once, further ones wait as with queue). Skipped ones are recorded with `overlap_skipped`.
 type Overlap string
 
 // PauseRequest Duration of and reason for the pause.

@@ -27,7 +27,7 @@ BEGIN
             && $.dst.gap like_regex "^(run|skip)$"
             && $.dst.overlap like_regex "^(once|both)$"
             && $.catchUp like_regex "^(once|skip|all)$"
-            && (!exists($.overlap) || $.overlap like_regex "^(skip|queue)$")
+            && (!exists($.overlap) || $.overlap like_regex "^(skip|queue|allow)$")
             && $.jitterMs >= 0 && $.jitterMs <= 86400000
             && $.timeoutMs >= 1 && $.timeoutMs <= $.maxExecutionTimeMs
             && $.maxExecutionTimeMs >= 1000 && $.maxExecutionTimeMs <= 1800000
@@ -107,7 +107,7 @@ CREATE TABLE endpoints (
     -- True if runs start after their due times by design, because of jitter, catch-up or a queue.
     -- Their lag does not count.
     late_by_intent        boolean NOT NULL GENERATED ALWAYS AS
-        ((spec -> 'jitterMs')::bigint > 0 OR spec ->> 'catchUp' = 'all' AND spec ? 'baselineCron' OR spec ->> 'overlap' IS NOT DISTINCT FROM 'queue') STORED,
+        ((spec -> 'jitterMs')::bigint > 0 OR spec ->> 'catchUp' = 'all' AND spec ? 'baselineCron' OR coalesce(spec ->> 'overlap', '') IN ('queue', 'allow')) STORED,
     CONSTRAINT endpoints_sound CHECK (version > 0 AND endpoint_is_sound(spec))
 );
 CREATE INDEX endpoints_tenant ON endpoints (tenant_id, id DESC);

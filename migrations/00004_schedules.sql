@@ -25,6 +25,9 @@ CREATE TABLE schedules (
     -- transaction with this row, and deleted after it.
     endpoint_id         uuid PRIMARY KEY,
     tenant_id           uuid,
+    -- The endpoint of a detached run, which has a row of its own (overlap: allow). The last finish of
+    -- the run deletes the row. Null: the row is that of an endpoint or a call.
+    owner_id            uuid,
 
     -- The instant from which the row can be claimed. While claimed_by is set, it is the end of the
     -- lock: the claim may be taken over after it, and a lost run may be settled.
@@ -118,6 +121,7 @@ CREATE TABLE schedules (
     CONSTRAINT schedules_run_check CHECK ((run_id IS NULL) = (started_at IS NULL) AND (run_id IS NULL) = (deadline_at IS NULL)
         AND (run_id IS NULL OR claimed_by IS NOT NULL AND claimed_at IS NOT NULL)
         AND (run_id IS NOT NULL OR claimed_by <> 'ffffffff-ffff-ffff-ffff-ffffffffffff')),
+    CONSTRAINT schedules_owner_check CHECK (owner_id IS NULL OR owner_id <> endpoint_id AND NOT call AND paused_until IS NULL AND manual_at IS NULL),
     CONSTRAINT schedules_archived_check CHECK (run_id IS NOT NULL OR NOT archived),
     CONSTRAINT schedules_cancel_check CHECK ((cancel_requested_at IS NULL) = (cancel_requested_by IS NULL)
         AND (cancel_requested_at IS NULL) = (cancel_reason IS NULL) AND length(cancel_reason) <= 500
@@ -130,6 +134,8 @@ CREATE TABLE schedules (
 
 -- Lists of the waiting calls of a tenant, and their quota, scan this index.
 CREATE INDEX schedules_calls ON schedules (tenant_id, endpoint_id DESC) WHERE call;
+-- The detached runs of an endpoint.
+CREATE INDEX schedules_owner ON schedules (owner_id) WHERE owner_id IS NOT NULL;
 -- Lists of paused endpoints scan this index.
 CREATE INDEX schedules_paused ON schedules (endpoint_id DESC) WHERE paused_until IS NOT NULL;
 -- Endpoints with tags or a priority other than normal are in two indexes of their own, apart from
@@ -154,7 +160,7 @@ CREATE INDEX schedules_cancel ON schedules (claimed_by) WHERE cancel_requested_a
 -- The runs in flight. Statements read the view and lock rows through it; writes name the table.
 CREATE VIEW live_runs AS
 SELECT endpoint_id, run_id, tenant_id, slot, attempt, infra_attempt, source, claim_token, claimed_by AS worker_id, claimed_at, started_at,
-       deadline_at, due_at AS locked_until, cancel_requested_at, cancel_requested_by, cancel_reason
+       deadline_at, due_at AS locked_until, cancel_requested_at, cancel_requested_by, cancel_reason, owner_id
 FROM schedules
 WHERE claimed_by IS NOT NULL
   AND run_id IS NOT NULL;
@@ -184,7 +190,7 @@ CREATE INDEX suspensions_chain ON suspensions (status_url) WHERE status_url LIKE
 -- the function is not called then. They are AFTER triggers, because a BEFORE UPDATE trigger would
 -- lock each row first.
 CREATE TRIGGER schedules_legal_insert AFTER INSERT ON schedules
-    FOR EACH ROW WHEN (NEW.claimed_by IS NOT NULL OR NEW.run_id IS NOT NULL)
+    FOR EACH ROW WHEN (CASE WHEN NEW.owner_id IS NULL THEN NEW.claimed_by IS NOT NULL OR NEW.run_id IS NOT NULL ELSE NEW.run_id IS NULL END)
     EXECUTE FUNCTION refuse_transition('a schedule');
 CREATE TRIGGER schedules_legal_update AFTER UPDATE ON schedules
     FOR EACH ROW WHEN (
@@ -203,7 +209,7 @@ CREATE TRIGGER schedules_legal_update AFTER UPDATE ON schedules
         END)
     EXECUTE FUNCTION refuse_transition('a schedule');
 CREATE TRIGGER schedules_legal_delete AFTER DELETE ON schedules
-    FOR EACH ROW WHEN (OLD.run_id IS NOT NULL AND NOT OLD.archived AND NOT OLD.call)
+    FOR EACH ROW WHEN (OLD.run_id IS NOT NULL AND NOT OLD.archived AND NOT OLD.call AND OLD.owner_id IS NULL)
     EXECUTE FUNCTION refuse_transition('a schedule');
 
 -- schedule_name_tenant fills in the tenant of a row that was inserted without it.

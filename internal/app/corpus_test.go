@@ -128,6 +128,7 @@ func badFields() []badInput {
 		fieldOf("baselineIntervalMs", "99999999999999999999", 400, "invalid_type"), fieldOf("baselineIntervalMs", `"1m"`, 400, "invalid_type"),
 		fieldOf("baselineIntervalMs", "1000.25", 400, "invalid_type"), fieldOf("minIntervalMs", "1", 422, "out_of_range"),
 		fieldsOf(map[string]string{"minIntervalMs": "60000", "maxIntervalMs": "59999"}, 422, "clamp_order"),
+		fieldsOf(map[string]string{"overlap": `"allow"`, "budget": `"60/h"`}, 422, "overlap_allowed"),
 		fieldOf("maxIntervalMs", "31536000001000", 422, "out_of_range"), fieldOf("timeoutMs", "0", 422, "out_of_range"),
 		fieldsOf(map[string]string{"timeoutMs": "60001", "maxExecutionTimeMs": "60000"}, 422, "timeout_order"),
 		fieldOf("maxExecutionTimeMs", "3600000", 422, "out_of_range"),

@@ -25,7 +25,7 @@ type plan struct {
 // run to the start of the next one counts as possible. The check can miss a lost due time, but it
 // reports no false one.
 func (a *auditor) checkChain(e *endpoint) {
-	all := e.all()
+	all := e.firsts()
 	for i, r := range all {
 		next := time.Time{}
 		switch {

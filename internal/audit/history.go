@@ -20,6 +20,9 @@ const lateStart = time.Second
 func (a *auditor) checkFences(e *endpoint) {
 	var before *run
 	for _, r := range e.all() {
+		if e.overlaps && before != nil && !before.Slot.Equal(r.Slot) {
+			before = nil
+		}
 		if before != nil {
 			a.report.looked(FencesIncrease)
 			if r.Token == before.Token {
@@ -41,12 +44,29 @@ func (a *auditor) checkFences(e *endpoint) {
 	}
 }
 
-// all returns the runs of an endpoint in fence order, including the live one.
+// all returns the runs of an endpoint in fence order, including the live one. Runs that overlap are
+// in the order of their due times, because fences order only the attempts of one due time then.
 func (e *endpoint) all() []*run {
-	if len(e.live) == 0 {
+	switch {
+	case e.overlaps:
+		list := slices.Concat(e.runs, e.live)
+		slices.SortStableFunc(list, func(x, y *run) int { return x.Slot.Compare(y.Slot) })
+		return list
+	case len(e.live) == 0:
 		return e.runs
+	default:
+		return append(slices.Clip(e.runs), e.live[0])
 	}
-	return append(slices.Clip(e.runs), e.live[0])
+}
+
+// firsts returns the first run of each due time if the runs of the endpoint overlap, and all runs
+// otherwise.
+func (e *endpoint) firsts() []*run {
+	all := e.all()
+	if !e.overlaps {
+		return all
+	}
+	return slices.DeleteFunc(all, func(r *run) bool { return !r.first() })
 }
 
 // checkRuns checks each finished run, and then repeats and gaps between runs.
@@ -121,8 +141,8 @@ func (a *auditor) checkGaps(e *endpoint) {
 		return
 	}
 	var before *run // the last run that was not skipped, because a skipped run sends no request
-	for _, r := range e.runs {
-		if r.Status == runs.Skipped {
+	for _, r := range e.firsts() {
+		if r.Status == runs.Skipped || r.Status == runs.Running {
 			continue
 		}
 		last := before

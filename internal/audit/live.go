@@ -2,6 +2,7 @@ package audit
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"rubato/internal/runs"
@@ -12,7 +13,7 @@ func (a *auditor) checkLive() {
 	for _, e := range a.endpoints {
 		a.report.Counts.Endpoints++
 		a.report.looked(OneLiveRun)
-		if len(e.live) > 1 {
+		if len(e.live) > 1 && !e.overlaps {
 			a.report.breach(OneLiveRun, e.id, e.live[1].ID, fmt.Sprintf("%d runs are live", len(e.live)))
 		}
 		for _, r := range e.live {
@@ -39,7 +40,8 @@ func (a *auditor) checkLiveRun(r *run) {
 // checkSchedules reports overdue schedules without a live run.
 func (a *auditor) checkSchedules() {
 	for _, e := range a.endpoints {
-		if e.schedule == nil || e.schedule.Paused || len(e.live) > 0 {
+		held := slices.ContainsFunc(e.live, func(r *run) bool { return !r.Detached })
+		if e.schedule == nil || e.schedule.Paused || held {
 			continue
 		}
 		a.report.looked(NoneOverdue)

@@ -43,6 +43,8 @@ type endpoint struct {
 	runsOnce bool
 	// queues: due times that pass during a run wait for its end.
 	queues bool
+	// overlaps: runs may be live at once, each of its own due time.
+	overlaps bool
 	// hinted: a hint was in force in the window.
 	hinted bool
 	// schedule is nil for an archived endpoint.
@@ -101,6 +103,8 @@ type run struct {
 	// Deadline and Lock are set for live runs only, because the history does not keep them.
 	Deadline time.Time
 	Lock     time.Time
+	// Detached is set for a live run with a row of its own.
+	Detached bool
 }
 
 // first reports whether this is the first run of its slot.
@@ -180,7 +184,8 @@ func (s *state) readEndpoints(ctx context.Context, tx pgx.Tx) error {
 		e := s.endpoint(id)
 		e.version, e.min, e.max, e.jitter, e.interval = version, spec.MinInterval, spec.MaxInterval, spec.Jitter, spec.BaselineInterval
 		e.catchesUp, e.runsOnce = spec.BaselineCron != "" && spec.CatchUp == "all", spec.BaselineCron != "" && spec.CatchUp == "once"
-		e.queues = spec.Overlap == "queue"
+		e.overlaps = spec.Overlap == "allow"
+		e.queues = spec.Overlap == "queue" || e.overlaps
 		e.hinted = hinted
 		if c, err := spec.ParseCron(id); err == nil && c != nil {
 			e.cron = c
@@ -238,14 +243,17 @@ func (s *state) readRuns(ctx context.Context, tx pgx.Tx) error {
 
 func (s *state) readLive(ctx context.Context, tx pgx.Tx) error {
 	rows, err := tx.Query(ctx, `
-		SELECT run_id, endpoint_id, slot, attempt, infra_attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until
-		FROM live_runs`)
+		SELECT run_id, coalesce(owner_id, endpoint_id), slot, attempt, infra_attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at,
+		       locked_until, owner_id IS NOT NULL
+		FROM live_runs
+		ORDER BY claim_token`)
 	if err != nil {
 		return err
 	}
 	var r run
 	fields := []any{
-		&r.ID, &r.EndpointID, &r.Slot, &r.Attempt, &r.Infra, &r.Source, &r.Token, &r.WorkerID, &r.ClaimedAt, &r.StartedAt, &r.Deadline, &r.Lock,
+		&r.ID, &r.EndpointID, &r.Slot, &r.Attempt, &r.Infra, &r.Source, &r.Token, &r.WorkerID, &r.ClaimedAt, &r.StartedAt, &r.Deadline,
+		&r.Lock, &r.Detached,
 	}
 	_, err = pgx.ForEachRow(rows, fields, func() error {
 		one := r

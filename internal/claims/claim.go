@@ -1,13 +1,17 @@
 package claims
 
 import (
+	"cmp"
 	"context"
 	"time"
 )
 
 // Claim is an endpoint that one worker has locked until LockedUntil. Instants are database time.
 type Claim struct {
+	// EndpointID is the key of the locked row: an endpoint, a call or a detached run.
 	EndpointID [16]byte
+	// OwnerID is the endpoint of a detached run; zero: the row is not that of a detached run.
+	OwnerID [16]byte
 	// CTID is the position of the row version, so that the start finds it without an index lookup.
 	CTID CTID
 	// Token is the fencing token.
@@ -35,6 +39,17 @@ type Claim struct {
 	// Claims can take the endpoint earlier by their horizon. If it is zero, the endpoint comes due
 	// at its planned time.
 	ReleaseDelay time.Duration
+}
+
+// Endpoint returns the endpoint or call of the run that the claim leads to.
+func (c Claim) Endpoint() [16]byte { return cmp.Or(c.OwnerID, c.EndpointID) }
+
+// ItemID returns the key of the row of a detached run; zero: the row is not that of a detached run.
+func (c Claim) ItemID() [16]byte {
+	if c.OwnerID == [16]byte{} {
+		return [16]byte{}
+	}
+	return c.EndpointID
 }
 
 // PriorityStep is how much longer a run may wait than another one for each step of priority below

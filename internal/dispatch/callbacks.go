@@ -219,7 +219,7 @@ func (c *calls) offerCallback(r *outgoing, b *waiting, s Started) {
 		return
 	}
 	token := callbacks.Token(b.target.callbackKey, callbacks.Subject{
-		EndpointID: s.EndpointID,
+		EndpointID: b.claim.Endpoint(),
 		RunID:      s.RunID,
 		Fence:      b.claim.Token,
 	})

@@ -41,6 +41,9 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 	if b.fault != nil {
 		return faulty(false), true
 	}
+	if s, ours = w.detach(work, b, s); !ours {
+		return outcome, false
+	}
 	ctx, cancel := context.WithCancelCause(work)
 	defer cancel(nil)
 	leave, other := w.underway.enter(s.RunID, &cancelableRun{token: b.claim.Token, cancel: cancel})

@@ -49,6 +49,15 @@ type Started struct {
 	SecretsVersion int64
 }
 
+// Detaching requests a row of its own for a live run.
+type Detaching struct {
+	Worker [16]byte
+	Run    claims.FencedRun
+	// StartedAt is the start of the run by the worker's clock, in database time. The minimum interval
+	// counts from it.
+	StartedAt time.Time
+}
+
 // Basis is a snapshot of the endpoint's row and hints, which the store takes at the start and needs
 // for the finish. Only the store reads it. A finish with it writes without reading first, and reads
 // only rows that changed during their runs. nil: the finish reads every row.

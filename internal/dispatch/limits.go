@@ -110,7 +110,7 @@ func (w *Worker) send(c *waiting, send func() (egress.Response, error)) (egress.
 	key := b.keyOf(c)
 	b.gauges.begin(key)
 	counted := hosts.Answer{
-		Endpoint: c.claim.EndpointID,
+		Endpoint: c.claim.Endpoint(),
 		Resource: resourceOf(c),
 	}
 	defer func() { b.gauges.end(key, counted) }() // Also after a panic.
@@ -135,7 +135,8 @@ func resourceOf(c *waiting) uint64 {
 	if spec := c.target.Spec; !spec.Scheduled() {
 		return maphash.String(resourceSeed, spec.Method+" "+spec.URL)
 	}
-	return maphash.Bytes(resourceSeed, c.claim.EndpointID[:])
+	id := c.claim.Endpoint()
+	return maphash.Bytes(resourceSeed, id[:])
 }
 
 // hold counts an answer that asks for no request before an instant. The quota of a RateLimit header
@@ -146,7 +147,7 @@ func (b *breakers) hold(c *waiting, answer egress.Response, refused bool, now ti
 	held := reset.After(now) && b.tally.Hold(key, reset)
 	if refused {
 		if until, asked := egress.RetryAfter(answer.Header, now); asked && until.After(now) {
-			held = b.tally.AskedToWait(key, c.claim.EndpointID, until, now) || held
+			held = b.tally.AskedToWait(key, c.claim.Endpoint(), until, now) || held
 		}
 	}
 	if held {

@@ -139,12 +139,12 @@ func request(b *waiting, s Started) egress.Request {
 	// The idempotency key is the same for every attempt of one due time, and for a rerun if that
 	// was asked for.
 	if b.claim.Attempt != 1 || b.claim.InfraAttempt > 0 {
-		key = runs.FirstAttempt(b.claim.Slot, b.claim.EndpointID).String()
+		key = runs.FirstAttempt(b.claim.Slot, b.claim.Endpoint()).String()
 	}
 	switch {
 	case spec.StartsChain():
 		// A further attempt is another run of the chain, unless infrastructure lost the last one.
-		key = runs.NewID(b.claim.Slot, b.claim.EndpointID, b.claim.Attempt, 0).String()
+		key = runs.NewID(b.claim.Slot, b.claim.Endpoint(), b.claim.Attempt, 0).String()
 	case b.target.SentKey != "":
 		key = b.target.SentKey
 	}
@@ -227,7 +227,7 @@ func valuesOf(b *waiting, s Started, set *secrets.Set) *template.Values {
 			ScheduledFor: cmp.Or(b.target.DueFor, b.claim.Slot),
 		},
 		Endpoint: template.Endpoint{
-			ID:     endpoints.ID(b.claim.EndpointID).String(),
+			ID:     endpoints.ID(b.claim.Endpoint()).String(),
 			Name:   spec.Name,
 			Key:    spec.Key,
 			Labels: spec.Labels,

@@ -64,7 +64,7 @@ func (c *calls) readSecrets(ctx context.Context, b *waiting, s Started) (runSecr
 			values = append(values, value)
 		}
 	}
-	c.secrets.Used(s.TenantID, b.target.Secrets, s.EndpointID)
+	c.secrets.Used(s.TenantID, b.target.Secrets, b.claim.Endpoint())
 	return runSecrets{set: set, values: values}, nil
 }
 

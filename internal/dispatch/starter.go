@@ -242,7 +242,7 @@ func (w *Worker) runExecution(work context.Context, b *waiting, s Started, sent 
 		return
 	}
 	w.judgeHost(work, b, outcome)
-	run.Outcome = outcome
+	run.Outcome, run.ItemID = outcome, b.claim.ItemID() // It may have been detached.
 	run.FinishedAt = run.StartedAt.Add(time.Since(began))
 	w.results <- result{run, s.Basis}
 }
@@ -317,7 +317,8 @@ func (w *Worker) releaseOverdue(ctx context.Context) {
 func (w *Worker) runOf(c claims.Claim, s Started) runs.Run {
 	return runs.Run{
 		ID:           s.RunID,
-		EndpointID:   s.EndpointID,
+		EndpointID:   c.Endpoint(),
+		ItemID:       c.ItemID(),
 		TenantID:     s.TenantID,
 		ScheduledFor: c.Slot,
 		Attempt:      c.Attempt,

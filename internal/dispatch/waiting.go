@@ -39,7 +39,7 @@ func newWaiting(c claims.Claim, target *Target, since time.Time) *waiting {
 			Since:     since,
 		},
 		claim:  c,
-		run:    runs.NewID(c.Slot, c.EndpointID, c.Attempt, c.InfraAttempt),
+		run:    runs.NewID(c.Slot, c.Endpoint(), c.Attempt, c.InfraAttempt),
 		target: target,
 	}
 }

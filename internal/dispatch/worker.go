@@ -42,15 +42,25 @@ import (
 // Executions is the database of a worker. Every method is one transaction.
 type Executions interface {
 	WorkerStore
+	Starts
 	StartChecks
-	// Targets returns the targets of claims by endpoint, at the version that each claim names.
+	// Targets returns the targets of claims by the keys of their rows.
 	Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]*Target, error)
-	// Start turns due claims into live runs. The fence refuses claims with an outdated token. Start
-	// returns the started runs; no request may be sent for the others.
-	Start(ctx context.Context, s Starting) ([]Started, error)
 	// Finish records outcomes and plans the next due times. An outcome of a run that another
 	// process has settled changes nothing.
 	Finish(ctx context.Context, f Finish) (Finished, error)
+}
+
+// Starts turns claims into live runs.
+type Starts interface {
+	// Start turns due claims into live runs. The fence refuses claims with an outdated token. Start
+	// returns the started runs; no request may be sent for the others.
+	Start(ctx context.Context, s Starting) ([]Started, error)
+	// Detach moves a live run that holds the row of its endpoint into a row of its own, and plans the
+	// next due time of the endpoint. It returns the key of the row; zero: the endpoint has the most
+	// detached runs, so the run stays. ours is false if the worker lost the run. It may be repeated
+	// after an error.
+	Detach(ctx context.Context, d Detaching) (item [16]byte, ours bool, err error)
 }
 
 // WorkerStore is the part of the database that concerns workers themselves: presence and cancel

@@ -12,6 +12,8 @@ import (
 type Call struct {
 	// Callback is the URL that receives the result; empty: none.
 	Callback string
+	// Owner is the endpoint of a detached run; zero: it is a call of its own.
+	Owner ID
 	// Author created the call.
 	Author string
 	// SentKey is the Idempotency-Key of its requests; empty: the ID of its first attempt.
@@ -19,6 +21,9 @@ type Call struct {
 	// DueFor is the due time that the templates of its request use; zero: its own.
 	DueFor time.Time
 }
+
+// Detached reports whether it is a detached run of an endpoint.
+func (c *Call) Detached() bool { return c != nil && c.Owner != ID{} }
 
 // CheckCall is [Validator.Check] for the spec of a call, which has no schedule.
 func (v *Validator) CheckCall(s Spec) []errs.Field {
@@ -39,8 +44,8 @@ func (v *Validator) CheckCall(s Spec) []errs.Field {
 	return bad
 }
 
-// afterCall applies a finished run to a call: it plans another attempt if infrastructure lost the
-// run or the retry policy allows one. Otherwise the call has ended.
+// afterCall applies a finished run to a call or a detached run: it plans another attempt if
+// infrastructure lost the run or the retry policy allows one. Otherwise the call has ended.
 func (e *Endpoint) afterCall(now time.Time, run Finished) Recorded {
 	s := &e.State
 	s.Running = nil
@@ -60,7 +65,12 @@ func (e *Endpoint) afterCall(now time.Time, run Finished) Recorded {
 		due, again = e.attempt(now, run)
 		step = e.retryStep(due)
 	}
-	if !again {
+	switch {
+	case again:
+	case e.Call.Detached():
+		e.Ended, e.GivenUp, e.ChainStarts = true, e.Spec.GivesUp(run), e.Spec.chainStarts(run)
+		return decided
+	default:
 		e.Ended, e.GivenUp = true, run.givenUp()
 		return decided
 	}

@@ -30,6 +30,10 @@ const (
 	// CauseStop: the target asked for no more calls.
 	CauseStop Cause = Cause(auditlog.Stop)
 
+	// CauseDetach: a run was detached from its endpoint; see [Endpoint.Detach].
+	CauseDetach Cause = "detach"
+	// CauseResult: a detached run ended; see [Endpoint.Result].
+	CauseResult Cause = "result"
 	// CauseQuarantine: the stored configuration is unusable; see [Endpoint.Quarantine].
 	CauseQuarantine Cause = "quarantine"
 )

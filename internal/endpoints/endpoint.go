@@ -43,9 +43,11 @@ type Endpoint struct {
 	// ChainStarts are the chains that the finished run starts. The store records them in the
 	// transaction that records the run.
 	ChainStarts []ChainStart
-	// Call is nil for a registered endpoint.
+	// Call is nil for a registered endpoint. It is set for a call, and for a detached run, which has
+	// the configuration of its endpoint and a schedule of its own.
 	Call *Call
-	// Ended means that the finished run was the last of a call. The store deletes its schedule.
+	// Ended means that the finished run was the last of a call or a detached run. The store deletes
+	// its schedule.
 	Ended bool
 	// Judged is the finding of noise that the current operation judges; nil: none. It is stored
 	// like Unrecorded.

@@ -39,6 +39,8 @@ type Recorded struct {
 	From *State
 	// Shared is the budget that the endpoint shared; nil: none.
 	Shared *SharedBudget
+	// Started is the start of the run that was detached; zero for every other cause.
+	Started time.Time
 }
 
 // end returns the final entry of an archived endpoint. It is not stored, because the audit log
@@ -193,26 +195,37 @@ func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 // serve keeps what a finished run says about later ones. anchor is the grid point after it.
 func (e *Endpoint) serve(run Finished, anchor time.Time) (err error) {
 	s := &e.State
-	// LastSlot and Anchor never move back, even if the database's clock was set back and a one-off
-	// run was requested meanwhile. The due times behind them were served, and no due time is served
-	// twice.
-	s.LastSlot = laterOf(s.LastSlot, run.Slot)
+	s.served(run, anchor)
 	s.LastRun = run.lastRun()
+	return e.heed(run)
+}
+
+// served keeps the due time that a run serves. LastSlot and Anchor never move back, even if the
+// database's clock was set back and a one-off run was requested meanwhile. The due times behind
+// them were served, and no due time is served twice.
+func (s *State) served(run Finished, anchor time.Time) {
+	s.LastSlot = laterOf(s.LastSlot, run.Slot)
 	// A skipped run sent nothing, so LastCall stays. LastCall is cut down, because rounding up
 	// would shift an interval as long as its minimum by a millisecond per run.
 	if run.Status != skipped {
 		s.LastCall = run.StartedAt.Truncate(time.Millisecond)
 	}
 	s.Anchor = laterOf(s.Anchor, anchor)
-	if !run.Unanswered {
-		if s.RetryAfter, err = e.boundedWait(run); err != nil {
-			return err
-		}
-		s.TargetNext, s.FreshUntil = run.TargetNext, run.FreshUntil
-	}
 	if s.OneShotHint != nil && !s.OneShotHint.At.After(run.Slot) {
 		s.OneShotHint = nil
 	}
+}
+
+// heed keeps what the answer of a run asks for.
+func (e *Endpoint) heed(run Finished) (err error) {
+	if run.Unanswered {
+		return nil
+	}
+	s := &e.State
+	if s.RetryAfter, err = e.boundedWait(run); err != nil {
+		return err
+	}
+	s.TargetNext, s.FreshUntil = run.TargetNext, run.FreshUntil
 	return nil
 }
 

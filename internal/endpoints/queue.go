@@ -7,8 +7,11 @@ import (
 	"rubato/internal/governor"
 )
 
-// queues reports whether due times that pass while a run is in flight wait for their turn.
-func (e *Endpoint) queues() bool { return e.Spec.Overlap == governor.OverlapQueue }
+// queues reports whether due times that pass while a run holds the endpoint's own row wait for
+// their turn. With overlap: allow these are one-off runs, and runs beyond [MaxDetached].
+func (e *Endpoint) queues() bool {
+	return e.Spec.Overlap == governor.OverlapQueue || e.Spec.Overlap == governor.OverlapAllow
+}
 
 // hasQueue reports whether due times wait in the queue: not all that passed until the end of the
 // last run are accounted for.

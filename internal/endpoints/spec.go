@@ -51,7 +51,7 @@ type Spec struct {
 	MaxRuns int              `json:"maxRuns,omitzero" zero:"refused" validate:"omitempty,min=1,max=1000000000"`
 	CatchUp governor.CatchUp `json:"catchUp"  validate:"oneof=once skip all"`
 	// Overlap is the policy for due times that pass while a run is in flight.
-	Overlap governor.Overlap `json:"overlap"  validate:"oneof=skip queue"`
+	Overlap governor.Overlap `json:"overlap"  validate:"oneof=skip queue allow"`
 
 	// MinInterval is the lower clamp on the time between runs; zero: none.
 	MinInterval time.Duration `json:"minIntervalMs,omitzero" zero:"refused" validate:"omitempty,min=1s,max=8784h"`

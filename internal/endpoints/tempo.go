@@ -26,11 +26,12 @@ func isBudget(text string) bool {
 // there is a budget or an interval that implies one. A cron without budget is left alone, because
 // its user chose the exact times.
 func (e *Endpoint) paced() bool {
-	return e.Spec.Planner == PlannerAct && (e.Spec.Budget != "" || e.Shared != nil || e.Spec.BaselineCron == "")
+	return e.Steered() && (e.Spec.Budget != "" || e.Shared != nil || e.Spec.BaselineCron == "")
 }
 
-// Steered reports whether the price of a shared budget can have an effect on decisions.
-func (e *Endpoint) Steered() bool { return e.Spec.Planner == PlannerAct }
+// Steered reports whether the price of a shared budget can have an effect on decisions. The tempo
+// learns from one run after the other, so it has none on overlapping runs.
+func (e *Endpoint) Steered() bool { return e.Spec.Planner == PlannerAct && !e.Spec.DetachesRuns() }
 
 // tempoTerms returns the conditions under which the tempo is chosen.
 func (e *Endpoint) tempoTerms(now time.Time) (terms tempo.Terms, err error) {

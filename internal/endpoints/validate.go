@@ -233,6 +233,12 @@ func timing(id ID, s Spec) []errs.Field {
 			Message: fmt.Sprintf("must be at most maxIntervalMs (%d)", s.MaxInterval.Milliseconds()),
 		})
 	}
+	if s.DetachesRuns() && s.Budget != "" {
+		bad = append(bad, errs.Field{
+			Field: "budget", Code: "overlap_allowed",
+			Message: "must be left out with overlap allow, because a budget is spent by what one run after the other finds",
+		})
+	}
 	if s.Timeout > s.MaxExecutionTime {
 		bad = append(bad, errs.Field{
 			Field: "timeoutMs", Code: "timeout_order",

@@ -32,6 +32,7 @@ type Overlap string
 const (
 	OverlapSkip  Overlap = "skip"  // they are recorded as skipped; also the zero value
 	OverlapQueue Overlap = "queue" // one run each, oldest first; at most 100 of them and none older than 24 h
+	OverlapAllow Overlap = "allow" // one run each at its due time, beside those in progress
 )
 
 // Cron is a parsed cron schedule with its time zone and its daylight saving policy.

@@ -76,7 +76,7 @@ func badFields() []badField {
 		{"startAt", `"0001-01-01T00:00:00Z"`, meaning, "startAt out_of_range"},
 		{"startAt", `"9999-12-31T23:59:59-23:00"`, meaning, "startAt out_of_range"},
 		{"catchUp", `"sometimes"`, meaning, "catchUp invalid_value"},
-		{"overlap", `"allow"`, meaning, "overlap invalid_value"},
+		{"overlap", `"parallel"`, meaning, "overlap invalid_value"},
 		{"baselineIntervalMs", `0`, meaning, "baselineIntervalMs out_of_range"},
 		{"baselineIntervalMs", `-0`, meaning, "baselineIntervalMs out_of_range"},
 		{"baselineIntervalMs", `500`, meaning, "baselineIntervalMs out_of_range"},

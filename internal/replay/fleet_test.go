@@ -69,6 +69,9 @@ func newFleet(t *testing.T, seed uint64) *fleet {
 		func(s *endpoints.Spec) {
 			s.BaselineInterval, s.Idempotent, s.MaxInterval = 30*time.Minute, true, 2*time.Hour
 		},
+		func(s *endpoints.Spec) {
+			s.BaselineInterval, s.Overlap, s.Jitter = 12*time.Minute, governor.OverlapAllow, 2*time.Second
+		},
 	} {
 		e := b.Register(t, func(s *endpoints.Spec) { s.Planner = endpoints.PlannerAct; edit(s) })
 		f.ids = append(f.ids, e.ID)
@@ -122,6 +125,9 @@ func (f *fleet) finish(list []claims.Claim, started []dispatch.Started) {
 	lost := 0
 	for _, s := range started {
 		run := f.run(byRun[s.EndpointID], s)
+		if item := f.detach(s); item != [16]byte{} {
+			run.ItemID = item
+		}
 		how := f.FinishOf(f.t, f.worker, 0, run)
 		switch f.luck.IntN(20) {
 		case 0:
@@ -141,6 +147,23 @@ func (f *fleet) finish(list []claims.Claim, started []dispatch.Started) {
 }
 
 // run returns a finished run with an outcome by chance.
+// detach detaches a started run, if its endpoint allows overlapping ones. Some changes come between
+// this and the end of the run.
+func (f *fleet) detach(s dispatch.Started) (item [16]byte) {
+	f.t.Helper()
+	if s.EndpointID != f.ids[len(f.ids)-1] || f.Get(f.t, s.EndpointID).State.Due.Source == governor.SourceManual {
+		return item
+	}
+	token := storetest.Query[int64](f.t, f.Bundle, "SELECT claim_token FROM schedules WHERE endpoint_id = $1", s.EndpointID)
+	item, ours, err := f.Executions.Detach(f.t.Context(), dispatch.Detaching{
+		Worker: f.worker, StartedAt: s.StartedAt, Run: claims.FencedRun{EndpointID: s.EndpointID, RunID: s.RunID, Token: token},
+	})
+	require.NoError(f.t, err)
+	require.True(f.t, ours)
+	f.change()
+	return item
+}
+
 func (f *fleet) run(c claims.Claim, s dispatch.Started) runs.Run {
 	run := storetest.Succeed(f.worker, c, s)
 	run.FinishedAt = f.now.Add(-time.Duration(f.luck.IntN(900)))

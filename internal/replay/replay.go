@@ -39,6 +39,7 @@ type Options struct {
 type rules struct {
 	afterRun func(e *endpoints.Endpoint, now time.Time, run endpoints.Finished) (endpoints.Recorded, error)
 	redecide func(e *endpoints.Endpoint, now time.Time, before *endpoints.Endpoint, cause endpoints.Cause) (endpoints.Recorded, error)
+	detach   func(e *endpoints.Endpoint, now, started time.Time) (endpoints.Recorded, error)
 }
 
 // shipped are the rules of this program.
@@ -46,6 +47,7 @@ func shipped() rules {
 	return rules{
 		afterRun: (*endpoints.Endpoint).AfterRun,
 		redecide: (*endpoints.Endpoint).Redecide,
+		detach:   (*endpoints.Endpoint).Detach,
 	}
 }
 

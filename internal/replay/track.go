@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -108,7 +109,7 @@ func (t *endpointReplay) finish(row *entry, basis history.Basis) (*difference, e
 }
 
 // change makes the decision after a change again.
-func (t *endpointReplay) change(row *entry, basis history.Basis, before *endpoints.Endpoint) (*difference, error) {
+func (t *endpointReplay) change(row *entry, basis history.Basis, before *endpoints.Endpoint) (_ *difference, err error) {
 	e := &t.endpoint
 	if basis.State == nil {
 		return nil, fmt.Errorf("decision %d has no state", row.id)
@@ -119,7 +120,12 @@ func (t *endpointReplay) change(row *entry, basis history.Basis, before *endpoin
 	if found := t.adopt(basis); found != nil {
 		return found, nil
 	}
-	decided, err := t.rules.redecide(e, row.at, before, row.cause)
+	var decided endpoints.Recorded
+	if row.cause == endpoints.CauseDetach {
+		decided, err = t.rules.detach(e, row.at, basis.Started)
+	} else {
+		decided, err = t.rules.redecide(e, row.at, before, row.cause)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -133,12 +139,22 @@ func (t *endpointReplay) adopt(basis history.Basis) *difference {
 		return nil
 	}
 	if t.begun {
-		if found := compareStates(basis.State, &t.endpoint.State, untouched); found != nil {
+		if found := compareStates(basis.State, &t.endpoint.State, t.members(untouched)); found != nil {
 			return found
 		}
 	}
 	t.endpoint.State = *basis.State
 	return nil
+}
+
+// members returns those of the members that can be compared. The last run of an endpoint that
+// detaches its runs is written at their ends, which are decisions only while no other run holds its
+// row.
+func (t *endpointReplay) members(list []string) []string {
+	if !t.endpoint.Spec.DetachesRuns() {
+		return list
+	}
+	return slices.DeleteFunc(slices.Clone(list), func(name string) bool { return name == "lastRun" })
 }
 
 // quarantine takes over the state after a fault, which is not a decision of the rules.
@@ -195,7 +211,7 @@ func (t *endpointReplay) finally(ctx context.Context, tx pgx.Tx) (*Difference, e
 	if live {
 		members = untouched
 	}
-	found := compareStates(&s, &t.endpoint.State, members)
+	found := compareStates(&s, &t.endpoint.State, t.members(members))
 	return found.at(&entry{cause: "schedule"}, t.endpoint.ID), nil
 }
 

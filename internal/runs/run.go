@@ -6,6 +6,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -14,8 +15,10 @@ import (
 // Run is one attempt to call an endpoint, live or over, or the record of skipped due times.
 // Instants are UTC; those that do not apply are zero.
 type Run struct {
-	ID           ID
-	EndpointID   [16]byte
+	ID         ID
+	EndpointID [16]byte
+	// ItemID is the key of the schedule row that carries a detached run; zero: that is EndpointID.
+	ItemID       [16]byte
 	TenantID     [16]byte
 	ScheduledFor time.Time // due time of the run
 	Attempt      int       // from 1; each attempt of a due time is a run of its own
@@ -40,6 +43,9 @@ type Run struct {
 	// them.
 	Skipped *Skips
 }
+
+// RowID returns the key of the schedule row that carries the run.
+func (r *Run) RowID() [16]byte { return cmp.Or(r.ItemID, r.EndpointID) }
 
 // OneOff reports whether a user or a program asked for this single run.
 func (r *Run) OneOff() bool { return r.Source == manual }

@@ -152,6 +152,11 @@ func (w *claimedWork) Start(_ context.Context, r dispatch.Starting) ([]dispatch.
 	return started, nil
 }
 
+// Detach implements dispatch.Executions. Every run stays with its endpoint.
+func (w *claimedWork) Detach(context.Context, dispatch.Detaching) (item [16]byte, ours bool, err error) {
+	return item, true, nil
+}
+
 // LiveStarts implements dispatch.Executions.
 func (w *claimedWork) LiveStarts(context.Context, [16]byte, []dispatch.Start) ([]dispatch.Started, error) {
 	return nil, nil

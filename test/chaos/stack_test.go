@@ -192,6 +192,7 @@ type load struct {
 	method   client.Method // empty: GET
 	noSpread bool          // all have the same interval
 	body     string        // of a request
+	overlaps bool          // runs start beside earlier ones
 }
 
 // register registers endpoints and remembers them.
@@ -220,6 +221,9 @@ func (s *stack) register(l load) {
 				Name: fmt.Sprintf("%s %d", l.path, n), URL: fmt.Sprintf("%s/%s/%s", l.base, l.path, uuid.NewString()), Method: &l.method,
 				BaselineIntervalMs: new(every.Milliseconds()), MinIntervalMs: new(l.every.Milliseconds()),
 				TimeoutMs: new(l.timeout.Milliseconds()), MaxExecutionTimeMs: new(l.limit.Milliseconds()), Body: &l.body,
+			}
+			if l.overlaps {
+				spec.Overlap, spec.Headers = new(client.OverlapAllow), &map[string]string{"Overlaps": "yes"}
 			}
 			e, err := answer[client.Endpoint](s.api.CreateEndpoint(ctx, spec))
 			mu.Lock()

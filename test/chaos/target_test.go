@@ -17,7 +17,8 @@ import (
 
 // target is a service that Rubato calls. It records the arrival and the end of every request, and
 // guards its effects by the fence: on each path a request takes effect only if its fence is above
-// every other so far.
+// every other so far. Endpoints whose runs overlap send the header Overlaps; their fences count for
+// each due time.
 //
 // The first part of a path is the delay of the answer in milliseconds, such as /20/name. Requests
 // end early when their client disconnects, and when release is called; /hang/name ends in no other
@@ -31,7 +32,7 @@ type target struct {
 
 	mu       sync.Mutex
 	log      []*audit.Request
-	fences   map[string]int64    // the highest seen, by path
+	fences   map[string]int64    // the highest seen, by the name of the effect
 	keys     map[string][]string // Idempotency-Keys in the order of their requests, by path
 	rejected int
 }
@@ -69,7 +70,7 @@ func (tgt *target) serve(w http.ResponseWriter, r *http.Request) {
 		gone = true
 	}
 	switch {
-	case !tgt.end(entry, r.URL.Path, gone):
+	case !tgt.end(entry, guarded(r), gone):
 		w.WriteHeader(http.StatusConflict)
 	case tgt.fails.Load():
 		w.WriteHeader(http.StatusInternalServerError)
@@ -84,13 +85,21 @@ func (tgt *target) arrive(r *http.Request) (entry *audit.Request, current bool) 
 	defer tgt.mu.Unlock()
 	tgt.log = append(tgt.log, entry)
 	tgt.keys[r.URL.Path] = append(tgt.keys[r.URL.Path], r.Header.Get("Idempotency-Key"))
-	if entry.Fence <= tgt.fences[r.URL.Path] {
+	if entry.Fence <= tgt.fences[guarded(r)] {
 		tgt.rejected++
 		entry.Ended = entry.Arrived
 		return entry, false
 	}
-	tgt.fences[r.URL.Path] = entry.Fence
+	tgt.fences[guarded(r)] = entry.Fence
 	return entry, true
+}
+
+// guarded returns the name of the effect that the fence of a request guards.
+func guarded(r *http.Request) string {
+	if r.Header.Get("Overlaps") == "" {
+		return r.URL.Path
+	}
+	return r.URL.Path + "@" + r.Header.Get("Rubato-Scheduled-For")
 }
 
 // requestOf reads the headers of a request that identify its run.
@@ -104,14 +113,14 @@ func requestOf(h http.Header) *audit.Request {
 
 // end records the end of a request, and reports whether it took effect. It did not if a higher
 // fence has arrived meanwhile.
-func (tgt *target) end(entry *audit.Request, path string, gone bool) bool {
+func (tgt *target) end(entry *audit.Request, of string, gone bool) bool {
 	tgt.mu.Lock()
 	defer tgt.mu.Unlock()
 	entry.Ended = time.Now().UTC()
 	if gone {
 		return false
 	}
-	if entry.Fence < tgt.fences[path] {
+	if entry.Fence < tgt.fences[of] {
 		tgt.rejected++
 		return false
 	}

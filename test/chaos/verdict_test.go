@@ -127,7 +127,7 @@ func (s *stack) pauseAtRest() {
 		var id string
 		err := s.pool.QueryRow(s.t.Context(), `
 			SELECT 'ep_' || endpoint_id::text FROM schedules s
-			WHERE paused_until IS NULL AND planned_at > clock_timestamp() + interval '200 ms'
+			WHERE paused_until IS NULL AND owner_id IS NULL AND planned_at > clock_timestamp() + interval '200 ms'
 			  AND NOT EXISTS (SELECT FROM live_runs l WHERE l.endpoint_id = s.endpoint_id)
 			ORDER BY planned_at DESC LIMIT 1`).Scan(&id)
 		if errors.Is(err, pgx.ErrNoRows) {

@@ -18,13 +18,14 @@ import (
 // longRun is the limit of the executions of the usual load that outlast their lock.
 const longRun = 9 * time.Second
 
-// usual registers the usual load: most endpoints answer fast, some slowly, and a few run longer
-// than their lock.
+// usual registers the usual load: most endpoints answer fast, some slowly, a few run longer than
+// their lock, and the runs of some overlap.
 func (s *stack) usual(n int) {
 	s.t.Helper()
 	s.register(load{n: n * 8 / 10, path: "20", every: time.Second, limit: 2 * time.Second})
 	s.register(load{n: n * 1 / 10, path: "700", every: time.Second, limit: 3 * time.Second})
 	s.register(load{n: n * 1 / 10, path: "7000", every: 2 * time.Second, limit: longRun, method: client.MethodPOST})
+	s.register(load{n: n * 1 / 20, path: "3000", every: time.Second, limit: longRun, overlaps: true})
 }
 
 // Workers that are killed at random leave nothing unsettled, and no run of theirs is sent twice at

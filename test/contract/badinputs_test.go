@@ -95,7 +95,7 @@ func badMembers() []badField {
 		bad(meaning, "runbookUrl url_invalid", `runbookUrl="ftp://wiki.example.com/"`),
 		bad(meaning, "runbookUrl url_invalid", `runbookUrl="javascript:alert(1)"`),
 		bad(meaning, "runbookUrl url_invalid", `runbookUrl="wiki"`),
-		bad(meaning, "overlap invalid_value", `overlap="allow"`),
+		bad(meaning, "overlap invalid_value", `overlap="parallel"`),
 		bad(syntax, "overlap invalid_type", `overlap=true`),
 		bad(meaning, "runbookUrl required", `runbookUrl=""`),
 		bad(meaning, "runbookUrl invalid_characters", `runbookUrl="https://wiki.example.com/\u0007"`),

@@ -66,9 +66,9 @@ FROM calls
 WHERE id = ANY (sqlc.arg('ids')::uuid[]);
 
 -- name: CallEnd :many
--- Deletes the schedules of calls that have had their last attempt, in the transaction that records
--- it, and wakes the chains of these calls. Like ScheduleFinish it is a compare-and-set: a row that was rewritten since it was read is not
--- returned. If the rows are not locked, a run with instants outside the database's clock is not
+-- Deletes the rows of calls and detached runs that have had their last attempt, in the transaction
+-- that records it, and wakes the chains of these calls. Like ScheduleFinish it is a compare-and-set:
+-- a row that was rewritten since it was read is not returned. If the rows are not locked, a run with instants outside the database's clock is not
 -- returned either.
 WITH ended AS (
     SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id,
@@ -88,7 +88,7 @@ WHERE s.ctid = ended.ctid
   AND s.claim_token = ended.token
   AND s.revision = ended.revision
   AND s.run_id IS NOT NULL
-  AND s.call
+  AND (s.call OR s.owner_id IS NOT NULL)
   AND (sqlc.arg('locked')::boolean
     OR ended.started_at >= s.started_at
            AND greatest(ended.started_at, ended.finished_at) <= coalesce(sqlc.narg('at')::timestamptz, clock_timestamp()))

@@ -74,7 +74,7 @@ WHERE s.ctid = ended.ctid
   AND s.claim_token = ended.token
   AND s.revision = ended.revision
   AND s.run_id IS NOT NULL
-  AND s.call
+  AND (s.call OR s.owner_id IS NOT NULL)
   AND ($1::boolean
     OR ended.started_at >= s.started_at
            AND greatest(ended.started_at, ended.finished_at) <= coalesce($2::timestamptz, clock_timestamp()))
@@ -92,9 +92,9 @@ type CallEndParams struct {
 	FinishedAt  []time.Time
 }
 
-// Deletes the schedules of calls that have had their last attempt, in the transaction that records
-// it, and wakes the chains of these calls. Like ScheduleFinish it is a compare-and-set: a row that was rewritten since it was read is not
-// returned. If the rows are not locked, a run with instants outside the database's clock is not
+// Deletes the rows of calls and detached runs that have had their last attempt, in the transaction
+// that records it, and wakes the chains of these calls. Like ScheduleFinish it is a compare-and-set:
+// a row that was rewritten since it was read is not returned. If the rows are not locked, a run with instants outside the database's clock is not
 // returned either.
 func (q *Queries) CallEnd(ctx context.Context, db DBTX, arg CallEndParams) ([]UUID, error) {
 	rows, err := db.Query(ctx, callEnd,

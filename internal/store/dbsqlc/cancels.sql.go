@@ -94,7 +94,7 @@ func (q *Queries) RunListCanceled(ctx context.Context, db DBTX, workerID UUID) (
 }
 
 const runLockLive = `-- name: RunLockLive :one
-SELECT endpoint_id, run_id, tenant_id, slot, attempt, infra_attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until, cancel_requested_at, cancel_requested_by, cancel_reason
+SELECT endpoint_id, run_id, tenant_id, slot, attempt, infra_attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until, cancel_requested_at, cancel_requested_by, cancel_reason, owner_id
 FROM live_runs
 WHERE run_id = $1 AND tenant_id = $2
 FOR UPDATE
@@ -127,6 +127,7 @@ func (q *Queries) RunLockLive(ctx context.Context, db DBTX, arg RunLockLiveParam
 		&i.CancelRequestedAt,
 		&i.CancelRequestedBy,
 		&i.CancelReason,
+		&i.OwnerID,
 	)
 	return &i, err
 }

@@ -22,7 +22,7 @@ func (q *Queries) ChainCallOver(ctx context.Context, db DBTX, endpointID UUID) e
 }
 
 const chainCallsOpen = `-- name: ChainCallsOpen :many
-SELECT s.endpoint_id, s.tenant_id, s.due_at, s.planned_at, s.slot, s.claim_token, s.revision, s.version, s.lock_ms, s.tag_set_id, s.attempt, s.infra_attempt, s.priority, s.failure_count, s.hinted, s.archived, s.call, s.source, s.claimed_by, s.claimed_at, s.run_id, s.started_at, s.deadline_at, s.cancel_requested_at, s.cancel_requested_by, s.cancel_reason, s.anchor, s.accounted_until, s.paused_until, s.pause_reason, s.manual_at, s.runs_done, s.ended_at, s.retry_after, s.target_next, s.fresh_until, s.last_slot, s.last_run_slot, s.last_attempt, s.last_infra_attempt, s.last_status, s.last_started_at, s.last_finished_at, s.last_call_at, s.tempo, s.ctid
+SELECT s.endpoint_id, s.tenant_id, s.owner_id, s.due_at, s.planned_at, s.slot, s.claim_token, s.revision, s.version, s.lock_ms, s.tag_set_id, s.attempt, s.infra_attempt, s.priority, s.failure_count, s.hinted, s.archived, s.call, s.source, s.claimed_by, s.claimed_at, s.run_id, s.started_at, s.deadline_at, s.cancel_requested_at, s.cancel_requested_by, s.cancel_reason, s.anchor, s.accounted_until, s.paused_until, s.pause_reason, s.manual_at, s.runs_done, s.ended_at, s.retry_after, s.target_next, s.fresh_until, s.last_slot, s.last_run_slot, s.last_attempt, s.last_infra_attempt, s.last_status, s.last_started_at, s.last_finished_at, s.last_call_at, s.tempo, s.ctid
 FROM schedules s
          JOIN chain_items i ON i.endpoint_id = s.endpoint_id
 WHERE i.run_id = $1 AND i.name = $2 AND i.element = $3 AND NOT i.undo AND NOT i.settled
@@ -50,6 +50,7 @@ func (q *Queries) ChainCallsOpen(ctx context.Context, db DBTX, arg ChainCallsOpe
 		if err := rows.Scan(
 			&i.EndpointID,
 			&i.TenantID,
+			&i.OwnerID,
 			&i.DueAt,
 			&i.PlannedAt,
 			&i.Slot,

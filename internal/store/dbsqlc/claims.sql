@@ -69,7 +69,7 @@ SET claim_token = s.claim_token + 1,
     claimed_at  = (SELECT now FROM clock),
     due_at      = greatest((SELECT now FROM clock), s.planned_at) + least(s.lock_ms, sqlc.arg('lock_ttl_ms')::int) * interval '1 ms'
 WHERE s.ctid = ANY (ARRAY(SELECT ctid FROM expired UNION ALL SELECT ctid FROM chosen))
-RETURNING s.endpoint_id, s.ctid, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted, s.priority,
+RETURNING s.endpoint_id, s.owner_id, s.ctid, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted, s.priority,
     (SELECT now FROM clock)::timestamptz AS claimed_at, s.due_at AS locked_until,
     (s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM expired)))::boolean AS expired;
 
@@ -128,7 +128,7 @@ SET claim_token = s.claim_token + 1,
     claimed_at  = (SELECT now FROM clock),
     due_at      = greatest((SELECT now FROM clock), s.planned_at) + least(s.lock_ms, sqlc.arg('lock_ttl_ms')::int) * interval '1 ms'
 WHERE s.ctid = ANY (ARRAY(SELECT ctid FROM due))
-RETURNING s.endpoint_id, s.ctid, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted, s.priority,
+RETURNING s.endpoint_id, s.owner_id, s.ctid, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted, s.priority,
     (SELECT now FROM clock)::timestamptz AS claimed_at, s.due_at AS locked_until, false AS expired;
 
 -- name: ScheduleDueTenants :many

@@ -154,7 +154,7 @@ SET claim_token = s.claim_token + 1,
     claimed_at  = (SELECT now FROM clock),
     due_at      = greatest((SELECT now FROM clock), s.planned_at) + least(s.lock_ms, $2::int) * interval '1 ms'
 WHERE s.ctid = ANY (ARRAY(SELECT ctid FROM expired UNION ALL SELECT ctid FROM chosen))
-RETURNING s.endpoint_id, s.ctid, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted, s.priority,
+RETURNING s.endpoint_id, s.owner_id, s.ctid, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted, s.priority,
     (SELECT now FROM clock)::timestamptz AS claimed_at, s.due_at AS locked_until,
     (s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM expired)))::boolean AS expired
 `
@@ -174,6 +174,7 @@ type ScheduleClaimDueParams struct {
 
 type ScheduleClaimDueRow struct {
 	EndpointID   UUID
+	OwnerID      *UUID
 	CTID         pgtype.TID
 	ClaimToken   int64
 	Slot         time.Time
@@ -222,6 +223,7 @@ func (q *Queries) ScheduleClaimDue(ctx context.Context, db DBTX, arg ScheduleCla
 		var i ScheduleClaimDueRow
 		if err := rows.Scan(
 			&i.EndpointID,
+			&i.OwnerID,
 			&i.CTID,
 			&i.ClaimToken,
 			&i.Slot,
@@ -297,7 +299,7 @@ SET claim_token = s.claim_token + 1,
     claimed_at  = (SELECT now FROM clock),
     due_at      = greatest((SELECT now FROM clock), s.planned_at) + least(s.lock_ms, $2::int) * interval '1 ms'
 WHERE s.ctid = ANY (ARRAY(SELECT ctid FROM due))
-RETURNING s.endpoint_id, s.ctid, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted, s.priority,
+RETURNING s.endpoint_id, s.owner_id, s.ctid, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted, s.priority,
     (SELECT now FROM clock)::timestamptz AS claimed_at, s.due_at AS locked_until, false AS expired
 `
 
@@ -316,6 +318,7 @@ type ScheduleClaimSharesParams struct {
 
 type ScheduleClaimSharesRow struct {
 	EndpointID   UUID
+	OwnerID      *UUID
 	CTID         pgtype.TID
 	ClaimToken   int64
 	Slot         time.Time
@@ -357,6 +360,7 @@ func (q *Queries) ScheduleClaimShares(ctx context.Context, db DBTX, arg Schedule
 		var i ScheduleClaimSharesRow
 		if err := rows.Scan(
 			&i.EndpointID,
+			&i.OwnerID,
 			&i.CTID,
 			&i.ClaimToken,
 			&i.Slot,

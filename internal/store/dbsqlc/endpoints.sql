@@ -139,6 +139,62 @@ SET version = e.version, lock_ms = e.max_execution_time_ms + 5000, tag_set_id = 
     due_at = s.planned_at
 FROM endpoints e
 WHERE s.endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
-  AND e.id = s.endpoint_id
+  AND e.id = coalesce(s.owner_id, s.endpoint_id)
   AND e.version <> s.version
   AND s.run_id IS NULL;
+
+-- name: ScheduleDetach :exec
+-- Copies the run in flight of an endpoint into a row of its own. The caller has locked the row of
+-- the endpoint, and replans it in the same transaction.
+INSERT INTO schedules (endpoint_id, tenant_id, owner_id, due_at, planned_at, slot, claim_token, version, lock_ms, tag_set_id, attempt, infra_attempt, priority,
+                       failure_count, source, claimed_by, claimed_at, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason)
+SELECT sqlc.arg('item_id')::uuid, s.tenant_id, s.endpoint_id, s.due_at, s.planned_at, s.slot, s.claim_token, s.version, s.lock_ms, s.tag_set_id, s.attempt, s.infra_attempt, s.priority,
+       0, s.source, s.claimed_by, s.claimed_at, s.run_id, s.started_at, s.deadline_at, s.cancel_requested_at, s.cancel_requested_by, s.cancel_reason
+FROM schedules s
+WHERE s.endpoint_id = sqlc.arg('endpoint_id')::uuid;
+
+-- name: ScheduleServe :exec
+-- Stores the due time that a detached run serves. ScheduleReplan follows in the same transaction.
+UPDATE schedules
+SET anchor = @anchor, last_slot = @last_slot, last_call_at = @last_call_at
+WHERE endpoint_id = @endpoint_id;
+
+-- name: ScheduleLastRun :exec
+-- Stores a detached run that has ended as the last run of its endpoint. The new revision
+-- invalidates the state that a start has read.
+UPDATE schedules
+SET last_run_slot = @last_run_slot, last_attempt = @last_attempt, last_infra_attempt = @last_infra_attempt, last_status = @last_status,
+    last_started_at = @last_started_at, last_finished_at = @last_finished_at, revision = revision + 1
+WHERE endpoint_id = @endpoint_id;
+
+-- name: ScheduleListDetached :many
+-- Returns the rows of the detached runs of an endpoint, at most max_rows.
+SELECT endpoint_id, run_id, claim_token, claimed_by
+FROM schedules
+WHERE owner_id = sqlc.arg('owner_id')::uuid
+LIMIT sqlc.arg('max_rows')::int;
+
+-- name: ScheduleWithdrawDetached :exec
+-- Deletes the detached runs of an endpoint that wait for another attempt, because the endpoint was
+-- paused or archived. Their attempts so far are in the history.
+DELETE
+FROM schedules
+WHERE owner_id = sqlc.arg('owner_id')::uuid
+  AND run_id IS NULL;
+
+-- name: ScheduleArchiveDetached :exec
+-- Marks the detached runs in flight of an archived endpoint, so that their finishes plan nothing.
+UPDATE schedules
+SET archived = true, revision = revision + 1
+WHERE owner_id = sqlc.arg('owner_id')::uuid
+  AND run_id IS NOT NULL
+  AND NOT archived;
+
+-- name: ScheduleEditDetached :exec
+-- Gives the detached runs of an endpoint that wait for another attempt the version of its edited
+-- configuration, and revokes their claims.
+UPDATE schedules
+SET version = @version, lock_ms = @lock_ms, tag_set_id = tag_set_number(@tags::jsonb), priority = @priority, claim_token = claim_token + 1, claimed_by = NULL,
+    claimed_at = NULL, due_at = planned_at
+WHERE owner_id = sqlc.arg('owner_id')::uuid
+  AND run_id IS NULL;

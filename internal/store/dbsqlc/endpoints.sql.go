@@ -369,6 +369,20 @@ func (q *Queries) EndpointUpdate(ctx context.Context, db DBTX, arg EndpointUpdat
 	return result.RowsAffected(), nil
 }
 
+const scheduleArchiveDetached = `-- name: ScheduleArchiveDetached :exec
+UPDATE schedules
+SET archived = true, revision = revision + 1
+WHERE owner_id = $1::uuid
+  AND run_id IS NOT NULL
+  AND NOT archived
+`
+
+// Marks the detached runs in flight of an archived endpoint, so that their finishes plan nothing.
+func (q *Queries) ScheduleArchiveDetached(ctx context.Context, db DBTX, ownerID UUID) error {
+	_, err := db.Exec(ctx, scheduleArchiveDetached, ownerID)
+	return err
+}
+
 const scheduleDelete = `-- name: ScheduleDelete :exec
 WITH running AS (
     UPDATE schedules r SET archived = true, revision = r.revision + 1 WHERE r.endpoint_id = $1 AND r.run_id IS NOT NULL AND NOT r.archived
@@ -386,8 +400,58 @@ func (q *Queries) ScheduleDelete(ctx context.Context, db DBTX, endpointID UUID) 
 	return err
 }
 
+const scheduleDetach = `-- name: ScheduleDetach :exec
+INSERT INTO schedules (endpoint_id, tenant_id, owner_id, due_at, planned_at, slot, claim_token, version, lock_ms, tag_set_id, attempt, infra_attempt, priority,
+                       failure_count, source, claimed_by, claimed_at, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason)
+SELECT $1::uuid, s.tenant_id, s.endpoint_id, s.due_at, s.planned_at, s.slot, s.claim_token, s.version, s.lock_ms, s.tag_set_id, s.attempt, s.infra_attempt, s.priority,
+       0, s.source, s.claimed_by, s.claimed_at, s.run_id, s.started_at, s.deadline_at, s.cancel_requested_at, s.cancel_requested_by, s.cancel_reason
+FROM schedules s
+WHERE s.endpoint_id = $2::uuid
+`
+
+type ScheduleDetachParams struct {
+	ItemID     UUID
+	EndpointID UUID
+}
+
+// Copies the run in flight of an endpoint into a row of its own. The caller has locked the row of
+// the endpoint, and replans it in the same transaction.
+func (q *Queries) ScheduleDetach(ctx context.Context, db DBTX, arg ScheduleDetachParams) error {
+	_, err := db.Exec(ctx, scheduleDetach, arg.ItemID, arg.EndpointID)
+	return err
+}
+
+const scheduleEditDetached = `-- name: ScheduleEditDetached :exec
+UPDATE schedules
+SET version = $1, lock_ms = $2, tag_set_id = tag_set_number($3::jsonb), priority = $4, claim_token = claim_token + 1, claimed_by = NULL,
+    claimed_at = NULL, due_at = planned_at
+WHERE owner_id = $5::uuid
+  AND run_id IS NULL
+`
+
+type ScheduleEditDetachedParams struct {
+	Version  int64
+	LockMs   int32
+	Tags     json.RawMessage
+	Priority int16
+	OwnerID  UUID
+}
+
+// Gives the detached runs of an endpoint that wait for another attempt the version of its edited
+// configuration, and revokes their claims.
+func (q *Queries) ScheduleEditDetached(ctx context.Context, db DBTX, arg ScheduleEditDetachedParams) error {
+	_, err := db.Exec(ctx, scheduleEditDetached,
+		arg.Version,
+		arg.LockMs,
+		arg.Tags,
+		arg.Priority,
+		arg.OwnerID,
+	)
+	return err
+}
+
 const scheduleGetMany = `-- name: ScheduleGetMany :many
-SELECT endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, revision, version, lock_ms, tag_set_id, attempt, infra_attempt, priority, failure_count, hinted, archived, call, source, claimed_by, claimed_at, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, anchor, accounted_until, paused_until, pause_reason, manual_at, runs_done, ended_at, retry_after, target_next, fresh_until, last_slot, last_run_slot, last_attempt, last_infra_attempt, last_status, last_started_at, last_finished_at, last_call_at, tempo, ctid
+SELECT endpoint_id, tenant_id, owner_id, due_at, planned_at, slot, claim_token, revision, version, lock_ms, tag_set_id, attempt, infra_attempt, priority, failure_count, hinted, archived, call, source, claimed_by, claimed_at, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, anchor, accounted_until, paused_until, pause_reason, manual_at, runs_done, ended_at, retry_after, target_next, fresh_until, last_slot, last_run_slot, last_attempt, last_infra_attempt, last_status, last_started_at, last_finished_at, last_call_at, tempo, ctid
 FROM schedules
 WHERE endpoint_id = ANY ($1::uuid[])
   AND NOT archived
@@ -406,6 +470,7 @@ func (q *Queries) ScheduleGetMany(ctx context.Context, db DBTX, endpointIds []UU
 		if err := rows.Scan(
 			&i.EndpointID,
 			&i.TenantID,
+			&i.OwnerID,
 			&i.DueAt,
 			&i.PlannedAt,
 			&i.Slot,
@@ -493,6 +558,83 @@ func (q *Queries) ScheduleInsert(ctx context.Context, db DBTX, arg ScheduleInser
 		arg.Source,
 	)
 	return err
+}
+
+const scheduleLastRun = `-- name: ScheduleLastRun :exec
+UPDATE schedules
+SET last_run_slot = $1, last_attempt = $2, last_infra_attempt = $3, last_status = $4,
+    last_started_at = $5, last_finished_at = $6, revision = revision + 1
+WHERE endpoint_id = $7
+`
+
+type ScheduleLastRunParams struct {
+	LastRunSlot      *time.Time
+	LastAttempt      *int16
+	LastInfraAttempt int16
+	LastStatus       *string
+	LastStartedAt    *time.Time
+	LastFinishedAt   *time.Time
+	EndpointID       UUID
+}
+
+// Stores a detached run that has ended as the last run of its endpoint. The new revision
+// invalidates the state that a start has read.
+func (q *Queries) ScheduleLastRun(ctx context.Context, db DBTX, arg ScheduleLastRunParams) error {
+	_, err := db.Exec(ctx, scheduleLastRun,
+		arg.LastRunSlot,
+		arg.LastAttempt,
+		arg.LastInfraAttempt,
+		arg.LastStatus,
+		arg.LastStartedAt,
+		arg.LastFinishedAt,
+		arg.EndpointID,
+	)
+	return err
+}
+
+const scheduleListDetached = `-- name: ScheduleListDetached :many
+SELECT endpoint_id, run_id, claim_token, claimed_by
+FROM schedules
+WHERE owner_id = $1::uuid
+LIMIT $2::int
+`
+
+type ScheduleListDetachedParams struct {
+	OwnerID UUID
+	MaxRows int32
+}
+
+type ScheduleListDetachedRow struct {
+	EndpointID UUID
+	RunID      *UUID
+	ClaimToken int64
+	ClaimedBy  *UUID
+}
+
+// Returns the rows of the detached runs of an endpoint, at most max_rows.
+func (q *Queries) ScheduleListDetached(ctx context.Context, db DBTX, arg ScheduleListDetachedParams) ([]*ScheduleListDetachedRow, error) {
+	rows, err := db.Query(ctx, scheduleListDetached, arg.OwnerID, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*ScheduleListDetachedRow
+	for rows.Next() {
+		var i ScheduleListDetachedRow
+		if err := rows.Scan(
+			&i.EndpointID,
+			&i.RunID,
+			&i.ClaimToken,
+			&i.ClaimedBy,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const scheduleListUnroutable = `-- name: ScheduleListUnroutable :many
@@ -655,13 +797,37 @@ func (q *Queries) ScheduleReplan(ctx context.Context, db DBTX, arg ScheduleRepla
 	return result.RowsAffected(), nil
 }
 
+const scheduleServe = `-- name: ScheduleServe :exec
+UPDATE schedules
+SET anchor = $1, last_slot = $2, last_call_at = $3
+WHERE endpoint_id = $4
+`
+
+type ScheduleServeParams struct {
+	Anchor     *time.Time
+	LastSlot   *time.Time
+	LastCallAt *time.Time
+	EndpointID UUID
+}
+
+// Stores the due time that a detached run serves. ScheduleReplan follows in the same transaction.
+func (q *Queries) ScheduleServe(ctx context.Context, db DBTX, arg ScheduleServeParams) error {
+	_, err := db.Exec(ctx, scheduleServe,
+		arg.Anchor,
+		arg.LastSlot,
+		arg.LastCallAt,
+		arg.EndpointID,
+	)
+	return err
+}
+
 const scheduleSyncVersion = `-- name: ScheduleSyncVersion :execrows
 UPDATE schedules s
 SET version = e.version, lock_ms = e.max_execution_time_ms + 5000, tag_set_id = tag_set_number(e.spec), claim_token = s.claim_token + 1, claimed_by = NULL, claimed_at = NULL,
     due_at = s.planned_at
 FROM endpoints e
 WHERE s.endpoint_id = ANY ($1::uuid[])
-  AND e.id = s.endpoint_id
+  AND e.id = coalesce(s.owner_id, s.endpoint_id)
   AND e.version <> s.version
   AND s.run_id IS NULL
 `
@@ -685,5 +851,19 @@ SELECT set_config('synchronous_commit', 'off', true), pg_notify('rubato_due', $1
 // not be durable, because a worker that misses the notification polls.
 func (q *Queries) ScheduleWake(ctx context.Context, db DBTX, dueMs int64) error {
 	_, err := db.Exec(ctx, scheduleWake, dueMs)
+	return err
+}
+
+const scheduleWithdrawDetached = `-- name: ScheduleWithdrawDetached :exec
+DELETE
+FROM schedules
+WHERE owner_id = $1::uuid
+  AND run_id IS NULL
+`
+
+// Deletes the detached runs of an endpoint that wait for another attempt, because the endpoint was
+// paused or archived. Their attempts so far are in the history.
+func (q *Queries) ScheduleWithdrawDetached(ctx context.Context, db DBTX, ownerID UUID) error {
+	_, err := db.Exec(ctx, scheduleWithdrawDetached, ownerID)
 	return err
 }

@@ -293,7 +293,7 @@ const scheduleListKept = `-- name: ScheduleListKept :many
 WITH done AS (
     SELECT unnest($3::uuid[]) AS endpoint_id, unnest($4::bigint[]) AS token
 )
-SELECT s.endpoint_id, s.ctid, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted, s.priority, s.due_at AS locked_until
+SELECT s.endpoint_id, s.owner_id, s.ctid, s.claim_token, s.slot, s.planned_at, s.attempt, s.infra_attempt, s.source, s.version, s.hinted, s.priority, s.due_at AS locked_until
 FROM done
          JOIN schedules s ON s.endpoint_id = ANY (ARRAY[done.endpoint_id]) AND s.claim_token = done.token + 1
 WHERE (s.claimed_by = $1::uuid) IS TRUE
@@ -310,6 +310,7 @@ type ScheduleListKeptParams struct {
 
 type ScheduleListKeptRow struct {
 	EndpointID   UUID
+	OwnerID      *UUID
 	CTID         pgtype.TID
 	ClaimToken   int64
 	Slot         time.Time
@@ -341,6 +342,7 @@ func (q *Queries) ScheduleListKept(ctx context.Context, db DBTX, arg ScheduleLis
 		var i ScheduleListKeptRow
 		if err := rows.Scan(
 			&i.EndpointID,
+			&i.OwnerID,
 			&i.CTID,
 			&i.ClaimToken,
 			&i.Slot,
@@ -364,7 +366,7 @@ func (q *Queries) ScheduleListKept(ctx context.Context, db DBTX, arg ScheduleLis
 }
 
 const scheduleLock = `-- name: ScheduleLock :many
-SELECT endpoint_id, tenant_id, due_at, planned_at, slot, claim_token, revision, version, lock_ms, tag_set_id, attempt, infra_attempt, priority, failure_count, hinted, archived, call, source, claimed_by, claimed_at, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, anchor, accounted_until, paused_until, pause_reason, manual_at, runs_done, ended_at, retry_after, target_next, fresh_until, last_slot, last_run_slot, last_attempt, last_infra_attempt, last_status, last_started_at, last_finished_at, last_call_at, tempo, ctid
+SELECT endpoint_id, tenant_id, owner_id, due_at, planned_at, slot, claim_token, revision, version, lock_ms, tag_set_id, attempt, infra_attempt, priority, failure_count, hinted, archived, call, source, claimed_by, claimed_at, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, anchor, accounted_until, paused_until, pause_reason, manual_at, runs_done, ended_at, retry_after, target_next, fresh_until, last_slot, last_run_slot, last_attempt, last_infra_attempt, last_status, last_started_at, last_finished_at, last_call_at, tempo, ctid
 FROM schedules
 WHERE endpoint_id = ANY ($1::uuid[])
 ORDER BY endpoint_id
@@ -387,6 +389,7 @@ func (q *Queries) ScheduleLock(ctx context.Context, db DBTX, endpointIds []UUID)
 		if err := rows.Scan(
 			&i.EndpointID,
 			&i.TenantID,
+			&i.OwnerID,
 			&i.DueAt,
 			&i.PlannedAt,
 			&i.Slot,

@@ -188,6 +188,7 @@ type LiveRun struct {
 	CancelRequestedAt *time.Time
 	CancelRequestedBy *string
 	CancelReason      *string
+	OwnerID           *UUID
 }
 
 type MaintenanceWindow struct {
@@ -310,6 +311,7 @@ type Run struct {
 type Schedule struct {
 	EndpointID        UUID
 	TenantID          *UUID
+	OwnerID           *UUID
 	DueAt             time.Time
 	PlannedAt         time.Time
 	Slot              time.Time

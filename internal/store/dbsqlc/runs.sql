@@ -96,7 +96,7 @@ LIMIT sqlc.arg('max_rows')::int;
 SELECT *
 FROM live_runs
 WHERE tenant_id = @tenant_id
-  AND (sqlc.narg('endpoint_id')::uuid IS NULL OR endpoint_id = sqlc.narg('endpoint_id'))
+  AND (sqlc.narg('endpoint_id')::uuid IS NULL OR coalesce(owner_id, endpoint_id) = sqlc.narg('endpoint_id'))
   AND (sqlc.narg('before')::uuid IS NULL OR run_id < sqlc.narg('before'))
   AND (sqlc.narg('from_at')::timestamptz IS NULL OR slot >= sqlc.narg('from_at'))
   AND (sqlc.narg('to_at')::timestamptz IS NULL OR slot < sqlc.narg('to_at'))

@@ -267,7 +267,7 @@ func (q *Queries) RunGet(ctx context.Context, db DBTX, arg RunGetParams) (*Run, 
 }
 
 const runGetLive = `-- name: RunGetLive :one
-SELECT endpoint_id, run_id, tenant_id, slot, attempt, infra_attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until, cancel_requested_at, cancel_requested_by, cancel_reason
+SELECT endpoint_id, run_id, tenant_id, slot, attempt, infra_attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until, cancel_requested_at, cancel_requested_by, cancel_reason, owner_id
 FROM live_runs
 WHERE run_id = $1 AND tenant_id = $2
 `
@@ -297,6 +297,7 @@ func (q *Queries) RunGetLive(ctx context.Context, db DBTX, arg RunGetLiveParams)
 		&i.CancelRequestedAt,
 		&i.CancelRequestedBy,
 		&i.CancelReason,
+		&i.OwnerID,
 	)
 	return &i, err
 }
@@ -563,10 +564,10 @@ func (q *Queries) RunList(ctx context.Context, db DBTX, arg RunListParams) ([]*R
 }
 
 const runListLive = `-- name: RunListLive :many
-SELECT endpoint_id, run_id, tenant_id, slot, attempt, infra_attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until, cancel_requested_at, cancel_requested_by, cancel_reason
+SELECT endpoint_id, run_id, tenant_id, slot, attempt, infra_attempt, source, claim_token, worker_id, claimed_at, started_at, deadline_at, locked_until, cancel_requested_at, cancel_requested_by, cancel_reason, owner_id
 FROM live_runs
 WHERE tenant_id = $1
-  AND ($2::uuid IS NULL OR endpoint_id = $2)
+  AND ($2::uuid IS NULL OR coalesce(owner_id, endpoint_id) = $2)
   AND ($3::uuid IS NULL OR run_id < $3)
   AND ($4::timestamptz IS NULL OR slot >= $4)
   AND ($5::timestamptz IS NULL OR slot < $5)
@@ -616,6 +617,7 @@ func (q *Queries) RunListLive(ctx context.Context, db DBTX, arg RunListLiveParam
 			&i.CancelRequestedAt,
 			&i.CancelRequestedBy,
 			&i.CancelReason,
+			&i.OwnerID,
 		); err != nil {
 			return nil, err
 		}

@@ -71,6 +71,7 @@ SELECT EXISTS (
       AND s.claim_token = @token
       AND s.due_at > clock.now
       AND NOT s.archived
+      AND NOT EXISTS (SELECT FROM schedules owner WHERE owner.endpoint_id = ANY (ARRAY[s.owner_id]) AND owner.paused_until > clock.now)
       AND (s.paused_until IS NULL OR s.paused_until <= clock.now
         OR s.source = 'manual' AND EXISTS (SELECT FROM one_off_items o WHERE o.endpoint_id = s.endpoint_id AND o.slot = s.slot))
 );

@@ -22,6 +22,7 @@ SELECT EXISTS (
       AND s.claim_token = $4
       AND s.due_at > clock.now
       AND NOT s.archived
+      AND NOT EXISTS (SELECT FROM schedules owner WHERE owner.endpoint_id = ANY (ARRAY[s.owner_id]) AND owner.paused_until > clock.now)
       AND (s.paused_until IS NULL OR s.paused_until <= clock.now
         OR s.source = 'manual' AND EXISTS (SELECT FROM one_off_items o WHERE o.endpoint_id = s.endpoint_id AND o.slot = s.slot))
 )
@@ -180,7 +181,7 @@ WHERE s.ctid = w.ctid
   AND s.due_at > clock.now
   AND s.planned_at <= clock.now + interval '50 ms'
   AND clock.now <= coalesce($3::timestamptz, 'infinity'::timestamptz)
-RETURNING s.endpoint_id, s.tenant_id, s.due_at, s.planned_at, s.slot, s.claim_token, s.revision, s.version, s.lock_ms, s.tag_set_id, s.attempt, s.infra_attempt, s.priority, s.failure_count, s.hinted, s.archived, s.call, s.source, s.claimed_by, s.claimed_at, s.run_id, s.started_at, s.deadline_at, s.cancel_requested_at, s.cancel_requested_by, s.cancel_reason, s.anchor, s.accounted_until, s.paused_until, s.pause_reason, s.manual_at, s.runs_done, s.ended_at, s.retry_after, s.target_next, s.fresh_until, s.last_slot, s.last_run_slot, s.last_attempt, s.last_infra_attempt, s.last_status, s.last_started_at, s.last_finished_at, s.last_call_at, s.tempo, s.ctid
+RETURNING s.endpoint_id, s.tenant_id, s.owner_id, s.due_at, s.planned_at, s.slot, s.claim_token, s.revision, s.version, s.lock_ms, s.tag_set_id, s.attempt, s.infra_attempt, s.priority, s.failure_count, s.hinted, s.archived, s.call, s.source, s.claimed_by, s.claimed_at, s.run_id, s.started_at, s.deadline_at, s.cancel_requested_at, s.cancel_requested_by, s.cancel_reason, s.anchor, s.accounted_until, s.paused_until, s.pause_reason, s.manual_at, s.runs_done, s.ended_at, s.retry_after, s.target_next, s.fresh_until, s.last_slot, s.last_run_slot, s.last_attempt, s.last_infra_attempt, s.last_status, s.last_started_at, s.last_finished_at, s.last_call_at, s.tempo, s.ctid
 `
 
 type ScheduleStartParams struct {
@@ -227,6 +228,7 @@ func (q *Queries) ScheduleStart(ctx context.Context, db DBTX, arg ScheduleStartP
 		if err := rows.Scan(
 			&i.EndpointID,
 			&i.TenantID,
+			&i.OwnerID,
 			&i.DueAt,
 			&i.PlannedAt,
 			&i.Slot,

@@ -42,7 +42,7 @@ SELECT EXISTS (SELECT FROM suspensions WHERE run_id = @run_id AND worker_id = @w
 -- wins. over says that its wait is over.
 SELECT sqlc.embed(l), (l.locked_until <= coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()))::boolean AS over
 FROM live_runs l
-WHERE l.endpoint_id = sqlc.arg('endpoint_id')::uuid
+WHERE (l.endpoint_id = sqlc.arg('endpoint_id')::uuid OR l.owner_id = sqlc.arg('endpoint_id')::uuid)
   AND l.run_id = sqlc.arg('run_id')::uuid
   AND l.claim_token = sqlc.arg('token')
   AND l.worker_id = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
@@ -60,7 +60,7 @@ SET due_at      = clock.now + p.wait_ms * interval '1 ms',
     deadline_at = clock.now + p.wait_ms * interval '1 ms'
 FROM suspensions p,
      (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now) clock
-WHERE s.endpoint_id = sqlc.arg('endpoint_id')::uuid
+WHERE (s.endpoint_id = sqlc.arg('endpoint_id')::uuid OR s.owner_id = sqlc.arg('endpoint_id')::uuid)
   AND s.run_id = sqlc.arg('run_id')::uuid
   AND p.run_id = sqlc.arg('run_id')::uuid
   AND s.claim_token = sqlc.arg('token')
@@ -134,7 +134,7 @@ WITH clock AS MATERIALIZED (
 SELECT sqlc.embed(l), c.status_url::text AS status_url, c.polls, e.version, t.secrets_version
 FROM claimed c
          JOIN live_runs l ON l.endpoint_id = c.endpoint_id AND l.run_id = c.run_id
-         JOIN endpoints e ON e.id = l.endpoint_id
+         JOIN endpoints e ON e.id = coalesce(l.owner_id, l.endpoint_id)
          JOIN tenants t ON t.id = e.tenant_id;
 
 -- name: SuspensionPollLater :exec

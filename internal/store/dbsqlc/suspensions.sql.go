@@ -134,7 +134,7 @@ SET due_at      = clock.now + p.wait_ms * interval '1 ms',
     deadline_at = clock.now + p.wait_ms * interval '1 ms'
 FROM suspensions p,
      (SELECT coalesce($4::timestamptz, clock_timestamp()) AS now) clock
-WHERE s.endpoint_id = $1::uuid
+WHERE (s.endpoint_id = $1::uuid OR s.owner_id = $1::uuid)
   AND s.run_id = $2::uuid
   AND p.run_id = $2::uuid
   AND s.claim_token = $3
@@ -185,7 +185,7 @@ WITH clock AS MATERIALIZED (
      LIMIT $2::int)
     LIMIT $2::int
 )
-SELECT l.endpoint_id, l.run_id, l.tenant_id, l.slot, l.attempt, l.infra_attempt, l.source, l.claim_token, l.worker_id, l.claimed_at, l.started_at, l.deadline_at, l.locked_until, l.cancel_requested_at, l.cancel_requested_by, l.cancel_reason
+SELECT l.endpoint_id, l.run_id, l.tenant_id, l.slot, l.attempt, l.infra_attempt, l.source, l.claim_token, l.worker_id, l.claimed_at, l.started_at, l.deadline_at, l.locked_until, l.cancel_requested_at, l.cancel_requested_by, l.cancel_reason, l.owner_id
 FROM ended
          JOIN live_runs l ON l.endpoint_id = ended.endpoint_id
 `
@@ -228,6 +228,7 @@ func (q *Queries) SuspendedListEnded(ctx context.Context, db DBTX, arg Suspended
 			&i.LiveRun.CancelRequestedAt,
 			&i.LiveRun.CancelRequestedBy,
 			&i.LiveRun.CancelReason,
+			&i.LiveRun.OwnerID,
 		); err != nil {
 			return nil, err
 		}
@@ -240,9 +241,9 @@ func (q *Queries) SuspendedListEnded(ctx context.Context, db DBTX, arg Suspended
 }
 
 const suspendedLock = `-- name: SuspendedLock :one
-SELECT l.endpoint_id, l.run_id, l.tenant_id, l.slot, l.attempt, l.infra_attempt, l.source, l.claim_token, l.worker_id, l.claimed_at, l.started_at, l.deadline_at, l.locked_until, l.cancel_requested_at, l.cancel_requested_by, l.cancel_reason, (l.locked_until <= coalesce($1::timestamptz, clock_timestamp()))::boolean AS over
+SELECT l.endpoint_id, l.run_id, l.tenant_id, l.slot, l.attempt, l.infra_attempt, l.source, l.claim_token, l.worker_id, l.claimed_at, l.started_at, l.deadline_at, l.locked_until, l.cancel_requested_at, l.cancel_requested_by, l.cancel_reason, l.owner_id, (l.locked_until <= coalesce($1::timestamptz, clock_timestamp()))::boolean AS over
 FROM live_runs l
-WHERE l.endpoint_id = $2::uuid
+WHERE (l.endpoint_id = $2::uuid OR l.owner_id = $2::uuid)
   AND l.run_id = $3::uuid
   AND l.claim_token = $4
   AND l.worker_id = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
@@ -288,6 +289,7 @@ func (q *Queries) SuspendedLock(ctx context.Context, db DBTX, arg SuspendedLockP
 		&i.LiveRun.CancelRequestedAt,
 		&i.LiveRun.CancelRequestedBy,
 		&i.LiveRun.CancelReason,
+		&i.LiveRun.OwnerID,
 		&i.Over,
 	)
 	return &i, err
@@ -312,10 +314,10 @@ WITH clock AS MATERIALIZED (
     WHERE p.run_id = ANY (ARRAY(SELECT run_id FROM due))
     RETURNING p.run_id, p.endpoint_id, p.status_url, p.polls
 )
-SELECT l.endpoint_id, l.run_id, l.tenant_id, l.slot, l.attempt, l.infra_attempt, l.source, l.claim_token, l.worker_id, l.claimed_at, l.started_at, l.deadline_at, l.locked_until, l.cancel_requested_at, l.cancel_requested_by, l.cancel_reason, c.status_url::text AS status_url, c.polls, e.version, t.secrets_version
+SELECT l.endpoint_id, l.run_id, l.tenant_id, l.slot, l.attempt, l.infra_attempt, l.source, l.claim_token, l.worker_id, l.claimed_at, l.started_at, l.deadline_at, l.locked_until, l.cancel_requested_at, l.cancel_requested_by, l.cancel_reason, l.owner_id, c.status_url::text AS status_url, c.polls, e.version, t.secrets_version
 FROM claimed c
          JOIN live_runs l ON l.endpoint_id = c.endpoint_id AND l.run_id = c.run_id
-         JOIN endpoints e ON e.id = l.endpoint_id
+         JOIN endpoints e ON e.id = coalesce(l.owner_id, l.endpoint_id)
          JOIN tenants t ON t.id = e.tenant_id
 `
 
@@ -367,6 +369,7 @@ func (q *Queries) SuspensionClaimPolls(ctx context.Context, db DBTX, arg Suspens
 			&i.LiveRun.CancelRequestedAt,
 			&i.LiveRun.CancelRequestedBy,
 			&i.LiveRun.CancelReason,
+			&i.LiveRun.OwnerID,
 			&i.StatusUrl,
 			&i.Polls,
 			&i.Version,

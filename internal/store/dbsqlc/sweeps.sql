@@ -251,4 +251,4 @@ WHERE s.endpoint_id = sqlc.arg('endpoint_id')::uuid
                            JOIN workers w ON worker_serves(w, t.required)
                   WHERE t.id = s.tag_set_id
                     AND worker_state(w, clock.now, 6000) = 'active')
-RETURNING s.endpoint_id, s.tenant_id::uuid AS tenant_id, s.ctid, s.claim_token, s.slot, s.attempt, s.infra_attempt, s.source, clock.now::timestamptz AS now;
+RETURNING s.endpoint_id, s.owner_id, s.tenant_id::uuid AS tenant_id, s.ctid, s.claim_token, s.slot, s.attempt, s.infra_attempt, s.source, clock.now::timestamptz AS now;

@@ -110,7 +110,7 @@ func (q *Queries) RunEvidence(ctx context.Context, db DBTX, arg RunEvidenceParam
 }
 
 const runListLost = `-- name: RunListLost :many
-SELECT l.endpoint_id, l.run_id, l.tenant_id, l.slot, l.attempt, l.infra_attempt, l.source, l.claim_token, l.worker_id, l.claimed_at, l.started_at, l.deadline_at, l.locked_until, l.cancel_requested_at, l.cancel_requested_by, l.cancel_reason,
+SELECT l.endpoint_id, l.run_id, l.tenant_id, l.slot, l.attempt, l.infra_attempt, l.source, l.claim_token, l.worker_id, l.claimed_at, l.started_at, l.deadline_at, l.locked_until, l.cancel_requested_at, l.cancel_requested_by, l.cancel_reason, l.owner_id,
        CASE WHEN l.deadline_at + interval '5 s' < clock.now THEN 'deadline'
             WHEN w.id IS NULL OR w.state = 'inactive' THEN 'goodbye'
             WHEN l.locked_until + $1::bigint * interval '1 ms' < clock.now THEN 'valve'
@@ -191,6 +191,7 @@ func (q *Queries) RunListLost(ctx context.Context, db DBTX, arg RunListLostParam
 			&i.LiveRun.CancelRequestedAt,
 			&i.LiveRun.CancelRequestedBy,
 			&i.LiveRun.CancelReason,
+			&i.LiveRun.OwnerID,
 			&i.Signal,
 		); err != nil {
 			return nil, err
@@ -286,7 +287,7 @@ WHERE s.endpoint_id = $2::uuid
                            JOIN workers w ON worker_serves(w, t.required)
                   WHERE t.id = s.tag_set_id
                     AND worker_state(w, clock.now, 6000) = 'active')
-RETURNING s.endpoint_id, s.tenant_id::uuid AS tenant_id, s.ctid, s.claim_token, s.slot, s.attempt, s.infra_attempt, s.source, clock.now::timestamptz AS now
+RETURNING s.endpoint_id, s.owner_id, s.tenant_id::uuid AS tenant_id, s.ctid, s.claim_token, s.slot, s.attempt, s.infra_attempt, s.source, clock.now::timestamptz AS now
 `
 
 type ScheduleClaimUnservedParams struct {
@@ -298,6 +299,7 @@ type ScheduleClaimUnservedParams struct {
 
 type ScheduleClaimUnservedRow struct {
 	EndpointID   UUID
+	OwnerID      *UUID
 	TenantID     UUID
 	CTID         pgtype.TID
 	ClaimToken   int64
@@ -326,6 +328,7 @@ func (q *Queries) ScheduleClaimUnserved(ctx context.Context, db DBTX, arg Schedu
 		var i ScheduleClaimUnservedRow
 		if err := rows.Scan(
 			&i.EndpointID,
+			&i.OwnerID,
 			&i.TenantID,
 			&i.CTID,
 			&i.ClaimToken,

@@ -167,8 +167,48 @@ func (db *States) withdraw(ctx context.Context, tx dbsqlc.DBTX, e *endpoints.End
 	return nil
 }
 
-// Withdrawn is withdraw for a caller that writes no other history.
+// withdrawDetached deletes the detached runs of a paused or archived endpoint that wait for another
+// attempt. Those in flight go on; if the endpoint is archived, their finishes plan nothing.
+func (db *States) withdrawDetached(ctx context.Context, tx dbsqlc.DBTX, e *endpoints.Endpoint, now time.Time) error {
+	if !e.Archived() && !e.PausedAt(now) {
+		return nil
+	}
+	if err := db.Q.ScheduleWithdrawDetached(ctx, tx, e.ID); err != nil {
+		return fmt.Errorf("withdrawing the detached runs of endpoint %s: %w", e.ID, err)
+	}
+	if !e.Archived() {
+		return nil
+	}
+	if err := db.Q.ScheduleArchiveDetached(ctx, tx, e.ID); err != nil {
+		return fmt.Errorf("archiving the detached runs of endpoint %s: %w", e.ID, err)
+	}
+	return nil
+}
+
+// changeDetached applies a change of an endpoint to its detached runs that wait for another
+// attempt.
+func (db *States) changeDetached(ctx context.Context, tx dbsqlc.DBTX, before, after *endpoints.Endpoint, now time.Time) error {
+	if before.Version != after.Version {
+		err := db.Q.ScheduleEditDetached(ctx, tx, dbsqlc.ScheduleEditDetachedParams{
+			OwnerID:  after.ID,
+			Version:  after.Version,
+			LockMs:   lockMs(after.Spec),
+			Tags:     tagsOf(after.Spec),
+			Priority: int16(after.Priority()),
+		})
+		if err != nil {
+			return fmt.Errorf("editing the detached runs of endpoint %s: %w", after.ID, err)
+		}
+	}
+	return db.withdrawDetached(ctx, tx, after, now)
+}
+
+// Withdrawn is withdraw for a caller that writes no other history. It withdraws waiting detached
+// runs too.
 func (db *States) Withdrawn(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, now time.Time) error {
+	if err := db.withdrawDetached(ctx, tx, e, now); err != nil {
+		return err
+	}
 	if !e.State.OneOffs.Withdrawn {
 		return nil
 	}

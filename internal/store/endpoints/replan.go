@@ -44,6 +44,26 @@ func (db *States) Replan(ctx context.Context, tx dbsqlc.DBTX, e *endpoints.Endpo
 	return OneRow(rows, err, "replanning", e.ID)
 }
 
+// Record stores a change of an endpoint during a run that holds its row.
+func (db *States) Record(ctx context.Context, tx dbsqlc.DBTX, e *endpoints.Endpoint) error {
+	rows, err := db.Q.ScheduleRecord(ctx, tx, dbsqlc.ScheduleRecordParams{
+		EndpointID:     e.ID,
+		Version:        e.Version,
+		LockMs:         lockMs(e.Spec),
+		Tags:           tagsOf(e.Spec),
+		FailureCount:   int32(e.State.FailureCount),
+		PausedUntil:    pg.Optional(e.State.PausedUntil),
+		PauseReason:    pg.OptionalText(e.State.PauseReason),
+		ManualAt:       pg.Optional(ManualAt(&e.State)),
+		RetryAfter:     pg.Optional(e.State.RetryAfter),
+		TargetNext:     pg.Optional(e.State.TargetNext),
+		FreshUntil:     pg.Optional(e.State.FreshUntil),
+		AccountedUntil: pg.Optional(e.State.AccountedUntil),
+		Hinted:         e.State.Hinted(),
+	})
+	return OneRow(rows, err, "recording a change", e.ID)
+}
+
 // encoded returns the trace of a decision and its input in the form of the ledger.
 func encoded(e *endpoints.Endpoint, r endpoints.Recorded) (steps, input json.RawMessage, err error) {
 	if steps, err = json.Marshal(r.Decision.Steps); err != nil {
@@ -74,7 +94,7 @@ func decisionRow(e *endpoints.Endpoint, r endpoints.Recorded) (dbsqlc.DecisionIn
 }
 
 // Decided writes a decision into the ledger.
-func (db *States) Decided(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, r endpoints.Recorded) error {
+func (db *States) Decided(ctx context.Context, tx dbsqlc.DBTX, e *endpoints.Endpoint, r endpoints.Recorded) error {
 	row, err := decisionRow(e, r)
 	if err != nil {
 		return err

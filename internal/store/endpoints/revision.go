@@ -105,6 +105,9 @@ func (s *Store) revise(ctx context.Context, tx pg.OpenTx, r *Revision) (err erro
 	if err != nil {
 		return err
 	}
+	if err := s.db.changeDetached(ctx, tx, &before, r.Changed, r.Now); err != nil {
+		return err
+	}
 	var passed history.Records
 	if r.Changed.State.OneOffs.Withdrawn || r.Changed.Archived() {
 		if err := s.db.withdraw(ctx, tx, r.Changed, r.Now, &passed); err != nil {
@@ -263,25 +266,7 @@ func (s *Store) planWrite(ctx context.Context, e *endpoints.Endpoint, planned bo
 	case planned:
 		return func(q dbsqlc.DBTX) error { return s.db.Replan(ctx, q, e) }
 	}
-	record := dbsqlc.ScheduleRecordParams{
-		EndpointID:     e.ID,
-		Version:        e.Version,
-		LockMs:         lockMs(e.Spec),
-		Tags:           tagsOf(e.Spec),
-		FailureCount:   int32(e.State.FailureCount),
-		PausedUntil:    pg.Optional(e.State.PausedUntil),
-		PauseReason:    pg.OptionalText(e.State.PauseReason),
-		ManualAt:       pg.Optional(ManualAt(&e.State)),
-		RetryAfter:     pg.Optional(e.State.RetryAfter),
-		TargetNext:     pg.Optional(e.State.TargetNext),
-		FreshUntil:     pg.Optional(e.State.FreshUntil),
-		AccountedUntil: pg.Optional(e.State.AccountedUntil),
-		Hinted:         e.State.Hinted(),
-	}
-	return func(q dbsqlc.DBTX) error {
-		rows, err := s.db.Q.ScheduleRecord(ctx, q, record)
-		return OneRow(rows, err, "recording a change", e.ID)
-	}
+	return func(q dbsqlc.DBTX) error { return s.db.Record(ctx, q, e) }
 }
 
 // hintWrites returns the statements that end withdrawn and replaced hints and insert new ones.

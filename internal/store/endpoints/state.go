@@ -99,7 +99,8 @@ func (db *States) Assemble(
 ) (map[[16]byte]*endpoints.Endpoint, map[[16]byte]error, error) {
 	versions := make(map[[16]byte]int64, len(read.Schedules))
 	for _, row := range read.Schedules {
-		versions[row.EndpointID] = row.Version
+		id := configID(row)
+		versions[id] = max(versions[id], row.Version)
 	}
 	loaded, err := db.Load(ctx, tx, versions)
 	if err != nil {
@@ -111,7 +112,7 @@ func (db *States) Assemble(
 	found, faults := make(map[[16]byte]*endpoints.Endpoint, len(read.Schedules)), map[[16]byte]error{}
 	list := slices.Grow(room[:0], len(read.Schedules)) // It must not grow again, because found has pointers into it.
 	for _, row := range read.Schedules {
-		c := loaded[row.EndpointID]
+		c := loaded[configID(row)]
 		if c == nil {
 			return nil, nil, fmt.Errorf("endpoint %s has a schedule and no configuration", endpoints.ID(row.EndpointID))
 		}
@@ -120,6 +121,9 @@ func (db *States) Assemble(
 		}
 		list = append(list, c.endpoint(stateOf(row)))
 		e := &list[len(list)-1]
+		if row.OwnerID != nil {
+			e.ID, e.Call = row.EndpointID, &endpoints.Call{Owner: *row.OwnerID}
+		}
 		if e.Call == nil {
 			e.Shared = db.shared(e)
 		}
@@ -136,6 +140,14 @@ func (db *States) Assemble(
 		}
 	}
 	return found, faults, nil
+}
+
+// configID returns the key of the configuration of a schedule: an endpoint or a call.
+func configID(row *dbsqlc.Schedule) [16]byte {
+	if row.OwnerID != nil {
+		return *row.OwnerID
+	}
+	return row.EndpointID
 }
 
 func attachHint(s *endpoints.State, row *dbsqlc.Hint) {

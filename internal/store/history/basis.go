@@ -28,6 +28,8 @@ type Basis struct {
 	// OpenUntil is when the breaker of the host lets the endpoint try again; zero: it held nothing
 	// back.
 	OpenUntil time.Time
+	// Started is the start of the run that was detached; zero for every other decision.
+	Started time.Time
 }
 
 // basisDoc is the stored form of a [Basis].
@@ -41,6 +43,7 @@ type basisDoc struct {
 	TargetNext time.Time `json:"targetNext,omitzero"`
 	FreshUntil time.Time `json:"freshUntil,omitzero"`
 	OpenUntil  time.Time `json:"openUntil,omitzero"`
+	Started    time.Time `json:"started,omitzero"`
 }
 
 // stateDoc is the stored form of the state of a schedule. It leaves out the live run, because a
@@ -122,6 +125,7 @@ func (b *Basis) encode() json.RawMessage {
 		TargetNext: b.TargetNext,
 		OpenUntil:  b.OpenUntil,
 		FreshUntil: b.FreshUntil,
+		Started:    b.Started,
 	}
 	if b.Shared != nil {
 		doc.Budget, doc.Price = b.Shared.Name, b.Shared.Price
@@ -152,6 +156,7 @@ func DecodeBasis(raw json.RawMessage) (Basis, error) {
 		TargetNext: doc.TargetNext,
 		OpenUntil:  doc.OpenUntil,
 		FreshUntil: doc.FreshUntil,
+		Started:    doc.Started,
 	}
 	if doc.Budget != "" {
 		b.Shared = &endpoints.SharedBudget{Name: doc.Budget, Price: doc.Price}

@@ -45,7 +45,7 @@ func (s *Runs) Cancel(ctx context.Context, c runs.Cancel) (run runs.Run, err err
 // log.
 func (s *Runs) requestCancel(ctx context.Context, tx pgx.Tx, c runs.Cancel, run *runs.Run) error {
 	at, err := s.db.Q.RunCancel(ctx, tx, dbsqlc.RunCancelParams{
-		EndpointID: run.EndpointID,
+		EndpointID: run.RowID(),
 		RunID:      run.ID,
 		Token:      run.ClaimToken,
 		Now:        s.db.Now(),

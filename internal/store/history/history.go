@@ -104,7 +104,11 @@ func basisOf(run runs.Run, decided *endpoints.Recorded) json.RawMessage {
 
 // ChangeBasis returns the stored basis of the decision of a change.
 func ChangeBasis(decided *endpoints.Recorded) json.RawMessage {
-	b := Basis{State: decided.From, Shared: decided.Shared}
+	b := Basis{
+		State:   decided.From,
+		Shared:  decided.Shared,
+		Started: decided.Started,
+	}
 	return b.encode()
 }
 

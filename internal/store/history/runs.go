@@ -235,7 +235,7 @@ func RunOf(row *dbsqlc.Run) runs.Run {
 func LiveRunOf(row *dbsqlc.LiveRun) runs.Run {
 	run := runs.Run{
 		ID:                row.RunID,
-		EndpointID:        row.EndpointID,
+		EndpointID:        cmp.Or(pg.OrZero(row.OwnerID), row.EndpointID),
 		TenantID:          row.TenantID,
 		ScheduledFor:      row.Slot,
 		Attempt:           int(row.Attempt),
@@ -247,6 +247,9 @@ func LiveRunOf(row *dbsqlc.LiveRun) runs.Run {
 		StartedAt:         row.StartedAt,
 		CancelRequestedAt: pg.OrZero(row.CancelRequestedAt),
 		Outcome:           runs.Outcome{Status: runs.Running},
+	}
+	if row.OwnerID != nil {
+		run.ItemID = row.EndpointID
 	}
 	if row.WorkerID == SuspendedHolder {
 		run.WorkerID, run.SuspendedUntil = [16]byte{}, row.LockedUntil

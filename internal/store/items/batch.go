@@ -68,7 +68,8 @@ type batch struct {
 
 	// archived are endpoints that were archived during their run. Their schedule rows are deleted.
 	archived [][16]byte
-	// ended are the calls that have had their last attempt. Their schedule rows are deleted.
+	// ended are the calls and detached runs that have had their last attempt. Their schedule rows are
+	// deleted.
 	ended  dbsqlc.CallEndParams
 	alarms noticestore.EpisodeChanges
 }
@@ -121,16 +122,17 @@ func (b *batch) settle(ctx context.Context, tx pgx.Tx) error {
 	for _, row := range b.Schedules {
 		b.rows[row.EndpointID] = row
 	}
+	b.detachedFirst()
 	for _, run := range b.runs {
-		e := found[run.EndpointID]
+		e := found[run.RowID()]
 		if e == nil { // Archived during the run: record the run and plan nothing.
 			b.history.Add(run, 0, 0, nil)
 			b.givenUp = append(b.givenUp, givenUp{run, nil})
-			b.archived = append(b.archived, run.EndpointID)
+			b.archived = append(b.archived, run.RowID())
 			continue
 		}
 		e.State.Running = nil
-		if err := b.decide(ctx, tx, e, run, faults[run.EndpointID]); err != nil {
+		if err := b.decide(ctx, tx, e, run, faults[run.RowID()]); err != nil {
 			return err
 		}
 	}
@@ -158,6 +160,7 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 		was.Free = last.FinishedAt
 	}
 	from := b.from(e)
+	b.lend(e)
 	var decided endpoints.Recorded
 	var err error
 	if b.fault == nil {
@@ -170,14 +173,14 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 			return errStale
 		}
 		if e.Call != nil { // No person could mend it.
-			e.Ended, e.GivenUp = true, true
-			return b.endCall(ctx, e, run, nil)
+			e.Ended, e.GivenUp = true, !e.Call.Detached() || e.Spec.DeadLetter
+			return b.endCall(ctx, tx, e, run, nil)
 		}
 		b.history.Add(run, e.Version, e.State.FailureCount, nil)
 		return b.db.Quarantine(ctx, tx, e, b.now, fault)
 	}
 	if e.Call != nil {
-		return b.endCall(ctx, e, run, &decided)
+		return b.endCall(ctx, tx, e, run, &decided)
 	}
 	if oneShot != nil && e.State.OneShotHint != oneShot {
 		if err := b.db.Q.HintEnd(ctx, tx, dbsqlc.HintEndParams{
@@ -343,6 +346,7 @@ func claimOf(e *endpoints.Endpoint, row *dbsqlc.ScheduleFinishRow) claims.Claim 
 	due := e.State.Due
 	return claims.Claim{
 		EndpointID:   e.ID,
+		OwnerID:      pg.OrZero(e.Call).Owner,
 		CTID:         ctid(row.CTID),
 		Token:        row.ClaimToken,
 		Slot:         due.Slot,

@@ -18,7 +18,10 @@ import (
 // endCall records the run of a call. If it was the last one, the schedule of the call is deleted
 // and its result is sent to the callback, in the same transaction. A nil decision means that none
 // was possible.
-func (b *batch) endCall(ctx context.Context, e *endpoints.Endpoint, run runs.Run, decided *endpoints.Recorded) error {
+func (b *batch) endCall(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, run runs.Run, decided *endpoints.Recorded) error {
+	if e.Call.Detached() {
+		return b.endDetached(ctx, tx, result{run, e, decided})
+	}
 	if !e.Ended {
 		b.history.Add(run, e.Version, 0, decided)
 		b.decided = append(b.decided, decided.Due.Source)
@@ -26,13 +29,7 @@ func (b *batch) endCall(ctx context.Context, e *endpoints.Endpoint, run runs.Run
 		return nil
 	}
 	b.history.Add(run, e.Version, 0, nil)
-	row, d := b.rows[e.ID], &b.ended
-	d.EndpointIds = append(d.EndpointIds, dbsqlc.UUID(e.ID))
-	d.CTIDs = append(d.CTIDs, row.CTID)
-	d.Tokens = append(d.Tokens, row.ClaimToken)
-	d.Revisions = append(d.Revisions, row.Revision)
-	d.StartedAt = append(d.StartedAt, run.StartedAt)
-	d.FinishedAt = append(d.FinishedAt, run.FinishedAt)
+	b.delete(e, run)
 	if e.GivenUp {
 		b.givenUp = append(b.givenUp, givenUp{run, e})
 	}
@@ -45,6 +42,17 @@ func (b *batch) endCall(ctx context.Context, e *endpoints.Endpoint, run runs.Run
 	}
 	b.queued = append(b.queued, callstore.Inserts(ctx, b.db.DB, []*calls.Call{result})...)
 	return nil
+}
+
+// delete adds the schedule of a call or of a detached run to those that are deleted.
+func (b *batch) delete(e *endpoints.Endpoint, run runs.Run) {
+	row, d := b.rows[e.ID], &b.ended
+	d.EndpointIds = append(d.EndpointIds, dbsqlc.UUID(e.ID))
+	d.CTIDs = append(d.CTIDs, row.CTID)
+	d.Tokens = append(d.Tokens, row.ClaimToken)
+	d.Revisions = append(d.Revisions, row.Revision)
+	d.StartedAt = append(d.StartedAt, run.StartedAt)
+	d.FinishedAt = append(d.FinishedAt, run.FinishedAt)
 }
 
 // dropCall ends a waiting call with an unusable configuration. It is recorded as a run that was not

@@ -28,8 +28,8 @@ func (s *Sweeps) forgetChainRuns(ctx context.Context, before time.Time) error {
 func (b *batch) startChains(e *endpoints.Endpoint, run runs.Run) {
 	for _, start := range e.ChainStarts {
 		b.starts.RunIds = append(b.starts.RunIds, run.ID)
-		b.starts.EndpointIds = append(b.starts.EndpointIds, e.ID)
-		b.starts.TenantIds = append(b.starts.TenantIds, e.TenantID)
+		b.starts.EndpointIds = append(b.starts.EndpointIds, run.EndpointID)
+		b.starts.TenantIds = append(b.starts.TenantIds, run.TenantID)
 		b.starts.ScheduledFor = append(b.starts.ScheduledFor, run.ScheduledFor)
 		b.starts.Outcomes = append(b.starts.Outcomes, string(start.Outcome))
 		b.starts.Chains = append(b.starts.Chains, start.Chain)

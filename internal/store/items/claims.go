@@ -45,6 +45,7 @@ func (s *Claims) ClaimDue(ctx context.Context, r claims.Request) ([]claims.Claim
 	for i, row := range rows {
 		list[i] = claims.Claim{
 			EndpointID:   row.EndpointID,
+			OwnerID:      pg.OrZero(row.OwnerID),
 			CTID:         ctid(row.CTID),
 			Token:        row.ClaimToken,
 			Slot:         row.Slot,

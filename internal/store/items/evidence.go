@@ -21,7 +21,7 @@ const sweeperName = "sweeper"
 // string if the run is not live any more.
 func (s *Sweeps) evidence(ctx context.Context, tx pgx.Tx, run runs.Run) (string, error) {
 	seen, err := s.db.Q.RunEvidence(ctx, tx, dbsqlc.RunEvidenceParams{
-		EndpointID: run.EndpointID,
+		EndpointID: run.RowID(),
 		RunID:      run.ID,
 		Now:        s.db.Now(),
 	})

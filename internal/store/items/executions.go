@@ -31,7 +31,7 @@ func NewExecutions(db *endpointstore.States) *Executions { return &Executions{db
 func (s *Executions) Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]*dispatch.Target, error) {
 	versions := make(map[[16]byte]int64, len(list))
 	for _, c := range list {
-		versions[c.EndpointID] = c.Version
+		versions[c.Endpoint()] = max(versions[c.Endpoint()], c.Version)
 	}
 	loaded, err := s.db.Load(ctx, s.db.Hot, versions)
 	if err != nil {
@@ -42,9 +42,13 @@ func (s *Executions) Targets(ctx context.Context, list []claims.Claim) (map[[16]
 	if err := s.syncVersions(ctx, list, loaded); err != nil {
 		return nil, err
 	}
+	for _, c := range list {
+		if config := loaded[c.Endpoint()]; config != nil && config.Fault == nil {
+			targets[c.EndpointID] = &config.Target
+		}
+	}
 	for id, c := range loaded {
 		if c.Fault == nil {
-			targets[id] = &c.Target
 			continue
 		}
 		if err := s.quarantine(ctx, id); err != nil {
@@ -291,7 +295,7 @@ func (s *Executions) Fleet(ctx context.Context, worker [16]byte) (fleet dispatch
 func (s *Executions) syncVersions(ctx context.Context, list []claims.Claim, loaded map[[16]byte]*endpointstore.Config) error {
 	var missing [][16]byte
 	for _, c := range list {
-		if loaded[c.EndpointID] == nil {
+		if loaded[c.Endpoint()] == nil {
 			missing = append(missing, c.EndpointID)
 		}
 	}

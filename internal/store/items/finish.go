@@ -121,8 +121,8 @@ func inOrder(f dispatch.Finish) (sorted dispatch.Finish, known bool) {
 	order := make([]int, len(f.Runs))
 	for i := range order {
 		row := f.Bases[i].(basis).row //nolint:forcetypeassert // The only implementation.
-		// Starts do not read one-off items.
-		if row.ManualAt != nil || row.Source == string(governor.SourceManual) {
+		// Starts read neither one-off items nor the endpoint of a detached run.
+		if row.OwnerID != nil || row.ManualAt != nil || row.Source == string(governor.SourceManual) {
 			return f, false
 		}
 		if runKeyOf(f.Runs[i]) != (runKey{row.EndpointID, *row.RunID, row.ClaimToken}) {
@@ -189,9 +189,9 @@ func (s *Executions) finishLocked(ctx context.Context, tx pgx.Tx, b *batch) (don
 // were settled meanwhile, are returned.
 func (s *Executions) end(ctx context.Context, tx pgx.Tx, b *batch) (gone []runs.Run, err error) {
 	list := b.runs
-	ids := make([][16]byte, len(list))
-	for i, run := range list {
-		ids[i] = run.EndpointID
+	ids := make([][16]byte, 0, len(list))
+	for _, run := range list {
+		ids = append(ids, rowsOf(run)...)
 	}
 	var now time.Time
 	clock := func(q dbsqlc.DBTX) (err error) {
@@ -223,11 +223,11 @@ func (s *Executions) end(ctx context.Context, tx pgx.Tx, b *batch) (gone []runs.
 
 // runKey identifies a live run by its row and fence token.
 type runKey struct {
-	endpoint, run [16]byte
-	token         int64
+	row, run [16]byte
+	token    int64
 }
 
-func runKeyOf(run runs.Run) runKey { return runKey{run.EndpointID, run.ID, run.ClaimToken} }
+func runKeyOf(run runs.Run) runKey { return runKey{run.RowID(), run.ID, run.ClaimToken} }
 
 // clampToClock clamps the start and end that a worker reports to the database's clock: not before
 // the start of the row, and not after the statement that locked it. A worker measures both by its

@@ -65,7 +65,7 @@ func TestTheDatabaseRefusesPoison(t *testing.T) {
 		"UnknownOverlap":           `UPDATE endpoints SET spec = spec || '{"dst": {"gap": "run", "overlap": "skip"}}'`,
 		"StartBeforeTime":          `UPDATE endpoints SET spec = spec || '{"startAt": "2019-12-31T23:59:59Z"}'`,
 		"StartNever":               `UPDATE endpoints SET spec = spec || '{"startAt": "infinity"}'`,
-		"UnknownOverlapOfRuns":     `UPDATE endpoints SET spec = spec || '{"overlap": "allow"}'`,
+		"UnknownOverlapOfRuns":     `UPDATE endpoints SET spec = spec || '{"overlap": "parallel"}'`,
 		"UnknownCatchUp":           `UPDATE endpoints SET spec = spec || '{"catchUp": "twice"}'`,
 		"MinOfLessThanASecond":     `UPDATE endpoints SET spec = spec || '{"minIntervalMs": 999}'`,
 		"MaxOfMoreThanAYear":       `UPDATE endpoints SET spec = spec || '{"maxIntervalMs": 31622400001}'`,

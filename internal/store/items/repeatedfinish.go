@@ -12,6 +12,7 @@ import (
 	"rubato/internal/runs"
 	"rubato/internal/store/dbsqlc"
 	"rubato/internal/store/history"
+	"rubato/internal/store/pg"
 )
 
 // classifyNotLive classifies runs that were not live when their worker finished them. Either an
@@ -40,7 +41,7 @@ func (s *Executions) classifyNotLive(ctx context.Context, tx pgx.Tx, gone []runs
 		if source != "" { // Empty: the endpoint was archived and has no next run.
 			done.Decided = append(done.Decided, governor.Source(source))
 		}
-		kept.EndpointIds = append(kept.EndpointIds, run.EndpointID)
+		kept.EndpointIds = append(kept.EndpointIds, run.RowID())
 		kept.Tokens = append(kept.Tokens, run.ClaimToken)
 	}
 	return s.kept(ctx, tx, kept, done)
@@ -81,6 +82,7 @@ func (s *Executions) kept(ctx context.Context, tx pgx.Tx, params dbsqlc.Schedule
 	for _, row := range rows {
 		done.Kept = append(done.Kept, claims.Claim{
 			EndpointID:   row.EndpointID,
+			OwnerID:      pg.OrZero(row.OwnerID),
 			CTID:         ctid(row.CTID),
 			Token:        row.ClaimToken,
 			Slot:         row.Slot,

@@ -52,7 +52,7 @@ func (s *Sweeps) ListLost(ctx context.Context, q zombie.Search) ([]zombie.Lost, 
 // updated its presence, or it finished meanwhile.
 func (s *Sweeps) Settle(ctx context.Context, signal zombie.Signal, run runs.Run) (settled bool, err error) {
 	lost := dbsqlc.RunLockLostParams{
-		EndpointID:        run.EndpointID,
+		EndpointID:        run.RowID(),
 		RunID:             run.ID,
 		Token:             run.ClaimToken,
 		Now:               s.db.Now(),
@@ -89,6 +89,9 @@ type settlement struct {
 // skipped.
 func (s *Sweeps) settleOne(ctx context.Context, tx pgx.Tx, l settlement) (settled bool, skipped []time.Time, err error) {
 	run := l.run
+	if err := lockOwner(ctx, tx, s.db, run); err != nil {
+		return false, nil, err
+	}
 	why, err := s.evidence(ctx, tx, run)
 	if err != nil {
 		return false, nil, err
@@ -114,7 +117,7 @@ func settleLocked(ctx context.Context, tx pgx.Tx, db *endpointstore.States, l se
 	b := newBatch(db, []runs.Run{l.run})
 	defer b.release()
 	b.fault = l.fault
-	if err := pg.Pipeline(ctx, tx, b.reads(ctx, [][16]byte{l.run.EndpointID})...); err != nil {
+	if err := pg.Pipeline(ctx, tx, b.reads(ctx, rowsOf(l.run))...); err != nil {
 		return nil, err
 	}
 	err = b.settle(ctx, tx)

@@ -1,6 +1,7 @@
 package items
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -186,7 +187,7 @@ func (s *Suspensions) ClaimPolls(ctx context.Context, served claims.TagSets, lea
 	}
 	versions := make(map[[16]byte]int64, len(rows))
 	for _, row := range rows {
-		versions[row.LiveRun.EndpointID] = row.Version
+		versions[cmp.Or(pg.OrZero(row.LiveRun.OwnerID), row.LiveRun.EndpointID)] = row.Version
 	}
 	targets, err := s.targets(ctx, versions)
 	if err != nil {
@@ -194,9 +195,10 @@ func (s *Suspensions) ClaimPolls(ctx context.Context, served claims.TagSets, lea
 	}
 	list := make([]dispatch.SuspendedRun, 0, len(rows))
 	for _, row := range rows {
-		if target := targets[row.LiveRun.EndpointID]; target != nil { // Otherwise it is claimed again after the lease.
+		run := history.LiveRunOf(&row.LiveRun)
+		if target := targets[run.EndpointID]; target != nil { // Otherwise it is claimed again after the lease.
 			list = append(list, dispatch.SuspendedRun{
-				Run:            history.LiveRunOf(&row.LiveRun),
+				Run:            run,
 				Target:         target,
 				SecretsVersion: row.SecretsVersion,
 				StatusURL:      row.StatusUrl,
@@ -292,6 +294,10 @@ func (e suspendedEnd) applies(row *dbsqlc.SuspendedLockRow) bool {
 
 // end locks the run, deletes its suspension and writes its record.
 func (e suspendedEnd) end(ctx context.Context, tx pgx.Tx, db *endpointstore.States, fault error) (ended bool, skipped []time.Time, err error) {
+	// The row of the endpoint first, as in lockOwner. Whether the run was detached is not known yet.
+	if _, err := db.Q.ScheduleLock(ctx, tx, [][16]byte{e.held.EndpointID}); err != nil {
+		return false, nil, fmt.Errorf("locking the endpoint of suspended run %s: %w", runs.ID(e.held.RunID), err)
+	}
 	row, err := db.Q.SuspendedLock(ctx, tx, dbsqlc.SuspendedLockParams{
 		EndpointID: e.held.EndpointID,
 		RunID:      e.held.RunID,

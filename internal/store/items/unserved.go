@@ -90,7 +90,7 @@ func (s *Sweeps) skip(ctx context.Context, row *dbsqlc.ScheduleListUnservedRow, 
 				b := newBatch(s.db, []runs.Run{*run})
 				defer b.release()
 				b.fault = fault
-				if err := pg.Pipeline(ctx, tx, b.reads(ctx, [][16]byte{row.EndpointID})...); err != nil {
+				if err := pg.Pipeline(ctx, tx, b.reads(ctx, rowsOf(*run))...); err != nil {
 					return err
 				}
 				err = b.settle(ctx, tx)
@@ -116,7 +116,6 @@ func (s *Sweeps) startSkipped(ctx context.Context, tx pgx.Tx, row *dbsqlc.Schedu
 	}
 	c := claimed[0]
 	run := &runs.Run{
-		ID:           runs.NewID(c.Slot, c.EndpointID, int(c.Attempt), int(c.InfraAttempt)),
 		EndpointID:   c.EndpointID,
 		TenantID:     c.TenantID,
 		ScheduledFor: c.Slot,
@@ -129,6 +128,10 @@ func (s *Sweeps) startSkipped(ctx context.Context, tx pgx.Tx, row *dbsqlc.Schedu
 		FinishedAt:   c.Now,
 		Outcome:      runs.Outcome{Status: runs.Skipped, Reason: runs.Unroutable},
 	}
+	if c.OwnerID != nil {
+		run.EndpointID, run.ItemID = *c.OwnerID, c.EndpointID
+	}
+	run.ID = runs.NewID(c.Slot, run.EndpointID, run.Attempt, run.InfraAttempt)
 	if c.Source == string(governor.SourceManual) {
 		run.Outcome.Reason = runs.DeadlinePassed
 	}

@@ -187,7 +187,7 @@ func StartsOf(list []claims.Claim) []dispatch.Start {
 		starts[i] = dispatch.Start{
 			Claim:     c,
 			TenantID:  keystore.DefaultTenant,
-			RunID:     runs.NewID(c.Slot, c.EndpointID, c.Attempt, c.InfraAttempt),
+			RunID:     runs.NewID(c.Slot, c.Endpoint(), c.Attempt, c.InfraAttempt),
 			Execution: time.Minute,
 		}
 	}
@@ -222,7 +222,8 @@ func (b *Bundle) StartOne(t *testing.T, by Worker) (claims.Claim, dispatch.Start
 func Succeed(by Worker, c claims.Claim, s dispatch.Started) runs.Run {
 	return runs.Run{
 		ID:           s.RunID,
-		EndpointID:   c.EndpointID,
+		EndpointID:   c.Endpoint(),
+		ItemID:       c.ItemID(),
 		TenantID:     s.TenantID,
 		ScheduledFor: c.Slot,
 		Attempt:      c.Attempt,

@@ -1,0 +1,50 @@
+package dispatch_test
+
+import (
+	"net/http"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"rubato/internal/endpoints"
+	"rubato/internal/governor"
+	"rubato/internal/runs"
+)
+
+// TestOverlappingRunsStartAtTheirDueTimes has a target that answers no request until five are open.
+// The fifth answer is a failure.
+func TestOverlappingRunsStartAtTheirDueTimes(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var calls atomic.Int32
+	release := make(chan struct{})
+	target := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		n := calls.Add(1)
+		if n == 5 {
+			close(release)
+		}
+		<-release
+		if n == 5 {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	})
+	e := b.register(t, target, func(s *endpoints.Spec) {
+		s.BaselineInterval, s.Overlap, s.MaxRuns = time.Second, governor.OverlapAllow, 5
+	})
+	p := b.work(t, nil)
+	<-release
+	b.await(t, 5, "SELECT count(*) FROM runs WHERE endpoint_id = $1 AND attempt = 1", e.ID)
+	p.stop(t)
+
+	require.Equal(t, 5, query[int](t, b, "SELECT count(DISTINCT scheduled_for) FROM runs"), "each due time has a run of its own")
+	require.Zero(t, query[int](t, b, "SELECT count(*) FROM runs WHERE started_at - scheduled_for > interval '900 ms'"), "no run waits for another")
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM runs WHERE status = 'failed'"))
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM schedules"), "a detached run leaves no row")
+	list, err := b.runs.List(t.Context(), runs.Filter{TenantID: tenant.TenantID, EndpointID: e.ID, Limit: 10})
+	require.NoError(t, err)
+	for _, run := range list {
+		require.Equal(t, runs.NewID(run.ScheduledFor, e.ID, 1, 0), run.ID)
+	}
+}
