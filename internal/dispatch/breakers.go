@@ -62,9 +62,14 @@ type breakers struct {
 	// changed wakes the loop. It has a buffer of one, so that a signal never blocks.
 	changed chan struct{}
 
-	// mu guards bounded, the hosts with a limit, and orders the calls of bind.
+	// mu guards bounded, the hosts with a limit, and orders the calls of bind. It guards the fields
+	// up to nextSeats too.
 	mu      sync.Mutex
 	bounded map[hosts.Key]bool
+	// probes gathers outcomes of probes; nil: none waits.
+	probes *probeReports
+	// nextSeats is when the next request for seats may be sent.
+	nextSeats time.Time
 
 	// The rest belongs to the loop: the instant of the last read by the database's clock, and the
 	// instants of the last read and of the last one of all breakers by that of the process.
@@ -219,26 +224,10 @@ func (w *Worker) judgeHost(ctx context.Context, c *waiting, o runs.Outcome) {
 	outcome := hosts.Outcome{
 		Verdict:    verdict,
 		RetryAfter: o.RetryAfter,
-		Endpoint:   c.claim.EndpointID,
+		Endpoint:   c.claim.Endpoint(),
 	}
 	if b.tally.Add(key, outcome, b.book.Get(key)) {
 		b.wake()
-	}
-}
-
-// settleProbe reports the outcome of a probe at once, while the run still holds its lock. Otherwise
-// its seat would be free before its outcome is known, and another probe would follow a failed one.
-// A shutdown does not keep it from its report.
-func (w *Worker) settleProbe(ctx context.Context, c *waiting, v hosts.Verdict, retryAfter time.Time) {
-	outcome := hosts.Report{
-		Key:        w.breakers.keyOf(c),
-		RetryAfter: retryAfter,
-		Probes:     []hosts.Probe{{Seat: c.seat(), Verdict: v}},
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), breakerWait)
-	defer cancel()
-	if w.breakers.report(ctx, []hosts.Report{outcome}) != nil {
-		w.breakers.wake() // The loop reports it again.
 	}
 }
 
@@ -272,7 +261,7 @@ func (w *Worker) circuitOpen(c *waiting) *runs.Outcome {
 	return &runs.Outcome{
 		Status:    runs.Skipped,
 		Reason:    runs.CircuitOpen,
-		OpenUntil: b.Back(c.claim.EndpointID, now),
+		OpenUntil: b.Back(c.claim.Endpoint(), now),
 		Error: fmt.Sprintf("nothing was sent: the circuit of %s is open until %s, because its last requests failed",
 			b.Host, b.OpenUntil.UTC().Format("15:04:05.999Z")),
 	}
