@@ -1,8 +1,8 @@
 // Command mutate is a mutation test of the simulation and of the tests of chains, breakers, limits,
-// tags and drains: it seeds one bug after the other into a copy of the tree, runs the tests on it,
-// and reports which bugs were caught. The name of a bug says for which tests it is; without a
-// subject it is for the simulation. Each bug is a patch in test/sim/mutants with a description in
-// its first line. Run it in the module root:
+// tags, detached runs and drains: it seeds one bug after the other into a copy of the tree, runs
+// the tests on it, and reports which bugs were caught. The name of a bug says for which tests it
+// is; without a subject it is for the simulation. Each bug is a patch in test/sim/mutants with a
+// description in its first line. Run it in the module root:
 //
 //	go run ./test/sim/mutate [-run REGEXP] [-checks N]
 //
@@ -132,6 +132,8 @@ func propertyOf(path string) property {
 		return property{"./internal/hosts", "Test.*", true}
 	case "tags":
 		return property{"./internal/store/items", "Test.*Tags.*|TestDueTimesWithoutAWorker.*", false}
+	case "detach":
+		return property{"./internal/store/items", "Test.*Detached.*|TestRunsOfOneEndpoint.*|TestAResultDuringARun.*", false}
 	case "drain":
 		return property{"./internal/dispatch", "TestDrainOrder.*", false}
 	default:
