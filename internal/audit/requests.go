@@ -141,7 +141,7 @@ func (a *auditor) checkOverlaps(endpoint [16]byte, list []seen) {
 			if !before.Ended.IsZero() && !before.Ended.After(q.Arrived) || before.id == q.id {
 				continue
 			}
-			if a.endpoints[endpoint].overlaps && !before.run.Slot.Equal(q.run.Slot) {
+			if a.apart(before, q) {
 				continue
 			}
 			a.report.Counts.Overlaps++
@@ -153,11 +153,17 @@ func (a *auditor) checkOverlaps(endpoint [16]byte, list []seen) {
 				clock(q.Arrived), q.Fence, before.id, before.Fence, clock(before.Arrived), clock(before.Ended)))
 		}
 		a.report.looked(NoOverlap)
-		if i > 0 && q.Fence <= list[i-1].Fence && !(a.endpoints[endpoint].overlaps && !list[i-1].run.Slot.Equal(q.run.Slot)) {
+		if i > 0 && q.Fence <= list[i-1].Fence && !a.apart(list[i-1], q) {
 			a.report.breach(FencesIncrease, endpoint, q.id, fmt.Sprintf("arrived at %s with fence %d, after run %s with fence %d",
 				clock(q.Arrived), q.Fence, list[i-1].id, list[i-1].Fence))
 		}
 	}
+}
+
+// apart reports whether two requests of an endpoint may overlap, because they are of different due
+// times and the endpoint allows it.
+func (a *auditor) apart(x, y seen) bool {
+	return a.endpoints[y.run.EndpointID].overlaps && !x.run.Slot.Equal(y.run.Slot)
 }
 
 // frozen reports whether the worker of a request was stopped while the request was open.

@@ -173,7 +173,6 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 			return errStale
 		}
 		if e.Call != nil { // No person could mend it.
-			e.Ended, e.GivenUp = true, !e.Call.Detached() || e.Spec.DeadLetter
 			return b.endCall(ctx, tx, e, run, nil)
 		}
 		b.history.Add(run, e.Version, e.State.FailureCount, nil)

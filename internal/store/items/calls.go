@@ -19,6 +19,9 @@ import (
 // and its result is sent to the callback, in the same transaction. A nil decision means that none
 // was possible.
 func (b *batch) endCall(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, run runs.Run, decided *endpoints.Recorded) error {
+	if decided == nil {
+		e.Ended, e.GivenUp = true, !e.Call.Detached() || e.Spec.DeadLetter
+	}
 	if e.Call.Detached() {
 		return b.endDetached(ctx, tx, result{run, e, decided})
 	}
