@@ -35,14 +35,14 @@ const (
 // Invariants returns every invariant with its description, in the order of a report.
 func Invariants() []Promise {
 	return []Promise{
-		{OneLiveRun, "An endpoint has at most one live run, and no run is both live and over."},
+		{OneLiveRun, "An endpoint has at most one live run, unless it allows more, and no run is both live and over."},
 		{OneResult, "A due time has at most one accepted result."},
 		{FencesIncrease, "Every later claim of an endpoint has a higher fence."},
 		{OneEnd, "A run ends once."},
 		{NeverEarly, "Nothing starts before it is due."},
 		{OneRequest, "A run is exactly one request on the wire."},
 		{NoStaleSend, "No request leaves after its run has ended."},
-		{NoOverlap, "Two requests of an endpoint overlap only where a worker was frozen, and then the later one has the higher fence."},
+		{NoOverlap, "Two requests of an endpoint overlap only if it allows that or a worker was frozen, and then the later one has the higher fence."},
 		{NoLostDueTime, "Every due time leads to a run or is recorded as skipped."},
 		{OneRecord, "Every slot of a schedule has a run or stands in exactly one record of skipped ones."},
 		{NoneOverdue, "No due time waits for ever."},

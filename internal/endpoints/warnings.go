@@ -121,7 +121,7 @@ func (s Spec) intervalWarnings() (list []errs.Field) {
 			Message: "lies outside minIntervalMs and maxIntervalMs, so a clamp always decides instead",
 		})
 	}
-	if s.Timeout > s.BaselineInterval {
+	if s.Timeout > s.BaselineInterval && !s.DetachesRuns() {
 		list = append(list, errs.Field{
 			Field:   "timeoutMs",
 			Code:    "timeout_exceeds_interval",
