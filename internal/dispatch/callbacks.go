@@ -1,26 +1,19 @@
 package dispatch
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
-	"net/http"
-	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
 
-	"rubato/internal/budget"
 	"rubato/internal/callbacks"
 	"rubato/internal/claims"
-	"rubato/internal/egress"
-	"rubato/internal/endpoints"
+	"rubato/internal/dispatch/request"
 	"rubato/internal/errs"
 	"rubato/internal/runs"
-	"rubato/internal/secrets"
-	"rubato/internal/signing"
 )
 
 // CallbackStore is the database of [Callbacks].
@@ -46,14 +39,14 @@ const MaxLateReports = 10
 // Callbacks applies the reports of targets about their asynchronous runs. It is safe for concurrent
 // use. Use NewCallbacks.
 type Callbacks struct {
-	store CallbackStore
-	calls calls
-	ended *prometheus.CounterVec
+	store  CallbackStore
+	caller *request.Caller
+	ended  *prometheus.CounterVec
 }
 
 // NewCallbacks returns the service of callbacks. keys opens the signing keys of tenants; nil:
 // signed callbacks are refused.
-func NewCallbacks(store CallbackStore, keys Secrets, logger *slog.Logger, r prometheus.Registerer) *Callbacks {
+func NewCallbacks(store CallbackStore, keys request.Secrets, logger *slog.Logger, r prometheus.Registerer) *Callbacks {
 	ended := promauto.With(r).NewCounterVec(prometheus.CounterOpts{
 		Name: "rubato_callbacks_ended_total", Help: "Suspended runs that a report of their target ended, by status. A worker does not count them as finished.",
 	}, []string{"status"})
@@ -63,11 +56,10 @@ func NewCallbacks(store CallbackStore, keys Secrets, logger *slog.Logger, r prom
 	return &Callbacks{
 		store: store,
 		ended: ended,
-		calls: calls{
-			secrets: keys,
-			judging: newJudging(),
-			logger:  logger.With("component", "callbacks"),
-		},
+		caller: request.New(request.Config{
+			Secrets: keys,
+			Logger:  logger.With("component", "callbacks"),
+		}),
 	}
 }
 
@@ -84,53 +76,20 @@ func (c *Callbacks) Report(ctx context.Context, token string, r callbacks.Report
 		RunID:      subject.RunID,
 		Token:      subject.Fence,
 	})
-	if errs.CodeOf(err) == errs.NotFound || err == nil && !proves(run.Target.callbackKey) {
+	if errs.CodeOf(err) == errs.NotFound || err == nil && !proves(run.Target.CallbackKey()) {
 		return callbacks.Result{}, callbacks.ErrUnknown()
 	}
 	if err != nil {
 		return callbacks.Result{}, err
 	}
-	u, err := c.verify(ctx, run, r, now)
+	outcome, err := c.caller.Report(ctx, run.request(), r, now)
 	if err != nil {
 		return callbacks.Result{}, err
 	}
 	if r.Status == callbacks.Progress {
 		return c.extend(ctx, run)
 	}
-	return c.end(ctx, run, c.outcomeOf(ctx, u, run, r, now))
-}
-
-// verify checks the signature of a report if the endpoint asks for one, and returns the secrets
-// that its body must not show.
-func (c *Callbacks) verify(ctx context.Context, run SuspendedRun, r callbacks.Report, now time.Time) (runSecrets, error) {
-	signed := run.Target.Spec.Async.Callback == endpoints.CallbackSigned
-	if !signed && !run.Target.needsSecrets() {
-		return runSecrets{}, nil
-	}
-	if c.calls.secrets == nil {
-		return runSecrets{}, errs.New(errs.Unavailable, "", "this server has no access to secrets; set RUBATO_SECRET_KEYS")
-	}
-	set, err := c.calls.secrets.At(ctx, run.TenantID, run.SecretsVersion)
-	if err != nil {
-		return runSecrets{}, fmt.Errorf("reading the secrets for a report about run %s: %w", run.ID, err)
-	}
-	if signed {
-		keys, err := set.SigningKeys(now)
-		if err != nil {
-			return runSecrets{}, fmt.Errorf("reading the signing keys for a report about run %s: %w", run.ID, err)
-		}
-		if err := signing.Verify(r.Header, r.Raw, keys, now); err != nil {
-			return runSecrets{}, errs.New(errs.Unauthorized, "signature_invalid", "the report is not signed with a signing key of the tenant: "+err.Error())
-		}
-	}
-	u := runSecrets{set: set}
-	for _, name := range run.Target.Secrets {
-		if value, err := set.Secret(name); err == nil { // A secret that was deleted meanwhile is not known.
-			u.values = append(u.values, value)
-		}
-	}
-	u.values = append(u.values, run.Target.Credentials...)
-	return u, nil
+	return c.end(ctx, run, outcome)
 }
 
 // extend applies a report of progress.
@@ -177,53 +136,4 @@ func (c *Callbacks) end(ctx context.Context, run SuspendedRun, outcome runs.Outc
 
 func finishedError(run runs.ID) error {
 	return errs.New(errs.Conflict, "run_finished", fmt.Sprintf("run %s does not wait for a report any more, so that this one changes nothing", run))
-}
-
-// outcomeOf returns the outcome that a report gives its run. The body is judged and redacted like
-// the body of an answer 202.
-func (c *Callbacks) outcomeOf(ctx context.Context, u runSecrets, run SuspendedRun, r callbacks.Report, now time.Time) runs.Outcome {
-	limit := run.Target.Spec.MaxResponseKB << 10
-	head := r.Body[:min(len(r.Body), limit)]
-	header := http.Header{}
-	if len(r.Body) > 0 {
-		header.Set("Content-Type", "application/json")
-	}
-	o, _ := c.calls.outcome(ctx, u, run.Target, exchange{
-		at: now,
-		answer: egress.Response{
-			StatusCode: http.StatusAccepted,
-			Header:     header,
-			Body:       bytes.Clone(head),
-			BytesRead:  int64(len(r.Body)),
-			Truncated:  len(r.Body) > limit,
-		},
-	})
-	if r.Status == callbacks.Failed {
-		o.Status, o.Reason = runs.Failed, runs.CallbackFailed
-		o.Error = "the target reported that the run failed"
-		if r.Error != "" {
-			shown := secrets.NewMask(u.values...).Text(printable(r.Error, maxReported))
-			o.Error = "the target reported: " + run.Target.Redact.Text(shown, budget.New(ctx.Done()))
-		}
-	}
-	return o
-}
-
-// maxReported bounds the reported cause of a failure, in bytes.
-const maxReported = 2000
-
-// offerCallback adds the callback URL to the request of an asynchronous run. It is a credential: a
-// redirect to another host drops it, and answers that echo it are masked.
-func (c *calls) offerCallback(r *outgoing, b *waiting, s Started) {
-	if c.callbacks == "" || b.target.callbackKey == nil || b.target.Spec.Async.Callback == endpoints.CallbackNone {
-		return
-	}
-	token := callbacks.Token(b.target.callbackKey, callbacks.Subject{
-		EndpointID: b.claim.Endpoint(),
-		RunID:      s.RunID,
-		Fence:      b.claim.Token,
-	})
-	r.Meta[callbacks.Header] = []string{c.callbacks + callbacks.Path + token}
-	r.Credentials = append(slices.Clip(r.Credentials), callbacks.Header)
-	r.values = append(slices.Clip(r.values), token)
 }

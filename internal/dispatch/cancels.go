@@ -3,11 +3,11 @@ package dispatch
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
 	"rubato/internal/claims"
+	"rubato/internal/dispatch/request"
 	"rubato/internal/runs"
 )
 
@@ -61,17 +61,6 @@ func (w *Worker) CancelRequested(worker [16]byte) {
 	}
 }
 
-// canceledError is the cancellation cause of a request that a user has canceled.
-type canceledError struct{ Cancel }
-
-func (e *canceledError) Error() string {
-	text := "canceled by " + e.Author
-	if e.Reason != "" {
-		text += ": " + e.Reason
-	}
-	return text
-}
-
 // cancelableRuns holds the runs with cancelable requests, from their start to their answer. It is
 // safe for concurrent use.
 type cancelableRuns struct {
@@ -95,7 +84,7 @@ type cancelableRun struct {
 
 func (f *cancelableRun) end(c Cancel) {
 	f.canceled = true
-	f.cancel(&canceledError{c})
+	f.cancel(&request.CanceledError{Author: c.Author, Reason: c.Reason})
 }
 
 func newUnderway() *cancelableRuns {
@@ -164,13 +153,4 @@ func (u *cancelableRuns) size() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return len(u.runs)
-}
-
-// canceledUnsent is the outcome of a run that was canceled before its request was sent.
-func canceledUnsent(c *canceledError) runs.Outcome {
-	return runs.Outcome{
-		Status: runs.Canceled,
-		Reason: runs.CanceledByUser,
-		Error:  fmt.Sprintf("nothing was sent: %s", c),
-	}
 }

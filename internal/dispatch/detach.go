@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"rubato/internal/claims"
+	"rubato/internal/dispatch/request"
 	"rubato/internal/governor"
 )
 
@@ -51,7 +52,7 @@ func (w *Worker) detach(ctx context.Context, b *waiting, s Started) (_ Started, 
 		if err == nil {
 			break
 		}
-		if ctx.Err() != nil || time.Since(began) > sendLimit {
+		if ctx.Err() != nil || time.Since(began) > request.SendLimit {
 			w.logger.Warn("detach a run failed; nothing is sent, and the sweeper settles the run", "run_id", s.RunID.String(), "error", err)
 			return s, false
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/claims"
+	"rubato/internal/dispatch/request"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 )
@@ -137,7 +138,7 @@ func TestADrainOfASilentDatabaseIsBounded(t *testing.T) {
 				close(db.still)
 				occupy(w, 1)
 				w.pool.run(func() { w.results <- result{} })
-				w.queue.Put([]*waiting{newWaiting(claims.Claim{PlannedAt: time.Now()}, &Target{Spec: &endpoints.Spec{}}, time.Now())})
+				w.queue.Put([]*waiting{newWaiting(claims.Claim{PlannedAt: time.Now()}, &request.Target{Spec: &endpoints.Spec{}}, time.Now())})
 				// The second start is under way, and the first one is in doubt.
 				time.Sleep(startWait + startRetry + time.Second)
 				began := time.Now()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"rubato/internal/claims"
+	"rubato/internal/dispatch/request"
 	"rubato/internal/egress"
 	"rubato/internal/failpoint"
 	"rubato/internal/governor"
@@ -17,8 +18,8 @@ import (
 // unsent returns the outcome of a run whose request must not be sent: it was canceled, it is past
 // its deadline, or the circuit breaker of its host is open. Nil: it may be sent.
 func (w *Worker) unsent(ctx context.Context, b *waiting) *runs.Outcome {
-	if canceled, is := errors.AsType[*canceledError](context.Cause(ctx)); is {
-		return new(canceledUnsent(canceled))
+	if canceled, is := errors.AsType[*request.CanceledError](context.Cause(ctx)); is {
+		return new(canceled.Unsent())
 	}
 	if outcome := w.missed(b); outcome != nil {
 		return outcome
@@ -66,7 +67,7 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 	if outcome := w.unsent(ctx, b); outcome != nil {
 		return *outcome, true
 	}
-	r, refusal := w.calls.prepare(ctx, b, s, sent)
+	r, refusal := w.caller.Prepare(ctx, b.request(s), sent)
 	if refusal != nil {
 		if outcome, ours, over := lockEnded(ctx, false); over {
 			return outcome, ours
@@ -76,7 +77,7 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 	w.observeLag(b.claim)
 	w.bound(&r.Request, b, s, sent)
 	asked = true
-	answer, err := w.send(b, func() (egress.Response, error) { return w.calls.send(ctx, s.RunID, r.Request) })
+	answer, err := w.send(b, func() (egress.Response, error) { return w.caller.Send(ctx, s.RunID, r.Request) })
 	b.last = b.HostSlot().Host()
 	// The host slot is released here, because judging the answer sends nothing.
 	b.Release()
@@ -84,26 +85,25 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 	if outcome, ours, over := lockEnded(ctx, maybeSent(err)); over {
 		return outcome, ours
 	}
-	w.calls.forgetRefusedToken(r, answer)
-	if w.cfg.Suspensions != nil && b.target.suspends(answer, err) {
-		return w.suspend(ctx, b, s, r, answer)
+	w.caller.ForgetRefusedToken(r, answer)
+	if w.cfg.Suspensions != nil && b.target.Suspends(answer, err) {
+		return w.suspend(ctx, b, s, &r, answer)
 	}
 	now, _ := w.clock.now()
 	// Judging ends with the execution, because the lock may last no longer.
 	judged, done := context.WithDeadline(ctx, sent.Add(b.target.Spec.MaxExecutionTime))
 	defer done()
-	outcome, _ = w.calls.outcome(judged, r.runSecrets, b.target, exchange{
-		answer: answer,
-		err:    err,
-		at:     now,
-	})
-	return outcome, true
+	return w.caller.Outcome(judged, &r, b.target, request.Exchange{
+		Answer: answer,
+		Err:    err,
+		At:     now,
+	}), true
 }
 
 // bound completes a request: its validators, its host slot, and the bounds by its lock and its
 // start.
 func (w *Worker) bound(r *egress.Request, b *waiting, s Started, sent time.Time) {
-	b.target.ask(r)
+	b.target.Ask(r)
 	if p := b.HostSlot(); p != nil {
 		r.HostSlot = p
 	}

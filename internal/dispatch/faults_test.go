@@ -13,6 +13,7 @@ import (
 
 	"rubato/internal/claims"
 	"rubato/internal/dispatch"
+	"rubato/internal/dispatch/request"
 	"rubato/internal/egress/egresstest"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
@@ -28,7 +29,7 @@ type faultyExecutions struct {
 	read    func() error // before targets are read
 	reads   func([]claims.Claim)
 	starts  func(dispatch.Starting)
-	targets func(map[[16]byte]*dispatch.Target)
+	targets func(map[[16]byte]*request.Target)
 	own     func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error)
 	confirm func(context.Context) (bool, error)
 	start   func(next func() ([]dispatch.Started, error)) ([]dispatch.Started, error)
@@ -36,7 +37,7 @@ type faultyExecutions struct {
 	finish  func(f dispatch.Finish, next func(dispatch.Finish) (dispatch.Finished, error)) (dispatch.Finished, error)
 }
 
-func (h *faultyExecutions) Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]*dispatch.Target, error) {
+func (h *faultyExecutions) Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]*request.Target, error) {
 	if h.read != nil {
 		if err := h.read(); err != nil {
 			return nil, err
@@ -232,7 +233,7 @@ func TestAPanicEndsOneRunOnly(t *testing.T) {
 	b := setup(t)
 	target := answering(t)
 	sick, sound := b.register(t, target, nil), b.register(t, target, nil)
-	p := b.work(t, b.with(&faultyExecutions{targets: func(found map[[16]byte]*dispatch.Target) {
+	p := b.work(t, b.with(&faultyExecutions{targets: func(found map[[16]byte]*request.Target) {
 		if broken, here := found[sick.ID]; here {
 			broken.Success = endpoints.SuccessRule{}
 			found[sick.ID] = broken
@@ -371,7 +372,7 @@ func TestAClaimIsGivenBackUntilItIsTaken(t *testing.T) {
 	failing := &failingRelease{Store: b.claims}
 	var hidden atomic.Bool
 	p := b.work(t, func(cfg *dispatch.Config) {
-		b.with(&faultyExecutions{targets: func(found map[[16]byte]*dispatch.Target) {
+		b.with(&faultyExecutions{targets: func(found map[[16]byte]*request.Target) {
 			if hidden.CompareAndSwap(false, true) {
 				clear(found)
 			}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"rubato/internal/claims"
+	"rubato/internal/dispatch/request"
 	"rubato/internal/failpoint"
 	"rubato/internal/loop"
 )
@@ -138,7 +139,7 @@ func (w *Worker) enqueue(ctx context.Context, list []claims.Claim) {
 
 // waitingFor returns a claim for the queue. It comes due when it is planned, or when its host may
 // be called again.
-func (w *Worker) waitingFor(c claims.Claim, target *Target) *waiting {
+func (w *Worker) waitingFor(c claims.Claim, target *request.Target) *waiting {
 	entry := newWaiting(c, target, time.Now().Add(max(0, w.clock.until(c.PlannedAt))))
 	if now, known := w.clock.now(); known {
 		if until := w.heldUntil(entry, now); until.After(c.PlannedAt) && until.Before(now.Add(w.cfg.Rules.Horizon)) {
@@ -150,8 +151,8 @@ func (w *Worker) waitingFor(c claims.Claim, target *Target) *waiting {
 
 // targets returns the targets of claims. If the read panics, each claim is read alone, so that a
 // poisoned claim affects no other. A poisoned claim is released with a rest.
-func (w *Worker) targets(ctx context.Context, list []claims.Claim) (found map[[16]byte]*Target, poisoned map[[16]byte]bool, err error) {
-	read := func(list []claims.Claim) (found map[[16]byte]*Target, err, fault error) {
+func (w *Worker) targets(ctx context.Context, list []claims.Claim) (found map[[16]byte]*request.Target, poisoned map[[16]byte]bool, err error) {
+	read := func(list []claims.Claim) (found map[[16]byte]*request.Target, err, fault error) {
 		fault = w.loops.Contain(loop.Claim, func() { found, err = w.cfg.Executions.Targets(ctx, list) })
 		return found, err, fault
 	}
@@ -159,7 +160,7 @@ func (w *Worker) targets(ctx context.Context, list []claims.Claim) (found map[[1
 	if fault == nil {
 		return found, nil, err
 	}
-	found, poisoned = map[[16]byte]*Target{}, map[[16]byte]bool{}
+	found, poisoned = map[[16]byte]*request.Target{}, map[[16]byte]bool{}
 	for i := range list {
 		one, failed, fault := read(list[i : i+1])
 		switch {

@@ -8,6 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"rubato/internal/claims"
+	"rubato/internal/dispatch/request"
 	"rubato/internal/egress"
 )
 
@@ -17,7 +18,7 @@ var start = time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 func waits(offsets ...int) []*waiting {
 	list := make([]*waiting, len(offsets))
 	for i, at := range offsets {
-		list[i] = newWaiting(claims.Claim{PlannedAt: start.Add(time.Duration(at) * time.Second)}, &Target{}, time.Now())
+		list[i] = newWaiting(claims.Claim{PlannedAt: start.Add(time.Duration(at) * time.Second)}, &request.Target{}, time.Now())
 	}
 	return list
 }

@@ -10,6 +10,7 @@ import (
 
 	"rubato/internal/claims"
 	"rubato/internal/dispatch"
+	"rubato/internal/dispatch/request"
 	"rubato/internal/endpoints"
 	"rubato/internal/loop"
 	"rubato/internal/waittest"
@@ -174,9 +175,9 @@ func TestAPoisonedStartHurtsNoOther(t *testing.T) {
 		for range 5 {
 			b.register(t, target, nil)
 		}
-		p := b.work(t, b.with(&faultyExecutions{targets: func(found map[[16]byte]*dispatch.Target) {
+		p := b.work(t, b.with(&faultyExecutions{targets: func(found map[[16]byte]*request.Target) {
 			if whole, here := found[sick.ID]; here {
-				found[sick.ID] = &dispatch.Target{TenantID: whole.TenantID}
+				found[sick.ID] = &request.Target{TenantID: whole.TenantID}
 			}
 		}}))
 		b.awaitTimely(t, 6)

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/dispatch"
+	"rubato/internal/dispatch/request"
 	"rubato/internal/egress/egresstest"
 	"rubato/internal/endpoints"
 	"rubato/internal/secrets"
@@ -190,7 +191,7 @@ func TestEchoedSecretsAreMaskedBeforeStorage(t *testing.T) {
 
 // locked is a vault that cannot be read at first.
 type locked struct {
-	dispatch.Secrets
+	request.Secrets
 	asked atomic.Int32
 }
 

@@ -7,12 +7,10 @@ import (
 	"time"
 
 	"rubato/internal/claims"
+	"rubato/internal/dispatch/request"
 	"rubato/internal/loop"
 	"rubato/internal/runs"
 )
-
-// errShutdown is the cancel cause of requests that outlast the grace period of a graceful shutdown.
-var errShutdown = errors.New("the worker is stopping")
 
 const (
 	// idleWait is the longest sleep of the starter and of the slot loop.
@@ -155,7 +153,7 @@ func (w *Worker) start(ctx context.Context, batch []*waiting) (started []Started
 		Worker:  w.id,
 		List:    w.startsOf(batch),
 		LockTTL: w.cfg.Rules.LockTTL,
-		Until:   w.clock.latest().Add(sendLimit),
+		Until:   w.clock.latest().Add(request.SendLimit),
 	}
 	if fault := w.loops.Contain(loop.Start, func() { started, err = w.cfg.Executions.Start(ctx, r) }); fault != nil {
 		return nil, fault
@@ -356,6 +354,6 @@ func startOf(b *waiting) Start {
 		RunID:     b.run,
 		Execution: b.target.Spec.MaxExecutionTime,
 		Last:      b.target.Template != nil && b.target.Template.UsesLast(),
-		Secrets:   b.target.needsSecrets(),
+		Secrets:   b.target.NeedsSecrets(),
 	}
 }

@@ -2,15 +2,12 @@ package dispatch
 
 import (
 	"context"
-	"net/http"
-	"net/url"
 	"time"
 
 	"rubato/internal/callbacks"
-	"rubato/internal/chains"
 	"rubato/internal/claims"
+	"rubato/internal/dispatch/request"
 	"rubato/internal/egress"
-	"rubato/internal/endpoints"
 	"rubato/internal/runs"
 )
 
@@ -51,13 +48,29 @@ type Exchange struct {
 type SuspendedRun struct {
 	runs.Run
 	// Target has the current configuration of the endpoint, which may be newer than the request.
-	Target *Target
+	Target *request.Target
 	// SecretsVersion is the version of the tenant's secrets.
 	SecretsVersion int64
 	// StatusURL is empty if the run is not polled.
 	StatusURL string
 	// Polls is the number of requests to StatusURL, including the one to send now.
 	Polls int
+}
+
+// request returns the run as its requests depend on it.
+func (r *SuspendedRun) request() *request.Run {
+	return &request.Run{
+		ID:             r.ID,
+		EndpointID:     r.EndpointID,
+		TenantID:       r.TenantID,
+		Slot:           r.ScheduledFor,
+		Attempt:        r.Attempt,
+		InfraAttempt:   r.InfraAttempt,
+		Fence:          r.ClaimToken,
+		StartedAt:      r.StartedAt,
+		SecretsVersion: r.SecretsVersion,
+		Target:         r.Target,
+	}
 }
 
 // Held returns the fencing token of the run.
@@ -72,36 +85,19 @@ func (r *SuspendedRun) Held() claims.FencedRun {
 const (
 	// suspendWait bounds the attempts to store a suspension, like those to record a finish.
 	suspendWait = finishWait
-	// statusHeader takes precedence over Location, which some targets use otherwise.
-	statusHeader = "Rubato-Status-Url"
-	maxStatusURL = 2048
 )
-
-// suspends reports whether an answer suspends its run.
-func (t *Target) suspends(answer egress.Response, err error) bool {
-	return err == nil && answer.StatusCode == http.StatusAccepted && t.suspensionWait() > 0
-}
-
-// suspensionWait returns how long a run waits for its end after the answer 202; 0: a 202 ends it. A
-// run of a chain ends by the timeout of the chain.
-func (t *Target) suspensionWait() time.Duration {
-	if t.Spec.StartsChain() {
-		return chains.MaxTimeout
-	}
-	return t.Spec.Async.Timeout
-}
 
 // suspend suspends a run after the answer 202 of its target. Then ours is false, because a report
 // of the target or the sweeper ends the run. Otherwise the run ends with the outcome.
-func (w *Worker) suspend(ctx context.Context, b *waiting, s Started, r outgoing, answer egress.Response) (outcome runs.Outcome, ours bool) {
+func (w *Worker) suspend(ctx context.Context, b *waiting, s Started, r *request.Outgoing, answer egress.Response) (outcome runs.Outcome, ours bool) {
 	accepted := runs.Outcome{
 		Status:     runs.Succeeded,
 		Reason:     runs.HTTPStatus,
 		MaybeSent:  true,
 		StatusCode: answer.StatusCode,
-		Phases:     phases(answer.Phases),
+		Phases:     request.PhasesOf(answer.Phases),
 	}
-	status := statusURL(r.URL, answer)
+	status := request.StatusURL(r.URL, answer)
 	if status == "" && r.Meta.Get(callbacks.Header) == "" {
 		accepted.Status, accepted.Reason = runs.Failed, runs.NoStatusURL
 		accepted.Error = "the target answered 202, but it got no callback URL, and its answer names no status URL in Location or Rubato-Status-URL"
@@ -115,9 +111,9 @@ func (w *Worker) suspend(ctx context.Context, b *waiting, s Started, r outgoing,
 			RunID:      s.RunID,
 			Token:      b.claim.Token,
 		},
-		Wait:      b.target.suspensionWait(),
+		Wait:      b.target.SuspensionWait(),
 		StatusURL: status,
-		Poll:      pollWait(answer.Header, now, 0),
+		Poll:      request.PollWait(answer.Header, now, 0),
 		Exchange: Exchange{
 			StatusCode: answer.StatusCode,
 			Phases:     accepted.Phases,
@@ -151,29 +147,4 @@ func (w *Worker) storeSuspension(ctx context.Context, s Suspension) (suspended b
 		w.logger.Warn("suspending a run failed; trying again", "run_id", runs.ID(s.Run.RunID).String(), "error", err)
 		sleep(limited, wait)
 	}
-}
-
-// statusURL returns the absolute URL at which a target tells the state of a run; empty: it names
-// none that can be asked.
-func statusURL(asked string, answer egress.Response) string {
-	named := answer.Header.Get(statusHeader)
-	if named == "" {
-		named = answer.Header.Get("Location")
-	}
-	if _, is := endpoints.ChainOf(asked); is { // The answer is Rubato's own.
-		return named
-	}
-	base, err := url.Parse(asked)
-	if named == "" || err != nil || answer.Elsewhere {
-		return ""
-	}
-	u, err := base.Parse(named)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-		return ""
-	}
-	u.Fragment = ""
-	if text := u.String(); len(text) <= maxStatusURL {
-		return text
-	}
-	return ""
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"rubato/internal/dispatch"
+	"rubato/internal/dispatch/request"
 	"rubato/internal/egress"
 	"rubato/internal/egress/egresstest"
 	"rubato/internal/endpoints"
@@ -22,10 +22,10 @@ import (
 )
 
 // tester returns what tests endpoints on the database of the bundle.
-func (s *secretStores) tester(t *testing.T, rules egress.Rules) *dispatch.Tester {
+func (s *secretStores) tester(t *testing.T, rules egress.Rules) *request.Tester {
 	t.Helper()
 	client := egress.New(egress.Config{Rules: rules})
-	made := dispatch.NewTester(dispatch.TesterConfig{
+	made := request.NewTester(request.TesterConfig{
 		Tests: items.NewTests(endpointstore.NewStates(s.db, 0)), Egress: client, Secrets: s.vault, Logger: slog.New(slog.DiscardHandler),
 	})
 	t.Cleanup(func() { made.Close(); client.Close() })

@@ -5,6 +5,7 @@ import (
 
 	"rubato/internal/claims"
 	"rubato/internal/dispatch/ready"
+	"rubato/internal/dispatch/request"
 	"rubato/internal/runs"
 )
 
@@ -16,7 +17,7 @@ type waiting struct {
 
 	claim  claims.Claim
 	run    runs.ID // to which the claim leads
-	target *Target
+	target *request.Target
 	// doubtful is set if a start got no answer: the run may be live.
 	doubtful bool
 	// probe is set if the breaker of its host is not closed and gave it a seat.
@@ -29,7 +30,7 @@ type waiting struct {
 
 // newWaiting returns a claim for the queue. since is when it could start at the earliest, on the
 // process's clock.
-func newWaiting(c claims.Claim, target *Target, since time.Time) *waiting {
+func newWaiting(c claims.Claim, target *request.Target, since time.Time) *waiting {
 	return &waiting{
 		Item: ready.Item{
 			Tenant:    target.TenantID,
@@ -41,6 +42,24 @@ func newWaiting(c claims.Claim, target *Target, since time.Time) *waiting {
 		claim:  c,
 		run:    runs.NewID(c.Slot, c.Endpoint(), c.Attempt, c.InfraAttempt),
 		target: target,
+	}
+}
+
+// request returns the run of the claim as its request depends on it.
+func (c *waiting) request(s Started) *request.Run {
+	return &request.Run{
+		ID:             s.RunID,
+		EndpointID:     c.claim.Endpoint(),
+		TenantID:       s.TenantID,
+		Slot:           c.claim.Slot,
+		Attempt:        c.claim.Attempt,
+		InfraAttempt:   c.claim.InfraAttempt,
+		Fence:          c.claim.Token,
+		StartedAt:      s.StartedAt,
+		SecretsVersion: s.SecretsVersion,
+		Last:           s.Last,
+		Target:         c.target,
+		Release:        c.Release,
 	}
 }
 

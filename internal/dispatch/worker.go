@@ -33,9 +33,9 @@ import (
 
 	"rubato/internal/claims"
 	"rubato/internal/dispatch/ready"
+	"rubato/internal/dispatch/request"
 	"rubato/internal/egress"
 	"rubato/internal/loop"
-	"rubato/internal/oauth2"
 	"rubato/internal/runs"
 )
 
@@ -45,7 +45,7 @@ type Executions interface {
 	Starts
 	StartChecks
 	// Targets returns the targets of claims by the keys of their rows.
-	Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]*Target, error)
+	Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]*request.Target, error)
 	// Finish records outcomes and plans the next due times. An outcome of a run that another
 	// process has settled changes nothing.
 	Finish(ctx context.Context, f Finish) (Finished, error)
@@ -91,9 +91,7 @@ type StartChecks interface {
 
 // Tracer exports traces of runs. It learns of a run at its start.
 type Tracer interface {
-	// Request begins the span of a run's request. It returns the traceparent header for the target,
-	// which is empty if the run is unknown, and the function that ends the span.
-	Request(id runs.ID, r egress.Request) (traceparent string, done func(egress.Response, error))
+	request.Tracer
 	// Dropped discards the trace of a run that another process records.
 	Dropped(id runs.ID)
 }
@@ -123,16 +121,16 @@ type Config struct {
 	// Suspensions is the store of asynchronous runs; nil: an answer 202 always ends its run.
 	Suspensions Suspensions
 	// Chains starts the chains of endpoints; nil: they cannot be started.
-	Chains Chains
+	Chains request.Chains
 	// PublicURL is the URL of the API for targets, without a trailing slash; empty: their requests
 	// name no callback URL.
 	PublicURL string
 	Egress    *egress.Client
 	// Allowances are the tenants' own entries of the egress allow list; nil: none.
-	Allowances Allowances
+	Allowances request.Allowances
 	// Tracer exports traces; nil: none are exported.
 	Tracer  Tracer
-	Secrets Secrets
+	Secrets request.Secrets
 	// Breakers is the store of the circuit breakers of hosts; nil: every host is called.
 	Breakers BreakerStore
 	// SharedHosts makes all tenants share the breakers.
@@ -160,7 +158,7 @@ type Worker struct {
 	pool     *goroutinePool
 	claimer  *claims.Claimer
 	beats    *claims.Heartbeater
-	calls    *calls
+	caller   *request.Caller
 	results  chan result
 	metrics  *metrics
 	logger   *slog.Logger
@@ -211,18 +209,19 @@ func New(cfg Config) *Worker {
 	w.observe(cfg.Registerer)
 	w.logger = cfg.Logger.With("component", "dispatch", "worker_id", uuid.UUID(w.id).String())
 	w.loops = loop.NewRunner(w.logger, cfg.Registerer)
-	w.calls = &calls{
-		egress:     cfg.Egress,
-		allowances: cfg.Allowances,
-		secrets:    cfg.Secrets,
-		tracer:     cfg.Tracer,
-		tokens:     oauth2.New(cfg.Egress),
-		now:        w.clock.now,
-		judging:    newJudging(),
-		callbacks:  cfg.PublicURL,
-		chains:     cfg.Chains,
-		logger:     w.logger,
+	sending := request.Config{
+		Egress:     cfg.Egress,
+		Allowances: cfg.Allowances,
+		Secrets:    cfg.Secrets,
+		Now:        w.clock.now,
+		Callbacks:  cfg.PublicURL,
+		Chains:     cfg.Chains,
+		Logger:     w.logger,
 	}
+	if cfg.Tracer != nil { // A nil Tracer in another interface would not be a nil interface.
+		sending.Tracer = cfg.Tracer
+	}
+	w.caller = request.New(sending)
 	claimed := claims.NewMetrics(cfg.Registerer)
 	w.claimer = claims.NewClaimer(claims.ClaimerConfig{
 		Worker:       w.id,
@@ -284,14 +283,14 @@ func (w *Worker) Run(ctx context.Context) error {
 	// because each step waits for the one before it.
 	left, cancel := context.WithTimeout(context.WithoutCancel(ctx), w.cfg.Grace+recordGrace+finalStateGrace)
 	defer cancel()
-	defer time.AfterFunc(w.cfg.Grace, func() { endWork(errShutdown) }).Stop()
+	defer time.AfterFunc(w.cfg.Grace, func() { endWork(request.ErrShutdown) }).Stop()
 	// The sweeper settles runs without a record.
 	defer time.AfterFunc(w.cfg.Grace+recordGrace, endRecords).Stop()
 	intake.Wait()
 	w.release(records)
 	w.pool.wait()
 	w.pool.end()
-	w.calls.tokens.Close()
+	w.caller.Close()
 
 	close(w.results)
 	<-finished

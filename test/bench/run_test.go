@@ -13,6 +13,7 @@ import (
 
 	"rubato/internal/claims"
 	"rubato/internal/dispatch"
+	"rubato/internal/dispatch/request"
 	"rubato/internal/egress"
 	"rubato/internal/egress/egresstest"
 	"rubato/internal/endpoints"
@@ -48,7 +49,7 @@ func BenchmarkRun(b *testing.B) {
 
 // claimedWork is a store in memory with a number of due claims of one endpoint.
 type claimedWork struct {
-	target *dispatch.Target
+	target *request.Target
 
 	mu     sync.Mutex
 	next   int64 // counts claims
@@ -63,7 +64,7 @@ func newWork(b *testing.B, url string) *claimedWork {
 	spec := endpoints.Defaults()
 	spec.Name, spec.URL, spec.BaselineInterval = "probe", url, time.Hour
 	spec.Timeout, spec.MaxExecutionTime = 30*time.Second, 30*time.Second
-	target, err := dispatch.NewTarget([16]byte{}, &spec)
+	target, err := request.NewTarget([16]byte{}, &spec)
 	require.NoError(b, err)
 	return &claimedWork{target: &target, done: make(chan struct{}, 1)}
 }
@@ -132,8 +133,8 @@ func (w *claimedWork) ProbeSpace(context.Context) error { return nil }
 func (w *claimedWork) Cancels(context.Context, [16]byte) ([]dispatch.Cancel, error) { return nil, nil }
 
 // Targets implements dispatch.Executions.
-func (w *claimedWork) Targets(_ context.Context, list []claims.Claim) (map[[16]byte]*dispatch.Target, error) {
-	targets := make(map[[16]byte]*dispatch.Target, len(list))
+func (w *claimedWork) Targets(_ context.Context, list []claims.Claim) (map[[16]byte]*request.Target, error) {
+	targets := make(map[[16]byte]*request.Target, len(list))
 	for _, c := range list {
 		targets[c.EndpointID] = w.target
 	}

@@ -57,7 +57,7 @@ func programRules() []rule {
 		{
 			"internal/app/apiserver",
 			[]string{
-				"internal/apidocs", "internal/app", "internal/auth", "internal/calls", "internal/config", "internal/deadletters", "internal/dispatch", "internal/endpoints", "internal/errs",
+				"internal/apidocs", "internal/app", "internal/auth", "internal/calls", "internal/config", "internal/deadletters", "internal/dispatch", "internal/dispatch/request", "internal/endpoints", "internal/errs",
 				"internal/hosts", "internal/httpapi", "internal/loop", "internal/mcp", "internal/notices", "internal/secrets", "internal/signing", "internal/simulate", "internal/spending",
 				"internal/store/calls", "internal/store/deadletters", "internal/store/endpoints", "internal/store/fleet", "internal/store/history", "internal/store/hosts", "internal/store/items", "internal/store/keys", "internal/store/notices", "internal/store/planner", "internal/store/spending", "internal/store/views", "internal/telemetry",
 				"internal/web",
@@ -95,7 +95,8 @@ func packageRules() []rule {
 		{"internal/courier", []string{"internal/auditlog", "internal/egress", "internal/failpoint", "internal/hosts", "internal/loop", "internal/notices", "internal/oauth2", "internal/secrets", "internal/signing", "internal/telemetry"}, "a notice goes out without knowing what the database is, and past the guard like any call; a receiver that fails is left alone like a host"},
 		{"internal/devpg", nil, "a Postgres for development knows no Rubato"},
 		{"internal/devpg/devpgtest", []string{"internal/devpg"}, "test helpers know what they help to test"},
-		{"internal/dispatch", []string{"internal/auditlog", "internal/budget", "internal/callbacks", "internal/chains", "internal/change", "internal/claims", "internal/dispatch/ready", "internal/egress", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/governor", "internal/hosts", "internal/loop", "internal/oauth2", "internal/redact", "internal/runs", "internal/secrets", "internal/signing", "internal/success", "internal/telemetry", "internal/template"}, "a run is carried out without knowing what the database is"},
+		{"internal/dispatch", []string{"internal/callbacks", "internal/claims", "internal/dispatch/ready", "internal/dispatch/request", "internal/egress", "internal/endpoints", "internal/errs", "internal/failpoint", "internal/governor", "internal/hosts", "internal/loop", "internal/runs", "internal/telemetry", "internal/template"}, "a run is carried out without knowing what the database is"},
+		{"internal/dispatch/request", []string{"internal/auditlog", "internal/budget", "internal/callbacks", "internal/chains", "internal/change", "internal/egress", "internal/endpoints", "internal/errs", "internal/governor", "internal/oauth2", "internal/redact", "internal/runs", "internal/secrets", "internal/signing", "internal/success", "internal/template"}, "one exchange is made and judged without knowing claims, locks and the database"},
 		{"internal/dispatch/ready", nil, "concurrency is limited without knowing what a run or a request is"},
 		{"internal/egress", nil, "the guarded call knows nothing of schedules"},
 		{"internal/egress/egresstest", nil, "hostile targets for tests"},
@@ -218,16 +219,16 @@ func storeRules() []rule {
 		{
 			"internal/store/endpoints",
 			[]string{
-				"internal/auditlog", "internal/dispatch", "internal/endpoints", "internal/errs", "internal/governor", "internal/notices",
+				"internal/auditlog", "internal/dispatch/request", "internal/endpoints", "internal/errs", "internal/governor", "internal/notices",
 				"internal/runs", "internal/schedule", "internal/secrets", "internal/spending",
 				"internal/store/dbsqlc", "internal/store/history", "internal/store/notices", "internal/store/pg", "internal/tempo",
 			},
-			"a change replans and records in one transaction; of dispatch it caches the prepared target",
+			"a change replans and records in one transaction; it caches the prepared target of requests",
 		},
 		{
 			"internal/store/items",
 			[]string{
-				"internal/auditlog", "internal/calls", "internal/change", "internal/claims", "internal/deadletters", "internal/dispatch", "internal/endpoints", "internal/errs", "internal/feed",
+				"internal/auditlog", "internal/calls", "internal/change", "internal/claims", "internal/deadletters", "internal/dispatch", "internal/dispatch/request", "internal/endpoints", "internal/errs", "internal/feed",
 				"internal/governor", "internal/runs", "internal/spending",
 				"internal/store/calls", "internal/store/dbsqlc", "internal/store/endpoints", "internal/store/history", "internal/store/notices", "internal/store/pg",
 				"internal/template", "internal/zombie",

@@ -11,6 +11,7 @@ import (
 
 	"rubato/internal/claims"
 	"rubato/internal/dispatch"
+	httprequest "rubato/internal/dispatch/request"
 	"rubato/internal/endpoints"
 	"rubato/internal/runs"
 )
@@ -31,7 +32,7 @@ type worker struct {
 
 	queue   []claims.Claim
 	doubts  []claims.Claim // starts without an answer
-	targets map[[16]byte]*dispatch.Target
+	targets map[[16]byte]*httprequest.Target
 	running []*execution
 	results []result
 }
@@ -60,7 +61,7 @@ func (w *world) newWorker() *worker {
 	var id uuid.UUID
 	id[0], id[6], id[8] = 0xaa, 0x70, 0x80
 	binary.BigEndian.PutUint32(id[12:], w.ids)
-	me := &worker{id: id, targets: map[[16]byte]*dispatch.Target{}}
+	me := &worker{id: id, targets: map[[16]byte]*httprequest.Target{}}
 	w.do(w.beatCall(me, "active"))
 	return me
 }
@@ -113,7 +114,7 @@ func (w *world) take(by *worker, list []claims.Claim) {
 	if len(list) == 0 {
 		return
 	}
-	found := map[[16]byte]*dispatch.Target{}
+	found := map[[16]byte]*httprequest.Target{}
 	w.do(&call{
 		name: "targets for " + short(by.id),
 		run: func(ctx context.Context, s *stores) (err error) {

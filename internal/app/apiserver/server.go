@@ -11,6 +11,7 @@ import (
 	"rubato/internal/calls"
 	"rubato/internal/deadletters"
 	"rubato/internal/dispatch"
+	"rubato/internal/dispatch/request"
 	"rubato/internal/endpoints"
 	"rubato/internal/hosts"
 	"rubato/internal/httpapi"
@@ -45,7 +46,7 @@ type server struct {
 
 // listen returns the server of the API's listener. It also serves the console, MCP, the API
 // reference and, if the settings enable it, the metrics.
-func (s server) listen(l net.Listener, tester *dispatch.Tester) *app.Server {
+func (s server) listen(l net.Listener, tester *request.Tester) *app.Server {
 	api := s.api(tester)
 	pages := s.console(api)
 	mux := http.NewServeMux()
@@ -85,7 +86,7 @@ func withoutPathRedirects(mux, api http.Handler) http.Handler {
 }
 
 // api returns the handler of the REST API.
-func (s server) api(tester *dispatch.Tester) *httpapi.Server {
+func (s server) api(tester *request.Tester) *httpapi.Server {
 	single := calls.NewService(callstore.New(s.DB), s.Targets())
 	return httpapi.New(httpapi.Config{
 		Bulk:       endpoints.NewBulk(endpointstore.NewStore(s.States), s.Targets()),
@@ -124,8 +125,8 @@ func (s server) api(tester *dispatch.Tester) *httpapi.Server {
 
 // tester returns the service that sends test requests. The caller must close it after the last
 // test.
-func (s server) tester() *dispatch.Tester {
-	return dispatch.NewTester(dispatch.TesterConfig{
+func (s server) tester() *request.Tester {
+	return request.NewTester(request.TesterConfig{
 		Tests:      items.NewTests(s.States),
 		Egress:     s.Outbound(),
 		Allowances: s.Allowances,

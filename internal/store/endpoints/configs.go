@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"rubato/internal/dispatch"
+	"rubato/internal/dispatch/request"
 	"rubato/internal/endpoints"
 	"rubato/internal/schedule"
 	"rubato/internal/store/dbsqlc"
@@ -35,7 +35,7 @@ type Config struct {
 	spec endpoints.Spec
 	cron *schedule.Cron
 	// target is derived from spec.
-	Target dispatch.Target
+	Target request.Target
 	// call is nil for an endpoint.
 	call *endpoints.Call
 	// fault is why the configuration is unusable. The API does not write such rows.
@@ -219,7 +219,7 @@ func parse(row *dbsqlc.Endpoint) *Config {
 	if c.cron, err = c.spec.ParseCron(c.id); err != nil {
 		c.Fault = err
 	}
-	if c.Target, err = dispatch.NewTarget(c.tenant, &c.spec); err != nil {
+	if c.Target, err = request.NewTarget(c.tenant, &c.spec); err != nil {
 		c.Fault = err
 	}
 	c.Target.SetKey(row.DigestKey[:])

@@ -10,6 +10,7 @@ import (
 
 	"rubato/internal/claims"
 	"rubato/internal/dispatch"
+	"rubato/internal/dispatch/request"
 	"rubato/internal/endpoints"
 	"rubato/internal/store/dbsqlc"
 	endpointstore "rubato/internal/store/endpoints"
@@ -28,7 +29,7 @@ var _ dispatch.Executions = (*Executions)(nil)
 func NewExecutions(db *endpointstore.States) *Executions { return &Executions{db: db} }
 
 // Targets implements dispatch.Executions.
-func (s *Executions) Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]*dispatch.Target, error) {
+func (s *Executions) Targets(ctx context.Context, list []claims.Claim) (map[[16]byte]*request.Target, error) {
 	versions := make(map[[16]byte]int64, len(list))
 	for _, c := range list {
 		versions[c.Endpoint()] = max(versions[c.Endpoint()], c.Version)
@@ -38,7 +39,7 @@ func (s *Executions) Targets(ctx context.Context, list []claims.Claim) (map[[16]
 		return nil, pg.Translate(err)
 	}
 	s.db.Claimed(loaded)
-	targets := make(map[[16]byte]*dispatch.Target, len(loaded))
+	targets := make(map[[16]byte]*request.Target, len(loaded))
 	if err := s.syncVersions(ctx, list, loaded); err != nil {
 		return nil, err
 	}

@@ -6,7 +6,7 @@ import (
 
 	"rubato/internal/change"
 	"rubato/internal/claims"
-	"rubato/internal/dispatch"
+	"rubato/internal/dispatch/request"
 	"rubato/internal/governor"
 	"rubato/internal/runs"
 	"rubato/internal/store/dbsqlc"
@@ -16,7 +16,7 @@ import (
 // attachNoise adds the state of the search for noise to the targets that are searched. The
 // answer of a one-off run is compared without the noise, and searched for none, because the run may
 // have a request of its own.
-func (s *Executions) attachNoise(ctx context.Context, list []claims.Claim, targets map[[16]byte]*dispatch.Target) error {
+func (s *Executions) attachNoise(ctx context.Context, list []claims.Claim, targets map[[16]byte]*request.Target) error {
 	var ids [][16]byte
 	oneOff := map[[16]byte]bool{}
 	for _, c := range list {
@@ -32,11 +32,11 @@ func (s *Executions) attachNoise(ctx context.Context, list []claims.Claim, targe
 	if err != nil {
 		return fmt.Errorf("reading the noise of %d targets: %w", len(ids), pg.Translate(err))
 	}
-	known := make(map[[16]byte]dispatch.Noise, len(rows))
+	known := make(map[[16]byte]request.Noise, len(rows))
 	for _, row := range rows {
 		// A state that cannot be decoded begins anew.
 		watch, _ := change.Decode(row.State)
-		known[row.EndpointID] = dispatch.Noise{
+		known[row.EndpointID] = request.Noise{
 			Watch:    watch,
 			Found:    row.Found,
 			Rejected: row.Rejected,

@@ -8,7 +8,7 @@ import (
 
 	"rubato/internal/change"
 	"rubato/internal/claims"
-	"rubato/internal/dispatch"
+	"rubato/internal/dispatch/request"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/runs"
@@ -25,7 +25,7 @@ func TestNoiseIsKeptWithItsEndpoint(t *testing.T) {
 	digest, members := change.Form{}.Digest([]byte(`{"now":1,"v":1}`), nil)
 	watch := change.Watch{}.After(change.Look{At: time.Now(), Digest: digest, Members: members}).Watch
 	// finish finishes a run and returns the noise that the next run of the endpoint reads.
-	finish := func(edit func(*runs.Outcome)) *dispatch.Noise {
+	finish := func(edit func(*runs.Outcome)) *request.Noise {
 		b.Exec(t, "UPDATE schedules SET due_at = now(), planned_at = now(), slot = date_trunc('milliseconds', now())")
 		b.Exec(t, "UPDATE hints SET run_at = now() - interval '1 s' WHERE ended_at IS NULL") // The run is the look.
 		c, s := b.StartOne(t, me)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/claims"
-	"rubato/internal/dispatch"
+	"rubato/internal/dispatch/request"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/runs"
@@ -24,7 +24,7 @@ func (b *bundle) ask(t *testing.T, id endpoints.ID, r endpoints.OneOffRequest) e
 }
 
 // target returns the target of a claim.
-func (b *bundle) target(t *testing.T, c claims.Claim) *dispatch.Target {
+func (b *bundle) target(t *testing.T, c claims.Claim) *request.Target {
 	t.Helper()
 	targets, err := b.Executions.Targets(t.Context(), []claims.Claim{c})
 	require.NoError(t, err)

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"rubato/internal/claims"
-	"rubato/internal/dispatch"
+	"rubato/internal/dispatch/request"
 	"rubato/internal/endpoints"
 	"rubato/internal/governor"
 	"rubato/internal/store/dbsqlc"
@@ -18,7 +18,7 @@ import (
 // oneOffTargets replaces the targets of claimed one-off runs by their own requests. A claim without
 // an item has no target, because its token is void. A claim with an unusable item has none either;
 // mendOneOff handles it.
-func (s *Executions) oneOffTargets(ctx context.Context, list []claims.Claim, targets map[[16]byte]*dispatch.Target) error {
+func (s *Executions) oneOffTargets(ctx context.Context, list []claims.Claim, targets map[[16]byte]*request.Target) error {
 	var p dbsqlc.OneOffGetRequestsParams
 	for _, c := range list {
 		if c.Source == string(governor.SourceManual) && targets[c.EndpointID] != nil {
@@ -32,7 +32,7 @@ func (s *Executions) oneOffTargets(ctx context.Context, list []claims.Claim, tar
 	if err != nil {
 		return fmt.Errorf("reading the requests of %d one-off runs: %w", len(p.EndpointIds), pg.Translate(err))
 	}
-	configured := make(map[[16]byte]*dispatch.Target, len(p.EndpointIds))
+	configured := make(map[[16]byte]*request.Target, len(p.EndpointIds))
 	for _, id := range p.EndpointIds {
 		configured[id] = targets[id]
 		delete(targets, id)
@@ -83,7 +83,7 @@ func (s *Executions) mendOneOff(ctx context.Context, id [16]byte, fault error) e
 }
 
 // oneOffTarget returns the target of one one-off run.
-func oneOffTarget(configured *dispatch.Target, row *dbsqlc.OneOffGetRequestsRow) (*dispatch.Target, error) {
+func oneOffTarget(configured *request.Target, row *dbsqlc.OneOffGetRequestsRow) (*request.Target, error) {
 	target := *configured
 	var override endpoints.Override
 	if row.Request != nil {
@@ -92,7 +92,7 @@ func oneOffTarget(configured *dispatch.Target, row *dbsqlc.OneOffGetRequestsRow)
 		}
 		spec := override.Apply(*configured.Spec)
 		var err error
-		if target, err = dispatch.NewTarget(configured.TenantID, &spec); err != nil {
+		if target, err = request.NewTarget(configured.TenantID, &spec); err != nil {
 			return nil, fmt.Errorf("preparing the request of a one-off run of endpoint %s: %w", endpoints.ID(row.EndpointID), err)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"rubato/internal/claims"
 	"rubato/internal/dispatch"
+	"rubato/internal/dispatch/request"
 	"rubato/internal/errs"
 	"rubato/internal/runs"
 	"rubato/internal/store/dbsqlc"
@@ -104,12 +105,12 @@ func (s *Suspensions) Reported(ctx context.Context, held claims.FencedRun) (run 
 
 // targets returns the targets of endpoints at versions. An endpoint that was edited meanwhile, or
 // whose stored configuration is unusable, is missing.
-func (s *Suspensions) targets(ctx context.Context, versions map[[16]byte]int64) (map[[16]byte]*dispatch.Target, error) {
+func (s *Suspensions) targets(ctx context.Context, versions map[[16]byte]int64) (map[[16]byte]*request.Target, error) {
 	loaded, err := s.db.Load(ctx, s.db.Pool, versions)
 	if err != nil {
 		return nil, pg.Translate(err)
 	}
-	targets := make(map[[16]byte]*dispatch.Target, len(loaded))
+	targets := make(map[[16]byte]*request.Target, len(loaded))
 	for id, c := range loaded {
 		if c.Fault == nil {
 			targets[id] = &c.Target

@@ -8,7 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"rubato/internal/auditlog"
-	"rubato/internal/dispatch"
+	"rubato/internal/dispatch/request"
 	"rubato/internal/endpoints"
 	"rubato/internal/runs"
 	endpointstore "rubato/internal/store/endpoints"
@@ -17,20 +17,20 @@ import (
 )
 
 // Tests records test requests in the audit log and stores nothing else. It implements
-// dispatch.Tests.
+// request.Tests.
 type Tests struct {
 	db *endpointstore.States
 }
 
-var _ dispatch.Tests = (*Tests)(nil)
+var _ request.Tests = (*Tests)(nil)
 
 // NewTests returns the store of tests.
 func NewTests(db *endpointstore.States) *Tests { return &Tests{db: db} }
 
-// Begin implements dispatch.Tests.
+// Begin implements request.Tests.
 func (s *Tests) Begin(
 	ctx context.Context, by endpoints.Actor, e *endpoints.Endpoint, id func(time.Time) runs.ID,
-) (begun dispatch.TestStart, err error) {
+) (begun request.TestStart, err error) {
 	err = s.db.Tx(ctx, func(tx pgx.Tx) error {
 		if begun, err = s.facts(ctx, tx, e); err != nil {
 			return err
@@ -42,7 +42,7 @@ func (s *Tests) Begin(
 }
 
 // facts returns the template values of a run of an endpoint that would start now.
-func (s *Tests) facts(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint) (begun dispatch.TestStart, err error) {
+func (s *Tests) facts(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint) (begun request.TestStart, err error) {
 	if e.Version == 0 {
 		if err := s.db.CheckReferences(ctx, tx, e.TenantID, e.Spec.References()); err != nil {
 			return begun, err

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"rubato/internal/dispatch"
+	"rubato/internal/dispatch/request"
 	"rubato/internal/runs"
 	"rubato/internal/store/dbsqlc"
 	"rubato/internal/store/pg"
@@ -12,7 +12,7 @@ import (
 
 // attachValidators adds the validators of the last answers to conditional targets. It copies these
 // targets, because cached targets are shared. Without such targets it reads nothing.
-func (s *Executions) attachValidators(ctx context.Context, targets map[[16]byte]*dispatch.Target) error {
+func (s *Executions) attachValidators(ctx context.Context, targets map[[16]byte]*request.Target) error {
 	var ids [][16]byte
 	for id, t := range targets {
 		if t.Validators != nil {

@@ -10,6 +10,7 @@ import (
 	"rubato/internal/claims"
 	"rubato/internal/config"
 	"rubato/internal/dispatch"
+	"rubato/internal/dispatch/request"
 	"rubato/internal/runs"
 	endpointstore "rubato/internal/store/endpoints"
 	"rubato/internal/store/items"
@@ -29,7 +30,7 @@ type fenced struct {
 // claimedJob is the claim of a job of this ledger.
 type claimedJob struct {
 	claim  claims.Claim
-	target *dispatch.Target
+	target *request.Target
 	run    dispatch.Started
 }
 

@@ -1,4 +1,4 @@
-package dispatch
+package request
 
 import (
 	"context"
@@ -7,11 +7,9 @@ import (
 	"log/slog"
 	"time"
 
-	"rubato/internal/claims"
 	"rubato/internal/egress"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
-	"rubato/internal/oauth2"
 	"rubato/internal/runs"
 	"rubato/internal/template"
 )
@@ -58,26 +56,24 @@ type TesterConfig struct {
 // Tester sends the requests of endpoints as runs do, and records no run. It is safe for concurrent
 // use. Use NewTester, and Close at the end.
 type Tester struct {
-	tests Tests
-	calls calls
+	tests  Tests
+	caller *Caller
 }
 
 // NewTester returns a tester.
 func NewTester(c TesterConfig) *Tester {
 	logger := c.Logger.With("component", "tests")
-	return &Tester{tests: c.Tests, calls: calls{
-		egress:     c.Egress,
-		allowances: c.Allowances,
-		secrets:    unrecordedSecrets{c.Secrets},
-		judging:    newJudging(),
-		chains:     c.Chains,
-		tokens:     oauth2.New(c.Egress),
-		logger:     logger,
-	}}
+	return &Tester{tests: c.Tests, caller: New(Config{
+		Egress:     c.Egress,
+		Allowances: c.Allowances,
+		Secrets:    unrecordedSecrets{c.Secrets},
+		Chains:     c.Chains,
+		Logger:     logger,
+	})}
 }
 
 // Close cancels the requests for access tokens in flight.
-func (t *Tester) Close() { t.calls.tokens.Close() }
+func (t *Tester) Close() { t.caller.Close() }
 
 // unrecordedSecrets is the cache of secrets without the record of their use. The last use of a
 // secret shows which endpoint depends on it, and a test does not.
@@ -122,27 +118,27 @@ func testID(now time.Time) runs.ID {
 
 // send sends the request, and applies the success rules to the answer.
 func (t *Tester) send(ctx context.Context, target *Target, e *endpoints.Endpoint, begun TestStart) runs.TestResult {
-	began, c := time.Now(), t.calls
+	began := time.Now()
 	now := func() (time.Time, bool) { return begun.Now.Add(time.Since(began)), true }
-	c.now = now
-	b := &waiting{target: target, claim: claims.Claim{
-		EndpointID: e.ID,
-		Slot:       begun.Now,
-		Attempt:    1,
-	}}
+	c := *t.caller
+	c.cfg.Now = now
+	run := &Run{
+		ID:             begun.ID,
+		EndpointID:     e.ID,
+		TenantID:       e.TenantID,
+		Slot:           begun.Now,
+		Attempt:        1,
+		StartedAt:      begun.Now,
+		SecretsVersion: begun.SecretsVersion,
+		Last:           begun.Last,
+		Target:         target,
+	}
 	result := runs.TestResult{
 		ID:         begun.ID,
 		SentAt:     begun.Now,
 		BrokenRule: -1,
 	}
-	r, refusal := c.build(ctx, b, Started{
-		EndpointID:     e.ID,
-		TenantID:       e.TenantID,
-		RunID:          begun.ID,
-		StartedAt:      begun.Now,
-		SecretsVersion: begun.SecretsVersion,
-		Last:           begun.Last,
-	}, began)
+	r, refusal := c.build(ctx, run, began)
 	if refusal != nil {
 		result.Outcome = *refusal
 		return result
@@ -151,19 +147,19 @@ func (t *Tester) send(ctx context.Context, target *Target, e *endpoints.Endpoint
 	r.Meta.Set("Idempotency-Key", begun.ID.String())
 	r.Meta.Del("Rubato-Fence")
 	result.SentAt, _ = now()
-	answer, err := c.egress.Do(ctx, r.Request)
-	c.forgetRefusedToken(r, answer)
+	answer, err := c.cfg.Egress.Do(ctx, r.Request)
+	c.ForgetRefusedToken(r, answer)
 	at, _ := now()
 	judged, done := context.WithDeadline(ctx, began.Add(TestLimit))
 	defer done()
-	o, broken := c.outcome(judged, r.runSecrets, target, exchange{
-		answer: answer,
-		err:    err,
-		at:     at,
+	o, broken := c.outcome(judged, r.runSecrets, target, Exchange{
+		Answer: answer,
+		Err:    err,
+		At:     at,
 	})
 	result.Outcome, result.BrokenRule = shorten(o), broken
 	if failure, failed := errors.AsType[*egress.Error](err); !failed || failure.Sent {
-		result.Request = r.redacted(c.egress)
+		result.Request = r.redacted(c.cfg.Egress)
 	}
 	if answer.StatusCode != 0 {
 		result.Answer = r.redactedHeader(target, answer)

@@ -1,4 +1,4 @@
-package dispatch
+package request
 
 import (
 	"errors"
@@ -64,8 +64,11 @@ type Target struct {
 	callbackKey []byte
 }
 
-// needsSecrets reports whether a run needs the secrets or the signing keys of its tenant.
-func (t *Target) needsSecrets() bool { return len(t.Secrets) > 0 || t.Spec.Sign }
+// CallbackKey returns the key of the tokens of callbacks; nil: the runs are not asynchronous.
+func (t *Target) CallbackKey() []byte { return t.callbackKey }
+
+// NeedsSecrets reports whether a run needs the secrets or the signing keys of its tenant.
+func (t *Target) NeedsSecrets() bool { return len(t.Secrets) > 0 || t.Spec.Sign }
 
 // NewTarget parses the configuration of an endpoint, which must not change afterwards. It returns
 // an error if the stored configuration is invalid for this release. Such a target must not be

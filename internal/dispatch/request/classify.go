@@ -1,4 +1,4 @@
-package dispatch
+package request
 
 import (
 	"context"
@@ -16,12 +16,19 @@ import (
 // need the judging semaphore.
 const largeAnswer = 64 << 10
 
-// outcome classifies an exchange and hides the secrets of the run, because a target may echo its
+// Outcome classifies the exchange of a request within a budget, and waits for the judging semaphore
+// until ctx ends. It hides the secrets of the request, because a target may echo them.
+func (c *Caller) Outcome(ctx context.Context, r *Outgoing, t *Target, x Exchange) runs.Outcome {
+	o, _ := c.outcome(ctx, r.runSecrets, t, x)
+	return o
+}
+
+// outcome classifies an Exchange and hides the secrets of the run, because a target may echo its
 // request. It works within a budget, and waits for the judging semaphore until ctx ends. broken is
 // the index of the success rule that the answer breaks, or -1.
-func (c *calls) outcome(ctx context.Context, u runSecrets, t *Target, x exchange) (o runs.Outcome, broken int) {
+func (c *Caller) outcome(ctx context.Context, u runSecrets, t *Target, x Exchange) (o runs.Outcome, broken int) {
 	x.budget = budget.New(ctx.Done())
-	if size := len(x.answer.Body) + len(x.answer.Tail); t.judges() || size > largeAnswer {
+	if size := len(x.Answer.Body) + len(x.Answer.Tail); t.judges() || size > largeAnswer {
 		release, err := c.judging.acquire(ctx, t.TenantID, size)
 		if err == nil {
 			defer release()
@@ -37,19 +44,19 @@ func (c *calls) outcome(ctx context.Context, u runSecrets, t *Target, x exchange
 // classify is outcome without the final search for secrets; only outcome calls it. It judges the
 // original answer. It stores and quotes the masked answer, because the rest of a secret that was
 // partly redacted, or escaped in a quotation, is hard to find.
-func (u runSecrets) classify(ctx context.Context, t *Target, x exchange) (o runs.Outcome, broken int) {
-	answer := x.answer
+func (u runSecrets) classify(ctx context.Context, t *Target, x Exchange) (o runs.Outcome, broken int) {
+	answer := x.Answer
 	o = runs.Outcome{
 		StatusCode:    answer.StatusCode,
-		Phases:        phases(answer.Phases),
+		Phases:        PhasesOf(answer.Phases),
 		ResponseBytes: answer.BytesRead,
 		MaybeSent:     true,
 	}
-	fault, failed := errors.AsType[*egress.Error](x.err)
+	fault, failed := errors.AsType[*egress.Error](x.Err)
 	masked := u.masked(answer)
 	t.capture(&o, masked, failed, x.budget)
 	if failed {
-		o.Phases = phases(fault.Phases)
+		o.Phases = PhasesOf(fault.Phases)
 		o.MaybeSent = fault.Sent
 		o.Error = t.Redact.Text(u.mask.Text(fault.Error()), x.budget)
 		o.Status, o.Reason = verdict(ctx, fault.Reason)
@@ -67,7 +74,7 @@ func (u runSecrets) classify(ctx context.Context, t *Target, x exchange) (o runs
 	o.Stop = t.stop(masked, x.budget)
 	o.Validators = t.validators(o, x)
 	if answer.StatusCode == http.StatusTooManyRequests || answer.StatusCode == http.StatusServiceUnavailable {
-		if at, asked := egress.RetryAfter(answer.Header, x.at); asked {
+		if at, asked := egress.RetryAfter(answer.Header, x.At); asked {
 			o.RetryAfter = at.UTC().Truncate(time.Millisecond)
 		}
 	}
@@ -84,10 +91,10 @@ func verdict(ctx context.Context, reason egress.Reason) (runs.Status, runs.Reaso
 	case egress.Timeout:
 		return runs.TimedOut, runs.Timeout
 	case egress.Canceled:
-		if _, is := errors.AsType[*canceledError](context.Cause(ctx)); is {
+		if _, is := errors.AsType[*CanceledError](context.Cause(ctx)); is {
 			return runs.Canceled, runs.CanceledByUser
 		}
-		if errors.Is(context.Cause(ctx), errShutdown) {
+		if errors.Is(context.Cause(ctx), ErrShutdown) {
 			return runs.Lost, runs.Shutdown
 		}
 		return runs.TimedOut, runs.Timeout
@@ -100,7 +107,8 @@ func verdict(ctx context.Context, reason egress.Reason) (runs.Status, runs.Reaso
 	}
 }
 
-func phases(p egress.Phases) runs.Phases {
+// PhasesOf returns the phases of an exchange in the form of a run.
+func PhasesOf(p egress.Phases) runs.Phases {
 	return runs.Phases{
 		DNS:      p.DNS,
 		Connect:  p.Connect,

@@ -1,4 +1,4 @@
-package dispatch
+package request
 
 import (
 	"net/http"
@@ -14,9 +14,9 @@ import (
 // request would carry them.
 const maxValidator = 1024
 
-// ask makes a request conditional if the endpoint is conditional and validators are known. They are
+// Ask makes a request conditional if the endpoint is conditional and validators are known. They are
 // listed as credentials, so that they do not follow a redirect to another host.
-func (t *Target) ask(r *egress.Request) {
+func (t *Target) Ask(r *egress.Request) {
 	if !t.conditional() {
 		return
 	}
@@ -41,8 +41,8 @@ func (t *Target) unchanged(answer egress.Response) bool {
 
 // validators returns new validators for the next request; nil if there are none. Only a successful
 // 200 without a redirect to another host provides them. A 304 keeps the previous ones.
-func (t *Target) validators(o runs.Outcome, x exchange) *runs.Validators {
-	answer := x.answer
+func (t *Target) validators(o runs.Outcome, x Exchange) *runs.Validators {
+	answer := x.Answer
 	if t.Validators == nil || o.Status != runs.Succeeded || answer.StatusCode != http.StatusOK || answer.Elsewhere {
 		return nil
 	}
@@ -59,9 +59,9 @@ func (t *Target) validators(o runs.Outcome, x exchange) *runs.Validators {
 
 // validator returns the value of a header, or nothing if it cannot be sent back or redaction would
 // change it.
-func (t *Target) validator(x exchange, name string) string {
-	value := x.answer.Header.Get(name)
-	if t.Redact.Value(x.answer.Header, name, x.budget) != value {
+func (t *Target) validator(x Exchange, name string) string {
+	value := x.Answer.Header.Get(name)
+	if t.Redact.Value(x.Answer.Header, name, x.budget) != value {
 		return ""
 	}
 	if len(value) > maxValidator || egress.CheckHeader("If-None-Match", value) != nil || strings.ContainsFunc(value, func(r rune) bool { return r > unicode.MaxASCII }) {

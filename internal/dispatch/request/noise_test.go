@@ -1,4 +1,4 @@
-package dispatch
+package request
 
 import (
 	"fmt"
@@ -37,9 +37,9 @@ func (e *noisy) answer(t *testing.T, status int, body string) runs.Outcome {
 	})
 	noise.Validators = &runs.Validators{ETag: "a"}
 	e.n++
-	x := exchange{
-		answer: egress.Response{StatusCode: status, Body: []byte(body)},
-		at:     start.Add(time.Duration(e.n) * time.Minute),
+	x := Exchange{
+		Answer: egress.Response{StatusCode: status, Body: []byte(body)},
+		At:     start.Add(time.Duration(e.n) * time.Minute),
 	}
 	o, _ := runSecrets{}.classify(t.Context(), noise, x)
 	if o.NoiseWatch != nil {

@@ -1,4 +1,4 @@
-package dispatch
+package request
 
 import (
 	"cmp"
@@ -21,16 +21,16 @@ import (
 )
 
 const (
-	// sendLimit is the longest time between the statement that started a run and the first byte of
+	// SendLimit is the longest time between the statement that started a run and the first byte of
 	// its request. After it nothing is sent, because the process must have been suspended, and the
 	// endpoint may have been paused or changed meanwhile.
-	sendLimit = time.Second
-	// tokenLimit extends sendLimit for a run that had to wait for an access token.
+	SendLimit = time.Second
+	// tokenLimit extends SendLimit for a run that had to wait for an access token.
 	tokenLimit = 10 * time.Second
 )
 
-// outgoing is a request that is ready to be sent, with the secrets that it holds.
-type outgoing struct {
+// Outgoing is a request that is ready to be sent, with the secrets that it holds.
+type Outgoing struct {
 	egress.Request
 	runSecrets
 
@@ -39,19 +39,19 @@ type outgoing struct {
 	token string
 }
 
-// prepare returns the request of a run. If the request cannot be sent, or not in time, it returns
+// Prepare returns the request of a run. If the request cannot be sent, or not in time, it returns
 // the outcome of the run.
-func (c *calls) prepare(ctx context.Context, b *waiting, s Started, sent time.Time) (outgoing, *runs.Outcome) {
-	r, refusal := c.build(ctx, b, s, sent)
+func (c *Caller) Prepare(ctx context.Context, run *Run, sent time.Time) (Outgoing, *runs.Outcome) {
+	r, refusal := c.build(ctx, run, sent)
 	if refusal != nil {
-		return outgoing{}, refusal
+		return Outgoing{}, refusal
 	}
-	limit := sendLimit
+	limit := SendLimit
 	if r.grant != nil {
 		limit += tokenLimit
 	}
 	if late := time.Since(sent); late > limit {
-		return outgoing{}, &runs.Outcome{
+		return Outgoing{}, &runs.Outcome{
 			Status: runs.Skipped, Reason: runs.StartExpired,
 			Error: fmt.Sprintf("nothing was sent: the worker stood still for %s after the start", late.Round(time.Millisecond)),
 		}
@@ -61,37 +61,37 @@ func (c *calls) prepare(ctx context.Context, b *waiting, s Started, sent time.Ti
 
 // build returns the request of a run, or the outcome of the run if the request cannot be built.
 // sent is when the start was sent: the execution limit counts from there.
-func (c *calls) build(ctx context.Context, b *waiting, s Started, sent time.Time) (outgoing, *runs.Outcome) {
-	r, refusal := c.compose(ctx, b, s, sent)
+func (c *Caller) build(ctx context.Context, run *Run, sent time.Time) (Outgoing, *runs.Outcome) {
+	r, refusal := c.compose(ctx, run, sent)
 	if refusal != nil {
-		return outgoing{}, refusal
+		return Outgoing{}, refusal
 	}
-	c.offerCallback(&r, b, s)
-	if err := c.sign(&r.Request, b, s, r.runSecrets); err != nil {
-		return outgoing{}, requestFailed(runs.SigningFailed, err)
+	c.offerCallback(&r, run)
+	if err := c.sign(&r.Request, run, r.runSecrets); err != nil {
+		return Outgoing{}, requestFailed(runs.SigningFailed, err)
 	}
 	return r, nil
 }
 
 // compose is build without callback URL and signature.
-func (c *calls) compose(ctx context.Context, b *waiting, s Started, sent time.Time) (outgoing, *runs.Outcome) {
-	key, refusal := c.readSecrets(ctx, b, s)
+func (c *Caller) compose(ctx context.Context, run *Run, sent time.Time) (Outgoing, *runs.Outcome) {
+	key, refusal := c.readSecrets(ctx, run)
 	if refusal != nil {
-		return outgoing{}, refusal
+		return Outgoing{}, refusal
 	}
-	r := outgoing{Request: request(b, s), runSecrets: key}
-	r.values = append(r.values, b.target.Credentials...)
-	if c.allowances != nil {
-		r.Allowance = c.allowances.Of(b.target.TenantID)
+	r := Outgoing{Request: request(run), runSecrets: key}
+	r.values = append(r.values, run.Target.Credentials...)
+	if c.cfg.Allowances != nil {
+		r.Allowance = c.cfg.Allowances.Of(run.Target.TenantID)
 	}
-	if b.target.Template != nil {
-		if err := r.fill(b, s); err != nil {
-			return outgoing{}, requestFailed(runs.TemplateFailed, err)
+	if run.Target.Template != nil {
+		if err := r.fill(run); err != nil {
+			return Outgoing{}, requestFailed(runs.TemplateFailed, err)
 		}
 	}
 	if r.grant != nil {
-		if refusal := c.authorize(ctx, b, &r, b.target.Spec.MaxExecutionTime-time.Since(sent)); refusal != nil {
-			return outgoing{}, refusal
+		if refusal := c.authorize(ctx, run, &r, run.Target.Spec.MaxExecutionTime-time.Since(sent)); refusal != nil {
+			return Outgoing{}, refusal
 		}
 	}
 	return r, nil
@@ -118,10 +118,10 @@ func requestFailed(reason runs.Reason, err error) *runs.Outcome {
 // before its request was built. It returns nil if neither happened.
 func givenUp(ctx context.Context, before string) *runs.Outcome {
 	cause := context.Cause(ctx)
-	if canceled, is := errors.AsType[*canceledError](cause); is {
-		return new(canceledUnsent(canceled))
+	if canceled, is := errors.AsType[*CanceledError](cause); is {
+		return new(canceled.Unsent())
 	}
-	if errors.Is(cause, errShutdown) {
+	if errors.Is(cause, ErrShutdown) {
 		return &runs.Outcome{
 			Status: runs.Lost,
 			Reason: runs.Shutdown,
@@ -132,34 +132,34 @@ func givenUp(ctx context.Context, before string) *runs.Outcome {
 }
 
 // request builds the configured request of a run, with Rubato's own header fields in Meta.
-func request(b *waiting, s Started) egress.Request {
-	spec := b.target.Spec
-	id := s.RunID.String()
+func request(run *Run) egress.Request {
+	spec := run.Target.Spec
+	id := run.ID.String()
 	key := id
 	// The idempotency key is the same for every attempt of one due time, and for a rerun if that
 	// was asked for.
-	if b.claim.Attempt != 1 || b.claim.InfraAttempt > 0 {
-		key = runs.FirstAttempt(b.claim.Slot, b.claim.Endpoint()).String()
+	if run.Attempt != 1 || run.InfraAttempt > 0 {
+		key = runs.FirstAttempt(run.Slot, run.EndpointID).String()
 	}
 	switch {
 	case spec.StartsChain():
 		// A further attempt is another run of the chain, unless infrastructure lost the last one.
-		key = runs.NewID(b.claim.Slot, b.claim.Endpoint(), b.claim.Attempt, 0).String()
-	case b.target.SentKey != "":
-		key = b.target.SentKey
+		key = runs.NewID(run.Slot, run.EndpointID, run.Attempt, 0).String()
+	case run.Target.SentKey != "":
+		key = run.Target.SentKey
 	}
-	trace := hex.EncodeToString(s.RunID[:])
+	trace := hex.EncodeToString(run.ID[:])
 	// One allocation for all values. The third index bounds the capacity of each, so that an append
 	// to one header does not overwrite the next.
 	values := [...]string{
-		id, strconv.Itoa(b.claim.Attempt), b.claim.Slot.UTC().Format("2006-01-02T15:04:05.000Z"), strconv.FormatInt(b.claim.Token, 10),
+		id, strconv.Itoa(run.Attempt), run.Slot.UTC().Format("2006-01-02T15:04:05.000Z"), strconv.FormatInt(run.Fence, 10),
 		key, "00-" + trace + "-" + trace[16:] + "-01",
 	}
 	return egress.Request{
-		Tenant: b.target.TenantID,
+		Tenant: run.Target.TenantID,
 		Method: spec.Method,
-		URL:    b.target.URL,
-		Header: b.target.Header,
+		URL:    run.Target.URL,
+		Header: run.Target.Header,
 		Meta: http.Header{
 			"Rubato-Run-Id":        values[0:1:1],
 			"Rubato-Attempt":       values[1:2:2],
@@ -178,12 +178,12 @@ func request(b *waiting, s Started) egress.Request {
 }
 
 // fill renders the templates of the endpoint into the request of a run.
-func (r *outgoing) fill(b *waiting, s Started) error {
-	shaped, err := b.target.Template.Render(valuesOf(b, s, r.set))
+func (r *Outgoing) fill(run *Run) error {
+	shaped, err := run.Target.Template.Render(valuesOf(run, r.set))
 	if err != nil {
 		return err
 	}
-	r.URL, r.Body, r.Credentials = shaped.URL, []byte(shaped.Body), slices.Clip(b.target.Template.Credentials())
+	r.URL, r.Body, r.Credentials = shaped.URL, []byte(shaped.Body), slices.Clip(run.Target.Template.Credentials())
 	r.Header = owned(r.Header, len(shaped.Header))
 	for name, value := range shaped.Header {
 		r.Header[name] = []string{value}
@@ -194,7 +194,7 @@ func (r *outgoing) fill(b *waiting, s Started) error {
 	}
 	if g := shaped.OAuth2; g != nil {
 		r.grant = &oauth2.Grant{
-			TenantID:     s.TenantID,
+			TenantID:     run.TenantID,
 			TokenURL:     g.TokenURL,
 			ClientID:     g.ClientID,
 			ClientSecret: g.ClientSecret,
@@ -218,31 +218,31 @@ func owned(header http.Header, more int) http.Header {
 }
 
 // valuesOf returns the values that the templates of a run may use.
-func valuesOf(b *waiting, s Started, set *secrets.Set) *template.Values {
-	spec := b.target.Spec
+func valuesOf(run *Run, set *secrets.Set) *template.Values {
+	spec := run.Target.Spec
 	return &template.Values{
 		Run: template.Run{
-			ID:           s.RunID.String(),
-			Attempt:      b.claim.Attempt,
-			ScheduledFor: cmp.Or(b.target.DueFor, b.claim.Slot),
+			ID:           run.ID.String(),
+			Attempt:      run.Attempt,
+			ScheduledFor: cmp.Or(run.Target.DueFor, run.Slot),
 		},
 		Endpoint: template.Endpoint{
-			ID:     endpoints.ID(b.claim.Endpoint()).String(),
+			ID:     endpoints.ID(run.EndpointID).String(),
 			Name:   spec.Name,
 			Key:    spec.Key,
 			Labels: spec.Labels,
 		},
-		Last:    s.Last,
+		Last:    run.Last,
 		Secrets: set,
 	}
 }
 
 // authorize adds an access token to a request. If none is available in time, it returns the outcome
 // of the run.
-func (c *calls) authorize(ctx context.Context, b *waiting, r *outgoing, left time.Duration) *runs.Outcome {
+func (c *Caller) authorize(ctx context.Context, run *Run, r *Outgoing, left time.Duration) *runs.Outcome {
 	limited, cancel := context.WithTimeout(ctx, min(tokenLimit, left))
 	defer cancel()
-	token, err := c.token(limited, b, *r.grant)
+	token, err := c.token(limited, run, *r.grant)
 	if ended := givenUp(ctx, "there was an access token"); ended != nil {
 		return ended
 	}
@@ -257,20 +257,20 @@ func (c *calls) authorize(ctx context.Context, b *waiting, r *outgoing, left tim
 // token returns an access token. If none is cached, the run releases its host slot while it waits,
 // because the token server may be at the same host, and runs that wait for the token could hold all
 // of its slots.
-func (c *calls) token(ctx context.Context, b *waiting, g oauth2.Grant) (string, error) {
+func (c *Caller) token(ctx context.Context, run *Run, g oauth2.Grant) (string, error) {
 	atOnce, cancel := context.WithCancel(ctx)
 	cancel() // With it the cache returns only a token that it has.
 	if token, err := c.tokens.Token(atOnce, g); err == nil {
 		return token, nil
 	}
-	b.Release()
+	run.release()
 	return c.tokens.Token(ctx, g)
 }
 
-// forgetRefusedToken drops an access token from the cache if the target refused it, so that the
+// ForgetRefusedToken drops an access token from the cache if the target refused it, so that the
 // next run gets another one. An answer from another host after a redirect says nothing about the
 // token, because that host did not get it.
-func (c *calls) forgetRefusedToken(r outgoing, answer egress.Response) {
+func (c *Caller) ForgetRefusedToken(r Outgoing, answer egress.Response) {
 	if r.grant != nil && answer.StatusCode == http.StatusUnauthorized && !answer.Elsewhere {
 		c.tokens.Reject(*r.grant, r.token)
 	}

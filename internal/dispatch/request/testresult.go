@@ -1,4 +1,4 @@
-package dispatch
+package request
 
 import (
 	"maps"
@@ -43,7 +43,7 @@ func shorten(o runs.Outcome) runs.Outcome {
 
 // redacted returns the sent request without secrets. It hides header fields that look like
 // credentials by name, and every occurrence of a secret, even of a short one.
-func (r *outgoing) redacted(client *egress.Client) *runs.SentRequest {
+func (r *Outgoing) redacted(client *egress.Client) *runs.SentRequest {
 	erase := secrets.NewEraser(append(slices.Clone(r.values), r.token)...).Replace
 	sent := r.Request
 	sent.Header = (*redact.Set)(nil).Header(r.Header, nil)
@@ -59,7 +59,7 @@ func (r *outgoing) redacted(client *egress.Client) *runs.SentRequest {
 
 // redactedHeader returns the header of an answer. The endpoint's redaction rules and the secrets of
 // the request are applied.
-func (r *outgoing) redactedHeader(t *Target, answer egress.Response) runs.Header {
+func (r *Outgoing) redactedHeader(t *Target, answer egress.Response) runs.Header {
 	mask := secrets.NewMask(r.values...)
 	return bounded(t.Redact.Header(maskedHeader(mask, answer.Header), budget.New(nil)), mask.Text)
 }

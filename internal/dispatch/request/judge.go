@@ -1,4 +1,4 @@
-package dispatch
+package request
 
 import (
 	"context"
@@ -13,11 +13,12 @@ import (
 	"rubato/internal/success"
 )
 
-// exchange is the result of a request, with the budget for its answer.
-type exchange struct {
-	answer egress.Response
-	err    error
-	at     time.Time      // when it ended, in database time
+// Exchange is the result of a request.
+type Exchange struct {
+	Answer egress.Response
+	Err    error
+	At     time.Time // when it ended, in database time
+
 	budget *budget.Budget // for judging and redacting the answer
 }
 
@@ -47,11 +48,11 @@ func (t *Target) digest(o *runs.Outcome, answer egress.Response, b *budget.Budge
 // judge decides whether a complete answer is a success, and stores the reason. Its error text
 // quotes only shown, the masked answer, and the body of the outcome. It returns the index of the
 // broken rule, or -1.
-func (t *Target) judge(ctx context.Context, o *runs.Outcome, x exchange, shown egress.Response) int {
+func (t *Target) judge(ctx context.Context, o *runs.Outcome, x Exchange, shown egress.Response) int {
 	switch {
-	case t.unchanged(x.answer):
+	case t.unchanged(x.Answer):
 		o.Status, o.Reason = runs.Succeeded, runs.NotModified
-	case !t.Success.Match(x.answer.StatusCode):
+	case !t.Success.Match(x.Answer.StatusCode):
 		o.Status, o.Reason = runs.Failed, runs.HTTPStatus
 	default:
 		o.Status, o.Reason = runs.Succeeded, runs.HTTPStatus
@@ -80,13 +81,13 @@ func (t *Target) judge(ctx context.Context, o *runs.Outcome, x exchange, shown e
 }
 
 // judged returns an answer in the form that the rules read.
-func judged(x exchange) *success.Answer {
+func judged(x Exchange) *success.Answer {
 	return &success.Answer{
-		Status:    x.answer.StatusCode,
-		Header:    x.answer.Header,
-		Body:      x.answer.Body,
-		Truncated: x.answer.Truncated,
-		Latency:   x.answer.Phases.Total,
+		Status:    x.Answer.StatusCode,
+		Header:    x.Answer.Header,
+		Body:      x.Answer.Body,
+		Truncated: x.Answer.Truncated,
+		Latency:   x.Answer.Phases.Total,
 		Budget:    x.budget,
 	}
 }

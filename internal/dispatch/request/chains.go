@@ -1,4 +1,4 @@
-package dispatch
+package request
 
 import (
 	"context"
@@ -27,8 +27,8 @@ const (
 
 // askChain answers a request to a chain as an asynchronous target would. POST chain:NAME starts a
 // run of the chain with the body as its input, and GET chain:ID returns the state of a run.
-func (c *calls) askChain(ctx context.Context, r egress.Request, of string) egress.Response {
-	if c.chains == nil {
+func (c *Caller) askChain(ctx context.Context, r egress.Request, of string) egress.Response {
+	if c.cfg.Chains == nil {
 		return chainFault(errs.New(errs.Unavailable, "", "this program cannot start chains"))
 	}
 	if r.Method != http.MethodPost {
@@ -36,14 +36,14 @@ func (c *calls) askChain(ctx context.Context, r egress.Request, of string) egres
 		if err != nil {
 			return chainFault(err)
 		}
-		record, err := c.chains.Record(ctx, r.Tenant, id)
+		record, err := c.cfg.Chains.Record(ctx, r.Tenant, id)
 		if err != nil {
 			return chainFault(err)
 		}
 		return chainState(record, chainPoll)
 	}
 	by := auditlog.Actor{TenantID: r.Tenant, Name: "run " + r.Meta.Get("Rubato-Run-Id")}
-	record, _, err := c.chains.Start(ctx, by, of, r.Body, r.Meta.Get("Idempotency-Key"))
+	record, _, err := c.cfg.Chains.Start(ctx, by, of, r.Body, r.Meta.Get("Idempotency-Key"))
 	if err != nil {
 		return chainFault(err)
 	}

@@ -1,4 +1,4 @@
-package dispatch
+package request
 
 import (
 	"context"
@@ -106,10 +106,10 @@ func hostileAnswer() egress.Response {
 	}
 }
 
-// judgeAnswer has an answer judged by calls of their own.
+// judgeAnswer has an answer judged by a caller of its own.
 func judgeAnswer(ctx context.Context, t *Target, answer egress.Response) (runs.Outcome, int) {
-	c := calls{judging: newJudging(), logger: slog.New(slog.DiscardHandler)}
-	return c.outcome(ctx, runSecrets{}, t, exchange{answer: answer})
+	c := New(Config{Logger: slog.New(slog.DiscardHandler)})
+	return c.outcome(ctx, runSecrets{}, t, Exchange{Answer: answer})
 }
 
 // TestOneAnswerTakesABoundedPartOfAWorker by the memory that is taken for it. Once it was a
@@ -139,8 +139,8 @@ func TestAnAnswerIsJudgedUntilItsRunEnds(t *testing.T) {
 		says   string
 	}{
 		"Limit":    {nil, runs.Failed, runs.SuccessRuleFailed, "it cannot be judged: the run was over (maxExecutionTimeMs) before its answer was judged"},
-		"Canceled": {&canceledError{Cancel{Author: "ada"}}, runs.Canceled, runs.CanceledByUser, "canceled by ada"},
-		"Shutdown": {errShutdown, runs.Lost, runs.Shutdown, "the worker is stopping"},
+		"Canceled": {&CanceledError{Author: "ada"}, runs.Canceled, runs.CanceledByUser, "canceled by ada"},
+		"Shutdown": {ErrShutdown, runs.Lost, runs.Shutdown, "the worker is stopping"},
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		if cancel(tc.cause); tc.cause == nil {
@@ -161,8 +161,8 @@ func TestAnAnswerIsJudgedUntilItsRunEnds(t *testing.T) {
 func TestAnswerBeyondTheMemoryBudgetFailsTheRunWithAReason(t *testing.T) {
 	t.Parallel()
 	target := hostileTarget(t)
-	c := calls{judging: &judging{tenants: map[[16]byte]*tenantJudging{}, queued: maxQueuedBytes}}
-	o, broken := c.outcome(t.Context(), runSecrets{}, target, exchange{answer: hostileAnswer()})
+	c := Caller{judging: &judging{tenants: map[[16]byte]*tenantJudging{}, queued: maxQueuedBytes}}
+	o, broken := c.outcome(t.Context(), runSecrets{}, target, Exchange{Answer: hostileAnswer()})
 	require.Equal(t, runs.SuccessRuleFailed, o.Reason)
 	require.Zero(t, broken)
 	require.Contains(t, o.Error, "it cannot be judged: the worker holds more than 32 MiB of answers of this tenant")

@@ -1,4 +1,4 @@
-package dispatch
+package request
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/stretchr/testify/require"
 
-	"rubato/internal/claims"
 	"rubato/internal/egress"
 	"rubato/internal/endpoints"
 	"rubato/internal/runs"
@@ -42,8 +41,8 @@ func TestAFailedCallIsClassifiedByItsReason(t *testing.T) {
 		"Denied":               {egress.EgressDenied, nil, runs.Failed, runs.EgressDenied},
 		"RedirectLimit":        {egress.RedirectLimit, nil, runs.Failed, runs.RedirectLimit},
 		"RedirectDenied":       {egress.RedirectDenied, nil, runs.Failed, runs.RedirectDenied},
-		"Shutdown":             {egress.Canceled, errShutdown, runs.Lost, runs.Shutdown},
-		"CanceledByUser":       {egress.Canceled, &canceledError{Cancel{Author: "ada"}}, runs.Canceled, runs.CanceledByUser},
+		"Shutdown":             {egress.Canceled, ErrShutdown, runs.Lost, runs.Shutdown},
+		"CanceledByUser":       {egress.Canceled, &CanceledError{Author: "ada"}, runs.Canceled, runs.CanceledByUser},
 		"DeadlineOfExecution":  {egress.Canceled, context.DeadlineExceeded, runs.TimedOut, runs.Timeout},
 		"ReasonThatWeKnowNoOf": {egress.Reason("new"), nil, runs.Lost, runs.InternalError},
 	} {
@@ -56,7 +55,7 @@ func TestAFailedCallIsClassifiedByItsReason(t *testing.T) {
 			}
 			for _, sent := range []bool{false, true} {
 				err := &egress.Error{Reason: tc.reason, Sent: sent, Phases: egress.Phases{DNS: time.Second}}
-				o, _ := runSecrets{}.classify(ctx, &Target{Spec: &endpoints.Spec{}, Success: rule(t, "2xx")}, exchange{err: err, at: start})
+				o, _ := runSecrets{}.classify(ctx, &Target{Spec: &endpoints.Spec{}, Success: rule(t, "2xx")}, Exchange{Err: err, At: start})
 				require.Equal(t, tc.status, o.Status)
 				require.Equal(t, tc.want, o.Reason)
 				require.Equal(t, sent, o.MaybeSent)
@@ -110,7 +109,7 @@ func TestAnAnswerIsClassifiedByTheRuleOfItsEndpoint(t *testing.T) {
 			header.Set("Retry-After", tc.header)
 		}
 		answer := egress.Response{StatusCode: tc.code, Header: header, Body: []byte("body"), BytesRead: 4, Truncated: true, Phases: egress.Phases{Wait: time.Second}}
-		got, _ := runSecrets{}.classify(t.Context(), &Target{Spec: &endpoints.Spec{}, Success: rule(t, tc.rule)}, exchange{answer: answer, at: start})
+		got, _ := runSecrets{}.classify(t.Context(), &Target{Spec: &endpoints.Spec{}, Success: rule(t, tc.rule)}, Exchange{Answer: answer, At: start})
 		want := runs.Outcome{
 			Status: tc.status, Reason: runs.HTTPStatus, MaybeSent: true, StatusCode: tc.code, Phases: runs.Phases{Wait: time.Second},
 			ResponseBytes: 4, Truncated: true, ContentType: "text/plain", Body: []byte("body"),
@@ -125,12 +124,14 @@ func TestRequestsCarryRunHeaders(t *testing.T) {
 	t.Parallel()
 	slot := time.Date(2030, 5, 6, 7, 8, 9, 120_000_000, time.FixedZone("", 7200))
 	build := func(attempt, infra int, token int64) egress.Request {
-		c := claims.Claim{EndpointID: [16]byte{7}, Slot: slot, Attempt: attempt, InfraAttempt: infra, Token: token}
 		spec := endpoints.Defaults()
 		spec.URL, spec.Method, spec.Body, spec.FollowRedirects = "http://target.example/x", "POST", "payload", 3
 		spec.Timeout = 5 * time.Second
-		b := &waiting{claim: c, target: &Target{Spec: &spec, URL: spec.URL, Header: http.Header{"X-One": {"1"}}}}
-		return request(b, Started{RunID: runs.NewID(slot, c.EndpointID, attempt, infra)})
+		endpoint := [16]byte{7}
+		return request(&Run{
+			ID: runs.NewID(slot, endpoint, attempt, infra), EndpointID: endpoint, Slot: slot, Attempt: attempt, InfraAttempt: infra, Fence: token,
+			Target: &Target{Spec: &spec, URL: spec.URL, Header: http.Header{"X-One": {"1"}}},
+		})
 	}
 	first := build(1, 0, 41)
 	require.Equal(t, runs.NewID(slot, [16]byte{7}, 1, 0).String(), first.Meta.Get("Rubato-Run-Id"))

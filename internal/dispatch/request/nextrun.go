@@ -1,4 +1,4 @@
-package dispatch
+package request
 
 import (
 	"time"
@@ -12,20 +12,20 @@ import (
 // the endpoint follows them. Rubato-Next wins over Cache-Control. As with Rubato-Stop, only the
 // target of the endpoint may ask, not the target of a redirect to another host. A 304 counts,
 // because it confirms a successful answer.
-func (t *Target) followHeaders(o *runs.Outcome, x exchange) {
-	answer := x.answer
+func (t *Target) followHeaders(o *runs.Outcome, x Exchange) {
+	answer := x.Answer
 	if answer.Elsewhere || answer.StatusCode/100 != 2 && !t.unchanged(answer) {
 		return
 	}
 	if t.Spec.FollowNext {
-		if at, asked := egress.NextRun(answer.Header, x.at); asked {
-			o.TargetNext = after(x.at, at.Sub(x.at))
+		if at, asked := egress.NextRun(answer.Header, x.At); asked {
+			o.TargetNext = after(x.At, at.Sub(x.At))
 			return
 		}
 	}
 	if t.Spec.FollowMaxAge {
 		if fresh, known := egress.FreshFor(answer.Header); known && fresh > 0 {
-			o.FreshUntil = after(x.at, fresh)
+			o.FreshUntil = after(x.At, fresh)
 		}
 	}
 }

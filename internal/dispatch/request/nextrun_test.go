@@ -1,4 +1,4 @@
-package dispatch
+package request
 
 import (
 	"net/http"
@@ -39,12 +39,12 @@ func TestHeadersOfSuccessfulAnswersAreFollowed(t *testing.T) {
 		"NotAskedIf304":    {follow, egress.Response{StatusCode: 304, Header: both("45", "max-age=60")}, time.Time{}, time.Time{}},
 	} {
 		var o runs.Outcome
-		(&Target{Spec: &tc.spec}).followHeaders(&o, exchange{answer: tc.answer, at: at})
+		(&Target{Spec: &tc.spec}).followHeaders(&o, Exchange{Answer: tc.answer, At: at})
 		require.Equal(t, tc.next, o.TargetNext, name)
 		require.Equal(t, tc.fresh, o.FreshUntil, name)
 	}
 	var o runs.Outcome
 	asked := &Target{Spec: &follow, Validators: &runs.Validators{ETag: `"a"`}}
-	asked.followHeaders(&o, exchange{answer: egress.Response{StatusCode: 304, Header: both("45", "")}, at: at})
+	asked.followHeaders(&o, Exchange{Answer: egress.Response{StatusCode: 304, Header: both("45", "")}, At: at})
 	require.Equal(t, later(45*time.Second), o.TargetNext, "a 304 to a conditional request is a successful answer")
 }

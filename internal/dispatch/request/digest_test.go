@@ -1,4 +1,4 @@
-package dispatch
+package request
 
 import (
 	"testing"
@@ -21,7 +21,7 @@ func TestDigestsCoverWhatRedactionHides(t *testing.T) {
 		target, err := NewTarget([16]byte{1}, &spec)
 		require.NoError(t, err)
 		target.SetKey([]byte(key))
-		o, _ := runSecrets{}.classify(t.Context(), &target, exchange{answer: egress.Response{StatusCode: 200, Body: []byte(body)}, at: start})
+		o, _ := runSecrets{}.classify(t.Context(), &target, Exchange{Answer: egress.Response{StatusCode: 200, Body: []byte(body)}, At: start})
 		return o
 	}
 	base := outcome("a", `{"pin":1,"ts":1}`)

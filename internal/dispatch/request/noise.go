@@ -1,4 +1,4 @@
-package dispatch
+package request
 
 import (
 	"net/http"
@@ -29,16 +29,16 @@ func (t *Target) WithNoise(n Noise) *Target {
 
 // searchNoise adds a successful answer to the search for noise. Only the planner's authority to act
 // permits further looks, and only for a safe method.
-func (t *Target) searchNoise(o *runs.Outcome, x exchange, members []change.Member) {
+func (t *Target) searchNoise(o *runs.Outcome, x Exchange, members []change.Member) {
 	if t.Noise == nil || o.Status != runs.Succeeded {
 		return
 	}
 	var r change.Result
-	if x.answer.StatusCode == http.StatusNotModified {
+	if x.Answer.StatusCode == http.StatusNotModified {
 		r = t.Noise.Watch.Unchanged()
 	} else {
 		r = t.Noise.Watch.After(change.Look{
-			At:       x.at,
+			At:       x.At,
 			Digest:   o.BodyDigest,
 			Members:  members,
 			Rejected: t.Noise.Rejected,

@@ -1,4 +1,4 @@
-package dispatch
+package request
 
 import (
 	"bytes"
@@ -25,8 +25,8 @@ type Secrets interface {
 }
 
 // secretsWait is the timeout for reading the secrets of a run's tenant. A longer wait would be
-// useless, because the request would exceed sendLimit.
-const secretsWait = sendLimit
+// useless, because the request would exceed SendLimit.
+const secretsWait = SendLimit
 
 // errNoSecrets reports that this worker was configured without access to secrets.
 var errNoSecrets = errors.New("this worker knows no secrets")
@@ -43,28 +43,28 @@ type runSecrets struct {
 
 // readSecrets returns the secrets of a run's tenant, or the outcome of the run if they cannot be
 // read. For a run without secrets it reads nothing.
-func (c *calls) readSecrets(ctx context.Context, b *waiting, s Started) (runSecrets, *runs.Outcome) {
-	if !b.target.needsSecrets() {
+func (c *Caller) readSecrets(ctx context.Context, run *Run) (runSecrets, *runs.Outcome) {
+	if !run.Target.NeedsSecrets() {
 		return runSecrets{}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, secretsWait)
 	defer cancel()
-	set, err := c.secretsAt(ctx, s)
+	set, err := c.secretsAt(ctx, run)
 	if err != nil {
-		c.logger.Warn("read tenant secrets failed; the request is not sent", "run_id", s.RunID.String(), "error", err)
+		c.cfg.Logger.Warn("read tenant secrets failed; the request is not sent", "run_id", run.ID.String(), "error", err)
 		if ended := givenUp(ctx, "it had the secrets of its tenant"); ended != nil {
 			return runSecrets{}, ended
 		}
 		return runSecrets{}, withoutSecrets(err)
 	}
 	var values []string
-	for _, name := range b.target.Secrets {
+	for _, name := range run.Target.Secrets {
 		// A missing secret is an error of the template or of the signature that uses it, not here.
 		if value, err := set.Secret(name); err == nil {
 			values = append(values, value)
 		}
 	}
-	c.secrets.Used(s.TenantID, b.target.Secrets, b.claim.Endpoint())
+	c.cfg.Secrets.Used(run.TenantID, run.Target.Secrets, run.EndpointID)
 	return runSecrets{set: set, values: values}, nil
 }
 
@@ -85,31 +85,31 @@ func withoutSecrets(err error) *runs.Outcome {
 	}
 }
 
-func (c *calls) secretsAt(ctx context.Context, s Started) (*secrets.Set, error) {
-	if c.secrets == nil {
+func (c *Caller) secretsAt(ctx context.Context, run *Run) (*secrets.Set, error) {
+	if c.cfg.Secrets == nil {
 		return nil, errNoSecrets
 	}
-	return c.secrets.At(ctx, s.TenantID, s.SecretsVersion)
+	return c.cfg.Secrets.At(ctx, run.TenantID, run.SecretsVersion)
 }
 
 // sign adds the signature headers if the endpoint wants them. It must come after every other change
 // of the request, because the signature covers the body.
-func (c *calls) sign(r *egress.Request, b *waiting, s Started, u runSecrets) error {
-	if !b.target.Spec.Sign {
+func (c *Caller) sign(r *egress.Request, run *Run, u runSecrets) error {
+	if !run.Target.Spec.Sign {
 		return nil
 	}
 	// Database time, because receivers refuse old signatures, and this process's clock may be
 	// wrong.
-	now, known := c.now()
+	now, known := c.cfg.Now()
 	if !known {
-		now = s.StartedAt
+		now = run.StartedAt
 	}
 	keys, err := u.set.SigningKeys(now)
 	if err != nil {
 		return err
 	}
 	proof, err := signing.Sign(signing.Message{
-		ID:   s.RunID.String(),
+		ID:   run.ID.String(),
 		At:   now.Round(0).Truncate(time.Second),
 		Body: r.Body,
 	}, keys)
@@ -145,12 +145,12 @@ func (u runSecrets) masked(answer egress.Response) egress.Response {
 // that of the secrets and that of the endpoint's redaction rules. A pattern that matches a part of
 // a secret would leave the rest of it. A pattern that matches more than a secret would no longer
 // match after the secret is hidden.
-func (u runSecrets) agree(o *runs.Outcome, t *Target, x exchange) {
-	if u.mask == nil || t.Redact == nil || x.answer.Truncated {
+func (u runSecrets) agree(o *runs.Outcome, t *Target, x Exchange) {
+	if u.mask == nil || t.Redact == nil || x.Answer.Truncated {
 		return
 	}
 	var other runs.Outcome
-	t.capture(&other, x.answer, false, x.budget)
+	t.capture(&other, x.Answer, false, x.budget)
 	if !bytes.Equal(u.mask.Body(o.Body, true), u.mask.Body(other.Body, true)) {
 		o.Body = []byte(redact.Mask)
 	}
