@@ -190,11 +190,14 @@ WHERE owner_id = sqlc.arg('owner_id')::uuid
   AND run_id IS NOT NULL
   AND NOT archived;
 
--- name: ScheduleEditDetached :exec
--- Gives the detached runs of an endpoint that wait for another attempt the version of its edited
+-- name: ScheduleSyncDetached :exec
+-- Gives the detached runs of edited endpoints that wait for another attempt the version of the
 -- configuration, and revokes their claims.
-UPDATE schedules
-SET version = @version, lock_ms = @lock_ms, tag_set_id = tag_set_number(@tags::jsonb), priority = @priority, claim_token = claim_token + 1, claimed_by = NULL,
-    claimed_at = NULL, due_at = planned_at
-WHERE owner_id = sqlc.arg('owner_id')::uuid
-  AND run_id IS NULL;
+UPDATE schedules s
+SET version = e.version, lock_ms = e.max_execution_time_ms + 5000, tag_set_id = tag_set_number(e.spec), claim_token = s.claim_token + 1, claimed_by = NULL, claimed_at = NULL,
+    due_at = s.planned_at
+FROM endpoints e
+WHERE s.owner_id = ANY (sqlc.arg('owner_ids')::uuid[])
+  AND e.id = s.owner_id
+  AND e.version <> s.version
+  AND s.run_id IS NULL;

@@ -421,35 +421,6 @@ func (q *Queries) ScheduleDetach(ctx context.Context, db DBTX, arg ScheduleDetac
 	return err
 }
 
-const scheduleEditDetached = `-- name: ScheduleEditDetached :exec
-UPDATE schedules
-SET version = $1, lock_ms = $2, tag_set_id = tag_set_number($3::jsonb), priority = $4, claim_token = claim_token + 1, claimed_by = NULL,
-    claimed_at = NULL, due_at = planned_at
-WHERE owner_id = $5::uuid
-  AND run_id IS NULL
-`
-
-type ScheduleEditDetachedParams struct {
-	Version  int64
-	LockMs   int32
-	Tags     json.RawMessage
-	Priority int16
-	OwnerID  UUID
-}
-
-// Gives the detached runs of an endpoint that wait for another attempt the version of its edited
-// configuration, and revokes their claims.
-func (q *Queries) ScheduleEditDetached(ctx context.Context, db DBTX, arg ScheduleEditDetachedParams) error {
-	_, err := db.Exec(ctx, scheduleEditDetached,
-		arg.Version,
-		arg.LockMs,
-		arg.Tags,
-		arg.Priority,
-		arg.OwnerID,
-	)
-	return err
-}
-
 const scheduleGetMany = `-- name: ScheduleGetMany :many
 SELECT endpoint_id, tenant_id, owner_id, due_at, planned_at, slot, claim_token, revision, version, lock_ms, tag_set_id, attempt, infra_attempt, priority, failure_count, hinted, archived, call, source, claimed_by, claimed_at, run_id, started_at, deadline_at, cancel_requested_at, cancel_requested_by, cancel_reason, anchor, accounted_until, paused_until, pause_reason, manual_at, runs_done, ended_at, retry_after, target_next, fresh_until, last_slot, last_run_slot, last_attempt, last_infra_attempt, last_status, last_started_at, last_finished_at, last_call_at, tempo, ctid
 FROM schedules
@@ -818,6 +789,24 @@ func (q *Queries) ScheduleServe(ctx context.Context, db DBTX, arg ScheduleServeP
 		arg.LastCallAt,
 		arg.EndpointID,
 	)
+	return err
+}
+
+const scheduleSyncDetached = `-- name: ScheduleSyncDetached :exec
+UPDATE schedules s
+SET version = e.version, lock_ms = e.max_execution_time_ms + 5000, tag_set_id = tag_set_number(e.spec), claim_token = s.claim_token + 1, claimed_by = NULL, claimed_at = NULL,
+    due_at = s.planned_at
+FROM endpoints e
+WHERE s.owner_id = ANY ($1::uuid[])
+  AND e.id = s.owner_id
+  AND e.version <> s.version
+  AND s.run_id IS NULL
+`
+
+// Gives the detached runs of edited endpoints that wait for another attempt the version of the
+// configuration, and revokes their claims.
+func (q *Queries) ScheduleSyncDetached(ctx context.Context, db DBTX, ownerIds []UUID) error {
+	_, err := db.Exec(ctx, scheduleSyncDetached, ownerIds)
 	return err
 }
 

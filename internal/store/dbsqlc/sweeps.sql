@@ -206,10 +206,10 @@ WHERE t.used_at < coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) - i
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
 )
-SELECT first.endpoint_id, first.tag_set_id
+SELECT first.endpoint_id, first.owner_id, first.tag_set_id
 FROM unnest(sqlc.arg('tag_set_ids')::int[]) AS t (id)
          CROSS JOIN priorities p
-         CROSS JOIN LATERAL (SELECT s.endpoint_id, s.tag_set_id
+         CROSS JOIN LATERAL (SELECT s.endpoint_id, s.owner_id, s.tag_set_id
                              FROM schedules s
                              WHERE s.claimed_by IS NULL
                                AND (s.tag_set_id <> 0 OR s.priority <> 0)
@@ -221,7 +221,7 @@ FROM unnest(sqlc.arg('tag_set_ids')::int[]) AS t (id)
                              ORDER BY s.due_at
                              LIMIT sqlc.arg('max_rows')::int) first
 UNION ALL
-(SELECT s.endpoint_id, s.tag_set_id
+(SELECT s.endpoint_id, s.owner_id, s.tag_set_id
  FROM schedules s
  WHERE 0 = ANY (sqlc.arg('tag_set_ids')::int[])
    AND s.claimed_by IS NULL

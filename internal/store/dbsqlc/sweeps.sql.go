@@ -453,10 +453,10 @@ const scheduleListUnserved = `-- name: ScheduleListUnserved :many
 WITH clock AS MATERIALIZED (
     SELECT coalesce($1::timestamptz, clock_timestamp()) AS now
 )
-SELECT first.endpoint_id, first.tag_set_id
+SELECT first.endpoint_id, first.owner_id, first.tag_set_id
 FROM unnest($2::int[]) AS t (id)
          CROSS JOIN priorities p
-         CROSS JOIN LATERAL (SELECT s.endpoint_id, s.tag_set_id
+         CROSS JOIN LATERAL (SELECT s.endpoint_id, s.owner_id, s.tag_set_id
                              FROM schedules s
                              WHERE s.claimed_by IS NULL
                                AND (s.tag_set_id <> 0 OR s.priority <> 0)
@@ -468,7 +468,7 @@ FROM unnest($2::int[]) AS t (id)
                              ORDER BY s.due_at
                              LIMIT $3::int) first
 UNION ALL
-(SELECT s.endpoint_id, s.tag_set_id
+(SELECT s.endpoint_id, s.owner_id, s.tag_set_id
  FROM schedules s
  WHERE 0 = ANY ($2::int[])
    AND s.claimed_by IS NULL
@@ -489,6 +489,7 @@ type ScheduleListUnservedParams struct {
 
 type ScheduleListUnservedRow struct {
 	EndpointID UUID
+	OwnerID    *UUID
 	TagSetID   int32
 }
 
@@ -503,7 +504,7 @@ func (q *Queries) ScheduleListUnserved(ctx context.Context, db DBTX, arg Schedul
 	var items []*ScheduleListUnservedRow
 	for rows.Next() {
 		var i ScheduleListUnservedRow
-		if err := rows.Scan(&i.EndpointID, &i.TagSetID); err != nil {
+		if err := rows.Scan(&i.EndpointID, &i.OwnerID, &i.TagSetID); err != nil {
 			return nil, err
 		}
 		items = append(items, &i)

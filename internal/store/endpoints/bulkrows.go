@@ -223,9 +223,11 @@ func (c *edits) write(ctx context.Context, tx pg.OpenTx, db *States) error {
 	}
 	if len(c.records.EndpointIds) > 0 {
 		rows, err := db.Q.ScheduleRecordMany(ctx, tx, c.records)
-		return manyRows(rows, len(c.records.EndpointIds), err, "recording changes of")
+		if err := manyRows(rows, len(c.records.EndpointIds), err, "recording changes of"); err != nil {
+			return err
+		}
 	}
-	return nil
+	return db.Q.ScheduleSyncDetached(ctx, tx, slices.Concat(c.replans.EndpointIds, c.records.EndpointIds))
 }
 
 func manyRows(rows int64, want int, err error, act string) error {

@@ -185,24 +185,6 @@ func (db *States) withdrawDetached(ctx context.Context, tx dbsqlc.DBTX, e *endpo
 	return nil
 }
 
-// changeDetached applies a change of an endpoint to its detached runs that wait for another
-// attempt.
-func (db *States) changeDetached(ctx context.Context, tx dbsqlc.DBTX, before, after *endpoints.Endpoint, now time.Time) error {
-	if before.Version != after.Version {
-		err := db.Q.ScheduleEditDetached(ctx, tx, dbsqlc.ScheduleEditDetachedParams{
-			OwnerID:  after.ID,
-			Version:  after.Version,
-			LockMs:   lockMs(after.Spec),
-			Tags:     tagsOf(after.Spec),
-			Priority: int16(after.Priority()),
-		})
-		if err != nil {
-			return fmt.Errorf("editing the detached runs of endpoint %s: %w", after.ID, err)
-		}
-	}
-	return db.withdrawDetached(ctx, tx, after, now)
-}
-
 // Withdrawn is withdraw for a caller that writes no other history. It withdraws waiting detached
 // runs too.
 func (db *States) Withdrawn(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, now time.Time) error {

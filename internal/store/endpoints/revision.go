@@ -105,7 +105,7 @@ func (s *Store) revise(ctx context.Context, tx pg.OpenTx, r *Revision) (err erro
 	if err != nil {
 		return err
 	}
-	if err := s.db.changeDetached(ctx, tx, &before, r.Changed, r.Now); err != nil {
+	if err := s.db.withdrawDetached(ctx, tx, r.Changed, r.Now); err != nil {
 		return err
 	}
 	var passed history.Records
@@ -252,7 +252,7 @@ func (s *Store) specWrites(ctx context.Context, now time.Time, before, after *en
 	return append(list, func(q dbsqlc.DBTX) error {
 		rows, err := s.db.Q.EndpointUpdate(ctx, q, row)
 		return OneRow(rows, err, "updating", after.ID)
-	})
+	}, func(q dbsqlc.DBTX) error { return s.db.Q.ScheduleSyncDetached(ctx, q, [][16]byte{after.ID}) })
 }
 
 // planWrite returns the statement that puts a new plan in force, or only records the change during

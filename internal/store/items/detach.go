@@ -26,7 +26,7 @@ func (s *Executions) Detach(ctx context.Context, d dispatch.Detaching) (item [16
 	var skipped []time.Time
 	days := func() []time.Time { return skipped }
 	err = s.db.WithPartitions(ctx, days, func() error {
-		return s.db.Tx(ctx, func(tx pgx.Tx) error {
+		return s.db.HotTx(ctx, func(tx pgx.Tx) error {
 			b := newBatch(s.db, nil)
 			defer b.release()
 			if err := pg.Pipeline(ctx, tx, b.reads(ctx, [][16]byte{held.EndpointID})...); err != nil {
@@ -38,7 +38,9 @@ func (s *Executions) Detach(ctx context.Context, d dispatch.Detaching) (item [16
 			if len(b.Schedules) == 0 || !holds(b.Schedules[0], d) {
 				return nil
 			}
-			ours = true
+			if ours = true; b.Schedules[0].Archived { // The run goes on, and its end deletes the row.
+				return nil
+			}
 			item, err = b.detach(ctx, tx, d)
 			skipped = history.DaysOf(b.skipped)
 			return err
@@ -52,17 +54,16 @@ func (s *Executions) Detach(ctx context.Context, d dispatch.Detaching) (item [16
 
 // holds reports whether a worker holds a run in flight under a fencing token.
 func holds(row *dbsqlc.Schedule, d dispatch.Detaching) bool {
-	return pg.OrZero(row.RunID) == d.Run.RunID && row.ClaimToken == d.Run.Token && pg.OrZero(row.ClaimedBy) == d.Worker && !row.Archived
+	return pg.OrZero(row.RunID) == d.Run.RunID && row.ClaimToken == d.Run.Token && pg.OrZero(row.ClaimedBy) == d.Worker
 }
 
 // detached returns the row of a run that was detached before, because the response to an earlier
 // attempt was lost. With the most detached runs it returns no row and ours: the run holds the row
 // of its endpoint.
 func (s *Executions) detached(ctx context.Context, tx pgx.Tx, d dispatch.Detaching) (item [16]byte, ours bool, err error) {
-	held := d.Run
-	rows, err := s.db.Q.ScheduleListDetached(ctx, tx, dbsqlc.ScheduleListDetachedParams{OwnerID: held.EndpointID, MaxRows: endpoints.MaxDetached})
+	rows, err := s.db.Q.ScheduleListDetached(ctx, tx, dbsqlc.ScheduleListDetachedParams{OwnerID: d.Run.EndpointID, MaxRows: endpoints.MaxDetached})
 	for _, row := range rows {
-		if pg.OrZero(row.RunID) == held.RunID && row.ClaimToken == held.Token {
+		if pg.OrZero(row.RunID) == d.Run.RunID && row.ClaimToken == d.Run.Token {
 			return row.EndpointID, pg.OrZero(row.ClaimedBy) == d.Worker, err
 		}
 	}
@@ -205,8 +206,12 @@ func (b *batch) lend(e *endpoints.Endpoint) {
 // take applies the last attempt of a detached run to its endpoint. The caller has locked the row of
 // the endpoint. If a run of this batch holds that row, the finish of that run writes it.
 func (b *batch) take(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, run runs.Run) error {
+	held := e.State.Running != nil
 	planned, err := e.Result(b.now, history.FinishedOf(run))
-	if err != nil {
+	switch {
+	case err != nil && held: // The finish of the run that holds the row quarantines the endpoint.
+		return nil
+	case err != nil:
 		return b.db.Quarantine(ctx, tx, e, b.now, err)
 	}
 	if slices.ContainsFunc(b.runs, func(r runs.Run) bool { return r.RowID() == e.ID }) {

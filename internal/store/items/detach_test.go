@@ -149,6 +149,26 @@ func TestADetachedRunOfAnArchivedEndpointIsRecorded(t *testing.T) {
 	require.Equal(t, 1, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM dead_letters WHERE endpoint_id = $1 AND NOT call", e.ID))
 }
 
+// TestARunOfAnArchivedEndpointStays archives an endpoint between the start of its run and the
+// request for a row of its own.
+func TestARunOfAnArchivedEndpointStays(t *testing.T) {
+	t.Parallel()
+	b, me := setup(t), storetest.Worker{1}
+	b.At(storetest.Noon())
+	e := b.overlapping(t, nil)
+	c, s := b.StartOne(t, me)
+	require.NoError(t, b.Service.Archive(t.Context(), storetest.Tenant, e.ID, 0))
+	item, ours, err := b.Executions.Detach(t.Context(), dispatch.Detaching{
+		Worker: me, StartedAt: s.StartedAt, Run: claims.FencedRun{EndpointID: e.ID, RunID: s.RunID, Token: c.Token},
+	})
+	require.NoError(t, err)
+	require.True(t, ours)
+	require.Zero(t, item)
+	b.Finish(t, me, 0, storetest.Succeed(me, c, s))
+	require.Equal(t, runs.Succeeded, b.Run(t, s.RunID).Outcome.Status)
+	require.Zero(t, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM schedules"))
+}
+
 func TestTheMostDetachedRunsLeaveTheNextOneAttached(t *testing.T) {
 	t.Parallel()
 	b, me := setup(t), storetest.Worker{1}

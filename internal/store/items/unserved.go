@@ -105,6 +105,11 @@ func (s *Sweeps) skip(ctx context.Context, row *dbsqlc.ScheduleListUnservedRow, 
 // startSkipped claims and starts an endpoint for the record of a skipped due time. It returns nil
 // if the endpoint is not due, or if a worker serves it now.
 func (s *Sweeps) startSkipped(ctx context.Context, tx pgx.Tx, row *dbsqlc.ScheduleListUnservedRow) (*runs.Run, error) {
+	if row.OwnerID != nil {
+		if err := lockOwner(ctx, tx, s.db, runs.Run{EndpointID: *row.OwnerID, ItemID: row.EndpointID}); err != nil {
+			return nil, err
+		}
+	}
 	claimed, err := s.db.Q.ScheduleClaimUnserved(ctx, tx, dbsqlc.ScheduleClaimUnservedParams{
 		SweeperID:  sweeperID,
 		Now:        s.db.Now(),
