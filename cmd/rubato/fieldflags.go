@@ -67,6 +67,9 @@ func flagTag(f contract.Field) reflect.StructTag {
 		help += " Default " + fieldText(f, f.Default) + "."
 	}
 	tag := fmt.Sprintf("name:%q group:%q", f.Flag, f.Group+":")
+	if f.Alias != "" {
+		tag += fmt.Sprintf(" aliases:%q", f.Alias)
+	}
 	switch f.Kind {
 	case contract.Length:
 		tag += ` placeholder:"DURATION"`

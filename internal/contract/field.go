@@ -46,6 +46,8 @@ type Field struct {
 	When string
 	// Flag is the name on the command line, without dashes.
 	Flag string
+	// Alias is a second name on the command line; empty: none.
+	Alias string
 	// Placeholder is shown in an empty input, as it would be typed. Empty: the default is.
 	Placeholder string
 	// Choices are the values of a Choice.

@@ -52,7 +52,7 @@ func TestEveryPropertyOfAnEndpointIsAField(t *testing.T) {
 		for _, ui := range []any{p.Extensions["x-ui"], within.Extensions["x-ui"]} {
 			members, _ := ui.(map[string]any) // Absent: none.
 			require.Subset(t, []string{
-				"group", "label", "short", "row", "when", "flag", "placeholder", "separator", "default", "initial", "lines", "verbatim", "quoted", "composite", "failure",
+				"group", "label", "short", "row", "when", "flag", "alias", "placeholder", "separator", "default", "initial", "lines", "verbatim", "quoted", "composite", "failure",
 			}, slices.Collect(maps.Keys(members)), "%s: unknown member of x-ui", path)
 		}
 	}

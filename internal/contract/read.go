@@ -32,10 +32,10 @@ type schema struct {
 // extension is x-ui. Its members are those of [Field]; composite marks a field with a form of its
 // own.
 type extension struct {
-	Group, Label, Short, Row, When, Flag, Placeholder, Separator string
-	Default, Initial                                             any
-	Lines                                                        int
-	Verbatim, Quoted, Composite, Failure                         bool
+	Group, Label, Short, Row, When, Flag, Alias, Placeholder, Separator string
+	Default, Initial                                                    any
+	Lines                                                               int
+	Verbatim, Quoted, Composite, Failure                                bool
 }
 
 // types are the types of a schema: one, or a list of them.
@@ -138,6 +138,7 @@ func fieldOf(path string, s, whole schema) Field {
 		Row:         s.UI.Row,
 		When:        s.UI.When,
 		Flag:        cmp.Or(s.UI.Flag, flagName(path)),
+		Alias:       s.UI.Alias,
 		Placeholder: s.UI.Placeholder,
 		Choices:     whole.Enum,
 		Default:     number(s.UI.Default),
