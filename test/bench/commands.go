@@ -85,6 +85,7 @@ type steadyCmd struct {
 	// Snapshot is the age of the snapshot; 0: none is held.
 	Snapshot time.Duration `placeholder:"AGE" help:"Measure twice: before a transaction with a snapshot is opened, and when it has been open for AGE, such as 30m."`
 	Dead     int           `placeholder:"N" help:"Measure twice: alone, and beside N endpoints on hosts that refuse connections, ten on each."`
+	Hosts    int           `placeholder:"N" help:"Spread the endpoints over N hosts, which are loopback addresses (Linux). Default: all have one host."`
 	Settle   time.Duration `placeholder:"TIME" help:"Time from the start of the workers, and from the first runs on dead hosts, to the measurement, such as 16m."`
 	Gap      int           `placeholder:"N" help:"Instead, watch N endpoints with an interval of 1 s: how even the gaps between their calls are."`
 }
@@ -92,23 +93,34 @@ type steadyCmd struct {
 // maxDead bounds the endpoints on dead hosts by the addresses of the hosts.
 const maxDead = 500_000
 
+// maxHosts bounds the hosts of the endpoints by the addresses of the hosts.
+const maxHosts = 65_536
+
 // Validate refuses flags that are out of range or exclude each other.
 func (cmd *steadyCmd) Validate() error {
-	if cmd.Snapshot < 0 {
+	switch {
+	case cmd.Snapshot < 0:
 		return errors.New("--snapshot: must be positive, such as 30m")
-	}
-	if cmd.Settle < 0 {
+	case cmd.Settle < 0:
 		return errors.New("--settle: must be positive, such as 16m")
-	}
-	if cmd.Dead < 0 || cmd.Dead > maxDead {
+	case cmd.Hosts < 0 || cmd.Hosts > maxHosts:
+		return fmt.Errorf("--hosts: must be from 1 to %d", maxHosts)
+	case cmd.Dead < 0 || cmd.Dead > maxDead:
 		return fmt.Errorf("--dead: must be from 1 to %d", maxDead)
 	}
-	// A search and a count of gaps measure in their own way, and so does a snapshot.
+	return cmd.checkCombination()
+}
+
+// checkCombination refuses flags that exclude each other. A search and a count of gaps measure in
+// their own way, and so does a snapshot.
+func (cmd *steadyCmd) checkCombination() error {
 	special := cmd.Gap > 0 || cmd.Find
-	if cmd.Snapshot > 0 && special {
+	switch {
+	case cmd.Snapshot > 0 && special:
 		return errors.New("--snapshot: cannot be combined with --gap or --find")
-	}
-	if (cmd.Dead > 0 || cmd.Settle > 0) && (special || cmd.Snapshot > 0) {
+	case cmd.Hosts > 0 && cmd.Gap > 0:
+		return errors.New("--hosts: cannot be combined with --gap")
+	case (cmd.Dead > 0 || cmd.Settle > 0) && (special || cmd.Snapshot > 0):
 		return errors.New("--dead and --settle: cannot be combined with --snapshot, --gap or --find")
 	}
 	return nil
@@ -127,6 +139,7 @@ func (cmd *steadyCmd) Run(ctx context.Context, s *session) error {
 		Every:   cmd.Every,
 		Workers: cmd.Workers,
 		Settle:  cmd.Settle,
+		Hosts:   cmd.Hosts,
 		Find:    cmd.Find,
 	}
 	run := steady.Run

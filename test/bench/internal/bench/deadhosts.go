@@ -79,8 +79,7 @@ func (d DeadHosts) register(ctx context.Context, in *installation, w workload) e
 	dead := workload{Jobs: d.Endpoints, Due: w.Due.Add(-d.Settle), Span: d.Every}
 	_, err = r.load(ctx, d.Endpoints, func(n int) client.EndpointSpec {
 		spec := in.db.lab.endpoint(groupOther, n, d.Every, dead.dueOf(n))
-		host := hostOfDead(n)
-		spec.URL = fmt.Sprintf("http://127.1.%d.%d:9/", host>>8&255, host&255)
+		spec.URL = "http://" + hostAddress(deadHosts, hostOfDead(n)) + ":9/"
 		return spec
 	})
 	return err

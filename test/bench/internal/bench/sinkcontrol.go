@@ -22,7 +22,8 @@ const loopback = "127.0.0.1:0"
 // API.
 func serveSink(ctx context.Context, tell func(processMessage) error) error {
 	var lc net.ListenConfig
-	target, err := lc.Listen(ctx, "tcp", loopback)
+	// Every loopback address is a host of the endpoints, see hostAddress.
+	target, err := lc.Listen(ctx, "tcp4", "0.0.0.0:0")
 	if err != nil {
 		return fmt.Errorf("listening for requests: %w", err)
 	}
@@ -42,7 +43,8 @@ func serveSink(ctx context.Context, tell func(processMessage) error) error {
 		}
 		return nil
 	})
-	if err := tell(processMessage{Target: "http://" + target.Addr().String(), Control: "http://" + control.Addr().String()}); err != nil {
+	if err := tell(processMessage{Target: fmt.Sprintf("http://127.0.0.1:%d", target.Addr().(*net.TCPAddr).Port), //nolint:forcetypeassert // It listens on TCP.
+		Control: "http://" + control.Addr().String()}); err != nil {
 		return err
 	}
 	return group.Wait()
@@ -94,6 +96,22 @@ type remoteSink struct {
 
 // target returns the URL of an endpoint of a group.
 func (s remoteSink) target(group byte, n int) string { return s.news.Target + path(group, n) }
+
+// targetAt returns the URL of an endpoint at one of many hosts.
+func (s remoteSink) targetAt(host int, group byte, n int) string {
+	return strings.Replace(s.target(group, n), "127.0.0.1", hostAddress(livingHosts, host), 1)
+}
+
+// livingHosts and deadHosts are the first bytes of the loopback networks of hosts.
+const (
+	livingHosts = "127.2"
+	deadHosts   = "127.1"
+)
+
+// hostAddress returns the loopback address of a host, at most 65,536 in a network.
+func hostAddress(network string, host int) string {
+	return fmt.Sprintf("%s.%d.%d", network, host>>8&255, host&255)
+}
 
 // count returns the number of arrivals since the last take.
 func (s remoteSink) count(ctx context.Context) (int, error) {

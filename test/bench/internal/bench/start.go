@@ -18,6 +18,7 @@ type start struct {
 	stretch   int                                                           // factor of the estimated lead
 	settle    time.Duration                                                 // from the start of the additional load to the first due time
 	extra     func(ctx context.Context, in *installation, w workload) error // prepares additional load; nil: none
+	hosts     int                                                           // hosts of the endpoints; 0: one
 }
 
 // contender names the contender of the installation.
@@ -99,7 +100,11 @@ func (in *installation) fill(ctx context.Context, s start, warm workload) error 
 		return err
 	}
 	if _, err = r.load(ctx, s.endpoints, func(i int) client.EndpointSpec {
-		return in.db.lab.endpoint(groupPlain, i, s.every, s.work.dueOf(i))
+		spec := in.db.lab.endpoint(groupPlain, i, s.every, s.work.dueOf(i))
+		if s.hosts > 0 {
+			spec.URL = in.db.lab.sink.targetAt(i%s.hosts, groupPlain, i)
+		}
+		return spec
 	}); err != nil {
 		return err
 	}

@@ -20,6 +20,8 @@ type Steady struct {
 	// Settle is the time from the start of the additional load, if any, to the first due time. The
 	// database is that much older then, with vacuums and checkpoints behind it.
 	Settle time.Duration
+	// Hosts is the number of hosts of the endpoints, each a loopback address; 0: all have one.
+	Hosts  int
 	Find   bool // search the highest rate with a lag below FindLag, from Rate upwards
 	fenced int  // see start
 
@@ -94,6 +96,7 @@ func (l *environment) steady(ctx context.Context, s Steady) (Measure, error) {
 		fenced:    s.fenced,
 		extra:     s.extra,
 		settle:    s.Settle,
+		hosts:     s.Hosts,
 	}
 	return persistently(l, begin.contender(), func(stretch int) (_ Measure, err error) {
 		in, err := l.install(ctx, nil)
