@@ -14,6 +14,11 @@
 //   - The slot loop adapts the concurrency limit.
 //   - The poll loop asks the status URLs of suspended runs.
 //
+// A run passes these files in this order: intake.go queues its claim, package ready hands it out,
+// starter.go commits its start after probes.go has asked the breaker of its host, execute.go sends
+// its request by package request, detach.go and suspension.go move it out of the way of its
+// endpoint, and finisher.go records it.
+//
 // Loops pass values and cache no authoritative state. The database is authoritative: the claim
 // token fences every statement, and the returned rows decide.
 package dispatch
