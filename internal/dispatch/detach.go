@@ -2,11 +2,13 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"rubato/internal/claims"
 	"rubato/internal/dispatch/request"
 	"rubato/internal/governor"
+	"rubato/internal/runs"
 )
 
 const (
@@ -24,12 +26,13 @@ func (w *Worker) detaches(b *waiting) bool {
 		!b.probe && w.missed(b) == nil && w.circuitOpen(b) == nil
 }
 
-// detach moves a run into a row of its own if its endpoint allows overlapping runs. It returns the
-// start with the row that the run has then. ours is false if the worker lost the run, or if the
-// database did not answer while the request might be sent; then the sweeper settles the run.
-func (w *Worker) detach(ctx context.Context, b *waiting, s Started) (_ Started, ours bool) {
+// detach moves a run into a row of its own if its endpoint allows overlapping runs, and sets the
+// key of the row in its claim and start. The error is [claims.ErrLockLost] if the worker lost the
+// run. After any other error the run may have been moved nevertheless, and its request must not be
+// sent.
+func (w *Worker) detach(ctx context.Context, b *waiting, s *Started) error {
 	if !w.detaches(b) {
-		return s, true
+		return nil
 	}
 	d := Detaching{
 		Worker:    w.id,
@@ -43,23 +46,42 @@ func (w *Worker) detach(ctx context.Context, b *waiting, s Started) (_ Started, 
 	if now, _ := w.clock.now(); now.After(d.StartedAt) {
 		d.StartedAt = now
 	}
-	var item [16]byte
-	for began := time.Now(); ; sleep(ctx, detachPause) {
-		limited, cancel := context.WithTimeout(ctx, detachWait)
-		var err error
-		item, ours, err = w.cfg.Executions.Detach(limited, d)
-		cancel()
-		if err == nil {
-			break
-		}
-		if ctx.Err() != nil || time.Since(began) > request.SendLimit {
-			w.logger.Warn("detach a run failed; nothing is sent, and the sweeper settles the run", "run_id", s.RunID.String(), "error", err)
-			return s, false
-		}
-	}
-	if item != [16]byte{} {
+	item, ours, err := w.askDetach(ctx, d)
+	switch {
+	case err != nil:
+		w.logger.Warn("detaching a run failed; nothing is sent", "run_id", s.RunID.String(), "error", err)
+		return err
+	case !ours:
+		return claims.ErrLockLost
+	case item != [16]byte{}:
 		b.claim.OwnerID, b.claim.EndpointID = b.claim.EndpointID, item
 		s.EndpointID = item
 	}
-	return s, ours
+	return nil
+}
+
+// askDetach repeats a request for a row until it succeeds, at most while the request of the run may
+// be sent.
+func (w *Worker) askDetach(ctx context.Context, d Detaching) (item [16]byte, ours bool, err error) {
+	for began := time.Now(); ; sleep(ctx, detachPause) {
+		limited, cancel := context.WithTimeout(ctx, detachWait)
+		item, ours, err = w.cfg.Executions.Detach(limited, d)
+		cancel()
+		if err == nil || ctx.Err() != nil || time.Since(began) > request.SendLimit {
+			return item, ours, err
+		}
+	}
+}
+
+// undetached returns the outcome of a run that was not detached. If the run was moved nevertheless,
+// the record is refused as late, and the sweeper settles the run.
+func undetached(err error) (outcome runs.Outcome, ours bool) {
+	if errors.Is(err, claims.ErrLockLost) {
+		return runs.Outcome{}, false
+	}
+	return runs.Outcome{
+		Status: runs.Skipped,
+		Reason: runs.StartExpired,
+		Error:  "nothing was sent: the database did not move the run into a row of its own in time",
+	}, true
 }

@@ -48,3 +48,47 @@ func TestOverlappingRunsStartAtTheirDueTimes(t *testing.T) {
 		require.Equal(t, runs.NewID(run.ScheduledFor, e.ID, 1, 0), run.ID)
 	}
 }
+
+// TestARunThatIsNotDetachedInTimeIsRepeated has a database that answers no request for a row at
+// first.
+func TestARunThatIsNotDetachedInTimeIsRepeated(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var calls atomic.Int32
+	target := serve(t, func(http.ResponseWriter, *http.Request) { calls.Add(1) })
+	e := b.register(t, target, func(s *endpoints.Spec) { s.Overlap = governor.OverlapAllow })
+	var away atomic.Bool
+	away.Store(true)
+	p := b.work(t, b.with(&faultyExecutions{detach: func(next func() ([16]byte, bool, error)) ([16]byte, bool, error) {
+		if away.Load() {
+			return [16]byte{}, false, errAway
+		}
+		return next()
+	}}))
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE reason_code = 'start_expired' AND infra_attempt = 0")
+	away.Store(false)
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'succeeded' AND infra_attempt > 0")
+	p.stop(t)
+	require.EqualValues(t, 1, calls.Load())
+	require.Equal(t, e.ID, endpoints.ID(query[[16]byte](t, b, "SELECT endpoint_id FROM runs WHERE status = 'succeeded'")))
+}
+
+// TestADetachIsRepeatedAfterALostResponse has the first response of the database lost.
+func TestADetachIsRepeatedAfterALostResponse(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	target := answering(t)
+	b.register(t, target, func(s *endpoints.Spec) { s.Overlap = governor.OverlapAllow })
+	var tries atomic.Int32
+	p := b.work(t, b.with(&faultyExecutions{detach: func(next func() ([16]byte, bool, error)) ([16]byte, bool, error) {
+		item, ours, err := next()
+		if tries.Add(1) == 1 {
+			return [16]byte{}, false, errAway
+		}
+		return item, ours, err
+	}}))
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE status = 'succeeded' AND infra_attempt = 0")
+	p.stop(t)
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM schedules"))
+	require.Equal(t, 1, query[int](t, b, "SELECT count(*) FROM runs"))
+}

@@ -42,8 +42,8 @@ func (w *Worker) execute(work context.Context, b *waiting, s Started, sent time.
 	if b.fault != nil {
 		return faulty(false), true
 	}
-	if s, ours = w.detach(work, b, s); !ours {
-		return outcome, false
+	if err := w.detach(work, b, &s); err != nil {
+		return undetached(err)
 	}
 	ctx, cancel := context.WithCancelCause(work)
 	defer cancel(nil)

@@ -11,6 +11,7 @@ import (
 	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
 	"rubato/internal/runs"
+	"rubato/internal/spending"
 	"rubato/internal/store/dbsqlc"
 	endpointstore "rubato/internal/store/endpoints"
 	"rubato/internal/store/history"
@@ -23,6 +24,7 @@ import (
 // fencing token and lock.
 func (s *Executions) Detach(ctx context.Context, d dispatch.Detaching) (item [16]byte, ours bool, err error) {
 	held := d.Run
+	var spent []spending.Key
 	var skipped []time.Time
 	days := func() []time.Time { return skipped }
 	err = s.db.WithPartitions(ctx, days, func() error {
@@ -42,12 +44,15 @@ func (s *Executions) Detach(ctx context.Context, d dispatch.Detaching) (item [16
 				return nil
 			}
 			item, err = b.detach(ctx, tx, d)
-			skipped = history.DaysOf(b.skipped)
+			skipped, spent = history.DaysOf(b.skipped), b.spent
 			return err
 		})
 	})
 	if err != nil {
 		return item, false, fmt.Errorf("detaching run %s: %w", runs.ID(held.RunID), err)
+	}
+	for _, key := range spent {
+		s.db.Spent.Add(key, 1)
 	}
 	return item, ours, nil
 }
@@ -88,6 +93,7 @@ func (b *batch) detach(ctx context.Context, tx pgx.Tx, d dispatch.Detaching) (it
 		return item, fmt.Errorf("planning endpoint %s beside its run: %w", e.ID, err)
 	}
 	item = endpoints.NewID()
+	b.spend(e, runs.Run{Source: string(planned.From.Due.Source)})
 	served := dbsqlc.ScheduleServeParams{
 		EndpointID: e.ID,
 		Anchor:     pg.Optional(e.State.Anchor),
