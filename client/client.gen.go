@@ -1961,7 +1961,7 @@ type Endpoint struct {
 	// NextSource The rule that set the due time.
 	NextSource *Source `json:"nextSource,omitempty"`
 
-	// Overlap Due times that pass while a run of the endpoint is in progress: none is run (skip), one run each, right after it, oldest first (queue; at most 100, none older than a day), or one run each at once, beside those in progress (allow; at most 100 at once, further ones wait as with queue). Skipped ones are recorded with `overlap_skipped`.
+	// Overlap Due times that pass while a run of the endpoint is in progress: none is run (skip), one run each, right after it, oldest first (queue; at most 100, none older than a day), or one run each at once, beside those in progress (allow; at most 100 at once; further ones, and those during a one-off run, wait as with queue). Skipped ones are recorded with `overlap_skipped`.
 	Overlap Overlap `json:"overlap"`
 
 	// PauseReason The reason for the pause. A target pauses its endpoint indefinitely with a 410, unless that counts as a success, or with a header `Rubato-Stop` that has a reason. Responses from another host, after a redirect, do not pause.
@@ -3451,7 +3451,7 @@ type OneShotHintRequest struct {
 	TTLMs *int64 `json:"ttlMs,omitempty"`
 }
 
-// Overlap Due times that pass while a run of the endpoint is in progress: none is run (skip), one run each, right after it, oldest first (queue; at most 100, none older than a day), or one run each at once, beside those in progress (allow; at most 100 at once, further ones wait as with queue). Skipped ones are recorded with `overlap_skipped`.
+// Overlap Due times that pass while a run of the endpoint is in progress: none is run (skip), one run each, right after it, oldest first (queue; at most 100, none older than a day), or one run each at once, beside those in progress (allow; at most 100 at once; further ones, and those during a one-off run, wait as with queue). Skipped ones are recorded with `overlap_skipped`.
 type Overlap string
 
 // PauseRequest Duration of and reason for the pause.
