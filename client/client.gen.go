@@ -2540,7 +2540,7 @@ type Explanation struct {
 	// Author The name of the API key that triggered it; absent for the system.
 	Author *string `json:"author,omitempty"`
 
-	// Cause The trigger of the decision: finish, register, edit, pause, resume, hint, reset_failures, run_now, reject, approve, settle, archive.
+	// Cause The trigger of the decision: finish, register, edit, pause, resume, hint, reset_failures, run_now, reject, approve, settle, detach and result (a run that overlaps others started and ended), archive.
 	Cause     string    `json:"cause"`
 	DecidedAt time.Time `json:"decidedAt"`
 
@@ -3726,7 +3726,7 @@ type RecordedDecision struct {
 	// Author The name of the API key that triggered it; absent for the system.
 	Author *string `json:"author,omitempty"`
 
-	// Cause The trigger of the decision: finish, register, edit, pause, resume, hint, reset_failures, run_now, settle, quarantine.
+	// Cause The trigger of the decision: finish, register, edit, pause, resume, hint, reset_failures, run_now, settle, detach, result, quarantine.
 	Cause     string    `json:"cause"`
 	DecidedAt time.Time `json:"decidedAt"`
 

@@ -1512,7 +1512,7 @@ func changeTable(d endpointView) templ.Component {
 			templ_7745c5c3_Var71 = templ.NopComponent
 		}
 		ctx = templ.ClearChildren(ctx)
-		if len(d.history.Changes) == 0 {
+		if len(requested(d.history.Changes)) == 0 {
 			templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 116, "<p class=\"empty\">None.</p>")
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
@@ -1522,7 +1522,7 @@ func changeTable(d endpointView) templ.Component {
 			if templ_7745c5c3_Err != nil {
 				return templ_7745c5c3_Err
 			}
-			for i, c := range d.history.Changes {
+			for i, c := range requested(d.history.Changes) {
 				if i < shownChanges {
 					templ_7745c5c3_Err = templruntime.WriteString(templ_7745c5c3_Buffer, 118, "<tr><td class=\"nowrap\">")
 					if templ_7745c5c3_Err != nil {

@@ -129,6 +129,12 @@ func decidedByRuns(e client.Endpoint, runs []client.Run) []point {
 	return points
 }
 
+// requested returns the changes without the starts and ends of runs that overlap, because these are
+// decisions about due times without a request.
+func requested(list []stats.Change) []stats.Change {
+	return slices.DeleteFunc(slices.Clone(list), func(c stats.Change) bool { return c.Cause == "detach" || c.Cause == "result" })
+}
+
 // decidedByChanges returns the interval that each change left, from the last start before it.
 func decidedByChanges(runs []client.Run, h stats.History) []point {
 	var points []point

@@ -114,7 +114,7 @@ func causeWords(cause string) string {
 	if words, known := map[string]string{
 		"finish": "a run ended", "register": "registered", "edit": "edited", "pause": "paused", "resume": "resumed", "hint": "hinted",
 		"reset_failures": "failures reset", "run_now": "run requested", "settle": "lost run settled", "quarantine": "quarantined",
-		"cancel": "canceled", "reject": "noise rejected", "approve": "noise accepted",
+		"cancel": "canceled", "detach": "run started beside others", "result": "run beside others ended", "reject": "noise rejected", "approve": "noise accepted",
 	}[cause]; known {
 		return words
 	}

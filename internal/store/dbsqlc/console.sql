@@ -109,7 +109,7 @@ LIMIT sqlc.arg('max_rows')::int;
 
 -- name: ConsoleGuarantees :one
 -- Checks the guarantees over the newest max_rows runs of a tenant. It counts early starts, due
--- times that succeeded twice, overlapping runs and lost runs.
+-- times that succeeded twice, overlapping runs of endpoints that do not allow them, and lost runs.
 WITH newest AS MATERIALIZED (
     SELECT r.endpoint_id, r.scheduled_for, r.attempt, r.started_at, r.finished_at, r.status, r.lag
     FROM run_lags r
@@ -128,7 +128,8 @@ SELECT count(*)::bigint AS runs,
        coalesce(min(s.scheduled_for), sqlc.arg('from_at')::timestamptz)::timestamptz AS since,
        count(*) FILTER (WHERE s.started_at < s.scheduled_for - interval '50 milliseconds')::bigint AS early,
        count(*) FILTER (WHERE s.successes > 1)::bigint AS doubled,
-       count(*) FILTER (WHERE s.before_finished > s.started_at AND s.before_status <> 'lost')::bigint AS overlapping,
+       count(*) FILTER (WHERE s.before_finished > s.started_at AND s.before_status <> 'lost'
+           AND NOT EXISTS (SELECT FROM endpoints e WHERE e.id = s.endpoint_id AND e.spec ->> 'overlap' = 'allow'))::bigint AS overlapping,
        count(*) FILTER (WHERE s.status = 'lost')::bigint AS lost,
        coalesce(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(EPOCH FROM s.lag) * 1000), 0)::float8 AS lag_p50_ms,
        coalesce(percentile_cont(0.99) WITHIN GROUP (ORDER BY extract(EPOCH FROM s.lag) * 1000), 0)::float8 AS lag_p99_ms

@@ -210,7 +210,8 @@ SELECT count(*)::bigint AS runs,
        coalesce(min(s.scheduled_for), $1::timestamptz)::timestamptz AS since,
        count(*) FILTER (WHERE s.started_at < s.scheduled_for - interval '50 milliseconds')::bigint AS early,
        count(*) FILTER (WHERE s.successes > 1)::bigint AS doubled,
-       count(*) FILTER (WHERE s.before_finished > s.started_at AND s.before_status <> 'lost')::bigint AS overlapping,
+       count(*) FILTER (WHERE s.before_finished > s.started_at AND s.before_status <> 'lost'
+           AND NOT EXISTS (SELECT FROM endpoints e WHERE e.id = s.endpoint_id AND e.spec ->> 'overlap' = 'allow'))::bigint AS overlapping,
        count(*) FILTER (WHERE s.status = 'lost')::bigint AS lost,
        coalesce(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(EPOCH FROM s.lag) * 1000), 0)::float8 AS lag_p50_ms,
        coalesce(percentile_cont(0.99) WITHIN GROUP (ORDER BY extract(EPOCH FROM s.lag) * 1000), 0)::float8 AS lag_p99_ms
@@ -235,7 +236,7 @@ type ConsoleGuaranteesRow struct {
 }
 
 // Checks the guarantees over the newest max_rows runs of a tenant. It counts early starts, due
-// times that succeeded twice, overlapping runs and lost runs.
+// times that succeeded twice, overlapping runs of endpoints that do not allow them, and lost runs.
 func (q *Queries) ConsoleGuarantees(ctx context.Context, db DBTX, arg ConsoleGuaranteesParams) (*ConsoleGuaranteesRow, error) {
 	row := db.QueryRow(ctx, consoleGuarantees, arg.FromAt, arg.TenantID, arg.MaxRows)
 	var i ConsoleGuaranteesRow
