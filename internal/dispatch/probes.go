@@ -155,8 +155,8 @@ func (w *Worker) seat(ctx context.Context, list []*waiting) (admitted, held []*w
 	return admitted, held
 }
 
-// settleProbe reports the outcome of a probe at once, while the run still holds its lock. Otherwise
-// its seat would be free before its outcome is known, and another probe would follow a failed one.
+// settleProbe reports the outcome of a probe while the run still holds its lock. Otherwise its seat
+// would be free before its outcome is known, and another probe would follow a failed one.
 // A shutdown does not keep it from its report.
 func (w *Worker) settleProbe(ctx context.Context, c *waiting, v hosts.Verdict, retryAfter time.Time) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), breakerWait)
