@@ -214,19 +214,16 @@ func New(cfg Config) *Worker {
 	w.observe(cfg.Registerer)
 	w.logger = cfg.Logger.With("component", "dispatch", "worker_id", uuid.UUID(w.id).String())
 	w.loops = loop.NewRunner(w.logger, cfg.Registerer)
-	sending := request.Config{
+	w.caller = request.New(request.Config{
 		Egress:     cfg.Egress,
 		Allowances: cfg.Allowances,
 		Secrets:    cfg.Secrets,
+		Tracer:     cfg.Tracer,
 		Now:        w.clock.now,
 		Callbacks:  cfg.PublicURL,
 		Chains:     cfg.Chains,
 		Logger:     w.logger,
-	}
-	if cfg.Tracer != nil { // A nil Tracer in another interface would not be a nil interface.
-		sending.Tracer = cfg.Tracer
-	}
-	w.caller = request.New(sending)
+	})
 	claimed := claims.NewMetrics(cfg.Registerer)
 	w.claimer = claims.NewClaimer(claims.ClaimerConfig{
 		Worker:       w.id,

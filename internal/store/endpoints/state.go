@@ -3,6 +3,7 @@
 package endpoints
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -143,12 +144,7 @@ func (db *States) Assemble(
 }
 
 // configID returns the key of the configuration of a schedule: an endpoint or a call.
-func configID(row *dbsqlc.Schedule) [16]byte {
-	if row.OwnerID != nil {
-		return *row.OwnerID
-	}
-	return row.EndpointID
-}
+func configID(row *dbsqlc.Schedule) [16]byte { return cmp.Or(pg.OrZero(row.OwnerID), row.EndpointID) }
 
 func attachHint(s *endpoints.State, row *dbsqlc.Hint) {
 	h := &endpoints.Hint{

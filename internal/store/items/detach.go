@@ -31,11 +31,16 @@ func (s *Executions) Detach(ctx context.Context, d dispatch.Detaching) (item [16
 		return s.db.HotTx(ctx, func(tx pgx.Tx) error {
 			b := newBatch(s.db, nil)
 			defer b.release()
-			if err := pg.Pipeline(ctx, tx, b.reads(ctx, [][16]byte{held.EndpointID})...); err != nil {
+			var rows []*dbsqlc.ScheduleListDetachedRow
+			list := func(q dbsqlc.DBTX) (err error) {
+				rows, err = s.db.Q.ScheduleListDetached(ctx, q, dbsqlc.ScheduleListDetachedParams{OwnerID: held.EndpointID, MaxRows: endpoints.MaxDetached})
+				return err
+			}
+			if err := pg.Pipeline(ctx, tx, append(b.reads(ctx, [][16]byte{held.EndpointID}), list)...); err != nil {
 				return fmt.Errorf("locking the row of run %s: %w", runs.ID(held.RunID), err)
 			}
-			if item, ours, err = s.detached(ctx, tx, d); err != nil || ours {
-				return err
+			if item, ours = detached(rows, d); ours {
+				return nil
 			}
 			if len(b.Schedules) == 0 || !holds(b.Schedules[0], d) {
 				return nil
@@ -62,17 +67,16 @@ func holds(row *dbsqlc.Schedule, d dispatch.Detaching) bool {
 	return pg.OrZero(row.RunID) == d.Run.RunID && row.ClaimToken == d.Run.Token && pg.OrZero(row.ClaimedBy) == d.Worker
 }
 
-// detached returns the row of a run that was detached before, because the response to an earlier
+// detached finds the row of a run that was detached before, because the response to an earlier
 // attempt was lost. With the most detached runs it returns no row and ours: the run holds the row
 // of its endpoint.
-func (s *Executions) detached(ctx context.Context, tx pgx.Tx, d dispatch.Detaching) (item [16]byte, ours bool, err error) {
-	rows, err := s.db.Q.ScheduleListDetached(ctx, tx, dbsqlc.ScheduleListDetachedParams{OwnerID: d.Run.EndpointID, MaxRows: endpoints.MaxDetached})
+func detached(rows []*dbsqlc.ScheduleListDetachedRow, d dispatch.Detaching) (item [16]byte, ours bool) {
 	for _, row := range rows {
 		if pg.OrZero(row.RunID) == d.Run.RunID && row.ClaimToken == d.Run.Token {
-			return row.EndpointID, pg.OrZero(row.ClaimedBy) == d.Worker, err
+			return row.EndpointID, pg.OrZero(row.ClaimedBy) == d.Worker
 		}
 	}
-	return item, len(rows) == endpoints.MaxDetached, err
+	return item, len(rows) == endpoints.MaxDetached
 }
 
 // detach inserts the row of the detached run and replans its endpoint. The caller has locked the

@@ -189,22 +189,30 @@ func TestTheMostDetachedRunsLeaveTheNextOneAttached(t *testing.T) {
 	require.Equal(t, attached.ScheduledFor.Add(time.Minute), due.Slot)
 }
 
+// besideOneOff has a detached run and a one-off run of an endpoint in flight, and returns their
+// records as failures. The one-off run holds the row of the endpoint.
+func (b *bundle) besideOneOff(t *testing.T, me storetest.Worker) (e *endpoints.Endpoint, first, oneOff runs.Run) {
+	t.Helper()
+	now := b.At(storetest.Noon())
+	e = b.overlapping(t, nil)
+	first = b.detach(t, me)
+	now = b.At(now.Add(time.Second))
+	_, err := b.Service.RunNow(t.Context(), storetest.Tenant, e.ID, endpoints.OneOffRequest{})
+	require.NoError(t, err)
+	c, s := b.StartOne(t, me)
+	oneOff = storetest.Fail(me, c, s)
+	now = b.At(now.Add(time.Second))
+	first.Outcome, first.FinishedAt, oneOff.FinishedAt = oneOff.Outcome, now, now
+	return e, first, oneOff
+}
+
 // TestRunsOfOneEndpointEndInOneBatch has a detached run and a one-off run, which holds the row of
 // the endpoint.
 func TestRunsOfOneEndpointEndInOneBatch(t *testing.T) {
 	t.Parallel()
 	b, me := setup(t), storetest.Worker{1}
-	now := b.At(storetest.Noon())
-	e := b.overlapping(t, nil)
-	first := b.detach(t, me)
-	now = b.At(now.Add(time.Second))
-	_, err := b.Service.RunNow(t.Context(), storetest.Tenant, e.ID, endpoints.OneOffRequest{})
-	require.NoError(t, err)
-	c, s := b.StartOne(t, me)
-	oneOff := storetest.Succeed(me, c, s)
-	now = b.At(now.Add(time.Second))
-	first.Outcome, first.FinishedAt, oneOff.FinishedAt = runs.Outcome{Status: runs.Failed, Reason: runs.HTTPStatus, StatusCode: 410}, now, now
-	oneOff.Outcome = first.Outcome
+	e, first, oneOff := b.besideOneOff(t, me)
+	first.Outcome.StatusCode, oneOff.Outcome.StatusCode = 410, 410
 	b.Finish(t, me, 0, oneOff, first)
 	state := b.Get(t, e.ID).State
 	require.Equal(t, 2, state.FailureCount)
@@ -217,19 +225,9 @@ func TestRunsOfOneEndpointEndInOneBatch(t *testing.T) {
 func TestAResultDuringARunIsKept(t *testing.T) {
 	t.Parallel()
 	b, me := setup(t), storetest.Worker{1}
-	now := b.At(storetest.Noon())
-	e := b.overlapping(t, nil)
-	first := b.detach(t, me)
-	now = b.At(now.Add(time.Second))
-	_, err := b.Service.RunNow(t.Context(), storetest.Tenant, e.ID, endpoints.OneOffRequest{})
-	require.NoError(t, err)
-	c, s := b.StartOne(t, me)
-	now = b.At(now.Add(time.Second))
-	first.Outcome, first.FinishedAt = runs.Outcome{Status: runs.Failed, Reason: runs.HTTPStatus, StatusCode: 500}, now
+	e, first, oneOff := b.besideOneOff(t, me)
 	b.Finish(t, me, 0, first)
 	require.Equal(t, 1, b.Get(t, e.ID).State.FailureCount)
-	oneOff := storetest.Fail(me, c, s)
-	oneOff.FinishedAt = now
 	b.Finish(t, me, 0, oneOff)
 	require.Equal(t, 2, b.Get(t, e.ID).State.FailureCount)
 }

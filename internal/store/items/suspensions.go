@@ -1,7 +1,6 @@
 package items
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -188,7 +187,7 @@ func (s *Suspensions) ClaimPolls(ctx context.Context, served claims.TagSets, lea
 	}
 	versions := make(map[[16]byte]int64, len(rows))
 	for _, row := range rows {
-		versions[cmp.Or(pg.OrZero(row.LiveRun.OwnerID), row.LiveRun.EndpointID)] = row.Version
+		versions[history.LiveRunOf(&row.LiveRun).EndpointID] = row.Version
 	}
 	targets, err := s.targets(ctx, versions)
 	if err != nil {
