@@ -43,9 +43,9 @@ func startMeter(t *testing.T, set func(m *meter)) *meter {
 		refused := m.enter()
 		defer m.leave()
 		maps.Copy(w.Header(), m.header)
-		if m.places != nil {
-			m.places <- struct{}{}
-			defer func() { <-m.places }()
+		if places := m.queue(); places != nil {
+			places <- struct{}{}
+			defer func() { <-places }()
 		}
 		select {
 		case <-time.After(m.takes):
@@ -67,6 +67,19 @@ func (m *meter) enter() (refused bool) {
 	m.inFlight++
 	m.peak = max(m.peak, m.inFlight)
 	return m.capacity > 0 && m.after(time.Now().Add(-time.Second)) > m.capacity
+}
+
+// serve sets the number of requests that the target serves at a time.
+func (m *meter) serve(n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.places = make(chan struct{}, n)
+}
+
+func (m *meter) queue() chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.places
 }
 
 func (m *meter) leave() {
@@ -163,22 +176,23 @@ func TestRefusingHostGetsItsCapacity(t *testing.T) {
 	require.LessOrEqual(t, float64(m.since(began)), 1.1*capacity*seconds+capacity, "within %.1f s", seconds)
 }
 
-// TestHostThatGetsSlowUnderLoadGetsFewerRequestsInFlight has a target that serves four requests at
-// a time, 40 in a second, and is asked for 100.
-func TestHostThatGetsSlowUnderLoadGetsFewerRequestsInFlight(t *testing.T) {
+// TestHostThatLosesCapacityGetsFewerRequestsInFlight has a target that serves a fleet of a hundred
+// requests per second well, and later only four at a time, which is 40 per second.
+func TestHostThatLosesCapacityGetsFewerRequestsInFlight(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	m := startMeter(t, func(m *meter) { m.takes, m.places = 100*time.Millisecond, make(chan struct{}, 4) })
+	const endpoints = 100
+	m := startMeter(t, func(m *meter) { m.takes = 100 * time.Millisecond })
 	guarded := b.guarded(t)
 	b.work(t, func(cfg *dispatch.Config) {
 		guarded(cfg)
-		cfg.Hosts, cfg.Slots, cfg.LatencyLimits = ready.NewHosts(100), 100, true
+		cfg.Hosts, cfg.Slots, cfg.LatencyLimits = ready.NewHosts(endpoints), endpoints, true
 		dispatch.AssumeCalm(cfg)
 	})
-	b.call(t, tenant, m.URL, 15)
+	b.call(t, tenant, m.URL, endpoints)
 	// Each endpoint needs three answers, and the period of the last one must have ended.
-	waittest.Until(t, func() bool { return m.since(time.Time{}) >= 5*15 }, "the usual latency is known")
-	b.call(t, tenant, m.URL, 85)
+	waittest.Until(t, func() bool { return m.since(time.Time{}) >= 5*endpoints }, "the usual latencies are known")
+	m.serve(4)
 	b.await(t, 1, "SELECT count(*) FROM hosts WHERE host = $1 AND (adaptive -> 'concurrency' ->> 'value')::float BETWEEN 1 AND 60", m.host(t))
 }
 
