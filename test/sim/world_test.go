@@ -184,7 +184,7 @@ func (b *bench) newWorld(t *rapid.T) *world {
 func (b *bench) clear() {
 	var batch pgx.Batch
 	batch.Queue("SET session_replication_role = replica") // Runs in flight go too, which is no legal move.
-	for table := range strings.FieldsSeq("one_off_items one_off_keys schedules hints decisions runs run_bodies run_events run_requests endpoints workers") {
+	for table := range strings.FieldsSeq("one_off_items one_off_keys schedules hints decisions runs run_bodies run_events run_requests dead_letters endpoint_versions endpoints workers") {
 		batch.Queue("DELETE FROM " + table)
 	}
 	batch.Queue("RESET session_replication_role")
