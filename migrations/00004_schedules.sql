@@ -22,8 +22,8 @@ $$;
 -- first, because Postgres then reads them at constant offsets.
 CREATE TABLE schedules (
     -- The endpoint or the call. No foreign key, because it can be either. Both are inserted in one
-    -- transaction with this row, and deleted after it.
-    endpoint_id         uuid PRIMARY KEY,
+    -- transaction with this row, and deleted after it. schedules_only_row keeps it unique.
+    endpoint_id         uuid NOT NULL,
     tenant_id           uuid,
     -- The endpoint of a detached run, which has a row of its own (overlap: allow). The last finish of
     -- the run deletes the row. Null: the row is that of an endpoint or a call.
@@ -132,6 +132,10 @@ CREATE TABLE schedules (
 -- except if it extends the lock. Among indexes of equal cost Postgres prefers the newest one, so the
 -- order of these statements matters: claims must win a tie.
 
+-- Lookups by key. The index is not unique, because a unique one makes each update that is not HOT
+-- visit every version of its row that an old snapshot keeps.
+CREATE INDEX schedules_endpoint ON schedules (endpoint_id);
+ALTER TABLE schedules REPLICA IDENTITY FULL; -- Otherwise a publication of this table would refuse its updates.
 -- Lists of the waiting calls of a tenant, and their quota, scan this index.
 CREATE INDEX schedules_calls ON schedules (tenant_id, endpoint_id DESC) WHERE call;
 -- The detached runs of an endpoint.
@@ -195,6 +199,7 @@ CREATE TRIGGER schedules_legal_insert AFTER INSERT ON schedules
 CREATE TRIGGER schedules_legal_update AFTER UPDATE ON schedules
     FOR EACH ROW WHEN (
     NEW.claim_token < OLD.claim_token
+        OR NEW.endpoint_id <> OLD.endpoint_id
         OR CASE
                WHEN OLD.run_id IS NULL AND NEW.run_id IS NULL THEN
                    NEW.claim_token = OLD.claim_token AND NEW.claimed_by IS DISTINCT FROM OLD.claimed_by
@@ -211,6 +216,25 @@ CREATE TRIGGER schedules_legal_update AFTER UPDATE ON schedules
 CREATE TRIGGER schedules_legal_delete AFTER DELETE ON schedules
     FOR EACH ROW WHEN (OLD.run_id IS NOT NULL AND NOT OLD.archived AND NOT OLD.call AND OLD.owner_id IS NULL)
     EXECUTE FUNCTION refuse_transition('a schedule');
+
+-- schedules_only_row refuses a second row of an endpoint or a call, also within one statement. Of two
+-- transactions that insert the same one, the second waits for the key in endpoints or calls.
+-- +goose StatementBegin
+CREATE FUNCTION refuse_second_row() RETURNS trigger
+    LANGUAGE plpgsql AS
+$$
+BEGIN
+    IF EXISTS (SELECT FROM schedules s WHERE s.endpoint_id = NEW.endpoint_id) THEN
+        RAISE EXCEPTION 'a second row in schedules for %', NEW.endpoint_id
+            USING ERRCODE = 'unique_violation', HINT = 'an endpoint, a call and a detached run have one row each';
+    END IF;
+    RETURN NEW;
+END
+$$;
+-- +goose StatementEnd
+CREATE TRIGGER schedules_only_row
+    BEFORE INSERT ON schedules
+    FOR EACH ROW EXECUTE FUNCTION refuse_second_row();
 
 -- schedule_name_tenant fills in the tenant of a row that was inserted without it.
 -- +goose StatementBegin
@@ -279,4 +303,5 @@ DROP TABLE suspensions;
 DROP VIEW live_runs;
 DROP TABLE schedules;
 DROP FUNCTION schedule_name_tenant();
+DROP FUNCTION refuse_second_row();
 DROP FUNCTION refuse_transition();

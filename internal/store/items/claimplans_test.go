@@ -18,7 +18,7 @@ func TestClaimUsesDueIndexDespiteBadStatistics(t *testing.T) {
 	t.Parallel()
 	// The sizes of an installation, as the catalog has them: rows of schedules and of its indexes.
 	const sizes = `UPDATE pg_class SET relpages = greatest(1, pg_relation_size(oid) / 8192), reltuples = CASE WHEN relname = 'schedules_held' THEN 1000 ELSE %d END
-		WHERE relname IN ('schedules', 'schedules_pkey', 'schedules_waiting', 'schedules_held', 'schedules_apart')`
+		WHERE relname IN ('schedules', 'schedules_endpoint', 'schedules_waiting', 'schedules_held', 'schedules_apart')`
 	for name, statistics := range map[string][]string{
 		"NeverAnalyzed":     nil,
 		"AnalyzedWhenEmpty": {"DELETE FROM schedules", "ANALYZE schedules", "INSERT INTO schedules SELECT * FROM kept"},

@@ -170,3 +170,24 @@ func TestARunIsRecordedAsOverAlone(t *testing.T) {
 	run.Outcome.Status = runs.Succeeded
 	b.Finish(t, storetest.Worker{1}, 0, run)
 }
+
+// TestAnEndpointHasOneRow tries to insert a second row for an endpoint, to insert two rows of a key
+// in one statement, and to give a row another key.
+func TestAnEndpointHasOneRow(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Register(t, nil)
+	b.Exec(t, "CREATE TABLE made AS SELECT * FROM schedules")
+	const unique = "23505"
+	for _, c := range []struct{ rows, sql, code string }{
+		{"SELECT * FROM made", "INSERT INTO schedules SELECT * FROM made", unique},
+		{"SELECT * FROM made LIMIT 0", "INSERT INTO schedules SELECT made.* FROM made, generate_series(1, 2)", unique},
+		{"SELECT * FROM made", "UPDATE schedules SET endpoint_id = gen_random_uuid()", illegal},
+	} {
+		b.ExecUntriggered(t, "DELETE FROM schedules", "INSERT INTO schedules "+c.rows)
+		_, err := b.Pool.Exec(t.Context(), c.sql)
+		refused, is := errors.AsType[*pgconn.PgError](err)
+		require.True(t, is, "the database allows %s", c.sql)
+		require.Equal(t, c.code, refused.Code, c.sql)
+	}
+}

@@ -105,7 +105,7 @@ func requireLookups(t *testing.T, statement, plan string) {
 	lines := strings.Split(plan, "\n")
 	found := false
 	for i, line := range lines {
-		if strings.Contains(line, "_pkey") || strings.Contains(line, "hints_current") {
+		if strings.Contains(line, "_pkey") || strings.Contains(line, "schedules_endpoint") || strings.Contains(line, "hints_current") {
 			found = true
 			require.Contains(t, lines[min(i+1, len(lines)-1)], "Index Cond", "%s:\n%s", statement, plan)
 		}
