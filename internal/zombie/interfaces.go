@@ -60,6 +60,9 @@ type Runs interface {
 
 // Locks handles locks that expired or lie too far in the future.
 type Locks interface {
+	// MarkLocks finds the instant before which no lock ends, except the waits of suspended runs.
+	// ListLost, CountLive and FreeStuck then scan from it.
+	MarkLocks(ctx context.Context) error
 	// ClampClaims shortens up to limit locks of claims that end later than any lock granted now,
 	// and returns their number.
 	ClampClaims(ctx context.Context, ttl time.Duration, limit int) (int, error)

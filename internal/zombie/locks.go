@@ -1,9 +1,20 @@
 package zombie
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // clampBatch bounds one statement on claims, because a clock step affects every claim of that time.
 const clampBatch = 1000
+
+// checkLocks prepares the pass: it marks where the scans of the other sweeps start, and clamps locks.
+func (s *Sweeper) checkLocks(ctx context.Context) error {
+	if err := s.cfg.Store.MarkLocks(ctx); err != nil {
+		return fmt.Errorf("find the lowest lock: %w", err)
+	}
+	return s.clampLocks(ctx)
+}
 
 // clampLocks shortens locks, deadlines and heartbeats that lie too far in the future because the
 // clock was set back. Claims are scanned only at the start and after a clock step, because the scan

@@ -150,10 +150,10 @@ func (s *Sweeper) sweep(ctx context.Context) {
 		case <-often.C:
 			s.pass(ctx, takeOver, expired)
 		case <-regular.C:
-			// The clock sweep comes first, because the others depend on locks. The surest signal is
+			// The sweep of locks comes first, because the others depend on it. The surest signal is
 			// next.
 			s.pass(ctx,
-				sweep{sweepLocks, s.clampLocks}, sweep{sweepOverdue, s.settleOverdue}, sweep{sweepLost, s.settleGone},
+				sweep{sweepLocks, s.checkLocks}, sweep{sweepOverdue, s.settleOverdue}, sweep{sweepLost, s.settleGone},
 				sweep{sweepStuck, s.freeStuck}, sweep{sweepWorkers, s.retire}, sweep{sweepUnserved, s.skipUnserved})
 		case <-seldom.C:
 			s.pass(ctx, history)

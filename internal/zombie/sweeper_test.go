@@ -151,6 +151,8 @@ func (s *fakeStore) ClampClaims(context.Context, time.Duration, int) (int, error
 	return ask(s.clamp)
 }
 
+func (s *fakeStore) MarkLocks(context.Context) error { return nil }
+
 func (s *fakeStore) ClampRuns(context.Context, time.Duration) (int, error) { return 0, nil }
 
 func (s *fakeStore) Unserved(context.Context, time.Duration) ([]zombie.TagSet, error) {

@@ -36,6 +36,9 @@ func (w *world) listCall() *call {
 		name: "list of lost runs",
 		run: func(ctx context.Context, s *stores) (err error) {
 			list = nil
+			if err := s.sweeps.MarkLocks(ctx); err != nil {
+				return err
+			}
 			for _, byDeadline := range []bool{true, false} {
 				found, err := s.sweeps.ListLost(ctx, zombie.Search{Signal: signal, ByDeadline: byDeadline, Limit: 100})
 				if err != nil {
@@ -53,6 +56,10 @@ func (w *world) listCall() *call {
 			for _, run := range list {
 				w.judgeLost(run, signal)
 			}
+			for id, l := range w.mirror.live {
+				listed := slices.ContainsFunc(list, func(run runs.Run) bool { return run.ID == runs.ID(l.RunID) })
+				w.ensure(listed || !w.lost(l, signal), "the lost run of %s was not listed", short(id))
+			}
 		},
 		answer: func() {
 			for i := range list {
@@ -66,15 +73,22 @@ func (w *world) listCall() *call {
 // judgeLost checks that a run is declared lost only on a positive signal.
 func (w *world) judgeLost(run runs.Run, signal zombie.Signal) {
 	w.t.Helper()
-	now, l := w.now(), w.mirror.live[run.EndpointID]
+	l := w.mirror.live[run.EndpointID]
 	w.ensure(l != nil && runs.ID(l.RunID) == run.ID && l.Token == run.ClaimToken, "run %s is lost and was not live", runName(run.ID))
-	w.ensure(l.LockedUntil.Before(now), "run %s is lost under a lock until %s", runName(run.ID), l.LockedUntil) // I10
+	w.ensure(l.LockedUntil.Before(w.now()), "run %s is lost under a lock until %s", runName(run.ID), l.LockedUntil) // I10
+	w.ensure(w.lost(l, signal), "run %s is lost without a signal", runName(run.ID))
+}
+
+// lost reports whether a live run is lost: its lock is over, and a signal says that no worker will
+// end it.
+func (w *world) lost(l *liveRun, signal zombie.Signal) bool {
+	now := w.now()
 	row := w.mirror.workers[l.WorkerID]
 	believed := signal.TrustSilence || l.LockedUntil.Add(signal.Valve).Before(now)
 	gone := row == nil || row.State == "inactive" || believed && row.HeartbeatAt.Add(signal.StaleAfter).Before(now)
 	beats := row != nil && row.State != "inactive" && !row.HeartbeatAt.Add(silentWorker).Before(now)
 	overdue := l.DeadlineAt.Add(5*time.Second).Before(now) && (!signal.ClockStepped || !beats)
-	w.ensure(gone || overdue, "run %s is lost without a signal", runName(run.ID))
+	return l.LockedUntil.Before(now) && (gone || overdue)
 }
 
 func (w *world) settleCall(run runs.Run) *call {

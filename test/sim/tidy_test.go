@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"pgregory.net/rapid"
@@ -56,6 +57,9 @@ func (w *world) tidy(*rapid.T) {
 	w.do(&call{
 		name: "freeing of stuck claims",
 		run: func(ctx context.Context, s *stores) error {
+			if err := s.sweeps.MarkLocks(ctx); err != nil {
+				return err
+			}
 			_, err := s.sweeps.FreeStuck(ctx, settlePeriod, 100)
 			return err
 		},
@@ -83,6 +87,11 @@ func (w *world) judgeFreed(c *changes) {
 		w.ensure(w.mirror.live[id] == nil, "%s was freed, whose run is live", short(id))
 		w.ensure(s.after.ClaimedBy == nil && s.after.DueAt.Equal(s.after.PlannedAt) && s.after.Token == s.before.Token+1, "%s is half free", short(id))
 		w.reach("stuck claim freed")
+	}
+	for id, s := range w.mirror.schedules {
+		stuck := s.ClaimedBy != nil && w.mirror.live[id] == nil && s.DueAt.Add(settlePeriod).Before(w.now())
+		freed := slices.ContainsFunc(c.schedules, func(f change[schedule]) bool { return endpoints.ID(f.after.EndpointID) == id })
+		w.ensure(freed || !stuck, "the stuck claim of %s was not freed", short(id))
 	}
 }
 

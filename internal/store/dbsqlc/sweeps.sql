@@ -26,7 +26,7 @@ WHERE s.endpoint_id = ANY (ARRAY(SELECT endpoint_id FROM ahead));
 
 -- name: RunClampLocks :execrows
 -- Works like ScheduleClampLocks for locks and deadlines of live runs: an interval that starts in
--- the future starts now instead.
+-- the future starts now instead. It scans the locks that end in the future.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
 )
@@ -40,6 +40,7 @@ FROM clock
 WHERE s.claimed_by IS NOT NULL
   AND s.run_id IS NOT NULL
   AND s.claimed_by <> 'ffffffff-ffff-ffff-ffff-ffffffffffff' -- The wait of a suspended run is no lock.
+  AND s.due_at > (SELECT now FROM clock) + interval '10 s' -- A lock ends after the start of its run.
   AND (s.started_at > clock.now + interval '10 s'
    OR s.due_at > clock.now + sqlc.arg('lock_ttl_ms')::int * interval '1 ms' + interval '10 s');
 
@@ -54,9 +55,26 @@ SET heartbeat_at = clock.now
 FROM clock
 WHERE w.heartbeat_at > clock.now + interval '10 s';
 
+-- name: ScheduleLowestLock :one
+-- Returns the database's time and the lowest end of an expired lock, or that time if none has expired.
+-- It scans the index of held rows from an instant, or from its low end.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
+)
+SELECT clock.now::timestamptz AS now,
+       coalesce((SELECT s.due_at
+                 FROM schedules s
+                 WHERE s.claimed_by IS NOT NULL
+                   AND s.claimed_by <> 'ffffffff-ffff-ffff-ffff-ffffffffffff' -- The wait of a suspended run is no lock.
+                   AND s.due_at >= coalesce(sqlc.narg('from_at')::timestamptz, '-infinity'::timestamptz)
+                   AND s.due_at < (SELECT now FROM clock)
+                 ORDER BY s.due_at
+                 LIMIT 1), clock.now)::timestamptz AS lowest
+FROM clock;
+
 -- name: ScheduleListStuck :many
 -- Returns claims with locks that expired long ago and were not taken over. It scans the index of
--- held rows from its low end.
+-- held rows from an instant, or from its low end.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
 )
@@ -64,6 +82,7 @@ SELECT s.endpoint_id
 FROM schedules s
 WHERE s.claimed_by IS NOT NULL
   AND s.run_id IS NULL
+  AND s.due_at >= coalesce(sqlc.narg('from_at')::timestamptz, '-infinity'::timestamptz)
   AND s.due_at < (SELECT now FROM clock) - sqlc.arg('stuck_ms')::bigint * interval '1 ms'
 ORDER BY s.due_at
 LIMIT sqlc.arg('max_rows')::int;
@@ -83,7 +102,11 @@ WHERE s.endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
 -- the clock that does not count against a worker with heartbeats. Otherwise the deadline has not
 -- passed, and one of these holds. Signal goodbye: the worker has shut down or never registered.
 -- Signal silence: no heartbeat for stale_after_ms, unless silence is distrusted. Signal valve: the
--- lock expired so long ago that silence counts in any case.
+-- lock expired so long ago that silence counts in any case. It scans the index of held rows from an
+-- instant, or from its low end.
+WITH clock AS MATERIALIZED (
+    SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
+)
 SELECT sqlc.embed(l),
        CASE WHEN l.deadline_at + interval '5 s' < clock.now THEN 'deadline'
             WHEN w.id IS NULL OR w.state = 'inactive' THEN 'goodbye'
@@ -91,8 +114,9 @@ SELECT sqlc.embed(l),
             ELSE 'silence' END::text AS signal
 FROM live_runs l
          LEFT JOIN workers w ON w.id = l.worker_id,
-     (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now) clock
-WHERE l.locked_until < clock.now
+     clock
+WHERE l.locked_until >= coalesce(sqlc.narg('from_at')::timestamptz, '-infinity'::timestamptz)
+  AND l.locked_until < (SELECT now FROM clock)
   AND l.worker_id <> 'ffffffff-ffff-ffff-ffff-ffffffffffff' -- SuspendedListEnded returns suspended runs.
   AND CASE WHEN sqlc.arg('by_deadline')::boolean THEN l.deadline_at + interval '5 s' < clock.now
                AND NOT (sqlc.arg('distrust_deadlines')::boolean
@@ -142,14 +166,16 @@ WHERE s.endpoint_id = sqlc.arg('endpoint_id')
 FOR UPDATE OF s;
 
 -- name: RunCountSilent :one
--- Counts the live runs that a worker holds, and those that silence alone would settle.
+-- Counts the live runs that a worker holds, and those that silence alone would settle. It scans the
+-- index of held rows from an instant, or from its low end.
 SELECT count(*) AS live,
        count(*) FILTER (WHERE l.locked_until < clock.now AND l.deadline_at + interval '5 s' >= clock.now AND w.state <> 'inactive'
            AND w.heartbeat_at + sqlc.arg('stale_after_ms')::bigint * interval '1 ms' < clock.now) AS silent
 FROM live_runs l
          LEFT JOIN workers w ON w.id = l.worker_id,
      (SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now) clock
-WHERE l.worker_id <> 'ffffffff-ffff-ffff-ffff-ffffffffffff';
+WHERE l.worker_id <> 'ffffffff-ffff-ffff-ffff-ffffffffffff'
+  AND l.locked_until >= coalesce(sqlc.narg('from_at')::timestamptz, '-infinity'::timestamptz);
 
 -- name: WorkerRetire :execrows
 -- Marks workers as inactive that have been silent for long and have no live run. A worker that is

@@ -26,6 +26,7 @@ FROM clock
 WHERE s.claimed_by IS NOT NULL
   AND s.run_id IS NOT NULL
   AND s.claimed_by <> 'ffffffff-ffff-ffff-ffff-ffffffffffff' -- The wait of a suspended run is no lock.
+  AND s.due_at > (SELECT now FROM clock) + interval '10 s' -- A lock ends after the start of its run.
   AND (s.started_at > clock.now + interval '10 s'
    OR s.due_at > clock.now + $1::int * interval '1 ms' + interval '10 s')
 `
@@ -36,7 +37,7 @@ type RunClampLocksParams struct {
 }
 
 // Works like ScheduleClampLocks for locks and deadlines of live runs: an interval that starts in
-// the future starts now instead.
+// the future starts now instead. It scans the locks that end in the future.
 func (q *Queries) RunClampLocks(ctx context.Context, db DBTX, arg RunClampLocksParams) (int64, error) {
 	result, err := db.Exec(ctx, runClampLocks, arg.LockTtlMs, arg.Now)
 	if err != nil {
@@ -53,11 +54,13 @@ FROM live_runs l
          LEFT JOIN workers w ON w.id = l.worker_id,
      (SELECT coalesce($2::timestamptz, clock_timestamp()) AS now) clock
 WHERE l.worker_id <> 'ffffffff-ffff-ffff-ffff-ffffffffffff'
+  AND l.locked_until >= coalesce($3::timestamptz, '-infinity'::timestamptz)
 `
 
 type RunCountSilentParams struct {
 	StaleAfterMs int64
 	Now          *time.Time
+	FromAt       *time.Time
 }
 
 type RunCountSilentRow struct {
@@ -65,9 +68,10 @@ type RunCountSilentRow struct {
 	Silent int64
 }
 
-// Counts the live runs that a worker holds, and those that silence alone would settle.
+// Counts the live runs that a worker holds, and those that silence alone would settle. It scans the
+// index of held rows from an instant, or from its low end.
 func (q *Queries) RunCountSilent(ctx context.Context, db DBTX, arg RunCountSilentParams) (*RunCountSilentRow, error) {
-	row := db.QueryRow(ctx, runCountSilent, arg.StaleAfterMs, arg.Now)
+	row := db.QueryRow(ctx, runCountSilent, arg.StaleAfterMs, arg.Now, arg.FromAt)
 	var i RunCountSilentRow
 	err := row.Scan(&i.Live, &i.Silent)
 	return &i, err
@@ -110,6 +114,9 @@ func (q *Queries) RunEvidence(ctx context.Context, db DBTX, arg RunEvidenceParam
 }
 
 const runListLost = `-- name: RunListLost :many
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($9::timestamptz, clock_timestamp()) AS now
+)
 SELECT l.endpoint_id, l.run_id, l.tenant_id, l.slot, l.attempt, l.infra_attempt, l.source, l.claim_token, l.worker_id, l.claimed_at, l.started_at, l.deadline_at, l.locked_until, l.cancel_requested_at, l.cancel_requested_by, l.cancel_reason, l.owner_id,
        CASE WHEN l.deadline_at + interval '5 s' < clock.now THEN 'deadline'
             WHEN w.id IS NULL OR w.state = 'inactive' THEN 'goodbye'
@@ -117,8 +124,9 @@ SELECT l.endpoint_id, l.run_id, l.tenant_id, l.slot, l.attempt, l.infra_attempt,
             ELSE 'silence' END::text AS signal
 FROM live_runs l
          LEFT JOIN workers w ON w.id = l.worker_id,
-     (SELECT coalesce($2::timestamptz, clock_timestamp()) AS now) clock
-WHERE l.locked_until < clock.now
+     clock
+WHERE l.locked_until >= coalesce($2::timestamptz, '-infinity'::timestamptz)
+  AND l.locked_until < (SELECT now FROM clock)
   AND l.worker_id <> 'ffffffff-ffff-ffff-ffff-ffffffffffff' -- SuspendedListEnded returns suspended runs.
   AND CASE WHEN $3::boolean THEN l.deadline_at + interval '5 s' < clock.now
                AND NOT ($4::boolean
@@ -136,13 +144,14 @@ LIMIT $8::int
 
 type RunListLostParams struct {
 	ValveMs           int64
-	Now               *time.Time
+	FromAt            *time.Time
 	ByDeadline        bool
 	DistrustDeadlines bool
 	StaleAfterMs      int64
 	DistrustSilence   bool
 	ExceptIds         []UUID
 	MaxRows           int32
+	Now               *time.Time
 }
 
 type RunListLostRow struct {
@@ -155,17 +164,19 @@ type RunListLostRow struct {
 // the clock that does not count against a worker with heartbeats. Otherwise the deadline has not
 // passed, and one of these holds. Signal goodbye: the worker has shut down or never registered.
 // Signal silence: no heartbeat for stale_after_ms, unless silence is distrusted. Signal valve: the
-// lock expired so long ago that silence counts in any case.
+// lock expired so long ago that silence counts in any case. It scans the index of held rows from an
+// instant, or from its low end.
 func (q *Queries) RunListLost(ctx context.Context, db DBTX, arg RunListLostParams) ([]*RunListLostRow, error) {
 	rows, err := db.Query(ctx, runListLost,
 		arg.ValveMs,
-		arg.Now,
+		arg.FromAt,
 		arg.ByDeadline,
 		arg.DistrustDeadlines,
 		arg.StaleAfterMs,
 		arg.DistrustSilence,
 		arg.ExceptIds,
 		arg.MaxRows,
+		arg.Now,
 	)
 	if err != nil {
 		return nil, err
@@ -410,27 +421,34 @@ func (q *Queries) ScheduleFreeStuck(ctx context.Context, db DBTX, arg ScheduleFr
 
 const scheduleListStuck = `-- name: ScheduleListStuck :many
 WITH clock AS MATERIALIZED (
-    SELECT coalesce($3::timestamptz, clock_timestamp()) AS now
+    SELECT coalesce($4::timestamptz, clock_timestamp()) AS now
 )
 SELECT s.endpoint_id
 FROM schedules s
 WHERE s.claimed_by IS NOT NULL
   AND s.run_id IS NULL
-  AND s.due_at < (SELECT now FROM clock) - $1::bigint * interval '1 ms'
+  AND s.due_at >= coalesce($1::timestamptz, '-infinity'::timestamptz)
+  AND s.due_at < (SELECT now FROM clock) - $2::bigint * interval '1 ms'
 ORDER BY s.due_at
-LIMIT $2::int
+LIMIT $3::int
 `
 
 type ScheduleListStuckParams struct {
+	FromAt  *time.Time
 	StuckMs int64
 	MaxRows int32
 	Now     *time.Time
 }
 
 // Returns claims with locks that expired long ago and were not taken over. It scans the index of
-// held rows from its low end.
+// held rows from an instant, or from its low end.
 func (q *Queries) ScheduleListStuck(ctx context.Context, db DBTX, arg ScheduleListStuckParams) ([]UUID, error) {
-	rows, err := db.Query(ctx, scheduleListStuck, arg.StuckMs, arg.MaxRows, arg.Now)
+	rows, err := db.Query(ctx, scheduleListStuck,
+		arg.FromAt,
+		arg.StuckMs,
+		arg.MaxRows,
+		arg.Now,
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -513,6 +531,41 @@ func (q *Queries) ScheduleListUnserved(ctx context.Context, db DBTX, arg Schedul
 		return nil, err
 	}
 	return items, nil
+}
+
+const scheduleLowestLock = `-- name: ScheduleLowestLock :one
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($2::timestamptz, clock_timestamp()) AS now
+)
+SELECT clock.now::timestamptz AS now,
+       coalesce((SELECT s.due_at
+                 FROM schedules s
+                 WHERE s.claimed_by IS NOT NULL
+                   AND s.claimed_by <> 'ffffffff-ffff-ffff-ffff-ffffffffffff' -- The wait of a suspended run is no lock.
+                   AND s.due_at >= coalesce($1::timestamptz, '-infinity'::timestamptz)
+                   AND s.due_at < (SELECT now FROM clock)
+                 ORDER BY s.due_at
+                 LIMIT 1), clock.now)::timestamptz AS lowest
+FROM clock
+`
+
+type ScheduleLowestLockParams struct {
+	FromAt *time.Time
+	Now    *time.Time
+}
+
+type ScheduleLowestLockRow struct {
+	Now    time.Time
+	Lowest time.Time
+}
+
+// Returns the database's time and the lowest end of an expired lock, or that time if none has expired.
+// It scans the index of held rows from an instant, or from its low end.
+func (q *Queries) ScheduleLowestLock(ctx context.Context, db DBTX, arg ScheduleLowestLockParams) (*ScheduleLowestLockRow, error) {
+	row := db.QueryRow(ctx, scheduleLowestLock, arg.FromAt, arg.Now)
+	var i ScheduleLowestLockRow
+	err := row.Scan(&i.Now, &i.Lowest)
+	return &i, err
 }
 
 const sweepLock = `-- name: SweepLock :one

@@ -42,6 +42,7 @@ func (s *Sweeps) ClampRuns(ctx context.Context, ttl time.Duration) (int, error) 
 func (s *Sweeps) FreeStuck(ctx context.Context, over time.Duration, limit int) (freed int, err error) {
 	found, err := s.db.Q.ScheduleListStuck(ctx, s.db.Sweeps, dbsqlc.ScheduleListStuckParams{
 		Now:     s.db.Now(),
+		FromAt:  s.locks.from(),
 		StuckMs: over.Milliseconds(),
 		MaxRows: int32(limit),
 	})
