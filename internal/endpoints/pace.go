@@ -3,7 +3,6 @@ package endpoints
 import (
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"rubato/internal/governor"
@@ -99,8 +98,7 @@ func (p *Pace) setBudget(e *Endpoint, terms tempo.Terms) error {
 	case e.Spec.Budget != "":
 		p.Budget, p.Runs = BudgetOwn, e.Spec.Budget
 	case e.Shared != nil:
-		p.Budget = e.Shared.Key
-		p.Runs, _, _ = strings.Cut(e.Shared.Name, " ")
+		p.Budget, p.Runs = e.Shared.Key, e.Shared.Runs
 		shared, err := tempo.ParseBudget(p.Runs)
 		if err != nil {
 			return fmt.Errorf("reading the shared budget of endpoint %s: %w", e.ID, err)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"rubato/internal/governor"
+	"rubato/internal/spending"
 	"rubato/internal/tempo"
 )
 
@@ -11,10 +12,25 @@ import (
 type SharedBudget struct {
 	// Key identifies the budget among those of the tenant.
 	Key string
+	// Runs is the budget itself, for example "600/h". The basis of a decision does not have it.
+	Runs string
 	// Name is shown in decisions, for example "600/h of label:team=shop".
 	Name string
 	// Price is the current price of a run, in change-seconds; positive.
 	Price float64
+}
+
+// Sharing returns a budget as an endpoint has it; nil for nil.
+func Sharing(b *spending.Budget) *SharedBudget {
+	if b == nil {
+		return nil
+	}
+	return &SharedBudget{
+		Key:   b.Name,
+		Runs:  b.Text,
+		Name:  b.Shown(),
+		Price: b.Price,
+	}
 }
 
 func isBudget(text string) bool {

@@ -67,13 +67,7 @@ func (s *Server) paceOf(ctx context.Context, e *endpoints.Endpoint, now time.Tim
 		if err != nil {
 			return endpoints.Pace{}, err
 		}
-		if shared != nil {
-			e.Shared = &endpoints.SharedBudget{
-				Key:   shared.Name,
-				Name:  shared.Shown(),
-				Price: shared.Price,
-			}
-		}
+		e.Shared = endpoints.Sharing(shared)
 	}
 	var recorded []tempo.Look
 	if e.State.Tempo == nil {

@@ -8,7 +8,8 @@ import (
 // clampBatch bounds one statement on claims, because a clock step affects every claim of that time.
 const clampBatch = 1000
 
-// checkLocks prepares the pass: it marks where the scans of the other sweeps start, and clamps locks.
+// checkLocks prepares the pass: it marks where the scans of the other sweeps start, and clamps
+// locks.
 func (s *Sweeper) checkLocks(ctx context.Context) error {
 	if err := s.cfg.Store.MarkLocks(ctx); err != nil {
 		return fmt.Errorf("find the lowest lock: %w", err)

@@ -104,7 +104,7 @@ func packageRules() []rule {
 			"internal/endpoints",
 			[]string{
 				"internal/auditlog", "internal/change", "internal/errs", "internal/governor", "internal/ids", "internal/pattern", "internal/placement", "internal/redact", "internal/schedule",
-				"internal/success", "internal/template", "internal/tempo",
+				"internal/spending", "internal/success", "internal/template", "internal/tempo",
 			},
 			"the domain asks the governor; it reads no clock and knows no database",
 		},

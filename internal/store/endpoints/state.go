@@ -75,15 +75,7 @@ func (db *States) shared(e *endpoints.Endpoint) *endpoints.SharedBudget {
 	if e.Spec.Budget != "" || !book.About(e.TenantID) {
 		return nil
 	}
-	b := book.For(e.TenantID, e.Spec.Host(), e.Spec.Labels)
-	if b == nil {
-		return nil
-	}
-	return &endpoints.SharedBudget{
-		Key:   b.Name,
-		Name:  b.Shown(),
-		Price: b.Price,
-	}
+	return endpoints.Sharing(book.For(e.TenantID, e.Spec.Host(), e.Spec.Labels))
 }
 
 // Stored holds the rows of endpoints without their configurations.
