@@ -19,6 +19,7 @@ WITH clock AS MATERIALIZED (
      WHERE s.claimed_by IS NULL
        AND s.tag_set_id = 0
        AND s.priority = 0
+       AND s.due_at >= coalesce($3::timestamptz, '-infinity'::timestamptz)
        AND s.due_at <= (SELECT now FROM clock)
      ORDER BY s.due_at
      LIMIT $1::int)
@@ -32,6 +33,7 @@ WITH clock AS MATERIALIZED (
                                     AND (s.tag_set_id <> 0 OR s.priority <> 0)
                                     AND s.tag_set_id = t.id
                                     AND s.priority = p.priority
+                                    AND s.due_at >= coalesce($3::timestamptz, '-infinity'::timestamptz)
                                     AND s.due_at <= (SELECT now FROM clock)
                                   ORDER BY s.due_at
                                   LIMIT $1::int) first
@@ -41,6 +43,7 @@ WITH clock AS MATERIALIZED (
      FROM schedules s
      WHERE s.claimed_by IS NOT NULL
        AND s.run_id IS NULL
+       AND s.due_at >= coalesce($3::timestamptz, '-infinity'::timestamptz)
        AND s.due_at <= (SELECT now FROM clock)
      ORDER BY s.due_at
      LIMIT $1::int)
@@ -53,6 +56,7 @@ FROM due d
 type ScheduleGaugeParams struct {
 	MaxRows int32
 	Now     *time.Time
+	FromAt  *time.Time
 }
 
 type ScheduleGaugeRow struct {
@@ -61,12 +65,71 @@ type ScheduleGaugeRow struct {
 }
 
 // Counts the claimable endpoints, and returns how long the one planned first has waited. It reads
-// at most max_rows entries from the low ends of the indexes on due_at, so its cost does not depend
-// on the number of endpoints. A running row does not count.
+// at most max_rows entries of each index on due_at, from an instant or from the low end, so its cost
+// does not depend on the number of endpoints. A running row does not count.
 func (q *Queries) ScheduleGauge(ctx context.Context, db DBTX, arg ScheduleGaugeParams) (*ScheduleGaugeRow, error) {
-	row := db.QueryRow(ctx, scheduleGauge, arg.MaxRows, arg.Now)
+	row := db.QueryRow(ctx, scheduleGauge, arg.MaxRows, arg.Now, arg.FromAt)
 	var i ScheduleGaugeRow
 	err := row.Scan(&i.Due, &i.OldestSeconds)
+	return &i, err
+}
+
+const scheduleLowestDue = `-- name: ScheduleLowestDue :one
+WITH clock AS MATERIALIZED (
+    SELECT coalesce($2::timestamptz, clock_timestamp()) AS now
+)
+SELECT clock.now::timestamptz AS now,
+       least((SELECT s.due_at
+              FROM schedules s
+              WHERE s.claimed_by IS NULL
+                AND s.tag_set_id = 0
+                AND s.priority = 0
+                AND s.due_at >= coalesce($1::timestamptz, '-infinity'::timestamptz)
+                AND s.due_at <= (SELECT now FROM clock)
+              ORDER BY s.due_at
+              LIMIT 1),
+             (SELECT min(first.due_at)
+              FROM tag_sets t
+                       CROSS JOIN priorities p
+                       CROSS JOIN LATERAL (SELECT s.due_at
+                                           FROM schedules s
+                                           WHERE s.claimed_by IS NULL
+                                             AND (s.tag_set_id <> 0 OR s.priority <> 0)
+                                             AND s.tag_set_id = t.id
+                                             AND s.priority = p.priority
+                                             AND s.due_at >= coalesce($1::timestamptz, '-infinity'::timestamptz)
+                                             AND s.due_at <= (SELECT now FROM clock)
+                                           ORDER BY s.due_at
+                                           LIMIT 1) first),
+             (SELECT s.due_at
+              FROM schedules s
+              WHERE s.claimed_by IS NOT NULL
+                AND s.run_id IS NULL
+                AND s.due_at >= coalesce($1::timestamptz, '-infinity'::timestamptz)
+                AND s.due_at <= (SELECT now FROM clock)
+              ORDER BY s.due_at
+              LIMIT 1),
+             clock.now)::timestamptz AS lowest
+FROM clock
+`
+
+type ScheduleLowestDueParams struct {
+	FromAt *time.Time
+	Now    *time.Time
+}
+
+type ScheduleLowestDueRow struct {
+	Now    time.Time
+	Lowest time.Time
+}
+
+// Returns the database's time and the lowest due time of the claimable endpoints, or that time if
+// there is none. An expired claim counts by the end of its lock. It scans the indexes on due_at from
+// an instant, or from their low ends.
+func (q *Queries) ScheduleLowestDue(ctx context.Context, db DBTX, arg ScheduleLowestDueParams) (*ScheduleLowestDueRow, error) {
+	row := db.QueryRow(ctx, scheduleLowestDue, arg.FromAt, arg.Now)
+	var i ScheduleLowestDueRow
+	err := row.Scan(&i.Now, &i.Lowest)
 	return &i, err
 }
 

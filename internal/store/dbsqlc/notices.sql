@@ -264,13 +264,15 @@ UPDATE notice_rules SET scan_cursor = sqlc.narg('scan_cursor') WHERE id = sqlc.a
 -- name: NoticeOverdue :many
 -- Returns endpoints that are late by a rule and have no open episode for it: they are claimable, or
 -- their claim has expired without a start. Lateness counts from the end of the last run if that is
--- after the planned time, because a one-off run waits for the run in flight.
+-- after the planned time, because a one-off run waits for the run in flight. It scans the indexes on
+-- due_at from an instant, or from their low ends.
 WITH due AS (
     SELECT s.endpoint_id, s.due_at, s.planned_at, s.last_finished_at
     FROM schedules s
     WHERE s.claimed_by IS NULL
       AND s.tag_set_id = 0
       AND s.priority = 0
+      AND s.due_at >= coalesce(sqlc.narg('from_at')::timestamptz, '-infinity'::timestamptz)
       AND s.due_at <= sqlc.arg('now')::timestamptz
     UNION ALL
     SELECT s.endpoint_id, s.due_at, s.planned_at, s.last_finished_at
@@ -279,12 +281,14 @@ WITH due AS (
              JOIN schedules s ON s.tag_set_id = t.id AND s.priority = p.priority
     WHERE s.claimed_by IS NULL
       AND (s.tag_set_id <> 0 OR s.priority <> 0)
+      AND s.due_at >= coalesce(sqlc.narg('from_at')::timestamptz, '-infinity'::timestamptz)
       AND s.due_at <= sqlc.arg('now')::timestamptz
     UNION ALL
     SELECT s.endpoint_id, s.due_at, s.planned_at, s.last_finished_at
     FROM schedules s
     WHERE s.claimed_by IS NOT NULL
       AND s.run_id IS NULL
+      AND s.due_at >= coalesce(sqlc.narg('from_at')::timestamptz, '-infinity'::timestamptz)
       AND s.due_at <= sqlc.arg('now')::timestamptz
 )
 SELECT s.endpoint_id, greatest(s.planned_at, s.last_finished_at)::timestamptz AS since

@@ -743,6 +743,7 @@ WITH due AS (
     WHERE s.claimed_by IS NULL
       AND s.tag_set_id = 0
       AND s.priority = 0
+      AND s.due_at >= coalesce($3::timestamptz, '-infinity'::timestamptz)
       AND s.due_at <= $1::timestamptz
     UNION ALL
     SELECT s.endpoint_id, s.due_at, s.planned_at, s.last_finished_at
@@ -751,12 +752,14 @@ WITH due AS (
              JOIN schedules s ON s.tag_set_id = t.id AND s.priority = p.priority
     WHERE s.claimed_by IS NULL
       AND (s.tag_set_id <> 0 OR s.priority <> 0)
+      AND s.due_at >= coalesce($3::timestamptz, '-infinity'::timestamptz)
       AND s.due_at <= $1::timestamptz
     UNION ALL
     SELECT s.endpoint_id, s.due_at, s.planned_at, s.last_finished_at
     FROM schedules s
     WHERE s.claimed_by IS NOT NULL
       AND s.run_id IS NULL
+      AND s.due_at >= coalesce($3::timestamptz, '-infinity'::timestamptz)
       AND s.due_at <= $1::timestamptz
 )
 SELECT s.endpoint_id, greatest(s.planned_at, s.last_finished_at)::timestamptz AS since
@@ -779,6 +782,7 @@ LIMIT $2
 type NoticeOverdueParams struct {
 	Now     time.Time
 	MaxRows int32
+	FromAt  *time.Time
 }
 
 type NoticeOverdueRow struct {
@@ -788,9 +792,10 @@ type NoticeOverdueRow struct {
 
 // Returns endpoints that are late by a rule and have no open episode for it: they are claimable, or
 // their claim has expired without a start. Lateness counts from the end of the last run if that is
-// after the planned time, because a one-off run waits for the run in flight.
+// after the planned time, because a one-off run waits for the run in flight. It scans the indexes on
+// due_at from an instant, or from their low ends.
 func (q *Queries) NoticeOverdue(ctx context.Context, db DBTX, arg NoticeOverdueParams) ([]*NoticeOverdueRow, error) {
-	rows, err := db.Query(ctx, noticeOverdue, arg.Now, arg.MaxRows)
+	rows, err := db.Query(ctx, noticeOverdue, arg.Now, arg.MaxRows, arg.FromAt)
 	if err != nil {
 		return nil, err
 	}

@@ -30,10 +30,5 @@ func (s *Executions) FinishByBasis(ctx context.Context, f dispatch.Finish) (done
 	return done, true, err
 }
 
-// AgeFullScan makes the last full scan for the lowest lock a slow one that was an age ago.
-func (s *Sweeps) AgeFullScan(age time.Duration) {
-	s.locks.took, s.locks.full = time.Hour, time.Now().Add(-age)
-}
-
 // SetStandstill sets how long a sweeper may stand still.
 func (s *Sweeps) SetStandstill(d time.Duration) { s.standstill = d }

@@ -10,10 +10,9 @@ import (
 	"rubato/internal/zombie"
 )
 
-// mark moves the lock mark, in a pass that is no full scan.
+// mark moves the mark of the ends of locks.
 func (b *bundle) mark(t *testing.T) {
 	t.Helper()
-	b.Sweeps.AgeFullScan(time.Second)
 	require.NoError(t, b.Sweeps.MarkLocks(t.Context()))
 }
 
@@ -64,22 +63,6 @@ func TestAStuckClaimStaysAboveTheLockMark(t *testing.T) {
 	freed, err := b.Sweeps.FreeStuck(t.Context(), 3*time.Minute, 10)
 	require.NoError(t, err)
 	require.Equal(t, 1, freed)
-}
-
-// TestALockBelowTheMarkIsFoundByAFullScan moves a lock behind the mark, which no statement does.
-func TestALockBelowTheMarkIsFoundByAFullScan(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	over := b.lostUnder(t, storetest.Noon())
-	b.At(storetest.Noon().Add(time.Second))
-	b.mark(t)
-	b.Exec(t, "UPDATE schedules SET due_at = due_at - interval '1 hour'")
-	b.At(over)
-	b.mark(t)
-	require.Empty(t, b.ListLost(t, storetest.SilenceDistrusted), "the scan starts at the mark")
-	b.Sweeps.AgeFullScan(time.Minute)
-	require.NoError(t, b.Sweeps.MarkLocks(t.Context()))
-	require.Len(t, b.ListLost(t, storetest.SilenceDistrusted), 1)
 }
 
 // TestTheLockMarkFollowsAClockThatIsSetBack has a run whose lock is over before the instant at

@@ -11,6 +11,18 @@ import (
 	"rubato/internal/store/pg"
 )
 
+// MarkLocks implements zombie.Locks.
+func (s *Sweeps) MarkLocks(ctx context.Context) error {
+	_, err := s.locks.Find(func(from *time.Time) (now, lowest time.Time, err error) {
+		row, err := s.db.Q.ScheduleLowestLock(ctx, s.db.Sweeps, dbsqlc.ScheduleLowestLockParams{Now: s.db.Now(), FromAt: from})
+		if err != nil {
+			return now, lowest, pg.Translate(err)
+		}
+		return row.Now, row.Lowest, nil
+	})
+	return err
+}
+
 // ClampClaims implements zombie.Locks. It shortens claims that end later than ttl from now, which
 // happens after the database's clock was set back.
 func (s *Sweeps) ClampClaims(ctx context.Context, ttl time.Duration, limit int) (int, error) {
@@ -42,7 +54,7 @@ func (s *Sweeps) ClampRuns(ctx context.Context, ttl time.Duration) (int, error) 
 func (s *Sweeps) FreeStuck(ctx context.Context, over time.Duration, limit int) (freed int, err error) {
 	found, err := s.db.Q.ScheduleListStuck(ctx, s.db.Sweeps, dbsqlc.ScheduleListStuckParams{
 		Now:     s.db.Now(),
-		FromAt:  s.locks.from(),
+		FromAt:  s.locks.From(),
 		StuckMs: over.Milliseconds(),
 		MaxRows: int32(limit),
 	})

@@ -30,7 +30,7 @@ func valve(signal zombie.Signal) int64 {
 func (s *Sweeps) ListLost(ctx context.Context, q zombie.Search) ([]zombie.Lost, error) {
 	rows, err := s.db.Q.RunListLost(ctx, s.db.Sweeps, dbsqlc.RunListLostParams{
 		Now:               s.db.Now(),
-		FromAt:            s.locks.from(),
+		FromAt:            s.locks.From(),
 		ByDeadline:        q.ByDeadline,
 		DistrustDeadlines: q.Signal.ClockStepped,
 		DistrustSilence:   !q.Signal.TrustSilence,
@@ -129,7 +129,7 @@ func settleLocked(ctx context.Context, tx pgx.Tx, db *endpointstore.States, l se
 func (s *Sweeps) CountLive(ctx context.Context, staleAfter time.Duration) (zombie.LiveCounts, error) {
 	row, err := s.db.Q.RunCountSilent(ctx, s.db.Sweeps, dbsqlc.RunCountSilentParams{
 		Now:          s.db.Now(),
-		FromAt:       s.locks.from(),
+		FromAt:       s.locks.From(),
 		StaleAfterMs: staleAfter.Milliseconds(),
 	})
 	return zombie.LiveCounts{Live: int(row.Live), Silent: int(row.Silent)}, pg.Translate(err)

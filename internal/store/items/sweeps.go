@@ -25,7 +25,8 @@ const standstill = 5 * time.Second
 type Sweeps struct {
 	db         *endpointstore.States
 	standstill time.Duration
-	locks      lockMark
+	// locks is the mark of the ends of locks.
+	locks pg.LowMark
 
 	decisions, hints atomic.Int64 // cursors of the walks through old rows
 }
@@ -48,7 +49,7 @@ func (s *Sweeps) Lead(ctx context.Context, lead func(context.Context) error) (al
 		if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL idle_in_transaction_session_timeout = %d", s.standstill.Milliseconds())); err != nil {
 			return fmt.Errorf("bounding how long the sweeper's connection is idle: %w", err)
 		}
-		s.locks = lockMark{} // The database may be another one, with older locks, after a failover.
+		s.locks.Reset() // The database may be another one, with older locks, after a failover.
 		return s.whileHeld(ctx, tx, lead)
 	})
 	return alone, err

@@ -25,6 +25,8 @@ type Store struct {
 	// version and rules are the last loaded rules. Only Refresh uses them, so they need no lock.
 	version int64
 	rules   []notices.Rule
+	// due is the mark of the due times that watches scan.
+	due pg.LowMark
 }
 
 var _ notices.Store = (*Store)(nil)

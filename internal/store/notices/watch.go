@@ -69,7 +69,15 @@ func (s *Store) step(ctx context.Context, act func(context.Context, pgx.Tx, time
 // overdue opens late episodes of endpoints that are due and have not started. Stuck endpoints
 // finish no runs, therefore no finish can open them.
 func (s *Store) overdue(ctx context.Context, tx pgx.Tx, now time.Time) error {
-	rows, err := s.db.Q.NoticeOverdue(ctx, tx, dbsqlc.NoticeOverdueParams{Now: now, MaxRows: noticeBatch})
+	from, err := s.db.LowestDue(ctx, tx, &s.due)
+	if err != nil {
+		return err
+	}
+	rows, err := s.db.Q.NoticeOverdue(ctx, tx, dbsqlc.NoticeOverdueParams{
+		Now:     now,
+		FromAt:  from,
+		MaxRows: noticeBatch,
+	})
 	if err != nil {
 		return fmt.Errorf("listing overdue endpoints: %w", err)
 	}

@@ -21,7 +21,8 @@ const (
 
 // Gauges reads the metrics of the database. It implements telemetry.DatabaseReader.
 type Gauges struct {
-	db *pg.DB
+	db  *pg.DB
+	due pg.LowMark
 }
 
 var _ telemetry.DatabaseReader = (*Gauges)(nil)
@@ -33,7 +34,15 @@ func NewGauges(db *pg.DB) *Gauges { return &Gauges{db: db} }
 // regardless of the number of endpoints, because its counts are bounded.
 func (g *Gauges) ReadDatabase(ctx context.Context) (state telemetry.DatabaseState, err error) {
 	err = g.db.Snapshot(ctx, func(tx pgx.Tx) error {
-		schedule, err := g.db.Q.ScheduleGauge(ctx, tx, dbsqlc.ScheduleGaugeParams{Now: g.db.Now(), MaxRows: gaugeRows})
+		from, err := g.db.LowestDue(ctx, tx, &g.due)
+		if err != nil {
+			return err
+		}
+		schedule, err := g.db.Q.ScheduleGauge(ctx, tx, dbsqlc.ScheduleGaugeParams{
+			Now:     g.db.Now(),
+			FromAt:  from,
+			MaxRows: gaugeRows,
+		})
 		if err != nil {
 			return fmt.Errorf("counting due endpoints: %w", err)
 		}

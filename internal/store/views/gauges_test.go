@@ -54,6 +54,36 @@ func TestDueGaugeCountsUnclaimedRows(t *testing.T) {
 	require.Equal(t, 4*time.Minute, state.OldestDue, "it has waited since its due time, not since the end of the lock")
 }
 
+// TestDueGaugeCountsFromItsLowestEntry has an endpoint that is due for longer than the distance of
+// the mark from the clock, and one reader that scans from its mark.
+func TestDueGaugeCountsFromItsLowestEntry(t *testing.T) {
+	t.Parallel()
+	for name, makeDue := range map[string]func(t *testing.T, b *bundle){
+		"Ordinary": func(t *testing.T, b *bundle) { b.Register(t, nil) },
+		"InALane":  func(t *testing.T, b *bundle) { b.Register(t, func(s *endpoints.Spec) { s.Priority = "high" }) },
+		"ExpiredClaim": func(t *testing.T, b *bundle) {
+			b.Register(t, nil)
+			b.ClaimOne(t, storetest.Worker{1})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			gauges, now := views.NewGauges(b.DB), b.At(storetest.Noon())
+			_, err := gauges.ReadDatabase(t.Context())
+			require.NoError(t, err)
+			makeDue(t, b)
+			for _, after := range []time.Duration{9 * time.Minute, 10 * time.Minute, time.Hour} {
+				b.At(now.Add(after))
+				state, err := gauges.ReadDatabase(t.Context())
+				require.NoError(t, err)
+				require.EqualValues(t, 1, state.Due, "after %s", after)
+				require.Equal(t, after, state.OldestDue)
+			}
+		})
+	}
+}
+
 func TestALiveRunIsNotDue(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
