@@ -14,10 +14,9 @@ import (
 const (
 	// finishBatch bounds the runs per transaction, at the size of one claim.
 	finishBatch = 500
-	// finishLinger is how long a result waits for others, so that they share its commit.
-	finishLinger = 2 * time.Millisecond
-	// finishLingers bounds how often a batch lingers while results keep coming.
-	finishLingers = 5
+	// finishLinger is how long a result waits for others, so that they share its commit. A killed
+	// worker loses the results of that time; their runs end as lost.
+	finishLinger = 10 * time.Millisecond
 	// finishWriters is the number of batches written concurrently.
 	finishWriters = 2
 	// finishWait is the timeout of one transaction, after which it is retried.
@@ -65,7 +64,6 @@ func (w *Worker) gather(batch []result, writers chan<- struct{}) []result {
 	defer linger.Stop()
 	results := w.results       // nil if the batch is full or the channel is closed
 	var writer chan<- struct{} // nil while the batch lingers
-	lingered, had := 1, len(batch)
 	for {
 		if len(batch) >= min(finishBatch, w.queue.Busy()) {
 			writer = writers
@@ -81,12 +79,7 @@ func (w *Worker) gather(batch []result, writers chan<- struct{}) []result {
 			}
 			batch = append(batch, run)
 		case <-linger.C:
-			if lingered == finishLingers || len(batch) == had {
-				writer = writers
-				continue
-			}
-			lingered, had = lingered+1, len(batch)
-			linger.Reset(finishLinger)
+			writer = writers
 		case writer <- struct{}{}:
 			return w.fill(batch)
 		}

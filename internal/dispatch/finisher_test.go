@@ -40,11 +40,10 @@ func TestResultsShareABatchWhileTheWriterIsBusy(t *testing.T) {
 	}
 }
 
-// TestResultsWaitBrieflyForABatch has a free writer. A single result does not wait. Otherwise a
-// result waits while others arrive, up to the longest delay of a commit.
+// TestResultsWaitBrieflyForABatch has a free writer. A result that is the only run in flight does
+// not wait. Otherwise a batch waits for others, until it holds all runs in flight.
 func TestResultsWaitBrieflyForABatch(t *testing.T) {
 	t.Parallel()
-	const longest = finishLingers * finishLinger
 	for name, tc := range map[string]struct {
 		busy  int64
 		apart time.Duration // between those that come; 0: none do
@@ -54,10 +53,10 @@ func TestResultsWaitBrieflyForABatch(t *testing.T) {
 	}{
 		"Alone":       {busy: 1, want: 0, took: 1},
 		"NoneCome":    {busy: 3, want: finishLinger, took: 1},
-		"OneComes":    {busy: 3, apart: finishLinger / 2, come: 1, want: 2 * finishLinger, took: 2},
+		"OneComes":    {busy: 3, apart: finishLinger / 2, come: 1, want: finishLinger, took: 2},
 		"TheLast":     {busy: 2, apart: finishLinger / 2, come: 1, want: finishLinger / 2, took: 2},
 		"TooFarApart": {busy: 9, apart: finishLinger * 3 / 2, come: 3, want: finishLinger, took: 1},
-		"ManyCome":    {busy: 99, apart: finishLinger * 2 / 3, come: 50, want: longest, took: 1 + 7},
+		"ManyCome":    {busy: 99, apart: finishLinger * 2 / 15, come: 50, want: finishLinger, took: 1 + 7},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
