@@ -98,7 +98,7 @@ const (
 	caught   verdict = "caught"
 	survived verdict = "MISSED"
 	stale    verdict = "PATCH OUT OF DATE"
-	broken   verdict = "DOES NOT BUILD"
+	broken   verdict = "NOT VALID" // Go or SQL of the patch.
 )
 
 // result is the result of one bug.
@@ -173,6 +173,10 @@ func (m mutator) try(ctx context.Context, path string, checks int) result {
 
 var failure = regexp.MustCompile(`(?:failed|panic) after (\d+) tests: (?:at [^:]+:\d+:[^:]+: )?(.*)`)
 
+// invalid matches the errors of statements that the database cannot prepare, such as one with another
+// number of parameters. Every test fails then, whatever the bug is.
+var invalid = regexp.MustCompile(`ERROR: .*\(SQLSTATE 42\w+\)`)
+
 var failed = regexp.MustCompile(`--- FAIL: (\w+)`)
 
 // run runs a test once. It disables shrinking, because the existence of a failure is enough.
@@ -200,6 +204,9 @@ func (m mutator) run(ctx context.Context, p property, checks int) result {
 	if found := failure.FindStringSubmatch(out); found != nil {
 		r.cases, _ = strconv.Atoi(found[1]) // The expression matches only digits.
 		r.why = strings.TrimSpace(found[2])
+	}
+	if fault := invalid.FindString(out); fault != "" {
+		r.verdict, r.why = broken, fault
 	}
 	return r
 }
