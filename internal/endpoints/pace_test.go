@@ -44,7 +44,7 @@ func TestPaceShowsTheIntervalInForce(t *testing.T) {
 	p, err = e.Pace(noon.Add(time.Hour), nil)
 	require.NoError(t, err)
 	require.Equal(t, []any{BudgetOwn, "600/h", 6 * time.Second}, []any{p.Budget, p.Runs, p.Every})
-	e.Spec.Budget, e.Shared = "", Sharing(&spending.Budget{Name: "label:team=shop", Text: "30/m", Price: 2})
+	e.Spec.Budget, e.Shared = "", NewSharedBudget(&spending.Budget{Name: "label:team=shop", Text: "30/m", Price: 2})
 	p, err = e.Pace(noon.Add(time.Hour), nil)
 	require.NoError(t, err)
 	require.Equal(t, []any{"label:team=shop", "30/m", 2 * time.Second}, []any{p.Budget, p.Runs, p.Every})

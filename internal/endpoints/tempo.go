@@ -20,8 +20,8 @@ type SharedBudget struct {
 	Price float64
 }
 
-// Sharing returns a budget as an endpoint has it; nil for nil.
-func Sharing(b *spending.Budget) *SharedBudget {
+// NewSharedBudget returns a budget as an endpoint has it; nil for nil.
+func NewSharedBudget(b *spending.Budget) *SharedBudget {
 	if b == nil {
 		return nil
 	}

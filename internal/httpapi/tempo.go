@@ -67,7 +67,7 @@ func (s *Server) paceOf(ctx context.Context, e *endpoints.Endpoint, now time.Tim
 		if err != nil {
 			return endpoints.Pace{}, err
 		}
-		e.Shared = endpoints.Sharing(shared)
+		e.Shared = endpoints.NewSharedBudget(shared)
 	}
 	var recorded []tempo.Look
 	if e.State.Tempo == nil {

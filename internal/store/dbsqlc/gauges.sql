@@ -1,52 +1,12 @@
--- name: ScheduleLowestDue :one
--- Returns the database's time and the lowest due time of the claimable endpoints, or that time if
--- there is none. An expired claim counts by the end of its lock. It scans the indexes on due_at from
--- an instant, or from their low ends.
-WITH clock AS MATERIALIZED (
-    SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
-)
-SELECT clock.now::timestamptz AS now,
-       least((SELECT s.due_at
-              FROM schedules s
-              WHERE s.claimed_by IS NULL
-                AND s.tag_set_id = 0
-                AND s.priority = 0
-                AND s.due_at >= coalesce(sqlc.narg('from_at')::timestamptz, '-infinity'::timestamptz)
-                AND s.due_at <= (SELECT now FROM clock)
-              ORDER BY s.due_at
-              LIMIT 1),
-             (SELECT min(first.due_at)
-              FROM tag_sets t
-                       CROSS JOIN priorities p
-                       CROSS JOIN LATERAL (SELECT s.due_at
-                                           FROM schedules s
-                                           WHERE s.claimed_by IS NULL
-                                             AND (s.tag_set_id <> 0 OR s.priority <> 0)
-                                             AND s.tag_set_id = t.id
-                                             AND s.priority = p.priority
-                                             AND s.due_at >= coalesce(sqlc.narg('from_at')::timestamptz, '-infinity'::timestamptz)
-                                             AND s.due_at <= (SELECT now FROM clock)
-                                           ORDER BY s.due_at
-                                           LIMIT 1) first),
-             (SELECT s.due_at
-              FROM schedules s
-              WHERE s.claimed_by IS NOT NULL
-                AND s.run_id IS NULL
-                AND s.due_at >= coalesce(sqlc.narg('from_at')::timestamptz, '-infinity'::timestamptz)
-                AND s.due_at <= (SELECT now FROM clock)
-              ORDER BY s.due_at
-              LIMIT 1),
-             clock.now)::timestamptz AS lowest
-FROM clock;
-
 -- name: ScheduleGauge :one
 -- Counts the claimable endpoints, and returns how long the one planned first has waited. It reads
 -- at most max_rows entries of each index on due_at, from an instant or from the low end, so its cost
--- does not depend on the number of endpoints. A running row does not count.
+-- does not depend on the number of endpoints. A running row does not count. lowest is the due time
+-- at which the next scan may start: that of the first entry, or the database's time if there is none.
 WITH clock AS MATERIALIZED (
     SELECT coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AS now
 ), due AS MATERIALIZED (
-    (SELECT s.planned_at
+    (SELECT s.planned_at, s.due_at
      FROM schedules s
      WHERE s.claimed_by IS NULL
        AND s.tag_set_id = 0
@@ -56,10 +16,10 @@ WITH clock AS MATERIALIZED (
      ORDER BY s.due_at
      LIMIT sqlc.arg('max_rows')::int)
     UNION ALL
-    (SELECT first.planned_at
+    (SELECT first.planned_at, first.due_at
      FROM tag_sets t
               CROSS JOIN priorities p
-              CROSS JOIN LATERAL (SELECT s.planned_at
+              CROSS JOIN LATERAL (SELECT s.planned_at, s.due_at
                                   FROM schedules s
                                   WHERE s.claimed_by IS NULL
                                     AND (s.tag_set_id <> 0 OR s.priority <> 0)
@@ -71,7 +31,7 @@ WITH clock AS MATERIALIZED (
                                   LIMIT sqlc.arg('max_rows')::int) first
      LIMIT sqlc.arg('max_rows')::int)
     UNION ALL
-    (SELECT s.planned_at
+    (SELECT s.planned_at, s.due_at
      FROM schedules s
      WHERE s.claimed_by IS NOT NULL
        AND s.run_id IS NULL
@@ -81,7 +41,9 @@ WITH clock AS MATERIALIZED (
      LIMIT sqlc.arg('max_rows')::int)
 )
 SELECT least(count(*), sqlc.arg('max_rows')::int)::bigint AS due,
-       coalesce(extract(EPOCH FROM (SELECT now FROM clock) - min(d.planned_at)), 0)::float8 AS oldest_seconds
+       coalesce(extract(EPOCH FROM (SELECT now FROM clock) - min(d.planned_at)), 0)::float8 AS oldest_seconds,
+       (SELECT now FROM clock)::timestamptz AS now,
+       coalesce(min(d.due_at), (SELECT now FROM clock))::timestamptz AS lowest
 FROM due d;
 
 -- name: WorkerGauge :many

@@ -14,7 +14,7 @@ const scheduleGauge = `-- name: ScheduleGauge :one
 WITH clock AS MATERIALIZED (
     SELECT coalesce($2::timestamptz, clock_timestamp()) AS now
 ), due AS MATERIALIZED (
-    (SELECT s.planned_at
+    (SELECT s.planned_at, s.due_at
      FROM schedules s
      WHERE s.claimed_by IS NULL
        AND s.tag_set_id = 0
@@ -24,10 +24,10 @@ WITH clock AS MATERIALIZED (
      ORDER BY s.due_at
      LIMIT $1::int)
     UNION ALL
-    (SELECT first.planned_at
+    (SELECT first.planned_at, first.due_at
      FROM tag_sets t
               CROSS JOIN priorities p
-              CROSS JOIN LATERAL (SELECT s.planned_at
+              CROSS JOIN LATERAL (SELECT s.planned_at, s.due_at
                                   FROM schedules s
                                   WHERE s.claimed_by IS NULL
                                     AND (s.tag_set_id <> 0 OR s.priority <> 0)
@@ -39,7 +39,7 @@ WITH clock AS MATERIALIZED (
                                   LIMIT $1::int) first
      LIMIT $1::int)
     UNION ALL
-    (SELECT s.planned_at
+    (SELECT s.planned_at, s.due_at
      FROM schedules s
      WHERE s.claimed_by IS NOT NULL
        AND s.run_id IS NULL
@@ -49,7 +49,9 @@ WITH clock AS MATERIALIZED (
      LIMIT $1::int)
 )
 SELECT least(count(*), $1::int)::bigint AS due,
-       coalesce(extract(EPOCH FROM (SELECT now FROM clock) - min(d.planned_at)), 0)::float8 AS oldest_seconds
+       coalesce(extract(EPOCH FROM (SELECT now FROM clock) - min(d.planned_at)), 0)::float8 AS oldest_seconds,
+       (SELECT now FROM clock)::timestamptz AS now,
+       coalesce(min(d.due_at), (SELECT now FROM clock))::timestamptz AS lowest
 FROM due d
 `
 
@@ -62,74 +64,23 @@ type ScheduleGaugeParams struct {
 type ScheduleGaugeRow struct {
 	Due           int64
 	OldestSeconds float64
+	Now           time.Time
+	Lowest        time.Time
 }
 
 // Counts the claimable endpoints, and returns how long the one planned first has waited. It reads
 // at most max_rows entries of each index on due_at, from an instant or from the low end, so its cost
-// does not depend on the number of endpoints. A running row does not count.
+// does not depend on the number of endpoints. A running row does not count. lowest is the due time
+// at which the next scan may start: that of the first entry, or the database's time if there is none.
 func (q *Queries) ScheduleGauge(ctx context.Context, db DBTX, arg ScheduleGaugeParams) (*ScheduleGaugeRow, error) {
 	row := db.QueryRow(ctx, scheduleGauge, arg.MaxRows, arg.Now, arg.FromAt)
 	var i ScheduleGaugeRow
-	err := row.Scan(&i.Due, &i.OldestSeconds)
-	return &i, err
-}
-
-const scheduleLowestDue = `-- name: ScheduleLowestDue :one
-WITH clock AS MATERIALIZED (
-    SELECT coalesce($2::timestamptz, clock_timestamp()) AS now
-)
-SELECT clock.now::timestamptz AS now,
-       least((SELECT s.due_at
-              FROM schedules s
-              WHERE s.claimed_by IS NULL
-                AND s.tag_set_id = 0
-                AND s.priority = 0
-                AND s.due_at >= coalesce($1::timestamptz, '-infinity'::timestamptz)
-                AND s.due_at <= (SELECT now FROM clock)
-              ORDER BY s.due_at
-              LIMIT 1),
-             (SELECT min(first.due_at)
-              FROM tag_sets t
-                       CROSS JOIN priorities p
-                       CROSS JOIN LATERAL (SELECT s.due_at
-                                           FROM schedules s
-                                           WHERE s.claimed_by IS NULL
-                                             AND (s.tag_set_id <> 0 OR s.priority <> 0)
-                                             AND s.tag_set_id = t.id
-                                             AND s.priority = p.priority
-                                             AND s.due_at >= coalesce($1::timestamptz, '-infinity'::timestamptz)
-                                             AND s.due_at <= (SELECT now FROM clock)
-                                           ORDER BY s.due_at
-                                           LIMIT 1) first),
-             (SELECT s.due_at
-              FROM schedules s
-              WHERE s.claimed_by IS NOT NULL
-                AND s.run_id IS NULL
-                AND s.due_at >= coalesce($1::timestamptz, '-infinity'::timestamptz)
-                AND s.due_at <= (SELECT now FROM clock)
-              ORDER BY s.due_at
-              LIMIT 1),
-             clock.now)::timestamptz AS lowest
-FROM clock
-`
-
-type ScheduleLowestDueParams struct {
-	FromAt *time.Time
-	Now    *time.Time
-}
-
-type ScheduleLowestDueRow struct {
-	Now    time.Time
-	Lowest time.Time
-}
-
-// Returns the database's time and the lowest due time of the claimable endpoints, or that time if
-// there is none. An expired claim counts by the end of its lock. It scans the indexes on due_at from
-// an instant, or from their low ends.
-func (q *Queries) ScheduleLowestDue(ctx context.Context, db DBTX, arg ScheduleLowestDueParams) (*ScheduleLowestDueRow, error) {
-	row := db.QueryRow(ctx, scheduleLowestDue, arg.FromAt, arg.Now)
-	var i ScheduleLowestDueRow
-	err := row.Scan(&i.Now, &i.Lowest)
+	err := row.Scan(
+		&i.Due,
+		&i.OldestSeconds,
+		&i.Now,
+		&i.Lowest,
+	)
 	return &i, err
 }
 

@@ -75,7 +75,7 @@ func (db *States) shared(e *endpoints.Endpoint) *endpoints.SharedBudget {
 	if e.Spec.Budget != "" || !book.About(e.TenantID) {
 		return nil
 	}
-	return endpoints.Sharing(book.For(e.TenantID, e.Spec.Host(), e.Spec.Labels))
+	return endpoints.NewSharedBudget(book.For(e.TenantID, e.Spec.Host(), e.Spec.Labels))
 }
 
 // Stored holds the rows of endpoints without their configurations.

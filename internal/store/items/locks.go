@@ -13,14 +13,13 @@ import (
 
 // MarkLocks implements zombie.Locks.
 func (s *Sweeps) MarkLocks(ctx context.Context) error {
-	_, err := s.locks.Find(func(from *time.Time) (now, lowest time.Time, err error) {
+	return s.locks.Find(func(from *time.Time) (now, lowest time.Time, err error) {
 		row, err := s.db.Q.ScheduleLowestLock(ctx, s.db.Sweeps, dbsqlc.ScheduleLowestLockParams{Now: s.db.Now(), FromAt: from})
 		if err != nil {
 			return now, lowest, pg.Translate(err)
 		}
 		return row.Now, row.Lowest, nil
 	})
-	return err
 }
 
 // ClampClaims implements zombie.Locks. It shortens claims that end later than ttl from now, which

@@ -26,7 +26,7 @@ type Sweeps struct {
 	db         *endpointstore.States
 	standstill time.Duration
 	// locks is the mark of the ends of locks.
-	locks pg.LowMark
+	locks pg.LowWaterMark
 
 	decisions, hints atomic.Int64 // cursors of the walks through old rows
 }

@@ -26,7 +26,7 @@ type Store struct {
 	version int64
 	rules   []notices.Rule
 	// due is the mark of the due times that watches scan.
-	due pg.LowMark
+	due pg.LowWaterMark
 }
 
 var _ notices.Store = (*Store)(nil)

@@ -69,13 +69,12 @@ func (s *Store) step(ctx context.Context, act func(context.Context, pgx.Tx, time
 // overdue opens late episodes of endpoints that are due and have not started. Stuck endpoints
 // finish no runs, therefore no finish can open them.
 func (s *Store) overdue(ctx context.Context, tx pgx.Tx, now time.Time) error {
-	from, err := s.db.LowestDue(ctx, tx, &s.due)
-	if err != nil {
+	if _, err := s.db.DueGauge(ctx, tx, &s.due, 1); err != nil { // It moves the mark.
 		return err
 	}
 	rows, err := s.db.Q.NoticeOverdue(ctx, tx, dbsqlc.NoticeOverdueParams{
 		Now:     now,
-		FromAt:  from,
+		FromAt:  s.due.From(),
 		MaxRows: noticeBatch,
 	})
 	if err != nil {

@@ -22,7 +22,7 @@ const (
 // Gauges reads the metrics of the database. It implements telemetry.DatabaseReader.
 type Gauges struct {
 	db  *pg.DB
-	due pg.LowMark
+	due pg.LowWaterMark
 }
 
 var _ telemetry.DatabaseReader = (*Gauges)(nil)
@@ -34,17 +34,9 @@ func NewGauges(db *pg.DB) *Gauges { return &Gauges{db: db} }
 // regardless of the number of endpoints, because its counts are bounded.
 func (g *Gauges) ReadDatabase(ctx context.Context) (state telemetry.DatabaseState, err error) {
 	err = g.db.Snapshot(ctx, func(tx pgx.Tx) error {
-		from, err := g.db.LowestDue(ctx, tx, &g.due)
+		schedule, err := g.db.DueGauge(ctx, tx, &g.due, gaugeRows)
 		if err != nil {
 			return err
-		}
-		schedule, err := g.db.Q.ScheduleGauge(ctx, tx, dbsqlc.ScheduleGaugeParams{
-			Now:     g.db.Now(),
-			FromAt:  from,
-			MaxRows: gaugeRows,
-		})
-		if err != nil {
-			return fmt.Errorf("counting due endpoints: %w", err)
 		}
 		workers, err := g.db.Q.WorkerGauge(ctx, tx, dbsqlc.WorkerGaugeParams{Now: g.db.Now(), SilentMs: stats.SilentAfter.Milliseconds()})
 		if err != nil {

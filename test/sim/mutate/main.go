@@ -173,8 +173,8 @@ func (m mutator) try(ctx context.Context, path string, checks int) result {
 
 var failure = regexp.MustCompile(`(?:failed|panic) after (\d+) tests: (?:at [^:]+:\d+:[^:]+: )?(.*)`)
 
-// invalid matches the errors of statements that the database cannot prepare, such as one with another
-// number of parameters. Every test fails then, whatever the bug is.
+// invalid matches the errors of statements that the database cannot prepare, such as one with
+// another number of parameters. Every test fails then, whatever the bug is.
 var invalid = regexp.MustCompile(`ERROR: .*\(SQLSTATE 42\w+\)`)
 
 var failed = regexp.MustCompile(`--- FAIL: (\w+)`)

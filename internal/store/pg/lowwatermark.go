@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	// lowMargin is the minimum distance of a low-water mark behind the database's time. A due time or
-	// the end of a lock is not before the statement that writes it, and the duration of a transaction
-	// is bounded.
+	// lowMargin is the minimum distance of a low-water mark behind the database's time. A due time
+	// or the end of a lock is not before the statement that writes it, and the duration of a
+	// transaction is bounded.
 	lowMargin = 10 * time.Second
-	// fullShare is the time until the next full scan, as a multiple of the duration of the last one.
-	// fullLatest bounds it.
+	// fullShare is the time until the next full scan, as a multiple of the duration of the last
+	// one. fullLatest bounds it.
 	fullShare  = 100
 	fullLatest = time.Minute
 )
 
-// LowMark is a low-water mark of an index on due_at: no entry before it stands for a row that is
-// due, or for a lock that has expired. Scans start from it, so that they skip the dead entries that
-// an old snapshot keeps below it.
+// LowWaterMark is a low-water mark of an index on due_at: no entry before it stands for a row that
+// is due, or for a lock that has expired. Scans start from it, so that they skip the dead entries
+// that an old snapshot keeps below it.
 //
 // Rows appear below the mark if the database's clock is set back, or if a claim is released long
 // after its due time. Therefore full scans find them: after a step back of the clock, and otherwise
@@ -30,7 +30,7 @@ const (
 // fast, each call makes one.
 //
 // The zero value is ready and starts with a full scan. It is safe for concurrent use.
-type LowMark struct {
+type LowWaterMark struct {
 	mu  sync.Mutex
 	at  time.Time // zero: unknown
 	now time.Time // the database's time at the last scan
@@ -40,13 +40,13 @@ type LowMark struct {
 }
 
 // From returns the instant from which scans start; nil: the low end of the index.
-func (m *LowMark) From() *time.Time {
+func (m *LowWaterMark) From() *time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.from()
 }
 
-func (m *LowMark) from() *time.Time {
+func (m *LowWaterMark) from() *time.Time {
 	if m.at.IsZero() {
 		return nil
 	}
@@ -54,16 +54,15 @@ func (m *LowMark) from() *time.Time {
 }
 
 // Reset forgets the mark.
-func (m *LowMark) Reset() {
+func (m *LowWaterMark) Reset() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.at, m.now, m.full, m.took = time.Time{}, time.Time{}, time.Time{}, 0
 }
 
-// Find moves the mark, and returns it as From does. scan returns the database's time and the lowest
-// entry between an instant, or the low end of the index, and that time. After an error the mark
-// stays as it is.
-func (m *LowMark) Find(scan func(from *time.Time) (now, lowest time.Time, err error)) (*time.Time, error) {
+// Find moves the mark. scan returns the database's time and the lowest entry between an instant, or
+// the low end of the index if that is nil, and that time. After an error the mark stays as it is.
+func (m *LowWaterMark) Find(scan func(from *time.Time) (now, lowest time.Time, err error)) error {
 	sent := time.Now()
 	from := m.next(sent)
 	now, lowest, err := scan(from)
@@ -75,11 +74,11 @@ func (m *LowMark) Find(scan func(from *time.Time) (now, lowest time.Time, err er
 	if err == nil {
 		m.move(now, lowest)
 	}
-	return m.from(), err
+	return err
 }
 
 // next returns the instant from which the next scan starts; nil: it is a full one.
-func (m *LowMark) next(sent time.Time) *time.Time {
+func (m *LowWaterMark) next(sent time.Time) *time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if sent.Sub(m.full) >= min(fullShare*m.took, fullLatest) {
@@ -89,7 +88,7 @@ func (m *LowMark) next(sent time.Time) *time.Time {
 }
 
 // move moves the mark after a scan, by the database's time and the lowest entry.
-func (m *LowMark) move(now, lowest time.Time) {
+func (m *LowWaterMark) move(now, lowest time.Time) {
 	stepped := now.Before(m.now)
 	m.now = now
 	m.at = now.Add(-lowMargin)
@@ -101,14 +100,19 @@ func (m *LowMark) move(now, lowest time.Time) {
 	}
 }
 
-// LowestDue moves a mark of the due times that no worker has started, and returns the instant from
-// which they are scanned; nil: the low ends of their indexes.
-func (db *DB) LowestDue(ctx context.Context, tx dbsqlc.DBTX, m *LowMark) (*time.Time, error) {
-	return m.Find(func(from *time.Time) (now, lowest time.Time, err error) {
-		row, err := db.Q.ScheduleLowestDue(ctx, tx, dbsqlc.ScheduleLowestDueParams{Now: db.Now(), FromAt: from})
+// DueGauge reads the gauge of due endpoints up to a number of them, from a mark, and moves the
+// mark.
+func (db *DB) DueGauge(ctx context.Context, tx dbsqlc.DBTX, m *LowWaterMark, most int) (gauge *dbsqlc.ScheduleGaugeRow, err error) {
+	err = m.Find(func(from *time.Time) (now, lowest time.Time, err error) {
+		gauge, err = db.Q.ScheduleGauge(ctx, tx, dbsqlc.ScheduleGaugeParams{
+			Now:     db.Now(),
+			FromAt:  from,
+			MaxRows: int32(most),
+		})
 		if err != nil {
-			return now, lowest, fmt.Errorf("reading the lowest due time: %w", err)
+			return now, lowest, fmt.Errorf("counting due endpoints: %w", err)
 		}
-		return row.Now, row.Lowest, nil
+		return gauge.Now, gauge.Lowest, nil
 	})
+	return gauge, err
 }

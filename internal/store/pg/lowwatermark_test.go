@@ -12,9 +12,9 @@ import (
 )
 
 // scan moves a mark by a scan at an instant of the database's clock, and returns where it started.
-func scan(t *testing.T, m *pg.LowMark, now, lowest time.Time) (from *time.Time) {
+func scan(t *testing.T, m *pg.LowWaterMark, now, lowest time.Time) (from *time.Time) {
 	t.Helper()
-	_, err := m.Find(func(at *time.Time) (time.Time, time.Time, error) {
+	err := m.Find(func(at *time.Time) (time.Time, time.Time, error) {
 		from = at
 		return now, lowest, nil
 	})
@@ -22,12 +22,12 @@ func scan(t *testing.T, m *pg.LowMark, now, lowest time.Time) (from *time.Time) 
 	return from
 }
 
-// TestLowMarkIsTheLowestEntry requires a mark that passes nothing that is due, and otherwise
+// TestLowWaterMarkIsTheLowestEntry requires a mark that passes nothing that is due, and otherwise
 // follows the database's time at a distance.
-func TestLowMarkIsTheLowestEntry(t *testing.T) {
+func TestLowWaterMarkIsTheLowestEntry(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 6, 15, 12, 0, 0, 0, time.UTC)
-	var m pg.LowMark
+	var m pg.LowWaterMark
 	require.Nil(t, m.From(), "nothing is known yet")
 	scan(t, &m, now, now)
 	require.Equal(t, now.Add(-10*time.Second), *m.From())
@@ -39,8 +39,8 @@ func TestLowMarkIsTheLowestEntry(t *testing.T) {
 	require.Nil(t, m.From())
 }
 
-// TestFullScansForALowMarkAreAsFrequentAsTheirCostAllows scans every second for ten minutes.
-func TestFullScansForALowMarkAreAsFrequentAsTheirCostAllows(t *testing.T) {
+// TestFullScansForALowWaterMarkAreAsFrequentAsTheirCostAllows scans every second for ten minutes.
+func TestFullScansForALowWaterMarkAreAsFrequentAsTheirCostAllows(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		takes time.Duration // a full scan
@@ -53,11 +53,11 @@ func TestFullScansForALowMarkAreAsFrequentAsTheirCostAllows(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				var m pg.LowMark
+				var m pg.LowWaterMark
 				full := 0
 				for began := time.Now(); time.Since(began) < 10*time.Minute; {
 					tick := time.After(time.Second)
-					_, err := m.Find(func(from *time.Time) (time.Time, time.Time, error) {
+					err := m.Find(func(from *time.Time) (time.Time, time.Time, error) {
 						if from == nil {
 							full++
 							time.Sleep(c.takes)
@@ -73,13 +73,14 @@ func TestFullScansForALowMarkAreAsFrequentAsTheirCostAllows(t *testing.T) {
 	}
 }
 
-// TestLowMarkFollowsAClockThatIsSetBack requires full scans until the mark follows the new time.
-func TestLowMarkFollowsAClockThatIsSetBack(t *testing.T) {
+// TestLowWaterMarkFollowsAClockThatIsSetBack requires full scans until the mark follows the new
+// time.
+func TestLowWaterMarkFollowsAClockThatIsSetBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		now := time.Now()
-		var m pg.LowMark
-		_, err := m.Find(func(from *time.Time) (time.Time, time.Time, error) {
+		var m pg.LowWaterMark
+		err := m.Find(func(from *time.Time) (time.Time, time.Time, error) {
 			require.Nil(t, from)
 			time.Sleep(30 * time.Second)
 			return now, now, nil
@@ -92,20 +93,21 @@ func TestLowMarkFollowsAClockThatIsSetBack(t *testing.T) {
 	})
 }
 
-// TestLowMarkSurvivesAScanThatFails requires that a full scan that fails is not repeated at once.
-func TestLowMarkSurvivesAScanThatFails(t *testing.T) {
+// TestLowWaterMarkSurvivesAScanThatFails requires that a full scan that fails is not repeated at
+// once.
+func TestLowWaterMarkSurvivesAScanThatFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		now, failed := time.Now(), errors.New("it took too long")
-		var m pg.LowMark
+		var m pg.LowWaterMark
 		scan(t, &m, now, now)
-		at, err := m.Find(func(from *time.Time) (time.Time, time.Time, error) {
+		err := m.Find(func(from *time.Time) (time.Time, time.Time, error) {
 			require.Nil(t, from)
 			time.Sleep(2 * time.Second)
 			return time.Time{}, time.Time{}, failed
 		})
 		require.ErrorIs(t, err, failed)
-		require.Equal(t, now.Add(-10*time.Second), *at)
+		require.Equal(t, now.Add(-10*time.Second), *m.From())
 		require.NotNil(t, scan(t, &m, now, now))
 	})
 }
