@@ -96,6 +96,7 @@ VALUES (@endpoint_id, @tenant_id::uuid, @planned_at, @planned_at, @slot, 0, @ver
 UPDATE schedules
 SET due_at = @planned_at, planned_at = @planned_at, slot = @slot, attempt = @attempt, infra_attempt = @infra_attempt, source = @source, version = @version,
     lock_ms = @lock_ms, tag_set_id = tag_set_number(@tags::jsonb), priority = @priority, failure_count = @failure_count, runs_done = @runs_done, ended_at = @ended_at,
+    anchor = @anchor, last_slot = @last_slot, last_call_at = @last_call_at,
     paused_until = @paused_until, pause_reason = @pause_reason,
     manual_at = @manual_at, retry_after = @retry_after, target_next = @target_next, fresh_until = @fresh_until, accounted_until = @accounted_until, hinted = @hinted, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL,
     run_id = NULL, started_at = NULL, deadline_at = NULL, cancel_requested_at = NULL, cancel_requested_by = NULL, cancel_reason = NULL
@@ -152,12 +153,6 @@ SELECT sqlc.arg('item_id')::uuid, s.tenant_id, s.endpoint_id, s.due_at, s.planne
        0, s.source, s.claimed_by, s.claimed_at, s.run_id, s.started_at, s.deadline_at, s.cancel_requested_at, s.cancel_requested_by, s.cancel_reason
 FROM schedules s
 WHERE s.endpoint_id = sqlc.arg('endpoint_id')::uuid;
-
--- name: ScheduleServe :exec
--- Stores the due time that a detached run serves. ScheduleReplan follows in the same transaction.
-UPDATE schedules
-SET anchor = @anchor, last_slot = @last_slot, last_call_at = @last_call_at
-WHERE endpoint_id = @endpoint_id;
 
 -- name: ScheduleLastRun :exec
 -- Stores a detached run that has ended as the last run of its endpoint. The new revision

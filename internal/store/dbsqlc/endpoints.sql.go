@@ -706,10 +706,11 @@ const scheduleReplan = `-- name: ScheduleReplan :execrows
 UPDATE schedules
 SET due_at = $1, planned_at = $1, slot = $2, attempt = $3, infra_attempt = $4, source = $5, version = $6,
     lock_ms = $7, tag_set_id = tag_set_number($8::jsonb), priority = $9, failure_count = $10, runs_done = $11, ended_at = $12,
-    paused_until = $13, pause_reason = $14,
-    manual_at = $15, retry_after = $16, target_next = $17, fresh_until = $18, accounted_until = $19, hinted = $20, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL,
+    anchor = $13, last_slot = $14, last_call_at = $15,
+    paused_until = $16, pause_reason = $17,
+    manual_at = $18, retry_after = $19, target_next = $20, fresh_until = $21, accounted_until = $22, hinted = $23, claim_token = claim_token + 1, claimed_by = NULL, claimed_at = NULL,
     run_id = NULL, started_at = NULL, deadline_at = NULL, cancel_requested_at = NULL, cancel_requested_by = NULL, cancel_reason = NULL
-WHERE endpoint_id = $21
+WHERE endpoint_id = $24
 `
 
 type ScheduleReplanParams struct {
@@ -725,6 +726,9 @@ type ScheduleReplanParams struct {
 	FailureCount   int32
 	RunsDone       int32
 	EndedAt        *time.Time
+	Anchor         *time.Time
+	LastSlot       *time.Time
+	LastCallAt     *time.Time
 	PausedUntil    *time.Time
 	PauseReason    *string
 	ManualAt       *time.Time
@@ -752,6 +756,9 @@ func (q *Queries) ScheduleReplan(ctx context.Context, db DBTX, arg ScheduleRepla
 		arg.FailureCount,
 		arg.RunsDone,
 		arg.EndedAt,
+		arg.Anchor,
+		arg.LastSlot,
+		arg.LastCallAt,
 		arg.PausedUntil,
 		arg.PauseReason,
 		arg.ManualAt,
@@ -766,30 +773,6 @@ func (q *Queries) ScheduleReplan(ctx context.Context, db DBTX, arg ScheduleRepla
 		return 0, err
 	}
 	return result.RowsAffected(), nil
-}
-
-const scheduleServe = `-- name: ScheduleServe :exec
-UPDATE schedules
-SET anchor = $1, last_slot = $2, last_call_at = $3
-WHERE endpoint_id = $4
-`
-
-type ScheduleServeParams struct {
-	Anchor     *time.Time
-	LastSlot   *time.Time
-	LastCallAt *time.Time
-	EndpointID UUID
-}
-
-// Stores the due time that a detached run serves. ScheduleReplan follows in the same transaction.
-func (q *Queries) ScheduleServe(ctx context.Context, db DBTX, arg ScheduleServeParams) error {
-	_, err := db.Exec(ctx, scheduleServe,
-		arg.Anchor,
-		arg.LastSlot,
-		arg.LastCallAt,
-		arg.EndpointID,
-	)
-	return err
 }
 
 const scheduleSyncDetached = `-- name: ScheduleSyncDetached :exec

@@ -98,19 +98,12 @@ func (b *batch) detach(ctx context.Context, tx pgx.Tx, d dispatch.Detaching) (it
 	}
 	item = endpoints.NewID()
 	b.spend(e, runs.Run{Source: string(planned.From.Due.Source)})
-	served := dbsqlc.ScheduleServeParams{
-		EndpointID: e.ID,
-		Anchor:     pg.Optional(e.State.Anchor),
-		LastSlot:   pg.Optional(e.State.LastSlot),
-		LastCallAt: pg.Optional(e.State.LastCall),
-	}
 	b.history.AddSkips(e, b.now)
 	b.skipped = e.Unrecorded
 	writes := []pg.Statement{
 		func(q dbsqlc.DBTX) error {
 			return b.db.Q.ScheduleDetach(ctx, q, dbsqlc.ScheduleDetachParams{ItemID: item, EndpointID: e.ID})
 		},
-		func(q dbsqlc.DBTX) error { return b.db.Q.ScheduleServe(ctx, q, served) },
 	}
 	if hint := e.State.OneShotHint; planned.From.OneShotHint != hint {
 		writes = append(writes, func(q dbsqlc.DBTX) error {
