@@ -7,15 +7,18 @@ const (
 	// time is read from that clock before its transaction commits, and the store bounds the
 	// duration of a transaction.
 	lowWaterMargin = 10 * time.Second
-	// wholeEvery is the minimum time between full scans, which start at the low end of the index.
-	// It applies if a full scan takes less than a hundredth of it. Then every poll at the default
+	// fullEvery is the minimum time between full scans, which start at the low end of the index. It
+	// applies if a full scan takes less than a hundredth of it. Then every poll at the default
 	// interval is a full scan.
-	wholeEvery = 500 * time.Millisecond
-	// wholeShare is the time until the next full scan, as a multiple of the shorter duration of the
-	// last two. wholeLatest bounds it. The shorter one counts, so that a single delayed scan
-	// changes nothing.
-	wholeShare  = 100
-	wholeLatest = 10 * time.Second
+	fullEvery = 500 * time.Millisecond
+	// scanShare is the time until the next full or wide scan, as a multiple of the shorter duration
+	// of the last two. fullLatest and wideLatest bound it. The shorter one counts, so that a single
+	// delayed scan changes nothing.
+	scanShare  = 100
+	fullLatest = 5 * time.Minute
+	// wideReach is how far before the low-water mark a wide scan starts.
+	wideReach  = time.Minute
+	wideLatest = 10 * time.Second
 )
 
 // LowWaterMark is the low-water mark of claims on due_at. Claims scan the index from it, so that
@@ -26,23 +29,41 @@ const (
 // No due time below the low-water mark is lost. New, hinted and requested runs come due no earlier
 // than they are written, which is above the low-water mark. Some rows come back at an old due time:
 // released claims, claims of a silent worker, and rows skipped because another transaction had
-// locked them. The next full scan finds them, at the next poll, or within ten seconds if full scans
-// are slow.
+// locked them. The next full scan finds them, at the next poll. If full scans are slow, a wide scan
+// finds them within ten seconds, and a full scan those that are more than a minute below the mark.
 //
 // The zero value starts with a full scan. A LowWaterMark is not safe for concurrent use.
 type LowWaterMark struct {
-	at time.Time // database time; zero: unknown
-	// whole is when the last full scan was sent.
-	whole time.Time
-	// took holds the durations of the last two full scans, newest first.
+	at         time.Time // database time; zero: unknown
+	full, wide scans
+}
+
+// scans are the scans of one kind.
+type scans struct {
+	sent time.Time // of the last one
+	// took holds the durations of the last two, newest first.
 	took [2]time.Duration
 }
 
-// Begin sets From of a request that is sent now: the low-water mark, or zero if a full scan is due.
-// Shares scan another index, therefore they ignore the low-water mark.
+// due reports whether another scan is due.
+func (s *scans) due(latest time.Duration) bool {
+	return time.Since(s.sent) >= min(max(fullEvery, scanShare*min(s.took[0], s.took[1])), latest)
+}
+
+func (s *scans) ended(sent time.Time) {
+	s.sent, s.took = sent, [2]time.Duration{time.Since(sent), s.took[0]}
+}
+
+// Begin sets From of a request that is sent now: the low-water mark, or an earlier instant if a
+// wide scan is due, or zero if a full scan is due. Shares scan another index, therefore they ignore
+// the low-water mark.
 func (m *LowWaterMark) Begin(r *Request) {
-	r.From = time.Time{}
-	if len(r.Tenants) == 0 && time.Since(m.whole) < min(max(wholeEvery, wholeShare*min(m.took[0], m.took[1])), wholeLatest) {
+	switch {
+	case len(r.Tenants) > 0 || m.at.IsZero() || m.full.due(fullLatest):
+		r.From = time.Time{}
+	case m.wide.due(wideLatest):
+		r.From = m.at.Add(-wideReach)
+	default:
 		r.From = m.at
 	}
 }
@@ -53,8 +74,12 @@ func (m *LowWaterMark) Ended(r Request, list []Claim, now, sent time.Time) {
 	if len(r.Tenants) > 0 || r.Limit == 0 {
 		return // The claim did not scan the oldest endpoints.
 	}
-	if r.From.IsZero() {
-		m.whole, m.took = sent, [2]time.Duration{time.Since(sent), m.took[0]}
+	switch {
+	case r.From.IsZero():
+		m.full.ended(sent)
+		m.wide.sent = sent // A full scan is a wide one too.
+	case r.From.Before(m.at):
+		m.wide.ended(sent)
 	}
 	if now.IsZero() {
 		return

@@ -60,8 +60,8 @@ func TestLowWaterMarkFollowsTheClaimedDueTimes(t *testing.T) {
 }
 
 // TestFullScansAreAsFrequentAsTheirCostAllows: the share of claims that scan from the bottom of
-// the index depends on their cost. It claims without a pause for a minute, from a database that is
-// slow at the bottom or times out there.
+// the index depends on their cost. It claims without a pause, from a database that is slow at the
+// bottom or times out there.
 func TestFullScansAreAsFrequentAsTheirCostAllows(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -73,17 +73,17 @@ func TestFullScansAreAsFrequentAsTheirCostAllows(t *testing.T) {
 		"AtOnce":     {takes: 2 * time.Millisecond, every: 500 * time.Millisecond},
 		"OnceSlowly": {takes: 2 * time.Millisecond, once: 900 * time.Millisecond, every: 500 * time.Millisecond},
 		"Slowly":     {takes: 40 * time.Millisecond, every: 4 * time.Second},
-		"VerySlowly": {takes: 2 * time.Second, every: 10 * time.Second},
-		"NotAnyMore": {takes: 2 * time.Second, fails: true, every: 10 * time.Second},
+		"VerySlowly": {takes: 2 * time.Second, every: 200 * time.Second},
+		"TooSlowly":  {takes: 9 * time.Second, every: 5 * time.Minute},
+		"NotAnyMore": {takes: 2 * time.Second, fails: true, every: 200 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				store, taker := &fakeStore{}, &fakeReceiver{room: 1}
 				var bottom []time.Time
-				store.claim = func(_ context.Context, r claims.Request) ([]claims.Claim, error) {
+				stop := claimBy(t, func(r claims.Request) ([]claims.Claim, error) {
 					if !r.From.IsZero() {
-						time.Sleep(10 * time.Millisecond)
+						time.Sleep(min(c.every/50, time.Second))
 						return []claims.Claim{{PlannedAt: time.Now()}}, nil
 					}
 					bottom = append(bottom, time.Now())
@@ -95,15 +95,55 @@ func TestFullScansAreAsFrequentAsTheirCostAllows(t *testing.T) {
 						return nil, context.DeadlineExceeded
 					}
 					return []claims.Claim{{PlannedAt: time.Now()}}, nil
-				}
-				_, stop := runClaimer(t, store, taker)
-				time.Sleep(time.Minute)
+				})
+				time.Sleep(15 * c.every)
 				stop()
-				require.InDelta(t, int(time.Minute/c.every), len(bottom), 1)
+				require.InDelta(t, 15, len(bottom), 1)
 				for i := 2; i < len(bottom); i++ {
 					require.InDelta(t, c.every.Seconds(), bottom[i].Sub(bottom[i-1]).Seconds(), 1.2, "and a poll later at most")
 				}
 			})
 		})
 	}
+}
+
+// TestWideScansFindWhatCameBack claims from a database that is slow at the bottom. Scans that start
+// a minute before the mark come at least every ten seconds.
+func TestWideScansFindWhatCameBack(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ takes, every time.Duration }{
+		"Fast":   {takes: time.Millisecond, every: 500 * time.Millisecond},
+		"Slow":   {takes: 40 * time.Millisecond, every: 4 * time.Second},
+		"Slower": {takes: time.Second, every: 10 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var wide []time.Time
+				stop := claimBy(t, func(r claims.Request) ([]claims.Claim, error) {
+					switch back := time.Since(r.From); {
+					case r.From.IsZero():
+						time.Sleep(5 * time.Second)
+					case back > 65*time.Second && back < 75*time.Second:
+						wide = append(wide, time.Now())
+						time.Sleep(c.takes)
+					default:
+						time.Sleep(10 * time.Millisecond)
+					}
+					return []claims.Claim{{PlannedAt: time.Now()}}, nil
+				})
+				time.Sleep(5 * time.Minute)
+				stop()
+				require.InDelta(t, float64(5*time.Minute/c.every), len(wide), 0.05*float64(5*time.Minute/c.every)+1)
+			})
+		})
+	}
+}
+
+// claimBy claims without a pause from a store, until stop returns.
+func claimBy(t *testing.T, claim func(r claims.Request) ([]claims.Claim, error)) (stop func()) {
+	t.Helper()
+	store := &fakeStore{claim: func(_ context.Context, r claims.Request) ([]claims.Claim, error) { return claim(r) }}
+	_, stop = runClaimer(t, store, &fakeReceiver{room: 1})
+	return stop
 }
