@@ -47,11 +47,25 @@ WITH clock AS MATERIALIZED (
        AND s.due_at <= (SELECT now FROM clock)
      ORDER BY s.due_at
      LIMIT $1::int)
+), apart AS MATERIALIZED ( -- The entries above may be those of the first lanes only.
+    SELECT min(first.due_at) AS lowest
+    FROM tag_sets t
+             CROSS JOIN priorities p
+             CROSS JOIN LATERAL (SELECT s.due_at
+                                 FROM schedules s
+                                 WHERE s.claimed_by IS NULL
+                                   AND (s.tag_set_id <> 0 OR s.priority <> 0)
+                                   AND s.tag_set_id = t.id
+                                   AND s.priority = p.priority
+                                   AND s.due_at >= coalesce($3::timestamptz, '-infinity'::timestamptz)
+                                   AND s.due_at <= (SELECT now FROM clock)
+                                 ORDER BY s.due_at
+                                 LIMIT 1) first
 )
 SELECT least(count(*), $1::int)::bigint AS due,
        coalesce(extract(EPOCH FROM (SELECT now FROM clock) - min(d.planned_at)), 0)::float8 AS oldest_seconds,
        (SELECT now FROM clock)::timestamptz AS now,
-       coalesce(min(d.due_at), (SELECT now FROM clock))::timestamptz AS lowest
+       coalesce(least(min(d.due_at), (SELECT lowest FROM apart)), (SELECT now FROM clock))::timestamptz AS lowest
 FROM due d
 `
 

@@ -12,6 +12,7 @@ import (
 	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
 	"rubato/internal/store/dbsqlc"
+	"rubato/internal/store/pg"
 	"rubato/internal/store/storetest"
 	"rubato/internal/store/views"
 	"rubato/internal/telemetry"
@@ -80,6 +81,27 @@ func TestDueGaugeCountsFromItsLowestEntry(t *testing.T) {
 				require.EqualValues(t, 1, state.Due, "after %s", after)
 				require.Equal(t, after, state.OldestDue)
 			}
+		})
+	}
+}
+
+// TestMarkOfDueTimesIsTheLowestOfAllLanes reads one entry of each index, as the notices of late
+// endpoints do, while endpoints of two lanes are due.
+func TestMarkOfDueTimesIsTheLowestOfAllLanes(t *testing.T) {
+	t.Parallel()
+	for _, lanes := range [][2]endpoints.PriorityName{{"high", "low"}, {"low", "high"}} {
+		t.Run(string(lanes[0]), func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			now := b.At(storetest.Noon())
+			b.Register(t, func(s *endpoints.Spec) { s.Priority = lanes[0] })
+			b.At(now.Add(5 * time.Minute))
+			b.Register(t, func(s *endpoints.Spec) { s.Priority = lanes[1] })
+			b.At(now.Add(9 * time.Minute))
+			var mark pg.LowWaterMark
+			_, err := b.DB.DueGauge(t.Context(), b.Pool, &mark, 1)
+			require.NoError(t, err)
+			require.Equal(t, now, mark.From().UTC())
 		})
 	}
 }
