@@ -118,7 +118,10 @@ func nextLook(s *tempo.State, terms tempo.Terms) NextLook {
 	switch price := figure(s.Price); {
 	case n.Worth > 1.5*s.Price:
 		against = "more than the " + price + " that a run costs"
-		if s.Wait <= terms.Shortest {
+		switch {
+		case s.UsedUp:
+			against += "; the budget is used up until then"
+		case s.Wait <= terms.Shortest:
 			against += "; the bounds allow no shorter wait"
 		}
 	case n.Worth < s.Price/1.5:

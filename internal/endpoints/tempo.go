@@ -142,6 +142,7 @@ func (e *Endpoint) changeRate() *governor.ChangeRate {
 		Rate:   t.Filter.Rate(),
 		Price:  t.Price,
 		Budget: e.Spec.Budget,
+		UsedUp: t.UsedUp,
 	}
 	if c.Budget == "" && e.Shared != nil {
 		c.Budget = e.Shared.Name

@@ -71,6 +71,9 @@ type ChangeRate struct {
 	Price float64
 	// Budget names the budget that sets the price, for the trace; cut when long.
 	Budget string
+	// UsedUp means that Wait is longer than the rate of change asks, because the runs of the past
+	// period used up the budget, for the trace.
+	UsedUp bool
 }
 
 // OneShotHint requests one run at an instant. It wins only if it is earlier than the candidate of

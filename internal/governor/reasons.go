@@ -77,7 +77,11 @@ func (p *plan) whyChangeRate(c *ChangeRate) string {
 	if c.Budget == "" {
 		return why
 	}
-	return why + truncated(", budget ", c.Budget)
+	why += truncated(", budget ", c.Budget)
+	if c.UsedUp {
+		why += ", which is used up until then"
+	}
+	return why
 }
 
 // PriceIn returns the price of a run in change-seconds that the trace of a decision names. ok is

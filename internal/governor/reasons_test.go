@@ -36,6 +36,11 @@ func TestWhy(t *testing.T) {
 			governor.Input{Now: T, Anchor: T, Baseline: every(hour), ChangeRate: &governor.ChangeRate{Wait: 7 * second, Rate: 0.02, Price: 0.4912, Budget: "600/h"}},
 			[]string{"every 1h0m0s", "every 7s: answers change every 50 s, a run costs 0.491 change-seconds, budget 600/h"},
 		},
+		{
+			"BudgetIsUsedUp",
+			governor.Input{Now: T, Anchor: T, Baseline: every(hour), ChangeRate: &governor.ChangeRate{Wait: 70 * second, Rate: 0.02, Price: 0.4912, Budget: "600/h", UsedUp: true}},
+			[]string{"every 1h0m0s", "every 1m10s: answers change every 50 s, a run costs 0.491 change-seconds, budget 600/h, which is used up until then"},
+		},
 		{"Cron", governor.Input{Now: T, Anchor: T, Baseline: on(grid(hour))}, []string{"next cron occurrence"}},
 		{"CronNeverRun", governor.Input{Now: T, Baseline: on(grid(hour))}, []string{"never run: first cron occurrence"}},
 		{

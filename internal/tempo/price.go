@@ -15,8 +15,8 @@ const (
 	// sharedGain is the gain of a budget that endpoints share. A price that stays within a factor
 	// of 25 (3.2 natural logarithms) keeps an hourly budget within 3.2/108 = 3 %.
 	sharedGain = 108
-	// ownGain is the gain of an endpoint's own budget. At a constant rate the price stays within a
-	// factor of 1.6, which is 3 % again. Bursts may take runs from the hours beside them.
+	// ownGain is the gain of an endpoint's own budget, which [Window] limits in every hour. It is low
+	// enough for runs to move to the bursts of an hour.
 	ownGain = 16
 	// newGain replaces ownGain in the first hour, because the first price is a guess.
 	newGain = 72
@@ -25,6 +25,15 @@ const (
 	longGain = 6
 	// looseGain is the gain of an implied budget, which no user has set.
 	looseGain = 0.5
+)
+
+// The reserve of a budget that a user set for an endpoint grows by reserveGain times the time for
+// which the budget held a run back, in periods. It fades within reserveMemory. Without it, runs
+// between bursts would leave none for the next one.
+const (
+	reserveGain   = 2
+	reserveMemory = 2 * day
+	maxReserve    = 0.5
 )
 
 // maxCorrection bounds the logarithm of the correction by the runs over budget. Without it, the
@@ -52,6 +61,16 @@ type Budget struct {
 // Every returns the interval that spends the budget evenly.
 func (b Budget) Every() time.Duration { return max(b.Per/time.Duration(max(b.Runs, 1)), 1) }
 
+// period returns the time in which the budget holds: a budget per second holds in an hour too.
+func (b Budget) period() time.Duration { return max(b.Per, time.Hour) }
+
+// most returns the largest number of runs in a period: the budget and 2 %. The steps of [Window]
+// take another percent at most.
+func (b Budget) most() int64 {
+	runs := b.Runs * int64(b.period()/b.Per)
+	return runs + runs/50
+}
+
 // gain returns the gain of the endpoint's own budget and the period that it counts for.
 func (b Budget) gain(age time.Duration) (gain float64, per time.Duration) {
 	switch {
@@ -72,7 +91,7 @@ func (b Budget) Next(price float64, used int64, since time.Duration) float64 {
 	if since <= 0 {
 		return price
 	}
-	per := max(b.Per, time.Hour) // A budget per second holds within 3 % an hour too.
+	per := b.period()
 	due := since.Seconds() / b.Every().Seconds()
 	move := sharedGain * since.Seconds() / per.Seconds() * (float64(used)/due - 1)
 	return bounded(price * math.Exp(min(max(move, -maxCorrection), maxCorrection)))

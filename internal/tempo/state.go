@@ -14,8 +14,8 @@ const (
 	// quieter ones. The price follows busy hours soon, because they spend runs fast. It follows quiet
 	// ones slowly, because they may be the night before a busy day: at a price that fell with them,
 	// the day would begin with too many runs.
-	busyPrior  = time.Hour
-	quietPrior = 7 * time.Hour
+	busyPrior  = 30 * time.Minute
+	quietPrior = 8 * time.Hour
 	// rootMemory is the memory of the mean. It spans several days, so that day and night share a
 	// price.
 	rootMemory = 3 * day
@@ -41,12 +41,21 @@ type State struct {
 	Root float64
 	// Age is the time that Root covers.
 	Age time.Duration
-	// Surplus is the number of runs over the budget, in budgets of a period. Negative: below it. Of
-	// an implied budget it is at least zero: no user asked for these runs, so saved ones are not
-	// made later.
+	// Surplus is the number of runs over the budget, in budgets of a period. Negative: below it. That
+	// of a budget that a user set fades within a period, because saved runs of earlier periods may
+	// not be made later. Of an implied budget it is at least zero: no user asked for these runs, so
+	// saved ones are not made later.
 	Surplus float64
+	// Past are the runs of the past period of a budget that a user set for the endpoint.
+	Past Window
+	// Reserve is the share of such a budget that is kept for bursts: the price spends the rest. It
+	// grows while the budget is used up, and fades within days.
+	Reserve float64
 	// Wait is the wait in force from one run to the next; 0: none yet.
 	Wait time.Duration
+	// UsedUp means that the budget of the past period is used up, so that Wait is longer than the
+	// rate of change asks.
+	UsedUp bool
 	// Price is the price by which Wait was set.
 	Price float64
 }
@@ -76,6 +85,10 @@ type Terms struct {
 	Shortest, Longest time.Duration
 }
 
+// limited reports whether a user set the endpoint's own budget, so that it limits the runs of every
+// period.
+func (t Terms) limited() bool { return t.Shared <= 0 && !t.Budget.Implied }
+
 // After updates the state by a run that sent a request, and chooses the wait to the next one. It
 // does not allocate.
 func (s *State) After(run Look, terms Terms) {
@@ -93,16 +106,30 @@ func (s *State) spend(at time.Time, terms Terms) {
 		return
 	}
 	s.RanAt = at
+	limited := terms.limited()
+	if limited {
+		s.Past.count(at, terms.Budget.period())
+	} else {
+		s.Past, s.Reserve = Window{}, 0
+	}
 	if before.IsZero() || terms.Shared > 0 {
 		return
 	}
 	gain, per := terms.Budget.gain(s.Age)
-	s.Surplus += (terms.Budget.Every() - at.Sub(before)).Seconds() / per.Seconds()
-	least := -maxCorrection / gain
-	if terms.Budget.Implied {
-		least = 0
+	gap := at.Sub(before).Seconds()
+	least := 0.0
+	if limited {
+		s.Reserve = single(float64(s.Reserve * decay(gap/reserveMemory.Seconds())))
+		s.Surplus = float64(s.Surplus * decay(gap/per.Seconds()))
+		least = -maxCorrection / gain
 	}
+	s.Surplus += (s.every(terms).Seconds() - gap) / per.Seconds()
 	s.Surplus = single(min(max(s.Surplus, least), maxCorrection/gain))
+}
+
+// every returns the interval that spends the endpoint's own budget evenly, less the reserve.
+func (s *State) every(terms Terms) time.Duration {
+	return time.Duration(float64(terms.Budget.Every()) / (1 - s.Reserve))
 }
 
 // look updates the filter and the mean rate by an answer.
@@ -132,14 +159,31 @@ func (s *State) look(run Look) {
 }
 
 // choose sets the wait by the present state. The wait in force stays unless the new one differs
-// from it by more than a fifth or breaks a bound.
+// from it by more than a fifth or reaches a bound. It is longer if the budget is used up.
 func (s *State) choose(terms Terms) {
 	s.Price = single(s.price(terms))
 	wait := s.Filter.Wait(s.Price, terms.Shortest, terms.Longest)
 	longer, shorter := float64(wait) > hysteresis*float64(s.Wait), hysteresis*float64(wait) < float64(s.Wait)
-	if longer || shorter || s.Wait < terms.Shortest || s.Wait > terms.Longest {
+	bounds := wait == terms.Shortest || wait == terms.Longest
+	if longer || shorter || bounds || s.Wait < terms.Shortest || s.Wait > terms.Longest {
 		s.Wait = wait
 	}
+	s.limit(terms)
+}
+
+// limit lengthens the wait to the instant at which the budget that a user set allows a further run.
+func (s *State) limit(terms Terms) {
+	s.UsedUp = false
+	if !terms.limited() {
+		return
+	}
+	rest := min(s.Past.rest(s.RanAt, terms.Budget.most()), terms.Longest)
+	held := rest - s.Wait
+	if held <= 0 {
+		return
+	}
+	s.Wait, s.UsedUp = rest, true
+	s.Reserve = single(min(s.Reserve+float64(reserveGain*held.Seconds()/terms.Budget.period().Seconds()), maxReserve))
 }
 
 // price returns the price of a run: the shared one, or the one that spends the endpoint's own
@@ -154,7 +198,7 @@ func (s *State) price(terms Terms) float64 {
 	if correction > 0 {
 		factor = 1 / factor
 	}
-	return bounded(float64(neutral(s.Root, terms.Budget.Every()) * factor))
+	return bounded(float64(neutral(s.Root, s.every(terms)) * factor))
 }
 
 // single rounds to single precision, in which a state is stored.

@@ -36,6 +36,7 @@ type ledgerRate struct {
 	RatePerSecond float64 `json:"ratePerSecond"`
 	Price         float64 `json:"price"`
 	Budget        string  `json:"budget,omitempty"`
+	UsedUp        bool    `json:"usedUp,omitempty"`
 }
 
 type ledgerHints struct {
@@ -77,6 +78,7 @@ func LedgerInput(in governor.Input) LedgerEntry {
 			RatePerSecond: c.Rate,
 			Price:         c.Price,
 			Budget:        c.Budget,
+			UsedUp:        c.UsedUp,
 		}
 	}
 	if in.IntervalHint == nil && in.OneShot == nil {
