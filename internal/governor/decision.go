@@ -60,6 +60,9 @@ type Step struct {
 	Rule Rule      `json:"rule"`
 	At   time.Time `json:"at"`
 	Why  string    `json:"why"`
+	// Price is the price of a run in change-seconds, by which the rate of change set the interval; 0
+	// in steps of other rules.
+	Price float64 `json:"price,omitempty"`
 }
 
 // Decision is the result of [Decide]. All instants are UTC.

@@ -108,6 +108,7 @@ func (p *plan) changeRate() {
 	}
 	p.kind, p.source, p.every = kindInterval, SourceChangeRate, p.in.ChangeRate.Wait
 	p.move(RuleChangeRate, p.intervalDue(), p.whyChangeRate(p.in.ChangeRate))
+	p.steps[len(p.steps)-1].Price = p.in.ChangeRate.Price
 }
 
 // intervalHint replaces the baseline and its backoff by the interval hint in force.

@@ -61,19 +61,13 @@ func (p *plan) whyIntervalHint(hint *IntervalHint) string {
 	return "hint: every " + hint.Interval.String() + " until " + p.instant(bound(hint.ExpiresAt)) + because(hint.Reason)
 }
 
-// The texts around a price, by which PriceIn finds it.
-const (
-	runCosts  = ", a run costs "
-	priceUnit = " change-seconds"
-)
-
 // whyChangeRate describes the wait for the target's rate of change.
 func (p *plan) whyChangeRate(c *ChangeRate) string {
 	if p.in.Terse {
 		return ""
 	}
-	why := "every " + c.Wait.String() + ": answers change " + often(c.Rate) + runCosts +
-		strconv.FormatFloat(c.Price, 'g', 3, 64) + priceUnit
+	why := "every " + c.Wait.String() + ": answers change " + often(c.Rate) + ", a run costs " +
+		strconv.FormatFloat(c.Price, 'g', 3, 64) + " change-seconds"
 	if c.Budget == "" {
 		return why
 	}
@@ -82,21 +76,6 @@ func (p *plan) whyChangeRate(c *ChangeRate) string {
 		why += ", which is used up until then"
 	}
 	return why
-}
-
-// PriceIn returns the price of a run in change-seconds that the trace of a decision names. ok is
-// false if the rate of change set no interval.
-func PriceIn(steps []Step) (price float64, ok bool) {
-	for _, s := range steps {
-		if s.Rule != RuleChangeRate {
-			continue
-		}
-		_, rest, _ := strings.Cut(s.Why, runCosts)
-		text, _, _ := strings.Cut(rest, priceUnit)
-		price, err := strconv.ParseFloat(text, 64)
-		return price, err == nil
-	}
-	return 0, false
 }
 
 // often describes a rate of change by the mean time between changes, to three digits.

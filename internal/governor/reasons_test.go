@@ -128,18 +128,19 @@ func TestStepsAreLowerCaseJSON(t *testing.T) {
 	require.JSONEq(t, `[{"rule":"baseline-interval","at":"2026-03-10T12:01:00Z","why":"every 1m0s"}]`, string(got))
 }
 
-func TestPriceIsReadFromTheTraceThatNamesIt(t *testing.T) {
+func TestStepOfTheChangeRateHasThePrice(t *testing.T) {
 	t.Parallel()
 	in := governor.Input{
 		Now:        T,
 		Anchor:     T,
 		Baseline:   governor.Baseline{Interval: time.Minute},
-		ChangeRate: &governor.ChangeRate{Wait: 30 * time.Second, Rate: 0.01, Price: 1.5e-7, Budget: "600/h, a run costs 9 change-seconds"},
+		ChangeRate: &governor.ChangeRate{Wait: 30 * time.Second, Rate: 0.01, Price: 1.5e-7, Budget: "600/h"},
 	}
-	price, ok := governor.PriceIn(governor.Decide(in).Steps)
-	require.True(t, ok)
-	require.InDelta(t, 1.5e-7, price, 0)
-	in.ChangeRate = nil
-	_, ok = governor.PriceIn(governor.Decide(in).Steps)
-	require.False(t, ok)
+	for _, step := range governor.Decide(in).Steps {
+		want := 0.0
+		if step.Rule == governor.RuleChangeRate {
+			want = 1.5e-7
+		}
+		require.InDelta(t, want, step.Price, 0, step.Rule)
+	}
 }

@@ -129,6 +129,9 @@ func decisionAnswer(at time.Time, source governor.Source, steps []governor.Step)
 			At:   shownDue(step.At),
 			Why:  step.Why,
 		}
+		if step.Price > 0 {
+			out.Steps[i].Price = new(step.Price)
+		}
 	}
 	return out
 }

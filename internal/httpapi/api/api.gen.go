@@ -4220,6 +4220,9 @@ type Step struct {
 	// At Null: no run is planned.
 	At *time.Time `json:"at"`
 
+	// Price The price of a run in change-seconds, of the rule change-rate.
+	Price *float64 `json:"price,omitempty"`
+
 	// Rule A rule of the governor that applied, `retry` of the retry policy, `infra-retry` after a run that was lost by the infrastructure, or `manual` for a requested run.
 	Rule Rule   `json:"rule"`
 	Why  string `json:"why"`

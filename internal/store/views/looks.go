@@ -90,8 +90,10 @@ func (s *Stats) prices(ctx context.Context, tx pgx.Tx, p dbsqlc.EndpointLastStep
 		if err := json.Unmarshal(row.NextSteps, &steps); err != nil {
 			return nil, fmt.Errorf("reading the steps of a decision: %w", err)
 		}
-		if price, ok := governor.PriceIn(steps); ok {
-			prices[p.FromAt.Add(time.Duration(row.Number)*step).UTC()] = price
+		for _, s := range steps {
+			if s.Rule == governor.RuleChangeRate {
+				prices[p.FromAt.Add(time.Duration(row.Number)*step).UTC()] = s.Price
+			}
 		}
 	}
 	return prices, nil

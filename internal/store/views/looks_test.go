@@ -65,7 +65,7 @@ func TestLooksCompareAnswersWithThoseBefore(t *testing.T) {
 	b.ExecUntriggered(t, "UPDATE runs SET source = 'manual' WHERE body_digest = 5")
 	b.answered(t, other, minutes(20), 6)
 	b.ExecUntriggered(t, `UPDATE runs SET next_steps = '[{"rule": "change-rate", "at": "2026-03-10T12:00:00Z",
-		"why": "every 4m0s: answers change every 9 min, a run costs 3.25 change-seconds, budget 9/h"}]' WHERE body_digest = 5`)
+		"why": "every 4m0s: answers change every 9 min, a run costs 3.25 change-seconds, budget 9/h", "price": 3.25}]' WHERE body_digest = 5`)
 
 	got, err := views.NewStats(b.DB).Looks(t.Context(), e.TenantID, e.ID, storetest.Noon().Add(-time.Hour), 30*time.Minute)
 	require.NoError(t, err)
