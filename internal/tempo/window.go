@@ -1,6 +1,9 @@
 package tempo
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // windowSteps is the number of steps of time into which a period is divided.
 const windowSteps = 60
@@ -27,7 +30,7 @@ func (w *Window) count(at time.Time, period time.Duration) {
 		w.Counts[k%int64(len(w.Counts))] = 0
 	}
 	w.Newest = max(w.Newest, step)
-	if n := &w.Counts[w.Newest%int64(len(w.Counts))]; *n < 1<<16-1 {
+	if n := &w.Counts[w.Newest%int64(len(w.Counts))]; *n < math.MaxUint16 {
 		*n++
 	}
 }
