@@ -2,9 +2,13 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"rubato/internal/errs"
+	"rubato/internal/store/pg"
 )
 
 // call is a call of an actor to the database. It can be repeated, because a network can deliver
@@ -77,7 +81,12 @@ func outcome(err error) string {
 	return " -> " + err.Error()
 }
 
+// refused reports whether the call was refused for a legal reason. A constraint or a trigger of the
+// database is none, because the product must not try such a change.
 func (c *call) refused() bool {
+	if fault, found := errors.AsType[*pgconn.PgError](c.err); found && pg.HasClass(fault, "22", "23") {
+		return false
+	}
 	for _, code := range c.legal {
 		if errs.CodeOf(c.err) == code {
 			return true

@@ -184,13 +184,14 @@ func (w *world) judgeWish(id endpoints.ID, cause string, c *changes) {
 	case "edit":
 		before := c.schedules[0].before
 		wait, next, fresh := before.RetryAfter, before.TargetNext, before.FreshUntil
+		edited := s.Version != before.Version // An edit to the same values leaves all as it is.
 		if w.specOf(id, before.Version).URL != w.specOf(id, s.Version).URL {
 			wait, next, fresh = time.Time{}, time.Time{}, time.Time{}
 		}
-		if !w.specOf(id, s.Version).FollowNext {
+		if edited && !w.specOf(id, s.Version).FollowNext {
 			next = time.Time{}
 		}
-		if !w.specOf(id, s.Version).FollowMaxAge {
+		if edited && !w.specOf(id, s.Version).FollowMaxAge {
 			fresh = time.Time{}
 		}
 		w.ensure(s.TargetNext.Equal(next) && s.FreshUntil.Equal(fresh), "after an edit %s keeps other wishes of its target: %+v", short(id), *s)
