@@ -94,14 +94,16 @@ func TestImpliedBudgetWithoutMinimumOnlySlowsDown(t *testing.T) {
 	require.Zero(t, s.Surplus, "unused runs are no reason to spend them")
 }
 
-// TestConstantContentReachesTheLongestWait has the law's wait grow from a fifth below the bound to
-// the bound, which hysteresis alone would ignore.
-func TestConstantContentReachesTheLongestWait(t *testing.T) {
+// TestWaitReachesItsBound has the law's wait grow from less than a fifth below the longest wait to
+// that wait, which hysteresis alone would ignore.
+func TestWaitReachesItsBound(t *testing.T) {
 	t.Parallel()
-	terms := hourly
-	terms.Budget = tempo.Budget{Runs: 1, Per: 10 * time.Second, Implied: true}
+	terms := tempo.Terms{Shared: 1, Shortest: time.Second, Longest: 24 * time.Hour}
 	s := tempo.NewState()
-	poll(&s, terms, 24, constant(0))
+	poll(&s, terms, 2, constant(1.0/60))
+	terms.Longest = s.Wait + s.Wait/10
+	terms.Shared = 100
+	s.After(tempo.Look{At: s.RanAt.Add(s.Wait), Answered: true, Digest: s.Digest}, terms)
 	require.Equal(t, terms.Longest, s.Wait)
 }
 
