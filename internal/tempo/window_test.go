@@ -96,7 +96,6 @@ func TestReserveLeavesRunsForBursts(t *testing.T) {
 	}
 	poll(&s, hourly, 48, burst)
 	require.Greater(t, s.Reserve, 0.02)
-	poll(&s, hourly, 1, constant(0)) // Runs of the past are ignored: nothing but the reserve fades.
 	before := s.Reserve
 	at := s.RanAt.Add(96 * time.Hour)
 	s.After(tempo.Look{At: at, Answered: true, Digest: s.Digest}, hourly)
