@@ -17,7 +17,7 @@ const (
 	size = 1 + 4*(Hazards*Rates+Rates+Hazards) + 8*3 + 4*4 + 8*2 + 1
 	// windowSize is the length of the runs of the past period, which only an endpoint with a budget
 	// of its own has.
-	windowSize = 8*2 + 2*(windowSteps+1)
+	windowSize = 8*2 + windowSteps + 1
 )
 
 // ErrUnknownState reports a stored state of another version or length.
@@ -86,10 +86,7 @@ func (w *Window) appendTo(out []byte) []byte {
 	}
 	out = binary.LittleEndian.AppendUint64(out, uint64(w.Width))
 	out = binary.LittleEndian.AppendUint64(out, uint64(w.Newest))
-	for _, n := range w.Counts {
-		out = binary.LittleEndian.AppendUint16(out, n)
-	}
-	return out
+	return append(out, w.Counts[:]...)
 }
 
 // readWindow reads a stored window of the right length, or none.
@@ -99,9 +96,7 @@ func readWindow(stored []byte) (w Window) {
 	}
 	w.Width = time.Duration(binary.LittleEndian.Uint64(stored))
 	w.Newest = int64(binary.LittleEndian.Uint64(stored[8:]))
-	for i := range w.Counts {
-		w.Counts[i] = binary.LittleEndian.Uint16(stored[16+2*i:])
-	}
+	copy(w.Counts[:], stored[16:])
 	return w
 }
 

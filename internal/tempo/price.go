@@ -64,12 +64,8 @@ func (b Budget) Every() time.Duration { return max(b.Per/time.Duration(max(b.Run
 // period returns the time in which the budget holds: a budget per second holds in an hour too.
 func (b Budget) period() time.Duration { return max(b.Per, time.Hour) }
 
-// most returns the largest number of runs in a period: the budget and 2 %. The steps of [Window]
-// take another percent at most.
-func (b Budget) most() int64 {
-	runs := b.Runs * int64(b.period()/b.Per)
-	return runs + runs/50
-}
+// most returns the largest number of runs in a period.
+func (b Budget) most() int64 { return b.Runs * int64(b.period()/b.Per) }
 
 // gain returns the gain of the endpoint's own budget and the period that it counts for.
 func (b Budget) gain(age time.Duration) (gain float64, per time.Duration) {

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// windowSteps is the number of steps of time into which a period is divided.
-const windowSteps = 60
+// windowSteps is the number of steps of time into which a period is divided. At one run a second,
+// the highest rate, a step of a day has 240 runs, which a byte can count.
+const windowSteps = 360
 
 // Window counts the runs of the past period of an endpoint's own budget. The zero value has
 // counted none.
@@ -17,7 +18,7 @@ type Window struct {
 	Newest int64
 	// Counts are the runs of the newest step and of those before it, each at its number modulo
 	// the length.
-	Counts [windowSteps + 1]uint16
+	Counts [windowSteps + 1]uint8
 }
 
 // count adds a run at an instant. Runs of another period are forgotten.
@@ -30,7 +31,7 @@ func (w *Window) count(at time.Time, period time.Duration) {
 		w.Counts[k%int64(len(w.Counts))] = 0
 	}
 	w.Newest = max(w.Newest, step)
-	if n := &w.Counts[w.Newest%int64(len(w.Counts))]; *n < math.MaxUint16 {
+	if n := &w.Counts[w.Newest%int64(len(w.Counts))]; *n < math.MaxUint8 {
 		*n++
 	}
 }
@@ -38,8 +39,8 @@ func (w *Window) count(at time.Time, period time.Duration) {
 func (w *Window) step(at time.Time) int64 { return at.UnixNano() / int64(w.Width) }
 
 // rest returns the shortest wait after the run that was counted last, at the instant given, after
-// which one more run leaves at most so many in the past period. It is 0 if nothing was counted. The
-// step that is partly out of the period counts in proportion.
+// which one more run leaves at most so many in the past period. It is 0 if nothing was counted. A
+// step counts until all of it is out of the period, because the instants of its runs are not known.
 func (w *Window) rest(at time.Time, most int64) time.Duration {
 	if w.Width <= 0 {
 		return 0
@@ -48,15 +49,10 @@ func (w *Window) rest(at time.Time, most int64) time.Duration {
 	for _, n := range w.Counts {
 		room -= int64(n)
 	}
-	into := at.Sub(time.Unix(0, w.Newest*int64(w.Width)))
-	for step := w.Newest; ; step++ {
-		oldest := int64(w.Counts[(step+1)%int64(len(w.Counts))])
-		room += oldest // As at the end of the step, when all of the oldest is out of the period.
-		if room >= 0 || step == w.Newest+windowSteps {
-			into = max(into, w.Width*time.Duration(max(oldest-room, 0))/time.Duration(max(oldest, 1)))
-			wait := time.Unix(0, step*int64(w.Width)).Add(into).Sub(at)
-			return (max(wait, 0) + time.Millisecond - 1).Truncate(time.Millisecond) // The ledger has milliseconds.
-		}
-		into = 0
+	step := w.Newest
+	for ; room < 0 && step < w.Newest+int64(len(w.Counts)); step++ {
+		room += int64(w.Counts[(step+1)%int64(len(w.Counts))])
 	}
+	wait := time.Unix(0, step*int64(w.Width)).Sub(at)
+	return (max(wait, 0) + time.Millisecond - 1).Truncate(time.Millisecond) // The ledger has milliseconds.
 }
