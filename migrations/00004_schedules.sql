@@ -16,6 +16,23 @@ END
 $$;
 -- +goose StatementEnd
 
+-- require_changed fails an optimistic finish that changed fewer rows than it was to, so that its
+-- transaction, a single pipeline, rolls back. A row was changed during its run. The worker then
+-- finishes the runs again with locked rows.
+-- +goose StatementBegin
+CREATE FUNCTION require_changed(changed bigint, wanted bigint) RETURNS boolean
+    LANGUAGE plpgsql AS
+$$
+BEGIN
+    IF changed < wanted THEN
+        RAISE EXCEPTION '% of % rows were changed during their runs', wanted - changed, wanted
+            USING ERRCODE = 'serialization_failure', HINT = 'the worker finishes these runs again with locked rows';
+    END IF;
+    RETURN true;
+END
+$$;
+-- +goose StatementEnd
+
 -- One row per endpoint in service and per call that has not ended. This is the hot row: claim, start
 -- and finish rewrite it, so it is apart from the configuration. Half of each page is free
 -- (fillfactor), so that a start is a HOT update on the page of its claim. Fixed-width columns come
@@ -304,4 +321,5 @@ DROP VIEW live_runs;
 DROP TABLE schedules;
 DROP FUNCTION schedule_name_tenant();
 DROP FUNCTION refuse_second_row();
+DROP FUNCTION require_changed(bigint, bigint);
 DROP FUNCTION refuse_transition();

@@ -67,9 +67,8 @@ WHERE id = ANY (sqlc.arg('ids')::uuid[]);
 
 -- name: CallEnd :many
 -- Deletes the rows of calls and detached runs that have had their last attempt, in the transaction
--- that records it, and wakes the chains of these calls. Like ScheduleFinish it is a compare-and-set:
--- a row that was rewritten since it was read is not returned. If the rows are not locked, a run with instants outside the database's clock is not
--- returned either.
+-- that records it, and wakes the chains of these calls. It is a compare-and-set like
+-- ScheduleFinish, and fails like it.
 WITH ended AS (
     SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id,
            unnest(sqlc.arg('ctids')::tid[]) AS ctid,
@@ -79,20 +78,24 @@ WITH ended AS (
            unnest(sqlc.arg('finished_at')::timestamptz[]) AS finished_at
 ), woken AS (
     UPDATE chain_items i SET woken = true FROM ended WHERE i.endpoint_id = ended.endpoint_id AND NOT i.settled
+), gone AS (
+    DELETE
+    FROM schedules s
+        USING ended
+    WHERE s.ctid = ended.ctid
+      AND (s.endpoint_id = ended.endpoint_id) IS TRUE -- keeps the planner from walking the key
+      AND s.claim_token = ended.token
+      AND s.revision = ended.revision
+      AND s.run_id IS NOT NULL
+      AND (s.call OR s.owner_id IS NOT NULL)
+      AND (sqlc.arg('locked')::boolean
+        OR ended.started_at >= s.started_at
+               AND greatest(ended.started_at, ended.finished_at) <= coalesce(sqlc.narg('at')::timestamptz, clock_timestamp()))
+    RETURNING s.endpoint_id
 )
-DELETE
-FROM schedules s
-    USING ended
-WHERE s.ctid = ended.ctid
-  AND (s.endpoint_id = ended.endpoint_id) IS TRUE -- keeps the planner from walking the key
-  AND s.claim_token = ended.token
-  AND s.revision = ended.revision
-  AND s.run_id IS NOT NULL
-  AND (s.call OR s.owner_id IS NOT NULL)
-  AND (sqlc.arg('locked')::boolean
-    OR ended.started_at >= s.started_at
-           AND greatest(ended.started_at, ended.finished_at) <= coalesce(sqlc.narg('at')::timestamptz, clock_timestamp()))
-RETURNING s.endpoint_id;
+SELECT gone.endpoint_id
+FROM gone
+WHERE (SELECT sqlc.arg('locked')::boolean OR require_changed((SELECT count(*) FROM gone), cardinality(sqlc.arg('endpoint_ids')::uuid[])));
 
 -- name: CallDropBefore :execrows
 -- Deletes calls that were created before an instant and have ended, at most max_rows.

@@ -57,55 +57,58 @@ func (q *Queries) CallDropBefore(ctx context.Context, db DBTX, arg CallDropBefor
 
 const callEnd = `-- name: CallEnd :many
 WITH ended AS (
-    SELECT unnest($3::uuid[]) AS endpoint_id,
-           unnest($4::tid[]) AS ctid,
-           unnest($5::bigint[]) AS token,
-           unnest($6::bigint[]) AS revision,
-           unnest($7::timestamptz[]) AS started_at,
-           unnest($8::timestamptz[]) AS finished_at
+    SELECT unnest($2::uuid[]) AS endpoint_id,
+           unnest($3::tid[]) AS ctid,
+           unnest($4::bigint[]) AS token,
+           unnest($5::bigint[]) AS revision,
+           unnest($6::timestamptz[]) AS started_at,
+           unnest($7::timestamptz[]) AS finished_at
 ), woken AS (
     UPDATE chain_items i SET woken = true FROM ended WHERE i.endpoint_id = ended.endpoint_id AND NOT i.settled
+), gone AS (
+    DELETE
+    FROM schedules s
+        USING ended
+    WHERE s.ctid = ended.ctid
+      AND (s.endpoint_id = ended.endpoint_id) IS TRUE -- keeps the planner from walking the key
+      AND s.claim_token = ended.token
+      AND s.revision = ended.revision
+      AND s.run_id IS NOT NULL
+      AND (s.call OR s.owner_id IS NOT NULL)
+      AND ($1::boolean
+        OR ended.started_at >= s.started_at
+               AND greatest(ended.started_at, ended.finished_at) <= coalesce($8::timestamptz, clock_timestamp()))
+    RETURNING s.endpoint_id
 )
-DELETE
-FROM schedules s
-    USING ended
-WHERE s.ctid = ended.ctid
-  AND (s.endpoint_id = ended.endpoint_id) IS TRUE -- keeps the planner from walking the key
-  AND s.claim_token = ended.token
-  AND s.revision = ended.revision
-  AND s.run_id IS NOT NULL
-  AND (s.call OR s.owner_id IS NOT NULL)
-  AND ($1::boolean
-    OR ended.started_at >= s.started_at
-           AND greatest(ended.started_at, ended.finished_at) <= coalesce($2::timestamptz, clock_timestamp()))
-RETURNING s.endpoint_id
+SELECT gone.endpoint_id
+FROM gone
+WHERE (SELECT $1::boolean OR require_changed((SELECT count(*) FROM gone), cardinality($2::uuid[])))
 `
 
 type CallEndParams struct {
 	Locked      bool
-	At          *time.Time
 	EndpointIds []UUID
 	CTIDs       []pgtype.TID
 	Tokens      []int64
 	Revisions   []int64
 	StartedAt   []time.Time
 	FinishedAt  []time.Time
+	At          *time.Time
 }
 
 // Deletes the rows of calls and detached runs that have had their last attempt, in the transaction
-// that records it, and wakes the chains of these calls. Like ScheduleFinish it is a compare-and-set:
-// a row that was rewritten since it was read is not returned. If the rows are not locked, a run with instants outside the database's clock is not
-// returned either.
+// that records it, and wakes the chains of these calls. It is a compare-and-set like
+// ScheduleFinish, and fails like it.
 func (q *Queries) CallEnd(ctx context.Context, db DBTX, arg CallEndParams) ([]UUID, error) {
 	rows, err := db.Query(ctx, callEnd,
 		arg.Locked,
-		arg.At,
 		arg.EndpointIds,
 		arg.CTIDs,
 		arg.Tokens,
 		arg.Revisions,
 		arg.StartedAt,
 		arg.FinishedAt,
+		arg.At,
 	)
 	if err != nil {
 		return nil, err

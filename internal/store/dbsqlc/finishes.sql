@@ -46,8 +46,8 @@ FOR UPDATE;
 -- with its worker under a new token: claimed_by and lock are set together. An instant of the year 1
 -- stands for null. It is a compare-and-set: if a row was rewritten since it was read by the start
 -- or by ScheduleLock, its ctid, token or revision differs, and the row is not returned. If the rows
--- are not locked, a run with instants outside the database's clock is not returned either, because
--- the clock of its worker drifts.
+-- are not locked, a run with instants outside the database's clock is not changed either, because
+-- the clock of its worker drifts, and the statement fails unless it changes all rows.
 WITH next AS (
     SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id,
            unnest(sqlc.arg('planned_at')::timestamptz[]) AS planned_at,
@@ -81,56 +81,60 @@ WITH next AS (
            unnest(sqlc.arg('priorities')::smallint[]) AS priority
 ), clock AS MATERIALIZED (
     SELECT sqlc.arg('now')::timestamptz AS now
+), finished AS (
+    UPDATE schedules s
+    SET planned_at       = next.planned_at,
+        slot             = next.slot,
+        attempt          = next.attempt,
+        infra_attempt    = next.infra_attempt,
+        source           = next.source,
+        anchor           = next.anchor,
+        failure_count    = next.failure_count,
+        runs_done        = next.runs_done,
+        ended_at         = nullif(next.ended_at, '0001-01-01 00:00:00+00'),
+        manual_at        = nullif(next.manual_at, '0001-01-01 00:00:00+00'),
+        retry_after      = nullif(next.retry_after, '0001-01-01 00:00:00+00'),
+        target_next      = nullif(next.target_next, '0001-01-01 00:00:00+00'),
+        fresh_until      = nullif(next.fresh_until, '0001-01-01 00:00:00+00'),
+        accounted_until  = next.accounted_until,
+        last_slot        = next.last_slot,
+        last_run_slot    = next.last_run_slot,
+        last_attempt     = next.last_attempt,
+        last_infra_attempt = next.last_infra_attempt,
+        last_status      = next.last_status,
+        last_started_at  = next.last_started_at,
+        last_finished_at = next.last_finished_at,
+        last_call_at     = nullif(next.last_call_at, '0001-01-01 00:00:00+00'),
+        tempo            = next.tempo,
+        hinted           = next.hinted,
+        priority         = next.priority,
+        run_id           = NULL,
+        started_at       = NULL,
+        deadline_at      = NULL,
+        cancel_requested_at = NULL,
+        cancel_requested_by = NULL,
+        cancel_reason    = NULL,
+        claim_token      = s.claim_token + 1,
+        claimed_by       = CASE WHEN next.keep THEN sqlc.arg('worker_id')::uuid END,
+        claimed_at       = CASE WHEN next.keep THEN clock.now END,
+        due_at           = CASE WHEN next.keep
+                                    THEN greatest(clock.now, next.planned_at) + least(s.lock_ms, sqlc.arg('lock_ttl_ms')::int) * interval '1 ms'
+                                ELSE next.planned_at END
+    FROM next, clock
+    WHERE s.ctid = next.ctid
+      AND (s.endpoint_id = next.endpoint_id) IS TRUE -- keeps the planner from walking the key
+      AND s.claim_token = next.token
+      AND s.revision = next.revision
+      AND s.run_id IS NOT NULL
+      AND NOT s.archived
+      AND (sqlc.arg('locked')::boolean
+        OR next.last_started_at >= s.started_at
+               AND greatest(next.last_started_at, next.last_finished_at) <= coalesce(sqlc.narg('at')::timestamptz, clock_timestamp()))
+    RETURNING s.endpoint_id, s.ctid, s.claim_token, s.due_at, s.claimed_by
 )
-UPDATE schedules s
-SET planned_at       = next.planned_at,
-    slot             = next.slot,
-    attempt          = next.attempt,
-    infra_attempt    = next.infra_attempt,
-    source           = next.source,
-    anchor           = next.anchor,
-    failure_count    = next.failure_count,
-    runs_done        = next.runs_done,
-    ended_at         = nullif(next.ended_at, '0001-01-01 00:00:00+00'),
-    manual_at        = nullif(next.manual_at, '0001-01-01 00:00:00+00'),
-    retry_after      = nullif(next.retry_after, '0001-01-01 00:00:00+00'),
-    target_next      = nullif(next.target_next, '0001-01-01 00:00:00+00'),
-    fresh_until      = nullif(next.fresh_until, '0001-01-01 00:00:00+00'),
-    accounted_until  = next.accounted_until,
-    last_slot        = next.last_slot,
-    last_run_slot    = next.last_run_slot,
-    last_attempt     = next.last_attempt,
-    last_infra_attempt = next.last_infra_attempt,
-    last_status      = next.last_status,
-    last_started_at  = next.last_started_at,
-    last_finished_at = next.last_finished_at,
-    last_call_at     = nullif(next.last_call_at, '0001-01-01 00:00:00+00'),
-    tempo            = next.tempo,
-    hinted           = next.hinted,
-    priority         = next.priority,
-    run_id           = NULL,
-    started_at       = NULL,
-    deadline_at      = NULL,
-    cancel_requested_at = NULL,
-    cancel_requested_by = NULL,
-    cancel_reason    = NULL,
-    claim_token      = s.claim_token + 1,
-    claimed_by       = CASE WHEN next.keep THEN sqlc.arg('worker_id')::uuid END,
-    claimed_at       = CASE WHEN next.keep THEN clock.now END,
-    due_at           = CASE WHEN next.keep
-                                THEN greatest(clock.now, next.planned_at) + least(s.lock_ms, sqlc.arg('lock_ttl_ms')::int) * interval '1 ms'
-                            ELSE next.planned_at END
-FROM next, clock
-WHERE s.ctid = next.ctid
-  AND (s.endpoint_id = next.endpoint_id) IS TRUE -- keeps the planner from walking the key
-  AND s.claim_token = next.token
-  AND s.revision = next.revision
-  AND s.run_id IS NOT NULL
-  AND NOT s.archived
-  AND (sqlc.arg('locked')::boolean
-    OR next.last_started_at >= s.started_at
-           AND greatest(next.last_started_at, next.last_finished_at) <= coalesce(sqlc.narg('at')::timestamptz, clock_timestamp()))
-RETURNING s.endpoint_id, s.ctid, s.claim_token, s.due_at, s.claimed_by;
+SELECT f.endpoint_id, f.ctid, f.claim_token, f.due_at, f.claimed_by
+FROM finished f
+WHERE (SELECT sqlc.arg('locked')::boolean OR require_changed((SELECT count(*) FROM finished), cardinality(sqlc.arg('endpoint_ids')::uuid[])));
 
 -- name: ScheduleDeleteArchived :exec
 -- Deletes the rows of endpoints that were archived during the run that ends now. The caller has

@@ -91,95 +91,96 @@ func (q *Queries) ScheduleDeleteArchived(ctx context.Context, db DBTX, endpointI
 
 const scheduleFinish = `-- name: ScheduleFinish :many
 WITH next AS (
-    SELECT unnest($5::uuid[]) AS endpoint_id,
-           unnest($6::timestamptz[]) AS planned_at,
-           unnest($7::timestamptz[]) AS slot,
-           unnest($8::smallint[]) AS attempt,
-           unnest($9::smallint[]) AS infra_attempt,
-           unnest($10::text[]) AS source,
-           unnest($11::timestamptz[]) AS anchor,
-           unnest($12::int[]) AS failure_count,
-           unnest($13::int[]) AS runs_done,
-           unnest($14::timestamptz[]) AS ended_at,
-           unnest($15::timestamptz[]) AS manual_at,
-           unnest($16::timestamptz[]) AS retry_after,
-           unnest($17::timestamptz[]) AS target_next,
-           unnest($18::timestamptz[]) AS fresh_until,
-           unnest($19::timestamptz[]) AS last_slot,
-           unnest($20::timestamptz[]) AS last_run_slot,
-           unnest($21::smallint[]) AS last_attempt,
-           unnest($22::smallint[]) AS last_infra_attempt,
-           unnest($23::text[]) AS last_status,
-           unnest($24::timestamptz[]) AS last_started_at,
-           unnest($25::timestamptz[]) AS last_finished_at,
-           unnest($26::timestamptz[]) AS last_call_at,
-           unnest($27::timestamptz[]) AS accounted_until,
-           unnest($28::bytea[]) AS tempo,
-           unnest($29::tid[]) AS ctid,
-           unnest($30::bigint[]) AS token,
-           unnest($31::bigint[]) AS revision,
-           unnest($32::boolean[]) AS hinted,
-           unnest($33::boolean[]) AS keep,
-           unnest($34::smallint[]) AS priority
+    SELECT unnest($2::uuid[]) AS endpoint_id,
+           unnest($3::timestamptz[]) AS planned_at,
+           unnest($4::timestamptz[]) AS slot,
+           unnest($5::smallint[]) AS attempt,
+           unnest($6::smallint[]) AS infra_attempt,
+           unnest($7::text[]) AS source,
+           unnest($8::timestamptz[]) AS anchor,
+           unnest($9::int[]) AS failure_count,
+           unnest($10::int[]) AS runs_done,
+           unnest($11::timestamptz[]) AS ended_at,
+           unnest($12::timestamptz[]) AS manual_at,
+           unnest($13::timestamptz[]) AS retry_after,
+           unnest($14::timestamptz[]) AS target_next,
+           unnest($15::timestamptz[]) AS fresh_until,
+           unnest($16::timestamptz[]) AS last_slot,
+           unnest($17::timestamptz[]) AS last_run_slot,
+           unnest($18::smallint[]) AS last_attempt,
+           unnest($19::smallint[]) AS last_infra_attempt,
+           unnest($20::text[]) AS last_status,
+           unnest($21::timestamptz[]) AS last_started_at,
+           unnest($22::timestamptz[]) AS last_finished_at,
+           unnest($23::timestamptz[]) AS last_call_at,
+           unnest($24::timestamptz[]) AS accounted_until,
+           unnest($25::bytea[]) AS tempo,
+           unnest($26::tid[]) AS ctid,
+           unnest($27::bigint[]) AS token,
+           unnest($28::bigint[]) AS revision,
+           unnest($29::boolean[]) AS hinted,
+           unnest($30::boolean[]) AS keep,
+           unnest($31::smallint[]) AS priority
 ), clock AS MATERIALIZED (
-    SELECT $35::timestamptz AS now
+    SELECT $32::timestamptz AS now
+), finished AS (
+    UPDATE schedules s
+    SET planned_at       = next.planned_at,
+        slot             = next.slot,
+        attempt          = next.attempt,
+        infra_attempt    = next.infra_attempt,
+        source           = next.source,
+        anchor           = next.anchor,
+        failure_count    = next.failure_count,
+        runs_done        = next.runs_done,
+        ended_at         = nullif(next.ended_at, '0001-01-01 00:00:00+00'),
+        manual_at        = nullif(next.manual_at, '0001-01-01 00:00:00+00'),
+        retry_after      = nullif(next.retry_after, '0001-01-01 00:00:00+00'),
+        target_next      = nullif(next.target_next, '0001-01-01 00:00:00+00'),
+        fresh_until      = nullif(next.fresh_until, '0001-01-01 00:00:00+00'),
+        accounted_until  = next.accounted_until,
+        last_slot        = next.last_slot,
+        last_run_slot    = next.last_run_slot,
+        last_attempt     = next.last_attempt,
+        last_infra_attempt = next.last_infra_attempt,
+        last_status      = next.last_status,
+        last_started_at  = next.last_started_at,
+        last_finished_at = next.last_finished_at,
+        last_call_at     = nullif(next.last_call_at, '0001-01-01 00:00:00+00'),
+        tempo            = next.tempo,
+        hinted           = next.hinted,
+        priority         = next.priority,
+        run_id           = NULL,
+        started_at       = NULL,
+        deadline_at      = NULL,
+        cancel_requested_at = NULL,
+        cancel_requested_by = NULL,
+        cancel_reason    = NULL,
+        claim_token      = s.claim_token + 1,
+        claimed_by       = CASE WHEN next.keep THEN $33::uuid END,
+        claimed_at       = CASE WHEN next.keep THEN clock.now END,
+        due_at           = CASE WHEN next.keep
+                                    THEN greatest(clock.now, next.planned_at) + least(s.lock_ms, $34::int) * interval '1 ms'
+                                ELSE next.planned_at END
+    FROM next, clock
+    WHERE s.ctid = next.ctid
+      AND (s.endpoint_id = next.endpoint_id) IS TRUE -- keeps the planner from walking the key
+      AND s.claim_token = next.token
+      AND s.revision = next.revision
+      AND s.run_id IS NOT NULL
+      AND NOT s.archived
+      AND ($1::boolean
+        OR next.last_started_at >= s.started_at
+               AND greatest(next.last_started_at, next.last_finished_at) <= coalesce($35::timestamptz, clock_timestamp()))
+    RETURNING s.endpoint_id, s.ctid, s.claim_token, s.due_at, s.claimed_by
 )
-UPDATE schedules s
-SET planned_at       = next.planned_at,
-    slot             = next.slot,
-    attempt          = next.attempt,
-    infra_attempt    = next.infra_attempt,
-    source           = next.source,
-    anchor           = next.anchor,
-    failure_count    = next.failure_count,
-    runs_done        = next.runs_done,
-    ended_at         = nullif(next.ended_at, '0001-01-01 00:00:00+00'),
-    manual_at        = nullif(next.manual_at, '0001-01-01 00:00:00+00'),
-    retry_after      = nullif(next.retry_after, '0001-01-01 00:00:00+00'),
-    target_next      = nullif(next.target_next, '0001-01-01 00:00:00+00'),
-    fresh_until      = nullif(next.fresh_until, '0001-01-01 00:00:00+00'),
-    accounted_until  = next.accounted_until,
-    last_slot        = next.last_slot,
-    last_run_slot    = next.last_run_slot,
-    last_attempt     = next.last_attempt,
-    last_infra_attempt = next.last_infra_attempt,
-    last_status      = next.last_status,
-    last_started_at  = next.last_started_at,
-    last_finished_at = next.last_finished_at,
-    last_call_at     = nullif(next.last_call_at, '0001-01-01 00:00:00+00'),
-    tempo            = next.tempo,
-    hinted           = next.hinted,
-    priority         = next.priority,
-    run_id           = NULL,
-    started_at       = NULL,
-    deadline_at      = NULL,
-    cancel_requested_at = NULL,
-    cancel_requested_by = NULL,
-    cancel_reason    = NULL,
-    claim_token      = s.claim_token + 1,
-    claimed_by       = CASE WHEN next.keep THEN $1::uuid END,
-    claimed_at       = CASE WHEN next.keep THEN clock.now END,
-    due_at           = CASE WHEN next.keep
-                                THEN greatest(clock.now, next.planned_at) + least(s.lock_ms, $2::int) * interval '1 ms'
-                            ELSE next.planned_at END
-FROM next, clock
-WHERE s.ctid = next.ctid
-  AND (s.endpoint_id = next.endpoint_id) IS TRUE -- keeps the planner from walking the key
-  AND s.claim_token = next.token
-  AND s.revision = next.revision
-  AND s.run_id IS NOT NULL
-  AND NOT s.archived
-  AND ($3::boolean
-    OR next.last_started_at >= s.started_at
-           AND greatest(next.last_started_at, next.last_finished_at) <= coalesce($4::timestamptz, clock_timestamp()))
-RETURNING s.endpoint_id, s.ctid, s.claim_token, s.due_at, s.claimed_by
+SELECT f.endpoint_id, f.ctid, f.claim_token, f.due_at, f.claimed_by
+FROM finished f
+WHERE (SELECT $1::boolean OR require_changed((SELECT count(*) FROM finished), cardinality($2::uuid[])))
 `
 
 type ScheduleFinishParams struct {
-	WorkerID         UUID
-	LockTtlMs        int32
 	Locked           bool
-	At               *time.Time
 	EndpointIds      []UUID
 	PlannedAt        []time.Time
 	Slot             []time.Time
@@ -211,6 +212,9 @@ type ScheduleFinishParams struct {
 	Keep             []bool
 	Priorities       []int16
 	Now              time.Time
+	WorkerID         UUID
+	LockTtlMs        int32
+	At               *time.Time
 }
 
 type ScheduleFinishRow struct {
@@ -225,14 +229,11 @@ type ScheduleFinishRow struct {
 // with its worker under a new token: claimed_by and lock are set together. An instant of the year 1
 // stands for null. It is a compare-and-set: if a row was rewritten since it was read by the start
 // or by ScheduleLock, its ctid, token or revision differs, and the row is not returned. If the rows
-// are not locked, a run with instants outside the database's clock is not returned either, because
-// the clock of its worker drifts.
+// are not locked, a run with instants outside the database's clock is not changed either, because
+// the clock of its worker drifts, and the statement fails unless it changes all rows.
 func (q *Queries) ScheduleFinish(ctx context.Context, db DBTX, arg ScheduleFinishParams) ([]*ScheduleFinishRow, error) {
 	rows, err := db.Query(ctx, scheduleFinish,
-		arg.WorkerID,
-		arg.LockTtlMs,
 		arg.Locked,
-		arg.At,
 		arg.EndpointIds,
 		arg.PlannedAt,
 		arg.Slot,
@@ -264,6 +265,9 @@ func (q *Queries) ScheduleFinish(ctx context.Context, db DBTX, arg ScheduleFinis
 		arg.Keep,
 		arg.Priorities,
 		arg.Now,
+		arg.WorkerID,
+		arg.LockTtlMs,
+		arg.At,
 	)
 	if err != nil {
 		return nil, err

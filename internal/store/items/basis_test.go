@@ -155,6 +155,42 @@ func TestAFinishHoldsByItsBasisUntilTheRowIsChanged(t *testing.T) {
 	}
 }
 
+// TestAConflictOfOneRunRollsBackItsBatch pauses one of three endpoints during their runs.
+func TestAConflictOfOneRunRollsBackItsBatch(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.At(storetest.Noon())
+	for range 3 {
+		b.Register(t, func(s *endpoints.Spec) { s.StartAt = now })
+	}
+	me := storetest.Worker{1}
+	list := b.Claim(t, me, 0)
+	require.Len(t, list, 3)
+	started := map[[16]byte]dispatch.Started{}
+	for _, s := range b.Start(t, me, list...) {
+		started[s.EndpointID] = s
+	}
+	finished := make([]runs.Run, len(list))
+	for i, c := range list {
+		finished[i] = storetest.Succeed(me, c, started[c.EndpointID])
+	}
+	b.At(now.Add(time.Second))
+	_, err := b.Service.Pause(t.Context(), storetest.Tenant, list[1].EndpointID, endpoints.PauseRequest{})
+	require.NoError(t, err)
+
+	_, holds, err := b.Executions.FinishByBasis(t.Context(), b.FinishOf(t, me, 0, finished...))
+	require.NoError(t, err)
+	require.False(t, holds)
+	require.Equal(t, 3, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM live_runs"))
+	require.Zero(t, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM runs"))
+
+	done, err := b.Executions.Finish(t.Context(), b.FinishOf(t, me, 0, finished...))
+	require.NoError(t, err)
+	require.Len(t, done.Decided, 3)
+	require.Equal(t, 3, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM runs WHERE status = 'succeeded'"))
+	require.EqualValues(t, "paused", b.Get(t, list[1].EndpointID).State.Due.Source)
+}
+
 // TestAFinishByBasisEqualsTheLockedOne finishes two endpoints that are alike, one each way.
 func TestAFinishByBasisEqualsTheLockedOne(t *testing.T) {
 	t.Parallel()

@@ -29,6 +29,9 @@ import (
 // One goroutine owns a batch. It lives for one transaction and is built anew for a retry.
 type batch struct {
 	db *endpointstore.States
+	// tx is the transaction with the locked rows. nil: the finish is optimistic. Its rows are not
+	// locked, its writes are one pipeline, and all that needs more returns errStale.
+	tx pgx.Tx
 	// worker claims the endpoints that keep lets it hold on to.
 	worker [16]byte
 	// keep bounds the endpoints that stay claimed by the worker because they are due soon.
@@ -38,9 +41,6 @@ type batch struct {
 	// fault is set if decisions about the runs panicked. Then the runs are recorded and no decision
 	// is made.
 	fault error
-
-	// optimistic means that the rows are not locked. A conflict then returns errStale.
-	optimistic bool
 
 	// now is the database's time of the decisions.
 	now   time.Time
@@ -74,11 +74,12 @@ type batch struct {
 	alarms noticestore.EpisodeChanges
 }
 
-// newBatch returns a batch of runs. The caller must release its columns when the transaction is
-// over.
-func newBatch(db *endpointstore.States, list []runs.Run) *batch {
+// newBatch returns a batch of runs in a transaction, or an optimistic one for a nil tx. The caller
+// must release its columns when the transaction is over.
+func newBatch(db *endpointstore.States, tx pgx.Tx, list []runs.Run) *batch {
 	return &batch{
 		db:      db,
+		tx:      tx,
 		runs:    list,
 		columns: takeColumns(len(list)),
 	}
@@ -102,8 +103,20 @@ func (b *batch) reads(ctx context.Context, ids [][16]byte) []pg.Statement {
 	}
 }
 
+// optimistic reports whether the rows are not locked.
+func (b *batch) optimistic() bool { return b.tx == nil }
+
+// reader returns the connection for reads beside the rows of the batch. Each statement has a
+// snapshot of its own, in a transaction as well.
+func (b *batch) reader() dbsqlc.DBTX {
+	if b.optimistic() {
+		return b.db.Hot
+	}
+	return b.tx
+}
+
 // settle makes the decision after each run and writes runs, schedules and events.
-func (b *batch) settle(ctx context.Context, tx pgx.Tx) error {
+func (b *batch) settle(ctx context.Context) error {
 	if b.fault != nil {
 		b.Hints = nil // A hint may be the cause of the panic.
 	}
@@ -111,12 +124,12 @@ func (b *batch) settle(ctx context.Context, tx pgx.Tx) error {
 		return nil
 	}
 	b.Schedules = slices.DeleteFunc(b.Schedules, func(row *dbsqlc.Schedule) bool { return row.Archived })
-	found, faults, err := b.db.Assemble(ctx, tx, b.Stored, b.endpoints)
+	found, faults, err := b.db.Assemble(ctx, b.reader(), b.Stored, b.endpoints)
 	if err != nil {
 		return err
 	}
 	b.found = found
-	if b.optimistic && (len(faults) > 0 || len(found) < len(b.runs)) {
+	if b.optimistic() && (len(faults) > 0 || len(found) < len(b.runs)) {
 		return errStale
 	}
 	for _, row := range b.Schedules {
@@ -132,25 +145,28 @@ func (b *batch) settle(ctx context.Context, tx pgx.Tx) error {
 			continue
 		}
 		e.State.Running = nil
-		if err := b.decide(ctx, tx, e, run, faults[run.RowID()]); err != nil {
+		if err := b.decide(ctx, e, run, faults[run.RowID()]); err != nil {
 			return err
 		}
 	}
 	if len(b.starts.RunIds) > 0 {
 		b.queued = append(b.queued, func(q dbsqlc.DBTX) error { return b.db.Q.ChainStartInsert(ctx, q, b.starts) })
 	}
-	if err := b.letters(ctx, tx); err != nil {
+	if b.optimistic() && len(b.stops) > 0 {
+		return errStale
+	}
+	if err := b.letters(ctx); err != nil {
 		return err
 	}
-	if err := b.write(ctx, tx); err != nil {
+	if err := b.write(ctx); err != nil {
 		return err
 	}
-	return b.stop(ctx, tx)
+	return b.stop(ctx)
 }
 
 // decide makes the decision after one run. If the decision fails, the endpoint is quarantined, and
 // its run is recorded all the same.
-func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, run runs.Run, fault error) error {
+func (b *batch) decide(ctx context.Context, e *endpoints.Endpoint, run runs.Run, fault error) error {
 	oneShot, was := e.State.OneShotHint, noticestore.FinishedRun{
 		Run:      run,
 		Failures: e.State.FailureCount,
@@ -169,26 +185,26 @@ func (b *batch) decide(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, ru
 		}
 	}
 	if fault = errors.Join(fault, err, b.fault); fault != nil {
-		if b.optimistic {
+		if b.optimistic() {
 			return errStale
 		}
 		if e.Call != nil { // No person could mend it.
-			return b.endCall(ctx, tx, e, run, nil)
+			return b.endCall(ctx, e, run, nil)
 		}
 		b.history.Add(run, e.Version, e.State.FailureCount, nil)
-		return b.db.Quarantine(ctx, tx, e, b.now, fault)
+		return b.db.Quarantine(ctx, b.tx, e, b.now, fault)
 	}
 	if e.Call != nil {
-		return b.endCall(ctx, tx, e, run, &decided)
+		return b.endCall(ctx, e, run, &decided)
 	}
 	if oneShot != nil && e.State.OneShotHint != oneShot {
-		if err := b.db.Q.HintEnd(ctx, tx, dbsqlc.HintEndParams{
-			EndpointID: e.ID,
-			Kind:       history.HintOneShot,
-			EndedAt:    b.now,
-		}); err != nil {
-			return fmt.Errorf("consuming the one-shot hint of endpoint %s: %w", e.ID, err)
-		}
+		b.queued = append(b.queued, func(q dbsqlc.DBTX) error {
+			return b.db.Q.HintEnd(ctx, q, dbsqlc.HintEndParams{
+				EndpointID: e.ID,
+				Kind:       history.HintOneShot,
+				EndedAt:    b.now,
+			})
+		})
 		b.events.Add(e.TenantID, b.now, history.HintEvents(e.ID, history.HintOneShot, oneShot, nil))
 	}
 	decided.From = from
@@ -231,7 +247,7 @@ func (b *batch) spend(e *endpoints.Endpoint, run runs.Run) {
 // replay can begin there. On the day of the registration it begins at that.
 func (b *batch) from(e *endpoints.Endpoint) *endpoints.State {
 	last := e.State.LastRun
-	if b.optimistic && (last == nil || pg.DayOf(last.FinishedAt).Equal(pg.DayOf(b.now))) {
+	if b.optimistic() && (last == nil || pg.DayOf(last.FinishedAt).Equal(pg.DayOf(b.now))) {
 		return nil
 	}
 	state := e.State
@@ -292,11 +308,11 @@ func (b *batch) plan(e *endpoints.Endpoint, keep bool) {
 	n.Keep = append(n.Keep, keep)
 }
 
-// write updates the schedules and inserts the history in one round trip. Fewer updated rows than
-// endpoints mean a conflict: errStale if the batch is optimistic, and an error otherwise.
-func (b *batch) write(ctx context.Context, tx pgx.Tx) error {
+// write updates the schedules and inserts the history in one round trip. If the batch is
+// optimistic, that is the transaction, which fails if it changes fewer rows than it has endpoints.
+func (b *batch) write(ctx context.Context) error {
 	b.next.WorkerID, b.next.Now, b.next.At = b.worker, b.now, b.db.Now()
-	b.next.Locked = !b.optimistic
+	b.next.Locked = !b.optimistic()
 	b.next.LockTtlMs = int32(b.lockTTL.Milliseconds())
 	b.ended.Locked, b.ended.At = b.next.Locked, b.next.At
 	var rows []*dbsqlc.ScheduleFinishRow
@@ -318,11 +334,8 @@ func (b *batch) write(ctx context.Context, tx pgx.Tx) error {
 			return err
 		})
 	}
-	if err := pg.Pipeline(ctx, tx, statements...); err != nil {
+	if err := b.send(ctx, statements); err != nil {
 		return fmt.Errorf("planning %d endpoints and recording %d runs: %w", len(b.next.EndpointIds), len(b.runs), err)
-	}
-	if len(rows)+len(ended) < len(b.next.EndpointIds)+len(b.ended.EndpointIds) && b.optimistic {
-		return errStale
 	}
 	if len(ended) != len(b.ended.EndpointIds) {
 		return fmt.Errorf("ending %d calls changed %d rows", len(b.ended.EndpointIds), len(ended))
@@ -339,6 +352,14 @@ func (b *batch) write(ctx context.Context, tx pgx.Tx) error {
 		}
 	}
 	return nil
+}
+
+// send runs statements in the transaction of the batch, or as one if it is optimistic.
+func (b *batch) send(ctx context.Context, statements []pg.Statement) error {
+	if b.optimistic() {
+		return pg.PipelineOn(ctx, b.db.Hot, statements...)
+	}
+	return pg.Pipeline(ctx, b.tx, statements...)
 }
 
 func claimOf(e *endpoints.Endpoint, row *dbsqlc.ScheduleFinishRow) claims.Claim {

@@ -18,12 +18,12 @@ import (
 // endCall records the run of a call. If it was the last one, the schedule of the call is deleted
 // and its result is sent to the callback, in the same transaction. A nil decision means that none
 // was possible.
-func (b *batch) endCall(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, run runs.Run, decided *endpoints.Recorded) error {
+func (b *batch) endCall(ctx context.Context, e *endpoints.Endpoint, run runs.Run, decided *endpoints.Recorded) error {
 	if decided == nil {
 		e.Ended, e.GivenUp = true, !e.Call.Detached() || e.Spec.DeadLetter
 	}
 	if e.Call.Detached() {
-		return b.endDetached(ctx, tx, result{run, e, decided})
+		return b.endDetached(ctx, result{run, e, decided})
 	}
 	if !e.Ended {
 		b.history.Add(run, e.Version, 0, decided)

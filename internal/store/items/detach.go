@@ -29,7 +29,7 @@ func (s *Executions) Detach(ctx context.Context, d dispatch.Detaching) (item [16
 	days := func() []time.Time { return skipped }
 	err = s.db.WithPartitions(ctx, days, func() error {
 		return s.db.HotTx(ctx, func(tx pgx.Tx) error {
-			b := newBatch(s.db, nil)
+			b := newBatch(s.db, tx, nil)
 			defer b.release()
 			var rows []*dbsqlc.ScheduleListDetachedRow
 			list := func(q dbsqlc.DBTX) (err error) {
@@ -48,7 +48,7 @@ func (s *Executions) Detach(ctx context.Context, d dispatch.Detaching) (item [16
 			if ours = true; b.Schedules[0].Archived { // The run goes on, and its end deletes the row.
 				return nil
 			}
-			item, err = b.detach(ctx, tx, d)
+			item, err = b.detach(ctx, d)
 			skipped, spent = history.DaysOf(b.skipped), b.spent
 			return err
 		})
@@ -82,8 +82,8 @@ func detached(rows []*dbsqlc.ScheduleListDetachedRow, d dispatch.Detaching) (ite
 // detach inserts the row of the detached run and replans its endpoint. The caller has locked the
 // row of the endpoint. If the configuration is unusable, the run stays, and its finish quarantines
 // the endpoint.
-func (b *batch) detach(ctx context.Context, tx pgx.Tx, d dispatch.Detaching) (item [16]byte, err error) {
-	found, faults, err := b.db.Assemble(ctx, tx, b.Stored, nil)
+func (b *batch) detach(ctx context.Context, d dispatch.Detaching) (item [16]byte, err error) {
+	found, faults, err := b.db.Assemble(ctx, b.tx, b.Stored, nil)
 	e := found[d.Run.EndpointID]
 	if err != nil || faults[d.Run.EndpointID] != nil {
 		return item, err
@@ -115,7 +115,7 @@ func (b *batch) detach(ctx context.Context, tx pgx.Tx, d dispatch.Detaching) (it
 	if len(b.skipped) > 0 {
 		writes = append(writes, b.history.Writes(ctx, b.db.DB)...)
 	}
-	return item, pg.Pipeline(ctx, tx, append(writes, b.replan(ctx, e, planned)...)...)
+	return item, pg.Pipeline(ctx, b.tx, append(writes, b.replan(ctx, e, planned)...)...)
 }
 
 // replan returns the statements that put a decision outside a finish in force and record it.
@@ -159,7 +159,7 @@ type result struct {
 }
 
 // endDetached ends a detached run, or plans its next attempt. The history names its endpoint.
-func (b *batch) endDetached(ctx context.Context, tx pgx.Tx, r result) error {
+func (b *batch) endDetached(ctx context.Context, r result) error {
 	owner := b.found[r.run.EndpointID] // Nil: it was archived meanwhile.
 	failures := 0
 	if owner != nil {
@@ -169,7 +169,7 @@ func (b *batch) endDetached(ctx context.Context, tx pgx.Tx, r result) error {
 			Due:      r.item.State.Due,
 		}
 		if r.item.Ended {
-			if err := b.take(ctx, tx, owner, r.run); err != nil {
+			if err := b.take(ctx, owner, r.run); err != nil {
 				return err
 			}
 		}
@@ -208,14 +208,14 @@ func (b *batch) lend(e *endpoints.Endpoint) {
 
 // take applies the last attempt of a detached run to its endpoint. The caller has locked the row of
 // the endpoint. If a run of this batch holds that row, the finish of that run writes it.
-func (b *batch) take(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, run runs.Run) error {
+func (b *batch) take(ctx context.Context, e *endpoints.Endpoint, run runs.Run) error {
 	held := e.State.Running != nil
 	planned, err := e.Result(b.now, history.FinishedOf(run))
 	switch {
 	case err != nil && held: // The finish of the run that holds the row quarantines the endpoint.
 		return nil
 	case err != nil:
-		return b.db.Quarantine(ctx, tx, e, b.now, err)
+		return b.db.Quarantine(ctx, b.tx, e, b.now, err)
 	}
 	if slices.ContainsFunc(b.runs, func(r runs.Run) bool { return r.RowID() == e.ID }) {
 		return nil

@@ -2,10 +2,7 @@ package items
 
 import (
 	"context"
-	"errors"
 	"time"
-
-	"github.com/jackc/pgx/v5"
 
 	"rubato/internal/dispatch"
 )
@@ -17,14 +14,11 @@ func (s *Executions) FinishByBasis(ctx context.Context, f dispatch.Finish) (done
 	if !known {
 		return done, false, nil
 	}
-	err = s.db.HotTx(ctx, func(tx pgx.Tx) (err error) {
-		b := newBatch(s.db, f.Runs)
-		defer b.release()
-		b.worker, b.keep, b.lockTTL = f.Worker, f.Keep, f.LockTTL
-		done, err = s.finishRead(ctx, tx, b, sorted)
-		return err
-	})
-	if errors.Is(err, errStale) {
+	b := newBatch(s.db, nil, f.Runs)
+	defer b.release()
+	b.worker, b.keep, b.lockTTL = f.Worker, f.Keep, f.LockTTL
+	done, err = finishRead(ctx, b, sorted)
+	if stale(err) {
 		return dispatch.Finished{}, false, nil
 	}
 	return done, true, err

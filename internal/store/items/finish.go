@@ -28,13 +28,13 @@ type basis struct {
 	hints []*dbsqlc.Hint
 }
 
-// errStale reports a conflict of an optimistic finish: a row changed during its run, or its
-// configuration is unusable.
-var errStale = errors.New("a row was changed since its start")
+// errStale reports that a batch needs locked rows and a transaction, for example because the
+// configuration of an endpoint is unusable.
+var errStale = errors.New("the batch cannot be finished without locked rows")
 
 // Finish implements dispatch.Executions. It first tries an optimistic finish: it decides by the
-// rows that the starts read and writes by compare-and-set. That takes one round trip and a commit.
-// If a row changed during its run, the batch is rolled back and decided again with locked rows.
+// rows that the starts read and writes by compare-and-set, in one round trip. If a row changed
+// during its run, the pipeline is rolled back and the batch is decided again with locked rows.
 func (s *Executions) Finish(ctx context.Context, f dispatch.Finish) (done dispatch.Finished, err error) {
 	for _, run := range f.Runs {
 		if err := runs.Running.CheckTransition(run.Outcome.Status); err != nil {
@@ -44,37 +44,36 @@ func (s *Executions) Finish(ctx context.Context, f dispatch.Finish) (done dispat
 	var skipped []time.Time
 	var spent []spending.Key
 	days := func() []time.Time { return append(history.RunDays(f.Runs), skipped...) }
-	attempt := func(write func(context.Context, pgx.Tx, *batch) (dispatch.Finished, error)) error {
-		return s.db.HotTx(ctx, func(tx pgx.Tx) (err error) {
-			b := newBatch(s.db, f.Runs)
-			defer b.release()
-			b.worker, b.keep, b.lockTTL = f.Worker, f.Keep, f.LockTTL
-			done, err = write(ctx, tx, b)
-			skipped, spent = history.DaysOf(b.skipped), b.spent
-			return err
+	attempt := func(tx pgx.Tx, write func(context.Context, *batch) (dispatch.Finished, error)) (err error) {
+		b := newBatch(s.db, tx, f.Runs)
+		defer b.release()
+		b.worker, b.keep, b.lockTTL = f.Worker, f.Keep, f.LockTTL
+		done, err = write(ctx, b)
+		skipped, spent = history.DaysOf(b.skipped), b.spent
+		return err
+	}
+	locked := func(fault error) error {
+		return s.db.HotTx(ctx, func(tx pgx.Tx) error {
+			return attempt(tx, func(ctx context.Context, b *batch) (dispatch.Finished, error) {
+				b.fault = fault
+				return s.finishLocked(ctx, b)
+			})
 		})
 	}
 	finish := func() error {
 		if sorted, known := inOrder(f); known {
-			optimistic := func(ctx context.Context, tx pgx.Tx, b *batch) (dispatch.Finished, error) {
-				return s.finishRead(ctx, tx, b, sorted)
-			}
-			if err := attempt(optimistic); !stale(err) {
-				return err
+			optimistic := func(ctx context.Context, b *batch) (dispatch.Finished, error) { return finishRead(ctx, b, sorted) }
+			if err := attempt(nil, optimistic); !stale(err) {
+				return pg.Translate(err)
 			}
 		}
-		return attempt(s.finishLocked)
+		return locked(nil)
 	}
 	err = isolated(s.db, len(f.Runs), func(fault error) error {
 		if fault == nil {
 			return s.db.WithPartitions(ctx, days, finish)
 		}
-		return s.db.WithPartitions(ctx, days, func() error {
-			return attempt(func(ctx context.Context, tx pgx.Tx, b *batch) (dispatch.Finished, error) {
-				b.fault = fault
-				return s.finishLocked(ctx, tx, b)
-			})
-		})
+		return s.db.WithPartitions(ctx, days, func() error { return locked(fault) })
 	})
 	if err == nil {
 		for _, key := range spent {
@@ -102,14 +101,18 @@ func isolated(db *endpointstore.States, count int, end func(fault error) error) 
 	return err
 }
 
-// uniqueViolation is the SQLSTATE of a duplicate key.
-const uniqueViolation = "23505"
+const (
+	// uniqueViolation is the SQLSTATE of a duplicate key.
+	uniqueViolation = "23505"
+	// serializationFailure is the SQLSTATE of the function require_changed.
+	serializationFailure = "40001"
+)
 
 // stale reports whether an optimistic finish met a conflict. A run that is already in the history
 // is one: the sweeper settled it, or an earlier attempt of the same finish committed.
 func stale(err error) bool {
 	refused, is := errors.AsType[*pgconn.PgError](err)
-	return errors.Is(err, errStale) || is && refused.Code == uniqueViolation
+	return errors.Is(err, errStale) || is && (refused.Code == uniqueViolation || refused.Code == serializationFailure)
 }
 
 // inOrder returns a finish with its runs in lock order. known is false if an optimistic finish is
@@ -144,15 +147,15 @@ func inOrder(f dispatch.Finish) (sorted dispatch.Finish, known bool) {
 	return sorted, true
 }
 
-// finishRead finishes a batch by the rows that its starts read, without locks. It returns errStale
-// on a conflict.
-func (s *Executions) finishRead(ctx context.Context, tx pgx.Tx, b *batch, f dispatch.Finish) (dispatch.Finished, error) {
-	b.optimistic, b.runs, b.now = true, f.Runs, wholeMillisecond(f.Now)
+// finishRead finishes a batch by the rows that its starts read, without locks. On a conflict it
+// returns an error for which stale is true.
+func finishRead(ctx context.Context, b *batch, f dispatch.Finish) (dispatch.Finished, error) {
+	b.runs, b.now = f.Runs, wholeMillisecond(f.Now)
 	for _, was := range f.Bases {
 		read := was.(basis) //nolint:forcetypeassert // The only implementation.
 		b.Schedules, b.Hints = append(b.Schedules, read.row), append(b.Hints, read.hints...)
 	}
-	if err := b.settle(ctx, tx); err != nil {
+	if err := b.settle(ctx); err != nil {
 		return dispatch.Finished{}, err
 	}
 	return dispatch.Finished{
@@ -168,12 +171,12 @@ func wholeMillisecond(at time.Time) time.Time {
 }
 
 // finishLocked finishes a batch with locked rows.
-func (s *Executions) finishLocked(ctx context.Context, tx pgx.Tx, b *batch) (done dispatch.Finished, err error) {
-	gone, err := s.end(ctx, tx, b)
+func (s *Executions) finishLocked(ctx context.Context, b *batch) (done dispatch.Finished, err error) {
+	gone, err := s.end(ctx, b)
 	if err != nil {
 		return done, err
 	}
-	if err := b.settle(ctx, tx); err != nil {
+	if err := b.settle(ctx); err != nil {
 		return done, err
 	}
 	done = dispatch.Finished{
@@ -181,13 +184,13 @@ func (s *Executions) finishLocked(ctx context.Context, tx pgx.Tx, b *batch) (don
 		Decided: b.decided,
 		Skipped: b.skipped,
 	}
-	return done, s.classifyNotLive(ctx, tx, gone, &done)
+	return done, s.classifyNotLive(ctx, b.tx, gone, &done)
 }
 
 // end locks the rows of runs and reads the inputs of their decisions, in one round trip. Afterwards
 // the batch holds the runs with a valid fence token, and their claim times. The other runs, which
 // were settled meanwhile, are returned.
-func (s *Executions) end(ctx context.Context, tx pgx.Tx, b *batch) (gone []runs.Run, err error) {
+func (s *Executions) end(ctx context.Context, b *batch) (gone []runs.Run, err error) {
 	list := b.runs
 	ids := make([][16]byte, 0, len(list))
 	for _, run := range list {
@@ -198,7 +201,7 @@ func (s *Executions) end(ctx context.Context, tx pgx.Tx, b *batch) (gone []runs.
 		now, err = s.db.Q.Clock(ctx, q, s.db.Now())
 		return err
 	}
-	if err := pg.Pipeline(ctx, tx, append(b.reads(ctx, ids), clock)...); err != nil {
+	if err := pg.Pipeline(ctx, b.tx, append(b.reads(ctx, ids), clock)...); err != nil {
 		return nil, fmt.Errorf("locking the rows of %d runs: %w", len(list), err)
 	}
 	for _, row := range b.Schedules {

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"rubato/internal/deadletters"
 	"rubato/internal/endpoints"
 	"rubato/internal/runs"
@@ -34,7 +32,7 @@ func (g givenUp) call() *endpoints.Call {
 
 // letters adds the statement that inserts the dead letters of the runs that were given up. It reads
 // their requests first, which costs a round trip, because runs are seldom given up.
-func (b *batch) letters(ctx context.Context, tx pgx.Tx) error {
+func (b *batch) letters(ctx context.Context) error {
 	if len(b.givenUp) == 0 {
 		return nil
 	}
@@ -44,7 +42,7 @@ func (b *batch) letters(ctx context.Context, tx pgx.Tx) error {
 		asked.Slots = append(asked.Slots, g.run.ScheduledFor)
 		asked.ClaimedAt = append(asked.ClaimedAt, g.run.ClaimedAt)
 	}
-	rows, err := b.db.Q.DeadLetterRequests(ctx, tx, asked)
+	rows, err := b.db.Q.DeadLetterRequests(ctx, b.reader(), asked)
 	if err != nil {
 		return fmt.Errorf("reading the requests of %d runs that were given up: %w", len(b.givenUp), err)
 	}

@@ -115,13 +115,13 @@ func (s *Sweeps) settleOne(ctx context.Context, tx pgx.Tx, l settlement) (settle
 // settleLocked ends a run without its worker, by the same code as a finish. The caller has locked
 // its row and set its outcome and end. It returns the days of the due times that the run skipped.
 func settleLocked(ctx context.Context, tx pgx.Tx, db *endpointstore.States, l settlement) (skipped []time.Time, err error) {
-	b := newBatch(db, []runs.Run{l.run})
+	b := newBatch(db, tx, []runs.Run{l.run})
 	defer b.release()
 	b.fault = l.fault
 	if err := pg.Pipeline(ctx, tx, b.reads(ctx, rowsOf(l.run))...); err != nil {
 		return nil, err
 	}
-	err = b.settle(ctx, tx)
+	err = b.settle(ctx)
 	return history.DaysOf(b.skipped), err
 }
 

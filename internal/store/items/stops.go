@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
 	"rubato/internal/auditlog"
 	"rubato/internal/endpoints"
 	endpointstore "rubato/internal/store/endpoints"
@@ -21,7 +19,7 @@ type stopped struct {
 
 // stop pauses the endpoints whose targets asked to stop, after their finishes were written. It
 // sends the events and notices of an ordinary pause.
-func (b *batch) stop(ctx context.Context, tx pgx.Tx) error {
+func (b *batch) stop(ctx context.Context) error {
 	for _, s := range b.stops {
 		e := s.endpoint
 		before := *e
@@ -29,23 +27,23 @@ func (b *batch) stop(ctx context.Context, tx pgx.Tx) error {
 		if err != nil {
 			return fmt.Errorf("stopping endpoint %s: %w", e.ID, err)
 		}
-		if err := b.db.Replan(ctx, tx, e); err != nil {
+		if err := b.db.Replan(ctx, b.tx, e); err != nil {
 			return err
 		}
-		if err := history.RecordSkips(ctx, tx, b.db.DB, b.now, e); err != nil {
+		if err := history.RecordSkips(ctx, b.tx, b.db.DB, b.now, e); err != nil {
 			return err
 		}
-		if err := b.db.Withdrawn(ctx, tx, e, b.now); err != nil {
+		if err := b.db.Withdrawn(ctx, b.tx, e, b.now); err != nil {
 			return err
 		}
-		if err := b.db.Decided(ctx, tx, e, *planned); err != nil {
+		if err := b.db.Decided(ctx, b.tx, e, *planned); err != nil {
 			return err
 		}
-		if err := b.db.Q.ScheduleNotify(ctx, tx, e.State.Due.At.UnixMilli()); err != nil {
+		if err := b.db.Q.ScheduleNotify(ctx, b.tx, e.State.Due.At.UnixMilli()); err != nil {
 			return err
 		}
 		by := auditlog.Actor{TenantID: e.TenantID, Name: endpoints.Target}
-		if err := b.db.PausedAlone(ctx, tx, b.now, endpointstore.Pause{
+		if err := b.db.PausedAlone(ctx, b.tx, b.now, endpointstore.Pause{
 			Before: &before,
 			After:  e,
 			Act:    auditlog.Act{By: by, Action: auditlog.Stop},

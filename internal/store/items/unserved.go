@@ -87,13 +87,13 @@ func (s *Sweeps) skip(ctx context.Context, row *dbsqlc.ScheduleListUnservedRow, 
 				}
 				run.Outcome.Error = text
 				days = history.RunDays([]runs.Run{*run})
-				b := newBatch(s.db, []runs.Run{*run})
+				b := newBatch(s.db, tx, []runs.Run{*run})
 				defer b.release()
 				b.fault = fault
 				if err := pg.Pipeline(ctx, tx, b.reads(ctx, rowsOf(*run))...); err != nil {
 					return err
 				}
-				err = b.settle(ctx, tx)
+				err = b.settle(ctx)
 				days = append(days, history.DaysOf(b.skipped)...)
 				return err
 			})
