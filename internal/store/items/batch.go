@@ -123,21 +123,13 @@ func (b *batch) settle(ctx context.Context) error {
 	if len(b.runs) == 0 {
 		return nil
 	}
-	b.Schedules = slices.DeleteFunc(b.Schedules, func(row *dbsqlc.Schedule) bool { return row.Archived })
-	found, faults, err := b.db.Assemble(ctx, b.reader(), b.Stored, b.endpoints)
+	faults, err := b.assemble(ctx)
 	if err != nil {
 		return err
 	}
-	b.found = found
-	if b.optimistic() && (len(faults) > 0 || len(found) < len(b.runs)) {
-		return errStale
-	}
-	for _, row := range b.Schedules {
-		b.rows[row.EndpointID] = row
-	}
 	b.detachedFirst()
 	for _, run := range b.runs {
-		e := found[run.RowID()]
+		e := b.found[run.RowID()]
 		if e == nil { // Archived during the run: record the run and plan nothing.
 			b.history.Add(run, 0, 0, nil)
 			b.givenUp = append(b.givenUp, givenUp{run, nil})
@@ -162,6 +154,24 @@ func (b *batch) settle(ctx context.Context) error {
 		return err
 	}
 	return b.stop(ctx)
+}
+
+// assemble finds the endpoints of the runs, and returns the faults of those that no decision can be
+// made about. An optimistic batch has neither such faults nor archived endpoints.
+func (b *batch) assemble(ctx context.Context) (map[[16]byte]error, error) {
+	b.Schedules = slices.DeleteFunc(b.Schedules, func(row *dbsqlc.Schedule) bool { return row.Archived })
+	found, faults, err := b.db.Assemble(ctx, b.reader(), b.Stored, b.endpoints)
+	if err != nil {
+		return nil, err
+	}
+	if b.optimistic() && (len(faults) > 0 || len(found) < len(b.runs)) {
+		return nil, errStale
+	}
+	b.found = found
+	for _, row := range b.Schedules {
+		b.rows[row.EndpointID] = row
+	}
+	return faults, nil
 }
 
 // decide makes the decision after one run. If the decision fails, the endpoint is quarantined, and
