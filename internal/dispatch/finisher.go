@@ -16,7 +16,7 @@ const (
 	finishBatch = 500
 	// finishLinger is how long a result waits for others, so that they share its commit. A killed
 	// worker loses the results of that time; their runs end as lost.
-	finishLinger = 10 * time.Millisecond
+	finishLinger = 20 * time.Millisecond
 	// finishWriters is the number of batches written concurrently.
 	finishWriters = 2
 	// finishWait is the timeout of one transaction, after which it is retried.
