@@ -14,7 +14,8 @@ import (
 )
 
 // TestOverlappingRunsStartAtTheirDueTimes has a target that answers no request until five are open.
-// The fifth answer is a failure.
+// The fifth answer is a failure. The first due time is a second ahead, so that the worker is up by
+// then and skips none.
 func TestOverlappingRunsStartAtTheirDueTimes(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -32,6 +33,7 @@ func TestOverlappingRunsStartAtTheirDueTimes(t *testing.T) {
 	})
 	e := b.register(t, target, func(s *endpoints.Spec) {
 		s.BaselineInterval, s.Overlap, s.MaxRuns = time.Second, governor.OverlapAllow, 5
+		s.StartAt = time.Now().Add(time.Second).Truncate(time.Millisecond)
 	})
 	p := b.work(t, nil)
 	<-release

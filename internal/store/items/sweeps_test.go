@@ -413,7 +413,7 @@ func TestASilentWorkerRetiresOnceItsRunsAreSettled(t *testing.T) {
 func TestASweeperThatStandsStillLosesItsTurn(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.Sweeps.SetStandstill(200 * time.Millisecond)
+	b.Sweeps.SetStandstill(500 * time.Millisecond)
 	sweepers := func() bool {
 		alone, err := b.Sweeps.Lead(t.Context(), func(context.Context) error { return nil })
 		return err == nil && alone
@@ -424,9 +424,9 @@ func TestASweeperThatStandsStillLosesItsTurn(t *testing.T) {
 	alone, err := dbsqlc.New().SweepLock(t.Context(), stopped)
 	require.NoError(t, err)
 	require.True(t, alone)
+	require.False(t, sweepers())
 	_, err = stopped.Exec(t.Context(), "SET LOCAL idle_in_transaction_session_timeout = 200")
 	require.NoError(t, err)
-	require.False(t, sweepers())
 	waittest.Until(t, sweepers)
 
 	// FailNow in the callback would end only its goroutine, and Lead would wait for ever.
@@ -463,7 +463,7 @@ func TestLeadingSweeperHoldsNoSnapshot(t *testing.T) {
 func TestASweepEndsWithItsLock(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.Sweeps.SetStandstill(200 * time.Millisecond)
+	b.Sweeps.SetStandstill(500 * time.Millisecond)
 	_, err := b.Sweeps.Lead(t.Context(), func(ctx context.Context) error {
 		_, err := b.Pool.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_locks
 			WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
