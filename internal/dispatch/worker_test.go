@@ -100,16 +100,16 @@ func TestAStartIsCommittedBeforeItsDueTimeAndSentAtIt(t *testing.T) {
 // the one that did follow.
 const slotPairs = `FROM (SELECT decided_at, scheduled_for + interval '1 s' AS next, lead(scheduled_for) OVER (ORDER BY id) AS after FROM runs) r `
 
-// requireGrid requires that every run of an endpoint of one second whose decision was made within
-// it is followed by the next second.
+// requireGrid requires that every run of an endpoint of one second with a decision within it is
+// followed by the next second.
 func (b *bundle) requireGrid(t *testing.T, e *endpoints.Endpoint) {
 	t.Helper()
 	require.Zero(t, query[int](t, b, "SELECT count(*) "+slotPairs+"WHERE after <> next AND decided_at < next"))
 	require.Equal(t, e.State.Due.Slot.UTC(), query[time.Time](t, b, "SELECT min(scheduled_for) FROM runs").UTC())
 }
 
-// TestAnEndpointOfOneSecondStaysOnItsGrid relies on claims that a finish keeps. A run whose
-// record comes after its second, as on a busy machine, begins a grid of its own at its end.
+// TestAnEndpointOfOneSecondStaysOnItsGrid relies on claims that a finish keeps. A run
+// with a later decision, as on a busy machine, begins a grid of its own at its end.
 func TestAnEndpointOfOneSecondStaysOnItsGrid(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
