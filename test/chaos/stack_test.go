@@ -133,14 +133,20 @@ func (s *stack) startWorker(more map[string]string) *worker {
 	maps.Copy(env, more)
 	w.process = start(s.t, filepath.Join(s.programs, "scheduler-worker"), s.environ(env))
 	w.admin = "http://" + env["RUBATO_ADMIN_LISTEN"]
-	eventually(s.t, "a worker to register", func() bool {
+	// A fault can kill it before that, because the loop of chains does not wait for the registration.
+	eventually(s.t, "a worker to register, or to end", func() bool {
 		for _, id := range s.workerIDs() {
 			if !slices.Contains(before, id) {
 				w.id = id
 				return true
 			}
 		}
-		return false
+		select {
+		case <-w.ended:
+			return true
+		default:
+			return false
+		}
 	})
 	s.workers = append(s.workers, w)
 	return w
