@@ -84,14 +84,7 @@ func TestKilledAtEveryMoment(t *testing.T) {
 	s.register(load{n: 60, path: "20", every: time.Second, limit: 2 * time.Second})
 	s.register(load{n: 10, path: "900", every: time.Second, limit: 2 * time.Second})
 	for _, v := range victims {
-		s.meet(v, syscall.SIGKILL, func(v victim) bool {
-			select {
-			case <-v.ended:
-				return v.killed(t)
-			default:
-				return false
-			}
-		})
+		s.meet(v, syscall.SIGKILL, func(v victim) bool { return v.over() && v.killed(t) })
 	}
 
 	r := s.conclude(verdict{

@@ -118,6 +118,16 @@ func (p *process) gone(t *testing.T) {
 	waittest.Receive(t, p.ended, "%s did not end", p.name)
 }
 
+// over reports whether the process has ended.
+func (p *process) over() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
+	}
+}
+
 // stopped reports whether the process is stopped by a signal.
 func (p *process) stopped(t *testing.T) bool {
 	t.Helper()

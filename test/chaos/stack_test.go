@@ -124,7 +124,8 @@ func (s *stack) environ(more map[string]string) []string {
 }
 
 // startWorker starts a worker and waits until its row is in the database. Workers start one at a
-// time, so the new row is its own.
+// time, so the new row is its own. A fault may kill the worker before, because the loop of chains
+// does not wait for the registration.
 func (s *stack) startWorker(more map[string]string) *worker {
 	s.t.Helper()
 	before := s.workerIDs()
@@ -133,7 +134,6 @@ func (s *stack) startWorker(more map[string]string) *worker {
 	maps.Copy(env, more)
 	w.process = start(s.t, filepath.Join(s.programs, "scheduler-worker"), s.environ(env))
 	w.admin = "http://" + env["RUBATO_ADMIN_LISTEN"]
-	// A fault can kill it before that, because the loop of chains does not wait for the registration.
 	eventually(s.t, "a worker to register, or to end", func() bool {
 		for _, id := range s.workerIDs() {
 			if !slices.Contains(before, id) {
@@ -141,13 +141,9 @@ func (s *stack) startWorker(more map[string]string) *worker {
 				return true
 			}
 		}
-		select {
-		case <-w.ended:
-			return true
-		default:
-			return false
-		}
+		return w.over()
 	})
+	require.True(s.t, w.id != [16]byte{} || more["FAILPOINTS"] != "", "the worker ended before it was registered")
 	s.workers = append(s.workers, w)
 	return w
 }
