@@ -463,7 +463,7 @@ func TestLeadingSweeperHoldsNoSnapshot(t *testing.T) {
 func TestASweepEndsWithItsLock(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.Sweeps.SetStandstill(500 * time.Millisecond)
+	b.Sweeps.SetStandstill(200 * time.Millisecond)
 	_, err := b.Sweeps.Lead(t.Context(), func(ctx context.Context) error {
 		_, err := b.Pool.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_locks
 			WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`)
