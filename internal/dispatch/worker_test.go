@@ -108,8 +108,8 @@ func (b *bundle) requireGrid(t *testing.T, e *endpoints.Endpoint) {
 	require.Equal(t, e.State.Due.Slot.UTC(), query[time.Time](t, b, "SELECT min(scheduled_for) FROM runs").UTC())
 }
 
-// TestAnEndpointOfOneSecondStaysOnItsGrid relies on claims that a finish keeps. A run
-// with a later decision, as on a busy machine, begins a grid of its own at its end.
+// TestAnEndpointOfOneSecondStaysOnItsGrid relies on claims that a finish keeps. A run with a later
+// decision, as on a busy machine, begins a grid of its own at its end.
 func TestAnEndpointOfOneSecondStaysOnItsGrid(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
