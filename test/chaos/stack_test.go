@@ -56,6 +56,7 @@ type stack struct {
 	programs string // the directory of the worker's program
 	cluster  *devpg.Cluster
 	pool     *pgxpool.Pool // the test's own connections
+	machine  *bystander
 	api      *client.Client
 	target   *target
 	server   *process // the API server
@@ -98,6 +99,7 @@ func newStackOn(t *testing.T, cluster *devpg.Cluster, override map[string]string
 	s.pool, err = pgxpool.New(t.Context(), s.cluster.URL())
 	require.NoError(t, err)
 	t.Cleanup(s.pool.Close)
+	s.machine = watch(t, s.cluster.URL())
 	s.env["DATABASE_URL"] = cmp.Or(s.env["DATABASE_URL"], s.cluster.URL())
 	server := start(t, filepath.Join(binaries, "api"), s.environ(map[string]string{"RUBATO_LISTEN": "127.0.0.1:0", "RUBATO_BOOTSTRAP_API_KEY": adminKey}))
 	s.server = server
