@@ -29,26 +29,28 @@ FROM tenants t
                              LIMIT sqlc.arg('max_rows')::int) n;
 
 -- name: PlannerScanEndpoints :many
--- Returns the next endpoints in service in the order of their IDs.
-SELECT endpoint_id
-FROM schedules
-WHERE endpoint_id > sqlc.arg('after')::uuid
-ORDER BY endpoint_id
+-- Returns the next endpoints in the order of their IDs, archived ones too.
+SELECT id
+FROM endpoints
+WHERE id > sqlc.arg('after')::uuid
+ORDER BY id
 LIMIT sqlc.arg('max_rows')::int;
 
 -- name: PlannerScanNewest :many
 -- Returns the endpoints that were registered last.
-SELECT endpoint_id
-FROM schedules
-ORDER BY endpoint_id DESC
+SELECT id
+FROM endpoints
+ORDER BY id DESC
 LIMIT sqlc.arg('max_rows')::int;
 
 -- name: PlannerInsert :execrows
--- Adds the given endpoints that the planner does not know yet. They are due at once.
+-- Adds the given endpoints in service that the planner does not know yet. They are due at once.
 INSERT INTO planner_state (endpoint_id, due_at, trigger, claim_token, not_before, seen_version, seen_failures, memory)
 SELECT s.endpoint_id, sqlc.arg('now')::timestamptz, 'never_analysed', 0, sqlc.arg('now')::timestamptz, s.version, 0, '{}'
 FROM schedules s
 WHERE s.endpoint_id = ANY (sqlc.arg('endpoint_ids')::uuid[])
+  AND NOT s.call
+  AND s.owner_id IS NULL
   AND NOT EXISTS (SELECT 1 FROM planner_state p WHERE p.endpoint_id = s.endpoint_id)
 ON CONFLICT DO NOTHING;
 

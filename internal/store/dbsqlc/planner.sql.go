@@ -376,6 +376,8 @@ INSERT INTO planner_state (endpoint_id, due_at, trigger, claim_token, not_before
 SELECT s.endpoint_id, $1::timestamptz, 'never_analysed', 0, $1::timestamptz, s.version, 0, '{}'
 FROM schedules s
 WHERE s.endpoint_id = ANY ($2::uuid[])
+  AND NOT s.call
+  AND s.owner_id IS NULL
   AND NOT EXISTS (SELECT 1 FROM planner_state p WHERE p.endpoint_id = s.endpoint_id)
 ON CONFLICT DO NOTHING
 `
@@ -385,7 +387,7 @@ type PlannerInsertParams struct {
 	EndpointIds []UUID
 }
 
-// Adds the given endpoints that the planner does not know yet. They are due at once.
+// Adds the given endpoints in service that the planner does not know yet. They are due at once.
 func (q *Queries) PlannerInsert(ctx context.Context, db DBTX, arg PlannerInsertParams) (int64, error) {
 	result, err := db.Exec(ctx, plannerInsert, arg.Now, arg.EndpointIds)
 	if err != nil {
@@ -527,10 +529,10 @@ func (q *Queries) PlannerScanAdvance(ctx context.Context, db DBTX, arg PlannerSc
 }
 
 const plannerScanEndpoints = `-- name: PlannerScanEndpoints :many
-SELECT endpoint_id
-FROM schedules
-WHERE endpoint_id > $1::uuid
-ORDER BY endpoint_id
+SELECT id
+FROM endpoints
+WHERE id > $1::uuid
+ORDER BY id
 LIMIT $2::int
 `
 
@@ -539,7 +541,7 @@ type PlannerScanEndpointsParams struct {
 	MaxRows int32
 }
 
-// Returns the next endpoints in service in the order of their IDs.
+// Returns the next endpoints in the order of their IDs, archived ones too.
 func (q *Queries) PlannerScanEndpoints(ctx context.Context, db DBTX, arg PlannerScanEndpointsParams) ([]UUID, error) {
 	rows, err := db.Query(ctx, plannerScanEndpoints, arg.After, arg.MaxRows)
 	if err != nil {
@@ -548,11 +550,11 @@ func (q *Queries) PlannerScanEndpoints(ctx context.Context, db DBTX, arg Planner
 	defer rows.Close()
 	var items []UUID
 	for rows.Next() {
-		var endpoint_id UUID
-		if err := rows.Scan(&endpoint_id); err != nil {
+		var id UUID
+		if err := rows.Scan(&id); err != nil {
 			return nil, err
 		}
-		items = append(items, endpoint_id)
+		items = append(items, id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -633,9 +635,9 @@ func (q *Queries) PlannerScanLock(ctx context.Context, db DBTX, now *time.Time) 
 }
 
 const plannerScanNewest = `-- name: PlannerScanNewest :many
-SELECT endpoint_id
-FROM schedules
-ORDER BY endpoint_id DESC
+SELECT id
+FROM endpoints
+ORDER BY id DESC
 LIMIT $1::int
 `
 
@@ -648,11 +650,11 @@ func (q *Queries) PlannerScanNewest(ctx context.Context, db DBTX, maxRows int32)
 	defer rows.Close()
 	var items []UUID
 	for rows.Next() {
-		var endpoint_id UUID
-		if err := rows.Scan(&endpoint_id); err != nil {
+		var id UUID
+		if err := rows.Scan(&id); err != nil {
 			return nil, err
 		}
-		items = append(items, endpoint_id)
+		items = append(items, id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

@@ -14,9 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/auditlog"
+	"rubato/internal/calls"
+	"rubato/internal/claims"
+	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
+	"rubato/internal/governor"
 	"rubato/internal/planner"
+	callstore "rubato/internal/store/calls"
 	keystore "rubato/internal/store/keys"
 	plannerstore "rubato/internal/store/planner"
 	"rubato/internal/store/storetest"
@@ -117,6 +122,33 @@ func TestAnalysisIsClaimedOnceAndWrittenAtOnce(t *testing.T) {
 	require.Empty(t, p.claim(t, p.one), "its next time has not come")
 	require.ErrorIs(t, p.one.Complete(t.Context(), mine[0], p.closing(e)), planner.ErrClaimLost, "a claim ends once")
 	require.Equal(t, 1, p.count(t, "planner_sessions"))
+}
+
+// TestCallsAndDetachedRunsDoNotConcernThePlanner has rows in the schedules that no endpoint has.
+func TestCallsAndDetachedRunsDoNotConcernThePlanner(t *testing.T) {
+	t.Parallel()
+	p, me := setupPlanning(t), storetest.Worker{1}
+	p.At(storetest.Noon())
+	overlapping := p.endpoint(t, func(s *endpoints.Spec) { s.Overlap = governor.OverlapAllow })
+	c, started := p.StartOne(t, me)
+	_, ours, err := p.Executions.Detach(t.Context(), dispatch.Detaching{
+		Worker: me, StartedAt: started.StartedAt, Run: claims.FencedRun{EndpointID: c.EndpointID, RunID: started.RunID, Token: c.Token},
+	})
+	require.NoError(t, err)
+	require.True(t, ours)
+	waiting := &calls.Call{ID: calls.NewID(), TenantID: storetest.Tenant.TenantID, Author: storetest.Tenant.Name, Spec: calls.Defaults()}
+	waiting.Spec.URL = "https://example.com/"
+	waiting.Spec = waiting.Spec.Normalize()
+	_, err = callstore.New(p.DB).Send(t.Context(), waiting, func(c *calls.Call, now time.Time) {
+		c.CreatedAt, c.NotBefore = now, now.Add(time.Hour)
+	})
+	require.NoError(t, err)
+	require.Equal(t, 3, p.count(t, "schedules"))
+
+	claimed := p.claim(t, p.one)
+	require.Len(t, claimed, 1)
+	require.Equal(t, overlapping.ID, claimed[0].Account.EndpointID)
+	require.Equal(t, 1, p.count(t, "planner_state"))
 }
 
 // A planner that has claimed an endpoint again cannot end the new claim with the token of the old
