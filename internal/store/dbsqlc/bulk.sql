@@ -44,13 +44,15 @@ FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sql
 -- Stores new plans after edits and revokes every claim. An instant of the year 1 stands for null.
 UPDATE schedules s
 SET due_at = n.planned_at, planned_at = n.planned_at, slot = n.slot, attempt = n.attempt, infra_attempt = n.infra_attempt, source = n.source, version = n.version,
-    lock_ms = n.lock_ms, tag_set_id = tag_set_number(n.tags::jsonb), priority = n.priority, accounted_until = n.accounted_until, retry_after = nullif(n.retry_after, '0001-01-01 00:00:00+00'),
+    lock_ms = n.lock_ms, tag_set_id = tag_set_number(n.tags::jsonb), priority = n.priority, failure_count = n.failure_count, runs_done = n.runs_done,
+    ended_at = nullif(n.ended_at, '0001-01-01 00:00:00+00'), accounted_until = n.accounted_until, retry_after = nullif(n.retry_after, '0001-01-01 00:00:00+00'),
     target_next = nullif(n.target_next, '0001-01-01 00:00:00+00'), fresh_until = nullif(n.fresh_until, '0001-01-01 00:00:00+00'), claim_token = s.claim_token + 1, claimed_by = NULL, claimed_at = NULL
 FROM (SELECT unnest(sqlc.arg('endpoint_ids')::uuid[]) AS endpoint_id, unnest(sqlc.arg('planned_at')::timestamptz[]) AS planned_at,
              unnest(sqlc.arg('slot')::timestamptz[]) AS slot, unnest(sqlc.arg('attempt')::smallint[]) AS attempt,
              unnest(sqlc.arg('infra_attempt')::smallint[]) AS infra_attempt,
              unnest(sqlc.arg('source')::text[]) AS source, unnest(sqlc.arg('version')::bigint[]) AS version,
              unnest(sqlc.arg('lock_ms')::int[]) AS lock_ms, unnest(sqlc.arg('tags')::text[]) AS tags, unnest(sqlc.arg('priorities')::smallint[]) AS priority,
+             unnest(sqlc.arg('failure_count')::int[]) AS failure_count, unnest(sqlc.arg('runs_done')::int[]) AS runs_done, unnest(sqlc.arg('ended_at')::timestamptz[]) AS ended_at,
              unnest(sqlc.arg('accounted_until')::timestamptz[]) AS accounted_until,
              unnest(sqlc.arg('retry_after')::timestamptz[]) AS retry_after,
              unnest(sqlc.arg('target_next')::timestamptz[]) AS target_next, unnest(sqlc.arg('fresh_until')::timestamptz[]) AS fresh_until) n

@@ -304,16 +304,18 @@ func (q *Queries) ScheduleRecordMany(ctx context.Context, db DBTX, arg ScheduleR
 const scheduleReplanMany = `-- name: ScheduleReplanMany :execrows
 UPDATE schedules s
 SET due_at = n.planned_at, planned_at = n.planned_at, slot = n.slot, attempt = n.attempt, infra_attempt = n.infra_attempt, source = n.source, version = n.version,
-    lock_ms = n.lock_ms, tag_set_id = tag_set_number(n.tags::jsonb), priority = n.priority, accounted_until = n.accounted_until, retry_after = nullif(n.retry_after, '0001-01-01 00:00:00+00'),
+    lock_ms = n.lock_ms, tag_set_id = tag_set_number(n.tags::jsonb), priority = n.priority, failure_count = n.failure_count, runs_done = n.runs_done,
+    ended_at = nullif(n.ended_at, '0001-01-01 00:00:00+00'), accounted_until = n.accounted_until, retry_after = nullif(n.retry_after, '0001-01-01 00:00:00+00'),
     target_next = nullif(n.target_next, '0001-01-01 00:00:00+00'), fresh_until = nullif(n.fresh_until, '0001-01-01 00:00:00+00'), claim_token = s.claim_token + 1, claimed_by = NULL, claimed_at = NULL
 FROM (SELECT unnest($1::uuid[]) AS endpoint_id, unnest($2::timestamptz[]) AS planned_at,
              unnest($3::timestamptz[]) AS slot, unnest($4::smallint[]) AS attempt,
              unnest($5::smallint[]) AS infra_attempt,
              unnest($6::text[]) AS source, unnest($7::bigint[]) AS version,
              unnest($8::int[]) AS lock_ms, unnest($9::text[]) AS tags, unnest($10::smallint[]) AS priority,
-             unnest($11::timestamptz[]) AS accounted_until,
-             unnest($12::timestamptz[]) AS retry_after,
-             unnest($13::timestamptz[]) AS target_next, unnest($14::timestamptz[]) AS fresh_until) n
+             unnest($11::int[]) AS failure_count, unnest($12::int[]) AS runs_done, unnest($13::timestamptz[]) AS ended_at,
+             unnest($14::timestamptz[]) AS accounted_until,
+             unnest($15::timestamptz[]) AS retry_after,
+             unnest($16::timestamptz[]) AS target_next, unnest($17::timestamptz[]) AS fresh_until) n
 WHERE s.endpoint_id = n.endpoint_id
 `
 
@@ -328,6 +330,9 @@ type ScheduleReplanManyParams struct {
 	LockMs         []int32
 	Tags           []string
 	Priorities     []int16
+	FailureCount   []int32
+	RunsDone       []int32
+	EndedAt        []time.Time
 	AccountedUntil []time.Time
 	RetryAfter     []time.Time
 	TargetNext     []time.Time
@@ -347,6 +352,9 @@ func (q *Queries) ScheduleReplanMany(ctx context.Context, db DBTX, arg ScheduleR
 		arg.LockMs,
 		arg.Tags,
 		arg.Priorities,
+		arg.FailureCount,
+		arg.RunsDone,
+		arg.EndedAt,
 		arg.AccountedUntil,
 		arg.RetryAfter,
 		arg.TargetNext,

@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/auditlog"
+	"rubato/internal/claims"
+	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/runs"
@@ -420,6 +422,58 @@ func TestBulkEditDropsRetryAfterOfOldTarget(t *testing.T) {
 	}
 	require.Equal(t, now, b.Get(t, done[1].Endpoint.ID).State.Due.At)
 	require.Equal(t, wait, b.Get(t, done[2].Endpoint.ID).State.Due.At)
+}
+
+// TestABulkEditStoresTheStateThatASingleEditStores makes the same edits to two endpoints with the
+// same runs, one by a bulk.
+func TestABulkEditStoresTheStateThatASingleEditStores(t *testing.T) {
+	t.Parallel()
+	for name, edit := range map[string]func(*endpoints.Spec){
+		"NoRunLimit":     func(s *endpoints.Spec) { s.MaxRuns = 0 },
+		"LowerRunLimit":  func(s *endpoints.Spec) { s.MaxRuns = 1 },
+		"HigherRunLimit": func(s *endpoints.Spec) { s.MaxRuns = 9 },
+		"FewerAttempts":  func(s *endpoints.Spec) { s.Retry.MaxAttempts = 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, me := setup(t), storetest.Worker{1}
+			now := b.At(storetest.Noon())
+			for _, key := range []string{"alone", "bulk"} {
+				b.Register(t, func(s *endpoints.Spec) {
+					s.Key, s.MaxRuns, s.Retry.MaxAttempts, s.Retry.Backoff = key, 4, 3, time.Millisecond
+				})
+			}
+			run := func(outcome func(storetest.Worker, claims.Claim, dispatch.Started) runs.Run) {
+				for _, c := range b.Claim(t, me, storetest.Horizon) {
+					b.Finish(t, me, 0, outcome(me, c, b.Start(t, me, c)[0]))
+				}
+			}
+			for range 2 {
+				run(storetest.Succeed)
+				now = b.At(now.Add(time.Minute))
+			}
+			run(storetest.Fail) // Another attempt waits.
+
+			alone, bulk := b.byKey(t, "alone"), b.byKey(t, "bulk")
+			b.At(now.Add(time.Millisecond)) // A change at the due time of the last run would count as a millisecond later.
+			b.Edit(t, alone.ID, edit)
+			spec := bulk.Spec
+			edit(&spec)
+			done := b.Upsert(t, endpoints.Mode{}, endpoints.Upsert{Key: "bulk", Want: func(*endpoints.Endpoint) (endpoints.Spec, error) { return spec, nil }})
+
+			require.Equal(t, []endpoints.Done{endpoints.Updated}, doneOf(done))
+			got, want := b.Get(t, bulk.ID).State, b.Get(t, alone.ID).State
+			require.WithinDuration(t, want.Due.At, got.Due.At, time.Second)
+			got.Due.At = want.Due.At // The jitter of an attempt depends on the ID.
+			require.Equal(t, want, got)
+			require.NotEqual(t, b.Get(t, bulk.ID).Version, bulk.Version)
+		})
+	}
+}
+
+func (b *bundle) byKey(t *testing.T, key string) *endpoints.Endpoint {
+	t.Helper()
+	return b.Get(t, storetest.Query[[16]byte](t, b.Bundle, "SELECT id FROM endpoints WHERE key = $1", key))
 }
 
 // TestABulkEditWaitsForAFinishInFlight holds the finish of a run just before its commit: an edit
