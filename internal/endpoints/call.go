@@ -46,13 +46,16 @@ func (v *Validator) CheckCall(s Spec) []errs.Field {
 
 // afterCall applies a finished run to a call or a detached run: it plans another attempt if
 // infrastructure lost the run or the retry policy allows one. Otherwise the call has ended.
-func (e *Endpoint) afterCall(now time.Time, run Finished) Recorded {
+func (e *Endpoint) afterCall(now time.Time, run Finished) (Recorded, error) {
 	s := &e.State
 	s.Running = nil
 	s.LastSlot, s.Anchor = run.Slot, run.Slot
 	s.LastRun = run.lastRun()
 	if !run.Unanswered {
-		s.RetryAfter = run.RetryAfter
+		var err error
+		if s.RetryAfter, err = e.boundedWait(run); err != nil {
+			return Recorded{}, err
+		}
 	}
 	decided := Recorded{
 		At:      now,
@@ -69,12 +72,12 @@ func (e *Endpoint) afterCall(now time.Time, run Finished) Recorded {
 	case again:
 	case e.Call.Detached():
 		e.Ended, e.GivenUp, e.ChainStarts = true, e.Spec.GivesUp(run), e.Spec.chainStarts(run)
-		return decided
+		return decided, nil
 	default:
 		e.Ended, e.GivenUp = true, run.givenUp()
-		return decided
+		return decided, nil
 	}
 	decided.Decision.Steps = []governor.Step{}
 	e.planRetry(&decided, due, step)
-	return decided
+	return decided, nil
 }

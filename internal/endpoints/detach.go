@@ -40,14 +40,16 @@ func (e *Endpoint) Detach(now, started time.Time) (Recorded, error) {
 	return decided, nil
 }
 
-// Result applies the last attempt of a detached run to its endpoint: the failure count, the last
-// run and what the answer asks for. The decision is nil while another run holds the row of the
-// endpoint, because that run's finish decides.
-func (e *Endpoint) Result(now time.Time, run Finished) (*Recorded, error) {
+// Result applies a finished attempt of a detached run to its endpoint: the last run, what the
+// answer asks for and, unless the due time is tried again, the failure count. The decision is nil
+// while another run holds the row of the endpoint, because that run's finish decides.
+func (e *Endpoint) Result(now time.Time, run Finished, again bool) (*Recorded, error) {
 	before := *e
 	s := &e.State
 	s.LastRun = run.lastRun()
-	s.FailureCount = run.Verdict.failures(s.FailureCount)
+	if !again {
+		s.FailureCount = run.Verdict.failures(s.FailureCount)
+	}
 	if err := e.heed(run); err != nil {
 		return nil, err
 	}

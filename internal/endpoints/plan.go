@@ -146,7 +146,7 @@ func (v Verdict) failures(before int) int {
 // collects the due times that passed without a run.
 func (e *Endpoint) AfterRun(now time.Time, run Finished) (Recorded, error) {
 	if e.Call != nil {
-		return e.afterCall(now, run), nil
+		return e.afterCall(now, run)
 	}
 	before := *e
 	s := &e.State

@@ -186,7 +186,7 @@ func (b *batch) decide(ctx context.Context, e *endpoints.Endpoint, run runs.Run,
 		was.Free = last.FinishedAt
 	}
 	from := b.from(e)
-	b.lend(e)
+	b.lend(e, run)
 	var decided endpoints.Recorded
 	var err error
 	if b.fault == nil {
@@ -234,13 +234,11 @@ func (b *batch) decide(ctx context.Context, e *endpoints.Endpoint, run runs.Run,
 		b.givenUp = append(b.givenUp, givenUp{run, e})
 	}
 	b.startChains(e, run)
-	if run.Outcome.Stop != "" {
-		b.stops = append(b.stops, stopped{e, run.Outcome.Stop})
-	}
+	b.askStop(e, run)
 	if book := b.db.Rules.Load(); book.About(e.TenantID) {
 		b.alarms.Judge(book, e, was)
 	}
-	b.plan(e, run.Outcome.Stop == "")
+	b.plan(e, !b.stopping(e))
 	return nil
 }
 

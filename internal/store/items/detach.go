@@ -10,6 +10,7 @@ import (
 
 	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
+	"rubato/internal/governor"
 	"rubato/internal/runs"
 	"rubato/internal/spending"
 	"rubato/internal/store/dbsqlc"
@@ -168,10 +169,8 @@ func (b *batch) endDetached(ctx context.Context, r result) error {
 			Failures: owner.State.FailureCount,
 			Due:      r.item.State.Due,
 		}
-		if r.item.Ended {
-			if err := b.take(ctx, owner, r.run); err != nil {
-				return err
-			}
+		if err := b.take(ctx, owner, r); err != nil {
+			return err
 		}
 		failures = owner.State.FailureCount
 		if book := b.db.Rules.Load(); book.About(owner.TenantID) {
@@ -195,28 +194,34 @@ func (b *batch) endDetached(ctx context.Context, r result) error {
 	return nil
 }
 
-// lend gives a detached run what its endpoint knows about further attempts: none during a pause,
-// and none before the minimum interval.
-func (b *batch) lend(e *endpoints.Endpoint) {
+// lend gives a detached run what its endpoint knows about further attempts: none during a pause or
+// if the answer asks to stop, and none before the minimum interval.
+func (b *batch) lend(e *endpoints.Endpoint, run runs.Run) {
 	if !e.Call.Detached() {
 		return
 	}
 	if owner := b.found[e.Call.Owner]; owner != nil {
 		e.State.PausedUntil, e.State.LastCall = owner.State.PausedUntil, owner.State.LastCall
 	}
+	if run.Outcome.Stop != "" {
+		e.State.PausedUntil = governor.Indefinite
+	}
 }
 
-// take applies the last attempt of a detached run to its endpoint. The caller has locked the row of
-// the endpoint. If a run of this batch holds that row, the finish of that run writes it.
-func (b *batch) take(ctx context.Context, e *endpoints.Endpoint, run runs.Run) error {
-	held := e.State.Running != nil
-	planned, err := e.Result(b.now, history.FinishedOf(run))
+// take applies a finished attempt of a detached run to its endpoint. The caller has locked the row
+// of the endpoint. If a run of this batch holds that row, the finish of that run writes it.
+func (b *batch) take(ctx context.Context, e *endpoints.Endpoint, r result) error {
+	run, held := r.run, e.State.Running != nil
+	planned, err := e.Result(b.now, history.FinishedOf(run), !r.item.Ended)
 	switch {
 	case err != nil && held: // The finish of the run that holds the row quarantines the endpoint.
 		return nil
 	case err != nil:
 		return b.db.Quarantine(ctx, b.tx, e, b.now, err)
 	}
+	b.history.AddSkips(e, b.now)
+	b.skipped = append(b.skipped, e.Unrecorded...)
+	b.askStop(e, run)
 	if slices.ContainsFunc(b.runs, func(r runs.Run) bool { return r.RowID() == e.ID }) {
 		return nil
 	}
@@ -235,13 +240,8 @@ func (b *batch) take(ctx context.Context, e *endpoints.Endpoint, run runs.Run) e
 		b.queued = append(b.queued, func(q dbsqlc.DBTX) error { return b.db.Record(ctx, q, &at) })
 		return nil
 	}
-	b.history.AddSkips(e, b.now)
-	b.skipped = append(b.skipped, e.Unrecorded...)
 	b.queued = append(b.queued, b.replan(ctx, &at, *planned)...)
 	e.State.Token++
-	if run.Outcome.Stop != "" {
-		b.stops = append(b.stops, stopped{e, run.Outcome.Stop})
-	}
 	return nil
 }
 

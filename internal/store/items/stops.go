@@ -3,9 +3,11 @@ package items
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"rubato/internal/auditlog"
 	"rubato/internal/endpoints"
+	"rubato/internal/runs"
 	endpointstore "rubato/internal/store/endpoints"
 	"rubato/internal/store/history"
 	"rubato/internal/store/pg"
@@ -17,8 +19,21 @@ type stopped struct {
 	reason   string
 }
 
+// askStop adds an endpoint to those that stop pauses, if the answer to a run asks for it.
+func (b *batch) askStop(e *endpoints.Endpoint, run runs.Run) {
+	if run.Outcome.Stop != "" && !b.stopping(e) {
+		b.stops = append(b.stops, stopped{e, run.Outcome.Stop})
+	}
+}
+
+// stopping reports whether stop will pause an endpoint.
+func (b *batch) stopping(e *endpoints.Endpoint) bool {
+	return slices.ContainsFunc(b.stops, func(s stopped) bool { return s.endpoint == e })
+}
+
 // stop pauses the endpoints whose targets asked to stop, after their finishes were written. It
-// sends the events and notices of an ordinary pause.
+// sends the events and notices of an ordinary pause. If another run holds the row of an endpoint,
+// its finish decides.
 func (b *batch) stop(ctx context.Context) error {
 	for _, s := range b.stops {
 		e := s.endpoint
@@ -27,19 +42,13 @@ func (b *batch) stop(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("stopping endpoint %s: %w", e.ID, err)
 		}
-		if err := b.db.Replan(ctx, b.tx, e); err != nil {
+		if err := b.pause(ctx, e, planned); err != nil {
 			return err
 		}
 		if err := history.RecordSkips(ctx, b.tx, b.db.DB, b.now, e); err != nil {
 			return err
 		}
 		if err := b.db.Withdrawn(ctx, b.tx, e, b.now); err != nil {
-			return err
-		}
-		if err := b.db.Decided(ctx, b.tx, e, *planned); err != nil {
-			return err
-		}
-		if err := b.db.Q.ScheduleNotify(ctx, b.tx, e.State.Due.At.UnixMilli()); err != nil {
 			return err
 		}
 		by := auditlog.Actor{TenantID: e.TenantID, Name: endpoints.Target}
@@ -52,4 +61,12 @@ func (b *batch) stop(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// pause stores the pause of an endpoint and its decision; nil: a run holds the row.
+func (b *batch) pause(ctx context.Context, e *endpoints.Endpoint, planned *endpoints.Recorded) error {
+	if planned == nil {
+		return b.db.Record(ctx, b.tx, e)
+	}
+	return pg.Pipeline(ctx, b.tx, b.replan(ctx, e, *planned)...)
 }
