@@ -102,7 +102,8 @@ func (b *bystander) stalled(since time.Time, window time.Duration) time.Duration
 	return longest
 }
 
-// after returns the parts of the stalls after a time, with that of the commit that has not returned.
+// after returns the parts of the stalls after a time, with that of the commit that has not
+// returned.
 func (b *bystander) after(since time.Time) (list []stall) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

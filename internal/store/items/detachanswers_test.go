@@ -12,8 +12,8 @@ import (
 	"rubato/internal/store/storetest"
 )
 
-// TestResultsBesideARunLoseNoDueTime has two runs in flight when the overlap is changed to skip: one
-// detached, and one that holds the row of the endpoint. The due times that pass have no run.
+// TestResultsBesideARunLoseNoDueTime has two runs in flight when the overlap is changed to skip:
+// one detached, and one that holds the row of the endpoint. The due times that pass have no run.
 func TestResultsBesideARunLoseNoDueTime(t *testing.T) {
 	t.Parallel()
 	for name, together := range map[string]bool{"OneAfterTheOther": false, "InOneBatch": true} {
