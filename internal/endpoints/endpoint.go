@@ -37,11 +37,11 @@ type Endpoint struct {
 	// like Unrecorded. A kind may occur twice.
 	Held []Hold
 	// GivenUp means that the finished run was the last of a one-off run that did not succeed, or of
-	// a due time of an endpoint with deadLetter. The store inserts its dead letter in the
-	// transaction that records the run.
+	// a due time of an endpoint with deadLetter. A change that drops the next attempt makes the run
+	// before it the last one. The store inserts its dead letter in the transaction that stores the
+	// state.
 	GivenUp bool
-	// ChainStarts are the chains that the finished run starts. The store records them in the
-	// transaction that records the run.
+	// ChainStarts are the chains that the finished run starts. The store records them like GivenUp.
 	ChainStarts []ChainStart
 	// Call is nil for a registered endpoint. It is set for a call, and for a detached run, which has
 	// the configuration of its endpoint and a schedule of its own.

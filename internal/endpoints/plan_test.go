@@ -500,6 +500,11 @@ func TestAChangeKeepsTheAttemptThatWaits(t *testing.T) {
 			due := b.endpoint().State.Due
 			if !tc.want {
 				require.Equal(t, 1, due.Attempt)
+				failures := 1
+				if name == "Pause" {
+					failures = 0
+				}
+				require.Equal(t, failures, b.endpoint().State.FailureCount, "a due time fails with its last attempt, and a pause withdraws that")
 				return
 			}
 			require.Equal(t, waiting, due)

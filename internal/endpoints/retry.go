@@ -45,6 +45,7 @@ func (e *Endpoint) attempt(now time.Time, run Finished) (Due, bool) {
 func (e *Endpoint) replanKeepingRetry(now time.Time, before *Endpoint) (Recorded, error) {
 	waiting, may := e.queuedRetry(now, before)
 	if !may {
+		e.giveUpWaiting(now, before)
 		return e.Replan(now)
 	}
 	failures := e.State.FailureCount
@@ -57,6 +58,7 @@ func (e *Endpoint) replanKeepingRetry(now time.Time, before *Endpoint) (Recorded
 		return Recorded{}, err
 	}
 	if !waiting.At.Before(decided.Due.At) {
+		e.giveUpWaiting(now, before)
 		return e.Replan(now)
 	}
 	step := e.retryStep(waiting)
@@ -65,6 +67,30 @@ func (e *Endpoint) replanKeepingRetry(now time.Time, before *Endpoint) (Recorded
 	}
 	e.planRetry(&decided, waiting, step)
 	return decided, nil
+}
+
+// giveUpWaiting ends the due time of an attempt that a change drops: the run before it was the last
+// one. A pause withdraws the attempt instead, and its due time counts neither as failed nor as run.
+func (e *Endpoint) giveUpWaiting(now time.Time, before *Endpoint) {
+	waiting, last := before.State.Due, e.State.LastRun
+	if waiting.first() || waiting.Source == governor.SourceManual || last == nil || !last.Slot.Equal(waiting.Slot) || e.PausedAt(now) {
+		return
+	}
+	run := Finished{
+		Slot:         last.Slot,
+		Attempt:      last.Attempt,
+		InfraAttempt: last.InfraAttempt,
+		Source:       waiting.Source,
+		StartedAt:    last.StartedAt,
+		FinishedAt:   last.FinishedAt,
+		Status:       last.Status,
+	}
+	if last.failed() {
+		run.Verdict = Failure
+	}
+	e.State.FailureCount = run.Verdict.failures(e.State.FailureCount)
+	e.countRun(run)
+	e.GivenUp, e.ChainStarts = e.Spec.GivesUp(run), e.Spec.chainStarts(run)
 }
 
 // queuedRetry returns the retry that was planned before a change, if the policy still allows it

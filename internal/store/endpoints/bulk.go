@@ -147,6 +147,11 @@ func (s *Store) ChangeMany(
 			if !keep {
 				continue
 			}
+			dropped, err := s.db.Dropped(ctx, tx, e, now)
+			if err != nil {
+				return err
+			}
+			b.dropped = append(b.dropped, dropped...)
 			days = append(days, history.SkipDays(e)...)
 			if err := b.changed(&before, e, planned); err != nil {
 				return err

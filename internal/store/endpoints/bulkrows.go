@@ -25,6 +25,8 @@ type bulk struct {
 	events    history.Events
 	audit     pg.AuditBatch
 	referrals []referral
+	// dropped records the due times with attempts that edits dropped.
+	dropped []pg.Statement
 	// soonest is the earliest planned due time. Workers are woken for it after the commit.
 	soonest time.Time
 }
@@ -147,6 +149,9 @@ func (b *bulk) write(ctx context.Context, tx pg.OpenTx, db *States, act auditlog
 	}
 	if err := b.writeRecords(ctx, tx, db, act); err != nil {
 		return err
+	}
+	if err := pg.Pipeline(ctx, tx, b.dropped...); err != nil {
+		return fmt.Errorf("recording due times with dropped attempts: %w", err)
 	}
 	if len(b.decisions.EndpointIds) == 0 {
 		return nil

@@ -118,6 +118,11 @@ func (s *Store) revise(ctx context.Context, tx pg.OpenTx, r *Revision) (err erro
 	if err != nil {
 		return err
 	}
+	dropped, err := s.db.Dropped(ctx, tx, r.Changed, r.Now)
+	if err != nil {
+		return err
+	}
+	writes = append(writes, dropped...)
 	made := auditlog.Change{
 		Act:    r.Act,
 		Object: r.Changed.Object(),

@@ -59,7 +59,7 @@ type batch struct {
 	spent []spending.Key
 	stops []stopped
 	// givenUp are the runs that become dead letters.
-	givenUp []givenUp
+	givenUp []endpointstore.GivenUp
 	// starts are the chains that the runs start.
 	starts dbsqlc.ChainStartInsertParams
 	// queued are the statements that update one-off items, and insert dead letters and starts of
@@ -132,7 +132,7 @@ func (b *batch) settle(ctx context.Context) error {
 		e := b.found[run.RowID()]
 		if e == nil { // Archived during the run: record the run and plan nothing.
 			b.history.Add(run, 0, 0, nil)
-			b.givenUp = append(b.givenUp, givenUp{run, nil})
+			b.givenUp = append(b.givenUp, endpointstore.GivenUp{Run: run})
 			b.archived = append(b.archived, run.RowID())
 			continue
 		}
@@ -147,9 +147,11 @@ func (b *batch) settle(ctx context.Context) error {
 	if b.optimistic() && len(b.stops) > 0 {
 		return errStale
 	}
-	if err := b.letters(ctx); err != nil {
+	letters, err := b.db.DeadLetters(ctx, b.reader(), b.now, b.givenUp)
+	if err != nil {
 		return err
 	}
+	b.queued = append(b.queued, letters...)
 	if err := b.write(ctx); err != nil {
 		return err
 	}
@@ -231,9 +233,9 @@ func (b *batch) decide(ctx context.Context, e *endpoints.Endpoint, run runs.Run,
 	b.plannedLook(ctx, e, oneShot)
 	b.queued = append(b.queued, b.db.OneOffWrites(ctx, e, "")...)
 	if e.GivenUp {
-		b.givenUp = append(b.givenUp, givenUp{run, e})
+		b.givenUp = append(b.givenUp, endpointstore.GivenUp{Run: run, Endpoint: e})
 	}
-	b.startChains(e, run)
+	endpointstore.AddChainStarts(&b.starts, e.ChainStarts, run)
 	b.askStop(e, run)
 	if book := b.db.Rules.Load(); book.About(e.TenantID) {
 		b.alarms.Judge(book, e, was)

@@ -12,6 +12,7 @@ import (
 	"rubato/internal/runs"
 	callstore "rubato/internal/store/calls"
 	"rubato/internal/store/dbsqlc"
+	endpointstore "rubato/internal/store/endpoints"
 	"rubato/internal/store/pg"
 )
 
@@ -34,7 +35,7 @@ func (b *batch) endCall(ctx context.Context, e *endpoints.Endpoint, run runs.Run
 	b.history.Add(run, e.Version, 0, nil)
 	b.delete(e, run)
 	if e.GivenUp {
-		b.givenUp = append(b.givenUp, givenUp{run, e})
+		b.givenUp = append(b.givenUp, endpointstore.GivenUp{Run: run, Endpoint: e})
 	}
 	if e.Call.Callback == "" {
 		return nil

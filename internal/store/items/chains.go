@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"rubato/internal/endpoints"
-	"rubato/internal/runs"
 	"rubato/internal/store/dbsqlc"
 	"rubato/internal/store/pg"
 )
@@ -22,16 +20,4 @@ func (s *Sweeps) forgetChainRuns(ctx context.Context, before time.Time) error {
 		more = rows > 0
 	}
 	return nil
-}
-
-// startChains adds the chains that a finished run starts to the insert.
-func (b *batch) startChains(e *endpoints.Endpoint, run runs.Run) {
-	for _, start := range e.ChainStarts {
-		b.starts.RunIds = append(b.starts.RunIds, run.ID)
-		b.starts.EndpointIds = append(b.starts.EndpointIds, run.EndpointID)
-		b.starts.TenantIds = append(b.starts.TenantIds, run.TenantID)
-		b.starts.ScheduledFor = append(b.starts.ScheduledFor, run.ScheduledFor)
-		b.starts.Outcomes = append(b.starts.Outcomes, string(start.Outcome))
-		b.starts.Chains = append(b.starts.Chains, start.Chain)
-	}
 }

@@ -178,7 +178,7 @@ func (b *batch) endDetached(ctx context.Context, r result) error {
 			told.GivenUp = r.item.GivenUp
 			b.alarms.Judge(book, &told, was)
 		}
-		b.startChains(r.item, r.run)
+		endpointstore.AddChainStarts(&b.starts, r.item.ChainStarts, r.run)
 	}
 	b.history.Add(r.run, r.item.Version, failures, nil)
 	b.answers.add(r.run)
@@ -189,7 +189,7 @@ func (b *batch) endDetached(ctx context.Context, r result) error {
 	}
 	b.delete(r.item, r.run)
 	if r.item.GivenUp {
-		b.givenUp = append(b.givenUp, givenUp{r.run, owner})
+		b.givenUp = append(b.givenUp, endpointstore.GivenUp{Run: r.run, Endpoint: owner})
 	}
 	return nil
 }
@@ -222,6 +222,11 @@ func (b *batch) take(ctx context.Context, e *endpoints.Endpoint, r result) error
 	b.history.AddSkips(e, b.now)
 	b.skipped = append(b.skipped, e.Unrecorded...)
 	b.askStop(e, run)
+	dropped, err := b.db.Dropped(ctx, b.tx, e, b.now)
+	if err != nil {
+		return err
+	}
+	b.queued = append(b.queued, dropped...)
 	if slices.ContainsFunc(b.runs, func(r runs.Run) bool { return r.RowID() == e.ID }) {
 		return nil
 	}

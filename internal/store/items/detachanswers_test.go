@@ -12,9 +12,9 @@ import (
 	"rubato/internal/store/storetest"
 )
 
-// TestResultsBesideARunLoseNoDueTime has two runs in flight when the overlap is changed to skip:
+// TestDetachedResultsLoseNoDueTime has two runs in flight when the overlap is changed to skip:
 // one detached, and one that holds the row of the endpoint. The due times that pass have no run.
-func TestResultsBesideARunLoseNoDueTime(t *testing.T) {
+func TestDetachedResultsLoseNoDueTime(t *testing.T) {
 	t.Parallel()
 	for name, together := range map[string]bool{"OneAfterTheOther": false, "InOneBatch": true} {
 		t.Run(name, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"rubato/internal/deadletters"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
+	"rubato/internal/notices"
 	"rubato/internal/runs"
 	"rubato/internal/secrets"
 	callstore "rubato/internal/store/calls"
@@ -329,4 +330,71 @@ func TestRekeySealsDeadLettersUnderTheNewestKey(t *testing.T) {
 	_, content, err := b.letters(only).Get(t.Context(), storetest.Tenant, id)
 	require.NoError(t, err)
 	require.Equal(t, "order 7", content.Request.Body)
+}
+
+// TestADroppedAttemptEndsItsDueTime fails the first attempt of a due time, and changes the endpoint
+// so that the second one is dropped. The first one was the last then.
+func TestADroppedAttemptEndsItsDueTime(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		change func(*testing.T, *bundle, endpoints.ID)
+		// withdrawn means that the due time ends without a failure.
+		withdrawn bool
+	}{
+		"RunNow": {change: func(t *testing.T, b *bundle, id endpoints.ID) {
+			t.Helper()
+			b.ask(t, id, endpoints.OneOffRequest{})
+		}},
+		"FewerAttempts": {change: func(t *testing.T, b *bundle, id endpoints.ID) {
+			t.Helper()
+			b.Edit(t, id, func(s *endpoints.Spec) { s.Retry.MaxAttempts = 1 })
+		}},
+		"FewerAttemptsByBulk": {change: func(t *testing.T, b *bundle, _ endpoints.ID) {
+			t.Helper()
+			spec := b.Get(t, storetest.Query[[16]byte](t, b.Bundle, "SELECT id FROM endpoints")).Spec
+			spec.Retry.MaxAttempts = 1
+			b.Upsert(t, endpoints.Mode{}, endpoints.Upsert{Key: spec.Key, Want: func(*endpoints.Endpoint) (endpoints.Spec, error) { return spec, nil }})
+		}},
+		"Pause": {withdrawn: true, change: func(t *testing.T, b *bundle, id endpoints.ID) {
+			t.Helper()
+			_, err := b.Service.Pause(t.Context(), storetest.Tenant, id, endpoints.PauseRequest{})
+			require.NoError(t, err)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, me := setup(t), storetest.Worker{1}
+			office := b.office(t)
+			now := b.At(storetest.Noon())
+			b.PutRule(t, "failing", func(s *notices.Spec) { s.Event, s.Failures = notices.Failures, 1 })
+			b.PutRule(t, "givenup", func(s *notices.Spec) { s.Event, s.Failures = notices.DeadLetter, 0 })
+			e := b.Register(t, func(s *endpoints.Spec) {
+				s.Key, s.DeadLetter, s.MaxRuns, s.StartChains = "k", true, 5, []string{"failed=cleanup"}
+				s.Retry.MaxAttempts, s.Retry.Backoff = 2, time.Minute
+			})
+			run := b.failNext(t, me)
+			require.Equal(t, 2, b.Get(t, e.ID).State.Due.Attempt)
+			b.At(now.Add(time.Millisecond))
+			tc.change(t, b, e.ID)
+
+			count := 1
+			if tc.withdrawn {
+				count = 0
+			}
+			state := b.Get(t, e.ID).State
+			require.Equal(t, count, state.FailureCount)
+			require.Equal(t, count, state.RunsDone)
+			require.Equal(t, count, b.deadLetters(t))
+			require.Equal(t, count, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM chain_starts WHERE run_id = $1 AND chain = 'cleanup'", run.ID))
+			require.Equal(t, 2*count, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM notices"))
+			if tc.withdrawn {
+				return
+			}
+			l, content, err := office.Get(t.Context(), storetest.Tenant, deadletters.ID(run.ID))
+			require.NoError(t, err)
+			require.Equal(t, "closed", string(l.Body))
+			require.Equal(t, run.ID.String(), content.Key)
+			require.EqualValues(t, 1, content.Version, "the request is that of the run, and not of the change")
+		})
+	}
 }

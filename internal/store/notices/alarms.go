@@ -52,6 +52,19 @@ func (a *EpisodeChanges) Judge(book *notices.RuleCache, e *endpoints.Endpoint, w
 	}
 }
 
+// GaveUp opens the episodes about a due time that a change gave up. It needs no rule cache, because
+// the statement checks the rules and such changes are rare.
+func (a *EpisodeChanges) GaveUp(e *endpoints.Endpoint, run runs.Run) {
+	d := detailOf(run)
+	if e.GivenUp {
+		a.open(e.ID, notices.DeadLetter, 1, d)
+	}
+	if run.Outcome.CountsAsFailure() {
+		d.Failures = e.State.FailureCount
+		a.open(e.ID, notices.Failures, int64(d.Failures), d)
+	}
+}
+
 func (a *EpisodeChanges) failures(book *notices.RuleCache, e *endpoints.Endpoint, was FinishedRun) {
 	before, after := int64(was.Failures), int64(e.State.FailureCount)
 	switch {
