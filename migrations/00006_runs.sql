@@ -126,9 +126,10 @@ SELECT r.id, r.tenant_id, r.endpoint_id, r.attempt, r.scheduled_for, r.started_a
 FROM runs r;
 
 -- history_create_day creates the missing partitions of a day in the four tables of the history. It
--- attaches a finished table, because that does not block inserts into other partitions.
+-- attaches a finished table, because that does not block inserts into other partitions. A partition
+-- for a day before today gets its date of creation as its comment, because its records are late.
 -- +goose StatementBegin
-CREATE FUNCTION history_create_day(day date) RETURNS void
+CREATE FUNCTION history_create_day(day date, today date DEFAULT NULL) RETURNS void
     LANGUAGE plpgsql AS
 $$
 DECLARE
@@ -141,6 +142,9 @@ BEGIN
             child := parent || '_' || to_char(day, 'YYYYMMDD');
             CONTINUE WHEN to_regclass(child) IS NOT NULL;
             EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', child, parent);
+            IF day < today THEN
+                EXECUTE format('COMMENT ON TABLE %I IS %L', child, 'for late records since ' || to_char(today, 'YYYYMMDD'));
+            END IF;
             EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, child,
                            day::timestamp AT TIME ZONE 'UTC', (day + 1)::timestamp AT TIME ZONE 'UTC');
         END LOOP;
@@ -149,7 +153,7 @@ $$;
 -- +goose StatementEnd
 
 -- history_drop_before drops the partitions of one table for days before the given day, and returns
--- their number.
+-- their number. A partition that was created for late records is as old as its creation.
 -- +goose StatementBegin
 CREATE FUNCTION history_drop_before(parent text, day date) RETURNS integer
     LANGUAGE plpgsql AS
@@ -167,7 +171,7 @@ BEGIN
         FROM pg_inherits i
                  JOIN pg_class c ON c.oid = i.inhrelid
         WHERE i.inhparent = parent::regclass
-          AND right(c.relname, 8) < to_char(day, 'YYYYMMDD')
+          AND greatest(right(c.relname, 8), right(obj_description(c.oid, 'pg_class'), 8)) < to_char(day, 'YYYYMMDD')
         LOOP
             EXECUTE format('DROP TABLE %I', child);
             dropped := dropped + 1;
@@ -182,6 +186,6 @@ SELECT history_create_day((now() AT TIME ZONE 'UTC')::date + n) FROM generate_se
 
 -- +goose Down
 DROP FUNCTION history_drop_before(text, date);
-DROP FUNCTION history_create_day(date);
+DROP FUNCTION history_create_day(date, date);
 DROP VIEW run_lags;
 DROP TABLE run_requests, run_events, run_bodies, runs;

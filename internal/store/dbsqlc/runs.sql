@@ -142,7 +142,8 @@ ORDER BY r.id DESC
 LIMIT sqlc.arg('max_rows')::int;
 
 -- name: HistoryCreateDay :exec
-SELECT history_create_day((sqlc.arg('day')::timestamptz AT TIME ZONE 'UTC')::date);
+SELECT history_create_day((sqlc.arg('day')::timestamptz AT TIME ZONE 'UTC')::date,
+                          (coalesce(sqlc.narg('now')::timestamptz, clock_timestamp()) AT TIME ZONE 'UTC')::date);
 
 -- name: SetLockTimeout :exec
 -- Sets the lock timeout of the following statements in the same transaction.

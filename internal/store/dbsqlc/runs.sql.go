@@ -12,11 +12,17 @@ import (
 )
 
 const historyCreateDay = `-- name: HistoryCreateDay :exec
-SELECT history_create_day(($1::timestamptz AT TIME ZONE 'UTC')::date)
+SELECT history_create_day(($1::timestamptz AT TIME ZONE 'UTC')::date,
+                          (coalesce($2::timestamptz, clock_timestamp()) AT TIME ZONE 'UTC')::date)
 `
 
-func (q *Queries) HistoryCreateDay(ctx context.Context, db DBTX, day time.Time) error {
-	_, err := db.Exec(ctx, historyCreateDay, day)
+type HistoryCreateDayParams struct {
+	Day time.Time
+	Now *time.Time
+}
+
+func (q *Queries) HistoryCreateDay(ctx context.Context, db DBTX, arg HistoryCreateDayParams) error {
+	_, err := db.Exec(ctx, historyCreateDay, arg.Day, arg.Now)
 	return err
 }
 

@@ -89,6 +89,32 @@ func TestWaitingDropBlocksNoStatement(t *testing.T) {
 	require.NotContains(t, b.days(t, "runs"), storetest.Noon().AddDate(0, 0, -3).Format("20060102"))
 }
 
+// TestRetentionOfALateRecordBeginsWithIt records a run days after its due time, when the partition
+// of that day is gone.
+func TestRetentionOfALateRecordBeginsWithIt(t *testing.T) {
+	t.Parallel()
+	b, me := setup(t), storetest.Worker{1}
+	now := b.At(storetest.Noon())
+	b.Register(t, nil)
+	c, started := b.StartOne(t, me)
+	run := storetest.Succeed(me, c, started)
+	keep := func() {
+		_, err := b.Sweeps.KeepHistory(t.Context(), zombie.Retention{Runs: 24 * time.Hour, Bodies: 24 * time.Hour, DaysAhead: 1})
+		require.NoError(t, err)
+	}
+	now = b.At(now.AddDate(0, 0, 3))
+	keep()
+	run.FinishedAt = now
+	b.Finish(t, me, 0, run)
+	keep()
+	require.Equal(t, "ok", string(b.Run(t, run.ID).Outcome.Body))
+
+	b.At(now.AddDate(0, 0, 2))
+	keep()
+	_, err := b.Runs.Get(t.Context(), storetest.Tenant.TenantID, run.ID)
+	require.Equal(t, errs.NotFound, errs.CodeOf(err), "late records do not stay for ever")
+}
+
 func TestRetentionKeepsYoungRows(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

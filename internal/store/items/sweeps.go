@@ -169,7 +169,7 @@ func (s *Sweeps) KeepHistory(ctx context.Context, r zombie.Retention) (dropped i
 		return 0, pg.Translate(err)
 	}
 	for ahead := range r.DaysAhead + 1 {
-		if err := s.db.Q.HistoryCreateDay(ctx, s.db.Sweeps, now.AddDate(0, 0, ahead)); err != nil {
+		if err := s.db.Q.HistoryCreateDay(ctx, s.db.Sweeps, dbsqlc.HistoryCreateDayParams{Day: now.AddDate(0, 0, ahead), Now: &now}); err != nil {
 			return 0, fmt.Errorf("creating history partitions %d days ahead: %w", ahead, pg.Translate(err))
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
+
+	"rubato/internal/store/dbsqlc"
 )
 
 // WithPartitions runs write, and again after creating missing day partitions. The recorded days may
@@ -23,7 +25,7 @@ func (db *DB) WithPartitions(ctx context.Context, days func() []time.Time, write
 				continue
 			}
 			made[day] = true
-			if err := db.Q.HistoryCreateDay(ctx, db.Pool, day); err != nil {
+			if err := db.Q.HistoryCreateDay(ctx, db.Pool, dbsqlc.HistoryCreateDayParams{Day: day, Now: db.Now()}); err != nil {
 				return fmt.Errorf("making the history ready for %s: %w", day.Format(time.DateOnly), Translate(err))
 			}
 		}
