@@ -45,7 +45,7 @@ func (s *Service) SetIntervalHint(ctx context.Context, by Actor, id ID, r HintRe
 		h, err := r.interval(now)
 		h.Author = by.Name
 		e.State.IntervalHint = &h
-		return append(e.Spec.clampWarnings(h), h.endWarnings(now.Add(h.Interval))...), err
+		return append(e.Spec.clampWarnings(h), h.endWarnings(laterOf(now.Add(h.Interval), e.Spec.StartAt))...), err
 	})
 }
 

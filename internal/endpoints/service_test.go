@@ -389,6 +389,17 @@ func TestHintThatExpiresBeforeItsRunGetsAWarning(t *testing.T) {
 	}
 }
 
+// TestIntervalHintThatExpiresBeforeStartAtGetsAWarning has a hint whose first run waits for startAt.
+func TestIntervalHintThatExpiresBeforeStartAtGetsAWarning(t *testing.T) {
+	t.Parallel()
+	for life, want := range map[time.Duration]int{time.Hour: 1, 3 * time.Hour: 0} {
+		b := setup(t, func(s *endpoints.Spec) { s.StartAt = start.Add(2 * time.Hour) })
+		_, warnings, err := b.SetIntervalHint(t.Context(), actor, b.id, endpoints.HintRequest{Interval: time.Minute, TTL: &life})
+		require.NoError(t, err)
+		require.Len(t, warnings, want, life)
+	}
+}
+
 func TestEditIsValidatedWholeAndRaisesVersion(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(s *endpoints.Spec) { s.MaxInterval = 2 * time.Minute })
