@@ -86,7 +86,7 @@ func TestACanceledRunHangsUpAndEnds(t *testing.T) {
 			require.Nil(t, state.Running)
 			require.Zero(t, state.FailureCount, "a user is not the target's failure")
 			require.Equal(t, 1, state.Due.Attempt, "what a user ended is not tried again")
-			require.Equal(t, e.State.Due.At.Add(time.Hour), state.Due.At)
+			require.False(t, state.Due.At.Before(e.State.Due.At.Add(time.Hour)), "a late start moves the grid")
 			require.Len(t, target.Requests(), 1)
 			require.Equal(t, errs.Conflict, errs.CodeOf(b.cancel(t, id)))
 			require.Zero(t, query[int](t, b, "SELECT count(*) FROM run_events WHERE kind = 'late_result'"))

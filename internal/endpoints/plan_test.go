@@ -1,6 +1,7 @@
 package endpoints_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -464,6 +465,12 @@ func TestAChangeKeepsTheAttemptThatWaits(t *testing.T) {
 			_, err := b.ResetFailures(t.Context(), actor, b.id)
 			require.NoError(t, err)
 		}, want: true},
+		"ResetFailuresWhenTheNextDueTimeComesFirst": {change: func(t *testing.T, b *bundle) {
+			t.Helper()
+			b.pass(3 * b.endpoint().Spec.BaselineInterval)
+			_, err := b.ResetFailures(t.Context(), actor, b.id)
+			require.NoError(t, err)
+		}},
 		"Pause": {change: func(t *testing.T, b *bundle) {
 			t.Helper()
 			_, err := b.Pause(t.Context(), actor, b.id, endpoints.PauseRequest{})
@@ -501,7 +508,7 @@ func TestAChangeKeepsTheAttemptThatWaits(t *testing.T) {
 			if !tc.want {
 				require.Equal(t, 1, due.Attempt)
 				failures := 1
-				if name == "Pause" {
+				if name == "Pause" || strings.HasPrefix(name, "ResetFailures") {
 					failures = 0
 				}
 				require.Equal(t, failures, b.endpoint().State.FailureCount, "a due time fails with its last attempt, and a pause withdraws that")

@@ -42,10 +42,10 @@ func (e *Endpoint) attempt(now time.Time, run Finished) (Due, bool) {
 
 // replanKeepingRetry plans the next due time after a change. It keeps a queued retry that the
 // policy still allows, because a hint or an edit is no reason to give up a due time.
-func (e *Endpoint) replanKeepingRetry(now time.Time, before *Endpoint) (Recorded, error) {
+func (e *Endpoint) replanKeepingRetry(now time.Time, before *Endpoint, cause Cause) (Recorded, error) {
 	waiting, may := e.queuedRetry(now, before)
 	if !may {
-		e.giveUpWaiting(now, before)
+		e.giveUpWaiting(now, before, cause)
 		return e.Replan(now)
 	}
 	failures := e.State.FailureCount
@@ -58,7 +58,7 @@ func (e *Endpoint) replanKeepingRetry(now time.Time, before *Endpoint) (Recorded
 		return Recorded{}, err
 	}
 	if !waiting.At.Before(decided.Due.At) {
-		e.giveUpWaiting(now, before)
+		e.giveUpWaiting(now, before, cause)
 		return e.Replan(now)
 	}
 	step := e.retryStep(waiting)
@@ -70,8 +70,9 @@ func (e *Endpoint) replanKeepingRetry(now time.Time, before *Endpoint) (Recorded
 }
 
 // giveUpWaiting ends the due time of an attempt that a change drops: the run before it was the last
-// one. A pause withdraws the attempt instead, and its due time counts neither as failed nor as run.
-func (e *Endpoint) giveUpWaiting(now time.Time, before *Endpoint) {
+// one. It does not count as a failure if the change resets them. A pause withdraws the attempt
+// instead, and its due time counts neither as failed nor as run.
+func (e *Endpoint) giveUpWaiting(now time.Time, before *Endpoint, cause Cause) {
 	waiting, last := before.State.Due, e.State.LastRun
 	if waiting.first() || waiting.Source == governor.SourceManual || last == nil || !last.Slot.Equal(waiting.Slot) || e.PausedAt(now) {
 		return
@@ -88,7 +89,9 @@ func (e *Endpoint) giveUpWaiting(now time.Time, before *Endpoint) {
 	if last.failed() {
 		run.Verdict = Failure
 	}
-	e.State.FailureCount = run.Verdict.failures(e.State.FailureCount)
+	if cause != CauseResetFailures {
+		e.State.FailureCount = run.Verdict.failures(e.State.FailureCount)
+	}
 	e.countRun(run)
 	e.GivenUp, e.ChainStarts = e.Spec.GivesUp(run), e.Spec.chainStarts(run)
 }

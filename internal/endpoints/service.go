@@ -248,7 +248,7 @@ func (e *Endpoint) replanAfter(now time.Time, before *Endpoint, cause Cause, by 
 		return nil, nil //nolint:nilnil // Likewise: what is planned, and may be claimed, comes first.
 	}
 	from := e.State
-	planned, err := e.replanKeepingRetry(now, before)
+	planned, err := e.replanKeepingRetry(now, before, cause)
 	if err != nil {
 		return nil, err
 	}
