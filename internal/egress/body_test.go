@@ -56,6 +56,9 @@ func TestTailOfACompressedBody(t *testing.T) {
 // the head is the answer, as it is for a long body that is not packed.
 func TestTheEndOfAPackedBodyMayBeTooFarAway(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("packing the bodies takes the race detector a quarter of a minute") //nolint:forbidigo // -short alone leaves it out.
+	}
 	noise := make([]byte, maxPacked+maxPacked/2)
 	_, _ = rand.Read(noise)
 	for name, body := range map[string][]byte{"LongPacked": noise, "FarUnpacked": make([]byte, 8<<20)} {

@@ -548,6 +548,9 @@ func (anyKeyAuthenticator) AuthenticateFrom(context.Context, string, string) (au
 // like an answer.
 func TestAnAnswerThatIsTooLongIsNotCut(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("64 MiB of JSON take the race detector half a minute") //nolint:forbidigo // -short alone leaves it out.
+	}
 	const most = 32 << 20
 	for size, fits := range map[int]bool{most: true, most + 1: false} {
 		handler := mcp.Handler(mcp.Config{Auth: anyKeyAuthenticator{}, API: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

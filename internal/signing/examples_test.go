@@ -91,6 +91,7 @@ func judge(t *testing.T, command ...string) {
 	text, err := json.Marshal(list)
 	require.NoError(t, err)
 	program := exec.CommandContext(t.Context(), command[0], command[1:]...)
+	program.Env = append(os.Environ(), "CGO_ENABLED=0") // Without it, Go compiles its standard library again.
 	var complaint bytes.Buffer
 	program.Stdin, program.Stderr = bytes.NewReader(text), &complaint
 	out, err := program.Output()
