@@ -185,17 +185,22 @@ func (db *States) withdrawDetached(ctx context.Context, tx dbsqlc.DBTX, e *endpo
 	return nil
 }
 
-// Withdrawn is withdraw for a caller that writes no other history. It withdraws waiting detached
-// runs too.
-func (db *States) Withdrawn(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, now time.Time) error {
+// withdrawWaiting withdraws the detached runs and the one-off runs that a change of an endpoint
+// withdraws. The caller writes the history.
+func (db *States) withdrawWaiting(ctx context.Context, tx dbsqlc.DBTX, e *endpoints.Endpoint, now time.Time, h *history.Records) error {
 	if err := db.withdrawDetached(ctx, tx, e, now); err != nil {
 		return err
 	}
-	if !e.State.OneOffs.Withdrawn {
+	if !e.State.OneOffs.Withdrawn && !e.Archived() {
 		return nil
 	}
+	return db.withdraw(ctx, tx, e, now, h)
+}
+
+// Withdrawn is withdrawWaiting for a caller that writes no other history.
+func (db *States) Withdrawn(ctx context.Context, tx pgx.Tx, e *endpoints.Endpoint, now time.Time) error {
 	var h history.Records
-	if err := db.withdraw(ctx, tx, e, now, &h); err != nil || len(h.Rows.Ids) == 0 {
+	if err := db.withdrawWaiting(ctx, tx, e, now, &h); err != nil || len(h.Rows.Ids) == 0 {
 		return err
 	}
 	return pg.Pipeline(ctx, tx, h.Writes(ctx, db.DB)...)

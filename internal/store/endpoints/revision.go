@@ -105,14 +105,9 @@ func (s *Store) revise(ctx context.Context, tx pg.OpenTx, r *Revision) (err erro
 	if err != nil {
 		return err
 	}
-	if err := s.db.withdrawDetached(ctx, tx, r.Changed, r.Now); err != nil {
-		return err
-	}
 	var passed history.Records
-	if r.Changed.State.OneOffs.Withdrawn || r.Changed.Archived() {
-		if err := s.db.withdraw(ctx, tx, r.Changed, r.Now, &passed); err != nil {
-			return err
-		}
+	if err := s.db.withdrawWaiting(ctx, tx, r.Changed, r.Now, &passed); err != nil {
+		return err
 	}
 	writes, err := s.writes(ctx, r, &before, planned, passed)
 	if err != nil {
