@@ -14,5 +14,8 @@ func (s *Server) Route(path string, streams bool, h echo.HandlerFunc) {
 	s.router.GET(path, h)
 }
 
+// PastOf is pastOf, for tests.
+var PastOf = pastOf
+
 // ShadowOf is shadowOf, for tests.
 var ShadowOf = shadowOf

@@ -70,8 +70,9 @@ func rerunOf(run runs.Run, body *api.RerunRequest) endpoints.Rerun {
 	return again
 }
 
-// pastOf returns the part of a run that its request follows from. A run without a claim has the
-// configuration that was in force at its due time; a waiting one has the current one.
+// pastOf returns the part of a run that its request follows from. An unclaimed run has the
+// configuration that was in force at its end. Skipped due times have the one in force at the last
+// of them; a waiting run has the current one.
 func pastOf(run runs.Run) endpoints.RecordedRun {
 	past := endpoints.RecordedRun{
 		RunID:    run.ID,
@@ -80,7 +81,10 @@ func pastOf(run runs.Run) endpoints.RecordedRun {
 		At:       run.ClaimedAt,
 		Key:      runs.FirstAttempt(run.ScheduledFor, run.EndpointID).String(),
 	}
-	if past.At.IsZero() {
+	switch {
+	case run.Unclaimed() && run.Skipped == nil:
+		past.At = run.FinishedAt
+	case past.At.IsZero():
 		past.At = run.ScheduledFor
 	}
 	return past

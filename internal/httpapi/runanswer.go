@@ -38,7 +38,7 @@ func runAnswer(r runs.Run) (api.Run, error) {
 			To:    s.To.UTC(),
 			Count: s.Count,
 		}
-	} else if o.Status != runs.Waiting {
+	} else if !r.ClaimedAt.IsZero() {
 		out.ClaimToken = new(r.ClaimToken)
 	}
 	if !r.StartedAt.IsZero() {

@@ -14,6 +14,7 @@ import (
 	"rubato/internal/auth"
 	"rubato/internal/endpoints"
 	"rubato/internal/governor"
+	"rubato/internal/httpapi"
 	"rubato/internal/runs"
 )
 
@@ -68,6 +69,26 @@ func TestGetRun(t *testing.T) {
 	failed := s.call("GET", "/v1/runs/"+samples()[1].ID.String(), "").is(http.StatusOK)
 	require.Equal(t, base64.StdEncoding.EncodeToString([]byte{0xff, 0xfe}), failed["bodyBase64"])
 	require.NotContains(t, failed, "body")
+}
+
+// TestAnUnclaimedRunHasNoClaimAndNoStart reads the run of a call that was canceled while it waited,
+// and repeats its request with the configuration of that time.
+func TestAnUnclaimedRunHasNoClaimAndNoStart(t *testing.T) {
+	t.Parallel()
+	run := samples()[3]
+	run.ClaimToken, run.WorkerID, run.ClaimedAt, run.StartedAt = 0, [16]byte{}, time.Time{}, time.Time{}
+	run.FinishedAt, run.Outcome = run.ScheduledFor.Add(time.Minute), runs.Outcome{Status: runs.Canceled, Reason: runs.CanceledByUser}
+	s := newService(t, history{run})
+
+	got := s.call("GET", "/v1/runs/"+run.ID.String(), "").is(http.StatusOK)
+
+	for _, field := range []string{"claimToken", "claimedAt", "startedAt", "startLagMs", "durationMs", "workerId", "phases"} {
+		require.NotContains(t, got, field)
+	}
+	require.Equal(t, "2026-11-21T10:04:00Z", got["finishedAt"])
+	require.Equal(t, run.FinishedAt, httpapi.PastOf(run).At)
+	require.Equal(t, samples()[2].ScheduledFor, httpapi.PastOf(samples()[2]).At, "skipped due times")
+	require.Equal(t, samples()[0].ClaimedAt, httpapi.PastOf(samples()[0]).At)
 }
 
 func TestListRuns(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 )
 
 // Run is one attempt to call an endpoint, live or over, or the record of skipped due times.
-// Instants are UTC; those that do not apply are zero.
+// Instants are UTC; those that do not apply are zero. An unclaimed run has no claim and no start.
 type Run struct {
 	ID         ID
 	EndpointID [16]byte
@@ -46,6 +46,13 @@ type Run struct {
 
 // RowID returns the key of the schedule row that carries the run.
 func (r *Run) RowID() [16]byte { return cmp.Or(r.ItemID, r.EndpointID) }
+
+// Unclaimed reports whether the run ended before a worker claimed it, because a user canceled it
+// or its endpoint was paused or archived while it waited. Nothing was sent then. Fences of claims
+// start at 1.
+func (r *Run) Unclaimed() bool {
+	return r.ClaimToken == 0 && r.WorkerID == [16]byte{} && (r.Outcome.Status == Skipped || r.Outcome.Status == Canceled)
+}
 
 // OneOff reports whether a user or a program asked for this single run.
 func (r *Run) OneOff() bool { return r.Source == manual }

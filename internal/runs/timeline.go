@@ -52,12 +52,9 @@ type Event struct {
 
 // Timeline returns the events of a run in order: those derived from the run, and the stored ones.
 // Kinds are compared before instants, because two clocks may differ by milliseconds. The timeline
-// of skipped due times is empty.
+// of skipped due times is empty, and that of an unclaimed run has only its end.
 func Timeline(run Run, kept []Event) []Event {
 	var story []Event
-	if run.Outcome.Reason == Withdrawn { // no worker claimed it
-		run.ClaimedAt, run.StartedAt = time.Time{}, time.Time{}
-	}
 	if !run.ClaimedAt.IsZero() {
 		story = append(story, Event{
 			At:         run.ClaimedAt,

@@ -228,6 +228,9 @@ func RunOf(row *dbsqlc.Run) runs.Run {
 		}
 		run.WorkerID, run.ClaimedAt, run.StartedAt = [16]byte{}, time.Time{}, time.Time{}
 	}
+	if run.Unclaimed() { // Its row has the instant of its end as claim and start, because the columns are not null.
+		run.ClaimedAt, run.StartedAt = time.Time{}, time.Time{}
+	}
 	return run
 }
 

@@ -167,6 +167,7 @@ func TestAPauseRecordsEachOneOffRunThatItWithdraws(t *testing.T) {
 				require.NoError(t, err)
 				require.Equal(t, runs.Skipped, run.Outcome.Status)
 				require.Equal(t, runs.Withdrawn, run.Outcome.Reason)
+				require.True(t, run.ClaimedAt.IsZero() && run.StartedAt.IsZero(), "no worker took it")
 			}
 			b.Finish(t, me, 0, storetest.Succeed(me, c, started))
 			require.Equal(t, 1, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM runs WHERE status = 'succeeded'"))
