@@ -148,10 +148,13 @@ func callOf(tenant [16]byte, row *dbsqlc.CallListRow) (*calls.Call, error) {
 	return c, nil
 }
 
-// Cancel implements calls.Store. The canceled call is recorded as a run that was not sent.
+// Cancel implements calls.Store. The canceled call is recorded as a run that was not sent. If the
+// call was not yet due, the due time of that run is the instant of the cancel. With the due time of
+// the call, the record would lie in the future: it would head every list and every statistic of the
+// newest runs, and retention would keep it until long after that day.
 func (s *Store) Cancel(ctx context.Context, by auditlog.Actor, id calls.ID) error {
-	var due time.Time
-	days := func() []time.Time { return []time.Time{pg.DayOf(due)} }
+	var due endpoints.Due
+	days := func() []time.Time { return []time.Time{pg.DayOf(due.Slot)} }
 	return s.db.WithPartitions(ctx, days, func() error {
 		return s.db.Tx(ctx, func(tx pgx.Tx) error {
 			locked, err := s.db.Q.ScheduleLock(ctx, tx, [][16]byte{id})
@@ -165,12 +168,15 @@ func (s *Store) Cancel(ctx context.Context, by auditlog.Actor, id calls.ID) erro
 			if row.RunID != nil {
 				return errs.New(errs.Conflict, "call_running", fmt.Sprintf("the call runs; cancel its run %s instead", runs.ID(*row.RunID)))
 			}
-			due = row.Slot
 			now, err := s.db.DecisionTime(ctx, tx)
 			if err != nil {
 				return fmt.Errorf("reading the database's time: %w", err)
 			}
-			err = pg.Pipeline(ctx, tx, Drop(ctx, s.db, DueOf(row), Unsent{
+			due = DueOf(row)
+			if due.Slot.After(now) {
+				due.Slot = now.Truncate(time.Millisecond)
+			}
+			err = pg.Pipeline(ctx, tx, Drop(ctx, s.db, due, Unsent{
 				ID:       endpoints.ID(row.EndpointID),
 				TenantID: by.TenantID,
 				At:       now,

@@ -45,7 +45,9 @@ FROM call_keys k
          LEFT JOIN schedules s ON s.endpoint_id = c.id
          LEFT JOIN LATERAL (SELECT h.id, h.status
                             FROM runs h
-                            WHERE h.endpoint_id = c.id AND h.scheduled_for = c.not_before
+                            WHERE h.endpoint_id = c.id
+                              AND h.scheduled_for >= CASE WHEN s.endpoint_id IS NULL THEN c.created_at - interval '1 minute' ELSE c.not_before END
+                              AND h.scheduled_for <= c.not_before
                             ORDER BY h.attempt + h.infra_attempt DESC
                             LIMIT 1) r ON true
 WHERE k.tenant_id = @tenant_id AND k.key = @key;
@@ -109,14 +111,18 @@ WHERE id IN (SELECT c.id
 
 -- name: CallList :many
 -- Returns calls with their state, newest first: the run in flight, or else the newest run that has
--- ended. open means that the call has not ended.
+-- ended. open means that the call has not ended. All attempts have the due time not_before. A call
+-- that was canceled earlier has its only run at the instant of the cancel, so the runs of an ended
+-- call are searched from its creation on, a minute before in case the clock was set back.
 SELECT c.id, c.created_at, c.created_by, c.not_before, c.deadline_at, c.spec, c.callback_url, c.sent_key, c.due_for,
        (s.endpoint_id IS NOT NULL)::boolean AS open, s.run_id, coalesce(r.id, '00000000-0000-0000-0000-000000000000')::uuid AS last_id, coalesce(r.status, '')::text AS last_status
 FROM calls c
          LEFT JOIN schedules s ON s.endpoint_id = c.id
          LEFT JOIN LATERAL (SELECT h.id, h.status
                             FROM runs h
-                            WHERE h.endpoint_id = c.id AND h.scheduled_for = c.not_before
+                            WHERE h.endpoint_id = c.id
+                              AND h.scheduled_for >= CASE WHEN s.endpoint_id IS NULL THEN c.created_at - interval '1 minute' ELSE c.not_before END
+                              AND h.scheduled_for <= c.not_before
                             ORDER BY h.attempt + h.infra_attempt DESC
                             LIMIT 1) r ON true
 WHERE c.tenant_id = @tenant_id

@@ -217,7 +217,9 @@ FROM call_keys k
          LEFT JOIN schedules s ON s.endpoint_id = c.id
          LEFT JOIN LATERAL (SELECT h.id, h.status
                             FROM runs h
-                            WHERE h.endpoint_id = c.id AND h.scheduled_for = c.not_before
+                            WHERE h.endpoint_id = c.id
+                              AND h.scheduled_for >= CASE WHEN s.endpoint_id IS NULL THEN c.created_at - interval '1 minute' ELSE c.not_before END
+                              AND h.scheduled_for <= c.not_before
                             ORDER BY h.attempt + h.infra_attempt DESC
                             LIMIT 1) r ON true
 WHERE k.tenant_id = $1 AND k.key = $2
@@ -359,7 +361,9 @@ FROM calls c
          LEFT JOIN schedules s ON s.endpoint_id = c.id
          LEFT JOIN LATERAL (SELECT h.id, h.status
                             FROM runs h
-                            WHERE h.endpoint_id = c.id AND h.scheduled_for = c.not_before
+                            WHERE h.endpoint_id = c.id
+                              AND h.scheduled_for >= CASE WHEN s.endpoint_id IS NULL THEN c.created_at - interval '1 minute' ELSE c.not_before END
+                              AND h.scheduled_for <= c.not_before
                             ORDER BY h.attempt + h.infra_attempt DESC
                             LIMIT 1) r ON true
 WHERE c.tenant_id = $1
@@ -395,7 +399,9 @@ type CallListRow struct {
 }
 
 // Returns calls with their state, newest first: the run in flight, or else the newest run that has
-// ended. open means that the call has not ended.
+// ended. open means that the call has not ended. All attempts have the due time not_before. A call
+// that was canceled earlier has its only run at the instant of the cancel, so the runs of an ended
+// call are searched from its creation on, a minute before in case the clock was set back.
 func (q *Queries) CallList(ctx context.Context, db DBTX, arg CallListParams) ([]*CallListRow, error) {
 	rows, err := db.Query(ctx, callList,
 		arg.TenantID,

@@ -20,12 +20,18 @@ import (
 // send stores a call.
 func (b *bundle) send(t *testing.T, store *callstore.Store, edit func(*calls.Call)) *calls.Call {
 	t.Helper()
+	return b.sendAfter(t, store, 0, edit)
+}
+
+// sendAfter stores a call that is due after a delay.
+func (b *bundle) sendAfter(t *testing.T, store *callstore.Store, delay time.Duration, edit func(*calls.Call)) *calls.Call {
+	t.Helper()
 	c := &calls.Call{ID: calls.NewID(), TenantID: storetest.Tenant.TenantID, Author: storetest.Tenant.Name, Spec: calls.Defaults()}
 	c.Spec.URL = "http://target.example/"
 	edit(c)
 	c.Spec = c.Spec.Normalize()
 	stored, err := store.Send(t.Context(), c, func(c *calls.Call, now time.Time) {
-		c.CreatedAt, c.NotBefore = now, now.Truncate(time.Millisecond)
+		c.CreatedAt, c.NotBefore = now, now.Add(delay).Truncate(time.Millisecond)
 	})
 	require.NoError(t, err)
 	return stored
@@ -91,6 +97,50 @@ func TestADeduplicationKeyStandsForItsFirstCall(t *testing.T) {
 	require.Equal(t, first.ID.String(), noted[0].Object.ID)
 	err := store.Cancel(t.Context(), storetest.Tenant, first.ID)
 	require.Equal(t, errs.Conflict, errs.CodeOf(err))
+}
+
+// TestACanceledCallIsRecordedAtTheTimeOfItsCancel cancels a call that is due in ten days, before an
+// endpoint runs. Its record neither heads the list of runs nor counts as a start.
+func TestACanceledCallIsRecordedAtTheTimeOfItsCancel(t *testing.T) {
+	t.Parallel()
+	b, me := setup(t), storetest.Worker{1}
+	store := callstore.New(b.DB)
+	sent := b.At(storetest.Noon())
+	c := b.sendAfter(t, store, 10*24*time.Hour, func(*calls.Call) {})
+	days := storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM pg_inherits WHERE inhparent = 'runs'::regclass")
+	canceled := b.At(sent.Add(time.Minute))
+	require.NoError(t, store.Cancel(t.Context(), storetest.Tenant, c.ID))
+	b.At(canceled.Add(time.Minute))
+	b.Register(t, nil)
+	ran := b.RunOne(t, me)
+
+	list, err := b.Runs.List(t.Context(), runs.Filter{TenantID: c.TenantID, Limit: 9})
+	require.NoError(t, err)
+	require.Equal(t, []runs.ID{ran.ID, runs.NewID(canceled, c.ID, 1, 0)}, []runs.ID{list[0].ID, list[1].ID})
+	unsent := list[1]
+	require.Equal(t, []time.Time{canceled, {}, {}, canceled}, []time.Time{unsent.ScheduledFor.UTC(), unsent.ClaimedAt, unsent.StartedAt, unsent.FinishedAt.UTC()})
+	story, err := b.Runs.Events(t.Context(), c.TenantID, unsent.ID)
+	require.NoError(t, err)
+	require.Len(t, story, 1, "it was neither claimed nor started")
+	require.Equal(t, runs.EventFinished, story[0].Kind)
+	found, err := store.Get(t.Context(), c.TenantID, c.ID)
+	require.NoError(t, err)
+	require.Equal(t, []any{runs.Canceled, unsent.ID, c.NotBefore}, []any{found.State, found.RunID, found.NotBefore.UTC()})
+	require.Equal(t, days, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM pg_inherits WHERE inhparent = 'runs'::regclass"),
+		"no day of the history is created ahead")
+}
+
+// TestACallCanceledBetweenItsAttemptsKeepsItsDueTime cancels a call after its first attempt failed.
+func TestACallCanceledBetweenItsAttemptsKeepsItsDueTime(t *testing.T) {
+	t.Parallel()
+	b, me := setup(t), storetest.Worker{1}
+	store := callstore.New(b.DB)
+	c := b.send(t, store, func(c *calls.Call) { c.Spec.Idempotent, c.Spec.Retry.MaxAttempts = true, 2 })
+	b.failNext(t, me)
+	require.NoError(t, store.Cancel(t.Context(), storetest.Tenant, c.ID))
+	found, err := store.Get(t.Context(), c.TenantID, c.ID)
+	require.NoError(t, err)
+	require.Equal(t, []any{runs.Canceled, runs.NewID(c.NotBefore, c.ID, 2, 0)}, []any{found.State, found.RunID})
 }
 
 // TestARunOfACallIsRepeatedByACall repeats a failed run under its own key, twice with one
