@@ -93,8 +93,26 @@ func (a *auditor) checkRuns(e *endpoint) {
 		}
 	}
 	a.settled = append(a.settled, settled...)
+	a.checkUnclaimed(e)
 	a.checkRepeats(e)
 	a.checkGaps(e)
+}
+
+// checkUnclaimed counts the runs that were canceled or withdrawn while they waited. Such a run ends
+// its call, so it checks that no attempt of that call starts later.
+func (a *auditor) checkUnclaimed(e *endpoint) {
+	for _, r := range e.unclaimed {
+		a.report.Counts.Statuses[string(r.Status)]++
+		if r.Source != "call" {
+			continue
+		}
+		for _, other := range e.all() {
+			if other.StartedAt.After(r.FinishedAt.Add(a.options.Early)) {
+				a.report.breach(OneEnd, e.id, r.ID, fmt.Sprintf("the call ended unsent at %s as %s, and its run %s started at %s",
+					clock(r.FinishedAt), r.Status, other.ID, clock(other.StartedAt)))
+			}
+		}
+	}
 }
 
 // checkRepeats checks infrastructure attempts. Each must follow a run of the same due time that was

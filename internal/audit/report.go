@@ -78,10 +78,11 @@ type Report struct {
 // Counts holds the number of audited objects.
 type Counts struct {
 	Endpoints int `json:"endpoints"`
-	// Starts counts finished and live runs, without records of skipped due times.
+	// Starts counts finished and live runs, without records of skipped due times and without runs
+	// that no worker claimed.
 	Starts int `json:"starts"`
 	Live   int `json:"live"`
-	// Statuses counts finished runs by status.
+	// Statuses counts finished runs by status, including those that no worker claimed.
 	Statuses map[string]int `json:"statuses"`
 	// Requests counts the requests that targets received.
 	Requests int `json:"requests"`

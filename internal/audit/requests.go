@@ -111,8 +111,8 @@ func (a *auditor) checkHeld(q seen) {
 	}
 }
 
-// countPerRun reports runs with several requests, succeeded runs without a request, and skipped
-// runs with one.
+// countPerRun reports runs with several requests, succeeded runs without a request, and skipped or
+// unclaimed runs with one.
 func (a *auditor) countPerRun(perRun map[runs.ID]int, perEndpoint map[[16]byte][]seen) {
 	for id, n := range perRun {
 		a.report.looked(OneRequest)
@@ -122,11 +122,12 @@ func (a *auditor) countPerRun(perRun map[runs.ID]int, perEndpoint map[[16]byte][
 		}
 	}
 	for endpoint := range perEndpoint {
-		for _, r := range a.endpoints[endpoint].runs {
+		e := a.endpoints[endpoint]
+		for _, r := range slices.Concat(e.runs, e.unclaimed) {
 			switch {
 			case r.Status == runs.Succeeded && perRun[r.ID] == 0:
 				a.report.breach(OneRequest, endpoint, r.ID, "the run succeeded and its target saw no request")
-			case r.Status == runs.Skipped && perRun[r.ID] > 0:
+			case (r.Status == runs.Skipped || r.unclaimed()) && perRun[r.ID] > 0:
 				a.report.breach(OneRequest, endpoint, r.ID, "the run counts as never sent and its target saw a request")
 			}
 		}

@@ -51,7 +51,10 @@ type endpoint struct {
 	schedule *schedule
 	// runs are the finished runs by fence.
 	runs []*run
-	live []*run
+	// unclaimed are the runs that were canceled or withdrawn while they waited. They have no fence
+	// and no start, and nothing was sent.
+	unclaimed []*run
+	live      []*run
 	// skipped is sorted by time.
 	skipped []skip
 	// decisions are those outside a finish, sorted by time.
@@ -109,6 +112,15 @@ type run struct {
 
 // first reports whether this is the first run of its slot.
 func (r *run) first() bool { return r.Attempt == 1 && r.Infra == 0 }
+
+// unclaimed reports whether the run ended before a worker claimed it, as one-off runs and calls
+// can. Such a row has no fence, no worker, a status of a run that was not sent, and one instant for
+// claim and end. The fence alone does not decide, because it may be missing in the row of a run
+// that was sent.
+func (r *run) unclaimed() bool {
+	return r.Token == 0 && r.WorkerID == [16]byte{} && (r.Source == "manual" || r.Source == "call") &&
+		(r.Status == runs.Skipped || r.Status == runs.Canceled) && r.ClaimedAt.Equal(r.FinishedAt)
+}
 
 type decision struct {
 	EndpointID [16]byte
@@ -234,8 +246,12 @@ func (s *state) readRuns(ctx context.Context, tx pgx.Tx) error {
 			})
 			return nil
 		}
-		e.runs = append(e.runs, &one)
 		s.runs[one.ID] = &one
+		if one.unclaimed() {
+			e.unclaimed = append(e.unclaimed, &one)
+		} else {
+			e.runs = append(e.runs, &one)
+		}
 		return nil
 	})
 	return err
