@@ -2462,7 +2462,7 @@ type Event struct {
 	// Hint The hint that was set or cleared.
 	Hint *HintChange `json:"hint,omitempty"`
 
-	// Run One attempt to call an endpoint, or the record of due times that passed without an attempt. Such a record has the status skipped and lists the due times in `skipped`; it has no worker, claim or start.
+	// Run One attempt to call an endpoint, or the record of due times that passed without an attempt. Such a record has the status skipped and lists the due times in `skipped`; it has no worker, claim or start. Neither has a one-off run or call that was withdrawn or canceled while it waited.
 	Run *Run `json:"run,omitempty"`
 
 	// Type Type of an event.
@@ -3703,7 +3703,7 @@ type Problem struct {
 	Type      string  `json:"type"`
 }
 
-// RecentRuns Outcomes of the newest runs: start lag of first attempts (only of endpoints without jitter, because jitter delays starts on purpose), and latency.
+// RecentRuns Outcomes of the newest runs: start lag of first attempts (without those that start after their due time on purpose, because of jitter or the minimum interval), and latency.
 type RecentRuns struct {
 	// LatencyMs Percentiles, in milliseconds; 0 without data.
 	LatencyMs Spread `json:"latencyMs"`
@@ -3856,7 +3856,7 @@ type Route struct {
 // Rule A rule of the governor that applied, `retry` of the retry policy, `infra-retry` after a run that was lost by the infrastructure, or `manual` for a requested run.
 type Rule string
 
-// Run One attempt to call an endpoint, or the record of due times that passed without an attempt. Such a record has the status skipped and lists the due times in `skipped`; it has no worker, claim or start.
+// Run One attempt to call an endpoint, or the record of due times that passed without an attempt. Such a record has the status skipped and lists the due times in `skipped`; it has no worker, claim or start. Neither has a one-off run or call that was withdrawn or canceled while it waited.
 type Run struct {
 	// Attempt Attempt number, from 1 for each due time; 0 if there was no attempt.
 	Attempt int32 `json:"attempt"`
@@ -3917,7 +3917,7 @@ type Run struct {
 	// ResponseBytes Bytes of the body read, decompressed, including those between head and tail.
 	ResponseBytes *int64 `json:"responseBytes,omitempty"`
 
-	// ScheduledFor The due time of the run; for skipped due times the last one.
+	// ScheduledFor The due time of the run; for skipped due times the last one; for a call that was canceled before it was due, the time of the cancel.
 	ScheduledFor time.Time `json:"scheduledFor"`
 
 	// Skipped Consecutive due times that passed without a run.
@@ -3926,7 +3926,7 @@ type Run struct {
 	// Source The rule that set the due time.
 	Source Source `json:"source"`
 
-	// StartLagMs Delay from the due time to the start, including jitter.
+	// StartLagMs Delay from the due time to the start, including jitter and the wait for `minIntervalMs` after the last start. Absent for a run that did not start.
 	StartLagMs *float64   `json:"startLagMs,omitempty"`
 	StartedAt  *time.Time `json:"startedAt,omitempty"`
 
@@ -4211,7 +4211,7 @@ type Stats struct {
 	// OldestDueMs Wait of the oldest due endpoint.
 	OldestDueMs int64 `json:"oldestDueMs"`
 
-	// Recent Outcomes of the newest runs: start lag of first attempts (only of endpoints without jitter, because jitter delays starts on purpose), and latency.
+	// Recent Outcomes of the newest runs: start lag of first attempts (without those that start after their due time on purpose, because of jitter or the minimum interval), and latency.
 	Recent  RecentRuns `json:"recent"`
 	Running int64      `json:"running"`
 }
@@ -5237,7 +5237,7 @@ type ClientInterface interface {
 	// CancelCall Cancel a call that waits
 	//
 	// Ends a call that waits for its due time or its next attempt. It is recorded as a run with the status `canceled`, and no callback is
-	// sent. A call that runs is refused (409 `call_running`): cancel its run. So is a call that has ended (409 `call_ended`).
+	// sent. If the call was not yet due, `scheduledFor` of that run is the time of the cancel. A call that runs is refused (409 `call_running`): cancel its run. So is a call that has ended (409 `call_ended`).
 	//
 	// Corresponds with DELETE /v1/calls/{id} (the `CancelCall` operationId).
 	CancelCall(ctx context.Context, id CallID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -6530,7 +6530,7 @@ func (c *Client) SendCall(ctx context.Context, body SendCallJSONRequestBody, req
 // CancelCall Cancel a call that waits
 //
 // Ends a call that waits for its due time or its next attempt. It is recorded as a run with the status `canceled`, and no callback is
-// sent. A call that runs is refused (409 `call_running`): cancel its run. So is a call that has ended (409 `call_ended`).
+// sent. If the call was not yet due, `scheduledFor` of that run is the time of the cancel. A call that runs is refused (409 `call_running`): cancel its run. So is a call that has ended (409 `call_ended`).
 //
 // Corresponds with DELETE /v1/calls/{id} (the `CancelCall` operationId).
 func (c *Client) CancelCall(ctx context.Context, id CallID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -13907,7 +13907,7 @@ type ClientWithResponsesInterface interface {
 	// CancelCallWithResponse Cancel a call that waits
 	//
 	// Ends a call that waits for its due time or its next attempt. It is recorded as a run with the status `canceled`, and no callback is
-	// sent. A call that runs is refused (409 `call_running`): cancel its run. So is a call that has ended (409 `call_ended`).
+	// sent. If the call was not yet due, `scheduledFor` of that run is the time of the cancel. A call that runs is refused (409 `call_running`): cancel its run. So is a call that has ended (409 `call_ended`).
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -27302,7 +27302,7 @@ func (c *ClientWithResponses) SendCallWithResponse(ctx context.Context, body Sen
 // CancelCallWithResponse Cancel a call that waits
 //
 // Ends a call that waits for its due time or its next attempt. It is recorded as a run with the status `canceled`, and no callback is
-// sent. A call that runs is refused (409 `call_running`): cancel its run. So is a call that has ended (409 `call_ended`).
+// sent. If the call was not yet due, `scheduledFor` of that run is the time of the cancel. A call that runs is refused (409 `call_running`): cancel its run. So is a call that has ended (409 `call_ended`).
 //
 // Returns a wrapper object for the known response body format(s).
 //

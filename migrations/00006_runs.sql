@@ -114,13 +114,20 @@ CREATE TRIGGER runs_immutable AFTER UPDATE OR DELETE ON runs
 CREATE TRIGGER runs_kept BEFORE TRUNCATE ON runs
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_transition('the runs');
 
--- run_lags adds the start lag to runs: the time from due time to start. It is null for runs that
--- are late by design: retries, one-off runs, and runs of endpoints with jitter, catch-up or a
--- queue. All statements that report lag read this view.
+-- run_lags adds two columns to runs. All statements that report lag read this view.
+-- claimed: a worker claimed the run. A one-off run or call that was withdrawn or canceled while it
+-- waited has no fence and no worker, and ended at the instant that stands for its claim and start.
+-- lag: the start lag, from due time to start. It is null for runs that nothing claimed and for runs
+-- that are late by design: retries, one-off runs, runs that waited for the minimum after the last
+-- start, and runs of endpoints with jitter, catch-up or a queue. The planned instant of such a run
+-- is not in its row. A run that waited keeps its due time, so the delays of all starts before it
+-- would add up in its lag.
 CREATE VIEW run_lags AS
 SELECT r.id, r.tenant_id, r.endpoint_id, r.attempt, r.scheduled_for, r.started_at, r.finished_at, r.status, r.status_code,
        r.dns_us, r.connect_us, r.tls_us, r.wait_us, r.transfer_us,
-       CASE WHEN r.attempt = 1 AND r.infra_attempt = 0 AND r.source <> 'manual'
+       NOT (r.claim_token = 0 AND r.worker_id = '00000000-0000-0000-0000-000000000000' AND r.source IN ('manual', 'call')
+           AND r.status IN ('skipped', 'canceled') AND r.claimed_at = r.finished_at) AS claimed,
+       CASE WHEN r.attempt = 1 AND r.infra_attempt = 0 AND r.claim_token > 0 AND r.source NOT IN ('manual', 'clamped-min')
                 AND (SELECT e.late_by_intent FROM endpoints e WHERE e.id = r.endpoint_id) IS NOT TRUE
             THEN r.started_at - r.scheduled_for END AS lag
 FROM runs r;

@@ -110,8 +110,9 @@ LIMIT sqlc.arg('max_rows')::int;
 -- name: ConsoleGuarantees :one
 -- Checks the guarantees over the newest max_rows runs of a tenant. It counts early starts, due
 -- times that succeeded twice, overlapping runs of endpoints that do not allow them, and lost runs.
+-- Runs that no worker claimed are left out, because they sent nothing.
 WITH newest AS MATERIALIZED (
-    SELECT r.endpoint_id, r.scheduled_for, r.attempt, r.started_at, r.finished_at, r.status, r.lag
+    SELECT r.endpoint_id, r.scheduled_for, r.attempt, r.started_at, r.finished_at, r.status, r.claimed, r.lag
     FROM run_lags r
     WHERE r.tenant_id = @tenant_id AND r.scheduled_for >= sqlc.arg('from_at')::timestamptz
     ORDER BY r.id DESC
@@ -122,7 +123,7 @@ WITH newest AS MATERIALIZED (
            lag(n.status) OVER (PARTITION BY n.endpoint_id ORDER BY n.started_at) AS before_status,
            count(*) FILTER (WHERE n.status = 'succeeded') OVER (PARTITION BY n.endpoint_id, n.scheduled_for) AS successes
     FROM newest n
-    WHERE n.attempt > 0
+    WHERE n.attempt > 0 AND n.claimed
 )
 SELECT count(*)::bigint AS runs,
        coalesce(min(s.scheduled_for), sqlc.arg('from_at')::timestamptz)::timestamptz AS since,

@@ -193,18 +193,18 @@ func (q *Queries) ConsoleEndpointCount(ctx context.Context, db DBTX, arg Console
 
 const consoleGuarantees = `-- name: ConsoleGuarantees :one
 WITH newest AS MATERIALIZED (
-    SELECT r.endpoint_id, r.scheduled_for, r.attempt, r.started_at, r.finished_at, r.status, r.lag
+    SELECT r.endpoint_id, r.scheduled_for, r.attempt, r.started_at, r.finished_at, r.status, r.claimed, r.lag
     FROM run_lags r
     WHERE r.tenant_id = $2 AND r.scheduled_for >= $1::timestamptz
     ORDER BY r.id DESC
     LIMIT $3::int
 ), seen AS MATERIALIZED (
-    SELECT n.endpoint_id, n.scheduled_for, n.attempt, n.started_at, n.finished_at, n.status, n.lag,
+    SELECT n.endpoint_id, n.scheduled_for, n.attempt, n.started_at, n.finished_at, n.status, n.claimed, n.lag,
            lag(n.finished_at) OVER (PARTITION BY n.endpoint_id ORDER BY n.started_at) AS before_finished,
            lag(n.status) OVER (PARTITION BY n.endpoint_id ORDER BY n.started_at) AS before_status,
            count(*) FILTER (WHERE n.status = 'succeeded') OVER (PARTITION BY n.endpoint_id, n.scheduled_for) AS successes
     FROM newest n
-    WHERE n.attempt > 0
+    WHERE n.attempt > 0 AND n.claimed
 )
 SELECT count(*)::bigint AS runs,
        coalesce(min(s.scheduled_for), $1::timestamptz)::timestamptz AS since,
@@ -237,6 +237,7 @@ type ConsoleGuaranteesRow struct {
 
 // Checks the guarantees over the newest max_rows runs of a tenant. It counts early starts, due
 // times that succeeded twice, overlapping runs of endpoints that do not allow them, and lost runs.
+// Runs that no worker claimed are left out, because they sent nothing.
 func (q *Queries) ConsoleGuarantees(ctx context.Context, db DBTX, arg ConsoleGuaranteesParams) (*ConsoleGuaranteesRow, error) {
 	row := db.QueryRow(ctx, consoleGuarantees, arg.FromAt, arg.TenantID, arg.MaxRows)
 	var i ConsoleGuaranteesRow

@@ -267,6 +267,42 @@ func TestTheConsoleCountsBrokenGuarantees(t *testing.T) {
 	}
 }
 
+// TestRunsThatNoWorkerClaimedBreakNoGuarantee withdraws two one-off runs while another is live.
+func TestRunsThatNoWorkerClaimedBreakNoGuarantee(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	now := b.At(time.Now().UTC().Truncate(time.Millisecond))
+	e := b.Register(t, nil)
+	worker := storetest.Worker{1}
+	claim, started := b.StartOne(t, worker)
+	for range 2 {
+		_, err := b.Service.RunNow(t.Context(), storetest.Tenant, e.ID, endpoints.OneOffRequest{})
+		require.NoError(t, err)
+	}
+	b.At(now.Add(2 * time.Second))
+	_, err := b.Service.Pause(t.Context(), storetest.Tenant, e.ID, endpoints.PauseRequest{})
+	require.NoError(t, err)
+	b.At(now.Add(5 * time.Second))
+	run := storetest.Succeed(worker, claim, started)
+	run.FinishedAt = now.Add(5 * time.Second)
+	b.Finish(t, worker, 0, run)
+	proof := func() stats.GuaranteeStats {
+		t.Helper()
+		p, err := views.NewConsole(b.DB).Proof(t.Context(), keystore.DefaultTenant)
+		require.NoError(t, err)
+		return p
+	}
+
+	require.Equal(t, 3, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM runs"))
+	got := proof()
+	require.Equal(t, [3]int64{1, 0, 0}, [3]int64{got.Runs, got.Early, got.Overlapping})
+
+	b.ExecUntriggered(t, "UPDATE runs SET worker_id = gen_random_uuid() WHERE claim_token = 0")
+	got = proof()
+	require.EqualValues(t, 3, got.Runs)
+	require.Positive(t, got.Overlapping, "a run with a worker was sent, whatever its fence")
+}
+
 // TestRunsThatAreLateByIntentHaveNoLag copies a run under each reason for which a start after its
 // due time is no lag.
 func TestRunsThatAreLateByIntentHaveNoLag(t *testing.T) {
@@ -278,12 +314,12 @@ func TestRunsThatAreLateByIntentHaveNoLag(t *testing.T) {
 	}
 	require.Equal(t, 1, lags())
 
-	for column, value := range map[string]string{"attempt": "2", "infra_attempt": "1", "source": "manual"} {
-		b.Exec(t, `INSERT INTO runs SELECT (jsonb_populate_record(r, jsonb_build_object('id', gen_random_uuid(), $1::text, $2::text))).* FROM runs r LIMIT 1`, column, value)
+	for _, other := range [][2]string{{"attempt", "2"}, {"infra_attempt", "1"}, {"source", "manual"}, {"source", "clamped-min"}, {"claim_token", "0"}} {
+		b.Exec(t, `INSERT INTO runs SELECT (jsonb_populate_record(r, jsonb_build_object('id', gen_random_uuid(), $1::text, $2::text))).* FROM runs r LIMIT 1`, other[0], other[1])
 	}
 
-	require.Equal(t, 4, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM run_lags"))
-	require.Equal(t, 1, lags(), "another attempt, a repeated loss and a run that was asked for are late by intent")
+	require.Equal(t, 6, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM run_lags"))
+	require.Equal(t, 1, lags(), "another attempt, a repeated loss, a run that was asked for or waited for its minimum, and one that nothing claimed")
 }
 
 func TestSessionsOfTheConsole(t *testing.T) {
