@@ -12,7 +12,7 @@ import (
 type deadLettersCmd struct {
 	List    lettersListCmd    `cmd:"" help:"Print dead letters, newest due time first."`
 	Get     lettersGetCmd     `cmd:"" help:"Print one dead letter with its request and the head of the response."`
-	Replay  lettersReplayCmd  `cmd:"" help:"Queue a one-off run for a dead letter, or for all that match."`
+	Replay  lettersReplayCmd  `cmd:"" help:"Queue a one-off run for a dead letter, or for those that match."`
 	Discard lettersDiscardCmd `cmd:"" help:"Discard a dead letter for a reason."`
 }
 
@@ -111,22 +111,26 @@ func letterFacts(l client.DeadLetter) [][2]string {
 type lettersReplayCmd struct {
 	serverFlag
 
-	ID        string `arg:"" optional:"" help:"Dead letter id (dl_...). Without it all open dead letters that match are replayed, oldest first."`
-	NewKey    bool   `help:"Send a new Idempotency-Key. Default: that of the run that was given up."`
-	Endpoint  string `help:"Replay those of an endpoint, given as id or key."`
-	Reason    string `placeholder:"CODE" help:"Replay those with a reason, such as connect_error."`
-	PerMinute int32  `placeholder:"N" help:"Maximum number of runs that start per minute. Default: all at once."`
-	Limit     int32  `default:"100" help:"Maximum number of dead letters, at most 500."`
+	ID        string  `arg:"" optional:"" help:"Dead letter id (dl_...). Without it, the open dead letters that match --endpoint and --reason are replayed, oldest first."`
+	All       bool    `help:"Replay all open dead letters, up to --limit."`
+	NewKey    bool    `help:"Send a new Idempotency-Key. Default: that of the run that was given up."`
+	Endpoint  string  `help:"Replay those of an endpoint, given as id or key."`
+	Reason    *string `placeholder:"CODE" help:"Replay those with a reason, such as connect_error."`
+	PerMinute int32   `placeholder:"N" help:"Maximum number of runs that start per minute. Default: all at once."`
+	Limit     int32   `default:"100" help:"Maximum number of dead letters, at most 500."`
 }
 
 // Run replays one dead letter or those that match.
 func (cmd *lettersReplayCmd) Run(ctx context.Context, s *session) error {
+	if err := cmd.selected(); err != nil {
+		return err
+	}
 	r, err := s.connect()
 	if err != nil {
 		return err
 	}
 	if cmd.ID == "" {
-		return cmd.all(ctx, s, r)
+		return cmd.many(ctx, s, r)
 	}
 	raw, err := r.read(r.api.ReplayDeadLetterWithResponse(ctx, cmd.ID, client.DeadLetterReplay{NewIdempotencyKey: &cmd.NewKey}))
 	if err != nil {
@@ -135,9 +139,28 @@ func (cmd *lettersReplayCmd) Run(ctx context.Context, s *session) error {
 	return show(s, raw, s.sayPlanned)
 }
 
-func (cmd *lettersReplayCmd) all(ctx context.Context, s *session, r *remote) error {
+// selected returns an error unless the arguments say in exactly one way which dead letters are
+// replayed. [namesNothing] has refused an empty id and an empty --endpoint, such as those of an
+// unset shell variable.
+func (cmd *lettersReplayCmd) selected() error {
+	filtered := cmd.Endpoint != "" || cmd.Reason != nil
+	switch {
+	case cmd.Reason != nil && *cmd.Reason == "":
+		return usageError{"--reason is empty; nothing was replayed"}
+	case cmd.ID != "" && (cmd.All || filtered || cmd.PerMinute != 0):
+		return usageError{"the id of a dead letter excludes --all, --endpoint, --reason and --per-minute"}
+	case cmd.All && filtered:
+		return usageError{"--all excludes --endpoint and --reason"}
+	case cmd.ID == "" && !cmd.All && !filtered:
+		return usageError{"give the id of a dead letter, --endpoint, --reason, or --all to replay all open dead letters"}
+	}
+	return nil
+}
+
+// many replays the dead letters that match.
+func (cmd *lettersReplayCmd) many(ctx context.Context, s *session, r *remote) error {
 	body := client.DeadLetterReplayAll{
-		ReasonCode:        given(cmd.Reason),
+		ReasonCode:        cmd.Reason,
 		Limit:             &cmd.Limit,
 		NewIdempotencyKey: &cmd.NewKey,
 	}

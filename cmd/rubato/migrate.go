@@ -17,8 +17,10 @@ type migrateCmd struct {
 }
 
 type (
-	migrateUpCmd     struct{}
-	migrateDownCmd   struct{}
+	migrateUpCmd   struct{}
+	migrateDownCmd struct {
+		Yes bool `short:"y" help:"Do not ask for confirmation."`
+	}
 	migrateStatusCmd struct{}
 )
 
@@ -35,11 +37,26 @@ func (*migrateUpCmd) Run(ctx context.Context, s *session) error {
 	return errors.Join(err, s.steps("applied", applied)) // Each applied migration is committed.
 }
 
-// Run reverts the newest migration.
-func (*migrateDownCmd) Run(ctx context.Context, s *session) error {
+// Run reverts the newest migration. Without --yes it asks for confirmation first.
+func (cmd *migrateDownCmd) Run(ctx context.Context, s *session) error {
+	if !cmd.Yes && !s.askable() {
+		return usageError{"standard input is not a terminal, so the loss of data cannot be confirmed: add --yes"}
+	}
 	settings, err := s.databaseSettings()
 	if err != nil {
 		return err
+	}
+	if !cmd.Yes {
+		newest, err := newestMigration(ctx, settings)
+		if err != nil {
+			return err
+		}
+		if newest == "" {
+			return s.steps("undone", nil)
+		}
+		if err := s.confirm(ctx, "Revert "+newest+"? Data in tables or columns that it added is lost."); err != nil {
+			return err
+		}
 	}
 	undone, err := app.MigrateDown(ctx, settings)
 	switch {
@@ -50,6 +67,17 @@ func (*migrateDownCmd) Run(ctx context.Context, s *session) error {
 	default:
 		return s.steps("undone", []string{undone})
 	}
+}
+
+// newestMigration returns the name of the newest applied migration; empty: none is applied.
+func newestMigration(ctx context.Context, settings config.Config) (name string, err error) {
+	list, err := app.MigrateStatus(ctx, settings)
+	for _, m := range list { // By version.
+		if !m.AppliedAt.IsZero() {
+			name = m.Name
+		}
+	}
+	return name, err
 }
 
 // Run prints every migration and its time of application.

@@ -34,3 +34,35 @@ func TestAFailedMigrationListsItsAppliedSteps(t *testing.T) {
 	require.Equal(t, app.ExitFailure, s.run(t.Context(), []string{"migrate", "up"}))
 	require.Empty(t, out.String(), "nothing was applied, and it is no more true that there is nothing to do")
 }
+
+// TestAMigrationIsRevertedOnlyWithYes reverts the newest migration of a database of its own.
+func TestAMigrationIsRevertedOnlyWithYes(t *testing.T) {
+	t.Parallel()
+	database := devpgtest.NewDatabase(t, devpgtest.Template{Key: "empty"})
+	migrate := func(args ...string) (code int, said string) {
+		var out strings.Builder
+		s := &session{
+			stdin:   strings.NewReader("yes\n"), // No terminal.
+			stdout:  &out,
+			stderr:  &out,
+			environ: []string{"DATABASE_URL=" + database},
+		}
+		return s.run(t.Context(), append([]string{"migrate"}, args...)), out.String()
+	}
+	code, said := migrate("up")
+	require.Equal(t, app.ExitOK, code, said)
+
+	code, said = migrate("down")
+
+	require.Equal(t, app.ExitUsage, code)
+	require.Contains(t, said, "add --yes")
+	_, said = migrate("status")
+	require.NotContains(t, said, "pending")
+
+	code, said = migrate("down", "--yes")
+
+	require.Equal(t, app.ExitOK, code, said)
+	require.Regexp(t, `^undone \d+_`, said)
+	_, said = migrate("status")
+	require.Equal(t, 1, strings.Count(said, "pending"), said)
+}

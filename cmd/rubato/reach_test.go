@@ -55,7 +55,7 @@ func reaches() map[string]operationCommand {
 		"getDeadLetter":          {args: "dead-letters get " + letter},
 		"listDeadLetters":        {args: "dead-letters list"},
 		"replayDeadLetter":       {args: "dead-letters replay " + letter},
-		"replayDeadLetters":      {args: "dead-letters replay"},
+		"replayDeadLetters":      {args: "dead-letters replay --all"},
 		"createSigningKey":       {args: "signing-keys create"},
 		"deleteBudget":           {args: "budgets delete label:team=shop"},
 		"getHost":                {args: "hosts get api.example.com"},
