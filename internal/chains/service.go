@@ -1,9 +1,11 @@
 package chains
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"rubato/internal/auditlog"
@@ -117,6 +119,23 @@ func (s *Service) Put(ctx context.Context, by auditlog.Actor, d Definition) (Cha
 		return Chain{}, false, err
 	}
 	return s.Definitions.Put(ctx, by, d)
+}
+
+// Run returns a run with its steps in the order of its definition, the elements of a forEach after
+// their step.
+func (s *Service) Run(ctx context.Context, tenant [16]byte, id RunID) (Record, []StepRecord, error) {
+	run, steps, err := s.Records.Run(ctx, tenant, id)
+	if err != nil {
+		return Record{}, nil, err
+	}
+	place := map[string]int{}
+	for i, step := range run.Definition.Steps {
+		place[step.Name] = i
+	}
+	slices.SortFunc(steps, func(a, b StepRecord) int {
+		return cmp.Or(cmp.Compare(place[a.Name], place[b.Name]), cmp.Compare(a.Index, b.Index))
+	})
+	return run, steps, nil
 }
 
 // Start starts a run of a chain. Starts with the same key and input are one run.

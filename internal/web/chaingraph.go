@@ -1,8 +1,6 @@
 package web
 
 import (
-	"cmp"
-	"slices"
 	"strconv"
 	"time"
 
@@ -87,16 +85,6 @@ func stepNote(s client.ChainStep) string {
 	default:
 		return ""
 	}
-}
-
-// inOrder sorts the steps of a run as their chain lists them, the elements of forEach after their
-// step.
-func inOrder(steps []client.ChainRunStep, listed []client.ChainStep) {
-	place := map[string]int{}
-	for i, s := range listed {
-		place[s.Name] = i
-	}
-	slices.SortStableFunc(steps, func(a, b client.ChainRunStep) int { return cmp.Compare(place[a.Name], place[b.Name]) })
 }
 
 // stepBar is the time of a step in the timeline of a run, in thousandths of the run.

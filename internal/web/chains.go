@@ -154,7 +154,6 @@ func (v *pageRequest) chainRunView() (view chainRunView, err error) {
 	}
 	if view.run.Definition != nil {
 		view.graph = drawGraph(view.run.Definition.Steps, states)
-		inOrder(steps, view.run.Definition.Steps)
 	}
 	view.bars = drawBars(view.run, steps, view.now)
 	return view, nil

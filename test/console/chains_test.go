@@ -50,6 +50,7 @@ func TestAChainIsStartedWatchedAndCanceled(t *testing.T) {
 	b.click("[action$='/run'] [type=submit]")
 	b.await("location.pathname.startsWith('/console/chain-runs/')")
 	b.await("document.querySelectorAll('svg.graph rect.good').length === 3 && document.querySelectorAll('svg.gantt rect.live').length === 1")
+	require.Equal(t, "reserve charge notify ship", read[string](b, "[...document.querySelectorAll('table.gantt tbody tr td:first-child')].map(c => c.innerText.trim()).join(' ')"), "the order of the chain")
 	b.shoot("chain-run")
 	b.accessible()
 	close(ship)

@@ -1639,7 +1639,7 @@ type ChainRun struct {
 	// Status running, compensating, succeeded, failed, timed_out, canceled, compensated or compensation_failed.
 	Status string `json:"status"`
 
-	// Steps Absent in lists.
+	// Steps In the order of the definition, each with its elements after it. Absent in lists.
 	Steps *[]ChainRunStep `json:"steps,omitempty"`
 
 	// Version The version of its definition.
