@@ -84,7 +84,7 @@ func flagTag(f contract.Field) reflect.StructTag {
 		tag += fmt.Sprintf(" sep:%q placeholder:%q", "none", map[string]string{"=": "NAME=VALUE", ":": "'NAME: VALUE'"}[f.Separator])
 	case contract.List:
 		help += " May be repeated."
-		tag += ` sep:"none" placeholder:"JSONPATH"`
+		tag += fmt.Sprintf(` sep:"none" placeholder:%q`, f.Form)
 	default:
 		tag += fmt.Sprintf(" placeholder:%q", strings.ToUpper(f.Flag))
 	}

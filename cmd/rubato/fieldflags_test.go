@@ -14,6 +14,9 @@ import (
 // group follow.
 func TestEveryScalarFieldHasAFlag(t *testing.T) {
 	t.Parallel()
+	tags, found := contract.Of("requiredTags")
+	require.True(t, found)
+	require.Equal(t, "NAME=VALUE", tags.Form, "as a tag is written")
 	parser, err := kong.New(newCLI(), kong.Name("rubato"), kong.Bind(&session{}))
 	require.NoError(t, err)
 	for _, path := range []string{"endpoints create", "endpoints edit"} {
@@ -35,6 +38,9 @@ func TestEveryScalarFieldHasAFlag(t *testing.T) {
 			require.NotNil(t, flag, "%s: %s", path, f.Path)
 			require.Equal(t, f.Group+":", flag.Group.Title, f.Path)
 			require.True(t, strings.HasPrefix(flag.Help, f.Help), "%s: %s", f.Path, flag.Help)
+			if f.Kind == contract.List {
+				require.Equal(t, f.Form, flag.PlaceHolder, f.Path)
+			}
 			for _, choice := range f.Choices {
 				require.Contains(t, flag.Help, choice, f.Path)
 			}

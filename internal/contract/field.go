@@ -50,6 +50,8 @@ type Field struct {
 	Alias string
 	// Placeholder is shown in an empty input, as it would be typed. Empty: the default is.
 	Placeholder string
+	// Form is the form of an item of a List, such as NAME=VALUE.
+	Form string
 	// Choices are the values of a Choice.
 	Choices []string
 	// Default is the value of an absent field; nil: none. Initial is the value in a new form.
@@ -71,6 +73,12 @@ type Field struct {
 //
 //nolint:gochecknoglobals // Computed once from the embedded contract, and never changed.
 var Fields = sync.OnceValue(func() []Field { return read(api.OpenAPI()) })
+
+// ReadOnly returns the names of the members of a printed endpoint that its configuration does not
+// have, such as createdAt. The caller does not change them.
+//
+//nolint:gochecknoglobals // As above.
+var ReadOnly = sync.OnceValue(func() []string { return readOnly(api.OpenAPI()) })
 
 // Of returns the field with a path; false: there is none.
 func Of(path string) (Field, bool) {

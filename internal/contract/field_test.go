@@ -49,10 +49,11 @@ func TestEveryPropertyOfAnEndpointIsAField(t *testing.T) {
 		require.NotEmpty(t, f.Group, "%s lacks x-ui.group", path)
 		require.NotEmpty(t, f.Help, "%s lacks a description", path)
 		require.Equal(t, f.Kind == Pairs, f.Separator != "", "%s: x-ui.separator is for pairs", path)
+		require.Equal(t, f.Kind == List, f.Form != "", "%s: x-ui.form is for lists", path)
 		for _, ui := range []any{p.Extensions["x-ui"], within.Extensions["x-ui"]} {
 			members, _ := ui.(map[string]any) // Absent: none.
 			require.Subset(t, []string{
-				"group", "label", "short", "row", "when", "flag", "alias", "placeholder", "separator", "default", "initial", "lines", "verbatim", "quoted", "composite", "failure",
+				"group", "label", "short", "row", "when", "flag", "alias", "placeholder", "form", "separator", "default", "initial", "lines", "verbatim", "quoted", "composite", "failure",
 			}, slices.Collect(maps.Keys(members)), "%s: unknown member of x-ui", path)
 		}
 	}
@@ -79,6 +80,23 @@ func TestEveryPropertyIsInThePatchTheImportAndTheAnswer(t *testing.T) {
 			require.Contains(t, doc.Components.Schemas[other].Value.Properties, name, other)
 		}
 	}
+}
+
+// What a printed endpoint has beside its configuration can be left out of it.
+func TestReadOnlyMembersAreThoseOfAnEndpointAlone(t *testing.T) {
+	t.Parallel()
+	doc, err := openapi3.NewLoader().LoadFromData([]byte(api.OpenAPI()))
+	require.NoError(t, err)
+	printed := doc.Components.Schemas["Endpoint"].Value
+	require.Subset(t, printed.Required, []string{"createdAt"}, "the command line tells a printed endpoint by it")
+	var want []string
+	for name := range printed.Properties {
+		if specOf(t).Properties[name] == nil {
+			want = append(want, name)
+		}
+	}
+	require.ElementsMatch(t, want, ReadOnly())
+	require.Subset(t, ReadOnly(), []string{"id", "createdAt", "hints", "lastRun", "warnings"})
 }
 
 // Form and help show groups one after the other, and put fields of a row side by side.

@@ -12,7 +12,9 @@ import (
 
 const (
 	specSchema = "EndpointSpec"
-	schemaRef  = "#/components/schemas/"
+	// printedSchema is that of an endpoint in an answer.
+	printedSchema = "Endpoint"
+	schemaRef     = "#/components/schemas/"
 )
 
 // schema holds the used members of a JSON Schema.
@@ -32,10 +34,10 @@ type schema struct {
 // extension is x-ui. Its members are those of [Field]; composite marks a field with a form of its
 // own.
 type extension struct {
-	Group, Label, Short, Row, When, Flag, Alias, Placeholder, Separator string
-	Default, Initial                                                    any
-	Lines                                                               int
-	Verbatim, Quoted, Composite, Failure                                bool
+	Group, Label, Short, Row, When, Flag, Alias, Placeholder, Form, Separator string
+	Default, Initial                                                          any
+	Lines                                                                     int
+	Verbatim, Quoted, Composite, Failure                                      bool
 }
 
 // types are the types of a schema: one, or a list of them.
@@ -92,10 +94,23 @@ func read(contract string) (fields []Field) {
 	return fields
 }
 
+// readOnly returns the properties of a printed endpoint that its configuration does not have.
+func readOnly(contract string) (names []string) {
+	r := reader{contract}
+	spec := r.named(specSchema).Properties
+	for _, p := range r.named(printedSchema).Properties {
+		if !slices.ContainsFunc(spec, func(own property) bool { return own.name == p.name }) {
+			names = append(names, p.name)
+		}
+	}
+	return names
+}
+
 // named returns a schema by its name. It is cut out of the contract before it is parsed, because
 // parsing all of the contract would take as long as most commands.
 func (r reader) named(name string) schema {
-	_, text, found := strings.Cut(r.contract, "\n    "+name+":\n")
+	_, schemas, _ := strings.Cut(r.contract, "\n  schemas:") // A response may have the name of a schema.
+	_, text, found := strings.Cut(schemas, "\n    "+name+":\n")
 	if !found {
 		panic("the contract has no schema " + name)
 	}
@@ -140,6 +155,7 @@ func fieldOf(path string, s, whole schema) Field {
 		Flag:        cmp.Or(s.UI.Flag, flagName(path)),
 		Alias:       s.UI.Alias,
 		Placeholder: s.UI.Placeholder,
+		Form:        s.UI.Form,
 		Choices:     whole.Enum,
 		Default:     number(s.UI.Default),
 		Initial:     number(s.UI.Default),
