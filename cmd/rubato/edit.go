@@ -35,7 +35,7 @@ type endpointsEditCmd struct {
 func (*endpointsEditCmd) Help() string {
 	return `Example: rubato endpoints edit shop --name 'Shop health' --interval 30s --label team=shop
 With --set, a value that is no JSON is a text: --set baselineCron=null --set 'auth={"type":"bearer","token":"{{secret \"shop\"}}"}'
-Fields that are not named stay, and so do other labels, headers and parameters.`
+Fields that are not named stay, and so do other labels, headers and parameters. --cron replaces the interval, and --interval the cron.`
 }
 
 // Run changes some fields of an endpoint.
@@ -73,7 +73,27 @@ func (cmd *endpointsEditCmd) body(s *session) (json.RawMessage, error) {
 	if cmd.File == "" && len(fields) == 0 {
 		return nil, usageError{"no change given: use the flag of a field, --set FIELD=VALUE or --file"}
 	}
+	replaceBaseline(fields)
 	return s.objectFrom("fields", cmd.File, fields)
+}
+
+// replaceBaseline clears the other baseline if one is given, because an endpoint has exactly one.
+func replaceBaseline(fields map[string]any) {
+	const cron, interval = "baselineCron", "baselineIntervalMs"
+	_, byCron := fields[cron]
+	_, byInterval := fields[interval]
+	switch {
+	case byCron && !byInterval && set(fields[cron]):
+		fields[interval] = nil
+	case byInterval && !byCron && set(fields[interval]):
+		fields[cron] = nil
+	}
+}
+
+// set reports whether the value of a field sets it. An empty text and null clear it.
+func set(value any) bool {
+	raw, isRaw := value.(json.RawMessage)
+	return value != "" && (!isRaw || string(raw) != "null")
 }
 
 // endpointsPutCmd is `rubato endpoints put`.

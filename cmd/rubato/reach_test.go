@@ -270,6 +270,13 @@ func TestEditSendsTheGivenFields(t *testing.T) {
 		"File":   {[]string{"-f", patch}, `{"key":null}`, 0},
 		"None":   {nil, "", 2},
 		"Both":   {[]string{"-f", patch, "--set", "a=1"}, "", 2},
+		"Cron":   {[]string{"--cron", "0 3 * * *"}, `{"baselineCron":"0 3 * * *","baselineIntervalMs":null}`, 0},
+		"Every":  {[]string{"--interval", "1m"}, `{"baselineCron":null,"baselineIntervalMs":60000}`, 0},
+		"SetOne": {[]string{"--set", "baselineIntervalMs=60000"}, `{"baselineCron":null,"baselineIntervalMs":60000}`, 0},
+		"Given":  {[]string{"--cron", "0 3 * * *", "--set", "baselineIntervalMs=null"}, `{"baselineCron":"0 3 * * *","baselineIntervalMs":null}`, 0},
+		"Two":    {[]string{"--cron", "0 3 * * *", "--interval", "1m"}, `{"baselineCron":"0 3 * * *","baselineIntervalMs":60000}`, 0},
+		"Clears": {[]string{"--set", "baselineCron=null"}, `{"baselineCron":null}`, 0},
+		"NoCron": {[]string{"--cron", ""}, `{"baselineCron":""}`, 0},
 		"NoSign": {[]string{"--set", "a"}, "", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
