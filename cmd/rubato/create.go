@@ -22,6 +22,9 @@ func (cmd *endpointsCreateCmd) Run(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
+	if body, err = writable(body); err != nil {
+		return err
+	}
 	r, err := s.connect()
 	if err != nil {
 		return err

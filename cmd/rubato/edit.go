@@ -35,7 +35,8 @@ type endpointsEditCmd struct {
 func (*endpointsEditCmd) Help() string {
 	return `Example: rubato endpoints edit shop --name 'Shop health' --interval 30s --label team=shop
 With --set, a value that is no JSON is a text: --set baselineCron=null --set 'auth={"type":"bearer","token":"{{secret \"shop\"}}"}'
-Fields that are not named stay, and so do other labels, headers and parameters. --cron replaces the interval, and --interval the cron.`
+Fields that are not named stay, and so do other labels, headers and parameters. --cron replaces the interval, and --interval the cron.
+A file may hold what endpoints get -o json prints: fields that only the server sets are left out.`
 }
 
 // Run changes some fields of an endpoint.
@@ -74,7 +75,11 @@ func (cmd *endpointsEditCmd) body(s *session) (json.RawMessage, error) {
 		return nil, usageError{"no change given: use the flag of a field, --set FIELD=VALUE or --file"}
 	}
 	replaceBaseline(fields)
-	return s.objectFrom("fields", cmd.File, fields)
+	body, err := s.objectFrom("fields", cmd.File, fields)
+	if err != nil {
+		return nil, err
+	}
+	return editable(body)
 }
 
 // replaceBaseline clears the other baseline if one is given, because an endpoint has exactly one.
@@ -113,7 +118,7 @@ func (*endpointsPutCmd) Help() string {
 
 // Run creates or replaces the endpoint of a key.
 func (cmd *endpointsPutCmd) Run(ctx context.Context, s *session) error {
-	body, err := s.readObject(cmd.File)
+	body, err := s.readEndpoint(cmd.File)
 	if err != nil {
 		return err
 	}

@@ -21,8 +21,13 @@ type endpointYAML struct {
 	faults    []fileFault
 }
 
-// read parses all documents of a text. Each is an endpoint or a list of endpoints.
+// read parses all documents of a text. Each is an endpoint or a list of endpoints. The lines of an
+// export are read too.
 func (y *endpointYAML) read(text []byte) {
+	if hasLinesOfJSON(text) {
+		y.readLines(text)
+		return
+	}
 	documents := yaml.NewDecoder(bytes.NewReader(text))
 	for {
 		var document yaml.Node
@@ -43,6 +48,56 @@ func (y *endpointYAML) read(text []byte) {
 				y.endpoint(one)
 			}
 		}
+	}
+}
+
+// hasLinesOfJSON reports whether the first two lines that are not empty begin objects, the first of
+// which is complete. YAML cannot have two objects without a separator.
+func hasLinesOfJSON(text []byte) bool {
+	first := true
+	for line := range bytes.Lines(text) {
+		switch line = bytes.TrimSpace(line); {
+		case len(line) == 0:
+			continue
+		case line[0] != '{':
+			return false
+		case !first:
+			return true
+		case !json.Valid(line):
+			return false
+		}
+		first = false
+	}
+	return false
+}
+
+// readLines parses a text with an object of JSON in each line.
+func (y *endpointYAML) readLines(text []byte) {
+	number := 0
+	for line := range bytes.Lines(text) {
+		number++
+		if line = bytes.TrimSpace(line); len(line) == 0 {
+			continue
+		}
+		var document yaml.Node
+		if !json.Valid(line) {
+			y.fault(number, "", "is no JSON object; each line of the file is one")
+			continue
+		}
+		if err := yaml.Unmarshal(line, &document); err != nil {
+			y.fault(number, "", err.Error())
+			continue
+		}
+		move(&document, number-1)
+		y.endpoint(document.Content[0])
+	}
+}
+
+// move adds to the line of a node and of all nodes in it.
+func move(n *yaml.Node, lines int) {
+	n.Line += lines
+	for _, child := range n.Content {
+		move(child, lines)
 	}
 }
 
@@ -94,6 +149,7 @@ func (y *endpointYAML) endpoint(n *yaml.Node) {
 		lines:  map[string]int{},
 	}
 	before := len(y.faults)
+	keepWritable(n)
 	y.check(n, "", e.lines)
 	e.key = y.key(n)
 	if len(y.faults) > before {

@@ -37,7 +37,7 @@ func (cmd *endpointsTestCmd) Run(ctx context.Context, s *session) error {
 
 // Run sends the request of an unregistered endpoint once and prints the response.
 func (cmd *testCmd) Run(ctx context.Context, s *session) error {
-	body, err := s.readObject(cmd.File)
+	body, err := s.readEndpoint(cmd.File)
 	if err != nil {
 		return err
 	}
