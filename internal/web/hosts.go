@@ -79,7 +79,7 @@ func severity(h client.Host) int {
 	}
 }
 
-// limitWords writes limits in words.
+// limitWords writes limits in words; empty: there are none.
 func limitWords(l client.HostLimits) string {
 	var parts []string
 	if l.Concurrency != nil {
@@ -87,9 +87,6 @@ func limitWords(l client.HostLimits) string {
 	}
 	if l.Rate != nil {
 		parts = append(parts, strconv.FormatFloat(math.Round(*l.Rate*100)/100, 'f', -1, 64)+" per s")
-	}
-	if len(parts) == 0 {
-		return "–"
 	}
 	return strings.Join(parts, ", ")
 }
