@@ -1270,7 +1270,7 @@ type Async struct {
 
 // AsyncInput Asynchronous runs. A response 202 suspends the run until its target reports the end.
 type AsyncInput struct {
-	// Callback How the target reports the end of a run: to a callback URL, to a callback URL with a signature, or only by its status URL. Default url.
+	// Callback How the target reports the end of a run: to a callback URL, to a callback URL with a signature, or only by its status URL. Default url. A status URL answers 202 until the end, because its status code decides, and its body only by the success rules.
 	Callback *CallbackPolicy `json:"callback,omitempty"`
 
 	// TimeoutMs Time that a run waits for its end after a response 202. Every report of progress restarts it. Without it a 202 ends the run, like any other response.
@@ -5174,8 +5174,9 @@ type ClientInterface interface {
 	// For the target of an endpoint with `async`, after its response 202. The token belongs to one attempt of one run, so no API key is needed.
 	// If the endpoint asks for signed callbacks, the request is signed with a signing key of the tenant by Standard Webhooks. `succeeded` ends the
 	// run: `body` is judged by the success rules, stored and redacted like the body of a response. `failed` ends it as failed
-	// (`callback_failed`). `progress` restarts the wait. A run ends once: a later report changes nothing, is recorded among the events of the run
-	// as `late_result`, and is refused (409 `run_finished`).
+	// (`callback_failed`). `progress` restarts the wait. Any other status is refused (422) and changes nothing, because it may stand for a
+	// failure. A run ends once: a later report changes nothing, is recorded among the events of the run as `late_result`, and is refused (409
+	// `run_finished`).
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -5187,8 +5188,9 @@ type ClientInterface interface {
 	// For the target of an endpoint with `async`, after its response 202. The token belongs to one attempt of one run, so no API key is needed.
 	// If the endpoint asks for signed callbacks, the request is signed with a signing key of the tenant by Standard Webhooks. `succeeded` ends the
 	// run: `body` is judged by the success rules, stored and redacted like the body of a response. `failed` ends it as failed
-	// (`callback_failed`). `progress` restarts the wait. A run ends once: a later report changes nothing, is recorded among the events of the run
-	// as `late_result`, and is refused (409 `run_finished`).
+	// (`callback_failed`). `progress` restarts the wait. Any other status is refused (422) and changes nothing, because it may stand for a
+	// failure. A run ends once: a later report changes nothing, is recorded among the events of the run as `late_result`, and is refused (409
+	// `run_finished`).
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -6417,8 +6419,9 @@ func (c *Client) PutBudget(ctx context.Context, name BudgetName, body PutBudgetJ
 // For the target of an endpoint with `async`, after its response 202. The token belongs to one attempt of one run, so no API key is needed.
 // If the endpoint asks for signed callbacks, the request is signed with a signing key of the tenant by Standard Webhooks. `succeeded` ends the
 // run: `body` is judged by the success rules, stored and redacted like the body of a response. `failed` ends it as failed
-// (`callback_failed`). `progress` restarts the wait. A run ends once: a later report changes nothing, is recorded among the events of the run
-// as `late_result`, and is refused (409 `run_finished`).
+// (`callback_failed`). `progress` restarts the wait. Any other status is refused (422) and changes nothing, because it may stand for a
+// failure. A run ends once: a later report changes nothing, is recorded among the events of the run as `late_result`, and is refused (409
+// `run_finished`).
 //
 // Takes any type of body and a specified content type.
 //
@@ -6440,8 +6443,9 @@ func (c *Client) ReportRunWithBody(ctx context.Context, token string, contentTyp
 // For the target of an endpoint with `async`, after its response 202. The token belongs to one attempt of one run, so no API key is needed.
 // If the endpoint asks for signed callbacks, the request is signed with a signing key of the tenant by Standard Webhooks. `succeeded` ends the
 // run: `body` is judged by the success rules, stored and redacted like the body of a response. `failed` ends it as failed
-// (`callback_failed`). `progress` restarts the wait. A run ends once: a later report changes nothing, is recorded among the events of the run
-// as `late_result`, and is refused (409 `run_finished`).
+// (`callback_failed`). `progress` restarts the wait. Any other status is refused (422) and changes nothing, because it may stand for a
+// failure. A run ends once: a later report changes nothing, is recorded among the events of the run as `late_result`, and is refused (409
+// `run_finished`).
 //
 // Takes a body of the `application/json` content type.
 //
@@ -13842,8 +13846,9 @@ type ClientWithResponsesInterface interface {
 	// For the target of an endpoint with `async`, after its response 202. The token belongs to one attempt of one run, so no API key is needed.
 	// If the endpoint asks for signed callbacks, the request is signed with a signing key of the tenant by Standard Webhooks. `succeeded` ends the
 	// run: `body` is judged by the success rules, stored and redacted like the body of a response. `failed` ends it as failed
-	// (`callback_failed`). `progress` restarts the wait. A run ends once: a later report changes nothing, is recorded among the events of the run
-	// as `late_result`, and is refused (409 `run_finished`).
+	// (`callback_failed`). `progress` restarts the wait. Any other status is refused (422) and changes nothing, because it may stand for a
+	// failure. A run ends once: a later report changes nothing, is recorded among the events of the run as `late_result`, and is refused (409
+	// `run_finished`).
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -13855,8 +13860,9 @@ type ClientWithResponsesInterface interface {
 	// For the target of an endpoint with `async`, after its response 202. The token belongs to one attempt of one run, so no API key is needed.
 	// If the endpoint asks for signed callbacks, the request is signed with a signing key of the tenant by Standard Webhooks. `succeeded` ends the
 	// run: `body` is judged by the success rules, stored and redacted like the body of a response. `failed` ends it as failed
-	// (`callback_failed`). `progress` restarts the wait. A run ends once: a later report changes nothing, is recorded among the events of the run
-	// as `late_result`, and is refused (409 `run_finished`).
+	// (`callback_failed`). `progress` restarts the wait. Any other status is refused (422) and changes nothing, because it may stand for a
+	// failure. A run ends once: a later report changes nothing, is recorded among the events of the run as `late_result`, and is refused (409
+	// `run_finished`).
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -27207,8 +27213,9 @@ func (c *ClientWithResponses) PutBudgetWithResponse(ctx context.Context, name Bu
 // For the target of an endpoint with `async`, after its response 202. The token belongs to one attempt of one run, so no API key is needed.
 // If the endpoint asks for signed callbacks, the request is signed with a signing key of the tenant by Standard Webhooks. `succeeded` ends the
 // run: `body` is judged by the success rules, stored and redacted like the body of a response. `failed` ends it as failed
-// (`callback_failed`). `progress` restarts the wait. A run ends once: a later report changes nothing, is recorded among the events of the run
-// as `late_result`, and is refused (409 `run_finished`).
+// (`callback_failed`). `progress` restarts the wait. Any other status is refused (422) and changes nothing, because it may stand for a
+// failure. A run ends once: a later report changes nothing, is recorded among the events of the run as `late_result`, and is refused (409
+// `run_finished`).
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -27226,8 +27233,9 @@ func (c *ClientWithResponses) ReportRunWithBodyWithResponse(ctx context.Context,
 // For the target of an endpoint with `async`, after its response 202. The token belongs to one attempt of one run, so no API key is needed.
 // If the endpoint asks for signed callbacks, the request is signed with a signing key of the tenant by Standard Webhooks. `succeeded` ends the
 // run: `body` is judged by the success rules, stored and redacted like the body of a response. `failed` ends it as failed
-// (`callback_failed`). `progress` restarts the wait. A run ends once: a later report changes nothing, is recorded among the events of the run
-// as `late_result`, and is refused (409 `run_finished`).
+// (`callback_failed`). `progress` restarts the wait. Any other status is refused (422) and changes nothing, because it may stand for a
+// failure. A run ends once: a later report changes nothing, is recorded among the events of the run as `late_result`, and is refused (409
+// `run_finished`).
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

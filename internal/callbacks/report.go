@@ -33,9 +33,20 @@ type Report struct {
 	Raw    []byte
 }
 
-// Check returns an [errs.Invalid] if fields of the report contradict each other, or nil.
+// Known reports whether the status is one of the three. Their spelling is exact.
+func (s Status) Known() bool { return s == Succeeded || s == Failed || s == Progress }
+
+// Check returns an [errs.Invalid] if the status is unknown or fields of the report contradict each
+// other, or nil. An unknown status must not end a run, because it may stand for a failure.
 func (r *Report) Check() error {
 	var bad []errs.Field
+	if !r.Status.Known() {
+		bad = append(bad, errs.Field{
+			Field:   "status",
+			Code:    "invalid_value",
+			Message: "must be succeeded, failed or progress",
+		})
+	}
 	if r.Status == Progress && r.Body != nil {
 		bad = append(bad, errs.Field{
 			Field:   "body",
@@ -43,7 +54,7 @@ func (r *Report) Check() error {
 			Message: "must be absent where status is progress, because only the end of a run has a result",
 		})
 	}
-	if r.Status != Failed && r.Error != "" {
+	if r.Status.Known() && r.Status != Failed && r.Error != "" {
 		bad = append(bad, errs.Field{
 			Field:   "error",
 			Code:    "error_without_failure",

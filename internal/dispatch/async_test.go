@@ -105,6 +105,9 @@ func TestACallbackEndsASuspendedRun(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	service := dispatch.NewCallbacks(store, nil, slog.New(slog.DiscardHandler), registry)
 
+	_, err := service.Report(t.Context(), first, callbacks.Report{Status: "FAILED"})
+	require.Equal(t, []errs.Field{{Field: "status", Code: "invalid_value", Message: "must be succeeded, failed or progress"}}, errs.FieldsOf(err))
+
 	going, err := service.Report(t.Context(), first, callbacks.Report{Status: callbacks.Progress})
 	require.NoError(t, err)
 	require.Equal(t, runs.Running, going.Status)

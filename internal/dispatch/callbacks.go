@@ -64,9 +64,13 @@ func NewCallbacks(store CallbackStore, keys request.Secrets, logger *slog.Logger
 }
 
 // Report applies a report to the run of a token. A run ends once: of concurrent reports exactly one
-// ends it, and the others get an [errs.Conflict]. The error is an [errs.NotFound] for a wrong
-// token, and an [errs.Unauthorized] for a wrong signature.
+// ends it, and the others get an [errs.Conflict]. The error is an [errs.Invalid] for a report that
+// [callbacks.Report.Check] refuses, an [errs.NotFound] for a wrong token, and an
+// [errs.Unauthorized] for a wrong signature.
 func (c *Callbacks) Report(ctx context.Context, token string, r callbacks.Report) (callbacks.Result, error) {
+	if err := r.Check(); err != nil {
+		return callbacks.Result{}, err
+	}
 	subject, proves, err := callbacks.Open(token)
 	if err != nil {
 		return callbacks.Result{}, err

@@ -39,6 +39,11 @@ func TestAReportIsPassedOnAsItCame(t *testing.T) {
 	require.JSONEq(t, `[1,{"a":null}]`, string(reports[0].Body))
 	refused := s.call("POST", "/v1/callbacks/"+callbackToken('t'), `{"status":"progress","body":7,"error":"no"}`, withKey(""))
 	require.Equal(t, []string{"body body_without_end", "error error_without_failure"}, refused.complaints())
+	for _, status := range []string{`"FAILED"`, `"error"`, `"failure"`, `""`} {
+		unknown := s.call("POST", "/v1/callbacks/"+callbackToken('t'), `{"status":`+status+`,"error":"no room"}`, withKey(""))
+		require.Equal(t, http.StatusUnprocessableEntity, unknown.status, "%s", unknown.body)
+		require.Equal(t, []string{"status invalid_value"}, unknown.complaints(), status)
+	}
 	require.Len(t, reports, 1)
 }
 

@@ -121,6 +121,8 @@ func (in *input) causes(f errs.Field) []string {
 		return []string{"inMs"}
 	case f.Field == "endsAt" && in.value["startsAt"] == nil: // It is judged by when the window begins.
 		return []string{"startsAt"}
+	case f.Code == "not_used": // The type of an object decides which of its members it uses.
+		return []string{f.Field[:strings.LastIndex(f.Field, ".")+1] + "type"}
 	default:
 		return nil
 	}

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,12 +13,12 @@ import (
 )
 
 // shape checks values against schemas of the contract as far as reading them needs it: types,
-// unknown members, instants. Bounds and enumerations are for the domain to judge, so that each rule
-// speaks with one voice.
+// unknown members, instants, words of enumerations. The domain judges bounds. If it refuses a word
+// too, its complaint takes precedence, so that each field has one.
 type shape struct {
 	malformed []errs.Field // cannot be read (400)
 	missing   []errs.Field // members that the contract requires (422)
-	unwanted  []errs.Field // strings that nothing can store, and numbers that nothing can hold (422)
+	unwanted  []errs.Field // strings that nothing can store, unknown words, numbers that nothing can hold (422)
 
 	kept map[string][]int // of the arrays of which items were taken out: where the others were
 }
@@ -29,6 +30,7 @@ const (
 	codeTime       = "invalid_time"
 	codeRequired   = "required"
 	codeCharacters = "invalid_characters"
+	codeValue      = "invalid_value"
 )
 
 // check returns a value without its malformed parts, as plain maps and slices; ok is false if
@@ -177,6 +179,13 @@ func (s *shape) text(path string, schema *openapi3.Schema, v string) (any, bool)
 			Field:   path,
 			Code:    codeCharacters,
 			Message: "must not hold the character U+0000",
+		})
+	}
+	if len(schema.Enum) > 0 && !slices.Contains(schema.Enum, any(v)) {
+		s.unwanted = append(s.unwanted, errs.Field{
+			Field:   path,
+			Code:    codeValue,
+			Message: "must be one of " + listed(schema.Enum),
 		})
 	}
 	return v, true

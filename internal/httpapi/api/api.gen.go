@@ -1269,7 +1269,7 @@ type Async struct {
 
 // AsyncInput Asynchronous runs. A response 202 suspends the run until its target reports the end.
 type AsyncInput struct {
-	// Callback How the target reports the end of a run: to a callback URL, to a callback URL with a signature, or only by its status URL. Default url.
+	// Callback How the target reports the end of a run: to a callback URL, to a callback URL with a signature, or only by its status URL. Default url. A status URL answers 202 until the end, because its status code decides, and its body only by the success rules.
 	Callback *CallbackPolicy `json:"callback,omitempty"`
 
 	// TimeoutMs Time that a run waits for its end after a response 202. Every report of progress restarts it. Without it a 202 ends the run, like any other response.
