@@ -136,6 +136,33 @@ func TestSignatureStaysWithItsHost(t *testing.T) {
 	require.Empty(t, elsewhere.Requests()[0].Header.Get("Webhook-Signature"))
 }
 
+// TestASecretBodyIsNotRedirected queues a request with a secret in its body. The endpoint gets
+// redirects only afterwards, so that no check at the API has seen both.
+func TestASecretBodyIsNotRedirected(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	s, elsewhere := b.safe(t), answering(t)
+	s.put(t, "token", canary)
+	target := egresstest.Start(t, egresstest.Answer(egresstest.Redirect("307 Temporary Redirect", elsewhere.URL())))
+	e := b.register(t, target, func(spec *endpoints.Spec) { spec.Method = "POST" })
+	_, err := b.service.RunNow(t.Context(), tenant, e.ID, endpoints.OneOffRequest{
+		Override: endpoints.Override{Body: new(`tok={{secret "token"}}`)},
+	})
+	require.NoError(t, err)
+	_, _, err = b.service.Edit(t.Context(), tenant, e.ID, 0, func(spec endpoints.Spec) (endpoints.Spec, error) {
+		spec.FollowRedirects = 3
+		return spec, nil
+	})
+	require.NoError(t, err)
+	b.work(t, s.open)
+	b.await(t, 1, "SELECT count(*) FROM runs WHERE source = 'manual' AND status_code = 307")
+
+	require.Equal(t, "tok="+canary, string(target.Requests()[0].Body))
+	for _, r := range elsewhere.Requests() {
+		require.NotContains(t, string(r.Body), canary)
+	}
+}
+
 // TestRunUsesTheSecretThatWasPutBeforeItStarted: whatever worker runs it, and however recent the
 // change is.
 func TestRunUsesTheSecretThatWasPutBeforeItStarted(t *testing.T) {

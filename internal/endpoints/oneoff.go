@@ -254,14 +254,31 @@ func (s *Service) oneOff(e *Endpoint, now time.Time, r OneOffRequest) (OneOff, e
 		item.Deadline = wholeMilliseconds(now.Add(*r.Deadline))
 	}
 	if !r.Override.Empty() {
-		err := s.validate.For(e.TenantID).Check(e.ID, r.Override.Apply(e.Spec))
-		for _, f := range errs.FieldsOf(err) {
-			if r.Override.changes(f.Field) { // A fault of the endpoint itself is no fault of this request.
-				bad = append(bad, f)
-			}
-		}
+		bad = append(bad, r.Override.faults(s.validate.For(e.TenantID), e)...)
 	}
 	return item, errs.InvalidFields(bad)
+}
+
+// faults returns the faults of an endpoint's configuration with the override applied, except for
+// those that it has without the override, because they are no faults of the request. A field that
+// the override leaves alone can get a fault too: followRedirects, if the new body holds a secret,
+// and the body, if the new Content-Type changes the escaping of its templates.
+func (o Override) faults(v *Validator, e *Endpoint) (bad []errs.Field) {
+	all := errs.FieldsOf(v.Check(e.ID, o.Apply(e.Spec)))
+	if len(all) == 0 {
+		return nil
+	}
+	type fault struct{ field, code string }
+	own := map[fault]bool{}
+	for _, f := range errs.FieldsOf(v.Check(e.ID, e.Spec)) {
+		own[fault{f.Field, f.Code}] = true
+	}
+	for _, f := range all {
+		if o.changes(f.Field) || !own[fault{f.Field, f.Code}] {
+			bad = append(bad, f)
+		}
+	}
+	return bad
 }
 
 // Check returns the faults of a request that do not depend on its endpoint, as an [errs.Invalid].

@@ -113,6 +113,51 @@ func TestABadOneOffRequestNamesEveryField(t *testing.T) {
 	require.Empty(t, b.memory.queue)
 }
 
+// TestAnOverrideIsCheckedWithTheFieldsThatItLeavesAlone overrides a field so that another one,
+// which the endpoint keeps, is no longer allowed.
+func TestAnOverrideIsCheckedWithTheFieldsThatItLeavesAlone(t *testing.T) {
+	t.Parallel()
+	const secret = `tok={{secret "api-token"}}`
+	leaking := valid()
+	leaking.Method, leaking.Body = "POST", secret
+	for name, tc := range map[string]struct {
+		spec     func(*endpoints.Spec)
+		override endpoints.Override
+		want     string
+	}{
+		"SecretBody": {func(s *endpoints.Spec) { s.Method, s.FollowRedirects = "POST", 3 }, endpoints.Override{Body: new(secret)}, "followRedirects redirect_leaks"},
+		"SecretBodyOfAnEarlierRun": {
+			func(s *endpoints.Spec) { s.Method, s.FollowRedirects = "POST", 3 },
+			endpoints.Override{Whole: new(leaking.Whole())},
+			"followRedirects redirect_leaks",
+		},
+		"ContentType": {
+			func(s *endpoints.Spec) {
+				s.Method, s.Headers, s.Body = "POST", map[string]string{"Content-Type": "text/plain"}, "[{{run.id}}"
+			},
+			endpoints.Override{Headers: map[string]string{"content-type": "application/json"}},
+			"body template_invalid",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, tc.spec)
+			_, err := b.RunNow(t.Context(), actor, b.id, endpoints.OneOffRequest{Override: tc.override})
+			require.Equal(t, []string{tc.want}, fields(t, err))
+			require.Empty(t, b.memory.queue)
+		})
+	}
+}
+
+// TestAFaultOfTheEndpointIsNoFaultOfAnOverride has an endpoint that the rules of today refuse.
+func TestAFaultOfTheEndpointIsNoFaultOfAnOverride(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(s *endpoints.Spec) { s.Method = "POST" })
+	b.endpoint().Spec.Timezone = "Europe/Nowhere"
+	b.ask(t, endpoints.OneOffRequest{Override: endpoints.Override{Body: new("x")}})
+	require.Len(t, b.memory.queue, 1)
+}
+
 func TestAnOverrideStandsInPlaceOfTheRequest(t *testing.T) {
 	t.Parallel()
 	spec := valid()

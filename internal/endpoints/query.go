@@ -84,7 +84,7 @@ func (v *Validator) checkTarget(s *Spec, shape *RequestTemplate) []errs.Field {
 // checkRedirects refuses redirects for a body with a secret. A redirect to another host drops the
 // secret headers but carries the body.
 func checkRedirects(s *Spec, shape *RequestTemplate) []errs.Field {
-	if s.FollowRedirects == 0 || shape == nil || shape.body == nil || len(shape.body.Secrets()) == 0 {
+	if s.FollowRedirects == 0 || !shape.SecretInBody() {
 		return nil
 	}
 	return []errs.Field{{

@@ -371,6 +371,12 @@ func (s *RequestTemplate) index() {
 // modify it.
 func (s *RequestTemplate) Secrets() []string { return s.secrets }
 
+// SecretInBody reports whether the body holds a secret, so that no redirect may carry it. It is
+// false for a nil template.
+func (s *RequestTemplate) SecretInBody() bool {
+	return s != nil && s.body != nil && len(s.body.Secrets()) > 0
+}
+
 // UsesLast reports whether rendering needs the previous run.
 func (s *RequestTemplate) UsesLast() bool { return s.last }
 

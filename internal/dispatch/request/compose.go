@@ -189,6 +189,9 @@ func (r *Outgoing) fill(run *Run) error {
 		r.Header[name] = []string{value}
 	}
 	r.values = append(r.values, shaped.Sensitive...)
+	if run.Target.Template.SecretInBody() { // The endpoint may have got redirects after the request was queued.
+		r.MaxRedirects = 0
+	}
 	if r.TLS != nil && shaped.ClientKey != "" {
 		r.TLS.ClientKey = shaped.ClientKey
 	}
