@@ -89,7 +89,20 @@ func (cmd *chainsApplyCmd) Run(ctx context.Context, s *session) error {
 		if err != nil {
 			return fmt.Errorf("storing chain %s of %s; chains before it are stored: %w", chain.name, chain.file, err)
 		}
-		if err := show(s, raw, func(c client.Chain) error { return s.say("chain %s has version %d", c.Name, c.Version) }); err != nil {
+		if err := show(s, raw, s.sayChain); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sayChain prints the version of a stored chain and the warnings about it.
+func (s *session) sayChain(c client.Chain) error {
+	if err := s.say("chain %s has version %d", c.Name, c.Version); err != nil || c.Warnings == nil {
+		return err
+	}
+	for _, w := range *c.Warnings {
+		if err := s.say("warning: %s: %s", w.Field, w.Message); err != nil {
 			return err
 		}
 	}

@@ -1,13 +1,19 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 
 	"rubato/client"
+	"rubato/internal/app"
 )
 
 // TestChainsArePrintedInTheFormThatApplyReads reads the YAML of a definition back.
@@ -25,4 +31,22 @@ func TestChainsArePrintedInTheFormThatApplyReads(t *testing.T) {
 	again, err := json.Marshal(back)
 	require.NoError(t, err)
 	require.JSONEq(t, definition, string(again))
+}
+
+// TestApplyOfAChainPrintsItsWarnings stores a chain with a credential in clear.
+func TestApplyOfAChainPrintsItsWarnings(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"name":"order","version":2,"definition":{"steps":[]},"createdAt":"2026-11-29T10:00:00Z","updatedAt":"2026-11-29T10:00:00Z",`+
+			`"warnings":[{"field":"steps.0.request.headers.Authorization","code":"secret_in_clear","message":"is stored as it is"}]}`)
+	}))
+	t.Cleanup(server.Close)
+	var printed bytes.Buffer
+	s := &session{stdin: strings.NewReader(`{"steps":[]}`), stdout: &printed, stderr: io.Discard}
+
+	code := s.run(t.Context(), []string{"chains", "apply", "order", "-f", "-", "--api-key", "any", "--server", server.URL})
+
+	require.Equal(t, app.ExitOK, code)
+	require.Equal(t, "chain order has version 2\nwarning: steps.0.request.headers.Authorization: is stored as it is\n", printed.String())
 }

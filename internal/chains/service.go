@@ -31,11 +31,16 @@ func (c *Chain) Plan() (*Plan, error) {
 	return plan, nil
 }
 
+// Want returns the definition to store. stored is nil if there is none.
+type Want func(stored *Definition) (Definition, error)
+
 // Definitions keeps chains. Every method is one transaction, scoped by tenant; another tenant's
 // chain is [errs.NotFound].
 type Definitions interface {
-	// Put stores a chain, or replaces the one of its name.
-	Put(ctx context.Context, by auditlog.Actor, d Definition) (c Chain, created bool, err error)
+	// Put stores the chain that want makes of the stored definition of a name, or of nil without
+	// one. The stored definition is locked meanwhile. An error of want is returned, and nothing
+	// changes.
+	Put(ctx context.Context, by auditlog.Actor, name string, want Want) (c Chain, created bool, err error)
 	Get(ctx context.Context, tenant [16]byte, name string) (Chain, error)
 	// Delete removes a chain. Its runs keep their definition: those in progress go on, and all stay
 	// on record.
@@ -113,12 +118,17 @@ func NewService(definitions Definitions, records Records) *Service {
 	return &Service{definitions, records}
 }
 
-// Put stores a chain, or replaces the one of its name. The error names every bad field.
+// Put stores a chain, or replaces the one of its name. A masked header keeps its stored value. The
+// error names every bad field.
 func (s *Service) Put(ctx context.Context, by auditlog.Actor, d Definition) (Chain, bool, error) {
-	if _, err := Parse(d); err != nil {
-		return Chain{}, false, err
-	}
-	return s.Definitions.Put(ctx, by, d)
+	return s.Definitions.Put(ctx, by, d.Name, func(stored *Definition) (Definition, error) {
+		whole, masked := d.unmasked(stored)
+		_, err := Parse(whole) // The stored values too, because their templates may name steps that are gone.
+		if code := errs.CodeOf(err); err != nil && code != errs.Invalid {
+			return whole, err
+		}
+		return whole, errs.InvalidFields(slices.Concat(masked, errs.FieldsOf(err)))
+	})
 }
 
 // Run returns a run with its steps in the order of its definition, the elements of a forEach after

@@ -29,6 +29,9 @@ func (s *Server) PutChain(ctx context.Context, r api.PutChainRequestObject) (api
 	if err != nil {
 		return nil, err
 	}
+	if warnings := stored.Warnings(); len(warnings) > 0 {
+		out.Warnings = new(fieldErrors(warnings))
+	}
 	if created {
 		return api.PutChain201JSONResponse{
 			Body:    out,
@@ -181,14 +184,14 @@ func converted[T any](from any) (to T, err error) {
 	return to, nil
 }
 
-// chainSpec returns a definition without its name.
+// chainSpec returns a definition without its name and secrets.
 func chainSpec(d chains.Definition) (api.ChainSpec, error) {
 	type nameless struct { // Its own name hides that of the definition.
 		chains.Definition
 
 		Name *string `json:"name,omitempty"`
 	}
-	return converted[api.ChainSpec](nameless{Definition: d})
+	return converted[api.ChainSpec](nameless{Definition: d.Shown()})
 }
 
 func chainAnswer(c chains.Chain) (api.Chain, error) {

@@ -57,8 +57,12 @@ func (s fakeChains) wrote(tenant [16]byte) error {
 	return err
 }
 
-func (s fakeChains) Put(_ context.Context, by auditlog.Actor, d chains.Definition) (chains.Chain, bool, error) {
+func (s fakeChains) Put(_ context.Context, by auditlog.Actor, _ string, want chains.Want) (chains.Chain, bool, error) {
 	c := standingChain()
+	d, err := want(&c.Definition)
+	if err != nil {
+		return c, false, err
+	}
 	c.Definition = d
 	return c, false, s.wrote(by.TenantID)
 }

@@ -1555,6 +1555,9 @@ type Chain struct {
 
 	// Version The number of the definition, from 1.
 	Version int64 `json:"version"`
+
+	// Warnings Warnings about settings that are valid but probably unintended; only in responses to writes.
+	Warnings *[]FieldError `json:"warnings,omitempty"`
 }
 
 // ChainCompensation The run that undoes a step. Its templates also know output.NAME, the outputs of the step.
@@ -1591,7 +1594,7 @@ type ChainRequest struct {
 	// Body The body.
 	Body *string `json:"body,omitempty"`
 
-	// Headers Headers by name.
+	// Headers Headers by name. Values whose names look secret are shown as `***`, which keeps the stored value of the same header of the step when it is sent.
 	Headers *map[string]string `json:"headers,omitempty"`
 
 	// Idempotent The request of a call may be sent again even if it may have arrived. Default false. That of a compensation may always be sent again.

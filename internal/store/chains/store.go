@@ -30,12 +30,20 @@ var (
 func New(db *pg.DB) *Store { return &Store{db} }
 
 // Put implements chains.Definitions.
-func (s *Store) Put(ctx context.Context, by auditlog.Actor, d chains.Definition) (c chains.Chain, created bool, err error) {
-	raw, err := json.Marshal(d)
-	if err != nil {
-		return c, false, fmt.Errorf("encoding chain %s: %w", d.Name, err)
-	}
+func (s *Store) Put(ctx context.Context, by auditlog.Actor, name string, want chains.Want) (c chains.Chain, created bool, err error) {
 	err = s.db.Tx(ctx, func(tx pgx.Tx) error {
+		stored, err := s.locked(ctx, tx, by.TenantID, name)
+		if err != nil {
+			return err
+		}
+		d, err := want(stored)
+		if err != nil {
+			return err
+		}
+		raw, err := json.Marshal(d)
+		if err != nil {
+			return fmt.Errorf("encoding chain %s: %w", d.Name, err)
+		}
 		row, err := s.db.Q.ChainPut(ctx, tx, dbsqlc.ChainPutParams{
 			TenantID:   by.TenantID,
 			Name:       d.Name,
@@ -48,7 +56,7 @@ func (s *Store) Put(ctx context.Context, by auditlog.Actor, d chains.Definition)
 		if c, err = chainOf(row); err != nil {
 			return err
 		}
-		created = row.Version == 1 && row.CreatedAt.Equal(row.UpdatedAt)
+		created = stored == nil && row.Version == 1 && row.CreatedAt.Equal(row.UpdatedAt)
 		change := auditlog.Change{
 			Act:    auditlog.Act{By: by, Action: auditlog.Edit},
 			Object: d.Object(),
@@ -61,6 +69,22 @@ func (s *Store) Put(ctx context.Context, by auditlog.Actor, d chains.Definition)
 		return s.db.Audited(ctx, tx, change)
 	})
 	return c, created, err
+}
+
+// locked locks a chain and returns its definition; nil: there is none.
+func (s *Store) locked(ctx context.Context, tx pgx.Tx, tenant [16]byte, name string) (stored *chains.Definition, err error) {
+	rows, err := s.db.Q.ChainLock(ctx, tx, dbsqlc.ChainLockParams{TenantID: tenant, Name: pg.Storable(name)})
+	if err != nil {
+		return nil, fmt.Errorf("locking chain %s: %w", name, err)
+	}
+	for _, row := range rows {
+		c, err := chainOf(row)
+		if err != nil {
+			return nil, err
+		}
+		stored = &c.Definition
+	}
+	return stored, nil
 }
 
 // Get implements chains.Definitions.

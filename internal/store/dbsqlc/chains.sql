@@ -10,6 +10,10 @@ ON CONFLICT (tenant_id, name) DO UPDATE
         updated_at = CASE WHEN c.definition <> excluded.definition THEN excluded.updated_at ELSE c.updated_at END
 RETURNING *;
 
+-- name: ChainLock :many
+-- Locks the chain of a name until its definition is replaced. It returns no row for a new chain.
+SELECT * FROM chains WHERE tenant_id = @tenant_id AND name = @name FOR UPDATE;
+
 -- name: ChainGet :one
 SELECT * FROM chains WHERE tenant_id = @tenant_id AND name = @name;
 

@@ -348,6 +348,43 @@ func (q *Queries) ChainList(ctx context.Context, db DBTX, arg ChainListParams) (
 	return items, nil
 }
 
+const chainLock = `-- name: ChainLock :many
+SELECT tenant_id, name, definition, version, created_at, updated_at FROM chains WHERE tenant_id = $1 AND name = $2 FOR UPDATE
+`
+
+type ChainLockParams struct {
+	TenantID UUID
+	Name     string
+}
+
+// Locks the chain of a name until its definition is replaced. It returns no row for a new chain.
+func (q *Queries) ChainLock(ctx context.Context, db DBTX, arg ChainLockParams) ([]*Chain, error) {
+	rows, err := db.Query(ctx, chainLock, arg.TenantID, arg.Name)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*Chain
+	for rows.Next() {
+		var i Chain
+		if err := rows.Scan(
+			&i.TenantID,
+			&i.Name,
+			&i.Definition,
+			&i.Version,
+			&i.CreatedAt,
+			&i.UpdatedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const chainPut = `-- name: ChainPut :one
 INSERT INTO chains AS c (tenant_id, name, definition, created_at, updated_at)
 SELECT $1, $2, $3, clock.now, clock.now
