@@ -1848,10 +1848,13 @@ type DeadLetterReplay struct {
 
 // DeadLetterReplayAll Which dead letters to replay, and how fast.
 type DeadLetterReplayAll struct {
+	// After Continues after this dead letter: `next` of the response before.
+	After *string `json:"after,omitempty"`
+
 	// EndpointID Of one endpoint only.
 	EndpointID *string `json:"endpointId,omitempty"`
 
-	// Limit Maximum number of dead letters. Default 100.
+	// Limit Maximum number of replayed dead letters. Default 100.
 	Limit *int32 `json:"limit,omitempty"`
 
 	// NewIdempotencyKey Sends new Idempotency-Keys. Default: those of the runs that were given up.
@@ -1866,14 +1869,17 @@ type DeadLetterReplayAll struct {
 
 // DeadLetterReplayResult defines model for DeadLetterReplayResult.
 type DeadLetterReplayResult struct {
-	// Refused Dead letters that could not be replayed and stay open.
+	// Next Where to continue while `remaining` is true: the last dead letter that was tried, as `after` of the next request. Absent if none was.
+	Next *string `json:"next,omitempty"`
+
+	// Refused Dead letters that could not be replayed and stay open. They do not count for `limit`.
 	Refused []struct {
 		Code    string `json:"code"`
 		ID      string `json:"id"`
 		Message string `json:"message"`
 	} `json:"refused"`
 
-	// Remaining More open dead letters match.
+	// Remaining More open dead letters match that were not tried. False if only refused ones are left.
 	Remaining bool `json:"remaining"`
 
 	// Replayed Number of queued runs.
@@ -5349,8 +5355,8 @@ type ClientInterface interface {
 	//
 	// Replays up to `limit` open dead letters that match, in the order of their due times. With `perMinute` their runs start spread over
 	// time: the first at once, the next 60 s / perMinute later, and so on. Each is replayed as `POST /v1/dead-letters/{id}/replay` does; one that is refused
-	// is listed in `refused` and stays open. When a queue of one-off runs is full, the operation stops. Repeat it while `remaining` is
-	// true.
+	// is listed in `refused`, stays open, and does not count for `limit`. A request tries at most 1,000 dead letters, and stops when a queue of
+	// one-off runs is full. Repeat it with `after: next` while `remaining` is true; without `after` it tries the refused ones again.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -5361,8 +5367,8 @@ type ClientInterface interface {
 	//
 	// Replays up to `limit` open dead letters that match, in the order of their due times. With `perMinute` their runs start spread over
 	// time: the first at once, the next 60 s / perMinute later, and so on. Each is replayed as `POST /v1/dead-letters/{id}/replay` does; one that is refused
-	// is listed in `refused` and stays open. When a queue of one-off runs is full, the operation stops. Repeat it while `remaining` is
-	// true.
+	// is listed in `refused`, stays open, and does not count for `limit`. A request tries at most 1,000 dead letters, and stops when a queue of
+	// one-off runs is full. Repeat it with `after: next` while `remaining` is true; without `after` it tries the refused ones again.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -6774,8 +6780,8 @@ func (c *Client) ListDeadLetters(ctx context.Context, params *ListDeadLettersPar
 //
 // Replays up to `limit` open dead letters that match, in the order of their due times. With `perMinute` their runs start spread over
 // time: the first at once, the next 60 s / perMinute later, and so on. Each is replayed as `POST /v1/dead-letters/{id}/replay` does; one that is refused
-// is listed in `refused` and stays open. When a queue of one-off runs is full, the operation stops. Repeat it while `remaining` is
-// true.
+// is listed in `refused`, stays open, and does not count for `limit`. A request tries at most 1,000 dead letters, and stops when a queue of
+// one-off runs is full. Repeat it with `after: next` while `remaining` is true; without `after` it tries the refused ones again.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6796,8 +6802,8 @@ func (c *Client) ReplayDeadLettersWithBody(ctx context.Context, contentType stri
 //
 // Replays up to `limit` open dead letters that match, in the order of their due times. With `perMinute` their runs start spread over
 // time: the first at once, the next 60 s / perMinute later, and so on. Each is replayed as `POST /v1/dead-letters/{id}/replay` does; one that is refused
-// is listed in `refused` and stays open. When a queue of one-off runs is full, the operation stops. Repeat it while `remaining` is
-// true.
+// is listed in `refused`, stays open, and does not count for `limit`. A request tries at most 1,000 dead letters, and stops when a queue of
+// one-off runs is full. Repeat it with `after: next` while `remaining` is true; without `after` it tries the refused ones again.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -14041,8 +14047,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Replays up to `limit` open dead letters that match, in the order of their due times. With `perMinute` their runs start spread over
 	// time: the first at once, the next 60 s / perMinute later, and so on. Each is replayed as `POST /v1/dead-letters/{id}/replay` does; one that is refused
-	// is listed in `refused` and stays open. When a queue of one-off runs is full, the operation stops. Repeat it while `remaining` is
-	// true.
+	// is listed in `refused`, stays open, and does not count for `limit`. A request tries at most 1,000 dead letters, and stops when a queue of
+	// one-off runs is full. Repeat it with `after: next` while `remaining` is true; without `after` it tries the refused ones again.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -14053,8 +14059,8 @@ type ClientWithResponsesInterface interface {
 	//
 	// Replays up to `limit` open dead letters that match, in the order of their due times. With `perMinute` their runs start spread over
 	// time: the first at once, the next 60 s / perMinute later, and so on. Each is replayed as `POST /v1/dead-letters/{id}/replay` does; one that is refused
-	// is listed in `refused` and stays open. When a queue of one-off runs is full, the operation stops. Repeat it while `remaining` is
-	// true.
+	// is listed in `refused`, stays open, and does not count for `limit`. A request tries at most 1,000 dead letters, and stops when a queue of
+	// one-off runs is full. Repeat it with `after: next` while `remaining` is true; without `after` it tries the refused ones again.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -27516,8 +27522,8 @@ func (c *ClientWithResponses) ListDeadLettersWithResponse(ctx context.Context, p
 //
 // Replays up to `limit` open dead letters that match, in the order of their due times. With `perMinute` their runs start spread over
 // time: the first at once, the next 60 s / perMinute later, and so on. Each is replayed as `POST /v1/dead-letters/{id}/replay` does; one that is refused
-// is listed in `refused` and stays open. When a queue of one-off runs is full, the operation stops. Repeat it while `remaining` is
-// true.
+// is listed in `refused`, stays open, and does not count for `limit`. A request tries at most 1,000 dead letters, and stops when a queue of
+// one-off runs is full. Repeat it with `after: next` while `remaining` is true; without `after` it tries the refused ones again.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -27534,8 +27540,8 @@ func (c *ClientWithResponses) ReplayDeadLettersWithBodyWithResponse(ctx context.
 //
 // Replays up to `limit` open dead letters that match, in the order of their due times. With `perMinute` their runs start spread over
 // time: the first at once, the next 60 s / perMinute later, and so on. Each is replayed as `POST /v1/dead-letters/{id}/replay` does; one that is refused
-// is listed in `refused` and stays open. When a queue of one-off runs is full, the operation stops. Repeat it while `remaining` is
-// true.
+// is listed in `refused`, stays open, and does not count for `limit`. A request tries at most 1,000 dead letters, and stops when a queue of
+// one-off runs is full. Repeat it with `after: next` while `remaining` is true; without `after` it tries the refused ones again.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -117,7 +118,8 @@ type lettersReplayCmd struct {
 	Endpoint  string  `help:"Replay those of an endpoint, given as id or key."`
 	Reason    *string `placeholder:"CODE" help:"Replay those with a reason, such as connect_error."`
 	PerMinute int32   `placeholder:"N" help:"Maximum number of runs that start per minute. Default: all at once."`
-	Limit     int32   `default:"100" help:"Maximum number of dead letters, at most 500."`
+	Limit     int32   `default:"100" help:"Maximum number of replayed dead letters, at most 500."`
+	After     string  `placeholder:"ID" help:"Continue after a dead letter, as the command before said."`
 }
 
 // Run replays one dead letter or those that match.
@@ -147,8 +149,8 @@ func (cmd *lettersReplayCmd) selected() error {
 	switch {
 	case cmd.Reason != nil && *cmd.Reason == "":
 		return usageError{"--reason is empty; nothing was replayed"}
-	case cmd.ID != "" && (cmd.All || filtered || cmd.PerMinute != 0):
-		return usageError{"the id of a dead letter excludes --all, --endpoint, --reason and --per-minute"}
+	case cmd.ID != "" && (cmd.All || filtered || cmd.PerMinute != 0 || cmd.After != ""):
+		return usageError{"the id of a dead letter excludes --all, --endpoint, --reason, --per-minute and --after"}
 	case cmd.All && filtered:
 		return usageError{"--all excludes --endpoint and --reason"}
 	case cmd.ID == "" && !cmd.All && !filtered:
@@ -163,6 +165,7 @@ func (cmd *lettersReplayCmd) many(ctx context.Context, s *session, r *remote) er
 		ReasonCode:        cmd.Reason,
 		Limit:             &cmd.Limit,
 		NewIdempotencyKey: &cmd.NewKey,
+		After:             given(cmd.After),
 	}
 	if cmd.PerMinute != 0 {
 		body.PerMinute = &cmd.PerMinute
@@ -178,17 +181,34 @@ func (cmd *lettersReplayCmd) many(ctx context.Context, s *session, r *remote) er
 	if err != nil {
 		return err
 	}
-	return show(s, raw, func(done client.DeadLetterReplayResult) error {
-		for _, refused := range done.Refused {
-			if err := s.say("%s stays open: %s (%s)", refused.ID, refused.Message, refused.Code); err != nil {
-				return err
-			}
+	var done client.DeadLetterReplayResult
+	if err := decode(raw, &done); err != nil {
+		return err
+	}
+	if err := show(s, raw, s.sayReplays); err != nil {
+		return err
+	}
+	if n := len(done.Refused); n > 0 {
+		return fmt.Errorf("%d dead letters were refused and stay open; each is listed with its reason", n)
+	}
+	return nil
+}
+
+// sayReplays prints the dead letters that were refused, and the number of those that were replayed.
+func (s *session) sayReplays(done client.DeadLetterReplayResult) error {
+	for _, refused := range done.Refused {
+		if err := s.say("%s stays open: %s (%s)", refused.ID, refused.Message, refused.Code); err != nil {
+			return err
 		}
-		if done.Remaining {
-			return s.say("%d dead letters are replayed; more match: repeat the command", done.Replayed)
-		}
+	}
+	switch {
+	case done.Remaining && done.Next != nil && len(done.Refused) > 0:
+		return s.say("%d dead letters are replayed; more match: repeat the command with --after %s", done.Replayed, *done.Next)
+	case done.Remaining:
+		return s.say("%d dead letters are replayed; more match: repeat the command", done.Replayed)
+	default:
 		return s.say("%d dead letters are replayed", done.Replayed)
-	})
+	}
 }
 
 type lettersDiscardCmd struct {

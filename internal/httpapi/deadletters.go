@@ -105,6 +105,9 @@ func (s *Server) ReplayDeadLetters(ctx context.Context, r api.ReplayDeadLettersR
 		Replayed:  int32(done.Replayed),
 		Remaining: done.Remaining,
 	}
+	if done.Next != (deadletters.ID{}) {
+		out.Next = new(done.Next.String())
+	}
 	out.Refused = make([]struct {
 		Code    string `json:"code"`
 		ID      string `json:"id"`
@@ -129,6 +132,15 @@ func replaysOf(body *api.DeadLetterReplayAll) (all deadletters.ReplayAll, err er
 				Field:   "endpointId",
 				Code:    "invalid_id",
 				Message: noEndpointID,
+			})
+		}
+	}
+	if body.After != nil {
+		if all.After, err = deadletters.ParseID(*body.After); err != nil {
+			bad = append(bad, errs.Field{
+				Field:   "after",
+				Code:    "invalid_id",
+				Message: "must be the ID of a dead letter, such as dl_0193466f-2a10-8c3e-9d41-5a2f6c7d8e90: next of the response before",
 			})
 		}
 	}

@@ -96,3 +96,35 @@ func (w *world) deadLetter(t *testing.T) string {
 	require.NoError(t, err)
 	return "dl_" + id
 }
+
+// TestAReplayByFilterPassesRefusedDeadLetters has the oldest dead letters of an archived endpoint.
+// They do not keep the others from their replay, and nothing remains in the end.
+func TestAReplayByFilterPassesRefusedDeadLetters(t *testing.T) {
+	t.Parallel()
+	w := setup(t)
+	const all = "/v1/dead-letters/replay"
+	refused := w.deadLetter(t)
+	archived := w.call(t, "GET", "/v1/dead-letters/"+refused, "").is(t, http.StatusOK)["endpointId"].(string)
+	w.call(t, "DELETE", "/v1/endpoints/"+archived, "").is(t, http.StatusNoContent)
+	second := w.deadLetter(t)
+	w.deadLetter(t)
+
+	done := w.call(t, "POST", all, `{"limit":1}`).is(t, http.StatusOK)
+	require.EqualValues(t, 1, done["replayed"])
+	require.Equal(t, true, done["remaining"])
+	require.Equal(t, second, done["next"])
+	require.Equal(t, refused, done["refused"].([]any)[0].(map[string]any)["id"])
+
+	done = w.call(t, "POST", all, `{"limit":1,"after":"`+second+`"}`).is(t, http.StatusOK)
+	require.EqualValues(t, 1, done["replayed"])
+	require.Equal(t, false, done["remaining"])
+	require.Empty(t, done["refused"])
+
+	done = w.call(t, "POST", all, `{"limit":1}`).is(t, http.StatusOK)
+	require.EqualValues(t, 0, done["replayed"])
+	require.Equal(t, false, done["remaining"], "only the refused one is left")
+	require.Len(t, done["refused"], 1)
+	require.NotContains(t, done, "next")
+
+	w.requireRefused(t, w.call(t, "POST", all, `{"after":"ep_1","limit":0}`), meaning, "after invalid_id")
+}

@@ -1847,10 +1847,13 @@ type DeadLetterReplay struct {
 
 // DeadLetterReplayAll Which dead letters to replay, and how fast.
 type DeadLetterReplayAll struct {
+	// After Continues after this dead letter: `next` of the response before.
+	After *string `json:"after,omitempty"`
+
 	// EndpointID Of one endpoint only.
 	EndpointID *string `json:"endpointId,omitempty"`
 
-	// Limit Maximum number of dead letters. Default 100.
+	// Limit Maximum number of replayed dead letters. Default 100.
 	Limit *int32 `json:"limit,omitempty"`
 
 	// NewIdempotencyKey Sends new Idempotency-Keys. Default: those of the runs that were given up.
@@ -1865,14 +1868,17 @@ type DeadLetterReplayAll struct {
 
 // DeadLetterReplayResult defines model for DeadLetterReplayResult.
 type DeadLetterReplayResult struct {
-	// Refused Dead letters that could not be replayed and stay open.
+	// Next Where to continue while `remaining` is true: the last dead letter that was tried, as `after` of the next request. Absent if none was.
+	Next *string `json:"next,omitempty"`
+
+	// Refused Dead letters that could not be replayed and stay open. They do not count for `limit`.
 	Refused []struct {
 		Code    string `json:"code"`
 		ID      string `json:"id"`
 		Message string `json:"message"`
 	} `json:"refused"`
 
-	// Remaining More open dead letters match.
+	// Remaining More open dead letters match that were not tried. False if only refused ones are left.
 	Remaining bool `json:"remaining"`
 
 	// Replayed Number of queued runs.

@@ -244,7 +244,8 @@ func TestReplaysByFilterStartAtARate(t *testing.T) {
 	}
 	done, err := office.ReplayAll(t.Context(), storetest.Tenant, deadletters.ReplayAll{Filter: deadletters.Filter{Reason: "http_status", Limit: 3}, PerMinute: 60})
 	require.NoError(t, err)
-	require.Equal(t, deadletters.Replays{Replayed: 3, Remaining: true}, done)
+	require.NotZero(t, done.Next)
+	require.Equal(t, deadletters.Replays{Replayed: 3, Remaining: true, Next: done.Next}, done)
 	require.Equal(t, 3, b.waiting(t))
 
 	began := b.Get(t, e.ID).State.Due.At
@@ -261,6 +262,72 @@ func TestReplaysByFilterStartAtARate(t *testing.T) {
 	done, err = office.ReplayAll(t.Context(), storetest.Tenant, deadletters.ReplayAll{Filter: deadletters.Filter{Limit: 3}})
 	require.NoError(t, err)
 	require.Equal(t, deadletters.Replays{Replayed: 1}, done)
+}
+
+// TestRefusedReplaysDoNotKeepLaterOnes has dead letters of an archived endpoint, which are refused,
+// before and after one of another endpoint.
+func TestRefusedReplaysDoNotKeepLaterOnes(t *testing.T) {
+	t.Parallel()
+	b, me := setup(t), storetest.Worker{1}
+	office := b.office(t)
+	fail := func() deadletters.ID { return deadletters.ID(b.failNext(t, me).ID) }
+	gone := b.asked(t, nil)
+	first := fail()
+	b.ask(t, gone.ID, endpoints.OneOffRequest{})
+	second := fail()
+	b.asked(t, nil)
+	good := fail()
+	b.At(time.Now().UTC().Add(time.Minute))
+	b.ask(t, gone.ID, endpoints.OneOffRequest{})
+	last := fail()
+	require.NoError(t, b.Service.Archive(t.Context(), storetest.Tenant, gone.ID, gone.Version))
+	all := func(limit int, after deadletters.ID) (replayed int, refused []deadletters.ID, done deadletters.Replays) {
+		done, err := office.ReplayAll(t.Context(), storetest.Tenant, deadletters.ReplayAll{Filter: deadletters.Filter{Limit: limit, After: after}})
+		require.NoError(t, err)
+		for _, r := range done.Refused {
+			require.Equal(t, "endpoint_archived", r.Why.Reason)
+			refused = append(refused, r.ID)
+		}
+		return done.Replayed, refused, done
+	}
+
+	replayed, refused, done := all(1, deadletters.ID{})
+	require.Equal(t, 1, replayed)
+	require.Equal(t, []deadletters.ID{first, second}, refused)
+	require.True(t, done.Remaining)
+	require.Equal(t, good, done.Next)
+
+	replayed, refused, done = all(1, done.Next)
+	require.Zero(t, replayed)
+	require.Equal(t, []deadletters.ID{last}, refused)
+	require.False(t, done.Remaining, "only refused ones are left")
+	require.Zero(t, done.Next)
+
+	_, refused, done = all(1, deadletters.ID{})
+	require.Equal(t, []deadletters.ID{first, second, last}, refused)
+	require.False(t, done.Remaining)
+}
+
+// TestReplaysByFilterTryABoundedNumber has more refused dead letters than one request tries.
+func TestReplaysByFilterTryABoundedNumber(t *testing.T) {
+	t.Parallel()
+	b, me := setup(t), storetest.Worker{1}
+	office := b.office(t)
+	gone := b.asked(t, nil)
+	b.failNext(t, me)
+	require.NoError(t, b.Service.Archive(t.Context(), storetest.Tenant, gone.ID, gone.Version))
+	b.Exec(t, `INSERT INTO dead_letters (id, tenant_id, endpoint_id, scheduled_for, created_at, attempt, infra_attempt, status, reason_code, request, sealed_under, state)
+		SELECT lpad(to_hex(n + 16), 32, '0')::uuid, tenant_id, endpoint_id, scheduled_for, created_at, 1, 0, status, reason_code, '{}', '', 'open'
+		FROM dead_letters, generate_series(1, $1::int) n`, deadletters.MaxTried)
+	done, err := office.ReplayAll(t.Context(), storetest.Tenant, deadletters.ReplayAll{Filter: deadletters.Filter{Limit: 1}})
+	require.NoError(t, err)
+	require.Len(t, done.Refused, deadletters.MaxTried)
+	require.True(t, done.Remaining)
+	require.Equal(t, done.Refused[deadletters.MaxTried-1].ID, done.Next)
+	done, err = office.ReplayAll(t.Context(), storetest.Tenant, deadletters.ReplayAll{Filter: deadletters.Filter{Limit: 1, After: done.Next}})
+	require.NoError(t, err)
+	require.Len(t, done.Refused, 1)
+	require.False(t, done.Remaining)
 }
 
 // TestRunOfAnArchivedEndpointLeavesItsDeadLetter archives endpoints while a run is under way.
