@@ -5185,7 +5185,7 @@ type ClientInterface interface {
 	// run: `body` is judged by the success rules, stored and redacted like the body of a response. `failed` ends it as failed
 	// (`callback_failed`). `progress` restarts the wait. Any other status is refused (422) and changes nothing, because it may stand for a
 	// failure. A run ends once: a later report changes nothing, is recorded among the events of the run as `late_result`, and is refused (409
-	// `run_finished`).
+	// `run_finished`). Only wrong tokens are throttled (429 `too_many_attempts`).
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -5199,7 +5199,7 @@ type ClientInterface interface {
 	// run: `body` is judged by the success rules, stored and redacted like the body of a response. `failed` ends it as failed
 	// (`callback_failed`). `progress` restarts the wait. Any other status is refused (422) and changes nothing, because it may stand for a
 	// failure. A run ends once: a later report changes nothing, is recorded among the events of the run as `late_result`, and is refused (409
-	// `run_finished`).
+	// `run_finished`). Only wrong tokens are throttled (429 `too_many_attempts`).
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -6430,7 +6430,7 @@ func (c *Client) PutBudget(ctx context.Context, name BudgetName, body PutBudgetJ
 // run: `body` is judged by the success rules, stored and redacted like the body of a response. `failed` ends it as failed
 // (`callback_failed`). `progress` restarts the wait. Any other status is refused (422) and changes nothing, because it may stand for a
 // failure. A run ends once: a later report changes nothing, is recorded among the events of the run as `late_result`, and is refused (409
-// `run_finished`).
+// `run_finished`). Only wrong tokens are throttled (429 `too_many_attempts`).
 //
 // Takes any type of body and a specified content type.
 //
@@ -6454,7 +6454,7 @@ func (c *Client) ReportRunWithBody(ctx context.Context, token string, contentTyp
 // run: `body` is judged by the success rules, stored and redacted like the body of a response. `failed` ends it as failed
 // (`callback_failed`). `progress` restarts the wait. Any other status is refused (422) and changes nothing, because it may stand for a
 // failure. A run ends once: a later report changes nothing, is recorded among the events of the run as `late_result`, and is refused (409
-// `run_finished`).
+// `run_finished`). Only wrong tokens are throttled (429 `too_many_attempts`).
 //
 // Takes a body of the `application/json` content type.
 //
@@ -13857,7 +13857,7 @@ type ClientWithResponsesInterface interface {
 	// run: `body` is judged by the success rules, stored and redacted like the body of a response. `failed` ends it as failed
 	// (`callback_failed`). `progress` restarts the wait. Any other status is refused (422) and changes nothing, because it may stand for a
 	// failure. A run ends once: a later report changes nothing, is recorded among the events of the run as `late_result`, and is refused (409
-	// `run_finished`).
+	// `run_finished`). Only wrong tokens are throttled (429 `too_many_attempts`).
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -13871,7 +13871,7 @@ type ClientWithResponsesInterface interface {
 	// run: `body` is judged by the success rules, stored and redacted like the body of a response. `failed` ends it as failed
 	// (`callback_failed`). `progress` restarts the wait. Any other status is refused (422) and changes nothing, because it may stand for a
 	// failure. A run ends once: a later report changes nothing, is recorded among the events of the run as `late_result`, and is refused (409
-	// `run_finished`).
+	// `run_finished`). Only wrong tokens are throttled (429 `too_many_attempts`).
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -27224,7 +27224,7 @@ func (c *ClientWithResponses) PutBudgetWithResponse(ctx context.Context, name Bu
 // run: `body` is judged by the success rules, stored and redacted like the body of a response. `failed` ends it as failed
 // (`callback_failed`). `progress` restarts the wait. Any other status is refused (422) and changes nothing, because it may stand for a
 // failure. A run ends once: a later report changes nothing, is recorded among the events of the run as `late_result`, and is refused (409
-// `run_finished`).
+// `run_finished`). Only wrong tokens are throttled (429 `too_many_attempts`).
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -27244,7 +27244,7 @@ func (c *ClientWithResponses) ReportRunWithBodyWithResponse(ctx context.Context,
 // run: `body` is judged by the success rules, stored and redacted like the body of a response. `failed` ends it as failed
 // (`callback_failed`). `progress` restarts the wait. Any other status is refused (422) and changes nothing, because it may stand for a
 // failure. A run ends once: a later report changes nothing, is recorded among the events of the run as `late_result`, and is refused (409
-// `run_finished`).
+// `run_finished`). Only wrong tokens are throttled (429 `too_many_attempts`).
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -63,6 +63,34 @@ func NewCallbacks(store CallbackStore, keys request.Secrets, logger *slog.Logger
 	}
 }
 
+// Known reports whether a token is genuine, at the cost of one look-up by key. Its run may have
+// ended. The error is an [errs.Malformed] if the text has not the form of a token.
+func (c *Callbacks) Known(ctx context.Context, token string) (bool, error) {
+	_, _, err := c.find(ctx, token)
+	if err != nil && errs.CodeOf(err) == errs.NotFound {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// find returns the run of a genuine token, and the database's time. The error is an [errs.NotFound]
+// for a wrong token.
+func (c *Callbacks) find(ctx context.Context, token string) (run SuspendedRun, now time.Time, err error) {
+	subject, proves, err := callbacks.Open(token)
+	if err != nil {
+		return run, now, err
+	}
+	run, now, err = c.store.Reported(ctx, claims.FencedRun{
+		EndpointID: subject.EndpointID,
+		RunID:      subject.RunID,
+		Token:      subject.Fence,
+	})
+	if errs.CodeOf(err) == errs.NotFound || err == nil && !proves(run.Target.CallbackKey()) {
+		return run, now, callbacks.ErrUnknown()
+	}
+	return run, now, err
+}
+
 // Report applies a report to the run of a token. A run ends once: of concurrent reports exactly one
 // ends it, and the others get an [errs.Conflict]. The error is an [errs.Invalid] for a report that
 // [callbacks.Report.Check] refuses, an [errs.NotFound] for a wrong token, and an
@@ -71,18 +99,7 @@ func (c *Callbacks) Report(ctx context.Context, token string, r callbacks.Report
 	if err := r.Check(); err != nil {
 		return callbacks.Result{}, err
 	}
-	subject, proves, err := callbacks.Open(token)
-	if err != nil {
-		return callbacks.Result{}, err
-	}
-	run, now, err := c.store.Reported(ctx, claims.FencedRun{
-		EndpointID: subject.EndpointID,
-		RunID:      subject.RunID,
-		Token:      subject.Fence,
-	})
-	if errs.CodeOf(err) == errs.NotFound || err == nil && !proves(run.Target.CallbackKey()) {
-		return callbacks.Result{}, callbacks.ErrUnknown()
-	}
+	run, now, err := c.find(ctx, token)
 	if err != nil {
 		return callbacks.Result{}, err
 	}

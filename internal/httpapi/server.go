@@ -113,8 +113,10 @@ type Server struct {
 	callbacks Callbacks
 	// reporters throttles guesses of callback tokens.
 	reporters *auth.Attempts
-	tests     turns
-	watches   turns
+	// lookups holds an entry per look-up of a callback token for a throttled client.
+	lookups chan struct{}
+	tests   turns
+	watches turns
 }
 
 var (
@@ -158,6 +160,7 @@ func New(c Config) *Server {
 		tester:    c.Tester,
 		callbacks: c.Callbacks,
 		reporters: auth.NewAttempts(),
+		lookups:   make(chan struct{}, maxLookups),
 		tests:     turns{auth.NewQuota(testLimits()), codeTooManyTests, "too many tests are under way at the moment; try again when one has ended"},
 		watches:   turns{auth.NewQuota(watchLimits()), codeTooManyStreams, "too many clients watch events at the moment; close one first"},
 	}
