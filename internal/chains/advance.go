@@ -2,6 +2,8 @@ package chains
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -72,6 +74,9 @@ func Advance(r Run, now time.Time) Moves {
 	for _, s := range r.Steps {
 		a.add(s)
 	}
+	for _, list := range a.elements {
+		slices.SortFunc(list, func(a, b *Step) int { return cmp.Compare(a.Index, b.Index) })
+	}
 	if r.Status == Running {
 		for a.forward() {
 		}
@@ -95,15 +100,28 @@ type advance struct {
 	steps map[Key]*Step
 	// elements holds the elements of forEach in their order, by step.
 	elements map[string][]*Step
-	moves    []Move
-	output   map[string]any
+	// total is the number of all elements, and failed that of the steps and elements that failed or
+	// were canceled.
+	total, failed int
+	// known is the result of stepValues; nil: a step has changed since.
+	known  map[string]any
+	moves  []Move
+	output map[string]any
 }
 
 func (a *advance) add(s Step) {
 	a.steps[s.Key] = &s
+	a.count(s.Status)
 	if s.Index != Whole {
 		a.elements[s.Name] = append(a.elements[s.Name], &s)
-		slices.SortFunc(a.elements[s.Name], func(a, b *Step) int { return cmp.Compare(a.Index, b.Index) })
+		a.total++
+	}
+}
+
+// count counts a step or an element that ended without success.
+func (a *advance) count(status StepStatus) {
+	if status == StepFailed || status == StepCanceled {
+		a.failed++
 	}
 }
 
@@ -121,14 +139,7 @@ func (a *advance) halted() string {
 	}
 }
 
-func (a *advance) anyFailed() bool {
-	for _, s := range a.steps {
-		if s.Status == StepFailed || s.Status == StepCanceled {
-			return true
-		}
-	}
-	return false
-}
+func (a *advance) anyFailed() bool { return a.failed > 0 }
 
 // forward makes the moves of steps that do not wait for other moves, and reports whether it made
 // any.
@@ -187,7 +198,7 @@ func (a *advance) start(s *step, of *Step) {
 		return
 	}
 	override.SentKey = of.SentKey(a.run.ID, false)
-	of.Status = StepActive
+	a.change(of, StepActive)
 	a.moves = append(a.moves, Move{
 		Kind:     Start,
 		Key:      of.Key,
@@ -197,9 +208,19 @@ func (a *advance) start(s *step, of *Step) {
 	})
 }
 
+// change sets the status of a step or an element. Templates know those of steps only.
+func (a *advance) change(s *Step, status StepStatus) {
+	s.Status = status
+	if s.Index == Whole {
+		a.known = nil
+	}
+}
+
 // end ends a step without a run.
 func (a *advance) end(s *Step, status StepStatus, reason, why string) {
-	s.Status, s.Reason = status, reason
+	a.change(s, status)
+	a.count(status)
+	s.Reason = reason
 	a.moves = append(a.moves, Move{
 		Kind:   End,
 		Key:    s.Key,
@@ -216,7 +237,11 @@ func (a *advance) expand(s *step, whole *Step) {
 		a.end(whole, StepFailed, ReasonForEachInvalid, s.ForEach+" is not a list of at most 1000 elements")
 		return
 	}
-	whole.Status = StepActive
+	if all := a.total + len(items); all > MaxElements {
+		a.end(whole, StepFailed, ReasonTooManyElements, tooManyElements(all))
+		return
+	}
+	a.change(whole, StepActive)
 	a.moves = append(a.moves, Move{
 		Kind:  Expand,
 		Key:   whole.Key,
@@ -229,6 +254,10 @@ func (a *advance) expand(s *step, whole *Step) {
 			Item:   item,
 		})
 	}
+}
+
+func tooManyElements(all int) string {
+	return fmt.Sprintf("the steps with forEach have %d elements together; a run has at most %d", all, MaxElements)
 }
 
 // each starts elements up to the bound of the step, and ends the step after its last element.
@@ -310,13 +339,16 @@ func (a *advance) finish() {
 	case reason == "":
 		reason = ReasonStepFailed
 	}
+	if reason == "" && !a.readOutput() {
+		reason = ReasonOutputsTooLong
+	}
 	a.run.Reason = reason
 	if reason != "" && a.run.Plan.OnFailure == Compensate {
 		a.run.Status = Compensating
 		return
 	}
 	switch reason {
-	case ReasonStepFailed:
+	case ReasonStepFailed, ReasonOutputsTooLong:
 		a.run.Status = Failed
 	case ReasonTimedOut:
 		a.run.Status = TimedOut
@@ -324,11 +356,22 @@ func (a *advance) finish() {
 		a.run.Status = Canceled
 	default:
 		a.run.Status = Succeeded
-		a.output = map[string]any{}
-		for name, path := range a.run.Plan.outputs {
-			a.output[name] = a.lookup(path, nil)
-		}
 	}
+}
+
+// readOutput reads the outputs of the run. It returns false if they are longer than [MaxRunOutput].
+func (a *advance) readOutput() bool {
+	output, length := map[string]any{}, 0
+	for name, path := range a.run.Plan.outputs {
+		value := a.lookup(path, nil)
+		text, err := json.Marshal(value)
+		if length += len(name) + len(text); err != nil || length > MaxRunOutput {
+			return false
+		}
+		output[name] = value
+	}
+	a.output = output
+	return true
 }
 
 // complete reports whether each step succeeded or was not to run.

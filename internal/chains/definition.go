@@ -16,6 +16,13 @@ const (
 	MaxSteps = 100
 	// MaxItems bounds the elements of forEach.
 	MaxItems = 1000
+	// MaxElements bounds the elements of all steps with forEach in one run, because each advance of
+	// the run reads the states of all of them.
+	MaxElements = 5000
+	// MaxOpenRuns bounds the runs of a tenant that have not ended.
+	MaxOpenRuns = 10_000
+	// MaxShownElements bounds the elements that the answer about a run lists one by one.
+	MaxShownElements = 100
 	// MaxParallel bounds the elements of forEach that run at once.
 	MaxParallel = 100
 	// DefaultParallel is the number of elements that run at once by default.
@@ -26,6 +33,9 @@ const (
 	MaxOutput = 64 << 10
 	// MaxItemOutput bounds the outputs of one element of forEach, in bytes of JSON.
 	MaxItemOutput = 4 << 10
+	// MaxRunOutput bounds the outputs of a run, in bytes of JSON. They may repeat the outputs of
+	// all elements of a step, under several names.
+	MaxRunOutput = 1 << 20
 	// MaxTimeout bounds timeoutMs.
 	MaxTimeout = 366 * 24 * time.Hour
 

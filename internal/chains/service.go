@@ -72,6 +72,10 @@ type Record struct {
 	RequestedBy string
 
 	CreatedAt, Deadline, CancelRequestedAt, EndedAt time.Time
+	// Failures is the number of advances in a row that failed, for a reason that the log of the
+	// workers has. The next one is at RetryAt.
+	Failures int
+	RetryAt  time.Time
 }
 
 // StepRecord is a step of a run on record.
@@ -92,15 +96,19 @@ type StepRecord struct {
 	UndoRunID [16]byte
 	// Order is the order in which the steps ended; 0: it has not.
 	Order int64
+	// Elements counts the elements of a step with forEach by status.
+	Elements map[StepStatus]int
 }
 
 // Records keeps runs of chains, like [Definitions].
 type Records interface {
-	// Start starts a run, or returns the one that was started with the key before.
+	// Start starts a run, or returns the one that was started with the key before. The error is an
+	// [errs.Exhausted] if the tenant has [MaxOpenRuns].
 	Start(ctx context.Context, by auditlog.Actor, s Started) (r Record, created bool, err error)
 	// Runs returns the runs of a chain below an ID, newest first.
 	Runs(ctx context.Context, tenant [16]byte, chain string, before RunID, limit int) ([]Record, error)
-	// Record returns a run, and Run returns it with its steps.
+	// Record returns a run, and Run returns it with its steps, and with at most [MaxShownElements]
+	// elements: those that failed first.
 	Record(ctx context.Context, tenant [16]byte, id RunID) (Record, error)
 	Run(ctx context.Context, tenant [16]byte, id RunID) (Record, []StepRecord, error)
 	// Cancel asks for the end of a run. The error is an [errs.Conflict] if it is over.
@@ -173,6 +181,11 @@ func (s *Service) Start(ctx context.Context, by auditlog.Actor, name string, inp
 		Input: input,
 		Key:   key,
 	})
+}
+
+// ErrTooManyRuns returns the error of a run beyond [MaxOpenRuns].
+func ErrTooManyRuns() error {
+	return errs.New(errs.Exhausted, "too_many_open_chain_runs", fmt.Sprintf("%d runs of chains have not ended yet, which is the most; start again when some have", MaxOpenRuns))
 }
 
 // Object returns a chain as the audit log names it.

@@ -63,6 +63,8 @@ const (
 	ReasonTemplateFailed   = "template_failed"
 	ReasonRequestRefused   = "request_refused"
 	ReasonElementFailed    = "element_failed"
+	ReasonTooManyElements  = "too_many_elements"
+	ReasonOutputsTooLong   = "outputs_too_long"
 	ReasonStepFailed       = "step_failed"
 	ReasonTimedOut         = "chain_timed_out"
 	ReasonCanceled         = "chain_canceled"

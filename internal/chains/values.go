@@ -29,6 +29,9 @@ func (a *advance) values(of *Step) map[string]any {
 // stepValues returns status and output of each step. An output of a step with forEach is the list
 // of those of its elements.
 func (a *advance) stepValues() map[string]any {
+	if a.known != nil {
+		return a.known
+	}
 	values := map[string]any{}
 	for _, s := range a.run.Plan.steps {
 		whole := a.steps[Key{s.Name, Whole}]
@@ -45,6 +48,7 @@ func (a *advance) stepValues() map[string]any {
 		}
 		values[s.Name] = map[string]any{"status": string(whole.Status), "output": output}
 	}
+	a.known = values
 	return values
 }
 
@@ -54,14 +58,14 @@ func (a *advance) lookup(path []string, of *Step) any { return template.Lookup(a
 // conditionValues returns the values of the condition of a step, with numbers as CEL knows them. It
 // knows the steps that ended before this one.
 func (a *advance) conditionValues(s *step) map[string]any {
-	steps := a.stepValues()
+	steps := maps.Clone(a.stepValues())
 	maps.DeleteFunc(steps, func(name string, _ any) bool { return !s.before[name] })
 	return map[string]any{"input": jsonpath.Plain(a.run.Input), "steps": jsonpath.Plain(steps)}
 }
 
-// Outputs returns the outputs of a step by its answer, as JSON. why says that they cannot be read;
-// empty: they can. A path that selects nothing is null, and one that selects several values gives
-// the first one.
+// Outputs returns the outputs of a step by its answer, as JSON that the database stores. why says
+// that they cannot be read; empty: they can. A path that selects nothing is null, and one that
+// selects several values gives the first one.
 func (p *Plan) Outputs(of Key, body []byte) (output json.RawMessage, why string) {
 	s := p.step(of.Name)
 	if len(s.outputs) == 0 {
@@ -86,7 +90,7 @@ func (p *Plan) Outputs(of Key, body []byte) (output json.RawMessage, why string)
 			return nil, "outputs." + name + " cannot be read: " + err.Error()
 		}
 	}
-	output, err = json.Marshal(values)
+	output, err = encodeStorable(values)
 	switch {
 	case err != nil:
 		return nil, "the outputs cannot be written: " + err.Error()
@@ -102,8 +106,8 @@ func (p *Plan) Compensated(name string) bool {
 	return p.OnFailure == Compensate && p.step(name).compensation != nil
 }
 
-// ReadInput returns the input of a run with the defaults of the chain, or an [errs.Invalid] that
-// names each bad value.
+// ReadInput returns the input of a run with the defaults of the chain, as JSON that the database
+// stores, or an [errs.Invalid] that names each bad value.
 func (p *Plan) ReadInput(given json.RawMessage) (json.RawMessage, error) {
 	values := map[string]json.RawMessage{}
 	if len(given) > MaxInput || len(given) > 0 && json.Unmarshal(given, &values) != nil {
@@ -140,7 +144,41 @@ func (p *Plan) ReadInput(given json.RawMessage) (json.RawMessage, error) {
 	if len(bad) > 0 {
 		return nil, errs.InvalidFields(bad)
 	}
-	return json.Marshal(values)
+	return p.inputOf(values)
+}
+
+// inputOf returns complete values as the input of a run. It refuses an input with which no run can
+// succeed, because its lists have too many elements together.
+func (p *Plan) inputOf(values map[string]json.RawMessage) (json.RawMessage, error) {
+	raw, err := json.Marshal(values)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the input of a chain: %w", err)
+	}
+	input, err := Decode(raw)
+	if err != nil {
+		return nil, fmt.Errorf("decoding the input of a chain: %w", err)
+	}
+	refuse := func(code, why string) error {
+		return errs.InvalidFields([]errs.Field{{
+			Field:   "input",
+			Code:    code,
+			Message: why,
+		}})
+	}
+	if raw, err = encodeStorable(input); err != nil {
+		return nil, refuse("invalid_value", "must be "+err.Error())
+	}
+	elements := 0
+	for _, s := range p.steps {
+		if s.forEach != nil && s.when == nil {
+			list, _ := template.Lookup(map[string]any{"input": input}, s.forEach).([]any)
+			elements += len(list)
+		}
+	}
+	if elements > MaxElements {
+		return nil, refuse("too_many", tooManyElements(elements))
+	}
+	return raw, nil
 }
 
 // InputOf returns those of the values that are inputs of the chain, as JSON.
