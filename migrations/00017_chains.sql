@@ -39,11 +39,17 @@ CREATE TABLE chain_runs (
     ended_at            timestamptz,
     -- When to look at the run again, also if no step ended: its start, its deadline, a cancel.
     advance_at          timestamptz NOT NULL,
+    -- The advances in a row that failed. Until retry_at the run is put behind the others, also if a
+    -- step ended. Null: the last advance succeeded.
+    failures            integer NOT NULL DEFAULT 0,
+    retry_at            timestamptz,
     UNIQUE (tenant_id, chain, idempotency_key),
     CHECK ((status IN ('running', 'compensating')) = (ended_at IS NULL))
 );
 CREATE INDEX chain_runs_chain ON chain_runs (tenant_id, chain, id DESC);
 CREATE INDEX chain_runs_open ON chain_runs (advance_at) WHERE ended_at IS NULL;
+-- The open runs of each tenant, which take turns.
+CREATE INDEX chain_runs_turns ON chain_runs (tenant_id, advance_at) WHERE ended_at IS NULL;
 CREATE INDEX chain_runs_ended ON chain_runs (ended_at) WHERE ended_at IS NOT NULL;
 
 -- A run of a chain that ended never changes.
@@ -148,8 +154,12 @@ CREATE TABLE chain_starts (
     tenant_id     uuid NOT NULL REFERENCES tenants (id),
     endpoint_id   uuid NOT NULL,
     scheduled_for timestamptz NOT NULL,
+    -- The attempts in a row that failed. Until retry_at the start is put behind the others.
+    failures      integer NOT NULL DEFAULT 0,
+    retry_at      timestamptz NOT NULL DEFAULT '-infinity',
     PRIMARY KEY (run_id, outcome, chain)
 );
+CREATE INDEX chain_starts_turns ON chain_starts (tenant_id, retry_at, run_id);
 
 CREATE TRIGGER chain_starts_notify AFTER INSERT ON chain_starts
     FOR EACH STATEMENT EXECUTE FUNCTION notify_chains();

@@ -129,6 +129,7 @@ func (c *Core) advancer() *chainstore.Advancer {
 		Service:   c.Endpoints(),
 		Calls:     calls.NewService(callstore.New(c.DB), c.Targets()),
 		Cancels:   history.NewRuns(c.DB),
+		Loops:     c.Loops,
 		Logger:    c.Logger,
 
 		Registerer: c.Registry,

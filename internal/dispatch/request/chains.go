@@ -78,6 +78,8 @@ func chainFault(err error) egress.Response {
 		code = http.StatusNotFound
 	case errs.Conflict:
 		code = http.StatusConflict
+	case errs.Exhausted:
+		code = http.StatusTooManyRequests
 	}
 	body := map[string]any{"error": err.Error()}
 	if code == http.StatusServiceUnavailable { // The cause is for the log of the program.

@@ -1,8 +1,9 @@
 package chains
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -10,11 +11,9 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"rubato/internal/auditlog"
 	"rubato/internal/calls"
 	"rubato/internal/chains"
 	"rubato/internal/endpoints"
-	"rubato/internal/errs"
 	"rubato/internal/failpoint"
 	"rubato/internal/loop"
 	"rubato/internal/runs"
@@ -45,7 +44,9 @@ type Config struct {
 	// Calls checks the calls of steps without an endpoint.
 	Calls   *calls.Service
 	Cancels runs.Canceler
-	Logger  *slog.Logger
+	// Loops contains panics, so that one run does not stop the others.
+	Loops  *loop.Runner
+	Logger *slog.Logger
 	// Registerer receives the metrics; nil: none are kept.
 	Registerer prometheus.Registerer
 }
@@ -58,6 +59,7 @@ type Advancer struct {
 	service   *endpoints.Service
 	calls     *calls.Service
 	cancels   runs.Canceler
+	loops     *loop.Runner
 	logger    *slog.Logger
 	metrics   *metrics
 	// wake holds a notification that has not been looked at.
@@ -72,6 +74,7 @@ func NewAdvancer(c Config) *Advancer {
 		service:   c.Service,
 		calls:     c.Calls,
 		cancels:   c.Cancels,
+		loops:     c.Loops,
 		logger:    c.Logger,
 		metrics:   newMetrics(c.Registerer),
 		wake:      make(chan struct{}, 1),
@@ -86,37 +89,86 @@ func (a *Advancer) ChainsWoken() {
 	}
 }
 
-// Run advances runs until ctx ends.
+// Run advances runs and starts chains until ctx ends. An error of one of them stops the other only
+// until the next look, because it means that the database cannot be reached.
 func (a *Advancer) Run(ctx context.Context) {
 	loop.PollOrWake(ctx, pollInterval, a.wake, func(ctx context.Context) error {
 		for more := true; more && ctx.Err() == nil; {
-			var err error
-			if more, err = a.Advance(ctx); err != nil {
+			advanced, err := a.Advance(ctx)
+			started, fault := a.StartNext(ctx)
+			if err := errors.Join(err, fault); err != nil {
 				return err
 			}
-			started, err := a.StartNext(ctx)
-			if err != nil {
-				return err
-			}
-			more = more || started
+			more = advanced || started
 		}
 		return nil
 	}, func(err error) { a.logger.Error("chains could not be advanced", "error", err) })
 }
 
-// Advance advances one run whose step ended or whose instant has come, and reports whether there
-// was one.
+const (
+	// maxDue bounds the rows that one look takes before it asks for the oldest of each tenant.
+	maxDue = 256
+	// perTenant is how many runs or starts of a tenant a look returns. One of them is taken; the
+	// others are for those that another worker has locked.
+	perTenant = 4
+)
+
+// Advance advances one due run of each tenant, and reports whether there was one. A run is due
+// after the end of a step, and at the instant of its next look. Tenants take turns, so that the
+// long advances of one delay each run of another by one advance. If an advance fails, its run is
+// put behind the others and tried again after a backoff.
 func (a *Advancer) Advance(ctx context.Context) (found bool, err error) {
+	due, err := a.db.Q.ChainRunsDue(ctx, a.db.Pool, dbsqlc.ChainRunsDueParams{
+		Now:       a.db.Now(),
+		MaxRows:   maxDue,
+		PerTenant: perTenant,
+	})
+	if err != nil {
+		return false, fmt.Errorf("looking for runs of chains to advance: %w", pg.Translate(err))
+	}
+	var done dbsqlc.UUID
+	for _, row := range due {
+		if row.TenantID == done {
+			continue
+		}
+		taken, err := a.advanceOrPutBack(ctx, row.ID)
+		if err != nil {
+			return found, err
+		}
+		if taken {
+			found, done = true, row.TenantID
+		}
+	}
+	return found, nil
+}
+
+// advanceOrPutBack advances a run, or puts it behind the others if that fails or panics. taken is
+// false if another worker has it. The error is that of the putting back.
+func (a *Advancer) advanceOrPutBack(ctx context.Context, id dbsqlc.UUID) (taken bool, err error) {
+	fault := a.loops.Contain(loop.Chains, func() { taken, err = a.advanceRun(ctx, id) })
+	if err = cmp.Or(fault, err); err == nil || ctx.Err() != nil {
+		return taken, err
+	}
+	a.metrics.failures.WithLabelValues(failedAdvance).Inc()
+	back := a.db.Q.ChainRunPutBack(ctx, a.db.Pool, dbsqlc.ChainRunPutBackParams{ID: id, Now: a.db.Now()})
+	if back != nil {
+		return false, errors.Join(err, fmt.Errorf("putting chain run %s back: %w", chains.RunID(id), pg.Translate(back)))
+	}
+	a.logger.Error("a run of a chain could not be advanced, and is tried again later", "chain_run", chains.RunID(id).String(), "error", err)
+	return true, nil
+}
+
+// advanceRun advances a run. taken is false if another worker has it.
+func (a *Advancer) advanceRun(ctx context.Context, id dbsqlc.UUID) (taken bool, err error) {
 	var t *turn
 	days := func() []time.Time { return t.days() }
 	err = a.db.WithPartitions(ctx, days, func() error {
 		return a.db.Tx(ctx, func(tx pgx.Tx) error {
-			rows, err := a.db.Q.ChainRunClaim(ctx, tx, a.db.Now())
+			rows, err := a.db.Q.ChainRunClaim(ctx, tx, dbsqlc.ChainRunClaimParams{ID: id, Now: a.db.Now()})
 			if err != nil || len(rows) == 0 {
-				found = false
+				t = nil
 				return err
 			}
-			found = true
 			t = &turn{Advancer: a, tx: tx, row: rows[0]}
 			return t.advance(ctx)
 		})
@@ -124,276 +176,10 @@ func (a *Advancer) Advance(ctx context.Context) (found bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("advancing a run of a chain: %w", pg.Translate(err))
 	}
-	if found {
-		failpoint.Hit(failpoint.Advanced)
-		t.after(ctx)
+	if t == nil {
+		return false, nil
 	}
-	return found, nil
-}
-
-// turn is one advance of one run in its transaction.
-type turn struct {
-	*Advancer
-
-	tx   pgx.Tx
-	row  *dbsqlc.ChainRun
-	plan *chains.Plan
-	now  time.Time
-	// soon means that the run waits for something besides its steps.
-	soon bool
-	// again means that the moves were not all made, and can be made at once.
-	again     bool
-	revisions []*endpointstore.Revision
-	cancel    []runs.ID
-	// dropped are the due times of calls that were not sent.
-	dropped []time.Time
-	// sent means that calls were inserted, which are due at once.
-	sent bool
-	// status is the state of the run afterwards.
-	status chains.Status
-}
-
-// days returns the days of history that the moves write.
-func (t *turn) days() (list []time.Time) {
-	if t != nil {
-		for _, r := range t.revisions {
-			list = append(list, r.Days()...)
-		}
-		for _, due := range t.dropped {
-			list = append(list, pg.DayOf(due))
-		}
-	}
-	return list
-}
-
-func (t *turn) id() chains.RunID { return chains.RunID(t.row.ID) }
-
-// by is the author of the one-off runs.
-func (t *turn) by() auditlog.Actor {
-	return auditlog.Actor{TenantID: t.row.TenantID, Name: "chain " + t.row.Chain}
-}
-
-func (t *turn) advance(ctx context.Context) (err error) {
-	record, err := recordOf(t.row)
-	if err != nil {
-		return err
-	}
-	if t.plan, err = chains.Parse(record.Definition); err != nil {
-		return fmt.Errorf("parsing the definition of chain run %s: %w", t.id(), err)
-	}
-	if t.now, err = t.db.DecisionTime(ctx, t.tx); err != nil {
-		return fmt.Errorf("reading the database's time: %w", err)
-	}
-	// The wakes first: a step that ends from here on wakes the run again.
-	if err := t.db.Q.ChainItemsWake(ctx, t.tx, t.row.ID); err != nil {
-		return fmt.Errorf("taking the wakes of chain run %s: %w", t.id(), err)
-	}
-	if err := t.settle(ctx); err != nil {
-		return err
-	}
-	run, err := t.load(ctx, record)
-	if err != nil {
-		return err
-	}
-	moves := chains.Advance(run, t.now)
-	if err := t.apply(ctx, moves.List); err != nil {
-		return err
-	}
-	if err := t.write(ctx, moves); err != nil {
-		return err
-	}
-	t.status = moves.Status
-	failpoint.Hit(failpoint.Advancing)
-	return nil
-}
-
-// load reads the steps of the run.
-func (t *turn) load(ctx context.Context, record chains.Record) (run chains.Run, err error) {
-	run = chains.Run{
-		ID:              record.ID,
-		Plan:            t.plan,
-		Status:          record.Status,
-		Reason:          record.Reason,
-		Deadline:        record.Deadline,
-		CancelRequested: !record.CancelRequestedAt.IsZero(),
-	}
-	if run.Input, err = chains.Decode(record.Input); err != nil {
-		return run, fmt.Errorf("decoding the input of chain run %s: %w", t.id(), err)
-	}
-	rows, err := t.db.Q.ChainStepList(ctx, t.tx, t.row.ID)
-	if err != nil {
-		return run, fmt.Errorf("reading the steps of chain run %s: %w", t.id(), err)
-	}
-	for _, row := range rows {
-		s := chains.Step{
-			Key:    chains.Key{Name: row.Name, Index: int(row.Element)},
-			Status: chains.StepStatus(row.Status),
-			Reason: row.Reason,
-			Order:  pg.OrZero(row.Ended),
-			Undo:   chains.UndoStatus(row.Undo),
-		}
-		var broken error
-		if s.Output, broken = chains.Decode(row.Output); broken == nil {
-			s.Item, broken = chains.DecodeValue(row.Item)
-		}
-		if broken != nil {
-			return run, fmt.Errorf("decoding the values of step %s of chain run %s: %w", row.Name, t.id(), broken)
-		}
-		run.Steps = append(run.Steps, s)
-	}
-	return run, nil
-}
-
-// settle writes the ends of one-off runs to their steps, in the order in which they ended.
-func (t *turn) settle(ctx context.Context) error {
-	rows, err := t.db.Q.ChainItemsOver(ctx, t.tx, t.row.ID)
-	if err != nil {
-		return fmt.Errorf("reading the runs of chain run %s that ended: %w", t.id(), err)
-	}
-	for _, row := range rows {
-		if row.Live { // Withdrawn during its run, which ends later.
-			t.soon = true
-			continue
-		}
-		if row.Status == "" {
-			row.Status, row.Reason, row.Error = string(runs.Lost), "item_lost", "its one-off run is gone and has no record"
-		}
-		if row.Undo {
-			err = t.undone(ctx, row)
-		} else {
-			err = t.ended(ctx, row)
-		}
-		if err != nil {
-			return err
-		}
-		if err := t.db.Q.ChainItemSettle(ctx, t.tx, dbsqlc.ChainItemSettleParams{EndpointID: row.EndpointID, Slot: row.Slot}); err != nil {
-			return fmt.Errorf("settling a run of chain run %s: %w", t.id(), err)
-		}
-	}
-	return nil
-}
-
-// ended writes the end of the run of a step, and records its compensation.
-func (t *turn) ended(ctx context.Context, row *dbsqlc.ChainItemsOverRow) error {
-	p := dbsqlc.ChainStepEndParams{
-		RunID:     t.row.ID,
-		Name:      row.Name,
-		Element:   row.Element,
-		Status:    string(chains.StepFailed),
-		Reason:    row.Reason,
-		Error:     row.Error,
-		StartedAt: &row.StartedAt,
-		EndedAt:   row.FinishedAt,
-	}
-	switch runs.Status(row.Status) { //nolint:exhaustive // All others are failures.
-	case runs.Succeeded:
-		p.Status, p.Reason = string(chains.StepSucceeded), ""
-		p.Output, p.Error = t.plan.Outputs(chains.Key{Name: row.Name, Index: int(row.Element)}, row.Body)
-		if t.plan.Compensated(row.Name) {
-			p.Undo = string(chains.UndoRecorded)
-		}
-	case runs.Canceled:
-		p.Status = string(chains.StepCanceled)
-	case runs.Skipped:
-		if runs.Reason(row.Reason) == runs.DeadlinePassed { // See expire.
-			p.Status, p.Reason, p.Error = string(chains.StepCanceled), t.canceledBy(), ""
-		}
-	}
-	changed, err := t.db.Q.ChainStepEnd(ctx, t.tx, p)
-	return t.one(changed, err, "ending step "+row.Name)
-}
-
-// canceledBy returns why the waiting run of a step was not sent.
-func (t *turn) canceledBy() string {
-	if t.row.CancelRequestedAt != nil {
-		return chains.ReasonCanceled
-	}
-	return chains.ReasonTimedOut
-}
-
-// undone writes the end of the run of a compensation.
-func (t *turn) undone(ctx context.Context, row *dbsqlc.ChainItemsOverRow) error {
-	p := dbsqlc.ChainUndoParams{
-		RunID:   t.row.ID,
-		Name:    row.Name,
-		Element: row.Element,
-		Was:     string(chains.UndoActive),
-		Undo:    string(chains.UndoDone),
-	}
-	if runs.Status(row.Status) != runs.Succeeded {
-		p.Undo, p.UndoError = string(chains.UndoFailed), row.Reason+": "+row.Error
-	}
-	changed, err := t.db.Q.ChainUndo(ctx, t.tx, p)
-	return t.one(changed, err, "ending the compensation of step "+row.Name)
-}
-
-// one returns an error unless a statement changed one row.
-func (t *turn) one(changed int64, err error, doing string) error {
-	if err == nil && changed != 1 {
-		err = fmt.Errorf("%d rows changed", changed)
-	}
-	if err != nil {
-		return fmt.Errorf("%s of chain run %s: %w", doing, t.id(), err)
-	}
-	return nil
-}
-
-// write stores the state of the run and when to look at it again.
-func (t *turn) write(ctx context.Context, moves chains.Moves) error {
-	p := dbsqlc.ChainRunWriteParams{
-		ID:        t.row.ID,
-		Status:    string(moves.Status),
-		Reason:    moves.Reason,
-		AdvanceAt: t.now.Add(idle),
-		Now:       t.now,
-	}
-	if at := t.row.DeadlineAt; moves.Status == chains.Running && at != nil && at.After(t.now) && at.Before(p.AdvanceAt) {
-		p.AdvanceAt = *at
-	}
-	if t.soon {
-		p.AdvanceAt = t.now.Add(lookAgain)
-	}
-	if t.again {
-		p.AdvanceAt = t.now
-	}
-	if moves.Output != nil {
-		raw, err := json.Marshal(moves.Output)
-		if err != nil {
-			return fmt.Errorf("encoding the outputs of chain run %s: %w", t.id(), err)
-		}
-		p.Output = raw
-	}
-	changed, err := t.db.Q.ChainRunWrite(ctx, t.tx, p)
-	if err := t.one(changed, err, "writing the state"); err != nil || !moves.Status.Over() {
-		return err
-	}
-	err = t.db.Q.ChainWaiterWake(ctx, t.tx, dbsqlc.ChainWaiterWakeParams{URL: endpoints.ChainURL(t.id().String()), Now: t.db.Now()})
-	if err != nil {
-		return fmt.Errorf("waking the run that started chain run %s: %w", t.id(), err)
-	}
-	return nil
-}
-
-// after does what may only happen after the commit: it counts the end of the run, wakes workers for
-// the queued runs, and requests the cancels of live runs, which are repeated until they end.
-func (t *turn) after(ctx context.Context) {
-	for _, r := range t.revisions {
-		t.endpoints.Returning(ctx, r)
-	}
-	if t.status.Over() {
-		t.metrics.ended.WithLabelValues(string(t.status)).Inc()
-	}
-	if t.sent {
-		t.db.Wake(ctx, t.now, t.now)
-	}
-	for _, id := range t.cancel {
-		_, err := t.cancels.Cancel(ctx, runs.Cancel{
-			By:     t.by(),
-			RunID:  id,
-			Reason: "the run of its chain was canceled or timed out",
-		})
-		if errs.CodeOf(err) == errs.Internal && err != nil {
-			t.logger.Error("a step of a chain could not be canceled", "chain_run", t.id().String(), "error", err)
-		}
-	}
+	failpoint.Hit(failpoint.Advanced)
+	t.after(ctx)
+	return true, nil
 }

@@ -14,11 +14,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
+	"rubato/internal/auditlog"
 	"rubato/internal/calls"
 	"rubato/internal/chains"
 	"rubato/internal/claims"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
+	"rubato/internal/loop"
 	"rubato/internal/runs"
 	callstore "rubato/internal/store/calls"
 	chainstore "rubato/internal/store/chains"
@@ -41,6 +43,18 @@ type bundle struct {
 	sent []string
 	// fails are the keys that the target refuses for good, and busy those that it refuses with 503.
 	fails, busy map[string]bool
+	// answers are the bodies of answers by key, in place of an ID.
+	answers map[string]string
+}
+
+// trap allows every URL but one, which it checks with a panic.
+type trap struct{ storetest.AnyTarget }
+
+func (trap) CheckURL(url string) *errs.Field {
+	if strings.HasSuffix(url, "/trap") {
+		panic("a trap")
+	}
+	return nil
 }
 
 func setup(t *testing.T) *bundle {
@@ -52,6 +66,7 @@ func setup(t *testing.T) *bundle {
 		endpoints: map[string]*endpoints.Endpoint{},
 		fails:     map[string]bool{},
 		busy:      map[string]bool{},
+		answers:   map[string]string{},
 	}
 	store := chainstore.New(b.DB)
 	b.chains = chains.NewService(store, store)
@@ -59,8 +74,9 @@ func setup(t *testing.T) *bundle {
 		DB:        b.DB,
 		Endpoints: b.Endpoints,
 		Service:   b.Service,
-		Calls:     calls.NewService(callstore.New(b.DB), storetest.AnyTarget{}),
+		Calls:     calls.NewService(callstore.New(b.DB), trap{}),
 		Cancels:   b.Runs,
+		Loops:     loop.NewRunner(slog.New(slog.DiscardHandler), b.registry),
 		Logger:    slog.New(slog.DiscardHandler),
 
 		Registerer: b.registry,
@@ -105,9 +121,15 @@ func (b *bundle) endpoint(t *testing.T, name string) string {
 // start stores a chain and starts a run.
 func (b *bundle) start(t *testing.T, d chains.Definition) chains.RunID {
 	t.Helper()
-	_, _, err := b.chains.Put(t.Context(), storetest.Tenant, d)
+	return b.startBy(t, storetest.Tenant, d)
+}
+
+// startBy is start for a tenant.
+func (b *bundle) startBy(t *testing.T, by auditlog.Actor, d chains.Definition) chains.RunID {
+	t.Helper()
+	_, _, err := b.chains.Put(t.Context(), by, d)
 	require.NoError(t, err)
-	r, created, err := b.chains.Start(t.Context(), storetest.Tenant, d.Name, nil, "once")
+	r, created, err := b.chains.Start(t.Context(), by, d.Name, nil, "once")
 	require.NoError(t, err)
 	require.True(t, created)
 	return r.ID
@@ -154,6 +176,9 @@ func (b *bundle) carryOut(t *testing.T, c claims.Claim) {
 		return
 	}
 	end.Outcome.ContentType, end.Outcome.Body = "application/json", fmt.Appendf(nil, `{"id": "of %s"}`, key)
+	if body, given := b.answers[key]; given {
+		end.Outcome.Body = []byte(body)
+	}
 	if b.fails[key] {
 		end.Outcome = runs.Outcome{Status: runs.Failed, Reason: runs.HTTPStatus, StatusCode: 409}
 	}

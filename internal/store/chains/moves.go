@@ -19,8 +19,26 @@ import (
 	"rubato/internal/store/pg"
 )
 
-// maxEndpointLocks bounds the moves of one transaction that lock endpoints.
-const maxEndpointLocks = 50
+const (
+	// maxMoves bounds the moves of one transaction, and the ends of runs that it writes, because the
+	// runs of other tenants wait meanwhile. The rest follows in another turn of the run.
+	maxMoves = 100
+	// rowsPerMove is how many inserted elements take about as long as another move.
+	rowsPerMove = 20
+	// maxEndpointLocks bounds the moves of one transaction that lock endpoints.
+	maxEndpointLocks = 50
+)
+
+// bounded returns how many of the moves one transaction carries out, at least one.
+func bounded(moves []chains.Move) int {
+	weight := 0
+	for i, m := range moves {
+		if weight += 1 + len(m.Items)/rowsPerMove; weight > maxMoves && i > 0 {
+			return i
+		}
+	}
+	return len(moves)
+}
 
 // apply carries out the moves. Those that lock endpoints come last and in the order of the
 // endpoints, as finishes lock them, so that no two transactions wait for each other.
@@ -151,7 +169,7 @@ func (t *turn) queue(ctx context.Context, m chains.Move) error {
 	if err == nil {
 		return t.queued(ctx, m)
 	}
-	refused, is := errors.AsType[*errs.Error](err)
+	refused, is := errors.AsType[*errs.Error](pg.Translate(err))
 	if !is || refused.Code == errs.Unavailable {
 		return fmt.Errorf("queueing step %s of chain run %s: %w", m.Key.Name, t.id(), err)
 	}

@@ -183,6 +183,13 @@ func insertRun(ctx context.Context, tx pgx.Tx, db *pg.DB, by auditlog.Actor, sta
 		r, err = repeated(ctx, tx, db, by, start)
 		return r, false, err
 	}
+	open, err := db.Q.ChainRunCountOpen(ctx, tx, dbsqlc.ChainRunCountOpenParams{TenantID: by.TenantID, MaxRows: chains.MaxOpenRuns + 1})
+	if err != nil {
+		return r, false, fmt.Errorf("counting the open runs of chains: %w", err)
+	}
+	if open > chains.MaxOpenRuns { // This run is one of them, and a repeated start is none.
+		return r, false, chains.ErrTooManyRuns()
+	}
 	steps := dbsqlc.ChainStepsInsertParams{RunID: dbsqlc.UUID(id)}
 	for _, step := range start.Chain.Steps {
 		steps.Names = append(steps.Names, step.Name)
@@ -253,12 +260,27 @@ func (s *Store) Run(ctx context.Context, tenant [16]byte, id chains.RunID) (r ch
 		if r, err = s.record(ctx, tx, tenant, id); err != nil {
 			return err
 		}
-		rows, err := s.db.Q.ChainStepList(ctx, tx, dbsqlc.UUID(id))
+		rows, err := s.db.Q.ChainStepList(ctx, tx, dbsqlc.ChainStepListParams{RunID: dbsqlc.UUID(id), MaxElements: chains.MaxShownElements})
 		if err != nil {
 			return fmt.Errorf("reading the steps of chain run %s: %w", id, err)
 		}
+		counts, err := s.db.Q.ChainElementCounts(ctx, tx, dbsqlc.UUID(id))
+		if err != nil {
+			return fmt.Errorf("counting the elements of chain run %s: %w", id, err)
+		}
+		elements := map[string]map[chains.StepStatus]int{}
+		for _, row := range counts {
+			if elements[row.Name] == nil {
+				elements[row.Name] = map[chains.StepStatus]int{}
+			}
+			elements[row.Name][chains.StepStatus(row.Status)] = int(row.Elements)
+		}
 		for _, row := range rows {
-			steps = append(steps, stepRecord(row))
+			step := stepRecord(row)
+			if step.Index == chains.Whole {
+				step.Elements = elements[step.Name]
+			}
+			steps = append(steps, step)
 		}
 		return nil
 	})
@@ -343,6 +365,8 @@ func recordOf(row *dbsqlc.ChainRun) (chains.Record, error) {
 		Deadline:          pg.OrZero(row.DeadlineAt),
 		CancelRequestedAt: pg.OrZero(row.CancelRequestedAt),
 		EndedAt:           pg.OrZero(row.EndedAt),
+		Failures:          int(row.Failures),
+		RetryAt:           pg.OrZero(row.RetryAt),
 	}
 	if err := json.Unmarshal(row.Definition, &r.Definition); err != nil {
 		return r, fmt.Errorf("decoding the definition of chain run %s: %w", r.ID, err)

@@ -124,6 +124,37 @@ func (q *Queries) ChainDelete(ctx context.Context, db DBTX, arg ChainDeleteParam
 	return result.RowsAffected(), nil
 }
 
+const chainElementCounts = `-- name: ChainElementCounts :many
+SELECT name, status, count(*)::int AS elements FROM chain_steps WHERE run_id = $1 AND element >= 0 GROUP BY name, status
+`
+
+type ChainElementCountsRow struct {
+	Name     string
+	Status   string
+	Elements int32
+}
+
+// Counts the elements of each step of a run by status.
+func (q *Queries) ChainElementCounts(ctx context.Context, db DBTX, runID UUID) ([]*ChainElementCountsRow, error) {
+	rows, err := db.Query(ctx, chainElementCounts, runID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*ChainElementCountsRow
+	for rows.Next() {
+		var i ChainElementCountsRow
+		if err := rows.Scan(&i.Name, &i.Status, &i.Elements); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const chainGet = `-- name: ChainGet :one
 SELECT tenant_id, name, definition, version, created_at, updated_at FROM chains WHERE tenant_id = $1 AND name = $2
 `
@@ -247,7 +278,13 @@ WHERE i.run_id = $1 AND NOT i.settled
   AND NOT EXISTS (SELECT FROM one_off_items o WHERE o.endpoint_id = i.endpoint_id AND o.slot = i.slot)
   AND NOT EXISTS (SELECT FROM schedules s WHERE s.endpoint_id = i.endpoint_id AND s.call)
 ORDER BY last.finished_at, i.slot
+LIMIT $2::int
 `
+
+type ChainItemsOverParams struct {
+	RunID   UUID
+	MaxRows int32
+}
 
 type ChainItemsOverRow struct {
 	EndpointID UUID
@@ -264,11 +301,12 @@ type ChainItemsOverRow struct {
 	Live       bool
 }
 
-// Returns the open one-off runs of a run whose item is gone, with their last attempt. live means
+// Returns open one-off runs of a run whose item is gone, with their last attempt, at most max_rows in
+// the order in which they ended. live means
 // that the item was withdrawn during its run, which ends later. Without a record and a live run the
 // item was lost. A call is over when its schedule is gone.
-func (q *Queries) ChainItemsOver(ctx context.Context, db DBTX, runID UUID) ([]*ChainItemsOverRow, error) {
-	rows, err := db.Query(ctx, chainItemsOver, runID)
+func (q *Queries) ChainItemsOver(ctx context.Context, db DBTX, arg ChainItemsOverParams) ([]*ChainItemsOverRow, error) {
+	rows, err := db.Query(ctx, chainItemsOver, arg.RunID, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -425,7 +463,7 @@ func (q *Queries) ChainPut(ctx context.Context, db DBTX, arg ChainPutParams) (*C
 }
 
 const chainRunByKey = `-- name: ChainRunByKey :one
-SELECT chain_runs.id, chain_runs.tenant_id, chain_runs.chain, chain_runs.version, chain_runs.definition, chain_runs.input, chain_runs.idempotency_key, chain_runs.status, chain_runs.reason, chain_runs.output, chain_runs.requested_by, chain_runs.created_at, chain_runs.deadline_at, chain_runs.cancel_requested_at, chain_runs.ended_at, chain_runs.advance_at, (input = $1::jsonb)::boolean AS same FROM chain_runs WHERE tenant_id = $2 AND chain = $3 AND idempotency_key = $4::text
+SELECT chain_runs.id, chain_runs.tenant_id, chain_runs.chain, chain_runs.version, chain_runs.definition, chain_runs.input, chain_runs.idempotency_key, chain_runs.status, chain_runs.reason, chain_runs.output, chain_runs.requested_by, chain_runs.created_at, chain_runs.deadline_at, chain_runs.cancel_requested_at, chain_runs.ended_at, chain_runs.advance_at, chain_runs.failures, chain_runs.retry_at, (input = $1::jsonb)::boolean AS same FROM chain_runs WHERE tenant_id = $2 AND chain = $3 AND idempotency_key = $4::text
 `
 
 type ChainRunByKeyParams struct {
@@ -467,6 +505,8 @@ func (q *Queries) ChainRunByKey(ctx context.Context, db DBTX, arg ChainRunByKeyP
 		&i.ChainRun.CancelRequestedAt,
 		&i.ChainRun.EndedAt,
 		&i.ChainRun.AdvanceAt,
+		&i.ChainRun.Failures,
+		&i.ChainRun.RetryAt,
 		&i.Same,
 	)
 	return &i, err
@@ -495,21 +535,23 @@ func (q *Queries) ChainRunCancel(ctx context.Context, db DBTX, arg ChainRunCance
 }
 
 const chainRunClaim = `-- name: ChainRunClaim :many
-SELECT id, tenant_id, chain, version, definition, input, idempotency_key, status, reason, output, requested_by, created_at, deadline_at, cancel_requested_at, ended_at, advance_at
+SELECT id, tenant_id, chain, version, definition, input, idempotency_key, status, reason, output, requested_by, created_at, deadline_at, cancel_requested_at, ended_at, advance_at, failures, retry_at
 FROM chain_runs r
-WHERE r.id IN (SELECT o.id FROM chain_runs o WHERE o.ended_at IS NULL AND o.advance_at <= coalesce($1::timestamptz, clock_timestamp())
-               UNION ALL
-               SELECT i.run_id FROM chain_items i WHERE i.woken)
-  AND r.ended_at IS NULL
-ORDER BY r.advance_at, r.id
-LIMIT 1
+WHERE r.id = $1 AND r.ended_at IS NULL
+  AND (r.advance_at <= coalesce($2::timestamptz, clock_timestamp())
+    OR EXISTS (SELECT FROM chain_items i WHERE i.run_id = r.id AND i.woken))
 FOR UPDATE SKIP LOCKED
 `
 
-// Locks one run of a chain that a step or an instant woke. Runs that another worker advances are
+type ChainRunClaimParams struct {
+	ID  UUID
+	Now *time.Time
+}
+
+// Locks a run of a chain that a step or an instant woke. A run that another worker advances is
 // passed over.
-func (q *Queries) ChainRunClaim(ctx context.Context, db DBTX, now *time.Time) ([]*ChainRun, error) {
-	rows, err := db.Query(ctx, chainRunClaim, now)
+func (q *Queries) ChainRunClaim(ctx context.Context, db DBTX, arg ChainRunClaimParams) ([]*ChainRun, error) {
+	rows, err := db.Query(ctx, chainRunClaim, arg.ID, arg.Now)
 	if err != nil {
 		return nil, err
 	}
@@ -534,6 +576,8 @@ func (q *Queries) ChainRunClaim(ctx context.Context, db DBTX, now *time.Time) ([
 			&i.CancelRequestedAt,
 			&i.EndedAt,
 			&i.AdvanceAt,
+			&i.Failures,
+			&i.RetryAt,
 		); err != nil {
 			return nil, err
 		}
@@ -543,6 +587,24 @@ func (q *Queries) ChainRunClaim(ctx context.Context, db DBTX, now *time.Time) ([
 		return nil, err
 	}
 	return items, nil
+}
+
+const chainRunCountOpen = `-- name: ChainRunCountOpen :one
+SELECT count(*)::bigint AS open
+FROM (SELECT FROM chain_runs WHERE tenant_id = $1 AND ended_at IS NULL LIMIT $2::int) o
+`
+
+type ChainRunCountOpenParams struct {
+	TenantID UUID
+	MaxRows  int32
+}
+
+// Counts the runs of a tenant that have not ended, at most max_rows.
+func (q *Queries) ChainRunCountOpen(ctx context.Context, db DBTX, arg ChainRunCountOpenParams) (int64, error) {
+	row := db.QueryRow(ctx, chainRunCountOpen, arg.TenantID, arg.MaxRows)
+	var open int64
+	err := row.Scan(&open)
+	return open, err
 }
 
 const chainRunDropBefore = `-- name: ChainRunDropBefore :execrows
@@ -570,7 +632,7 @@ func (q *Queries) ChainRunDropBefore(ctx context.Context, db DBTX, arg ChainRunD
 }
 
 const chainRunGet = `-- name: ChainRunGet :one
-SELECT id, tenant_id, chain, version, definition, input, idempotency_key, status, reason, output, requested_by, created_at, deadline_at, cancel_requested_at, ended_at, advance_at FROM chain_runs WHERE id = $1 AND tenant_id = $2
+SELECT id, tenant_id, chain, version, definition, input, idempotency_key, status, reason, output, requested_by, created_at, deadline_at, cancel_requested_at, ended_at, advance_at, failures, retry_at FROM chain_runs WHERE id = $1 AND tenant_id = $2
 `
 
 type ChainRunGetParams struct {
@@ -598,6 +660,8 @@ func (q *Queries) ChainRunGet(ctx context.Context, db DBTX, arg ChainRunGetParam
 		&i.CancelRequestedAt,
 		&i.EndedAt,
 		&i.AdvanceAt,
+		&i.Failures,
+		&i.RetryAt,
 	)
 	return &i, err
 }
@@ -644,7 +708,7 @@ func (q *Queries) ChainRunInsert(ctx context.Context, db DBTX, arg ChainRunInser
 }
 
 const chainRunList = `-- name: ChainRunList :many
-SELECT id, tenant_id, chain, version, definition, input, idempotency_key, status, reason, output, requested_by, created_at, deadline_at, cancel_requested_at, ended_at, advance_at FROM chain_runs
+SELECT id, tenant_id, chain, version, definition, input, idempotency_key, status, reason, output, requested_by, created_at, deadline_at, cancel_requested_at, ended_at, advance_at, failures, retry_at FROM chain_runs
 WHERE tenant_id = $1 AND chain = $2
   AND ($3::uuid IS NULL OR id < $3)
 ORDER BY id DESC
@@ -690,6 +754,8 @@ func (q *Queries) ChainRunList(ctx context.Context, db DBTX, arg ChainRunListPar
 			&i.CancelRequestedAt,
 			&i.EndedAt,
 			&i.AdvanceAt,
+			&i.Failures,
+			&i.RetryAt,
 		); err != nil {
 			return nil, err
 		}
@@ -701,9 +767,32 @@ func (q *Queries) ChainRunList(ctx context.Context, db DBTX, arg ChainRunListPar
 	return items, nil
 }
 
+const chainRunPutBack = `-- name: ChainRunPutBack :exec
+UPDATE chain_runs
+SET failures = failures + 1, retry_at = clock.now + wait.time, advance_at = clock.now + wait.time
+FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) clock,
+     (SELECT o.id, least(2 ^ least(o.failures + 1, 9), 300) * interval '1 s' AS time
+      FROM chain_runs o WHERE o.id = $2 AND o.ended_at IS NULL
+      FOR UPDATE SKIP LOCKED) wait
+WHERE chain_runs.id = wait.id
+`
+
+type ChainRunPutBackParams struct {
+	Now *time.Time
+	ID  UUID
+}
+
+// Puts a run behind the others after a failed advance: for 2 s, doubled by each further failure, up
+// to 5 minutes.
+// If another worker has locked the run, it is left to that worker.
+func (q *Queries) ChainRunPutBack(ctx context.Context, db DBTX, arg ChainRunPutBackParams) error {
+	_, err := db.Exec(ctx, chainRunPutBack, arg.Now, arg.ID)
+	return err
+}
+
 const chainRunWrite = `-- name: ChainRunWrite :execrows
 UPDATE chain_runs
-SET status = $1, reason = $2, output = $3, advance_at = $4,
+SET status = $1, reason = $2, output = $3, advance_at = $4, failures = 0, retry_at = NULL,
     ended_at = CASE WHEN $1::text IN ('running', 'compensating') THEN NULL ELSE $5::timestamptz END
 WHERE id = $6 AND ended_at IS NULL
 `
@@ -731,6 +820,78 @@ func (q *Queries) ChainRunWrite(ctx context.Context, db DBTX, arg ChainRunWriteP
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const chainRunsDue = `-- name: ChainRunsDue :many
+WITH RECURSIVE clock AS MATERIALIZED (
+    SELECT coalesce($2::timestamptz, clock_timestamp()) AS now
+), oldest AS MATERIALIZED (
+    SELECT r.id, r.tenant_id, r.advance_at
+    FROM chain_runs r
+    WHERE r.ended_at IS NULL AND r.advance_at <= (SELECT now FROM clock)
+    ORDER BY r.advance_at
+    LIMIT $3::int
+), owner AS (
+    (SELECT r.tenant_id FROM chain_runs r
+     WHERE r.ended_at IS NULL AND (SELECT count(*) FROM oldest) >= $3::int
+     ORDER BY r.tenant_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT r.tenant_id FROM chain_runs r WHERE r.ended_at IS NULL AND r.tenant_id > owner.tenant_id ORDER BY r.tenant_id LIMIT 1)
+    FROM owner WHERE owner.tenant_id IS NOT NULL
+), found AS (
+    SELECT o.id, o.tenant_id, o.advance_at FROM oldest o
+    UNION
+    SELECT head.id, owner.tenant_id, head.advance_at
+    FROM owner
+             CROSS JOIN LATERAL (SELECT r.id, r.advance_at FROM chain_runs r
+                                 WHERE r.tenant_id = owner.tenant_id AND r.ended_at IS NULL AND r.advance_at <= (SELECT now FROM clock)
+                                 ORDER BY r.advance_at LIMIT $1::int) head
+    UNION
+    SELECT r.id, r.tenant_id, r.advance_at - interval '1 minute'
+    FROM chain_runs r
+    WHERE r.id IN (SELECT i.run_id FROM chain_items i WHERE i.woken)
+      AND r.ended_at IS NULL AND r.advance_at > (SELECT now FROM clock) AND (r.retry_at IS NULL OR r.retry_at <= (SELECT now FROM clock))
+)
+SELECT ranked.id, ranked.tenant_id
+FROM (SELECT f.id, f.tenant_id, row_number() OVER (PARTITION BY f.tenant_id ORDER BY f.advance_at, f.id) AS rank FROM found f) ranked
+WHERE ranked.rank <= $1::int
+ORDER BY ranked.tenant_id, ranked.rank
+`
+
+type ChainRunsDueParams struct {
+	PerTenant int32
+	Now       *time.Time
+	MaxRows   int32
+}
+
+type ChainRunsDueRow struct {
+	ID       UUID
+	TenantID UUID
+}
+
+// Returns the runs that a step or an instant woke, a few of each tenant, least recently advanced
+// first. It takes the oldest rows. If there are max_rows of them, it reads the oldest of each tenant
+// with open runs too, one index descent per tenant, so that the runs of one tenant hide no other's.
+// A run that waits for its steps is looked at a minute after its last advance, which gives the order
+// of the woken ones. After a failed advance, a run waits until retry_at.
+func (q *Queries) ChainRunsDue(ctx context.Context, db DBTX, arg ChainRunsDueParams) ([]*ChainRunsDueRow, error) {
+	rows, err := db.Query(ctx, chainRunsDue, arg.PerTenant, arg.Now, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*ChainRunsDueRow
+	for rows.Next() {
+		var i ChainRunsDueRow
+		if err := rows.Scan(&i.ID, &i.TenantID); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const chainStartInsert = `-- name: ChainStartInsert :exec
@@ -761,14 +922,44 @@ func (q *Queries) ChainStartInsert(ctx context.Context, db DBTX, arg ChainStartI
 	return err
 }
 
+const chainStartPutBack = `-- name: ChainStartPutBack :exec
+UPDATE chain_starts s
+SET failures = s.failures + 1, retry_at = clock.now + least(2 ^ least(s.failures + 1, 9), 300) * interval '1 s'
+FROM (SELECT coalesce($1::timestamptz, clock_timestamp()) AS now) clock,
+     (SELECT o.run_id, o.outcome, o.chain FROM chain_starts o
+      WHERE o.run_id = $2 AND o.outcome = $3 AND o.chain = $4
+      FOR UPDATE SKIP LOCKED) free
+WHERE s.run_id = free.run_id AND s.outcome = free.outcome AND s.chain = free.chain
+`
+
+type ChainStartPutBackParams struct {
+	Now     *time.Time
+	RunID   UUID
+	Outcome string
+	Chain   string
+}
+
+// Puts a start behind that failed, as ChainRunPutBack does.
+func (q *Queries) ChainStartPutBack(ctx context.Context, db DBTX, arg ChainStartPutBackParams) error {
+	_, err := db.Exec(ctx, chainStartPutBack,
+		arg.Now,
+		arg.RunID,
+		arg.Outcome,
+		arg.Chain,
+	)
+	return err
+}
+
 const chainStartTake = `-- name: ChainStartTake :many
-WITH next AS MATERIALIZED ( -- A subquery could be evaluated again for each row, and lock and delete more than one.
-    SELECT run_id, outcome, chain FROM chain_starts ORDER BY run_id LIMIT 1 FOR UPDATE SKIP LOCKED
+WITH next AS MATERIALIZED ( -- A subquery could be evaluated again for each row.
+    SELECT o.run_id, o.outcome, o.chain FROM chain_starts o
+    WHERE o.run_id = $1 AND o.outcome = $2 AND o.chain = $3
+    FOR UPDATE SKIP LOCKED
 ), taken AS (
     DELETE FROM chain_starts s
     USING next
     WHERE s.run_id = next.run_id AND s.outcome = next.outcome AND s.chain = next.chain
-    RETURNING s.run_id, s.outcome, s.chain, s.tenant_id, s.endpoint_id, s.scheduled_for
+    RETURNING s.run_id, s.outcome, s.chain, s.tenant_id, s.endpoint_id, s.scheduled_for, s.failures, s.retry_at
 )
 SELECT t.run_id, t.outcome, t.chain, t.tenant_id, t.endpoint_id, t.scheduled_for, r.status, coalesce(r.reason_code, '')::text AS reason,
        coalesce(r.status_code, 0)::int AS status_code, b.body,
@@ -783,6 +974,12 @@ FROM taken t
          JOIN runs r ON r.id = t.run_id AND r.scheduled_for = t.scheduled_for
          LEFT JOIN run_bodies b ON b.run_id = t.run_id AND b.scheduled_for = t.scheduled_for
 `
+
+type ChainStartTakeParams struct {
+	RunID   UUID
+	Outcome string
+	Chain   string
+}
 
 type ChainStartTakeRow struct {
 	RunID        UUID
@@ -799,12 +996,12 @@ type ChainStartTakeRow struct {
 	Unchanged    bool
 }
 
-// Deletes one start of a chain and returns it with its run. chained means that the run is that of a
+// Deletes a start of a chain and returns it with its run. chained means that the run is that of a
 // step, which starts no chain, so that chains do not start each other without end. unchanged means
-// that the response is not the change that the start is for. Starts that another worker takes are
+// that the response is not the change that the start is for. A start that another worker takes is
 // passed over.
-func (q *Queries) ChainStartTake(ctx context.Context, db DBTX) ([]*ChainStartTakeRow, error) {
-	rows, err := db.Query(ctx, chainStartTake)
+func (q *Queries) ChainStartTake(ctx context.Context, db DBTX, arg ChainStartTakeParams) ([]*ChainStartTakeRow, error) {
+	rows, err := db.Query(ctx, chainStartTake, arg.RunID, arg.Outcome, arg.Chain)
 	if err != nil {
 		return nil, err
 	}
@@ -825,6 +1022,66 @@ func (q *Queries) ChainStartTake(ctx context.Context, db DBTX) ([]*ChainStartTak
 			&i.Body,
 			&i.Chained,
 			&i.Unchanged,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const chainStartsDue = `-- name: ChainStartsDue :many
+WITH RECURSIVE clock AS MATERIALIZED (
+    SELECT coalesce($2::timestamptz, clock_timestamp()) AS now
+), owner AS (
+    (SELECT s.tenant_id FROM chain_starts s ORDER BY s.tenant_id LIMIT 1)
+    UNION ALL
+    SELECT (SELECT s.tenant_id FROM chain_starts s WHERE s.tenant_id > owner.tenant_id ORDER BY s.tenant_id LIMIT 1)
+    FROM owner WHERE owner.tenant_id IS NOT NULL
+)
+SELECT head.run_id, head.outcome, head.chain, head.tenant_id, head.scheduled_for, head.failures
+FROM owner
+         CROSS JOIN LATERAL (SELECT s.run_id, s.outcome, s.chain, s.tenant_id, s.scheduled_for, s.failures FROM chain_starts s
+                             WHERE s.tenant_id = owner.tenant_id AND s.retry_at <= (SELECT now FROM clock)
+                             ORDER BY s.retry_at, s.run_id LIMIT $1::int) head
+ORDER BY head.tenant_id
+`
+
+type ChainStartsDueParams struct {
+	PerTenant int32
+	Now       *time.Time
+}
+
+type ChainStartsDueRow struct {
+	RunID        UUID
+	Outcome      string
+	Chain        string
+	TenantID     UUID
+	ScheduledFor time.Time
+	Failures     int32
+}
+
+// Returns starts of chains, a few of each tenant with one, oldest first. A start that failed waits
+// until retry_at.
+func (q *Queries) ChainStartsDue(ctx context.Context, db DBTX, arg ChainStartsDueParams) ([]*ChainStartsDueRow, error) {
+	rows, err := db.Query(ctx, chainStartsDue, arg.PerTenant, arg.Now)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*ChainStartsDueRow
+	for rows.Next() {
+		var i ChainStartsDueRow
+		if err := rows.Scan(
+			&i.RunID,
+			&i.Outcome,
+			&i.Chain,
+			&i.TenantID,
+			&i.ScheduledFor,
+			&i.Failures,
 		); err != nil {
 			return nil, err
 		}
@@ -877,13 +1134,25 @@ func (q *Queries) ChainStepEnd(ctx context.Context, db DBTX, arg ChainStepEndPar
 }
 
 const chainStepList = `-- name: ChainStepList :many
+WITH listed AS (
+    (SELECT s.run_id, s.name, s.element, s.status, s.reason, s.error, s.output, s.item, s.started_at, s.ended_at, s.ended, s.undo, s.undo_error FROM chain_steps s WHERE s.run_id = $1 AND s.element < 0)
+    UNION ALL
+    (SELECT s.run_id, s.name, s.element, s.status, s.reason, s.error, s.output, s.item, s.started_at, s.ended_at, s.ended, s.undo, s.undo_error FROM chain_steps s
+     WHERE s.run_id = $1 AND s.element >= 0
+     ORDER BY (s.status IN ('failed', 'canceled') OR s.undo = 'failed') DESC, (s.status = 'active' OR s.undo = 'active') DESC, s.name, s.element
+     LIMIT $2::int)
+)
 SELECT s.run_id, s.name, s.element, s.status, s.reason, s.error, s.output, s.item, s.started_at, s.ended_at, s.ended, s.undo, s.undo_error, own.endpoint_id AS own_endpoint, own.slot AS own_slot, undo.endpoint_id AS undo_endpoint, undo.slot AS undo_slot
-FROM chain_steps s
-         LEFT JOIN chain_items own ON own.run_id = s.run_id AND own.name = s.name AND own.element = s.element AND NOT own.undo
-         LEFT JOIN chain_items undo ON undo.run_id = s.run_id AND undo.name = s.name AND undo.element = s.element AND undo.undo
-WHERE s.run_id = $1
+FROM listed s
+         LEFT JOIN chain_items own ON own.run_id = $1 AND own.name = s.name AND own.element = s.element AND NOT own.undo
+         LEFT JOIN chain_items undo ON undo.run_id = $1 AND undo.name = s.name AND undo.element = s.element AND undo.undo
 ORDER BY s.name, s.element
 `
+
+type ChainStepListParams struct {
+	RunID       UUID
+	MaxElements int32
+}
 
 type ChainStepListRow struct {
 	RunID        UUID
@@ -905,9 +1174,10 @@ type ChainStepListRow struct {
 	UndoSlot     *time.Time
 }
 
-// Returns the steps of a run with the one-off runs of step and compensation.
-func (q *Queries) ChainStepList(ctx context.Context, db DBTX, runID UUID) ([]*ChainStepListRow, error) {
-	rows, err := db.Query(ctx, chainStepList, runID)
+// Returns the steps of a run, and at most max_elements elements: those that failed first, then those
+// that run. Each has the one-off runs of step and compensation.
+func (q *Queries) ChainStepList(ctx context.Context, db DBTX, arg ChainStepListParams) ([]*ChainStepListRow, error) {
+	rows, err := db.Query(ctx, chainStepList, arg.RunID, arg.MaxElements)
 	if err != nil {
 		return nil, err
 	}
@@ -969,6 +1239,59 @@ func (q *Queries) ChainStepStart(ctx context.Context, db DBTX, arg ChainStepStar
 		return 0, err
 	}
 	return result.RowsAffected(), nil
+}
+
+const chainStepStates = `-- name: ChainStepStates :many
+SELECT s.name, s.element, s.status, s.reason, s.undo, s.ended,
+       (CASE WHEN s.status = 'waiting' OR s.undo = 'recorded' THEN s.item END)::jsonb AS item,
+       (CASE WHEN s.element < 0 OR s.undo = 'recorded' OR NOT bool_or(s.ended IS NULL AND s.element >= 0) OVER (PARTITION BY s.name)
+             THEN s.output END)::jsonb AS output
+FROM chain_steps s
+WHERE s.run_id = $1
+ORDER BY s.name, s.element
+`
+
+type ChainStepStatesRow struct {
+	Name    string
+	Element int32
+	Status  string
+	Reason  string
+	Undo    string
+	Ended   *int64
+	Item    json.RawMessage
+	Output  json.RawMessage
+}
+
+// Returns the steps and elements of a run as its advance needs them. The item of an element is that
+// of its request or its compensation. Outputs of elements are read together, when all of them are
+// over, or by their own compensation.
+func (q *Queries) ChainStepStates(ctx context.Context, db DBTX, runID UUID) ([]*ChainStepStatesRow, error) {
+	rows, err := db.Query(ctx, chainStepStates, runID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	var items []*ChainStepStatesRow
+	for rows.Next() {
+		var i ChainStepStatesRow
+		if err := rows.Scan(
+			&i.Name,
+			&i.Element,
+			&i.Status,
+			&i.Reason,
+			&i.Undo,
+			&i.Ended,
+			&i.Item,
+			&i.Output,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, &i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const chainStepsInsert = `-- name: ChainStepsInsert :exec

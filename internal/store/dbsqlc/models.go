@@ -76,6 +76,8 @@ type ChainRun struct {
 	CancelRequestedAt *time.Time
 	EndedAt           *time.Time
 	AdvanceAt         time.Time
+	Failures          int32
+	RetryAt           *time.Time
 }
 
 type DeadLetter struct {
