@@ -1619,6 +1619,8 @@ type ChainRequest struct {
 
 // ChainRun A run of a chain, with the definition that it was started with. Lists leave out definition and steps.
 type ChainRun struct {
+	// AdvanceFailures How often in a row the steps could not be advanced, because of a fault of the server; its log has the cause. Absent: the last advance succeeded.
+	AdvanceFailures   *int32     `json:"advanceFailures,omitempty"`
 	CancelRequestedAt *time.Time `json:"cancelRequestedAt,omitempty"`
 	Chain             string     `json:"chain"`
 	CreatedAt         time.Time  `json:"createdAt"`
@@ -1636,14 +1638,17 @@ type ChainRun struct {
 	// Output The outputs of a run that succeeded.
 	Output *map[string]interface{} `json:"output,omitempty"`
 
-	// Reason Why it stopped before all steps ran: step_failed, chain_timed_out or chain_canceled. Absent otherwise.
+	// Reason Why it stopped before all steps ran: step_failed, chain_timed_out or chain_canceled; or outputs_too_long, because its outputs have more than 1 MiB. Absent otherwise.
 	Reason      *string `json:"reason,omitempty"`
 	RequestedBy string  `json:"requestedBy"`
+
+	// RetryAt When the advance that failed is tried again.
+	RetryAt *time.Time `json:"retryAt,omitempty"`
 
 	// Status running, compensating, succeeded, failed, timed_out, canceled, compensated or compensation_failed.
 	Status string `json:"status"`
 
-	// Steps In the order of the definition, each with its elements after it. Absent in lists.
+	// Steps The steps in the order of the definition, each with its elements of forEach after it. At most 100 elements are listed: those that failed first, then those that run. Absent in lists.
 	Steps *[]ChainRunStep `json:"steps,omitempty"`
 
 	// Version The version of its definition.
@@ -1668,9 +1673,12 @@ type ChainRunStep struct {
 	CompensationRunID *string `json:"compensationRunId,omitempty"`
 
 	// Element The element of forEach, from 0. Absent for the step itself.
-	Element *int32     `json:"element,omitempty"`
-	EndedAt *time.Time `json:"endedAt,omitempty"`
-	Error   *string    `json:"error,omitempty"`
+	Element *int32 `json:"element,omitempty"`
+
+	// Elements The number of elements of forEach by status. Absent for an element, and for a step without elements.
+	Elements *map[string]int32 `json:"elements,omitempty"`
+	EndedAt  *time.Time        `json:"endedAt,omitempty"`
+	Error    *string           `json:"error,omitempty"`
 
 	// Item The element of forEach.
 	Item   any                     `json:"item,omitempty"`
@@ -1699,7 +1707,7 @@ type ChainSpec struct {
 	// OnFailure What happens after a step failed: stop (default) starts no further step; continue starts steps that do not depend on it; compensate stops, and then undoes the steps that succeeded, last one first.
 	OnFailure *string `json:"onFailure,omitempty"`
 
-	// Outputs The values of the chain by name: paths such as steps.charge.output.id.
+	// Outputs The values of the chain by name: paths such as steps.charge.output.id. 1 MiB in all.
 	Outputs *map[string]string `json:"outputs,omitempty"`
 
 	// Steps The steps, 1 to 100.
@@ -1729,13 +1737,13 @@ type ChainStep struct {
 	// EndpointID The endpoint that the step runs. Timeouts, success rules and retries are its own. Without it the step sends request.url as a call.
 	EndpointID *string `json:"endpointId,omitempty"`
 
-	// ForEach The path of a list of at most 1,000 elements. The step runs once for each, as item.
+	// ForEach The path of a list of at most 1,000 elements. The step runs once for each, as item. All lists of a run have at most 5,000 elements together; the step that would exceed this fails with the reason too_many_elements.
 	ForEach *string `json:"forEach,omitempty"`
 
 	// Name A letter, then letters, digits or underscores.
 	Name string `json:"name"`
 
-	// Outputs The values that are kept of the answer: JSONPaths by name, 64 KiB in all, 4 KiB for an element of forEach.
+	// Outputs The values that are kept of the answer: JSONPaths by name, 64 KiB in all, 4 KiB for an element of forEach. U+0000 in a text becomes U+FFFD, and a number beyond the range of a double becomes its text.
 	Outputs *map[string]string `json:"outputs,omitempty"`
 
 	// Parallel The number of elements that run at once, 1 to 100; default 10.
@@ -5262,7 +5270,8 @@ type ClientInterface interface {
 
 	// GetChainRun Get a run of a chain with its steps
 	//
-	// Each step has its state, its outputs, its one-off run, and the state of its compensation.
+	// Each step has its state, its outputs, its one-off run, and the state of its compensation. A step with forEach counts its elements by
+	// status in `elements`. At most 100 elements of all steps are listed: those that failed first, then those that run.
 	//
 	// Corresponds with GET /v1/chain-runs/{id} (the `GetChainRun` operationId).
 	GetChainRun(ctx context.Context, id ChainRunID, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -5319,7 +5328,8 @@ type ClientInterface interface {
 	// RunChainWithBody Start a run of a chain
 	//
 	// Workers carry out the steps. Starts with the same `idempotencyKey` and input are one run; the key with another input is refused (409
-	// `idempotency_key_reused`).
+	// `idempotency_key_reused`). A tenant may have 10,000 runs that have not ended. A start beyond is refused with status 429 and the code
+	// `too_many_open_chain_runs`. U+0000 in a text becomes U+FFFD, and a number beyond the range of a double becomes its text.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -5329,7 +5339,8 @@ type ClientInterface interface {
 	// RunChain Start a run of a chain
 	//
 	// Workers carry out the steps. Starts with the same `idempotencyKey` and input are one run; the key with another input is refused (409
-	// `idempotency_key_reused`).
+	// `idempotency_key_reused`). A tenant may have 10,000 runs that have not ended. A start beyond is refused with status 429 and the code
+	// `too_many_open_chain_runs`. U+0000 in a text becomes U+FFFD, and a number beyond the range of a double becomes its text.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -6577,7 +6588,8 @@ func (c *Client) GetCall(ctx context.Context, id CallID, reqEditors ...RequestEd
 
 // GetChainRun Get a run of a chain with its steps
 //
-// Each step has its state, its outputs, its one-off run, and the state of its compensation.
+// Each step has its state, its outputs, its one-off run, and the state of its compensation. A step with forEach counts its elements by
+// status in `elements`. At most 100 elements of all steps are listed: those that failed first, then those that run.
 //
 // Corresponds with GET /v1/chain-runs/{id} (the `GetChainRun` operationId).
 func (c *Client) GetChainRun(ctx context.Context, id ChainRunID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -6704,7 +6716,8 @@ func (c *Client) PutChain(ctx context.Context, name ChainName, body PutChainJSON
 // RunChainWithBody Start a run of a chain
 //
 // Workers carry out the steps. Starts with the same `idempotencyKey` and input are one run; the key with another input is refused (409
-// `idempotency_key_reused`).
+// `idempotency_key_reused`). A tenant may have 10,000 runs that have not ended. A start beyond is refused with status 429 and the code
+// `too_many_open_chain_runs`. U+0000 in a text becomes U+FFFD, and a number beyond the range of a double becomes its text.
 //
 // Takes any type of body and a specified content type.
 //
@@ -6724,7 +6737,8 @@ func (c *Client) RunChainWithBody(ctx context.Context, name ChainName, contentTy
 // RunChain Start a run of a chain
 //
 // Workers carry out the steps. Starts with the same `idempotencyKey` and input are one run; the key with another input is refused (409
-// `idempotency_key_reused`).
+// `idempotency_key_reused`). A tenant may have 10,000 runs that have not ended. A start beyond is refused with status 429 and the code
+// `too_many_open_chain_runs`. U+0000 in a text becomes U+FFFD, and a number beyond the range of a double becomes its text.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -13940,7 +13954,8 @@ type ClientWithResponsesInterface interface {
 
 	// GetChainRunWithResponse Get a run of a chain with its steps
 	//
-	// Each step has its state, its outputs, its one-off run, and the state of its compensation.
+	// Each step has its state, its outputs, its one-off run, and the state of its compensation. A step with forEach counts its elements by
+	// status in `elements`. At most 100 elements of all steps are listed: those that failed first, then those that run.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -14007,7 +14022,8 @@ type ClientWithResponsesInterface interface {
 	// RunChainWithBodyWithResponse Start a run of a chain
 	//
 	// Workers carry out the steps. Starts with the same `idempotencyKey` and input are one run; the key with another input is refused (409
-	// `idempotency_key_reused`).
+	// `idempotency_key_reused`). A tenant may have 10,000 runs that have not ended. A start beyond is refused with status 429 and the code
+	// `too_many_open_chain_runs`. U+0000 in a text becomes U+FFFD, and a number beyond the range of a double becomes its text.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -14017,7 +14033,8 @@ type ClientWithResponsesInterface interface {
 	// RunChainWithResponse Start a run of a chain
 	//
 	// Workers carry out the steps. Starts with the same `idempotencyKey` and input are one run; the key with another input is refused (409
-	// `idempotency_key_reused`).
+	// `idempotency_key_reused`). A tenant may have 10,000 runs that have not ended. A start beyond is refused with status 429 and the code
+	// `too_many_open_chain_runs`. U+0000 in a text becomes U+FFFD, and a number beyond the range of a double becomes its text.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -27349,7 +27366,8 @@ func (c *ClientWithResponses) GetCallWithResponse(ctx context.Context, id CallID
 
 // GetChainRunWithResponse Get a run of a chain with its steps
 //
-// Each step has its state, its outputs, its one-off run, and the state of its compensation.
+// Each step has its state, its outputs, its one-off run, and the state of its compensation. A step with forEach counts its elements by
+// status in `elements`. At most 100 elements of all steps are listed: those that failed first, then those that run.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -27458,7 +27476,8 @@ func (c *ClientWithResponses) PutChainWithResponse(ctx context.Context, name Cha
 // RunChainWithBodyWithResponse Start a run of a chain
 //
 // Workers carry out the steps. Starts with the same `idempotencyKey` and input are one run; the key with another input is refused (409
-// `idempotency_key_reused`).
+// `idempotency_key_reused`). A tenant may have 10,000 runs that have not ended. A start beyond is refused with status 429 and the code
+// `too_many_open_chain_runs`. U+0000 in a text becomes U+FFFD, and a number beyond the range of a double becomes its text.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -27474,7 +27493,8 @@ func (c *ClientWithResponses) RunChainWithBodyWithResponse(ctx context.Context, 
 // RunChainWithResponse Start a run of a chain
 //
 // Workers carry out the steps. Starts with the same `idempotencyKey` and input are one run; the key with another input is refused (409
-// `idempotency_key_reused`).
+// `idempotency_key_reused`). A tenant may have 10,000 runs that have not ended. A start beyond is refused with status 429 and the code
+// `too_many_open_chain_runs`. U+0000 in a text becomes U+FFFD, and a number beyond the range of a double becomes its text.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

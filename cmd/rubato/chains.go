@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -232,6 +234,9 @@ func (cmd *chainsShowCmd) Run(ctx context.Context, s *session) error {
 			{"started", instant(&c.CreatedAt)},
 			{"ended", instant(c.EndedAt)},
 		}
+		if c.AdvanceFailures != nil {
+			facts = append(facts, [2]string{"advance failed", fmt.Sprintf("%d times, because of a fault of the server; retry at %s", *c.AdvanceFailures, instant(c.RetryAt))})
+		}
 		if c.Steps != nil {
 			for _, step := range *c.Steps {
 				facts = append(facts, stepFact(step))
@@ -244,6 +249,9 @@ func (cmd *chainsShowCmd) Run(ctx context.Context, s *session) error {
 // stepFact returns the line of a step.
 func stepFact(step client.ChainRunStep) [2]string {
 	name, facts := step.Name, []string{step.Status}
+	if step.Elements != nil {
+		facts = append(facts, "elements "+counts(*step.Elements))
+	}
 	if step.Element != nil {
 		name += "." + strconv.Itoa(int(*step.Element))
 	}
@@ -256,6 +264,15 @@ func stepFact(step client.ChainRunStep) [2]string {
 		facts = append(facts, "compensation "+*step.Compensation)
 	}
 	return [2]string{"step " + name, strings.Join(facts, ", ")}
+}
+
+// counts returns numbers by status, such as 1 failed, 9 succeeded.
+func counts(numbers map[string]int32) string {
+	list := make([]string, 0, len(numbers))
+	for _, status := range slices.Sorted(maps.Keys(numbers)) {
+		list = append(list, fmt.Sprintf("%d %s", numbers[status], status))
+	}
+	return strings.Join(list, ", ")
 }
 
 // Run cancels a run of a chain.

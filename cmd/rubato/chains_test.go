@@ -50,3 +50,11 @@ func TestApplyOfAChainPrintsItsWarnings(t *testing.T) {
 	require.Equal(t, app.ExitOK, code)
 	require.Equal(t, "chain order has version 2\nwarning: steps.0.request.headers.Authorization: is stored as it is\n", printed.String())
 }
+
+// TestAStepPrintsTheNumbersOfItsElements has a step of which only the failed element is listed.
+func TestAStepPrintsTheNumbersOfItsElements(t *testing.T) {
+	t.Parallel()
+	whole := client.ChainRunStep{Name: "a", Status: "failed", Reason: new("element_failed"), Elements: &map[string]int32{"succeeded": 998, "failed": 2}}
+	require.Equal(t, [2]string{"step a", "failed, elements 2 failed, 998 succeeded, element_failed"}, stepFact(whole))
+	require.Equal(t, [2]string{"step a.7", "failed"}, stepFact(client.ChainRunStep{Name: "a", Status: "failed", Element: new(int32(7))}))
+}

@@ -219,6 +219,10 @@ func chainRunAnswer(r chains.Record, steps []chains.StepRecord) (out api.ChainRu
 		DeadlineAt:        shown(r.Deadline),
 		CancelRequestedAt: shown(r.CancelRequestedAt),
 		EndedAt:           shown(r.EndedAt),
+		RetryAt:           shown(r.RetryAt),
+	}
+	if r.Failures > 0 {
+		out.AdvanceFailures = new(int32(r.Failures))
 	}
 	if out.Input, err = converted[map[string]any](r.Input); err != nil {
 		return out, err
@@ -259,6 +263,12 @@ func chainStepAnswer(s chains.StepRecord) (out api.ChainRunStep, err error) {
 	}
 	if s.Index != chains.Whole {
 		out.Element = new(int32(s.Index))
+	}
+	if len(s.Elements) > 0 {
+		out.Elements = &map[string]int32{}
+		for status, number := range s.Elements {
+			(*out.Elements)[string(status)] = int32(number)
+		}
 	}
 	if s.RunID != [16]byte{} {
 		out.RunID = new(runs.ID(s.RunID).String())

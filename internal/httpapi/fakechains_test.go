@@ -3,6 +3,10 @@ package httpapi_test
 import (
 	"context"
 	"encoding/json"
+	"net/http"
+	"testing"
+
+	"github.com/stretchr/testify/require"
 
 	"rubato/internal/auditlog"
 	"rubato/internal/auth"
@@ -21,6 +25,9 @@ var (
 )
 
 func standingChainRun() chains.RunID { return chains.RunID{1} }
+
+// stuckChainRun is a run after three failed advances.
+func stuckChainRun() chains.RunID { return chains.RunID{2} }
 
 func standingChain() (c chains.Chain) {
 	if err := json.Unmarshal([]byte(minimalChain), &c.Definition); err != nil {
@@ -88,7 +95,7 @@ func (s fakeChains) Runs(_ context.Context, tenant [16]byte, _ string, _ chains.
 }
 
 func (s fakeChains) Record(_ context.Context, tenant [16]byte, id chains.RunID) (chains.Record, error) {
-	if id != standingChainRun() {
+	if id != standingChainRun() && id != stuckChainRun() {
 		return chains.Record{}, errs.New(errs.NotFound, "", "there is no such chain run")
 	}
 	return standingRecord(), s.found(tenant)
@@ -96,6 +103,13 @@ func (s fakeChains) Record(_ context.Context, tenant [16]byte, id chains.RunID) 
 
 func (s fakeChains) Run(ctx context.Context, tenant [16]byte, id chains.RunID) (chains.Record, []chains.StepRecord, error) {
 	r, err := s.Record(ctx, tenant, id)
+	if id == stuckChainRun() {
+		r.ID, r.Failures, r.RetryAt = id, 3, now
+		return r, []chains.StepRecord{
+			{Key: chains.Key{Name: "a", Index: chains.Whole}, Elements: map[chains.StepStatus]int{chains.StepFailed: 1, chains.StepWaiting: 9}},
+			{Key: chains.Key{Name: "a", Index: 7}, Status: chains.StepFailed},
+		}, err
+	}
 	return r, []chains.StepRecord{{Key: chains.Key{Name: "a", Index: chains.Whole}, Status: chains.StepWaiting}}, err
 }
 
@@ -104,4 +118,26 @@ func (s fakeChains) Cancel(_ context.Context, by auditlog.Actor, id chains.RunID
 		return errs.New(errs.NotFound, "", "there is no such chain run")
 	}
 	return s.wrote(by.TenantID)
+}
+
+// TestARunOfAChainShowsItsElementsInSum has a step with more elements than are listed, and an
+// advance that failed.
+func TestARunOfAChainShowsItsElementsInSum(t *testing.T) {
+	t.Parallel()
+	s := newService(t)
+	run := s.call("GET", "/v1/chain-runs/"+stuckChainRun().String(), "").is(http.StatusOK)
+	require.Equal(t, 3.0, run["advanceFailures"])
+	require.Equal(t, "2098-11-21T10:00:00Z", run["retryAt"])
+	steps := run["steps"].([]any)
+	require.Equal(t, map[string]any{"failed": 1.0, "waiting": 9.0}, steps[0].(map[string]any)["elements"])
+	require.NotContains(t, steps[1], "elements")
+	plain := s.call("GET", "/v1/chain-runs/"+standingChainRun().String(), "").is(http.StatusOK)
+	require.NotContains(t, plain, "advanceFailures")
+	require.NotContains(t, plain, "retryAt")
+	for _, body := range []string{`{"input":{"n":1e200000}}`, `{"input":{"n":"\u0000"}}`} {
+		refused := s.call("POST", "/v1/chains/any/run", body)
+		require.Less(t, refused.status, http.StatusInternalServerError, body)
+	}
+	refused := s.call("PUT", "/v1/chains/any", `{"inputs":{"n":{"default":1e200000}},`+minimalChain[1:])
+	require.Less(t, refused.status, http.StatusInternalServerError)
 }

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -186,6 +187,16 @@ func jsonText(values map[string]any) string {
 		return err.Error()
 	}
 	return string(raw)
+}
+
+// elementCounts returns the numbers of elements of a step by status; empty: it has none.
+func elementCounts(s client.ChainRunStep) string {
+	numbers := value(s.Elements)
+	list := make([]string, 0, len(numbers))
+	for _, status := range slices.Sorted(maps.Keys(numbers)) {
+		list = append(list, strconv.Itoa(int(numbers[status]))+" "+status)
+	}
+	return strings.Join(list, ", ")
 }
 
 // inputNames returns the inputs of a chain, with a star for a required one.

@@ -1618,6 +1618,8 @@ type ChainRequest struct {
 
 // ChainRun A run of a chain, with the definition that it was started with. Lists leave out definition and steps.
 type ChainRun struct {
+	// AdvanceFailures How often in a row the steps could not be advanced, because of a fault of the server; its log has the cause. Absent: the last advance succeeded.
+	AdvanceFailures   *int32     `json:"advanceFailures,omitempty"`
 	CancelRequestedAt *time.Time `json:"cancelRequestedAt,omitempty"`
 	Chain             string     `json:"chain"`
 	CreatedAt         time.Time  `json:"createdAt"`
@@ -1635,14 +1637,17 @@ type ChainRun struct {
 	// Output The outputs of a run that succeeded.
 	Output *map[string]interface{} `json:"output,omitempty"`
 
-	// Reason Why it stopped before all steps ran: step_failed, chain_timed_out or chain_canceled. Absent otherwise.
+	// Reason Why it stopped before all steps ran: step_failed, chain_timed_out or chain_canceled; or outputs_too_long, because its outputs have more than 1 MiB. Absent otherwise.
 	Reason      *string `json:"reason,omitempty"`
 	RequestedBy string  `json:"requestedBy"`
+
+	// RetryAt When the advance that failed is tried again.
+	RetryAt *time.Time `json:"retryAt,omitempty"`
 
 	// Status running, compensating, succeeded, failed, timed_out, canceled, compensated or compensation_failed.
 	Status string `json:"status"`
 
-	// Steps In the order of the definition, each with its elements after it. Absent in lists.
+	// Steps The steps in the order of the definition, each with its elements of forEach after it. At most 100 elements are listed: those that failed first, then those that run. Absent in lists.
 	Steps *[]ChainRunStep `json:"steps,omitempty"`
 
 	// Version The version of its definition.
@@ -1667,9 +1672,12 @@ type ChainRunStep struct {
 	CompensationRunID *string `json:"compensationRunId,omitempty"`
 
 	// Element The element of forEach, from 0. Absent for the step itself.
-	Element *int32     `json:"element,omitempty"`
-	EndedAt *time.Time `json:"endedAt,omitempty"`
-	Error   *string    `json:"error,omitempty"`
+	Element *int32 `json:"element,omitempty"`
+
+	// Elements The number of elements of forEach by status. Absent for an element, and for a step without elements.
+	Elements *map[string]int32 `json:"elements,omitempty"`
+	EndedAt  *time.Time        `json:"endedAt,omitempty"`
+	Error    *string           `json:"error,omitempty"`
 
 	// Item The element of forEach.
 	Item   any                     `json:"item,omitempty"`
@@ -1698,7 +1706,7 @@ type ChainSpec struct {
 	// OnFailure What happens after a step failed: stop (default) starts no further step; continue starts steps that do not depend on it; compensate stops, and then undoes the steps that succeeded, last one first.
 	OnFailure *string `json:"onFailure,omitempty"`
 
-	// Outputs The values of the chain by name: paths such as steps.charge.output.id.
+	// Outputs The values of the chain by name: paths such as steps.charge.output.id. 1 MiB in all.
 	Outputs *map[string]string `json:"outputs,omitempty"`
 
 	// Steps The steps, 1 to 100.
@@ -1728,13 +1736,13 @@ type ChainStep struct {
 	// EndpointID The endpoint that the step runs. Timeouts, success rules and retries are its own. Without it the step sends request.url as a call.
 	EndpointID *string `json:"endpointId,omitempty"`
 
-	// ForEach The path of a list of at most 1,000 elements. The step runs once for each, as item.
+	// ForEach The path of a list of at most 1,000 elements. The step runs once for each, as item. All lists of a run have at most 5,000 elements together; the step that would exceed this fails with the reason too_many_elements.
 	ForEach *string `json:"forEach,omitempty"`
 
 	// Name A letter, then letters, digits or underscores.
 	Name string `json:"name"`
 
-	// Outputs The values that are kept of the answer: JSONPaths by name, 64 KiB in all, 4 KiB for an element of forEach.
+	// Outputs The values that are kept of the answer: JSONPaths by name, 64 KiB in all, 4 KiB for an element of forEach. U+0000 in a text becomes U+FFFD, and a number beyond the range of a double becomes its text.
 	Outputs *map[string]string `json:"outputs,omitempty"`
 
 	// Parallel The number of elements that run at once, 1 to 100; default 10.
