@@ -7,12 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
 	"rubato/internal/calls"
 	"rubato/internal/chains"
 	"rubato/internal/dispatch"
 	"rubato/internal/endpoints"
+	"rubato/internal/loop"
 	"rubato/internal/runs"
 	callstore "rubato/internal/store/calls"
 	chainstore "rubato/internal/store/chains"
@@ -36,6 +38,7 @@ func (b *bundle) withChains(t *testing.T) *chains.Service {
 		Service:   endpoints.NewService(states, anyTarget{}),
 		Calls:     calls.NewService(callstore.New(db), anyTarget{}),
 		Cancels:   history.NewRuns(db),
+		Loops:     loop.NewRunner(slog.New(slog.DiscardHandler), prometheus.NewRegistry()),
 		Logger:    slog.New(slog.DiscardHandler),
 	}).Run(t.Context())
 	suspended := b.suspensions(t)
@@ -96,6 +99,21 @@ func TestAScheduledChainIsOneRunOfItsEndpoint(t *testing.T) {
 	gone := b.ended(t, b.register(t, target, func(s *endpoints.Spec) { s.URL, s.Method = "chain:none", "POST" }))
 	require.Equal(t, http.StatusNotFound, gone.Outcome.StatusCode)
 	require.Equal(t, 2, query[int](t, b, "SELECT count(*) FROM chain_runs"))
+}
+
+// TestAChainIsRefusedBeyondTheOpenRunsOfATenant has as many open runs as a tenant may have.
+func TestAChainIsRefusedBeyondTheOpenRunsOfATenant(t *testing.T) {
+	t.Parallel()
+	b, target := setup(t), startAccepting(t)
+	service := b.withChains(t)
+	_, _, err := service.Put(t.Context(), tenant, chains.Definition{Name: "order", Steps: []chains.StepSpec{{Name: "a", Request: &chains.Request{URL: target.URL()}}}})
+	require.NoError(t, err)
+	_, err = b.pool.Exec(t.Context(), `INSERT INTO chain_runs (id, tenant_id, chain, version, definition, input, requested_by, created_at, advance_at)
+		SELECT gen_random_uuid(), $1, 'order', 1, '{}', '{}', 'tester', now(), now() + interval '1 day' FROM generate_series(1, $2)`, tenant.TenantID, chains.MaxOpenRuns)
+	require.NoError(t, err)
+	full := b.ended(t, b.register(t, target, startsOrder(`{}`)))
+	require.Equal(t, http.StatusTooManyRequests, full.Outcome.StatusCode)
+	require.Contains(t, string(full.Outcome.Body), "10000 runs of chains have not ended yet")
 }
 
 // TestACanceledRunCancelsItsChain cancels the run of an endpoint whose chain waits for its target.
