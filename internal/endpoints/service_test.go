@@ -389,7 +389,8 @@ func TestHintThatExpiresBeforeItsRunGetsAWarning(t *testing.T) {
 	}
 }
 
-// TestIntervalHintThatExpiresBeforeStartAtGetsAWarning has a hint whose first run waits for startAt.
+// TestIntervalHintThatExpiresBeforeStartAtGetsAWarning has a hint with a first run that waits for
+// startAt.
 func TestIntervalHintThatExpiresBeforeStartAtGetsAWarning(t *testing.T) {
 	t.Parallel()
 	for life, want := range map[time.Duration]int{time.Hour: 1, 3 * time.Hour: 0} {

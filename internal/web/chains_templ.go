@@ -859,7 +859,7 @@ func chainRunPage(view chainRunView) templ.Component {
 	})
 }
 
-// stepFault says why a step or its compensation failed; it is empty if neither did.
+// stepFault returns the numbers of elements of a step, and why it or its compensation failed.
 func stepFault(s client.ChainRunStep) string {
 	return strings.TrimSpace(elementCounts(s) + " " + statusWords(text(s.Reason)) + " " + shorten(text(s.Error)+text(s.CompensationError), 120))
 }

@@ -219,11 +219,11 @@ func storeRules() []rule {
 		{
 			"internal/store/endpoints",
 			[]string{
-				"internal/auditlog", "internal/dispatch/request", "internal/endpoints", "internal/errs", "internal/governor", "internal/notices",
+				"internal/auditlog", "internal/deadletters", "internal/dispatch/request", "internal/endpoints", "internal/errs", "internal/governor", "internal/notices",
 				"internal/runs", "internal/schedule", "internal/secrets", "internal/spending",
 				"internal/store/dbsqlc", "internal/store/history", "internal/store/notices", "internal/store/pg", "internal/tempo",
 			},
-			"a change replans and records in one transaction; it caches the prepared target of requests",
+			"a change replans and records in one transaction, dead letters included; it caches the prepared target of requests",
 		},
 		{
 			"internal/store/items",
