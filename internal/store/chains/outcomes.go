@@ -59,7 +59,7 @@ func (a *Advancer) startOrPutBack(ctx context.Context, row *dbsqlc.ChainStartsDu
 	}
 	run := runs.ID(row.RunID)
 	if row.Failures+1 >= maxStartAttempts {
-		why := "it was tried 10 times, and the log of the workers has the cause"
+		why := fmt.Sprintf("it was tried %d times, and the log of the workers has the cause", maxStartAttempts)
 		if refused, is := errors.AsType[*errs.Error](err); is {
 			why = refused.Error()
 		}
