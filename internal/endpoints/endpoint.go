@@ -37,10 +37,12 @@ type Endpoint struct {
 	// like Unrecorded. A kind may occur twice.
 	Held []Hold
 	// GivenUp means that the finished run was the last of a one-off run that did not succeed, or of
-	// a due time of an endpoint with deadLetter. A change that drops the next attempt makes the run
-	// before it the last one. The store inserts its dead letter in the transaction that stores the
-	// state.
+	// a due time of an endpoint with deadLetter. The store inserts its dead letter in the
+	// transaction that stores the state.
 	GivenUp bool
+	// Dropped means that the current change dropped the next attempt of a due time, so that its last
+	// run has ended it. GivenUp and ChainStarts are about that run then.
+	Dropped bool
 	// ChainStarts are the chains that the finished run starts. The store records them like GivenUp.
 	ChainStarts []ChainStart
 	// Call is nil for a registered endpoint. It is set for a call, and for a detached run, which has

@@ -93,7 +93,7 @@ func (e *Endpoint) giveUpWaiting(now time.Time, before *Endpoint, cause Cause) {
 		e.State.FailureCount = run.Verdict.failures(e.State.FailureCount)
 	}
 	e.countRun(run)
-	e.GivenUp, e.ChainStarts = e.Spec.GivesUp(run), e.Spec.chainStarts(run)
+	e.Dropped, e.GivenUp, e.ChainStarts = true, e.Spec.GivesUp(run), e.Spec.chainStarts(run)
 }
 
 // queuedRetry returns the retry that was planned before a change, if the policy still allows it

@@ -138,11 +138,11 @@ func AddChainStarts(p *dbsqlc.ChainStartInsertParams, list []endpoints.ChainStar
 // of an endpoint dropped: its dead letter, the chains that it starts, and notices. It takes this
 // end from the endpoint. A run that retention has removed leaves nothing.
 func (db *States) Dropped(ctx context.Context, q dbsqlc.DBTX, e *endpoints.Endpoint, now time.Time) ([]pg.Statement, error) {
-	given, starts := *e, e.ChainStarts
-	e.GivenUp, e.ChainStarts = false, nil
-	if !given.GivenUp && len(starts) == 0 {
+	if !e.Dropped {
 		return nil, nil
 	}
+	given, starts := *e, e.ChainStarts
+	e.Dropped, e.GivenUp, e.ChainStarts = false, false, nil
 	run, found, err := db.lastRun(ctx, q, e)
 	if err != nil || !found {
 		return nil, err

@@ -407,8 +407,14 @@ func TestADroppedAttemptEndsItsDueTime(t *testing.T) {
 		change func(*testing.T, *bundle, endpoints.ID)
 		// withdrawn means that the due time ends without a failure.
 		withdrawn bool
+		// plain means that the endpoint has neither deadLetter nor startChains.
+		plain bool
 	}{
 		"RunNow": {change: func(t *testing.T, b *bundle, id endpoints.ID) {
+			t.Helper()
+			b.ask(t, id, endpoints.OneOffRequest{})
+		}},
+		"RunNowOfAPlainEndpoint": {plain: true, change: func(t *testing.T, b *bundle, id endpoints.ID) {
 			t.Helper()
 			b.ask(t, id, endpoints.OneOffRequest{})
 		}},
@@ -436,25 +442,30 @@ func TestADroppedAttemptEndsItsDueTime(t *testing.T) {
 			b.PutRule(t, "failing", func(s *notices.Spec) { s.Event, s.Failures = notices.Failures, 1 })
 			b.PutRule(t, "givenup", func(s *notices.Spec) { s.Event, s.Failures = notices.DeadLetter, 0 })
 			e := b.Register(t, func(s *endpoints.Spec) {
-				s.Key, s.DeadLetter, s.MaxRuns, s.StartChains = "k", true, 5, []string{"failed=cleanup"}
-				s.Retry.MaxAttempts, s.Retry.Backoff = 2, time.Minute
+				s.Key, s.MaxRuns, s.Retry.MaxAttempts, s.Retry.Backoff = "k", 5, 2, time.Minute
+				if !tc.plain {
+					s.DeadLetter, s.StartChains = true, []string{"failed=cleanup"}
+				}
 			})
 			run := b.failNext(t, me)
 			require.Equal(t, 2, b.Get(t, e.ID).State.Due.Attempt)
 			b.At(now.Add(time.Millisecond))
 			tc.change(t, b, e.ID)
 
-			count := 1
+			count, kept := 1, 1
 			if tc.withdrawn {
-				count = 0
+				count, kept = 0, 0
+			}
+			if tc.plain {
+				kept = 0
 			}
 			state := b.Get(t, e.ID).State
 			require.Equal(t, count, state.FailureCount)
 			require.Equal(t, count, state.RunsDone)
-			require.Equal(t, count, b.deadLetters(t))
-			require.Equal(t, count, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM chain_starts WHERE run_id = $1 AND chain = 'cleanup'", run.ID))
-			require.Equal(t, 2*count, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM notices"))
-			if tc.withdrawn {
+			require.Equal(t, kept, b.deadLetters(t))
+			require.Equal(t, kept, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM chain_starts WHERE run_id = $1 AND chain = 'cleanup'", run.ID))
+			require.Equal(t, count+kept, storetest.Query[int](t, b.Bundle, "SELECT count(*) FROM notices"), "about the failure, and about the dead letter")
+			if kept == 0 {
 				return
 			}
 			l, content, err := office.Get(t.Context(), storetest.Tenant, deadletters.ID(run.ID))
