@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"rubato/internal/auditlog"
+	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 )
 
@@ -72,55 +72,33 @@ func (d Definition) Shown() Definition {
 	return d
 }
 
-// unmasked returns the definition with stored values in place of masked headers, so that a
-// definition can be read, edited and stored again. A mask stands for the value of the same header
-// of the same step. The faults name each mask without such a value. stored is nil for a new chain.
+// unmasked returns the definition with stored values in place of masked headers; see
+// [endpoints.Unmask]. A mask stands for the value of the same header of the same step. stored is
+// nil for a new chain.
 func (d Definition) unmasked(stored *Definition) (_ Definition, bad []errs.Field) {
 	d = d.clone()
 	d.requests(func(of owner, r *Request) {
-		for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
-			if r.Headers[name] != auditlog.Mask {
-				continue
-			}
-			value, known := stored.header(of, name)
-			if known {
-				r.Headers[name] = value
-				continue
-			}
-			bad = append(bad, errs.Field{
-				Field: of.field + "." + name, Code: "masked_value",
-				Message: "is the mask that answers show in place of a secret, and no value is stored that it could stand for; send the real value",
-			})
-		}
+		headers, faults := endpoints.Unmask(r.Headers, stored.headers(of), func(name string) string { return of.field + "." + name })
+		r.Headers, bad = headers, append(bad, faults...)
 	})
 	return d, bad
 }
 
-// header returns the value of a secret header of a step or a compensation.
-func (d *Definition) header(of owner, name string) (value string, known bool) {
-	if d == nil || !auditlog.Secret(name) {
-		return "", false
+// headers returns the headers of a step or a compensation; nil: there are none.
+func (d *Definition) headers(of owner) (found map[string]string) {
+	if d == nil {
+		return nil
 	}
 	d.requests(func(other owner, r *Request) {
 		if other.step == of.step && other.undo == of.undo {
-			value, known = r.Headers[name]
+			found = r.Headers
 		}
 	})
-	return value, known
+	return found
 }
 
-// Warnings returns warnings about headers that look like secrets but are literals. They are masked
-// in answers, but the database, its backups and replicas hold them in clear.
+// Warnings returns warnings about headers that look like secrets but are literals.
 func (d *Definition) Warnings() (list []errs.Field) {
-	d.requests(func(of owner, r *Request) {
-		for _, name := range slices.Sorted(maps.Keys(r.Headers)) {
-			if value := r.Headers[name]; auditlog.Secret(name) && value != "" && !strings.Contains(value, "{{") {
-				list = append(list, errs.Field{
-					Field: of.field + "." + name, Code: "secret_in_clear",
-					Message: `is stored as it is; keep it with PUT /v1/secrets/{name} and write {{secret "name"}} here`,
-				})
-			}
-		}
-	})
+	d.requests(func(of owner, r *Request) { list = append(list, endpoints.SecretsInClear(of.field, r.Headers)...) })
 	return list
 }

@@ -2,12 +2,8 @@ package endpoints
 
 import (
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"time"
 
-	"rubato/internal/auditlog"
 	"rubato/internal/errs"
 	"rubato/internal/governor"
 )
@@ -21,7 +17,7 @@ func (e *Endpoint) Warnings(now time.Time) []errs.Field {
 	list := append(e.Spec.cronWarnings(), e.Spec.intervalWarnings()...)
 	list = append(list, e.Spec.tlsWarnings(now)...)
 	list = append(list, e.Spec.authWarnings()...)
-	list = append(list, e.Spec.headerWarnings()...)
+	list = append(list, SecretsInClear("headers", e.Spec.Headers)...)
 	if s := e.State; s.IntervalHint.fresh(now) && s.OneShotHint.fresh(now) {
 		list = append(list, errs.Field{
 			Field:   "hints",
@@ -67,20 +63,6 @@ func (e *Endpoint) plannerWarnings(now time.Time) []errs.Field {
 		Code:    "planner_bounds",
 		Message: fmt.Sprintf("act: the planner may run it every %s to every %s; %s", fastest, slowest, advice),
 	}}
-}
-
-// headerWarnings warns about headers that look like secrets but are literals. They are masked in
-// answers and in the audit log, but the database, its backups and replicas hold them in clear.
-func (s Spec) headerWarnings() (list []errs.Field) {
-	for _, name := range slices.Sorted(maps.Keys(s.Headers)) {
-		if value := s.Headers[name]; auditlog.Secret(name) && value != "" && !strings.Contains(value, "{{") {
-			list = append(list, errs.Field{
-				Field: "headers." + name, Code: "secret_in_clear",
-				Message: `is stored as it is; keep it with PUT /v1/secrets/{name} and write {{secret "name"}} here`,
-			})
-		}
-	}
-	return list
 }
 
 // fresh reports whether the hint exists and has not expired. A hint that expires exactly now does

@@ -2,10 +2,7 @@ package httpapi
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 
-	"rubato/internal/auditlog"
 	"rubato/internal/endpoints"
 	"rubato/internal/errs"
 	"rubato/internal/httpapi/api"
@@ -51,25 +48,12 @@ func unusable(spec endpoints.Spec, err error) endpoints.Upsert {
 // unmasked returns a spec with stored values in place of masked headers. A mask without a stored
 // value is refused, together with whatever else is wrong.
 func (s *Server) unmasked(spec endpoints.Spec, stored *endpoints.Endpoint) (endpoints.Spec, error) {
-	var bad []errs.Field
-	headers := maps.Clone(spec.Headers)
-	for _, name := range slices.Sorted(maps.Keys(headers)) {
-		if headers[name] != mask {
-			continue
-		}
-		value, known := "", false
-		if stored != nil && auditlog.Secret(name) {
-			value, known = stored.Spec.Headers[name]
-		}
-		if !known {
-			bad = append(bad, errs.Field{
-				Field: join("headers", name), Code: "masked_value",
-				Message: "is the mask that answers show in place of a secret, and no value is stored that it could stand for; send the real value",
-			})
-		}
-		headers[name] = value
+	var known map[string]string
+	if stored != nil {
+		known = stored.Spec.Headers
 	}
-	spec.Headers = headers
+	var bad []errs.Field
+	spec.Headers, bad = endpoints.Unmask(spec.Headers, known, func(name string) string { return join("headers", name) })
 	if len(bad) > 0 {
 		bad = append(bad, errs.FieldsOf(s.endpoints.Check(spec))...)
 	}
