@@ -143,8 +143,12 @@ func (db *States) Dropped(ctx context.Context, q dbsqlc.DBTX, e *endpoints.Endpo
 	}
 	given, starts := *e, e.ChainStarts
 	e.Dropped, e.GivenUp, e.ChainStarts = false, false, nil
-	run, found, err := db.lastRun(ctx, q, e)
+	last := e.State.LastRun
+	run, found, err := history.Finished(ctx, q, db.DB, e.TenantID, runs.NewID(last.Slot, e.ID, last.Attempt, last.InfraAttempt))
 	if err != nil || !found {
+		return nil, err
+	}
+	if err := history.AddBody(ctx, q, db.DB, &run); err != nil {
 		return nil, err
 	}
 	var list []pg.Statement
@@ -161,30 +165,4 @@ func (db *States) Dropped(ctx context.Context, q dbsqlc.DBTX, e *endpoints.Endpo
 	var alarms noticestore.EpisodeChanges
 	alarms.GaveUp(&given, run)
 	return append(list, alarms.Writes(ctx, db.DB, now)...), nil
-}
-
-// lastRun reads the last run of an endpoint with its body.
-func (db *States) lastRun(ctx context.Context, q dbsqlc.DBTX, e *endpoints.Endpoint) (run runs.Run, found bool, err error) {
-	last := e.State.LastRun
-	id := runs.NewID(last.Slot, e.ID, last.Attempt, last.InfraAttempt)
-	row, err := db.Q.RunGet(ctx, q, dbsqlc.RunGetParams{
-		ID:           id,
-		ScheduledFor: last.Slot,
-		TenantID:     e.TenantID,
-	})
-	if pg.IsMissing(err) {
-		return run, false, nil
-	}
-	if err != nil {
-		return run, false, fmt.Errorf("reading run %s: %w", id, err)
-	}
-	run = history.RunOf(row)
-	body, err := db.Q.RunBodyGet(ctx, q, dbsqlc.RunBodyGetParams{RunID: id, ScheduledFor: last.Slot})
-	if err != nil && !pg.IsMissing(err) {
-		return run, false, fmt.Errorf("reading the response to run %s: %w", id, err)
-	}
-	if err == nil {
-		run.Outcome.Body, run.Outcome.ContentType = body.Body, body.ContentType
-	}
-	return run, true, nil
 }

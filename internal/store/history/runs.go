@@ -139,28 +139,46 @@ func (s *Runs) Get(ctx context.Context, tenant [16]byte, id runs.ID) (run runs.R
 		if run, err = s.get(ctx, tx, tenant, id); err != nil || !run.Outcome.Status.Terminal() {
 			return err
 		}
-		body, err := s.db.Q.RunBodyGet(ctx, tx, dbsqlc.RunBodyGetParams{RunID: id, ScheduledFor: id.Slot()})
-		if pg.IsMissing(err) { // No body was captured, or its retention has passed.
-			return nil
-		}
-		run.Outcome.Body, run.Outcome.Tail, run.Outcome.ContentType = body.Body, body.Tail, body.ContentType
-		return err
+		return AddBody(ctx, tx, s.db, &run)
 	})
 	return run, err
 }
 
-// get reads one waiting, live or finished run without its body.
-func (s *Runs) get(ctx context.Context, tx pgx.Tx, tenant [16]byte, id runs.ID) (runs.Run, error) {
-	row, err := s.db.Q.RunGet(ctx, tx, dbsqlc.RunGetParams{
+// AddBody reads the body of the response to a finished run. It may be gone, because no body was
+// captured or its retention has passed.
+func AddBody(ctx context.Context, q dbsqlc.DBTX, db *pg.DB, run *runs.Run) error {
+	body, err := db.Q.RunBodyGet(ctx, q, dbsqlc.RunBodyGetParams{RunID: run.ID, ScheduledFor: run.ScheduledFor})
+	if pg.IsMissing(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the response to run %s: %w", run.ID, err)
+	}
+	run.Outcome.Body, run.Outcome.Tail, run.Outcome.ContentType = body.Body, body.Tail, body.ContentType
+	return nil
+}
+
+// Finished reads a finished run without its body. found is false if the history has no such run,
+// for example because its retention has passed.
+func Finished(ctx context.Context, q dbsqlc.DBTX, db *pg.DB, tenant [16]byte, id runs.ID) (run runs.Run, found bool, err error) {
+	row, err := db.Q.RunGet(ctx, q, dbsqlc.RunGetParams{
 		ID:           id,
 		ScheduledFor: id.Slot(),
 		TenantID:     tenant,
 	})
-	if err == nil {
-		return RunOf(row), nil
+	switch {
+	case pg.IsMissing(err):
+		return run, false, nil
+	case err != nil:
+		return run, false, fmt.Errorf("reading run %s: %w", id, err)
 	}
-	if !pg.IsMissing(err) {
-		return runs.Run{}, fmt.Errorf("reading run %s: %w", id, err)
+	return RunOf(row), true, nil
+}
+
+// get reads one waiting, live or finished run without its body.
+func (s *Runs) get(ctx context.Context, tx pgx.Tx, tenant [16]byte, id runs.ID) (runs.Run, error) {
+	if run, found, err := Finished(ctx, tx, s.db, tenant, id); err != nil || found {
+		return run, err
 	}
 	live, err := s.db.Q.RunGetLive(ctx, tx, dbsqlc.RunGetLiveParams{RunID: id, TenantID: tenant})
 	if err == nil {

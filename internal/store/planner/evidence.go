@@ -156,11 +156,9 @@ func (s *Evidence) Responses(ctx context.Context, a planner.Account, limit int) 
 				continue
 			}
 			run := history.RunOf(row)
-			body, err := s.db.Q.RunBodyGet(ctx, tx, dbsqlc.RunBodyGetParams{RunID: run.ID, ScheduledFor: run.ScheduledFor})
-			if err != nil && !pg.IsMissing(err) {
-				return fmt.Errorf("reading the answer of run %s: %w", run.ID, err)
+			if err := history.AddBody(ctx, tx, s.db, &run); err != nil {
+				return err
 			}
-			run.Outcome.Body, run.Outcome.ContentType = body.Body, body.ContentType
 			list = append(list, run)
 		}
 		return nil
