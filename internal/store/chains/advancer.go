@@ -126,17 +126,27 @@ func (a *Advancer) Advance(ctx context.Context) (found bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("looking for runs of chains to advance: %w", pg.Translate(err))
 	}
+	return oneOfEachTenant(due, func(row *dbsqlc.ChainRunsDueRow) (tenant dbsqlc.UUID, take func() (bool, error)) {
+		return row.TenantID, func() (bool, error) { return a.advanceOrPutBack(ctx, row.ID) }
+	})
+}
+
+// oneOfEachTenant takes one row of each tenant and reports whether there was one. The rows are
+// sorted by tenant. If another worker has a row, so that take returns false, the next one of the
+// tenant is tried. The first error ends it.
+func oneOfEachTenant[T any](rows []T, of func(row T) (tenant dbsqlc.UUID, take func() (bool, error))) (found bool, err error) {
 	var done dbsqlc.UUID
-	for _, row := range due {
-		if row.TenantID == done {
+	for _, row := range rows {
+		tenant, take := of(row)
+		if tenant == done {
 			continue
 		}
-		taken, err := a.advanceOrPutBack(ctx, row.ID)
+		taken, err := take()
 		if err != nil {
 			return found, err
 		}
 		if taken {
-			found, done = true, row.TenantID
+			found, done = true, tenant
 		}
 	}
 	return found, nil

@@ -34,20 +34,9 @@ func (a *Advancer) StartNext(ctx context.Context) (found bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("looking for chains to start: %w", pg.Translate(err))
 	}
-	var done dbsqlc.UUID
-	for _, row := range due {
-		if row.TenantID == done {
-			continue
-		}
-		taken, err := a.startOrPutBack(ctx, row)
-		if err != nil {
-			return found, err
-		}
-		if taken {
-			found, done = true, row.TenantID
-		}
-	}
-	return found, nil
+	return oneOfEachTenant(due, func(row *dbsqlc.ChainStartsDueRow) (tenant dbsqlc.UUID, take func() (bool, error)) {
+		return row.TenantID, func() (bool, error) { return a.startOrPutBack(ctx, row) }
+	})
 }
 
 // startOrPutBack starts the chain of a row, or puts it behind the others if that fails or panics.
